@@ -28,13 +28,13 @@ public final class Contract {
             for (Matcher field = FIELD.matcher(line); field.find(); ) {
                 command.put(field.group(1), IntStream.of(2, 3, 4).mapToObj(field::group).filter(Objects::nonNull).findFirst().get());
             }
-            String told;
+            String fields;
             try {
-                told = "\"ok\":true" + library.answer(command);
+                fields = "\"ok\":true" + library.answer(command);
             } catch (Exception raised) {
-                told = "\"ok\":false,\"error\":" + described(raised);
+                fields = "\"ok\":false,\"error\":" + described(raised);
             }
-            answers.println("{\"id\":" + command.get("id") + "," + told + "}");
+            answers.println("{\"id\":" + command.get("id") + "," + fields + "}");
         }
         Runtime.getRuntime().halt(0); // producers that hang must not keep the process
     }

@@ -17,11 +17,11 @@ final class ExamAdmin {
         }
     }
 
-    private static void abortOpen(Admin admin, TopicPartition place) throws Exception {
-        for (ProducerState one : admin.describeProducers(List.of(place)).partitionResult(place).get().activeProducers()) {
-            if (one.currentTransactionStartOffset().isPresent()) {
-                int coordinatorEpoch = one.coordinatorEpoch().orElse(0);
-                admin.abortTransaction(new AbortTransactionSpec(place, one.producerId(), (short) one.producerEpoch(), coordinatorEpoch)).all().get();
+    private static void abortOpen(Admin admin, TopicPartition partition) throws Exception {
+        for (ProducerState producer : admin.describeProducers(List.of(partition)).partitionResult(partition).get().activeProducers()) {
+            if (producer.currentTransactionStartOffset().isPresent()) {
+                int coordinatorEpoch = producer.coordinatorEpoch().orElse(0);
+                admin.abortTransaction(new AbortTransactionSpec(partition, producer.producerId(), (short) producer.producerEpoch(), coordinatorEpoch)).all().get();
             }
         }
     }

@@ -30,20 +30,20 @@ public final class ExamDriver {
             for (Matcher field = FIELD.matcher(line); field.find(); ) {
                 driver.command.put(field.group(1), IntStream.of(2, 3, 4).mapToObj(field::group).filter(Objects::nonNull).findFirst().get());
             }
-            String told;
+            String fields;
             try {
-                told = "\"ok\":true" + driver.answer();
+                fields = "\"ok\":true" + driver.answer();
             } catch (Exception | NoSuchMethodError raised) {
-                told = "\"ok\":false,\"error\":" + described(raised instanceof ExecutionException ? raised.getCause() : raised);
+                fields = "\"ok\":false,\"error\":" + described(raised instanceof ExecutionException ? raised.getCause() : raised);
             }
-            answers.println("{\"id\":" + driver.command.get("id") + "," + told + "}");
+            answers.println("{\"id\":" + driver.command.get("id") + "," + fields + "}");
         }
         Runtime.getRuntime().halt(0); // producers that hang must not keep the process
     }
 
     /** The Javadoc of KafkaProducer: close on these; call again after a time-out; abort on every other KafkaException. */
     private static String described(Throwable error) {
-        boolean fatal = Stream.of(ProducerFencedException.class, OutOfOrderSequenceException.class, AuthorizationException.class, UnsupportedVersionException.class).anyMatch(one -> one.isInstance(error));
+        boolean fatal = Stream.of(ProducerFencedException.class, OutOfOrderSequenceException.class, AuthorizationException.class, UnsupportedVersionException.class).anyMatch(errorClass -> errorClass.isInstance(error));
         boolean retriable = error instanceof org.apache.kafka.common.errors.TimeoutException || error instanceof InterruptException;
         boolean abortable = error instanceof KafkaException && !fatal && !retriable;
         String name = error instanceof UnsupportedOperationException || error instanceof NoSuchMethodError ? "UNSUPPORTED_COMMAND" : error.getClass().getSimpleName();
@@ -58,14 +58,14 @@ public final class ExamDriver {
     private String answer() throws Exception {
         KafkaProducer<String, String> producer = producers.get(command.get("producer"));
         KafkaConsumer<String, String> consumer = consumers.get(command.get("consumer"));
-        String told = "";
+        String fields = "";
         switch (command.get("do")) {
-            case "describe" -> told = ",\"contract\":1,\"library\":\"kafka-clients\",\"language\":\"Java\",\"runtime\":" + quoted("Java " + Runtime.version()) + ",\"version\":" + quoted(
+            case "describe" -> fields = ",\"contract\":1,\"library\":\"kafka-clients\",\"language\":\"Java\",\"runtime\":" + quoted("Java " + Runtime.version()) + ",\"version\":" + quoted(
                     new Scanner(KafkaProducer.class.getResourceAsStream("/kafka/kafka-version.properties")).findWithinHorizon("(?<=version=)\\S+", 0));
             case "init" -> init();
             case "begin" -> producer.beginTransaction();
-            case "send" -> told = send(producer);
-            case "send-offsets" -> producer.sendOffsetsToTransaction(places(), consumer == null ? new ConsumerGroupMetadata(command.get("group")) : consumer.groupMetadata());
+            case "send" -> fields = send(producer);
+            case "send-offsets" -> producer.sendOffsetsToTransaction(offsetsToCommit(), consumer == null ? new ConsumerGroupMetadata(command.get("group")) : consumer.groupMetadata());
             case "commit" -> producer.commitTransaction();
             case "abort" -> producer.abortTransaction();
             case "consumer" -> {
@@ -76,28 +76,28 @@ public final class ExamDriver {
             }
             case "subscribe" -> reader(command.get("protocol").equals("consumer") ? Map.of("group.protocol", "consumer")
                     : Map.of("session.timeout.ms", command.get("session_timeout_ms"))).subscribe(List.of(command.get("topic")));
-            case "poll" -> told = poll(consumer, false);
-            case "poll-first" -> told = poll(consumer, true);
-            case "end-offsets" -> told = ",\"ends\":{" + byPartition(consumer.endOffsets(consumer.assignment())) + "}";
+            case "poll" -> fields = poll(consumer, false);
+            case "poll-first" -> fields = poll(consumer, true);
+            case "end-offsets" -> fields = ",\"ends\":{" + byPartition(consumer.endOffsets(consumer.assignment())) + "}";
             case "seek" -> consumer.seek(new TopicPartition(command.get("topic"), Integer.parseInt(command.get("partition"))), Long.parseLong(command.get("offset")));
             case "commit-positions" -> consumer.commitSync();
-            case "share-subscribe", "share-poll", "acknowledge", "share-commit" -> told = share();
+            case "share-subscribe", "share-poll", "acknowledge", "share-commit" -> fields = share();
             case "fence", "abort-open" -> ExamAdmin.carryOut(command, settings(Map.of()));
             case "close" -> {
-                Optional.ofNullable(producers.remove(command.get("name"))).ifPresent(one -> one.close(Duration.ofSeconds(15)));
-                Optional.ofNullable(consumers.remove(command.get("name"))).ifPresent(one -> one.close(Duration.ofSeconds(1)));
+                Optional.ofNullable(producers.remove(command.get("name"))).ifPresent(closing -> closing.close(Duration.ofSeconds(15)));
+                Optional.ofNullable(consumers.remove(command.get("name"))).ifPresent(closing -> closing.close(Duration.ofSeconds(1)));
                 share();
             }
             default -> throw new UnsupportedOperationException(command.get("do"));
         }
-        return told;
+        return fields;
     }
 
     /** Share groups came with 4.1: their part of the driver is there where it was compiled, too. */
     private String share() throws Exception {
-        Class<?> part;
+        Class<?> shareDriver;
         try {
-            part = Class.forName("ExamShare");
+            shareDriver = Class.forName("ExamShare");
         } catch (ClassNotFoundException older) {
             if (command.get("do").equals("close")) {
                 return "";
@@ -105,21 +105,21 @@ public final class ExamDriver {
             throw new UnsupportedOperationException(command.get("do"));
         }
         try {
-            return (String) part.getDeclaredMethod("carryOut", Map.class).invoke(null, command);
+            return (String) shareDriver.getDeclaredMethod("carryOut", Map.class).invoke(null, command);
         } catch (java.lang.reflect.InvocationTargetException raised) {
             throw raised.getCause() instanceof Exception error ? error : raised;
         }
     }
 
-    private Map<TopicPartition, OffsetAndMetadata> places() {
+    private Map<TopicPartition, OffsetAndMetadata> offsetsToCommit() {
         return OFFSET.matcher(command.get("offsets")).results().collect(Collectors.toMap(
-                one -> new TopicPartition(one.group(1), Integer.parseInt(one.group(2))), one -> new OffsetAndMetadata(Long.parseLong(one.group(3)))));
+                position -> new TopicPartition(position.group(1), Integer.parseInt(position.group(2))), position -> new OffsetAndMetadata(Long.parseLong(position.group(3)))));
     }
 
-    private Map<String, Object> settings(Map<String, String> more) {
-        Map<String, Object> all = new HashMap<>(more);
-        all.putAll(Map.of("bootstrap.servers", command.get("bootstrap"), "client.id", command.get("client_id")));
-        return all;
+    private Map<String, Object> settings(Map<String, String> settings) {
+        Map<String, Object> allSettings = new HashMap<>(settings);
+        allSettings.putAll(Map.of("bootstrap.servers", command.get("bootstrap"), "client.id", command.get("client_id")));
+        return allSettings;
     }
 
     private void init() { // one that has timed out is repeated with the same producer
@@ -135,32 +135,32 @@ public final class ExamDriver {
         return Boolean.parseBoolean(command.get("wait")) ? ",\"offset\":" + sent.get(1, TimeUnit.MINUTES).offset() : "";
     }
 
-    private KafkaConsumer<String, String> reader(Map<String, String> more) {
+    private KafkaConsumer<String, String> reader(Map<String, String> groupSettings) {
         Map<String, Object> settings = settings(Map.of("group.id", command.get("group"), "isolation.level", command.get("isolation"),
                 "enable.auto.commit", "false", "auto.offset.reset", "earliest", "fetch.max.wait.ms", "100"));
-        settings.putAll(more);
+        settings.putAll(groupSettings);
         consumers.put(command.get("consumer"), new KafkaConsumer<>(settings, new StringDeserializer(), new StringDeserializer()));
         return consumers.get(command.get("consumer"));
     }
 
-    private String poll(KafkaConsumer<String, String> consumer, boolean first) {
+    private String poll(KafkaConsumer<String, String> consumer, boolean onlyOne) {
         StringBuilder records = new StringBuilder();
-        long until = System.nanoTime() + Long.parseLong(command.get("timeout_ms")) * 1_000_000L;
-        for (long left = until - System.nanoTime(); left > 0 && !(first && records.length() > 0); left = until - System.nanoTime()) {
-            for (ConsumerRecord<String, String> one : consumer.poll(Duration.ofNanos(left))) {
-                records.append(records.length() > 0 ? "," : "").append(String.format("[%d,%d,%s]", one.partition(), one.offset(), quoted(one.value())));
+        long deadlineNs = System.nanoTime() + Long.parseLong(command.get("timeout_ms")) * 1_000_000L;
+        for (long remainingNs = deadlineNs - System.nanoTime(); remainingNs > 0 && !(onlyOne && records.length() > 0); remainingNs = deadlineNs - System.nanoTime()) {
+            for (ConsumerRecord<String, String> record : consumer.poll(Duration.ofNanos(remainingNs))) {
+                records.append(records.length() > 0 ? "," : "").append(String.format("[%d,%d,%s]", record.partition(), record.offset(), quoted(record.value())));
             }
         }
         Map<TopicPartition, Long> positions = new HashMap<>();
-        for (TopicPartition at : consumer.assignment()) {
+        for (TopicPartition partition : consumer.assignment()) {
             try {
-                positions.put(at, consumer.position(at, Duration.ofMillis(200)));
+                positions.put(partition, consumer.position(partition, Duration.ofMillis(200)));
             } catch (org.apache.kafka.common.errors.TimeoutException unknownYet) { } // left out
         }
         return ",\"records\":[" + records + "],\"positions\":{" + byPartition(positions) + "}";
     }
 
     private static String byPartition(Map<TopicPartition, Long> offsets) {
-        return offsets.entrySet().stream().map(one -> "\"" + one.getKey().partition() + "\":" + one.getValue()).collect(Collectors.joining(","));
+        return offsets.entrySet().stream().map(entry -> "\"" + entry.getKey().partition() + "\":" + entry.getValue()).collect(Collectors.joining(","));
     }
 }

@@ -24,7 +24,7 @@ final class ExamShare {
             case "share-poll" -> {
                 polled.put(name, new ArrayList<>());
                 member.poll(Duration.ofMillis(Long.parseLong(command.get("timeout_ms")))).forEach(polled.get(name)::add);
-                return ",\"records\":[" + polled.get(name).stream().map(one -> String.format("[%d,%d,\"%s\"]", one.partition(), one.offset(), one.value()))
+                return ",\"records\":[" + polled.get(name).stream().map(record -> String.format("[%d,%d,\"%s\"]", record.partition(), record.offset(), record.value()))
                         .collect(Collectors.joining(",")) + "]";
             }
             case "acknowledge" -> {
@@ -32,19 +32,19 @@ final class ExamShare {
                     polled.put(name, new ArrayList<>());
                     member.poll(Duration.ofSeconds(1)).forEach(polled.get(name)::add);
                 }
-                AcknowledgeType how = AcknowledgeType.valueOf(command.get("how").toUpperCase(Locale.ROOT));
-                polled.get(name).forEach(one -> member.acknowledge(one, how));
-                if (how == AcknowledgeType.RENEW) {
+                AcknowledgeType acknowledgement = AcknowledgeType.valueOf(command.get("how").toUpperCase(Locale.ROOT));
+                polled.get(name).forEach(record -> member.acknowledge(record, acknowledgement));
+                if (acknowledgement == AcknowledgeType.RENEW) {
                     renewed.add(name);
                 }
             }
             case "share-commit" -> {
-                Map<TopicIdPartition, Optional<KafkaException>> told = member.commitSync(Duration.ofMillis(Long.parseLong(command.get("patience_ms"))));
-                return ",\"failed\":{" + told.entrySet().stream().filter(one -> one.getValue().isPresent())
-                        .map(one -> String.format("\"%d\":\"%s\"", one.getKey().partition(), one.getValue().get().getClass().getSimpleName()))
+                Map<TopicIdPartition, Optional<KafkaException>> outcomes = member.commitSync(Duration.ofMillis(Long.parseLong(command.get("patience_ms"))));
+                return ",\"failed\":{" + outcomes.entrySet().stream().filter(outcome -> outcome.getValue().isPresent())
+                        .map(outcome -> String.format("\"%d\":\"%s\"", outcome.getKey().partition(), outcome.getValue().get().getClass().getSimpleName()))
                         .collect(Collectors.joining(",")) + "}";
             }
-            default -> Optional.ofNullable(members.remove(command.get("name"))).ifPresent(one -> one.close(Duration.ofSeconds(5)));
+            default -> Optional.ofNullable(members.remove(command.get("name"))).ifPresent(shareConsumer -> shareConsumer.close(Duration.ofSeconds(5)));
         }
         return "";
     }

@@ -76,14 +76,14 @@ public final class FlinkDriver {
             Contract.producerSettings(command).forEach((key, value) -> settings.put(key, value.toString()));
             sink = KafkaSink.<ProducerRecord<byte[], byte[]>>builder().setDeliveryGuarantee(DeliveryGuarantee.EXACTLY_ONCE).setRecordSerializer(new AsItIs())
                     .setTransactionalIdPrefix(command.get("transactional_id")).setTransactionNamingStrategy(naming).setKafkaProducerConfig(settings).build();
-            List<KafkaWriterState> kept = new ArrayList<>();
+            List<KafkaWriterState> writerStates = new ArrayList<>();
             if (command.containsKey("state")) {
-                String[] parts = command.get("state").split(" ");
-                checkpoint = Long.parseLong(parts[0]);
-                for (String part : Arrays.asList(parts).subList(1, parts.length)) {
-                    byte[] bytes = Base64.getDecoder().decode(part.substring(1));
-                    if (part.startsWith("w")) {
-                        kept.add(SimpleVersionedSerialization.readVersionAndDeSerialize(sink.getWriterStateSerializer(), bytes));
+                String[] stateParts = command.get("state").split(" ");
+                checkpoint = Long.parseLong(stateParts[0]);
+                for (String statePart : Arrays.asList(stateParts).subList(1, stateParts.length)) {
+                    byte[] bytes = Base64.getDecoder().decode(statePart.substring(1));
+                    if (statePart.startsWith("w")) {
+                        writerStates.add(SimpleVersionedSerialization.readVersionAndDeSerialize(sink.getWriterStateSerializer(), bytes));
                     } else {
                         pending.add(SimpleVersionedSerialization.readVersionAndDeSerialize(sink.getCommittableSerializer(), bytes));
                     }
@@ -94,12 +94,12 @@ public final class FlinkDriver {
                     "metricGroup", InternalSinkWriterMetricGroup.wrap(UnregisteredMetricsGroup.createOperatorMetricGroup()),
                     "getProcessingTimeService", only(org.apache.flink.api.common.operators.ProcessingTimeService.class, Map.of("getCurrentProcessingTime", 0L)),
                     "getMailboxExecutor", only(org.apache.flink.api.common.operators.MailboxExecutor.class, Map.of())));
-            writer = sink.restoreWriter(only(WriterInitContext.class, context), kept);
+            writer = sink.restoreWriter(only(WriterInitContext.class, context), writerStates);
             context.remove("metricGroup"); // the committer's is of another kind
             committer = sink.createCommitter(only(CommitterInitContext.class, context));
             try {
                 commit();
-            } catch (org.apache.kafka.common.KafkaException known) {
+            } catch (org.apache.kafka.common.KafkaException refused) {
                 pending.clear(); // a restart goes on without what is fenced or has ended
             }
         }
@@ -114,27 +114,27 @@ public final class FlinkDriver {
             if (pending.isEmpty()) {
                 writer.flush(false);
                 pending.addAll(writer.prepareCommit());
-                StringBuilder kept = new StringBuilder(String.valueOf(++checkpoint));
-                for (KafkaWriterState one : writer.snapshotState(checkpoint)) {
-                    kept.append(" w").append(encoded(SimpleVersionedSerialization.writeVersionAndSerialize(sink.getWriterStateSerializer(), one)));
+                StringBuilder checkpointState = new StringBuilder(String.valueOf(++checkpoint));
+                for (KafkaWriterState writerState : writer.snapshotState(checkpoint)) {
+                    checkpointState.append(" w").append(encoded(SimpleVersionedSerialization.writeVersionAndSerialize(sink.getWriterStateSerializer(), writerState)));
                 }
-                for (KafkaCommittable one : pending) {
-                    kept.append(" c").append(encoded(SimpleVersionedSerialization.writeVersionAndSerialize(sink.getCommittableSerializer(), one)));
+                for (KafkaCommittable committable : pending) {
+                    checkpointState.append(" c").append(encoded(SimpleVersionedSerialization.writeVersionAndSerialize(sink.getCommittableSerializer(), committable)));
                 }
-                state = kept.toString();
+                state = checkpointState.toString();
             }
             commit();
             return state;
         }
 
         private void commit() throws Exception {
-            for (KafkaCommittable one : List.copyOf(pending)) {
-                Request request = new Request(one);
+            for (KafkaCommittable committable : List.copyOf(pending)) {
+                Request request = new Request(committable);
                 committer.commit(List.of(request));
                 if (request.error != null) {
                     throw request.error;
                 }
-                pending.remove(one);
+                pending.remove(committable);
             }
         }
 
@@ -205,7 +205,7 @@ public final class FlinkDriver {
     }
 
     /** What Flink's runtime gives to a task, as far as it is asked for here. */
-    private static <T> T only(Class<T> kind, Map<String, Object> answers) {
-        return kind.cast(Proxy.newProxyInstance(kind.getClassLoader(), new Class<?>[] {kind}, (proxy, method, values) -> answers.get(method.getName())));
+    private static <T> T only(Class<T> type, Map<String, Object> answers) {
+        return type.cast(Proxy.newProxyInstance(type.getClassLoader(), new Class<?>[] {type}, (proxy, method, values) -> answers.get(method.getName())));
     }
 }

@@ -16,10 +16,10 @@ import org.apache.kafka.connect.sink.SinkTaskContext;
 public final class IcebergDriver {
     private final Map<String, Producer<String, byte[]>> producers = new HashMap<>();
     private final Map<String, Channel> channels = new HashMap<>();
-    private final List<String> how;
+    private final List<String> arguments;
 
-    private IcebergDriver(List<String> how) {
-        this.how = how;
+    private IcebergDriver(List<String> arguments) {
+        this.arguments = arguments;
     }
 
     public static void main(String[] arguments) throws Exception {
@@ -30,7 +30,7 @@ public final class IcebergDriver {
         Producer<String, byte[]> producer = producers.get(command.get("producer"));
         switch (command.get("do")) {
             case "describe" -> {
-                return Contract.description(String.join(" ", "iceberg-kafka-connect", String.join(" ", how)).strip(), IcebergSinkConnector.class);
+                return Contract.description(String.join(" ", "iceberg-kafka-connect", String.join(" ", arguments)).strip(), IcebergSinkConnector.class);
             }
             case "init" -> init(command);
             case "begin" -> producer.beginTransaction();
@@ -54,7 +54,7 @@ public final class IcebergDriver {
         Contract.producerSettings(command).forEach((key, value) -> settings.put("iceberg.kafka." + key, value.toString()));
         IcebergSinkConnector connector = new IcebergSinkConnector();
         connector.start(settings);
-        IcebergSinkConfig config = new IcebergSinkConfig(how.contains("stable-ids") ? settings : connector.taskConfigs(1).get(0));
+        IcebergSinkConfig config = new IcebergSinkConfig(arguments.contains("stable-ids") ? settings : connector.taskConfigs(1).get(0));
         KafkaClientFactory clients = new KafkaClientFactory(config.kafkaProps()) {
             @Override
             Producer<String, byte[]> createProducer(String transactionalId) {
@@ -62,13 +62,13 @@ public final class IcebergDriver {
                 return producers.get(name);
             }
         };
-        channels.put(name, how.contains("worker") ? new Worker(config, clients, null, nothing(SinkTaskContext.class))
+        channels.put(name, arguments.contains("worker") ? new Worker(config, clients, null, nothing(SinkTaskContext.class))
                 : new Coordinator(nothing(Catalog.class), config, List.of(), clients, nothing(SinkTaskContext.class)));
     }
 
     /** What the exam never asks. */
-    private static <T> T nothing(Class<T> kind) {
-        return kind.cast(Proxy.newProxyInstance(kind.getClassLoader(), new Class<?>[] {kind}, (proxy, method, values) -> {
+    private static <T> T nothing(Class<T> type) {
+        return type.cast(Proxy.newProxyInstance(type.getClassLoader(), new Class<?>[] {type}, (proxy, method, values) -> {
             throw new UnsupportedOperationException(method.getName());
         }));
     }

@@ -13,7 +13,7 @@ import org.springframework.kafka.support.TopicPartitionOffset;
 public final class SpringDriver {
     private final Map<String, Producer<String, String>> producers = new HashMap<>();
     private final Map<String, KafkaMessageListenerContainer<String, String>> containers = new HashMap<>();
-    private final Map<String, BlockingQueue<ConsumerRecord<String, String>>> heard = new HashMap<>();
+    private final Map<String, BlockingQueue<ConsumerRecord<String, String>>> recordsByConsumer = new HashMap<>();
     private final boolean fixesOffsets;
 
     private SpringDriver(boolean fixesOffsets) {
@@ -38,12 +38,12 @@ public final class SpringDriver {
             case "abort" -> producer.abortTransaction();
             case "consumer" -> listen(command);
             case "poll" -> {
-                List<ConsumerRecord<String, String>> found = new ArrayList<>();
-                long until = System.nanoTime() + Long.parseLong(command.get("timeout_ms")) * 1_000_000L;
-                for (long left = until - System.nanoTime(); left > 0; left = until - System.nanoTime()) {
-                    Optional.ofNullable(heard.get(command.get("consumer")).poll(left, TimeUnit.NANOSECONDS)).ifPresent(found::add);
+                List<ConsumerRecord<String, String>> polled = new ArrayList<>();
+                long deadlineNs = System.nanoTime() + Long.parseLong(command.get("timeout_ms")) * 1_000_000L;
+                for (long remainingNs = deadlineNs - System.nanoTime(); remainingNs > 0; remainingNs = deadlineNs - System.nanoTime()) {
+                    Optional.ofNullable(recordsByConsumer.get(command.get("consumer")).poll(remainingNs, TimeUnit.NANOSECONDS)).ifPresent(polled::add);
                 }
-                return found.stream().map(one -> String.format("[%d,%d,%s]", one.partition(), one.offset(), Contract.quoted(one.value())))
+                return polled.stream().map(record -> String.format("[%d,%d,%s]", record.partition(), record.offset(), Contract.quoted(record.value())))
                         .collect(Collectors.joining(",", ",\"records\":[", "],\"positions\":null")); // a container keeps them to itself
             }
             case "commit-positions" -> Thread.sleep(2_000); // a listener's container commits by itself, also while it is idle
@@ -84,7 +84,7 @@ public final class SpringDriver {
         containers.put(name, new KafkaMessageListenerContainer<>(new DefaultKafkaConsumerFactory<>(Map.of(
                 "bootstrap.servers", command.get("bootstrap"), "client.id", command.get("client_id"), "isolation.level", command.get("isolation"),
                 "fetch.max.wait.ms", "100"), new StringDeserializer(), new StringDeserializer()), properties));
-        heard.put(name, records);
+        recordsByConsumer.put(name, records);
         containers.get(name).start();
     }
 }

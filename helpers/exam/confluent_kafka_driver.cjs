@@ -12,25 +12,25 @@ const consumers = new Map()
 let [patience, bootstrap] = [15_000, '']
 
 /** A method that ends in a callback, as a promise. */
-function called (target, method, ...given) {
+function called (target, method, ...args) {
   return new Promise((resolve, reject) => {
-    target[method](...given, (error, answer) => error ? reject(error) : resolve(answer))
+    target[method](...args, (error, result) => error ? reject(error) : resolve(result))
   })
 }
 
 /** The library's own word on an error. */
 function described (raised) {
-  const found = Object.entries(CODES.ERRORS).find(([, code]) => code === raised.code)
+  const entry = Object.entries(CODES.ERRORS).find(([, code]) => code === raised.code)
   return {
-    name: found?.[0] ?? raised.name,
+    name: entry?.[0] ?? raised.name,
     retriable: raised.isRetriable ?? false,
     abortable: raised.isTxnRequiresAbort ?? false,
     fatal: raised.isFatal ?? false
   }
 }
 
-async function consumerOf (command, more) {
-  const made = new KafkaConsumer({
+async function consumerOf (command, groupSettings) {
+  const consumer = new KafkaConsumer({
     'bootstrap.servers': command.bootstrap,
     'client.id': command.client_id,
     'group.id': command.group,
@@ -38,20 +38,20 @@ async function consumerOf (command, more) {
     'enable.auto.commit': false,
     'fetch.wait.max.ms': 100,
     log_level: 0,
-    ...more
+    ...groupSettings
   }, { 'auto.offset.reset': 'earliest' })
-  made.on('event.error', () => {}) // an error of a connection is no answer to a command
-  await called(made, 'connect', {})
-  made.setDefaultConsumeTimeout(POLL_MS)
-  consumers.set(command.consumer, made)
-  return made
+  consumer.on('event.error', () => {}) // an error of a connection is no answer to a command
+  await called(consumer, 'connect', {})
+  consumer.setDefaultConsumeTimeout(POLL_MS)
+  consumers.set(command.consumer, consumer)
+  return consumer
 }
 
 const commands = {
   async init (command) {
     [patience, bootstrap] = [command.patience_ms, command.bootstrap]
     if (!producers.has(command.producer)) { // else one that has timed out goes on
-      const made = new Producer({
+      const newProducer = new Producer({
         'bootstrap.servers': command.bootstrap,
         'client.id': command.client_id,
         'transactional.id': command.transactional_id,
@@ -62,11 +62,11 @@ const commands = {
         dr_cb: true,
         log_level: 0
       })
-      made.on('event.error', () => {})
-      made.on('delivery-report', (error, { opaque, offset }) => error ? opaque.reject(error) : opaque.resolve({ offset }))
-      await called(made, 'connect', {})
-      made.setPollInterval(POLL_MS / 10)
-      producers.set(command.producer, made)
+      newProducer.on('event.error', () => {})
+      newProducer.on('delivery-report', (error, { opaque, offset }) => error ? opaque.reject(error) : opaque.resolve({ offset }))
+      await called(newProducer, 'connect', {})
+      newProducer.setPollInterval(POLL_MS / 10)
+      producers.set(command.producer, newProducer)
     }
     await called(producers.get(command.producer), 'initTransactions', patience)
   },
@@ -86,8 +86,8 @@ const commands = {
   async 'send-offsets' ({ producer, group, offsets, consumer }) {
     const stranger = new KafkaConsumer({ 'bootstrap.servers': bootstrap, 'group.id': group, log_level: 0 }, {})
     if (!consumer) await called(stranger, 'connect', {}) // a group that has no member here
-    const places = offsets.map(([topic, partition, offset]) => ({ topic, partition, offset }))
-    await called(producers.get(producer), 'sendOffsetsToTransaction', places, consumers.get(consumer) ?? stranger, patience)
+    const positions = offsets.map(([topic, partition, offset]) => ({ topic, partition, offset }))
+    await called(producers.get(producer), 'sendOffsetsToTransaction', positions, consumers.get(consumer) ?? stranger, patience)
     if (!consumer) await called(stranger, 'disconnect')
   },
 
@@ -100,34 +100,34 @@ const commands = {
   },
 
   async consumer (command) {
-    const made = await consumerOf(command, {})
-    const places = [...Array(command.partitions).keys()]
-    made.assign(places.map(partition => ({ topic: command.topic, partition, offset: 0 })))
+    const reader = await consumerOf(command, {})
+    const partitions = [...Array(command.partitions).keys()]
+    reader.assign(partitions.map(partition => ({ topic: command.topic, partition, offset: 0 })))
   },
 
   async subscribe (command) {
     const ofProtocol = { classic: { 'session.timeout.ms': command.session_timeout_ms } }
-    const made = await consumerOf(command, ofProtocol[command.protocol] ?? { 'group.protocol': command.protocol })
-    made.subscribe([command.topic])
+    const reader = await consumerOf(command, ofProtocol[command.protocol] ?? { 'group.protocol': command.protocol })
+    reader.subscribe([command.topic])
   },
 
   async poll ({ consumer, timeout_ms: timeout }) {
     const [reader, records, until] = [consumers.get(consumer), [], Date.now() + timeout]
     while (Date.now() < until) {
-      const found = await called(reader, 'consume', BATCH)
-      records.push(...found.map(({ partition, offset, value }) => [partition, offset, String(value)]))
+      const messages = await called(reader, 'consume', BATCH)
+      records.push(...messages.map(({ partition, offset, value }) => [partition, offset, String(value)]))
     }
-    const known = reader.position().filter(({ offset }) => offset >= 0)
-    return { records, positions: Object.fromEntries(known.map(({ partition, offset }) => [partition, offset])) }
+    const knownPositions = reader.position().filter(({ offset }) => offset >= 0)
+    return { records, positions: Object.fromEntries(knownPositions.map(({ partition, offset }) => [partition, offset])) }
   },
 
   async 'end-offsets' ({ consumer }) {
     const reader = consumers.get(consumer)
-    const found = reader.assignments().map(async ({ topic, partition }) => {
+    const readEnds = reader.assignments().map(async ({ topic, partition }) => {
       const { highOffset } = await called(reader, 'queryWatermarkOffsets', topic, partition, patience)
       return [partition, highOffset]
     })
-    return { ends: Object.fromEntries(await Promise.all(found)) }
+    return { ends: Object.fromEntries(await Promise.all(readEnds)) }
   },
 
   async seek ({ consumer, topic, partition, offset }) {
@@ -139,10 +139,10 @@ const commands = {
   },
 
   async close ({ name }) {
-    const made = producers.get(name) ?? consumers.get(name)
+    const client = producers.get(name) ?? consumers.get(name)
     producers.delete(name)
     consumers.delete(name)
-    if (made) await called(made, 'disconnect')
+    if (client) await called(client, 'disconnect')
   }
 }
 

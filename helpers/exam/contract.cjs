@@ -12,7 +12,7 @@ class Unsupported extends Error {}
 /** Answers commands until standard input ends; `described` is the library's own word on an error. */
 async function serve ({ library, version, commands, described }) {
   process.on('unhandledRejection', error => console.error(error))
-  const all = {
+  const allCommands = {
     ...commands,
     describe: async ({ contract }) => ({
       contract: Math.min(contract, CONTRACT),
@@ -24,22 +24,22 @@ async function serve ({ library, version, commands, described }) {
   }
   for await (const line of createInterface({ input: process.stdin })) {
     const { id, do: verb, ...command } = JSON.parse(line)
-    answers.write(JSON.stringify({ id, ...(await answer(all, verb, command, described)) }) + '\n')
+    answers.write(JSON.stringify({ id, ...(await carryOut(allCommands, verb, command, described)) }) + '\n')
   }
   process.exit(0) // what hangs in a library must not keep the process
 }
 
-async function answer (commands, verb, command, described) {
+async function carryOut (commands, verb, command, described) {
   try {
     if (!Object.hasOwn(commands, verb)) throw new Unsupported(verb)
     return { ok: true, ...(await commands[verb](command)) }
   } catch (raised) {
-    const said = {
+    const description = {
       class: raised.constructor.name,
       message: String(raised.message).slice(0, 500),
       ...(raised instanceof Unsupported ? { name: 'UNSUPPORTED_COMMAND' } : described(raised))
     }
-    return { ok: false, error: said }
+    return { ok: false, error: description }
   }
 }
 

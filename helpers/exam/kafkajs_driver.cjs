@@ -43,8 +43,8 @@ const commands = {
   },
 
   async begin ({ producer }) {
-    const made = producers.get(producer)
-    made.transaction = await made.producer.transaction()
+    const client = producers.get(producer)
+    client.transaction = await client.producer.transaction()
   },
 
   async send ({ producer, topic, partition, value, wait }) {
@@ -78,14 +78,14 @@ const commands = {
       maxWaitTimeInMs: 100,
       readUncommitted: command.isolation !== 'read_committed'
     })
-    const made = { consumer, records: [] }
-    consumers.set(command.consumer, made)
+    const reader = { consumer, records: [] }
+    consumers.set(command.consumer, reader)
     await consumer.connect()
     await consumer.subscribe({ topics: [command.topic], fromBeginning: true })
     await consumer.run({
       autoCommit: false,
       eachMessage: async ({ partition, message }) => {
-        made.records.push([partition, Number(message.offset), String(message.value)])
+        reader.records.push([partition, Number(message.offset), String(message.value)])
       }
     })
   },
@@ -105,10 +105,10 @@ const commands = {
   },
 
   async close ({ name }) {
-    const made = producers.get(name) ?? consumers.get(name)
+    const client = producers.get(name) ?? consumers.get(name)
     producers.delete(name)
     consumers.delete(name)
-    await (made?.producer ?? made?.consumer)?.disconnect()
+    await (client?.producer ?? client?.consumer)?.disconnect()
   }
 }
 

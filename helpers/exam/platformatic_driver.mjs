@@ -3,9 +3,9 @@ import { readFileSync } from 'node:fs'
 import { createRequire } from 'node:module'
 import { serve } from './contract.cjs'
 
-const found = createRequire(process.cwd() + '/').resolve('@platformatic/kafka')
-const { Consumer, Producer } = await import(found)
-const { version } = JSON.parse(readFileSync(found.replace(/dist.index\.js$/, 'package.json')))
+const libraryPath = createRequire(process.cwd() + '/').resolve('@platformatic/kafka')
+const { Consumer, Producer } = await import(libraryPath)
+const { version } = JSON.parse(readFileSync(libraryPath.replace(/dist.index\.js$/, 'package.json')))
 
 const producers = new Map()
 const consumers = new Map()
@@ -15,10 +15,10 @@ const FENCED = ['PRODUCER_FENCED', 'INVALID_PRODUCER_EPOCH', 'INVALID_PRODUCER_I
 // and takes a new producer where the broker has fenced this one.
 function described (error) {
   const causes = [error]
-  for (const one of causes) causes.push(...(one.errors ?? []), ...(one.cause ? [one.cause] : []))
-  const name = causes.find(one => one.apiId)?.apiId ?? error.code ?? error.name
+  for (const cause of causes) causes.push(...(cause.errors ?? []), ...(cause.cause ? [cause.cause] : []))
+  const name = causes.find(cause => cause.apiId)?.apiId ?? error.code ?? error.name
   const fatal = FENCED.includes(name)
-  return { name, message: causes.map(one => one.message).join(': ').slice(0, 500), retriable: false, abortable: !fatal, fatal }
+  return { name, message: causes.map(cause => cause.message).join(': ').slice(0, 500), retriable: false, abortable: !fatal, fatal }
 }
 
 function base ({ bootstrap, client_id: clientId }) {
@@ -41,17 +41,17 @@ const commands = {
   },
 
   async begin ({ producer }) {
-    const made = producers.get(producer)
-    made.sent = []
-    made.transaction = await made.producer.beginTransaction()
+    const client = producers.get(producer)
+    client.sent = []
+    client.transaction = await client.producer.beginTransaction()
   },
 
   async send ({ producer, topic, partition, value, wait }) {
     const { transaction, sent } = producers.get(producer)
-    const told = transaction.send({ messages: [{ topic, partition, value: Buffer.from(value) }], acks: -1 })
-    if (wait) return { offset: Number((await told).offsets[0].offset) }
-    told.catch(() => {})
-    sent.push(told)
+    const acknowledgement = transaction.send({ messages: [{ topic, partition, value: Buffer.from(value) }], acks: -1 })
+    if (wait) return { offset: Number((await acknowledgement).offsets[0].offset) }
+    acknowledgement.catch(() => {})
+    sent.push(acknowledgement)
   },
 
   async 'send-offsets' ({ producer, group, offsets, consumer }) {
@@ -94,39 +94,39 @@ const commands = {
     await new Promise(resolve => setTimeout(resolve, timeout))
     const { stream, records, failed } = consumers.get(consumer)
     if (failed.length) throw failed.shift()
-    const positions = Object.fromEntries([...stream.offsetsToFetch].map(([place, at]) => [place.split(':').at(-1), Number(at)]))
+    const positions = Object.fromEntries([...stream.offsetsToFetch].map(([partitionKey, offset]) => [partitionKey.split(':').at(-1), Number(offset)]))
     return { records: records.splice(0), positions }
   },
 
   async 'end-offsets' ({ consumer }) {
-    const { consumer: made, topic, isolationLevel } = consumers.get(consumer)
-    const ends = (await made.listOffsets({ topics: [topic], timestamp: -1n, isolationLevel })).get(topic)
+    const { consumer: member, topic, isolationLevel } = consumers.get(consumer)
+    const ends = (await member.listOffsets({ topics: [topic], timestamp: -1n, isolationLevel })).get(topic)
     return { ends: Object.fromEntries(ends.map((end, index) => [index, Number(end)])) }
   },
 
   async 'commit-positions' ({ consumer }) {
-    const { consumer: made, stream, topic } = consumers.get(consumer)
-    const offsets = [...stream.offsetsToFetch].map(([place, offset]) => ({ topic, partition: Number(place.split(':').at(-1)), offset, leaderEpoch: -1 }))
-    await made.commit({ offsets })
+    const { consumer: member, stream, topic } = consumers.get(consumer)
+    const offsets = [...stream.offsetsToFetch].map(([partitionKey, offset]) => ({ topic, partition: Number(partitionKey.split(':').at(-1)), offset, leaderEpoch: -1 }))
+    await member.commit({ offsets })
   },
 
   async close ({ name }) {
-    const made = producers.get(name) ?? consumers.get(name)
+    const client = producers.get(name) ?? consumers.get(name)
     producers.delete(name)
     consumers.delete(name)
-    await (made?.producer ?? made?.consumer)?.close(true)
+    await (client?.producer ?? client?.consumer)?.close(true)
   }
 }
 
 // A member of its group in each case: the library has no other reader.
-async function read (command, group, where) {
+async function read (command, group, startPosition) {
   const isolationLevel = command.isolation === 'read_committed' ? 1 : 0
   const consumer = new Consumer({ ...base(command), groupId: command.group, autocommit: false, isolationLevel, maxWaitTime: 100, ...group })
-  const made = { consumer, topic: command.topic, isolationLevel, records: [], failed: [] }
-  consumers.set(command.consumer, made)
-  made.stream = await consumer.consume({ topics: [command.topic], ...where })
-  made.stream.on('data', ({ partition, offset, value }) => made.records.push([partition, Number(offset), String(value)]))
-  made.stream.on('error', error => made.failed.push(error))
+  const reader = { consumer, topic: command.topic, isolationLevel, records: [], failed: [] }
+  consumers.set(command.consumer, reader)
+  reader.stream = await consumer.consume({ topics: [command.topic], ...startPosition })
+  reader.stream.on('data', ({ partition, offset, value }) => reader.records.push([partition, Number(offset), String(value)]))
+  reader.stream.on('error', error => reader.failed.push(error))
 }
 
 serve({ library: '@platformatic/kafka', version, commands, described })

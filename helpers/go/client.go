@@ -70,28 +70,28 @@ func (c *Client) Do(ctx context.Context, method, path string, body, out any) err
 		return err
 	}
 	c.authorize(request)
-	answer, err := c.http.Do(request)
+	response, err := c.http.Do(request)
 	if err != nil {
 		return err
 	}
-	defer answer.Body.Close()
-	read, err := io.ReadAll(answer.Body)
+	defer response.Body.Close()
+	payload, err := io.ReadAll(response.Body)
 	if err != nil {
 		return err
 	}
-	if answer.StatusCode >= 400 {
+	if response.StatusCode >= 400 {
 		var problem struct {
 			Error string `json:"error"`
 		}
-		if json.Unmarshal(read, &problem) != nil || problem.Error == "" {
-			problem.Error = string(read)
+		if json.Unmarshal(payload, &problem) != nil || problem.Error == "" {
+			problem.Error = string(payload)
 		}
-		return &Error{Status: answer.StatusCode, Reason: problem.Error, Body: read}
+		return &Error{Status: response.StatusCode, Reason: problem.Error, Body: payload}
 	}
 	if out == nil {
 		return nil
 	}
-	return json.Unmarshal(read, out)
+	return json.Unmarshal(payload, out)
 }
 
 func (c *Client) must(t testing.TB, method, path string, body, out any) {
@@ -117,13 +117,13 @@ func (c *Client) text(ctx context.Context, path string) (string, error) {
 		return "", err
 	}
 	c.authorize(request)
-	answer, err := c.http.Do(request)
+	response, err := c.http.Do(request)
 	if err != nil {
 		return "", err
 	}
-	defer answer.Body.Close()
-	read, err := io.ReadAll(answer.Body)
-	return string(read), err
+	defer response.Body.Close()
+	content, err := io.ReadAll(response.Body)
+	return string(content), err
 }
 
 // URL is the address of the control port.
@@ -228,12 +228,12 @@ func (c *Client) MoveLeader(t testing.TB, topic string, partition, leader int) {
 
 // AdvanceClock moves the cluster clock: transaction timeouts and expiry go by it; what a fault has lost between brokers times
 // out by it too. It goes by whole milliseconds.
-func (c *Client) AdvanceClock(t testing.TB, by time.Duration) {
+func (c *Client) AdvanceClock(t testing.TB, duration time.Duration) {
 	t.Helper()
-	if by%time.Millisecond != 0 {
-		t.Fatalf("%v is no whole number of milliseconds: the cluster clock goes by those", by)
+	if duration%time.Millisecond != 0 {
+		t.Fatalf("%v is no whole number of milliseconds: the cluster clock goes by those", duration)
 	}
-	c.must(t, http.MethodPost, "/api/v1/clock", map[string]int64{"advance_ms": by.Milliseconds()}, nil)
+	c.must(t, http.MethodPost, "/api/v1/clock", map[string]int64{"advance_ms": duration.Milliseconds()}, nil)
 }
 
 // Between tests
@@ -254,8 +254,8 @@ func (c *Client) Reset(t testing.TB) {
 // ResetTo does the same with the topics and settings of a snapshot.
 func (c *Client) ResetTo(t testing.TB, snapshot string) {
 	t.Helper()
-	if idle := c.neverStruck(false); idle != "" {
-		t.Error(idle)
+	if refusal := c.neverStruck(false); refusal != "" {
+		t.Error(refusal)
 	}
 	c.must(t, http.MethodPost, "/api/v1/reset", map[string]string{"to": snapshot}, nil)
 }

@@ -24,28 +24,28 @@ type Event struct {
 
 // Events calls back for every event from now on, of these kinds if some are named, until the context is done, the stream
 // ends, or the callback returns false.
-func (c *Client) Events(ctx context.Context, each func(Event) bool, kinds ...string) error {
+func (c *Client) Events(ctx context.Context, onEvent func(Event) bool, kinds ...string) error {
 	query := url.Values{"kind": kinds}
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, c.url+"/api/v1/events?"+query.Encode(), nil)
 	if err != nil {
 		return err
 	}
 	c.authorize(request)
-	answer, err := (&http.Client{}).Do(request)
+	response, err := (&http.Client{}).Do(request)
 	if err != nil {
 		return err
 	}
-	defer answer.Body.Close()
-	if answer.StatusCode != http.StatusOK {
-		text, _ := io.ReadAll(answer.Body)
-		return &Error{Status: answer.StatusCode, Reason: string(text), Body: text}
+	defer response.Body.Close()
+	if response.StatusCode != http.StatusOK {
+		text, _ := io.ReadAll(response.Body)
+		return &Error{Status: response.StatusCode, Reason: string(text), Body: text}
 	}
-	return eachEvent(answer.Body, each)
+	return eachEvent(response.Body, onEvent)
 }
 
-func eachEvent(stream io.Reader, each func(Event) bool) error {
+func eachEvent(stream io.Reader, onEvent func(Event) bool) error {
 	lines := bufio.NewReader(stream)
-	kind := ""
+	eventKind := ""
 	for {
 		line, err := lines.ReadString('\n')
 		if err != nil {
@@ -53,17 +53,17 @@ func eachEvent(stream io.Reader, each func(Event) bool) error {
 		}
 		line = strings.TrimRight(line, "\n")
 		if name, ok := strings.CutPrefix(line, "event: "); ok {
-			kind = name
+			eventKind = name
 		} else if data, ok := strings.CutPrefix(line, "data: "); ok {
-			event := Event{Kind: kind}
-			into := any(&event)
-			if kind == "lost" {
-				into = &event.Data
+			event := Event{Kind: eventKind}
+			target := any(&event)
+			if eventKind == "lost" {
+				target = &event.Data
 			}
-			if err := json.Unmarshal([]byte(data), into); err != nil {
+			if err := json.Unmarshal([]byte(data), target); err != nil {
 				return fmt.Errorf("%s: %w", data, err)
 			}
-			if !each(event) {
+			if !onEvent(event) {
 				return nil
 			}
 		}

@@ -17,7 +17,9 @@ type Action map[string]any
 func Hold() Action { return Action{"do": "hold"} }
 
 // Delay keeps it for a while.
-func Delay(by time.Duration) Action { return Action{"do": "delay", "delay_ms": by.Milliseconds()} }
+func Delay(duration time.Duration) Action {
+	return Action{"do": "delay", "delay_ms": duration.Milliseconds()}
+}
 
 // Drop loses it.
 func Drop() Action { return Action{"do": "drop"} }
@@ -73,9 +75,9 @@ func (f Faults) Arm(t testing.TB, rules ...Rule) {
 	t.Helper()
 	var armed []Fault
 	f.client.must(t, http.MethodPost, "/api/v1/faults/plan", rules, &armed)
-	for _, one := range armed {
-		if one.Doubt != "" {
-			t.Logf("txnsim: the fault %s can strike nothing: %s", one.Rule.ID, one.Doubt)
+	for _, fault := range armed {
+		if fault.Doubt != "" {
+			t.Logf("txnsim: the fault %s can strike nothing: %s", fault.Rule.ID, fault.Doubt)
 		}
 	}
 }
@@ -125,8 +127,8 @@ func (f Faults) DisarmAll(t testing.TB) {
 // does it at the end of a test, and Reset before it takes the cluster back.
 func (f Faults) Verify(t testing.TB) {
 	t.Helper()
-	if idle := f.client.neverStruck(false); idle != "" {
-		t.Error(idle)
+	if refusal := f.client.neverStruck(false); refusal != "" {
+		t.Error(refusal)
 	}
 }
 

@@ -32,21 +32,21 @@ func TestOneClusterForSeveralTests(t *testing.T) {
 		cluster.CreateTopic(t, "payments", 1, map[string]string{"cleanup.policy": "compact"})
 		cluster.Snapshot(t, "with-payments")
 		cluster.CreateTopic(t, "more", 1, nil)
-		before := cluster.Bootstrap()
-		began := time.Now()
+		bootstrap := cluster.Bootstrap()
+		resetStart := time.Now()
 		cluster.ResetTo(t, "with-payments")
-		t.Logf("a reset took %v", time.Since(began))
+		t.Logf("a reset took %v", time.Since(resetStart))
 		if cluster.Partition(t, "payments", 0).LeaderReplica() == nil {
 			t.Error("payments has no leader")
 		}
 		err := cluster.Do(context.Background(), http.MethodGet, "/api/v1/topics/more", nil, nil)
-		gone, ok := isStatus(err, http.StatusNotFound)
-		if !ok || !strings.Contains(gone.Reason, "GET /api/v1/topics") {
+		refusal, ok := isStatus(err, http.StatusNotFound)
+		if !ok || !strings.Contains(refusal.Reason, "GET /api/v1/topics") {
 			t.Errorf("more is still there, or the refusal says nothing: %v", err)
 		}
 		cluster.Reset(t)
 		cluster.AssertNoHangingTransactions(t)
-		if cluster.Bootstrap() != before {
+		if cluster.Bootstrap() != bootstrap {
 			t.Errorf("another address: %s", cluster.Bootstrap())
 		}
 	})
@@ -63,8 +63,8 @@ func TestOneClusterForSeveralTests(t *testing.T) {
 	t.Run("a fault that never struck is named", func(t *testing.T) {
 		cluster.Reset(t)
 		cluster.Faults().Arm(t, Rule{ID: "idle", Point: "client.request", API: "EndTxn", Action: Drop()})
-		if idle := cluster.neverStruck(false); !strings.Contains(idle, "idle") {
-			t.Errorf("said: %q", idle)
+		if refusal := cluster.neverStruck(false); !strings.Contains(refusal, "idle") {
+			t.Errorf("said: %q", refusal)
 		}
 		cluster.Faults().DisarmAll(t)
 		cluster.Faults().Forget(t)
@@ -74,14 +74,14 @@ func TestOneClusterForSeveralTests(t *testing.T) {
 		cluster.Reset(t)
 		cluster.AssertExactlyOnce(t, []string{"a", "b"}, [][]byte{[]byte("b"), []byte("a")})
 		cluster.AssertExactlyOnce(t, "orders", []string{})
-		if found := cluster.Committed(t, "orders"); len(found) != 0 {
-			t.Errorf("committed: %q", found)
+		if committed := cluster.Committed(t, "orders"); len(committed) != 0 {
+			t.Errorf("committed: %q", committed)
 		}
-		wrong := &recorded{TB: t}
-		cluster.AssertExactlyOnce(wrong, []string{"a", "b"}, []string{"a", "a"})
-		want := "not exactly once, from what was given to what was given:\nmissing: 1 record\n  'b'\nmore than once: 1 record\n  'a'"
-		if wrong.said != want {
-			t.Errorf("said: %q", wrong.said)
+		failingTest := &recorded{TB: t}
+		cluster.AssertExactlyOnce(failingTest, []string{"a", "b"}, []string{"a", "a"})
+		expected := "not exactly once, from what was given to what was given:\nmissing: 1 record\n  'b'\nmore than once: 1 record\n  'a'"
+		if failingTest.message != expected {
+			t.Errorf("said: %q", failingTest.message)
 		}
 	})
 	t.Run("a report tells what happened", func(t *testing.T) {
@@ -106,33 +106,33 @@ func TestOneClusterForSeveralTests(t *testing.T) {
 func TestEventsAreReadUntilTheCallerHasEnough(t *testing.T) {
 	stream := ": connected\n\nid: 1\nevent: note\ndata: {\"i\":1,\"k\":\"note\",\"node\":\"a\",\"d\":{\"text\":\"x\"}}\n\n" +
 		"event: lost\ndata: {\"lost\":7,\"next\":9}\n\nevent: note\ndata: {\"i\":9,\"k\":\"note\"}\n\n"
-	server := httptest.NewServer(http.HandlerFunc(func(answer http.ResponseWriter, request *http.Request) {
-		if got := request.URL.Query()["kind"]; !slices.Equal(got, []string{"note", "fault"}) {
-			t.Errorf("kinds: %v", got)
+	server := httptest.NewServer(http.HandlerFunc(func(response http.ResponseWriter, request *http.Request) {
+		if kinds := request.URL.Query()["kind"]; !slices.Equal(kinds, []string{"note", "fault"}) {
+			t.Errorf("kinds: %v", kinds)
 		}
-		fmt.Fprint(answer, stream)
+		fmt.Fprint(response, stream)
 	}))
 	defer server.Close()
-	var seen []string
+	var kinds []string
 	err := Connect(server.URL).Events(context.Background(), func(event Event) bool {
-		seen = append(seen, event.Kind)
-		return len(seen) < 2
+		kinds = append(kinds, event.Kind)
+		return len(kinds) < 2
 	}, "note", "fault")
-	if err != nil || !slices.Equal(seen, []string{"note", "lost"}) {
-		t.Errorf("%v %v", seen, err)
+	if err != nil || !slices.Equal(kinds, []string{"note", "lost"}) {
+		t.Errorf("%v %v", kinds, err)
 	}
 }
 
 func TestAnAdvanceGoesByWholeMilliseconds(t *testing.T) {
 	inner := &recorded{TB: t}
-	done := make(chan struct{})
+	ended := make(chan struct{})
 	go func() {
-		defer close(done)
+		defer close(ended)
 		Connect("http://127.0.0.1:1").AdvanceClock(inner, 1500*time.Microsecond)
 	}()
-	<-done
-	if !strings.Contains(inner.said, "1.5ms is no whole number of milliseconds") {
-		t.Errorf("said: %q", inner.said)
+	<-ended
+	if !strings.Contains(inner.message, "1.5ms is no whole number of milliseconds") {
+		t.Errorf("said: %q", inner.message)
 	}
 }
 
@@ -145,7 +145,7 @@ func TestCtrlCInATestThatHangsTellsWhatHappened(t *testing.T) {
 	}
 	hangs := exec.Command(os.Args[0], "-test.run", "^"+t.Name()+"$")
 	hangs.Env = append(os.Environ(), "TXNSIM_TEST_HANGS=1")
-	said, err := hangs.StdoutPipe()
+	output, err := hangs.StdoutPipe()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -153,45 +153,45 @@ func TestCtrlCInATestThatHangsTellsWhatHappened(t *testing.T) {
 	if err := hangs.Start(); err != nil {
 		t.Fatal(err)
 	}
-	lines := bufio.NewScanner(said)
-	var all []string
+	lines := bufio.NewScanner(output)
+	var printed []string
 	for lines.Scan() {
-		all = append(all, lines.Text())
+		printed = append(printed, lines.Text())
 		if strings.Contains(lines.Text(), "READY") {
 			_ = hangs.Process.Signal(os.Interrupt)
 		}
 	}
 	_ = hangs.Wait()
-	told := strings.Join(all, "\n")
-	for _, part := range []string{"was interrupted\ntxnsim: the cluster\n1 of 1 brokers up", "\ntxnsim: faults\nseen: 0 matched"} {
-		if !strings.Contains(told, part) {
-			t.Errorf("%q is missing in: %q", part, told)
+	report := strings.Join(printed, "\n")
+	for _, sentence := range []string{"was interrupted\ntxnsim: the cluster\n1 of 1 brokers up", "\ntxnsim: faults\nseen: 0 matched"} {
+		if !strings.Contains(report, sentence) {
+			t.Errorf("%q is missing in: %q", sentence, report)
 		}
 	}
 }
 
 func TestACommandThatIsNotThereIsExplained(t *testing.T) {
 	inner := &recorded{TB: t}
-	done := make(chan struct{})
+	ended := make(chan struct{})
 	go func() {
-		defer close(done)
+		defer close(ended)
 		Start(inner, Options{Command: "/nonexistent/txnsim"})
 	}()
-	<-done
-	if !strings.Contains(inner.said, "pip install") {
-		t.Errorf("said: %q", inner.said)
+	<-ended
+	if !strings.Contains(inner.message, "pip install") {
+		t.Errorf("said: %q", inner.message)
 	}
 }
 
 // recorded is a test whose failure is the point.
 type recorded struct {
 	testing.TB
-	said string
+	message string
 }
 
-func (r *recorded) Error(args ...any) { r.said = fmt.Sprint(args...) }
+func (r *recorded) Error(args ...any) { r.message = fmt.Sprint(args...) }
 
 func (r *recorded) Fatalf(format string, args ...any) {
-	r.said = fmt.Sprintf(format, args...)
+	r.message = fmt.Sprintf(format, args...)
 	runtime.Goexit()
 }

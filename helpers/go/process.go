@@ -141,9 +141,9 @@ func (o Options) arguments(t testing.TB, directory, readyFile string) []string {
 	}
 	if len(o.Settings) > 0 {
 		file := filepath.Join(directory, "settings.yaml")
-		text, err := json.Marshal(map[string]any{"settings": o.Settings}) // JSON is YAML
+		settingsJSON, err := json.Marshal(map[string]any{"settings": o.Settings}) // JSON is YAML
 		if err == nil {
-			err = os.WriteFile(file, text, 0o600)
+			err = os.WriteFile(file, settingsJSON, 0o600)
 		}
 		if err != nil {
 			t.Fatalf("settings: %v", err)
@@ -157,9 +157,9 @@ func (c *Cluster) await(t testing.TB, readyFile string, ended chan error) ready 
 	t.Helper()
 	deadline := time.After(startTimeout)
 	for {
-		if text, err := os.ReadFile(readyFile); err == nil {
+		if content, err := os.ReadFile(readyFile); err == nil {
 			var facts ready
-			if err := json.Unmarshal(text, &facts); err != nil {
+			if err := json.Unmarshal(content, &facts); err != nil {
 				t.Fatalf("%s: %v", readyFile, err)
 			}
 			return facts
@@ -177,8 +177,8 @@ func (c *Cluster) await(t testing.TB, readyFile string, ended chan error) ready 
 
 func (c *Cluster) stop(t testing.TB, ended chan error) {
 	if c.Client != nil && !t.Failed() {
-		if idle := c.neverStruck(false); idle != "" {
-			t.Error(idle)
+		if refusal := c.neverStruck(false); refusal != "" {
+			t.Error(refusal)
 		}
 	}
 	if c.Client != nil && t.Failed() {
@@ -206,14 +206,14 @@ type tail struct {
 	text bytes.Buffer
 }
 
-func (t *tail) Write(piece []byte) (int, error) {
+func (t *tail) Write(chunk []byte) (int, error) {
 	t.lock.Lock()
 	defer t.lock.Unlock()
-	t.text.Write(piece)
-	if over := t.text.Len() - logTail; over > 0 {
-		t.text.Next(over)
+	t.text.Write(chunk)
+	if excess := t.text.Len() - logTail; excess > 0 {
+		t.text.Next(excess)
 	}
-	return len(piece), nil
+	return len(chunk), nil
 }
 
 func (t *tail) String() string {

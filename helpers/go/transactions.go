@@ -46,9 +46,9 @@ type OpenTransaction struct {
 // Transactions are all that coordinators know.
 func (c *Client) Transactions(t testing.TB) []Transaction {
 	t.Helper()
-	var found []Transaction
-	c.must(t, http.MethodGet, "/api/v1/transactions", nil, &found)
-	return found
+	var transactions []Transaction
+	c.must(t, http.MethodGet, "/api/v1/transactions", nil, &transactions)
+	return transactions
 }
 
 // WaitForTransaction waits until a transactional id is in one of some states; if it is in none by then, the failure says what
@@ -57,9 +57,9 @@ func (c *Client) WaitForTransaction(t testing.TB, id string, atMost time.Duratio
 	t.Helper()
 	query := url.Values{"transactional_id": {id}, "state": states}
 	query.Set("timeout_ms", strconv.FormatInt(atMost.Milliseconds(), 10))
-	var found Transaction
-	c.must(t, http.MethodGet, "/api/v1/transaction-wait?"+query.Encode(), nil, &found)
-	return found
+	var transaction Transaction
+	c.must(t, http.MethodGet, "/api/v1/transaction-wait?"+query.Encode(), nil, &transaction)
+	return transaction
 }
 
 // OpenTransactions are those that are open on partitions, with what becomes of each.
@@ -76,9 +76,9 @@ func (c *Client) HangingTransactions(t testing.TB) []OpenTransaction {
 
 func (c *Client) open(t testing.TB, query string) []OpenTransaction {
 	t.Helper()
-	var found []OpenTransaction
-	c.must(t, http.MethodGet, "/api/v1/open-transactions"+query, nil, &found)
-	return found
+	var transactions []OpenTransaction
+	c.must(t, http.MethodGet, "/api/v1/open-transactions"+query, nil, &transactions)
+	return transactions
 }
 
 // AssertNoHangingTransactions fails the test if a transaction is open that nobody will ever end.
@@ -93,9 +93,9 @@ func (c *Client) AssertNoHangingTransactions(t testing.TB) {
 // Transactions that are open have two seconds to end.
 func (c *Client) Committed(t testing.TB, topic string) [][]byte {
 	t.Helper()
-	var found [][]byte
-	c.must(t, http.MethodGet, "/api/v1/topics/"+url.PathEscape(topic)+"/committed?encoding=base64", nil, &found)
-	return found
+	var values [][]byte
+	c.must(t, http.MethodGet, "/api/v1/topics/"+url.PathEscape(topic)+"/committed?encoding=base64", nil, &values)
+	return values
 }
 
 // AssertExactlyOnce fails the test unless everything in the input is in the output once, and nothing else is; the failure names
@@ -108,10 +108,10 @@ func (c *Client) AssertExactlyOnce(t testing.TB, input, output any) {
 }
 
 // bytesOf are values as JSON has them in base64; a topic is left as it is.
-func bytesOf(given any) any {
-	texts, ok := given.([]string)
+func bytesOf(topicOrValues any) any {
+	texts, ok := topicOrValues.([]string)
 	if !ok {
-		return given
+		return topicOrValues
 	}
 	values := make([][]byte, len(texts))
 	for index, text := range texts {
@@ -123,8 +123,8 @@ func bytesOf(given any) any {
 func (c *Client) assert(t testing.TB, method, name string, body any) {
 	t.Helper()
 	err := c.Do(context.Background(), method, "/api/v1/assertions/"+name, body, nil)
-	if wrong, ok := isStatus(err, http.StatusConflict); ok {
-		t.Error(wrong.Reason)
+	if refusal, ok := isStatus(err, http.StatusConflict); ok {
+		t.Error(refusal.Reason)
 	} else if err != nil {
 		t.Fatalf("%s: %v", name, err)
 	}
@@ -147,22 +147,22 @@ type History struct {
 func (c *Client) NewHistory(who string) *History { return &History{client: c, who: who} }
 
 // Add notes what a client saw, with its name and the time unless they are given.
-func (h *History) Add(seen Seen) {
-	if _, ok := seen["who"]; !ok {
-		seen["who"] = h.who
+func (h *History) Add(observation Seen) {
+	if _, ok := observation["who"]; !ok {
+		observation["who"] = h.who
 	}
-	if _, ok := seen["at_ms"]; !ok {
-		seen["at_ms"] = time.Now().UnixMilli()
+	if _, ok := observation["at_ms"]; !ok {
+		observation["at_ms"] = time.Now().UnixMilli()
 	}
-	h.seen = append(h.seen, seen)
+	h.seen = append(h.seen, observation)
 }
 
 // Look adds what an onlooker sees of a partition over the wire: open transactions, what their coordinators say, and a read.
 func (h *History) Look(t testing.TB, topic string, partition int) {
 	t.Helper()
-	var seen []Seen
-	h.client.must(t, http.MethodPost, "/api/v1/looks", Place{topic, partition}, &seen)
-	h.seen = append(h.seen, seen...)
+	var observations []Seen
+	h.client.must(t, http.MethodPost, "/api/v1/looks", Place{topic, partition}, &observations)
+	h.seen = append(h.seen, observations...)
 }
 
 // Verdict is what the checkers make of a history.
@@ -213,9 +213,9 @@ type ScenarioResult struct {
 // Observed is the verdict of a run by its label, "healthy" or kinds of anomalies.
 func (r ScenarioResult) Observed(t testing.TB, label string) string {
 	t.Helper()
-	for _, one := range r.Runs {
-		if one.Run == label {
-			return one.Observed
+	for _, run := range r.Runs {
+		if run.Run == label {
+			return run.Observed
 		}
 	}
 	t.Fatalf("%s has no run %q: %+v", r.Scenario, label, r.Runs)

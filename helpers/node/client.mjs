@@ -49,19 +49,19 @@ export class Client {
 
   /** Asks for anything that this helper has no method for. */
   async ask (method, path, { body, url = this.url } = {}) {
-    const answer = await fetch(url + path, {
+    const response = await fetch(url + path, {
       method,
       headers: this.#headers,
       ...(body !== undefined && { body: JSON.stringify(body) })
     })
-    const text = await answer.text()
-    const read = /json/.test(answer.headers.get('content-type') ?? '') ? JSON.parse(text) : text
-    if (!answer.ok) {
+    const text = await response.text()
+    const content = /json/.test(response.headers.get('content-type') ?? '') ? JSON.parse(text) : text
+    if (!response.ok) {
       // Who has waited in vain is told what happened meanwhile.
-      const story = answer.status === 408 ? '\n' + await this.report() : ''
-      throw new TxnsimError((read.error ?? text) + story, { status: answer.status, body: read })
+      const story = response.status === 408 ? '\n' + await this.report() : ''
+      throw new TxnsimError((content.error ?? text) + story, { status: response.status, body: content })
     }
-    return read
+    return content
   }
 
   /** What happened, for people: the story, what unfinished transactions wait for, the fault rules and their hits. */
@@ -174,11 +174,11 @@ export class Client {
   /** Every event from now on, of these kinds if some are given; one of kind `lost` says how many were. */
   async * events ({ kinds = [], nodes = [], signal } = {}) {
     const query = new URLSearchParams([...kinds.map(kind => ['kind', kind]), ...nodes.map(node => ['node', node])])
-    const answer = await fetch(`${this.url}/api/v1/events?${query}`, { signal, headers: this.#headers })
-    if (!answer.ok) throw new TxnsimError(await answer.text(), { status: answer.status })
+    const response = await fetch(`${this.url}/api/v1/events?${query}`, { signal, headers: this.#headers })
+    if (!response.ok) throw new TxnsimError(await response.text(), { status: response.status })
     let text = ''
-    for await (const piece of answer.body.pipeThrough(new TextDecoderStream())) {
-      const blocks = (text + piece).split('\n\n')
+    for await (const chunk of response.body.pipeThrough(new TextDecoderStream())) {
+      const blocks = (text + chunk).split('\n\n')
       text = blocks.pop()
       for (const block of blocks) {
         const fields = Object.fromEntries(block.split('\n').map(line => [
@@ -255,7 +255,7 @@ export class History {
 }
 
 /** Values as the port takes those of any bytes; a topic is left as it is. */
-const encoded = given =>
-  typeof given === 'string' ? given : Array.from(given, one => one === null ? null : Buffer.from(one).toString('base64'))
+const encoded = topicOrValues =>
+  typeof topicOrValues === 'string' ? topicOrValues : Array.from(topicOrValues, value => value === null ? null : Buffer.from(value).toString('base64'))
 
 const path = id => `/api/v1/faults/${encodeURIComponent(id)}`

@@ -63,21 +63,21 @@ function afterOf (t) {
 const hasFailed = t => t.passed === false || t.task?.result?.state === 'fail'
 
 async function commandLine (options, directory, readyFile) {
-  const line = ['serve', '--port', '0', '--http', '0', '--until-eof', '--json', '--ready-file', readyFile, '--ready-coordinators']
-  line.push('--brokers', String(options.brokers ?? 3), '--trace', options.trace ?? 'brief')
+  const commandArguments = ['serve', '--port', '0', '--http', '0', '--until-eof', '--json', '--ready-file', readyFile, '--ready-coordinators']
+  commandArguments.push('--brokers', String(options.brokers ?? 3), '--trace', options.trace ?? 'brief')
   if (options.transactionVersion !== undefined) {
-    line.push('--transaction-version', String(options.transactionVersion))
+    commandArguments.push('--transaction-version', String(options.transactionVersion))
   }
-  if (options.asVersion !== undefined) line.push('--as-version', options.asVersion)
-  for (const topic of topicsOf(options.topics)) line.push('--topic', topic)
+  if (options.asVersion !== undefined) commandArguments.push('--as-version', options.asVersion)
+  for (const topic of topicsOf(options.topics)) commandArguments.push('--topic', topic)
   // What is unknown here is handed on: the simulator refuses it, and says what was meant.
-  const { brokers, trace, transactionVersion, asVersion, topics, command, ...said } = options
-  if (Object.keys(said).length > 0) {
+  const { brokers, trace, transactionVersion, asVersion, topics, command, ...otherOptions } = options
+  if (Object.keys(otherOptions).length > 0) {
     const file = join(directory, 'options.yaml')
-    await writeFile(file, JSON.stringify(said)) // JSON is YAML
-    line.push('--config', file)
+    await writeFile(file, JSON.stringify(otherOptions)) // JSON is YAML
+    commandArguments.push('--config', file)
   }
-  return line
+  return commandArguments
 }
 
 export const topicsOf = topics => {
@@ -98,7 +98,7 @@ export class Cluster extends Client {
     super()
     this.#child = child
     this.#directory = directory
-    const listen = piece => { this.#said = (this.#said + piece).slice(-TAIL_CHARACTERS) }
+    const listen = chunk => { this.#said = (this.#said + chunk).slice(-TAIL_CHARACTERS) }
     child.stdout.setEncoding('utf8').on('data', listen)
     child.stderr.setEncoding('utf8').on('data', listen)
     child.stdin.on('error', () => {}) // it has gone before us
@@ -116,18 +116,18 @@ export class Cluster extends Client {
   get said () { return this.#said }
 
   async awaitReady (readyFile) {
-    let why
-    this.#ended.then(reason => { why = reason })
+    let failure
+    this.#ended.then(reason => { failure = reason })
     const giveUp = Date.now() + START_TIMEOUT_MS
     while (true) {
-      const text = await readFile(readyFile, 'utf8').catch(() => undefined)
-      if (text !== undefined) {
-        const { http, bootstrap, token } = JSON.parse(text)
+      const content = await readFile(readyFile, 'utf8').catch(() => undefined)
+      if (content !== undefined) {
+        const { http, bootstrap, token } = JSON.parse(content)
         this.attach(http, bootstrap, token)
         return
       }
-      if (why === undefined && Date.now() > giveUp) why = `was not ready in ${START_TIMEOUT_MS} ms`
-      if (why !== undefined) throw new TxnsimError(`txnsim ${why}\n${this.#said}`)
+      if (failure === undefined && Date.now() > giveUp) failure = `was not ready in ${START_TIMEOUT_MS} ms`
+      if (failure !== undefined) throw new TxnsimError(`txnsim ${failure}\n${this.#said}`)
       await pause(POLL_MS)
     }
   }
@@ -136,14 +136,14 @@ export class Cluster extends Client {
   async stop () {
     if (this.#isStopped) return
     this.#isStopped = true
-    let idle
+    let failure
     try {
       if (this.url !== undefined) await this.faults.verify()
     } catch (error) {
-      idle = error
+      failure = error
     }
     await this.end()
-    if (idle !== undefined) throw idle
+    if (failure !== undefined) throw failure
   }
 
   async end () {

@@ -68,8 +68,8 @@ export class TxnsimContainer extends GenericContainer {
 
   /** Of Testcontainers: the container runs, and its ports are known. */
   async containerStarted (container, inspected) {
-    const told = addressesOf(container, this.#brokers)
-    await container.copyContentToContainer([{ content: scriptOf(told), target: STARTER, mode: SCRIPT_MODE }])
+    const addresses = addressesOf(container, this.#brokers)
+    await container.copyContentToContainer([{ content: scriptOf(addresses), target: STARTER, mode: SCRIPT_MODE }])
     const client = await getContainerRuntimeClient()
     const ports = BoundPorts.fromInspectResult(client.info.containerRuntime.hostIps, inspected).filter(this.exposedPorts)
     const wait = this.#wait
@@ -100,9 +100,9 @@ export class StartedTxnsimContainer extends AbstractStartedContainer {
   async stop (options) {
     const asks = this.#asks
     this.#asks = false
-    const idle = asks ? await this.#neverStruck() : undefined
+    const failure = asks ? await this.#neverStruck() : undefined
     const stopped = await super.stop(options)
-    if (idle !== undefined) throw idle
+    if (failure !== undefined) throw failure
     return stopped
   }
 
@@ -111,8 +111,8 @@ export class StartedTxnsimContainer extends AbstractStartedContainer {
       await this.#client.faults.verify()
     } catch (error) {
       if (error instanceof TxnsimError) return error
-      const why = error.cause?.message ?? error.message
-      return new TxnsimError(`whether every fault has struck can't be asked: ${why}. ` +
+      const reason = error.cause?.message ?? error.message
+      return new TxnsimError(`whether every fault has struck can't be asked: ${reason}. ` +
         'If the container is to end before its test, give it faultsMayMiss')
     }
   }
@@ -147,18 +147,18 @@ const addressesOf = (container, brokers) =>
   portsOf(brokers).map(port => `${container.getHost()}:${container.getMappedPort(port)}`)
 
 function environmentOf ({ topics, transactionVersion, asVersion, settings = {} }, brokers, token) {
-  const told = {
+  const environment = {
     TXNSIM_BROKERS: brokers,
     TXNSIM_PORT: KAFKA_PORT,
     TXNSIM_HTTP_PORT: CONTROL_PORT,
     TXNSIM_TOKEN: token
   }
   const named = topicsOf(topics)
-  if (named.length > 0) told.TXNSIM_TOPICS = named.join(',')
-  if (transactionVersion !== undefined) told.TXNSIM_TRANSACTION_VERSION = transactionVersion
-  if (asVersion !== undefined) told.TXNSIM_AS_VERSION = asVersion
-  for (const [name, value] of Object.entries(settings)) told[variableOf(name)] = value
-  return Object.fromEntries(Object.entries(told).map(([name, value]) => [name, String(value)]))
+  if (named.length > 0) environment.TXNSIM_TOPICS = named.join(',')
+  if (transactionVersion !== undefined) environment.TXNSIM_TRANSACTION_VERSION = transactionVersion
+  if (asVersion !== undefined) environment.TXNSIM_AS_VERSION = asVersion
+  for (const [name, value] of Object.entries(settings)) environment[variableOf(name)] = value
+  return Object.fromEntries(Object.entries(environment).map(([name, value]) => [name, String(value)]))
 }
 
 /** The environment variable that stands for a setting, as in the image apache/kafka. */

@@ -97,10 +97,10 @@ public sealed class TxnsimContainer : IAsyncDisposable
                 request => request.ForPort(ControlPort).ForPath("/healthz")))
             .WithStartupCallback((container, cancelled) => container.CopyAsync(
                 Encoding.UTF8.GetBytes(Script(Addresses(container, brokers))), Starter, ct: cancelled));
-        builder = Enumerable.Range(KafkaPort, brokers).Aggregate(builder, (made, port) => made.WithPortBinding(port, true));
-        builder = environment.Where(one => one.Value != "")
-            .Aggregate(builder, (made, one) => made.WithEnvironment(one.Key, one.Value));
-        var started = new TxnsimContainer((configure ?? (made => made))(builder).Build(), brokers, token);
+        builder = Enumerable.Range(KafkaPort, brokers).Aggregate(builder, (withPorts, port) => withPorts.WithPortBinding(port, true));
+        builder = environment.Where(variable => variable.Value != "")
+            .Aggregate(builder, (withVariables, variable) => withVariables.WithEnvironment(variable.Key, variable.Value));
+        var started = new TxnsimContainer((configure ?? (configured => configured))(builder).Build(), brokers, token);
         await started.Container.StartAsync(ct).ConfigureAwait(false);
         return started;
     }
@@ -110,12 +110,12 @@ public sealed class TxnsimContainer : IAsyncDisposable
     public async Task VerifyAsync(CancellationToken ct = default)
     {
         using var http = new HttpClient(new HttpClientHandler { UseProxy = false });
-        using var asked = new HttpRequestMessage(HttpMethod.Post, new Uri(ControlUri, "/api/v1/faults/verify"));
-        asked.Headers.Authorization = new AuthenticationHeaderValue("Bearer", ControlToken);
-        using var answer = await http.SendAsync(asked, ct).ConfigureAwait(false);
-        if (!answer.IsSuccessStatusCode)
+        using var request = new HttpRequestMessage(HttpMethod.Post, new Uri(ControlUri, "/api/v1/faults/verify"));
+        request.Headers.Authorization = new AuthenticationHeaderValue("Bearer", ControlToken);
+        using var response = await http.SendAsync(request, ct).ConfigureAwait(false);
+        if (!response.IsSuccessStatusCode)
         {
-            throw new InvalidOperationException(await answer.Content.ReadAsStringAsync(ct).ConfigureAwait(false));
+            throw new InvalidOperationException(await response.Content.ReadAsStringAsync(ct).ConfigureAwait(false));
         }
     }
 

@@ -4,7 +4,7 @@ use std::{env, process::Command};
 
 fn main() {
     let compiler = env::var("RUSTC").expect("cargo names it");
-    let told = Command::new(compiler).arg("--version").output().expect("it says its version");
+    let version = Command::new(compiler).arg("--version").output().expect("it says its version");
     println!("cargo::rerun-if-changed=build.rs");
-    println!("cargo::rustc-env=COMPILER={}", String::from_utf8_lossy(&told.stdout).trim());
+    println!("cargo::rustc-env=COMPILER={}", String::from_utf8_lossy(&version.stdout).trim());
 }

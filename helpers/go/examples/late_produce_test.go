@@ -57,24 +57,24 @@ func playLateProduce(t *testing.T, cluster *txnsimtest.Cluster) *txnsimtest.Hist
 	producer := client(t, cluster,
 		kgo.TransactionalID("app"), kgo.ProduceRequestTimeout(100*time.Millisecond), kgo.RecordPartitioner(kgo.ManualPartitioner()))
 	must(t, producer.BeginTransaction())
-	first := producer.ProduceSync(ctx, &kgo.Record{Topic: topic, Value: []byte("first")})
-	must(t, first.FirstErr())
+	firstSent := producer.ProduceSync(ctx, &kgo.Record{Topic: topic, Value: []byte("first")})
+	must(t, firstSent.FirstErr())
 	id, epoch, err := producer.ProducerID(ctx)
 	must(t, err)
 	history.Add(txnsimtest.Seen{
 		"seen": "initialised", "transactional_id": "app", "producer_id": id, "producer_epoch": epoch,
 	})
 	history.Add(txnsimtest.Seen{"seen": "began", "transaction": "t1", "transactional_id": "app"})
-	history.Add(wrote("t1", "first", "ok", first[0].Record.Offset))
+	history.Add(wrote("t1", "first", "ok", firstSent[0].Record.Offset))
 
 	cluster.Faults().Arm(t, txnsimtest.Rule{
 		ID: "late-produce", Point: "client.request", API: "Produce", TransactionalID: "app", Action: txnsimtest.Hold(),
 	})
-	late := make(chan error, 1)
-	producer.Produce(ctx, &kgo.Record{Topic: topic, Value: []byte("late")}, func(_ *kgo.Record, err error) { late <- err })
+	lateError := make(chan error, 1)
+	producer.Produce(ctx, &kgo.Record{Topic: topic, Value: []byte("late")}, func(_ *kgo.Record, err error) { lateError <- err })
 	cluster.Faults().WaitUntilStruck(t, "late-produce", 1, patience)
 	producer.UnsafeAbortBufferedRecords() // franz-go does not give up on a record by itself
-	if <-late == nil {
+	if <-lateError == nil {
 		t.Fatal("the record was acknowledged though its request is held")
 	}
 	history.Add(wrote("t1", "late", "unknown", -1))
@@ -94,20 +94,20 @@ func playLateProduce(t *testing.T, cluster *txnsimtest.Cluster) *txnsimtest.Hist
 }
 
 func client(t *testing.T, cluster *txnsimtest.Cluster, options ...kgo.Opt) *kgo.Client {
-	made, err := kgo.NewClient(append(options, kgo.SeedBrokers(cluster.Brokers()...))...)
+	newClient, err := kgo.NewClient(append(options, kgo.SeedBrokers(cluster.Brokers()...))...)
 	must(t, err)
-	t.Cleanup(made.Close)
-	return made
+	t.Cleanup(newClient.Close)
+	return newClient
 }
 
 func wrote(transaction, value, outcome string, offset int64) txnsimtest.Seen {
-	seen := txnsimtest.Seen{
+	observation := txnsimtest.Seen{
 		"seen": "wrote", "topic": topic, "partition": 0, "value": value, "outcome": outcome, "offset": offset,
 	}
 	if transaction != "" {
-		seen["transaction"] = transaction
+		observation["transaction"] = transaction
 	}
-	return seen
+	return observation
 }
 
 func must(t *testing.T, err error) {
@@ -132,8 +132,8 @@ func TestOneClusterForSeveralTests(t *testing.T) {
 		must(t, producer.BeginTransaction())
 		must(t, producer.ProduceSync(ctx, &kgo.Record{Topic: topic, Value: []byte("v")}).FirstErr())
 		must(t, producer.EndTransaction(ctx, kgo.TryCommit))
-		if got := cluster.Faults().Get(t, "moved"); got.Struck != 1 {
-			t.Errorf("struck %d times", got.Struck)
+		if fault := cluster.Faults().Get(t, "moved"); fault.Struck != 1 {
+			t.Errorf("struck %d times", fault.Struck)
 		}
 		cluster.WaitForTransaction(t, "app", patience, "CompleteCommit")
 		cluster.AssertNoHangingTransactions(t)
@@ -150,8 +150,8 @@ func TestOneClusterForSeveralTests(t *testing.T) {
 		}
 		cluster.Reset(t)
 		err := producer.EndTransaction(ctx, kgo.TryCommit)
-		var answered *kerr.Error
-		if !errors.As(err, &answered) {
+		var kafkaError *kerr.Error
+		if !errors.As(err, &kafkaError) {
 			t.Errorf("the commit of a producer from before the reset: %v", err)
 		}
 		if len(cluster.Transactions(t)) != 0 {

@@ -70,17 +70,17 @@ type Container struct {
 
 // Run starts a cluster and waits until every broker serves. Options of Testcontainers, such as a network, come last. On an
 // error the container may be there all the same: hand it to testcontainers.CleanupContainer first of all.
-func Run(ctx context.Context, image string, options Options, more ...testcontainers.ContainerCustomizer) (*Container, error) {
+func Run(ctx context.Context, image string, options Options, customizers ...testcontainers.ContainerCustomizer) (*Container, error) {
 	options, err := options.complete()
 	if err != nil {
 		return nil, err
 	}
-	made, err := testcontainers.Run(ctx, image, append(options.customizers(), more...)...)
-	if made == nil {
+	container, err := testcontainers.Run(ctx, image, append(options.customizers(), customizers...)...)
+	if container == nil {
 		return nil, err
 	}
 	asks := err == nil && !options.FaultsMayMiss
-	return &Container{Container: made, brokers: options.Brokers, token: options.ControlToken, asks: asks}, err
+	return &Container{Container: container, brokers: options.Brokers, token: options.ControlToken, asks: asks}, err
 }
 
 // Terminate stops and removes the container; testcontainers.CleanupContainer calls it. It is an error, too, if a fault that
@@ -166,23 +166,23 @@ func (o Options) customizers() []testcontainers.ContainerCustomizer {
 }
 
 func (o Options) tellPorts(ctx context.Context, container testcontainers.Container) error {
-	told, err := addresses(ctx, container, o.Brokers)
+	advertised, err := addresses(ctx, container, o.Brokers)
 	if err != nil {
 		return err
 	}
-	return container.CopyToContainer(ctx, []byte(script(told)), starter, scriptMode)
+	return container.CopyToContainer(ctx, []byte(script(advertised)), starter, scriptMode)
 }
 
 func (o Options) ports() []string {
-	var all []string
+	var exposed []string
 	for number := range o.Brokers {
-		all = append(all, strconv.Itoa(KafkaPort+number)+"/tcp")
+		exposed = append(exposed, strconv.Itoa(KafkaPort+number)+"/tcp")
 	}
-	return append(all, strconv.Itoa(ControlPort)+"/tcp")
+	return append(exposed, strconv.Itoa(ControlPort)+"/tcp")
 }
 
 func (o Options) environment() map[string]string {
-	told := map[string]string{
+	variables := map[string]string{
 		"TXNSIM_BROKERS":   strconv.Itoa(o.Brokers),
 		"TXNSIM_PORT":      strconv.Itoa(KafkaPort),
 		"TXNSIM_HTTP_PORT": strconv.Itoa(ControlPort),
@@ -196,28 +196,28 @@ func (o Options) environment() map[string]string {
 		topics = append(topics, name)
 	}
 	if len(topics) > 0 {
-		told["TXNSIM_TOPICS"] = strings.Join(topics, ",")
+		variables["TXNSIM_TOPICS"] = strings.Join(topics, ",")
 	}
 	if o.TransactionVersion != nil {
-		told["TXNSIM_TRANSACTION_VERSION"] = strconv.Itoa(*o.TransactionVersion)
+		variables["TXNSIM_TRANSACTION_VERSION"] = strconv.Itoa(*o.TransactionVersion)
 	}
 	if o.AsVersion != "" {
-		told["TXNSIM_AS_VERSION"] = o.AsVersion
+		variables["TXNSIM_AS_VERSION"] = o.AsVersion
 	}
 	for name, value := range o.Settings {
-		told[variableOf(name)] = fmt.Sprint(value)
+		variables[variableOf(name)] = fmt.Sprint(value)
 	}
-	return told
+	return variables
 }
 
 func addresses(ctx context.Context, container testcontainers.Container, brokers int) (string, error) {
-	var all []string
+	var brokerAddresses []string
 	var failures []error
 	for number := range brokers {
 		address, err := addressOf(ctx, container, KafkaPort+number)
-		all, failures = append(all, address), append(failures, err)
+		brokerAddresses, failures = append(brokerAddresses, address), append(failures, err)
 	}
-	return strings.Join(all, ","), errors.Join(failures...)
+	return strings.Join(brokerAddresses, ","), errors.Join(failures...)
 }
 
 func addressOf(ctx context.Context, container testcontainers.Container, port int) (string, error) {
@@ -232,8 +232,8 @@ func addressOf(ctx context.Context, container testcontainers.Container, port int
 	return net.JoinHostPort(host, mapped.Port()), nil
 }
 
-func script(told string) string {
-	return "#!/bin/sh\nexport TXNSIM_ADVERTISED='" + told + "'\nexec python -m txnsim.testing.container --ready-coordinators\n"
+func script(advertised string) string {
+	return "#!/bin/sh\nexport TXNSIM_ADVERTISED='" + advertised + "'\nexec python -m txnsim.testing.container --ready-coordinators\n"
 }
 
 // variableOf is the environment variable that stands for a setting, as in the image apache/kafka.

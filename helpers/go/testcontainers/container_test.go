@@ -20,13 +20,13 @@ func request(t *testing.T, options Options) testcontainers.GenericContainerReque
 	if err != nil {
 		t.Fatal(err)
 	}
-	var made testcontainers.GenericContainerRequest
+	var request testcontainers.GenericContainerRequest
 	for _, customizer := range complete.customizers() {
-		if err := customizer.Customize(&made); err != nil {
+		if err := customizer.Customize(&request); err != nil {
 			t.Fatal(err)
 		}
 	}
-	return made
+	return request
 }
 
 func TestEveryBrokerHasAPortAndSoHasTheControlPort(t *testing.T) {
@@ -36,7 +36,7 @@ func TestEveryBrokerHasAPortAndSoHasTheControlPort(t *testing.T) {
 }
 
 func TestWhatIsAskedForBecomesVariables(t *testing.T) {
-	made := request(t, Options{
+	containerRequest := request(t, Options{
 		Brokers:            1,
 		Topics:             map[string]int{"payments": 0, "orders": 3},
 		TransactionVersion: txnsimtest.Level(1),
@@ -44,7 +44,7 @@ func TestWhatIsAskedForBecomesVariables(t *testing.T) {
 		Settings:           map[string]any{"transaction.max.timeout.ms": 60_000, "auto.create.topics.enable": false},
 		ControlToken:       "a-token-of-this-test",
 	})
-	wanted := map[string]string{
+	expected := map[string]string{
 		"TXNSIM_BROKERS":                   "1",
 		"TXNSIM_PORT":                      "9092",
 		"TXNSIM_HTTP_PORT":                 "9080",
@@ -55,8 +55,8 @@ func TestWhatIsAskedForBecomesVariables(t *testing.T) {
 		"KAFKA_TRANSACTION_MAX_TIMEOUT_MS": "60000",
 		"KAFKA_AUTO_CREATE_TOPICS_ENABLE":  "false",
 	}
-	if !maps.Equal(made.Env, wanted) {
-		t.Errorf("%v", made.Env)
+	if !maps.Equal(containerRequest.Env, expected) {
+		t.Errorf("%v", containerRequest.Env)
 	}
 }
 
@@ -69,17 +69,17 @@ func TestSettingsAreSpelledAsInTheImageOfKafka(t *testing.T) {
 }
 
 func TestItWaitsForTheScriptThatKnowsThePorts(t *testing.T) {
-	made := request(t, Options{})
-	words := strings.Join(append(made.Entrypoint, made.Cmd...), "|")
+	containerRequest := request(t, Options{})
+	words := strings.Join(append(containerRequest.Entrypoint, containerRequest.Cmd...), "|")
 	if words != "sh|-c|while [ ! -f /tmp/txnsim-start.sh ]; do sleep 0.05; done; exec sh /tmp/txnsim-start.sh" {
 		t.Error(words)
 	}
 }
 
 func TestEachContainerHasATokenOfItsOwn(t *testing.T) {
-	one, other := request(t, Options{}).Env["TXNSIM_TOKEN"], request(t, Options{}).Env["TXNSIM_TOKEN"]
-	if one == other || len(one) < 16 {
-		t.Errorf("%q and %q", one, other)
+	firstToken, secondToken := request(t, Options{}).Env["TXNSIM_TOKEN"], request(t, Options{}).Env["TXNSIM_TOKEN"]
+	if firstToken == secondToken || len(firstToken) < 16 {
+		t.Errorf("%q and %q", firstToken, secondToken)
 	}
 }
 
@@ -100,8 +100,8 @@ func TestAContainerServes(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if told := client.Bootstrap(); told != bootstrap {
-		t.Errorf("brokers tell %s, ports are published at %s", told, bootstrap)
+	if advertised := client.Bootstrap(); advertised != bootstrap {
+		t.Errorf("brokers tell %s, ports are published at %s", advertised, bootstrap)
 	}
 	for _, address := range strings.Split(bootstrap, ",") {
 		connection, err := net.Dial("tcp", address)

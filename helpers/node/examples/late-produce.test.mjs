@@ -31,7 +31,7 @@ for (const [mode, options] of Object.entries(MODES)) {
     const cluster = await start({ ...options, topics: { [TOPIC]: 1 } }, t)
     const history = await withProducers(cluster, connect => playLateProduce(cluster, connect))
     const verdict = await history.judge()
-    const { observed } = declared.runs.find(each => each.run === mode)
+    const { observed } = declared.runs.find(run => run.run === mode)
     assert.equal(verdict.kinds.join(', ') || 'healthy', observed, JSON.stringify(verdict.anomalies))
     assert.equal((await cluster.openTransactions('hanging')).length > 0, mode === 'V-')
   })
@@ -45,7 +45,7 @@ async function playLateProduce (cluster, connect) {
   // KafkaJS has one connection to each broker, and a broker handles what comes on one in order: the abort must not stand
   // behind the Produce that is held.
   const { replicas } = (await cluster.topic(TOPIC)).partitions[0]
-  await cluster.moveLeader(TOPIC, 0, replicas.map(each => each.broker).find(each => each !== coordinator))
+  await cluster.moveLeader(TOPIC, 0, replicas.map(replica => replica.broker).find(replica => replica !== coordinator))
 
   history.add({ seen: 'initialised', transactional_id: 'app', producer_id: id, producer_epoch: epoch })
   history.add({ seen: 'began', transaction: 't1', transactional_id: 'app' })
@@ -55,7 +55,7 @@ async function playLateProduce (cluster, connect) {
   await cluster.faults.arm({
     id: 'late-produce', point: 'client.request', api: 'Produce', transactional_id: 'app', action: hold()
   })
-  const late = transaction.send({ topic: TOPIC, messages: [{ partition: 0, value: 'late' }] }).catch(error => error)
+  const lateSend = transaction.send({ topic: TOPIC, messages: [{ partition: 0, value: 'late' }] }).catch(error => error)
   await cluster.faults.waitUntilStruck('late-produce')
   history.add(wrote('late', { transaction: 't1', outcome: 'unknown' })) // the application waits no longer
   await transaction.abort()
@@ -63,7 +63,7 @@ async function playLateProduce (cluster, connect) {
   await cluster.waitForTransaction('app', ['CompleteAbort', 'Empty'])
   await cluster.faults.release('late-produce')
   await cluster.faults.disarm('late-produce') // or else KafkaJS would be held once more when it asks again
-  await late
+  await lateSend
 
   const bystander = await connect({})
   for (const value of ['after-1', 'after-2']) {
@@ -113,6 +113,6 @@ async function withProducers (cluster, play) {
   }
 }
 
-function wrote (value, more) {
-  return { seen: 'wrote', topic: TOPIC, partition: 0, value, ...more }
+function wrote (value, fields) {
+  return { seen: 'wrote', topic: TOPIC, partition: 0, value, ...fields }
 }

@@ -30,7 +30,7 @@ test('one cluster for several tests', async t => {
 
   await t.test('a broker is killed, an hour passes, and a reset mends all', async () => {
     await cluster.killBroker(2)
-    assert.equal((await cluster.topic('orders')).partitions[0].replicas.some(each => each.is_running), true)
+    assert.equal((await cluster.topic('orders')).partitions[0].replicas.some(replica => replica.is_running), true)
     await cluster.advanceClock(3_600_000)
     await cluster.advanceClock('2m')
     await assert.rejects(cluster.advanceClock(1.5), /expected a whole number of milliseconds/)
@@ -75,12 +75,12 @@ test('one cluster for several tests', async t => {
 
   await t.test('events are heard as they happen', async () => {
     const enough = new AbortController()
-    const heard = (async () => {
+    const firstEvent = (async () => {
       for await (const event of cluster.events({ kinds: ['fault'], signal: enough.signal })) return event
     })()
     while ((await cluster.ask('POST', '/api/v1/trace', { body: { level: 'brief' } })).listeners === 0);
     await cluster.faults.arm({ id: 'seen', point: 'client.request', api: 'EndTxn', action: drop() })
-    const event = await heard
+    const event = await firstEvent
     assert.deepEqual([event.k, event.d.rule], ['fault.arm', 'seen'])
     await cluster.faults.disarm('seen')
     await cluster.faults.forget()
@@ -105,11 +105,11 @@ test('Ctrl-C in a test that hangs tells what happened', async () => {
     setInterval(() => {}, 1000)
   `
   const child = spawn(process.execPath, ['--input-type=module', '-e', program], { stdio: ['ignore', 'ignore', 'pipe'] })
-  let said = ''
-  for await (const piece of child.stderr.setEncoding('utf8')) {
-    const wasReady = said.includes('READY')
-    said += piece
-    if (!wasReady && said.includes('READY')) child.kill('SIGINT')
+  let output = ''
+  for await (const chunk of child.stderr.setEncoding('utf8')) {
+    const wasReady = output.includes('READY')
+    output += chunk
+    if (!wasReady && output.includes('READY')) child.kill('SIGINT')
   }
-  assert.match(said, /txnsim: faults\nseen: 0 matched/)
+  assert.match(output, /txnsim: faults\nseen: 0 matched/)
 })

@@ -49,7 +49,7 @@ pub struct Txnsim {
 impl Txnsim {
     /// Three brokers of an image, as built from the Containerfile.
     pub fn new(image: impl Into<String>, tag: impl Into<String>) -> Self {
-        let made = Self {
+        let image = Self {
             image: image.into(),
             tag: tag.into(),
             brokers: 0,
@@ -58,7 +58,7 @@ impl Txnsim {
             ports: Vec::new(),
             token: new_token(),
         };
-        made.brokers(3)
+        image.brokers(3)
     }
 
     /// How many brokers; each takes a port.
@@ -126,7 +126,7 @@ impl Image for Txnsim {
     }
 
     fn env_vars(&self) -> impl IntoIterator<Item = (impl Into<Cow<'_, str>>, impl Into<Cow<'_, str>>)> {
-        let mut all = self.environment.clone();
+        let mut variables = self.environment.clone();
         for (name, value) in [
             ("TXNSIM_BROKERS", self.brokers.to_string()),
             ("TXNSIM_PORT", KAFKA_PORT.to_string()),
@@ -134,9 +134,9 @@ impl Image for Txnsim {
             ("TXNSIM_TOKEN", self.token.clone()),
             ("TXNSIM_TOPICS", self.topics.join(",")),
         ] {
-            all.insert(name.to_string(), value);
+            variables.insert(name.to_string(), value);
         }
-        all.into_iter().filter(|(_, value)| !value.is_empty())
+        variables.into_iter().filter(|(_, value)| !value.is_empty())
     }
 
     fn entrypoint(&self) -> Option<&str> {
@@ -158,13 +158,13 @@ impl Image for Txnsim {
             addresses.push(format!("{host}:{}", state.host_port_ipv4(ContainerPort::Tcp(port))?));
         }
         // Moved when it is whole: the container waits for it.
-        let text = format!(
+        let start_command = format!(
             "printf '%s\\n' \"export TXNSIM_ADVERTISED='{}'\" \
              'exec python -m txnsim.testing.container --ready-coordinators' \
              > {STARTER}.partial && mv {STARTER}.partial {STARTER}",
             addresses.join(",")
         );
-        let command = ExecCommand::new(["sh".to_string(), "-c".to_string(), text]);
+        let command = ExecCommand::new(["sh".to_string(), "-c".to_string(), start_command]);
         Ok(vec![command.with_cmd_ready_condition(CmdWaitFor::exit_code(0))])
     }
 }
@@ -210,16 +210,16 @@ impl TxnsimContainer {
 
     async fn verify(&self) -> Result<()> {
         let client = reqwest::Client::builder().no_proxy().build().map_err(TestcontainersError::other)?;
-        let asked = client
+        let response = client
             .post(format!("{}/api/v1/faults/verify", self.control_url))
             .bearer_auth(&self.control_token)
             .send()
             .await
             .map_err(TestcontainersError::other)?;
-        if asked.status().is_success() {
+        if response.status().is_success() {
             return Ok(());
         }
-        Err(TestcontainersError::other(asked.text().await.map_err(TestcontainersError::other)?))
+        Err(TestcontainersError::other(response.text().await.map_err(TestcontainersError::other)?))
     }
 }
 
@@ -256,7 +256,7 @@ mod tests {
 
     #[test]
     fn what_is_asked_for_becomes_variables() {
-        let asked = Txnsim::new("txnsim", "1")
+        let image = Txnsim::new("txnsim", "1")
             .brokers(1)
             .topic("orders", 3)
             .topic("payments", 1)
@@ -264,7 +264,7 @@ mod tests {
             .release("3.9")
             .property("transaction.max.timeout.ms", 60_000)
             .control_token("a-token-of-this-test");
-        let told: BTreeMap<String, String> = asked
+        let variables: BTreeMap<String, String> = image
             .env_vars()
             .into_iter()
             .map(|(name, value)| {
@@ -272,7 +272,7 @@ mod tests {
                 (name.into_owned(), value.into_owned())
             })
             .collect();
-        let wanted = [
+        let expected = [
             ("KAFKA_TRANSACTION_MAX_TIMEOUT_MS", "60000"),
             ("TXNSIM_AS_VERSION", "3.9"),
             ("TXNSIM_BROKERS", "1"),
@@ -282,8 +282,8 @@ mod tests {
             ("TXNSIM_TOPICS", "orders:3,payments:1"),
             ("TXNSIM_TRANSACTION_VERSION", "0"),
         ];
-        assert_eq!(told, wanted.map(|(name, value)| (name.into(), value.into())).into());
-        assert_eq!(asked.expose_ports(), [ContainerPort::Tcp(9092), ContainerPort::Tcp(9080)]);
+        assert_eq!(variables, expected.map(|(name, value)| (name.into(), value.into())).into());
+        assert_eq!(image.expose_ports(), [ContainerPort::Tcp(9092), ContainerPort::Tcp(9080)]);
         assert_ne!(new_token(), new_token());
     }
 }

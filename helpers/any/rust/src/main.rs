@@ -13,16 +13,16 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .spawn()?;
-    let mut line = String::new();
+    let mut ready_line = String::new();
     let mut output = BufReader::new(txnsim.stdout.take().unwrap());
-    output.read_line(&mut line)?;
-    let ready: Value = serde_json::from_str(&line)?;
-    let text = |name: &str| ready[name].as_str().unwrap().to_owned();
-    let url = text("http");
+    output.read_line(&mut ready_line)?;
+    let ready: Value = serde_json::from_str(&ready_line)?;
+    let ready_field = |name: &str| ready[name].as_str().unwrap().to_owned();
+    let url = ready_field("http");
     let http: ureq::Agent = ureq::Agent::config_builder().http_status_as_error(false).build().into();
-    let checked = |path: &str, mut answer: ureq::http::Response<ureq::Body>| -> Answer {
-        let body = answer.body_mut().read_to_string()?;
-        let good = answer.status().is_success();
+    let checked = |path: &str, mut response: ureq::http::Response<ureq::Body>| -> Answer {
+        let body = response.body_mut().read_to_string()?;
+        let good = response.status().is_success();
         if good { Ok(serde_json::from_str(&body)?) } else { Err(format!("{path}: {body}").into()) }
     };
     let get = |path: &str| checked(path, http.get(format!("{url}{path}")).call()?);
@@ -31,7 +31,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let drop = json!({"do": "drop"});
     let lost = json!({"id": "lost", "point": "peer.request", "api": "WriteTxnMarkers", "limit": 1, "action": drop});
     post("/api/v1/faults", lost)?;
-    assert!(Command::new(var("SHOP")?).arg(text("bootstrap")).status()?.success());
+    assert!(Command::new(var("SHOP")?).arg(ready_field("bootstrap")).status()?.success());
     get("/api/v1/faults/lost/wait")?;
     post("/api/v1/clock", json!({"advance_ms": 31_000}))?; // request.timeout.ms is 30 s
     post("/api/v1/assertions/exactly-once", json!({"input": ["one order"], "output": "orders"}))?;

@@ -20,8 +20,8 @@ var (
 func main() {
 	bounded := func(call func(*kafka.Producer, context.Context) error) func(Command) (Answer, error) {
 		return func(c Command) (Answer, error) {
-			ctx, done := context.WithTimeout(context.Background(), patience[c.Producer])
-			defer done()
+			ctx, cancel := context.WithTimeout(context.Background(), patience[c.Producer])
+			defer cancel()
 			return nil, call(producers[c.Producer], ctx)
 		}
 	}
@@ -37,29 +37,29 @@ func main() {
 		"poll":         poll,
 		"end-offsets":  endOffsets,
 		"seek": func(c Command) (Answer, error) {
-			at := kafka.TopicPartition{Topic: &c.Topic, Partition: c.Partition, Offset: kafka.Offset(c.Offset)}
-			return nil, members[c.Consumer].Seek(at, 0)
+			position := kafka.TopicPartition{Topic: &c.Topic, Partition: c.Partition, Offset: kafka.Offset(c.Offset)}
+			return nil, members[c.Consumer].Seek(position, 0)
 		},
 		"commit-positions": func(c Command) (Answer, error) {
 			_, err := members[c.Consumer].Commit()
 			return nil, err
 		},
-		"close": func(c Command) (Answer, error) { return nil, closed(c.Name) },
-	}, said)
+		"close": func(c Command) (Answer, error) { return nil, closeClient(c.Name) },
+	}, describeError)
 }
 
 // said: the library's errors have a word for each.
-func said(_ string, err error) Error {
-	var of kafka.Error
-	if !errors.As(err, &of) {
+func describeError(_ string, err error) Error {
+	var kafkaError kafka.Error
+	if !errors.As(err, &kafkaError) {
 		return Error{}
 	}
-	return Error{Name: of.Code().String(), Retriable: of.IsRetriable(), Abortable: of.TxnRequiresAbort(), Fatal: of.IsFatal()}
+	return Error{Name: kafkaError.Code().String(), Retriable: kafkaError.IsRetriable(), Abortable: kafkaError.TxnRequiresAbort(), Fatal: kafkaError.IsFatal()}
 }
 
 func initialise(c Command) (Answer, error) {
 	if producers[c.Producer] == nil { // else an init that has timed out goes on
-		made, err := kafka.NewProducer(&kafka.ConfigMap{
+		newProducer, err := kafka.NewProducer(&kafka.ConfigMap{
 			"bootstrap.servers":      c.Bootstrap,
 			"client.id":              c.ClientID,
 			"transactional.id":       c.TransactionalID,
@@ -72,62 +72,62 @@ func initialise(c Command) (Answer, error) {
 			return nil, err
 		}
 		go func() { // of records that nothing waits for; the commit tells of them
-			for range made.Events() {
+			for range newProducer.Events() {
 			}
 		}()
-		producers[c.Producer] = made
+		producers[c.Producer] = newProducer
 	}
 	patience[c.Producer] = Ms(c.PatienceMs)
-	ctx, done := context.WithTimeout(context.Background(), Ms(c.PatienceMs))
-	defer done()
+	ctx, cancel := context.WithTimeout(context.Background(), Ms(c.PatienceMs))
+	defer cancel()
 	return nil, producers[c.Producer].InitTransactions(ctx)
 }
 
 func send(c Command) (Answer, error) {
-	at := kafka.TopicPartition{Topic: &c.Topic, Partition: c.Partition}
+	partition := kafka.TopicPartition{Topic: &c.Topic, Partition: c.Partition}
 	var delivered chan kafka.Event
 	if c.Wait {
 		delivered = make(chan kafka.Event, 1)
 	}
-	err := producers[c.Producer].Produce(&kafka.Message{TopicPartition: at, Value: []byte(c.Value)}, delivered)
+	err := producers[c.Producer].Produce(&kafka.Message{TopicPartition: partition, Value: []byte(c.Value)}, delivered)
 	if err != nil || !c.Wait {
 		return nil, err
 	}
-	told := (<-delivered).(*kafka.Message).TopicPartition
-	return Answer{"offset": int64(told.Offset)}, told.Error
+	acknowledged := (<-delivered).(*kafka.Message).TopicPartition
+	return Answer{"offset": int64(acknowledged.Offset)}, acknowledged.Error
 }
 
 func sendOffsets(c Command) (Answer, error) {
 	member := members[c.Consumer]
 	if member == nil { // positions of a group that has no member here
-		made, err := kafka.NewConsumer(&kafka.ConfigMap{"bootstrap.servers": c.Bootstrap, "group.id": c.Group})
+		stranger, err := kafka.NewConsumer(&kafka.ConfigMap{"bootstrap.servers": c.Bootstrap, "group.id": c.Group})
 		if err != nil {
 			return nil, err
 		}
-		defer made.Close()
-		member = made
+		defer stranger.Close()
+		member = stranger
 	}
 	metadata, err := member.GetConsumerGroupMetadata()
 	if err != nil {
 		return nil, err
 	}
-	var places []kafka.TopicPartition
-	for _, at := range c.Offsets {
-		places = append(places, kafka.TopicPartition{Topic: &at.Topic, Partition: at.Partition, Offset: kafka.Offset(at.Offset)})
+	var positions []kafka.TopicPartition
+	for _, offset := range c.Offsets {
+		positions = append(positions, kafka.TopicPartition{Topic: &offset.Topic, Partition: offset.Partition, Offset: kafka.Offset(offset.Offset)})
 	}
-	ctx, done := context.WithTimeout(context.Background(), patience[c.Producer])
-	defer done()
-	return nil, producers[c.Producer].SendOffsetsToTransaction(ctx, places, metadata)
+	ctx, cancel := context.WithTimeout(context.Background(), patience[c.Producer])
+	defer cancel()
+	return nil, producers[c.Producer].SendOffsetsToTransaction(ctx, positions, metadata)
 }
 
-func closed(name string) error {
-	if one := producers[name]; one != nil {
+func closeClient(name string) error {
+	if producer := producers[name]; producer != nil {
 		delete(producers, name)
-		one.Close()
+		producer.Close()
 	}
-	if one := members[name]; one != nil {
+	if member := members[name]; member != nil {
 		delete(members, name)
-		return one.Close()
+		return member.Close()
 	}
 	return nil
 }

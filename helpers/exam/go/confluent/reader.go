@@ -8,7 +8,7 @@ import (
 	. "txnsim.test/exam/contract"
 )
 
-func reader(c Command, more kafka.ConfigMap) (*kafka.Consumer, error) {
+func reader(c Command, groupSettings kafka.ConfigMap) (*kafka.Consumer, error) {
 	settings := kafka.ConfigMap{
 		"bootstrap.servers":  c.Bootstrap,
 		"client.id":          c.ClientID,
@@ -18,45 +18,45 @@ func reader(c Command, more kafka.ConfigMap) (*kafka.Consumer, error) {
 		"enable.auto.commit": false,
 		"fetch.wait.max.ms":  100,
 	}
-	for name, value := range more {
+	for name, value := range groupSettings {
 		settings[name] = value
 	}
-	made, err := kafka.NewConsumer(&settings)
+	consumer, err := kafka.NewConsumer(&settings)
 	if err == nil {
-		members[c.Consumer] = made
+		members[c.Consumer] = consumer
 	}
-	return made, err
+	return consumer, err
 }
 
 func consumer(c Command) (Answer, error) {
-	made, err := reader(c, nil)
+	consumer, err := reader(c, nil)
 	if err != nil {
 		return nil, err
 	}
-	var places []kafka.TopicPartition
+	var partitions []kafka.TopicPartition
 	for index := range c.Partitions {
-		places = append(places, kafka.TopicPartition{Topic: &c.Topic, Partition: index, Offset: kafka.OffsetBeginning})
+		partitions = append(partitions, kafka.TopicPartition{Topic: &c.Topic, Partition: index, Offset: kafka.OffsetBeginning})
 	}
-	return nil, made.Assign(places)
+	return nil, consumer.Assign(partitions)
 }
 
 func subscribe(c Command) (Answer, error) {
-	more := kafka.ConfigMap{"session.timeout.ms": c.SessionMs}
+	groupSettings := kafka.ConfigMap{"session.timeout.ms": c.SessionMs}
 	if c.Protocol != "classic" {
-		more = kafka.ConfigMap{"group.protocol": c.Protocol}
+		groupSettings = kafka.ConfigMap{"group.protocol": c.Protocol}
 	}
-	made, err := reader(c, more)
+	consumer, err := reader(c, groupSettings)
 	if err != nil {
 		return nil, err
 	}
-	return nil, made.Subscribe(c.Topic, nil)
+	return nil, consumer.Subscribe(c.Topic, nil)
 }
 
 func poll(c Command) (Answer, error) {
-	member, records, until := members[c.Consumer], [][]any{}, time.Now().Add(Ms(c.TimeoutMs))
-	for left := time.Until(until); left > 0; left = time.Until(until) {
-		if one, err := member.ReadMessage(left); err == nil {
-			records = append(records, []any{one.TopicPartition.Partition, int64(one.TopicPartition.Offset), string(one.Value)})
+	member, records, deadline := members[c.Consumer], [][]any{}, time.Now().Add(Ms(c.TimeoutMs))
+	for remaining := time.Until(deadline); remaining > 0; remaining = time.Until(deadline) {
+		if message, err := member.ReadMessage(remaining); err == nil {
+			records = append(records, []any{message.TopicPartition.Partition, int64(message.TopicPartition.Offset), string(message.Value)})
 		}
 	}
 	assigned, err := member.Assignment()
@@ -64,10 +64,10 @@ func poll(c Command) (Answer, error) {
 		return nil, err
 	}
 	positions := map[int32]int64{}
-	places, err := member.Position(assigned)
-	for _, at := range places {
-		if at.Offset >= 0 { // else it is not known yet
-			positions[at.Partition] = int64(at.Offset)
+	reached, err := member.Position(assigned)
+	for _, position := range reached {
+		if position.Offset >= 0 { // else it is not known yet
+			positions[position.Partition] = int64(position.Offset)
 		}
 	}
 	return Answer{"records": records, "positions": positions}, err
@@ -76,12 +76,12 @@ func poll(c Command) (Answer, error) {
 func endOffsets(c Command) (Answer, error) {
 	assigned, err := members[c.Consumer].Assignment()
 	ends := map[int32]int64{}
-	for _, at := range assigned {
-		_, end, failed := members[c.Consumer].QueryWatermarkOffsets(*at.Topic, at.Partition, 10_000)
+	for _, partition := range assigned {
+		_, end, failed := members[c.Consumer].QueryWatermarkOffsets(*partition.Topic, partition.Partition, 10_000)
 		if failed != nil {
 			return nil, failed
 		}
-		ends[at.Partition] = end
+		ends[partition.Partition] = end
 	}
 	return Answer{"ends": ends}, err
 }

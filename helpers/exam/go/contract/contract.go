@@ -75,7 +75,7 @@ type Error struct {
 // Serve answers commands until standard input ends.
 //
 // said is the library's own word on the error of a command: what it leaves empty is filled in.
-func Serve(library, module string, commands map[string]func(Command) (Answer, error), said func(string, error) Error) {
+func Serve(library, module string, commands map[string]func(Command) (Answer, error), describeError func(string, error) Error) {
 	answers := json.NewEncoder(os.Stdout)
 	os.Stdout = os.Stderr // a library that prints must not write between the answers
 	commands["describe"] = func(Command) (Answer, error) {
@@ -84,40 +84,40 @@ func Serve(library, module string, commands map[string]func(Command) (Answer, er
 	lines := bufio.NewScanner(os.Stdin)
 	lines.Buffer(nil, 1<<26) // the value of a record may be large
 	for lines.Scan() {
-		var asked Command
-		if err := json.Unmarshal(lines.Bytes(), &asked); err != nil {
+		var command Command
+		if err := json.Unmarshal(lines.Bytes(), &command); err != nil {
 			panic(err)
 		}
-		_ = answers.Encode(answer(asked, commands, said)) // a pipe that is closed ends the loop
+		_ = answers.Encode(answer(command, commands, describeError)) // a pipe that is closed ends the loop
 	}
 }
 
-func answer(asked Command, commands map[string]func(Command) (Answer, error), said func(string, error) Error) Answer {
-	command, known := commands[asked.Do]
-	if !known {
-		return Answer{"id": asked.ID, "ok": false, "error": Error{Name: "UNSUPPORTED_COMMAND", Message: asked.Do}}
+func answer(command Command, commands map[string]func(Command) (Answer, error), describeError func(string, error) Error) Answer {
+	carryOut, isKnown := commands[command.Do]
+	if !isKnown {
+		return Answer{"id": command.ID, "ok": false, "error": Error{Name: "UNSUPPORTED_COMMAND", Message: command.Do}}
 	}
-	told, err := command(asked)
-	if told == nil {
-		told = Answer{}
+	fields, err := carryOut(command)
+	if fields == nil {
+		fields = Answer{}
 	}
-	told["id"], told["ok"] = asked.ID, err == nil
+	fields["id"], fields["ok"] = command.ID, err == nil
 	if err != nil {
-		one := said(asked.Do, err)
-		one.Class, one.Message = fmt.Sprintf("%T", err), err.Error()
-		if one.Name == "" {
-			one.Name = one.Class
+		failure := describeError(command.Do, err)
+		failure.Class, failure.Message = fmt.Sprintf("%T", err), err.Error()
+		if failure.Name == "" {
+			failure.Name = failure.Class
 		}
-		told["error"] = one
+		fields["error"] = failure
 	}
-	return told
+	return fields
 }
 
 func version(module string) string {
 	if info, ok := debug.ReadBuildInfo(); ok {
-		for _, one := range info.Deps {
-			if one.Path == module {
-				return strings.TrimPrefix(one.Version, "v")
+		for _, dependency := range info.Deps {
+			if dependency.Path == module {
+				return strings.TrimPrefix(dependency.Version, "v")
 			}
 		}
 	}

@@ -17,30 +17,30 @@ func abortOpen(c Command) (Answer, error) {
 		return nil, err
 	}
 	defer client.Close()
-	asked := kmsg.NewPtrDescribeProducersRequest()
-	asked.Topics = []kmsg.DescribeProducersRequestTopic{{Topic: c.Topic, Partitions: []int32{c.Partition}}}
-	described, err := asked.RequestWith(always, client)
+	description := kmsg.NewPtrDescribeProducersRequest()
+	description.Topics = []kmsg.DescribeProducersRequestTopic{{Topic: c.Topic, Partitions: []int32{c.Partition}}}
+	described, err := description.RequestWith(always, client)
 	if err != nil {
 		return nil, err
 	}
-	wanted := kmsg.NewPtrWriteTxnMarkersRequest()
-	for _, one := range described.Topics[0].Partitions[0].ActiveProducers {
-		if one.CurrentTxnStartOffset < 0 {
+	abortion := kmsg.NewPtrWriteTxnMarkersRequest()
+	for _, producer := range described.Topics[0].Partitions[0].ActiveProducers {
+		if producer.CurrentTxnStartOffset < 0 {
 			continue
 		}
 		marker := kmsg.NewWriteTxnMarkersRequestMarker()
-		marker.ProducerID, marker.ProducerEpoch, marker.CoordinatorEpoch = one.ProducerID, int16(one.ProducerEpoch), one.CoordinatorEpoch
+		marker.ProducerID, marker.ProducerEpoch, marker.CoordinatorEpoch = producer.ProducerID, int16(producer.ProducerEpoch), producer.CoordinatorEpoch
 		marker.Topics = []kmsg.WriteTxnMarkersRequestMarkerTopic{{Topic: c.Topic, Partitions: []int32{c.Partition}}}
-		wanted.Markers = append(wanted.Markers, marker)
+		abortion.Markers = append(abortion.Markers, marker)
 	}
-	for _, shard := range client.RequestSharded(always, wanted) {
+	for _, shard := range client.RequestSharded(always, abortion) {
 		if shard.Err != nil {
 			return nil, shard.Err
 		}
 		for _, marker := range shard.Resp.(*kmsg.WriteTxnMarkersResponse).Markers {
 			for _, topic := range marker.Topics {
-				for _, one := range topic.Partitions {
-					err = errors.Join(err, kerr.ErrorForCode(one.ErrorCode))
+				for _, partition := range topic.Partitions {
+					err = errors.Join(err, kerr.ErrorForCode(partition.ErrorCode))
 				}
 			}
 		}

@@ -32,8 +32,8 @@ func main() {
 			return nil, clients[c.Producer].BeginTransaction()
 		},
 		"send":       send,
-		"commit":     func(c Command) (Answer, error) { return nil, end(c.Producer, kgo.TryCommit) },
-		"abort":      func(c Command) (Answer, error) { return nil, end(c.Producer, kgo.TryAbort) },
+		"commit":     func(c Command) (Answer, error) { return nil, endTransaction(c.Producer, kgo.TryCommit) },
+		"abort":      func(c Command) (Answer, error) { return nil, endTransaction(c.Producer, kgo.TryAbort) },
 		"consumer":   consumer,
 		"poll":       poll,
 		"seek":       seek,
@@ -44,32 +44,32 @@ func main() {
 		"acknowledge":     acknowledge,
 		"share-commit":    shareCommit,
 
-		"close":      func(c Command) (Answer, error) { closed(c.Name); return nil, nil },
-	}, said)
+		"close": func(c Command) (Answer, error) { closeClient(c.Name); return nil, nil },
+	}, describeError)
 }
 
 // said: EndTransaction names errors after which to abort. BeginTransaction fails when the producer is in a fatal state. After a
 // record that failed the transaction has to be aborted.
-func said(do string, err error) Error {
-	var of *kerr.Error
-	var one Error
-	if errors.As(err, &of) {
-		one.Name = of.Message
+func describeError(do string, err error) Error {
+	var kafkaError *kerr.Error
+	var failure Error
+	if errors.As(err, &kafkaError) {
+		failure.Name = kafkaError.Message
 	}
 	var ofRecord recordError
-	toAbort := of == nil || errors.As(err, &ofRecord) || errors.Is(err, kerr.UnknownServerError) || errors.Is(err, kerr.OperationNotAttempted) ||
+	toAbort := kafkaError == nil || errors.As(err, &ofRecord) || errors.Is(err, kerr.UnknownServerError) || errors.Is(err, kerr.OperationNotAttempted) ||
 		errors.Is(err, kerr.TransactionAbortable)
 	switch do {
 	case "begin", "abort":
-		one.Fatal = true
+		failure.Fatal = true
 	case "send":
-		one.Abortable = true
+		failure.Abortable = true
 	case "commit":
-		one.Abortable = toAbort
+		failure.Abortable = toAbort
 	case "init", "worker":
-		one.Retriable = kerr.IsRetriable(err) || errors.Is(err, context.DeadlineExceeded)
+		failure.Retriable = kerr.IsRetriable(err) || errors.Is(err, context.DeadlineExceeded)
 	}
-	return one
+	return failure
 }
 
 // recordError is of a record that nothing has waited for, told at the commit.
@@ -78,11 +78,11 @@ type recordError struct{ error }
 func (e recordError) Unwrap() error { return e.error }
 
 func options(c Command) []kgo.Opt {
-	all := []kgo.Opt{kgo.SeedBrokers(c.Servers()...), kgo.ClientID(c.ClientID)}
+	clientOptions := []kgo.Opt{kgo.SeedBrokers(c.Servers()...), kgo.ClientID(c.ClientID)}
 	if c.TransactionalID == "" || c.PatienceMs == 0 {
-		return all
+		return clientOptions
 	}
-	return append(all,
+	return append(clientOptions,
 		kgo.RecordPartitioner(kgo.ManualPartitioner()),
 		kgo.TransactionalID(c.TransactionalID),
 		kgo.TransactionTimeout(Ms(c.TransactionMs)),
@@ -104,11 +104,11 @@ func initialise(c Command) (Answer, error) {
 // identify asks for the producer id at once, which the library would do with the first record.
 func identify(name string, client *kgo.Client, c Command) error {
 	clients[name] = client
-	ctx, done := context.WithTimeout(always, Ms(c.PatienceMs))
-	defer done()
+	ctx, cancel := context.WithTimeout(always, Ms(c.PatienceMs))
+	defer cancel()
 	_, _, err := client.ProducerID(ctx)
 	if err != nil {
-		closed(name)
+		closeClient(name)
 	}
 	return err
 }
@@ -124,29 +124,29 @@ func send(c Command) (Answer, error) {
 }
 
 // end as the library's guide has it: flush before a commit, drop before an abort.
-func end(name string, how kgo.TransactionEndTry) error {
+func endTransaction(name string, outcome kgo.TransactionEndTry) error {
 	client := clients[name]
-	if how == kgo.TryCommit && unwaited[name].Err() != nil { // it waits for them
+	if outcome == kgo.TryCommit && unwaited[name].Err() != nil { // it waits for them
 		return recordError{unwaited[name].Err()}
 	}
 	if session := sessions[name]; session != nil {
-		committed, err := session.End(always, how)
-		if err == nil && how == kgo.TryCommit && !committed {
+		committed, err := session.End(always, outcome)
+		if err == nil && outcome == kgo.TryCommit && !committed {
 			return errNotCommitted
 		}
 		return err
 	}
 	settle := client.Flush
-	if how == kgo.TryAbort {
+	if outcome == kgo.TryAbort {
 		settle = client.AbortBufferedRecords
 	}
 	if err := settle(always); err != nil {
 		return err
 	}
-	return client.EndTransaction(always, how)
+	return client.EndTransaction(always, outcome)
 }
 
-func closed(name string) {
+func closeClient(name string) {
 	if client := clients[name]; client != nil {
 		client.CloseAllowingRebalance()
 	}

@@ -12,8 +12,8 @@ import (
 )
 
 var (
-	sharers = map[string]*sharer{}
-	hows    = map[string]kgo.AckStatus{"accept": kgo.AckAccept, "release": kgo.AckRelease, "reject": kgo.AckReject, "renew": kgo.AckRenew}
+	sharers          = map[string]*sharer{}
+	acknowledgements = map[string]kgo.AckStatus{"accept": kgo.AckAccept, "release": kgo.AckRelease, "reject": kgo.AckReject, "renew": kgo.AckRenew}
 )
 
 // sharer is a member of a share group; the library tells what became of acknowledgements by a callback.
@@ -32,12 +32,12 @@ func shareSubscribe(c Command) (Answer, error) {
 		kgo.FetchMaxWait(200*time.Millisecond),
 		kgo.MetadataMaxAge(time.Second),
 		kgo.MetadataMinAge(100*time.Millisecond),
-		kgo.ShareAckCallback(func(_ *kgo.Client, all kgo.ShareAckResults) {
+		kgo.ShareAckCallback(func(_ *kgo.Client, results kgo.ShareAckResults) {
 			member.Lock()
 			defer member.Unlock()
-			for _, one := range all {
-				if one.Err != nil {
-					member.failed[one.Partition] = one.Err.Error()
+			for _, result := range results {
+				if result.Err != nil {
+					member.failed[result.Partition] = result.Err.Error()
 				}
 			}
 		}),
@@ -48,31 +48,31 @@ func shareSubscribe(c Command) (Answer, error) {
 
 // sharePoll: what the poll before brought has been acknowledged, or the library would accept it now.
 func sharePoll(c Command) (Answer, error) {
-	ctx, done := context.WithTimeout(always, Ms(c.TimeoutMs))
-	defer done()
+	ctx, cancel := context.WithTimeout(always, Ms(c.TimeoutMs))
+	defer cancel()
 	fetches := clients[c.Consumer].PollFetches(ctx)
 	member := sharers[c.Consumer]
 	member.polled = fetches.Records()
 	records := [][]any{}
-	for _, one := range member.polled {
-		records = append(records, []any{one.Partition, one.Offset, string(one.Value)})
+	for _, record := range member.polled {
+		records = append(records, []any{record.Partition, record.Offset, string(record.Value)})
 	}
-	for _, one := range fetches.Errors() {
-		if len(records) == 0 && !errors.Is(one.Err, context.DeadlineExceeded) {
-			return nil, one.Err
+	for _, failure := range fetches.Errors() {
+		if len(records) == 0 && !errors.Is(failure.Err, context.DeadlineExceeded) {
+			return nil, failure.Err
 		}
 	}
 	return Answer{"records": records}, nil
 }
 
 func acknowledge(c Command) (Answer, error) {
-	clients[c.Consumer].MarkAcks(hows[c.How], sharers[c.Consumer].polled...)
+	clients[c.Consumer].MarkAcks(acknowledgements[c.How], sharers[c.Consumer].polled...)
 	return nil, nil
 }
 
 func shareCommit(c Command) (Answer, error) {
-	ctx, done := context.WithTimeout(always, Ms(c.PatienceMs))
-	defer done()
+	ctx, cancel := context.WithTimeout(always, Ms(c.PatienceMs))
+	defer cancel()
 	err := clients[c.Consumer].FlushAcks(ctx)
 	member := sharers[c.Consumer]
 	member.Lock()

@@ -17,18 +17,24 @@ var (
 
 func main() {
 	Serve("Sarama", "github.com/IBM/sarama", map[string]func(Command) (Answer, error){
-		"init":         initialise,
-		"begin":        func(c Command) (Answer, error) { return nil, producers[c.Producer].told(kafka.AsyncProducer.BeginTxn) },
+		"init": initialise,
+		"begin": func(c Command) (Answer, error) {
+			return nil, producers[c.Producer].withStatus(kafka.AsyncProducer.BeginTxn)
+		},
 		"send":         send,
 		"send-offsets": sendOffsets,
-		"commit":       func(c Command) (Answer, error) { return nil, producers[c.Producer].told(kafka.AsyncProducer.CommitTxn) },
-		"abort":        func(c Command) (Answer, error) { return nil, producers[c.Producer].told(kafka.AsyncProducer.AbortTxn) },
-		"consumer":     consumer,
-		"poll":         func(c Command) (Answer, error) { return readers[c.Consumer].poll(Ms(c.TimeoutMs)) },
-		"end-offsets":  func(c Command) (Answer, error) { return readers[c.Consumer].ends() },
-		"seek":         func(c Command) (Answer, error) { return nil, readers[c.Consumer].from(c.Topic, c.Partition, c.Offset) },
-		"close":        func(c Command) (Answer, error) { return nil, closed(c.Name) },
-	}, said)
+		"commit": func(c Command) (Answer, error) {
+			return nil, producers[c.Producer].withStatus(kafka.AsyncProducer.CommitTxn)
+		},
+		"abort": func(c Command) (Answer, error) {
+			return nil, producers[c.Producer].withStatus(kafka.AsyncProducer.AbortTxn)
+		},
+		"consumer":    consumer,
+		"poll":        func(c Command) (Answer, error) { return readers[c.Consumer].poll(Ms(c.TimeoutMs)) },
+		"end-offsets": func(c Command) (Answer, error) { return readers[c.Consumer].endOffsets() },
+		"seek":        func(c Command) (Answer, error) { return nil, readers[c.Consumer].readFrom(c.Topic, c.Partition, c.Offset) },
+		"close":       func(c Command) (Answer, error) { return nil, closeClient(c.Name) },
+	}, describeError)
 }
 
 // failure is an error with the status of its producer, which tells what to do.
@@ -40,25 +46,25 @@ type failure struct {
 func (f failure) Unwrap() error { return f.error }
 
 // said: the library's example closes a producer with a fatal error, aborts after an abortable one, and calls again otherwise.
-func said(do string, err error) Error {
-	var of failure
-	if !errors.As(err, &of) {
+func describeError(do string, err error) Error {
+	var txnFailure failure
+	if !errors.As(err, &txnFailure) {
 		return Error{Retriable: do == "init"}
 	}
-	one := Error{
-		Fatal:     of.status&kafka.ProducerTxnFlagFatalError != 0,
-		Abortable: of.status&kafka.ProducerTxnFlagAbortableError != 0,
+	description := Error{
+		Fatal:     txnFailure.status&kafka.ProducerTxnFlagFatalError != 0,
+		Abortable: txnFailure.status&kafka.ProducerTxnFlagAbortableError != 0,
 	}
-	other := !one.Fatal && !one.Abortable
-	one.Retriable = other && (do == "commit" || do == "abort")
-	one.Abortable = one.Abortable || other && !one.Retriable
-	return one
+	isOther := !description.Fatal && !description.Abortable
+	description.Retriable = isOther && (do == "commit" || do == "abort")
+	description.Abortable = description.Abortable || isOther && !description.Retriable
+	return description
 }
 
 // producer is the library's, and what became of its records.
 type producer struct{ kafka.AsyncProducer }
 
-func (p producer) told(call func(kafka.AsyncProducer) error) error {
+func (p producer) withStatus(call func(kafka.AsyncProducer) error) error {
 	if err := call(p.AsyncProducer); err != nil {
 		return failure{err, p.TxnStatus()}
 	}
@@ -68,12 +74,12 @@ func (p producer) told(call func(kafka.AsyncProducer) error) error {
 // collect hands the ends of records to those who wait for them.
 func (p producer) collect() {
 	go func() {
-		for one := range p.Successes() {
-			one.Metadata.(chan error) <- nil
+		for message := range p.Successes() {
+			message.Metadata.(chan error) <- nil
 		}
 	}()
-	for one := range p.Errors() {
-		one.Msg.Metadata.(chan error) <- one.Err
+	for failure := range p.Errors() {
+		failure.Msg.Metadata.(chan error) <- failure.Err
 	}
 }
 
@@ -96,11 +102,11 @@ func initialise(c Command) (Answer, error) {
 	config.Producer.Retry.Max = c.PatienceMs / int(config.Producer.Retry.Backoff.Milliseconds()) // it counts, and knows no time
 	config.Producer.Transaction.ID = c.TransactionalID
 	config.Producer.Transaction.Timeout = Ms(c.TransactionMs)
-	made, err := kafka.NewAsyncProducer(c.Servers(), config)
+	newProducer, err := kafka.NewAsyncProducer(c.Servers(), config)
 	if err != nil {
 		return nil, err
 	}
-	producers[c.Producer] = producer{made}
+	producers[c.Producer] = producer{newProducer}
 	go producers[c.Producer].collect()
 	return nil, nil
 }
@@ -108,35 +114,35 @@ func initialise(c Command) (Answer, error) {
 func send(c Command) (Answer, error) {
 	ended := make(chan error, 1)
 	message := &kafka.ProducerMessage{Topic: c.Topic, Partition: c.Partition, Value: kafka.StringEncoder(c.Value), Metadata: ended}
-	one := producers[c.Producer]
-	one.Input() <- message
+	sender := producers[c.Producer]
+	sender.Input() <- message
 	if !c.Wait {
 		return nil, nil
 	}
 	if err := <-ended; err != nil {
-		return nil, failure{err, one.TxnStatus()}
+		return nil, failure{err, sender.TxnStatus()}
 	}
 	return Answer{"offset": message.Offset}, nil
 }
 
 func sendOffsets(c Command) (Answer, error) {
-	places := map[string][]*kafka.PartitionOffsetMetadata{}
-	for _, at := range c.Offsets {
-		one := &kafka.PartitionOffsetMetadata{Partition: at.Partition, Offset: at.Offset, LeaderEpoch: -1}
-		places[at.Topic] = append(places[at.Topic], one)
+	offsets := map[string][]*kafka.PartitionOffsetMetadata{}
+	for _, position := range c.Offsets {
+		metadata := &kafka.PartitionOffsetMetadata{Partition: position.Partition, Offset: position.Offset, LeaderEpoch: -1}
+		offsets[position.Topic] = append(offsets[position.Topic], metadata)
 	}
-	return nil, producers[c.Producer].told(func(p kafka.AsyncProducer) error { return p.AddOffsetsToTxn(places, c.Group) })
+	return nil, producers[c.Producer].withStatus(func(p kafka.AsyncProducer) error { return p.AddOffsetsToTxn(offsets, c.Group) })
 }
 
-func closed(name string) error {
-	if one, is := producers[name]; is {
+func closeClient(name string) error {
+	if member, isProducer := producers[name]; isProducer {
 		delete(producers, name)
-		one.AsyncClose()
+		member.AsyncClose()
 	}
-	if one := readers[name]; one != nil {
+	if consumerReader := readers[name]; consumerReader != nil {
 		delete(readers, name)
-		for _, each := range one.partitions {
-			each.AsyncClose()
+		for _, partitionConsumer := range consumerReader.partitions {
+			partitionConsumer.AsyncClose()
 		}
 	}
 	return nil

@@ -15,7 +15,7 @@ type reader struct {
 	topic      string
 	consumer   kafka.Consumer
 	partitions map[int32]kafka.PartitionConsumer
-	found      chan *kafka.ConsumerMessage
+	messages   chan *kafka.ConsumerMessage
 }
 
 func consumer(c Command) (Answer, error) {
@@ -27,32 +27,32 @@ func consumer(c Command) (Answer, error) {
 	if err != nil {
 		return nil, err
 	}
-	made, err := kafka.NewConsumerFromClient(client)
+	newConsumer, err := kafka.NewConsumerFromClient(client)
 	if err != nil {
 		return nil, err
 	}
-	one := &reader{client, c.Topic, made, map[int32]kafka.PartitionConsumer{}, make(chan *kafka.ConsumerMessage)}
-	readers[c.Consumer] = one
+	newReader := &reader{client, c.Topic, newConsumer, map[int32]kafka.PartitionConsumer{}, make(chan *kafka.ConsumerMessage)}
+	readers[c.Consumer] = newReader
 	for index := range c.Partitions {
-		err = errors.Join(err, one.from(c.Topic, index, kafka.OffsetOldest))
+		err = errors.Join(err, newReader.readFrom(c.Topic, index, kafka.OffsetOldest))
 	}
 	return nil, err
 }
 
-func (r *reader) from(topic string, index int32, offset int64) error {
-	if old := r.partitions[index]; old != nil {
-		if err := old.Close(); err != nil {
+func (r *reader) readFrom(topic string, index int32, offset int64) error {
+	if previous := r.partitions[index]; previous != nil {
+		if err := previous.Close(); err != nil {
 			return err
 		}
 	}
-	made, err := r.consumer.ConsumePartition(topic, index, offset)
+	partitionConsumer, err := r.consumer.ConsumePartition(topic, index, offset)
 	if err != nil {
 		return err
 	}
-	r.partitions[index] = made
+	r.partitions[index] = partitionConsumer
 	go func() {
-		for message := range made.Messages() {
-			r.found <- message
+		for message := range partitionConsumer.Messages() {
+			r.messages <- message
 		}
 	}()
 	return nil
@@ -62,22 +62,22 @@ func (r *reader) poll(within time.Duration) (Answer, error) {
 	records, until := [][]any{}, time.After(within)
 	for {
 		select {
-		case one := <-r.found:
-			records = append(records, []any{one.Partition, one.Offset, string(one.Value)})
+		case message := <-r.messages:
+			records = append(records, []any{message.Partition, message.Offset, string(message.Value)})
 		case <-until:
 			return Answer{"records": records, "positions": nil}, nil
 		}
 	}
 }
 
-func (r *reader) ends() (Answer, error) {
-	ends := map[int32]int64{}
+func (r *reader) endOffsets() (Answer, error) {
+	endOffsets := map[int32]int64{}
 	for index := range r.partitions {
 		end, err := r.client.GetOffset(r.topic, index, kafka.OffsetNewest)
 		if err != nil {
 			return nil, err
 		}
-		ends[index] = end
+		endOffsets[index] = end
 	}
-	return Answer{"ends": ends}, nil
+	return Answer{"ends": endOffsets}, nil
 }

@@ -26,8 +26,8 @@ impl Command {
 
     /// Topic, partition and offset of each position.
     pub fn offsets(&self) -> impl Iterator<Item = (&str, i32, i64)> {
-        let all = self.0["offsets"].as_array().into_iter().flatten();
-        all.map(|at| (at[0].as_str().unwrap_or_default(), number(&at[1]), number(&at[2])))
+        let positions = self.0["offsets"].as_array().into_iter().flatten();
+        positions.map(|position| (position[0].as_str().unwrap_or_default(), number(&position[1]), number(&position[2])))
     }
 }
 
@@ -38,19 +38,19 @@ fn number<T: TryFrom<i64>>(value: &Value) -> T {
 /// Answers commands until standard input ends.
 ///
 /// What a command returns goes into its answer; `said` is the library's own word on its error.
-pub fn serve(library: &str, version: &str, mut answer: impl FnMut(&Command) -> Answer, said: fn(&(dyn Error + 'static)) -> Value) {
+pub fn serve(library: &str, version: &str, mut answer: impl FnMut(&Command) -> Answer, describe_error: fn(&(dyn Error + 'static)) -> Value) {
     for line in std::io::stdin().lines() {
         let command = Command(serde_json::from_str(&line.expect("a line")).expect("a command"));
-        let told = match command.text("do") {
+        let outcome = match command.text("do") {
             "describe" => Ok(json!({
                 "contract": 1, "library": library, "version": version, "language": "Rust", "runtime": env!("COMPILER")
             })),
             _ => answer(&command),
         };
-        let ok = told.is_ok();
-        let mut told = told.unwrap_or_else(|error| json!({"error": said(&*error)}));
-        (told["id"], told["ok"]) = (command.0["id"].clone(), ok.into());
-        println!("{told}");
+        let ok = outcome.is_ok();
+        let mut outcome = outcome.unwrap_or_else(|error| json!({"error": describe_error(&*error)}));
+        (outcome["id"], outcome["ok"]) = (command.0["id"].clone(), ok.into());
+        println!("{outcome}");
     }
 }
 
@@ -60,8 +60,8 @@ pub fn unsupported() -> Answer {
 }
 
 /// The version of a crate that this program was built with.
-pub fn version(of: &str) -> &'static str {
-    let named = format!("name = \"{of}\"");
-    let line = include_str!("../Cargo.lock").lines().skip_while(|line| *line != named).nth(1);
+pub fn version(krate: &str) -> &'static str {
+    let name_line = format!("name = \"{krate}\"");
+    let line = include_str!("../Cargo.lock").lines().skip_while(|line| *line != name_line).nth(1);
     line.and_then(|line| line.split('"').nth(1)).unwrap_or_default()
 }

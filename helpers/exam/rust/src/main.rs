@@ -28,22 +28,22 @@ struct Driver {
 fn main() {
     let mut driver = Driver::default();
     let version = format!("{}, librdkafka {}", version("rdkafka"), rdkafka::util::get_rdkafka_version().1);
-    serve("rdkafka", &version, |command| driver.answer(command), said);
+    serve("rdkafka", &version, |command| driver.answer(command), describe_error);
 }
 
 /// The library's own word on an error; of transactions it has one on what to do.
-fn said(error: &(dyn Error + 'static)) -> Value {
-    let Some(of) = error.downcast_ref::<KafkaError>() else {
+fn describe_error(error: &(dyn Error + 'static)) -> Value {
+    let Some(kafka_error) = error.downcast_ref::<KafkaError>() else {
         return json!({"name": error.to_string()});
     };
-    let code = of.rdkafka_error_code();
-    let (retriable, abortable, fatal) = match of {
-        KafkaError::Transaction(told) => (told.is_retriable(), told.txn_requires_abort(), told.is_fatal()),
+    let code = kafka_error.rdkafka_error_code();
+    let (retriable, abortable, fatal) = match kafka_error {
+        KafkaError::Transaction(transaction_error) => (transaction_error.is_retriable(), transaction_error.txn_requires_abort(), transaction_error.is_fatal()),
         _ => (false, false, code == Some(RDKafkaErrorCode::Fatal)),
     };
     json!({
         "name": code.map_or("KafkaError".to_owned(), |code| format!("{code:?}")), "class": "rdkafka::error::KafkaError",
-        "message": of.to_string(), "retriable": retriable, "abortable": abortable, "fatal": fatal,
+        "message": kafka_error.to_string(), "retriable": retriable, "abortable": abortable, "fatal": fatal,
     })
 }
 
@@ -59,10 +59,10 @@ impl Driver {
             ("commit", Some(producer), _) => producer.commit_transaction(patience)?,
             ("abort", Some(producer), _) => producer.abort_transaction(patience)?,
             ("consumer", ..) => {
-                let mut places = TopicPartitionList::new();
-                places.add_partition_range(topic, 0, command.number::<i32>("partitions") - 1);
-                places.set_all_offsets(Offset::Beginning)?;
-                self.reader(command, &[])?.assign(&places)?;
+                let mut positions = TopicPartitionList::new();
+                positions.add_partition_range(topic, 0, command.number::<i32>("partitions") - 1);
+                positions.set_all_offsets(Offset::Beginning)?;
+                self.reader(command, &[])?.assign(&positions)?;
             }
             ("subscribe", ..) if command.text("protocol") == "classic" => {
                 let session_ms = command.number::<i64>("session_timeout_ms").to_string();
@@ -84,29 +84,29 @@ impl Driver {
         self.patience = Duration::from_millis(patience_ms);
         // One that is there has timed out: its init goes on.
         if !self.producers.contains_key(name) {
-            let mut made = settings(command);
-            made.set("transactional.id", command.text("transactional_id")).set("linger.ms", "0");
-            made.set("transaction.timeout.ms", command.number::<i64>("transaction_timeout_ms").to_string());
-            made.set("socket.timeout.ms", command.number::<i64>("request_timeout_ms").to_string());
-            made.set("message.timeout.ms", patience_ms.to_string());
-            self.producers.insert(name.to_owned(), made.create()?);
+            let mut config = settings(command);
+            config.set("transactional.id", command.text("transactional_id")).set("linger.ms", "0");
+            config.set("transaction.timeout.ms", command.number::<i64>("transaction_timeout_ms").to_string());
+            config.set("socket.timeout.ms", command.number::<i64>("request_timeout_ms").to_string());
+            config.set("message.timeout.ms", patience_ms.to_string());
+            self.producers.insert(name.to_owned(), config.create()?);
         }
         Ok(self.producers[name].init_transactions(self.patience)?)
     }
 
-    fn reader(&mut self, command: &Command, more: &[(&str, &str)]) -> Result<&BaseConsumer, KafkaError> {
-        let mut made = settings(command);
-        made.set("group.id", command.text("group")).set("isolation.level", command.text("isolation"));
-        made.set("enable.auto.commit", "false").set("auto.offset.reset", "earliest").set("fetch.wait.max.ms", "100");
-        more.iter().for_each(|(name, value)| drop(made.set(*name, *value)));
-        Ok(self.consumers.entry(command.text("consumer").to_owned()).insert_entry(made.create()?).into_mut())
+    fn reader(&mut self, command: &Command, group_settings: &[(&str, &str)]) -> Result<&BaseConsumer, KafkaError> {
+        let mut config = settings(command);
+        config.set("group.id", command.text("group")).set("isolation.level", command.text("isolation"));
+        config.set("enable.auto.commit", "false").set("auto.offset.reset", "earliest").set("fetch.wait.max.ms", "100");
+        group_settings.iter().for_each(|(name, value)| drop(config.set(*name, *value)));
+        Ok(self.consumers.entry(command.text("consumer").to_owned()).insert_entry(config.create()?).into_mut())
     }
 }
 
 fn settings(command: &Command) -> ClientConfig {
-    let mut made = ClientConfig::new();
-    made.set("bootstrap.servers", command.text("bootstrap")).set("client.id", command.text("client_id"));
-    made
+    let mut config = ClientConfig::new();
+    config.set("bootstrap.servers", command.text("bootstrap")).set("client.id", command.text("client_id"));
+    config
 }
 
 fn send(producer: &FutureProducer, command: &Command) -> Answer {
@@ -116,25 +116,25 @@ fn send(producer: &FutureProducer, command: &Command) -> Answer {
 }
 
 fn send_offsets(producer: &FutureProducer, member: Option<&BaseConsumer>, command: &Command, patience: Duration) -> Done {
-    let mut places = TopicPartitionList::new();
+    let mut positions = TopicPartitionList::new();
     for (topic, partition, offset) in command.offsets() {
-        places.add_partition_offset(topic, partition, Offset::Offset(offset))?;
+        positions.add_partition_offset(topic, partition, Offset::Offset(offset))?;
     }
     let stranger: BaseConsumer = ClientConfig::new().set("group.id", command.text("group")).create()?;
     let metadata = member.unwrap_or(&stranger).group_metadata().ok_or("no metadata of the group")?;
-    Ok(producer.send_offsets_to_transaction(&places, &metadata, patience)?)
+    Ok(producer.send_offsets_to_transaction(&positions, &metadata, patience)?)
 }
 
-fn poll(consumer: &BaseConsumer, lasts: Duration) -> Answer {
-    let (until, mut records, mut positions) = (Instant::now() + lasts, Vec::new(), json!({}));
-    while let Some(left) = until.checked_duration_since(Instant::now()) {
-        if let Some(Ok(one)) = consumer.poll(left) {
-            records.push(json!([one.partition(), one.offset(), String::from_utf8_lossy(one.payload().unwrap_or_default())]));
+fn poll(consumer: &BaseConsumer, duration: Duration) -> Answer {
+    let (deadline, mut records, mut positions) = (Instant::now() + duration, Vec::new(), json!({}));
+    while let Some(remaining) = deadline.checked_duration_since(Instant::now()) {
+        if let Some(Ok(message)) = consumer.poll(remaining) {
+            records.push(json!([message.partition(), message.offset(), String::from_utf8_lossy(message.payload().unwrap_or_default())]));
         }
     }
-    for at in consumer.position()?.elements() {
-        if let Offset::Offset(offset) = at.offset() {
-            positions[at.partition().to_string()] = offset.into();
+    for position in consumer.position()?.elements() {
+        if let Offset::Offset(offset) = position.offset() {
+            positions[position.partition().to_string()] = offset.into();
         }
     }
     Ok(json!({"records": records, "positions": positions}))
@@ -142,8 +142,8 @@ fn poll(consumer: &BaseConsumer, lasts: Duration) -> Answer {
 
 fn ends(consumer: &BaseConsumer, patience: Duration) -> Answer {
     let mut ends = json!({});
-    for at in consumer.assignment()?.elements() {
-        ends[at.partition().to_string()] = consumer.fetch_watermarks(at.topic(), at.partition(), patience)?.1.into();
+    for partition in consumer.assignment()?.elements() {
+        ends[partition.partition().to_string()] = consumer.fetch_watermarks(partition.topic(), partition.partition(), patience)?.1.into();
     }
     Ok(json!({"ends": ends}))
 }

@@ -63,8 +63,8 @@ public final class Faults {
             return does(Map.of("do", "hold"));
         }
 
-        public Rule delay(Duration by) {
-            return does(Map.of("do", "delay", "delay_ms", by.toMillis()));
+        public Rule delay(Duration duration) {
+            return does(Map.of("do", "delay", "delay_ms", duration.toMillis()));
         }
 
         public Rule drop() {
@@ -86,11 +86,11 @@ public final class Faults {
     public void arm(Rule... rules) {
         JsonNode armed =
                 client.ask("POST", "/api/v1/faults/plan", List.of(rules).stream().map(rule -> rule.fields).toList());
-        for (JsonNode one : armed) {
-            if (one.hasNonNull("doubt")) {
+        for (JsonNode fault : armed) {
+            if (fault.hasNonNull("doubt")) {
                 LOG.log(
                         System.Logger.Level.WARNING,
-                        "the fault " + one.at("/rule/id").asText() + " can strike nothing: " + one.get("doubt").asText());
+                        "the fault " + fault.at("/rule/id").asText() + " can strike nothing: " + fault.get("doubt").asText());
             }
         }
     }

@@ -18,10 +18,10 @@ public final class History {
     }
 
     /** Notes what a client saw, for instance {@code add("began", Map.of("transaction", "t1", "transactional_id", "app"))}. */
-    public void add(String kind, Map<String, ?> fields) {
-        Map<String, Object> one = new HashMap<>(Map.of("seen", kind, "who", who, "at_ms", System.currentTimeMillis()));
-        one.putAll(fields);
-        seen.add(one);
+    public void add(String event, Map<String, ?> fields) {
+        Map<String, Object> observation = new HashMap<>(Map.of("seen", event, "who", who, "at_ms", System.currentTimeMillis()));
+        observation.putAll(fields);
+        seen.add(observation);
     }
 
     /** Adds what an onlooker sees of a partition over the wire. */

@@ -72,12 +72,12 @@ public class TxnsimClient {
         if (!token.isEmpty()) {
             request.header("Authorization", "Bearer " + token);
         }
-        HttpResponse<String> answer = send(request.build(), method + " " + path);
-        if (answer.statusCode() >= 400) {
-            JsonNode problem = Json.read(answer.body());
-            throw new TxnsimException(answer.statusCode(), problem.path("error").asText(answer.body()));
+        HttpResponse<String> response = send(request.build(), method + " " + path);
+        if (response.statusCode() >= 400) {
+            JsonNode problem = Json.read(response.body());
+            throw new TxnsimException(response.statusCode(), problem.path("error").asText(response.body()));
         }
-        return Json.read(answer.body());
+        return Json.read(response.body());
     }
 
     /**
@@ -92,14 +92,14 @@ public class TxnsimClient {
         return send(request.build(), "GET /api/v1/report").body();
     }
 
-    private HttpResponse<String> send(HttpRequest request, String what) {
+    private HttpResponse<String> send(HttpRequest request, String requestLine) {
         try {
             return http.send(request, HttpResponse.BodyHandlers.ofString());
         } catch (IOException failure) {
-            throw new TxnsimException(0, what + " at " + url + ": " + failure);
+            throw new TxnsimException(0, requestLine + " at " + url + ": " + failure);
         } catch (InterruptedException interrupted) {
             Thread.currentThread().interrupt();
-            throw new TxnsimException(0, what + " was interrupted");
+            throw new TxnsimException(0, requestLine + " was interrupted");
         }
     }
 
@@ -135,11 +135,11 @@ public class TxnsimClient {
      *
      * @param by whole milliseconds
      */
-    public final void advanceClock(Duration by) {
-        if (by.toNanosPart() % 1_000_000 != 0) {
-            throw new IllegalArgumentException(by + " is no whole number of milliseconds: the cluster clock goes by those");
+    public final void advanceClock(Duration duration) {
+        if (duration.toNanosPart() % 1_000_000 != 0) {
+            throw new IllegalArgumentException(duration + " is no whole number of milliseconds: the cluster clock goes by those");
         }
-        ask("POST", "/api/v1/clock", Map.of("advance_ms", by.toMillis()));
+        ask("POST", "/api/v1/clock", Map.of("advance_ms", duration.toMillis()));
     }
 
     // Between tests
@@ -207,7 +207,7 @@ public class TxnsimClient {
     public final List<String> committed(String topic) {
         List<String> values = new ArrayList<>();
         ask("GET", "/api/v1/topics/" + encoded(topic) + "/committed", null)
-                .forEach(one -> values.add(one.isNull() ? null : one.asText()));
+                .forEach(value -> values.add(value.isNull() ? null : value.asText()));
         return values;
     }
 
@@ -272,9 +272,9 @@ public class TxnsimClient {
         return run(Map.of("yaml", yaml), atMost);
     }
 
-    private Map<String, String> run(Map<String, String> wanted, Duration atMost) {
+    private Map<String, String> run(Map<String, String> scenario, Duration atMost) {
         long giveUp = System.nanoTime() + atMost.toNanos();
-        JsonNode result = ask("POST", "/api/v1/runs?wait_ms=10000", wanted);
+        JsonNode result = ask("POST", "/api/v1/runs?wait_ms=10000", scenario);
         while (result.get("state").asText().equals("running")) {
             if (System.nanoTime() > giveUp) {
                 throw new TxnsimException(0, result.get("scenario").asText() + " has not ended within " + atMost);

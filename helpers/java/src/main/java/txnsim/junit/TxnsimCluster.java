@@ -62,8 +62,8 @@ public final class TxnsimCluster extends TxnsimClient implements AutoCloseable {
         }
 
         /** By Kafka's names, as in {@code server.properties}. */
-        public Options settings(Map<String, ?> wanted) {
-            settings.putAll(wanted);
+        public Options settings(Map<String, ?> byName) {
+            settings.putAll(byName);
             return this;
         }
 
@@ -80,20 +80,20 @@ public final class TxnsimCluster extends TxnsimClient implements AutoCloseable {
         }
 
         private List<String> commandLine(Path directory, Path readyFile) throws IOException {
-            List<String> line = new ArrayList<>(List.of(command, "serve", "--port", "0", "--http", "0", "--until-eof"));
-            line.addAll(List.of("--ready-file", readyFile.toString(), "--brokers", String.valueOf(brokers)));
-            line.addAll(List.of("--transaction-version", String.valueOf(transactionVersion), "--trace", "brief", "--json"));
-            line.add("--ready-coordinators");
+            List<String> arguments = new ArrayList<>(List.of(command, "serve", "--port", "0", "--http", "0", "--until-eof"));
+            arguments.addAll(List.of("--ready-file", readyFile.toString(), "--brokers", String.valueOf(brokers)));
+            arguments.addAll(List.of("--transaction-version", String.valueOf(transactionVersion), "--trace", "brief", "--json"));
+            arguments.add("--ready-coordinators");
             if (!asVersion.isEmpty()) {
-                line.addAll(List.of("--as-version", asVersion));
+                arguments.addAll(List.of("--as-version", asVersion));
             }
-            topics.forEach(topic -> line.addAll(List.of("--topic", topic)));
+            topics.forEach(topic -> arguments.addAll(List.of("--topic", topic)));
             if (!settings.isEmpty()) {
                 Path file = directory.resolve("settings.yaml");
                 Files.writeString(file, Json.text(Map.of("settings", settings))); // JSON is YAML
-                line.addAll(List.of("--config", file.toString()));
+                arguments.addAll(List.of("--config", file.toString()));
             }
-            return line;
+            return arguments;
         }
     }
 
@@ -169,9 +169,9 @@ public final class TxnsimCluster extends TxnsimClient implements AutoCloseable {
     }
 
     private static void remove(Path directory) throws IOException {
-        try (Stream<Path> found = Files.walk(directory)) {
-            for (Path each : found.sorted(Comparator.reverseOrder()).toList()) {
-                Files.delete(each);
+        try (Stream<Path> paths = Files.walk(directory)) {
+            for (Path path : paths.sorted(Comparator.reverseOrder()).toList()) {
+                Files.delete(path);
             }
         }
     }

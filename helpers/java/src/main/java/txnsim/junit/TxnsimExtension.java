@@ -59,8 +59,8 @@ public final class TxnsimExtension
     @Override
     public void beforeEach(ExtensionContext context) {
         Running running = context.getStore(SPACE).get(key(context), Running.class);
-        Txnsim wanted = wanted(context);
-        if (running != null && (wanted == null || wanted.resets())) {
+        Txnsim annotation = annotation(context);
+        if (running != null && (annotation == null || annotation.resets())) {
             running.cluster.reset();
         }
     }
@@ -99,11 +99,11 @@ public final class TxnsimExtension
     }
 
     private static String property(ExtensionContext context) {
-        Txnsim wanted = wanted(context);
-        return wanted == null ? "" : wanted.bootstrapServersProperty();
+        Txnsim annotation = annotation(context);
+        return annotation == null ? "" : annotation.bootstrapServersProperty();
     }
 
-    private static Txnsim wanted(ExtensionContext context) {
+    private static Txnsim annotation(ExtensionContext context) {
         return context.getRequiredTestClass().getAnnotation(Txnsim.class);
     }
 
@@ -113,23 +113,23 @@ public final class TxnsimExtension
 
     private static TxnsimCluster start(ExtensionContext context) {
         TxnsimCluster.Options options = new TxnsimCluster.Options();
-        Txnsim wanted = wanted(context);
-        if (wanted != null) {
-            options.brokers(wanted.brokers()).transactionVersion(wanted.transactionVersion());
-            for (String topic : wanted.topics()) {
+        Txnsim annotation = annotation(context);
+        if (annotation != null) {
+            options.brokers(annotation.brokers()).transactionVersion(annotation.transactionVersion());
+            for (String topic : annotation.topics()) {
                 options.topic(topic);
             }
             Map<String, Object> settings = new HashMap<>();
-            for (String setting : wanted.settings()) {
-                String[] parts = setting.split("=", 2);
-                if (parts.length < 2) {
+            for (String setting : annotation.settings()) {
+                String[] nameAndValue = setting.split("=", 2);
+                if (nameAndValue.length < 2) {
                     throw new TxnsimException(0, "@Txnsim(settings = \"" + setting + "\"): expected NAME=VALUE");
                 }
-                settings.put(parts[0], Json.scalar(parts[1]));
+                settings.put(nameAndValue[0], Json.scalar(nameAndValue[1]));
             }
             options.settings(settings);
-            if (!wanted.asVersion().isEmpty()) {
-                options.asVersion(wanted.asVersion());
+            if (!annotation.asVersion().isEmpty()) {
+                options.asVersion(annotation.asVersion());
             }
         }
         return TxnsimCluster.start(options);

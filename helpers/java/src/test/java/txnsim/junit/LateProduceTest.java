@@ -57,9 +57,9 @@ final class LateProduceTest {
             wrote(history, "first", "ok", producer.send(new ProducerRecord<>(TOPIC, 0, null, "first")).get().offset(), true);
 
             cluster.faults().arm(Faults.Rule.at("client.request", "late-produce").api("Produce").transactionalId("app").hold());
-            var late = producer.send(new ProducerRecord<>(TOPIC, 0, null, "late"));
+            var lateSend = producer.send(new ProducerRecord<>(TOPIC, 0, null, "late"));
             cluster.faults().waitUntilStruck("late-produce", 1, PATIENCE);
-            assertThrows(ExecutionException.class, late::get, "its delivery times out");
+            assertThrows(ExecutionException.class, lateSend::get, "its delivery times out");
             wrote(history, "late", "unknown", -1, true);
             producer.abortTransaction();
             history.add("ended", Map.of("transaction", "t1", "commit", false));
@@ -75,18 +75,18 @@ final class LateProduceTest {
         return history;
     }
 
-    private static KafkaProducer<String, String> producer(TxnsimCluster cluster, Map<String, Object> more) {
-        Map<String, Object> config = new HashMap<>(more);
+    private static KafkaProducer<String, String> producer(TxnsimCluster cluster, Map<String, Object> producerSettings) {
+        Map<String, Object> config = new HashMap<>(producerSettings);
         config.put("bootstrap.servers", cluster.bootstrap());
         return new KafkaProducer<>(config, new StringSerializer(), new StringSerializer());
     }
 
     private static void wrote(History history, String value, String outcome, long offset, boolean inTransaction) {
-        Map<String, Object> seen = new HashMap<>(
+        Map<String, Object> fields = new HashMap<>(
                 Map.of("topic", TOPIC, "partition", 0, "value", value, "outcome", outcome, "offset", offset));
         if (inTransaction) {
-            seen.put("transaction", "t1");
+            fields.put("transaction", "t1");
         }
-        history.add("wrote", seen);
+        history.add("wrote", fields);
     }
 }

@@ -42,13 +42,13 @@ final class OneClusterTest {
             producer.initTransactions();
             producer.beginTransaction();
             producer.send(new ProducerRecord<>("orders", "one order")).get();
-            long began = System.nanoTime();
+            long startNs = System.nanoTime();
             producer.commitTransaction();
             cluster.faults().waitUntilStruck("lost", Duration.ofSeconds(10));
             cluster.advanceClock(Duration.ofSeconds(31));
             cluster.waitForTransaction("shop", Duration.ofSeconds(10), "CompleteCommit");
             cluster.assertExactlyOnce(List.of("one order"), "orders");
-            long tookMs = (System.nanoTime() - began) / 1_000_000;
+            long tookMs = (System.nanoTime() - startNs) / 1_000_000;
             System.out.println("from the commit to its end: " + tookMs + " ms");
             assertTrue(tookMs < 25_000, "it took " + tookMs + " ms");
         }
@@ -58,8 +58,8 @@ final class OneClusterTest {
     void whatWasCommittedIsComparedInTheWordsOfPythonsTests(TxnsimCluster cluster) {
         assertEquals(List.of(), cluster.committed("orders"));
         cluster.assertExactlyOnce("orders", "plain");
-        var wrong = assertThrows(AssertionError.class, () -> cluster.assertExactlyOnce(List.of("a"), "orders"));
-        assertEquals("not exactly once, from what was given to orders:\nmissing: 1 record\n  'a'", wrong.getMessage());
+        var failure = assertThrows(AssertionError.class, () -> cluster.assertExactlyOnce(List.of("a"), "orders"));
+        assertEquals("not exactly once, from what was given to orders:\nmissing: 1 record\n  'a'", failure.getMessage());
     }
 
     @Test
@@ -78,8 +78,8 @@ final class OneClusterTest {
     @Test
     void aFaultThatNeverStruckIsNamed(TxnsimCluster cluster) {
         cluster.faults().arm(Faults.Rule.at("client.request", "idle").api("EndTxn").drop());
-        AssertionError found = assertThrows(AssertionError.class, cluster.faults()::verify);
-        assertTrue(found.getMessage().contains("idle"), found.getMessage());
+        AssertionError failure = assertThrows(AssertionError.class, cluster.faults()::verify);
+        assertTrue(failure.getMessage().contains("idle"), failure.getMessage());
         assertTrue(cluster.report().contains("idle: 0 matched, 0 struck"), cluster.report());
         cluster.faults().disarmAll();
         cluster.faults().forget();

@@ -120,8 +120,8 @@ public class TxnsimContainer extends GenericContainer<TxnsimContainer> {
     }
 
     /** The token that the control port wants; 16 to 256 letters, digits and characters of {@code -._~+/=}. */
-    public TxnsimContainer withControlToken(String wanted) {
-        token = wanted;
+    public TxnsimContainer withControlToken(String controlToken) {
+        token = controlToken;
         return self();
     }
 
@@ -152,14 +152,14 @@ public class TxnsimContainer extends GenericContainer<TxnsimContainer> {
     private void assertAllFaultsStruck() {
         try {
             URI verify = getControlUri().resolve("/api/v1/faults/verify");
-            HttpURLConnection asked = (HttpURLConnection) verify.toURL().openConnection(Proxy.NO_PROXY);
-            asked.setRequestMethod("POST");
-            asked.setRequestProperty("Authorization", "Bearer " + token);
-            asked.setConnectTimeout(ASK_TIMEOUT_MS);
-            asked.setReadTimeout(ASK_TIMEOUT_MS);
-            if (asked.getResponseCode() >= 400) {
-                try (InputStream told = asked.getErrorStream()) {
-                    throw new AssertionError(reason(new String(told.readAllBytes(), StandardCharsets.UTF_8)));
+            HttpURLConnection connection = (HttpURLConnection) verify.toURL().openConnection(Proxy.NO_PROXY);
+            connection.setRequestMethod("POST");
+            connection.setRequestProperty("Authorization", "Bearer " + token);
+            connection.setConnectTimeout(ASK_TIMEOUT_MS);
+            connection.setReadTimeout(ASK_TIMEOUT_MS);
+            if (connection.getResponseCode() >= 400) {
+                try (InputStream errorBody = connection.getErrorStream()) {
+                    throw new AssertionError(reason(new String(errorBody.readAllBytes(), StandardCharsets.UTF_8)));
                 }
             }
         } catch (IOException failure) {
@@ -170,9 +170,9 @@ public class TxnsimContainer extends GenericContainer<TxnsimContainer> {
         }
     }
 
-    static String reason(String answer) {
-        Matcher refusal = REASON.matcher(answer);
-        return refusal.lookingAt() ? refusal.group(1).translateEscapes() : answer;
+    static String reason(String body) {
+        Matcher refusal = REASON.matcher(body);
+        return refusal.lookingAt() ? refusal.group(1).translateEscapes() : body;
     }
 
     @Override
@@ -202,9 +202,9 @@ public class TxnsimContainer extends GenericContainer<TxnsimContainer> {
     }
 
     Integer[] ports() {
-        IntStream all = IntStream.concat(
+        IntStream exposed = IntStream.concat(
                 IntStream.range(KAFKA_PORT, KAFKA_PORT + brokers), IntStream.of(CONTROL_PORT));
-        return all.boxed().toArray(Integer[]::new);
+        return exposed.boxed().toArray(Integer[]::new);
     }
 
     static List<String> addresses(String host, int brokers, IntUnaryOperator mapped) {

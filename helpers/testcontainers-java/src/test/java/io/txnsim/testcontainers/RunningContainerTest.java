@@ -21,8 +21,8 @@ class RunningContainerTest {
     void aContainerServes() throws IOException, InterruptedException {
         try (TxnsimContainer kafka = new TxnsimContainer(System.getenv("TXNSIM_TEST_IMAGE"))) {
             kafka.withBrokers(2).withTopic("orders", 3).start();
-            String told = ask(kafka, "/healthz", kafka.getControlToken()).body();
-            assertEquals("{\"status\":\"ok\",\"brokers\":2,\"bootstrap\":\"" + kafka.getBootstrapServers() + "\"}", told);
+            String health = ask(kafka, "/healthz", kafka.getControlToken()).body();
+            assertEquals("{\"status\":\"ok\",\"brokers\":2,\"bootstrap\":\"" + kafka.getBootstrapServers() + "\"}", health);
             for (String address : kafka.getBootstrapServers().split(",")) {
                 URI broker = URI.create("kafka://" + address);
                 new Socket(broker.getHost(), broker.getPort()).close();
@@ -36,23 +36,23 @@ class RunningContainerTest {
     void aFaultThatNeverStruckIsAnErrorAtTheEnd() throws IOException, InterruptedException {
         TxnsimContainer kafka = started();
         armInVain(kafka);
-        AssertionError found = assertThrows(AssertionError.class, kafka::close);
+        AssertionError failure = assertThrows(AssertionError.class, kafka::close);
         assertTrue(
-                found.getMessage().startsWith("1 of the faults never struck (idle: 0 crossings matched): compare"),
-                found.getMessage());
+                failure.getMessage().startsWith("1 of the faults never struck (idle: 0 crossings matched): compare"),
+                failure.getMessage());
         assertFalse(kafka.isCreated());
         kafka.close();
     }
 
     @Test
     void aTestThatHasFailedKeepsItsOwnFailure() throws IOException, InterruptedException {
-        IllegalStateException own = assertThrows(IllegalStateException.class, () -> {
+        IllegalStateException ownFailure = assertThrows(IllegalStateException.class, () -> {
             try (TxnsimContainer kafka = started()) {
                 armInVain(kafka);
                 throw new IllegalStateException("of the test");
             }
         });
-        assertEquals(1, own.getSuppressed().length);
+        assertEquals(1, ownFailure.getSuppressed().length);
     }
 
     @Test
@@ -66,8 +66,8 @@ class RunningContainerTest {
     void aContainerThatHasGoneBeforeItsTestIsTold() {
         TxnsimContainer kafka = started();
         kafka.getDockerClient().killContainerCmd(kafka.getContainerId()).exec();
-        AssertionError found = assertThrows(AssertionError.class, kafka::stop);
-        assertTrue(found.getMessage().startsWith("whether every fault has struck can't be asked"), found.getMessage());
+        AssertionError failure = assertThrows(AssertionError.class, kafka::stop);
+        assertTrue(failure.getMessage().startsWith("whether every fault has struck can't be asked"), failure.getMessage());
     }
 
     private static TxnsimContainer started() {

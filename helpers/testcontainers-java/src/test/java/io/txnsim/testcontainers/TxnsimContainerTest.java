@@ -76,8 +76,8 @@ class TxnsimContainerTest {
     void theReasonOfARefusalIsRead() {
         assertEquals("no \"idle\\\"", TxnsimContainer.reason("{\"error\":\"no \\\"idle\\\\\\\"\",\"never_struck\":[]}"));
         assertEquals("x".repeat(100_000), TxnsimContainer.reason("{\"error\":\"" + "x".repeat(100_000) + "\"}"));
-        for (String other : List.of("", "Bad Gateway", "{\"error\":null,\"rules\":[{\"error\":\"NONE\"}]}")) {
-            assertEquals(other, TxnsimContainer.reason(other));
+        for (String body : List.of("", "Bad Gateway", "{\"error\":null,\"rules\":[{\"error\":\"NONE\"}]}")) {
+            assertEquals(body, TxnsimContainer.reason(body));
         }
     }
 
