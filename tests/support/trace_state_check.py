@@ -10,7 +10,7 @@ from unittest.mock import patch
 import msgspec
 
 from txnsim.runtime.trace import Event, TraceLevel
-from txnsim.server._trace_snapshot import parts
+from txnsim.server._trace_snapshot import snapshot_parts
 from txnsim.server.cluster import SimCluster
 from txnsim.types import INTERNAL_TOPICS
 from txnsim_lab.scenario import final_observation, runner
@@ -27,7 +27,7 @@ def live(cluster: SimCluster) -> TraceState:
     """The cluster's state in the trace's terms."""
     state = TraceState()
     tracer = cluster.environment.tracer
-    for payload in parts(cluster):
+    for payload in snapshot_parts(cluster):
         data = msgspec.json.decode(msgspec.json.encode(payload))
         state.follow(msgspec.structs.replace(_EVENT, d=data, i=len(tracer)), ["cluster"])
     return state

@@ -360,7 +360,7 @@ def options_from(args: argparse.Namespace, disks: Disks | None = None) -> Cluste
     _check_ports(options, http=args.http)
     _check_security(options, args)
     if disks is None:
-        check_release(options, level=args.transaction_version)
+        check_release(options, transaction_version=args.transaction_version)
     return options
 
 

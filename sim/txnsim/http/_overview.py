@@ -17,7 +17,7 @@ from txnsim.http.work_thread import WorkThread
 from txnsim.on_demand_imports import OnDemand
 from txnsim.runtime.loop_turns import rest_where_due
 from txnsim.runtime.switch_interval import with_short_switch_interval
-from txnsim.server.views.metric_values import counted_ids, readings
+from txnsim.server.views.metric_values import count_transactional_ids, readings
 from txnsim.settings import DEFAULTS
 
 if TYPE_CHECKING:
@@ -73,7 +73,7 @@ class LookRoutes(ClusterNoun):
     async def metrics(self, _request: Request) -> Response:
         """Metrics for Prometheus."""
         pace, all_readings = self._pace(), []
-        id_counts = await counted_ids(self._cluster, pace)
+        id_counts = await count_transactional_ids(self._cluster, pace)
         for reading in readings(self._cluster, id_counts):
             all_readings.append(reading)
             await rest_where_due(pace, 1)

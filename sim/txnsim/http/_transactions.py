@@ -24,7 +24,7 @@ from txnsim.http.replies import Listing, RefusedError, number_of, word_of
 from txnsim.log.partition_log import PartitionLog
 from txnsim.log.producer_state import ProducerEntry
 from txnsim.runtime.loop_turns import Pace, rest_where_due
-from txnsim.server.views.waiting_transactions import WAIT_MS, entry_of, until_state
+from txnsim.server.views.waiting_transactions import WAIT_MS, coordinated_transaction, until_state
 from txnsim.txn.open_txn_verdict import OpenTxnStatus, program_at
 from txnsim.txn.state import (
     NO_TIMESTAMP,
@@ -128,7 +128,7 @@ class TransactionRoutes(ClusterNoun):
     async def transaction(self, request: Request) -> TransactionView:
         """One transactional id as its coordinator knows it."""
         transactional_id = str(request.path_params["transactional_id"])
-        entry = entry_of(self._cluster, transactional_id)
+        entry = coordinated_transaction(self._cluster, transactional_id)
         if entry is not None:
             return self._view(*entry)
         raise RefusedError(

@@ -15,7 +15,7 @@ from txnsim.http.messages import Fault
 from txnsim.runtime.loop_turns import Pace, rest_where_due
 from txnsim.runtime.trace import Event, Tracer
 from txnsim.server.cluster import SimCluster
-from txnsim.server.views.waiting_transactions import waits_for
+from txnsim.server.views.waiting_transactions import wait_reasons
 from txnsim.text import printable
 from txnsim.trace.story import story
 from txnsim.txn.state import PREPARED_STATES, TransactionState
@@ -85,7 +85,7 @@ async def waits_text(cluster: SimCluster) -> str:
     return "\n".join(
         printable(f"{transactional_id}: {wait}")
         for transactional_id in sorted(unfinished_ids)[:WAITING_MAX]
-        for wait in waits_for(cluster, transactional_id)
+        for wait in wait_reasons(cluster, transactional_id)
     )
 
 

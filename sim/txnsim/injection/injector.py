@@ -668,7 +668,9 @@ _log: Final = Logger("txnsim.faults")
 class ClusterControl(Protocol):
     """Carries out a rule's action on a running cluster (``server._cluster_control``)."""
 
-    async def carry_out(self, action: ClusterAction, *, struck: BrokerId | None) -> Undo | None:
+    async def carry_out(
+        self, action: ClusterAction, *, struck_broker: BrokerId | None
+    ) -> Undo | None:
         """Carry out an action on the cluster; the struck crossing waits until this returns.
 
         The call comes while a crossing of the struck broker is under way, after the callback in
@@ -710,7 +712,7 @@ class ClusterActs(msgspec.Struct, kw_only=True, eq=False):
         assert control is not None, "without one the rule was refused"
         end_future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         coroutine = self._carry_out(
-            armed_rule, action, control.carry_out(action, struck=struck_broker)
+            armed_rule, action, control.carry_out(action, struck_broker=struck_broker)
         )
         task = self.tasks.spawn(coroutine, name=f"fault-{armed_rule.rule.id}")
 

@@ -45,9 +45,9 @@ class ChannelBuilder:
         self.failure_delay_ms = security.failure_delay_ms
         self.tls: ssl.SSLContext | None = None
         if listener.protocol.has_tls:
-            stores = listener.tls or security.tls
-            assert stores is not None
-            self.tls = server_context(stores, listener.client_auth)
+            tls_files = listener.tls or security.tls
+            assert tls_files is not None
+            self.tls = server_context(tls_files, listener.client_auth)
         self._mapping = PrincipalMapping(
             listener.principal_mapping_rules or security.principal_mapping_rules
         )
@@ -55,9 +55,9 @@ class ChannelBuilder:
         self._environment = environment
         if listener.protocol.has_sasl:
             for mechanism in listener.mechanisms:
-                self._exchange(dict, mechanism)
+                self._new_exchange(dict, mechanism)
 
-    def session(self, credentials: Callable[[], Credentials]) -> SaslSession | None:
+    def new_session(self, credentials: Callable[[], Credentials]) -> SaslSession | None:
         """A new SASL session for a connection; None if the listener has no SASL.
 
         Args:
@@ -73,13 +73,13 @@ class ChannelBuilder:
             SaslRules(
                 mechanisms=self.listener.mechanisms,
                 max_reauth_ms=max_reauth_ms,
-                begin=partial(self._exchange, credentials),
+                begin_exchange=partial(self._new_exchange, credentials),
                 now_ms=clock.now_ms,
                 monotonic_ms=clock.monotonic_ms,
             )
         )
 
-    def principal(self, transport: asyncio.BaseTransport) -> str | None:
+    def principal_of(self, transport: asyncio.BaseTransport) -> str | None:
         """The principal of a new connection by its certificate, else ANONYMOUS; None if no mapping
         rule applies to the certificate: a client without a name is not served.
         """
@@ -88,32 +88,34 @@ class ChannelBuilder:
         certificate = transport.get_extra_info("peercert")
         if not certificate:
             return ANONYMOUS
-        name = self._mapping.name(distinguished_name(certificate["subject"]))
-        return None if name is None else user(name)
+        principal_name = self._mapping.name(distinguished_name(certificate["subject"]))
+        return None if principal_name is None else user(principal_name)
 
-    def _exchange(
+    def _new_exchange(
         self, credentials: Callable[[], Credentials], mechanism: str
     ) -> sasl.SaslExchange:
-        chance = self._environment.rng.stream("sasl.nonces")
+        nonce_rng = self._environment.rng.stream("sasl.nonces")
         plain_users = self.listener.plain_users
         return sasl.exchange(
             mechanism,
             plain_users=self._security.plain_users if plain_users is None else plain_users,
             credentials=credentials(),
-            nonce=lambda: chance.randbytes(NONCE_BYTES).hex(),
+            nonce=lambda: nonce_rng.randbytes(NONCE_BYTES).hex(),
             now_ms=self._environment.clock.now_ms(),
             bearer=self.listener.bearer,
         )
 
 
-def first_credentials(security: SecurityOptions, draw: Callable[[int], bytes]) -> Credentials:
-    """The SCRAM credentials that a cluster is formatted with; ``draw`` returns that many random
-    bytes.
+def first_credentials(security: SecurityOptions, draw_bytes: Callable[[int], bytes]) -> Credentials:
+    """The SCRAM credentials that a cluster is formatted with; ``draw_bytes`` returns that many
+    random bytes.
     """
     return {
-        (name, mechanism): credential_of(password, mechanism=mechanism, salt=draw(SALT_BYTES))
+        (user_name, mechanism): credential_of(
+            password, mechanism=mechanism, salt=draw_bytes(SALT_BYTES)
+        )
         for sasl_name, mechanism in BY_SASL_NAME.items()
-        for name, password in {
+        for user_name, password in {
             **security.scram_users,
             **security.scram_users_of.get(sasl_name, {}),
         }.items()

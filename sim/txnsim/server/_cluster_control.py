@@ -92,7 +92,9 @@ class SimClusterControl:
         action are not counted.
         """
 
-    async def carry_out(self, action: ClusterAction, *, struck: BrokerId | None) -> Undo | None:
+    async def carry_out(
+        self, action: ClusterAction, *, struck_broker: BrokerId | None
+    ) -> Undo | None:
         """Carry out an action; returns a function that ends it, if it lasts.
 
         Raises:
@@ -100,21 +102,25 @@ class SimClusterControl:
         """
         match action:
             case Crash(broker=broker, lose_unflushed=lose_unflushed):
-                return await self.crash(_broker_of(broker, struck), lose_unflushed=lose_unflushed)
+                return await self.crash(
+                    _broker_of(broker, struck_broker), lose_unflushed=lose_unflushed
+                )
             case MoveLeader(topic=topic, partition=index, to=to):
                 leader = None if to is None else BrokerId(to)
-                await self.move_leader(TopicPartition(topic, index), to=leader)
+                await self.move_leader(TopicPartition(topic, index), new_leader=leader)
                 return None
             case ResignLeader(topic=topic, partition=index):
                 await self.resign_leader(TopicPartition(topic, index))
                 return None
             case Partition(groups=groups):
-                return await self.partition(tuple(tuple(map(BrokerId, group)) for group in groups))
+                return await self.partition(
+                    tuple(tuple(map(BrokerId, node_group)) for node_group in groups)
+                )
             case ClockJump(by_ms=by_ms, broker=broker):
-                whose = None if broker is None else BrokerId(broker)
-                return await self.move_clock(by_ms, broker=whose)
+                clock_broker = None if broker is None else BrokerId(broker)
+                return await self.move_clock(by_ms, broker=clock_broker)
             case FillDisk(broker=broker):
-                return await self.fill_disk(_broker_of(broker, struck))
+                return await self.fill_disk(_broker_of(broker, struck_broker))
             case LagReplica(broker=broker, topic=topic, partition=index):
                 return await self.lag_replica(BrokerId(broker), TopicPartition(topic, index))
         assert_never(action)
@@ -132,8 +138,8 @@ class SimClusterControl:
             await self._cluster.kill_broker(broker, lose_unflushed=lose_unflushed)
 
         async def start_again() -> None:
-            if self._is_here(member) and member.state is MemberLifeState.DOWN:
-                await self._try(member, "start it again")
+            if self._is_current_member(member) and member.state is MemberLifeState.DOWN:
+                await self._try_restart(member, "start it again")
 
         return start_again
 
@@ -149,13 +155,13 @@ class SimClusterControl:
             raise ConfigError(f"the disk of broker {broker} is full already")
         member.disk.is_full = True
 
-        async def free() -> None:
+        async def free_disk() -> None:
             member.disk.is_full = False
             has_failed = member.disk.has_failed and member.state is MemberLifeState.RUNNING
-            if has_failed and self._is_here(member):
-                await self._try(member, "restart it after its disk was full")
+            if has_failed and self._is_current_member(member):
+                await self._try_restart(member, "restart it after its disk was full")
 
-        return free
+        return free_disk
 
     async def move_clock(self, by_ms: int, *, broker: BrokerId | None) -> Undo:
         """Set the clock of a broker, or of all brokers, ahead or back; the undo sets it right
@@ -171,37 +177,37 @@ class SimClusterControl:
         )
         clock.shift(by_ms)
 
-        async def set_right() -> None:
+        async def set_clock_right() -> None:
             clock.shift(-by_ms)
 
-        return set_right
+        return set_clock_right
 
     # Links
 
-    async def partition(self, groups: tuple[tuple[BrokerId, ...], ...]) -> Undo:
+    async def partition(self, node_groups: tuple[tuple[BrokerId, ...], ...]) -> Undo:
         """Cut every link between brokers of different groups; the undo heals them.
 
         Raises:
             ConfigError: A group names a broker that does not exist.
         """
-        for node in (node for group in groups for node in group):
+        for node in (node for node_group in node_groups for node in node_group):
             if node != CONTROLLER_ID:
                 self._cluster.member(node)
         links = [
             link
-            for group, other in combinations(groups, 2)
-            for broker in group
-            for right in other
-            for link in ((broker, right), (right, broker))
+            for node_group, other_group in combinations(node_groups, 2)
+            for broker in node_group
+            for other_broker in other_group
+            for link in ((broker, other_broker), (other_broker, broker))
         ]
         for link in links:
             self._cut(link)
 
-        async def heal() -> None:
+        async def heal_links() -> None:
             for link in links:
                 self._heal(link)
 
-        return heal
+        return heal_links
 
     def _cut(self, link: tuple[BrokerId, BrokerId]) -> None:
         network = self._cluster.environment.network
@@ -212,17 +218,17 @@ class SimClusterControl:
             network.cut(*link)
 
     def _heal(self, link: tuple[BrokerId, BrokerId]) -> None:
-        count = self._cuts.get(link, 0)
-        if count > 1:
-            self._cuts[link] = count - 1
-        elif count == 1:
+        cut_count = self._cuts.get(link, 0)
+        if cut_count > 1:
+            self._cuts[link] = cut_count - 1
+        elif cut_count == 1:
             del self._cuts[link]
             self._cluster.environment.network.heal(*link)
 
     # Partitions of topics
 
-    async def move_leader(self, partition: TopicPartition, *, to: BrokerId | None) -> None:
-        """Make ``to`` the leader, or the first other replica in sync.
+    async def move_leader(self, partition: TopicPartition, *, new_leader: BrokerId | None) -> None:
+        """Make ``new_leader`` the leader, or the first other replica in sync.
 
         When this returns, the brokers that the controller reaches have applied the change.
 
@@ -231,9 +237,9 @@ class SimClusterControl:
                 already.
         """
         image = self._partition_image(partition)
-        if to is not None and self._cluster.member(to).broker_id == image.leader:
-            raise ConfigError(f"broker {to} leads {partition} already")
-        self._cluster.move_leader(partition, to)
+        if new_leader is not None and self._cluster.member(new_leader).broker_id == image.leader:
+            raise ConfigError(f"broker {new_leader} leads {partition} already")
+        self._cluster.move_leader(partition, new_leader)
 
     async def resign_leader(self, partition: TopicPartition) -> None:
         """Let the leader step down and be elected again, under a later leader epoch.
@@ -242,10 +248,10 @@ class SimClusterControl:
             ConfigError: There is no such partition, or it has no live leader.
         """
         metadata = self._cluster.metadata
-        resigned = resign_leader(metadata.image, partition)
-        if isinstance(resigned, Rejection):
-            raise ConfigError(resigned.reason)
-        for image in resigned:
+        resigned_images = resign_leader(metadata.image, partition)
+        if isinstance(resigned_images, Rejection):
+            raise ConfigError(resigned_images.reason)
+        for image in resigned_images:
             metadata.publish(image)
 
     async def lag_replica(self, broker: BrokerId, partition: TopicPartition) -> Undo:
@@ -279,13 +285,13 @@ class SimClusterControl:
             raise ConfigError(f"there is no partition {partition}")
         return image
 
-    def _is_here(self, member: ClusterMember) -> bool:
+    def _is_current_member(self, member: ClusterMember) -> bool:
         """Whether the member still belongs to the cluster; the cluster may have been reset
         meanwhile.
         """
         return self._cluster.members.get(member.broker_id) is member
 
-    async def _try(self, member: ClusterMember, action: str) -> None:
+    async def _try_restart(self, member: ClusterMember, action: str) -> None:
         """Start a broker, and stop it before if it runs; a start or kill by others meanwhile
         wins.
         """
@@ -297,7 +303,7 @@ class SimClusterControl:
             _log.info("fault.not_undone", broker=member.broker_id, what=action, why=str(error))
 
 
-def _broker_of(named: int | None, struck: BrokerId | None) -> BrokerId:
-    broker = named if named is not None else struck
+def _broker_of(named_broker: int | None, struck_broker: BrokerId | None) -> BrokerId:
+    broker = named_broker if named_broker is not None else struck_broker
     assert broker is not None  # a rule at the point `now` names its broker
     return BrokerId(broker)

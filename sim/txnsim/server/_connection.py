@@ -37,11 +37,11 @@ from txnsim.runtime.loop_turns import BYTE_NS, REQUEST_NS, LargeReads, Pace
 from txnsim.runtime.network import reset
 from txnsim.runtime.trace import NO_CAUSE
 from txnsim.security.principals import ANONYMOUS
-from txnsim.server._outbox import Outbox, whole
-from txnsim.server._request_log import instead, log_handling, raise_bug, too_large
+from txnsim.server._outbox import Outbox, framed_response
+from txnsim.server._request_log import log_handling, raise_bug, replacement_reply, too_large_reply
 from txnsim.server._sasl import FrameTreatment, SaslSession, SaslState
 from txnsim.server.client_fault_points import ClientFaultPoints, FaultOutcome, batch_in_answer
-from txnsim.server.request_trace import RequestTrace, tell_closed, tell_opened, tell_refused
+from txnsim.server.request_trace import RequestTrace, trace_closed, trace_opened, trace_refused
 from txnsim.types import BrokerId
 from txnsim.wire import codec
 from txnsim.wire.apis import FETCHES
@@ -55,7 +55,7 @@ if TYPE_CHECKING:
 
 
 _log: Final = Logger("txnsim.server")
-_ENCODED: Final = (bytes, NoResponse)
+_ENCODED_TYPES: Final = (bytes, NoResponse)
 """Types of replies that need no encoding."""
 LARGE_BYTES: Final = 256 << 10
 """Received bytes from which on an incomplete frame counts as large."""
@@ -89,7 +89,7 @@ class RequestConnection(asyncio.Protocol):
         self._waits_for_turn = False
         self.used_ns = self.busy_period = 0
         self._is_busy = self._is_pumping = False
-        self._outbox = Outbox(listener, go_on=self.go_on, give_up=self._give_up)
+        self._outbox = Outbox(listener, on_room=self.go_on, on_excess=self._give_up)
         self._send_buffer_bytes = listener.send_buffer_bytes
         self._peer = "?"
         self._name = "?"
@@ -116,48 +116,55 @@ class RequestConnection(asyncio.Protocol):
         """Begin with a client that has connected."""
         # A cast, not a check: uvloop's transports are none of asyncio's classes.
         self._outbox.transport = cast(asyncio.Transport, transport)
-        peer = transport.get_extra_info("peername")
-        self._peer = str(peer)
+        peer_address = transport.get_extra_info("peername")
+        self._peer = str(peer_address)
         listener = self._listener
-        if isinstance(peer, tuple):
-            self.client_host, self.link.port = f"/{peer[0]}", str(peer[1])
-            own = transport.get_extra_info("sockname")
-            self._name = f"{own[0]}:{own[1]}-{peer[0]}:{peer[1]}-{listener.accepted}"
+        if isinstance(peer_address, tuple):
+            self.client_host, self.link.port = f"/{peer_address[0]}", str(peer_address[1])
+            socket_address = transport.get_extra_info("sockname")
+            self._name = (
+                f"{socket_address[0]}:{socket_address[1]}-{peer_address[0]}:{peer_address[1]}"
+                f"-{listener.accepted}"
+            )
         listener.accepted += 1
         if self._channel_builder is not None:
-            principal = self._channel_builder.principal(transport)
+            principal = self._channel_builder.principal_of(transport)
             if principal is None:
                 # Kafka fails when it asks for the name of the first request's sender.
                 self._warn("no ssl.principal.mapping.rules apply")
                 self._outbox.transport.abort()
                 return
             self.principal = principal
-            self._sasl = self._channel_builder.session(lambda: self._listener.broker.image.scram)
+            self._sasl = self._channel_builder.new_session(
+                lambda: self._listener.broker.image.scram
+            )
             if self._sasl is not None:
                 self._limit_frames(self._sasl)
         self._listener.connections[self] = None
         tracer = self._listener.tracer
         if tracer.on:
-            self._opened_at = tell_opened(tracer, listener.node, self.client_host, self.link.port)
+            self._opened_at = trace_opened(tracer, listener.node, self.client_host, self.link.port)
         if self._listener.logs_requests:
             _log.debug("connection.opened", connection=self._name, principal=self.principal)
         if self._listener.network.interceptor.is_armed:
             # No request is handled before the opening has crossed its fault point.
             self._is_busy = True
             self._listener.tasks.drive(
-                self._watcher().connection_effect(), self._take_opening, name="connection.open"
+                self._own_fault_points().connection_effect(),
+                self._apply_opening_verdict,
+                name="connection.open",
             )
 
     def connection_lost(self, _exc: Exception | None) -> None:
         """Drop the waiting requests; the one being handled continues."""
-        self._outbox.forget()
+        self._outbox.drop_answers()
         self._listener.strangers.forget(self)
         self._intake.close_by_turns(self._turns.reads)
         self._listener.connections.pop(self, None)
         self.link.closed()
         tracer, node = self._listener.tracer, self._listener.node
         if tracer.on:
-            tell_closed(tracer, node, self.client_host, self.link.port, self._opened_at)
+            trace_closed(tracer, node, self.client_host, self.link.port, self._opened_at)
         if self._listener.logs_requests:
             _log.debug("connection.closed", connection=self._name, principal=self.principal)
 
@@ -167,7 +174,7 @@ class RequestConnection(asyncio.Protocol):
         try:
             frames = intake.reader.receive_data(data)
         except BadInputError as error:
-            self._abandon(error)
+            self._close_for_bad_request(error)
             return
         if frames:
             intake.frames.extend(frames)
@@ -178,7 +185,7 @@ class RequestConnection(asyncio.Protocol):
             intake.read_by_turns(len(data), self._turns.reads, self._outbox.transport)
         if self._sasl is not None and self._sasl.state is not SaslState.COMPLETE:
             held_bytes = intake.queued_bytes + intake.reader.buffered_bytes
-            self._listener.strangers.note(self, held_bytes)
+            self._listener.strangers.set_held_bytes(self, held_bytes)
 
     def pause_writing(self) -> None:
         """Take up no further requests: the client does not read."""
@@ -221,7 +228,7 @@ class RequestConnection(asyncio.Protocol):
                 ):
                     frame = frames.popleft()
                     intake.queued_bytes -= len(frame) + FRAME_BYTES
-                    self._take_up(frame)
+                    self._take_frame(frame)
             finally:
                 self._is_pumping = False
                 self.used_ns += turns.spent_ns - before_ns
@@ -240,9 +247,12 @@ class RequestConnection(asyncio.Protocol):
             if not tasks.is_drain_due:
                 tasks.drain_soon()
         if frames or intake.is_paused:
-            limit = self._listener.settings.connection_queue_bytes
-            if intake.is_paused or intake.queued_bytes + intake.reader.buffered_bytes > limit:
-                intake.keep_within(limit, outbox.transport)
+            queue_bytes_max = self._listener.settings.connection_queue_bytes
+            if (
+                intake.is_paused
+                or intake.queued_bytes + intake.reader.buffered_bytes > queue_bytes_max
+            ):
+                intake.keep_within(queue_bytes_max, outbox.transport)
 
     def close(self) -> None:
         """Close the connection after the sending of all answers."""
@@ -251,52 +261,52 @@ class RequestConnection(asyncio.Protocol):
             self._outbox.send_all()
             transport.close()
 
-    def give_up(self, why: str = "clients that are not known have sent too much") -> None:
+    def give_up(self, reason: str = "clients that are not known have sent too much") -> None:
         """Close the connection: unauthenticated clients hold too many bytes, and this one holds
         most.
         """
         self._intake.close()
-        self._give_up(why)
+        self._give_up(reason)
 
     @property
     def unfinished_bytes(self) -> int:
         return self._intake.reader.buffered_bytes
 
-    def _give_up(self, why: str = "answers are not read") -> None:
-        self._warn(f"connection closed: {why}")
+    def _give_up(self, reason: str = "answers are not read") -> None:
+        self._warn(f"connection closed: {reason}")
         if self._outbox.transport is not None:
             self._outbox.transport.abort()
 
     def _warn(self, event: str, **values: str) -> None:
         _log.warning(event, connection=self._name, peer=self._peer, **values)
 
-    def _take_up(self, frame: bytes) -> None:
+    def _take_frame(self, frame: bytes) -> None:
         received_ns = self._stopwatch_ns()
         try:
-            if self._sasl is not None and not self._passes(self._sasl, frame):
+            if self._sasl is not None and not self._is_ordinary_request(self._sasl, frame):
                 return
             if len(frame) > codec.COUNTED_FROM_BYTES:
                 self._is_busy = True
                 pace = Pace(self._turns, self._stopwatch_ns)
                 self._listener.tasks.drive(
                     parsed_with_breaks(frame, self, self._listener.broker, pace),
-                    partial(self._parsed_large, frame, received_ns, pace),
+                    partial(self._handle_parsed, frame, received_ns, pace),
                     name="connection.parse",
                 )
                 self._turns.spent_ns += self._stopwatch_ns() - received_ns + REQUEST_NS
                 return
             request = parse_request(frame, self, self._listener.broker)
         except BadInputError as error:
-            self._abandon(error)
+            self._close_for_bad_request(error)
             return
         done_ns = self._handle(request, frame, received_ns)
         self._turns.spent_ns += done_ns - received_ns + REQUEST_NS
 
-    def _parsed_large(
+    def _handle_parsed(
         self, frame: bytes, received_ns: int, pace: Pace, request: Any, error: BaseException | None
     ) -> None:
         if isinstance(error, BadInputError):
-            self._abandon(error)
+            self._close_for_bad_request(error)
         elif error is not None:
             raise_bug(error)
         elif self._listener.is_open:
@@ -308,26 +318,26 @@ class RequestConnection(asyncio.Protocol):
         self, request: Request, frame: bytes, received_ns: int, pace: Pace | None = None
     ) -> int:
         """Handle a request; returns the stopwatch's time after the handler's first step."""
-        handler, refused = self.apis.handlers[request.api_key], request.refused
+        handler, refusal_code = self.apis.handlers[request.api_key], request.refused
         request.pace = pace
         self._request_bytes = len(frame) - request.body_offset
-        if self._sasl is not None and refused is None:
+        if self._sasl is not None and refusal_code is None:
             self._sasl.expect_handshake(request)
         self._is_busy = True
         cause = None
         self._local_ns = self._response_bytes = -1
         meter = self._meter = self._meters[request.api_key, request.api_version]
-        if refused is not None:
-            self._send(request, handler.refuse(request, refused))
+        if refusal_code is not None:
+            self._send(request, handler.refuse(request, refusal_code))
             done_ns = self._stopwatch_ns()
             meter.observe(done_ns - received_ns, self._request_bytes, self._response_bytes)
             self._is_busy = False
             return done_ns
         listener = self._listener
         is_forwarded = request.api_key in FORWARDED
-        if is_forwarded and (unreadable := complaint(request)) is not None:
+        if is_forwarded and (unreadable_error := controller_complaint(request)) is not None:
             self._is_busy = False
-            self._abandon(unreadable)
+            self._close_for_bad_request(unreadable_error)
             return self._stopwatch_ns()
         if is_forwarded and not request.broker.reaches_controller:
             coroutine = self._handle_once_forwarded(request, handler, frame)
@@ -361,32 +371,32 @@ class RequestConnection(asyncio.Protocol):
             self._received_ns, self._local_ns = received_ns, local_ns
         return local_ns
 
-    def _passes(self, session: SaslSession, frame: bytes) -> bool:
+    def _is_ordinary_request(self, session: SaslSession, frame: bytes) -> bool:
         """Whether a frame is an ordinary request; a frame of the authentication is handled here.
 
         Raises:
             BadInputError: The frame is not a Kafka request.
         """
-        step = session.take(frame)
-        if step.then is FrameTreatment.HANDLE:
+        sasl_step = session.treat_frame(frame)
+        if sasl_step.treatment is FrameTreatment.HANDLE:
             return True
         self.principal = session.principal
-        if step.then is FrameTreatment.SEND:
+        if sasl_step.treatment is FrameTreatment.SEND:
             self._limit_frames(session)
-            self._outbox.put(step.answer)
+            self._outbox.put_answer(sasl_step.answer)
             return False
-        answer = step.answer
-        if step.then is FrameTreatment.REFUSE:
+        answer = sasl_step.answer
+        if sasl_step.treatment is FrameTreatment.REFUSE:
             request = self._parse(frame)
-            answer = whole(request, request.refuse(ErrorCode.illegal_sasl_state))
+            answer = framed_response(request, request.refuse(ErrorCode.illegal_sasl_state))
         # Kafka delays the failure (connection.failed.authentication.delay.ms).
         assert self._channel_builder is not None
         self._is_busy = True
         self._intake.forget()
         self._listener.clock.call_later(
-            self._channel_builder.failure_delay_ms, partial(self._fail, answer)
+            self._channel_builder.failure_delay_ms, partial(self._fail_authentication, answer)
         )
-        self._warn("authentication failed", reason=step.reason)
+        self._warn("authentication failed", reason=sasl_step.reason)
         return False
 
     def _limit_frames(self, session: SaslSession) -> None:
@@ -398,9 +408,9 @@ class RequestConnection(asyncio.Protocol):
         else:
             self._intake.reader.limit = settings.sasl_server_max_receive_size
 
-    def _fail(self, answer: bytes) -> None:
+    def _fail_authentication(self, answer: bytes) -> None:
         if answer:
-            self._outbox.put(answer)
+            self._outbox.put_answer(answer)
         self.close()
 
     def _parse(self, frame: bytes) -> Request:
@@ -412,19 +422,23 @@ class RequestConnection(asyncio.Protocol):
         handler: Handler,
         reply: Any,
         error: BaseException | None,
-        pieces: list[bytes] | None = None,
+        reply_pieces: list[bytes] | None = None,
     ) -> None:
-        """Send the answer of a handler that has ended, and go on with waiting requests. ``pieces``
-        has a large answer that is encoded already.
+        """Send the answer of a handler that has ended, and go on with waiting requests.
+        ``reply_pieces`` has a large answer that is encoded already.
         """
         if error is not None:
-            reply = instead(
-                request, handler, error, connection=self._name, size=self._request_bytes
+            reply = replacement_reply(
+                request, handler, error, connection=self._name, request_bytes=self._request_bytes
             )
         if reply is NoResponse.NEVER:
             return
-        if request.pace is not None and pieces is None and not isinstance(reply, _ENCODED):
-            request.pace.is_wanted = self._outbox.is_wanted
+        if (
+            request.pace is not None
+            and reply_pieces is None
+            and not isinstance(reply, _ENCODED_TYPES)
+        ):
+            request.pace.is_wanted = self._outbox.is_connection_open
             self._listener.tasks.drive(
                 encoded_with_breaks(
                     reply, request.pace, self._meter.tell_errors_of, max_bytes=request.bytes_max
@@ -433,7 +447,7 @@ class RequestConnection(asyncio.Protocol):
                 name="connection.encode",
             )
             return
-        self._send(request, reply, pieces)
+        self._send(request, reply, reply_pieces)
         self._is_busy = False
         if request.pace is not None:  # a large request: the next one begins in another turn
             self.go_on()
@@ -445,15 +459,15 @@ class RequestConnection(asyncio.Protocol):
         request: Request,
         handler: Handler,
         reply: Any,
-        pieces: list[bytes],
+        reply_pieces: list[bytes],
         error: BaseException | None,
     ) -> None:
         if error is not None and not isinstance(error, AnswerTooLargeError | WorkIsOverError):
             raise_bug(error)
         else:
-            self._finish_request(request, handler, reply, error, pieces)
+            self._finish_request(request, handler, reply, error, reply_pieces)
 
-    def _send(self, request: Request, reply: Any, pieces: list[bytes] | None = None) -> None:
+    def _send(self, request: Request, reply: Any, reply_pieces: list[bytes] | None = None) -> None:
         outbox, meter = self._outbox, self._meter
         key, version = request.api_key, request.api_version
         self._response_bytes = 0
@@ -465,24 +479,30 @@ class RequestConnection(asyncio.Protocol):
             error_index = meter.error_at
             if error_index is not None and (reply[error_index] or reply[error_index + 1]):
                 meter.tell_error_in(reply)
-            self._response_bytes = size = len(reply)
-            pack, extra = codec.RESPONSE_HEADS[key, version]
-            answer = pack(size + extra, request.correlation_id) + reply
+            self._response_bytes = reply_bytes = len(reply)
+            pack_head, head_extra_bytes = codec.RESPONSE_HEADS[key, version]
+            answer = pack_head(reply_bytes + head_extra_bytes, request.correlation_id) + reply
             outbox.output.append(answer)
             outbox.bytes += len(answer)
         else:
-            limit = None
-            if pieces is None:
+            reply_bytes_max = None
+            if reply_pieces is None:
                 meter.tell_errors_of(reply)
-                pieces, limit = codec.encode_pieces(reply), codec.COUNTED_FROM_BYTES
-            self._response_bytes = size = sum(map(len, pieces))
-            if limit is not None and size > limit and size > request.bytes_max:
-                self._send(request, *too_large(request, size, self._request_bytes, self._name))
+                reply_pieces, reply_bytes_max = codec.encode_pieces(reply), codec.COUNTED_FROM_BYTES
+            self._response_bytes = reply_bytes = sum(map(len, reply_pieces))
+            if (
+                reply_bytes_max is not None
+                and reply_bytes > reply_bytes_max
+                and reply_bytes > request.bytes_max
+            ):
+                self._send(
+                    request, *too_large_reply(request, reply_bytes, self._request_bytes, self._name)
+                )
                 return
-            head = codec.response_head(key, version, request.correlation_id, size)
-            outbox.put_pieces(head, pieces, size, stored=key in FETCHES)
+            response_head = codec.response_head(key, version, request.correlation_id, reply_bytes)
+            outbox.put_pieces(response_head, reply_pieces, reply_bytes, is_stored=key in FETCHES)
         if self._trace is not None:
-            self._trace.sent(self._response_bytes)
+            self._trace.trace_answer(self._response_bytes)
         if self._local_ns >= 0:  # the handler had to wait
             answered_ns = self._stopwatch_ns()
             self._meter.observe(
@@ -492,13 +512,13 @@ class RequestConnection(asyncio.Protocol):
                 answered_ns - self._local_ns,
             )
 
-    def _abandon(self, error: BadInputError) -> None:
+    def _close_for_bad_request(self, error: BadInputError) -> None:
         """Close the connection for a bad request, as a real broker does, and log the reason."""
         reason, listener = str(error), self._listener
         self._warn("connection closed: bad request", reason=reason)
         if listener.tracer.on:
-            where = (listener.node, self.client_host, self.link.port)
-            tell_refused(listener.tracer, *where, self._opened_at, reason)
+            client_address = (listener.node, self.client_host, self.link.port)
+            trace_refused(listener.tracer, *client_address, self._opened_at, reason)
         self._intake.forget()
         self.close()
 
@@ -506,7 +526,7 @@ class RequestConnection(asyncio.Protocol):
         """Handle a request that only the controller can answer, as soon as the broker reaches
         it.
         """
-        if not await controller_reached(self._listener, request.broker):
+        if not await wait_for_controller(self._listener, request.broker):
             return handler.refuse(request, ErrorCode.request_timed_out)
         return await self._handle_watched(request, handler, frame)
 
@@ -516,17 +536,19 @@ class RequestConnection(asyncio.Protocol):
         listener = self._listener
         tracer = listener.tracer
         if not tracer.on:
-            return await self._watcher().handle(request, handler, frame)
+            return await self._own_fault_points().handle(request, handler, frame)
         trace = self._begin_trace()
         tracer.caused_by(trace.trace_receipt(request, handler, self._request_bytes))
-        reply = await self._watcher().handle(request, handler, frame)
+        reply = await self._own_fault_points().handle(request, handler, frame)
         trace.trace_handled(request, reply)
         return reply
 
     def _begin_trace(self) -> RequestTrace:
         if self._trace is None:
             listener = self._listener
-            self._trace = RequestTrace(listener.tracer, node=listener.node, line=self._peer)
+            self._trace = RequestTrace(
+                listener.tracer, node=listener.node, client_address=self._peer
+            )
         return self._trace
 
     def _finish_traced(
@@ -537,7 +559,7 @@ class RequestConnection(asyncio.Protocol):
         if error is None and trace is not None:
             if self._listener.network.interceptor.is_armed:  # armed meanwhile
                 self._listener.tasks.drive(
-                    self._watcher().leave(request, handler, reply),
+                    self._own_fault_points().cross_response(request, handler, reply),
                     partial(self._trace_departure, request, handler),
                     name=handler.name,
                 )
@@ -552,20 +574,22 @@ class RequestConnection(asyncio.Protocol):
             self._trace.trace_handled(request, reply)
         self._finish_watched(request, handler, reply, error)
 
-    def _watcher(self) -> ClientFaultPoints:
+    def _own_fault_points(self) -> ClientFaultPoints:
         """The fault points of this connection, created on first use: most connections need none."""
         if self._fault_points is None:
-            line = f"{self._peer} -> {self._listener.node}"
-            self._fault_points = ClientFaultPoints(self._listener, line, self._parse)
+            connection_name = f"{self._peer} -> {self._listener.node}"
+            self._fault_points = ClientFaultPoints(self._listener, connection_name, self._parse)
         return self._fault_points
 
-    def _take_opening(self, verdict: FaultEffect | None, error: BaseException | None) -> None:
+    def _apply_opening_verdict(
+        self, verdict: FaultEffect | None, error: BaseException | None
+    ) -> None:
         """Begin or break a new connection after its fault point."""
         if isinstance(error, asyncio.CancelledError):
             return
         outcome = SubmitOutcome.PASS if verdict is None else verdict.outcome
         if verdict is not None and outcome is SubmitOutcome.DISCONNECT:
-            self._break(is_reset=verdict.is_reset)
+            self._break_connection(is_reset=verdict.is_reset)
         elif outcome is not SubmitOutcome.DROP:  # a dropped connection gets no answers
             self._unmute()
 
@@ -575,15 +599,15 @@ class RequestConnection(asyncio.Protocol):
         """Finish a handled request, after a fault that may break or mute the connection."""
         if type(reply) is not FaultOutcome:
             self._finish_request(request, handler, reply, error)
-        elif reply.complaint is not None:
-            self._abandon(reply.complaint)
+        elif reply.decode_error is not None:
+            self._close_for_bad_request(reply.decode_error)
         elif reply.is_broken:
             self._intake.forget()
-            self._break(is_reset=reply.is_reset)
+            self._break_connection(is_reset=reply.is_reset)
         else:
-            self._send_struck(reply)
+            self._send_after_fault(reply)
 
-    def _break(self, *, is_reset: bool) -> None:
+    def _break_connection(self, *, is_reset: bool) -> None:
         transport = self._outbox.transport
         if is_reset and transport is not None:
             self._outbox.send_all()
@@ -591,18 +615,20 @@ class RequestConnection(asyncio.Protocol):
         else:
             self.close()
 
-    def _send_struck(self, struck: FaultOutcome) -> None:
-        start = self._outbox.pieces()
-        self._send(struck.request, struck.reply)
-        sent = self._outbox.since(start)
-        if struck.damage is not None and sent:
-            batch = batch_in_answer(struck.request.api_key, struck.reply)
-            self._outbox.replace(start, damage_message(sent, struck.damage, batch=batch))
-        if struck.slices is not None and sent:
-            self._outbox.replace(start, b"")
-            self._send_slices(struck.slices, sent, 0, struck.mute_ms)
+    def _send_after_fault(self, outcome: FaultOutcome) -> None:
+        first_piece = self._outbox.piece_count()
+        self._send(outcome.request, outcome.reply)
+        sent_bytes = self._outbox.bytes_since(first_piece)
+        if outcome.damage is not None and sent_bytes:
+            batch = batch_in_answer(outcome.request.api_key, outcome.reply)
+            self._outbox.replace_since(
+                first_piece, damage_message(sent_bytes, outcome.damage, batch=batch)
+            )
+        if outcome.slices is not None and sent_bytes:
+            self._outbox.replace_since(first_piece, b"")
+            self._send_slices(outcome.slices, sent_bytes, 0, outcome.mute_ms)
         else:
-            self._unmute_after(struck.mute_ms)
+            self._unmute_after(outcome.mute_ms)
 
     def _unmute_after(self, mute_ms: int) -> None:
         if mute_ms:
@@ -611,15 +637,15 @@ class RequestConnection(asyncio.Protocol):
         else:
             self._unmute()
 
-    def _send_slices(self, slices: Slices, answer: bytes, start: int, mute_ms: int) -> None:
-        """Send the slice of an answer at ``start``, and the next ones later."""
-        end = start + slices.size
-        self._outbox.put(answer[start:end])
-        if end >= len(answer):
+    def _send_slices(self, slices: Slices, answer: bytes, slice_start: int, mute_ms: int) -> None:
+        """Send the slice of an answer at ``slice_start``, and the next ones later."""
+        slice_end = slice_start + slices.size
+        self._outbox.put_answer(answer[slice_start:slice_end])
+        if slice_end >= len(answer):
             self._unmute_after(mute_ms)
-        elif self._outbox.is_wanted():
-            later = partial(self._send_slices, slices, answer, end, mute_ms)
-            self._listener.clock.call_later(slices.every_ms, later)
+        elif self._outbox.is_connection_open():
+            send_next_slice = partial(self._send_slices, slices, answer, slice_end, mute_ms)
+            self._listener.clock.call_later(slices.every_ms, send_next_slice)
             self.pump()  # handles no request, but lets the slice go out
 
     def _unmute(self) -> None:
@@ -662,13 +688,13 @@ class Intake:
         self.forget()
         self.reader.forget()
 
-    def close_by_turns(self, reads: LargeReads) -> None:
+    def close_by_turns(self, large_reads: LargeReads) -> None:
         """Like ``close``, but many connections that close at once free their large frames one by
         one.
         """
         self.forget()
         if self.reader.buffered_bytes > LARGE_BYTES:
-            reads.wait(self.reader.forget)
+            large_reads.wait(self.reader.forget)
         else:
             self.reader.forget()
 
@@ -689,18 +715,18 @@ class Intake:
                 transport.resume_reading()
 
     def read_by_turns(
-        self, count: int, reads: LargeReads, transport: asyncio.Transport | None
+        self, received_bytes: int, large_reads: LargeReads, transport: asyncio.Transport | None
     ) -> None:
-        """Note ``count`` bytes of a large frame; stop reading if it is the turn of others."""
-        if not reads.have_read(count) or self.is_in_line or self.is_paused:
+        """Note that many bytes of a large frame; stop reading if it is the turn of others."""
+        if not large_reads.have_read(received_bytes) or self.is_in_line or self.is_paused:
             return
         if transport is None or transport.is_closing():
             return
         self.is_in_line = True
         transport.pause_reading()
-        reads.wait(partial(self._leave_line, transport))
+        large_reads.wait(partial(self._leave_queue, transport))
 
-    def _leave_line(self, transport: asyncio.Transport) -> None:
+    def _leave_queue(self, transport: asyncio.Transport) -> None:
         self.is_in_line = False
         if not self.is_paused and not transport.is_closing():
             transport.resume_reading()
@@ -724,7 +750,7 @@ BrokerServer).
 """
 
 
-def complaint(request: Request) -> UnsupportedRequestError | None:
+def controller_complaint(request: Request) -> UnsupportedRequestError | None:
     """Reason why a controller of another release can't read a client's request, or None. The broker
     then closes the client's connection (ForwardingManager, EnvelopeUtils.parseForwardedRequest).
     """
@@ -737,23 +763,23 @@ def complaint(request: Request) -> UnsupportedRequestError | None:
     )
 
 
-async def controller_reached(listener: BrokerListener, broker: Broker) -> bool:
+async def wait_for_controller(listener: BrokerListener, broker: Broker) -> bool:
     """Wait until the broker reaches the controller; False after ``RETRY_TIMEOUT_MS``."""
-    reached: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+    reached_future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
-    def settle() -> None:
-        if not reached.done():
-            reached.set_result(None)
+    def settle_future() -> None:
+        if not reached_future.done():
+            reached_future.set_result(None)
 
-    def take_heal(source: BrokerId, target: BrokerId) -> None:
-        if (source, target) == (broker.broker_id, CONTROLLER_ID):
-            settle()
+    def note_heal(link_source: BrokerId, link_target: BrokerId) -> None:
+        if (link_source, link_target) == (broker.broker_id, CONTROLLER_ID):
+            settle_future()
 
-    leave = listener.network.on_heal(take_heal)
-    timer = broker.environment.clock.call_later(RETRY_TIMEOUT_MS, settle)
+    stop_watching = listener.network.on_heal(note_heal)
+    timer = broker.environment.clock.call_later(RETRY_TIMEOUT_MS, settle_future)
     try:
-        await reached
+        await reached_future
         return broker.reaches_controller
     finally:
         timer.cancel()
-        leave()
+        stop_watching()

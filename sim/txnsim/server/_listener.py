@@ -38,7 +38,7 @@ class ClientConnection(Protocol):
     def unfinished_bytes(self) -> int:
         """Bytes received of an incomplete frame."""
 
-    def give_up(self, why: str) -> None:
+    def give_up(self, reason: str) -> None:
         """Close the connection, because it holds too many received bytes."""
 
     def close(self) -> None:
@@ -63,9 +63,11 @@ class BrokerListener:
     requests that clients send meanwhile wait until ``open``.
     """
 
-    def __init__(self, *, environment: Environment, settings: Settings, connect: Connect) -> None:
+    def __init__(
+        self, *, environment: Environment, settings: Settings, make_connection: ConnectionFactory
+    ) -> None:
         self._environment = environment
-        self._connect = connect
+        self._connect = make_connection
         self._endpoints: list[_BoundEndpoint] = []
         self.broker: Broker
         """The broker that answers here; set by ``open``."""
@@ -102,10 +104,12 @@ class BrokerListener:
         Raises:
             OSError: The port is busy, or the host is not an address of this machine.
         """
-        bound = _BoundEndpoint(self, endpoint, self._connect)
+        bound_endpoint = _BoundEndpoint(self, endpoint, self._connect)
         tls = None if endpoint.channel_builder is None else endpoint.channel_builder.tls
         try:
-            bound.socket = await self.network.listen(endpoint.host, endpoint.port, bound, tls=tls)
+            bound_endpoint.socket = await self.network.listen(
+                endpoint.host, endpoint.port, bound_endpoint, tls=tls
+            )
         except OSError as error:
             if error.errno != errno.EADDRINUSE:
                 raise
@@ -113,19 +117,19 @@ class BrokerListener:
             raise OSError(
                 error.errno, f"{host_and_port(endpoint.host, endpoint.port)} is in use"
             ) from error
-        self._endpoints.append(bound)
-        return msgspec.structs.replace(endpoint, port=bound.socket.address[1])
+        self._endpoints.append(bound_endpoint)
+        return msgspec.structs.replace(endpoint, port=bound_endpoint.socket.address[1])
 
-    def succeed(self, former: BrokerListener, endpoints: Sequence[Endpoint]) -> None:
+    def take_over_sockets(self, former: BrokerListener, endpoints: Sequence[Endpoint]) -> None:
         """Take over the sockets of another listener; its connections stay with it.
 
         Args:
             former: The other listener; it has no sockets afterwards.
             endpoints: The new endpoint of each socket, in the order in which they were bound.
         """
-        for bound, endpoint in zip(former._endpoints, endpoints, strict=True):
-            bound.listener = self
-            bound.endpoint, bound.other = endpoint, None
+        for bound_endpoint, endpoint in zip(former._endpoints, endpoints, strict=True):
+            bound_endpoint.listener = self
+            bound_endpoint.endpoint, bound_endpoint.replaced_endpoint = endpoint, None
         self._endpoints, former._endpoints = former._endpoints, []
 
     def open(self, broker: Broker) -> None:
@@ -142,12 +146,15 @@ class BrokerListener:
 
     def give_up_largest_frame(self) -> bool:
         """Close the connection with the largest incomplete frame; False if none is large."""
-        largest = max(
+        largest_connection = max(
             self.connections, key=lambda connection: connection.unfinished_bytes, default=None
         )
-        if largest is None or largest.unfinished_bytes <= self.settings.connection_queue_bytes:
+        if (
+            largest_connection is None
+            or largest_connection.unfinished_bytes <= self.settings.connection_queue_bytes
+        ):
             return False
-        largest.give_up("there is too little memory for what it sends")
+        largest_connection.give_up("there is too little memory for what it sends")
         return True
 
     def refuse_growth(self, *, is_full: bool) -> None:
@@ -155,21 +162,23 @@ class BrokerListener:
         if is_full is self._is_full:
             return
         self._is_full = is_full
-        for bound in self._endpoints:
-            bound.endpoint, bound.other = (
-                bound.full() if bound.other is None else bound.other,
-                bound.endpoint,
+        for bound_endpoint in self._endpoints:
+            bound_endpoint.endpoint, bound_endpoint.replaced_endpoint = (
+                bound_endpoint.refusing_endpoint()
+                if bound_endpoint.replaced_endpoint is None
+                else bound_endpoint.replaced_endpoint,
+                bound_endpoint.endpoint,
             )
             for connection in self.connections:
-                if connection.apis is bound.other.apis:
-                    connection.apis = bound.endpoint.apis
+                if connection.apis is bound_endpoint.replaced_endpoint.apis:
+                    connection.apis = bound_endpoint.endpoint.apis
 
     async def keep_ports(self) -> list[Listener]:
         """Keep the ports of this listener occupied for the next listener."""
         kept_ports = []
-        for bound in self._endpoints:
-            if bound.socket is not None:
-                host, port = bound.socket.address
+        for bound_endpoint in self._endpoints:
+            if bound_endpoint.socket is not None:
+                host, port = bound_endpoint.socket.address
                 try:
                     kept_ports.append(await self.network.keep(host, port))
                 except OSError as error:
@@ -180,9 +189,9 @@ class BrokerListener:
         """Stop listening and close every connection."""
         self.is_open = False
         self.is_gone = True
-        for bound in self._endpoints:
-            if bound.socket is not None:
-                await bound.socket.close()
+        for bound_endpoint in self._endpoints:
+            if bound_endpoint.socket is not None:
+                await bound_endpoint.socket.close()
         for connection in list(self.connections):
             connection.close()
         # Connections close in the loop's next turns; wait for the last one.
@@ -199,19 +208,21 @@ class _BoundEndpoint(msgspec.Struct, eq=False):
 
     listener: BrokerListener
     endpoint: Endpoint
-    connect: Connect
+    make_connection: ConnectionFactory
     socket: Listener | None = None
-    other: Endpoint | None = None
+    replaced_endpoint: Endpoint | None = None
     """The replaced endpoint: with normal APIs, or with refusing ones above the memory mark."""
 
-    def full(self) -> Endpoint:
+    def refusing_endpoint(self) -> Endpoint:
         """A copy of the endpoint for use above the memory mark: its APIs refuse requests."""
         return msgspec.structs.replace(self.endpoint, apis=refusing(self.endpoint.apis))
 
     def __call__(self) -> asyncio.Protocol:
         """Make the connection of a client."""
-        return self.connect(self.listener, self.endpoint.apis, self.endpoint.channel_builder)
+        return self.make_connection(
+            self.listener, self.endpoint.apis, self.endpoint.channel_builder
+        )
 
 
-Connect = Callable[[BrokerListener, ApiTable, ChannelBuilder | None], asyncio.Protocol]
+ConnectionFactory = Callable[[BrokerListener, ApiTable, ChannelBuilder | None], asyncio.Protocol]
 """Makes the connection of a client at a listener (``connection.Connection``)."""

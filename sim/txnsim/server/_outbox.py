@@ -75,20 +75,21 @@ class Outbox:
         self,
         listener: AnswerSender,
         *,
-        go_on: Callable[[], object],
-        give_up: Callable[[], object],
+        on_room: Callable[[], object],
+        on_excess: Callable[[], object],
     ) -> None:
         """Start without answers.
 
         Args:
             listener: The listener of the connection.
-            go_on: Called when there is room again, or when the next parts are due in another turn.
-            give_up: Called when the answers of all clients take too much memory, and these take
+            on_room: Called when there is room again, or when the next parts are due in another
+                turn.
+            on_excess: Called when the answers of all clients take too much memory, and these take
                 most of it.
         """
         self._listener = listener
-        self._go_on = go_on
-        self._give_up = give_up
+        self._go_on = on_room
+        self._give_up = on_excess
         self.is_flush_due = False
         """Whether ``flush`` will be called at the end of this turn."""
         self.is_room_wanted = False
@@ -107,40 +108,44 @@ class Outbox:
 
     # Adding answers
 
-    def put(self, frame: bytes) -> None:
+    def put_answer(self, frame: bytes) -> None:
         """Send an answer at the end of this turn."""
         self.output.append(frame)
         self.bytes += len(frame)
 
-    def put_pieces(self, head: bytes, pieces: list[bytes], size: int, *, stored: bool) -> None:
-        """Send ``head`` and ``pieces`` with ``size`` bytes at the end of this turn; ``stored``:
-        most of them are in the log's memory anyway.
+    def put_pieces(
+        self, response_head: bytes, pieces: list[bytes], pieces_bytes: int, *, is_stored: bool
+    ) -> None:
+        """Send ``response_head`` and ``pieces`` with ``pieces_bytes`` bytes at the end of this turn;
+        ``is_stored``: most of them are in the log's memory anyway.
         """
-        self.bytes += len(head) + size
-        if size >= UNJOINED_FROM_BYTES and (stored or size >= len(pieces) * UNJOINED_PIECE_BYTES):
-            self.output.append(head)
+        self.bytes += len(response_head) + pieces_bytes
+        if pieces_bytes >= UNJOINED_FROM_BYTES and (
+            is_stored or pieces_bytes >= len(pieces) * UNJOINED_PIECE_BYTES
+        ):
+            self.output.append(response_head)
             self.output += pieces
         else:
-            self.output.append(b"".join((head, *pieces)))
-        if not (stored and size >= UNJOINED_FROM_BYTES):
-            self._own_bytes += size
+            self.output.append(b"".join((response_head, *pieces)))
+        if not (is_stored and pieces_bytes >= UNJOINED_FROM_BYTES):
+            self._own_bytes += pieces_bytes
 
-    def pieces(self) -> int:
-        """Number of pieces of this turn's answers: an index for ``since``."""
+    def piece_count(self) -> int:
+        """Number of pieces of this turn's answers: an index for ``bytes_since``."""
         return len(self.output)
 
-    def since(self, index: int) -> bytes:
-        """The bytes that were added from piece ``index`` on."""
-        return b"".join(self.output[index:])
+    def bytes_since(self, first_piece: int) -> bytes:
+        """The bytes that were added from piece ``first_piece`` on."""
+        return b"".join(self.output[first_piece:])
 
-    def replace(self, index: int, changed: bytes) -> None:
-        """Send other bytes instead of the pieces from ``index`` on."""
-        self.bytes += len(changed) - sum(map(len, self.output[index:]))
-        self.output[index:] = [changed]
+    def replace_since(self, first_piece: int, changed_bytes: bytes) -> None:
+        """Send other bytes instead of the pieces from ``first_piece`` on."""
+        self.bytes += len(changed_bytes) - sum(map(len, self.output[first_piece:]))
+        self.output[first_piece:] = [changed_bytes]
 
     # Sending answers
 
-    def is_wanted(self) -> bool:
+    def is_connection_open(self) -> bool:
         """Whether the connection is open."""
         return self.transport is not None
 
@@ -151,9 +156,9 @@ class Outbox:
         if self.transport is None or not self._listener.is_open:
             return
         if self.parked is not None or self.bytes > PART_BYTES:
-            self._park(output)
+            self._park_answers(output)
             if self.is_paused:
-                self._listener.unread.note(self, self._own_bytes)
+                self._listener.unread.set_held_bytes(self, self._own_bytes)
             else:
                 self._go_on()  # in a turn of its own: sending megabytes takes milliseconds
             return
@@ -169,10 +174,10 @@ class Outbox:
             self.is_room_wanted = False
             self._go_on()
 
-    def _park(self, output: list[bytes]) -> None:
+    def _park_answers(self, answers: list[bytes]) -> None:
         if self.parked is None:
             self.parked = ParkedAnswers()
-        self.parked.add(output)
+        self.parked.add(answers)
         self.output = []
 
     def send_parts(self) -> None:
@@ -182,7 +187,7 @@ class Outbox:
             return
         for _ in range(PARTS_PER_TURN):
             if self.is_paused:
-                self._listener.unread.note(self, self._own_bytes)
+                self._listener.unread.set_held_bytes(self, self._own_bytes)
                 return
             part = parked.next_part()
             self.bytes -= sum(map(len, part))
@@ -199,12 +204,12 @@ class Outbox:
             self.transport.writelines(self.parked.remaining_pieces())
             self._forget_parked()
 
-    def forget(self) -> None:
+    def drop_answers(self) -> None:
         """Drop all answers and references: the connection is closed, and can be freed without the
         garbage collector.
         """
         self.transport = None
-        self._go_on = self._give_up = _nothing
+        self._go_on = self._give_up = _do_nothing
         self.output.clear()
         if self.parked is not None:
             self._forget_parked()
@@ -240,16 +245,16 @@ class ParkedAnswers:
         """
         pieces = self._pieces
         part: list[Piece] = []
-        room = PART_BYTES
-        while pieces and room > 0:
+        room_bytes = PART_BYTES
+        while pieces and room_bytes > 0:
             piece = pieces.popleft()
-            if len(piece) > room:
+            if len(piece) > room_bytes:
                 view = memoryview(piece)
-                pieces.appendleft(view[room:])
-                piece = view[:room]
-            room -= len(piece)
+                pieces.appendleft(view[room_bytes:])
+                piece = view[:room_bytes]
+            room_bytes -= len(piece)
             part.append(piece)
-        is_small = len(part) > (PART_BYTES - room) // UNJOINED_PIECE_BYTES + 1
+        is_small = len(part) > (PART_BYTES - room_bytes) // UNJOINED_PIECE_BYTES + 1
         return [b"".join(part)] if is_small else part
 
     def remaining_pieces(self) -> Sequence[Piece]:
@@ -270,31 +275,31 @@ class HeldBytes:
 
     __slots__ = ("_held", "_limit", "total")
 
-    def __init__(self, limit: int) -> None:
-        """Start at zero; ``limit`` is the bound for all clients together, in bytes."""
-        self._limit = limit
+    def __init__(self, limit_bytes: int) -> None:
+        """Start at zero; ``limit_bytes`` is the bound for all clients together, in bytes."""
+        self._limit = limit_bytes
         self._held: dict[OutboxOwner, int] = {}
         self.total = 0
         """Bytes held for all clients."""
 
-    def note(self, holder: OutboxOwner, held_bytes: int) -> None:
+    def set_held_bytes(self, holder: OutboxOwner, held_bytes: int) -> None:
         """Set how many bytes are held for one client."""
         self.total += held_bytes - self._held.get(holder, 0)
         self._held[holder] = held_bytes
         while self.total > self._limit:
-            largest = max(self._held, key=self._held.__getitem__)
-            self.forget(largest)
-            largest.give_up()
+            largest_holder = max(self._held, key=self._held.__getitem__)
+            self.forget(largest_holder)
+            largest_holder.give_up()
 
     def forget(self, holder: OutboxOwner) -> None:
         self.total -= self._held.pop(holder, 0)
 
 
-def _nothing() -> None:
+def _do_nothing() -> None:
     """Do nothing: the connection is closed."""
 
 
-def whole(request: Request, reply: Any) -> bytes:
+def framed_response(request: Request, reply: Any) -> bytes:
     """An encoded response with header and size; empty if the API has no answer."""
     if isinstance(reply, NoResponse):
         return b""

@@ -28,7 +28,7 @@ _server_log: Final = Logger("txnsim.server")
 
 
 async def log_handling(
-    work: Coroutine[Any, Any, Any],
+    handling: Coroutine[Any, Any, Any],
     request: Request,
     handler: Handler,
     *,
@@ -40,7 +40,7 @@ async def log_handling(
     It must run in a context of its own, so that what is bound here is seen nowhere else.
     """
     subject = handler.subject(request)
-    bound: dict[str, Any] = {
+    bound_fields: dict[str, Any] = {
         "broker": request.broker.broker_id,
         "connection": connection,
         "client_id": request.client_id,
@@ -49,13 +49,13 @@ async def log_handling(
         "version": request.api_version,
     }
     if subject.transactional_id:
-        bound["transactional_id"] = subject.transactional_id
+        bound_fields["transactional_id"] = subject.transactional_id
     from structlog.contextvars import bound_contextvars  # only where requests are logged
 
-    with bound_contextvars(**bound):
+    with bound_contextvars(**bound_fields):
         _log.debug("request.received", principal=request.principal)
         started_ns = listener.stopwatch_ns()
-        reply = await work
+        reply = await handling
         _log.debug(
             "request.answered",
             ms=round((listener.stopwatch_ns() - started_ns) / 1_000_000, 3),
@@ -73,32 +73,32 @@ def outcome(request: Request, reply: Any) -> dict[str, Any]:
     error_codes: list[int] = []
     if type(reply) is bytes:
         error_index = position_of_error(codec.response_class(request.api_key, request.api_version))
-        if error_index is None or reply[error_index : error_index + 2] == _NONE:
-            return _NOTHING
+        if error_index is None or reply[error_index : error_index + 2] == _NO_ERROR:
+            return _NO_OUTCOME_FIELDS
         error_codes.append(int.from_bytes(reply[error_index : error_index + 2], "big", signed=True))
     elif isinstance(reply, NoResponse):
         return {"answer": reply.name.lower()}
     else:
-        tell = errors_of(reply.__class__)
-        assert tell is not None, "each answer of Kafka's has a place for errors"
-        tell(reply, error_codes.append)
+        report_errors = errors_of(reply.__class__)
+        assert report_errors is not None, "each answer of Kafka's has a place for errors"
+        report_errors(reply, error_codes.append)
     if not error_codes or not any(error_codes):
-        return _NOTHING
-    errors = sorted({_NAMES.get(error, str(error)) for error in error_codes if error})
+        return _NO_OUTCOME_FIELDS
+    errors = sorted({_ERROR_NAMES.get(error, str(error)) for error in error_codes if error})
     return {"errors": errors}
 
 
-_NONE: Final = bytes(2)
-_NOTHING: Final[dict[str, Any]] = {}
+_NO_ERROR: Final = bytes(2)
+_NO_OUTCOME_FIELDS: Final[dict[str, Any]] = {}
 """Outcome of a request without errors; never changed."""
-_NAMES: Final = {int(error): error.name.upper() for error in ErrorCode}
+_ERROR_NAMES: Final = {int(error): error.name.upper() for error in ErrorCode}
 """Kafka's names of error codes; a fault may answer with a code that has none."""
 
 
-def instead(
-    request: Request, handler: Handler, error: BaseException, *, connection: str, size: int
+def replacement_reply(
+    request: Request, handler: Handler, error: BaseException, *, connection: str, request_bytes: int
 ) -> Reply:
-    """The reply to a request of ``size`` bytes whose handler failed.
+    """The reply to a request of ``request_bytes`` bytes whose handler failed.
 
     If an answer would be too large, a request that only reads gets an error. If the request changed
     something, or was large itself, the connection is closed, as a real broker does if a response is
@@ -107,26 +107,28 @@ def instead(
     if isinstance(error, asyncio.CancelledError | WorkIsOverError):
         return NoResponse.NEVER
     if not isinstance(error, AnswerTooLargeError):
-        tell_bug(request, error, connection=connection)
+        log_bug(request, error, connection=connection)
         return handler.refuse(request, ErrorCode.unknown_server_error)
     _server_log.warning("answer too large", connection=connection, reason=str(error))
-    if request.api_key in READS and size <= codec.COUNTED_FROM_BYTES:
+    if request.api_key in READS and request_bytes <= codec.COUNTED_FROM_BYTES:
         return handler.refuse(request, ErrorCode.policy_violation)
     return NoResponse.CLOSE
 
 
-def too_large(
-    request: Request, size: int, request_bytes: int, connection: str
+def too_large_reply(
+    request: Request, answer_bytes: int, request_bytes: int, connection: str
 ) -> tuple[Reply, list[bytes] | None]:
-    """The reply instead of an answer of ``size`` bytes that is too large, and its encoded
+    """The reply instead of an answer of ``answer_bytes`` bytes that is too large, and its encoded
     pieces.
     """
-    error = AnswerTooLargeError(f"{size:,} bytes, an answer may have {request.bytes_max:,}")
-    reply = instead(request, request.handler, error, connection=connection, size=request_bytes)
+    error = AnswerTooLargeError(f"{answer_bytes:,} bytes, an answer may have {request.bytes_max:,}")
+    reply = replacement_reply(
+        request, request.handler, error, connection=connection, request_bytes=request_bytes
+    )
     return reply, None if isinstance(reply, NoResponse) else codec.encode_pieces(reply)
 
 
-def tell_bug(request: Request, error: BaseException, *, connection: str) -> None:
+def log_bug(request: Request, error: BaseException, *, connection: str) -> None:
     """Log that a handler failed by a bug of txnsim, whatever the request was."""
     _server_log.error(
         "request failed by a bug",

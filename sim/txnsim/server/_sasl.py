@@ -58,15 +58,15 @@ class FrameTreatment(Enum):
 class SaslStep(msgspec.Struct, frozen=True, kw_only=True):
     """What the connection has to do with a frame."""
 
-    then: FrameTreatment
+    treatment: FrameTreatment
     answer: bytes = b""
     """A response with its size in front; empty for none."""
     reason: str = ""
     """Why the authentication failed, for the log."""
 
 
-HANDLE: Final = SaslStep(then=FrameTreatment.HANDLE)
-ENDLESS: Final = "the token ends later than a session can"
+HANDLE_STEP: Final = SaslStep(treatment=FrameTreatment.HANDLE)
+ENDLESS_TOKEN: Final = "the token ends later than a session can"
 
 
 class SaslRules(msgspec.Struct, frozen=True, kw_only=True):
@@ -76,7 +76,7 @@ class SaslRules(msgspec.Struct, frozen=True, kw_only=True):
     """The enabled mechanisms (``sasl.enabled.mechanisms``)."""
     max_reauth_ms: int
     """``connections.max.reauth.ms``; with 0, a session has no end."""
-    begin: Callable[[str], sasl.SaslExchange]
+    begin_exchange: Callable[[str], sasl.SaslExchange]
     """Starts an exchange of a mechanism."""
     now_ms: Callable[[], int]
     """Wall time, for the end of tokens."""
@@ -92,32 +92,32 @@ class SaslSession(msgspec.Struct, eq=False):
     principal: str = ANONYMOUS
     _mechanism: str = ""
     _exchange: sasl.SaslExchange | None = None
-    _ends_ms: int | None = None
-    _previous: tuple[str, str] | None = None
+    _session_ends_ms: int | None = None
+    _previous_login: tuple[str, str] | None = None
     """Mechanism and principal of the previous authentication, while a client authenticates
     again.
     """
-    _began_again_ms: int | None = None
+    _reauthentication_began_ms: int | None = None
 
-    def take(self, frame: bytes) -> SaslStep:
+    def treat_frame(self, frame: bytes) -> SaslStep:
         """Decide what to do with a frame.
 
         Raises:
             BadInputError: The frame is not a Kafka request.
         """
         if self.state is SaslState.COMPLETE:
-            return self._take_later(frame)
+            return self._treat_authenticated(frame)
         if self.state is SaslState.RAW_TOKENS:
-            return self._take_raw(frame)
+            return self._treat_raw_token(frame)
         if self.state is SaslState.OTHER_MECHANISM:
             return _failure_step(f"another mechanism than {self._mechanism} to authenticate again")
         header = codec.read_request_header(frame)
         if self.state is SaslState.TOKENS:
-            return self._take_token(header, frame)
+            return self._treat_token(header, frame)
         if header.api_key == SASL_HANDSHAKE:
-            return self._take_handshake(header, frame)
+            return self._treat_handshake(header, frame)
         if header.api_key == API_VERSIONS and self.state is SaslState.FIRST:
-            return HANDLE
+            return HANDLE_STEP
         return _failure_step(f"{api_name(header.api_key)} during the SASL handshake")
 
     def expect_handshake(self, request: Request) -> None:
@@ -127,148 +127,158 @@ class SaslSession(msgspec.Struct, eq=False):
 
     # States
 
-    def _take_later(self, frame: bytes) -> SaslStep:
+    def _treat_authenticated(self, frame: bytes) -> SaslStep:
         """Decide about a request of an authenticated client
         (Processor.processCompletedReceives).
         """
-        if self._ends_ms is None:
-            return HANDLE
+        if self._session_ends_ms is None:
+            return HANDLE_STEP
         now_ms = self._rules.monotonic_ms()
         if int.from_bytes(frame[:2], "big") != SASL_HANDSHAKE:
-            if now_ms > self._ends_ms:
+            if now_ms > self._session_ends_ms:
                 return _failure_step(
                     "the session has ended and the client did not authenticate again"
                 )
-            return HANDLE
-        began_ms = self._began_again_ms
-        if began_ms is not None and now_ms - began_ms < REAUTHENTICATION_PAUSE_MS:
-            return HANDLE  # the handler answers ILLEGAL_SASL_STATE
-        self._began_again_ms = now_ms
-        self._previous = (self._mechanism, self.principal)
+            return HANDLE_STEP
+        last_began_ms = self._reauthentication_began_ms
+        if last_began_ms is not None and now_ms - last_began_ms < REAUTHENTICATION_PAUSE_MS:
+            return HANDLE_STEP  # the handler answers ILLEGAL_SASL_STATE
+        self._reauthentication_began_ms = now_ms
+        self._previous_login = (self._mechanism, self.principal)
         self.state = SaslState.HANDSHAKE
-        return self._take_handshake(codec.read_request_header(frame), frame)
+        return self._treat_handshake(codec.read_request_header(frame), frame)
 
-    def _take_handshake(self, header: codec.RequestHeader, frame: bytes) -> SaslStep:
+    def _treat_handshake(self, header: codec.RequestHeader, frame: bytes) -> SaslStep:
         if not HANDSHAKE_VERSIONS[0] <= header.api_version <= HANDSHAKE_VERSIONS[1]:
             return _failure_step(f"SaslHandshake v{header.api_version} is not supported")
         mechanism = codec.decode_request(header, frame).mechanism
         is_known = mechanism in self._rules.mechanisms
-        answer = _frame_of(
+        answer = _response_frame(
             header,
             error_code=ErrorCode.none if is_known else ErrorCode.unsupported_sasl_mechanism,
             mechanisms=self._rules.mechanisms,
         )
         if not is_known:
             return _failure_step(f"unsupported SASL mechanism {mechanism}", answer)
-        if self._previous is not None and self._previous[0] != mechanism:
+        if self._previous_login is not None and self._previous_login[0] != mechanism:
             self.state = SaslState.OTHER_MECHANISM
-            return SaslStep(then=FrameTreatment.SEND, answer=answer)
+            return SaslStep(treatment=FrameTreatment.SEND, answer=answer)
         self._mechanism = mechanism
-        self._exchange = self._rules.begin(mechanism)
+        self._exchange = self._rules.begin_exchange(mechanism)
         self.state = SaslState.TOKENS if header.api_version >= 1 else SaslState.RAW_TOKENS
-        return SaslStep(then=FrameTreatment.SEND, answer=answer)
+        return SaslStep(treatment=FrameTreatment.SEND, answer=answer)
 
-    def _take_raw(self, token: bytes) -> SaslStep:
-        step = self._feed(token)
-        if isinstance(step, sasl.SaslRefusal):
-            return _failure_step(self._wording(step))
-        if self._is_endless(step):
-            return _failure_step(ENDLESS)
-        if isinstance(step, sasl.Authenticated):
-            self._complete(step)
+    def _treat_raw_token(self, token: bytes) -> SaslStep:
+        exchange_step = self._feed_exchange(token)
+        if isinstance(exchange_step, sasl.SaslRefusal):
+            return _failure_step(self._refusal_text(exchange_step))
+        if self._is_endless(exchange_step):
+            return _failure_step(ENDLESS_TOKEN)
+        if isinstance(exchange_step, sasl.Authenticated):
+            self._complete(exchange_step)
         return SaslStep(
-            then=FrameTreatment.SEND, answer=len(step.token).to_bytes(4, "big") + step.token
+            treatment=FrameTreatment.SEND,
+            answer=len(exchange_step.token).to_bytes(4, "big") + exchange_step.token,
         )
 
-    def _take_token(self, header: codec.RequestHeader, frame: bytes) -> SaslStep:
-        key, version = header.api_key, header.api_version
-        if key != SASL_AUTHENTICATE:
+    def _treat_token(self, header: codec.RequestHeader, frame: bytes) -> SaslStep:
+        api_key, api_version = header.api_key, header.api_version
+        if api_key != SASL_AUTHENTICATE:
             return SaslStep(
-                then=FrameTreatment.REFUSE, reason=f"{api_name(key)} during SASL authentication"
+                treatment=FrameTreatment.REFUSE,
+                reason=f"{api_name(api_key)} during SASL authentication",
             )
-        if not AUTHENTICATE_VERSIONS[0] <= version <= AUTHENTICATE_VERSIONS[1]:
-            return _failure_step(f"SaslAuthenticate v{version} is not supported")
-        step = self._feed(codec.decode_request(header, frame).auth_bytes)
-        if isinstance(step, sasl.SaslRefusal):
-            why = self._wording(step)
+        if not AUTHENTICATE_VERSIONS[0] <= api_version <= AUTHENTICATE_VERSIONS[1]:
+            return _failure_step(f"SaslAuthenticate v{api_version} is not supported")
+        exchange_step = self._feed_exchange(codec.decode_request(header, frame).auth_bytes)
+        if isinstance(exchange_step, sasl.SaslRefusal):
+            refusal_text = self._refusal_text(exchange_step)
             return _failure_step(
-                why,
-                _frame_of(
+                refusal_text,
+                _response_frame(
                     header,
                     error_code=ErrorCode.sasl_authentication_failed,
-                    error_message=why,
+                    error_message=refusal_text,
                     auth_bytes=b"",
                     session_lifetime=timedelta(0),
                 ),
             )
-        if self._is_endless(step):
-            return _failure_step(ENDLESS)
-        lifetime_ms = self._complete(step) if isinstance(step, sasl.Authenticated) else 0
+        if self._is_endless(exchange_step):
+            return _failure_step(ENDLESS_TOKEN)
+        lifetime_ms = (
+            self._complete(exchange_step) if isinstance(exchange_step, sasl.Authenticated) else 0
+        )
         return SaslStep(
-            then=FrameTreatment.SEND,
-            answer=_frame_of(
+            treatment=FrameTreatment.SEND,
+            answer=_response_frame(
                 header,
                 error_code=ErrorCode.none,
                 error_message="",
-                auth_bytes=step.token,
+                auth_bytes=exchange_step.token,
                 session_lifetime=timedelta(milliseconds=lifetime_ms),
             ),
         )
 
     # Parts
 
-    def _feed(self, token: bytes) -> sasl.Step:
+    def _feed_exchange(self, token: bytes) -> sasl.Step:
         assert self._exchange is not None
-        step = self._exchange.feed(token)
-        if isinstance(step, sasl.Authenticated) and self._previous is not None:
-            _, principal = self._previous
-            if user(step.user) != principal:
-                old, new = principal.replace(":", "."), user(step.user).replace(":", ".")
-                return sasl.SaslRefusal(
-                    message=f"Cannot change principals during re-authentication from {old}: {new}"
+        exchange_step = self._exchange.feed(token)
+        if isinstance(exchange_step, sasl.Authenticated) and self._previous_login is not None:
+            _, principal = self._previous_login
+            if user(exchange_step.user) != principal:
+                old_principal, new_principal = (
+                    principal.replace(":", "."),
+                    user(exchange_step.user).replace(":", "."),
                 )
-        return step
+                return sasl.SaslRefusal(
+                    message="Cannot change principals during re-authentication from "
+                    f"{old_principal}: {new_principal}"
+                )
+        return exchange_step
 
-    def _is_endless(self, step: sasl.Step) -> bool:
+    def _is_endless(self, exchange_step: sasl.Step) -> bool:
         """Whether the session would be too long to count: a real broker then closes without an
         answer.
         """
         return (
-            isinstance(step, sasl.Authenticated)
-            and self._lifetime_ms(step, default=0) > SESSION_MS_MAX
+            isinstance(exchange_step, sasl.Authenticated)
+            and self._lifetime_ms(exchange_step, default=0) > SESSION_MS_MAX
         )
 
-    def _lifetime_ms(self, step: sasl.Authenticated, *, default: int) -> int:
+    def _lifetime_ms(self, authenticated: sasl.Authenticated, *, default: int) -> int:
         """Lifetime of the session in ms; ``default`` if it has no end."""
-        limits = [self._rules.max_reauth_ms] if self._rules.max_reauth_ms > 0 else []
-        if step.expires_ms is not None:
-            limits.append(max(0, step.expires_ms - self._rules.now_ms()))
-        return min(limits, default=default)
+        limits_ms = [self._rules.max_reauth_ms] if self._rules.max_reauth_ms > 0 else []
+        if authenticated.expires_ms is not None:
+            limits_ms.append(max(0, authenticated.expires_ms - self._rules.now_ms()))
+        return min(limits_ms, default=default)
 
-    def _complete(self, step: sasl.Authenticated) -> int:
+    def _complete(self, authenticated: sasl.Authenticated) -> int:
         """Note that the client is authenticated; returns the session lifetime in ms, 0 for no
         end.
         """
-        self.principal = user(step.user)
+        self.principal = user(authenticated.user)
         self.state = SaslState.COMPLETE
-        self._exchange = self._previous = None
-        lifetime_ms = self._lifetime_ms(step, default=-1)
-        self._ends_ms = None if lifetime_ms < 0 else self._rules.monotonic_ms() + lifetime_ms
+        self._exchange = self._previous_login = None
+        lifetime_ms = self._lifetime_ms(authenticated, default=-1)
+        self._session_ends_ms = (
+            None if lifetime_ms < 0 else self._rules.monotonic_ms() + lifetime_ms
+        )
         return max(0, lifetime_ms)
 
-    def _wording(self, refused: sasl.SaslRefusal) -> str:
-        phase = "re-authentication" if self._previous is not None else "authentication"
-        return refused.message or (
+    def _refusal_text(self, refusal: sasl.SaslRefusal) -> str:
+        phase = "re-authentication" if self._previous_login is not None else "authentication"
+        return refusal.message or (
             f"Authentication failed during {phase} due to invalid credentials with SASL "
             f"mechanism {self._mechanism}"
         )
 
 
 def _failure_step(reason: str, answer: bytes = b"") -> SaslStep:
-    return SaslStep(then=FrameTreatment.FAIL, answer=answer, reason=reason)
+    return SaslStep(treatment=FrameTreatment.FAIL, answer=answer, reason=reason)
 
 
-def _frame_of(header: codec.RequestHeader, **values: Any) -> bytes:
-    key, version = header.api_key, header.api_version
-    body = codec.encode_body(codec.build(codec.response_class(key, version), **values))
-    return codec.frame_response(key, version, header.correlation_id, body)
+def _response_frame(header: codec.RequestHeader, **fields: Any) -> bytes:
+    api_key, api_version = header.api_key, header.api_version
+    body = codec.encode_body(codec.build(codec.response_class(api_key, api_version), **fields))
+    return codec.frame_response(api_key, api_version, header.correlation_id, body)

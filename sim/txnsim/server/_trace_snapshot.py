@@ -26,9 +26,9 @@ from txnsim.runtime.trace import name_of
 from txnsim.server.member import ClusterMember
 from txnsim.types import BrokerId, TopicPartition
 
-THINGS_PER_PART: Final = 250
+ITEMS_PER_PART: Final = 250
 """Partitions, transactions and other items in one part: a millisecond or two of work."""
-ALWAYS: Final = frozenset({"partitions", "transactions"})
+ALWAYS_WRITTEN_LISTS: Final = frozenset({"partitions", "transactions"})
 """Lists that are written even if they are empty."""
 
 
@@ -109,10 +109,12 @@ class FaultNow(msgspec.Struct, frozen=True, kw_only=True):
 def open_with_snapshot(cluster: TracedCluster) -> None:
     """Let recordings of this cluster that begin in the middle open with its state."""
     environment = cluster.environment
-    environment.tracer.begin_with(partial(parts, cluster), partial(environment.clock.call_later, 0))
+    environment.tracer.begin_with(
+        partial(snapshot_parts, cluster), partial(environment.clock.call_later, 0)
+    )
 
 
-def parts(cluster: TracedCluster) -> Iterator[dict[str, object]]:
+def snapshot_parts(cluster: TracedCluster) -> Iterator[dict[str, object]]:
     """The payloads of a snapshot's events, in order; none if the cluster has not started.
 
     Each payload is made when it is needed. Objects that are created meanwhile have events of their
@@ -127,38 +129,42 @@ def parts(cluster: TracedCluster) -> Iterator[dict[str, object]]:
             NodeNow(node=f"broker/{broker_id}", state=member.state.name.lower())
             for broker_id, member in cluster.members.items()
         ],
-        "faults": [_fault(rule) for rule in cluster.injector.rules()],
+        "faults": [_fault_state(rule) for rule in cluster.injector.rules()],
     }
-    things: dict[str, Iterator[object]] = {
-        "partitions": _partitions(cluster),
+    items_by_list: dict[str, Iterator[object]] = {
+        "partitions": _partition_states(cluster),
         "transactions": _transactions(cluster),
         "positions": (
             group_position
             for broker in cluster.brokers.values()
             for group_position in broker.groups.trace.positions()
         ),
-        "shares": _shares(cluster),
-        "streams": _streams(cluster),
+        "shares": _share_partitions(cluster),
+        "streams": _streams_members(cluster),
     }
-    number = 0
+    part_number = 0
     is_last = False
     while not is_last:
-        some: dict[str, list[object]] = {}
-        room = THINGS_PER_PART
-        for name, unwritten in things.items():
-            some[name] = list(islice(unwritten, room))
-            room -= len(some[name])
-        is_last = room > 0
+        items_of_part: dict[str, list[object]] = {}
+        items_left = ITEMS_PER_PART
+        for list_name, unwritten_items in items_by_list.items():
+            items_of_part[list_name] = list(islice(unwritten_items, items_left))
+            items_left -= len(items_of_part[list_name])
+        is_last = items_left > 0
         yield {
-            **(first_part if number == 0 else {}),
-            "part": number,
+            **(first_part if part_number == 0 else {}),
+            "part": part_number,
             "last": is_last,
-            **{name: here for name, here in some.items() if here or name in ALWAYS},
+            **{
+                list_name: list_items
+                for list_name, list_items in items_of_part.items()
+                if list_items or list_name in ALWAYS_WRITTEN_LISTS
+            },
         }
-        number += 1
+        part_number += 1
 
 
-def _partitions(cluster: TracedCluster) -> Iterator[PartitionNow]:
+def _partition_states(cluster: TracedCluster) -> Iterator[PartitionNow]:
     image = cluster.metadata.image
     for topic_partition in [
         TopicPartition(topic.name, index)
@@ -171,19 +177,19 @@ def _partitions(cluster: TracedCluster) -> Iterator[PartitionNow]:
         member = cluster.members.get(partition_image.leader)
         broker = None if member is None else member.broker
         log = None if broker is None else broker.replicas.led.get(topic_partition)
-        noted = PartitionNow(
+        partition_state = PartitionNow(
             tp=str(topic_partition),
             leader=partition_image.leader,
             epoch=partition_image.leader_epoch,
             isr=partition_image.isr,
             replicas=len(partition_image.replicas),
         )
-        yield noted if log is None else _with_log(noted, log)
+        yield partition_state if log is None else _with_log_state(partition_state, log)
 
 
-def _with_log(noted: PartitionNow, log: PartitionLog) -> PartitionNow:
+def _with_log_state(partition_state: PartitionNow, log: PartitionLog) -> PartitionNow:
     return msgspec.structs.replace(
-        noted,
+        partition_state,
         start=log.log_start_offset,
         end=log.log_end_offset,
         hw=log.high_watermark,
@@ -204,30 +210,30 @@ def _with_log(noted: PartitionNow, log: PartitionLog) -> PartitionNow:
 
 def _transactions(cluster: TracedCluster) -> Iterator[TransactionNow]:
     for broker in cluster.brokers.values():
-        for owned in broker.coordinator.owned_partitions():
-            for transactional_id in list(owned.entries):
-                txn = owned.entries.get(transactional_id)
+        for owned_partition in broker.coordinator.owned_partitions():
+            for transactional_id in list(owned_partition.entries):
+                txn = owned_partition.entries.get(transactional_id)
                 if txn is not None:
                     yield TransactionNow(
-                        node=owned.node,
-                        coordinator_epoch=owned.coordinator_epoch,
+                        node=owned_partition.node,
+                        coordinator_epoch=owned_partition.coordinator_epoch,
                         tx=name_of(tx_of(txn)),
                         d=fields(txn),
                     )
 
 
-def _shares(cluster: TracedCluster) -> Iterator[dict[str, object]]:
+def _share_partitions(cluster: TracedCluster) -> Iterator[dict[str, object]]:
     for broker in cluster.brokers.values():
         if broker.shares_made is not None:
             yield from broker.shares_made.shares.snapshots()
 
 
-def _streams(cluster: TracedCluster) -> Iterator[dict[str, object]]:
+def _streams_members(cluster: TracedCluster) -> Iterator[dict[str, object]]:
     for broker in cluster.brokers.values():
         yield from broker.groups.streams.trace.members()
 
 
-def _fault(rule: ArmedRule) -> FaultNow:
+def _fault_state(rule: ArmedRule) -> FaultNow:
     return FaultNow(
         rule=rule.rule.id,
         point=rule.rule.point,

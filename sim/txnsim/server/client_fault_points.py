@@ -48,10 +48,10 @@ _log: Final = Logger("txnsim.server")
 
 PRODUCE: Final = 0
 
-_LOST_COPY: Final = (SubmitOutcome.DROP, SubmitOutcome.ERROR, SubmitOutcome.DISCONNECT)
+_LOST_COPY_OUTCOMES: Final = (SubmitOutcome.DROP, SubmitOutcome.ERROR, SubmitOutcome.DISCONNECT)
 """Outcomes of fault rules after which a copy of a request is not handled."""
 
-Parse = Callable[[bytes], Request]
+FrameParser = Callable[[bytes], Request]
 
 
 class FaultOutcome(msgspec.Struct, frozen=True, kw_only=True):
@@ -69,7 +69,7 @@ class FaultOutcome(msgspec.Struct, frozen=True, kw_only=True):
     """Whether it is to be broken with RST."""
     slices: Slices | None = None
     """The pieces in which the answer is written."""
-    complaint: BadInputError | None = None
+    decode_error: BadInputError | None = None
     """Why the damaged request can't be read: the connection is to be closed, as in Kafka."""
 
 
@@ -79,12 +79,12 @@ class ClientFaultPoints(msgspec.Struct, eq=False):
     _listener: BrokerListener
     _line: str
     """The connection's name, unique in the cluster."""
-    _parse: Parse
+    _parse: FrameParser
     """Decodes a frame of this connection."""
 
     async def connection_effect(self) -> FaultEffect:
         """What the fault rules do to a new connection, before anything is read."""
-        return await self._passage().connection_effect(self._listener.node, self._line)
+        return await self._new_passage().connection_effect(self._listener.node, self._line)
 
     async def handle(self, request: Request, handler: Handler, frame: bytes) -> Any:
         """Handle a request, with all armed faults.
@@ -95,9 +95,9 @@ class ClientFaultPoints(msgspec.Struct, eq=False):
         if not self._listener.network.interceptor.is_armed:
             if self._listener.is_gone:  # it ended while the request waited for the controller
                 return NoResponse.NEVER
-            return await self.leave(request, handler, await handler.handle(request))
-        crossing = self._describe(FaultPoint.CLIENT_REQUEST, request, handler)
-        verdict = await self._passage().cross(crossing)
+            return await self.cross_response(request, handler, await handler.handle(request))
+        crossing = self._crossing_of(FaultPoint.CLIENT_REQUEST, request, handler)
+        verdict = await self._new_passage().cross(crossing)
         if self._listener.is_gone:
             return NoResponse.NEVER  # the broker ended while the request was held
         match verdict.outcome:
@@ -108,7 +108,7 @@ class ClientFaultPoints(msgspec.Struct, eq=False):
                 return FaultOutcome(request=request, is_broken=True, is_reset=verdict.is_reset)
             case SubmitOutcome.ERROR:
                 reply = handler.refuse(request, ErrorCode(verdict.error))
-                return await self.leave(request, handler, reply)
+                return await self.cross_response(request, handler, reply)
             case SubmitOutcome.CORRUPT:
                 assert verdict.damage is not None
                 return await self._handle_damaged(request, frame, verdict.damage)
@@ -117,35 +117,35 @@ class ClientFaultPoints(msgspec.Struct, eq=False):
             self._send_copy(crossing, frame)
         if verdict.outcome is SubmitOutcome.DROP_ANSWER:
             return NoResponse.NEVER
-        return await self.leave(request, handler, reply, mute_ms=verdict.throttle_ms)
+        return await self.cross_response(request, handler, reply, mute_ms=verdict.throttle_ms)
 
-    async def _handle_damaged(self, sent: Request, frame: bytes, damage: Damage) -> Any:
+    async def _handle_damaged(self, original_request: Request, frame: bytes, damage: Damage) -> Any:
         """Handle a damaged request, if it can still be decoded."""
         try:
-            batch = batch_in_request(sent.api_key, sent.message)
+            batch = batch_in_request(original_request.api_key, original_request.message)
             request = self._parse(damaged_frame(frame, damage, batch=batch))
         except BadInputError as complaint:
-            return FaultOutcome(request=sent, complaint=complaint)
+            return FaultOutcome(request=original_request, decode_error=complaint)
         handler = request.handler
         if request.refused is None:
             reply = await handler.handle(request)
         else:
             reply = handler.refuse(request, request.refused)
-        answer = await self.leave(request, handler, reply)
+        answer = await self.cross_response(request, handler, reply)
         return (
             answer
             if isinstance(answer, FaultOutcome)
             else FaultOutcome(request=request, reply=answer)
         )
 
-    async def leave(
+    async def cross_response(
         self, request: Request, handler: Handler, reply: Any, *, mute_ms: int = 0
     ) -> Any:
         """Bring a reply across the response fault point, where it may be lost."""
         verdict = FaultEffect.PASS
         if self._listener.network.interceptor.is_armed:
-            crossing = self._describe(FaultPoint.CLIENT_RESPONSE, request, handler, reply)
-            verdict = await self._passage().cross(crossing)
+            crossing = self._crossing_of(FaultPoint.CLIENT_RESPONSE, request, handler, reply)
+            verdict = await self._new_passage().cross(crossing)
         match verdict.outcome:
             case SubmitOutcome.DROP:
                 return NoResponse.NEVER
@@ -174,23 +174,27 @@ class ClientFaultPoints(msgspec.Struct, eq=False):
         request = self._parse(frame)
         handler = request.handler
         self._listener.tasks.drive(
-            self._handle_copy(self._passage().send_copy(crossing), request, handler),
+            self._handle_copy(self._new_passage().send_copy(crossing), request, handler),
             partial(_note_failure, request),
             name=f"copy of {handler.name}",
         )
 
     async def _handle_copy(
-        self, arrives: Awaitable[bool], request: Request, handler: Handler
+        self, arrival: Awaitable[bool], request: Request, handler: Handler
     ) -> None:
-        if await arrives and not self._listener.is_gone:
+        if await arrival and not self._listener.is_gone:
             await handler.handle(request)
 
-    def _describe(
+    def _crossing_of(
         self, point: FaultPoint, request: Request, handler: Handler, reply: Any = None
     ) -> Crossing:
         is_answer = point is FaultPoint.CLIENT_RESPONSE
-        key = request.api_key
-        batch = batch_in_answer(key, reply) if is_answer else batch_in_request(key, request.message)
+        api_key = request.api_key
+        batch = (
+            batch_in_answer(api_key, reply)
+            if is_answer
+            else batch_in_request(api_key, request.message)
+        )
         return Crossing(
             point=point,
             source=f"client/{request.client_id or ''}",
@@ -203,7 +207,7 @@ class ClientFaultPoints(msgspec.Struct, eq=False):
             carries_batches=batch is not None,
         )
 
-    def _passage(self) -> Passage:
+    def _new_passage(self) -> Passage:
         return Passage(self._listener.network.interceptor, self._listener.tracer)
 
 
@@ -219,15 +223,15 @@ class Passage(msgspec.Struct, eq=False):
         """
         verdict = self._interceptor.cross(crossing) if self._interceptor.is_armed else None
         if verdict is not None and not isinstance(verdict, FaultEffect):
-            self._tell("msg.hold", crossing)
+            self._trace_fault("msg.hold", crossing)
             verdict = await verdict
         if verdict is not None and verdict.outcome is SubmitOutcome.DROP:
-            self._tell("msg.drop", crossing)
+            self._trace_fault("msg.drop", crossing)
         return verdict or FaultEffect.PASS
 
-    async def connection_effect(self, node: str, line: str) -> FaultEffect:
+    async def connection_effect(self, node: str, connection_name: str) -> FaultEffect:
         """What the fault rules do to a new connection, before anything is read."""
-        opening = Crossing(
+        opening_crossing = Crossing(
             point=FaultPoint.CONNECTION_OPEN,
             source="client/",
             target=node,
@@ -235,22 +239,22 @@ class Passage(msgspec.Struct, eq=False):
             api_version=-1,
             correlation_id=0,
             subject=NO_SUBJECT,
-            line=line,
+            line=connection_name,
         )
-        return await self.cross(opening)
+        return await self.cross(opening_crossing)
 
     def send_copy(self, crossing: Crossing) -> Coroutine[Any, Any, bool]:
         """Send a copy of a request across the point, traced at once; returns whether a broker
         handles the copy.
         """
-        self._tell("msg.dup", crossing)
+        self._trace_fault("msg.dup", crossing)
         return self._submit_copy(msgspec.structs.replace(crossing, is_copy=True))
 
     async def _submit_copy(self, crossing: Crossing) -> bool:
         verdict = await self.cross(crossing)
-        return verdict.outcome not in _LOST_COPY
+        return verdict.outcome not in _LOST_COPY_OUTCOMES
 
-    def _tell(self, kind: str, crossing: Crossing) -> None:
+    def _trace_fault(self, event_kind: str, crossing: Crossing) -> None:
         """Trace what a fault does to a message; that event is the current cause from now on."""
         tracer = self._tracer
         if tracer.on and crossing.api_key >= 0:
@@ -262,40 +266,42 @@ class Passage(msgspec.Struct, eq=False):
                 "response": crossing.point
                 in (FaultPoint.CLIENT_RESPONSE, FaultPoint.PEER_RESPONSE),
             }
-            tracer.caused_by(tracer.emit(kind, crossing.target, data=data))
+            tracer.caused_by(tracer.emit(event_kind, crossing.target, data=data))
 
 
 def rewritten_reply(request: Request, reply: Any, rewriting: Rewriting) -> Any:
     """A reply with a changed field; a reply that is encoded already is decoded first."""
     if isinstance(reply, NoResponse):
         return reply
-    return rewriting.apply(_read(request, reply))
+    return rewriting.apply(_decoded_message(request, reply))
 
 
-def _read(request: Request, reply: Any) -> Any:
+def _decoded_message(request: Request, reply: Any) -> Any:
     """The message of a reply, which may be encoded already."""
     if not isinstance(reply, bytes):
         return reply
-    key, version = request.api_key, request.api_version
-    frame = codec.frame_response(key, version, request.correlation_id, reply)
-    return codec.read_response(key, version, frame[SIZE_BYTES:])[1]
+    api_key, api_version = request.api_key, request.api_version
+    frame = codec.frame_response(api_key, api_version, request.correlation_id, reply)
+    return codec.read_response(api_key, api_version, frame[SIZE_BYTES:])[1]
 
 
 def batch_in_answer(api_key: int, reply: Any) -> bytes | None:
     """The first record batches in the answer to a Fetch or ShareFetch, if it has any."""
     if api_key not in FETCHES or isinstance(reply, bytes | NoResponse):
         return None
-    return _first_batch(row for topic in reply.responses for row in topic.partitions)
+    return _first_batch(partition for topic in reply.responses for partition in topic.partitions)
 
 
 def batch_in_request(api_key: int, message: Any) -> bytes | None:
     if api_key != PRODUCE:
         return None
-    return _first_batch(row for topic in message.topic_data for row in topic.partition_data)
+    return _first_batch(
+        partition for topic in message.topic_data for partition in topic.partition_data
+    )
 
 
-def _first_batch(rows: Iterable[Any]) -> bytes | None:
-    return next((bytes(row.records) for row in rows if row.records), None)
+def _first_batch(partitions: Iterable[Any]) -> bytes | None:
+    return next((bytes(partition.records) for partition in partitions if partition.records), None)
 
 
 def damaged_frame(frame: bytes, damage: Damage, *, batch: bytes | None) -> bytes:
@@ -309,17 +315,17 @@ def _throttled_answer(request: Request, reply: Any, throttle_ms: int) -> Any:
     """The reply with its throttle time, if its version has that field."""
     if isinstance(reply, NoResponse):
         return reply
-    return with_throttle_time(request.api_key, _read(request, reply), throttle_ms)
+    return with_throttle_time(request.api_key, _decoded_message(request, reply), throttle_ms)
 
 
 def with_throttle_time(api_key: int, message: Any, throttle_ms: int) -> Any:
     """The message of an answer with its throttle time, if its version has that field."""
     if not hasattr(message, "throttle_time"):
         return message
-    changes: dict[str, object] = {"throttle_time": timedelta(milliseconds=throttle_ms)}
+    changed_fields: dict[str, object] = {"throttle_time": timedelta(milliseconds=throttle_ms)}
     if api_key in FETCHES:
-        changes["responses"] = ()
-    return replace(message, **changes)
+        changed_fields["responses"] = ()
+    return replace(message, **changed_fields)
 
 
 def _note_failure(request: Request, _answer: object, error: BaseException | None) -> None:

@@ -82,10 +82,14 @@ class SimCluster:
                 f"the first broker's id is {first_id}: ids of brokers begin at 0, and the"
                 f" controller's is {CONTROLLER_ID}"
             )
-        for name, per_broker in (("ports", options.ports), ("advertised", options.advertised)):
-            if per_broker and len(per_broker) != options.brokers:
+        for option_name, values_per_broker in (
+            ("ports", options.ports),
+            ("advertised", options.advertised),
+        ):
+            if values_per_broker and len(values_per_broker) != options.brokers:
                 raise ConfigError(
-                    f"{name}: {len(per_broker)} for {options.brokers} brokers, one for each"
+                    f"{option_name}: {len(values_per_broker)} for {options.brokers} brokers, one for"
+                    " each"
                 )
         self.environment = environment
         self.options = options
@@ -125,16 +129,17 @@ class SimCluster:
         self._controller: ControllerNode | None = None
         self._resetting = asyncio.Lock()
 
-    def _doubt(self, rule: FaultRule, may_come: bool) -> str | None:  # noqa: FBT001 - a callback
+    def _doubt(self, rule: FaultRule, topic_may_come: bool) -> str | None:  # noqa: FBT001 - a callback
         if self._metadata is None:
             return None
         return doubt(
             rule,
             brokers=self.members,
             topics={
-                name: len(topic.partitions) for name, topic in self.metadata.image.topics.items()
+                topic_name: len(topic.partitions)
+                for topic_name, topic in self.metadata.image.topics.items()
             },
-            may_create=may_come and self.options.settings.auto_create_topics_enable,
+            may_create=topic_may_come and self.options.settings.auto_create_topics_enable,
         )
 
     @property
@@ -192,7 +197,7 @@ class SimCluster:
         try:
             loaded = self.options.loaded
             self._make_brokers(
-                await self._bind(),
+                await self._bind_endpoints(),
                 first_producer_id=FIRST_PRODUCER_ID if loaded is None else loaded.first_producer_id,
                 loaded=loaded,
             )
@@ -205,7 +210,7 @@ class SimCluster:
             await self.stop()
             raise
         for member in self.members.values():
-            member.let_in()
+            member.let_in_clients()
 
     async def stop(self) -> None:
         """Close the listeners, stop the brokers, end every task."""
@@ -240,9 +245,9 @@ class SimCluster:
             OSError: A broker is down and can't have its port back; the others go on.
         """
         async with self._resetting:
-            await end_starts(self.members.values())
-            heirs = await self._heirs(snapshot)
-            former = self.metadata.image
+            await kill_starting_brokers(self.members.values())
+            successors = await self._successor_listeners(snapshot)
+            image_before = self.metadata.image
             controller, members = self.controller, tuple(self.members.values())
             for member in members:
                 if member.listener is not None:
@@ -253,12 +258,12 @@ class SimCluster:
                 if member.state is not MemberLifeState.DOWN:
                     await member.kill()
             controller.stop()
-            undisturb(self.environment, (CONTROLLER_ID, *self.members))
+            undo_disturbances(self.environment, (CONTROLLER_ID, *self.members))
             # Released requests go on in the loop's next turns, find their broker gone, and end.
-            await let_end()
+            await await_released_tasks()
             for broker_id, release in snapshot.releases.items():
                 self.fleet.assign(broker_id, release)
-            self._bound = heirs
+            self._bound = successors
             self._make_brokers(
                 [
                     self._endpoints_with_release(member, snapshot.releases[member.broker_id])
@@ -266,15 +271,17 @@ class SimCluster:
                 ],
                 first_producer_id=controller.next_producer_id,
             )
-            fresh = msgspec.structs.replace(
-                self.metadata.image, offset=former.offset, features_epoch=former.features_epoch
+            fresh_image = msgspec.structs.replace(
+                self.metadata.image,
+                offset=image_before.offset,
+                features_epoch=image_before.features_epoch,
             )
             self.metadata.publish(
-                restore_image(fresh, snapshot, new_topic_id=self.metadata.new_topic_id)
+                restore_image(fresh_image, snapshot, new_topic_id=self.metadata.new_topic_id)
             )
             await self._prepare_coordinators()
             for member in self.members.values():
-                member.let_in()
+                member.let_in_clients()
 
     async def _prepare_coordinators(self) -> None:
         """Create internal topics and load coordinators before clients need them, if the options say
@@ -286,47 +293,51 @@ class SimCluster:
             image = self.metadata.image
             self.metadata.create_topics(
                 [
-                    controller.internal_topic(name, image=image, settings=self.metadata.settings)
-                    for name in (TRANSACTION_STATE_TOPIC, CONSUMER_OFFSETS_TOPIC)
-                    if name not in image.topics
+                    controller.internal_topic(
+                        topic_name, image=image, settings=self.metadata.settings
+                    )
+                    for topic_name in (TRANSACTION_STATE_TOPIC, CONSUMER_OFFSETS_TOPIC)
+                    if topic_name not in image.topics
                 ]
             )
         for broker in self.brokers.values():
             await broker.coordinator.ready()
 
-    async def _heirs(self, snapshot: Snapshot) -> list[BrokerListener]:
+    async def _successor_listeners(self, snapshot: Snapshot) -> list[BrokerListener]:
         """A listener for the next life of each broker: with the sockets of the current one, or with
         new sockets if the broker is down.
         """
-        heirs: dict[BrokerId, BrokerListener] = {}
+        successors: dict[BrokerId, BrokerListener] = {}
         try:
             for broker_id, member in self.members.items():
-                heir = heirs[broker_id] = self._new_listener()
+                successor = successors[broker_id] = self._new_listener()
                 if member.listener is None:
                     await member.free_ports()
                     for endpoint in self._endpoints_with_release(
                         member, snapshot.releases[broker_id]
                     ):
-                        await heir.bind(endpoint)
+                        await successor.bind(endpoint)
         except OSError:
-            for heir in heirs.values():
-                await heir.close()
+            for successor in successors.values():
+                await successor.close()
             raise
         for broker_id, member in self.members.items():
             if member.listener is not None:
                 endpoints = self._endpoints_with_release(member, snapshot.releases[broker_id])
-                heirs[broker_id].succeed(member.listener, endpoints)
-        return list(heirs.values())
+                successors[broker_id].take_over_sockets(member.listener, endpoints)
+        return list(successors.values())
 
     def _endpoints_with_release(
         self, member: ClusterMember, release: Release
     ) -> tuple[Endpoint, ...]:
         """The endpoints of a broker, with the APIs of its new release."""
-        spoken = self._api_table(release)
+        api_table = self._api_table(release)
         return tuple(
             endpoint
             if endpoint.apis.listener == kip_text.LISTENER
-            else msgspec.structs.replace(endpoint, apis=self._apis(spoken, endpoint.apis.listener))
+            else msgspec.structs.replace(
+                endpoint, apis=self._guarded_apis(api_table, endpoint.apis.listener)
+            )
             for endpoint in member.endpoints
         )
 
@@ -396,9 +407,9 @@ class SimCluster:
         """
         member = self.member(broker_id)
         with input_event(self.environment, "isolate", broker=broker_id, from_clients=from_clients):
-            for other in self._other_nodes(broker_id):
-                self.environment.network.cut(broker_id, other)
-                self.environment.network.cut(other, broker_id)
+            for other_node in self._other_nodes(broker_id):
+                self.environment.network.cut(broker_id, other_node)
+                self.environment.network.cut(other_node, broker_id)
             if from_clients:
                 member.cut_off_clients()
 
@@ -410,10 +421,10 @@ class SimCluster:
         """
         member = self.member(broker_id)
         with input_event(self.environment, "heal", broker=broker_id):
-            for other in self._other_nodes(broker_id):
-                self.environment.network.heal(other, broker_id)
-                self.environment.network.heal(broker_id, other)
-            member.let_in()
+            for other_node in self._other_nodes(broker_id):
+                self.environment.network.heal(other_node, broker_id)
+                self.environment.network.heal(broker_id, other_node)
+            member.let_in_clients()
 
     def is_isolated(self, broker_id: BrokerId) -> bool:
         """Whether a broker can't reach the controller."""
@@ -432,26 +443,36 @@ class SimCluster:
         return member
 
     def _other_nodes(self, broker_id: BrokerId) -> list[BrokerId]:
-        return [CONTROLLER_ID, *(other for other in self.members if other != broker_id)]
+        return [
+            CONTROLLER_ID,
+            *(other_broker for other_broker in self.members if other_broker != broker_id),
+        ]
 
     # Topics
 
     def grow_topic(
-        self, name: str, count: int, assignments: Sequence[Sequence[BrokerId]] | None = None
+        self,
+        topic_name: str,
+        partition_count: int,
+        assignments: Sequence[Sequence[BrokerId]] | None = None,
     ) -> Rejection | None:
         """Give a topic more partitions; returns the reason if that is refused.
 
         Args:
-            name: The topic.
-            count: Number of all partitions, including the existing ones.
+            topic_name: The topic.
+            partition_count: Number of all partitions, including the existing ones.
             assignments: Replicas of the new partitions; chosen by default.
         """
         assignment_tuples = None if assignments is None else tuple(map(tuple, assignments))
-        grown = grown_topic(self.metadata.image, name, count=count, assignments=assignment_tuples)
-        if isinstance(grown, Rejection):
-            return grown
-        with input_event(self.environment, "grow-topic", topic=name, partitions=count):
-            self.metadata.publish(self.metadata.image.with_topics([grown]))
+        grown_image = grown_topic(
+            self.metadata.image, topic_name, count=partition_count, assignments=assignment_tuples
+        )
+        if isinstance(grown_image, Rejection):
+            return grown_image
+        with input_event(
+            self.environment, "grow-topic", topic=topic_name, partitions=partition_count
+        ):
+            self.metadata.publish(self.metadata.image.with_topics([grown_image]))
         return None
 
     # Leaders
@@ -471,32 +492,39 @@ class SimCluster:
         Raises:
             ConfigError: There is no such partition, or the broker can't lead it, or no broker can.
         """
-        moved = controller.move_leader(self.metadata.image, topic_partition, leader)
-        if isinstance(moved, Rejection):
-            raise ConfigError(moved.reason)
-        image, new_leader = moved
+        move = controller.move_leader(self.metadata.image, topic_partition, leader)
+        if isinstance(move, Rejection):
+            raise ConfigError(move.reason)
+        image, new_leader = move
         with input_event(self.environment, "move-leader", tp=str(topic_partition), to=new_leader):
             self.metadata.publish(image)
         return new_leader
 
     # Parts
 
-    async def _bind(self) -> list[tuple[Endpoint, ...]]:
+    async def _bind_endpoints(self) -> list[tuple[Endpoint, ...]]:
         """Bind the endpoints of each broker, so that all ports are known before the brokers
         start.
         """
         endpoints = []
-        for index in range(self.options.brokers):
+        for broker_index in range(self.options.brokers):
             listener = self._new_listener()
             self._bound.append(listener)
             endpoints.append(
-                tuple([await listener.bind(endpoint) for endpoint in self._wanted_endpoints(index)])
+                tuple(
+                    [
+                        await listener.bind(endpoint)
+                        for endpoint in self._configured_endpoints(broker_index)
+                    ]
+                )
             )
         return endpoints
 
     def _new_listener(self) -> BrokerListener:
         return BrokerListener(
-            environment=self.environment, settings=self.options.settings, connect=RequestConnection
+            environment=self.environment,
+            settings=self.options.settings,
+            make_connection=RequestConnection,
         )
 
     def _api_table(self, release: Release) -> ApiTable:
@@ -508,25 +536,25 @@ class SimCluster:
             telemetry=settings.client_telemetry_enable,
         )
 
-    def _wanted_endpoints(self, index: int) -> list[Endpoint]:
+    def _configured_endpoints(self, broker_index: int) -> list[Endpoint]:
         """The configured listeners of a broker; port 0 is any free port."""
         options = self.options
-        away = index * port_step(options)
-        apis = self._api_table(self.fleet.release_of(options.broker_ids[index]))
+        port_offset = broker_index * port_step(options)
+        apis = self._api_table(self.fleet.release_of(options.broker_ids[broker_index]))
         endpoints: list[Endpoint] = []
         if options.security.has_plain_listener:
-            port = options.port and options.port + away
+            port = options.port and options.port + port_offset
             if options.ports:
-                port = options.ports[index]
-            plain = self._apis(apis, CLIENT_LISTENER)
-            endpoints.append(Endpoint(host=options.host, port=port, apis=plain))
+                port = options.ports[broker_index]
+            plain_apis = self._guarded_apis(apis, CLIENT_LISTENER)
+            endpoints.append(Endpoint(host=options.host, port=port, apis=plain_apis))
         for channel_builder in self._channel_builders:
             listener = channel_builder.listener
             endpoints.append(
                 Endpoint(
                     host=listener.host or options.host,
-                    port=listener.port and listener.port + away,
-                    apis=self._apis(apis, listener.name),
+                    port=listener.port and listener.port + port_offset,
+                    apis=self._guarded_apis(apis, listener.name),
                     channel_builder=channel_builder,
                 )
             )
@@ -534,13 +562,13 @@ class SimCluster:
             kip_text_port = options.kip_text_port
             if kip_text_port is None:
                 kip_text_port = options.port and options.port + KIP_TEXT_PORT_DISTANCE
-            port = kip_text_port and kip_text_port + index
+            port = kip_text_port and kip_text_port + broker_index
             endpoints.append(
-                Endpoint(host=options.host, port=port, apis=self._apis(kip_text.KIP_TEXT))
+                Endpoint(host=options.host, port=port, apis=self._guarded_apis(kip_text.KIP_TEXT))
             )
         return endpoints
 
-    def _apis(self, apis: ApiTable, listener: str | None = None) -> ApiTable:
+    def _guarded_apis(self, apis: ApiTable, listener: str | None = None) -> ApiTable:
         """The APIs at a listener of that name, with checks of ACLs if there is an authorizer."""
         if listener is not None and listener != apis.listener:
             apis = msgspec.structs.replace(apis, listener=listener)
@@ -561,7 +589,7 @@ class SimCluster:
             settings=options.settings,
             security=options.security,
             fleet=self.fleet,
-            salt=self.environment.rng.stream("scram.salts").randbytes,
+            draw_salt=self.environment.rng.stream("scram.salts").randbytes,
             loaded=loaded,
         )
         network = self.environment.network
@@ -579,22 +607,28 @@ class SimCluster:
         )
         self._controller.start()
         budget = self._new_budget()
-        for broker_id, own, listener in zip(image.brokers, endpoints, self._bound, strict=True):
+        for broker_id, broker_endpoints, listener in zip(
+            image.brokers, endpoints, self._bound, strict=True
+        ):
             logs = BrokerLogs(
                 options.settings,
                 self.fleet.release_of(broker_id).rules,
                 allowance=None if budget is None else budget.allowance,
             )
-            for stored in () if loaded is None else loaded.logs[broker_id]:
-                logs.adopt(stored.topic_id, stored.log, high_watermark=stored.high_watermark)
+            for loaded_replica in () if loaded is None else loaded.logs[broker_id]:
+                logs.adopt(
+                    loaded_replica.topic_id,
+                    loaded_replica.log,
+                    high_watermark=loaded_replica.high_watermark,
+                )
             clock = SkewedClock(self.environment.clock)
             member = ClusterMember(
                 broker_id=broker_id,
-                environment=self._machine(clock),
+                environment=self._machine_environment(clock),
                 clock=clock,
                 metadata=metadata,
                 disk=logs,
-                endpoints=own,
+                endpoints=broker_endpoints,
             )
             self.members[broker_id] = member
             member.join(listener)
@@ -612,25 +646,29 @@ class SimCluster:
             lambda: [broker.log_maintenance for broker in self.brokers.values()],
         )
 
-    def _machine(self, clock: SkewedClock) -> Environment:
+    def _machine_environment(self, clock: SkewedClock) -> Environment:
         """The environment of one broker's machine, which has a clock of its own."""
-        world = self.environment
+        cluster_environment = self.environment
         return Environment(
             clock=clock,
-            rng=world.rng,
-            network=world.network,
-            tasks=world.tasks,
-            tracer=world.tracer,
+            rng=cluster_environment.rng,
+            network=cluster_environment.network,
+            tasks=cluster_environment.tasks,
+            tracer=cluster_environment.tracer,
         )
 
     def _create_topics(self) -> None:
-        factor = min(3, self.options.brokers)
-        for name, partitions in self.options.topics:
-            created = self.metadata.create_topic(
-                TopicToCreate(name=name, partitions=partitions, replication_factor=factor)
+        replication_factor = min(3, self.options.brokers)
+        for topic_name, partition_count in self.options.topics:
+            created_topic = self.metadata.create_topic(
+                TopicToCreate(
+                    name=topic_name,
+                    partitions=partition_count,
+                    replication_factor=replication_factor,
+                )
             )
-            if not isinstance(created, TopicImage):
-                raise ConfigError(f"topic {name}: {created.reason}")
+            if not isinstance(created_topic, TopicImage):
+                raise ConfigError(f"topic {topic_name}: {created_topic.reason}")
 
 
 # The first metadata
@@ -642,7 +680,7 @@ def first_image(
     settings: Settings,
     security: SecurityOptions,
     fleet: Fleet,
-    salt: Callable[[int], bytes],
+    draw_salt: Callable[[int], bytes],
     loaded: LoadedCluster | None = None,
 ) -> ClusterImage:
     """The metadata with these brokers: of a freshly formatted cluster, or as loaded from disks."""
@@ -661,7 +699,7 @@ def first_image(
             image = image.with_broker(msgspec.structs.replace(broker, epoch=image.offset + 1))
     image = image.with_acls(NO_ACLS.plus(security.acls))
     if security.scram_users or security.scram_users_of:
-        image = image.with_scram(first_credentials(security, salt))
+        image = image.with_scram(first_credentials(security, draw_salt))
     return image
 
 
@@ -672,35 +710,37 @@ def registered_brokers(
     return [
         BrokerImage(
             broker_id=broker_id,
-            epoch=number,
-            host=_advertised_address(options, own[0], number)[0],
-            port=_advertised_address(options, own[0], number)[1],
+            epoch=broker_number,
+            host=_advertised_address(options, broker_endpoints[0], broker_number)[0],
+            port=_advertised_address(options, broker_endpoints[0], broker_number)[1],
             addresses={
-                endpoint.apis.listener: _advertised_address(options, endpoint, number)
-                for endpoint in own
+                endpoint.apis.listener: _advertised_address(options, endpoint, broker_number)
+                for endpoint in broker_endpoints
                 if endpoint.apis.listener != CLIENT_LISTENER
             },
         )
-        for number, (broker_id, own) in enumerate(
+        for broker_number, (broker_id, broker_endpoints) in enumerate(
             zip(options.broker_ids, endpoints, strict=True), 1
         )
     ]
 
 
 def _advertised_address(
-    options: ClusterOptions, endpoint: Endpoint, number: int
+    options: ClusterOptions, endpoint: Endpoint, broker_number: int
 ) -> tuple[str, int]:
     """Host and port of a broker's listener that clients are told."""
     if options.advertised and endpoint.apis.listener == CLIENT_LISTENER:
-        return options.advertised[number - 1]
-    own = None if endpoint.channel_builder is None else endpoint.channel_builder.listener
-    host, port = options.advertised_host or _reachable(endpoint.host), options.advertised_port
-    if own is not None:
-        host, port = own.advertised_host or host, own.advertised_port
+        return options.advertised[broker_number - 1]
+    secure_listener = (
+        None if endpoint.channel_builder is None else endpoint.channel_builder.listener
+    )
+    host, port = options.advertised_host or _reachable_host(endpoint.host), options.advertised_port
+    if secure_listener is not None:
+        host, port = secure_listener.advertised_host or host, secure_listener.advertised_port
     return host, endpoint.port if port is None or options.brokers > 1 else port
 
 
-def _reachable(host: str) -> str:
+def _reachable_host(host: str) -> str:
     """The host that clients are told for a listening host; for a wildcard address this machine's
     name, as Kafka's default is.
     """
@@ -710,22 +750,22 @@ def _reachable(host: str) -> str:
 # Stopping all work before a reset
 
 
-async def end_starts(members: Iterable[ClusterMember]) -> None:
+async def kill_starting_brokers(members: Iterable[ClusterMember]) -> None:
     """Kill the brokers that are starting: only a part of their ports is open."""
-    starting = [member for member in members if member.state is MemberLifeState.STARTING]
-    for member in starting:
+    starting_members = [member for member in members if member.state is MemberLifeState.STARTING]
+    for member in starting_members:
         await member.kill()
-    if starting:
-        await let_end()
+    if starting_members:
+        await await_released_tasks()
 
 
-async def let_end() -> None:
+async def await_released_tasks() -> None:
     """Wait until released tasks have ended."""
     for _ in range(TURNS_TO_END):
         await asyncio.sleep(0)
 
 
-def undisturb(environment: Environment, nodes: Sequence[BrokerId]) -> None:
+def undo_disturbances(environment: Environment, nodes: Sequence[BrokerId]) -> None:
     """Heal every link between these nodes, and undo all advances and shifts of the cluster
     clock.
     """

@@ -71,9 +71,9 @@ class LoadedCluster(msgspec.Struct, frozen=True, kw_only=True):
     def lacks_coordinators(self) -> bool:
         """Whether transactions are open, but there is no transaction state topic."""
         return TRANSACTION_STATE_TOPIC not in self.image.topics and any(
-            one.log.producers.state.first_undecided_offset() is not None
-            for own in self.logs.values()
-            for one in own
+            replica.log.producers.state.first_undecided_offset() is not None
+            for broker_logs in self.logs.values()
+            for replica in broker_logs
         )
 
 
@@ -100,20 +100,20 @@ def load_cluster(
         OSError: A file can't be read.
     """
     image = image_of_disks(disks, settings=settings, fleet=fleet)
-    left_out: list[str] = []
+    left_out_folders: list[str] = []
     losses: list[Loss] = []
     logs: dict[BrokerId, dict[TopicPartition, LoadedReplicaLog]] = {
-        one: {} for one in disks.folders
+        disk_broker_id: {} for disk_broker_id in disks.folders
     }
     for broker_id, folder in disks.all_folders():
         topic_partition = folder.replica.topic_partition
         topic = image.topics.get(topic_partition.topic)
-        stray = _why_stray(folder, topic, broker_id)
-        if topic is None or stray:
-            left_out.append(f"{folder.replica.path}: {stray}")
+        stray_reason = _stray_reason(folder, topic, broker_id)
+        if topic is None or stray_reason:
+            left_out_folders.append(f"{folder.replica.path}: {stray_reason}")
             continue
         on_replica(folder)
-        loaded = load_replica(
+        loaded_log = load_replica(
             folder.replica,
             config=log_config(
                 image, topic, settings, broker_id, release_rules=fleet.release_of(broker_id).rules
@@ -122,21 +122,21 @@ def load_cluster(
             was_clean=folder.was_clean,
             now_ms=now_ms,
         )
-        losses += loaded.losses
+        losses += loaded_log.losses
         logs[broker_id][topic_partition] = LoadedReplicaLog(
-            topic_id=topic.topic_id, log=loaded.log, high_watermark=folder.high_watermark
+            topic_id=topic.topic_id, log=loaded_log.log, high_watermark=folder.high_watermark
         )
     return LoadedCluster(
         image=with_new_leaders(image, logs, knows_isr=disks.metadata is not None),
-        logs={broker_id: tuple(own.values()) for broker_id, own in logs.items()},
+        logs={broker_id: tuple(broker_logs.values()) for broker_id, broker_logs in logs.items()},
         first_producer_id=_first_producer_id(disks, logs),
         size=disks.size,
         losses=tuple(losses),
-        left_out=tuple(left_out),
+        left_out=tuple(left_out_folders),
     )
 
 
-def _why_stray(folder: StoredFolder, topic: TopicImage | None, broker_id: BrokerId) -> str:
+def _stray_reason(folder: StoredFolder, topic: TopicImage | None, broker_id: BrokerId) -> str:
     """Why a broker would not serve that folder (LogManager.isStrayReplica); empty if it would."""
     partition = folder.replica.topic_partition.partition
     if topic is None:
@@ -157,21 +157,26 @@ def _first_producer_id(disks: Disks, logs: Logs) -> ProducerId:
     """The first free producer id: the controller's, or the start of the block after all ids
     seen.
     """
-    stored = 0 if disks.metadata is None else disks.metadata.next_producer_id
+    stored_next_id = 0 if disks.metadata is None else disks.metadata.next_producer_id
     highest_id = max(
-        _seen_ids(stored.log for own in logs.values() for stored in own.values()), default=-1
+        _seen_producer_ids(
+            stored_next_id.log
+            for broker_logs in logs.values()
+            for stored_next_id in broker_logs.values()
+        ),
+        default=-1,
     )
-    if highest_id < stored:
-        return ProducerId(stored)
+    if highest_id < stored_next_id:
+        return ProducerId(stored_next_id)
     return ProducerId((highest_id // BLOCK_LENGTH + 1) * BLOCK_LENGTH)
 
 
-def _seen_ids(logs: Iterable[PartitionLog]) -> Iterator[int]:
+def _seen_producer_ids(logs: Iterable[PartitionLog]) -> Iterator[int]:
     for log in logs:
         yield from (producer.producer_id for producer in log.producers.all_producers())
         if log.topic_partition.topic == TRANSACTION_STATE_TOPIC:
-            for entry in read_log(log.batches(), release_rules=LATEST).entries.values():
-                yield max(entry.producer_id, entry.next_producer_id)
+            for txn_entry in read_log(log.batches(), release_rules=LATEST).entries.values():
+                yield max(txn_entry.producer_id, txn_entry.next_producer_id)
 
 
 # The metadata by the disks (pure functions)
@@ -206,34 +211,36 @@ def image_of_disks(disks: Disks, *, settings: Settings, fleet: Fleet) -> Cluster
             raise ConfigError(f"broker {broker_id}: {complaint}")
     topics_on_disks = {folder.replica.topic_partition.topic for _, folder in disks.all_folders()}
     topics = {
-        name: msgspec.structs.replace(
+        topic_name: msgspec.structs.replace(
             topic,
             partitions=tuple(
-                _within(one, frozenset(disks.folders), TopicPartition(name, index))
-                for index, one in enumerate(topic.partitions)
+                _without_absent_brokers(
+                    partition, frozenset(disks.folders), TopicPartition(topic_name, partition_index)
+                )
+                for partition_index, partition in enumerate(topic.partitions)
             ),
         )
-        for name, topic in image.topics.items()
-        if name in topics_on_disks
+        for topic_name, topic in image.topics.items()
+        if topic_name in topics_on_disks
     }
     return msgspec.structs.replace(
         image,
         topics=topics,
-        topic_names={topic.topic_id: name for name, topic in topics.items()},
+        topic_names={topic.topic_id: topic_name for topic_name, topic in topics.items()},
         # A feature at level 0 has no record in the log.
         features={**dict.fromkeys(fleet.new_cluster_levels(disks.folders), 0), **image.features},
     )
 
 
-def _within(
-    partition: PartitionImage, own_ids: frozenset[BrokerId], topic_partition: TopicPartition
+def _without_absent_brokers(
+    partition: PartitionImage, present_ids: frozenset[BrokerId], topic_partition: TopicPartition
 ) -> PartitionImage:
     """The partition without absent brokers."""
 
-    def brokers_among(ids: tuple[BrokerId, ...]) -> tuple[BrokerId, ...]:
-        return tuple(broker_id for broker_id in ids if broker_id in own_ids)
+    def present_among(ids: tuple[BrokerId, ...]) -> tuple[BrokerId, ...]:
+        return tuple(broker_id for broker_id in ids if broker_id in present_ids)
 
-    if not brokers_among(partition.isr) and not brokers_among(partition.elr):
+    if not present_among(partition.isr) and not present_among(partition.elr):
         in_sync = partition.isr or partition.elr or partition.last_known_elr
         raise ConfigError(
             f"{topic_partition}: no directory of a broker that was in sync "
@@ -242,43 +249,50 @@ def _within(
         )
     return msgspec.structs.replace(
         partition,
-        replicas=brokers_among(partition.replicas),
-        isr=brokers_among(partition.isr),
-        elr=brokers_among(partition.elr),
-        last_known_elr=brokers_among(partition.last_known_elr),
-        removing=brokers_among(partition.removing),
-        adding=brokers_among(partition.adding),
+        replicas=present_among(partition.replicas),
+        isr=present_among(partition.isr),
+        elr=present_among(partition.elr),
+        last_known_elr=present_among(partition.last_known_elr),
+        removing=present_among(partition.removing),
+        adding=present_among(partition.adding),
     )
 
 
 def _image_from_folders(disks: Disks, *, settings: Settings, fleet: Fleet) -> ClusterImage:
     """Metadata made from the folders of topics; without leaders."""
     replicas: dict[str, dict[int, list[BrokerId]]] = {}
-    ids: dict[str, uuid.UUID] = {}
+    topic_ids: dict[str, uuid.UUID] = {}
     for broker_id, folder in disks.all_folders():
-        where = folder.replica.topic_partition
-        replicas.setdefault(where.topic, {}).setdefault(where.partition, []).append(broker_id)
+        topic_partition = folder.replica.topic_partition
+        replicas.setdefault(topic_partition.topic, {}).setdefault(
+            topic_partition.partition, []
+        ).append(broker_id)
         if folder.topic_id is not None:
-            topic_id = ids.setdefault(where.topic, folder.topic_id)
+            topic_id = topic_ids.setdefault(topic_partition.topic, folder.topic_id)
             if topic_id != folder.topic_id:
                 raise ConfigError(
-                    f"{folder.replica.path}: topic {where.topic} has the id {folder.topic_id} here "
+                    f"{folder.replica.path}: topic {topic_partition.topic} has the id "
+                    f"{folder.topic_id} here "
                     f"and {topic_id} elsewhere; only a metadata log could tell which one is there"
                 )
     image = ClusterImage(cluster_id=disks.cluster_id)
-    chosen = {TRANSACTION_VERSION: settings.transaction_version, KRAFT_VERSION: 0}
+    chosen_levels = {TRANSACTION_VERSION: settings.transaction_version, KRAFT_VERSION: 0}
     for name, level in fleet.new_cluster_levels(disks.folders).items():
-        image = image.with_feature(name, min(level, chosen.get(name, level)))
-    for name, by_partition in sorted(replicas.items()):
-        internal = internal_topic(name, image=image, settings=settings, brokers=len(disks.folders))
+        image = image.with_feature(name, min(level, chosen_levels.get(name, level)))
+    for name, replicas_by_partition in sorted(replicas.items()):
+        internal_spec = internal_topic(
+            name, image=image, settings=settings, brokers=len(disks.folders)
+        )
         image = image.with_topic(
             TopicImage(
                 name=name,
                 # Without a stored id, the same id at every load.
-                topic_id=ids.get(name) or uuid.uuid5(uuid.NAMESPACE_OID, name),
-                partitions=_leaderless(name, by_partition),
+                topic_id=topic_ids.get(name) or uuid.uuid5(uuid.NAMESPACE_OID, name),
+                partitions=_leaderless_partitions(name, replicas_by_partition),
                 configs={
-                    key: value for key, value in internal.configs.items() if value is not None
+                    config_name: config_value
+                    for config_name, config_value in internal_spec.configs.items()
+                    if config_value is not None
                 },
                 is_internal=name in INTERNAL_TOPICS,
             )
@@ -286,13 +300,14 @@ def _image_from_folders(disks: Disks, *, settings: Settings, fleet: Fleet) -> Cl
     return image
 
 
-def _leaderless(
+def _leaderless_partitions(
     topic: str, replicas: Mapping[int, Sequence[BrokerId]]
 ) -> tuple[PartitionImage, ...]:
-    missing = set(range(max(replicas) + 1)) - set(replicas)
-    if missing:
+    missing_indexes = set(range(max(replicas) + 1)) - set(replicas)
+    if missing_indexes:
         raise ConfigError(
-            f"{TopicPartition(topic, min(missing))}: no directory to load holds a replica of it"
+            f"{TopicPartition(topic, min(missing_indexes))}: no directory to load holds a replica"
+            " of it"
         )
     return tuple(
         PartitionImage(
@@ -317,51 +332,57 @@ def with_new_leaders(image: ClusterImage, logs: Logs, *, knows_isr: bool) -> Clu
         logs: The logs of each broker.
         knows_isr: Whether the ISRs in the image are from the controller.
     """
-    changes: dict[TopicPartition, PartitionImage] = {}
-    for name, topic in image.topics.items():
-        for index, partition in enumerate(topic.partitions):
-            topic_partition = TopicPartition(name, index)
-            stored = {
+    changed_partitions: dict[TopicPartition, PartitionImage] = {}
+    for topic_name, topic in image.topics.items():
+        for partition_index, partition in enumerate(topic.partitions):
+            topic_partition = TopicPartition(topic_name, partition_index)
+            stored_replicas = {
                 broker_id: logs[broker_id][topic_partition]
                 for broker_id in partition.replicas
                 if topic_partition in logs[broker_id]
             }
-            epoch = max(
+            latest_epoch = max(
                 (
                     partition.leader_epoch,
-                    *(broker_id.log.epochs.latest for broker_id in stored.values()),
+                    *(broker_id.log.epochs.latest for broker_id in stored_replicas.values()),
                 )
             )
-            in_sync = partition.isr or partition.elr if knows_isr else _longest(stored)
+            in_sync = (
+                partition.isr or partition.elr
+                if knows_isr
+                else _brokers_with_longest_logs(stored_replicas)
+            )
             leader = partition.leader if partition.leader in in_sync else in_sync[0]
-            changes[topic_partition] = msgspec.structs.replace(
+            changed_partitions[topic_partition] = msgspec.structs.replace(
                 partition,
                 leader=leader,
-                leader_epoch=LeaderEpoch(epoch + 1),
+                leader_epoch=LeaderEpoch(latest_epoch + 1),
                 partition_epoch=partition.partition_epoch + 1,
                 isr=in_sync,
                 elr=tuple(broker_id for broker_id in partition.elr if broker_id not in in_sync),
                 last_known_elr=(),
                 is_recovering=False,
             )
-    return image.with_partitions(changes)
+    return image.with_partitions(changed_partitions)
 
 
-def _longest(stored: Mapping[BrokerId, LoadedReplicaLog]) -> tuple[BrokerId, ...]:
+def _brokers_with_longest_logs(
+    stored_replicas: Mapping[BrokerId, LoadedReplicaLog],
+) -> tuple[BrokerId, ...]:
     """The brokers that may be in sync, longest log first: those whose newest epoch is the latest
     and whose log reaches the high watermark of the longest log.
     """
 
-    def length(broker_id: BrokerId) -> tuple[int, int, int]:
-        log = stored[broker_id].log
+    def rank_key(broker_id: BrokerId) -> tuple[int, int, int]:
+        log = stored_replicas[broker_id].log
         return log.epochs.latest, log.log_end_offset, -broker_id
 
-    ranked = sorted(stored, key=length, reverse=True)
-    committed = stored[ranked[0]].high_watermark
-    newest = stored[ranked[0]].log.epochs.latest
+    ranked_brokers = sorted(stored_replicas, key=rank_key, reverse=True)
+    committed_offset = stored_replicas[ranked_brokers[0]].high_watermark
+    newest_epoch = stored_replicas[ranked_brokers[0]].log.epochs.latest
     return tuple(
         broker_id
-        for broker_id in ranked
-        if stored[broker_id].log.epochs.latest == newest
-        and stored[broker_id].log.log_end_offset >= committed
+        for broker_id in ranked_brokers
+        if stored_replicas[broker_id].log.epochs.latest == newest_epoch
+        and stored_replicas[broker_id].log.log_end_offset >= committed_offset
     )

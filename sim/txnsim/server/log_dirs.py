@@ -47,12 +47,13 @@ def log_dir_in_steps(
     metadata = metadata_files_in_steps(
         image,
         features={
-            name: (feature.min_level, feature.max_level) for name, feature in features.items()
+            feature_name: (feature.min_level, feature.max_level)
+            for feature_name, feature in features.items()
         },
         next_producer_id=cluster.controller.next_producer_id,
         now_ms=cluster.environment.clock.now_ms(),
     )
-    own = log_dir_files(
+    replica_files = log_dir_files(
         (
             StoredReplica(log=log, topic_id=topic_id)
             for topic_id, log in member.disk.replicas()
@@ -65,7 +66,7 @@ def log_dir_in_steps(
         ),
         broker_epoch=image.brokers[broker_id].epoch,
     )
-    files = list(own)
+    files = list(replica_files)
     yield
     files += yield from metadata
     return files

@@ -117,13 +117,13 @@ class ClusterMember:
         """
         self.listener = listener
         tracer = self._environment.tracer
-        epoch = self._metadata.image.brokers[self.broker_id].epoch
+        broker_epoch = self._metadata.image.brokers[self.broker_id].epoch
         cause_before = tracer.cause
-        up = self._trace("node.up", epoch=epoch)
-        tracer.caused_by(up)
+        up_event = self._trace("node.up", epoch=broker_epoch)
+        tracer.caused_by(up_event)
         self._begin_life()
         self._lifecycle = self._new_lifecycle()
-        self._lifecycle.go_on(epoch)
+        self._lifecycle.go_on(broker_epoch)
         self.state = MemberLifeState.RUNNING
         tracer.caused_by(cause_before)
 
@@ -138,40 +138,40 @@ class ClusterMember:
             OSError: One of its ports is busy.
         """
         if self.state is not MemberLifeState.DOWN:
-            raise self._wrong_state("start", "stop or kill it first")
+            raise self._wrong_state_error("start", "stop or kill it first")
         self.state = MemberLifeState.STARTING
         self._life += 1
         if self._fault_points.is_armed:
-            life = self._life
+            life_number = self._life
             await self._fault_points.verdict(FaultPoint.PROCESS_START)
-            if life != self._life:
+            if life_number != self._life:
                 raise ConfigError(f"broker {self.broker_id} was killed before it had started")
         self._lifecycle = self._new_lifecycle()
         self._lifecycle.register(
             self._registration(),
             on_registered=self._follow_after_registration,
-            on_unfenced=self._settle,
+            on_unfenced=self._settle_waiting,
         )
         # From now on the disk has no mark of a clean shutdown.
         self._clean_epoch = -1
         try:
-            is_unfenced = await self._wait()
+            is_unfenced = await self._await_lifecycle()
         except asyncio.CancelledError:
-            await self._end("start cancelled")
+            await self._end_life("start cancelled")
             raise
         if not is_unfenced:
             raise ConfigError(f"broker {self.broker_id} was killed while it started")
         listener = self.listener = BrokerListener(
             environment=self._environment,
             settings=self._metadata.settings,
-            connect=RequestConnection,
+            make_connection=RequestConnection,
         )
         await self.free_ports()
         try:
             for endpoint in self.endpoints:
                 await listener.bind(endpoint)
         except OSError:
-            await self._end("port taken")
+            await self._end_life("port taken")
             raise
         if self.broker is None:
             await listener.close()
@@ -188,26 +188,26 @@ class ClusterMember:
             ConfigError: The broker does not run, or was killed meanwhile.
         """
         if self.state is not MemberLifeState.RUNNING:
-            raise self._wrong_state("stop", "only one that runs can be")
+            raise self._wrong_state_error("stop", "only one that runs can be")
         if self._fault_points.is_armed:
-            life = self._life
+            life_number = self._life
             await self._fault_points.verdict(FaultPoint.PROCESS_STOP)
-            if life != self._life or self.state is not MemberLifeState.RUNNING:
+            if life_number != self._life or self.state is not MemberLifeState.RUNNING:
                 raise ConfigError(f"broker {self.broker_id} did not wait to be stopped")
         self.state = MemberLifeState.STOPPING
         lifecycle = self._lifecycle
         assert lifecycle is not None
-        lifecycle.shut_down(self._settle)
-        timer = self._environment.clock.call_later(SHUTDOWN_TIMEOUT_MS, self._settle)
+        lifecycle.shut_down(self._settle_waiting)
+        timer = self._environment.clock.call_later(SHUTDOWN_TIMEOUT_MS, self._settle_waiting)
         try:
-            may_stop = await self._wait()
+            may_stop = await self._await_lifecycle()
         finally:
             timer.cancel()
         if not may_stop:
             raise ConfigError(f"broker {self.broker_id} was killed while it stopped")
         if not self.disk.has_failed:
             self._clean_epoch = lifecycle.broker_epoch
-        await self._end("stopped", then=self.disk.close)
+        await self._end_life("stopped", on_ended=self.disk.close)
 
     async def kill(self, *, lose_unflushed: bool = False) -> None:
         """End the broker at once, as ``kill -9`` does: the controller is not told.
@@ -220,20 +220,20 @@ class ClusterMember:
             ConfigError: The broker does not run.
         """
         if self.state is MemberLifeState.DOWN:
-            raise self._wrong_state("kill", "start it first")
+            raise self._wrong_state_error("kill", "start it first")
         if not lose_unflushed:
-            await self._end("killed")
+            await self._end_life("killed")
             return
-        await self._end("machine lost", then=self._lose_unflushed)
+        await self._end_life("machine lost", on_ended=self._lose_unflushed)
 
     def _lose_unflushed(self) -> None:
-        losers = self.disk.lose_unflushed(now_ms=self._environment.clock.now_ms())
+        truncated_logs = self.disk.lose_unflushed(now_ms=self._environment.clock.now_ms())
         events = LogEvents(self._environment.tracer, f"broker/{self.broker_id}")
         if events.tracer.on:
-            for log in losers:
+            for log in truncated_logs:
                 events.trace_truncation(log)
 
-    async def _end(self, reason: str, *, then: Callable[[], object] | None = None) -> None:
+    async def _end_life(self, reason: str, *, on_ended: Callable[[], object] | None = None) -> None:
         """End the broker in one step, so that it can't be started again half ended; then close its
         listener and keep its ports.
         """
@@ -241,7 +241,7 @@ class ClusterMember:
         self._life += 1
         tracer = self._environment.tracer
         cause_before = tracer.caused_by(self._trace("node.down", reason=reason))
-        self._settle(went_well=False)
+        self._settle_waiting(has_succeeded=False)
         if self._lifecycle is not None:
             self._lifecycle.stop()
         broker, self.broker = self.broker, None
@@ -250,8 +250,8 @@ class ClusterMember:
             listener.is_gone = True  # held requests must not take effect any more
         if broker is not None:
             broker.stop()
-        if then is not None:
-            then()
+        if on_ended is not None:
+            on_ended()
         tracer.caused_by(cause_before)
         if listener is not None:
             await listener.close()
@@ -285,7 +285,7 @@ class ClusterMember:
         if self.listener is not None:
             self.listener.pause()
 
-    def let_in(self) -> None:
+    def let_in_clients(self) -> None:
         """Let clients reach the broker again; requests that they sent meanwhile are handled."""
         self.is_cut_off_from_clients = False
         if self.listener is not None and self.broker is not None:
@@ -327,33 +327,33 @@ class ClusterMember:
             logs=self.disk,
         )
         broker.replica_fetchers.lagging = self.lagging
-        broker.on_directory_failure = self._directory_failed
+        broker.on_directory_failure = self._report_directory_failure
         broker.start()
 
-    def _directory_failed(self) -> None:
+    def _report_directory_failure(self) -> None:
         """Report a failed log directory to the controller; end the broker if it can't be
         reached.
         """
         lifecycle = self._lifecycle
         assert lifecycle is not None
         lifecycle.directory_failed()
-        life = self._life
+        life_number = self._life
 
-        def give_up() -> None:
-            if life == self._life and not lifecycle.is_failure_known:
+        def kill_if_unknown() -> None:
+            if life_number == self._life and not lifecycle.is_failure_known:
                 self._environment.tasks.spawn(self.kill(), name=f"broker-{self.broker_id}-gives-up")
 
-        self._environment.clock.call_later(LOG_DIR_FAILURE_TIMEOUT_MS, give_up)
+        self._environment.clock.call_later(LOG_DIR_FAILURE_TIMEOUT_MS, kill_if_unknown)
 
-    def _settle(self, *, went_well: bool = True) -> None:
-        registered, self._waiting = self._waiting, None
-        if registered is not None and not registered.done():
-            registered.set_result(went_well)
+    def _settle_waiting(self, *, has_succeeded: bool = True) -> None:
+        waiting_future, self._waiting = self._waiting, None
+        if waiting_future is not None and not waiting_future.done():
+            waiting_future.set_result(has_succeeded)
 
-    async def _wait(self) -> bool:
-        registered: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
-        self._waiting = registered
-        return await registered
+    async def _await_lifecycle(self) -> bool:
+        waiting_future: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
+        self._waiting = waiting_future
+        return await waiting_future
 
     def _trace(self, kind: str, **data: object) -> int:
         tracer = self._environment.tracer
@@ -361,8 +361,8 @@ class ClusterMember:
             return NO_CAUSE
         return tracer.emit(kind, f"broker/{self.broker_id}", data={"role": "broker", **data})
 
-    def _wrong_state(self, verb: str, advice: str) -> ConfigError:
+    def _wrong_state_error(self, action: str, advice: str) -> ConfigError:
         return ConfigError(
-            f"broker {self.broker_id} can't be asked to {verb} while it is "
+            f"broker {self.broker_id} can't be asked to {action} while it is "
             f"{self.state.name.lower()}: {advice}"
         )

@@ -86,12 +86,18 @@ def port_step(options: ClusterOptions) -> int:
     return next(
         step
         for step in count(1)
-        if len({port + index * step for port in ports for index in range(options.brokers)})
+        if len(
+            {
+                port + broker_index * step
+                for port in ports
+                for broker_index in range(options.brokers)
+            }
+        )
         == len(ports) * options.brokers
     )
 
 
-def topics_of(given: object) -> dict[str, int]:
+def topics_of(topics_option: object) -> dict[str, int]:
     """Parse topics in any usual form: ``orders``, ``orders:3``, ``orders:3,payments``, a list of
     such texts, or a mapping of names to numbers of partitions.
 
@@ -102,48 +108,54 @@ def topics_of(given: object) -> dict[str, int]:
         ConfigError: The form is another one, or a number of partitions is not a whole number from
             1.
     """
-    if isinstance(given, str):
-        return dict(_topic(text) for text in given.split(","))
-    if isinstance(given, Mapping):
+    if isinstance(topics_option, str):
+        return dict(_parse_topic(topic_text) for topic_text in topics_option.split(","))
+    if isinstance(topics_option, Mapping):
         return dict(
-            _checked_topic(name, count, f"{name}: {count!r}") for name, count in given.items()
+            _checked_topic(topic_name, partition_count, f"{topic_name}: {partition_count!r}")
+            for topic_name, partition_count in topics_option.items()
         )
-    if isinstance(given, Iterable):
+    if isinstance(topics_option, Iterable):
         partitions_by_topic: dict[str, int] = {}
-        for topic_text in given:
+        for topic_text in topics_option:
             if not isinstance(topic_text, str):
                 raise ConfigError(f"topics: {topic_text!r}: {_TOPIC_FORMS}")
             partitions_by_topic |= topics_of(topic_text)
         return partitions_by_topic
-    raise ConfigError(f"topics: {given!r}: {_TOPIC_FORMS}")
+    raise ConfigError(f"topics: {topics_option!r}: {_TOPIC_FORMS}")
 
 
-def _topic(text: str) -> tuple[str, int]:
-    name, colon, partitions = text.strip().partition(":")
-    count = int(partitions) if partitions.isascii() and partitions.isdigit() else 0
-    return _checked_topic(name, count if colon else 1, text)
+def _parse_topic(topic_text: str) -> tuple[str, int]:
+    topic_name, colon, count_text = topic_text.strip().partition(":")
+    partition_count = int(count_text) if count_text.isascii() and count_text.isdigit() else 0
+    return _checked_topic(topic_name, partition_count if colon else 1, topic_text)
 
 
-def _checked_topic(name: object, partitions: object, text: str) -> tuple[str, int]:
-    is_number = isinstance(partitions, int) and not isinstance(partitions, bool) and partitions > 0
-    if not isinstance(name, str) or not name or not is_number:
-        raise ConfigError(f"topics: {text}: {_TOPIC_FORMS}")
-    return name, int(str(partitions))
+def _checked_topic(topic_name: object, partition_count: object, topic_text: str) -> tuple[str, int]:
+    is_number = (
+        isinstance(partition_count, int)
+        and not isinstance(partition_count, bool)
+        and partition_count > 0
+    )
+    if not isinstance(topic_name, str) or not topic_name or not is_number:
+        raise ConfigError(f"topics: {topic_text}: {_TOPIC_FORMS}")
+    return topic_name, int(str(partition_count))
 
 
-def check_release(options: ClusterOptions, *, level: int | None) -> None:
+def check_release(options: ClusterOptions, *, transaction_version: int | None) -> None:
     """Refuse a level of ``transaction.version`` that no release of the brokers knows.
 
     Raises:
         ConfigError: A release is unknown, or none of them knows the level.
     """
-    ids = options.broker_ids
-    fleet = fleet_from(options.as_version, broker_count=options.brokers, broker_ids=ids)
-    highest = fleet.new_cluster_levels(ids).get(TRANSACTION_VERSION, 0)
-    if level is not None and level > highest:
+    broker_ids = options.broker_ids
+    fleet = fleet_from(options.as_version, broker_count=options.brokers, broker_ids=broker_ids)
+    highest_level = fleet.new_cluster_levels(broker_ids).get(TRANSACTION_VERSION, 0)
+    if transaction_version is not None and transaction_version > highest_level:
         raise ConfigError(
-            f"transaction version {level}: brokers of {', '.join(options.as_version)} know it up "
-            f"to {highest} only"
+            f"transaction version {transaction_version}: brokers of "
+            f"{', '.join(options.as_version)} know it up "
+            f"to {highest_level} only"
         )
     if options.settings.kip_text and options.as_version:
         raise ConfigError(

@@ -23,7 +23,7 @@ from txnsim.faults.damage import SIZE_BYTES, damage_message
 from txnsim.faults.interception import Crossing, Damage, Rewriting
 from txnsim.faults.points import FaultPoint
 from txnsim.faults.subjects import NO_SUBJECT
-from txnsim.server._outbox import whole
+from txnsim.server._outbox import framed_response
 from txnsim.server.client_fault_points import (
     batch_in_answer,
     batch_in_request,
@@ -61,15 +61,15 @@ class RelayedRequest(msgspec.Struct):
             message = handler.decode(header, frame[SIZE_BYTES:])
         except BadInputError:
             return None
-        image = SimpleNamespace(topic_names=topic_names, partition=lambda _partition: None)
-        stand_in = SimpleNamespace(
-            image=image,
-            replicas=SimpleNamespace(image=image),  # handlers on the hot path read it here
+        stand_in_image = SimpleNamespace(topic_names=topic_names, partition=lambda _partition: None)
+        stand_in_broker = SimpleNamespace(
+            image=stand_in_image,
+            replicas=SimpleNamespace(image=stand_in_image),  # handlers on the hot path read it here
             fetch_sessions=SimpleNamespace(find=lambda _session: None),
         )
         return Request(
             apis=SHIPPED,
-            broker=cast(Broker, stand_in),
+            broker=cast(Broker, stand_in_broker),
             api_key=header.api_key,
             api_version=header.api_version,
             correlation_id=header.correlation_id,
@@ -78,7 +78,13 @@ class RelayedRequest(msgspec.Struct):
         )
 
     def crossing(
-        self, point: FaultPoint, *, source: str, target: str, line: str, answer: bytes = b""
+        self,
+        point: FaultPoint,
+        *,
+        source: str,
+        target: str,
+        connection_name: str,
+        answer: bytes = b"",
     ) -> Crossing:
         """The crossing of the request, or of its answer if one is given, at a fault point."""
         request = self.request
@@ -92,8 +98,8 @@ class RelayedRequest(msgspec.Struct):
             api_key=self.api_key,
             api_version=self.api_version,
             correlation_id=self.correlation_id,
-            subject=NO_SUBJECT if request is None else _handler(request).subject(request),
-            line=line,
+            subject=NO_SUBJECT if request is None else _handler_of(request).subject(request),
+            line=connection_name,
             carries_batches=batch is not None,
         )
 
@@ -103,13 +109,13 @@ class RelayedRequest(msgspec.Struct):
         """
         request = self.request
         assert request is not None
-        reply = _handler(request).refuse(request, ErrorCode(error))
-        return None if isinstance(reply, NoResponse) else whole(request, reply)
+        reply = _handler_of(request).refuse(request, ErrorCode(error))
+        return None if isinstance(reply, NoResponse) else framed_response(request, reply)
 
     def damage_frame(self, frame: bytes, damage: Damage) -> bytes:
         """The damaged request as the broker reads it."""
-        body = damaged_frame(frame[SIZE_BYTES:], damage, batch=self._batch())
-        return len(body).to_bytes(SIZE_BYTES, "big") + body
+        damaged_body = damaged_frame(frame[SIZE_BYTES:], damage, batch=self._batch())
+        return len(damaged_body).to_bytes(SIZE_BYTES, "big") + damaged_body
 
     def damaged_answer(self, answer: bytes, damage: Damage) -> bytes:
         """The damaged answer as the client reads it; a damaged size is too small."""
@@ -153,5 +159,5 @@ class RelayedRequest(msgspec.Struct):
         return codec.frame_message(self.api_key, self.api_version, self.correlation_id, message)
 
 
-def _handler(request: Request) -> Handler:
+def _handler_of(request: Request) -> Handler:
     return HANDLERS[request.api_key]

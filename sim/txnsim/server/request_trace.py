@@ -23,7 +23,7 @@ PAGE: Final = "page"
 leaves them out; markers that it writes are traced.
 """
 _WRITE_TXN_MARKERS: Final = 27
-PARTITIONS_TOLD_MAX: Final = 8
+SUMMARY_PARTITIONS_MAX: Final = 8
 """Greatest number of partitions in a summary, which is one line; of more partitions it has the
 number.
 """
@@ -46,18 +46,19 @@ class RequestTrace:
         "_tx",
     )
 
-    def __init__(self, tracer: Tracer, *, node: str, line: str) -> None:
+    def __init__(self, tracer: Tracer, *, node: str, client_address: str) -> None:
         """Start without a request.
 
         Args:
             tracer: Records the events.
             node: The node name of the broker.
-            line: The client's address; with a correlation id it identifies messages of clients in
+            client_address: The client's address; with a correlation id it identifies messages of
+                clients in
                 this process, whose sending is traced.
         """
         self._tracer = tracer
         self._node = node
-        self._line = line
+        self._line = client_address
         self._request: Request | None = None
         self._client_id: str | None = None
         self._peer = "client/"
@@ -68,7 +69,7 @@ class RequestTrace:
         """Causes of the answer that is about to be sent; None if it is not traced."""
         self._errors = ""
 
-    def trace_receipt(self, request: Request, handler: Handler, size: int) -> int:
+    def trace_receipt(self, request: Request, handler: Handler, request_bytes: int) -> int:
         """Trace a received request; returns the event that causes its handling."""
         tracer = self._tracer
         self._request = request
@@ -78,66 +79,84 @@ class RequestTrace:
             self._peer = f"client/{request.client_id or ''}"
         self._causes = None
         self._tx = ""
-        key, version, correlation = request.api_key, request.api_version, request.correlation_id
+        api_key, api_version, correlation_id = (
+            request.api_key,
+            request.api_version,
+            request.correlation_id,
+        )
         payload: LaterPayload | dict[str, object] = (
             _request_fields,
-            key,
-            version,
-            correlation,
+            api_key,
+            api_version,
+            correlation_id,
             self._peer,
         )
         if tracer.full:  # not at brief, which has a budget: later events name the transaction
             subject = handler.subject(request)
             self._tx = tx_of(subject, request.message)
-            payload = _request_fields(key, version, correlation, self._peer)
-            payload["bytes"] = size
+            payload = _request_fields(api_key, api_version, correlation_id, self._peer)
+            payload["bytes"] = request_bytes
             payload["summary"] = summary_of(subject)
         # The cause of a request is its sending by the client, not what let it be handled now.
-        sent = tracer.take((self._line, correlation, False)) if tracer.mail else NO_CAUSE
-        self._is_ours = sent >= 0
+        sent_event = tracer.take((self._line, correlation_id, False)) if tracer.mail else NO_CAUSE
+        self._is_ours = sent_event >= 0
         if is_new and not self._is_ours:
             tracer.node(self._peer)  # a client of another process: its request is a root
-        asks = self._client_id == PAGE and key != _WRITE_TXN_MARKERS
+        is_page_query = self._client_id == PAGE and api_key != _WRITE_TXN_MARKERS
         self._received = tracer.emit(
             "msg.recv",
             self._node,
-            parents=(sent,),
+            parents=(sent_event,),
             tx=self._tx,
             data=payload,
-            importance=0 if asks else None,
+            importance=0 if is_page_query else None,
         )
         return self._received
 
     def trace_handled(self, request: Request, reply: Any) -> None:
         """Note the reply of the handler, and the events that caused it."""
-        tracer, received = self._tracer, self._received
-        came_to = outcome(request, reply)
-        if not came_to and not self._is_ours and request.api_key != END_TXN and not tracer.full:
+        tracer, receipt_event = self._tracer, self._received
+        outcome_fields = outcome(request, reply)
+        if (
+            not outcome_fields
+            and not self._is_ours
+            and request.api_key != END_TXN
+            and not tracer.full
+        ):
             return  # at brief, other answers to clients of other processes need an error
-        if "answer" in came_to:
+        if "answer" in outcome_fields:
             return
-        self._errors = ",".join(came_to.get("errors", ()))
+        self._errors = ",".join(outcome_fields.get("errors", ()))
         # A Fetch that waited for new records has their append as its main cause.
-        news = tracer.waker if request.api_key in FETCHES and tracer.waker > received else -1
-        self._causes = (news, tracer.cause, received)
+        waking_event = (
+            tracer.waker if request.api_key in FETCHES and tracer.waker > receipt_event else -1
+        )
+        self._causes = (waking_event, tracer.cause, receipt_event)
 
-    def sent(self, size: int) -> None:
+    def trace_answer(self, answer_bytes: int) -> None:
         causes, self._causes = self._causes, None
         request = self._request
         if causes is None or request is None:
             return
         tracer = self._tracer
         # A client of this process traces its answer itself; size is 0 on a closed connection.
-        ends = request.api_key == END_TXN and not self._is_ours and size > 0
-        if tracer.full or self._errors or ends:
-            key, version, correlation = request.api_key, request.api_version, request.correlation_id
-            payload = {**_request_fields(key, version, correlation, self._peer), "response": True}
+        ends_transaction = request.api_key == END_TXN and not self._is_ours and answer_bytes > 0
+        if tracer.full or self._errors or ends_transaction:
+            api_key, api_version, correlation_id = (
+                request.api_key,
+                request.api_version,
+                request.correlation_id,
+            )
+            payload = {
+                **_request_fields(api_key, api_version, correlation_id, self._peer),
+                "response": True,
+            }
             if self._errors:
                 payload["error"] = self._errors
             if tracer.full:
-                payload["bytes"] = size
-            importance = None if self._errors or ends else 0
-            index = tracer.emit(
+                payload["bytes"] = answer_bytes
+            importance = None if self._errors or ends_transaction else 0
+            answer_event = tracer.emit(
                 "msg.send",
                 self._node,
                 parents=causes,
@@ -146,16 +165,18 @@ class RequestTrace:
                 importance=importance,
             )
         else:
-            index = tracer.cause_of(causes)
+            answer_event = tracer.cause_of(causes)
         if self._is_ours:
-            tracer.post((self._line, request.correlation_id, True), index)
+            tracer.post((self._line, request.correlation_id, True), answer_event)
 
 
-def _request_fields(api_key: int, version: int, correlation: int, peer: str) -> dict[str, object]:
+def _request_fields(
+    api_key: int, api_version: int, correlation_id: int, peer: str
+) -> dict[str, object]:
     return {
         "api": api_name(api_key),
-        "version": version,
-        "correlation": correlation,
+        "version": api_version,
+        "correlation": correlation_id,
         "peer": peer,
     }
 
@@ -170,9 +191,9 @@ def summary_of(subject: Subject) -> str:
     if subject.committed is not None:
         words.append("commit" if subject.committed else "abort")
     partitions = subject.partitions
-    words += map(str, partitions[:PARTITIONS_TOLD_MAX])
-    if len(partitions) > PARTITIONS_TOLD_MAX:
-        words.append(f"and {len(partitions) - PARTITIONS_TOLD_MAX} more")
+    words += map(str, partitions[:SUMMARY_PARTITIONS_MAX])
+    if len(partitions) > SUMMARY_PARTITIONS_MAX:
+        words.append(f"and {len(partitions) - SUMMARY_PARTITIONS_MAX} more")
     if subject.other_subjects:
         words.append(f"and {len(subject.other_subjects)} more like it")
     return " ".join(words)
@@ -180,39 +201,45 @@ def summary_of(subject: Subject) -> str:
 
 def tx_of(subject: Subject, message: Any) -> str:
     """The name of the transaction in the trace, as far as the request has its parts."""
-    name = subject.transactional_id
-    if not name:
+    transactional_id = subject.transactional_id
+    if not transactional_id:
         return ""
     producer_id = subject.producer_id
     if producer_id is None:
         producer_id = getattr(message, "producer_id", -1)
     epoch = getattr(message, "producer_epoch", -1)
-    return f"{name}/{producer_id}:{epoch}" if producer_id >= 0 and epoch >= 0 else name
+    return (
+        f"{transactional_id}/{producer_id}:{epoch}"
+        if producer_id >= 0 and epoch >= 0
+        else transactional_id
+    )
 
 
-def tell_opened(tracer: Tracer, node: str, host: str, port: str) -> int:
+def trace_opened(tracer: Tracer, node: str, host: str, port: str) -> int:
     """Trace that a client has connected; returns the index of the event."""
-    data = {"peer": _address(host, port)}
+    data = {"peer": _client_address(host, port)}
     return tracer.emit("conn.open", node, parents=(NO_CAUSE,), data=data)
 
 
-def tell_closed(tracer: Tracer, node: str, host: str, port: str, opened_at: int) -> None:
+def trace_closed(tracer: Tracer, node: str, host: str, port: str, opened_at: int) -> None:
     """Trace that a connection is closed, by the broker or the client. The event's only parent is
     the opening: no event of a request counts as its cause.
     """
-    tracer.emit("conn.close", node, parents=(opened_at,), data={"peer": _address(host, port)})
+    tracer.emit(
+        "conn.close", node, parents=(opened_at,), data={"peer": _client_address(host, port)}
+    )
 
 
-def tell_refused(
+def trace_refused(
     tracer: Tracer, node: str, host: str, port: str, opened_at: int, reason: str
 ) -> None:
     """Trace that a connection is closed for a request that can't be read; the client gets no
     answer.
     """
-    data = {"peer": _address(host, port), "reason": reason}
+    data = {"peer": _client_address(host, port), "reason": reason}
     tracer.emit("conn.refuse", node, parents=(opened_at,), data=data)
 
 
-def _address(host: str, port: str) -> str:
+def _client_address(host: str, port: str) -> str:
     """Host and port of a client; ``host`` is written as in Kafka, ``/127.0.0.1``."""
     return host_and_port(host.removeprefix("/"), port)

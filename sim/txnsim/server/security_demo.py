@@ -63,9 +63,9 @@ class DemoFiles(msgspec.Struct, frozen=True, kw_only=True):
     """Key and certificate in one file, as Java needs them."""
 
 
-def password_of(name: str) -> str:
+def password_of(user_name: str) -> str:
     """The password of every user of the demo."""
-    return f"{name}-secret"
+    return f"{user_name}-secret"
 
 
 def demo_security(
@@ -81,25 +81,25 @@ def demo_security(
         ConfigError: A file can't be written.
     """
     authority = Authority(directory, now_ms=now_ms)
-    broker = authority.issue("broker", hosts=hosts)
-    client = authority.issue(TLS_USER)
+    broker_pair = authority.issue("broker", hosts=hosts)
+    client_pair = authority.issue(TLS_USER)
     keystore = directory / f"{TLS_USER}.keystore.pem"
-    both = client.key.read_bytes() + client.certificate.read_bytes()
-    write_whole(keystore, both, mode=FOR_ITS_OWNER)
-    passwords = {name: password_of(name) for name in (ADMIN, GUEST)}
+    key_and_certificate = client_pair.key.read_bytes() + client_pair.certificate.read_bytes()
+    write_whole(keystore, key_and_certificate, mode=FOR_ITS_OWNER)
+    passwords = {listener_name: password_of(listener_name) for listener_name in (ADMIN, GUEST)}
     options = SecurityOptions(
         listeners=tuple(
             SecureListener(
-                name=name,
-                protocol=SecurityProtocol[name],
-                port=port and port + distance,
-                client_auth=ClientAuth.REQUIRED if name == "SSL" else ClientAuth.NONE,
+                name=listener_name,
+                protocol=SecurityProtocol[listener_name],
+                port=port and port + port_distance,
+                client_auth=ClientAuth.REQUIRED if listener_name == "SSL" else ClientAuth.NONE,
             )
-            for name, distance in LISTENERS.items()
+            for listener_name, port_distance in LISTENERS.items()
         ),
         tls=TlsFiles(
-            certificate=str(broker.certificate),
-            key=str(broker.key),
+            certificate=str(broker_pair.certificate),
+            key=str(broker_pair.key),
             authority=str(authority.certificate),
         ),
         plain_users={**passwords, PLAIN_USER: password_of(PLAIN_USER)},
@@ -108,19 +108,19 @@ def demo_security(
         super_users=frozenset({user(ADMIN)}),
         acls=(*_rights_of_users(), *_rights_of_guests()),
     )
-    files = DemoFiles(
+    demo_files = DemoFiles(
         authority=authority.certificate,
-        certificate=client.certificate,
-        key=client.key,
+        certificate=client_pair.certificate,
+        key=client_pair.key,
         keystore=keystore,
     )
-    return options, files
+    return options, demo_files
 
 
-def mechanism_of(name: str) -> str | None:
+def mechanism_of(user_name: str) -> str | None:
     """The SASL mechanism by which a user of the demo logs in; None for a certificate."""
-    ways = {PLAIN_USER: sasl.PLAIN, BEARER: sasl.OAUTHBEARER, TLS_USER: None}
-    return ways.get(name, "SCRAM-SHA-256")
+    mechanism_by_user = {PLAIN_USER: sasl.PLAIN, BEARER: sasl.OAUTHBEARER, TLS_USER: None}
+    return mechanism_by_user.get(user_name, "SCRAM-SHA-256")
 
 
 def tls_principal() -> str:
@@ -132,7 +132,7 @@ def _rights_of_users() -> list[AclBinding]:
     """ACLs of the users: everything with topics, groups and transactional ids; of the cluster what
     producers and tools need.
     """
-    everyday = (
+    granted_rights = (
         (ResourceType.TOPIC, WILDCARD, AclOperation.ALL),
         (ResourceType.GROUP, WILDCARD, AclOperation.ALL),
         (ResourceType.TRANSACTIONAL_ID, WILDCARD, AclOperation.ALL),
@@ -140,34 +140,38 @@ def _rights_of_users() -> list[AclBinding]:
         (ResourceType.CLUSTER, CLUSTER_NAME, AclOperation.DESCRIBE),
         (ResourceType.CLUSTER, CLUSTER_NAME, AclOperation.IDEMPOTENT_WRITE),
     )
-    who = (user(PLAIN_USER), user(SCRAM_USER), user(BEARER), tls_principal())
+    principals = (user(PLAIN_USER), user(SCRAM_USER), user(BEARER), tls_principal())
     return [
-        _allow_binding(principal, kind, name, operation)
-        for principal in who
-        for kind, name, operation in everyday
+        _allow_binding(principal, resource_type, resource_name, operation)
+        for principal in principals
+        for resource_type, resource_name, operation in granted_rights
     ]
 
 
 def _rights_of_guests() -> list[AclBinding]:
     return [
         _allow_binding(
-            user(GUEST), kind, GUESTS_PREFIX, AclOperation.READ, pattern=PatternType.PREFIXED
+            user(GUEST),
+            resource_type,
+            GUESTS_PREFIX,
+            AclOperation.READ,
+            pattern=PatternType.PREFIXED,
         )
-        for kind in (ResourceType.TOPIC, ResourceType.GROUP)
+        for resource_type in (ResourceType.TOPIC, ResourceType.GROUP)
     ]
 
 
 def _allow_binding(
     principal: str,
-    kind: ResourceType,
-    name: str,
+    resource_type: ResourceType,
+    resource_name: str,
     operation: AclOperation,
     *,
     pattern: PatternType = PatternType.LITERAL,
 ) -> AclBinding:
     return AclBinding(
-        resource_type=kind,
-        name=name,
+        resource_type=resource_type,
+        name=resource_name,
         pattern=pattern,
         principal=principal,
         host=WILDCARD,
@@ -207,28 +211,29 @@ class Authority:
         self._directory = directory
         self._now = datetime.datetime.fromtimestamp(now_ms / 1_000, tz=datetime.UTC)
         self._key = _new_key()
-        self._name = _name("txnsim test authority")
-        builder = self._builder(self._name, self._key.public_key())
-        self._certificate = self._sign(_as_authority(builder))
+        self._distinguished_name = _distinguished_name("txnsim test authority")
+        builder = self._builder(self._distinguished_name, self._key.public_key())
+        self._certificate = self._sign(_with_authority_usage(builder))
         self.certificate: Final = directory / "ca.pem"
         """Path of the certificate that clients have to trust."""
-        write_whole(self.certificate, _pem(self._certificate))
+        write_whole(self.certificate, _certificate_pem(self._certificate))
 
-    def issue(self, name: str, *, hosts: Sequence[str] = ()) -> KeyPair:
+    def issue(self, common_name: str, *, hosts: Sequence[str] = ()) -> KeyPair:
         """Make a certificate with ``CN=name,O=txnsim``, in ``name.pem`` and ``name.key``.
 
         Raises:
             ConfigError: A file can't be written.
         """
-        key = _new_key()
-        builder = self._builder(_name(name), key.public_key())
+        private_key = _new_key()
+        builder = self._builder(_distinguished_name(common_name), private_key.public_key())
         if hosts:
-            builder = _for_hosts(builder, hosts)
+            builder = _with_host_names(builder, hosts)
         pair = KeyPair(
-            certificate=self._directory / f"{name}.pem", key=self._directory / f"{name}.key"
+            certificate=self._directory / f"{common_name}.pem",
+            key=self._directory / f"{common_name}.key",
         )
-        write_whole(pair.certificate, _pem(self._sign(builder)))
-        write_whole(pair.key, _key_pem(key), mode=FOR_ITS_OWNER)
+        write_whole(pair.certificate, _certificate_pem(self._sign(builder)))
+        write_whole(pair.key, _key_pem(private_key), mode=FOR_ITS_OWNER)
         return pair
 
     def _builder(self, subject: x509.Name, public_key: Any) -> x509.CertificateBuilder:
@@ -237,7 +242,7 @@ class Authority:
         return (
             x509.CertificateBuilder()
             .subject_name(subject)
-            .issuer_name(self._name)
+            .issuer_name(self._distinguished_name)
             .public_key(public_key)
             .serial_number(x509.random_serial_number())
             .not_valid_before(self._now - BEFORE)
@@ -261,7 +266,7 @@ def _new_key() -> ec.EllipticCurvePrivateKey:
     return ec.generate_private_key(ec.SECP256R1())
 
 
-def _name(common_name: str) -> x509.Name:
+def _distinguished_name(common_name: str) -> x509.Name:
     from cryptography import x509
     from cryptography.x509.oid import NameOID
 
@@ -273,7 +278,7 @@ def _name(common_name: str) -> x509.Name:
     )
 
 
-def _as_authority(builder: x509.CertificateBuilder) -> x509.CertificateBuilder:
+def _with_authority_usage(builder: x509.CertificateBuilder) -> x509.CertificateBuilder:
     from cryptography import x509
 
     usage = dict.fromkeys(
@@ -293,19 +298,21 @@ def _as_authority(builder: x509.CertificateBuilder) -> x509.CertificateBuilder:
     ).add_extension(x509.KeyUsage(key_cert_sign=True, crl_sign=True, **usage), critical=True)
 
 
-def _for_hosts(builder: x509.CertificateBuilder, hosts: Sequence[str]) -> x509.CertificateBuilder:
+def _with_host_names(
+    builder: x509.CertificateBuilder, hosts: Sequence[str]
+) -> x509.CertificateBuilder:
     from cryptography import x509
 
-    names: list[x509.GeneralName] = []
+    alternative_names: list[x509.GeneralName] = []
     for host in dict.fromkeys(hosts):
         try:
-            names.append(x509.IPAddress(ipaddress.ip_address(host)))
+            alternative_names.append(x509.IPAddress(ipaddress.ip_address(host)))
         except ValueError:
-            names.append(x509.DNSName(host))
-    return builder.add_extension(x509.SubjectAlternativeName(names), critical=False)
+            alternative_names.append(x509.DNSName(host))
+    return builder.add_extension(x509.SubjectAlternativeName(alternative_names), critical=False)
 
 
-def _pem(certificate: x509.Certificate) -> bytes:
+def _certificate_pem(certificate: x509.Certificate) -> bytes:
     from cryptography.hazmat.primitives.serialization import Encoding
 
     return certificate.public_bytes(Encoding.PEM)

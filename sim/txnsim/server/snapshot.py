@@ -31,26 +31,26 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def restore_image(
-    fresh: ClusterImage, snapshot: Snapshot, *, new_topic_id: Callable[[], uuid.UUID]
+    fresh_image: ClusterImage, snapshot: Snapshot, *, new_topic_id: Callable[[], uuid.UUID]
 ) -> ClusterImage:
     """A freshly formatted cluster with everything that the snapshot has.
 
     Topics get new ids, as if they had been deleted and created again: no client can take the new
     ones for the old. Each is led by its preferred replica.
     """
-    was = snapshot.image
+    image_before = snapshot.image
     image = msgspec.structs.replace(
-        fresh,
+        fresh_image,
         # Above all epochs that clients have seen: they may compare.
-        offset=max(was.offset, fresh.offset),
-        features=was.features,
-        features_epoch=max(was.features_epoch, fresh.features_epoch),
-        broker_configs=was.broker_configs,
-        group_configs=was.group_configs,
-        client_metrics=was.client_metrics,
-        client_quotas=was.client_quotas,
-        acls=was.acls,
-        scram=was.scram,
+        offset=max(image_before.offset, fresh_image.offset),
+        features=image_before.features,
+        features_epoch=max(image_before.features_epoch, fresh_image.features_epoch),
+        broker_configs=image_before.broker_configs,
+        group_configs=image_before.group_configs,
+        client_metrics=image_before.client_metrics,
+        client_quotas=image_before.client_quotas,
+        acls=image_before.acls,
+        scram=image_before.scram,
     )
     for topic in snapshot.topics:
         image = image.with_topic(
@@ -58,7 +58,9 @@ def restore_image(
                 topic,
                 topic_id=new_topic_id(),
                 partitions=tuple(
-                    new_partition(_whole(partition.replicas, partition.adding), fresh)
+                    new_partition(
+                        _without_added_replicas(partition.replicas, partition.adding), fresh_image
+                    )
                     for partition in topic.partitions
                 ),
             )
@@ -66,6 +68,8 @@ def restore_image(
     return image
 
 
-def _whole(replicas: tuple[BrokerId, ...], adding: tuple[BrokerId, ...]) -> tuple[BrokerId, ...]:
+def _without_added_replicas(
+    replicas: tuple[BrokerId, ...], added_replicas: tuple[BrokerId, ...]
+) -> tuple[BrokerId, ...]:
     """The replicas without those that a reassignment was adding."""
-    return tuple(broker_id for broker_id in replicas if broker_id not in adding) or replicas
+    return tuple(broker_id for broker_id in replicas if broker_id not in added_replicas) or replicas

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 _log: Final = Logger("txnsim.cluster")
 
 USER_NODE: Final = "user"
-_GOES_WITHOUT_SAYING: Final = ("create-topics", "stop-cluster")
+_UNLOGGED_INPUTS: Final = ("create-topics", "stop-cluster")
 """Inputs that are part of every start and stop: they are not logged."""
 LOGGED_CHARACTERS_MAX: Final = 500
 """Greatest length of an input's argument in the log."""
@@ -34,37 +34,45 @@ ADVANCE_MS_MAX: Final = 10 * 366 * 86_400_000
 
 
 @contextlib.contextmanager
-def input_event(environment: Environment, do: str, **args: object) -> Iterator[None]:
+def input_event(environment: Environment, input_name: str, **arguments: object) -> Iterator[None]:
     """Trace an input of the user, as the cause of everything that happens in the block.
 
     Args:
         environment: The environment of the run.
-        do: Name of the input, as in ``txnsim_lab.scenario``.
-        args: Arguments of the input; those that are None or False are left out.
+        input_name: Name of the input, as in ``txnsim_lab.scenario``.
+        arguments: Arguments of the input; those that are None or False are left out.
     """
     tracer = environment.tracer
     if tracer.cause >= 0:
         yield
         return
-    given = {
-        name: value for name, value in args.items() if value is not None and value is not False
+    given_arguments = {
+        argument_name: value
+        for argument_name, value in arguments.items()
+        if value is not None and value is not False
     }
-    if do not in _GOES_WITHOUT_SAYING:
-        _log.info(f"user.{do}", **{name: _shorten(value) for name, value in given.items()})
+    if input_name not in _UNLOGGED_INPUTS:
+        _log.info(
+            f"user.{input_name}",
+            **{
+                argument_name: _shorten_argument(value)
+                for argument_name, value in given_arguments.items()
+            },
+        )
     cause_before = tracer.cause
     if tracer.on:
-        data = {"do": do, "args": given, "at": environment.clock.now_ms()}
+        data = {"do": input_name, "args": given_arguments, "at": environment.clock.now_ms()}
         tracer.caused_by(tracer.emit("input", USER_NODE, data=data))
     try:
         yield
     except Exception as error:
-        _log.info("user.refused", do=do, why=str(error))
+        _log.info("user.refused", do=input_name, why=str(error))
         raise
     finally:
         tracer.caused_by(cause_before)
 
 
-def _shorten(value: object) -> object:
+def _shorten_argument(value: object) -> object:
     """The value; a long one as a text that is cut off."""
     if isinstance(value, int | float) or len(text := str(value)) <= LOGGED_CHARACTERS_MAX:
         return value
@@ -76,18 +84,18 @@ def describe_run(run: RunInfo, options: ClusterOptions) -> RunInfo:
     the defaults, brokers, releases, and rules that were switched by hand.
     """
     settings = options.settings
-    names = documentation()
-    given = {
-        names[field].kafka or field: value
-        for field in names
-        if (value := getattr(settings, field)) != getattr(DEFAULTS, field)
+    setting_docs = documentation()
+    changed_settings = {
+        setting_docs[setting].kafka or setting: value
+        for setting in setting_docs
+        if (value := getattr(settings, setting)) != getattr(DEFAULTS, setting)
     }
     return msgspec.structs.replace(
         run,
         sim=VERSION,
         settings=tuple(
-            (name, value if isinstance(value, str | int | bool) else str(value))
-            for name, value in sorted(given.items())
+            (setting_name, value if isinstance(value, str | int | bool) else str(value))
+            for setting_name, value in sorted(changed_settings.items())
         ),
         brokers=options.brokers,
         releases=options.as_version,

@@ -72,7 +72,7 @@ class SimulatedClusterOptions(
             as_version=self.as_version,
             rules=self.rules,
         )
-        check_release(options, level=self.transaction_version)
+        check_release(options, transaction_version=self.transaction_version)
         return options
 
     def _settings(self) -> Settings:

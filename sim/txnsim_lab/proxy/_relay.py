@@ -496,7 +496,7 @@ class Relay:
             point,
             source=self._listener.source_of(self._client_id),
             target=self._listener.node,
-            line=self._line,
+            connection_name=self._line,
             answer=answer,
         )
 

@@ -13,7 +13,7 @@ from txnsim.broker._share_trace import LISTED_RANGES_MAX
 from txnsim.faults.actions import Fail, Hold
 from txnsim.faults.points import FaultPoint
 from txnsim.runtime.trace import Event, TraceLevel
-from txnsim.server._trace_snapshot import parts
+from txnsim.server._trace_snapshot import snapshot_parts
 from txnsim.types import TopicPartition
 
 traced = within(run_cluster, brokers=1, trace_level=TraceLevel.BRIEF)
@@ -135,7 +135,7 @@ async def test_a_recording_that_begins_late_knows_who_holds_what(cluster: Virtua
     cluster.arm(Hold(), FaultPoint.SHARE_PERSIST)
     acknowledgement = task(member.acknowledge("0:1"))
     await asyncio.sleep(0.1)
-    (part,) = parts(cluster.sim)
+    (part,) = snapshot_parts(cluster.sim)
     assert part["shares"] == [
         {
             "group": "g", "tp": "orders-0", "node": "broker/1", "start": 0, "next": 3,

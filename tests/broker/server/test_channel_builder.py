@@ -38,7 +38,14 @@ from txnsim.security.principals import ANONYMOUS
 from txnsim.security.sasl import exchange
 from txnsim.security.scram import ScramMechanism, credential_of
 from txnsim.server._channel_builder import authorizer_of, first_credentials
-from txnsim.server._sasl import HANDLE, FrameTreatment, SaslRules, SaslSession, SaslState, SaslStep
+from txnsim.server._sasl import (
+    HANDLE_STEP,
+    FrameTreatment,
+    SaslRules,
+    SaslSession,
+    SaslState,
+    SaslStep,
+)
 from txnsim.server.cluster import SimCluster
 from txnsim.server.security_demo import (
     LISTENERS,
@@ -370,7 +377,7 @@ class Side:
             SaslRules(
                 mechanisms=("PLAIN", "SCRAM-SHA-256", "OAUTHBEARER"),
                 max_reauth_ms=max_reauth_ms,
-                begin=self._begin,
+                begin_exchange=self._begin,
                 now_ms=lambda: WALL_MS,
                 monotonic_ms=lambda: self.now_ms,
             )
@@ -387,7 +394,7 @@ class Side:
 
     def send(self, key: int, version: int, **values: Any) -> SaslStep:
         message = codec.build(codec.request_class(key, version), **values)
-        return self.session.take(codec.encode_request(key, version, 7, "c", message)[4:])
+        return self.session.treat_frame(codec.encode_request(key, version, 7, "c", message)[4:])
 
     def handshake(self, mechanism: str = "PLAIN", *, version: int = 1) -> tuple[SaslStep, Any]:
         step = self.send(17, version, mechanism=mechanism)
@@ -399,7 +406,7 @@ class Side:
 
     def versions(self) -> SaslStep:
         step = self.send(18, 0)
-        if step is HANDLE:
+        if step is HANDLE_STEP:
             self.session.expect_handshake(cast(Request, SimpleNamespace(api_version=0)))
         return step
 
@@ -414,40 +421,40 @@ def read(key: int, version: int, step: SaslStep) -> Any:
 
 def test_a_client_asks_for_versions_shakes_hands_and_says_who_it_is() -> None:
     side = Side()
-    assert side.versions() is HANDLE
+    assert side.versions() is HANDLE_STEP
     step, answer = side.handshake()
-    assert (step.then, answer.error_code) == (FrameTreatment.SEND, ErrorCode.none)
+    assert (step.treatment, answer.error_code) == (FrameTreatment.SEND, ErrorCode.none)
     assert answer.mechanisms == ("PLAIN", "SCRAM-SHA-256", "OAUTHBEARER")
     assert side.session.principal == ANONYMOUS
     step, answer = side.token(b"\0alice\0secret")
-    assert (step.then, answer.error_code) == (FrameTreatment.SEND, ErrorCode.none)
+    assert (step.treatment, answer.error_code) == (FrameTreatment.SEND, ErrorCode.none)
     assert answer.session_lifetime.total_seconds() == 0
     assert side.session.principal == "User:alice"
-    assert side.send(3, 1, topics=()) is HANDLE
-    assert side.send(17, 1, mechanism="PLAIN") is HANDLE  # the handler: ILLEGAL_SASL_STATE
+    assert side.send(3, 1, topics=()) is HANDLE_STEP
+    assert side.send(17, 1, mechanism="PLAIN") is HANDLE_STEP  # the handler: ILLEGAL_SASL_STATE
 
 
 def test_versions_are_told_once() -> None:
     side = Side()
     side.versions()
-    assert side.versions().then is FrameTreatment.FAIL
+    assert side.versions().treatment is FrameTreatment.FAIL
 
 
 def test_an_unknown_mechanism_is_answered_with_those_that_are_known() -> None:
     step, answer = Side().handshake("GSSAPI")
-    assert step.then is FrameTreatment.FAIL
+    assert step.treatment is FrameTreatment.FAIL
     assert answer.error_code is ErrorCode.unsupported_sasl_mechanism
     assert answer.mechanisms == ("PLAIN", "SCRAM-SHA-256", "OAUTHBEARER")
 
 
 def test_anything_else_before_it_is_known_who_it_is_ends_the_connection() -> None:
     assert Side().send(3, 1, topics=()) == SaslStep(
-        then=FrameTreatment.FAIL, reason="Metadata during the SASL handshake"
+        treatment=FrameTreatment.FAIL, reason="Metadata during the SASL handshake"
     )
     side = Side()
     side.handshake()
     step = side.send(3, 1, topics=())
-    assert (step.then, step.answer) == (FrameTreatment.REFUSE, b"")
+    assert (step.treatment, step.answer) == (FrameTreatment.REFUSE, b"")
 
 
 @pytest.mark.parametrize(("key", "reason"), [(17, "SaslHandshake v9"), (36, "SaslAuthenticate v9")])
@@ -456,15 +463,15 @@ def test_unknown_versions_end_the_connection(key: int, reason: str) -> None:
     if key == 36:
         side.handshake()
     frame = key.to_bytes(2, "big") + b"\0\x09" + bytes(4) + b"\xff\xff\0"
-    step = side.session.take(frame)
-    assert (step.then, step.reason) == (FrameTreatment.FAIL, f"{reason} is not supported")
+    step = side.session.treat_frame(frame)
+    assert (step.treatment, step.reason) == (FrameTreatment.FAIL, f"{reason} is not supported")
 
 
 def test_a_wrong_password_is_told_after_a_pause() -> None:
     side = Side()
     side.handshake()
     step, answer = side.token(b"\0alice\0wrong", version=0)
-    assert step.then is FrameTreatment.FAIL
+    assert step.treatment is FrameTreatment.FAIL
     assert answer.error_code is ErrorCode.sasl_authentication_failed
     assert answer.error_message == "Authentication failed: Invalid username or password"
 
@@ -483,26 +490,26 @@ def test_after_the_first_handshake_version_tokens_come_without_headers() -> None
     side = Side()
     side.handshake("SCRAM-SHA-256", version=0)
     client = scramp.ScramClient(["SCRAM-SHA-256"], "alice", "secret", c_nonce="clientnonce")
-    step = side.session.take(client.get_client_first().encode())
+    step = side.session.treat_frame(client.get_client_first().encode())
     assert int.from_bytes(step.answer[:4], "big") == len(step.answer) - 4
     client.set_server_first(step.answer[4:].decode())
-    step = side.session.take(client.get_client_final().encode())
+    step = side.session.treat_frame(client.get_client_final().encode())
     client.set_server_final(step.answer[4:].decode())
     assert side.session.state is SaslState.COMPLETE
     side = Side()
     side.handshake(version=0)
-    assert side.session.take(b"\0alice\0wrong").then is FrameTreatment.FAIL
+    assert side.session.treat_frame(b"\0alice\0wrong").treatment is FrameTreatment.FAIL
 
 
 def test_a_session_ends_unless_the_client_authenticates_again() -> None:
     side = Side(max_reauth_ms=60_000)
     assert side.log_in().session_lifetime.total_seconds() == 60
     side.now_ms += 60_000
-    assert side.send(3, 1, topics=()) is HANDLE
+    assert side.send(3, 1, topics=()) is HANDLE_STEP
     side.now_ms += 1
-    assert side.send(3, 1, topics=()).then is FrameTreatment.FAIL
+    assert side.send(3, 1, topics=()).treatment is FrameTreatment.FAIL
     assert side.log_in().error_code is ErrorCode.none
-    assert side.send(3, 1, topics=()) is HANDLE
+    assert side.send(3, 1, topics=()) is HANDLE_STEP
 
 
 def test_nobody_authenticates_again_twice_in_a_second() -> None:
@@ -510,9 +517,9 @@ def test_nobody_authenticates_again_twice_in_a_second() -> None:
     side.log_in()
     assert side.log_in().error_code is ErrorCode.none
     side.now_ms += 999
-    assert side.send(17, 1, mechanism="PLAIN") is HANDLE
+    assert side.send(17, 1, mechanism="PLAIN") is HANDLE_STEP
     side.now_ms += 1
-    assert side.handshake()[0].then is FrameTreatment.SEND
+    assert side.handshake()[0].treatment is FrameTreatment.SEND
 
 
 def test_nobody_comes_back_as_somebody_else() -> None:
@@ -529,8 +536,8 @@ def test_nobody_comes_back_with_another_mechanism() -> None:
     side = Side(max_reauth_ms=60_000)
     side.log_in()
     step, answer = side.handshake("SCRAM-SHA-256")
-    assert (step.then, answer.error_code) == (FrameTreatment.SEND, ErrorCode.none)
-    assert side.token(b"x")[0].then is FrameTreatment.FAIL
+    assert (step.treatment, answer.error_code) == (FrameTreatment.SEND, ErrorCode.none)
+    assert side.token(b"x")[0].treatment is FrameTreatment.FAIL
 
 
 def test_failing_again_says_so() -> None:
@@ -548,7 +555,7 @@ def test_a_session_ends_with_its_token() -> None:
     _, answer = side.token(bearer(token))
     assert answer.session_lifetime.total_seconds() == 5
     side.now_ms += 5_001
-    assert side.send(3, 1, topics=()).then is FrameTreatment.FAIL
+    assert side.send(3, 1, topics=()).treatment is FrameTreatment.FAIL
 
 
 @pytest.mark.parametrize("end", ["1e400", "1e30", "1e12"])
@@ -559,8 +566,8 @@ def test_a_token_that_ends_later_than_a_session_can_closes_the_connection(
     side = Side()
     side.handshake("OAUTHBEARER", version=version)
     token = bearer(unsecured_token(f'{{"sub":"alice","exp":{end}}}'.encode()))
-    step = side.token(token)[0] if version else side.session.take(token)
-    assert (step.then, step.answer) == (FrameTreatment.FAIL, b"")
+    step = side.token(token)[0] if version else side.session.treat_frame(token)
+    assert (step.treatment, step.answer) == (FrameTreatment.FAIL, b"")
     assert step.reason == "the token ends later than a session can"
     assert side.session.principal == ANONYMOUS
 

@@ -41,11 +41,11 @@ from txnsim.server._listener import BrokerListener, Endpoint
 from txnsim.server.cluster import (
     TURNS_TO_END,
     SimCluster,
-    end_starts,
+    await_released_tasks,
     first_image,
-    let_end,
+    kill_starting_brokers,
     registered_brokers,
-    undisturb,
+    undo_disturbances,
 )
 from txnsim.server.disk_loading import LoadedCluster
 from txnsim.server.member import MemberLifeState
@@ -294,7 +294,7 @@ def image_of(
         settings=SETTINGS,
         security=security,
         fleet=Fleet(),
-        salt=bytes,
+        draw_salt=bytes,
         loaded=loaded,
     )
 
@@ -445,7 +445,10 @@ def test_what_a_user_does_is_logged_also_without_a_trace() -> None:
 
 def test_brokers_are_numbered_from_where_it_is_asked_for() -> None:
     assert ClusterOptions(brokers=3, first_broker_id=0).broker_ids == (0, 1, 2)
-    check_release(ClusterOptions(brokers=2, first_broker_id=7, as_version=("8=3.9",)), level=None)
+    check_release(
+        ClusterOptions(brokers=2, first_broker_id=7, as_version=("8=3.9",)),
+        transaction_version=None,
+    )
 
 
 def test_brokers_are_numbered_from_one() -> None:
@@ -501,10 +504,10 @@ def test_topics_of_no_form_are_refused(description: object) -> None:
 
 def test_a_level_that_no_release_knows_is_refused() -> None:
     old = ClusterOptions(as_version=("3.6",))
-    check_release(old, level=0)
-    check_release(old, level=None)
+    check_release(old, transaction_version=0)
+    check_release(old, transaction_version=None)
     with pytest.raises(ConfigError, match=r"brokers of 3\.6 know it up to 0 only"):
-        check_release(old, level=1)
+        check_release(old, transaction_version=1)
 
 
 # A broker's listener: bound before its broker exists, silent until opened, gone when closed.
@@ -514,7 +517,9 @@ def test_a_level_that_no_release_knows_is_refused() -> None:
 async def test_what_clients_send_before_the_broker_lives_is_answered_once_it_does(
     cluster: VirtualCluster,
 ) -> None:
-    listener = BrokerListener(environment=cluster.env, settings=DEFAULTS, connect=RequestConnection)
+    listener = BrokerListener(
+        environment=cluster.env, settings=DEFAULTS, make_connection=RequestConnection
+    )
     port = (await listener.bind(Endpoint(host="127.0.0.1", port=0))).port
     wire = await WireClient.open("127.0.0.1", port)
     wire.send(wire.metadata())
@@ -532,7 +537,9 @@ async def test_what_clients_send_before_the_broker_lives_is_answered_once_it_doe
 
 @within(run_virtual, seed=1)
 async def test_closing_one_that_was_never_bound_is_harmless(env: VirtualEnvironment) -> None:
-    await BrokerListener(environment=env, settings=DEFAULTS, connect=RequestConnection).close()
+    await BrokerListener(
+        environment=env, settings=DEFAULTS, make_connection=RequestConnection
+    ).close()
 
 
 async def test_the_port_is_free_again_after_a_close() -> None:
@@ -552,7 +559,7 @@ async def test_a_port_in_use_is_refused() -> None:
     async with real_cluster(brokers=1) as sim:
         (broker,) = sim.metadata.image.alive_brokers()
         other_listener = BrokerListener(
-            environment=sim.environment, settings=DEFAULTS, connect=RequestConnection
+            environment=sim.environment, settings=DEFAULTS, make_connection=RequestConnection
         )
         with pytest.raises(OSError, match=str(broker.port)):
             await other_listener.bind(Endpoint(host=broker.host, port=broker.port))
@@ -570,11 +577,11 @@ async def test_a_start_is_ended_and_brokers_that_run_are_left_alone(
     starting = asyncio.get_running_loop().create_task(sim.start_broker(BrokerId(1)))
     await asyncio.sleep(0.1)
     assert sim.members[BrokerId(1)].state is MemberLifeState.STARTING
-    await end_starts(sim.members.values())
+    await kill_starting_brokers(sim.members.values())
     assert starting.done()
     assert "killed while it started" in str(starting.exception())
     assert [member.state.name for member in sim.members.values()] == ["DOWN", "RUNNING", "RUNNING"]
-    await end_starts(sim.members.values())  # there is none
+    await kill_starting_brokers(sim.members.values())  # there is none
 
 
 @within(run_cluster)
@@ -582,7 +589,7 @@ async def test_links_and_clock_are_right_again(cluster: VirtualCluster) -> None:
     sim = cluster.sim
     sim.isolate(BrokerId(2))
     cluster.env.clock.shift(-5_000)
-    undisturb(cluster.env, (CONTROLLER_ID, *sim.members))
+    undo_disturbances(cluster.env, (CONTROLLER_ID, *sim.members))
     assert not sim.is_isolated(BrokerId(2))
     assert cluster.env.clock.advanced_ms == 0
 
@@ -597,6 +604,6 @@ async def test_what_was_let_go_has_its_turns() -> None:
             turns += 1
 
     task = asyncio.get_running_loop().create_task(deep(TURNS_TO_END - 2))
-    await let_end()
+    await await_released_tasks()
     assert task.done()
     assert turns == TURNS_TO_END - 2

@@ -65,7 +65,7 @@ async def test_an_action_is_carried_out_and_tells_how_to_end_it(
     action: ClusterAction, done_text: str
 ) -> None:
     control = RecordingControl()
-    undo = await control.carry_out(action, struck=BrokerId(7))
+    undo = await control.carry_out(action, struck_broker=BrokerId(7))
     assert control.actions == [done_text]
     assert (undo is None) == isinstance(action, MoveLeader | ResignLeader)
     if undo is not None:
@@ -92,9 +92,12 @@ Misuse = Callable[[SimClusterControl], Awaitable[object]]
             lambda control: control.lag_replica(B1, P0),
             "broker 1 leads orders-0: only a follower can lag",
         ),
-        (lambda control: control.move_leader(P0, to=NOBODY), "no broker 9"),
-        (lambda control: control.move_leader(P0, to=B1), "broker 1 leads orders-0 already"),
-        (lambda control: control.move_leader(TopicPartition("x", 0), to=None), "no partition x-0"),
+        (lambda control: control.move_leader(P0, new_leader=NOBODY), "no broker 9"),
+        (lambda control: control.move_leader(P0, new_leader=B1), "broker 1 leads orders-0 already"),
+        (
+            lambda control: control.move_leader(TopicPartition("x", 0), new_leader=None),
+            "no partition x-0",
+        ),
         (lambda control: control.resign_leader(TopicPartition("x", 0)), "No such partition as x-0"),
     ],
 )
@@ -128,7 +131,7 @@ async def test_a_replica_is_needed_to_lag_and_another_one_to_lead(cluster: Virtu
         await cluster.sim.kill_broker(broker_id)
     await until(lambda: partition_known(cluster).isr == (B1,), "they are out of sync")
     with pytest.raises(ConfigError, match="no other replica is in sync and lives"):
-        await control(cluster).move_leader(P0, to=None)
+        await control(cluster).move_leader(P0, new_leader=None)
 
 
 @within(run_cluster, brokers=1)
@@ -172,9 +175,9 @@ async def test_whoever_kills_a_broker_that_is_started_again_has_the_last_word(
 async def test_leaders_move_to_whom_one_asks_for_or_to_the_next_in_sync(
     cluster: VirtualCluster,
 ) -> None:
-    await control(cluster).move_leader(P0, to=B3)
+    await control(cluster).move_leader(P0, new_leader=B3)
     assert (partition_known(cluster).leader, partition_known(cluster).leader_epoch) == (B3, 1)
-    await control(cluster).move_leader(P0, to=None)
+    await control(cluster).move_leader(P0, new_leader=None)
     assert (partition_known(cluster).leader, partition_known(cluster).leader_epoch) == (B1, 2)
 
 
@@ -291,7 +294,7 @@ async def test_a_replica_lags_over_restarts_and_other_leaders_until_it_may_catch
     catch_up = await control(cluster).lag_replica(B2, P0)
     await cluster.sim.kill_broker(B2)
     await cluster.sim.start_broker(B2)
-    await control(cluster).move_leader(P0, to=B3)
+    await control(cluster).move_leader(P0, new_leader=B3)
     await until(lambda: B2 not in partition_known(cluster).isr, "it was killed")
     await asyncio.sleep(60)
     assert B2 not in partition_known(cluster).isr

@@ -39,7 +39,7 @@ from txnsim.server._outbox import (
     Outbox,
     ParkedAnswers,
 )
-from txnsim.server.request_trace import PARTITIONS_TOLD_MAX, summary_of, tx_of
+from txnsim.server.request_trace import SUMMARY_PARTITIONS_MAX, summary_of, tx_of
 from txnsim.types import IsolationLevel, TopicPartition
 
 # One connection: frames good and bad, order, faults, and that no neighbour is ever disturbed.
@@ -699,11 +699,11 @@ class Reader:
 def test_who_holds_most_is_given_up_when_all_of_them_hold_too_much() -> None:
     unread = HeldBytes(100)
     small, large, newest = Reader(), Reader(), Reader()
-    unread.note(small, 20)
-    unread.note(large, 60)
-    unread.note(large, 70)
+    unread.set_held_bytes(small, 20)
+    unread.set_held_bytes(large, 60)
+    unread.set_held_bytes(large, 70)
     assert unread.total == 90
-    unread.note(newest, 11)
+    unread.set_held_bytes(newest, 11)
     assert (small.given_up, large.given_up, newest.given_up) == (0, 1, 0)
     assert unread.total == 31
     unread.forget(small)
@@ -717,11 +717,11 @@ def test_a_large_answer_leaves_in_turns_of_its_own(*, is_paused: bool) -> None:
     listener = create_autospec(AnswerSender, instance=True)
     listener.is_open, listener.unread = True, HeldBytes(1)
     outbox = Outbox(
-        listener, go_on=lambda: calls.append("turn"), give_up=lambda: calls.append("end")
+        listener, on_room=lambda: calls.append("turn"), on_excess=lambda: calls.append("end")
     )
     transport = outbox.transport = create_autospec(asyncio.Transport, instance=True)
     outbox.is_paused = is_paused
-    outbox.put_pieces(b"head", [bytes(20 * PART_BYTES)], 20 * PART_BYTES, stored=False)
+    outbox.put_pieces(b"head", [bytes(20 * PART_BYTES)], 20 * PART_BYTES, is_stored=False)
     outbox.flush()
     assert not transport.writelines.called, "many at once would hold up the loop"
     # Who does not read at all holds too much.
@@ -734,17 +734,17 @@ def test_a_large_answer_in_large_pieces_is_not_copied_and_counts() -> None:
     listener = create_autospec(AnswerSender, instance=True)
     listener.is_open, listener.unread = True, HeldBytes(1)
     given_up: list[str] = []
-    outbox = Outbox(listener, go_on=list, give_up=lambda: given_up.append("end"))
+    outbox = Outbox(listener, on_room=list, on_excess=lambda: given_up.append("end"))
     transport = outbox.transport = create_autospec(asyncio.Transport, instance=True)
     pieces = [bytes(UNJOINED_FROM_BYTES), bytes(UNJOINED_FROM_BYTES)]
     size = sum(map(len, pieces))
-    outbox.put_pieces(b"head", pieces, size, stored=False)
+    outbox.put_pieces(b"head", pieces, size, is_stored=False)
     outbox.flush()
     (sent,) = transport.writelines.call_args.args
     assert [id(buffer) for buffer in sent[1:]] == [id(piece) for piece in pieces]
     outbox.is_paused = True
     for _ in range(3):
-        outbox.put_pieces(b"head", pieces, size, stored=False)
+        outbox.put_pieces(b"head", pieces, size, is_stored=False)
     outbox.flush()
     assert given_up, "what waits and is no record counts, in pieces or not"
 
@@ -839,7 +839,7 @@ async def test_of_large_requests_one_is_read_in_each_turn() -> None:
 
 
 TWO = (TopicPartition("t", 0), TopicPartition("u", 1))
-MANY = tuple(TopicPartition("t", index) for index in range(PARTITIONS_TOLD_MAX + 2))
+MANY = tuple(TopicPartition("t", index) for index in range(SUMMARY_PARTITIONS_MAX + 2))
 
 
 @pytest.mark.parametrize(

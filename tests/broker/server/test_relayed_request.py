@@ -30,7 +30,7 @@ def test_a_request_tells_whom_it_is_about(version: int) -> None:
         produce(version, UUID(int=5)), {UUID(int=5): "orders"}
     )
     crossing_point = sent.crossing(
-        FaultPoint.CLIENT_REQUEST, source="client/app", target="broker/1", line="l"
+        FaultPoint.CLIENT_REQUEST, source="client/app", target="broker/1", connection_name="l"
     )
     assert crossing_point.subject.partitions == (TP,)
     assert crossing_point.carries_batches
@@ -43,7 +43,7 @@ def test_a_request_tells_whom_it_is_about(version: int) -> None:
 
 def test_what_was_not_decoded_is_about_nobody() -> None:
     crossing_point = RelayedRequest(0, 9, 7).crossing(
-        FaultPoint.CLIENT_REQUEST, source="client/", target="broker/1", line="l"
+        FaultPoint.CLIENT_REQUEST, source="client/", target="broker/1", connection_name="l"
     )
     assert crossing_point.subject.partitions == ()
     assert not crossing_point.carries_batches

@@ -317,9 +317,9 @@ def agrees(reader: Reader, cluster: VirtualCluster) -> None:
             assert sorted(entry["partitions"]) == sorted(map(str, txn.partitions))
 
 
-@pytest.mark.parametrize("things_per_part", [3, trace_snapshot.THINGS_PER_PART])
+@pytest.mark.parametrize("things_per_part", [3, trace_snapshot.ITEMS_PER_PART])
 def test_a_reader_can_start_from_it(things_per_part: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(trace_snapshot, "THINGS_PER_PART", things_per_part)
+    monkeypatch.setattr(trace_snapshot, "ITEMS_PER_PART", things_per_part)
 
     async def main(cluster: VirtualCluster) -> None:
         tracer = cluster.env.tracer
@@ -382,7 +382,7 @@ async def test_a_broker_that_is_down_and_a_partition_without_leader_are_told(
 async def test_a_cluster_that_has_not_started_has_nothing_to_tell(cluster: VirtualCluster) -> None:
     environment: Environment = cluster.env
     other_cluster = SimCluster(environment, cluster.sim.options)
-    assert list(trace_snapshot.parts(other_cluster)) == []
+    assert list(trace_snapshot.snapshot_parts(other_cluster)) == []
 
 
 def test_positions_of_groups_are_told_in_parts_like_all_else(
@@ -390,10 +390,10 @@ def test_positions_of_groups_are_told_in_parts_like_all_else(
 ) -> None:
     position = PositionNow(node="broker/1/group/0", group="g", tp="t-0", offset=3)
     monkeypatch.setattr(OffsetTrace, "positions", lambda _: iter([position] * 5))
-    monkeypatch.setattr(trace_snapshot, "THINGS_PER_PART", 4)
+    monkeypatch.setattr(trace_snapshot, "ITEMS_PER_PART", 4)
 
     async def main(cluster: VirtualCluster) -> None:
-        parts: list[Any] = list(trace_snapshot.parts(cluster.sim))
+        parts: list[Any] = list(trace_snapshot.snapshot_parts(cluster.sim))
         positions = [position_told for part in parts for position_told in part.get("positions", ())]
         assert positions == [position] * 5 * len(cluster.sim.brokers)
         sizes = [

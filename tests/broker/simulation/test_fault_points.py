@@ -498,7 +498,9 @@ async def test_positions_whose_completion_is_lost_stay_pending(
         if where.topic == CONSUMER_OFFSETS_TOPIC
         and cluster.sim.brokers[B1].replicas.led[where].log_end_offset
     )
-    await control.carry_out(ResignLeader(topic=home.topic, partition=home.partition), struck=None)
+    await control.carry_out(
+        ResignLeader(topic=home.topic, partition=home.partition), struck_broker=None
+    )
     assert await groups.committed_offset(require_stable=True) == (9, E.none)
 
 

@@ -43,7 +43,7 @@ def _begin_exchange(mechanism: str) -> Any:
 _RULES: Final = SaslRules(
     mechanisms=MECHANISMS,
     max_reauth_ms=10_000,
-    begin=_begin_exchange,
+    begin_exchange=_begin_exchange,
     now_ms=lambda: _WALL_MS,
     monotonic_ms=lambda: 50_000,
 )
@@ -92,12 +92,12 @@ def _play_sasl(data: bytes) -> None:
         # A token names whomever it likes, as none of them is signed.
         is_bearer = session._mechanism == OAUTHBEARER
         try:
-            step = session.take(frame)
+            step = session.treat_frame(frame)
         except BadInputError:
             return
-        if step.then in (FrameTreatment.FAIL, FrameTreatment.REFUSE):
+        if step.treatment in (FrameTreatment.FAIL, FrameTreatment.REFUSE):
             return
-        if step.then is FrameTreatment.HANDLE:
+        if step.treatment is FrameTreatment.HANDLE:
             try:
                 _handle(session, frame, was_known=was_known)
             except BadInputError:

@@ -40,52 +40,58 @@ class IdCounts:
     def add(self, txns: Collection[TxnMetadata]) -> None:
         # By identity: counting calls none of our functions.
         self._states.update(map(id, map(attrgetter("state"), txns)))
-        begun = [txn.start_timestamp_ms for txn in txns if txn.state is TransactionState.ONGOING]
-        if begun:
-            oldest_ms = min(begun)
+        start_times_ms = [
+            txn.start_timestamp_ms for txn in txns if txn.state is TransactionState.ONGOING
+        ]
+        if start_times_ms:
+            oldest_ms = min(start_times_ms)
             self._oldest_ms = min(oldest_ms, self._oldest_ms or oldest_ms)
 
     def by_state(self) -> list[tuple[str, int]]:
         """Number of transactions by the name of their state on the wire; zeros are omitted."""
-        counted = ((state.wire_name, self._states[id(state)]) for state in TransactionState)
-        return sorted((name, count) for name, count in counted if count)
+        counts_by_name = ((state.wire_name, self._states[id(state)]) for state in TransactionState)
+        return sorted((state_name, count) for state_name, count in counts_by_name if count)
 
     def longest_open_ms(self, now_ms: int) -> int:
         """Age of the oldest ongoing transaction in ms; 0 if there is none."""
         return 0 if self._oldest_ms is None else now_ms - self._oldest_ms
 
 
-async def counted_ids(cluster: SimCluster, pace: Pace) -> dict[BrokerId, IdCounts]:
+async def count_transactional_ids(cluster: SimCluster, pace: Pace) -> dict[BrokerId, IdCounts]:
     """Counts of the transactional ids of each broker, in slices."""
     counts_by_broker: dict[BrokerId, IdCounts] = {}
     for broker_id, broker in tuple(cluster.brokers.items()):
-        counts = counts_by_broker[broker_id] = IdCounts()
-        for owned in broker.coordinator.owned_partitions():
-            counts.add(tuple(owned.entries.values()))
-            await rest_where_due(pace, 1 + len(owned.entries) // 10)
+        id_counts = counts_by_broker[broker_id] = IdCounts()
+        for owned_partition in broker.coordinator.owned_partitions():
+            id_counts.add(tuple(owned_partition.entries.values()))
+            await rest_where_due(pace, 1 + len(owned_partition.entries) // 10)
     return counts_by_broker
 
 
 def readings(
-    cluster: SimCluster, ids: Mapping[BrokerId, IdCounts] = MappingProxyType({})
+    cluster: SimCluster, counts_by_broker: Mapping[BrokerId, IdCounts] = MappingProxyType({})
 ) -> Iterator[Reading]:
     """Every metric of the table that has a value now. The reader may take breaks: each mapping is
     copied when its turn comes.
     """
     for broker in tuple(cluster.brokers.values()):
-        counts = ids.get(broker.broker_id)
-        if counts is None:
-            counts = IdCounts()
-            counts.add(broker.coordinator.entries())
-        yield from _of_broker(broker, counts, broker.environment.clock.now_ms())
-    yield from _readings_of((), (table.OFFLINE_PARTITIONS, _leaderless(cluster.metadata.image)))
+        id_counts = counts_by_broker.get(broker.broker_id)
+        if id_counts is None:
+            id_counts = IdCounts()
+            id_counts.add(broker.coordinator.entries())
+        yield from _broker_readings(broker, id_counts, broker.environment.clock.now_ms())
+    yield from _readings_of(
+        (), (table.OFFLINE_PARTITIONS, _leaderless_count(cluster.metadata.image))
+    )
     for listener in tuple(cluster.listeners):
         broker_id = str(listener.broker.broker_id)
         yield from _readings_of((broker_id,), (table.CONNECTIONS, len(listener.connections)))
-        for totals in tuple(listener.meters.totals()):
-            yield from _requests(broker_id, totals)
-    for armed in tuple(cluster.injector.rules()):
-        yield Reading(metric=table.FAULTS_STRUCK, labels=(armed.rule.id,), value=armed.struck)
+        for api_totals in tuple(listener.meters.totals()):
+            yield from _request_readings(broker_id, api_totals)
+    for armed_rule in tuple(cluster.injector.rules()):
+        yield Reading(
+            metric=table.FAULTS_STRUCK, labels=(armed_rule.rule.id,), value=armed_rule.struck
+        )
 
 
 def late_transactions(cluster: SimCluster) -> int:
@@ -93,35 +99,49 @@ def late_transactions(cluster: SimCluster) -> int:
     (PartitionsWithLateTransactionsCount), as in the metrics.
     """
     brokers = cluster.brokers.values()
-    return sum(_late(broker, broker.environment.clock.now_ms()) for broker in brokers)
-
-
-def _requests(broker: str, totals: ApiTotals) -> Iterator[Reading]:
-    api = api_name(totals.api_key)
-    for version, count in tuple(totals.requests.items()):
-        yield Reading(metric=table.REQUESTS, labels=(broker, api, str(version)), value=count)
-    for error, count in tuple(totals.errors.items()):
-        name = _ERRORS.get(error, str(error))
-        yield Reading(metric=table.REQUEST_ERRORS, labels=(broker, api, name), value=count)
-    for metric, counts, sum_ns in (
-        (table.REQUEST_MS, totals.total_counts, totals.total_ns),
-        (table.REQUEST_REMOTE_MS, totals.remote_counts, totals.remote_ns),
-    ):
-        within = (*(sum(counts[: bits + 1]) for bits in table.TIME_BITS), sum(counts))
-        yield Reading(metric=metric, labels=(broker, api), value=sum_ns / 1_000_000, counts=within)
-    yield from _readings_of(
-        (broker, api),
-        (table.REQUEST_LOCAL_MS, totals.local_ns / 1_000_000),
-        (table.REQUEST_BYTES, totals.request_bytes),
-        (table.RESPONSE_BYTES, totals.response_bytes),
+    return sum(
+        _late_partition_count(broker, broker.environment.clock.now_ms()) for broker in brokers
     )
 
 
-def _of_broker(broker: Broker, ids: IdCounts, now_ms: int) -> Iterator[Reading]:
+def _request_readings(broker_label: str, api_totals: ApiTotals) -> Iterator[Reading]:
+    api = api_name(api_totals.api_key)
+    for version, request_count in tuple(api_totals.requests.items()):
+        yield Reading(
+            metric=table.REQUESTS, labels=(broker_label, api, str(version)), value=request_count
+        )
+    for error_code, request_count in tuple(api_totals.errors.items()):
+        error_name = _ERRORS.get(error_code, str(error_code))
+        yield Reading(
+            metric=table.REQUEST_ERRORS, labels=(broker_label, api, error_name), value=request_count
+        )
+    for metric, time_counts, sum_ns in (
+        (table.REQUEST_MS, api_totals.total_counts, api_totals.total_ns),
+        (table.REQUEST_REMOTE_MS, api_totals.remote_counts, api_totals.remote_ns),
+    ):
+        cumulative_counts = (
+            *(sum(time_counts[: bit_count + 1]) for bit_count in table.TIME_BITS),
+            sum(time_counts),
+        )
+        yield Reading(
+            metric=metric,
+            labels=(broker_label, api),
+            value=sum_ns / 1_000_000,
+            counts=cumulative_counts,
+        )
+    yield from _readings_of(
+        (broker_label, api),
+        (table.REQUEST_LOCAL_MS, api_totals.local_ns / 1_000_000),
+        (table.REQUEST_BYTES, api_totals.request_bytes),
+        (table.RESPONSE_BYTES, api_totals.response_bytes),
+    )
+
+
+def _broker_readings(broker: Broker, id_counts: IdCounts, now_ms: int) -> Iterator[Reading]:
     labels = (str(broker.broker_id),)
     snapshot = broker.coordinator.snapshot()
-    for state, count in ids.by_state():
-        yield Reading(metric=table.TRANSACTIONS, labels=(*labels, state), value=count)
+    for state, txn_count in id_counts.by_state():
+        yield Reading(metric=table.TRANSACTIONS, labels=(*labels, state), value=txn_count)
     yield from _readings_of(
         labels,
         (table.MARKERS_PENDING, snapshot.pending_markers),
@@ -133,9 +153,9 @@ def _of_broker(broker: Broker, ids: IdCounts, now_ms: int) -> Iterator[Reading]:
         (table.UNVERIFIED, broker.verification.failed),
         (table.VERIFICATIONS, broker.verification.answered),
         (table.VERIFICATION_MS, broker.verification.waited_us / 1_000),
-        (table.ACTIVE_MS, ids.longest_open_ms(now_ms)),
-        (table.LATE_TRANSACTIONS, _late(broker, now_ms)),
-        (table.UNDER_MIN_ISR, _under_min_isr(broker)),
+        (table.ACTIVE_MS, id_counts.longest_open_ms(now_ms)),
+        (table.LATE_TRANSACTIONS, _late_partition_count(broker, now_ms)),
+        (table.UNDER_MIN_ISR, _under_min_isr_count(broker)),
         (table.OFFLINE_REPLICAS, len(broker.replicas.offline)),
         (table.UNCLEANABLE, broker.log_maintenance.uncleanable_count),
         # Followers too, and a producer once per partition (ReplicaManager.producerIdCount).
@@ -145,9 +165,9 @@ def _of_broker(broker: Broker, ids: IdCounts, now_ms: int) -> Iterator[Reading]:
         ),
     )
     if broker.shares_made is not None:
-        yield from _shares(labels, broker.shares_made)
+        yield from _share_readings(labels, broker.shares_made)
     if broker.group_host.made is not None:
-        yield from _streams_groups(labels, broker.group_host.made)
+        yield from _streams_group_readings(labels, broker.group_host.made)
     for topic_partition, log in tuple(broker.replicas.led.items()):
         partition_labels = (topic_partition.topic, str(topic_partition.partition))
         lag = log.high_watermark - log.last_stable_offset
@@ -160,33 +180,35 @@ def _of_broker(broker: Broker, ids: IdCounts, now_ms: int) -> Iterator[Reading]:
             )
 
 
-def _shares(labels: tuple[str, ...], fetching: ShareFetching) -> Iterator[Reading]:
+def _share_readings(labels: tuple[str, ...], share_fetching: ShareFetching) -> Iterator[Reading]:
     """Metrics of share groups. A share partition without records in flight has none."""
-    meter = fetching.shares.meter
+    meter = share_fetching.shares.meter
     yield from _readings_of(
         labels,
-        (table.SHARE_SESSIONS, len(fetching.sessions)),
-        (table.SHARE_SESSION_PARTITIONS, fetching.sessions.partitions_number),
+        (table.SHARE_SESSIONS, len(share_fetching.sessions)),
+        (table.SHARE_SESSION_PARTITIONS, share_fetching.sessions.partitions_number),
         (table.DEAD_LETTERS, meter.letters_written),
         (table.DEAD_LETTER_REQUESTS, meter.letters_sent),
         (table.DEAD_LETTERS_LOST, meter.letters_failed),
     )
-    for kind in AcknowledgeType:
-        count = meter.acknowledged[kind]
+    for acknowledge_type in AcknowledgeType:
+        acknowledged_count = meter.acknowledged[acknowledge_type]
         yield Reading(
-            metric=table.SHARE_ACKNOWLEDGEMENTS, labels=(*labels, kind.name.title()), value=count
+            metric=table.SHARE_ACKNOWLEDGEMENTS,
+            labels=(*labels, acknowledge_type.name.title()),
+            value=acknowledged_count,
         )
     yield meter.load_ms.reading(table.SHARE_LOAD_MS, labels)
     for group_id, group in tuple(meter.groups.items()):
-        for metric, found in (
+        for metric, histogram in (
             (table.SHARE_FETCH_RATIO, group.fetch_ratio),
             (table.SHARE_ACQUIRE_MS, group.acquire_ms),
             (table.SHARE_BATCH_RECORDS, group.batch_records),
             (table.SHARE_FETCH_LOCK_MS, group.fetch_lock_ms),
             (table.SHARE_FETCH_LOCK_RATIO, group.fetch_lock_ratio),
         ):
-            yield found.reading(metric, (*labels, group_id))
-    for led_share in fetching.shares:
+            yield histogram.reading(metric, (*labels, group_id))
+    for led_share in share_fetching.shares:
         partition_labels = (
             *labels,
             led_share.core.key.group_id,
@@ -202,19 +224,21 @@ def _shares(labels: tuple[str, ...], fetching: ShareFetching) -> Iterator[Readin
                 yield Reading(metric=metric, labels=partition_labels, value=value)
 
 
-def _streams_groups(labels: tuple[str, ...], groups: GroupCoordinator) -> Iterator[Reading]:
+def _streams_group_readings(
+    labels: tuple[str, ...], coordinator: GroupCoordinator
+) -> Iterator[Reading]:
     from txnsim.group.state import GroupType  # already imported if there are groups
 
     states = Counter(
         group.state_name
-        for shard in groups.shards()
+        for shard in coordinator.shards()
         for group in tuple(shard.groups.values())
         if group.type is GroupType.STREAMS
     )
-    for state, count in sorted(states.items()):
-        yield Reading(metric=table.STREAMS_GROUPS, labels=(*labels, state), value=count)
-    if states or groups.streams.rebalances:
-        rebalances = groups.streams.rebalances
+    for state, group_count in sorted(states.items()):
+        yield Reading(metric=table.STREAMS_GROUPS, labels=(*labels, state), value=group_count)
+    if states or coordinator.streams.rebalances:
+        rebalances = coordinator.streams.rebalances
         yield Reading(metric=table.STREAMS_REBALANCES, labels=labels, value=rebalances)
 
 
@@ -224,19 +248,19 @@ def _readings_of(labels: tuple[str, ...], *values: tuple[str, float]) -> Iterato
         yield Reading(metric=metric, labels=labels, value=value)
 
 
-def _late(broker: Broker, now_ms: int) -> int:
+def _late_partition_count(broker: Broker, now_ms: int) -> int:
     max_timeout_ms = broker.settings.transaction_max_timeout_ms
     return sum(
         log.has_late_transaction(now_ms, max_timeout_ms) for log in broker.replicas.led.values()
     )
 
 
-def _under_min_isr(broker: Broker) -> int:
+def _under_min_isr_count(broker: Broker) -> int:
     # Partitions with one replica are left out: they are never below their minimum.
     return sum(partition.is_under_min_isr for partition in broker.replicas.replicated.values())
 
 
-def _leaderless(image: ClusterImage) -> int:
+def _leaderless_count(image: ClusterImage) -> int:
     return sum(
         partition.leader == NO_LEADER
         for topic in image.topics.values()

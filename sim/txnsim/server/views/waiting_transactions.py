@@ -48,7 +48,9 @@ def check_states(states: tuple[str, ...]) -> None:
             )
 
 
-def entry_of(cluster: SimCluster, transactional_id: str) -> tuple[BrokerId, TxnMetadata] | None:
+def coordinated_transaction(
+    cluster: SimCluster, transactional_id: str
+) -> tuple[BrokerId, TxnMetadata] | None:
     """The broker that coordinates a transactional id, with its transaction; None if no broker knows
     it.
     """
@@ -59,24 +61,28 @@ def entry_of(cluster: SimCluster, transactional_id: str) -> tuple[BrokerId, TxnM
     return None
 
 
-def waits_for(cluster: SimCluster, transactional_id: str) -> tuple[str, ...]:
+def wait_reasons(cluster: SimCluster, transactional_id: str) -> tuple[str, ...]:
     """What a transaction waits for, and what ends each wait; empty if nothing is known."""
-    entry = entry_of(cluster, transactional_id)
-    txn = None if entry is None else entry[1]
+    coordinated_txn = coordinated_transaction(cluster, transactional_id)
+    txn = None if coordinated_txn is None else coordinated_txn[1]
     held_sentences = tuple(_held_reasons(cluster, transactional_id, txn))
     if txn is None:
         return (
             "no coordinator knows it: its producer has not got a producer id (InitProducerId)",
             *held_sentences,
         )
-    return (*held_sentences, *_unanswered_reasons(cluster, txn), *_of_state(cluster, txn))
+    return (*held_sentences, *_unanswered_reasons(cluster, txn), *_state_reasons(cluster, txn))
 
 
 def describe_unfinished(cluster: SimCluster, transactional_id: str) -> tuple[str, ...]:
     """The state of a transaction at its coordinator, and what it waits for."""
-    entry = entry_of(cluster, transactional_id)
-    state = "not known to any coordinator" if entry is None else entry[1].state.wire_name
-    return (f"{transactional_id} is {state}", *waits_for(cluster, transactional_id))
+    coordinated_txn = coordinated_transaction(cluster, transactional_id)
+    state = (
+        "not known to any coordinator"
+        if coordinated_txn is None
+        else coordinated_txn[1].state.wire_name
+    )
+    return (f"{transactional_id} is {state}", *wait_reasons(cluster, transactional_id))
 
 
 async def until_state(
@@ -93,20 +99,24 @@ async def until_state(
     clock = cluster.environment.clock
     deadline_ms = clock.monotonic_ms() + timeout_ms
     while True:
-        entry = entry_of(cluster, transactional_id)
-        if entry is not None and entry[1].state.wire_name in states:
-            return entry
+        coordinated_txn = coordinated_transaction(cluster, transactional_id)
+        if coordinated_txn is not None and coordinated_txn[1].state.wire_name in states:
+            return coordinated_txn
         if clock.monotonic_ms() >= deadline_ms:
             raise TimeoutError(in_vain(cluster, transactional_id, states, timeout_ms))
         await asyncio.sleep(POLL_MS / 1_000)
 
 
-def in_vain(cluster: SimCluster, transactional_id: str, states: tuple[str, ...], ms: int) -> str:
-    """Error message after ``ms`` milliseconds of waiting for one of the states."""
-    entry = entry_of(cluster, transactional_id)
-    state = "not known" if entry is None else entry[1].state.wire_name
-    lines = [f"{transactional_id} is {state} after {ms} ms, not {' or '.join(states)}"]
-    return "\n  ".join([*lines, *waits_for(cluster, transactional_id)])
+def in_vain(
+    cluster: SimCluster, transactional_id: str, states: tuple[str, ...], waited_ms: int
+) -> str:
+    """Error message after ``waited_ms`` milliseconds of waiting for one of the states."""
+    coordinated_txn = coordinated_transaction(cluster, transactional_id)
+    state = "not known" if coordinated_txn is None else coordinated_txn[1].state.wire_name
+    message_lines = [
+        f"{transactional_id} is {state} after {waited_ms} ms, not {' or '.join(states)}"
+    ]
+    return "\n  ".join([*message_lines, *wait_reasons(cluster, transactional_id)])
 
 
 def _held_reasons(
@@ -123,24 +133,25 @@ def _held_reasons(
 
 
 def _unanswered_reasons(cluster: SimCluster, txn: TxnMetadata) -> Iterator[str]:
-    for call in cluster.environment.network.unanswered_requests():
-        if not _concerns(call.subject, txn.transactional_id, txn):
+    for unanswered in cluster.environment.network.unanswered_requests():
+        if not _concerns(unanswered.subject, txn.transactional_id, txn):
             continue
-        if call.is_lost:
+        if unanswered.is_lost:
             yield (
-                f"{_request_name(call)} was lost by a fault. Broker {call.source} waits for its "
-                f"answer for {call.timeout_ms} ms (request.timeout.ms), of which {call.left_ms} ms "
-                f"are left; advance the clock by {call.left_ms + 1_000} ms to end that wait now"
+                f"{_request_name(unanswered)} was lost by a fault. Broker {unanswered.source} "
+                f"waits for its answer for {unanswered.timeout_ms} ms (request.timeout.ms), of which "
+                f"{unanswered.left_ms} ms are left; advance the clock by "
+                f"{unanswered.left_ms + 1_000} ms to end that wait now"
             )
-        elif call.is_cut:
-            yield f"{_request_name(call)} waits for the link between them: it is cut, heal it"
+        elif unanswered.is_cut:
+            yield f"{_request_name(unanswered)} waits for the link between them: it is cut, heal it"
 
 
 def _request_name(request: Unanswered) -> str:
     return f"{api_name(request.api_key)} from broker {request.source} to broker {request.target}"
 
 
-def _of_state(cluster: SimCluster, txn: TxnMetadata) -> Iterator[str]:
+def _state_reasons(cluster: SimCluster, txn: TxnMetadata) -> Iterator[str]:
     if txn.state is TransactionState.ONGOING and txn.start_timestamp_ms != NO_TIMESTAMP:
         yield (
             "its producer has neither committed nor aborted it; the coordinator aborts it after "
@@ -151,18 +162,21 @@ def _of_state(cluster: SimCluster, txn: TxnMetadata) -> Iterator[str]:
     if txn.state not in PREPARED_STATES:
         return
     image = cluster.metadata.image
-    for where in sorted(txn.partitions):
-        partition = image.partition(where)
+    for topic_partition in sorted(txn.partitions):
+        partition = image.partition(topic_partition)
         if partition is not None and partition.leader == NO_BROKER:
-            yield f"{where} has no leader that could write its marker: start a broker that has it"
+            yield (
+                f"{topic_partition} has no leader that could write its marker: start a broker that"
+                " has it"
+            )
         else:
-            yield f"{where} has no marker yet"
+            yield f"{topic_partition} has no marker yet"
 
 
 def _concerns(subject: Subject, transactional_id: str, txn: TxnMetadata | None) -> bool:
     producer_id = None if txn is None else txn.producer_id
     return any(
-        crossing.transactional_id == transactional_id
-        or (crossing.producer_id is not None and crossing.producer_id == producer_id)
-        for crossing in (subject, *subject.other_subjects)
+        concerned.transactional_id == transactional_id
+        or (concerned.producer_id is not None and concerned.producer_id == producer_id)
+        for concerned in (subject, *subject.other_subjects)
     )

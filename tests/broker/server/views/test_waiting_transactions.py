@@ -12,7 +12,12 @@ from txnsim.client.producer import Producer
 from txnsim.errors import ConfigError
 from txnsim.faults.actions import Drop, Hold
 from txnsim.faults.points import FaultPoint
-from txnsim.server.views.waiting_transactions import check_states, in_vain, until_state, waits_for
+from txnsim.server.views.waiting_transactions import (
+    check_states,
+    in_vain,
+    until_state,
+    wait_reasons,
+)
 from txnsim.types import BrokerId, TopicPartition
 
 
@@ -42,7 +47,7 @@ async def test_a_lost_marker_is_named_with_the_setting_and_what_ends_the_wait(
         advised = int(lost.rpartition("advance the clock by ")[2].split()[0])
         cluster.advance(advised)
         await until_state(cluster.sim, "shop", ("CompleteCommit",), timeout_ms=1_000)
-        assert waits_for(cluster.sim, "shop") == ()
+        assert wait_reasons(cluster.sim, "shop") == ()
 
 
 @within(run_cluster)
@@ -51,7 +56,7 @@ async def test_a_rule_that_holds_and_a_link_that_is_cut_are_named(cluster: Virtu
     async with cluster.client() as app, Producer(app, transactional_id="shop") as producer:
         await _commit(producer)
         await cluster.wait_until_struck()
-        held_wait, _marker = waits_for(cluster.sim, "shop")
+        held_wait, _marker = wait_reasons(cluster.sim, "shop")
         assert held_wait.startswith("the fault rule 'f' holds WriteTxnMarkers of broker/")
         assert held_wait.endswith("at peer.request: release it")
         cluster.sim.injector.disarm_all()
@@ -68,7 +73,7 @@ async def test_a_rule_that_holds_and_a_link_that_is_cut_are_named(cluster: Virtu
         assert leader is not None
         cluster.env.network.cut(BrokerId(coordinator), leader.leader)
         await producer.commit()
-        assert any("it is cut, heal it" in wait for wait in waits_for(cluster.sim, "shop"))
+        assert any("it is cut, heal it" in wait for wait in wait_reasons(cluster.sim, "shop"))
         cluster.env.network.heal(BrokerId(coordinator), leader.leader)
         await until_state(cluster.sim, "shop", ("CompleteCommit",), timeout_ms=1_000)
 
@@ -80,7 +85,7 @@ async def test_an_open_transaction_and_one_that_is_not_known_say_what_is_missing
     assert "no coordinator knows it" in in_vain(cluster.sim, "shop", ("Ongoing",), 5)
     async with cluster.client() as app, await begin_transaction(app, "shop") as producer:
         await producer.send("orders", 0, b"v")
-        (wait,) = waits_for(cluster.sim, "shop")
+        (wait,) = wait_reasons(cluster.sim, "shop")
         assert "neither committed nor aborted" in wait
         assert "transaction.timeout.ms" in wait
         await producer.abort()
