@@ -36,9 +36,9 @@ class RecordingControl(SimClusterControl):
         lost = " losing what was not flushed" if lose_unflushed else ""
         return await self._do(f"crash {broker}{lost}")
 
-    async def move_leader(self, partition: TopicPartition, *, to: BrokerId | None) -> None:
+    async def move_leader(self, partition: TopicPartition, *, new_leader: BrokerId | None) -> None:
         """Note it."""
-        await self._do(f"move {partition} to {to or 'somebody'}")
+        await self._do(f"move {partition} to {new_leader or 'somebody'}")
 
     async def resign_leader(self, partition: TopicPartition) -> None:
         """Note it."""

@@ -41,9 +41,9 @@ class LinkCuts:
         """Whether any link is cut."""
         return bool(self._cuts)
 
-    def cut(self, link: Link, how: Cut) -> None:
+    def cut(self, link: Link, kind_of_cut: Cut) -> None:
         """Cut a link, or change how it is cut; messages that wait on it go on waiting."""
-        self._cuts[link] = how
+        self._cuts[link] = kind_of_cut
 
     def heal(self, link: Link) -> list[Callable[[], object]]:
         """Make the link whole again.
@@ -55,13 +55,13 @@ class LinkCuts:
             return []
         return self._waiting.pop(link, [])
 
-    def how(self, link: Link) -> Cut | None:
+    def kind_of_cut(self, link: Link) -> Cut | None:
         """How a link is cut; None if it is whole."""
         return self._cuts.get(link)
 
-    def hold(self, link: Link, go_on: Callable[[], object]) -> None:
-        """Keep ``go_on``, which sends a message on, until the link heals."""
-        self._waiting.setdefault(link, []).append(go_on)
+    def hold(self, link: Link, send_on: Callable[[], object]) -> None:
+        """Keep ``send_on``, which sends a message on, until the link heals."""
+        self._waiting.setdefault(link, []).append(send_on)
 
     # Watchers
 
@@ -72,7 +72,7 @@ class LinkCuts:
         self._watchers.append(watcher)
         return lambda: self._watchers.remove(watcher)
 
-    def tell(self, link: Link) -> None:
+    def notify_watchers(self, link: Link) -> None:
         """Call the watchers: a link has healed."""
         for watcher in list(self._watchers):
             watcher(*link)

@@ -44,25 +44,25 @@ Noted = tuple[int, int, tuple[int, ...], str, Transaction, Payload | LaterPayloa
 Row = tuple[int, int, Sequence[int], str, str | Sequence[Any], object, int | None]
 """An event as a row: the same values, with the payload made."""
 
-_read: Final = msgspec.json.Decoder(Event).decode
+_decode_event: Final = msgspec.json.Decoder(Event).decode
 _encoder: Final = msgspec.json.Encoder(order="deterministic")
 _pack: Final = msgspec.msgpack.Encoder().encode
 _unpack: Final = msgspec.msgpack.Decoder(list[Row]).decode
 
 
-def rows_of(noted: Sequence[Noted]) -> list[Row]:
+def rows_of(noted_events: Sequence[Noted]) -> list[Row]:
     """The noted events as rows: payloads that were postponed are made now."""
     return [
         (
-            time,
-            node,
+            event_time,
+            node_index,
             parents,
             kind,
             tx,
             data[0](*data[1:]) if type(data) is tuple else data,
             importance,
         )
-        for time, node, parents, kind, tx, data, importance in noted
+        for event_time, node_index, parents, kind, tx, data, importance in noted_events
     ]
 
 
@@ -79,15 +79,17 @@ class TraceLines:
         """Encode events as lines with Lamport clocks; ``start_index`` is the index of the first
         event.
         """
-        clocks, lamport = self._clocks, self._lamport
-        for _, node, parents, *_ in rows:
-            clock = clocks.get(node, 0)
+        clock_by_node, lamport_clocks = self._clocks, self._lamport
+        for _, node_index, parents, *_ in rows:
+            node_clock = clock_by_node.get(node_index, 0)
             for parent in parents:
-                if lamport[parent] > clock:
-                    clock = lamport[parent]
-            clocks[node] = clock + 1
-            lamport.append(clock + 1)
-        return _exact(_lines(rows, start_index, lamport[start_index:], self._start_ns))
+                if lamport_clocks[parent] > node_clock:
+                    node_clock = lamport_clocks[parent]
+            clock_by_node[node_index] = node_clock + 1
+            lamport_clocks.append(node_clock + 1)
+        return _copy_exactly(
+            _encode_lines(rows, start_index, lamport_clocks[start_index:], self._start_ns)
+        )
 
     def lines(self, encoded: bytes, first_index: int) -> bytes:  # noqa: ARG002 - as Rows has it
         """The kept lines, unchanged; each ends with a newline."""
@@ -101,7 +103,7 @@ class TraceLines:
         return _pack(
             [
                 (event.t, event.n, event.p, event.k, event.tx, event.d, event.w, event.l)
-                for event in map(_read, encoded.splitlines())
+                for event in map(_decode_event, encoded.splitlines())
             ]
         )
 
@@ -124,21 +126,21 @@ class TraceRows:
 
     def kept(self, rows: Sequence[Row], start_index: int) -> bytes:  # noqa: ARG002 - as Lines has it
         """The rows as MessagePack."""
-        return _exact(_pack(rows))
+        return _copy_exactly(_pack(rows))
 
     def lines(self, encoded: bytes, first_index: int) -> bytes:
         """The lines of packed rows, with Lamport clocks."""
         rows = _unpack(encoded)
-        clocks: dict[int, int] = {}
-        lamport: list[int] = []
-        for _, node, parents, *_ in rows:
-            clock = clocks.get(node, first_index)
+        clock_by_node: dict[int, int] = {}
+        lamport_clocks: list[int] = []
+        for _, node_index, parents, *_ in rows:
+            node_clock = clock_by_node.get(node_index, first_index)
             for parent in parents:
-                if parent >= first_index and lamport[parent - first_index] > clock:
-                    clock = lamport[parent - first_index]
-            clocks[node] = clock + 1
-            lamport.append(clock + 1)
-        return _lines(rows, first_index, lamport, self._start_ns)
+                if parent >= first_index and lamport_clocks[parent - first_index] > node_clock:
+                    node_clock = lamport_clocks[parent - first_index]
+            clock_by_node[node_index] = node_clock + 1
+            lamport_clocks.append(node_clock + 1)
+        return _encode_lines(rows, first_index, lamport_clocks, self._start_ns)
 
     def packed(self, encoded: bytes, first_index: int) -> bytes:  # noqa: ARG002 - as Lines has it
         """The packed rows, unchanged."""
@@ -156,30 +158,36 @@ Form = TraceLines | TraceRows
 """How a trace keeps its events: as lines or as packed rows."""
 
 
-def _lines(
-    rows: Sequence[Row], first_index: int, lamport: Sequence[int], start_ns: int | None
+def _encode_lines(
+    rows: Sequence[Row], first_index: int, lamport_clocks: Sequence[int], start_ns: int | None
 ) -> bytes:
     return _encoder.encode_lines(
         [
             Event(
-                index,
-                time if start_ns is None else (time - start_ns) // 1_000,
-                node,
-                clock,
+                event_index,
+                event_time if start_ns is None else (event_time - start_ns) // 1_000,
+                node_index,
+                lamport_clock,
                 tuple(parents),
                 kind,
                 tx if type(tx) is str else name_of(tx),
                 data,
                 importance,
             )
-            for index, clock, (time, node, parents, kind, tx, data, importance) in zip(
-                range(first_index, first_index + len(rows)), lamport, rows, strict=True
-            )
+            for event_index, lamport_clock, (
+                event_time,
+                node_index,
+                parents,
+                kind,
+                tx,
+                data,
+                importance,
+            ) in zip(range(first_index, first_index + len(rows)), lamport_clocks, rows, strict=True)
         ]
     )
 
 
-def _exact(encoded: bytes) -> bytes:
+def _copy_exactly(encoded: bytes) -> bytes:
     """A copy of exactly the encoded bytes: an encoder's result keeps its whole buffer, half as
     large again.
     """
@@ -188,5 +196,5 @@ def _exact(encoded: bytes) -> bytes:
 
 def name_of(transaction: Sequence[Any]) -> str:
     """The name of a transaction in the trace, made of transactional id, producer id and epoch."""
-    name, producer_id, epoch = transaction
-    return f"{name}/{producer_id}:{epoch}"
+    transactional_id, producer_id, epoch = transaction
+    return f"{transactional_id}/{producer_id}:{epoch}"

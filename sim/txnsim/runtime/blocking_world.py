@@ -76,9 +76,9 @@ def world() -> World:
 
 
 @contextmanager
-def playing_in(other: World) -> Iterator[None]:
-    """Make ``other`` the current world of this thread for the block."""
-    token = _current.set(other)
+def playing_in(new_world: World) -> Iterator[None]:
+    """Make ``new_world`` the current world of this thread for the block."""
+    token = _current.set(new_world)
     try:
         yield
     finally:

@@ -158,7 +158,7 @@ class LoopClock:
         self._firing = False
         self._handle: asyncio.TimerHandle | None = None
         self._armed_ms = 0
-        self.context_of: Callable[[], Context | None] = _present
+        self.context_of: Callable[[], Context | None] = _no_context
         """Returns the context in which a timer that is armed now will run; None for a copy of the
         current one (``Tracer.timer_context``).
         """
@@ -210,7 +210,7 @@ class LoopClock:
         Raises:
             ValueError: ``ms`` is negative.
         """
-        self._pass(ms)
+        self._pass_time(ms)
         self._fire_due()
 
     async def advance_with_breaks(self, ms: int) -> None:
@@ -222,14 +222,14 @@ class LoopClock:
         Raises:
             ValueError: ``ms`` is negative.
         """
-        self._pass(ms)
+        self._pass_time(ms)
         begun_ns = self._monotonic_ns()
         for _ in self._fire_due_timers():
             if self._monotonic_ns() - begun_ns >= SLICE_NS:
                 await asyncio.sleep(0)
                 begun_ns = self._monotonic_ns()
 
-    def _pass(self, ms: int) -> None:
+    def _pass_time(self, ms: int) -> None:
         if ms < 0:
             raise ValueError(f"time does not go back (asked for {ms} ms); shift() sets the clock")
         self.advanced_ms += ms
@@ -314,7 +314,7 @@ class LoopClock:
                 break
 
 
-def _present() -> Context | None:
+def _no_context() -> Context | None:
     return None
 
 

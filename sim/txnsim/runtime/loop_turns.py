@@ -110,27 +110,27 @@ class Turns:
         heappush(self._waiting, (worker.used_ns + wanted_ns, self._number, worker))
         if not self._is_due:
             self._is_due = True
-            self._loop.call_soon(self._turn, context=self._context)
+            self._loop.call_soon(self._run_turn, context=self._context)
 
-    def _turn(self) -> None:
+    def _run_turn(self) -> None:
         """Let waiting workers go on, until the time of one turn is used up."""
         queue = self._waiting
         last_number = self._number
         self.spent_ns = 0
         requeued: list[tuple[int, int, Worker]] = []
         while queue and self.spent_ns < self.limit_ns:
-            entry = heappop(queue)
-            _, number, worker = entry
-            if number > last_number:
-                requeued.append(entry)  # it came in this turn: sockets are looked at first
+            waiting_entry = heappop(queue)
+            _, queue_number, worker = waiting_entry
+            if queue_number > last_number:
+                requeued.append(waiting_entry)  # it came in this turn: sockets are looked at first
                 continue
             self._least_ns = max(self._least_ns, worker.used_ns)
             worker.go_on(self.spent_ns + self.limit_ns // min(len(queue) + 1, SHARES_MAX))
-        for entry in requeued:
-            heappush(queue, entry)
+        for waiting_entry in requeued:
+            heappush(queue, waiting_entry)
         self._is_due = bool(queue)
         if queue:
-            self._loop.call_soon(self._turn, context=self._context)
+            self._loop.call_soon(self._run_turn, context=self._context)
         else:
             self._busy_period += 1
 
@@ -189,9 +189,9 @@ class LargeReads:
         self._bytes = 0
         self._line: deque[Callable[[], None]] = deque()
 
-    def have_read(self, count: int) -> bool:
+    def have_read(self, byte_count: int) -> bool:
         """Count the bytes read; returns whether the reader should stop and ``wait``."""
-        self._bytes += count
+        self._bytes += byte_count
         return self._bytes >= READ_BYTES
 
     def wait(self, resume: Callable[[], None]) -> None:
@@ -240,7 +240,7 @@ async def rest_where_due(pace: Pace | None, elements: int) -> None:
         await pace.yield_turn()
 
 
-def _always() -> bool:
+def _always_wanted() -> bool:
     return True
 
 
@@ -264,7 +264,7 @@ class Pace:
         self._elements = self._looks = 0
         self.has_rested = False
         """Whether the work exceeded one slice."""
-        self.is_wanted: Callable[[], bool] = _always
+        self.is_wanted: Callable[[], bool] = _always_wanted
         """Called after each break: the work ends if nobody waits for it any more."""
 
     def has_done(self, elements: int) -> bool:

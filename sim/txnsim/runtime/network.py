@@ -61,7 +61,12 @@ LISTEN_BACKLOG: Final = 1_024
 # (disconnect) fails all that is under way on it; a copy (duplicate) is handled like any request
 # that its sender has given up.
 
-_OFF, _POLL, _CAUSE, _MESSAGES = TracedAs.OFF, TracedAs.POLL, TracedAs.CAUSE, TracedAs.MESSAGES
+_TRACED_OFF, _TRACED_POLL, _TRACED_CAUSE, _TRACED_MESSAGES = (
+    TracedAs.OFF,
+    TracedAs.POLL,
+    TracedAs.CAUSE,
+    TracedAs.MESSAGES,
+)
 _peers_log: Final = Logger("txnsim.network")
 
 
@@ -79,7 +84,7 @@ class PeerLinks:
         tracer: Tracer,
         interceptor: Interceptor | None = None,
         latency_ms: Callable[[BrokerId, BrokerId], float] | None = None,
-        describe: Callable[[object], Subject] = subject_of,
+        describe_command: Callable[[object], Subject] = subject_of,
     ) -> None:
         """Make links without cuts, and without brokers.
 
@@ -91,7 +96,7 @@ class PeerLinks:
             interceptor: Asked at the peer fault points; the idle one if None. May be replaced
                 later.
             latency_ms: Drawn once per message and link; None delivers in the next turn of the loop.
-            describe: Returns the subject of a command, for fault rules.
+            describe_command: Returns the subject of a command, for fault rules.
         """
         self.interceptor: Interceptor = interceptor or PassAll()
         self._loop = loop
@@ -100,7 +105,7 @@ class PeerLinks:
         self._tasks = tasks
         self._tracer = tracer
         self._latency_ms = latency_ms
-        self._describe = describe
+        self._describe = describe_command
         self._handlers: dict[BrokerId, PeerHandler] = {}
         self._cuts = LinkCuts()
         self._has_cuts = False
@@ -128,30 +133,30 @@ class PeerLinks:
         self._handlers.pop(broker_id, None)
         self._fail_where(lambda link: broker_id in link, f"broker {broker_id} went away")
 
-    def cut(self, source: BrokerId, target: BrokerId, how: Cut = Cut.BLACK_HOLE) -> None:
+    def cut(self, source: BrokerId, target: BrokerId, kind_of_cut: Cut = Cut.BLACK_HOLE) -> None:
         """Cut the link, both for requests of ``source`` and for the answers to them.
 
         On a refused link, requests under way and new ones fail until ``heal``. In a black hole they
         wait for the heal, or for their deadline.
         """
-        self._cuts.cut((source, target), how)
+        self._cuts.cut((source, target), kind_of_cut)
         self._has_cuts = True
-        if how is Cut.REFUSED:
+        if kind_of_cut is Cut.REFUSED:
             self._fail_where(lambda link: link == (source, target), "the link was cut")
 
     def heal(self, source: BrokerId, target: BrokerId) -> None:
         """Undo ``cut``: waiting messages go on, unless their senders have given up."""
-        was_cut = self._cuts.how((source, target)) is not None
-        waited = self._cuts.heal((source, target))
+        was_cut = self._cuts.kind_of_cut((source, target)) is not None
+        send_callbacks = self._cuts.heal((source, target))
         self._has_cuts = bool(self._cuts)
-        for go_on in waited:
-            self._tasks.soon(go_on)
+        for send_on in send_callbacks:
+            self._tasks.soon(send_on)
         if was_cut:
-            self._cuts.tell((source, target))
+            self._cuts.notify_watchers((source, target))
 
     def reaches(self, source: BrokerId, target: BrokerId) -> bool:
         """Whether the link from ``source`` to ``target`` is whole."""
-        return not self._has_cuts or self._cuts.how((source, target)) is None
+        return not self._has_cuts or self._cuts.kind_of_cut((source, target)) is None
 
     def on_heal(self, watcher: Callable[[BrokerId, BrokerId], object]) -> Callable[[], None]:
         """Call ``watcher(source, target)`` whenever a link heals; returns a function that ends
@@ -168,7 +173,9 @@ class PeerLinks:
         """The requests whose senders still wait, oldest first, with their state."""
         now_ms = self._clock.monotonic_ms()
         calls = [
-            (ms, call) for ms, calls_by_id in self._pending.items() for call in calls_by_id.values()
+            (call_timeout_ms, call)
+            for call_timeout_ms, calls_by_id in self._pending.items()
+            for call in calls_by_id.values()
         ]
         return [
             Unanswered(
@@ -180,7 +187,7 @@ class PeerLinks:
                 left_ms=max(0, self._deadline_ms(call) - now_ms),
                 is_lost=call in self._lost,
                 is_held=call in self._waiting,
-                is_cut=self._has_cuts and self._cuts.how(call.link) is not None,
+                is_cut=self._has_cuts and self._cuts.kind_of_cut(call.link) is not None,
             )
             for timeout_ms, call in sorted(
                 calls, key=lambda timed_call: timed_call[1].correlation_id
@@ -231,12 +238,12 @@ class PeerLinks:
         tracer = self._tracer
         if tracer.on:
             if tracer.full or api_key not in PEER_ROUTINE:
-                call.traced_as = _MESSAGES
+                call.traced_as = _TRACED_MESSAGES
                 call.sent = self._trace_message("msg.send", source, target, call, response=False)
             else:
-                call.traced_as = _POLL if api_key in PEER_POLLS else _CAUSE
-                scope = tracer.scope
-                call.sent = tracer.cause if scope is None else scope
+                call.traced_as = _TRACED_POLL if api_key in PEER_POLLS else _TRACED_CAUSE
+                trace_scope = tracer.scope
+                call.sent = tracer.cause if trace_scope is None else trace_scope
         if self._latency_ms is not None:
             self._pipe(call.link).send(
                 self._latency_ms(source, target), self._due_to(call, lambda: self._arrive(call))
@@ -250,8 +257,8 @@ class PeerLinks:
     def _arrive(self, call: PeerCall, *, has_crossed: bool = False) -> None:
         """Handle a request that is at its target, or has crossed its fault point there."""
         if self.interceptor.is_armed and not has_crossed:
-            crossed = partial(self._arrive, call, has_crossed=True)
-            self._cross(FaultPoint.PEER_REQUEST, call, crossed)
+            arrive_crossed = partial(self._arrive, call, has_crossed=True)
+            self._cross_fault_point(FaultPoint.PEER_REQUEST, call, arrive_crossed)
             return
         source, target = call.link
         if call.lost:
@@ -265,10 +272,10 @@ class PeerLinks:
         if self._has_cuts and self._is_stopped(call, partial(self._arrive, call, has_crossed=True)):
             return
         tracer, traced_as, cause_before = self._tracer, call.traced_as, None
-        if traced_as is _MESSAGES:
+        if traced_as is _TRACED_MESSAGES:
             call.received = self._trace_message("msg.recv", target, source, call, response=False)
             cause_before = tracer.caused_by(call.received)
-        elif traced_as is _CAUSE and call.sent not in (tracer.scope, NO_CAUSE):
+        elif traced_as is _TRACED_CAUSE and call.sent not in (tracer.scope, NO_CAUSE):
             cause_before = tracer.caused_by(call.sent)
         try:
             # A command is delivered as an object, without encoding.
@@ -295,7 +302,7 @@ class PeerLinks:
         if answer.error is not None:
             self._finish_handling(call, None, answer.error)
         elif call.correlation_id in call.pending:
-            if call.traced_as is _OFF and not (
+            if call.traced_as is _TRACED_OFF and not (
                 self._has_cuts or self.interceptor.is_armed or self._latency_ms is not None
             ):
                 del call.pending[call.correlation_id]  # _answer, written out: the hot path
@@ -314,26 +321,26 @@ class PeerLinks:
                 _peers_log.error("peer.handler_failed", request=str(call), exc_info=error)
                 error = _answered_error(call, ErrorCode.unknown_server_error)
             if call.is_awaited:
-                self._return(call, partial(call.fail, error))
+                self._return_answer(call, partial(call.fail, error))
 
     def _answer(self, call: PeerCall, reply: object) -> None:
         traced_as = call.traced_as
-        if traced_as is _MESSAGES:
+        if traced_as is _TRACED_MESSAGES:
             source, target = call.link
             call.sent = self._trace_message("msg.send", target, source, call, response=True)
         elif self._tracer.on:
             scope = self._tracer.scope
             cause = self._tracer.cause if scope is None else scope
-            if traced_as is not _CAUSE or cause > call.sent:
+            if traced_as is not _TRACED_CAUSE or cause > call.sent:
                 call.sent = cause
         if self._latency_ms is None and not self.interceptor.is_armed:
-            if traced_as is _OFF and not self._has_cuts:
+            if traced_as is _TRACED_OFF and not self._has_cuts:
                 del call.pending[call.correlation_id]
                 call.answer.resolve(reply)
             else:
                 self._deliver(call, reply)
         else:
-            self._return(call, lambda: self._deliver(call, reply))
+            self._return_answer(call, lambda: self._deliver(call, reply))
 
     def _due_to(self, call: PeerCall, callback: Callable[[], object]) -> Callable[[], object]:
         """The callback, with the message that was sent last as its cause: timers of a link fire for
@@ -341,31 +348,34 @@ class PeerLinks:
         """
         return self._tracer.bound(callback, call.sent) if self._tracer.on else callback
 
-    def _return(self, call: PeerCall, deliver: Callable[[], object]) -> None:
+    def _return_answer(self, call: PeerCall, deliver_answer: Callable[[], object]) -> None:
         """Bring an answer back through latency and the fault point."""
         if self._latency_ms is None:
-            self._cross(FaultPoint.PEER_RESPONSE, call, deliver)
+            self._cross_fault_point(FaultPoint.PEER_RESPONSE, call, deliver_answer)
             return
         source, target = call.link
-        self._pipe((target, source), back=True).send(
+        self._pipe((target, source), is_backward=True).send(
             self._latency_ms(target, source),
-            self._due_to(call, lambda: self._cross(FaultPoint.PEER_RESPONSE, call, deliver)),
+            self._due_to(
+                call,
+                lambda: self._cross_fault_point(FaultPoint.PEER_RESPONSE, call, deliver_answer),
+            ),
         )
 
-    def _is_stopped(self, call: PeerCall, go_on: Callable[[], object]) -> bool:
-        """Whether a message can't go on because its link is cut. In a black hole, ``go_on`` is
+    def _is_stopped(self, call: PeerCall, send_on: Callable[[], object]) -> bool:
+        """Whether a message can't go on because its link is cut. In a black hole, ``send_on`` is
         called after a heal if the sender still waits then.
         """
-        how = self._cuts.how(call.link)
-        if how is None:
+        kind_of_cut = self._cuts.kind_of_cut(call.link)
+        if kind_of_cut is None:
             return False
-        if how is Cut.REFUSED:
+        if kind_of_cut is Cut.REFUSED:
             call.fail(PeerDisconnectedError(f"{call}: the link is cut"))
             return True
 
         def arrive_late() -> None:
             if call.is_awaited:
-                go_on()
+                send_on()
 
         self._cuts.hold(call.link, arrive_late)
         return True
@@ -374,12 +384,12 @@ class PeerLinks:
         if self._has_cuts and self._is_stopped(call, lambda: self._deliver(call, reply)):
             return
         traced_as, received = call.traced_as, call.sent
-        if traced_as < _CAUSE or (
-            traced_as is _CAUSE and received in (self._tracer.scope, NO_CAUSE)
+        if traced_as < _TRACED_CAUSE or (
+            traced_as is _TRACED_CAUSE and received in (self._tracer.scope, NO_CAUSE)
         ):
             call.succeed(reply)
             return
-        if traced_as is _MESSAGES:
+        if traced_as is _TRACED_MESSAGES:
             source, target = call.link
             received = self._trace_message("msg.recv", source, target, call, response=True)
         cause_before = self._tracer.caused_by(received)
@@ -388,28 +398,34 @@ class PeerLinks:
 
     # Fault points
 
-    def _cross(self, point: FaultPoint, call: PeerCall, go_on: Callable[[], object]) -> None:
+    def _cross_fault_point(
+        self, point: FaultPoint, call: PeerCall, send_on: Callable[[], object]
+    ) -> None:
         if not self.interceptor.is_armed:
-            go_on()
+            send_on()
         elif not self._tracer.on:
-            self._ask(point, call, go_on)
+            self._ask_interceptor(point, call, send_on)
         else:
             cause_before = self._tracer.caused_by(call.sent)
-            self._ask(point, call, go_on)
+            self._ask_interceptor(point, call, send_on)
             self._tracer.caused_by(cause_before)
 
-    def _ask(self, point: FaultPoint, call: PeerCall, go_on: Callable[[], object]) -> None:
+    def _ask_interceptor(
+        self, point: FaultPoint, call: PeerCall, send_on: Callable[[], object]
+    ) -> None:
         verdict = self.interceptor.cross(self._crossing(point, call))
         if verdict is None:
-            go_on()
+            send_on()
         elif isinstance(verdict, FaultEffect):
-            self._obey(point, call, verdict, go_on)
+            self._obey_verdict(point, call, verdict, send_on)
         else:
             self._waiting[call] = None
-            self._tell(point, "msg.hold", call)
+            self._trace_fault(point, "msg.hold", call)
             self._tasks.drive(
                 as_coroutine(verdict),
-                lambda late, error: self._resume_released(point, call, late, error, go_on),
+                lambda late_verdict, error: self._resume_released(
+                    point, call, late_verdict, error, send_on
+                ),
                 name=f"held-{point}-{call.correlation_id}",
             )
 
@@ -419,37 +435,37 @@ class PeerLinks:
         call: PeerCall,
         verdict: FaultEffect | None,
         error: BaseException | None,
-        go_on: Callable[[], object],
+        send_on: Callable[[], object],
     ) -> None:
         self._waiting.pop(call, None)
         if error is not None:
             call.fail(PeerDisconnectedError(f"{call}: its wait at {point} was ended ({error!r})"))
         elif verdict is None:
-            go_on()
+            send_on()
         else:
-            self._obey(point, call, verdict, go_on)
+            self._obey_verdict(point, call, verdict, send_on)
 
-    def _obey(
-        self, point: FaultPoint, call: PeerCall, verdict: FaultEffect, go_on: Callable[[], object]
+    def _obey_verdict(
+        self, point: FaultPoint, call: PeerCall, verdict: FaultEffect, send_on: Callable[[], object]
     ) -> None:
         if verdict.outcome is SubmitOutcome.PASS:
-            go_on()
+            send_on()
         elif verdict.outcome is SubmitOutcome.ERROR:
             call.fail(_answered_error(call, ErrorCode(verdict.error)))
         elif verdict.outcome is SubmitOutcome.DUPLICATE:
-            go_on()
+            send_on()
             for _ in range(verdict.times):
                 self._deliver_copy(call)
         elif verdict.outcome is SubmitOutcome.DROP_ANSWER:
-            self._arrive(call.unheard(), has_crossed=True)
-            self._lose(call)
+            self._arrive(call.copy_without_answer(), has_crossed=True)
+            self._note_lost(call)
         elif verdict.outcome is SubmitOutcome.DISCONNECT:
             self._fail_where(lambda link: link == call.link, "the connection broke")
         else:  # DROP
-            self._tell(point, "msg.drop", call)
-            self._lose(call)
+            self._trace_fault(point, "msg.drop", call)
+            self._note_lost(call)
 
-    def _lose(self, call: PeerCall) -> None:
+    def _note_lost(self, call: PeerCall) -> None:
         """Note that no answer will come.
 
         The sender learns that at the deadline, or when the cluster clock is advanced beyond it: an
@@ -465,21 +481,27 @@ class PeerLinks:
     def _give_up(self, call: PeerCall) -> None:
         self._lost.pop(call, None)
         if call.is_awaited:
-            timeout_ms = next(ms for ms, calls in self._pending.items() if calls is call.pending)
+            timeout_ms = next(
+                call_timeout_ms
+                for call_timeout_ms, calls in self._pending.items()
+                if calls is call.pending
+            )
             self._time_out(call, timeout_ms)
 
-    def _tell(self, point: FaultPoint, kind: str, call: PeerCall) -> None:
+    def _trace_fault(self, point: FaultPoint, event_kind: str, call: PeerCall) -> None:
         """Trace the effect of a fault on a message."""
         if self._tracer.on:
             source, target = call.link
-            response = point is FaultPoint.PEER_RESPONSE
-            node, peer = (source, target) if response else (target, source)
-            self._trace_message(kind, node, peer, call, response=response)
+            is_response = point is FaultPoint.PEER_RESPONSE
+            node, peer = (source, target) if is_response else (target, source)
+            self._trace_message(event_kind, node, peer, call, response=is_response)
 
     def _deliver_copy(self, call: PeerCall) -> None:
-        copy = call.unheard(is_copy=True)
-        self._tell(FaultPoint.PEER_REQUEST, "msg.dup", copy)
-        self._cross(FaultPoint.PEER_REQUEST, copy, partial(self._arrive, copy, has_crossed=True))
+        copy = call.copy_without_answer(is_copy=True)
+        self._trace_fault(FaultPoint.PEER_REQUEST, "msg.dup", copy)
+        self._cross_fault_point(
+            FaultPoint.PEER_REQUEST, copy, partial(self._arrive, copy, has_crossed=True)
+        )
 
     def _crossing(self, point: FaultPoint, call: PeerCall) -> Crossing:
         source, target = call.link
@@ -506,7 +528,7 @@ class PeerLinks:
         Requests with the same timeout are in the order of their deadlines, so only the first of
         each counts.
         """
-        firsts = [
+        first_deadlines = [
             self._deadline_ms(next(iter(calls.values())))
             for calls in self._pending.values()
             if calls
@@ -514,8 +536,8 @@ class PeerLinks:
         if self._deadline_timer is not None:
             self._deadline_timer.cancel()
             self._deadline_timer = None
-        if firsts:
-            self._deadline_armed_ms = min(firsts)
+        if first_deadlines:
+            self._deadline_armed_ms = min(first_deadlines)
             delay_ms = max(0, self._deadline_armed_ms - self._clock.monotonic_ms())
             self._deadline_timer = self._clock.call_later(delay_ms, self._expire)
 
@@ -547,18 +569,18 @@ class PeerLinks:
         call.fail(error)
         self._tracer.caused_by(cause_before)
 
-    def _fail_where(self, on_link: Callable[[Link], bool], reason: str) -> None:
-        under_way = [call for calls in self._pending.values() for call in calls.values()]
-        for call in [*under_way, *self._waiting]:
-            if on_link(call.link):
+    def _fail_where(self, is_affected: Callable[[Link], bool], reason: str) -> None:
+        pending_calls = [call for calls in self._pending.values() for call in calls.values()]
+        for call in [*pending_calls, *self._waiting]:
+            if is_affected(call.link):
                 call.lost = True
                 call.fail(PeerDisconnectedError(f"{call}: {reason}"))
 
-    def _pipe(self, link: Link, *, back: bool = False) -> Pipe:
-        key = cast(Link, (*link, "back")) if back else link
-        pipe = self._links.get(key)
+    def _pipe(self, link: Link, *, is_backward: bool = False) -> Pipe:
+        pipe_key = cast(Link, (*link, "back")) if is_backward else link
+        pipe = self._links.get(pipe_key)
         if pipe is None:
-            pipe = self._links[key] = Pipe(self._clock)
+            pipe = self._links[pipe_key] = Pipe(self._clock)
         return pipe
 
     def _trace_message(
@@ -671,10 +693,10 @@ HANDSHAKE_TIMEOUT_S: Final = 60.0
 """asyncio's own default."""
 
 
-class _LoudObject(ssl.SSLObject):
+class _AlertingTlsObject(ssl.SSLObject):
     """A TLS object that sends its alert before it fails."""
 
-    say: Callable[[], None]
+    send_alert: Callable[[], None]
 
     def do_handshake(self) -> None:
         try:
@@ -682,11 +704,11 @@ class _LoudObject(ssl.SSLObject):
         except (ssl.SSLWantReadError, ssl.SSLWantWriteError):
             raise
         except ssl.SSLError:
-            self.say()
+            self.send_alert()
             raise
 
 
-class _ContextOfOne(ssl.SSLContext):
+class _ContextOfOneConnection(ssl.SSLContext):
     """Replaces the listener's context for one connection: only here does the loop show the TLS
     object that it makes for a connection.
     """
@@ -703,11 +725,11 @@ class _ContextOfOne(ssl.SSLContext):
         session: ssl.SSLSession | None = None,
     ) -> ssl.SSLObject:
         """Make the TLS object of the connection."""
-        name = cast(str | None, server_hostname)
-        tls_object = self.shared.wrap_bio(incoming, outgoing, server_side, name, session)
-        assert isinstance(tls_object, _LoudObject)
-        tls_object.say = partial(self.gate.say, outgoing)
-        incoming.write(self.gate.take_over())
+        host_name = cast(str | None, server_hostname)
+        tls_object = self.shared.wrap_bio(incoming, outgoing, server_side, host_name, session)
+        assert isinstance(tls_object, _AlertingTlsObject)
+        tls_object.send_alert = partial(self.gate.send_alert, outgoing)
+        incoming.write(self.gate.take_early_bytes())
         return tls_object
 
 
@@ -720,7 +742,7 @@ class TlsGates:
         context: ssl.SSLContext,
         factory: Callable[[], asyncio.Protocol],
     ) -> None:
-        context.sslobject_class = _LoudObject
+        context.sslobject_class = _AlertingTlsObject
         self._context = context
         self._loop = loop
         self._factory = factory
@@ -734,29 +756,33 @@ class TlsGates:
         for task in self._tasks:
             task.cancel()
 
-    def lead(self, gate: TlsGate, raw: asyncio.Transport) -> None:
+    def lead(self, gate: TlsGate, raw_transport: asyncio.Transport) -> None:
         """Begin a handshake."""
-        task = self._loop.create_task(self._lead(gate, raw))
+        task = self._loop.create_task(self._lead(gate, raw_transport))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
-    async def _lead(self, gate: TlsGate, raw: asyncio.Transport) -> None:
+    async def _lead(self, gate: TlsGate, raw_transport: asyncio.Transport) -> None:
         if gate.is_lost:
             return
-        context = _ContextOfOne(ssl.PROTOCOL_TLS_SERVER)
+        context = _ContextOfOneConnection(ssl.PROTOCOL_TLS_SERVER)
         context.gate, context.shared = gate, self._context
-        peer = str(raw.get_extra_info("peername"))
+        peer_name = str(raw_transport.get_extra_info("peername"))
         try:
             transport = await self._loop.start_tls(
-                raw, gate, context, server_side=True, ssl_handshake_timeout=HANDSHAKE_TIMEOUT_S
+                raw_transport,
+                gate,
+                context,
+                server_side=True,
+                ssl_handshake_timeout=HANDSHAKE_TIMEOUT_S,
             )
         except OSError as error:  # TLS errors are OSErrors
             reason = str(error) or "the client went away"
-            _log.warning("TLS handshake failed", peer=peer, reason=reason)
-            raw.close()
+            _log.warning("TLS handshake failed", peer=peer_name, reason=reason)
+            raw_transport.close()
             return
         if transport is not None:
-            gate.step_aside(transport, self._factory())
+            gate.hand_over(transport, self._factory())
 
 
 class TlsGate(asyncio.Protocol):
@@ -788,19 +814,19 @@ class TlsGate(asyncio.Protocol):
 
     # For the handshake
 
-    def take_over(self) -> bytes:
+    def take_early_bytes(self) -> bytes:
         """Return the bytes received so far and forget them; later bytes arrive decrypted."""
-        early = bytes(self._early)
+        early_bytes = bytes(self._early)
         self._early.clear()
-        return early
+        return early_bytes
 
-    def say(self, outgoing: ssl.MemoryBIO) -> None:
+    def send_alert(self, outgoing: ssl.MemoryBIO) -> None:
         """Send the bytes that TLS has ready."""
         alert = outgoing.read()
         if alert and self._raw is not None:
             self._raw.write(alert)
 
-    def step_aside(self, transport: asyncio.Transport, protocol: asyncio.Protocol) -> None:
+    def hand_over(self, transport: asyncio.Transport, protocol: asyncio.Protocol) -> None:
         """End the gate's work after the handshake: from now on the connection is the protocol's."""
         if self.is_lost:
             return

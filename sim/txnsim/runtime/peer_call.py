@@ -78,7 +78,7 @@ class PeerCall(msgspec.Struct, kw_only=True, eq=False):
     def is_awaited(self) -> bool:
         return self.correlation_id in self.pending
 
-    def unheard(self, *, is_copy: bool = False) -> PeerCall:
+    def copy_without_answer(self, *, is_copy: bool = False) -> PeerCall:
         """A copy of the request, whose answer is thrown away."""
         call = PeerCall(
             link=self.link,

@@ -14,7 +14,7 @@ from typing import Any
 
 @contextmanager
 def process_pool(
-    jobs: int,
+    process_count: int,
     *,
     context: BaseContext,
     initializer: Callable[..., object] | None = None,
@@ -24,12 +24,14 @@ def process_pool(
     what is under way.
 
     Args:
-        jobs: Number of processes.
+        process_count: Number of processes.
         context: How they are started.
         initializer: Called in each of them first.
         initargs: Its arguments.
     """
-    pool = ProcessPoolExecutor(jobs, mp_context=context, initializer=initializer, initargs=initargs)
+    pool = ProcessPoolExecutor(
+        process_count, mp_context=context, initializer=initializer, initargs=initargs
+    )
     try:
         yield pool
     except BaseException:

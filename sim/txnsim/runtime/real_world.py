@@ -35,7 +35,7 @@ MONOTONIC_START_MS_MAX: Final = 1 << 40
 which is 1.7e12 ms and more.
 """
 
-_PORTS_KEPT: Final = range(10_000, 32_768)
+_PORT_RANGE: Final = range(10_000, 32_768)
 """Ports that no system gives to a connection or for port 0 (Linux begins at 32768, others at
 49152): one that is free now stays free.
 """
@@ -105,9 +105,9 @@ def memory_bytes() -> int | None:
     if not Path("/proc/self/statm").exists():
         return None
     limits = [os.sysconf("SC_PHYS_PAGES") * _PAGE_BYTES]
-    for file in ("memory.max", "memory/memory.limit_in_bytes"):
+    for limit_file in ("memory.max", "memory/memory.limit_in_bytes"):
         with contextlib.suppress(OSError, ValueError):  # the other version, or no limit
-            limits.append(int((_CGROUP / file).read_text("ascii")))
+            limits.append(int((_CGROUP / limit_file).read_text("ascii")))
     return min(limits)
 
 
@@ -128,14 +128,14 @@ def tcp_socket(host: str, port: int) -> socket.socket:
         OSError: The port is busy, or this is no address of ours; the error names it.
     """
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    bound = socket.socket(family, socket.SOCK_STREAM)
+    tcp_socket_bound = socket.socket(family, socket.SOCK_STREAM)
     try:
-        bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        bound.bind((host, port))
+        tcp_socket_bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        tcp_socket_bound.bind((host, port))
     except OSError as error:
-        bound.close()
+        tcp_socket_bound.close()
         raise OSError(error.errno, f"{host_and_port(host, port)}: {error.strerror}") from error
-    return bound
+    return tcp_socket_bound
 
 
 def free_ports(count: int) -> list[int]:
@@ -144,11 +144,11 @@ def free_ports(count: int) -> list[int]:
     Raises:
         OSError: There are not enough free ports.
     """
-    drawn = secrets.SystemRandom().sample(_PORTS_KEPT, len(_PORTS_KEPT))
-    ports = list(itertools.islice(filter(_is_free, drawn), count))
+    drawn_ports = secrets.SystemRandom().sample(_PORT_RANGE, len(_PORT_RANGE))
+    ports = list(itertools.islice(filter(_is_free, drawn_ports), count))
     if len(ports) < count:
-        lowest, highest = _PORTS_KEPT[0], _PORTS_KEPT[-1]
-        raise OSError(f"{count} free ports are wanted between {lowest} and {highest}")
+        lowest_port, highest_port = _PORT_RANGE[0], _PORT_RANGE[-1]
+        raise OSError(f"{count} free ports are wanted between {lowest_port} and {highest_port}")
     return ports
 
 

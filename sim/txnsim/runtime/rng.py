@@ -13,9 +13,9 @@ import random
 import secrets
 
 
-def derive(seed: int, name: str) -> int:
-    """Seed of the stream ``name``: 128 bits that depend only on ``seed`` and ``name``."""
-    digest = hashlib.blake2b(f"{seed}/{name}".encode(), digest_size=16)
+def derive(seed: int, stream_name: str) -> int:
+    """Seed of a stream: 128 bits that depend only on ``seed`` and the stream's name."""
+    digest = hashlib.blake2b(f"{seed}/{stream_name}".encode(), digest_size=16)
     return int.from_bytes(digest.digest(), "big")
 
 
@@ -40,9 +40,9 @@ class SeededRng:
         self.seed = seed
         self._streams: dict[str, random.Random] = {}
 
-    def stream(self, name: str) -> random.Random:
+    def stream(self, stream_name: str) -> random.Random:
         """The stream of that name, derived from seed and name; the same object at every call."""
-        stream = self._streams.get(name)
+        stream = self._streams.get(stream_name)
         if stream is None:
-            stream = self._streams[name] = random.Random(derive(self.seed, name))
+            stream = self._streams[stream_name] = random.Random(derive(self.seed, stream_name))
         return stream

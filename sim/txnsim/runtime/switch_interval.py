@@ -32,14 +32,14 @@ def with_short_switch_interval(work: Callable[[], T]) -> T:
 @contextmanager
 def short_switch_interval() -> Iterator[None]:
     """Hand the lock to the loop more often, while this thread works."""
-    me = threading.get_ident()
+    thread_id = threading.get_ident()
     with _lock:
-        _workers[me] = next(iter(_workers.values()), sys.getswitchinterval())
+        _workers[thread_id] = next(iter(_workers.values()), sys.getswitchinterval())
         sys.setswitchinterval(SWITCH_S)
     try:
         yield
     finally:
         with _lock:
-            old_interval = _workers.pop(me)
+            old_interval = _workers.pop(thread_id)
             if not _workers:
                 sys.setswitchinterval(old_interval)

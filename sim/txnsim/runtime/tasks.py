@@ -117,9 +117,9 @@ class Pending(msgspec.Struct, Generic[T], eq=False):
         return self.value  # type: ignore[return-value] # a cast is a call
 
 
-async def coroutine_of(answer: Awaitable[T]) -> T:
+async def coroutine_of(awaitable: Awaitable[T]) -> T:
     """An awaitable as a coroutine, as ``Tasks.drive`` runs it."""
-    return await answer
+    return await awaitable
 
 
 async def ready_value(value: T) -> T:
@@ -148,7 +148,7 @@ first.
 DUE_UNTIMED: Final = 2
 """Number of callbacks between two looks at the clock."""
 
-_GONE: Final = object()
+_NOT_PARKED: Final = object()
 
 Done = Callable[[Any, BaseException | None], object]
 
@@ -185,7 +185,7 @@ class LoopTasks:
             asyncio.Task[Any], None
         ] = {}  # a dict, as it keeps order: close is deterministic
         self._failures: list[BaseException] = []
-        self._parked: dict[_Drive, None] = {}
+        self._parked: dict[_DrivenCoroutine, None] = {}
         self._due: deque[tuple[Callable[[], object], int]] = deque()
         """Callbacks with their causes; NO_CAUSE while the trace is off."""
         self.due_last: deque[Callable[[], object]] = deque()
@@ -210,8 +210,8 @@ class LoopTasks:
         tracer = self._tracer
         cause = NO_CAUSE
         if tracer is not None and tracer.on:
-            scope = tracer.scope
-            cause = tracer.cause if scope is None else scope
+            trace_scope = tracer.scope
+            cause = tracer.cause if trace_scope is None else trace_scope
         self._due.append((callback, cause))
         if not self.is_drain_due:
             self.drain_soon()
@@ -236,12 +236,12 @@ class LoopTasks:
         tracer = self._tracer
         turns.spent_ns = 0
         ends_ns = self._stopwatch_ns() + turns.limit_ns
-        is_over = False
+        is_time_over = False
         if self._is_behind:
-            self._answer()  # clients whose requests were read since then get answers first
-        for count in range(1, DUE_PER_TURN_MAX + 1):
+            self._send_answers()  # clients whose requests were read since then get answers first
+        for callback_number in range(1, DUE_PER_TURN_MAX + 1):
             try:
-                if due and not is_over:
+                if due and not is_time_over:
                     callback, cause = due.popleft()
                     if tracer is not None and tracer.on:
                         tracer.scope = cause
@@ -255,14 +255,14 @@ class LoopTasks:
                     break
             except Exception as error:  # noqa: BLE001 - one callback's bug must not lose the others
                 self._note_failure("callback", error)
-            if count % DUE_UNTIMED == 0 and self._stopwatch_ns() > ends_ns:
+            if callback_number % DUE_UNTIMED == 0 and self._stopwatch_ns() > ends_ns:
                 # Due callbacks wait for the next turn. Answers do not: if each request adds
                 # callbacks, no answer would be sent.
-                is_over = True
+                is_time_over = True
         if tracer is not None:
             tracer.scope = None
         self.is_drain_due = False
-        self._is_behind = is_over and bool(due)
+        self._is_behind = is_time_over and bool(due)
         if self._is_behind:
             self.is_drain_due = True
             # Sockets come first: callbacks that are ready now run in the turn before.
@@ -270,7 +270,7 @@ class LoopTasks:
         elif due or due_last:
             self.drain_soon()
 
-    def _answer(self) -> None:
+    def _send_answers(self) -> None:
         """Run the callbacks that wait for the end of a turn."""
         for _ in range(len(self.due_last)):
             try:
@@ -292,65 +292,65 @@ class LoopTasks:
     def drive(
         self,
         coroutine: Coroutine[Any, Any, Any],
-        done: Done,
+        on_done: Done,
         *,
         name: str,
-        apart: bool = False,
+        has_own_context: bool = False,
         cause: int | None = None,
     ) -> None:
         """Run the first step at once; the coroutine becomes a task only if it has to wait for a
         future.
 
-        ``apart`` gives it a context of its own. ``cause`` is its cause in the trace, if that is not
-        the current one. ``done(result, exception)`` is called exactly once, also when the wait is
-        cancelled (with the CancelledError). An exception that ``done`` raises reaches the caller of
-        the last step.
+        ``has_own_context`` gives it a context of its own. ``cause`` is its cause in the trace, if
+        that is not the current one. ``on_done(result, exception)`` is called exactly once, also
+        when the wait is cancelled (with the CancelledError). An exception that ``on_done`` raises
+        reaches the caller of the last step.
         """
         tracer = self._tracer
-        if apart or tracer is None:
-            drive = _Drive(coroutine, done, name, copy_context())
+        if has_own_context or tracer is None:
+            drive = _DrivenCoroutine(coroutine, on_done, name, copy_context())
             if tracer is not None and tracer.on:
                 drive.cause = tracer.cause if cause is None else cause
                 self._step_traced(drive, tracer)
             else:
-                self._step(drive)
+                self._run_step(drive)
             return
         if tracer.on:
-            self._drive_traced(coroutine, done, name, tracer, cause)
+            self._drive_traced(coroutine, on_done, name, tracer, cause)
             return
-        # The hot path: _step, written out for a coroutine that ends at once.
+        # The hot path: _run_step, written out for a coroutine that ends at once.
         was_stepping = self.stepping
         self.stepping = True
         try:
             awaited = coroutine.send(None)
         except StopIteration as stop:
             self.stepping = was_stepping
-            done(stop.value, None)
+            on_done(stop.value, None)
         except (Exception, asyncio.CancelledError) as error:  # noqa: BLE001 - whatever it is, it is the caller's answer
             self.stepping = was_stepping
-            done(None, error)
+            on_done(None, error)
         else:
             self.stepping = was_stepping
-            drive = _Drive(coroutine, done, name, None)
+            drive = _DrivenCoroutine(coroutine, on_done, name, None)
             if isinstance(awaited, Pending) and not awaited.is_done:
-                self._parked[drive] = None  # _wait, written out
-                awaited.callbacks.append(partial(self._step, drive))
+                self._parked[drive] = None  # _wait_for, written out
+                awaited.callbacks.append(partial(self._run_step, drive))
             else:
-                self._wait(drive, awaited)
+                self._wait_for(drive, awaited)
 
     def _drive_traced(
         self,
         coroutine: Coroutine[Any, Any, Any],
-        done: Done,
+        on_done: Done,
         name: str,
         tracer: Tracer,
         cause: int | None,
     ) -> None:
         """Like ``drive``, with a current cause of its own: _step_traced, inlined."""
-        outer, outer_waker = tracer.scope, tracer.scope_waker
+        outer_scope, outer_waker = tracer.scope, tracer.scope_waker
         if cause is not None:
             tracer.scope = cause
-        elif outer is None:
+        elif outer_scope is None:
             tracer.scope = tracer.cause
         tracer.scope_waker = NO_CAUSE
         was_stepping, self.stepping = self.stepping, True
@@ -359,52 +359,52 @@ class LoopTasks:
         except StopIteration as stop:
             self.stepping = was_stepping
             tracer.scope_waker = outer_waker
-            done(stop.value, None)
+            on_done(stop.value, None)
         except (Exception, asyncio.CancelledError) as error:  # noqa: BLE001 - whatever it is, it is the caller's answer
             self.stepping = was_stepping
             tracer.scope_waker = outer_waker
-            done(None, error)
+            on_done(None, error)
         else:
             self.stepping = was_stepping
-            drive = _Drive(coroutine, done, name, None)
-            scope = tracer.scope
-            drive.cause = tracer.cause if scope is None else scope
-            self._wait(drive, awaited)
+            drive = _DrivenCoroutine(coroutine, on_done, name, None)
+            trace_scope = tracer.scope
+            drive.cause = tracer.cause if trace_scope is None else trace_scope
+            self._wait_for(drive, awaited)
         finally:
-            tracer.scope, tracer.scope_waker = outer, outer_waker
+            tracer.scope, tracer.scope_waker = outer_scope, outer_waker
 
-    def _step(self, drive: _Drive, woken_by: Pending[Any] | None = None) -> None:
+    def _run_step(self, drive: _DrivenCoroutine, woken_by: Pending[Any] | None = None) -> None:
         """Run the next step of a coroutine; ``woken_by`` is the wait that ended, if any."""
         if woken_by is not None:
-            if self._parked.pop(drive, _GONE) is _GONE:
+            if self._parked.pop(drive, _NOT_PARKED) is _NOT_PARKED:
                 return
             tracer = self._tracer
             if tracer is not None and tracer.on:
-                scope = tracer.scope
-                drive.waker = tracer.cause if scope is None else scope
+                trace_scope = tracer.scope
+                drive.waker = tracer.cause if trace_scope is None else trace_scope
                 self._step_traced(drive, tracer)
                 return
-        coroutine, done = drive.coroutine, drive.done
+        coroutine, on_done = drive.coroutine, drive.done
         context = drive.context
         was_stepping, self.stepping = self.stepping, True
         try:
             awaited = coroutine.send(None) if context is None else context.run(coroutine.send, None)
         except StopIteration as stop:
             self.stepping = was_stepping
-            done(stop.value, None)
+            on_done(stop.value, None)
         except (Exception, asyncio.CancelledError) as error:  # noqa: BLE001 - whatever it is, it is the caller's answer
             self.stepping = was_stepping
-            done(None, error)
+            on_done(None, error)
         else:
             self.stepping = was_stepping
-            self._wait(drive, awaited)
+            self._wait_for(drive, awaited)
 
-    def _step_traced(self, drive: _Drive, tracer: Tracer) -> None:
+    def _step_traced(self, drive: _DrivenCoroutine, tracer: Tracer) -> None:
         """Run a step in its own trace scope; its last cause holds for the next step and
         ``done``.
         """
         context = drive.context
-        outer, outer_waker = tracer.scope, tracer.scope_waker
+        outer_scope, outer_waker = tracer.scope, tracer.scope_waker
         tracer.scope, tracer.scope_waker = drive.cause, drive.waker
         was_stepping, self.stepping = self.stepping, True
         try:
@@ -422,31 +422,31 @@ class LoopTasks:
             self.stepping = was_stepping
             cause = tracer.scope
             drive.cause = tracer.cause if cause is None else cause
-            self._wait(drive, awaited)
+            self._wait_for(drive, awaited)
         finally:
-            tracer.scope, tracer.scope_waker = outer, outer_waker
+            tracer.scope, tracer.scope_waker = outer_scope, outer_waker
 
-    def _wait(self, drive: _Drive, awaited: Any) -> None:
+    def _wait_for(self, drive: _DrivenCoroutine, awaited: Any) -> None:
         if isinstance(awaited, Pending):
             self._parked[drive] = None
             if awaited.is_done:
-                self._step(drive, awaited)
+                self._run_step(drive, awaited)
             else:
-                awaited.callbacks.append(partial(self._step, drive))
+                awaited.callbacks.append(partial(self._run_step, drive))
             return
         if hasattr(awaited, "_asyncio_future_blocking"):
             # A task takes this mark off at once, and so must we: until then nothing else may await
             # the same future ("await wasn't used with future").
             awaited._asyncio_future_blocking = False
-        remainder = _Rest(drive.coroutine, awaited, drive.done)
+        rest = _CoroutineRest(drive.coroutine, awaited, drive.done)
         task = self._loop.create_task(
-            remainder.run(), name=drive.name, context=self._task_context(drive)
+            rest.run(), name=drive.name, context=self._task_context(drive)
         )
         self._running[task] = None
-        task.add_done_callback(remainder.settle)
+        task.add_done_callback(rest.settle)
         task.add_done_callback(self._drop_task)
 
-    def _task_context(self, drive: _Drive) -> Context | None:
+    def _task_context(self, drive: _DrivenCoroutine) -> Context | None:
         """Context in which the rest of a coroutine runs as a task."""
         tracer = self._tracer
         if tracer is None or not tracer.on:
@@ -492,7 +492,7 @@ class LoopTasks:
             self._failures.append(error)
 
 
-class _Drive(msgspec.Struct, eq=False):
+class _DrivenCoroutine(msgspec.Struct, eq=False):
     """A coroutine that is run by hand."""
 
     coroutine: Coroutine[Any, Any, Any]
@@ -506,7 +506,7 @@ class _Drive(msgspec.Struct, eq=False):
     """Trace event that ended the last wait."""
 
 
-class _Rest(msgspec.Struct, eq=False):
+class _CoroutineRest(msgspec.Struct, eq=False):
     """The rest of a driven coroutine, after its first step waited."""
 
     _coroutine: Coroutine[Any, Any, Any]
@@ -515,7 +515,7 @@ class _Rest(msgspec.Struct, eq=False):
 
     async def run(self) -> None:
         try:
-            result = await _go_on(self._coroutine, self._awaited)
+            result = await _continue_coroutine(self._coroutine, self._awaited)
         except asyncio.CancelledError as error:
             self._report(None, error)
             raise
@@ -532,13 +532,15 @@ class _Rest(msgspec.Struct, eq=False):
                 self._report(None, asyncio.CancelledError())
 
     def _report(self, result: Any, error: BaseException | None) -> None:
-        done, self._done = self._done, None
-        if done is not None:
-            done(result, error)
+        on_done, self._done = self._done, None
+        if on_done is not None:
+            on_done(result, error)
 
 
 @types.coroutine
-def _go_on(coroutine: Coroutine[Any, Any, Any], awaited: Any) -> Generator[Any, Any, Any]:
+def _continue_coroutine(
+    coroutine: Coroutine[Any, Any, Any], awaited: Any
+) -> Generator[Any, Any, Any]:
     """Continue a coroutine that has been stepped by hand and yielded ``awaited``.
 
     Yielding the future once more hands it to the task as if the task had made the first step. The
@@ -597,7 +599,7 @@ class Unpacker:
     def leave(self) -> None:
         self._lock.release()
 
-    async def unpack(self, do: Callable[[W, mmap.mmap], T], work: W) -> T:
+    async def unpack(self, unpack_into: Callable[[W, mmap.mmap], T], work: W) -> T:
         """The result of ``do(work, memory)``; the caller has called ``enter``.
 
         If the wait is cancelled, the thread finishes this work before it begins the next.
@@ -605,9 +607,9 @@ class Unpacker:
         if self._room is None or len(self._room) < work.room_bytes:
             self._room = mmap.mmap(-1, work.room_bytes)
         if not self._in_thread:
-            return do(work, self._room)
+            return unpack_into(work, self._room)
         loop = asyncio.get_running_loop()
-        return await loop.run_in_executor(self._begun(), do, work, self._room)
+        return await loop.run_in_executor(self._started_thread(), unpack_into, work, self._room)
 
     async def do(self, work: Callable[[], T]) -> T:
         """The result of ``work``, which the thread calls; the caller has called ``enter``. The work
@@ -616,10 +618,10 @@ class Unpacker:
         if not self._in_thread:
             return work()
         return await asyncio.get_running_loop().run_in_executor(
-            self._begun(), with_short_switch_interval, work
+            self._started_thread(), with_short_switch_interval, work
         )
 
-    def _begun(self) -> ThreadPoolExecutor:
+    def _started_thread(self) -> ThreadPoolExecutor:
         if self._thread is None:
             self._thread = ThreadPoolExecutor(1, thread_name_prefix="txnsim-unpack")
         return self._thread

@@ -22,12 +22,12 @@ if TYPE_CHECKING:
 else:
     tempfile = OnDemand("tempfile")
 
-_VERIFY: Final = {
+_VERIFY_MODES: Final = {
     ClientAuth.NONE: ssl.CERT_NONE,
     ClientAuth.REQUESTED: ssl.CERT_OPTIONAL,
     ClientAuth.REQUIRED: ssl.CERT_REQUIRED,
 }
-_VERSIONS: Final = {"TLSv1.2": ssl.TLSVersion.TLSv1_2, "TLSv1.3": ssl.TLSVersion.TLSv1_3}
+_TLS_VERSIONS: Final = {"TLSv1.2": ssl.TLSVersion.TLSv1_2, "TLSv1.3": ssl.TLSVersion.TLSv1_3}
 
 
 def server_context(tls: TlsFiles | TlsPem, client_auth: ClientAuth) -> ssl.SSLContext:
@@ -44,16 +44,16 @@ def server_context(tls: TlsFiles | TlsPem, client_auth: ClientAuth) -> ssl.SSLCo
             if tls.authority is not None:
                 context.load_verify_locations(tls.authority)
         else:
-            _load_text(context, tls.certificate, tls.key, tls.key_password)
+            _load_certificate_text(context, tls.certificate, tls.key, tls.key_password)
             if tls.authority is not None:
                 context.load_verify_locations(cadata=tls.authority)
-            _limit(context, tls.versions)
+            _limit_versions(context, tls.versions)
     except (OSError, ssl.SSLError) as error:
         source_text = (
             f"{tls.certificate}, {tls.key}" if isinstance(tls, TlsFiles) else "of the keystore"
         )
         raise ConfigError(f"TLS files {source_text}: {problem_of(error)}") from error
-    context.verify_mode = _VERIFY[client_auth]
+    context.verify_mode = _VERIFY_MODES[client_auth]
     return context
 
 
@@ -74,22 +74,24 @@ def client_context(tls: ClientTls) -> ssl.SSLContext:
         else:
             context.load_verify_locations(cadata=tls.authority)
         if tls.certificate is not None and tls.key is not None:
-            _load_text(context, tls.certificate, tls.key, tls.key_password)
-        _limit(context, tls.versions)
+            _load_certificate_text(context, tls.certificate, tls.key, tls.key_password)
+        _limit_versions(context, tls.versions)
     except (OSError, ssl.SSLError) as error:
         raise ConfigError(f"TLS certificates of the client: {problem_of(error)}") from error
     return context
 
 
-def _limit(context: ssl.SSLContext, versions: tuple[str, ...]) -> None:
+def _limit_versions(context: ssl.SSLContext, versions: tuple[str, ...]) -> None:
     if versions:
-        numbers = sorted(_VERSIONS[name] for name in versions)
-        context.minimum_version, context.maximum_version = numbers[0], numbers[-1]
+        allowed_versions = sorted(_TLS_VERSIONS[version_name] for version_name in versions)
+        context.minimum_version, context.maximum_version = allowed_versions[0], allowed_versions[-1]
 
 
-def _load_text(context: ssl.SSLContext, certificate: str, key: str, password: str | None) -> None:
-    with _as_file(certificate) as chain, _as_file(key) as private:
-        context.load_cert_chain(chain, private, _password(password))
+def _load_certificate_text(
+    context: ssl.SSLContext, certificate: str, key: str, password: str | None
+) -> None:
+    with _text_as_file(certificate) as chain_path, _text_as_file(key) as key_path:
+        context.load_cert_chain(chain_path, key_path, _password(password))
 
 
 def _password(password: str | None) -> str:
@@ -98,10 +100,10 @@ def _password(password: str | None) -> str:
 
 
 @contextlib.contextmanager
-def _as_file(text: str) -> Iterator[str]:
+def _text_as_file(text: str) -> Iterator[str]:
     # A directory that only this user can read.
     with tempfile.TemporaryDirectory(prefix="txnsim-tls-") as directory:
-        path = Path(directory, "store.pem")
-        path.touch(mode=0o600)
-        path.write_text(text)
-        yield str(path)
+        store_path = Path(directory, "store.pem")
+        store_path.touch(mode=0o600)
+        store_path.write_text(text)
+        yield str(store_path)

@@ -95,7 +95,7 @@ class RunInfo(msgspec.Struct, frozen=True, kw_only=True):
 Snapshot = Callable[[], Iterable[Payload]]
 Defer = Callable[[Callable[[], object]], object]
 
-_decode: Final = msgspec.json.Decoder(Event).decode
+_decode_event: Final = msgspec.json.Decoder(Event).decode
 _IMPORTANCE: Final = {name: kind.importance for name, kind in KINDS.items()}
 
 
@@ -169,10 +169,10 @@ class Tracer:
     @level.setter
     def level(self, level: TraceLevel) -> None:
         self._level = level
-        floor, self._floor = self._floor, _FLOORS[level]
+        old_floor, self._floor = self._floor, _IMPORTANCE_FLOORS[level]
         self.on = level is not TraceLevel.OFF
         self.full = level is TraceLevel.FULL
-        if self._floor < floor:
+        if self._floor < old_floor:
             self.tell_snapshot()
 
     def emit(
@@ -210,34 +210,34 @@ class Tracer:
                 cause = self.cause
             parents = (cause,) if cause >= 0 else ()
         elif len(parents) > 1:
-            main, second, *more_parents = parents
-            if more_parents or main < 0 or second < 0 or main == second:
+            main_cause, second_cause, *more_parents = parents
+            if more_parents or main_cause < 0 or second_cause < 0 or main_cause == second_cause:
                 parents = tuple(dict.fromkeys([parent for parent in parents if parent >= 0]))
         elif parents[0] < 0:
             parents = ()
-        weight = _IMPORTANCE.get(kind)
-        if weight is None:
+        event_importance = _IMPORTANCE.get(kind)
+        if event_importance is None:
             raise InvariantViolation(f"trace event of unknown kind {kind!r} at {node}")
-        if importance is None or importance == weight:
+        if importance is None or importance == event_importance:
             importance = None
         else:
-            weight = importance
-        if weight < self._floor:
+            event_importance = importance
+        if event_importance < self._floor:
             return parents[0] if parents and self.on else NO_CAUSE
         if self.is_strict:
             data = _check_payload(kind, data)
         node_index = self._nodes.get(node)
         if node_index is None:
             node_index = self.node(node)
-        index = self._next
-        self._next = index + 1
+        event_index = self._next
+        self._next = event_index + 1
         pending = self._pending
         pending.append((self._now(), node_index, parents, kind, tx, data, importance))
         if len(pending) >= KEPT_AT_ONCE:
-            self._keep()
-        return index
+            self._encode_pending()
+        return event_index
 
-    def _keep(self, *, is_opening: bool = False) -> None:
+    def _encode_pending(self, *, is_opening: bool = False) -> None:
         """Encode the pending events.
 
         Work that can wait until after the event is done here, for many events at once: a tight loop
@@ -248,42 +248,42 @@ class Tracer:
             return
         rows = rows_of(pending)
         first_index = self._next - len(rows)
-        encoded = self._form.kept(rows, first_index)
-        self._written += len(encoded)
+        encoded_rows = self._form.kept(rows, first_index)
+        self._written += len(encoded_rows)
         lives = NO_LIVES if self._ring.bytes_max is None else lives_of(rows)
-        self._ring.add(encoded, len(rows), lives, is_opening=is_opening)
+        self._ring.add(encoded_rows, len(rows), lives, is_opening=is_opening)
         pending.clear()
         if self._snapshot_due is not None and self._written >= self._snapshot_due:
             self._snapshot_due = None
             self._defer(self.tell_snapshot)
 
-    def node(self, name: str) -> int:
+    def node(self, node_name: str) -> int:
         """Index of a node, which is listed in the header from now on."""
-        index = self._nodes.get(name)
-        if index is None:
-            index = self._nodes[name] = len(self._nodes)
-        return index
+        node_index = self._nodes.get(node_name)
+        if node_index is None:
+            node_index = self._nodes[node_name] = len(self._nodes)
+        return node_index
 
     # Beginning in the middle
 
-    def begin_with(self, snapshot: Snapshot, defer: Defer) -> None:
+    def begin_with(self, snapshot: Snapshot, run_later: Defer) -> None:
         """Let recordings that begin in the middle open with a snapshot: when the level is raised,
         and repeatedly where a ring drops old events.
 
         Args:
             snapshot: Yields the payloads of its parts, each made when it is needed.
-            defer: Runs a callback in a later turn of the loop, for the next part.
+            run_later: Runs a callback in a later turn of the loop, for the next part.
         """
-        self._snapshot, self._defer = snapshot, defer
+        self._snapshot, self._defer = snapshot, run_later
         self._plan_snapshot(0)
 
     def tell_snapshot(self) -> None:
         """Record the current state of the cluster, for readers who don't have the events before."""
-        self._keep()
+        self._encode_pending()
         self._parts = iter(self._snapshot())
-        self._tell_part(self._parts, 0)
+        self._trace_snapshot_part(self._parts, 0)
 
-    def _tell_part(self, parts: Iterator[Payload], bytes_before: int) -> None:
+    def _trace_snapshot_part(self, parts: Iterator[Payload], bytes_before: int) -> None:
         """Record the next part of a snapshot, unless recording has ended or a newer snapshot has
         begun.
         """
@@ -293,20 +293,24 @@ class Tracer:
         if payload is None:
             self._plan_snapshot(bytes_before)
             return
-        self._keep()
+        self._encode_pending()
         bytes_at_start = self._written
         self.emit("snapshot", "cluster", parents=(NO_CAUSE,), data=payload)
-        self._keep(is_opening=bytes_before == 0)
-        self._defer(partial(self._tell_part, parts, bytes_before + self._written - bytes_at_start))
+        self._encode_pending(is_opening=bytes_before == 0)
+        self._defer(
+            partial(self._trace_snapshot_part, parts, bytes_before + self._written - bytes_at_start)
+        )
 
     def _plan_snapshot(self, snapshot_bytes: int) -> None:
         """Decide when the next snapshot is due: its cost has to be small compared to the events it
         opens.
         """
-        ring = self._ring.bytes_max
-        if ring is not None:
-            share = max(ring // SNAPSHOT_SHARE, SNAPSHOT_SHARE * snapshot_bytes)
-            self._snapshot_due = self._written + min(share, ring // 2)
+        ring_bytes = self._ring.bytes_max
+        if ring_bytes is not None:
+            bytes_until_snapshot = max(
+                ring_bytes // SNAPSHOT_SHARE, SNAPSHOT_SHARE * snapshot_bytes
+            )
+            self._snapshot_due = self._written + min(bytes_until_snapshot, ring_bytes // 2)
 
     # Causes
 
@@ -316,9 +320,9 @@ class Tracer:
         """
         if not parents:
             return self.cause
-        for parent in parents:
-            if 0 <= parent < self._next:
-                return parent
+        for cause in parents:
+            if 0 <= cause < self._next:
+                return cause
         return NO_CAUSE
 
     @property
@@ -348,10 +352,10 @@ class Tracer:
         """A callback that can be called later from anywhere, with ``cause`` as the current cause,
         or the one of now.
         """
-        due_to = self.cause if cause is None else cause
+        bound_cause = self.cause if cause is None else cause
 
         def call() -> None:
-            cause_before = self.caused_by(due_to)
+            cause_before = self.caused_by(bound_cause)
             try:
                 callback()
             finally:
@@ -387,20 +391,20 @@ class Tracer:
 
     # Messages between a client of this process and its broker
 
-    def post(self, key: tuple[str, int, bool], index: int) -> None:
+    def post(self, message_key: tuple[str, int, bool], event_index: int) -> None:
         """Note the trace event of a message that is on its way on a connection.
 
-        ``key`` is the client's address, the correlation id, and whether it is an answer. The oldest
-        messages that nobody takes are forgotten.
+        ``message_key`` is the client's address, the correlation id, and whether it is an answer.
+        The oldest messages that nobody takes are forgotten.
         """
         mail = self.mail
-        mail[key] = index
+        mail[message_key] = event_index
         if len(mail) > MAIL_MAX:
             del mail[next(iter(mail))]
 
-    def take(self, key: tuple[str, int, bool]) -> int:
+    def take(self, message_key: tuple[str, int, bool]) -> int:
         """Trace event of the sending of a received message; -1 if it was not noted."""
-        return self.mail.pop(key, NO_CAUSE)
+        return self.mail.pop(message_key, NO_CAUSE)
 
     # Reading
 
@@ -420,13 +424,13 @@ class Tracer:
     @property
     def size(self) -> int:
         """Bytes of memory of the kept events."""
-        self._keep()
+        self._encode_pending()
         return self._ring.size
 
     @property
     def bytes_written(self) -> int:
         """Size of all events ever recorded, encoded."""
-        self._keep()
+        self._encode_pending()
         return self._written
 
     @property
@@ -440,11 +444,11 @@ class Tracer:
         Events may be added during the iteration. A cursor below ``first`` starts with the kept
         events of older transactions, and goes on at ``first``.
         """
-        reached = from_index
-        while reached < self._next:
-            self._keep()
-            yield from self._ring.lines(reached)
-            reached = self._ring.next
+        next_index = from_index
+        while next_index < self._next:
+            self._encode_pending()
+            yield from self._ring.lines(next_index)
+            next_index = self._ring.next
 
     def batches(self, from_index: int) -> Iterator[tuple[int, int, bytes]]:
         """Events from a cursor on, in batches as they are kept: index of the first event, number of
@@ -452,14 +456,14 @@ class Tracer:
 
         The first batch may begin before the cursor. Kept events of older transactions are left out.
         """
-        self._keep()
+        self._encode_pending()
         return self._ring.batches(from_index)
 
     def texts(self, from_index: int) -> Iterator[bytes]:
         """The current events from a cursor on, as pieces of whole lines; any thread may iterate
         over them.
         """
-        self._keep()
+        self._encode_pending()
         return self._ring.texts_from(from_index)
 
     @property
@@ -471,37 +475,37 @@ class Tracer:
 
     def events(self, from_index: int = 0) -> Iterator[Event]:
         """Like ``lines``, but decoded."""
-        return map(_decode, self.lines(from_index))
+        return map(_decode_event, self.lines(from_index))
 
     @property
     def hash(self) -> str:
         """SHA-256 over all kept event lines and the list of nodes: of the whole trace if there is
         no ring.
         """
-        self._keep()
+        self._encode_pending()
         sha = hashlib.sha256()
         for text in self._ring.texts():
             sha.update(text)
-        return _hash(sha, self.nodes)
+        return _trace_hash(sha, self.nodes)
 
     def export(
-        self, write: Callable[[bytes], object], *, verdict: str = "", start: int = 0
+        self, write: Callable[[bytes], object], *, verdict: str = "", first_event: int = 0
     ) -> None:
         """Write header, the kept events and trailer as JSON lines.
 
         Args:
             write: Writes a piece.
             verdict: Verdict of the checks, for the trailer.
-            start: Index of the first event that is written.
+            first_event: Index of the first event that is written.
         """
-        for piece in self.pieces(verdict=verdict, start=start):
-            write(piece)
+        for encoded_piece in self.pieces(verdict=verdict, first_event=first_event):
+            write(encoded_piece)
 
-    def pieces(self, *, verdict: str = "", start: int = 0) -> Iterator[bytes]:
+    def pieces(self, *, verdict: str = "", first_event: int = 0) -> Iterator[bytes]:
         """The lines of ``export`` as pieces of whole lines; events that are added during the
         iteration are not included.
         """
-        self._keep()
+        self._encode_pending()
         header = {
             "k": "run",
             "schema": SCHEMA_VERSION,
@@ -517,17 +521,21 @@ class Tracer:
             "brokers": self.run.brokers,
             "level": self._level,
             "clock": self.run.clock,
-            "first": max(self.first_index, start),
+            "first": max(self.first_index, first_event),
             "nodes": self.nodes,
         }
-        texts = self._ring.texts() if start == 0 else (line + b"\n" for line in self.lines(start))
+        texts = (
+            self._ring.texts()
+            if first_event == 0
+            else (line + b"\n" for line in self.lines(first_event))
+        )
         return self._pieces_of(header, self.nodes, self._next, texts, verdict)
 
     @staticmethod
     def _pieces_of(
         header: dict[str, object],
         nodes: tuple[str, ...],
-        events: int,
+        event_count: int,
         texts: Iterator[bytes],
         verdict: str,
     ) -> Iterator[bytes]:
@@ -536,11 +544,16 @@ class Tracer:
         for text in texts:
             sha.update(text)
             yield text
-        trailer = {"k": "end", "events": events, "hash": _hash(sha, nodes), "verdict": verdict}
+        trailer = {
+            "k": "end",
+            "events": event_count,
+            "hash": _trace_hash(sha, nodes),
+            "verdict": verdict,
+        }
         yield msgspec.json.encode(trailer) + b"\n"
 
 
-def _hash(sha: hashlib._Hash, nodes: tuple[str, ...]) -> str:
+def _trace_hash(sha: hashlib._Hash, nodes: tuple[str, ...]) -> str:
     sha.update(msgspec.json.encode(nodes))
     return f"sha256:{sha.hexdigest()}"
 
@@ -550,8 +563,8 @@ def _check_payload(kind: str, data: Payload | LaterPayload) -> Payload:
     if isinstance(data, tuple):
         data = data[0](*data[1:])
     if isinstance(data, Mapping) and not data.keys() <= KINDS[kind].fields:
-        unknown = sorted(data.keys() - KINDS[kind].fields)
-        raise InvariantViolation(f"trace event {kind} with unknown fields {unknown}")
+        unknown_fields = sorted(data.keys() - KINDS[kind].fields)
+        raise InvariantViolation(f"trace event {kind} with unknown fields {unknown_fields}")
     return data
 
 
@@ -559,7 +572,7 @@ def _call_now(callback: Callable[[], object]) -> None:
     callback()
 
 
-_FLOORS: Final = {
+_IMPORTANCE_FLOORS: Final = {
     TraceLevel.OFF: IMPORTANCE_MAX + 1,
     TraceLevel.BRIEF: 1,
     TraceLevel.FULL: 0,
@@ -593,13 +606,13 @@ event.
 OVERDUE_SHARE: Final = 8
 """While a snapshot is overdue, the ring may exceed its bound by 1/8."""
 
-_TX: Final = re.compile(rb'"k":"([^"]*)","tx":"((?:[^"\\]|\\.)*)/-?\d+:-?\d+"')
+_TX_PATTERN: Final = re.compile(rb'"k":"([^"]*)","tx":"((?:[^"\\]|\\.)*)/-?\d+:-?\d+"')
 """Kind and transactional id of an event about a transaction; no payload has this text."""
-_NAMED: Final = re.compile(r"(.*)/-?\d+:-?\d+", re.DOTALL)
-_ENDED: Final = frozenset({"CompleteCommit", "CompleteAbort", "Empty", "Dead"})
-_ENDS: Final = tuple(f'"state":"{state}"'.encode() for state in sorted(_ENDED))
-_INDEX_AT: Final = len(b'{"i":')
-_AT_KIND, _AT_TX, _AT_DATA = 3, 4, 5
+_TX_NAME_PATTERN: Final = re.compile(r"(.*)/-?\d+:-?\d+", re.DOTALL)
+_END_STATES: Final = frozenset({"CompleteCommit", "CompleteAbort", "Empty", "Dead"})
+_ENCODED_END_STATES: Final = tuple(f'"state":"{state}"'.encode() for state in sorted(_END_STATES))
+_INDEX_POSITION: Final = len(b'{"i":')
+_KIND_COLUMN, _TX_COLUMN, _DATA_COLUMN = 3, 4, 5
 """Indices of values in a row."""
 
 
@@ -619,31 +632,38 @@ class Lives(msgspec.Struct):
 
 def lives_of(rows: Sequence[Row]) -> Lives:
     """Which transactions are open after these events, and which ended in them."""
-    last_of_tx: dict[Any, int] = {row[_AT_TX]: index for index, row in enumerate(rows)}
-    last_index: dict[str, int] = {}
+    last_of_tx: dict[Any, int] = {row[_TX_COLUMN]: index for index, row in enumerate(rows)}
+    last_index_of_id: dict[str, int] = {}
     for tx, index in last_of_tx.items():
-        name = _name(tx)
-        if name:
-            last_index[name] = max(index, last_index.get(name, -1))
-    ends: dict[str, int] = {}
+        transactional_id = _transactional_id_of(tx)
+        if transactional_id:
+            last_index_of_id[transactional_id] = max(
+                index, last_index_of_id.get(transactional_id, -1)
+            )
+    end_index: dict[str, int] = {}
     for index, row in enumerate(rows):
-        if row[_AT_KIND] == "txn.complete":
-            data = row[_AT_DATA]
-            if isinstance(data, dict) and data["state"] in _ENDED:
-                ends[_name(row[_AT_TX])] = index
-    ends.pop("", None)
+        if row[_KIND_COLUMN] == "txn.complete":
+            data = row[_DATA_COLUMN]
+            if isinstance(data, dict) and data["state"] in _END_STATES:
+                end_index[_transactional_id_of(row[_TX_COLUMN])] = index
+    end_index.pop("", None)
     return Lives(
-        {name for name, index in last_index.items() if index > ends.get(name, -1)}, set(ends)
+        {
+            transactional_id
+            for transactional_id, index in last_index_of_id.items()
+            if index > end_index.get(transactional_id, -1)
+        },
+        set(end_index),
     )
 
 
-def _name(tx: Any) -> str:
+def _transactional_id_of(tx: Any) -> str:
     """The transactional id of an event about a transaction; empty without one."""
     if type(tx) is tuple:
-        name: str = tx[0]
-        return name
-    match = _NAMED.fullmatch(tx) if tx else None
-    return match[1] if match else ""
+        transactional_id: str = tx[0]
+        return transactional_id
+    name_match = _TX_NAME_PATTERN.fullmatch(tx) if tx else None
+    return name_match[1] if name_match else ""
 
 
 NO_LIVES: Final = Lives(set(), set())
@@ -708,18 +728,18 @@ class Ring:
     # Writing
 
     def add(
-        self, encoded: bytes, count: int, lives: Lives = NO_LIVES, *, is_opening: bool = False
+        self, encoded: bytes, event_count: int, lives: Lives = NO_LIVES, *, is_opening: bool = False
     ) -> None:
         """Add the next events.
 
         Args:
             encoded: The events, in the ring's form.
-            count: Number of events.
+            event_count: Number of events.
             lives: What they say about transactions; used only if the ring has a bound.
             is_opening: The first event is a snapshot: a reader can begin here.
         """
         newest = self._chunks[-1] if self._chunks else None
-        batch = _Batch(self.next, count, encoded)
+        batch = _Batch(self.next, event_count, encoded)
         if newest is None or is_opening or newest.size >= CHUNK_BYTES:
             newest = _Chunk(batch, lives, is_opening=is_opening)
             self._chunks.append(newest)
@@ -728,65 +748,76 @@ class Ring:
             size_before = newest.size
             newest.add(batch, lives)
             self._size += newest.size - size_before
-        self.next += count
+        self.next += event_count
         if self.bytes_max is not None and self.size > self.bytes_max:
             self._shrink(self.bytes_max)
 
     def _shrink(self, bytes_max: int) -> None:
-        openings = [index for index, chunk in enumerate(self._chunks) if chunk.is_opening and index]
-        is_snapshotted = bool(openings) or self._chunks[0].is_opening
+        opening_indexes = [
+            chunk_index
+            for chunk_index, chunk in enumerate(self._chunks)
+            if chunk.is_opening and chunk_index
+        ]
+        is_snapshotted = bool(opening_indexes) or self._chunks[0].is_opening
         while self.size > bytes_max and len(self._chunks) > 1:
-            if openings:
-                self._drop(openings.pop(0))
-                openings = [
-                    index for index, chunk in enumerate(self._chunks) if chunk.is_opening and index
+            if opening_indexes:
+                self._drop_chunks(opening_indexes.pop(0))
+                opening_indexes = [
+                    chunk_index
+                    for chunk_index, chunk in enumerate(self._chunks)
+                    if chunk.is_opening and chunk_index
                 ]
             elif is_snapshotted and self.size < bytes_max + bytes_max // OVERDUE_SHARE:
                 return
             else:
-                self._drop(1)
+                self._drop_chunks(1)
 
-    def _drop(self, count: int) -> None:
-        dropped, self._chunks = self._chunks[:count], self._chunks[count:]
-        ended: set[str] = set()
-        open_ones: list[tuple[_Chunk, set[str]]] = []
-        for chunk in reversed(dropped):
+    def _drop_chunks(self, chunk_count: int) -> None:
+        dropped_chunks, self._chunks = self._chunks[:chunk_count], self._chunks[chunk_count:]
+        ended_ids: set[str] = set()
+        chunks_with_open: list[tuple[_Chunk, set[str]]] = []
+        for chunk in reversed(dropped_chunks):
             self._size -= chunk.size
             # Transactions that end in a later chunk are skipped: nearly all.
-            if still_open := chunk.lives.open - ended:
-                open_ones.append((chunk, still_open))
-            ended |= chunk.lives.ended
-        for name in ended & self._carried.keys():
-            self._forget(name)
-        for chunk, still_open in reversed(open_ones):
-            self._carry(b"".join(map(self._text, chunk.batches)), still_open)
+            if still_open := chunk.lives.open - ended_ids:
+                chunks_with_open.append((chunk, still_open))
+            ended_ids |= chunk.lives.ended
+        for transactional_id in ended_ids & self._carried.keys():
+            self._forget_carried(transactional_id)
+        for chunk, still_open in reversed(chunks_with_open):
+            self._carry_open_transactions(b"".join(map(self._text, chunk.batches)), still_open)
         assert self.bytes_max is not None, "without a bound nothing is dropped"
         while self._carried_size * CARRIED_SHARE > self.bytes_max:
-            self._forget(next(iter(self._carried)))
+            self._forget_carried(next(iter(self._carried)))
         self.first = self._chunks[0].first
 
-    def _carry(self, text: bytes, names: Set[str]) -> None:
+    def _carry_open_transactions(self, text: bytes, transactional_ids: Set[str]) -> None:
         """Keep the lines of the given transactional ids that come after the last end of each in
         this text: earlier lines belong to finished transactions.
         """
-        names_by_encoding = {msgspec.json.encode(name)[1:-1]: name for name in names}
+        names_by_encoding = {
+            msgspec.json.encode(transactional_id)[1:-1]: transactional_id
+            for transactional_id in transactional_ids
+        }
         lines_by_name: dict[str, list[tuple[int, bytes]]] = {}
-        for match in reversed(list(_TX.finditer(text))):
-            kind, encoded = match.groups()
-            name = names_by_encoding.get(encoded)
-            if name is None:
+        for match in reversed(list(_TX_PATTERN.finditer(text))):
+            kind, encoded_id = match.groups()
+            transactional_id = names_by_encoding.get(encoded_id)
+            if transactional_id is None:
                 continue
             line = text[text.rfind(b"\n", 0, match.start()) + 1 : text.find(b"\n", match.end())]
-            if kind == b"txn.complete" and any(end in line for end in _ENDS):
-                del names_by_encoding[encoded]
+            if kind == b"txn.complete" and any(
+                end_state in line for end_state in _ENCODED_END_STATES
+            ):
+                del names_by_encoding[encoded_id]
                 continue
-            lines_by_name.setdefault(name, []).append((_index(line), line))
+            lines_by_name.setdefault(transactional_id, []).append((_index_of_line(line), line))
             self._carried_size += len(line) + LINE_OVERHEAD
-        for name, entries in reversed(lines_by_name.items()):
-            self._carried.setdefault(name, []).extend(reversed(entries))
+        for transactional_id, indexed_lines in reversed(lines_by_name.items()):
+            self._carried.setdefault(transactional_id, []).extend(reversed(indexed_lines))
 
-    def _forget(self, name: str) -> None:
-        for _, line in self._carried.pop(name, ()):
+    def _forget_carried(self, transactional_id: str) -> None:
+        for _, line in self._carried.pop(transactional_id, ()):
             self._carried_size -= len(line) + LINE_OVERHEAD
 
     # Reading
@@ -798,11 +829,13 @@ class Ring:
         lines of older transactions.
         """
         if from_index < self.first:
-            yield from (line for index, line in self._older() if index >= from_index)
-        index = max(from_index, self.first)
-        for batch in self._batches(index):
-            index = max(index, batch.first)
-            yield from self._lines(batch)[index - batch.first :]
+            yield from (
+                line for event_index, line in self._carried_lines() if event_index >= from_index
+            )
+        event_index = max(from_index, self.first)
+        for batch in self._batches(event_index):
+            event_index = max(event_index, batch.first)
+            yield from self._lines(batch)[event_index - batch.first :]
 
     def batches(self, from_index: int) -> Iterator[tuple[int, int, bytes]]:
         """Events from a cursor on, in batches: index of the first event, number of events, packed
@@ -814,19 +847,19 @@ class Ring:
             yield batch.first, batch.count, self._form.packed(batch.kept, batch.first)
 
     def _batches(self, from_index: int) -> Iterator[_Batch]:
-        index = max(from_index, self.first)
-        while index < self.next:
-            chunk = self._chunks[bisect_right(self._chunks, index, key=_first_index) - 1]
-            batch = chunk.batches[bisect_right(chunk.batches, index, key=_first_index) - 1]
+        event_index = max(from_index, self.first)
+        while event_index < self.next:
+            chunk = self._chunks[bisect_right(self._chunks, event_index, key=_first_index) - 1]
+            batch = chunk.batches[bisect_right(chunk.batches, event_index, key=_first_index) - 1]
             yield batch
-            index = max(batch.first + batch.count, self.first)
+            event_index = max(batch.first + batch.count, self.first)
 
     def texts(self) -> Iterator[bytes]:
         """All events that are kept now, as pieces of whole lines; later events change none of them.
 
         A piece is made when it is needed, in a millisecond or two.
         """
-        return chain(_join_lines(self._older()), self.texts_from(self.first))
+        return chain(_join_lines(self._carried_lines()), self.texts_from(self.first))
 
     def texts_from(self, from_index: int) -> Iterator[bytes]:
         """Like ``texts``, for events from a cursor on, without older transactions. The first piece
@@ -836,13 +869,13 @@ class Ring:
 
     def _texts(self, batches: Sequence[_Batch]) -> Iterator[bytes]:
         texts: list[bytes] = []
-        count = 0
+        event_count = 0
         for batch in batches:
-            if texts and count + batch.count > LINES_AT_ONCE:
+            if texts and event_count + batch.count > LINES_AT_ONCE:
                 yield b"".join(texts)
-                texts, count = [], 0
+                texts, event_count = [], 0
             texts.append(self._text(batch))
-            count += batch.count
+            event_count += batch.count
         if texts:
             yield b"".join(texts)
 
@@ -857,19 +890,19 @@ class Ring:
                 del self._read[next(iter(self._read))]
         return lines
 
-    def _older(self) -> Iterator[tuple[int, bytes]]:
+    def _carried_lines(self) -> Iterator[tuple[int, bytes]]:
         """The kept lines of older transactions with their indices, in order."""
         return merge(*map(tuple, self._carried.values()))
 
 
-def _join_lines(entries: Iterator[tuple[int, bytes]]) -> Iterator[bytes]:
-    while batch := list(islice(entries, LINES_AT_ONCE)):
-        yield b"".join(line + b"\n" for _, line in batch)
+def _join_lines(indexed_lines: Iterator[tuple[int, bytes]]) -> Iterator[bytes]:
+    while line_batch := list(islice(indexed_lines, LINES_AT_ONCE)):
+        yield b"".join(line + b"\n" for _, line in line_batch)
 
 
 def _first_index(part: _Chunk | _Batch) -> int:
     return part.first
 
 
-def _index(line: bytes) -> int:
-    return int(line[_INDEX_AT : line.index(b",", _INDEX_AT)])
+def _index_of_line(line: bytes) -> int:
+    return int(line[_INDEX_POSITION : line.index(b",", _INDEX_POSITION)])

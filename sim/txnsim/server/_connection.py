@@ -361,7 +361,7 @@ class RequestConnection(asyncio.Protocol):
             coroutine,
             partial(on_done, request, handler),
             name=handler.name,
-            apart=listener.logs_requests,
+            has_own_context=listener.logs_requests,
             cause=cause,
         )
         local_ns = self._stopwatch_ns()

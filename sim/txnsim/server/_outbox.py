@@ -116,8 +116,8 @@ class Outbox:
     def put_pieces(
         self, response_head: bytes, pieces: list[bytes], pieces_bytes: int, *, is_stored: bool
     ) -> None:
-        """Send ``response_head`` and ``pieces`` with ``pieces_bytes`` bytes at the end of this turn;
-        ``is_stored``: most of them are in the log's memory anyway.
+        """Send ``response_head`` and ``pieces`` with ``pieces_bytes`` bytes at the end of this
+        turn; ``is_stored``: most of them are in the log's memory anyway.
         """
         self.bytes += len(response_head) + pieces_bytes
         if pieces_bytes >= UNJOINED_FROM_BYTES and (

@@ -88,8 +88,8 @@ class SimCluster:
         ):
             if values_per_broker and len(values_per_broker) != options.brokers:
                 raise ConfigError(
-                    f"{option_name}: {len(values_per_broker)} for {options.brokers} brokers, one for"
-                    " each"
+                    f"{option_name}: {len(values_per_broker)} for {options.brokers} brokers, one"
+                    " for each"
                 )
         self.environment = environment
         self.options = options

@@ -318,9 +318,9 @@ def test_a_link_is_cut_in_one_direction_until_it_heals() -> None:
     assert not cuts
     cuts.cut((B1, B2), Cut.BLACK_HOLE)
     assert cuts
-    assert (cuts.how((B1, B2)), cuts.how((B2, B1))) == (Cut.BLACK_HOLE, None)
+    assert (cuts.kind_of_cut((B1, B2)), cuts.kind_of_cut((B2, B1))) == (Cut.BLACK_HOLE, None)
     cuts.cut((B1, B2), Cut.REFUSED)
-    assert cuts.how((B1, B2)) is Cut.REFUSED
+    assert cuts.kind_of_cut((B1, B2)) is Cut.REFUSED
     assert cuts.heal((B1, B2)) == []
     assert not cuts
 
@@ -341,10 +341,10 @@ def test_watchers_are_called() -> None:
     cuts = LinkCuts()
     healed: list[object] = []
     leave = cuts.watch(lambda *link: healed.append(link))
-    cuts.tell((B1, B2))
+    cuts.notify_watchers((B1, B2))
     assert healed == [(B1, B2)]
     leave()
-    cuts.tell((B2, B1))
+    cuts.notify_watchers((B2, B1))
     assert healed == [(B1, B2)]
 
 
@@ -401,11 +401,11 @@ async def test_who_has_given_up_hears_nothing_more() -> None:
 async def test_the_end_of_an_unheard_call_is_not_reported() -> None:
     call = make()
     call.sent = 3
-    copy = call.unheard(is_copy=True)
+    copy = call.copy_without_answer(is_copy=True)
     assert (copy.is_copy, copy.is_awaited, copy.sent) == (True, False, 3)
     copy.succeed("of the copy")
     copy.fail(PeerTimeoutError("of the copy"))
     assert call.is_awaited
-    assert not call.unheard().is_copy
+    assert not call.copy_without_answer().is_copy
     call.succeed("reply")
     assert call.answer.result() == "reply"

@@ -433,7 +433,7 @@ async def test_nothing_is_described_while_no_rule_is_armed() -> None:
         described.append(command)
         return Subject()
 
-    world = World(describe=describe)
+    world = World(describe_command=describe)
     world.network.register(B, echo)
     await world.ask()
     assert described == []

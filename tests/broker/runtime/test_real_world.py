@@ -255,6 +255,6 @@ def test_free_ports_are_those_that_no_system_gives_away(monkeypatch: pytest.Monk
     (taken_port,) = free_ports(1)
     with tcp_socket("127.0.0.1", taken_port) as busy:
         busy.listen()
-        monkeypatch.setattr(real_world, "_PORTS_KEPT", range(taken_port, taken_port + 1))
+        monkeypatch.setattr(real_world, "_PORT_RANGE", range(taken_port, taken_port + 1))
         with pytest.raises(OSError, match="1 free ports are wanted"):
             free_ports(1)

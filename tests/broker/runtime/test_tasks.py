@@ -534,7 +534,7 @@ async def test_what_a_driven_coroutine_leaves_to_the_loop_keeps_its_cause(
             lambda *_: note("done"),
             name="driven",
             cause=given_cause,
-            apart=runs_apart,
+            has_own_context=runs_apart,
         )
         assert tracer.cause == NO_CAUSE
         await asyncio.sleep(1)

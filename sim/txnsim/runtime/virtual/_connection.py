@@ -41,20 +41,20 @@ class VirtualConnection:
         self,
         loop: asyncio.AbstractEventLoop,
         *,
-        number: int,
-        chance: random.Random,
+        connection_number: int,
+        latency_rng: random.Random,
         latency_us: tuple[int, int],
         client_address: Address,
         server_address: Address,
         on_closed: Callable[[], object],
     ) -> None:
-        self.number = number
+        self.number = connection_number
         self._on_closed = on_closed
         self._ends_open = 2
         self.client = VirtualTransport(loop, self, sockname=client_address, peername=server_address)
         self.server = VirtualTransport(loop, self, sockname=server_address, peername=client_address)
-        self.client.join(self.server, _Pipe(loop, chance, latency_us, self.server))
-        self.server.join(self.client, _Pipe(loop, chance, latency_us, self.client))
+        self.client.join(self.server, _Pipe(loop, latency_rng, latency_us, self.server))
+        self.server.join(self.client, _Pipe(loop, latency_rng, latency_us, self.client))
 
     def reset(self) -> None:
         """Break the connection at once: both ends get a ConnectionResetError, and data under way is
@@ -152,9 +152,9 @@ class VirtualTransport(asyncio.Transport):
             raise RuntimeError("Cannot call write() after write_eof()")
         if self._closing or not data:
             return
-        copy = bytes(data)
-        self._unread_bytes += len(copy)
-        self._pipe.send(copy)
+        data_copy = bytes(data)
+        self._unread_bytes += len(data_copy)
+        self._pipe.send(data_copy)
         if self._unread_bytes > self._high_bytes and not self._writer_paused:
             self._writer_paused = True
             self._protocol.pause_writing()
@@ -191,9 +191,9 @@ class VirtualTransport(asyncio.Transport):
             raise ValueError(f"high ({high}) must be >= low ({low}) must be >= 0")
         self._high_bytes, self._low_bytes = high, low
 
-    def _note_taken_bytes(self, count: int) -> None:
-        """Note that the other end has taken ``count`` bytes."""
-        self._unread_bytes -= count
+    def _note_taken_bytes(self, byte_count: int) -> None:
+        """Note that the other end has taken ``byte_count`` bytes."""
+        self._unread_bytes -= byte_count
         if self._writer_paused and self._unread_bytes <= self._low_bytes and not self._lost:
             self._writer_paused = False
             self._loop.call_soon(self._protocol.resume_writing, context=self.context)
@@ -326,9 +326,9 @@ class VirtualTransport(asyncio.Transport):
 def _feed_buffered(protocol: asyncio.BufferedProtocol, data: bytes) -> None:
     while data:
         buffer: Any = memoryview(protocol.get_buffer(len(data)))
-        count = min(len(buffer), len(data))
-        if count == 0:
+        copied_bytes = min(len(buffer), len(data))
+        if copied_bytes == 0:
             raise RuntimeError("get_buffer() returned an empty buffer")
-        buffer[:count] = data[:count]
-        protocol.buffer_updated(count)
-        data = data[count:]
+        buffer[:copied_bytes] = data[:copied_bytes]
+        protocol.buffer_updated(copied_bytes)
+        data = data[copied_bytes:]

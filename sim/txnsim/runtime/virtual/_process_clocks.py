@@ -37,18 +37,18 @@ from txnsim.runtime.rng import derive
 
 Nanoseconds = Callable[[], int]
 
-_CLOCKS: Final = (
+_CLOCK_FUNCTIONS: Final = (
     "clock_gettime", "clock_gettime_ns", "ctime", "gmtime", "localtime", "monotonic",
     "monotonic_ns", "perf_counter", "perf_counter_ns", "sleep", "strftime", "time", "time_ns",
 )  # fmt: skip
-_ENTROPY: Final = ("getrandom", "urandom")
-_CHANCE: Final = tuple(
+_ENTROPY_FUNCTIONS: Final = ("getrandom", "urandom")
+_RANDOM_FUNCTIONS: Final = tuple(
     name
     for name in random.__all__
     if isinstance(getattr(random, name), type(random.shuffle) | type(random.random))
 )
 """The functions of the module ``random``: methods of one generator that all threads share."""
-_STRFTIME_TIME: Final = 2
+_STRFTIME_ARGUMENTS: Final = 2
 """Number of arguments with which ``time.strftime`` is given a time."""
 _WALL_CLOCKS: Final = ("CLOCK_REALTIME", "CLOCK_TAI")
 _STEADY_CLOCKS: Final = ("CLOCK_MONOTONIC", "CLOCK_MONOTONIC_RAW", "CLOCK_BOOTTIME", "CLOCK_UPTIME")
@@ -137,21 +137,21 @@ class ModuleWalk:
         known_modules = self._known
         bindings_found: list[Binding] = []
         modules: dict[str, object] = dict(sys.modules)  # a program may put anything there
-        for name, module in modules.items():
-            known_module = known_modules.get(name)
+        for module_name, module in modules.items():
+            known_module = known_modules.get(module_name)
             if known_module is not None and known_module[0] is module:
                 bindings_found += known_module[1]
                 continue
-            known_modules.pop(name, None)
+            known_modules.pop(module_name, None)
             if not isinstance(module, types.ModuleType):
                 continue
-            is_standard = name.partition(".")[0] in sys.stdlib_module_names
+            is_standard = module_name.partition(".")[0] in sys.stdlib_module_names
             bindings = () if is_standard else tuple(bindings_in(module, self._patches))
             bindings_found += bindings
-            if name != "__main__" and not _is_under_way(module):
-                known_modules[name] = module, bindings
-        for name in known_modules.keys() - modules.keys():
-            del known_modules[name]
+            if module_name != "__main__" and not _is_under_way(module):
+                known_modules[module_name] = module, bindings
+        for module_name in known_modules.keys() - modules.keys():
+            del known_modules[module_name]
         return tuple(bindings_found)
 
 
@@ -161,33 +161,42 @@ def bindings_in(module: types.ModuleType, patches: Patches) -> Iterator[Binding]
     """
     namespace = vars(module)
     seen_ids: set[int] = set()
-    for name, value in list(namespace.items()):
-        if (patch := patches.get(id(value))) is not None:
-            yield Binding(partial(namespace.__setitem__, name), value, patch.answer)
-        elif isinstance(value, types.FunctionType):
-            if value.__module__ == module.__name__:
-                yield from _bindings_of_function(value, patches, seen_ids)
-        elif isinstance(value, type) and value.__module__ == module.__name__:
-            yield from _bindings_of_class(value, patches, seen_ids)
+    for attribute_name, bound_object in list(namespace.items()):
+        if (patch := patches.get(id(bound_object))) is not None:
+            yield Binding(
+                partial(namespace.__setitem__, attribute_name), bound_object, patch.answer
+            )
+        elif isinstance(bound_object, types.FunctionType):
+            if bound_object.__module__ == module.__name__:
+                yield from _bindings_of_function(bound_object, patches, seen_ids)
+        elif isinstance(bound_object, type) and bound_object.__module__ == module.__name__:
+            yield from _bindings_of_class(bound_object, patches, seen_ids)
 
 
 def _bindings_of_class(owner: type, patches: Patches, seen_ids: set[int]) -> Iterator[Binding]:
     if id(owner) in seen_ids:
         return
     seen_ids.add(id(owner))
-    for name, value in list(vars(owner).items()):
-        if (patch := patches.get(id(value))) is not None:
-            yield Binding(partial(setattr, owner, name), value, patch.answer)
+    for attribute_name, bound_object in list(vars(owner).items()):
+        if (patch := patches.get(id(bound_object))) is not None:
+            yield Binding(partial(setattr, owner, attribute_name), bound_object, patch.answer)
             continue
-        inner = value
+        inner = bound_object
         if isinstance(inner, staticmethod | classmethod):
             inner = inner.__func__
             if (patch := patches.get(id(inner))) is not None:
-                yield Binding(partial(setattr, owner, name), value, type(value)(patch.answer))
+                yield Binding(
+                    partial(setattr, owner, attribute_name),
+                    bound_object,
+                    type(bound_object)(patch.answer),
+                )
                 continue
         if isinstance(inner, types.FunctionType):
             yield from _bindings_of_function(inner, patches, seen_ids)
-        elif isinstance(inner, type) and inner.__qualname__ == f"{owner.__qualname__}.{name}":
+        elif (
+            isinstance(inner, type)
+            and inner.__qualname__ == f"{owner.__qualname__}.{attribute_name}"
+        ):
             yield from _bindings_of_class(inner, patches, seen_ids)
 
 
@@ -198,27 +207,34 @@ def _bindings_of_function(
         return
     seen_ids.add(id(function))
     defaults = function.__defaults__
-    if defaults is not None and any(id(value) in patches for value in defaults):
-        patched = tuple(_patched_value(value, patches) for value in defaults)
-        yield Binding(partial(setattr, function, "__defaults__"), defaults, patched)
-    keywords = function.__kwdefaults__
-    if keywords is not None and any(id(value) in patches for value in keywords.values()):
-        by_name = {name: _patched_value(value, patches) for name, value in keywords.items()}
-        yield Binding(partial(setattr, function, "__kwdefaults__"), keywords, by_name)
+    if defaults is not None and any(id(bound_object) in patches for bound_object in defaults):
+        patched_defaults = tuple(_patched_value(bound_object, patches) for bound_object in defaults)
+        yield Binding(partial(setattr, function, "__defaults__"), defaults, patched_defaults)
+    keyword_defaults = function.__kwdefaults__
+    if keyword_defaults is not None and any(
+        id(bound_object) in patches for bound_object in keyword_defaults.values()
+    ):
+        patched_keywords = {
+            name: _patched_value(bound_object, patches)
+            for name, bound_object in keyword_defaults.items()
+        }
+        yield Binding(
+            partial(setattr, function, "__kwdefaults__"), keyword_defaults, patched_keywords
+        )
     for cell in function.__closure__ or ():
         try:
-            value = cell.cell_contents
+            bound_object = cell.cell_contents
         except ValueError:
             continue  # not assigned yet
-        if (patch := patches.get(id(value))) is not None:
-            yield Binding(partial(setattr, cell, "cell_contents"), value, patch.answer)
-        elif isinstance(value, types.FunctionType):
-            yield from _bindings_of_function(value, patches, seen_ids)
+        if (patch := patches.get(id(bound_object))) is not None:
+            yield Binding(partial(setattr, cell, "cell_contents"), bound_object, patch.answer)
+        elif isinstance(bound_object, types.FunctionType):
+            yield from _bindings_of_function(bound_object, patches, seen_ids)
 
 
-def _patched_value(value: object, patches: Patches) -> object:
-    patch = patches.get(id(value))
-    return value if patch is None else patch.answer
+def _patched_value(bound_object: object, patches: Patches) -> object:
+    patch = patches.get(id(bound_object))
+    return bound_object if patch is None else patch.answer
 
 
 def _is_under_way(module: types.ModuleType) -> bool:
@@ -240,12 +256,17 @@ class _Source(msgspec.Struct, frozen=True):
 
 
 def _sources() -> tuple[_Source, ...]:
-    modules = ((time, _CLOCKS), (os, _ENTROPY), (random, _CHANCE), (uuid, ("uuid1",)))
+    modules = (
+        (time, _CLOCK_FUNCTIONS),
+        (os, _ENTROPY_FUNCTIONS),
+        (random, _RANDOM_FUNCTIONS),
+        (uuid, ("uuid1",)),
+    )
     sources = [
-        _Source(module, name, ThreadPatch(getattr(module, name), _owner))
-        for module, names in modules
-        for name in names
-        if hasattr(module, name)
+        _Source(module, function_name, ThreadPatch(getattr(module, function_name), _owner))
+        for module, function_names in modules
+        for function_name in function_names
+        if hasattr(module, function_name)
     ]
     by_function = {id(source.patch.function): source.patch for source in sources}
     # What random.SystemRandom, and with it secrets, draws from.
@@ -276,11 +297,11 @@ def ambient_virtual(
             "multiprocessing)"
         )
     try:
-        answers = _answers(monotonic_ns, wall_ns, _Chance(seed))
+        virtual_functions = _virtual_functions(monotonic_ns, wall_ns, _VirtualRandom(seed))
         with ExitStack() as stack:
             for source in _SOURCES:
                 stack.callback(setattr, source.patch, "virtual", source.patch.function)
-                source.patch.virtual = answers[source.name]
+                source.patch.virtual = virtual_functions[source.name]
                 stack.callback(
                     setattr, source.owner, source.name, getattr(source.owner, source.name)
                 )
@@ -289,8 +310,8 @@ def ambient_virtual(
                 stack.callback(binding.put, binding.real)
                 binding.put(binding.patched)
             _lend_datetime(stack, wall_ns)
-            _lend_seeds(stack, answers["seeds"])
-            libraries = Libraries(stack, is_ours=_is_ours)
+            _lend_seeds(stack, virtual_functions["seeds"])
+            libraries = Libraries(stack, is_ours=_is_run_thread)
             libraries.lend()
             stack.callback(setattr, _owner, "thread", NO_THREAD)
             _owner.thread = threading.get_ident()
@@ -299,11 +320,11 @@ def ambient_virtual(
         _active.release()
 
 
-def _is_ours() -> bool:
+def _is_run_thread() -> bool:
     return threading.get_ident() == _owner.thread
 
 
-class _Chance:
+class _VirtualRandom:
     """Random numbers of a run: a stream for ``random``, one for functions that ask the system for
     entropy, one for generators that are made without a seed. None changes another's draws.
     """
@@ -314,11 +335,11 @@ class _Chance:
         self.seeds = random.Random(derive(seed, "seeds"))
 
 
-def _answers(
-    monotonic_ns: Nanoseconds, wall_ns: Nanoseconds, chance: _Chance
+def _virtual_functions(
+    monotonic_ns: Nanoseconds, wall_ns: Nanoseconds, chance: _VirtualRandom
 ) -> dict[str, Function]:
-    answers = {name: getattr(chance.random, name) for name in _CHANCE}
-    answers |= _clocks(monotonic_ns, wall_ns)
+    virtual_functions = {name: getattr(chance.random, name) for name in _RANDOM_FUNCTIONS}
+    virtual_functions |= _virtual_clocks(monotonic_ns, wall_ns)
     real_uuid1 = uuid.uuid1
 
     def uuid1(node: int | None = None, clock_seq: int | None = None) -> uuid.UUID:
@@ -328,7 +349,7 @@ def _answers(
             chance.entropy.getrandbits(_CLOCK_BITS) if clock_seq is None else clock_seq,
         )
 
-    return answers | {
+    return virtual_functions | {
         "urandom": chance.entropy.randbytes,
         "_urandom": chance.entropy.randbytes,
         "getrandom": lambda size, flags=0: chance.entropy.randbytes(size),  # noqa: ARG005 - os.getrandom's arguments
@@ -337,26 +358,44 @@ def _answers(
     }
 
 
-def _clocks(monotonic_ns: Nanoseconds, wall_ns: Nanoseconds) -> dict[str, Function]:
-    real = {name: getattr(time, name) for name in _CLOCKS if hasattr(time, name)}
-    wall = {getattr(time, name) for name in _WALL_CLOCKS if hasattr(time, name)}
-    steady = {getattr(time, name) for name in _STEADY_CLOCKS if hasattr(time, name)}
+def _virtual_clocks(monotonic_ns: Nanoseconds, wall_ns: Nanoseconds) -> dict[str, Function]:
+    real_functions = {
+        function_name: getattr(time, function_name)
+        for function_name in _CLOCK_FUNCTIONS
+        if hasattr(time, function_name)
+    }
+    wall_clock_ids = {
+        getattr(time, function_name)
+        for function_name in _WALL_CLOCKS
+        if hasattr(time, function_name)
+    }
+    steady_clock_ids = {
+        getattr(time, function_name)
+        for function_name in _STEADY_CLOCKS
+        if hasattr(time, function_name)
+    }
 
     def clock_gettime_ns(clock: int) -> int:
-        if clock in wall:
+        if clock in wall_clock_ids:
             return wall_ns()
-        time_ns: int = monotonic_ns() if clock in steady else real["clock_gettime_ns"](clock)
+        time_ns: int = (
+            monotonic_ns()
+            if clock in steady_clock_ids
+            else real_functions["clock_gettime_ns"](clock)
+        )
         return time_ns
 
     def broken_down(name: str) -> Function:
-        return lambda seconds=None: real[name](wall_ns() / 1e9 if seconds is None else seconds)
+        return lambda seconds=None: real_functions[name](
+            wall_ns() / 1e9 if seconds is None else seconds
+        )
 
     def strftime(*arguments: Any) -> str:
-        has_time = len(arguments) == _STRFTIME_TIME
-        text: str = real["strftime"](
-            *arguments, *(() if has_time else (real["localtime"](wall_ns() / 1e9),))
+        has_time = len(arguments) == _STRFTIME_ARGUMENTS
+        formatted: str = real_functions["strftime"](
+            *arguments, *(() if has_time else (real_functions["localtime"](wall_ns() / 1e9),))
         )
-        return text
+        return formatted
 
     return {
         "monotonic": lambda: monotonic_ns() / 1e9,
@@ -385,46 +424,49 @@ def _lend_datetime(stack: ExitStack, wall_ns: Nanoseconds) -> None:
     real_utcnow = native_attribute(datetime.datetime, "utcnow")
 
     def now(cls: type[datetime.datetime], tz: datetime.tzinfo | None = None) -> datetime.datetime:
-        if not _is_ours():
+        if not _is_run_thread():
             real_time: datetime.datetime = real_now.__get__(None, cls)(tz)
             return real_time
-        micros = wall_ns() // 1_000
-        return cls.fromtimestamp(micros // 1_000_000, tz).replace(microsecond=micros % 1_000_000)
+        now_us = wall_ns() // 1_000
+        return cls.fromtimestamp(now_us // 1_000_000, tz).replace(microsecond=now_us % 1_000_000)
 
     def utcnow(cls: type[datetime.datetime]) -> datetime.datetime:
-        if not _is_ours():
+        if not _is_run_thread():
             real_time: datetime.datetime = real_utcnow.__get__(None, cls)()
             return real_time
         return now(cls, datetime.UTC).replace(tzinfo=None)
 
-    for name, real, lent in (("now", real_now, now), ("utcnow", real_utcnow, utcnow)):
-        if put_native_attribute(datetime.datetime, name, classmethod(lent)):
-            stack.callback(put_native_attribute, datetime.datetime, name, real)
+    for method_name, real_method, virtual_method in (
+        ("now", real_now, now),
+        ("utcnow", real_utcnow, utcnow),
+    ):
+        if put_native_attribute(datetime.datetime, method_name, classmethod(virtual_method)):
+            stack.callback(put_native_attribute, datetime.datetime, method_name, real_method)
 
 
-def _lend_seeds(stack: ExitStack, seeds: Function) -> None:
+def _lend_seeds(stack: ExitStack, draw_seed: Function) -> None:
     """Let ``random.Random()`` without a seed take a seed of the run."""
-    real = random.Random.seed
+    real_seed = random.Random.seed
 
     def seed(self: random.Random, a: Any = None, version: int = 2) -> None:
-        if a is None and _is_ours():
-            a = seeds()
-        real(self, a, version)
+        if a is None and _is_run_thread():
+            a = draw_seed()
+        real_seed(self, a, version)
 
-    stack.callback(setattr, random.Random, "seed", real)
+    stack.callback(setattr, random.Random, "seed", real_seed)
     random.Random.seed = seed  # type: ignore[method-assign]  # put back by the stack
     # uuid1 never goes back behind the last one of the process, which real time has made.
     stack.callback(setattr, uuid, "_last_timestamp", getattr(uuid, "_last_timestamp", None))
     vars(uuid)["_last_timestamp"] = None
 
 
-_BUILDERS: Final = (
+_BUILDER_CLASSES: Final = (
     ("aiokafka.record._crecords.default_records", "DefaultRecordBatchBuilder"),
     ("aiokafka.record._crecords.legacy_records", "LegacyRecordBatchBuilder"),
 )
-_PRODUCER: Final = ("aiokafka.producer.producer", "AIOKafkaProducer")
-_NUMBER: Final = "_PRODUCER_CLIENT_ID_SEQUENCE"
-_BROKER: Final = ("aiokafka.structs", "BrokerMetadata")
+_PRODUCER_CLASS: Final = ("aiokafka.producer.producer", "AIOKafkaProducer")
+_NUMBER_ATTRIBUTE: Final = "_PRODUCER_CLIENT_ID_SEQUENCE"
+_BROKER_CLASS: Final = ("aiokafka.structs", "BrokerMetadata")
 
 
 class Libraries:
@@ -438,53 +480,60 @@ class Libraries:
 
     def __init__(self, stack: ExitStack, *, is_ours: Callable[[], bool]) -> None:
         self._stack = stack
-        self._is_ours = is_ours
+        self._is_run_thread = is_ours
         self._lent: set[type] = set()
 
     def lend(self) -> None:
         """Patch the libraries that are loaded by now. Called again when more may be: before a
         client connects.
         """
-        for module, name in _BUILDERS:
-            self._lend_once(module, name, self._stamps)
-        self._lend_once(*_PRODUCER, self._numbers)
-        self._lend_once(*_BROKER, self._order)
+        for module_name, class_name in _BUILDER_CLASSES:
+            self._lend_once(module_name, class_name, self._stamp_records)
+        self._lend_once(*_PRODUCER_CLASS, self._restart_numbers)
+        self._lend_once(*_BROKER_CLASS, self._hash_by_content)
 
-    def _lend_once(self, module: str, name: str, lend: Callable[[Any], None]) -> None:
-        library_class = getattr(sys.modules.get(module), name, None)
+    def _lend_once(
+        self, module_name: str, class_name: str, patch_class: Callable[[Any], None]
+    ) -> None:
+        library_class = getattr(sys.modules.get(module_name), class_name, None)
         if isinstance(library_class, type) and library_class not in self._lent:
             self._lent.add(library_class)
-            lend(library_class)
+            patch_class(library_class)
 
-    def _stamps(self, builder: Any) -> None:
+    def _stamp_records(self, builder_class: Any) -> None:
         """Let a record without a timestamp get the run's time."""
-        real, is_ours = native_attribute(builder, "append"), self._is_ours
+        real_append, is_ours = native_attribute(builder_class, "append"), self._is_run_thread
 
         def append(self: Any, offset: int, timestamp: int | None, *more: Any, **named: Any) -> Any:
             if timestamp is None and is_ours():
                 timestamp = int(time.time() * 1_000)
-            return real(self, offset, timestamp, *more, **named)
+            return real_append(self, offset, timestamp, *more, **named)
 
-        if real is not None and put_native_attribute(builder, "append", append):
-            self._stack.callback(put_native_attribute, builder, "append", real)
+        if real_append is not None and put_native_attribute(builder_class, "append", append):
+            self._stack.callback(put_native_attribute, builder_class, "append", real_append)
 
-    def _numbers(self, producer: Any) -> None:
+    def _restart_numbers(self, producer_class: Any) -> None:
         """Let the numbers of producers start anew in the run."""
-        if hasattr(producer, _NUMBER):
-            self._stack.callback(setattr, producer, _NUMBER, getattr(producer, _NUMBER))
-            setattr(producer, _NUMBER, 0)
+        if hasattr(producer_class, _NUMBER_ATTRIBUTE):
+            self._stack.callback(
+                setattr,
+                producer_class,
+                _NUMBER_ATTRIBUTE,
+                getattr(producer_class, _NUMBER_ATTRIBUTE),
+            )
+            setattr(producer_class, _NUMBER_ATTRIBUTE, 0)
 
-    def _order(self, broker: Any) -> None:
+    def _hash_by_content(self, broker_class: Any) -> None:
         """Hash a client library's broker by its content, in the run's thread."""
-        if "__hash__" in vars(broker):
+        if "__hash__" in vars(broker_class):
             return
-        is_ours = self._is_ours
+        is_ours = self._is_run_thread
 
         def by_content(self: tuple[Any, ...]) -> int:
             return zlib.crc32(repr(tuple(self)).encode()) if is_ours() else tuple.__hash__(self)
 
-        broker.__hash__ = by_content
-        self._stack.callback(delattr, broker, "__hash__")
+        broker_class.__hash__ = by_content
+        self._stack.callback(delattr, broker_class, "__hash__")
 
 
 _PYTHON_API: Final = getattr(ctypes, "pythonapi", None)
@@ -495,7 +544,7 @@ def native_attribute(owner: type, name: str) -> Any:
     return vars(owner).get(name)
 
 
-def put_native_attribute(owner: type, name: str, value: object) -> bool:
+def put_native_attribute(owner: type, name: str, replacement: object) -> bool:
     """Replace an attribute of a compiled class.
 
     ``datetime.datetime`` and the classes of C extensions refuse ``setattr``, and a class in their
@@ -513,7 +562,7 @@ def put_native_attribute(owner: type, name: str, value: object) -> bool:
     ]
     if _PYTHON_API is None or len(namespaces) != 1:
         return False
-    namespaces[0][name] = value
+    namespaces[0][name] = replacement
     # Lookups of attributes are cached per class.
     _PYTHON_API.PyType_Modified(ctypes.py_object(owner))
     return True

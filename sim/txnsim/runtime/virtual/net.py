@@ -90,10 +90,10 @@ class VirtualNet:
             ConnectionRefusedError: There is no listener when the request arrives.
         """
         self._opened += 1
-        number = self._opened
-        chance = self._rng.stream(f"net.connection.{number}")
+        connection_number = self._opened
+        latency_rng = self._rng.stream(f"net.connection.{connection_number}")
         host = _ALIASES.get(host, host)
-        await self._pass_time(chance)
+        await self._pass_time(latency_rng)
         server = self._find(host, port)
         if server is None:
             raise ConnectionRefusedError(
@@ -101,16 +101,16 @@ class VirtualNet:
             )
         connection = VirtualConnection(
             self._loop,
-            number=number,
-            chance=chance,
+            connection_number=connection_number,
+            latency_rng=latency_rng,
             latency_us=self._latency_us,
             client_address=(_LOOPBACK, self._free_port()),
             server_address=(host, port),
-            on_closed=lambda: self._connections.pop(number, None),
+            on_closed=lambda: self._connections.pop(connection_number, None),
         )
-        self._connections[number] = connection
+        self._connections[connection_number] = connection
         connection.server.start(server.factory(), server.context)
-        await self._pass_time(chance)
+        await self._pass_time(latency_rng)
         protocol = factory()
         connection.client.start(protocol, copy_context())
         # As asyncio does, hand the transport out only after connection_made has run.
@@ -134,8 +134,8 @@ class VirtualNet:
         self._port_next += 1
         return port
 
-    async def _pass_time(self, chance: random.Random) -> None:
-        await asyncio.sleep(chance.randint(*self._latency_us) / 1e6)
+    async def _pass_time(self, latency_rng: random.Random) -> None:
+        await asyncio.sleep(latency_rng.randint(*self._latency_us) / 1e6)
 
 
 class VirtualServer(asyncio.AbstractServer):

@@ -23,7 +23,7 @@ ADDRESSES: Final = (
 )
 
 _ADDR_NO_RANDOMIZE: Final = 0x0040000
-_ASK: Final = 0xFFFFFFFF
+_ASK_PERSONALITY: Final = 0xFFFFFFFF
 _NONE_HASHES_BY_NUMBER: Final = (3, 12)
 
 
@@ -65,22 +65,24 @@ def arrange_environment(environ: Mapping[str, str]) -> dict[str, str]:
 
 
 def _addresses_are_fixed() -> bool:
-    flags = _personality(_ASK)
+    flags = _personality(_ASK_PERSONALITY)
     return flags is not None and bool(flags & _ADDR_NO_RANDOMIZE)
 
 
 def _fix_addresses() -> None:
     """Switch address randomization off for the next exec, also for children."""
-    flags = _personality(_ASK)
+    flags = _personality(_ASK_PERSONALITY)
     if flags is not None:
         _personality(flags | _ADDR_NO_RANDOMIZE)
 
 
 def _personality(flags: int) -> int | None:
     """Call Linux' personality(2): returns the previous value; None if missing or refused."""
-    call = getattr(ctypes.CDLL(None), "personality", None) if sys.platform == "linux" else None
-    if call is None:
+    personality_call = (
+        getattr(ctypes.CDLL(None), "personality", None) if sys.platform == "linux" else None
+    )
+    if personality_call is None:
         return None
-    call.argtypes, call.restype = [ctypes.c_ulong], ctypes.c_int
-    old_flags: int = call(flags)
+    personality_call.argtypes, personality_call.restype = [ctypes.c_ulong], ctypes.c_int
+    old_flags: int = personality_call(flags)
     return None if old_flags < 0 else old_flags

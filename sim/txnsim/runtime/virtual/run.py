@@ -128,7 +128,7 @@ def run_virtual(
     loop = VirtualLoop(idle_turns_max=idle_turns_max)
     wall_ns = _wall_ns(loop, start_ms)
     failures: list[BaseException] = []
-    loop.set_exception_handler(_collector(failures))
+    loop.set_exception_handler(_failure_collector(failures))
     try:
         with (
             closing(loop),
@@ -146,7 +146,7 @@ def run_virtual(
                 trace_level=trace_level,
                 wall_ns=wall_ns,
             )
-            result = runner.run(_whole(main, environment))
+            result = runner.run(_run_to_end(main, environment))
         if failures:
             raise BaseExceptionGroup("callbacks of the loop failed", failures)
     except BaseException as error:
@@ -155,7 +155,9 @@ def run_virtual(
     return result
 
 
-async def _whole(main: Callable[[VirtualEnvironment], Awaitable[T]], env: VirtualEnvironment) -> T:
+async def _run_to_end(
+    main: Callable[[VirtualEnvironment], Awaitable[T]], env: VirtualEnvironment
+) -> T:
     try:
         return await main(env)
     finally:
@@ -176,7 +178,7 @@ def _peer_latency(
     return latency_ms
 
 
-def _collector(
+def _failure_collector(
     failures: list[BaseException],
 ) -> Callable[[asyncio.AbstractEventLoop, dict[str, Any]], object]:
     """An exception handler of a loop that keeps failed callbacks as bugs; exceptions that a client
@@ -214,7 +216,7 @@ shows.
 """
 
 _RESOLUTION_S: Final = 1e-6
-_REFUSED: Final = (
+_REFUSED_METHODS: Final = (
     "add_reader",
     "add_writer",
     "add_signal_handler",
@@ -249,7 +251,7 @@ class VirtualLoop(asyncio.SelectorEventLoop):
         self._idle_turns_max = idle_turns_max
         self._thread = threading.get_ident()
         self.net: VirtualNet | None = None
-        self.before_connect: Callable[[], object] = _nothing
+        self.before_connect: Callable[[], object] = _do_nothing
         """Called before a client connects: by then the client's library is loaded."""
         super().__init__(_JumpingSelector(self._wait))
         self._clock_resolution = _RESOLUTION_S
@@ -384,19 +386,19 @@ class VirtualLoop(asyncio.SelectorEventLoop):
         """Do nothing: there is no pipe."""
 
 
-def _nothing() -> None:
+def _do_nothing() -> None:
     """Do nothing."""
 
 
-def _refuse(name: str) -> Callable[..., NoReturn]:
+def _refuse(method_name: str) -> Callable[..., NoReturn]:
     def _raise_refusal(_self: VirtualLoop, *_args: object, **_options: object) -> NoReturn:
-        raise NotSimulatedError(f"{name} is not simulated in virtual time")
+        raise NotSimulatedError(f"{method_name} is not simulated in virtual time")
 
-    _raise_refusal.__name__ = name
+    _raise_refusal.__name__ = method_name
     return _raise_refusal
 
 
-for _name in _REFUSED:
+for _name in _REFUSED_METHODS:
     setattr(VirtualLoop, _name, _refuse(_name))
 
 

@@ -139,8 +139,8 @@ def _unanswered_reasons(cluster: SimCluster, txn: TxnMetadata) -> Iterator[str]:
         if unanswered.is_lost:
             yield (
                 f"{_request_name(unanswered)} was lost by a fault. Broker {unanswered.source} "
-                f"waits for its answer for {unanswered.timeout_ms} ms (request.timeout.ms), of which "
-                f"{unanswered.left_ms} ms are left; advance the clock by "
+                f"waits for its answer for {unanswered.timeout_ms} ms (request.timeout.ms), of "
+                f"which {unanswered.left_ms} ms are left; advance the clock by "
                 f"{unanswered.left_ms + 1_000} ms to end that wait now"
             )
         elif unanswered.is_cut:
