@@ -489,19 +489,19 @@ class Tracer:
         return _trace_hash(sha, self.nodes)
 
     def export(
-        self, write: Callable[[bytes], object], *, verdict: str = "", first_event: int = 0
+        self, write: Callable[[bytes], object], *, verdict: str = "", start: int = 0
     ) -> None:
         """Write header, the kept events and trailer as JSON lines.
 
         Args:
             write: Writes a piece.
             verdict: Verdict of the checks, for the trailer.
-            first_event: Index of the first event that is written.
+            start: Index of the first event that is written.
         """
-        for encoded_piece in self.pieces(verdict=verdict, first_event=first_event):
+        for encoded_piece in self.pieces(verdict=verdict, start=start):
             write(encoded_piece)
 
-    def pieces(self, *, verdict: str = "", first_event: int = 0) -> Iterator[bytes]:
+    def pieces(self, *, verdict: str = "", start: int = 0) -> Iterator[bytes]:
         """The lines of ``export`` as pieces of whole lines; events that are added during the
         iteration are not included.
         """
@@ -521,14 +521,10 @@ class Tracer:
             "brokers": self.run.brokers,
             "level": self._level,
             "clock": self.run.clock,
-            "first": max(self.first_index, first_event),
+            "first": max(self.first_index, start),
             "nodes": self.nodes,
         }
-        texts = (
-            self._ring.texts()
-            if first_event == 0
-            else (line + b"\n" for line in self.lines(first_event))
-        )
+        texts = self._ring.texts() if start == 0 else (line + b"\n" for line in self.lines(start))
         return self._pieces_of(header, self.nodes, self._next, texts, verdict)
 
     @staticmethod

@@ -280,7 +280,7 @@ class ClusterMember:
     # Clients
 
     def cut_off_clients(self) -> None:
-        """Make its clients' connections black holes, until ``let_in``."""
+        """Make its clients' connections black holes, until ``let_in_clients``."""
         self.is_cut_off_from_clients = True
         if self.listener is not None:
             self.listener.pause()

@@ -232,9 +232,7 @@ async def run_on(
         if result is not None:
             _tell_verdict(tracer, result)
     lines: list[bytes] = []
-    tracer.export(
-        lines.append, verdict=", ".join(verdict.observed) or "healthy", first_event=first_event
-    )
+    tracer.export(lines.append, verdict=", ".join(verdict.observed) or "healthy", start=first_event)
     return RunResult(
         scenario=scenario.name,
         anomaly=scenario.anomaly,
