@@ -146,7 +146,7 @@ class Node:
             log_append_time_ms=-1,
             log_start_offset=log.log_start_offset,
         )
-        self.appends.append_admitted(log, Batch(lambda _log, now_ms: appended))
+        self.appends.append_admitted(log, Batch(lambda _log_state, now_ms: appended))
 
     def stop(self) -> None:
         self.isr_changes.stop()
@@ -267,7 +267,7 @@ class ReplicaBench:
                     reply = self.nodes[target].sessions.fetch(command)
                     reply.on_done(lambda fetched: give(fetched.result()))
                 case ReplicaOffsetCommand():
-                    give(self.nodes[target].sessions.offset(command))
+                    give(self.nodes[target].sessions.list_offset(command))
                 case AlterPartitionCommand():
                     assert target == CONTROLLER_ID
                     outcome = decide_alter_partition(self.image, command, self.settings)

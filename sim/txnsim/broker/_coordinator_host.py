@@ -50,7 +50,7 @@ if TYPE_CHECKING:
 
 
 _log: Final = Logger("txnsim.cluster")
-_NONE: Final = ErrorCode.none
+_NO_ERROR: Final = ErrorCode.none
 REPLICATION_CHECK_MS: Final = 30_000
 """How long a load waits for replicas before it checks whether it is still wanted."""
 
@@ -220,7 +220,7 @@ class CoordinatorHost:
 
         def load_if_wanted(replication: Pending[ErrorCode]) -> None:
             is_wanted = self._loaded.get(topic_partition.partition) == epoch
-            if is_wanted and replication.value in (_NONE, ErrorCode.request_timed_out):
+            if is_wanted and replication.value in (_NO_ERROR, ErrorCode.request_timed_out):
                 self._load_once_replicated(log, epoch, load)
 
         self._commits.wait_for_commit(log, log_end - 1, timeout_ms=REPLICATION_CHECK_MS).on_done(
@@ -274,7 +274,7 @@ class CoordinatorHost:
         if isinstance(appended, Rejection):
             return appended.error
         if log.high_watermark > appended.last_offset:
-            return _NONE
+            return _NO_ERROR
         return self._commits.wait_for_commit(log, appended.last_offset, timeout_ms=timeout_ms)
 
     async def _write_once_admitted(
@@ -292,7 +292,7 @@ class CoordinatorHost:
         if isinstance(appended, Rejection):
             return appended.error
         replication = self.wait_for_commit(partition, appended.last_offset, timeout_ms=timeout_ms)
-        return _NONE if replication is None else await replication
+        return _NO_ERROR if replication is None else await replication
 
     def batch_bytes_max(self, partition: int) -> int:
         """The topic's ``max.message.bytes``; 0 where the partition is not led any more."""

@@ -111,7 +111,7 @@ if TYPE_CHECKING:
 
 
 _PartitionErrors = tuple[tuple[TopicPartition, int], ...]
-_log: Final = Logger("txnsim.cluster")
+_log_state: Final = Logger("txnsim.cluster")
 DEAD_LETTERS_TIMEOUT_MS: Final = 30_000
 """Timeout of a Produce request with dead letters."""
 CHANGES_PER_STEP: Final = 16
@@ -424,7 +424,7 @@ class Broker:
         if self.environment.tracer.on:
             for topic_partition, epoch in changes.led:
                 log = self.replicas.led[topic_partition]
-                self.log_events.led(log, epoch, self.replicas.count(topic_partition))
+                self.log_events.trace_leadership(log, epoch, self.replicas.count(topic_partition))
             for partition in changes.regrouped:
                 self.log_events.trace_replicas(partition.log, len(partition.replicas))
         for topic_partition, _ in changes.lost:
@@ -450,7 +450,7 @@ class Broker:
         if self.logs.has_failed or self.fault_points.is_stopped:
             return
         self.logs.has_failed = True
-        _log.error("broker.directory_failed", broker=self.broker_id)
+        _log_state.error("broker.directory_failed", broker=self.broker_id)
         led_partitions = tuple(self.replicas.led)
         self.replica_fetchers.apply((), self.replicas.directory_failed())
         self.transaction_host.directory_failed()
@@ -553,7 +553,7 @@ class Broker:
         if api_key == WRITE_TXN_MARKERS and isinstance(command, WriteTxnMarkersCommand):
             return self.write_txn_markers(command)
         if api_key == LIST_OFFSETS and isinstance(command, ReplicaOffsetCommand):
-            return ready_value(self.replica_sessions.offset(command))
+            return ready_value(self.replica_sessions.list_offset(command))
         if api_key == PRODUCE and isinstance(command, DeadLettersCommand):
             return self.append_dead_letters(command)
         if api_key in SHARE_STATE and isinstance(command, tuple):
@@ -896,7 +896,7 @@ class MarkerWrites(msgspec.Struct, kw_only=True, eq=False):
             return self.replicas.leader(topic_partition)
         replicated_log = self.replicas.replicated.get(topic_partition)
         if replicated_log is not None and replicated_log.is_under_min_isr:
-            return self.appends.refuse_few(log) or log
+            return self.appends.refuse_too_few_replicas(log) or log
         is_offsets_topic = topic_partition.topic == CONSUMER_OFFSETS_TOPIC
         if is_offsets_topic and self.groups.refuses_markers(topic_partition):
             return _NOT_LOADED
@@ -921,10 +921,10 @@ class _Marker(WaitingBatch, frozen=True, gc=False):
         return events.trace_marker(log, self.marker, appended)
 
     def trace_refusal(self, events: AppendEvents, refusal: Rejection) -> None:
-        events.marker_refused(self.topic_partition, self.marker, refusal)
+        events.trace_marker_refusal(self.topic_partition, self.marker, refusal)
 
     @property
-    def aborts(self) -> int | None:
+    def aborted_producer_id(self) -> int | None:
         return None if self.marker.committed else self.marker.producer_id
 
 

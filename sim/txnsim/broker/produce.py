@@ -336,7 +336,7 @@ class Producing(msgspec.Struct, kw_only=True, eq=False):
             and replicated_log.is_under_min_isr
             and command.acks == ACKS_ALL
         ):
-            return self.appends.refuse_few(log) or log
+            return self.appends.refuse_too_few_replicas(log) or log
         return log
 
 

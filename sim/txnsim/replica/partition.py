@@ -46,13 +46,13 @@ _FINAL: Final = frozenset(
 arrives.
 """
 
-MayJoin = Callable[[BrokerId, int], bool]
+MayJoinIsr = Callable[[BrokerId, int], bool]
 """(broker id, broker epoch from its fetch, -1 if it gave none) -> whether the controller would
 accept the broker in an ISR: alive, not shutting down, and not restarted since (KIP-903).
 """
 
 
-Terms = Callable[[], tuple[int, int]]
+MaxLagAndNow = Callable[[], tuple[int, int]]
 """Gives (``replica.lag.time.max.ms``, the monotonic time in ms); called only if a replica is about
 to join.
 """
@@ -78,7 +78,7 @@ class LeaderPartition:
         leader: BrokerId,
         log: PartitionLog,
         topic_id: uuid.UUID,
-        may_join: MayJoin,
+        may_join: MayJoinIsr,
     ) -> None:
         self._leader = leader
         self._may_join = may_join
@@ -122,11 +122,11 @@ class LeaderPartition:
                 follower.reset(is_in_isr=broker_id in image.isr, leader_end=end, now_ms=now_ms)
             self.followers[broker_id] = follower
             if follower.reader is not None and broker_id not in image.isr:
-                follower.reader.is_out(self.topic_partition)
+                follower.reader.note_out_of_isr(self.topic_partition)
 
     # Data
 
-    def note_append(self, terms: Terms) -> bool:
+    def note_append(self, terms: MaxLagAndNow) -> bool:
         """Tell the followers that the log has new records; returns whether the high watermark has
         moved already.
         """
@@ -139,23 +139,23 @@ class LeaderPartition:
                     # A follower that has all records fetches again and again, without naming each
                     # partition. It was up to date at its last fetch.
                     follower.caught_up_ms = reader.last_fetch_ms
-                reader.news[topic_partition] = None
-                if reader.parked_request is not None and not reader.is_due:
+                reader.partitions_with_news[topic_partition] = None
+                if reader.parked_request is not None and not reader.is_answer_due:
                     reader.answer_soon()
         if len(self.maximal_isr) > 1:
             return False
         return self.advance(terms)
 
-    def log_start_raised(self) -> None:
+    def note_raised_log_start(self) -> None:
         """Tell the followers that records were deleted, so that they delete them, too."""
         for follower in self.followers.values():
             reader = follower.reader
             if reader is not None:
-                reader.news[self.topic_partition] = None
-                if reader.parked_request is not None and not reader.is_due:
+                reader.partitions_with_news[self.topic_partition] = None
+                if reader.parked_request is not None and not reader.is_answer_due:
                     reader.answer_soon()
 
-    def advance(self, terms: Terms) -> bool:
+    def advance(self, terms: MaxLagAndNow) -> bool:
         """Move the high watermark as far as possible; returns whether it has moved
         (Partition.maybeIncrementLeaderHW).
         """
@@ -178,7 +178,7 @@ class LeaderPartition:
         log.advance_high_watermark(end)
         for follower in followers.values():
             if follower.reader is not None:
-                follower.reader.stale[self.topic_partition] = None
+                follower.reader.stale_partitions[self.topic_partition] = None
         return True
 
     def _joining(self, lag_max_ms: int, now_ms: int) -> frozenset[BrokerId]:
@@ -219,7 +219,7 @@ class LeaderPartition:
             return None
         return self._ask(frozenset((*self.isr, follower.broker_id)))
 
-    def shrunk(self, *, lag_max_ms: int, now_ms: int) -> IsrChange | None:
+    def shrink_isr(self, *, lag_max_ms: int, now_ms: int) -> IsrChange | None:
         """The ISR change to request because followers have fallen behind; None if none has
         (Partition.maybeShrinkIsr).
         """
@@ -282,12 +282,12 @@ class FollowerReader(Protocol):
     """A follower's fetch session, as the partition uses it."""
 
     last_fetch_ms: int
-    stale: dict[TopicPartition, None]
+    stale_partitions: dict[TopicPartition, None]
     """Partitions whose present high watermark the follower does not know."""
 
-    news: dict[TopicPartition, None]
+    partitions_with_news: dict[TopicPartition, None]
     """Partitions with records, or with a log start, that the follower has not received."""
-    is_due: bool
+    is_answer_due: bool
     """Whether an answer is already scheduled."""
 
     @property
@@ -297,7 +297,7 @@ class FollowerReader(Protocol):
     def answer_soon(self) -> None:
         """Answer the parked request after the present callback."""
 
-    def is_out(self, topic_partition: TopicPartition) -> None:
+    def note_out_of_isr(self, topic_partition: TopicPartition) -> None:
         """Notes that the follower is out of the partition's ISR: each Fetch checks whether it may
         join.
         """

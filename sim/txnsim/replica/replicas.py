@@ -33,7 +33,7 @@ topics with one partition each.
 """
 
 
-class Following(msgspec.Struct, frozen=True, kw_only=True):
+class FollowedReplica(msgspec.Struct, frozen=True, kw_only=True):
     """A partition to fetch from its leader."""
 
     topic_id: uuid.UUID
@@ -57,7 +57,7 @@ class LeadershipChanges(msgspec.Struct, frozen=True, kw_only=True):
     """Led partitions with followers whose ISR, epoch or minimum ISR may have changed: the high
     watermark may move.
     """
-    followed: list[Following] = []
+    followed: list[FollowedReplica] = []
     """Partitions to fetch from now on, or from another leader, or in another epoch."""
     unfollowed: list[TopicPartition] = []
     """Partitions that are no longer fetched: led here, without a leader, or deleted."""
@@ -352,7 +352,7 @@ class Replicas(msgspec.Struct, kw_only=True, eq=False):
             return
         self._followed[topic_partition] = following
         changes.followed.append(
-            Following(
+            FollowedReplica(
                 topic_id=topic.topic_id,
                 log=log,
                 leader=partition.leader,

@@ -21,11 +21,11 @@ from txnsim.runtime.trace import NO_CAUSE, LaterPayload, Tracer, Transaction
 from txnsim.types import INTERNAL_TOPICS, TRANSACTION_STATE_TOPIC, LeaderEpoch, TopicPartition
 from txnsim.wire.batch_header import BatchHeader
 
-NAMES_MAX: Final = 4_096
+TRANSACTIONAL_IDS_MAX: Final = 4_096
 """Number of producer ids whose transactional ids are remembered."""
-UNREPLICATED_MAX: Final = 1_024
+PENDING_APPENDS_MAX: Final = 1_024
 """Most appends of one partition that are remembered until the high watermark passes them."""
-CLOSED_MAX: Final = 1_024
+PENDING_MARKERS_MAX: Final = 1_024
 """Most markers of one partition that are remembered until the last stable offset passes them."""
 
 
@@ -37,10 +37,10 @@ class _PendingAppend(msgspec.Struct, frozen=True):
     tx: Transaction
 
 
-_NOTHING: Final = _PendingAppend(-1, NO_CAUSE, "")
+_NO_APPEND: Final = _PendingAppend(-1, NO_CAUSE, "")
 
 
-class _Log:
+class _TracedLog:
     """What the trace remembers of one log."""
 
     __slots__ = ("closed", "is_routine", "name", "node", "replicas", "stable", "unreplicated")
@@ -52,7 +52,7 @@ class _Log:
         """Whether it is a log of transaction coordinators, whose high watermark follows each
         record.
         """
-        self.unreplicated: deque[_PendingAppend] = deque(maxlen=UNREPLICATED_MAX)
+        self.unreplicated: deque[_PendingAppend] = deque(maxlen=PENDING_APPENDS_MAX)
         """Appends above the high watermark, in the order of their offsets."""
         self.closed: dict[int, _PendingAppend] = {}
         """First offset of a transaction -> its marker, for markers above the last stable offset."""
@@ -76,24 +76,26 @@ class AppendEvents(LogEvents):
 
     def __init__(self, tracer: Tracer, broker: str) -> None:
         super().__init__(tracer, broker)
-        self._logs: dict[TopicPartition, _Log] = {}
+        self._logs: dict[TopicPartition, _TracedLog] = {}
         self._names: dict[int, str] = {}
 
-    def led(self, log: PartitionLog, leader_epoch: LeaderEpoch, replicas: int) -> None:
+    def trace_leadership(
+        self, log: PartitionLog, leader_epoch: LeaderEpoch, replica_count: int
+    ) -> None:
         """Traces that the broker leads a log from now on, with the log's offsets and open
         producers; offsets that are 0 are left out. Nothing is traced for internal topics.
 
         Args:
             log: The log.
             leader_epoch: The new leader epoch.
-            replicas: Number of the partition's replicas. With a single one, the log end is the high
-                watermark.
+            replica_count: Number of the partition's replicas. With a single one, the log end is the
+                high watermark.
         """
-        log_state = self._log(log.topic_partition)
-        log_state.stable, log_state.replicas = log.last_stable_offset, replicas
+        log_state = self._log_state(log.topic_partition)
+        log_state.stable, log_state.replicas = log.last_stable_offset, replica_count
         if log.topic_partition.topic in INTERNAL_TOPICS:
             return
-        bounds: dict[str, object] = {
+        offset_fields: dict[str, object] = {
             "start": log.log_start_offset,
             "end": log.log_end_offset,
             "hw": log.high_watermark,
@@ -110,53 +112,78 @@ class AppendEvents(LogEvents):
                 for producer in log.producers.open_producers()
             ],
         }
-        data = {"tp": log_state.name, "role": "leader", "epoch": leader_epoch, "replicas": replicas}
-        data.update({name: value for name, value in bounds.items() if value})
+        data = {
+            "tp": log_state.name,
+            "role": "leader",
+            "epoch": leader_epoch,
+            "replicas": replica_count,
+        }
+        data.update({field: value for field, value in offset_fields.items() if value})
         self.tracer.emit("node.role", self.broker, data=data)
 
-    def trace_replicas(self, log: PartitionLog, replicas: int) -> None:
+    def trace_replicas(self, log: PartitionLog, replica_count: int) -> None:
         """Trace a new number of replicas of a led log in the same leader epoch (a reassignment)."""
-        log_state = self._log(log.topic_partition)
-        if log_state.replicas == replicas or log.topic_partition.topic in INTERNAL_TOPICS:
+        log_state = self._log_state(log.topic_partition)
+        if log_state.replicas == replica_count or log.topic_partition.topic in INTERNAL_TOPICS:
             return
-        log_state.replicas = replicas
-        data = {"tp": log_state.name, "role": "replicas", "replicas": replicas}
+        log_state.replicas = replica_count
+        data = {"tp": log_state.name, "role": "replicas", "replicas": replica_count}
         self.tracer.emit("node.role", log_state.node, data=data)
 
     def trace_start(self, log: PartitionLog, reason: str) -> None:
         super().trace_start(log, reason)
-        self._log(log.topic_partition).stable = log.last_stable_offset
+        self._log_state(log.topic_partition).stable = log.last_stable_offset
 
     def trace_append(
         self,
         log: PartitionLog,
         header: BatchHeader,
-        result: Appended,
+        appended: Appended,
         transactional_id: str | None,
     ) -> int:
         """Trace an appended or duplicate batch as the current cause; returns the previous cause."""
-        tracer, log_state = self.tracer, self._log(log.topic_partition)
+        tracer, log_state = self.tracer, self._log_state(log.topic_partition)
         if transactional_id is not None:
-            self._remember(header.producer_id, transactional_id)
-        tx = self._tx(header.producer_id, header.producer_epoch)
-        entry = log.producers.state.find(header.producer_id)
-        base, rule = result.base_offset, data_rule(header, result, entry)
-        if result.duplicate:
-            duplicate = (_duplicate, log_state.name, header, base, rule)
+            self._remember_transactional_id(header.producer_id, transactional_id)
+        tx = self._transaction_of(header.producer_id, header.producer_epoch)
+        producer = log.producers.state.find(header.producer_id)
+        base_offset, rule = appended.base_offset, data_rule(header, appended, producer)
+        if appended.duplicate:
+            duplicate_payload = (_duplicate_data, log_state.name, header, base_offset, rule)
             return tracer.caused_by(
-                tracer.emit("log.duplicate", log_state.node, tx=tx, data=duplicate)
+                tracer.emit("log.duplicate", log_state.node, tx=tx, data=duplicate_payload)
             )
-        opened = header.is_transactional and result.open_txn_before < 0
+        opens_transaction = header.is_transactional and appended.open_txn_before < 0
         # The brief level has a budget of events.
-        size = header.size if tracer.full else None
-        payload = (_append, log_state.name, header, base, rule, opened, size)
-        cause = self._trace_stored(
-            "log.append", log_state, header.producer_id, header.producer_epoch, result, tx, payload
+        size_bytes = header.size if tracer.full else None
+        payload = (
+            _append_data,
+            log_state.name,
+            header,
+            base_offset,
+            rule,
+            opens_transaction,
+            size_bytes,
         )
-        if opened:
-            epoch = -1 if entry is None else entry.coordinator_epoch
-            opening = (_opening, log_state.name, header, base, epoch)
-            tracer.emit("pid.open", log_state.node, parents=(cause,), tx=tx, data=opening)
+        cause = self._trace_stored(
+            "log.append",
+            log_state,
+            header.producer_id,
+            header.producer_epoch,
+            appended,
+            tx,
+            payload,
+        )
+        if opens_transaction:
+            coordinator_epoch = -1 if producer is None else producer.coordinator_epoch
+            opening_payload = (
+                _opening_data,
+                log_state.name,
+                header,
+                base_offset,
+                coordinator_epoch,
+            )
+            tracer.emit("pid.open", log_state.node, parents=(cause,), tx=tx, data=opening_payload)
         return self._note_end(log_state, log.log_end_offset - 1, cause, tx)
 
     def trace_refusal(
@@ -166,99 +193,115 @@ class AppendEvents(LogEvents):
         refusal: Rejection,
         transactional_id: str | None,
     ) -> None:
-        log_state = self._log(topic_partition)
+        log_state = self._log_state(topic_partition)
         if transactional_id is not None:
-            self._remember(header.producer_id, transactional_id)
+            self._remember_transactional_id(header.producer_id, transactional_id)
         data = {
-            **_records(log_state.name, header),
+            **_batch_data(log_state.name, header),
             "bytes": header.size,
             "error": refusal.error.name.upper(),
             "reason": refusal.reason,
             "rule": refusal.rule,
         }
-        tx = self._tx(header.producer_id, header.producer_epoch)
+        tx = self._transaction_of(header.producer_id, header.producer_epoch)
         self.tracer.emit("log.reject", log_state.node, tx=tx, data=data)
 
-    def trace_marker(self, log: PartitionLog, marker: TxnMarker, result: Appended) -> int:
+    def trace_marker(self, log: PartitionLog, marker: TxnMarker, appended: Appended) -> int:
         """Trace an appended marker as the current cause; returns the previous cause."""
-        tracer, log_state = self.tracer, self._log(log.topic_partition)
-        first_offset, offset = result.open_txn_before, result.base_offset
-        tx = self._tx(marker.producer_id, marker.producer_epoch)
-        payload = (_marker_data, log_state.name, marker, offset, marker_rule(marker, result))
+        tracer, log_state = self.tracer, self._log_state(log.topic_partition)
+        first_offset, marker_offset = appended.open_txn_before, appended.base_offset
+        tx = self._transaction_of(marker.producer_id, marker.producer_epoch)
+        payload = (
+            _marker_data,
+            log_state.name,
+            marker,
+            marker_offset,
+            marker_rule(marker, appended),
+        )
         cause = self._trace_stored(
             "marker.written",
             log_state,
             marker.producer_id,
             marker.producer_epoch,
-            result,
+            appended,
             tx,
             payload,
         )
         if first_offset >= 0:
-            closed = log_state.closed
-            closed[first_offset] = _PendingAppend(offset, cause, tx)
-            if len(closed) > CLOSED_MAX:
-                del closed[next(iter(closed))]
-            closing = (_closing, log_state.name, marker, first_offset, offset)
-            tracer.emit("pid.close", log_state.node, parents=(cause,), tx=tx, data=closing)
+            pending_markers = log_state.closed
+            pending_markers[first_offset] = _PendingAppend(marker_offset, cause, tx)
+            if len(pending_markers) > PENDING_MARKERS_MAX:
+                del pending_markers[next(iter(pending_markers))]
+            closing_payload = (_closing_data, log_state.name, marker, first_offset, marker_offset)
+            tracer.emit("pid.close", log_state.node, parents=(cause,), tx=tx, data=closing_payload)
             if not marker.committed:
-                data = {
+                abort_data = {
                     "tp": log_state.name,
                     "pid": marker.producer_id,
                     "first": first_offset,
-                    "last": offset,
+                    "last": marker_offset,
                     "lso": log.last_stable_offset,
                 }
-                tracer.emit("log.aborted", log_state.node, parents=(cause,), tx=tx, data=data)
+                tracer.emit("log.aborted", log_state.node, parents=(cause,), tx=tx, data=abort_data)
         return self._note_end(log_state, log.log_end_offset - 1, cause, tx)
 
-    def marker_refused(
+    def trace_marker_refusal(
         self, topic_partition: TopicPartition, marker: TxnMarker, refusal: Rejection
     ) -> None:
         """Trace a marker that the leader has refused."""
-        log_state = self._log(topic_partition)
-        error = {"error": refusal.error.name.upper(), "rule": refusal.rule}
-        tx = self._tx(marker.producer_id, marker.producer_epoch)
-        data = {**_marker(marker), "tp": log_state.name, **error}
+        log_state = self._log_state(topic_partition)
+        error_fields = {"error": refusal.error.name.upper(), "rule": refusal.rule}
+        tx = self._transaction_of(marker.producer_id, marker.producer_epoch)
+        data = {**_marker_fields(marker), "tp": log_state.name, **error_fields}
         self.tracer.emit("marker.refused", log_state.node, tx=tx, data=data)
 
-    def covers(self, log: PartitionLog) -> None:
+    def note_end_cause(self, log: PartitionLog) -> None:
         """Note the current cause as the cause of the log's new end."""
-        _note(self._log(log.topic_partition), log.log_end_offset - 1, self.tracer.cause, "")
+        _note_append(
+            self._log_state(log.topic_partition), log.log_end_offset - 1, self.tracer.cause, ""
+        )
 
-    def trace_bounds(self, log: PartitionLog) -> int:
+    def trace_watermarks(self, log: PartitionLog) -> int:
         """Traces that the high watermark has moved, and the last stable offset if it moved, too;
         returns the event that causes what follows.
         """
-        tracer, log_state = self.tracer, self._log(log.topic_partition)
-        cause, high, unreplicated = tracer.cause, log.high_watermark, log_state.unreplicated
-        covered = _NOTHING
-        while unreplicated and unreplicated[0].offset < high:
-            covered = unreplicated.popleft()
+        tracer, log_state = self.tracer, self._log_state(log.topic_partition)
+        cause, high_watermark, unreplicated = (
+            tracer.cause,
+            log.high_watermark,
+            log_state.unreplicated,
+        )
+        passed_append = _NO_APPEND
+        while unreplicated and unreplicated[0].offset < high_watermark:
+            passed_append = unreplicated.popleft()
         if tracer.full:
-            last_event = self._bound("log.hw", log_state, high, (covered.event, cause), covered.tx)
+            last_event = self._trace_offset(
+                "log.hw", log_state, high_watermark, (passed_append.event, cause), passed_append.tx
+            )
         else:
-            last_event = covered.event if covered.event >= 0 else cause
+            last_event = passed_append.event if passed_append.event >= 0 else cause
             if log_state.is_routine:
                 return last_event
-        stable = log.last_stable_offset
-        if stable != log_state.stable:
-            covered = _closed_by(log_state, stable) or covered
-            causes = (covered.event, last_event, cause)
+        last_stable_offset = log.last_stable_offset
+        if last_stable_offset != log_state.stable:
+            passed_append = _marker_passed_by(log_state, last_stable_offset) or passed_append
+            causes = (passed_append.event, last_event, cause)
             importance = 0 if log_state.is_routine else None
-            last_event = self._bound("log.lso", log_state, stable, causes, covered.tx, importance)
-            log_state.stable = stable
+            last_event = self._trace_offset(
+                "log.lso", log_state, last_stable_offset, causes, passed_append.tx, importance
+            )
+            log_state.stable = last_stable_offset
         return last_event
 
     # Parts
 
     def _trace_stored(
         self,
-        kind: str,
-        log_state: _Log,
+        event_kind: str,
+        log_state: _TracedLog,
         producer_id: int,
         producer_epoch: int,
-        result: Appended,
+        appended: Appended,
         tx: Transaction,
         payload: LaterPayload,
     ) -> int:
@@ -266,46 +309,48 @@ class AppendEvents(LogEvents):
         follows; in a transaction only at level full, because the event's own name has the epoch.
         """
         tracer = self.tracer
-        cause = tracer.emit(kind, log_state.node, tx=tx, data=payload)
-        if 0 <= result.epoch_before < producer_epoch and (not tx or tracer.full):
-            data = {"tp": log_state.name, "pid": producer_id, "epoch": producer_epoch}
+        cause = tracer.emit(event_kind, log_state.node, tx=tx, data=payload)
+        if 0 <= appended.epoch_before < producer_epoch and (not tx or tracer.full):
+            bump_data = {"tp": log_state.name, "pid": producer_id, "epoch": producer_epoch}
             importance = 0 if tx else None
             tracer.emit(
                 "pid.bump",
                 log_state.node,
                 parents=(cause,),
                 tx=tx,
-                data=data,
+                data=bump_data,
                 importance=importance,
             )
         return cause
 
-    def _note_end(self, log_state: _Log, last_offset: int, cause: int, tx: Transaction) -> int:
+    def _note_end(
+        self, log_state: _TracedLog, last_offset: int, cause: int, tx: Transaction
+    ) -> int:
         """Note ``cause`` as the cause of the log's end and as the current cause; returns the
         previous cause.
         """
-        _note(log_state, last_offset, cause, tx)
+        _note_append(log_state, last_offset, cause, tx)
         return self.tracer.caused_by(cause)
 
-    def _remember(self, producer_id: int, transactional_id: str) -> None:
-        names = self._names
-        if names.get(producer_id) != transactional_id:
-            names[producer_id] = transactional_id
-            if len(names) > NAMES_MAX:
-                del names[next(iter(names))]
+    def _remember_transactional_id(self, producer_id: int, transactional_id: str) -> None:
+        transactional_ids = self._names
+        if transactional_ids.get(producer_id) != transactional_id:
+            transactional_ids[producer_id] = transactional_id
+            if len(transactional_ids) > TRANSACTIONAL_IDS_MAX:
+                del transactional_ids[next(iter(transactional_ids))]
 
-    def _tx(self, producer_id: int, epoch: int) -> Transaction:
+    def _transaction_of(self, producer_id: int, epoch: int) -> Transaction:
         """The transaction's name in the trace; "" if no batch has named the producer's
         transactional id.
         """
-        name = self._names.get(producer_id)
-        return "" if name is None else (name, producer_id, epoch)
+        transactional_id = self._names.get(producer_id)
+        return "" if transactional_id is None else (transactional_id, producer_id, epoch)
 
-    def _bound(
+    def _trace_offset(
         self,
-        kind: str,
-        log_state: _Log,
-        to: int,
+        event_kind: str,
+        log_state: _TracedLog,
+        offset: int,
         causes: tuple[int, ...],
         tx: Transaction,
         importance: int | None = None,
@@ -315,84 +360,97 @@ class AppendEvents(LogEvents):
         """
         if importance == 0 and not self.tracer.full:
             return self.tracer.cause_of(causes)
-        data = {"tp": log_state.name, "to": to}
+        data = {"tp": log_state.name, "to": offset}
         return self.tracer.emit(
-            kind, log_state.node, parents=causes, tx=tx, data=data, importance=importance
+            event_kind, log_state.node, parents=causes, tx=tx, data=data, importance=importance
         )
 
-    def _log(self, topic_partition: TopicPartition) -> _Log:
-        log = self._logs.get(topic_partition)
-        if log is None:
-            log = self._logs[topic_partition] = _Log(self.broker, topic_partition)
-        return log
+    def _log_state(self, topic_partition: TopicPartition) -> _TracedLog:
+        log_state = self._logs.get(topic_partition)
+        if log_state is None:
+            log_state = self._logs[topic_partition] = _TracedLog(self.broker, topic_partition)
+        return log_state
 
 
-def _note(log_state: _Log, last_offset: int, cause: int, tx: Transaction) -> None:
+def _note_append(log_state: _TracedLog, last_offset: int, cause: int, tx: Transaction) -> None:
     unreplicated = log_state.unreplicated
     while unreplicated and unreplicated[-1].offset >= last_offset:
         unreplicated.pop()  # cut off meanwhile
     unreplicated.append(_PendingAppend(last_offset, cause, tx))
 
 
-def _closed_by(log_state: _Log, stable: int) -> _PendingAppend | None:
+def _marker_passed_by(log_state: _TracedLog, last_stable_offset: int) -> _PendingAppend | None:
     """The marker whose transaction held the last stable offset back; None if none did."""
-    closed = log_state.closed
-    if not closed:
+    pending_markers = log_state.closed
+    if not pending_markers:
         return None
-    newest = closed.get(log_state.stable)
-    for first_offset in [first_offset for first_offset in closed if first_offset < stable]:
-        written = closed.pop(first_offset)
-        newest = newest or written
-    return newest
+    holding_marker = pending_markers.get(log_state.stable)
+    for first_offset in [
+        first_offset for first_offset in pending_markers if first_offset < last_stable_offset
+    ]:
+        passed_marker = pending_markers.pop(first_offset)
+        holding_marker = holding_marker or passed_marker
+    return holding_marker
 
 
 # Payloads, made when they are encoded
 
 
-def _duplicate(name: str, header: BatchHeader, base: int, rule: str) -> dict[str, object]:
-    return {**_records(name, header), "bytes": header.size, "base": base, "rule": rule}
-
-
-def _append(
-    name: str,
-    header: BatchHeader,
-    base: int,
-    rule: str,
-    opened: bool,  # noqa: FBT001 - payloads go by position
-    size: int | None,
+def _duplicate_data(
+    partition_name: str, header: BatchHeader, base_offset: int, rule: str
 ) -> dict[str, object]:
-    data = _records(name, header)
-    data["base"] = base
+    return {
+        **_batch_data(partition_name, header),
+        "bytes": header.size,
+        "base": base_offset,
+        "rule": rule,
+    }
+
+
+def _append_data(
+    partition_name: str,
+    header: BatchHeader,
+    base_offset: int,
+    rule: str,
+    opens_transaction: bool,  # noqa: FBT001 - payloads go by position
+    size_bytes: int | None,
+) -> dict[str, object]:
+    data = _batch_data(partition_name, header)
+    data["base"] = base_offset
     data["rule"] = rule
-    data["last"] = base + header.last_offset_delta
-    data["opened"] = opened
-    if size is not None:
-        data["bytes"] = size
+    data["last"] = base_offset + header.last_offset_delta
+    data["opened"] = opens_transaction
+    if size_bytes is not None:
+        data["bytes"] = size_bytes
     return data
 
 
-def _opening(name: str, header: BatchHeader, first_offset: int, epoch: int) -> dict[str, object]:
+def _opening_data(
+    partition_name: str, header: BatchHeader, first_offset: int, coordinator_epoch: int
+) -> dict[str, object]:
     data: dict[str, object] = {
-        "tp": name,
+        "tp": partition_name,
         "pid": header.producer_id,
         "epoch": header.producer_epoch,
         "first": first_offset,
         "timestamp": header.max_timestamp_ms,
     }
-    if epoch >= 0:
-        data["coordinator_epoch"] = epoch
+    if coordinator_epoch >= 0:
+        data["coordinator_epoch"] = coordinator_epoch
     return data
 
 
-def _marker_data(name: str, marker: TxnMarker, offset: int, rule: str) -> dict[str, object]:
-    return {**_marker(marker), "tp": name, "offset": offset, "rule": rule}
+def _marker_data(
+    partition_name: str, marker: TxnMarker, marker_offset: int, rule: str
+) -> dict[str, object]:
+    return {**_marker_fields(marker), "tp": partition_name, "offset": marker_offset, "rule": rule}
 
 
-def _closing(
-    name: str, marker: TxnMarker, first_offset: int, last_offset: int
+def _closing_data(
+    partition_name: str, marker: TxnMarker, first_offset: int, last_offset: int
 ) -> dict[str, object]:
     return {
-        "tp": name,
+        "tp": partition_name,
         "pid": marker.producer_id,
         "epoch": marker.producer_epoch,
         "first": first_offset,
@@ -401,9 +459,9 @@ def _closing(
     }
 
 
-def _records(name: str, header: BatchHeader) -> dict[str, object]:
+def _batch_data(partition_name: str, header: BatchHeader) -> dict[str, object]:
     data: dict[str, object] = {
-        "tp": name,
+        "tp": partition_name,
         "pid": header.producer_id,
         "epoch": header.producer_epoch,
         "seq": header.base_sequence,
@@ -414,7 +472,7 @@ def _records(name: str, header: BatchHeader) -> dict[str, object]:
     return data
 
 
-def _marker(marker: TxnMarker) -> dict[str, object]:
+def _marker_fields(marker: TxnMarker) -> dict[str, object]:
     return {
         "pid": marker.producer_id,
         "epoch": marker.producer_epoch,

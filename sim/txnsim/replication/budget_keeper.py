@@ -21,7 +21,7 @@ from txnsim.runtime.environment import Environment
 from txnsim.text import spoken_size
 from txnsim.types import BrokerId
 
-_log: Final = Logger("txnsim.logs")
+_logger: Final = Logger("txnsim.logs")
 
 
 class BudgetKeeper:
@@ -32,50 +32,52 @@ class BudgetKeeper:
 
     def __init__(
         self,
-        budget: int,
+        budget_bytes: int,
         environment: Environment,
-        maintenance: Callable[[], Iterable[LogMaintenance]],
+        broker_maintenances: Callable[[], Iterable[LogMaintenance]],
     ) -> None:
-        self.budget = budget
-        self.allowance = Allowance(budget // 2, self._look_soon)
+        self.budget = budget_bytes
+        self.allowance = Allowance(budget_bytes // 2, self._enforce_soon)
         self._environment = environment
-        self._maintenance = maintenance
+        self._maintenance = broker_maintenances
         self._disks: Mapping[BrokerId, BrokerLogs] = {}
         self._is_looking = False
         self._has_told = False
 
-    def begin(self, disks: Mapping[BrokerId, BrokerLogs]) -> None:
+    def begin(self, logs_by_broker: Mapping[BrokerId, BrokerLogs]) -> None:
         """Starts with these logs. The size that they have already, as those of a real cluster, is
         added to the budget.
         """
-        self._disks = disks
-        self.budget += sum(map(held_bytes, by_partition(list(disks.values()))))
+        self._disks = logs_by_broker
+        self.budget += sum(map(held_bytes, by_partition(list(logs_by_broker.values()))))
 
-    def _look_soon(self) -> None:
-        part = self.budget // PARTS
-        self.allowance.bytes_left = part
+    def _enforce_soon(self) -> None:
+        allowance_bytes = self.budget // PARTS
+        self.allowance.bytes_left = allowance_bytes
         if not self._is_looking:
             self._is_looking = True
-            self._environment.tasks.spawn(self._look(), name="log budget")
+            self._environment.tasks.spawn(self._enforce(), name="log budget")
 
-    async def _look(self) -> None:
-        look, ids = Look(), list(self._disks)
+    async def _enforce(self) -> None:
+        usage, broker_ids = Look(), list(self._disks)
         now_ms = self._environment.clock.now_ms()
-        for moved in enforce(list(self._disks.values()), self.budget, now_ms, look):
-            if moved is None:
+        for raised_log in enforce(list(self._disks.values()), self.budget, now_ms, usage):
+            if raised_log is None:
                 await asyncio.sleep(0)
                 continue
-            number, log = moved
+            broker_index, log = raised_log
             tracer = self._environment.tracer
             if tracer.on:
-                LogEvents(tracer, f"broker/{ids[number]}").trace_start(log, "log-budget")
-        held_bytes = look.held_bytes - look.freed
+                LogEvents(tracer, f"broker/{broker_ids[broker_index]}").trace_start(
+                    log, "log-budget"
+                )
+        held_bytes = usage.held_bytes - usage.freed
         if held_bytes >= self.budget // 2:
-            for maintenance in self._maintenance():
-                maintenance.clean_soon()
-        if look.freed and not self._has_told:
+            for log_maintenance in self._maintenance():
+                log_maintenance.clean_soon()
+        if usage.freed and not self._has_told:
             self._has_told = True
-            _log.warning(
+            _logger.warning(
                 f"the logs have reached their budget of {spoken_size(self.budget)}"
                 " (--log-budget): the oldest closed segments go from now on"
             )

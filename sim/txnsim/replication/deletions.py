@@ -18,14 +18,14 @@ from txnsim.replication.leader_appends import Watermarks
 from txnsim.types import TopicPartition
 
 
-class Late(msgspec.Struct, frozen=True, kw_only=True):
+class LateDeletion(msgspec.Struct, frozen=True, kw_only=True):
     """Not every live replica has deleted the records in time."""
 
     low_watermark: int
     """Low watermark right after the leader's deletion."""
 
 
-Outcome = int | ErrorCode | Late
+Outcome = int | ErrorCode | LateDeletion
 """A low watermark, an error, or a timeout."""
 
 
@@ -46,43 +46,43 @@ class Deletions(msgspec.Struct, kw_only=True, eq=False):
         log_start = log.delete_records_before(offset)
         if isinstance(log_start, Rejection):
             return log_start
-        self.watermarks.log_start_raised(log)
+        self.watermarks.note_raised_log_start(log)
         events = self.watermarks.log_events
         if events.tracer.on and log_start != start_before:
             events.trace_start(log, "DeleteRecords")
         return log_start
 
     async def wait(
-        self, deleted: Mapping[TopicPartition, int], *, timeout_ms: int
+        self, offset_by_partition: Mapping[TopicPartition, int], *, timeout_ms: int
     ) -> dict[TopicPartition, Outcome]:
         """Wait until no live broker has records below these offsets. Return the low watermark of
         each partition, or why it was not reached.
         """
         outcomes: dict[TopicPartition, Outcome] = {}
-        late = dict(deleted)
+        pending_offsets = dict(offset_by_partition)
         low_watermarks: dict[TopicPartition, int] = {}
 
         def is_over(topic_partition: TopicPartition) -> bool:
-            offset = late.get(topic_partition)
+            offset = pending_offsets.get(topic_partition)
             if offset is not None:
                 low_watermark = self._low_watermark(topic_partition)
                 if isinstance(low_watermark, ErrorCode) or low_watermark >= offset:
                     outcomes[topic_partition] = low_watermark
-                    del late[topic_partition]
+                    del pending_offsets[topic_partition]
                 else:
                     low_watermarks.setdefault(topic_partition, low_watermark)
-            return not late
+            return not pending_offsets
 
-        for topic_partition in deleted:
+        for topic_partition in offset_by_partition:
             is_over(topic_partition)
-        if late:
-            await self.purgatory.wait(list(late), timeout_ms=timeout_ms, check=is_over)
-            for topic_partition in list(late):
+        if pending_offsets:
+            await self.purgatory.wait(list(pending_offsets), timeout_ms=timeout_ms, check=is_over)
+            for topic_partition in list(pending_offsets):
                 is_over(topic_partition)
             outcomes.update(
                 {
-                    late_partition: Late(low_watermark=low_watermarks[late_partition])
-                    for late_partition in late
+                    late_partition: LateDeletion(low_watermark=low_watermarks[late_partition])
+                    for late_partition in pending_offsets
                 }
             )
         return outcomes

@@ -26,12 +26,12 @@ from txnsim.runtime.tasks import Pending
 from txnsim.settings import Settings
 from txnsim.types import BrokerId, TopicPartition
 
-RETRY_MS: Final = 50
-RETRY_MAX_MS: Final = 1_000
-PATIENCE: Final = 10
+RETRY_PAUSE_MS: Final = 50
+RETRY_PAUSE_MAX_MS: Final = 1_000
+FAILURES_BEFORE_WARNING: Final = 10
 """Failures in a row before a warning is logged: the last pauses are 1 s each."""
 
-_log: Final = Logger("txnsim.replication")
+_logger: Final = Logger("txnsim.replication")
 
 
 class IsrChanges(msgspec.Struct, kw_only=True, eq=False):
@@ -45,12 +45,14 @@ class IsrChanges(msgspec.Struct, kw_only=True, eq=False):
     replicas: Replicas
     watermarks: Watermarks
     _queue: dict[TopicPartition, tuple[LeaderPartition, IsrChange]] = {}
-    _is_under_way: bool = False
+    _is_request_pending: bool = False
     _is_up: bool = False
-    _pause_ms: int = RETRY_MS
-    _timer: TimerHandle | None = None
-    _unanswered: Retries = msgspec.field(
-        default_factory=lambda: Retries(_log, "isr.change.failing", "broker", patience=PATIENCE)
+    _retry_pause_ms: int = RETRY_PAUSE_MS
+    _check_timer: TimerHandle | None = None
+    _failures: Retries = msgspec.field(
+        default_factory=lambda: Retries(
+            _logger, "isr.change.failing", "broker", patience=FAILURES_BEFORE_WARNING
+        )
     )
 
     # Life
@@ -65,24 +67,24 @@ class IsrChanges(msgspec.Struct, kw_only=True, eq=False):
     def stop(self) -> None:
         self._is_up = False
         self._queue.clear()
-        if self._timer is not None:
-            self._timer.cancel()
+        if self._check_timer is not None:
+            self._check_timer.cancel()
 
     # Changes
 
     def submit(self, partition: LeaderPartition, change: IsrChange) -> None:
         """Send a change with the next AlterPartition request."""
         self._queue[partition.topic_partition] = (partition, change)
-        self._send()
+        self._send_queued()
 
     def check(self) -> None:
         """Ask for a smaller ISR of each partition with followers that have fallen behind."""
         lag_max_ms = self.settings().replica_lag_time_max_ms
         now_ms = self.clock.monotonic_ms()
         for partition in self.replicas.replicated.values():
-            change = partition.shrunk(lag_max_ms=lag_max_ms, now_ms=now_ms)
-            if change is not None:
-                self.submit(partition, change)
+            isr_change = partition.shrink_isr(lag_max_ms=lag_max_ms, now_ms=now_ms)
+            if isr_change is not None:
+                self.submit(partition, isr_change)
 
     # Parts
 
@@ -96,12 +98,12 @@ class IsrChanges(msgspec.Struct, kw_only=True, eq=False):
                 self.check()
             self._arm_check()
 
-        self._timer = self.clock.call_later(interval_ms, check)
+        self._check_timer = self.clock.call_later(interval_ms, check)
 
-    def _send(self) -> None:
-        if self._is_under_way or not self._queue or not self._is_up:
+    def _send_queued(self) -> None:
+        if self._is_request_pending or not self._queue or not self._is_up:
             return
-        self._is_under_way = True
+        self._is_request_pending = True
         changes, self._queue = self._queue, {}
         command = AlterPartitionCommand(
             broker_id=self.broker_id,
@@ -121,47 +123,50 @@ class IsrChanges(msgspec.Struct, kw_only=True, eq=False):
         if error is not None and not isinstance(error, PeerError):
             raise error
         if error is not None or answer.result().error:
-            repeats = changes
-            code = None if error is not None else ErrorCode(answer.result().error)
-            self._unanswered.note_failure(
+            changes_to_repeat = changes
+            error_code = None if error is not None else ErrorCode(answer.result().error)
+            self._failures.note_failure(
                 self.broker_id,
-                type(error).__name__ if code is None else code.name.upper(),
+                type(error).__name__ if error_code is None else error_code.name.upper(),
                 f"the controller does not change the ISR of {', '.join(map(str, changes))[:200]}",
             )
         else:
-            repeats = self._take(changes, answer.result())
-            if not repeats:
-                self._unanswered.forget_failures(self.broker_id)
-                self._pause_ms = RETRY_MS
-                self._is_under_way = False
-                self._send()
+            changes_to_repeat = self._take_answers(changes, answer.result())
+            if not changes_to_repeat:
+                self._failures.forget_failures(self.broker_id)
+                self._retry_pause_ms = RETRY_PAUSE_MS
+                self._is_request_pending = False
+                self._send_queued()
                 return
         # A change that was requested meanwhile is newer than the one to send again.
-        self._queue = {**repeats, **self._queue}
-        pause_ms, self._pause_ms = self._pause_ms, min(2 * self._pause_ms, RETRY_MAX_MS)
+        self._queue = {**changes_to_repeat, **self._queue}
+        pause_ms, self._retry_pause_ms = (
+            self._retry_pause_ms,
+            min(2 * self._retry_pause_ms, RETRY_PAUSE_MAX_MS),
+        )
         self.clock.call_later(pause_ms, self._send_again)
 
     def _send_again(self) -> None:
-        self._is_under_way = False
-        self._send()
+        self._is_request_pending = False
+        self._send_queued()
 
-    def _take(
+    def _take_answers(
         self,
         changes: dict[TopicPartition, tuple[LeaderPartition, IsrChange]],
         reply: AlterPartitionReply,
     ) -> dict[TopicPartition, tuple[LeaderPartition, IsrChange]]:
         """Hand the answers to their partitions; returns the changes to request again."""
-        repeats: dict[TopicPartition, tuple[LeaderPartition, IsrChange]] = {}
-        answers = {
+        changes_to_repeat: dict[TopicPartition, tuple[LeaderPartition, IsrChange]] = {}
+        answer_by_partition = {
             (answer.topic_id, answer.topic_partition.partition): answer
             for answer in reply.partitions
         }
         for topic_partition, (partition, change) in changes.items():
-            answer = answers.get((partition.topic_id, topic_partition.partition))
+            answer = answer_by_partition.get((partition.topic_id, topic_partition.partition))
             if answer is None or self.replicas.replicated.get(topic_partition) is not partition:
                 continue
-            repeated = partition.take_answer(answer, change)
-            if repeated is not None:
-                repeats[topic_partition] = (partition, repeated)
+            change_to_repeat = partition.take_answer(answer, change)
+            if change_to_repeat is not None:
+                changes_to_repeat[topic_partition] = (partition, change_to_repeat)
             self.watermarks.advance(partition)
-        return repeats
+        return changes_to_repeat

@@ -29,7 +29,7 @@ from txnsim.runtime.environment import Clock
 from txnsim.runtime.tasks import Pending
 from txnsim.types import TopicPartition
 
-_NONE: Final = ErrorCode.none
+_NO_ERROR: Final = ErrorCode.none
 
 Appends = list[tuple[PartitionLog, int]]
 """(log, last offset) of each appended batch."""
@@ -38,21 +38,21 @@ Appends = list[tuple[PartitionLog, int]]
 class Batch(msgspec.Struct, frozen=True, gc=False):
     """A batch to append, with what its sender knows of it."""
 
-    write: Callable[..., Appended | Rejection]
+    append_to_log: Callable[..., Appended | Rejection]
     """Appends the batch to a log; its arguments are the log and ``now_ms``."""
 
     def trace_append(
         self, events: AppendEvents, log: PartitionLog, _appended: Appended
     ) -> int | None:
         """Trace the append; returns the previous cause, or None if nothing was traced."""
-        events.covers(log)
+        events.note_end_cause(log)
         return None
 
     def trace_refusal(self, events: AppendEvents, refusal: Rejection) -> None:
         """Traces that the log has refused the batch."""
 
     @property
-    def aborts(self) -> int | None:
+    def aborted_producer_id(self) -> int | None:
         """Producer id of the transaction that the batch aborts; None if it aborts none."""
         return None
 
@@ -63,7 +63,7 @@ class WaitingBatch(Batch, frozen=True, gc=False):
     kind: ClassVar[str] = DATA
     """Name of this kind of batch in fault rules."""
 
-    find: Callable[[], PartitionLog | Rejection]
+    find_log: Callable[[], PartitionLog | Rejection]
     """The led log that takes the batch, or the error. Called again after a wait."""
 
     @abstractmethod
@@ -87,16 +87,16 @@ class LeaderAppends(msgspec.Struct, kw_only=True, eq=False):
         """
         return self.gate.is_open
 
-    def refuse_few(self, log: PartitionLog) -> AppendRejection | None:
+    def refuse_too_few_replicas(self, log: PartitionLog) -> AppendRejection | None:
         """The error for acks=-1 if too few replicas are in sync to begin with, else None."""
-        too_few = self.replicas.too_few_in_sync(log.topic_partition)
-        if too_few is None:
+        refusal = self.replicas.too_few_in_sync(log.topic_partition)
+        if refusal is None:
             return None
         # ReplicaManager.processFailedRecord answers with the log start: the log exists.
         return AppendRejection(
-            error=too_few.error,
-            reason=too_few.reason,
-            rule=too_few.rule,
+            error=refusal.error,
+            reason=refusal.reason,
+            rule=refusal.rule,
             log_start_offset=log.log_start_offset,
         )
 
@@ -113,7 +113,7 @@ class LeaderAppends(msgspec.Struct, kw_only=True, eq=False):
         """Append a batch. Return the result, or a coroutine for it if a fault rule or a full disk
         may object. ``appends`` gets each successful append.
         """
-        log, gate = batch.find(), self.gate
+        log, gate = batch.find_log(), self.gate
         if isinstance(log, Rejection):
             return log
         if gate.fault_points.network.interceptor.is_armed or gate.disk.is_full:
@@ -126,10 +126,10 @@ class LeaderAppends(msgspec.Struct, kw_only=True, eq=False):
     async def _append_once_admitted(
         self, batch: WaitingBatch, appends: Appends
     ) -> Appended | Rejection:
-        refused = await self.admit(batch.subject(), batch.kind)
-        if refused is not None:
-            return refused
-        log = batch.find()  # another broker may lead it by now
+        refusal = await self.admit(batch.subject(), batch.kind)
+        if refusal is not None:
+            return refusal
+        log = batch.find_log()  # another broker may lead it by now
         if isinstance(log, Rejection):
             return log
         appended = self.append_admitted(log, batch)
@@ -155,40 +155,44 @@ class LeaderAppends(msgspec.Struct, kw_only=True, eq=False):
             needs_isr: Refuse the batch if too few replicas are in sync; for callers that have not
                 checked it.
         """
-        gate, events, where = self.gate, self.log_events, log.topic_partition
-        partition = self.replicas.replicated.get(where)
+        gate, events, topic_partition = self.gate, self.log_events, log.topic_partition
+        partition = self.replicas.replicated.get(topic_partition)
         if needs_isr and partition is not None and partition.is_under_min_isr:
-            too_few = self.refuse_few(log)
-            assert too_few is not None
-            return too_few
-        durable = None
+            refusal = self.refuse_too_few_replicas(log)
+            assert refusal is not None
+            return refusal
+        durable_before = None
         if gate.fault_points.network.interceptor.is_armed or gate.disk.is_full:
-            full = gate.refuse_full()
-            if full is not None:
-                return Rejection(error=full, reason="the disk is full")
-            durable = gate.durable(log)
+            disk_error = gate.refuse_full()
+            if disk_error is not None:
+                return Rejection(error=disk_error, reason="the disk is full")
+            durable_before = gate.durable(log)
         is_traced = events.tracer.on
-        appended = batch.write(log, now_ms=self.clock.now_ms() if now_ms is None else now_ms)
+        appended = batch.append_to_log(
+            log, now_ms=self.clock.now_ms() if now_ms is None else now_ms
+        )
         if isinstance(appended, Rejection):
             if is_traced:
                 batch.trace_refusal(events, appended)
             return appended
-        cause = batch.trace_append(events, log, appended) if is_traced else None
+        previous_cause = batch.trace_append(events, log, appended) if is_traced else None
         if partition is None:
             is_committed = log.advance_high_watermark(log.local.end_offset)
         else:
-            is_committed = partition.note_append(self.watermarks.terms)
+            is_committed = partition.note_append(self.watermarks.max_lag_and_now_ms)
         purgatory = self.watermarks.purgatory
-        if is_committed and (where in purgatory.parked or purgatory.wide):
-            purgatory.touch(where)
-        if cause is not None:
+        if is_committed and (topic_partition in purgatory.parked or purgatory.wide):
+            purgatory.touch(topic_partition)
+        if previous_cause is not None:
             if is_committed:
-                events.trace_bounds(log)
-            events.tracer.caused_by(cause)
-        if durable is not None:
-            aborts = batch.aborts
-            aborted_at = None if aborts is None else appended.base_offset
-            gate.after_append(log, durable, aborted_at=aborted_at, producer_id=aborts)
+                events.trace_watermarks(log)
+            events.tracer.caused_by(previous_cause)
+        if durable_before is not None:
+            aborted_producer_id = batch.aborted_producer_id
+            aborted_offset = None if aborted_producer_id is None else appended.base_offset
+            gate.after_append(
+                log, durable_before, aborted_at=aborted_offset, producer_id=aborted_producer_id
+            )
         return appended
 
 
@@ -206,30 +210,30 @@ class Watermarks(msgspec.Struct, kw_only=True, eq=False):
         """Move the high watermark as far as possible after a follower or the ISR has changed;
         returns whether it has moved.
         """
-        if not partition.advance(self.terms):
+        if not partition.advance(self.max_lag_and_now_ms):
             return False
-        tracer, where = self.log_events.tracer, partition.topic_partition
+        tracer, topic_partition = self.log_events.tracer, partition.topic_partition
         if not tracer.on:
-            self.purgatory.touch(where)
+            self.purgatory.touch(topic_partition)
             return True
-        old_cause = tracer.caused_by(self.log_events.trace_bounds(partition.log))
+        previous_cause = tracer.caused_by(self.log_events.trace_watermarks(partition.log))
         try:
-            self.purgatory.touch(where)
+            self.purgatory.touch(topic_partition)
         finally:
-            tracer.caused_by(old_cause)
+            tracer.caused_by(previous_cause)
         return True
 
-    def terms(self) -> tuple[int, int]:
+    def max_lag_and_now_ms(self) -> tuple[int, int]:
         """(maximum lag in ms, monotonic time in ms), which a partition needs when a replica is
         about to join (``replica.partition``).
         """
         return self.replicas.dynamic.replica_lag_time_max_ms, self.clock.monotonic_ms()
 
-    def log_start_raised(self, log: PartitionLog) -> None:
+    def note_raised_log_start(self, log: PartitionLog) -> None:
         """Inform followers and wake waiting requests after records of a led log were deleted."""
         partition = self.replicas.replicated.get(log.topic_partition)
         if partition is not None:
-            partition.log_start_raised()
+            partition.note_raised_log_start()
         self.purgatory.touch(log.topic_partition)
 
     def note_deletion(self, partition: LeaderPartition) -> None:
@@ -260,7 +264,7 @@ class Commits(msgspec.Struct, kw_only=True, eq=False):
             offset=offset,
         )
         if log.high_watermark > offset:
-            commit.resolve(_NONE)
+            commit.resolve(_NO_ERROR)
         else:
             self.purgatory.park(commit)
         return commit
@@ -276,35 +280,42 @@ class Commits(msgspec.Struct, kw_only=True, eq=False):
         """Wait until each append is committed or can't be any more; returns the errors by
         partition.
         """
-        late: dict[TopicPartition, Appends] = {}
+        late_appends: dict[TopicPartition, Appends] = {}
         for log, last_offset in appends:
             if log.high_watermark <= last_offset:
-                late.setdefault(log.topic_partition, []).append((log, last_offset))
-        if not late:
+                late_appends.setdefault(log.topic_partition, []).append((log, last_offset))
+        if not late_appends:
             return {}
-        failed: dict[TopicPartition, ErrorCode] = {}
+        error_by_partition: dict[TopicPartition, ErrorCode] = {}
 
-        def is_over(key: TopicPartition) -> bool:
-            entries = late.get(key)
-            if entries is not None:
-                entries[:] = [append for append in entries if not self._is_decided(*append, failed)]
-                if not entries:
-                    del late[key]
-            return not late
+        def is_over(topic_partition: TopicPartition) -> bool:
+            partition_appends = late_appends.get(topic_partition)
+            if partition_appends is not None:
+                partition_appends[:] = [
+                    append
+                    for append in partition_appends
+                    if not self._is_decided(*append, error_by_partition)
+                ]
+                if not partition_appends:
+                    del late_appends[topic_partition]
+            return not late_appends
 
-        await self.purgatory.wait(tuple(late), timeout_ms=timeout_ms, check=is_over)
-        for key in tuple(late):
-            is_over(key)
-        for key in late:
-            failed[key] = ErrorCode.request_timed_out
-        return failed
+        await self.purgatory.wait(tuple(late_appends), timeout_ms=timeout_ms, check=is_over)
+        for topic_partition in tuple(late_appends):
+            is_over(topic_partition)
+        for topic_partition in late_appends:
+            error_by_partition[topic_partition] = ErrorCode.request_timed_out
+        return error_by_partition
 
     def _is_decided(
-        self, log: PartitionLog, last_offset: int, failed: dict[TopicPartition, ErrorCode]
+        self,
+        log: PartitionLog,
+        last_offset: int,
+        error_by_partition: dict[TopicPartition, ErrorCode],
     ) -> bool:
         error = self.outcome(log, last_offset)
         if error:
-            failed[log.topic_partition] = error
+            error_by_partition[log.topic_partition] = error
         return error is not None
 
     def outcome(
@@ -322,7 +333,7 @@ class Commits(msgspec.Struct, kw_only=True, eq=False):
             # Even the largest ISR that may be true is too small
             # (Partition.checkEnoughReplicasReachOffset).
             return ErrorCode.not_enough_replicas_after_append
-        return _NONE
+        return _NO_ERROR
 
 
 class _Commit(Parked, kw_only=True, eq=False):

@@ -28,7 +28,7 @@ from txnsim.runtime.tasks import ignore_end
 from txnsim.settings import Settings
 from txnsim.types import TopicPartition
 
-_log: Final = Logger("txnsim.replication")
+_logger: Final = Logger("txnsim.replication")
 
 
 class LogMaintenance(msgspec.Struct, kw_only=True, eq=False):
@@ -44,9 +44,9 @@ class LogMaintenance(msgspec.Struct, kw_only=True, eq=False):
     """Logs with a batch that can't be read (LogCleanerManager.markPartitionUncleanable)."""
     note_log_starts: Callable[[], object]
     _retention_timer: TimerHandle | None = None
-    _notes_timer: TimerHandle | None = None
+    _log_starts_timer: TimerHandle | None = None
     _cleaner_timer: TimerHandle | None = None
-    _round: asyncio.Task[None] | None = None
+    _cleaning_task: asyncio.Task[None] | None = None
     _is_stopped: bool = False
 
     # Life
@@ -54,18 +54,18 @@ class LogMaintenance(msgspec.Struct, kw_only=True, eq=False):
     def start(self) -> None:
         """Start the timers."""
         self._arm_retention(self.settings().log_initial_task_delay_ms)
-        self._arm_notes(self.settings().log_initial_task_delay_ms)
+        self._arm_log_starts_timer(self.settings().log_initial_task_delay_ms)
         if self.settings().log_cleaner_enable:
             self._arm_cleaner()
 
     def stop(self) -> None:
         """Stop the timers and a round of cleaning that is under way."""
         self._is_stopped = True
-        for timer in (self._retention_timer, self._notes_timer, self._cleaner_timer):
+        for timer in (self._retention_timer, self._log_starts_timer, self._cleaner_timer):
             if timer is not None:
                 timer.cancel()
-        if self._round is not None:
-            self._round.cancel()
+        if self._cleaning_task is not None:
+            self._cleaning_task.cancel()
 
     @property
     def uncleanable_count(self) -> int:
@@ -74,13 +74,13 @@ class LogMaintenance(msgspec.Struct, kw_only=True, eq=False):
 
     # At once, without waiting for a timer
 
-    def roll_now(self, topic_partition: TopicPartition) -> None:
+    def roll_segment_now(self, topic_partition: TopicPartition) -> None:
         """Close the active segment of a log; do nothing if this broker does not host it."""
         log = self.hosted.get(topic_partition)
         if log is not None:
             log.roll(self.clock.now_ms())
 
-    def delete_old_now(self, topic_partition: TopicPartition) -> None:
+    def delete_old_segments_now(self, topic_partition: TopicPartition) -> None:
         """Delete the segments of a log whose retention is over."""
         log = self.hosted.get(topic_partition)
         if log is not None:
@@ -102,7 +102,7 @@ class LogMaintenance(msgspec.Struct, kw_only=True, eq=False):
 
     def clean_soon(self) -> None:
         """Look now for compacted logs that are dirty enough, instead of when the timer fires."""
-        if self._cleaner_timer is not None and self._round is None:
+        if self._cleaner_timer is not None and self._cleaning_task is None:
             self._cleaner_timer.cancel()
             self.gate("cleaner", self._look_for_dirt, self._arm_cleaner)
 
@@ -111,16 +111,16 @@ class LogMaintenance(msgspec.Struct, kw_only=True, eq=False):
     def _arm_retention(self, delay_ms: int) -> None:
         self._retention_timer = self.clock.call_at(
             self.clock.now_ms() + delay_ms,
-            lambda: self.gate("retention", self._delete_old, self._arm_next_retention),
+            lambda: self.gate("retention", self._delete_old_segments, self._arm_next_retention),
         )
 
     def _arm_next_retention(self) -> None:
         self._arm_retention(self.settings().log_retention_check_interval_ms)
 
-    def _delete_old(self) -> None:
+    def _delete_old_segments(self) -> None:
         self._arm_next_retention()
         logs = [log for log in self.hosted.values() if not log.config.is_compacted]
-        steps = self._delete_in_steps(
+        steps = self._delete_segments_in_steps(
             logs, timer_ms=self.settings().log_retention_check_interval_ms
         )
         pace = Pace(self.tasks.turns, self.clock.stopwatch_ns)
@@ -129,10 +129,10 @@ class LogMaintenance(msgspec.Struct, kw_only=True, eq=False):
     def _delete_segments(
         self, logs: Iterable[PartitionLog], *, timer_ms: int | None = None
     ) -> None:
-        for _ in self._delete_in_steps(logs, timer_ms=timer_ms):
+        for _ in self._delete_segments_in_steps(logs, timer_ms=timer_ms):
             pass
 
-    def _delete_in_steps(
+    def _delete_segments_in_steps(
         self, logs: Iterable[PartitionLog], *, timer_ms: int | None
     ) -> Generator[int, None, None]:
         now_ms = self.clock.now_ms()
@@ -149,13 +149,15 @@ class LogMaintenance(msgspec.Struct, kw_only=True, eq=False):
 
     # Starts of logs
 
-    def _arm_notes(self, delay_ms: int) -> None:
-        self._notes_timer = self.clock.call_at(self.clock.now_ms() + delay_ms, self._note)
+    def _arm_log_starts_timer(self, delay_ms: int) -> None:
+        self._log_starts_timer = self.clock.call_at(
+            self.clock.now_ms() + delay_ms, self._note_log_starts_and_rearm
+        )
 
-    def _note(self) -> None:
+    def _note_log_starts_and_rearm(self) -> None:
         interval_ms = self.settings().log_flush_start_offset_checkpoint_interval_ms
         if interval_ms:  # without one it is done once, as KafkaScheduler does it
-            self._arm_notes(interval_ms)
+            self._arm_log_starts_timer(interval_ms)
         self.note_log_starts()
 
     # Cleaning
@@ -168,58 +170,58 @@ class LogMaintenance(msgspec.Struct, kw_only=True, eq=False):
 
     def _look_for_dirt(self) -> None:
         self._uncleanable.intersection_update(self.hosted.values())
-        if self._filthiest() is None:
+        if self._dirtiest_log() is None:
             self._delete_segments(
                 self._compacted_logs(), timer_ms=self.settings().log_cleaner_backoff_ms
             )
             self._arm_cleaner()
         else:
-            self._round = self.tasks.spawn(self._clean_all(), name="log cleaner")
+            self._cleaning_task = self.tasks.spawn(self._clean_dirty_logs(), name="log cleaner")
 
-    async def _clean_all(self) -> None:
+    async def _clean_dirty_logs(self) -> None:
         """Clean logs until none is dirty enough any more (LogCleaner.CleanerThread.doWork)."""
-        while (filthiest := self._filthiest()) is not None:
-            log, dirt = filthiest
+        while (dirtiest := self._dirtiest_log()) is not None:
+            log, dirt = dirtiest
             try:
-                for work in clean(log, dirt, self.clock.now_ms()):
-                    if work is None:
+                for compressed_records in clean(log, dirt, self.clock.now_ms()):
+                    if compressed_records is None:
                         await asyncio.sleep(0)
                     else:
-                        await self._do_beside_loop(work)
+                        await self._decompress_beside_loop(compressed_records)
                     if self.hosted.get(log.topic_partition) is not log:
                         break
             except (CorruptBatchError, MissingExtraError) as error:
                 self._uncleanable.add(log)
-                where = str(log.topic_partition)
-                _log.warning("log.uncleanable", partition=where, reason=str(error))
+                partition_name = str(log.topic_partition)
+                _logger.warning("log.uncleanable", partition=partition_name, reason=str(error))
             self._delete_segments(
                 self._compacted_logs(), timer_ms=self.settings().log_cleaner_backoff_ms
             )
             await asyncio.sleep(0)
-        self._round = None
+        self._cleaning_task = None
         self._arm_cleaner()
 
-    async def _do_beside_loop(self, work: CompressedRecords[Any]) -> None:
+    async def _decompress_beside_loop(self, compressed_records: CompressedRecords[Any]) -> None:
         unpacker = self.tasks.unpacker
         await unpacker.enter()
         try:
-            await unpacker.do(work.do_in_advance)
+            await unpacker.do(compressed_records.do_in_advance)
         finally:
             unpacker.leave()
 
-    def _filthiest(self) -> tuple[PartitionLog, Dirt] | None:
+    def _dirtiest_log(self) -> tuple[PartitionLog, Dirt] | None:
         """The log with the highest ratio of dirty records, among those that are due; None if none
         is.
         """
         now_ms = self.clock.now_ms()
-        filthiest: tuple[PartitionLog, Dirt] | None = None
+        dirtiest: tuple[PartitionLog, Dirt] | None = None
         for log in self._compacted_logs():
             if len(log.local.segments) == 1 or log in self._uncleanable:
                 continue
             dirt = dirt_of(log, now_ms)
-            if dirt is not None and (filthiest is None or dirt.ratio > filthiest[1].ratio):
-                filthiest = (log, dirt)
-        return filthiest
+            if dirt is not None and (dirtiest is None or dirt.ratio > dirtiest[1].ratio):
+                dirtiest = (log, dirt)
+        return dirtiest
 
     def _compacted_logs(self) -> Iterable[PartitionLog]:
         return [log for log in self.hosted.values() if log.config.is_compacted]

@@ -39,7 +39,7 @@ from txnsim.node.log_gate import LogGate
 from txnsim.node.peers import BROKER_EPOCHS_FROM, Peers
 from txnsim.node.purgatory import Purgatory
 from txnsim.replica.partition import truncation_offset
-from txnsim.replica.replicas import Following, Replicas
+from txnsim.replica.replicas import FollowedReplica, Replicas
 from txnsim.runtime.environment import Clock, Tasks
 from txnsim.runtime.loop_turns import Pace
 from txnsim.runtime.tasks import Pending
@@ -52,17 +52,17 @@ DEVIATIONS: Final = (
     "other partitions have news.",
 )
 
-IDLE_SHARE: Final = 4
+IDLE_FETCHES_PER_LAG_TIME: Final = 4
 """Minimum number of fetches of an idle follower per ``replica.lag.time.max.ms``."""
-LATEST: Final = -1
-EARLIEST: Final = -2
-PATIENCE: Final = 10
+LATEST_TIMESTAMP: Final = -1
+EARLIEST_TIMESTAMP: Final = -2
+FAILURES_BEFORE_WARNING: Final = 10
 """Failures in a row before one is logged; a ``replica.fetch.backoff.ms`` passes after each."""
 
-_log: Final = Logger("txnsim.replication")
+_logger: Final = Logger("txnsim.replication")
 
 
-class _Followed(msgspec.Struct, eq=False):
+class _FollowedPartition(msgspec.Struct, eq=False):
     """One followed partition in one leader epoch."""
 
     topic_id: uuid.UUID
@@ -87,72 +87,78 @@ class ReplicaFetchers(msgspec.Struct, kw_only=True, eq=False):
     purgatory: Purgatory[TopicPartition]
     gate: LogGate
     log_events: LogEvents
-    lagging: set[TopicPartition] = msgspec.field(default_factory=set)
+    lagging_partitions: set[TopicPartition] = msgspec.field(default_factory=set)
     """Partitions that a fault lets fall behind. The broker's owner may set a set that outlives the
     broker.
     """
-    _held_back: dict[TopicPartition, Following] = {}
+    _held_back_replicas: dict[TopicPartition, FollowedReplica] = {}
     """The lagging partitions that would otherwise be fetched."""
-    _by_leader: dict[BrokerId, _Fetcher] = {}
-    _leaders: dict[TopicPartition, BrokerId] = {}
-    unanswered: Retries = msgspec.field(
-        default_factory=lambda: Retries(_log, "replica.fetch.failing", "leader", patience=PATIENCE)
-    )
-    refused: Retries = msgspec.field(
+    _fetcher_by_leader: dict[BrokerId, _Fetcher] = {}
+    _leader_by_partition: dict[TopicPartition, BrokerId] = {}
+    leader_failures: Retries = msgspec.field(
         default_factory=lambda: Retries(
-            _log, "replica.partition.failing", "partition", patience=PATIENCE
+            _logger, "replica.fetch.failing", "leader", patience=FAILURES_BEFORE_WARNING
+        )
+    )
+    partition_failures: Retries = msgspec.field(
+        default_factory=lambda: Retries(
+            _logger, "replica.partition.failing", "partition", patience=FAILURES_BEFORE_WARNING
         )
     )
 
-    def apply(self, followed: Iterable[Following], unfollowed: Iterable[TopicPartition]) -> None:
+    def apply(
+        self, followed: Iterable[FollowedReplica], unfollowed: Iterable[TopicPartition]
+    ) -> None:
         """Starts following the new partitions and stops following the old ones."""
-        changed: dict[BrokerId, None] = {}
+        changed_leaders: dict[BrokerId, None] = {}
         for topic_partition in unfollowed:
-            self._held_back.pop(topic_partition, None)
-            self._drop(topic_partition, changed)
-        for following in followed:
-            topic_partition = following.log.topic_partition
-            self._drop(topic_partition, changed)
-            if topic_partition in self.lagging:
-                self._held_back[topic_partition] = following
+            self._held_back_replicas.pop(topic_partition, None)
+            self._stop_following(topic_partition, changed_leaders)
+        for replica in followed:
+            topic_partition = replica.log.topic_partition
+            self._stop_following(topic_partition, changed_leaders)
+            if topic_partition in self.lagging_partitions:
+                self._held_back_replicas[topic_partition] = replica
                 continue
-            fetcher = self._by_leader.get(following.leader)
+            fetcher = self._fetcher_by_leader.get(replica.leader)
             if fetcher is None:
-                fetcher = self._by_leader[following.leader] = _Fetcher(self, following.leader)
-            fetcher.add(following)
-            self._leaders[topic_partition] = following.leader
-            changed[following.leader] = None
-        for leader in changed:
+                fetcher = self._fetcher_by_leader[replica.leader] = _Fetcher(self, replica.leader)
+            fetcher.add(replica)
+            self._leader_by_partition[topic_partition] = replica.leader
+            changed_leaders[replica.leader] = None
+        for leader in changed_leaders:
             # After the present callback, so that the leader has the same metadata by then.
-            self.tasks.soon(self._by_leader[leader].send_changes)
+            self.tasks.soon(self._fetcher_by_leader[leader].send_changes)
 
-    def lag(self, topic_partition: TopicPartition) -> None:
+    def let_lag(self, topic_partition: TopicPartition) -> None:
         """Stops fetching a partition until ``catch_up``, even if its leader changes."""
-        self.lagging.add(topic_partition)
-        leader = self._leaders.get(topic_partition)
+        self.lagging_partitions.add(topic_partition)
+        leader = self._leader_by_partition.get(topic_partition)
         if leader is not None:
-            following = self._by_leader[leader].following(topic_partition)
-            self.apply([following], [])
+            replica = self._fetcher_by_leader[leader].following(topic_partition)
+            self.apply([replica], [])
 
     def catch_up(self, topic_partition: TopicPartition) -> None:
-        """Fetch the partition again after ``lag``."""
-        self.lagging.discard(topic_partition)
-        following = self._held_back.pop(topic_partition, None)
-        if following is not None:
-            self.apply([following], [])
+        """Fetch the partition again after ``let_lag``."""
+        self.lagging_partitions.discard(topic_partition)
+        replica = self._held_back_replicas.pop(topic_partition, None)
+        if replica is not None:
+            self.apply([replica], [])
 
     def stop(self) -> None:
-        for fetcher in self._by_leader.values():
+        for fetcher in self._fetcher_by_leader.values():
             fetcher.stop()
-        self._by_leader.clear()
-        self._leaders.clear()
-        self._held_back.clear()
+        self._fetcher_by_leader.clear()
+        self._leader_by_partition.clear()
+        self._held_back_replicas.clear()
 
-    def _drop(self, topic_partition: TopicPartition, changed: dict[BrokerId, None]) -> None:
-        leader = self._leaders.pop(topic_partition, None)
+    def _stop_following(
+        self, topic_partition: TopicPartition, changed_leaders: dict[BrokerId, None]
+    ) -> None:
+        leader = self._leader_by_partition.pop(topic_partition, None)
         if leader is not None:
-            self._by_leader[leader].drop(topic_partition)
-            changed[leader] = None
+            self._fetcher_by_leader[leader].drop(topic_partition)
+            changed_leaders[leader] = None
 
 
 class _Fetcher:
@@ -170,14 +176,14 @@ class _Fetcher:
         self._tasks = fetchers.tasks
         self._gate = fetchers.gate
         self._broker_id = fetchers.broker_id
-        self._unanswered = fetchers.unanswered
-        self._refused = fetchers.refused
+        self._unanswered = fetchers.leader_failures
+        self._refused = fetchers.partition_failures
         self._leader = leader
         self._clock = fetchers.clock
         self._replicas = fetchers.replicas
         self._peers = fetchers.peers
         self._purgatory = fetchers.purgatory
-        self._followed: dict[TopicPartition, _Followed] = {}
+        self._followed: dict[TopicPartition, _FollowedPartition] = {}
         self._names: tuple[TopicPartition, ...] | None = None
         """Names of the followed partitions; None if they have changed."""
         self._changed: dict[TopicPartition, None] = {}
@@ -203,10 +209,10 @@ class _Fetcher:
 
     # Partitions
 
-    def add(self, following: Following) -> None:
-        topic_partition = following.log.topic_partition
-        self._followed[topic_partition] = _Followed(
-            following.topic_id, following.log, following.leader_epoch, self._request + 1
+    def add(self, replica: FollowedReplica) -> None:
+        topic_partition = replica.log.topic_partition
+        self._followed[topic_partition] = _FollowedPartition(
+            replica.topic_id, replica.log, replica.leader_epoch, self._request + 1
         )
         self._names = None
         self._changed[topic_partition] = None
@@ -220,12 +226,12 @@ class _Fetcher:
         if followed is not None:
             self._forgotten[topic_partition] = followed.topic_id
 
-    def following(self, topic_partition: TopicPartition) -> Following:
+    def following(self, topic_partition: TopicPartition) -> FollowedReplica:
         """How this broker follows a partition that it fetches here: topic id, log, leader and
         leader epoch.
         """
         followed = self._followed[topic_partition]
-        return Following(
+        return FollowedReplica(
             topic_id=followed.topic_id,
             log=followed.log,
             leader=self._leader,
@@ -251,24 +257,28 @@ class _Fetcher:
             self._is_late = self._is_standing
             return
         self._request += 1
-        request = self._request
+        request_number = self._request
         settings = self._replicas.dynamic
         if self._wait_ms == 0:
             self._wait_ms = settings.replica_fetch_wait_max_ms
-        changed, self._changed = self._changed, {}
-        forgotten: dict[TopicPartition, uuid.UUID] = {}
+        changed_partitions, self._changed = self._changed, {}
+        forgotten_topic_ids: dict[TopicPartition, uuid.UUID] = {}
         if self._forgotten:
-            forgotten, self._forgotten = self._forgotten, {}
+            forgotten_topic_ids, self._forgotten = self._forgotten, {}
         wait_ms = self._wait_ms
         if not self._session_id:
             # There is no session yet, or its first answer is still out: begin one with everything.
             # A second session is answered at once, else each new topic would name all others again.
             wait_ms = 0 if self._session_epoch else wait_ms
-            changed, forgotten, self._session_epoch = dict.fromkeys(self._followed), {}, 0
+            changed_partitions, forgotten_topic_ids, self._session_epoch = (
+                dict.fromkeys(self._followed),
+                {},
+                0,
+            )
         if self._names is None:
             self._names = tuple(self._followed)
         partitions: list[ReplicaFetchPartition] = []
-        for topic_partition in changed:
+        for topic_partition in changed_partitions:
             followed = self._followed[topic_partition]
             if followed.is_delayed:
                 continue
@@ -286,29 +296,34 @@ class _Fetcher:
                 )
             )
         broker = self._replicas.image.brokers.get(self._broker_id)
-        is_old = self._peers.replica_fetch_version < BROKER_EPOCHS_FROM
+        is_old_version = self._peers.replica_fetch_version < BROKER_EPOCHS_FROM
         command = ReplicaFetchCommand(
             replica_id=self._broker_id,
-            replica_epoch=-1 if broker is None or is_old else broker.epoch,
+            replica_epoch=-1 if broker is None or is_old_version else broker.epoch,
             max_wait_ms=wait_ms,
             min_bytes=1,
             max_bytes=settings.replica_fetch_response_max_bytes,
             session_id=self._session_id,
             session_epoch=self._session_epoch,
             partitions=tuple(partitions),
-            forgotten=tuple([(topic_id, tp) for tp, topic_id in forgotten.items()])
-            if forgotten
+            forgotten=tuple(
+                [
+                    (topic_id, topic_partition)
+                    for topic_partition, topic_id in forgotten_topic_ids.items()
+                ]
+            )
+            if forgotten_topic_ids
             else (),
             followed=self._names,
         )
         self._session_epoch += 1
         answer = self._peers.replica_fetch(self._leader, command)
         if answer.is_done:
-            self._on_answer(request, answer)
+            self._on_answer(request_number, answer)
         else:
-            answer.callbacks.append(partial(self._on_answer, request))
+            answer.callbacks.append(partial(self._on_answer, request_number))
 
-    def _on_answer(self, request: int, answer: Pending[ReplicaFetchReply]) -> None:
+    def _on_answer(self, request_number: int, answer: Pending[ReplicaFetchReply]) -> None:
         if self._is_stopped:
             return
         error, reply = answer.error, answer.value
@@ -316,70 +331,74 @@ class _Fetcher:
             assert error is not None
             if not isinstance(error, PeerError):
                 raise error
-            if request == self._request:
+            if request_number == self._request:
                 complaint = (
                     f"broker {self._broker_id} copies nothing from broker {self._leader}: {error}"
                 )
                 self._unanswered.note_failure(self._leader, type(error).__name__, complaint)
-                self._begin_again(pause_ms=self._replicas.dynamic.replica_fetch_backoff_ms)
+                self._begin_new_session(pause_ms=self._replicas.dynamic.replica_fetch_backoff_ms)
             return
         if self._unanswered.tried:
             self._unanswered.forget_failures(self._leader)
         if reply.error:
-            if request == self._request:
-                self._begin_again(pause_ms=0)
+            if request_number == self._request:
+                self._begin_new_session(pause_ms=0)
             return
         self._session_id = reply.session_id
         if self._is_standing:
-            self._behind.append((request, reply))
+            self._behind.append((request_number, reply))
         else:
-            self._stand(request, reply)
+            self._begin_applying(request_number, reply)
 
-    def _followed_of(self, request: int, fetched: ReplicaFetchedPartition) -> _Followed | None:
+    def _followed_partition(
+        self, request_number: int, fetched_partition: ReplicaFetchedPartition
+    ) -> _FollowedPartition | None:
         """The followed partition that an answer is about; None if this broker does not follow it
         any more.
         """
-        followed = self._followed.get(fetched.topic_partition)
-        if followed is None and not fetched.topic_partition.topic:
-            followed = self._by_id(fetched)
-        if followed is None or request < followed.first_request:
+        followed = self._followed.get(fetched_partition.topic_partition)
+        if followed is None and not fetched_partition.topic_partition.topic:
+            followed = self._followed_by_topic_id(fetched_partition)
+        if followed is None or request_number < followed.first_request:
             return None
         return followed
 
-    async def _take(self, request: int, reply: ReplicaFetchReply) -> None:
+    async def _apply_answer(self, request_number: int, reply: ReplicaFetchReply) -> None:
         """Apply the leader's answer (AbstractFetcherThread.processFetchRequest). An append that has
         to wait delays everything after it.
         """
         now_ms = self._clock.now_ms() if reply.partitions else 0
         gate = self._gate
-        for fetched in reply.partitions:
-            followed = self._followed.get(fetched.topic_partition)
-            if followed is None or request < followed.first_request:
-                followed = self._followed_of(request, fetched)
+        for fetched_partition in reply.partitions:
+            followed = self._followed.get(fetched_partition.topic_partition)
+            if followed is None or request_number < followed.first_request:
+                followed = self._followed_partition(request_number, fetched_partition)
             if followed is None:
                 continue
-            if fetched.error:
-                self._on_error(followed, fetched.error)
+            if fetched_partition.error:
+                self._on_partition_error(followed, fetched_partition.error)
                 continue
             if self._refused.tried:
-                self._refused.forget_failures(str(fetched.topic_partition))
-            if fetched.diverging is not None:
-                await self._cut_where_parted(followed.log, fetched.diverging)
+                self._refused.forget_failures(str(fetched_partition.topic_partition))
+            if fetched_partition.diverging is not None:
+                await self._truncate_at_divergence(followed.log, fetched_partition.diverging)
                 continue
             log = followed.log
-            is_left = False
-            for batch in fetched.batches:
+            is_abandoned = False
+            for batch in fetched_partition.batches:
                 durable_before = None
                 if gate.fault_points.network.interceptor.is_armed or gate.disk.is_full:
                     error = await self._gate.admit_replicated(log.topic_partition, batch)
-                    is_left = (
-                        self._is_stopped or self._followed_of(request, fetched) is not followed
+                    is_abandoned = (
+                        self._is_stopped
+                        or self._followed_partition(request_number, fetched_partition)
+                        is not followed
                     )
-                    if is_left:
+                    if is_abandoned:
                         break
                     if error is not None:
-                        self._delay(followed, error)
-                        is_left = True
+                        self._delay_partition(followed, error)
+                        is_abandoned = True
                         break
                     now_ms = self._clock.now_ms()
                     durable_before = self._gate.durable(log)
@@ -391,62 +410,70 @@ class _Fetcher:
                 self._changed[log.topic_partition] = None
                 if durable_before is not None:
                     self._gate.after_replication(log, durable_before, batch)
-            if is_left:
+            if is_abandoned:
                 continue
-            has_moved = False
-            if fetched.high_watermark != log.high_watermark:
-                has_moved = log.follow_high_watermark(fetched.high_watermark)
-            if fetched.log_start_offset > log.log_start_offset:
-                has_moved = self._follow_start(log, fetched.log_start_offset) or has_moved
-            purgatory, where = self._purgatory, log.topic_partition
-            if has_moved and (where in purgatory.parked or purgatory.wide):
-                purgatory.touch(where)
+            has_offset_moved = False
+            if fetched_partition.high_watermark != log.high_watermark:
+                has_offset_moved = log.follow_high_watermark(fetched_partition.high_watermark)
+            if fetched_partition.log_start_offset > log.log_start_offset:
+                has_offset_moved = (
+                    self._follow_log_start(log, fetched_partition.log_start_offset)
+                    or has_offset_moved
+                )
+            purgatory, topic_partition = self._purgatory, log.topic_partition
+            if has_offset_moved and (topic_partition in purgatory.parked or purgatory.wide):
+                purgatory.touch(topic_partition)
 
-    def _stand(self, request: int, reply: ReplicaFetchReply) -> None:
+    def _begin_applying(self, request_number: int, reply: ReplicaFetchReply) -> None:
         self._is_standing = True
         self._tasks.drive(
-            self._take(request, reply),
-            partial(self._stood, request, reply),
+            self._apply_answer(request_number, reply),
+            partial(self._on_applied, request_number, reply),
             name=self._name,
         )
 
-    def _stood(
-        self, request: int, reply: ReplicaFetchReply, _: None, error: BaseException | None
+    def _on_applied(
+        self, request_number: int, reply: ReplicaFetchReply, _: None, error: BaseException | None
     ) -> None:
         if error is None and self._behind and not self._is_stopped:
-            self._is_late = self._is_late or request == self._request
-            self._stand(*self._behind.popleft())
+            self._is_late = self._is_late or request_number == self._request
+            self._begin_applying(*self._behind.popleft())
             return
         self._is_standing = False
-        is_late, self._is_late = self._is_late, False
+        is_request_late, self._is_late = self._is_late, False
         if error is not None:
             if not isinstance(error, asyncio.CancelledError):
                 raise error
-        elif request == self._request:
+        elif request_number == self._request:
             if reply.partitions:
                 self._wait_ms = 0
             else:
                 self._wait_longer()
             self.send()
-        elif is_late or self._changed:
+        elif is_request_late or self._changed:
             self.send()  # else a newer one is out, and another would only supersede it
 
-    def _by_id(self, fetched: ReplicaFetchedPartition) -> _Followed | None:
+    def _followed_by_topic_id(
+        self, fetched_partition: ReplicaFetchedPartition
+    ) -> _FollowedPartition | None:
         """The followed partition by its topic id: an answer that was decoded from Kafka's bytes
         names no topic.
         """
-        name = self._replicas.image.topic_names.get(fetched.topic_id, "")
-        return self._followed.get(TopicPartition(name, fetched.topic_partition.partition))
+        topic_name = self._replicas.image.topic_names.get(fetched_partition.topic_id, "")
+        return self._followed.get(
+            TopicPartition(topic_name, fetched_partition.topic_partition.partition)
+        )
 
     def _wait_longer(self) -> None:
         """Double the wait after an empty answer, up to a limit."""
         settings = self._replicas.dynamic
         longest_ms = max(
-            settings.replica_lag_time_max_ms // IDLE_SHARE, settings.replica_fetch_wait_max_ms
+            settings.replica_lag_time_max_ms // IDLE_FETCHES_PER_LAG_TIME,
+            settings.replica_fetch_wait_max_ms,
         )
         self._wait_ms = min(2 * self._wait_ms, longest_ms)
 
-    def _begin_again(self, *, pause_ms: int) -> None:
+    def _begin_new_session(self, *, pause_ms: int) -> None:
         """Begin a new fetch session with all partitions."""
         self._session_id = self._session_epoch = 0
         self._forgotten.clear()
@@ -465,15 +492,15 @@ class _Fetcher:
 
     # Answers
 
-    async def _cut_where_parted(self, log: PartitionLog, diverging: tuple[int, int]) -> None:
+    async def _truncate_at_divergence(self, log: PartitionLog, diverging: tuple[int, int]) -> None:
         """Truncate a log to the offset at which it diverges from the leader's."""
-        own = log.end_offset_for_epoch(diverging[0])
+        own_epoch_end = log.end_offset_for_epoch(diverging[0])
         offset = truncation_offset(
             log_end_offset=log.log_end_offset,
             leader_answer=diverging,
-            own_answer=(own.leader_epoch, own.end_offset),
+            own_answer=(own_epoch_end.leader_epoch, own_epoch_end.end_offset),
         )
-        await self._truncate(log, offset)
+        await self._truncate_log(log, offset)
         if log.topic_partition in self._followed:
             self._changed[log.topic_partition] = None
 
@@ -485,10 +512,10 @@ class _Fetcher:
             return True
         # The leader's log starts within this batch
         # (Partition.appendRecordsToFollowerOrFutureReplica).
-        self._restart(log, batch.base_offset)
+        self._restart_log(log, batch.base_offset)
         return False
 
-    def _follow_start(self, log: PartitionLog, offset: int) -> bool:
+    def _follow_log_start(self, log: PartitionLog, offset: int) -> bool:
         """Take over the leader's log start; returns whether it has changed."""
         if not log.raise_log_start(offset):
             return False
@@ -497,13 +524,13 @@ class _Fetcher:
             self._log_events.trace_start(log, "the leader's log does")
         return True
 
-    def _on_error(self, followed: _Followed, error: int) -> None:
+    def _on_partition_error(self, followed: _FollowedPartition, error: int) -> None:
         if error == ErrorCode.offset_out_of_range:
-            self._ask_offset(followed, LATEST)
+            self._ask_leader_offset(followed, LATEST_TIMESTAMP)
             return
-        self._delay(followed, error)
+        self._delay_partition(followed, error)
 
-    def _delay(self, followed: _Followed, error: int | None) -> None:
+    def _delay_partition(self, followed: _FollowedPartition, error: int | None) -> None:
         """Leave the partition out for ``replica.fetch.backoff.ms``; new metadata may end that
         earlier.
         """
@@ -525,7 +552,7 @@ class _Fetcher:
 
     # Truncation
 
-    async def _truncate(self, log: PartitionLog, offset: int) -> None:
+    async def _truncate_log(self, log: PartitionLog, offset: int) -> None:
         """Truncate a log. The producer state is rebuilt in slices: it may be read from tens of
         thousands of batches.
         """
@@ -533,13 +560,13 @@ class _Fetcher:
         steps = log.begin_truncation(offset, now_ms=self._clock.now_ms())
         has_shrunk = log.log_end_offset < end_before
         pace = Pace(self._tasks.turns, self._clock.stopwatch_ns)
-        for batches in steps:
-            if pace.has_done(batches):
+        for batch_count in steps:
+            if pace.has_done(batch_count):
                 await pace.yield_turn()
         if self._log_events.tracer.on and has_shrunk:
             self._log_events.trace_truncation(log)
 
-    def _restart(self, log: PartitionLog, offset: int) -> None:
+    def _restart_log(self, log: PartitionLog, offset: int) -> None:
         log.restart_at(offset, now_ms=self._clock.now_ms())
         if self._log_events.tracer.on:
             self._log_events.trace_truncation(log)
@@ -547,7 +574,7 @@ class _Fetcher:
 
     # Out of range
 
-    def _ask_offset(self, followed: _Followed, timestamp_ms: int) -> None:
+    def _ask_leader_offset(self, followed: _FollowedPartition, timestamp_ms: int) -> None:
         """Ask the leader for its log end, then for its log start, because this log ends outside of
         the leader's (AbstractFetcherThread.fetchOffsetAndTruncate).
         """
@@ -559,11 +586,11 @@ class _Fetcher:
             timestamp_ms=timestamp_ms,
         )
         self._peers.replica_offset(self._leader, command).on_done(
-            lambda answer: self._offset_told(followed, timestamp_ms, answer)
+            lambda answer: self._on_leader_offset(followed, timestamp_ms, answer)
         )
 
-    def _offset_told(
-        self, followed: _Followed, timestamp_ms: int, answer: Pending[ReplicaOffsetReply]
+    def _on_leader_offset(
+        self, followed: _FollowedPartition, timestamp_ms: int, answer: Pending[ReplicaOffsetReply]
     ) -> None:
         topic_partition = followed.log.topic_partition
         if self._is_stopped or self._followed.get(topic_partition) is not followed:
@@ -572,24 +599,26 @@ class _Fetcher:
         if error is not None and not isinstance(error, PeerError):
             raise error
         if error is not None or answer.result().error:
-            self._delay(followed, answer.result().error if error is None else None)
+            self._delay_partition(followed, answer.result().error if error is None else None)
             return
         offset, log = answer.result().offset, followed.log
-        if timestamp_ms == LATEST:
+        if timestamp_ms == LATEST_TIMESTAMP:
             if offset >= log.log_end_offset:
-                self._ask_offset(followed, EARLIEST)
+                self._ask_leader_offset(followed, EARLIEST_TIMESTAMP)
                 return
             self._tasks.drive(
-                self._truncate(log, offset),
+                self._truncate_log(log, offset),
                 partial(self._resume_fetching, followed),
                 name=self._name,
             )
             return
         if offset > log.log_end_offset:
-            self._restart(log, offset)
+            self._restart_log(log, offset)
         self._resume_fetching(followed, None, None)
 
-    def _resume_fetching(self, followed: _Followed, _: None, error: BaseException | None) -> None:
+    def _resume_fetching(
+        self, followed: _FollowedPartition, _: None, error: BaseException | None
+    ) -> None:
         """Fetch the partition again: its log now ends within the leader's."""
         if error is not None and not isinstance(error, asyncio.CancelledError):
             raise error

@@ -40,9 +40,9 @@ from txnsim.runtime.environment import Clock, Tasks
 from txnsim.runtime.tasks import Pending
 from txnsim.types import BrokerId, TopicPartition
 
-LATEST: Final = -1
+LATEST_TIMESTAMP: Final = -1
 """Timestamp in ListOffsets that asks for the log end."""
-FULL: Final = 0
+FULL_FETCH_EPOCH: Final = 0
 """Session epoch of a request that begins a session."""
 BATCHES_MAX: Final = 250
 """Most batches in one answer, from all partitions: sending and appending them takes 1 ms of the
@@ -58,18 +58,18 @@ class _FollowerSession:
     _sessions: ReplicaSessions
     follower_id: BrokerId
     session_id: int
-    epoch: int = FULL + 1
+    epoch: int = FULL_FETCH_EPOCH + 1
     """Epoch of the next request."""
     positions: dict[TopicPartition, ReplicaFetchPartition] = field(default_factory=dict)
-    news: dict[TopicPartition, None] = field(default_factory=dict)
-    stale: dict[TopicPartition, None] = field(default_factory=dict)
+    partitions_with_news: dict[TopicPartition, None] = field(default_factory=dict)
+    stale_partitions: dict[TopicPartition, None] = field(default_factory=dict)
     """Partitions whose present high watermark the follower does not know."""
-    out_of_isr: dict[TopicPartition, None] = field(default_factory=dict)
+    partitions_out_of_isr: dict[TopicPartition, None] = field(default_factory=dict)
     """Partitions whose ISR the follower is not in."""
     reported_all_ms: int = 0
     """Time at which the session last got the high watermarks of all its partitions."""
     parked_request: Pending[ReplicaFetchReply] | None = None
-    is_due: bool = False
+    is_answer_due: bool = False
     last_fetch_ms: int = 0
     deadline_ms: int = 0
     timer_ms: int | None = None
@@ -77,12 +77,12 @@ class _FollowerSession:
     response_max_bytes: int = 0
 
     def answer_soon(self) -> None:
-        self.is_due = True
+        self.is_answer_due = True
         # After the current callback: all records that it appends go out in one answer.
         self._sessions.tasks.soon(partial(self._sessions.answer, self))
 
-    def is_out(self, topic_partition: TopicPartition) -> None:
-        self.out_of_isr[topic_partition] = None
+    def note_out_of_isr(self, topic_partition: TopicPartition) -> None:
+        self.partitions_out_of_isr[topic_partition] = None
 
 
 class ReplicaSessions(msgspec.Struct, kw_only=True, eq=False):
@@ -107,33 +107,33 @@ class ReplicaSessions(msgspec.Struct, kw_only=True, eq=False):
             and session.epoch == command.session_epoch
         ):
             session.epoch += 1
-        elif command.session_epoch == FULL:
-            session = self._begin(command.replica_id, session)
+        elif command.session_epoch == FULL_FETCH_EPOCH:
+            session = self._begin_session(command.replica_id, session)
         elif session is None or session.session_id != command.session_id:
             return self._answer_now(ReplicaFetchReply(error=ErrorCode.fetch_session_id_not_found))
         else:
             return self._answer_now(ReplicaFetchReply(error=ErrorCode.invalid_fetch_session_epoch))
         now_ms = session.last_fetch_ms = self.clock.monotonic_ms()
         if session.parked_request is not None:
-            self._supersede(session)
+            self._supersede_parked(session)
         session.response_max_bytes = command.max_bytes
         for topic_id, topic_partition in command.forgotten:
-            self._forget(session, self._with_name(topic_id, topic_partition))
-        refused = self._take(session, command, now_ms)
+            self._forget_partition(session, self._with_topic_name(topic_id, topic_partition))
+        refused_partitions = self._note_positions(session, command, now_ms)
         wait_ms = command.max_wait_ms
-        if session.out_of_isr:
-            self._let_in(session, command.replica_epoch)
+        if session.partitions_out_of_isr:
+            self._ask_to_join_isr(session, command.replica_epoch)
             wait_ms = min(wait_ms, self.replicas.dynamic.replica_fetch_wait_max_ms)
-        if refused or session.news or wait_ms <= 0:
-            return self._answer_now(self._reply(session, refused))
-        parked: Pending[ReplicaFetchReply] = Pending(self.tasks)
-        session.parked_request = parked
+        if refused_partitions or session.partitions_with_news or wait_ms <= 0:
+            return self._answer_now(self._reply(session, refused_partitions))
+        parked_answer: Pending[ReplicaFetchReply] = Pending(self.tasks)
+        session.parked_request = parked_answer
         session.deadline_ms = now_ms + wait_ms
         if session.timer_ms is None or session.timer_ms > session.deadline_ms:
-            self._arm(session, session.deadline_ms)
-        return parked
+            self._arm_timer(session, session.deadline_ms)
+        return parked_answer
 
-    def offset(self, command: ReplicaOffsetCommand) -> ReplicaOffsetReply:
+    def list_offset(self, command: ReplicaOffsetCommand) -> ReplicaOffsetReply:
         """Answer ListOffsets with the log start or the log end; for a consumer the end is the high
         watermark (Partition.fetchOffsetForTimestamp).
         """
@@ -143,60 +143,64 @@ class ReplicaSessions(msgspec.Struct, kw_only=True, eq=False):
         )
         if isinstance(log, Rejection):
             return ReplicaOffsetReply(topic_partition=topic_partition, error=log.error)
-        end = log.high_watermark if command.replica_id == NO_REPLICA else log.log_end_offset
-        offset = end if command.timestamp_ms == LATEST else log.log_start_offset
-        return ReplicaOffsetReply(topic_partition=topic_partition, offset=offset)
+        end_offset = log.high_watermark if command.replica_id == NO_REPLICA else log.log_end_offset
+        answered_offset = (
+            end_offset if command.timestamp_ms == LATEST_TIMESTAMP else log.log_start_offset
+        )
+        return ReplicaOffsetReply(topic_partition=topic_partition, offset=answered_offset)
 
     def stop(self) -> None:
         """Answer all parked requests, because the broker stops."""
         for session in self._by_follower.values():
             if session.parked_request is not None:
-                self._supersede(session)
+                self._supersede_parked(session)
         self._by_follower.clear()
 
     # Parts: sessions
 
-    def _begin(
+    def _begin_session(
         self, follower_id: BrokerId, old_session: _FollowerSession | None
     ) -> _FollowerSession:
         if old_session is not None:
             if old_session.parked_request is not None:
-                self._supersede(old_session)
+                self._supersede_parked(old_session)
             for topic_partition in list(old_session.positions):
-                self._forget(old_session, topic_partition)
+                self._forget_partition(old_session, topic_partition)
         self._session_count += 1
         session = self._by_follower[follower_id] = _FollowerSession(
             self, follower_id, self._session_count
         )
         return session
 
-    def _forget(self, session: _FollowerSession, topic_partition: TopicPartition) -> None:
+    def _forget_partition(self, session: _FollowerSession, topic_partition: TopicPartition) -> None:
         session.positions.pop(topic_partition, None)
-        session.news.pop(topic_partition, None)
-        session.stale.pop(topic_partition, None)
+        session.partitions_with_news.pop(topic_partition, None)
+        session.stale_partitions.pop(topic_partition, None)
         partition = self.replicas.replicated.get(topic_partition)
         follower = None if partition is None else partition.followers.get(session.follower_id)
         if follower is not None and follower.reader is session:
             follower.reader = None
 
-    def _with_name(self, topic_id: uuid.UUID, topic_partition: TopicPartition) -> TopicPartition:
+    def _with_topic_name(
+        self, topic_id: uuid.UUID, topic_partition: TopicPartition
+    ) -> TopicPartition:
         """Add the topic's name to a partition: a request that was decoded from Kafka's bytes has
         only the topic id.
         """
         if topic_partition.topic:
             return topic_partition
-        name = self.replicas.image.topic_names.get(topic_id, "")
-        return TopicPartition(name, topic_partition.partition)
+        topic_name = self.replicas.image.topic_names.get(topic_id, "")
+        return TopicPartition(topic_name, topic_partition.partition)
 
     # Parts: positions
 
-    def _take(
+    def _note_positions(
         self, session: _FollowerSession, command: ReplicaFetchCommand, now_ms: int
     ) -> list[ReplicaFetchedPartition]:
         """Note the follower's position in each partition; returns the answers for those that are
         refused.
         """
-        refused: list[ReplicaFetchedPartition] = []
+        refused_partitions: list[ReplicaFetchedPartition] = []
         follower_id, replica_epoch = session.follower_id, command.replica_epoch
         replicated = self.replicas.replicated
         broker = self.replicas.image.brokers.get(follower_id)
@@ -204,9 +208,9 @@ class ReplicaSessions(msgspec.Struct, kw_only=True, eq=False):
         is_outdated = broker is not None and -1 < replica_epoch < broker.epoch
         for position in command.partitions:
             if not position.topic_partition.topic:
-                named = self._with_name(position.topic_id, position.topic_partition)
-                position = msgspec.structs.replace(position, topic_partition=named)
-            topic_partition, offset = position.topic_partition, position.fetch_offset
+                named_partition = self._with_topic_name(position.topic_id, position.topic_partition)
+                position = msgspec.structs.replace(position, topic_partition=named_partition)
+            topic_partition, fetch_offset = position.topic_partition, position.fetch_offset
             partition = replicated.get(topic_partition)
             if (
                 partition is None
@@ -219,17 +223,19 @@ class ReplicaSessions(msgspec.Struct, kw_only=True, eq=False):
                 or (follower := partition.followers.get(follower_id)) is None
             ):
                 error = self._refusal(session, position, partition)
-                refused.append(self._refused_partition(session, position, error))
+                refused_partitions.append(self._refused_partition(session, position, error))
                 continue
             log = partition.log
-            end, last_epoch = log.local.end_offset, position.last_fetched_epoch
-            if last_epoch != UNKNOWN_EPOCH and (last_epoch != log.epochs.latest or offset > end):
-                parted = self._divergence(session, position, log)
-                if parted is not None:
-                    refused.append(parted)
+            end_offset, last_fetched_epoch = log.local.end_offset, position.last_fetched_epoch
+            if last_fetched_epoch != UNKNOWN_EPOCH and (
+                last_fetched_epoch != log.epochs.latest or fetch_offset > end_offset
+            ):
+                diverging_partition = self._divergence(session, position, log)
+                if diverging_partition is not None:
+                    refused_partitions.append(diverging_partition)
                     continue
-            if not log.log_start_offset <= offset <= end:
-                refused.append(
+            if not log.log_start_offset <= fetch_offset <= end_offset:
+                refused_partitions.append(
                     self._refused_partition(session, position, ErrorCode.offset_out_of_range)
                 )
                 continue
@@ -237,26 +243,26 @@ class ReplicaSessions(msgspec.Struct, kw_only=True, eq=False):
             end_before, start_before = follower.log_end_offset, follower.log_start_offset
             follower.reader = session
             follower.note_fetch(
-                fetch_offset=offset,
+                fetch_offset=fetch_offset,
                 log_start_offset=position.log_start_offset,
-                leader_end=end,
+                leader_end=end_offset,
                 broker_epoch=replica_epoch,
                 now_ms=now_ms,
             )
             # Records may have been deleted while this leader did not know the follower.
-            if offset < end or position.log_start_offset < log.log_start_offset:
-                session.news[topic_partition] = None
+            if fetch_offset < end_offset or position.log_start_offset < log.log_start_offset:
+                session.partitions_with_news[topic_partition] = None
             else:
-                session.news.pop(topic_partition, None)
+                session.partitions_with_news.pop(topic_partition, None)
             if position.high_watermark != log.high_watermark:
-                session.stale[topic_partition] = None
+                session.stale_partitions[topic_partition] = None
             if follower_id not in partition.isr:
-                session.is_out(topic_partition)
-            if offset != end_before:
+                session.note_out_of_isr(topic_partition)
+            if fetch_offset != end_before:
                 self.watermarks.advance(partition)
             if position.log_start_offset != start_before:
                 self.watermarks.note_deletion(partition)
-        return refused
+        return refused_partitions
 
     def _divergence(
         self, session: _FollowerSession, position: ReplicaFetchPartition, log: PartitionLog
@@ -272,7 +278,7 @@ class ReplicaSessions(msgspec.Struct, kw_only=True, eq=False):
             and epoch_end.end_offset >= position.fetch_offset
         ):
             return None
-        self._forget(session, position.topic_partition)
+        self._forget_partition(session, position.topic_partition)
         return ReplicaFetchedPartition(
             topic_id=position.topic_id,
             topic_partition=position.topic_partition,
@@ -306,16 +312,16 @@ class ReplicaSessions(msgspec.Struct, kw_only=True, eq=False):
     def _refused_partition(
         self, session: _FollowerSession, position: ReplicaFetchPartition, error: ErrorCode
     ) -> ReplicaFetchedPartition:
-        self._forget(session, position.topic_partition)
+        self._forget_partition(session, position.topic_partition)
         return ReplicaFetchedPartition(
             topic_id=position.topic_id,
             topic_partition=position.topic_partition,
             error=error,
         )
 
-    def _let_in(self, session: _FollowerSession, broker_epoch: int) -> None:
+    def _ask_to_join_isr(self, session: _FollowerSession, broker_epoch: int) -> None:
         """Ask the controller for a larger ISR of each partition whose follower has caught up."""
-        for topic_partition in list(session.out_of_isr):
+        for topic_partition in list(session.partitions_out_of_isr):
             partition = self.replicas.replicated.get(topic_partition)
             follower = None if partition is None else partition.followers.get(session.follower_id)
             if (
@@ -324,7 +330,7 @@ class ReplicaSessions(msgspec.Struct, kw_only=True, eq=False):
                 or follower.reader is not session
                 or session.follower_id in partition.isr
             ):
-                del session.out_of_isr[topic_partition]
+                del session.partitions_out_of_isr[topic_partition]
                 continue
             follower.broker_epoch = broker_epoch
             change = partition.expand_isr(follower)
@@ -337,16 +343,16 @@ class ReplicaSessions(msgspec.Struct, kw_only=True, eq=False):
         self, session: _FollowerSession, answers: list[ReplicaFetchedPartition]
     ) -> ReplicaFetchReply:
         """The reply with everything that is new, as far as its size allows."""
-        news, session.news = session.news, {}
-        stale, replicated = session.stale, self.replicas.replicated
-        remaining, batches = session.response_max_bytes, BATCHES_MAX
-        max_bytes = self.replicas.dynamic.replica_fetch_max_bytes
-        for topic_partition in news:
+        partitions_with_news, session.partitions_with_news = session.partitions_with_news, {}
+        stale_partitions, replicated = session.stale_partitions, self.replicas.replicated
+        remaining_bytes, remaining_batches = session.response_max_bytes, BATCHES_MAX
+        partition_max_bytes = self.replicas.dynamic.replica_fetch_max_bytes
+        for topic_partition in partitions_with_news:
             position = session.positions.get(topic_partition)
             if position is None:
                 continue
-            if remaining <= 0 or batches <= 0:
-                session.news[topic_partition] = None
+            if remaining_bytes <= 0 or remaining_batches <= 0:
+                session.partitions_with_news[topic_partition] = None
                 continue
             partition = replicated.get(topic_partition)
             if partition is None or partition.leader_epoch != position.current_leader_epoch:
@@ -354,18 +360,18 @@ class ReplicaSessions(msgspec.Struct, kw_only=True, eq=False):
                     self._refused_partition(session, position, ErrorCode.not_leader_or_follower)
                 )
                 continue
-            stale.pop(topic_partition, None)
+            stale_partitions.pop(topic_partition, None)
             log = partition.log
-            tail, offset = log.local.tail, position.fetch_offset
-            if tail and tail[-1].base_offset == offset:
+            tail, fetch_offset = log.local.tail, position.fetch_offset
+            if tail and tail[-1].base_offset == fetch_offset:
                 new_batches: tuple[ReplicatedBatch, ...] = (tail[-1],)
             else:
                 new_batches = log.local.batches_for_follower(
-                    offset, max_bytes=max_bytes, max_batches=batches
+                    fetch_offset, max_bytes=partition_max_bytes, max_batches=remaining_batches
                 )
             for batch in new_batches:
-                remaining -= len(batch.data)
-                batches -= 1
+                remaining_bytes -= len(batch.data)
+                remaining_batches -= 1
             answers.append(
                 ReplicaFetchedPartition(
                     topic_id=position.topic_id,
@@ -375,18 +381,18 @@ class ReplicaSessions(msgspec.Struct, kw_only=True, eq=False):
                     batches=new_batches,
                 )
             )
-        if stale:
+        if stale_partitions:
             now_ms = self.clock.monotonic_ms()
             if now_ms - session.reported_all_ms >= self.replicas.dynamic.replica_fetch_wait_max_ms:
                 session.reported_all_ms = now_ms
-                self._tell_high_watermarks(session, answers)
+                self._add_high_watermarks(session, answers)
         return ReplicaFetchReply(session_id=session.session_id, partitions=tuple(answers))
 
-    def _tell_high_watermarks(
+    def _add_high_watermarks(
         self, session: _FollowerSession, answers: list[ReplicaFetchedPartition]
     ) -> None:
-        stale, session.stale = session.stale, {}
-        for topic_partition in stale:
+        stale_partitions, session.stale_partitions = session.stale_partitions, {}
+        for topic_partition in stale_partitions:
             position = session.positions.get(topic_partition)
             partition = self.replicas.replicated.get(topic_partition)
             if position is None or partition is None:
@@ -408,32 +414,32 @@ class ReplicaSessions(msgspec.Struct, kw_only=True, eq=False):
         answer.resolve(reply)
         return answer
 
-    def _arm(self, session: _FollowerSession, deadline_ms: int) -> None:
+    def _arm_timer(self, session: _FollowerSession, deadline_ms: int) -> None:
         session.timer_ms = deadline_ms
         self.clock.call_later(
-            deadline_ms - self.clock.monotonic_ms(), lambda: self._expire(session, deadline_ms)
+            deadline_ms - self.clock.monotonic_ms(), lambda: self._on_timer(session, deadline_ms)
         )
 
-    def _expire(self, session: _FollowerSession, timer_ms: int) -> None:
+    def _on_timer(self, session: _FollowerSession, timer_ms: int) -> None:
         if session.timer_ms != timer_ms:
             return  # an earlier one was armed meanwhile
         session.timer_ms = None
         if session.parked_request is None:
             return
         if session.deadline_ms > self.clock.monotonic_ms():
-            self._arm(session, session.deadline_ms)
+            self._arm_timer(session, session.deadline_ms)
         else:
             self.answer(session)
 
     def answer(self, session: _FollowerSession) -> None:
         """Answer a parked Fetch."""
-        parked, session.parked_request = session.parked_request, None
-        session.is_due = False
-        if parked is not None:
-            parked.resolve(self._reply(session, []))
+        parked_answer, session.parked_request = session.parked_request, None
+        session.is_answer_due = False
+        if parked_answer is not None:
+            parked_answer.resolve(self._reply(session, []))
 
-    def _supersede(self, session: _FollowerSession) -> None:
+    def _supersede_parked(self, session: _FollowerSession) -> None:
         """Answer a parked Fetch with nothing, because the follower's next request has arrived."""
-        parked, session.parked_request = session.parked_request, None
-        if parked is not None:
-            parked.resolve(ReplicaFetchReply(session_id=session.session_id))
+        parked_answer, session.parked_request = session.parked_request, None
+        if parked_answer is not None:
+            parked_answer.resolve(ReplicaFetchReply(session_id=session.session_id))

@@ -269,7 +269,7 @@ class ClusterMember:
         """Let the broker fetch nothing for a partition, until ``catch_up``."""
         self.lagging.add(topic_partition)
         if self.broker is not None:
-            self.broker.replica_fetchers.lag(topic_partition)
+            self.broker.replica_fetchers.let_lag(topic_partition)
 
     def catch_up(self, topic_partition: TopicPartition) -> None:
         """Undo ``lag``."""
@@ -326,7 +326,7 @@ class ClusterMember:
             metadata=self._metadata,
             logs=self.disk,
         )
-        broker.replica_fetchers.lagging = self.lagging
+        broker.replica_fetchers.lagging_partitions = self.lagging
         broker.on_directory_failure = self._report_directory_failure
         broker.start()
 

@@ -192,7 +192,7 @@ class SimulatedTarget:
     async def roll(self, topic_partition: TopicPartition) -> None:
         with self._maintain_logs("roll", topic_partition) as brokers:
             for broker in brokers:
-                broker.log_maintenance.roll_now(topic_partition)
+                broker.log_maintenance.roll_segment_now(topic_partition)
 
     async def clean(self, topic_partition: TopicPartition) -> None:
         with self._maintain_logs("clean", topic_partition) as brokers:
@@ -202,7 +202,7 @@ class SimulatedTarget:
     async def delete_old(self, topic_partition: TopicPartition) -> None:
         with self._maintain_logs("delete-old", topic_partition) as brokers:
             for broker in brokers:
-                broker.log_maintenance.delete_old_now(topic_partition)
+                broker.log_maintenance.delete_old_segments_now(topic_partition)
 
     @contextmanager
     def _maintain_logs(

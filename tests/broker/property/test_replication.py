@@ -143,7 +143,7 @@ class Replication(RuleBasedStateMachine):
         log = bench.leader.replicas.led[TP]
         log.delete_records_before(log.high_watermark * share // 4)
         self.deleted_below = max(self.deleted_below, log.log_start_offset)
-        bench.leader.watermarks.log_start_raised(log)
+        bench.leader.watermarks.note_raised_log_start(log)
 
     # Judgement
 

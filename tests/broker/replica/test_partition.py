@@ -33,16 +33,16 @@ class Reader:
     def __init__(self) -> None:
         self.last_fetch_ms = 40
         self.answers = self.out = 0
-        self.news: dict[TopicPartition, None] = {}
-        self.stale: dict[TopicPartition, None] = {}
-        self.is_due = False
+        self.partitions_with_news: dict[TopicPartition, None] = {}
+        self.stale_partitions: dict[TopicPartition, None] = {}
+        self.is_answer_due = False
         self.parked_request: object | None = None
 
     def answer_soon(self) -> None:
         self.answers += 1
-        self.is_due = True
+        self.is_answer_due = True
 
-    def is_out(self, topic_partition: TopicPartition) -> None:
+    def note_out_of_isr(self, topic_partition: TopicPartition) -> None:
         self.out += 1
 
 
@@ -94,8 +94,8 @@ class Led:
         }
         return self.partition.take_answer(AlteredPartition(**values), change)
 
-    def shrunk(self, now_ms: int = 1_000) -> IsrChange:
-        change = self.partition.shrunk(lag_max_ms=LAG_MS, now_ms=now_ms)
+    def shrink_isr(self, now_ms: int = 1_000) -> IsrChange:
+        change = self.partition.shrink_isr(lag_max_ms=LAG_MS, now_ms=now_ms)
         assert change is not None
         return change
 
@@ -179,18 +179,24 @@ def test_followers_hear_of_records_and_of_the_high_watermark() -> None:
     reader.parked_request = "a Fetch that waits"
     led.append()
     where = led.log.topic_partition
-    assert (list(reader.news), reader.stale, reader.answers) == ([where], {}, 1)
+    assert (list(reader.partitions_with_news), reader.stale_partitions, reader.answers) == (
+        [where],
+        {},
+        1,
+    )
     led.append()
     assert reader.answers == 1, "what is appended meanwhile goes into the same answer"
     led.fetched(B2, 1)
-    assert list(reader.stale) == [where]
-    reader.news.clear()
-    reader.is_due = False
-    led.partition.log_start_raised()
-    assert (list(reader.news), reader.answers) == ([where], 2)
-    reader.news.clear()
-    led.partition.log_start_raised()
-    assert (list(reader.news), reader.answers) == ([where], 2), "it is told by the same answer"
+    assert list(reader.stale_partitions) == [where]
+    reader.partitions_with_news.clear()
+    reader.is_answer_due = False
+    led.partition.note_raised_log_start()
+    assert (list(reader.partitions_with_news), reader.answers) == ([where], 2)
+    reader.partitions_with_news.clear()
+    led.partition.note_raised_log_start()
+    assert (list(reader.partitions_with_news), reader.answers) == ([where], 2), (
+        "it is told by the same answer"
+    )
 
 
 def test_who_had_all_was_up_to_date_when_it_asked_last() -> None:
@@ -251,10 +257,10 @@ def test_who_has_not_kept_up_falls_out_once_the_controller_agrees() -> None:
     led = Led()
     led.append()
     led.fetched(B2, 1, now_ms=990)
-    change = led.shrunk()
+    change = led.shrink_isr()
     assert change.new_isr == ((B1, -1), (B2, 20))
     assert list(led.partition.isr) == [B1, B2, B3]
-    assert led.partition.shrunk(lag_max_ms=LAG_MS, now_ms=2_000) is None, "one wish at a time"
+    assert led.partition.shrink_isr(lag_max_ms=LAG_MS, now_ms=2_000) is None, "one wish at a time"
     assert led.answer(change) is None
     assert list(led.partition.isr) == [B1, B2]
     assert led.partition.advance(lambda: (LAG_MS, 1_000))
@@ -262,7 +268,7 @@ def test_who_has_not_kept_up_falls_out_once_the_controller_agrees() -> None:
 
 def test_a_replica_that_keeps_up_stays_in_the_isr() -> None:
     led = Led()
-    assert led.partition.shrunk(lag_max_ms=LAG_MS, now_ms=50) is None
+    assert led.partition.shrink_isr(lag_max_ms=LAG_MS, now_ms=50) is None
 
 
 def test_who_has_caught_up_comes_back_and_counts_from_the_wish_on() -> None:
@@ -304,17 +310,17 @@ def test_what_the_controller_refuses(
 ) -> None:
     led = Led()
     led.append()
-    change = led.shrunk()
+    change = led.shrink_isr()
     assert (led.answer(change, error=error) is change) == is_repeated
     assert list(led.partition.isr) == [B1, B2, B3]
-    second_request = led.partition.shrunk(lag_max_ms=LAG_MS, now_ms=2_000)
+    second_request = led.partition.shrink_isr(lag_max_ms=LAG_MS, now_ms=2_000)
     assert (second_request is not None) == may_ask_again
 
 
 def test_an_answer_that_metadata_has_overtaken_is_nothing() -> None:
     led = Led()
     led.append()
-    change = led.shrunk()
+    change = led.shrink_isr()
     led.publish(isr=(B1,))
     assert led.answer(change) is None
     assert list(led.partition.isr) == [B1]
@@ -324,7 +330,7 @@ def test_an_answer_that_metadata_has_overtaken_is_nothing() -> None:
 def test_an_answer_of_another_time_is_nothing(stale: dict[str, Any]) -> None:
     led = Led()
     led.append()
-    change = led.shrunk()
+    change = led.shrink_isr()
     assert led.answer(change, **stale) is None
     assert list(led.partition.isr) == [B1, B2, B3]
 

@@ -17,7 +17,7 @@ from txnsim.log.leader_append import (
     start_verification,
 )
 from txnsim.log.partition_log import PartitionLog
-from txnsim.replication.append_events import NAMES_MAX, AppendEvents
+from txnsim.replication.append_events import TRANSACTIONAL_IDS_MAX, AppendEvents
 from txnsim.runtime.trace import NO_CAUSE, Event, TraceLevel, Tracer
 from txnsim.types import CONSUMER_OFFSETS_TOPIC, LeaderEpoch, TopicPartition
 from txnsim.wire.batch import read_batch_header
@@ -47,7 +47,7 @@ class Traced:
         )
         written = append_marker(self.driver.log, marker, now_ms=NOW)
         if isinstance(written, Rejection):
-            self.trace.marker_refused(PARTITION, marker, written)
+            self.trace.trace_marker_refusal(PARTITION, marker, written)
         else:
             self.settle(self.trace.trace_marker(self.driver.log, marker, written))
 
@@ -57,7 +57,7 @@ class Traced:
         """
         log, last_event = self.driver.log, NO_CAUSE
         if log.advance_high_watermark(log.log_end_offset):
-            last_event = self.trace.trace_bounds(log)
+            last_event = self.trace.trace_watermarks(log)
         if cause is not None:
             self.tracer.caused_by(cause)
         return last_event
@@ -252,7 +252,7 @@ def test_the_last_stable_offset_waits_for_the_marker_that_held_it_back() -> None
     traced.tracer.caused_by(traced.trace.trace_marker(log, marker, written))
     later = traced.tracer.emit("log.append", "broker/1", data={"tp": str(PARTITION)})
     traced.tracer.caused_by(later)
-    traced.trace.covers(log)
+    traced.trace.note_end_cause(log)
     traced.settle()
     events = traced.events()
     (stable,) = [event for event in events if event.k == "log.lso"]
@@ -265,7 +265,7 @@ def test_what_was_cut_off_is_no_cause() -> None:
     for _ in range(2):
         second = traced.tracer.emit("note", "x")
         traced.tracer.caused_by(second)
-        traced.trace.covers(log)  # the log ends where it did: the other one is gone
+        traced.trace.note_end_cause(log)  # the log ends where it did: the other one is gone
     result = append_client(log, batch(0), guard=0, now_ms=NOW)
     assert isinstance(result, Appended)
     traced.settle()
@@ -274,16 +274,20 @@ def test_what_was_cut_off_is_no_cause() -> None:
 
 def test_of_many_producers_the_newest_names_are_known() -> None:
     traced = Traced()
-    for producer_id in range(NAMES_MAX + 1):
-        traced.trace._remember(producer_id, f"app-{producer_id}")
-    assert traced.trace._tx(0, 0) == ""
-    assert traced.trace._tx(NAMES_MAX, 3) == (f"app-{NAMES_MAX}", NAMES_MAX, 3)
+    for producer_id in range(TRANSACTIONAL_IDS_MAX + 1):
+        traced.trace._remember_transactional_id(producer_id, f"app-{producer_id}")
+    assert traced.trace._transaction_of(0, 0) == ""
+    assert traced.trace._transaction_of(TRANSACTIONAL_IDS_MAX, 3) == (
+        f"app-{TRANSACTIONAL_IDS_MAX}",
+        TRANSACTIONAL_IDS_MAX,
+        3,
+    )
 
 
 def test_a_log_that_is_led_from_now_on_is_traced_as_it_is_found() -> None:
     traced = Traced()
     log = traced.driver.log
-    traced.trace.led(log, LeaderEpoch(2), 1)
+    traced.trace.trace_leadership(log, LeaderEpoch(2), 1)
     assert data(traced.events()[-1]) == {
         "tp": "orders-0",
         "role": "leader",
@@ -291,7 +295,7 @@ def test_a_log_that_is_led_from_now_on_is_traced_as_it_is_found() -> None:
         "replicas": 1,
     }
     traced.append(0, transactional=True)
-    traced.trace.led(log, LeaderEpoch(3), 1)
+    traced.trace.trace_leadership(log, LeaderEpoch(3), 1)
     event_fields = data(traced.events()[-1])
     assert (event_fields["epoch"], event_fields["end"]) == (3, 1)
     assert "lso" not in event_fields
@@ -302,7 +306,7 @@ def test_a_log_that_is_led_from_now_on_is_traced_as_it_is_found() -> None:
 def test_followers_that_come_later_are_told_once() -> None:
     traced = Traced()
     log = traced.driver.log
-    traced.trace.led(log, LeaderEpoch(2), 1)
+    traced.trace.trace_leadership(log, LeaderEpoch(2), 1)
     for replicas in (1, 3, 3):
         traced.trace.trace_replicas(log, replicas)
     event_fields = [data(event) for event in traced.events()[1:]]
@@ -318,7 +322,7 @@ def test_a_bound_that_the_reader_knows_is_not_repeated(*, is_led: bool) -> None:
         append_client(log, batch(sequence), guard=0, now_ms=NOW)
     traced.driver.settle()
     if is_led:
-        traced.trace.led(log, LeaderEpoch(2), 1)
+        traced.trace.trace_leadership(log, LeaderEpoch(2), 1)
     else:
         traced.trace.trace_start(log, "DeleteRecords")
     traced.append(2, transactional=True)
@@ -332,16 +336,16 @@ def test_a_coordinators_log_tells_what_has_moved_under_its_leader() -> None:
     where = TopicPartition(CONSUMER_OFFSETS_TOPIC, 3)
     log = PartitionLog(topic_partition=where, config=config_of(), leader_epoch=0)
     for epoch in (2, 4):
-        events.led(log, LeaderEpoch(epoch), 1)
+        events.trace_leadership(log, LeaderEpoch(epoch), 1)
         append_client(log, batch(0), guard=0, now_ms=NOW)
         log.advance_high_watermark(1)
-        events.trace_bounds(log)
+        events.trace_watermarks(log)
         if epoch == 2:
             log.truncate_to(0, now_ms=NOW)
-    events.led(log, LeaderEpoch(5), 1)
+    events.trace_leadership(log, LeaderEpoch(5), 1)
     append_coordinator(log, batch(-1, transactional=True), now_ms=NOW, guard=open_guard(log))
     log.advance_high_watermark(2)
-    events.trace_bounds(log)
+    events.trace_watermarks(log)
     assert [(event.k, data(event)["to"]) for event in tracer.events()] == [
         ("log.hw", 1), ("log.lso", 1), ("log.hw", 1), ("log.lso", 1), ("log.hw", 2)
     ]  # fmt: skip

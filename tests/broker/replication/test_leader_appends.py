@@ -30,7 +30,7 @@ from txnsim.node.peers import CONTROLLER_ID
 from txnsim.replica.log_budget import by_partition, held_bytes
 from txnsim.replication.append_events import AppendEvents
 from txnsim.replication.budget_keeper import BudgetKeeper
-from txnsim.replication.deletions import Deletions, Late
+from txnsim.replication.deletions import Deletions, LateDeletion
 from txnsim.replication.leader_appends import Appends, Commits, LeaderAppends, WaitingBatch
 from txnsim.runtime.trace import TraceLevel
 from txnsim.types import TopicPartition
@@ -133,9 +133,9 @@ async def test_a_refusal_of_the_log_is_the_answer() -> None:
 
 async def test_too_few_in_sync_tell_where_the_log_begins() -> None:
     bench = Bench(min_isr=2)
-    assert bench.appends.refuse_few(bench.leader.log) is None
+    assert bench.appends.refuse_too_few_replicas(bench.leader.log) is None
     bench.lead(B1, isr=(B1,))
-    refused = bench.appends.refuse_few(bench.leader.log)
+    refused = bench.appends.refuse_too_few_replicas(bench.leader.log)
     assert isinstance(refused, AppendRejection)
     assert (refused.error, refused.log_start_offset) == (ErrorCode.not_enough_replicas, 0)
 
@@ -198,7 +198,7 @@ def test_a_deletion_reaches_followers_and_waiting_requests(
     bench.settle()
     touched_keys_of_purgatory.clear()
     bench.leader.log.delete_records_before(1)
-    bench.leader.watermarks.log_start_raised(bench.leader.log)
+    bench.leader.watermarks.note_raised_log_start(bench.leader.log)
     assert touched_keys_of_purgatory == [TP]
     bench.settle()
     assert bench.nodes[B2].log.log_start_offset == 1
@@ -210,7 +210,7 @@ def test_without_followers_a_deletion_reaches_waiting_requests(
 ) -> None:
     bench = ReplicaBench(replicas=(B1,))
     append_client(bench.leader.log, plain(), guard=0, now_ms=NOW)
-    bench.leader.watermarks.log_start_raised(bench.leader.log)
+    bench.leader.watermarks.note_raised_log_start(bench.leader.log)
     assert touched_keys_of_purgatory == [TP]
 
 
@@ -480,7 +480,7 @@ def test_that_the_controller_never_answers_is_told_once() -> None:
 # DeleteRecords is answered when every live replica has deleted.
 
 
-Outcome = dict[object, int | ErrorCode | Late]
+Outcome = dict[object, int | ErrorCode | LateDeletion]
 
 
 class DeletionsBench(ReplicaBench):
@@ -526,7 +526,7 @@ async def test_a_follower_away_for_too_long_is_reported() -> None:
     bench.isolate(B2)
     task = await bench.delete(3, timeout_ms=200)
     bench.settle(seconds=1)
-    assert await task == {TP: Late(low_watermark=0)}
+    assert await task == {TP: LateDeletion(low_watermark=0)}
 
 
 async def test_who_is_known_to_be_away_is_not_waited_for() -> None:

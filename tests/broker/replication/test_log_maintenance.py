@@ -279,26 +279,26 @@ async def test_who_does_not_want_to_wait_has_it_done_at_once(bench: Bench) -> No
     bench.put(log, "a", "a")
     bench.maintenance.clean_now(FIRST)
     assert keys(log) == [b"a", b"a"]  # a cleaner never touches the active segment
-    bench.maintenance.roll_now(FIRST)
-    bench.maintenance.roll_now(FIRST)
+    bench.maintenance.roll_segment_now(FIRST)
+    bench.maintenance.roll_segment_now(FIRST)
     assert len(log.local.segments) == 2
     bench.maintenance.clean_now(FIRST)
     assert keys(log) == [b"a"]
 
     old = bench.host(SECOND, LogConfig(rules=LATEST, roll_bytes=10_000, retention_ms=5))
     bench.put(old, "b")
-    bench.maintenance.roll_now(SECOND)
+    bench.maintenance.roll_segment_now(SECOND)
     bench.maintenance.clean_now(SECOND)
     bench.clock.advance(6)
-    bench.maintenance.delete_old_now(SECOND)
+    bench.maintenance.delete_old_segments_now(SECOND)
     assert (old.log_start_offset, old.log_end_offset) == (1, 1)
 
 
 async def test_what_is_not_hosted_is_not_looked_after(bench: Bench) -> None:
     for care in (
-        bench.maintenance.roll_now,
+        bench.maintenance.roll_segment_now,
         bench.maintenance.clean_now,
-        bench.maintenance.delete_old_now,
+        bench.maintenance.delete_old_segments_now,
     ):
         care(FIRST)
     assert bench.hosted == {}

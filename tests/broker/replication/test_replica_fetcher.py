@@ -134,7 +134,7 @@ def test_an_older_answer_that_brings_a_batch_is_acknowledged() -> None:
     replica_bench.settle(seconds=60)
     replica_bench.append(plain())
     # As when another partition changes: the next request leaves while the answer is on its way.
-    replica_bench.tasks.soon(replica_bench.nodes[B2].fetchers._by_leader[B1].send)
+    replica_bench.tasks.soon(replica_bench.nodes[B2].fetchers._fetcher_by_leader[B1].send)
     replica_bench.settle()
     assert replica_bench.nodes[B2].log.log_end_offset == 1
     assert replica_bench.leader.log.high_watermark == 1
@@ -261,7 +261,7 @@ def test_a_follower_behind_the_log_start_begins_there() -> None:
     replica_bench.append(plain(4))
     replica_bench.settle(seconds=1)
     assert replica_bench.leader.log.delete_records_before(6) == 6
-    replica_bench.leader.watermarks.log_start_raised(replica_bench.leader.log)
+    replica_bench.leader.watermarks.note_raised_log_start(replica_bench.leader.log)
     replica_bench.settle()
     assert replica_bench.nodes[B2].log.log_start_offset == 6
     replica_bench.nodes[B3].log.truncate_to(2, now_ms=NOW)
@@ -403,7 +403,7 @@ def test_a_leader_that_never_answers_is_told_once() -> None:
     replica_bench.append(plain())
     replica_bench.settle(seconds=2)
     assert ends(replica_bench) == [1, 1, 1]
-    assert not replica_bench.nodes[B3].fetchers.unanswered.tried
+    assert not replica_bench.nodes[B3].fetchers.leader_failures.tried
 
 
 # A leader and its followers' requests: what is refused, what is answered, what waits.
@@ -690,13 +690,13 @@ def test_a_follower_out_of_range_learns_the_ends(timestamp: int, offset: int) ->
     follower = Follower(replicas=(B1,))
     follower.bench.append(plain(4))
     follower.bench.leader.log.delete_records_before(3)
-    reply = follower.sessions.offset(
+    reply = follower.sessions.list_offset(
         ReplicaOffsetCommand(
             replica_id=B2, topic_partition=TP, current_leader_epoch=0, timestamp_ms=timestamp
         )
     )
     assert (reply.error, reply.offset) == (0, offset)
-    old = follower.sessions.offset(
+    old = follower.sessions.list_offset(
         ReplicaOffsetCommand(
             replica_id=B2, topic_partition=TP, current_leader_epoch=3, timestamp_ms=timestamp
         )

@@ -326,7 +326,7 @@ async def test_a_returning_follower_is_not_sent_what_the_cleaner_has_removed(
         await producer.send("orders", 0, b"2", key=b"a")
         await producer.send("orders", 0, b"3", key=b"a")
         care = sim.brokers[B1].log_maintenance
-        care.roll_now(P0)
+        care.roll_segment_now(P0)
         await producer.send("orders", 0, b"4", key=b"b")
         care.clean_now(P0)
         await sim.start_broker(B2)

@@ -14,7 +14,7 @@ from txnsim.api._topics import answered_topics
 from txnsim.api.request import Reply, Request
 from txnsim.errors import ErrorCode, Rejection
 from txnsim.metadata.configs import TopicLookup
-from txnsim.replication.deletions import Late, Outcome
+from txnsim.replication.deletions import LateDeletion, Outcome
 from txnsim.types import INTERNAL_TOPICS, TopicPartition
 from txnsim.wire.values import duration_ms
 
@@ -57,7 +57,7 @@ def _mark_and_error(outcome: Outcome) -> tuple[int, ErrorCode]:
     match outcome:
         case ErrorCode():
             return -1, outcome
-        case Late():
+        case LateDeletion():
             return outcome.low_watermark, ErrorCode.request_timed_out
         case int():
             return outcome, ErrorCode.none
