@@ -18,7 +18,7 @@ from txnsim.share.commands import (
     Acquire,
     Acquired,
     AcquireMode,
-    Concluded,
+    ConcludedWrite,
     ReadBatch,
     SharePartitionSettings,
     Write,
@@ -130,7 +130,7 @@ class PartitionMember:
             )
         return self.partition.acknowledge(self.name, batches, self.settings, now_ms)
 
-    def acknowledge(self, text: str, now_ms: int = 0) -> Concluded:
+    def acknowledge(self, text: str, now_ms: int = 0) -> ConcludedWrite:
         """Acknowledge records, and persist the write."""
         return persist(self.partition, self.says(text, now_ms), now_ms)
 
@@ -140,7 +140,7 @@ class PartitionMember:
 
 def persist(
     partition: SharePartition, write: Write | Rejection | None, now_ms: int = 0, error: int = 0
-) -> Concluded:
+) -> ConcludedWrite:
     assert isinstance(write, Write), write
     return partition.conclude(write.token, error, None, now_ms)
 
@@ -150,7 +150,7 @@ def in_flight_text(partition: SharePartition) -> str:
 
 
 def _words(partition: SharePartition) -> Iterator[str]:
-    for batch in partition.in_flight():
+    for batch in partition.in_flight_ranges():
         member = f" {batch.member_id}" if batch.member_id else ""
         suffix = " ..." if batch.is_being_persisted else ""
         name = batch.state.name.lower()

@@ -171,7 +171,7 @@ class Player:
         return head + "".join(
             f" {offset}:{batch.state:d}:{batch.delivery_count}:{batch.member_id}:"
             + ("p" if batch.is_being_persisted else "")
-            for batch in partition.in_flight()
+            for batch in partition.in_flight_ranges()
             for offset in range(batch.first_offset, batch.last_offset + 1)
         )
 
@@ -299,7 +299,7 @@ class LineWalk:
         random, partition, member = self.random, self.player.partition, self.random.choice("ab")
         held_offsets = [
             offset
-            for batch in partition.in_flight()
+            for batch in partition.in_flight_ranges()
             if batch.member_id == member
             for offset in range(batch.first_offset, batch.last_offset + 1)
         ]

@@ -53,7 +53,7 @@ from txnsim.share.commands import (
     SharePartitionSettings,
     Write,
 )
-from txnsim.share.partition import FENCING, Phase, SharePartition
+from txnsim.share.partition import FENCING_ERRORS, Phase, SharePartition
 from txnsim.types import IsolationLevel, TopicPartition
 
 T = TypeVar("T")
@@ -169,7 +169,7 @@ class SharePartitions:
                 key,
                 topic_partition.topic,
                 log.leader_epoch,
-                added=meter.batch_records.observe,
+                on_batch_added=meter.batch_records.observe,
                 rules=self._rules,
             )
             led_share = LedShare(core, topic_partition, meter, self._clock.elapsed_ms())
@@ -380,7 +380,7 @@ class SharePartitions:
         conclusion = core.conclude(write.token, error, message, self._clock.elapsed_ms())
         self.trace.trace_persisting(led_share, write.state.batches, conclusion.rejection)
         self._archive(led_share, conclusion.dead_letters)
-        if conclusion.rejection is not None and conclusion.rejection.error in FENCING:
+        if conclusion.rejection is not None and conclusion.rejection.error in FENCING_ERRORS:
             self._forget(led_share)
         elif conclusion.wakes_fetches:
             self._purgatory.touch(core.key)

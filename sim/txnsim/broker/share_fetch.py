@@ -37,7 +37,7 @@ from txnsim.share.commands import (
     ReadBatch,
 )
 from txnsim.share.fetching import batches_of_answer, max_bytes_each, rotate_partitions
-from txnsim.share.partition import FENCING
+from txnsim.share.partition import FENCING_ERRORS
 from txnsim.share.sessions import SessionKey, SharedPartition, ShareSessions
 from txnsim.types import TopicPartition
 from txnsim.wire.batch import ABORT, iter_batches, read_control_record
@@ -387,7 +387,7 @@ class _Fetch:
         partition_count = len(fetch_offsets)
         chosen_index = self._owner.draw(partition_count) if partition_count > 1 else 0
         byte_limits = max_bytes_each(
-            self._max_bytes, partition_count, partition_count, chosen=chosen_index
+            self._max_bytes, partition_count, partition_count, chosen_index=chosen_index
         )
         return await self._owner.fetching.fetch(
             FetchCommand(
@@ -462,7 +462,9 @@ class _Fetch:
         needed_offset = offset
         for batch in _read_batches(fetch_outcome.records):
             if not batches:
-                needed_offset = led_share.core.reach(max(offset, batch.base_offset), settings)
+                needed_offset = led_share.core.acquisition_end(
+                    max(offset, batch.base_offset), settings
+                )
             batches.append(batch)
             if batch.last_offset >= needed_offset and len(batches) > 1:
                 break
@@ -501,7 +503,7 @@ class _Fetch:
             led_share.topic_partition, current_leader_epoch=led_share.core.leader_epoch
         )
         if isinstance(log, Rejection):
-            if log.error in FENCING:
+            if log.error in FENCING_ERRORS:
                 self._owner.shares.forget_partitions((led_share.topic_partition,))
             return ShareFetchAnswer(error=log.error)
         led_share.core.move_log_start(log.log_start_offset)

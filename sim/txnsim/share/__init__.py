@@ -22,6 +22,7 @@ How the owner uses it. Times are arguments, settings are those of the group at t
     for letter in done.dead_letters:                    # copied to their topic, or not:
         write = partition.archive_dead_letter(letter.token)
 
-Waiting fetches look again when locks have expired, when ``Concluded`` says so, and after every
-acknowledgement and release. An error of ``FENCING`` ends the share partition: fence and forget it.
+Waiting fetches look again when locks have expired, when ``ConcludedWrite`` says so, and after every
+acknowledgement and release. An error of ``FENCING_ERRORS`` ends the share partition: fence and
+forget it.
 """

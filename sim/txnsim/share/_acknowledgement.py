@@ -20,8 +20,8 @@ from txnsim.errors import ErrorCode, Rejection
 from txnsim.share._in_flight import InFlight
 from txnsim.share._in_flight_state import InFlightBatch, InFlightState
 from txnsim.share.commands import (
+    NULL_POINTER_REJECTION,
     TERMINAL,
-    TRIPPED,
     AcknowledgementBatch,
     AcknowledgeType,
     DeadLetterReason,
@@ -35,8 +35,8 @@ STATE_AFTER: Final[Mapping[int, RecordState]] = {
     AcknowledgeType.RELEASE: RecordState.AVAILABLE,
     AcknowledgeType.REJECT: RecordState.ARCHIVED,
 }
-_TYPES: Final = frozenset(AcknowledgeType)
-Moved = list[tuple[InFlightState, DeadLetterReason]]
+_ACKNOWLEDGE_TYPES: Final = frozenset(AcknowledgeType)
+MovedStates = list[tuple[InFlightState, DeadLetterReason]]
 """(changed state, reason to use if its records become dead letters) pairs."""
 
 _NOT_FOUND: Final = "Batch record not found. "
@@ -57,36 +57,38 @@ class Acknowledgement:
     settings: SharePartitionSettings
     token: int
     now_ms: int
-    moved: Moved = field(default_factory=list)
+    moved: MovedStates = field(default_factory=list)
 
     def carry_out(self, acknowledgement: AcknowledgementBatch) -> Rejection | None:
         """Acknowledge the records of one range; do nothing below the start offset."""
         allowed_lengths = {1, acknowledgement.last_offset - acknowledgement.first_offset + 1}
-        if len(acknowledgement.types) not in allowed_lengths or not _TYPES.issuperset(
+        if len(acknowledgement.types) not in allowed_lengths or not _ACKNOWLEDGE_TYPES.issuperset(
             acknowledgement.types
         ):
             reason = f"Invalid acknowledge type: {list(acknowledgement.types)}"
             return Rejection(error=ErrorCode.invalid_request, reason=reason)
         if acknowledgement.last_offset < self.records.start_offset:
             return None
-        batches = self._find(acknowledgement)
+        batches = self._find_batches(acknowledgement)
         if isinstance(batches, Rejection):
             return batches
         for batch in batches:
             if batch.last_offset >= self.records.start_offset:
-                refused = self._carry_out(acknowledgement, batch)
-                if refused is not None:
-                    return refused
+                refusal = self._acknowledge_batch(acknowledgement, batch)
+                if refusal is not None:
+                    return refusal
         return None
 
-    def _find(self, acknowledgement: AcknowledgementBatch) -> list[InFlightBatch] | Rejection:
+    def _find_batches(
+        self, acknowledgement: AcknowledgementBatch
+    ) -> list[InFlightBatch] | Rejection:
         """The batches in flight that contain these offsets, apart from gaps between them."""
         first_offset, last_offset = acknowledgement.first_offset, acknowledgement.last_offset
-        batches = self.records.from_floor(first_offset, last_offset)
+        batches = self.records.batches_from_floor(first_offset, last_offset)
         if not batches and first_offset < self.records.start_offset:
-            batches = self.records.from_floor(self.records.start_offset, last_offset)
+            batches = self.records.batches_from_floor(self.records.start_offset, last_offset)
             if not batches:
-                return TRIPPED
+                return NULL_POINTER_REJECTION
         if not batches:
             return _invalid_state(_NO_BATCH)
         if batches[-1].last_offset < first_offset:
@@ -97,7 +99,7 @@ class Acknowledgement:
             return Rejection(error=ErrorCode.invalid_request, reason=reason)
         return batches
 
-    def _carry_out(
+    def _acknowledge_batch(
         self, acknowledgement: AcknowledgementBatch, batch: InFlightBatch
     ) -> Rejection | None:
         if not batch.is_by_offset:
@@ -113,57 +115,62 @@ class Acknowledgement:
                 and self.records.start_offset <= batch.first_offset
             )
             if is_whole:
-                return self._apply(acknowledgement.types[0], state)
+                return self._apply_type(acknowledgement.types[0], state)
             batch.is_by_offset = True
         first_offset = max(
             acknowledgement.first_offset, self.records.start_offset, batch.first_offset
         )
         last_offset = min(acknowledgement.last_offset, batch.last_offset)
-        for state in batch.within(first_offset, last_offset):
+        for state in batch.states_within(first_offset, last_offset):
             if state.state is not RecordState.ACQUIRED:
                 return _invalid_state(_NOT_ACQUIRED)
             if state.member_id != self.member_id:
                 return _invalid_state("Member is not the owner of offset")
-            begin, end = max(state.first_offset, first_offset), min(state.last_offset, last_offset)
-            for part_type, part_first, part_last in _by_type(acknowledgement, begin, end):
-                for part in batch.cut(part_first, part_last):
-                    refused = self._apply(part_type, part)
-                    if refused is not None:
-                        return refused
+            part_start, part_end = (
+                max(state.first_offset, first_offset),
+                min(state.last_offset, last_offset),
+            )
+            for part_type, part_first, part_last in _split_by_type(
+                acknowledgement, part_start, part_end
+            ):
+                for part in batch.cut_states(part_first, part_last):
+                    refusal = self._apply_type(part_type, part)
+                    if refusal is not None:
+                        return refusal
         return None
 
-    def _apply(self, acknowledge_type: int, state: InFlightState) -> Rejection | None:
+    def _apply_type(self, acknowledge_type: int, state: InFlightState) -> Rejection | None:
         if acknowledge_type == AcknowledgeType.RENEW:
             if not self.settings.is_renew_enabled:
                 return _invalid_state(_NO_RENEWAL)
             deadline_ms = self.now_ms + self.settings.record_lock_duration_ms
             self.records.lock(state, deadline_ms)
             return None
-        to = STATE_AFTER[acknowledge_type]
-        reason = DeadLetterReason.TOO_MANY_DELIVERIES
+        state_after = STATE_AFTER[acknowledge_type]
+        dead_letter_reason = DeadLetterReason.TOO_MANY_DELIVERIES
         if acknowledge_type == AcknowledgeType.REJECT and self.settings.has_dead_letter_topic:
-            to = RecordState.ARCHIVING
-            reason = DeadLetterReason.REJECTED
-        state.move(to, self.settings, token=self.token)
+            state_after = RecordState.ARCHIVING
+            dead_letter_reason = DeadLetterReason.REJECTED
+        state.move(state_after, self.settings, token=self.token)
         if state.state in TERMINAL:
             self.records.delivery_complete_count += state.last_offset - state.first_offset + 1
-        self.moved.append((state, reason))
+        self.moved.append((state, dead_letter_reason))
         return None
 
 
-def _by_type(
+def _split_by_type(
     acknowledgement: AcknowledgementBatch, first_offset: int, last_offset: int
 ) -> Iterator[tuple[int, int, int]]:
     """Split a range into parts of one type each: (type, first offset, last offset)."""
     if len(acknowledgement.types) == 1:
         yield acknowledgement.types[0], first_offset, last_offset
         return
-    base = acknowledgement.first_offset
-    types = acknowledgement.types[first_offset - base : last_offset - base + 1]
-    for ack_type, type_run in groupby(types):
-        length = sum(1 for _ in type_run)
-        yield ack_type, first_offset, first_offset + length - 1
-        first_offset += length
+    base_offset = acknowledgement.first_offset
+    types = acknowledgement.types[first_offset - base_offset : last_offset - base_offset + 1]
+    for acknowledge_type, type_run in groupby(types):
+        run_length = sum(1 for _ in type_run)
+        yield acknowledge_type, first_offset, first_offset + run_length - 1
+        first_offset += run_length
 
 
 def _invalid_state(reason: str) -> Rejection:

@@ -45,13 +45,13 @@ class InFlight:
         "start_offset",
     )
 
-    def __init__(self, added: Callable[[int], object] = abs) -> None:
+    def __init__(self, on_batch_added: Callable[[int], object] = abs) -> None:
         """Start without records in flight.
 
         Args:
-            added: Called with the size of each new batch.
+            on_batch_added: Called with the size of each new batch.
         """
-        self._added = added
+        self._added = on_batch_added
         self._firsts: list[int] = []
         self._batches: list[InFlightBatch] = []
         self.start_offset = 0
@@ -74,10 +74,10 @@ class InFlight:
     def add(self, *states: InFlightState) -> None:
         """Add a new batch with these states."""
         batch = InFlightBatch(*states)
-        index = bisect_left(self._firsts, batch.first_offset)
-        assert batch.first_offset not in self._firsts[index : index + 1]
-        self._firsts.insert(index, batch.first_offset)
-        self._batches.insert(index, batch)
+        batch_index = bisect_left(self._firsts, batch.first_offset)
+        assert batch.first_offset not in self._firsts[batch_index : batch_index + 1]
+        self._firsts.insert(batch_index, batch.first_offset)
+        self._batches.insert(batch_index, batch)
         self._added(batch.size)
 
     @property
@@ -90,20 +90,24 @@ class InFlight:
 
     def floor(self, offset: int) -> InFlightBatch | None:
         """The last batch that begins at or below this offset."""
-        index = bisect_right(self._firsts, offset)
-        return self._batches[index - 1] if index else None
+        batch_index = bisect_right(self._firsts, offset)
+        return self._batches[batch_index - 1] if batch_index else None
 
-    def between(self, first_offset: int, last_offset: int) -> list[InFlightBatch]:
+    def batches_between(self, first_offset: int, last_offset: int) -> list[InFlightBatch]:
         """The batches that begin in this range."""
         start_index = bisect_left(self._firsts, first_offset)
         return self._batches[start_index : bisect_right(self._firsts, last_offset, lo=start_index)]
 
-    def from_floor(self, first_offset: int, last_offset: int) -> list[InFlightBatch]:
+    def batches_from_floor(self, first_offset: int, last_offset: int) -> list[InFlightBatch]:
         """The batches from the one that begins at or below the first offset, up to the last offset;
         empty if there is no such batch.
         """
-        floor = self.floor(first_offset)
-        return [] if floor is None else self.between(floor.first_offset, last_offset)
+        floor_batch = self.floor(first_offset)
+        return (
+            []
+            if floor_batch is None
+            else self.batches_between(floor_batch.first_offset, last_offset)
+        )
 
     def states(self, first_offset: int, last_offset: int) -> Iterator[InFlightState]:
         """The states that contain a record of this range."""
@@ -111,12 +115,12 @@ class InFlight:
         for batch in self._batches[
             start_index : bisect_right(self._firsts, last_offset, lo=start_index)
         ]:
-            yield from batch.within(first_offset, last_offset)
+            yield from batch.states_within(first_offset, last_offset)
 
     # Counts
 
     @property
-    def number(self) -> int:
+    def offset_count(self) -> int:
         """Number of offsets in flight, including gaps."""
         return self.end_offset - self.start_offset + 1 if self._batches else 0
 
@@ -141,14 +145,14 @@ class InFlight:
 
     def next_fetch_offset(self) -> int:
         """The first offset to acquire: in flight and available, in a gap, or new."""
-        offset = self._to_fetch()
+        offset = self._available_offset()
         self.find_next = offset is not None
         return self._end_of_acquired if offset is None else offset
 
     @property
     def next_offset(self) -> int:
         """The same as ``next_fetch_offset``, without changing anything."""
-        offset = self._to_fetch()
+        offset = self._available_offset()
         return self._end_of_acquired if offset is None else offset
 
     @property
@@ -160,7 +164,7 @@ class InFlight:
         """The first offset that was never acquired."""
         return self.end_offset if self._is_empty else self.end_offset + 1
 
-    def _to_fetch(self) -> int | None:
+    def _available_offset(self) -> int | None:
         """The first offset that is in flight and available, or in a gap; None if there is none."""
         if not self.find_next or self._is_empty:
             return None
@@ -182,12 +186,12 @@ class InFlight:
         state.lock_deadline_ms = deadline_ms
         self.locks.add(LockDeadline(deadline_ms, state.first_offset, state.last_offset))
         if self.locks.needs_cleanup:
-            self.locks.keep(self._counts)
+            self.locks.keep_valid(self._is_lock_valid)
 
-    def _counts(self, lock: LockDeadline) -> bool:
-        return lock.is_stray or any(
-            state.lock_deadline_ms == lock.deadline_ms
-            for state in self.states(lock.first_offset, lock.last_offset)
+    def _is_lock_valid(self, lock_deadline: LockDeadline) -> bool:
+        return lock_deadline.is_stray or any(
+            state.lock_deadline_ms == lock_deadline.deadline_ms
+            for state in self.states(lock_deadline.first_offset, lock_deadline.last_offset)
         )
 
     def split_at_start(self, batch: InFlightBatch) -> None:
@@ -201,7 +205,7 @@ class InFlight:
         ):
             batch.is_by_offset = True
         if batch.is_by_offset:
-            batch.cut(self.start_offset, batch.last_offset)
+            batch.cut_states(self.start_offset, batch.last_offset)
 
     def give_back(
         self, state: InFlightState, settings: SharePartitionSettings, token: int | None = None
@@ -210,9 +214,9 @@ class InFlight:
 
         With a token, the change waits for that write; without one, it is final at once.
         """
-        is_gone = state.last_offset < self.start_offset
-        to = RecordState.ARCHIVED if is_gone else RecordState.AVAILABLE
-        state.move(to, settings, token=token)
+        is_below_start = state.last_offset < self.start_offset
+        state_after = RecordState.ARCHIVED if is_below_start else RecordState.AVAILABLE
+        state.move(state_after, settings, token=token)
         if state.state in TERMINAL:
             self.delivery_complete_count += self.count_from_start(
                 state.first_offset, state.last_offset
@@ -232,7 +236,7 @@ class InFlight:
         """Archive those records of this range that are in the given state; returns whether there
         were any.
         """
-        is_any = False
+        has_archived = False
         for batch in batches:
             if batch.first_offset > last_offset:
                 break
@@ -243,18 +247,20 @@ class InFlight:
                     # As in Kafka: a release that is being persisted is forgotten, its lock is not.
                     batch.states[0].transition = None
                 batch.is_by_offset = True
-            for in_flight in batch.within(first_offset, last_offset):
-                if in_flight.state is not state:
+            for in_flight_state in batch.states_within(first_offset, last_offset):
+                if in_flight_state.state is not state:
                     continue
-                part_start = max(in_flight.first_offset, first_offset)
-                for archived in batch.cut(part_start, min(in_flight.last_offset, last_offset)):
+                part_start = max(in_flight_state.first_offset, first_offset)
+                for archived in batch.cut_states(
+                    part_start, min(in_flight_state.last_offset, last_offset)
+                ):
                     archived.archive()
                     if is_counted:
                         self.delivery_complete_count += (
                             archived.last_offset - archived.first_offset + 1
                         )
-                is_any = True
-        return is_any
+                has_archived = True
+        return has_archived
 
     def move_log_start(self, offset: int, *, moves_gap: bool) -> None:
         """Move the start offset to the log's new start. Acquired records below stay acquired until
@@ -271,17 +277,17 @@ class InFlight:
             self.start_offset = self.end_offset = offset
             self.delivery_complete_count = 0
             return
-        complete = sum(
+        complete_count = sum(
             self.count_from_start(state.first_offset, min(state.last_offset, offset - 1))
             for state in self.states(self.start_offset, offset - 1)
             if state.state in TERMINAL
         )
-        is_any = self.archive(
+        has_archived = self.archive(
             self._batches, self.start_offset, offset - 1, RecordState.AVAILABLE, is_counted=False
         )
-        self.find_next = self.find_next or is_any
+        self.find_next = self.find_next or has_archived
         self.start_offset = offset
-        self.delivery_complete_count -= complete
+        self.delivery_complete_count -= complete_count
         self.end_offset = max(self.end_offset, offset)
 
     # The start offset
@@ -297,31 +303,31 @@ class InFlight:
         batch = self.floor(self.start_offset)
         if batch is None:  # a gap that can still be acquired
             return False
-        at_start = batch.states
+        states_at_start = batch.states
         if batch.is_by_offset:
-            at_start = batch.within(self.start_offset, self.start_offset)
-        if not at_start:
+            states_at_start = batch.states_within(self.start_offset, self.start_offset)
+        if not states_at_start:
             return None
-        if not at_start[0].is_complete:
+        if not states_at_start[0].is_complete:
             return False
-        complete_to, count = self._complete_from_first()
-        if complete_to is None:
+        complete_end, complete_count = self._complete_from_first()
+        if complete_end is None:
             return False
-        if complete_to == self.last_batch.last_offset:
-            self.start_offset = self.end_offset = complete_to + 1
+        if complete_end == self.last_batch.last_offset:
+            self.start_offset = self.end_offset = complete_end + 1
             self._firsts.clear()
             self._batches.clear()
             self.delivery_complete_count = 0
             return True
-        index = bisect_right(self._firsts, complete_to) - 1
-        if complete_to == self._batches[index].last_offset:
+        index = bisect_right(self._firsts, complete_end) - 1
+        if complete_end == self._batches[index].last_offset:
             index += 1
             self.start_offset = max(self.start_offset, self._firsts[index])
             if (gap_start := self.gap_start) is not None:
                 self.start_offset = min(self.start_offset, gap_start)
         else:
-            self.start_offset = max(self.start_offset, complete_to + 1)
-        self.delivery_complete_count -= count
+            self.start_offset = max(self.start_offset, complete_end + 1)
+        self.delivery_complete_count -= complete_count
         del self._firsts[:index]
         del self._batches[:index]
         return True
@@ -330,14 +336,14 @@ class InFlight:
         """(last offset of the complete records without a gap from the first batch on, number of
         them that are not below the start offset).
         """
-        complete_to, count = None, 0
+        complete_end, complete_count = None, 0
         gap_start = self.gap_start
         for batch in self._batches:
             if gap_start is not None and batch.last_offset >= gap_start:
                 break
             for state in batch.states:
                 if not state.is_complete:
-                    return complete_to, count
-                complete_to = state.last_offset
-                count += self.count_from_start(state.first_offset, state.last_offset)
-        return complete_to, count
+                    return complete_end, complete_count
+                complete_end = state.last_offset
+                complete_count += self.count_from_start(state.first_offset, state.last_offset)
+        return complete_end, complete_count

@@ -17,12 +17,12 @@ import msgspec
 
 from txnsim.share.commands import TERMINAL, RecordState, SharePartitionSettings
 
-_ALL: Final = frozenset(RecordState)
-MOVES: Final[Mapping[RecordState, frozenset[RecordState]]] = {
+_ALL_STATES: Final = frozenset(RecordState)
+STATE_MOVES: Final[Mapping[RecordState, frozenset[RecordState]]] = {
     RecordState.AVAILABLE: frozenset({RecordState.ACQUIRED}),
-    RecordState.ACQUIRED: _ALL - {RecordState.ACQUIRED},
+    RecordState.ACQUIRED: _ALL_STATES - {RecordState.ACQUIRED},
     RecordState.ACKNOWLEDGED: frozenset(),
-    RecordState.ARCHIVING: _ALL - {RecordState.ARCHIVING},
+    RecordState.ARCHIVING: _ALL_STATES - {RecordState.ARCHIVING},
     RecordState.ARCHIVED: frozenset(),
 }
 NO_MEMBER: Final = ""
@@ -87,7 +87,7 @@ class InFlightState:
             state = (
                 RecordState.ARCHIVING if settings.has_dead_letter_topic else RecordState.ARCHIVED
             )
-        assert state in MOVES[self.state]
+        assert state in STATE_MOVES[self.state]
         if token is not None:
             self.transition = Transition(
                 token=token,
@@ -126,8 +126,8 @@ class InFlightState:
             self.state = transition.state
             self.member_id = transition.member_id
             return
-        is_spent = self.delivery_count >= transition.delivery_count_limit
-        self.state = RecordState.ARCHIVED if is_spent else RecordState.AVAILABLE
+        has_reached_limit = self.delivery_count >= transition.delivery_count_limit
+        self.state = RecordState.ARCHIVED if has_reached_limit else RecordState.AVAILABLE
         self.member_id = NO_MEMBER
         self.lock_deadline_ms = None
 
@@ -138,7 +138,7 @@ class InFlightState:
         return upper_part
 
 
-_FIRST: Final = attrgetter("first_offset")
+_FIRST_OFFSET: Final = attrgetter("first_offset")
 
 
 class InFlightBatch:
@@ -159,24 +159,26 @@ class InFlightBatch:
     def size(self) -> int:
         return self.last_offset - self.first_offset + 1
 
-    def within(self, first_offset: int, last_offset: int) -> list[InFlightState]:
+    def states_within(self, first_offset: int, last_offset: int) -> list[InFlightState]:
         """The states that contain a record of this range."""
-        start_index = max(bisect_right(self.states, first_offset, key=_FIRST) - 1, 0)
-        end = bisect_right(self.states, last_offset, lo=start_index, key=_FIRST)
+        start_index = max(bisect_right(self.states, first_offset, key=_FIRST_OFFSET) - 1, 0)
+        end_index = bisect_right(self.states, last_offset, lo=start_index, key=_FIRST_OFFSET)
         return [
-            state for state in self.states[start_index:end] if state.last_offset >= first_offset
+            state
+            for state in self.states[start_index:end_index]
+            if state.last_offset >= first_offset
         ]
 
-    def cut(self, first_offset: int, last_offset: int) -> list[InFlightState]:
+    def cut_states(self, first_offset: int, last_offset: int) -> list[InFlightState]:
         """Splits states so that some of them cover exactly this range, as far as the batch has it;
         returns those.
         """
         for offset in (first_offset, last_offset + 1):
-            index = bisect_right(self.states, offset, key=_FIRST) - 1
+            index = bisect_right(self.states, offset, key=_FIRST_OFFSET) - 1
             if (
                 index >= 0
                 and self.states[index].first_offset < offset <= self.states[index].last_offset
             ):
                 assert self.is_by_offset
                 self.states.insert(index + 1, self.states[index].split(offset))
-        return self.within(first_offset, last_offset)
+        return self.states_within(first_offset, last_offset)

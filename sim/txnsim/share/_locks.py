@@ -9,7 +9,7 @@ from heapq import heappop, heappush
 
 import msgspec
 
-_ENOUGH = 64
+_CLEANUP_THRESHOLD = 64
 """With so few entries or fewer there is no clean-up."""
 
 
@@ -39,16 +39,16 @@ class LockDeadlines:
 
     @property
     def needs_cleanup(self) -> bool:
-        return len(self._heap) > max(_ENOUGH, 2 * self._kept)
+        return len(self._heap) > max(_CLEANUP_THRESHOLD, 2 * self._kept)
 
-    def keep(self, counts: Callable[[LockDeadline], bool]) -> None:
-        """Drop all deadlines for which ``counts`` is False."""
-        self._heap = sorted(filter(counts, self._heap))
+    def keep_valid(self, is_valid: Callable[[LockDeadline], bool]) -> None:
+        """Drop all deadlines for which ``is_valid`` is False."""
+        self._heap = sorted(filter(is_valid, self._heap))
         self._kept = len(self._heap)
 
-    def next_ms(self) -> int | None:
+    def next_deadline_ms(self) -> int | None:
         return self._heap[0].deadline_ms if self._heap else None
 
-    def due(self, now_ms: int) -> Iterator[LockDeadline]:
+    def pop_due(self, now_ms: int) -> Iterator[LockDeadline]:
         while self._heap and self._heap[0].deadline_ms <= now_ms:
             yield heappop(self._heap)

@@ -38,7 +38,9 @@ class AcknowledgeType(IntEnum):
     RENEW = 4
 
 
-TRIPPED: Final = Rejection(error=ErrorCode.unknown_server_error, reason="a null pointer in Kafka")
+NULL_POINTER_REJECTION: Final = Rejection(
+    error=ErrorCode.unknown_server_error, reason="a null pointer in Kafka"
+)
 """The error for acknowledging a range that contains the start offset while nothing is in flight
 there. In Kafka it ends the whole request.
 """
@@ -161,7 +163,7 @@ class DeadLetter(msgspec.Struct, frozen=True, kw_only=True):
     reason: DeadLetterReason
 
 
-class Concluded(msgspec.Struct, frozen=True, kw_only=True):
+class ConcludedWrite(msgspec.Struct, frozen=True, kw_only=True):
     """The effects of the share coordinator's answer to a write."""
 
     rejection: Rejection | None = None

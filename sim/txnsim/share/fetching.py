@@ -17,36 +17,43 @@ def rotate_partitions(
     """Rotate the partitions: each fetch begins one partition further, so that all get
     their turn.
     """
-    start = session_epoch % len(partitions) if partitions and session_epoch > 0 else 0
-    return [*partitions[start:], *partitions[:start]]
+    start_index = session_epoch % len(partitions) if partitions and session_epoch > 0 else 0
+    return [*partitions[start_index:], *partitions[:start_index]]
 
 
-def max_bytes_each(max_bytes: int, partitions: int, acquired: int, *, chosen: int) -> list[int]:
+def max_bytes_each(
+    max_bytes: int, partition_count: int, acquired_count: int, *, chosen_index: int
+) -> list[int]:
     """Most bytes to read of each partition, split evenly.
 
     Args:
         max_bytes: Limit of the whole request.
-        partitions: Number of partitions to read now.
-        acquired: Number of partitions whose fetch lock the request has, including those read
+        partition_count: Number of partitions to read now.
+        acquired_count: Number of partitions whose fetch lock the request has, including those read
             before.
-        chosen: Index of the partition that gets the remainder, drawn by chance.
+        chosen_index: Index of the partition that gets the remainder, drawn by chance.
     """
-    if max_bytes < partitions:
-        few = {(chosen + number) % partitions for number in range(max_bytes)}
-        return [1 if index in few else 0 for index in range(partitions)]
-    share, remainder = divmod(max_bytes, acquired if max_bytes >= acquired else partitions)
-    return [share + remainder if index == chosen else share for index in range(partitions)]
+    if max_bytes < partition_count:
+        byte_indexes = {(chosen_index + step) % partition_count for step in range(max_bytes)}
+        return [1 if index in byte_indexes else 0 for index in range(partition_count)]
+    bytes_each, remaining_bytes = divmod(
+        max_bytes, acquired_count if max_bytes >= acquired_count else partition_count
+    )
+    return [
+        bytes_each + remaining_bytes if index == chosen_index else bytes_each
+        for index in range(partition_count)
+    ]
 
 
 def batches_of_answer(batches: Sequence[ReadBatch], ranges: Sequence[AcquiredRange]) -> slice:
     """The slice of the read batches from the first to the last one with acquired records."""
     first_offset, last_offset = ranges[0].first_offset, ranges[-1].last_offset
-    begin = max(
+    start_index = max(
         (index for index, batch in enumerate(batches) if batch.base_offset <= first_offset),
         default=0,
     )
-    end = next(
+    end_index = next(
         (index for index, batch in enumerate(batches) if batch.base_offset > last_offset),
         len(batches),
     )
-    return slice(begin, max(end, begin + 1))
+    return slice(start_index, max(end_index, start_index + 1))

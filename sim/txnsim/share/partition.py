@@ -26,7 +26,7 @@ from txnsim.interbroker.share_state import (
     WriteShareState,
 )
 from txnsim.releases.rules import LATEST, Rules
-from txnsim.share._acknowledgement import Acknowledgement, Moved
+from txnsim.share._acknowledgement import Acknowledgement, MovedStates
 from txnsim.share._acquisition import acquire
 from txnsim.share._in_flight import Gap, InFlight
 from txnsim.share._in_flight_state import InFlightState
@@ -35,7 +35,7 @@ from txnsim.share.commands import (
     AcknowledgementBatch,
     Acquire,
     Acquired,
-    Concluded,
+    ConcludedWrite,
     DeadLetter,
     DeadLetterReason,
     InFlightRange,
@@ -44,7 +44,7 @@ from txnsim.share.commands import (
     Write,
 )
 
-FENCING: Final = frozenset(
+FENCING_ERRORS: Final = frozenset(
     {
         ErrorCode.not_leader_or_follower,
         ErrorCode.fenced_state_epoch,
@@ -56,7 +56,7 @@ FENCING: Final = frozenset(
 new one (SharePartitionManager.fencedSharePartitionHandler).
 """
 
-_ERRORS: Final[Mapping[ErrorCode, ErrorCode]] = {
+_MEMBER_ERRORS: Final[Mapping[ErrorCode, ErrorCode]] = {
     ErrorCode.not_coordinator: ErrorCode.coordinator_not_available,
     ErrorCode.coordinator_not_available: ErrorCode.coordinator_not_available,
     ErrorCode.coordinator_load_in_progress: ErrorCode.coordinator_not_available,
@@ -66,8 +66,10 @@ _ERRORS: Final[Mapping[ErrorCode, ErrorCode]] = {
     ErrorCode.fenced_state_epoch: ErrorCode.not_leader_or_follower,
 }
 """Error of the share coordinator -> error for the member; UNKNOWN_SERVER_ERROR for any other."""
-_STATES: Final = frozenset(RecordState)
-_NOT_SAID: Final = frozenset({ErrorCode.sasl_authentication_failed, ErrorCode.unsupported_version})
+_RECORD_STATES: Final = frozenset(RecordState)
+_HIDDEN_ERRORS: Final = frozenset(
+    {ErrorCode.sasl_authentication_failed, ErrorCode.unsupported_version}
+)
 
 
 class Phase(Enum):
@@ -82,7 +84,7 @@ class Phase(Enum):
     FENCED = "Fenced"
 
 
-class _Cause(Enum):
+class _WriteCause(Enum):
     """The reason for a write."""
 
     MEMBER = "what a member said; the answer decides whether it counts"
@@ -93,7 +95,7 @@ class _Cause(Enum):
 class _OpenWrite(msgspec.Struct, frozen=True, kw_only=True):
     """A write to the share coordinator that has no answer yet."""
 
-    cause: _Cause
+    cause: _WriteCause
     batches: tuple[StateBatch, ...]
     reasons: tuple[DeadLetterReason, ...]
     """Reason of each batch, for those that become dead letters."""
@@ -119,9 +121,9 @@ class SharePartition:
     def __init__(
         self,
         key: ShareKey,
-        topic: str,
+        topic_name: str,
         leader_epoch: int,
-        added: Callable[[int], object] = abs,
+        on_batch_added: Callable[[int], object] = abs,
         *,
         rules: Rules = LATEST,
     ) -> None:
@@ -129,18 +131,18 @@ class SharePartition:
 
         Args:
             key: The group, the topic id and the partition.
-            topic: Name of the topic.
+            topic_name: Name of the topic.
             leader_epoch: Leader epoch of the partition.
-            added: Called with the size of each new batch in flight, for metrics.
+            on_batch_added: Called with the size of each new batch in flight, for metrics.
             rules: Rules of the release. An old share coordinator combines states in pairs; then a
                 batch whose records differ is written record by record, which makes a difference.
         """
         self.key = key
-        self.name = f"{key.group_id}-{key.topic_id}:{topic}-{key.partition}"
+        self.name = f"{key.group_id}-{key.topic_id}:{topic_name}-{key.partition}"
         self.leader_epoch = leader_epoch
         self.state_epoch = 0
         self.phase = Phase.EMPTY
-        self._records = InFlight(added)
+        self._records = InFlight(on_batch_added)
         self._rules = rules
         self._fetch_lock: object | None = None
         self._next_token = 0
@@ -160,19 +162,19 @@ class SharePartition:
             return _server_error(f"Share partition failed to load {self.name}")
         if self.phase is not Phase.EMPTY:
             is_fenced = self.phase is Phase.FENCED
-            words = "is fenced" if is_fenced else "is already initializing"
-            reason = f"Share partition {words} {self.name}"
+            phase_words = "is fenced" if is_fenced else "is already initializing"
+            reason = f"Share partition {phase_words} {self.name}"
             return Rejection(error=ErrorCode.leader_not_available, reason=reason)
         self.phase = Phase.INITIALIZING
         return ReadShareState(key=self.key, leader_epoch=self.leader_epoch)
 
     def load(
-        self, read: ShareState, reset_offset: int, settings: SharePartitionSettings
+        self, stored_state: ShareState, reset_offset: int, settings: SharePartitionSettings
     ) -> Rejection | tuple[DeadLetter, ...]:
         """Load the state from the share coordinator's answer.
 
         Args:
-            read: The answer.
+            stored_state: The answer.
             reset_offset: Start offset by the group's reset strategy, for an answer without a start
                 offset.
             settings: Settings of the group.
@@ -181,43 +183,43 @@ class SharePartition:
             The records that were on their way to the dead letter topic, or why loading failed.
         """
         assert self.phase is Phase.INITIALIZING
-        if read.error:
-            return self.fail_loading(member_error(read.error, read.message))
+        if stored_state.error:
+            return self.fail_loading(member_error(stored_state.error, stored_state.message))
         records = self._records
-        records.start_offset = read.start_offset
-        if read.start_offset == UNKNOWN_OFFSET:
+        records.start_offset = stored_state.start_offset
+        if stored_state.start_offset == UNKNOWN_OFFSET:
             records.start_offset = reset_offset
-        self.state_epoch = read.state_epoch
+        self.state_epoch = stored_state.state_epoch
         next_offset = records.start_offset
         gap_start: int | None = None
-        for batch in read.batches:
+        for batch in stored_state.batches:
             if not records.start_offset <= batch.first_offset <= batch.last_offset:
                 reason = f"Failed to initialize the share partition {self.name}"
                 return self.fail_loading(_server_error(reason))
-            if batch.delivery_state not in _STATES:
+            if batch.delivery_state not in _RECORD_STATES:
                 reason = f"Unknown record state id: {batch.delivery_state}"
                 return self.fail_loading(_server_error(reason))
             if gap_start is None and batch.first_offset > next_offset:
                 gap_start = next_offset
             next_offset = batch.last_offset + 1
-            state = RecordState(batch.delivery_state)
-            first_offset, last_offset, count = (
+            record_state = RecordState(batch.delivery_state)
+            first_offset, last_offset, delivery_count = (
                 batch.first_offset,
                 batch.last_offset,
                 batch.delivery_count,
             )
-            records.add(InFlightState(first_offset, last_offset, state, count))
-            if state in TERMINAL:
+            records.add(InFlightState(first_offset, last_offset, record_state, delivery_count))
+            if record_state in TERMINAL:
                 records.delivery_complete_count += last_offset - first_offset + 1
         records.end_offset = records.start_offset
-        if read.batches:
+        if stored_state.batches:
             records.find_next = True
             records.end_offset = records.last_batch.last_offset
             if gap_start is not None:
                 records.gap = Gap(gap_start, records.end_offset)
             records.move_start()
         self.phase = Phase.ACTIVE
-        return tuple(self._dead_letters_after_load(read.batches, settings))
+        return tuple(self._dead_letters_after_load(stored_state.batches, settings))
 
     def fail_loading(self, rejection: Rejection) -> Rejection:
         """Mark the share partition as failed, also if the log has no offset to start at. The owner
@@ -231,10 +233,12 @@ class SharePartition:
     ) -> Iterator[DeadLetter]:
         for batch in batches:
             if batch.delivery_state == RecordState.ARCHIVING:
-                is_spent = batch.delivery_count >= settings.delivery_count_limit
-                yield self._dead_letter(
+                has_reached_limit = batch.delivery_count >= settings.delivery_count_limit
+                yield self._open_dead_letter(
                     batch,
-                    DeadLetterReason.TOO_MANY_DELIVERIES if is_spent else DeadLetterReason.REJECTED,
+                    DeadLetterReason.TOO_MANY_DELIVERIES
+                    if has_reached_limit
+                    else DeadLetterReason.REJECTED,
                 )
 
     def fence(self) -> None:
@@ -267,7 +271,7 @@ class SharePartition:
         records = self._records
         return (
             records.next_fetch_offset() != records.end_offset + 1
-            or records.number < settings.max_record_locks
+            or records.offset_count < settings.max_record_locks
         )
 
     def acquire(
@@ -281,11 +285,11 @@ class SharePartition:
             return Acquired()
         return acquire(self._records, command, settings, now_ms)
 
-    def reach(self, read_from: int, settings: SharePartitionSettings) -> int:
+    def acquisition_end(self, read_start: int, settings: SharePartitionSettings) -> int:
         """Offset beyond which no batch is needed, for an acquisition that reads from
-        ``read_from``.
+        ``read_start``.
         """
-        return max(read_from, self._records.end_offset + 1) + settings.max_record_locks
+        return max(read_start, self._records.end_offset + 1) + settings.max_record_locks
 
     def move_log_start(self, offset: int) -> None:
         """Move the log start to this offset, after a read was out of range."""
@@ -305,7 +309,7 @@ class SharePartition:
         Returns:
             The write whose answer the member waits for; None if there is nothing to persist.
         """
-        work = Acknowledgement(
+        acknowledgement = Acknowledgement(
             records=self._records,
             member_id=member_id,
             settings=settings,
@@ -313,24 +317,24 @@ class SharePartition:
             now_ms=now_ms,
         )
         for batch in batches:
-            refused = work.carry_out(batch)
-            if refused is not None:
-                for state, _ in work.moved:
+            refusal = acknowledgement.carry_out(batch)
+            if refusal is not None:
+                for state, _ in acknowledgement.moved:
                     self._roll_back(state, now_ms)
-                return refused
-        return self._write(_Cause.MEMBER, work.moved)
+                return refusal
+        return self._write_states(_WriteCause.MEMBER, acknowledgement.moved)
 
     def release(self, member_id: str, settings: SharePartitionSettings) -> Write | None:
         """Release the records of a member that is gone; they become available."""
-        moved: Moved = []
+        moved_states: MovedStates = []
         for batch in self._records:
             if any(self._is_acquired_by(state, member_id) for state in batch.states):
                 self._records.split_at_start(batch)
                 for state in batch.states:
                     if self._is_acquired_by(state, member_id):
                         self._records.give_back(state, settings, self._next_token)
-                        moved.append((state, DeadLetterReason.TOO_MANY_DELIVERIES))
-        return self._write(_Cause.MEMBER, moved)
+                        moved_states.append((state, DeadLetterReason.TOO_MANY_DELIVERIES))
+        return self._write_states(_WriteCause.MEMBER, moved_states)
 
     @staticmethod
     def _is_acquired_by(state: InFlightState, member_id: str) -> bool:
@@ -340,7 +344,7 @@ class SharePartition:
         """Time at which to call ``expire_locks``, which may then find nothing; None if no record is
         locked.
         """
-        return self._records.locks.next_ms()
+        return self._records.locks.next_deadline_ms()
 
     def expire_locks(self, now_ms: int, settings: SharePartitionSettings) -> Write | None:
         """Releases records whose lock has expired, at once and regardless of the write's result.
@@ -348,47 +352,56 @@ class SharePartition:
         If there is a write, waiting fetches must look again now.
         """
         records = self._records
-        moved: Moved = []
-        for lock in records.locks.due(now_ms):
-            for batch in records.from_floor(lock.first_offset, lock.last_offset):
+        moved_states: MovedStates = []
+        for lock_deadline in records.locks.pop_due(now_ms):
+            for batch in records.batches_from_floor(
+                lock_deadline.first_offset, lock_deadline.last_offset
+            ):
                 records.split_at_start(batch)
-                for state in batch.within(lock.first_offset, lock.last_offset):
-                    is_due = lock.is_stray or state.lock_deadline_ms == lock.deadline_ms
-                    if is_due and state.state is RecordState.ACQUIRED:
+                for state in batch.states_within(
+                    lock_deadline.first_offset, lock_deadline.last_offset
+                ):
+                    is_lock_expired = (
+                        lock_deadline.is_stray
+                        or state.lock_deadline_ms == lock_deadline.deadline_ms
+                    )
+                    if is_lock_expired and state.state is RecordState.ACQUIRED:
                         records.give_back(state, settings)
                         state.lock_deadline_ms = None
                         records.find_next = records.find_next or state.is_acquirable
-                        moved.append((state, DeadLetterReason.TOO_MANY_DELIVERIES))
-        return self._write(_Cause.LOCKS, moved)
+                        moved_states.append((state, DeadLetterReason.TOO_MANY_DELIVERIES))
+        return self._write_states(_WriteCause.LOCKS, moved_states)
 
     # Writes
 
-    def conclude(self, token: int, error: int, message: str | None, now_ms: int) -> Concluded:
+    def conclude(
+        self, token: int, error_code: int, message: str | None, now_ms: int
+    ) -> ConcludedWrite:
         """Apply the share coordinator's answer to a write, or the failure to ask it."""
         write = self._writes.pop(token)
         records = self._records
-        if write.cause is _Cause.MEMBER:
+        if write.cause is _WriteCause.MEMBER:
             for batch in write.batches:
                 for state in records.states(batch.first_offset, batch.last_offset):
                     if state.transition is None or state.transition.token != token:
                         continue  # the log start has cut the batch meanwhile
-                    if error:
+                    if error_code:
                         self._roll_back(state, now_ms)
                     else:
                         state.commit()
                         records.find_next = records.find_next or state.is_acquirable
-            if error:
-                return Concluded(rejection=member_error(error, message))
-        is_moved = records.move_start()
-        if is_moved is None:  # its dead letters are lost
-            return Concluded()
+            if error_code:
+                return ConcludedWrite(rejection=member_error(error_code, message))
+        has_start_moved = records.move_start()
+        if has_start_moved is None:  # its dead letters are lost
+            return ConcludedWrite()
         dead_letters = tuple(
-            self._dead_letter(batch, reason)
+            self._open_dead_letter(batch, reason)
             for batch, reason in zip(write.batches, write.reasons, strict=True)
             if batch.delivery_state == RecordState.ARCHIVING
         )
-        wakes_fetches = is_moved and write.cause is not _Cause.LOCKS
-        return Concluded(dead_letters=dead_letters, wakes_fetches=wakes_fetches)
+        wakes_fetches = has_start_moved and write.cause is not _WriteCause.LOCKS
+        return ConcludedWrite(dead_letters=dead_letters, wakes_fetches=wakes_fetches)
 
     def archive_dead_letter(self, token: int) -> Write:
         """Complete the delivery of dead letters, whether they were copied to their topic or not."""
@@ -399,10 +412,14 @@ class SharePartition:
             assert state.state is RecordState.ARCHIVING
             state.archive()
         records.delivery_complete_count += records.count_from_start(first_offset, last_offset)
-        archived = StateBatch(first_offset, last_offset, RecordState.ARCHIVED, batch.delivery_count)
-        return self._send(_Cause.DEAD_LETTER, (archived,), (DeadLetterReason.REJECTED,))
+        archived_batch = StateBatch(
+            first_offset, last_offset, RecordState.ARCHIVED, batch.delivery_count
+        )
+        return self._open_write(
+            _WriteCause.DEAD_LETTER, (archived_batch,), (DeadLetterReason.REJECTED,)
+        )
 
-    def _dead_letter(self, batch: StateBatch, reason: DeadLetterReason) -> DeadLetter:
+    def _open_dead_letter(self, batch: StateBatch, reason: DeadLetterReason) -> DeadLetter:
         token = self._next_token
         self._next_token += 1
         self._dead_letters[token] = batch
@@ -414,8 +431,8 @@ class SharePartition:
             reason=reason,
         )
 
-    def _write(self, cause: _Cause, moved: Moved) -> Write | None:
-        if not moved:
+    def _write_states(self, cause: _WriteCause, moved_states: MovedStates) -> Write | None:
+        if not moved_states:
             return None
         batches = tuple(
             StateBatch(
@@ -424,20 +441,20 @@ class SharePartition:
                 in_flight.state,
                 in_flight.delivery_count,
             )
-            for in_flight, _ in moved
+            for in_flight, _ in moved_states
         )
-        return self._send(cause, batches, tuple(reason for _, reason in moved))
+        return self._open_write(cause, batches, tuple(reason for _, reason in moved_states))
 
-    def _send(
+    def _open_write(
         self,
-        cause: _Cause,
+        cause: _WriteCause,
         batches: tuple[StateBatch, ...],
         reasons: tuple[DeadLetterReason, ...],
     ) -> Write:
         token = self._next_token
         self._next_token += 1
         self._writes[token] = _OpenWrite(cause=cause, batches=batches, reasons=reasons)
-        state = WriteShareState(
+        share_state = WriteShareState(
             key=self.key,
             state_epoch=self.state_epoch,
             leader_epoch=self.leader_epoch,
@@ -447,13 +464,13 @@ class SharePartition:
             if self._rules.share_states_are_swept
             else tuple(self._single_records(batches)),
         )
-        return Write(token=token, state=state)
+        return Write(token=token, state=share_state)
 
     def _single_records(self, batches: Iterable[StateBatch]) -> Iterator[StateBatch]:
         """Splits batches whose records have states of their own into single records."""
         for batch in batches:
-            in_flight = self._records.floor(batch.first_offset)
-            if in_flight is None or not in_flight.is_by_offset:
+            in_flight_batch = self._records.floor(batch.first_offset)
+            if in_flight_batch is None or not in_flight_batch.is_by_offset:
                 yield batch
                 continue
             for offset in range(batch.first_offset, batch.last_offset + 1):
@@ -486,9 +503,9 @@ class SharePartition:
         return self._records.delivery_complete_count
 
     @property
-    def in_flight_number(self) -> int:
+    def in_flight_count(self) -> int:
         """Number of offsets from the start to the end offset (Kafka's InFlightMessageCount)."""
-        return self._records.number
+        return self._records.offset_count
 
     @property
     def in_flight_batches(self) -> int:
@@ -500,28 +517,28 @@ class SharePartition:
         """The offset at which the next fetch reads; looking at it changes nothing."""
         return self._records.next_offset
 
-    def holders(self, looked_at: int | None = None) -> Iterator[tuple[int, int, str]]:
+    def holders(self, range_limit: int | None = None) -> Iterator[tuple[int, int, str]]:
         """Yield (first offset, last offset, member) of the records that members hold, neighbours
-        joined. ``looked_at`` limits the number of ranges that are looked at.
+        joined. ``range_limit`` limits the number of ranges that are looked at.
         """
         states = (state for batch in self._records for state in batch.states)
         held_ranges = (
             (state.first_offset, state.last_offset, state.holder)
-            for state in islice(states, looked_at)
+            for state in islice(states, range_limit)
             if state.holder
         )
         held_range = next(held_ranges, None)
-        for first_offset, last_offset, member in held_ranges:
+        for first_offset, last_offset, member_id in held_ranges:
             assert held_range is not None
-            if (held_range[1] + 1, held_range[2]) == (first_offset, member):
-                held_range = (held_range[0], last_offset, member)
+            if (held_range[1] + 1, held_range[2]) == (first_offset, member_id):
+                held_range = (held_range[0], last_offset, member_id)
                 continue
             yield held_range
-            held_range = (first_offset, last_offset, member)
+            held_range = (first_offset, last_offset, member_id)
         if held_range is not None:
             yield held_range
 
-    def in_flight(self) -> Iterator[InFlightRange]:
+    def in_flight_ranges(self) -> Iterator[InFlightRange]:
         """Yield all records in flight, by offset."""
         for batch in self._records:
             for state in batch.states:
@@ -536,15 +553,17 @@ class SharePartition:
                 )
 
 
-def member_error(error: int, message: str | None) -> Rejection:
+def member_error(error_number: int, message: str | None) -> Rejection:
     """The error for a member when the share coordinator answers with an error.
 
     Counterpart: SharePartition.fetchPersisterError.
     """
-    code = ErrorCode(error)
-    if code in _NOT_SAID:
+    error_code = ErrorCode(error_number)
+    if error_code in _HIDDEN_ERRORS:
         message = "Unable to complete operation due to server error."
-    return Rejection(error=_ERRORS.get(code, ErrorCode.unknown_server_error), reason=message or "")
+    return Rejection(
+        error=_MEMBER_ERRORS.get(error_code, ErrorCode.unknown_server_error), reason=message or ""
+    )
 
 
 def _server_error(reason: str) -> Rejection:

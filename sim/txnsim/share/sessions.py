@@ -46,7 +46,7 @@ class PartitionNews(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     error: int = 0
 
 
-class Departure(msgspec.Struct, frozen=True, kw_only=True):
+class SessionDeparture(msgspec.Struct, frozen=True, kw_only=True):
     """What to do after a connection has closed."""
 
     member: SessionKey | None = None
@@ -69,12 +69,15 @@ class ShareSession:
     __slots__ = ("_must_answer", "connection", "epoch", "key", "topics")
 
     def __init__(
-        self, key: SessionKey, connection: Hashable, topics: Mapping[SharedPartition, str | None]
+        self,
+        key: SessionKey,
+        connection: Hashable,
+        topic_by_partition: Mapping[SharedPartition, str | None],
     ) -> None:
         self.key = key
         self.connection = connection
         self.epoch = next_session_epoch(INITIAL_EPOCH)
-        self.topics = dict(topics)
+        self.topics = dict(topic_by_partition)
         """Partition -> its topic name when it joined the session; None if the topic id was unknown
         then.
 
@@ -88,19 +91,19 @@ class ShareSession:
 
     def update(
         self,
-        topics: Mapping[SharedPartition, str | None],
-        forgotten: Iterable[SharedPartition],
+        topic_by_partition: Mapping[SharedPartition, str | None],
+        forgotten_partitions: Iterable[SharedPartition],
     ) -> None:
-        for partition, topic in topics.items():
+        for partition, topic_name in topic_by_partition.items():
             if partition not in self.topics:
-                self.topics[partition] = topic
+                self.topics[partition] = topic_name
                 self._must_answer.add(partition)
-        for partition in forgotten:
+        for partition in forgotten_partitions:
             self.topics.pop(partition, None)
             self._must_answer.discard(partition)
 
     def conclude(
-        self, session_epoch: int, news: Mapping[SharedPartition, PartitionNews]
+        self, session_epoch: int, news_by_partition: Mapping[SharedPartition, PartitionNews]
     ) -> list[SharedPartition] | Rejection:
         """The partitions that the response to the request with this epoch names.
 
@@ -108,27 +111,27 @@ class ShareSession:
         another request has advanced the session meanwhile.
         """
         if session_epoch in (INITIAL_EPOCH, FINAL_EPOCH):
-            return list(news)
+            return list(news_by_partition)
         if self.epoch != next_session_epoch(session_epoch):
             return Rejection(
                 error=ErrorCode.invalid_share_session_epoch,
                 reason=f"expected epoch {next_session_epoch(session_epoch)}, found {self.epoch}: "
                 "another request came between",
             )
-        named = []
-        for partition, partition_news in news.items():
+        named_partitions = []
+        for partition, partition_news in news_by_partition.items():
             if not (
                 partition_news.has_records or partition_news.error or partition in self._must_answer
             ):
                 continue
-            named.append(partition)
+            named_partitions.append(partition)
             if partition_news.error:
                 self._must_answer.add(partition)
             else:
                 self._must_answer.discard(partition)
             if partition_news.has_records:
                 self.topics[partition] = self.topics.pop(partition)
-        return named
+        return named_partitions
 
 
 class _Connection(msgspec.Struct):
@@ -153,7 +156,7 @@ class ShareSessions:
         return len(self._sessions)
 
     @property
-    def partitions_number(self) -> int:
+    def partition_count(self) -> int:
         """Number of partitions in all sessions (Kafka's SharePartitionsCount)."""
         return sum(len(session.topics) for session in self._sessions.values())
 
@@ -161,9 +164,9 @@ class ShareSessions:
         self,
         key: SessionKey,
         connection: Hashable,
-        topics: Mapping[SharedPartition, str | None],
+        topic_by_partition: Mapping[SharedPartition, str | None],
         *,
-        limit: int,
+        session_limit: int,
         has_acknowledgements: bool,
     ) -> ShareSession | Rejection:
         """Open a session for a request with epoch 0. The member's old session ends, even if this
@@ -174,13 +177,13 @@ class ShareSessions:
                 error=ErrorCode.invalid_request,
                 reason="Acknowledge data present in Initial Fetch Request",
             )
-        self._end(key)
-        if len(self._sessions) >= limit:
+        self._end_session(key)
+        if len(self._sessions) >= session_limit:
             return Rejection(
                 error=ErrorCode.share_session_limit_reached,
-                reason=f"{limit} share sessions are open",
+                reason=f"{session_limit} share sessions are open",
             )
-        session = ShareSession(key, connection, topics)
+        session = ShareSession(key, connection, topic_by_partition)
         self._sessions[key] = session
         self._members[key.group_id] += 1
         self._connections[connection] = _Connection(key)
@@ -190,13 +193,13 @@ class ShareSessions:
         self,
         key: SessionKey,
         session_epoch: int,
-        topics: Mapping[SharedPartition, str | None],
-        forgotten: Iterable[SharedPartition],
+        topic_by_partition: Mapping[SharedPartition, str | None],
+        forgotten_partitions: Iterable[SharedPartition],
     ) -> ShareSession | Rejection:
         """Continue a session for a ShareFetch with an epoch above 0."""
         session = self._session_at(key, session_epoch)
         if isinstance(session, ShareSession):
-            session.update(topics, forgotten)
+            session.update(topic_by_partition, forgotten_partitions)
             session.epoch = next_session_epoch(session.epoch)
         return session
 
@@ -223,10 +226,10 @@ class ShareSessions:
 
     def end(self, key: SessionKey) -> tuple[SharedPartition, ...] | Rejection:
         """End a session; returns the partitions whose acquired records are to be released."""
-        session = self._end(key)
+        session = self._end_session(key)
         return _not_found(key) if session is None else tuple(session.topics)
 
-    def disconnect(self, connection: Hashable) -> Departure:
+    def disconnect(self, connection: Hashable) -> SessionDeparture:
         """End the session of a closed connection.
 
         A connection knows only the session that it opened last. When any session that this
@@ -235,13 +238,13 @@ class ShareSessions:
         """
         member_connection = self._connections.pop(connection, None)
         if member_connection is None:
-            return Departure()
+            return SessionDeparture()
         group_id = member_connection.key.group_id
-        session = None if member_connection.is_ended else self._end(member_connection.key)
+        session = None if member_connection.is_ended else self._end_session(member_connection.key)
         is_empty = self._members[group_id] == 0
         if is_empty:
             del self._members[group_id]
-        return Departure(
+        return SessionDeparture(
             member=member_connection.key if session else None,
             partitions=tuple(session.topics) if session else (),
             empty_group=group_id if is_empty else None,
@@ -267,7 +270,7 @@ class ShareSessions:
             )
         return session
 
-    def _end(self, key: SessionKey) -> ShareSession | None:
+    def _end_session(self, key: SessionKey) -> ShareSession | None:
         session = self._sessions.pop(key, None)
         if session is not None:
             self._members[key.group_id] -= 1

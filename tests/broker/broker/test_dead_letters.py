@@ -80,7 +80,10 @@ async def letters_after(cluster: VirtualCluster, count: int, *, after_s: int = 1
 def states(member: ShareMember) -> list[tuple[int, int, str]]:
     core = member.api.broker.share_fetching.shares.find(member.key())
     assert core is not None
-    return [(batch.first_offset, batch.last_offset, batch.state.name) for batch in core.in_flight()]
+    return [
+        (batch.first_offset, batch.last_offset, batch.state.name)
+        for batch in core.in_flight_ranges()
+    ]
 
 
 @within(run_cluster, brokers=1)

@@ -237,7 +237,7 @@ async def test_a_session_too_many_is_refused_after_the_wait(cluster: VirtualClus
             SessionKey("g", f"x{number}"),
             object(),
             {},
-            limit=2_000,
+            session_limit=2_000,
             has_acknowledgements=False,
         )
     begun_ms = cluster.env.clock.monotonic_ms()

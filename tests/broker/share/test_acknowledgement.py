@@ -18,7 +18,7 @@ from tests.support.share_partitions import (
 from txnsim.errors import ErrorCode, Rejection
 from txnsim.share._acknowledgement import STATE_AFTER
 from txnsim.share.commands import (
-    TRIPPED,
+    NULL_POINTER_REJECTION,
     AcknowledgeType,
     DeadLetterReason,
     RecordState,
@@ -126,7 +126,7 @@ def test_nothing_is_in_flight_there() -> None:
     partition = load_partition("25-29 0 1", start=10)
     assert PartitionMember(partition).says("12-15:1") == Rejection(error=STATE, reason=NO_BATCH)
 
-    assert PartitionMember(partition).says("5-15:1") is TRIPPED
+    assert PartitionMember(partition).says("5-15:1") is NULL_POINTER_REJECTION
 
 
 def test_below_the_start_offset_nothing_is_left_to_say() -> None:

@@ -36,7 +36,7 @@ def test_each_partition_gets_its_turn(number: int, epoch: int, order: list[int])
 def test_bytes_are_given_evenly(
     max_bytes: int, partitions: int, acquired: int, chosen: int, expected: list[int]
 ) -> None:
-    assert max_bytes_each(max_bytes, partitions, acquired, chosen=chosen) == expected
+    assert max_bytes_each(max_bytes, partitions, acquired, chosen_index=chosen) == expected
 
 
 @pytest.mark.parametrize(

@@ -27,8 +27,8 @@ def test_nothing_is_in_flight() -> None:
     records.find_next = True
     assert records.next_fetch_offset() == 0
     assert not records.find_next
-    assert records.number == 0
-    assert records.from_floor(0, 9) == []
+    assert records.offset_count == 0
+    assert records.batches_from_floor(0, 9) == []
     assert not records.move_start()
 
 

@@ -6,7 +6,7 @@ from itertools import product
 
 import pytest
 
-from txnsim.share._in_flight_state import MOVES, InFlightBatch, InFlightState
+from txnsim.share._in_flight_state import STATE_MOVES, InFlightBatch, InFlightState
 from txnsim.share.commands import RecordState, SharePartitionSettings
 
 AVAILABLE, ACQUIRED, ACKNOWLEDGED, ARCHIVING, ARCHIVED = RecordState
@@ -30,8 +30,8 @@ def state(
 @pytest.mark.parametrize(("state_before", "state_after"), [*product(RecordState, RecordState)])
 def test_every_move(state_before: RecordState, state_after: RecordState) -> None:
     in_flight = state(state_before)
-    assert (state_after in MOVES[state_before]) == ((state_before, state_after) in LEGAL)
-    if state_after in MOVES[state_before]:
+    assert (state_after in STATE_MOVES[state_before]) == ((state_before, state_after) in LEGAL)
+    if state_after in STATE_MOVES[state_before]:
         in_flight.move(state_after, SETTINGS, member_id="b")
         assert (in_flight.state, in_flight.member_id) == (state_after, "b")
         assert in_flight.delivery_count == 1 + (state_after is ACQUIRED)
@@ -113,16 +113,16 @@ def test_a_batch_is_cut() -> None:
     def parts(states: list[InFlightState]) -> list[tuple[int, int]]:
         return [(in_flight.first_offset, in_flight.last_offset) for in_flight in states]
 
-    assert parts(batch.within(8, 12)) == [(0, 9), (10, 19)]
-    assert parts(batch.within(20, 30)) == []
-    assert parts(batch.cut(8, 12)) == [(8, 9), (10, 12)]
+    assert parts(batch.states_within(8, 12)) == [(0, 9), (10, 19)]
+    assert parts(batch.states_within(20, 30)) == []
+    assert parts(batch.cut_states(8, 12)) == [(8, 9), (10, 12)]
     assert parts(batch.states) == [(0, 7), (8, 9), (10, 12), (13, 19)]
-    assert parts(batch.cut(0, 99)) == parts(batch.states)
+    assert parts(batch.cut_states(0, 99)) == parts(batch.states)
     assert batch.states[1].transition == batch.states[0].transition is not None
 
 
 def test_a_whole_batch_is_not_cut() -> None:
     batch = InFlightBatch(state())
-    assert batch.cut(0, 9) == batch.states
+    assert batch.cut_states(0, 9) == batch.states
     with pytest.raises(AssertionError):
-        batch.cut(0, 5)
+        batch.cut_states(0, 5)

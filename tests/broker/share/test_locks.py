@@ -7,13 +7,13 @@ from txnsim.share._locks import LockDeadline, LockDeadlines
 
 def test_deadlines_are_due_in_the_order_of_time() -> None:
     locks = LockDeadlines()
-    empty = locks.next_ms()
+    empty = locks.next_deadline_ms()
     for deadline_ms in (30, 10, 20):
         locks.add(LockDeadline(deadline_ms, deadline_ms, deadline_ms + 1))
-    assert (empty, locks.next_ms()) == (None, 10)
-    assert [lock.deadline_ms for lock in locks.due(20)] == [10, 20]
-    assert locks.next_ms() == 30
-    assert list(locks.due(29)) == []
+    assert (empty, locks.next_deadline_ms()) == (None, 10)
+    assert [lock.deadline_ms for lock in locks.pop_due(20)] == [10, 20]
+    assert locks.next_deadline_ms() == 30
+    assert list(locks.pop_due(29)) == []
 
 
 def test_what_counts_no_more_is_cleaned_up_when_it_is_the_half() -> None:
@@ -23,10 +23,10 @@ def test_what_counts_no_more_is_cleaned_up_when_it_is_the_half() -> None:
         locks.add(LockDeadline(deadline_ms, 0, 0))
         littered.append(locks.needs_cleanup)
     assert littered == [*(64 * [False]), True]
-    locks.keep(lambda lock: lock.deadline_ms >= 5)
+    locks.keep_valid(lambda lock: lock.deadline_ms >= 5)
     littered.clear()
     for deadline_ms in range(61):
         locks.add(LockDeadline(deadline_ms, 0, 0))
         littered.append(locks.needs_cleanup)
     assert littered == [*(60 * [False]), True]
-    assert locks.next_ms() == 0
+    assert locks.next_deadline_ms() == 0

@@ -21,8 +21,13 @@ from tests.support.share_partitions import (
 from txnsim.errors import ErrorCode, Rejection
 from txnsim.interbroker.share_state import ReadShareState, ShareState, StateBatch
 from txnsim.releases.rules import LATEST
-from txnsim.share.commands import Concluded, DeadLetter, DeadLetterReason, SharePartitionSettings
-from txnsim.share.partition import FENCING, Phase, member_error
+from txnsim.share.commands import (
+    ConcludedWrite,
+    DeadLetter,
+    DeadLetterReason,
+    SharePartitionSettings,
+)
+from txnsim.share.partition import FENCING_ERRORS, Phase, member_error
 
 NAME = "group-topic-id:orders-0"
 UNKNOWN = ErrorCode.unknown_server_error
@@ -59,7 +64,7 @@ def test_it_is_loaded_once() -> None:
     assert partition.load(ShareState(key=KEY, state_epoch=2), 40, SETTINGS) == ()
     assert partition.start_loading() is None
     assert offsets(partition) == (40, 40, 40, 0)
-    assert (partition.state_epoch, partition.in_flight_number, partition.in_flight_batches) == (
+    assert (partition.state_epoch, partition.in_flight_count, partition.in_flight_batches) == (
         *(2, 0, 0),
     )
     assert partition.next_lock_deadline_ms() is None
@@ -68,7 +73,7 @@ def test_it_is_loaded_once() -> None:
 def test_it_is_loaded_with_records() -> None:
     partition = load_partition("5-9 2 1", "10-14 0 3", "20-24 4 5", start=5)
     assert offsets(partition) == (10, 24, 10, 5)
-    assert (partition.in_flight_number, partition.in_flight_batches) == (15, 2)
+    assert (partition.in_flight_count, partition.in_flight_batches) == (15, 2)
 
 
 def test_all_that_it_is_loaded_with_is_complete() -> None:
@@ -122,7 +127,7 @@ def test_what_a_member_hears_of_errors_of_the_share_coordinator(
         "unknown_topic_or_partition",
         "not_leader_or_follower",
     }
-    assert (answer.error in FENCING) == ends
+    assert (answer.error in FENCING_ERRORS) == ends
     assert member_error(code, None).error is answer.error
 
 
@@ -139,9 +144,9 @@ def test_one_fetch_at_a_time() -> None:
 def test_what_is_read_beyond_the_locks_that_there_may_be_is_not_needed() -> None:
     partition = load_partition()
     locks = SETTINGS.max_record_locks
-    assert partition.reach(5, SETTINGS) == 5 + locks
+    assert partition.acquisition_end(5, SETTINGS) == 5 + locks
     PartitionMember(partition, "a").takes("0-9")
-    assert partition.reach(5, SETTINGS) == 10 + locks
+    assert partition.acquisition_end(5, SETTINGS) == 10 + locks
 
 
 def test_who_holds_what_is_told_of_as_many_ranges_as_are_asked_for() -> None:
@@ -168,7 +173,7 @@ def test_a_write_fails(now_ms: int, in_flight: str) -> None:
     assert in_flight_text(partition) == "0-9 acknowledged 1 ..."
     assert partition.expire_locks(now_ms, SETTINGS) is None
     concluded = persist(partition, write, now_ms, error=ErrorCode.fenced_state_epoch.value)
-    assert concluded == Concluded(
+    assert concluded == ConcludedWrite(
         rejection=Rejection(error=ErrorCode.not_leader_or_follower, reason="")
     )
     assert in_flight_text(partition) == in_flight
@@ -255,7 +260,7 @@ def test_locks_run_out() -> None:
     assert partition.next_fetch_offset() == 0  # at once
     assert batches_of(partition.expire_locks(LOCK_MS + 5, SETTINGS)) == "10-24 0 1"
     assert partition.next_lock_deadline_ms() is None
-    assert persist(partition, write, error=15) == Concluded()
+    assert persist(partition, write, error=15) == ConcludedWrite()
 
 
 def test_locks_of_spent_records_run_out() -> None:
@@ -325,7 +330,7 @@ def test_dead_letters_are_archived_once_they_are_copied() -> None:
     archived = partition.archive_dead_letter(letter.token)
     assert batches_of(archived) == "0-1 4 1"
     assert archived.state.delivery_complete_count == 5
-    assert persist(partition, archived, error=15) == Concluded(wakes_fetches=True)
+    assert persist(partition, archived, error=15) == ConcludedWrite(wakes_fetches=True)
     assert offsets(partition) == (5, 9, 5, 0)
 
 

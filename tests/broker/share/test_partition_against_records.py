@@ -398,7 +398,7 @@ class Walk:
 
     def shown(self, *, with_old: bool = False) -> list[tuple[int, Known]]:
         offsets_and_records = []
-        for batch in self.partition.in_flight():
+        for batch in self.partition.in_flight_ranges():
             for offset in range(batch.first_offset, batch.last_offset + 1):
                 if with_old or offset >= self.start:
                     offsets_and_records.append(

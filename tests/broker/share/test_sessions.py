@@ -6,8 +6,8 @@ import pytest
 
 from txnsim.errors import ErrorCode, Rejection
 from txnsim.share.sessions import (
-    Departure,
     PartitionNews,
+    SessionDeparture,
     SessionKey,
     SharedPartition,
     ShareSession,
@@ -35,7 +35,7 @@ def open_session(
         key,
         connection,
         dict.fromkeys(partitions or (P0, P1), "orders"),
-        limit=limit,
+        session_limit=limit,
         has_acknowledgements=False,
     )
 
@@ -85,7 +85,7 @@ def test_no_session(epoch: int) -> None:
 
 def test_a_session_is_not_opened_with_acknowledgements() -> None:
     sessions = ShareSessions()
-    refused = sessions.open(A, "c", NONE, limit=1, has_acknowledgements=True)
+    refused = sessions.open(A, "c", NONE, session_limit=1, has_acknowledgements=True)
     assert error(refused) is ErrorCode.invalid_request
 
 
@@ -103,9 +103,9 @@ def test_a_session_is_ended_once() -> None:
     sessions = ShareSessions()
     session = session_of(open_session(sessions))
     assert sessions.find(A) is session
-    assert sessions.partitions_number == 2
+    assert sessions.partition_count == 2
     assert sessions.end(A) == (P0, P1)
-    assert sessions.partitions_number == 0
+    assert sessions.partition_count == 0
     assert error(sessions.end(A)) is ErrorCode.share_session_not_found
 
 
@@ -154,26 +154,28 @@ def test_a_closed_connection_ends_its_session() -> None:
     sessions = ShareSessions()
     open_session(sessions, A, "1")
     open_session(sessions, B, "2")
-    assert sessions.disconnect("1") == Departure(member=A, partitions=(P0, P1))
-    assert sessions.disconnect("1") == Departure()
+    assert sessions.disconnect("1") == SessionDeparture(member=A, partitions=(P0, P1))
+    assert sessions.disconnect("1") == SessionDeparture()
     assert not sessions.is_empty("group")
-    assert sessions.disconnect("2") == Departure(member=B, partitions=(P0, P1), empty_group="group")
+    assert sessions.disconnect("2") == SessionDeparture(
+        member=B, partitions=(P0, P1), empty_group="group"
+    )
     assert sessions.is_empty("group")
-    assert sessions.disconnect("3") == Departure()
+    assert sessions.disconnect("3") == SessionDeparture()
 
 
 def test_the_connection_of_a_session_that_was_ended() -> None:
     sessions = ShareSessions()
     open_session(sessions, A, "1")
     sessions.end(A)
-    assert sessions.disconnect("1") == Departure(empty_group="group")
+    assert sessions.disconnect("1") == SessionDeparture(empty_group="group")
 
 
 def test_a_session_that_was_opened_again_belongs_to_the_new_connection() -> None:
     sessions = ShareSessions()
     open_session(sessions, A, "1")
     open_session(sessions, A, "2")
-    assert sessions.disconnect("1") == Departure()
+    assert sessions.disconnect("1") == SessionDeparture()
     assert sessions.disconnect("2").member == A
 
 
@@ -186,7 +188,8 @@ def test_of_two_members_on_one_connection_the_last_counts() -> None:
     open_session(sessions, B, "2")
     open_session(sessions, A, "2")  # its old session was of connection 1, which is forgotten
     sessions.end(B)
-    assert sessions.disconnect("2") == Departure()  # as in Kafka: the end of one counts for both
+    # as in Kafka: the end of one counts for both
+    assert sessions.disconnect("2") == SessionDeparture()
 
 
 def test_share_groups_are_switched_off() -> None:
@@ -194,4 +197,4 @@ def test_share_groups_are_switched_off() -> None:
     open_session(sessions, A, "1")
     sessions.clear()
     assert len(sessions) == 0
-    assert sessions.disconnect("1") == Departure(empty_group="group")
+    assert sessions.disconnect("1") == SessionDeparture(empty_group="group")

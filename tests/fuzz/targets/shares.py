@@ -128,7 +128,7 @@ def _play_records(data: bytes) -> None:
 
 def _check_records(player: Player) -> None:
     partition = player.partition
-    ranges = [(batch.first_offset, batch.last_offset) for batch in partition.in_flight()]
+    ranges = [(batch.first_offset, batch.last_offset) for batch in partition.in_flight_ranges()]
     if any(first_offset > last_offset for first_offset, last_offset in ranges):
         raise Violation("a range ends before it begins")
     if any(earlier[1] >= later[0] for earlier, later in itertools.pairwise(ranges)):

@@ -149,10 +149,10 @@ def _session(request: Request) -> ShareSession | Rejection:
     session = sessions.find(member_key)
     session_topics = session.topics if isinstance(session, ShareSession) else {}
     new_count = sum(partition not in session_topics for partition in topic_names)
-    if new_count and sessions.partitions_number + new_count > settings.fetch_session_partitions_max:
+    if new_count and sessions.partition_count + new_count > settings.fetch_session_partitions_max:
         return Rejection(
             error=ErrorCode.share_session_limit_reached,
-            reason=f"share sessions have {sessions.partitions_number} partitions, "
+            reason=f"share sessions have {sessions.partition_count} partitions, "
             f"{new_count} are new",
         )
     if epoch == INITIAL_EPOCH:
@@ -162,7 +162,7 @@ def _session(request: Request) -> ShareSession | Rejection:
             member_key,
             request.link,
             topic_names,
-            limit=settings.group_share_max_share_sessions,
+            session_limit=settings.group_share_max_share_sessions,
             has_acknowledgements=_has_acknowledgements(request),
         )
     forgotten_partitions = requested_partitions(request, message.forgotten_topics_data)

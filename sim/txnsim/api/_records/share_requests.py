@@ -15,7 +15,7 @@ from txnsim.errors import ErrorCode, Rejection
 from txnsim.metadata.image import SHARE_VERSION
 from txnsim.runtime.tasks import Pending
 from txnsim.security.acls import AclOperation
-from txnsim.share.commands import TRIPPED, AcknowledgementBatch, AcknowledgeType
+from txnsim.share.commands import NULL_POINTER_REJECTION, AcknowledgementBatch, AcknowledgeType
 from txnsim.share.sessions import SessionKey, SharedPartition
 from txnsim.types import TopicPartition, uuid_from, uuid_text
 
@@ -141,7 +141,7 @@ class Acknowledging:
         elif acknowledgements:
             shares = request.broker.share_fetching
             outcome = shares.acknowledge(member_of(request), partition, acknowledgements)
-            self.has_tripped = outcome.is_done and outcome.result() is TRIPPED
+            self.has_tripped = outcome.is_done and outcome.result() is NULL_POINTER_REJECTION
             self._waiting[partition] = outcome
         else:
             self._empty[partition] = None

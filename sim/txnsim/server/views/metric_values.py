@@ -186,7 +186,7 @@ def _share_readings(labels: tuple[str, ...], share_fetching: ShareFetching) -> I
     yield from _readings_of(
         labels,
         (table.SHARE_SESSIONS, len(share_fetching.sessions)),
-        (table.SHARE_SESSION_PARTITIONS, share_fetching.sessions.partitions_number),
+        (table.SHARE_SESSION_PARTITIONS, share_fetching.sessions.partition_count),
         (table.DEAD_LETTERS, meter.letters_written),
         (table.DEAD_LETTER_REQUESTS, meter.letters_sent),
         (table.DEAD_LETTERS_LOST, meter.letters_failed),
@@ -216,7 +216,7 @@ def _share_readings(labels: tuple[str, ...], share_fetching: ShareFetching) -> I
             str(led_share.topic_partition.partition),
         )
         for metric, value in (
-            (table.SHARE_IN_FLIGHT, led_share.core.in_flight_number),
+            (table.SHARE_IN_FLIGHT, led_share.core.in_flight_count),
             (table.SHARE_IN_FLIGHT_BATCHES, led_share.core.in_flight_batches),
             (table.SHARE_LOCK_TIMEOUTS, led_share.lock_timeouts),
         ):
