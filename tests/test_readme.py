@@ -172,8 +172,8 @@ def make_targets() -> set[str]:
 def accept_txnsim(arguments: list[str]) -> None:
     name = arguments[0]
     assert name in command_tables.commands(), name
-    module = cli._load(name)
-    parser = cli._parser(name, module)
+    module = cli._load_command(name)
+    parser = cli._build_parser(name, module)
     try:
         options = parser.parse_args(getattr(module, "rewrite", list)(arguments))
     except SystemExit as end:

@@ -43,30 +43,32 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Print the script; returns the exit status."""
-    tree = _with_words(levels())
+    level_by_path = _with_argument_words(levels())
     match args.shell:
         case "bash":
-            TERMINAL.data(_bash(tree))
+            TERMINAL.data(_bash_script(level_by_path))
         case "zsh":
-            TERMINAL.data(f"autoload -U +X bashcompinit && bashcompinit\n{_bash(tree)}")
+            TERMINAL.data(
+                f"autoload -U +X bashcompinit && bashcompinit\n{_bash_script(level_by_path)}"
+            )
         case _:
-            TERMINAL.data(_fish(tree))
+            TERMINAL.data(_fish_script(level_by_path))
     return 0
 
 
 def levels() -> dict[str, Level]:
     """Every command by its words: ``""`` for txnsim itself, ``"faults arm"`` for a subcommand."""
-    top = CommandParser(prog="txnsim")
-    top.add_argument("--version", action="store_true", help="print the version")
-    commands = top.add_subparsers()
-    for name, (module, line) in known_commands().items():
-        importlib.import_module(module).add_arguments(commands.add_parser(name, help=line))
-    by_path: dict[str, Level] = {}
-    _walk(top, "", by_path)
-    return by_path
+    top_parser = CommandParser(prog="txnsim")
+    top_parser.add_argument("--version", action="store_true", help="print the version")
+    commands = top_parser.add_subparsers()
+    for name, (module, help_line) in known_commands().items():
+        importlib.import_module(module).add_arguments(commands.add_parser(name, help=help_line))
+    level_by_path: dict[str, Level] = {}
+    _collect_levels(top_parser, "", level_by_path)
+    return level_by_path
 
 
-def _with_words(tree: Mapping[str, Level]) -> dict[str, Level]:
+def _with_argument_words(level_by_path: Mapping[str, Level]) -> dict[str, Level]:
     """Add the words that parsers don't list, to save imports: scenarios, lessons, actions and
     APIs.
     """
@@ -74,49 +76,63 @@ def _with_words(tree: Mapping[str, Level]) -> dict[str, Level]:
     from txnsim.wire.apis import APIS
 
     actions = tuple(name_of(action) for action in (*CROSSING_ACTIONS, *CLUSTER_ACTIONS))
-    arm = tree["faults arm"]
-    choices = {**arm.choices, "--do": actions, "--api": tuple(name for name, _ in APIS.values())}
+    arm_level = level_by_path["faults arm"]
+    arm_choices = {
+        **arm_level.choices,
+        "--do": actions,
+        "--api": tuple(api_name for api_name, _ in APIS.values()),
+    }
     return {
-        **tree,
-        "faults arm": arm._replace(choices=choices),
+        **level_by_path,
+        "faults arm": arm_level._replace(choices=arm_choices),
         **{
-            path: tree[path]._replace(words=words)
+            path: level_by_path[path]._replace(words=words)
             for table in tables()
             for path, words in table.words().items()
         },
     }
 
 
-def _walk(parser: argparse.ArgumentParser, path: str, by_path: dict[str, Level]) -> None:
-    commands: dict[str, str] = {}
+def _collect_levels(
+    parser: argparse.ArgumentParser, command_path: str, level_by_path: dict[str, Level]
+) -> None:
+    help_by_name: dict[str, str] = {}
     options: dict[str, str] = {}
     choices: dict[str, tuple[str, ...]] = {}
-    values: list[str] = []
-    words: tuple[str, ...] = ()
+    options_with_value: list[str] = []
+    first_choices: tuple[str, ...] = ()
     for action in parser._actions:
         if isinstance(action, argparse._SubParsersAction):
-            lines = {subaction.dest: subaction.help or "" for subaction in action._choices_actions}
-            for name, child in action.choices.items():
-                commands[name] = _line(lines.get(name, ""))
-                _walk(child, f"{path} {name}".strip(), by_path)
+            help_by_command = {
+                subaction.dest: subaction.help or "" for subaction in action._choices_actions
+            }
+            for command_name, child_parser in action.choices.items():
+                help_by_name[command_name] = _help_summary(help_by_command.get(command_name, ""))
+                _collect_levels(
+                    child_parser, f"{command_path} {command_name}".strip(), level_by_path
+                )
             continue
         choice_words = tuple(map(str, action.choices or ()))
         if not action.option_strings:
-            words = words or choice_words
+            first_choices = first_choices or choice_words
             continue
         for option in action.option_strings:
             if not option.startswith("--"):
                 continue
-            options[option] = "" if action.help == argparse.SUPPRESS else _line(action.help or "")
+            options[option] = (
+                "" if action.help == argparse.SUPPRESS else _help_summary(action.help or "")
+            )
             if action.nargs != 0:
-                values.append(option)
+                options_with_value.append(option)
             if choice_words:
                 choices[option] = choice_words
-    by_path[path] = Level(commands, options, choices, tuple(values), words)
+    level_by_path[command_path] = Level(
+        help_by_name, options, choices, tuple(options_with_value), first_choices
+    )
 
 
-def _line(text: str) -> str:
-    return text.replace("%%", "%").replace("'", "’").partition(";")[0]
+def _help_summary(help_text: str) -> str:
+    return help_text.replace("%%", "%").replace("'", "’").partition(";")[0]
 
 
 # bash, and zsh by bashcompinit
@@ -133,49 +149,58 @@ _BASH_TAIL: Final = """\
 complete -o default -F _txnsim txnsim"""
 
 
-def _bash(tree: Mapping[str, Level]) -> str:
-    paths = [path for path in tree if path]
-    lines = [_BASH_HEAD]
-    lines += [f"      ' {path}') path=' {path}' ;;" for path in paths]
-    lines += ["    esac", "  done", '  case "$path $before" in']
-    for path, level in tree.items():
-        start = f" {path}" if path else ""
+def _bash_script(level_by_path: Mapping[str, Level]) -> str:
+    paths = [path for path in level_by_path if path]
+    script_lines = [_BASH_HEAD]
+    script_lines += [f"      ' {path}') path=' {path}' ;;" for path in paths]
+    script_lines += ["    esac", "  done", '  case "$path $before" in']
+    for path, level in level_by_path.items():
+        path_prefix = f" {path}" if path else ""
         for option, option_choices in level.choices.items():
-            reply = (
+            completion = (
                 f"COMPREPLY=($(compgen -W '{' '.join(option_choices)}' -- \"$word\")); return ;;"
             )
-            lines.append(f"    '{start} {option}') {reply}")
-        free = [option for option in level.takes_value if option not in level.choices]
-        if free:
-            cases = "|".join(f"'{start} {option}'" for option in free)
-            lines.append(f"    {cases}) return ;;")  # files, by -o default
-    lines += ["  esac", '  case "$path" in']
-    for path, level in tree.items():
-        start = f" {path}" if path else ""
+            script_lines.append(f"    '{path_prefix} {option}') {completion}")
+        free_value_options = [option for option in level.takes_value if option not in level.choices]
+        if free_value_options:
+            cases = "|".join(f"'{path_prefix} {option}'" for option in free_value_options)
+            script_lines.append(f"    {cases}) return ;;")  # files, by -o default
+    script_lines += ["  esac", '  case "$path" in']
+    for path, level in level_by_path.items():
+        path_prefix = f" {path}" if path else ""
         words = " ".join((*level.commands, *level.words, *level.options))
-        lines.append(f"    '{start}') COMPREPLY=($(compgen -W '{words}' -- \"$word\")) ;;")
-    return "\n".join([*lines, _BASH_TAIL])
+        script_lines.append(
+            f"    '{path_prefix}') COMPREPLY=($(compgen -W '{words}' -- \"$word\")) ;;"
+        )
+    return "\n".join([*script_lines, _BASH_TAIL])
 
 
 # fish
 
 
-def _fish(tree: Mapping[str, Level]) -> str:
-    paths = " ".join(f"'{path}'" for path in tree if path)
-    lines = ["# Completion of txnsim; made by `txnsim completion fish`."]
-    lines += [f"set -g __txnsim_paths {paths}", *_FISH_HEAD]
-    for path, level in tree.items():
-        when = f"-n '__txnsim_at \"{path}\"'"
-        for name, line in level.commands.items():
-            lines.append(f"complete -c txnsim {when} -f -a '{name}' -d '{line}'")
+def _fish_script(level_by_path: Mapping[str, Level]) -> str:
+    paths = " ".join(f"'{path}'" for path in level_by_path if path)
+    script_lines = ["# Completion of txnsim; made by `txnsim completion fish`."]
+    script_lines += [f"set -g __txnsim_paths {paths}", *_FISH_HEAD]
+    for path, level in level_by_path.items():
+        path_condition = f"-n '__txnsim_at \"{path}\"'"
+        for command_name, help_line in level.commands.items():
+            script_lines.append(
+                f"complete -c txnsim {path_condition} -f -a '{command_name}' -d '{help_line}'"
+            )
         if level.words:
-            lines.append(f"complete -c txnsim {when} -f -a '{' '.join(level.words)}'")
-        for option, line in level.options.items():
+            script_lines.append(
+                f"complete -c txnsim {path_condition} -f -a '{' '.join(level.words)}'"
+            )
+        for option, help_line in level.options.items():
             option_choices = level.choices.get(option, ())
-            value = f" -x -a '{' '.join(option_choices)}'" if option_choices else ""
-            needs = " -r" if option in level.takes_value and not option_choices else ""
-            lines.append(f"complete -c txnsim {when} -l {option[2:]}{needs}{value} -d '{line}'")
-    return "\n".join(lines)
+            value_part = f" -x -a '{' '.join(option_choices)}'" if option_choices else ""
+            required_part = " -r" if option in level.takes_value and not option_choices else ""
+            script_lines.append(
+                f"complete -c txnsim {path_condition} -l"
+                f" {option[2:]}{required_part}{value_part} -d '{help_line}'"
+            )
+    return "\n".join(script_lines)
 
 
 _FISH_HEAD: Final = (

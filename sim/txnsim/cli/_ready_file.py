@@ -42,8 +42,8 @@ def write(path: Path, content: bytes, *, is_secret: bool) -> None:
     Raises:
         ConfigError: The file can't be written.
     """
-    mode = FOR_ITS_OWNER if is_secret else FOR_ALL
-    write_whole(path, content, mode=mode, error_prefix="--ready-file ")
+    file_mode = FOR_ITS_OWNER if is_secret else FOR_ALL
+    write_whole(path, content, mode=file_mode, error_prefix="--ready-file ")
 
 
 def remove_old(path: Path) -> None:
@@ -52,7 +52,7 @@ def remove_old(path: Path) -> None:
     Raises:
         ConfigError: The file is one of txnsim's and can't be removed.
     """
-    _remove(path, only_of=None)
+    _remove_file(path, owner_pid=None)
 
 
 def remove_ours(path: Path) -> None:
@@ -61,26 +61,28 @@ def remove_ours(path: Path) -> None:
     Raises:
         ConfigError: The file can't be removed.
     """
-    _remove(path, only_of=os.getpid())
+    _remove_file(path, owner_pid=os.getpid())
 
 
-def _remove(path: Path, *, only_of: int | None) -> None:
-    target = path.resolve()
+def _remove_file(path: Path, *, owner_pid: int | None) -> None:
+    resolved_path = path.resolve()
     try:
-        facts = _facts(target)
-        if facts is not None and only_of in (None, facts["pid"]):
-            target.unlink()
+        file_facts = _read_facts(resolved_path)
+        if file_facts is not None and owner_pid in (None, file_facts["pid"]):
+            resolved_path.unlink()
     except OSError as error:
         raise ConfigError(f"--ready-file {path}: {problem_of(error)}") from error
 
 
-def _facts(target: Path) -> dict[str, Any] | None:
+def _read_facts(ready_path: Path) -> dict[str, Any] | None:
     """The content of a ready file; None for a missing file or another format."""
-    if not target.is_file() or target.stat().st_size > _BYTES_MAX:
+    if not ready_path.is_file() or ready_path.stat().st_size > _BYTES_MAX:
         return None
     try:
-        facts = msgspec.json.decode(target.read_bytes())
+        file_facts = msgspec.json.decode(ready_path.read_bytes())
     except (msgspec.DecodeError, UnicodeDecodeError):
         return None
-    is_ours = isinstance(facts, dict) and {"bootstrap", "http", "pid"} <= facts.keys()
-    return facts if is_ours else None
+    is_ready_file = (
+        isinstance(file_facts, dict) and {"bootstrap", "http", "pid"} <= file_facts.keys()
+    )
+    return file_facts if is_ready_file else None

@@ -37,11 +37,11 @@ USERS: Final = {
     TLS_USER: "certificate, at the listener SSL",
     GUEST: f"SCRAM or PLAIN; may only read topics and groups that begin with {GUESTS_PREFIX!r}",
 }
-_JAAS: Final = "org.apache.kafka.common.security."
+_JAAS_PACKAGE: Final = "org.apache.kafka.common.security."
 
 
 def write_properties(
-    directory: Path, files: DemoFiles, servers: Mapping[str, str]
+    directory: Path, files: DemoFiles, server_by_listener: Mapping[str, str]
 ) -> tuple[Path, ...]:
     """Write a property file per user, for Java clients and Kafka's tools (``--command-config``).
 
@@ -49,18 +49,24 @@ def write_properties(
         ConfigError: A file can't be written.
     """
     file_texts = {}
-    for name in USERS:
-        properties = java_properties(name, files, servers).items()
-        file_texts[f"{name}.properties"] = "".join(f"{key}={value}\n" for key, value in properties)
-    return write_all(directory, {name: text.encode() for name, text in file_texts.items()})
+    for user_name in USERS:
+        properties = java_properties(user_name, files, server_by_listener).items()
+        file_texts[f"{user_name}.properties"] = "".join(
+            f"{key}={value}\n" for key, value in properties
+        )
+    return write_all(
+        directory, {user_name: file_text.encode() for user_name, file_text in file_texts.items()}
+    )
 
 
-def java_properties(name: str, files: DemoFiles, servers: Mapping[str, str]) -> dict[str, str]:
+def java_properties(
+    user_name: str, files: DemoFiles, server_by_listener: Mapping[str, str]
+) -> dict[str, str]:
     """The properties that a Java client needs to log in as a user."""
-    mechanism = mechanism_of(name)
+    mechanism = mechanism_of(user_name)
     listener = "SSL" if mechanism is None else "SASL_SSL"
     properties = {
-        "bootstrap.servers": servers[listener],
+        "bootstrap.servers": server_by_listener[listener],
         "security.protocol": listener,
         "ssl.truststore.type": "PEM",
         "ssl.truststore.location": str(files.authority),
@@ -74,76 +80,82 @@ def java_properties(name: str, files: DemoFiles, servers: Mapping[str, str]) -> 
     return {
         **properties,
         "sasl.mechanism": mechanism,
-        "sasl.jaas.config": _login_module(name, mechanism),
+        "sasl.jaas.config": _login_module(user_name, mechanism),
     }
 
 
-def _login_module(name: str, mechanism: str) -> str:
+def _login_module(user_name: str, mechanism: str) -> str:
     if mechanism == sasl.OAUTHBEARER:
         return (
-            f"{_JAAS}oauthbearer.OAuthBearerLoginModule required "
-            f'unsecuredLoginStringClaim_sub="{name}";'
+            f"{_JAAS_PACKAGE}oauthbearer.OAuthBearerLoginModule required "
+            f'unsecuredLoginStringClaim_sub="{user_name}";'
         )
-    module = "plain.PlainLoginModule" if mechanism == sasl.PLAIN else "scram.ScramLoginModule"
-    return f'{_JAAS}{module} required username="{name}" password="{password_of(name)}";'
+    module_class = "plain.PlainLoginModule" if mechanism == sasl.PLAIN else "scram.ScramLoginModule"
+    password = password_of(user_name)
+    return f'{_JAAS_PACKAGE}{module_class} required username="{user_name}" password="{password}";'
 
 
-def client_settings(servers: Mapping[str, str], files: DemoFiles) -> dict[str, list[str]]:
+def client_settings(
+    server_by_listener: Mapping[str, str], files: DemoFiles
+) -> dict[str, list[str]]:
     """The settings that each client library needs to log in as ``scram-user``, as lines to
     paste.
     """
-    name, where = SCRAM_USER, servers["SASL_SSL"]
-    password, authority = password_of(name), str(files.authority)
-    python = [
-        f"bootstrap_servers={where!r}, security_protocol='SASL_SSL',",
-        f"sasl_mechanism='SCRAM-SHA-256', sasl_plain_username={name!r},",
+    user_name, bootstrap_servers = SCRAM_USER, server_by_listener["SASL_SSL"]
+    password, authority_path = password_of(user_name), str(files.authority)
+    python_settings = [
+        f"bootstrap_servers={bootstrap_servers!r}, security_protocol='SASL_SSL',",
+        f"sasl_mechanism='SCRAM-SHA-256', sasl_plain_username={user_name!r},",
         f"sasl_plain_password={password!r},",
     ]
-    brokers = ", ".join(json.dumps(address) for address in where.split(","))
+    quoted_brokers = ", ".join(json.dumps(address) for address in bootstrap_servers.split(","))
     return {
         "Java's tools": [
-            f"--bootstrap-server {where}",
-            f"--command-config {files.authority.parent / (name + '.properties')}",
+            f"--bootstrap-server {bootstrap_servers}",
+            f"--command-config {files.authority.parent / (user_name + '.properties')}",
         ],
         "librdkafka": [
-            f"bootstrap.servers={where}",
+            f"bootstrap.servers={bootstrap_servers}",
             "security.protocol=SASL_SSL sasl.mechanism=SCRAM-SHA-256",
-            f"sasl.username={name} sasl.password={password}",
-            f"ssl.ca.location={authority}",
+            f"sasl.username={user_name} sasl.password={password}",
+            f"ssl.ca.location={authority_path}",
         ],
-        "kafka-python": [*python, f"ssl_cafile={authority!r}"],
+        "kafka-python": [*python_settings, f"ssl_cafile={authority_path!r}"],
         "aiokafka": [
-            *python,
-            f"ssl_context=ssl.create_default_context(cafile={authority!r})",
+            *python_settings,
+            f"ssl_context=ssl.create_default_context(cafile={authority_path!r})",
         ],
         "franz-go": [
-            f"pem, _ := os.ReadFile({json.dumps(authority)})",
+            f"pem, _ := os.ReadFile({json.dumps(authority_path)})",
             "pool := x509.NewCertPool()",
             "pool.AppendCertsFromPEM(pem)",
-            f"client, err := kgo.NewClient(kgo.SeedBrokers({brokers}),",
-            f"kgo.SASL(scram.Auth{{User: {json.dumps(name)}, Pass: {json.dumps(password)}}}"
+            f"client, err := kgo.NewClient(kgo.SeedBrokers({quoted_brokers}),",
+            f"kgo.SASL(scram.Auth{{User: {json.dumps(user_name)}, Pass: {json.dumps(password)}}}"
             ".AsSha256Mechanism()),",
             "kgo.DialTLSConfig(&tls.Config{RootCAs: pool}))",
         ],
         "KafkaJS": [
-            f"new Kafka({{brokers: [{brokers}],",
-            f"sasl: {{mechanism: 'scram-sha-256', username: {json.dumps(name)}, "
+            f"new Kafka({{brokers: [{quoted_brokers}],",
+            f"sasl: {{mechanism: 'scram-sha-256', username: {json.dumps(user_name)}, "
             f"password: {json.dumps(password)}}},",
-            f"ssl: {{ca: [fs.readFileSync({json.dumps(authority)})]}}}})",
+            f"ssl: {{ca: [fs.readFileSync({json.dumps(authority_path)})]}}}})",
         ],
     }
 
 
-def announcement(servers: Mapping[str, str], files: DemoFiles) -> list[str]:
+def announcement(server_by_listener: Mapping[str, str], files: DemoFiles) -> list[str]:
     lines = [
         "security demo: listener PLAINTEXT is User:ANONYMOUS, without any right; the others:",
-        *(f"  {listener:<15} {server}" for listener, server in servers.items()),
+        *(f"  {listener:<15} {server}" for listener, server in server_by_listener.items()),
         "users, each with the password NAME-secret:",
-        *(f"  {user:<15} {how}" for user, how in USERS.items()),
+        *(f"  {user:<15} {login_method}" for user, login_method in USERS.items()),
         f"files: {files.authority.parent} (certificates; NAME.properties for Java and its tools)",
         f"settings for {SCRAM_USER}:",
     ]
-    for client, settings in client_settings(servers, files).items():
-        labels = (client, *[""] * (len(settings) - 1))
-        lines += [f"  {label:<13} {line}" for label, line in zip(labels, settings, strict=True)]
+    for client_name, setting_lines in client_settings(server_by_listener, files).items():
+        labels = (client_name, *[""] * (len(setting_lines) - 1))
+        lines += [
+            f"  {label:<13} {setting_line}"
+            for label, setting_line in zip(labels, setting_lines, strict=True)
+        ]
     return lines

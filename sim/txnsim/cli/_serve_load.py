@@ -29,7 +29,7 @@ _MEGABYTE: Final = 1_000_000
 STOPPED: Final = "stopped"
 """The value of ``--clock-at`` that means the newest time on the disks."""
 _MILLISECONDS: Final = re.compile(r"\d{12,14}")
-_LOSSES_TOLD: Final = 20
+_LOSSES_SHOWN: Final = 20
 
 
 def add_arguments(parser: argparse._ArgumentGroup) -> None:
@@ -84,24 +84,26 @@ def disks_of(args: argparse.Namespace) -> Disks | None:
 
     try:
         disks = find_disks(args.load)
-        for path in filter(is_in_use, args.load):
-            TERMINAL.complain(f"{path}: a broker runs there; what it writes now may look torn")
+        for log_directory in filter(is_in_use, args.load):
+            TERMINAL.complain(
+                f"{log_directory}: a broker runs there; what it writes now may look torn"
+            )
     except OSError as error:
         raise ConfigError(f"--load: {error.filename}: {error.strerror}") from error
     if args.load_topic:
         topics_on_disks = {
             folder.replica.topic_partition.topic for _, folder in disks.all_folders()
         }
-        for name in args.load_topic:
-            if name not in topics_on_disks:
-                raise ConfigError(f"--load-topic {name}: no directory holds it")
+        for topic_name in args.load_topic:
+            if topic_name not in topics_on_disks:
+                raise ConfigError(f"--load-topic {topic_name}: no directory holds it")
         disks = disks.only({*args.load_topic, *INTERNAL_TOPICS})
     if args.brokers not in (None, len(disks.folders)):
         raise ConfigError(
             f"--brokers {args.brokers}: the directories of --load are of {len(disks.folders)}"
         )
     if disks.size > args.load_limit_mb * _MEGABYTE:
-        raise ConfigError(_too_large(disks, args.load_limit_mb))
+        raise ConfigError(_too_large_text(disks, args.load_limit_mb))
     _check_level(disks, args.transaction_version)
     return disks
 
@@ -112,14 +114,14 @@ def for_disks(options: ClusterOptions, disks: Disks) -> ClusterOptions:
     return msgspec.structs.replace(options, brokers=len(disks.folders), settings=settings)
 
 
-def set_clock(environment: Environment, text: str, disks: Disks | None) -> None:
+def set_clock(environment: Environment, clock_text: str, disks: Disks | None) -> None:
     """Set the start of the cluster's clock as ``--clock-at`` says.
 
     Raises:
         ConfigError: The text is not a time, or the disks contain none.
     """
     clock = environment.clock
-    if text == STOPPED:
+    if clock_text == STOPPED:
         from txnsim.storage.disks import newest_time
 
         assert disks is not None
@@ -128,7 +130,7 @@ def set_clock(environment: Environment, text: str, disks: Disks | None) -> None:
             raise ConfigError(f"--clock-at {STOPPED}: there is no record on the disks")
         clock.shift(newest_ms - clock.now_ms())
     else:
-        clock.shift(_time(text) - clock.now_ms())
+        clock.shift(_parse_time(clock_text) - clock.now_ms())
 
 
 def load(options: ClusterOptions, disks: Disks, *, now_ms: int) -> ClusterOptions:
@@ -161,39 +163,46 @@ def load(options: ClusterOptions, disks: Disks, *, now_ms: int) -> ClusterOption
 
 def warn_of_losses(loaded: LoadedCluster) -> None:
     """Print on standard error what was discarded and what was left out."""
-    for text in (*map(str, loaded.losses[:_LOSSES_TOLD]), *loaded.left_out[:_LOSSES_TOLD]):
-        TERMINAL.complain(text)
+    for loss_text in (*map(str, loaded.losses[:_LOSSES_SHOWN]), *loaded.left_out[:_LOSSES_SHOWN]):
+        TERMINAL.complain(loss_text)
     if loaded.lacks_coordinators:
         TERMINAL.warn(
             f"txnsim: transactions are open, and no directory holds {TRANSACTION_STATE_TOPIC}: all "
             "of them will seem to hang"
         )
-    untold = len(loaded.losses[_LOSSES_TOLD:]) + len(loaded.left_out[_LOSSES_TOLD:])
-    if untold:
-        TERMINAL.complain(f"and {untold} more of that kind; --json has all of them")
+    untold_count = len(loaded.losses[_LOSSES_SHOWN:]) + len(loaded.left_out[_LOSSES_SHOWN:])
+    if untold_count:
+        TERMINAL.complain(f"and {untold_count} more of that kind; --json has all of them")
 
 
 def facts(loaded: LoadedCluster) -> dict[str, Any]:
     return {
         "bytes": loaded.size,
-        "replicas": sum(len(own) for own in loaded.logs.values()),
+        "replicas": sum(len(broker_logs) for broker_logs in loaded.logs.values()),
         "losses": [msgspec.to_builtins(loss) for loss in loaded.losses],
         "left_out": list(loaded.left_out),
     }
 
 
 def line(loaded: LoadedCluster) -> str:
-    replicas = sum(len(own) for own in loaded.logs.values())
-    return f"loaded {loaded.size / _MEGABYTE:.1f} MB: {replicas} replicas, their disks untouched"
+    replica_count = sum(len(broker_logs) for broker_logs in loaded.logs.values())
+    return (
+        f"loaded {loaded.size / _MEGABYTE:.1f} MB: {replica_count} replicas, their disks untouched"
+    )
 
 
-def _too_large(disks: Disks, limit_mb: int) -> str:
-    sizes: dict[str, int] = {}
+def _too_large_text(disks: Disks, limit_mb: int) -> str:
+    size_by_topic: dict[str, int] = {}
     for _, folder in disks.all_folders():
-        topic = folder.replica.topic_partition.topic
-        sizes[topic] = sizes.get(topic, 0) + folder.size
-    largest = sorted(sizes, key=lambda name: (-sizes[name], name))[:3]
-    sizes_text = ", ".join(f"{name} {sizes[name] / _MEGABYTE:.0f} MB" for name in largest)
+        folder_topic = folder.replica.topic_partition.topic
+        size_by_topic[folder_topic] = size_by_topic.get(folder_topic, 0) + folder.size
+    largest_topics = sorted(
+        size_by_topic, key=lambda topic_name: (-size_by_topic[topic_name], topic_name)
+    )[:3]
+    sizes_text = ", ".join(
+        f"{topic_name} {size_by_topic[topic_name] / _MEGABYTE:.0f} MB"
+        for topic_name in largest_topics
+    )
     return (
         f"--load: {disks.size / _MEGABYTE:.0f} MB of segments would be kept in memory "
         f"({sizes_text}); "
@@ -212,17 +221,18 @@ def _check_level(disks: Disks, level: int | None) -> None:
         )
 
 
-def _time(text: str) -> int:
+def _parse_time(time_text: str) -> int:
     """Parse a time; returns milliseconds since the epoch."""
-    if _MILLISECONDS.fullmatch(text):
-        return int(text)
+    if _MILLISECONDS.fullmatch(time_text):
+        return int(time_text)
     try:
-        time = datetime.fromisoformat(text)
+        parsed_time = datetime.fromisoformat(time_text)
     except ValueError as error:
         raise ConfigError(
-            f"--clock-at {text}: expected a time as in 2026-11-20T18:00:00Z, milliseconds since "
+            f"--clock-at {time_text}: expected a time as in 2026-11-20T18:00:00Z,"
+            f" milliseconds since "
             f"1970, or `{STOPPED}`"
         ) from error
-    if time.tzinfo is None:
-        time = time.replace(tzinfo=UTC)
-    return int(time.timestamp() * 1_000)
+    if parsed_time.tzinfo is None:
+        parsed_time = parsed_time.replace(tzinfo=UTC)
+    return int(parsed_time.timestamp() * 1_000)

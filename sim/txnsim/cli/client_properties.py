@@ -29,11 +29,11 @@ def read_client_properties(path: Path) -> tuple[ClientSettings, str | None, tupl
         ConfigError: The file can't be read, or a value is wrong or not supported.
     """
     try:
-        read = read_client_settings(property_entries(path))
+        properties_read = read_client_settings(property_entries(path))
     except WrongPropertyError as error:
         entry = error.entry
         raise ConfigError(f"{path}:{entry.line}: {entry.name}: {error.message}") from None
-    return read.settings, read.bootstrap, read.ignored
+    return properties_read.settings, properties_read.bootstrap, properties_read.ignored
 
 
 def bootstrap_of(option: str | None) -> str:
@@ -51,7 +51,7 @@ def bootstrap_of(option: str | None) -> str:
     return bootstrap
 
 
-def client_of(bootstrap: str | None, path: Path | None) -> dict[str, str]:
+def client_of(bootstrap: str | None, properties_path: Path | None) -> dict[str, str]:
     """Kafka's properties for a client: those of a file, and the bootstrap servers.
 
     Raises:
@@ -59,8 +59,8 @@ def client_of(bootstrap: str | None, path: Path | None) -> dict[str, str]:
     """
     client = (
         {}
-        if path is None
-        else {entry.name: entry.value for entry in property_entries(path).values()}
+        if properties_path is None
+        else {entry.name: entry.value for entry in property_entries(properties_path).values()}
     )
     client["bootstrap.servers"] = bootstrap_of(bootstrap or client.get("bootstrap.servers"))
     return client

@@ -199,40 +199,60 @@ def tables() -> tuple[CommandTable, ...]:
     return (OWN, *(module.TABLE for module in offered("cli.commands")))
 
 
-def table_of(name: str) -> CommandTable | None:
+def table_of(command_name: str) -> CommandTable | None:
     """The table that has a command; extensions are imported only for commands that are not ours."""
-    if name in OWN.commands:
+    if command_name in OWN.commands:
         return OWN
-    return next((table for table in tables() if name in table.commands), None)
+    return next((table for table in tables() if command_name in table.commands), None)
 
 
 def commands() -> dict[str, tuple[str, str]]:
     """Every installed command in the order of the help: its module and its line of help."""
-    every_command = {name: row for table in tables() for name, row in table.commands.items()}
-    return {name: every_command[name] for names in groups().values() for name in names}
+    every_command = {
+        command_name: command_row
+        for table in tables()
+        for command_name, command_row in table.commands.items()
+    }
+    return {
+        command_name: every_command[command_name]
+        for command_names in groups().values()
+        for command_name in command_names
+    }
 
 
 def groups() -> dict[str, tuple[str, ...]]:
     """Every heading that has a command -> its commands."""
     names_by_title = {
-        title: tuple(name for table in tables() for name in table.groups.get(title, ()))
-        for title in GROUPS
+        group_title: tuple(
+            command_name for table in tables() for command_name in table.groups.get(group_title, ())
+        )
+        for group_title in GROUPS
     }
-    return {title: names for title, names in names_by_title.items() if names}
+    return {
+        group_title: command_names
+        for group_title, command_names in names_by_title.items()
+        if command_names
+    }
 
 
 def examples() -> dict[str, tuple[str, ...]]:
     """Examples of every installed command."""
-    return {path: lines for table in tables() for path, lines in table.examples.items()}
+    return {
+        path: example_lines for table in tables() for path, example_lines in table.examples.items()
+    }
 
 
-def add_examples(parser: argparse.ArgumentParser, path: str) -> None:
+def add_examples(parser: argparse.ArgumentParser, command_path: str) -> None:
     """Append examples to the help of a command and of its subcommands."""
-    examples_by_path = OWN.examples if path.partition(" ")[0] in OWN.commands else examples()
-    lines = "\n".join(f"  {line}" for line in examples_by_path.get(path, ()))
-    if lines:
-        parser.epilog = "\n\n".join(filter(None, (parser.epilog, f"examples:\n{lines}")))
+    examples_by_path = (
+        OWN.examples if command_path.partition(" ")[0] in OWN.commands else examples()
+    )
+    example_lines = "\n".join(
+        f"  {example_line}" for example_line in examples_by_path.get(command_path, ())
+    )
+    if example_lines:
+        parser.epilog = "\n\n".join(filter(None, (parser.epilog, f"examples:\n{example_lines}")))
     for action in parser._actions:
         if isinstance(action, argparse._SubParsersAction):
-            for name, branch in action.choices.items():
-                add_examples(branch, f"{path} {name}")
+            for branch_name, branch_parser in action.choices.items():
+                add_examples(branch_parser, f"{command_path} {branch_name}")

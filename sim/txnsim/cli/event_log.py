@@ -29,18 +29,18 @@ else:
 
 LEVELS: Final = ("debug", "info", "warning", "error")
 LEVEL_DEFAULT: Final = "info"
-_FIRST: Final = ("timestamp", "level", "logger", "event")
+_FIRST_FIELDS: Final = ("timestamp", "level", "logger", "event")
 """The first keys of each JSON line."""
-ONCE_MS: Final = 1_000
+QUIET_MS: Final = 1_000
 KINDS_MAX: Final = 1_000
 """Number of kinds to remember; the code has fewer."""
 REASONS_MAX: Final = 20
 """Number of reasons of one event per second that get their own lines; further ones share a line."""
 REASON_CHARACTERS_MAX: Final = 200
-OF_MANY: Final = {"txn.timed_out": "transactional_id"}
+REASON_FIELD_BY_EVENT: Final = {"txn.timed_out": "transactional_id"}
 """Event -> the field that counts as its reason, unchanged."""
 _NUMBER_RE: Final = re.compile(r"\d+")
-_TROUBLE: Final = frozenset({"warning", "error", "critical"})
+_TROUBLE_LEVELS: Final = frozenset({"warning", "error", "critical"})
 
 
 class LogFormat(StrEnum):
@@ -55,10 +55,10 @@ class LogFormat(StrEnum):
 def set_up_logs(*, level: str = LEVEL_DEFAULT, log_format: LogFormat = LogFormat.CONSOLE) -> None:
     """Send logs to standard error from now on."""
     global _floods  # a process has one log
-    loop_log = logging.getLogger("asyncio")
-    loop_log.removeFilter(_floods)
+    asyncio_logger = logging.getLogger("asyncio")
+    asyncio_logger.removeFilter(_floods)
     _floods = Floods(monotonic_ms)
-    loop_log.addFilter(_floods)
+    asyncio_logger.addFilter(_floods)
     before_first_line(partial(_configure, level, log_format))
 
 
@@ -77,7 +77,7 @@ def _configure(level: str, log_format: LogFormat) -> None:
             _add_name,
             _floods,
             structlog.processors.TimeStamper(fmt="iso", utc=True),
-            *_look(log_format),
+            *_renderers(log_format),
         ],
         wrapper_class=structlog.make_filtering_bound_logger(
             logging.getLevelNamesMapping()[level.upper()]
@@ -92,45 +92,45 @@ def tell_left_out(*, at_once: bool = False) -> None:
     Args:
         at_once: For all kinds.
     """
-    for (name, event, *_), count in _floods.take_suppressed(at_once=at_once):
-        Logger(str(name)).warning(event, left_out=count)
+    for (logger_name, event_name, *_), count in _floods.take_suppressed(at_once=at_once):
+        Logger(str(logger_name)).warning(event_name, left_out=count)
 
 
-def _look(log_format: LogFormat) -> Iterable[Processor]:
+def _renderers(log_format: LogFormat) -> Iterable[Processor]:
     if log_format is LogFormat.CONSOLE:
         return (
-            _printable,
+            _make_printable,
             structlog.dev.ConsoleRenderer(
                 colors=TERMINAL.may_colour(), exception_formatter=structlog.dev.plain_traceback
             ),
         )
     return (
         structlog.processors.format_exc_info,
-        _in_order,
+        _order_fields,
         structlog.processors.JSONRenderer(default=str),
     )
 
 
-def _printable(
-    _logger: Any, _method: str, event: MutableMapping[str, Any]
+def _make_printable(
+    _logger: Any, _method: str, event_fields: MutableMapping[str, Any]
 ) -> MutableMapping[str, Any]:
-    for name, value in event.items():
+    for field_name, value in event_fields.items():
         if isinstance(value, str):
-            event[name] = printable(value)
-    return event
+            event_fields[field_name] = printable(value)
+    return event_fields
 
 
 def _add_name(
-    logger: Any, _method: str, event: MutableMapping[str, Any]
+    logger: Any, _method: str, event_fields: MutableMapping[str, Any]
 ) -> MutableMapping[str, Any]:
-    event["logger"] = logger.name
-    return event
+    event_fields["logger"] = logger.name
+    return event_fields
 
 
-def _in_order(
-    _logger: Any, _method: str, event: MutableMapping[str, Any]
+def _order_fields(
+    _logger: Any, _method: str, event_fields: MutableMapping[str, Any]
 ) -> MutableMapping[str, Any]:
-    return {**{key: event[key] for key in _FIRST}, **event}
+    return {**{key: event_fields[key] for key in _FIRST_FIELDS}, **event_fields}
 
 
 # Not too many of a kind
@@ -145,7 +145,7 @@ class Floods:
     is a bug. A kind is a logger, an event, its reason (without numbers) and, for an exception, its
     class and the line that raised it. The number of suppressed lines is in the next line of the
     kind (``left_out``), or comes from ``take_suppressed``. Lines below warning are always logged,
-    except events that thousands of transactions cause at once (``OF_MANY``).
+    except events that thousands of transactions cause at once (``REASON_FIELD_BY_EVENT``).
     """
 
     def __init__(self, now_ms: Callable[[], int]) -> None:
@@ -159,43 +159,43 @@ class Floods:
         """
 
     def __call__(
-        self, logger: Any, _method: str, event: MutableMapping[str, Any]
+        self, logger: Any, _method: str, event_fields: MutableMapping[str, Any]
     ) -> MutableMapping[str, Any]:
         """Drop a line, or pass it with the number of dropped ones (a structlog processor)."""
-        whose = OF_MANY.get(event["event"])
-        if event.get("level") not in _TROUBLE and whose is None:
-            return event
-        kind = (logger.name, event["event"], *_exception_kind(event.get("exc_info")))
-        reason = event.get(whose or "reason")
+        reason_field = REASON_FIELD_BY_EVENT.get(event_fields["event"])
+        if event_fields.get("level") not in _TROUBLE_LEVELS and reason_field is None:
+            return event_fields
+        kind = (logger.name, event_fields["event"], *_exception_kind(event_fields.get("exc_info")))
+        reason = event_fields.get(reason_field or "reason")
         if isinstance(reason, str):
-            reason = reason if whose else _NUMBER_RE.sub("#", reason)
+            reason = reason if reason_field else _NUMBER_RE.sub("#", reason)
             kind = self._with_reason(kind, reason[:REASON_CHARACTERS_MAX])
-        left_out = self.admit(kind)
-        if left_out is None:
+        suppressed_count = self.admit(kind)
+        if suppressed_count is None:
             from structlog import DropEvent
 
             raise DropEvent
-        if left_out:
-            event["left_out"] = left_out
-        return event
+        if suppressed_count:
+            event_fields["left_out"] = suppressed_count
+        return event_fields
 
     def filter(self, record: logging.LogRecord) -> bool:
         """Like ``__call__``, for lines of the standard library's logging (asyncio's own)."""
-        left_out = self.admit((record.name, record.msg, *_exception_kind(record.exc_info)))
-        if left_out:
-            record.msg = f"{record.msg} ({left_out} more left out)"
-        return left_out is not None
+        suppressed_count = self.admit((record.name, record.msg, *_exception_kind(record.exc_info)))
+        if suppressed_count:
+            record.msg = f"{record.msg} ({suppressed_count} more left out)"
+        return suppressed_count is not None
 
     def admit(self, kind: Kind) -> int | None:
         """Number of suppressed lines of a kind since the last logged one; None if this line is
         suppressed too.
         """
         now_ms = self._now_ms()
-        told_ms = self._told_ms.get(kind)
-        if told_ms is not None and now_ms - told_ms < ONCE_MS:
+        last_logged_ms = self._told_ms.get(kind)
+        if last_logged_ms is not None and now_ms - last_logged_ms < QUIET_MS:
             self._left_out[kind] = self._left_out.get(kind, 0) + 1
             return None
-        if told_ms is None and len(self._told_ms) >= KINDS_MAX:
+        if last_logged_ms is None and len(self._told_ms) >= KINDS_MAX:
             self._told_ms.clear()
         self._told_ms[kind] = now_ms
         return self._left_out.pop(kind, 0)
@@ -203,10 +203,10 @@ class Floods:
     def _with_reason(self, kind: Kind, reason: str) -> Kind:
         """The kind with its reason, or without a reason above the limit per second."""
         now_ms = self._now_ms()
-        since_ms, reasons_logged = self._reasons.get(kind, (now_ms, set()))
-        if now_ms - since_ms >= ONCE_MS:
-            since_ms, reasons_logged = now_ms, set()
-        self._reasons[kind] = since_ms, reasons_logged
+        second_start_ms, reasons_logged = self._reasons.get(kind, (now_ms, set()))
+        if now_ms - second_start_ms >= QUIET_MS:
+            second_start_ms, reasons_logged = now_ms, set()
+        self._reasons[kind] = second_start_ms, reasons_logged
         if reason not in reasons_logged and len(reasons_logged) >= REASONS_MAX:
             return kind
         reasons_logged.add(reason)
@@ -220,7 +220,7 @@ class Floods:
         suppressed = [
             (kind, count)
             for kind, count in self._left_out.items()
-            if at_once or now_ms - self._told_ms.get(kind, 0) >= ONCE_MS
+            if at_once or now_ms - self._told_ms.get(kind, 0) >= QUIET_MS
         ]
         for kind, _ in suppressed:
             del self._left_out[kind]
@@ -237,8 +237,8 @@ def _exception_kind(exc_info: object) -> Kind:
     frame: TracebackType | None = error.__traceback__
     while frame is not None and frame.tb_next is not None:
         frame = frame.tb_next
-    where = () if frame is None else (frame.tb_frame.f_code.co_filename, frame.tb_lineno)
-    return (type(error), *where)
+    raising_line = () if frame is None else (frame.tb_frame.f_code.co_filename, frame.tb_lineno)
+    return (type(error), *raising_line)
 
 
 _floods = Floods(monotonic_ms)

@@ -39,11 +39,11 @@ def rare_garbage_collection() -> Iterator[None]:
     """Rare collections inside, and none of the present objects: nine of ten objects of a server
     belong to modules, which stay.
     """
-    threshold_before = gc.get_threshold()
+    thresholds_before = gc.get_threshold()
     gc.set_threshold(*THRESHOLDS)
     gc.freeze()
     try:
         yield
     finally:
         gc.unfreeze()
-        gc.set_threshold(*threshold_before)
+        gc.set_threshold(*thresholds_before)

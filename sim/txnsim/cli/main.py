@@ -53,7 +53,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         gc.disable()  # modules stay, so there is nothing to collect while they are imported
     arguments = list(sys.argv[1:] if argv is None else argv)
     name = _first_word(arguments)
-    module = _load(name) if name is not None and table_of(name) is not None else None
+    module = _load_command(name) if name is not None and table_of(name) is not None else None
     problem = unknown_variables(os.environ)
     if problem is not None and module is not None:
         TERMINAL.complain(problem)
@@ -65,86 +65,96 @@ def main(argv: Sequence[str] | None = None) -> int:
         TERMINAL.complain(str(error))
         return MISUSE_STATUS
     try:
-        args = _parser(name, module).parse_args(arguments)
+        args = _build_parser(name, module).parse_args(arguments)
     except SystemExit as end:  # argparse ends the process: after --help, --version or a misuse
         return end.code if isinstance(end.code, int) else 0
     if module is None:
-        _parser(None, None).print_help()
+        _build_parser(None, None).print_help()
         return MISUSE_STATUS
-    return _run(module, args)
+    return _run_command(module, args)
 
 
 def _open_standard_files() -> None:
     """Open standard files that are closed (``>&-``), so that no socket gets their numbers: libuv
     aborts a process that closes such a socket. Python then has no stream and prints nothing.
     """
-    for number in range(3):
+    for file_descriptor in range(3):
         try:
-            os.fstat(number)
+            os.fstat(file_descriptor)
         except OSError:
-            opened = os.open(os.devnull, os.O_RDWR)
-            if opened != number:
-                os.dup2(opened, number)
-                os.close(opened)
-    for name in ("stdout", "stderr"):
-        if getattr(sys, name) is None:
-            setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: SIM115 - as long as we
+            opened_descriptor = os.open(os.devnull, os.O_RDWR)
+            if opened_descriptor != file_descriptor:
+                os.dup2(opened_descriptor, file_descriptor)
+                os.close(opened_descriptor)
+    for stream_name in ("stdout", "stderr"):
+        if getattr(sys, stream_name) is None:
+            setattr(sys, stream_name, open(os.devnull, "w", encoding="utf-8"))  # noqa: SIM115 - as long as we
 
 
 def _leave_out_conveniences() -> None:
     """Make these packages look uninstalled to the imports of this process."""
-    for name in CONVENIENCES:
-        sys.modules.setdefault(name, None)  # type: ignore[arg-type] # refuses the import
+    for module_name in CONVENIENCES:
+        sys.modules.setdefault(module_name, None)  # type: ignore[arg-type] # refuses the import
 
 
 def _first_word(arguments: Sequence[str]) -> str | None:
     return next((word for word in arguments if not word.startswith("-")), None)
 
 
-def _row(name: str) -> tuple[str, str]:
-    table = table_of(name)
+def _command_row(command_name: str) -> tuple[str, str]:
+    table = table_of(command_name)
     assert table is not None
-    return table.commands[name]
+    return table.commands[command_name]
 
 
-def _load(name: str) -> ModuleType:
-    return importlib.import_module(_row(name)[0])
+def _load_command(command_name: str) -> ModuleType:
+    return importlib.import_module(_command_row(command_name)[0])
 
 
-def parser_of(name: str) -> CommandParser:
-    return _parser(name, _load(name))
+def parser_of(command_name: str) -> CommandParser:
+    return _build_parser(command_name, _load_command(command_name))
 
 
 class _CommandParser(CommandParser):
     """The parser of the first level, which knows the commands of the other levels."""
 
     def format_help(self) -> str:
-        listed = "\n\n".join(f"{title}:\n{_lines(names)}" for title, names in groups().items())
+        group_lines = "\n\n".join(
+            f"{group_title}:\n{_command_lines(command_names)}"
+            for group_title, command_names in groups().items()
+        )
         self.description = (
             "A simulator of a Kafka cluster for transactions: real clients, real states,"
-            f" faults on demand.\n\n{listed}"
+            f" faults on demand.\n\n{group_lines}"
         )
         return super().format_help()
 
-    def _elsewhere(self, name: str) -> str | None:
+    def _command_elsewhere(self, name: str) -> str | None:
         from txnsim.cli._completion import levels
 
-        owners = [path for path in levels() if path.endswith(f" {name}")]
-        if owners:
-            meant = " or ".join(f"`txnsim {owner}`" for owner in owners)
-            return f"no command {name!r}; did you mean {meant}?"
-        absent = missing()
-        if not absent:
+        matching_paths = [path for path in levels() if path.endswith(f" {name}")]
+        if matching_paths:
+            suggestions = " or ".join(f"`txnsim {owner}`" for owner in matching_paths)
+            return f"no command {name!r}; did you mean {suggestions}?"
+        missing_packages = missing()
+        if not missing_packages:
             return None
-        return f"no command {name!r}; {' and '.join(absent)}, with more commands, are not installed"
+        return (
+            f"no command {name!r}; {' and '.join(missing_packages)}, with more commands,"
+            f" are not installed"
+        )
 
     def _unknown_option(self) -> str | None:
         """None for an unknown command, because its options are not mistakes of this level."""
-        name = _first_word(self._given)
-        return None if name is not None and table_of(name) is None else super()._unknown_option()
+        command_name = _first_word(self._given)
+        return (
+            None
+            if command_name is not None and table_of(command_name) is None
+            else super()._unknown_option()
+        )
 
 
-def _parser(chosen: str | None, module: ModuleType | None) -> CommandParser:
+def _build_parser(chosen_command: str | None, module: ModuleType | None) -> CommandParser:
     """The argument tree: all commands, or only the chosen one."""
     parser = _CommandParser(
         prog="txnsim",
@@ -159,35 +169,37 @@ def _parser(chosen: str | None, module: ModuleType | None) -> CommandParser:
         dest="command", metavar="COMMAND", prog="txnsim", parser_class=CommandParser,
         help=argparse.SUPPRESS,
     )  # fmt: skip
-    for name in commands() if module is None else (chosen or "",):
-        line = _row(name)[1]
-        branch = branches.add_parser(name, description=line[0].upper() + line[1:] + ".")
+    for command_name in commands() if module is None else (chosen_command or "",):
+        help_line = _command_row(command_name)[1]
+        branch_parser = branches.add_parser(
+            command_name, description=help_line[0].upper() + help_line[1:] + "."
+        )
         if module is not None:
-            module.add_arguments(branch)
-            add_examples(branch, name)
+            module.add_arguments(branch_parser)
+            add_examples(branch_parser, command_name)
     return parser
 
 
-def _lines(names: Sequence[str]) -> str:
+def _command_lines(command_names: Sequence[str]) -> str:
     """Commands with their lines of help, as argparse lists them."""
     import textwrap  # for help alone
 
     every_command = commands()
-    longest = max(map(len, every_command))
-    indent = " " * (longest + 6)
+    name_width = max(map(len, every_command))
+    indent = " " * (name_width + 6)
     width = columns() - 2
     return "\n".join(
         textwrap.fill(
             every_command[name][1],
             width,
-            initial_indent=f"    {name:<{longest}}  ",
+            initial_indent=f"    {name:<{name_width}}  ",
             subsequent_indent=indent,
         )
-        for name in names
+        for name in command_names
     )
 
 
-def _run(module: ModuleType, args: argparse.Namespace) -> int:
+def _run_command(module: ModuleType, args: argparse.Namespace) -> int:
     # It knows kio's error codes: slow to import.
     from txnsim.errors import BadInputError, MissingExtraError, TxnsimError
 
@@ -235,9 +247,11 @@ def _print_failure(args: argparse.Namespace, status: int) -> None:
 
 def _complain_of_space(error: OSError) -> None:
     """Report a full disk; close standard output, so that Python's own flush cannot fail."""
-    where = error.filename or "standard output, or a temporary file: what was written is not whole"
+    written_file = (
+        error.filename or "standard output, or a temporary file: what was written is not whole"
+    )
     with contextlib.suppress(OSError):
-        TERMINAL.complain(f"{where}: {error.strerror}{advice(error)}")
+        TERMINAL.complain(f"{written_file}: {error.strerror}{advice(error)}")
     with contextlib.suppress(OSError):
         sys.stdout.flush()
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -118,19 +118,19 @@ class Terminal:
         self.has_result, self.failure, self.count = False, None, None
 
     @contextmanager
-    def renaming(self, rename: Callable[[str], str]) -> Iterator[None]:
+    def renaming(self, rename_text: Callable[[str], str]) -> Iterator[None]:
         """Pass all output through a function, which replaces internal names by the names that the
         user gave.
         """
-        self._renaming.append(rename)
+        self._renaming.append(rename_text)
         try:
             yield
         finally:
-            self._renaming.remove(rename)
+            self._renaming.remove(rename_text)
 
     def _rename_text(self, text: str) -> str:
-        for rename in self._renaming:
-            text = rename(text)
+        for rename_text in self._renaming:
+            text = rename_text(text)
         return text
 
     # Results
@@ -139,23 +139,23 @@ class Terminal:
         self,
         args: argparse.Namespace,
         value: T,
-        form: Callable[[T], Iterable[str] | str] | Columns[Any],
+        text_form: Callable[[T], Iterable[str] | str] | Columns[Any],
     ) -> None:
         """Print a command's result: as JSON with ``--json``, else for people.
 
         Args:
             args: The command's arguments.
             value: The result.
-            form: Makes its lines; or the columns of a table with a row for each element.
+            text_form: Makes its lines; or the columns of a table with a row for each element.
         """
         if args.json:
             self.json(value)
             return
-        if isinstance(form, Mapping):
+        if isinstance(text_form, Mapping):
             assert isinstance(value, Iterable)
-            self.text(Table.of(form, value))
+            self.text(Table.of(text_form, value))
             return
-        lines = form(value)
+        lines = text_form(value)
         text = lines if isinstance(lines, str) else "\n".join(map(_line, lines))
         if text or isinstance(lines, str):
             self.text(text)  # in one piece: no line of a log stands in the middle of a table
@@ -210,13 +210,17 @@ class Terminal:
         """The message of an error, for people."""
         if not isinstance(error, OSError):
             return str(error)
-        where = error.filename or "a temporary file"
-        return f"{where}: {error.strerror}{advice(error)}"
+        file_name = error.filename or "a temporary file"
+        return f"{file_name}: {error.strerror}{advice(error)}"
 
     def warn(self, text: str) -> None:
         """Print a remark, replacing a line of progress."""
-        start = "\r\033[K" if self.may_move_cursor() else ""
-        print(f"{start}{self._rename_text(printable_lines(text))}", file=sys.stderr, flush=True)
+        first_letters = "\r\033[K" if self.may_move_cursor() else ""
+        print(
+            f"{first_letters}{self._rename_text(printable_lines(text))}",
+            file=sys.stderr,
+            flush=True,
+        )
 
     def progress(self, text: str) -> None:
         """Show the progress of a long command, on a terminal only; each call replaces the last."""

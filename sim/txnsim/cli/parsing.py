@@ -23,7 +23,7 @@ MISUSE_STATUS: Final = 2
 COLUMNS_DEFAULT: Final = 80
 
 _WRONG_TYPE_RE: Final = re.compile(r"(.+): invalid (\w+) value: (.+)")
-_WORDS: Final = {"int": "a whole number", "number": "a whole number", "float": "a number"}
+_TYPE_WORDS: Final = {"int": "a whole number", "number": "a whole number", "float": "a number"}
 """argparse's name of a type -> its name in messages."""
 _NEGATIVE_RE: Final = re.compile(r"-\.?\d\S*")
 """A negative value, which is no option: with or without a unit, ``-5s``."""
@@ -62,7 +62,7 @@ class HelpFormatter(argparse.HelpFormatter):
         )
 
 
-def new_file(text: str) -> Path:
+def new_file(path_text: str) -> Path:
     """A file that a command writes at its end; checked before the command begins.
 
     Raises:
@@ -70,19 +70,19 @@ def new_file(text: str) -> Path:
     """
     from pathlib import Path  # not for every command
 
-    path = Path(text)
+    path = Path(path_text)
     if not path.parent.is_dir():
         raise argparse.ArgumentTypeError(
-            f"{text}: there is no directory {path.parent}; make it first"
+            f"{path_text}: there is no directory {path.parent}; make it first"
         )
     if path.is_dir():
-        raise argparse.ArgumentTypeError(f"{text} is a folder; name a file")
+        raise argparse.ArgumentTypeError(f"{path_text} is a folder; name a file")
     if not os.access(path if path.exists() else path.parent, os.W_OK):
-        raise argparse.ArgumentTypeError(f"{text} may not be written; name another place")
+        raise argparse.ArgumentTypeError(f"{path_text} may not be written; name another place")
     return path
 
 
-def new_folder(text: str) -> Path:
+def new_folder(path_text: str) -> Path:
     """A folder that a command writes into at its end, created if missing; checked before the
     command begins.
 
@@ -92,27 +92,31 @@ def new_folder(text: str) -> Path:
     """
     from pathlib import Path  # not for every command
 
-    path = Path(text)
-    nearest = next(folder for folder in (path, *path.absolute().parents) if folder.exists())
-    if not nearest.is_dir():
-        raise argparse.ArgumentTypeError(f"{text}: {nearest} is a file; name a folder")
-    if not os.access(nearest, os.W_OK):
+    path = Path(path_text)
+    nearest_existing = next(
+        folder for folder in (path, *path.absolute().parents) if folder.exists()
+    )
+    if not nearest_existing.is_dir():
         raise argparse.ArgumentTypeError(
-            f"{text}: {nearest} may not be written; name another place"
+            f"{path_text}: {nearest_existing} is a file; name a folder"
+        )
+    if not os.access(nearest_existing, os.W_OK):
+        raise argparse.ArgumentTypeError(
+            f"{path_text}: {nearest_existing} may not be written; name another place"
         )
     return path
 
 
-def new_folder_or_address(text: str) -> str:
+def new_folder_or_address(target_text: str) -> str:
     """Like ``new_folder``; the address of another store, such as ``s3a://…``, is not checked.
 
     Raises:
         argparse.ArgumentTypeError: As for ``new_folder``.
     """
-    scheme, colon, _ = text.partition(":")
+    scheme, colon, _ = target_text.partition(":")
     if not (colon and "/" not in scheme):
-        new_folder(text)
-    return text
+        new_folder(target_text)
+    return target_text
 
 
 class CommandParser(argparse.ArgumentParser):
@@ -137,7 +141,9 @@ class CommandParser(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         """Exit with the mistake, a suggestion, and the command that prints the help."""
-        problem = self._unknown_command() or self._unknown_option() or self._in_words(message)
+        problem = (
+            self._unknown_command() or self._unknown_option() or self._problem_in_words(message)
+        )
         self.exit(
             MISUSE_STATUS,
             f"{self.prog.partition(' ')[0]}: {problem}\n`{self.prog} --help` shows what it takes\n",
@@ -149,13 +155,13 @@ class CommandParser(argparse.ArgumentParser):
 
             choices = [str(choice) for choice in action.choices]
             if isinstance(action, argparse._SubParsersAction):
-                elsewhere = self._elsewhere(str(value))
+                other_place = self._command_elsewhere(str(value))
                 raise argparse.ArgumentError(
-                    None, elsewhere or unknown_word_message("command", value, choices)
+                    None, other_place or unknown_word_message("command", value, choices)
                 )
             raise argparse.ArgumentError(action, unknown_word_message("value", str(value), choices))
 
-    def _elsewhere(self, _name: str) -> str | None:
+    def _command_elsewhere(self, _name: str) -> str | None:
         """A hint for a name that is a command of another level; None without a hint."""
         return None
 
@@ -164,22 +170,24 @@ class CommandParser(argparse.ArgumentParser):
         exists. The option belongs to ``describe`` and must not be reported as unknown.
         """
         branch_names = [name for name, _ in self._branches()]
-        words = iter(self._given)
-        for word in words:
-            if word == "--" or not branch_names:
+        given_words = iter(self._given)
+        for given_word in given_words:
+            if given_word == "--" or not branch_names:
                 return None
-            if not word.startswith("-"):
-                if word in branch_names:
+            if not given_word.startswith("-"):
+                if given_word in branch_names:
                     return None
                 from txnsim.text import unknown_word_message  # only in case of an error
 
-                return self._elsewhere(word) or unknown_word_message("command", word, branch_names)
-            name, equals, _ = word.partition("=")
+                return self._command_elsewhere(given_word) or unknown_word_message(
+                    "command", given_word, branch_names
+                )
+            name, equals, _ = given_word.partition("=")
             action = self._option_string_actions.get(name)
             if action is None:
                 return None
             if action.nargs is None and not equals:
-                next(words, None)
+                next(given_words, None)
         return None
 
     def _unknown_option(self) -> str | None:
@@ -189,26 +197,35 @@ class CommandParser(argparse.ArgumentParser):
         from difflib import get_close_matches
 
         known_options = self._option_string_actions
-        strange = next(
+        unknown_option = next(
             (option for option in self._own_options() if option not in known_options), None
         )
-        if strange is None:
+        if unknown_option is None:
             return None
         for name, branch in self._chosen_branches():
-            if strange in branch._option_string_actions:
-                return f"{strange} belongs behind {name!r}: `{self.prog} {name} {strange} …`"
+            if unknown_option in branch._option_string_actions:
+                return (
+                    f"{unknown_option} belongs behind {name!r}: `{self.prog} {name}"
+                    f" {unknown_option} …`"
+                )
         # Without the hyphens, which all have alike.
         names = {
             option.removeprefix("--"): option for option in known_options if option.startswith("--")
         }
-        bare = strange.removeprefix("--")
-        shorter = bare.rpartition("-")[0]  # --http-port is --http
-        near = [shorter] if shorter in names else get_close_matches(bare, names, n=1)
-        return f"no option {strange!r}" + (f"; did you mean {names[near[0]]}?" if near else "")
+        option_text = unknown_option.removeprefix("--")
+        shortened_option = option_text.rpartition("-")[0]  # --http-port is --http
+        close_matches = (
+            [shortened_option]
+            if shortened_option in names
+            else get_close_matches(option_text, names, n=1)
+        )
+        return f"no option {unknown_option!r}" + (
+            f"; did you mean {names[close_matches[0]]}?" if close_matches else ""
+        )
 
     def _own_options(self) -> Iterator[str]:
         """Options of this level: those before a command, or before ``--``."""
-        commands = [name for name, _ in self._branches()]
+        commands = [command_name for command_name, _ in self._branches()]
         for word in self._given:
             if word == "--" or word in commands:
                 return
@@ -223,16 +240,17 @@ class CommandParser(argparse.ArgumentParser):
     def _chosen_branches(self) -> list[tuple[str, argparse.ArgumentParser]]:
         return [(name, branch) for name, branch in self._branches() if name in self._given]
 
-    def _in_words(self, message: str) -> str:
+    def _problem_in_words(self, message: str) -> str:
         """argparse's message in our words."""
         problem = message.removeprefix("argument ").replace("with argument ", "with ")
         if problem.startswith(_REQUIRED):
-            names = problem.removeprefix(_REQUIRED)
+            missing_arguments = problem.removeprefix(_REQUIRED)
             commands = [name for name, _ in self._branches()]
             if commands:
-                return f"{names} is missing; there are: {', '.join(commands)}"
-            return f"{names} {'are' if ', ' in names else 'is'} missing"
-        wrong = _WRONG_TYPE_RE.fullmatch(problem)
-        if wrong is not None and wrong[2] in _WORDS:
-            return f"{wrong[1]}: expected {_WORDS[wrong[2]]}, found {wrong[3]}"
+                return f"{missing_arguments} is missing; there are: {', '.join(commands)}"
+            return f"{missing_arguments} {'are' if ', ' in missing_arguments else 'is'} missing"
+        type_mismatch = _WRONG_TYPE_RE.fullmatch(problem)
+        if type_mismatch is not None and type_mismatch[2] in _TYPE_WORDS:
+            expected = _TYPE_WORDS[type_mismatch[2]]
+            return f"{type_mismatch[1]}: expected {expected}, found {type_mismatch[3]}"
         return problem

@@ -274,29 +274,33 @@ def _fork_server(*, page: bool) -> Iterator[Any]:
         fork_server.close()
 
 
-def rewrite(arguments: Sequence[str]) -> list[str]:
+def rewrite(command_line: Sequence[str]) -> list[str]:
     """The arguments, with options from environment variables added unless given.
 
     Raises:
         ValueError: A variable's value is wrong.
     """
-    return with_variables(arguments)
+    return with_variables(command_line)
 
 
-def with_variables(arguments: Sequence[str], *, only: Sequence[str] | None = None) -> list[str]:
+def with_variables(
+    arguments: Sequence[str], *, variable_names: Sequence[str] | None = None
+) -> list[str]:
     """The arguments of a serving command, with options from environment variables added
     (``txnsim.environment_variables``).
 
     Args:
         arguments: The arguments after the program's name.
-        only: The options that this command has; all options of ``serve`` if None.
+        variable_names: The options that this command has; all options of ``serve`` if None.
 
     Raises:
         ValueError: A variable's value is wrong.
     """
-    after_command = next(i for i, word in enumerate(arguments) if not word.startswith("-")) + 1
-    words = words_of(os.environ, arguments, only=only)
-    return [*arguments[:after_command], *words, *arguments[after_command:]]
+    after_command = (
+        next(i for i, argument in enumerate(arguments) if not argument.startswith("-")) + 1
+    )
+    variable_words = words_of(os.environ, arguments, only=variable_names)
+    return [*arguments[:after_command], *variable_words, *arguments[after_command:]]
 
 
 def options_from(args: argparse.Namespace, disks: Disks | None = None) -> ClusterOptions:
@@ -330,15 +334,21 @@ def options_from(args: argparse.Namespace, disks: Disks | None = None) -> Cluste
         "kip_text_port": args.kip_text_port,
         "ready_coordinators": args.ready_coordinators or None,
     }
-    changes = {name: value for name, value in option_values.items() if value is not None}
+    option_changes = {
+        option_name: option_value
+        for option_name, option_value in option_values.items()
+        if option_value is not None
+    }
     if args.port == 0:
-        changes["advertised_port"] = None  # what the file says was not said of a free port
+        option_changes["advertised_port"] = None  # what the file says was not said of a free port
     if args.topic:
-        changes["topics"] = (*options.topics, *topics_of(args.topic).items())
+        option_changes["topics"] = (*options.topics, *topics_of(args.topic).items())
     if args.advertised:
-        changes["advertised"] = tuple(_address(text) for text in args.advertised)
+        option_changes["advertised"] = tuple(
+            _parse_address(value_text) for value_text in args.advertised
+        )
     if args.as_version:
-        changes["as_version"] = (*options.as_version, *args.as_version)
+        option_changes["as_version"] = (*options.as_version, *args.as_version)
     if args.preset is not None:
         from txnsim.config.presets import with_preset
 
@@ -350,11 +360,11 @@ def options_from(args: argparse.Namespace, disks: Disks | None = None) -> Cluste
     if args.kip_text:
         settings["kip_text"] = True
     if args.log_budget is not None:
-        settings["log_budget_bytes"] = _size("--log-budget", args.log_budget)
+        settings["log_budget_bytes"] = _parse_size("--log-budget", args.log_budget)
     if args.memory is not None:
-        settings["memory_max_bytes"] = _size("--memory", args.memory)
-    changes["settings"] = msgspec.structs.replace(options.settings, **settings)
-    options = msgspec.structs.replace(options, **changes)
+        settings["memory_max_bytes"] = _parse_size("--memory", args.memory)
+    option_changes["settings"] = msgspec.structs.replace(options.settings, **settings)
+    options = msgspec.structs.replace(options, **option_changes)
     if disks is not None:
         options = serve_load.for_disks(options, disks)
     _check_ports(options, http=args.http)
@@ -409,16 +419,16 @@ def _check_ports_of_brokers(option: str, first_port: int, brokers: int) -> None:
         )
 
 
-def _address(text: str) -> tuple[str, int]:
-    address = read_host_and_port(text)
+def _parse_address(address_text: str) -> tuple[str, int]:
+    address = read_host_and_port(address_text)
     if address is None or address[1] == 0:
-        raise ConfigError(f"--advertised {text}: expected HOST:PORT, as in kafka.test:9092")
+        raise ConfigError(f"--advertised {address_text}: expected HOST:PORT, as in kafka.test:9092")
     return address
 
 
-def _size(option: str, text: str) -> int:
+def _parse_size(option: str, size_text: str) -> int:
     try:
-        return read_size(text)
+        return read_size(size_text)
     except ValueError as error:
         raise ConfigError(f"{option} {error}") from error
 
@@ -429,7 +439,7 @@ async def _serve(
     args: argparse.Namespace,
     disks: Disks | None = None,
 ) -> int:
-    stop = running.stop_of(args)
+    stop_event = running.stop_of(args)
     environment = real_world.real_environment(
         trace_level=TraceLevel[args.trace.upper()],
         trace_ring_bytes=options.settings.trace_ring_bytes,
@@ -451,7 +461,7 @@ async def _serve(
                 _address_trouble(error, options.host, option="--port", host_option="--host")
             )
             return 1
-        return await _serve_until(running, stop, cluster, args, demo)
+        return await _serve_until(running, stop_event, cluster, args, demo)
 
 
 def _with_security(
@@ -484,7 +494,7 @@ def _with_security(
 
 async def _serve_until(
     running: LongRunning,
-    stop: asyncio.Event,
+    stop_event: asyncio.Event,
     cluster: SimCluster,
     args: argparse.Namespace,
     demo: DemoFiles | None,
@@ -511,10 +521,10 @@ async def _serve_until(
                     await stack.enter_async_context(server)
                 except OSError as error:
                     host = args.http_host or ControlServer.LOOPBACK
-                    trouble = _address_trouble(
+                    address_trouble = _address_trouble(
                         error, host, option="--http", host_option="--http-host"
                     )
-                    TERMINAL.complain(f"control port: {trouble}")
+                    TERMINAL.complain(f"control port: {address_trouble}")
                     return 1
             exercise: tuple[str, ...] = ()
             if args.prepare is not None:
@@ -525,7 +535,7 @@ async def _serve_until(
                 target=with_short_switch_interval, args=(_import_log,), daemon=True
             ).start()
             _watch_memory(cluster)
-            await stop.wait()
+            await stop_event.wait()
     finally:
         running.say_ended()
         await cluster.stop()
@@ -545,9 +555,9 @@ def _watch_memory(cluster: SimCluster) -> None:
     machine_bytes = real_world.memory_bytes()
     if machine_bytes is not None:
         memory_setting = cluster.options.settings.memory_max_bytes
-        limit = memory_setting or int(SHARE_OF_MACHINE * machine_bytes)
+        limit_bytes = memory_setting or int(SHARE_OF_MACHINE * machine_bytes)
         clock = cluster.environment.clock
-        MemoryMark(limit, clock, lambda: cluster.listeners, real_world.resident_bytes).look()
+        MemoryMark(limit_bytes, clock, lambda: cluster.listeners, real_world.resident_bytes).look()
 
 
 def _address_trouble(error: OSError, host: str, *, option: str, host_option: str) -> str:
@@ -555,7 +565,7 @@ def _address_trouble(error: OSError, host: str, *, option: str, host_option: str
     if error.errno == errno.EADDRINUSE:
         return (
             f"{error.strerror}: choose another {option}, or {option} 0 for a free one"
-            f"{_in_make(option)}"
+            f"{_make_hint(option)}"
         )
     return (
         f"can't listen on {host}: {error.strerror or error}: {host_option} takes an address of "
@@ -563,7 +573,7 @@ def _address_trouble(error: OSError, host: str, *, option: str, host_option: str
     )
 
 
-def _in_make(option: str) -> str:
+def _make_hint(option: str) -> str:
     """The make variable for the option; empty unless make started the program."""
     return f": make run ARGS='{option} 0'" if "MAKELEVEL" in os.environ else ""
 
@@ -588,53 +598,55 @@ def announce(
     """Print the addresses of the cluster once it is up."""
     http = None if control is None else control.url
     token = None if control is None else control.token
-    players = _players(cluster)
+    brokers_by_release = _brokers_by_release(cluster)
     listeners = cluster.options.security.listeners
-    servers = {listener.name: cluster.bootstrap_of(listener.name) for listener in listeners}
-    facts = _facts(cluster, control, players, demo, servers, exercise)
+    server_by_listener = {
+        listener.name: cluster.bootstrap_of(listener.name) for listener in listeners
+    }
+    facts = _cluster_facts(cluster, control, brokers_by_release, demo, server_by_listener, exercise)
     if demo is not None:
-        security_settings.write_properties(demo.authority.parent, demo, servers)
-    loaded = cluster.options.loaded
-    if loaded is not None:
-        serve_load.warn_of_losses(loaded)
+        security_settings.write_properties(demo.authority.parent, demo, server_by_listener)
+    loaded_cluster = cluster.options.loaded
+    if loaded_cluster is not None:
+        serve_load.warn_of_losses(loaded_cluster)
     running.say_ready(args, facts)
     if args.json:
         TERMINAL.data(msgspec.json.encode(facts).decode())
         return
-    count = len(cluster.brokers)
-    level = cluster.metadata.image.features.get(TRANSACTION_VERSION, 0)
+    broker_count = len(cluster.brokers)
+    transaction_version = cluster.metadata.image.features.get(TRANSACTION_VERSION, 0)
     TERMINAL.line(
-        f"txnsim {facts['version']}: {count} broker{'s' if count != 1 else ''} up as Apache Kafka"
-        f" {facts['release']}, transaction.version {level}"
+        f"txnsim {facts['version']}: {broker_count} broker{'s' if broker_count != 1 else ''} up"
+        f" as Apache Kafka {facts['release']}, transaction.version {transaction_version}"
     )
-    if loaded is not None:
-        TERMINAL.line(f"  {serve_load.line(loaded)}")
-    if len(players) > 1:
-        for release, brokers in players.items():
+    if loaded_cluster is not None:
+        TERMINAL.line(f"  {serve_load.line(loaded_cluster)}")
+    if len(brokers_by_release) > 1:
+        for release, brokers in brokers_by_release.items():
             TERMINAL.line(f"  as Apache Kafka {release}: broker {', '.join(brokers)}")
     TERMINAL.line(f"  bootstrap.servers={cluster.bootstrap}")
     if cluster.kip_text_bootstrap is not None:
         TERMINAL.line(f"  KIP text          {cluster.kip_text_bootstrap}")
         TERMINAL.line(f"    {STOCK_CLIENTS_FAIL}")
     if demo is not None:
-        for line in security_settings.announcement(servers, demo):
+        for line in security_settings.announcement(server_by_listener, demo):
             TERMINAL.line(f"  {line}")
     else:
-        for name, where in servers.items():
-            TERMINAL.line(f"  {name:<17} {where}")
+        for listener_name, server_address in server_by_listener.items():
+            TERMINAL.line(f"  {listener_name:<17} {server_address}")
     if http is not None:
         TERMINAL.line(f"  control port      {http}  (OpenAPI: {http}/openapi.json)")
         if args.ui:
-            secret = "" if token is None or token == running.token else f"#token={token}"
-            TERMINAL.line(f"  see it            {http}/{secret}")
+            token_fragment = "" if token is None or token == running.token else f"#token={token}"
+            TERMINAL.line(f"  see it            {http}/{token_fragment}")
     if token is not None:
         token_text = running.shown_token(token)
         TERMINAL.line(f"    its token       {token_text}  (Authorization: Bearer TOKEN)")
     is_secured = cluster.options.security != NO_SECURITY
     settings = cluster.options.settings
     for line in (
-        *_bounds(settings),
-        *changed_defaults(settings, is_secured=is_secured, brokers=count),
+        *_bound_lines(settings),
+        *changed_defaults(settings, is_secured=is_secured, brokers=broker_count),
     ):
         TERMINAL.line(f"  {line}")
     TERMINAL.line("  stop with Ctrl-C, or SIGTERM to the process " + str(os.getpid()))
@@ -643,12 +655,12 @@ def announce(
     sys.stdout.flush()
 
 
-def _facts(
+def _cluster_facts(
     cluster: SimCluster,
     control: ControlServer | None,
-    players: dict[str, list[str]],
+    brokers_by_release: dict[str, list[str]],
     demo: DemoFiles | None,
-    servers: dict[str, str],
+    server_by_listener: dict[str, str],
     exercise: tuple[str, ...],
 ) -> dict[str, Any]:
     """The facts about the started cluster, for the ready file and ``--json``."""
@@ -659,34 +671,34 @@ def _facts(
         "http": http,
         "pid": os.getpid(),
         "version": VERSION,
-        "release": " and ".join(players),
+        "release": " and ".join(brokers_by_release),
     }
     if token is not None:
         facts["token"] = token
     if cluster.kip_text_bootstrap is not None:
         facts["kip_text_bootstrap"] = cluster.kip_text_bootstrap
-    if servers:
-        facts["security"] = {"bootstrap": servers}
+    if server_by_listener:
+        facts["security"] = {"bootstrap": server_by_listener}
     if demo is not None:
         facts["security"]["directory"] = str(demo.authority.parent)
-    loaded = cluster.options.loaded
-    if loaded is not None:
-        facts["loaded"] = serve_load.facts(loaded)
+    loaded_cluster = cluster.options.loaded
+    if loaded_cluster is not None:
+        facts["loaded"] = serve_load.facts(loaded_cluster)
     if exercise:
         facts["exercise"] = exercise
     return facts
 
 
-def _players(cluster: SimCluster) -> dict[str, list[str]]:
+def _brokers_by_release(cluster: SimCluster) -> dict[str, list[str]]:
     """Each emulated Kafka release, with the brokers that emulate it."""
-    players: dict[str, list[str]] = {}
+    brokers_by_release: dict[str, list[str]] = {}
     for broker_id in cluster.brokers:
         release = cluster.fleet.release_of(broker_id).patch_release
-        players.setdefault(release, []).append(str(broker_id))
-    return players
+        brokers_by_release.setdefault(release, []).append(str(broker_id))
+    return brokers_by_release
 
 
-def _bounds(settings: Settings) -> list[str]:
+def _bound_lines(settings: Settings) -> list[str]:
     """The bounds on memory, one line for each."""
     budget = settings.log_budget_bytes
     if not budget:
@@ -701,49 +713,55 @@ def changed_defaults(
     of listeners, users and rights. If the number of brokers is given, also how it changes the
     replicas of coordinators' topics.
     """
-    few = [] if brokers is None else _replicas_of_coordinators(settings, brokers)
-    changed = []
-    for name, documentation in settings_module.documentation().items():
-        value = getattr(settings, name)
-        if documentation.kafka is not None and value not in _of_kafka(name, documentation):
-            changed.append(
+    replica_lines = [] if brokers is None else _coordinator_replica_lines(settings, brokers)
+    changed_lines = []
+    for setting_name, documentation in settings_module.documentation().items():
+        value = getattr(settings, setting_name)
+        if documentation.kafka is not None and value not in _default_values(
+            setting_name, documentation
+        ):
+            changed_lines.append(
                 f"{documentation.kafka}={_setting_text(value)} (Apache Kafka: "
-                f"{_setting_text(_of_kafka(name, documentation)[0])}; {documentation.purpose})"
+                f"{_setting_text(_default_values(setting_name, documentation)[0])}; "
+                f"{documentation.purpose})"
             )
-    if not changed:
-        every = "every other" if is_secured or few else "every"
-        changed.append(f"{every} setting has Apache Kafka's default")
-    return [*few, *changed]
+    if not changed_lines:
+        unchanged_phrase = "every other" if is_secured or replica_lines else "every"
+        changed_lines.append(f"{unchanged_phrase} setting has Apache Kafka's default")
+    return [*replica_lines, *changed_lines]
 
 
-def _of_kafka(name: str, documentation: Setting) -> tuple[object, ...]:
+def _default_values(setting_name: str, documentation: Setting) -> tuple[object, ...]:
     """Values that count as unchanged: Kafka's default, and ours (unset) if they differ."""
-    default = getattr(settings_module.DEFAULTS, name)
-    kafka = documentation.kafka_default
-    return (default,) if kafka is msgspec.UNSET else (kafka, default)
+    default = getattr(settings_module.DEFAULTS, setting_name)
+    kafka_default = documentation.kafka_default
+    return (default,) if kafka_default is msgspec.UNSET else (kafka_default, default)
 
 
-def _replicas_of_coordinators(settings: Settings, brokers: int) -> list[str]:
+def _coordinator_replica_lines(settings: Settings, brokers: int) -> list[str]:
     """How few brokers change the replicas of coordinators' topics."""
     setting_docs = settings_module.documentation()
-    capped, lines = [], []
-    for name in CAPPED:
-        setting_value, default = getattr(settings, name), setting_docs[name].kafka_default
-        replicas = replicas_wanted(settings, name, broker_count=brokers)
+    capped_settings, lines = [], []
+    for setting_name in CAPPED:
+        setting_value, default = (
+            getattr(settings, setting_name),
+            setting_docs[setting_name].kafka_default,
+        )
+        replicas = replicas_wanted(settings, setting_name, broker_count=brokers)
         if setting_value is None and replicas != default:
-            if name.startswith("share_"):
+            if setting_name.startswith("share_"):
                 continue  # most clusters have no share partitions
-            capped.append((f"{setting_docs[name].kafka}={replicas}", str(default)))
-        elif not name.endswith("_min_isr") and replicas > brokers:
+            capped_settings.append((f"{setting_docs[setting_name].kafka}={replicas}", str(default)))
+        elif not setting_name.endswith("_min_isr") and replicas > brokers:
             lines.append(
-                f"{setting_docs[name].kafka}={replicas} is set, and there "
+                f"{setting_docs[setting_name].kafka}={replicas} is set, and there "
                 f"{'is 1 broker' if brokers == 1 else f'are {brokers} brokers'}: as of a real "
                 "broker, clients get COORDINATOR_NOT_AVAILABLE"
             )
-    if capped:
-        values, defaults = zip(*capped, strict=True)
+    if capped_settings:
+        replica_settings, defaults = zip(*capped_settings, strict=True)
         lines.append(
-            f"{', '.join(values)}: not set, so no more than there are brokers "
+            f"{', '.join(replica_settings)}: not set, so no more than there are brokers "
             f"(Apache Kafka waits for {', '.join(defaults)})"
         )
     return lines

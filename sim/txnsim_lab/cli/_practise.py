@@ -63,7 +63,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def rewrite(arguments: Sequence[str]) -> list[str]:
     """Add the environment variables of ``txnsim serve`` for which ``practise`` has options."""
-    return serve.with_variables(arguments, only=("--port", "--http", "--ready-file"))
+    return serve.with_variables(arguments, variable_names=("--port", "--http", "--ready-file"))
 
 
 def run(args: argparse.Namespace) -> int:

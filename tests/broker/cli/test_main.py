@@ -65,7 +65,7 @@ def test_a_command_gives_the_status_and_its_failures_are_one_line(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    monkeypatch.setattr(main_module, "_load", lambda name: command(outcome))
+    monkeypatch.setattr(main_module, "_load_command", lambda name: command(outcome))
     assert main(["serve", "--x", "1"]) == status
     assert capsys.readouterr().err == complaint
 
@@ -191,7 +191,7 @@ def test_a_reader_that_goes_away_is_no_traceback(
 ) -> None:
     with (tmp_path / "out").open("w") as out:
         monkeypatch.setattr(sys, "stdout", out)
-        monkeypatch.setattr(main_module, "_load", lambda name: command(BrokenPipeError()))
+        monkeypatch.setattr(main_module, "_load_command", lambda name: command(BrokenPipeError()))
         assert main(["serve"]) == 1
 
 

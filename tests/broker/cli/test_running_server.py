@@ -19,7 +19,7 @@ from txnsim.cli import event_log
 from txnsim.cli.event_log import (
     KINDS_MAX,
     LEVELS,
-    ONCE_MS,
+    QUIET_MS,
     REASONS_MAX,
     Floods,
     LogFormat,
@@ -77,7 +77,7 @@ def test_ten_thousand_bad_connections_are_a_line_and_a_count(
     for number in range(10_000):
         log.warning("connection closed: bad request", connection=number)
     assert lines(capsys) == [("connection closed: bad request", 0)]
-    time.ms += ONCE_MS
+    time.ms += QUIET_MS
     log.warning("connection closed: bad request")
     assert lines(capsys) == [("connection closed: bad request", 9_999)]
 
@@ -89,13 +89,13 @@ def test_what_was_left_out_is_told_when_the_flood_has_ended(
         structlog.get_logger("txnsim.server").warning("trouble")
     tell_left_out()
     assert lines(capsys) == [("trouble", 0)], "it goes on, perhaps"
-    time.ms += ONCE_MS
+    time.ms += QUIET_MS
     tell_left_out()
     tell_left_out()
     assert lines(capsys) == [("trouble", 2)]
     for _ in range(5):
         structlog.get_logger("txnsim.server").warning("trouble")
-    time.ms += ONCE_MS
+    time.ms += QUIET_MS
     tell_left_out(at_once=True)
     assert lines(capsys) == [("trouble", 5)]
 
@@ -145,7 +145,7 @@ def test_thousands_of_timeouts_are_some_lines_and_a_count(
         log.info("txn.timed_out", node="broker/1/txn/0", transactional_id=f"app-{number}")
     told = [json.loads(line) for line in capsys.readouterr().err.splitlines()]
     assert [line["transactional_id"] for line in told] == [f"app-{number}" for number in range(21)]
-    time.ms += ONCE_MS
+    time.ms += QUIET_MS
     tell_left_out()
     assert lines(capsys) == [("txn.timed_out", 10_000 - REASONS_MAX - 1)]
 
@@ -157,7 +157,7 @@ def test_the_loops_own_complaints_are_counted_as_well(time: Time) -> None:
     ]
     logger = logging.getLogger("asyncio")
     assert [bool(logger.filter(record)) for record in records] == [True, False, False]
-    time.ms += ONCE_MS
+    time.ms += QUIET_MS
     assert logger.filter(records[0])
     assert records[0].msg == "Fatal error (2 more left out)"
 
@@ -192,7 +192,7 @@ def test_each_reason_is_told_and_no_stranger_can_tell_a_thousand(
         word = "".join(chr(ord("a") + int(digit)) for digit in str(number))
         log.warning("connection closed: bad request", reason=f"no API {word}")
     assert len(lines(capsys)) <= REASONS_MAX
-    time.ms += ONCE_MS
+    time.ms += QUIET_MS
     log.warning("connection closed: bad request", reason="byte 4 of 5: a")
     assert lines(capsys) == [("connection closed: bad request", 1)]
 

@@ -23,7 +23,7 @@ from txnsim.txn.open_txn_verdict import PROGRAM, OpenTxnStatus
 from txnsim.txn.past_decision import Decision
 
 
-class Guarded(msgspec.Struct, frozen=True, kw_only=True):
+class GuardedAbort(msgspec.Struct, frozen=True, kw_only=True):
     """An abort that judges the transaction before it writes the marker."""
 
     force: bool = False
@@ -32,7 +32,12 @@ class Guarded(msgspec.Struct, frozen=True, kw_only=True):
     """The command line of this program, for advice."""
 
     async def abort(
-        self, admin: Admin, spec: AbortSpec, *, now_ms: int, send: Callable[[], Awaitable[None]]
+        self,
+        admin: Admin,
+        spec: AbortSpec,
+        *,
+        now_ms: int,
+        send_abort: Callable[[], Awaitable[None]],
     ) -> None:
         """Judge the transaction, then send the marker.
 
@@ -41,48 +46,54 @@ class Guarded(msgspec.Struct, frozen=True, kw_only=True):
                 the leader refused.
             ConfigError: The audit file can't be written; nothing was done.
         """
-        judged = await self._judge(admin, spec, now_ms)
-        committed = None if judged is None else _commit_reason(judged)
-        if judged is not None and committed is not None:
-            lost = (
-                f"It was committed: {committed}. An abort takes its records from readers for good"
+        judged_txn = await self._judge_transaction(admin, spec, now_ms)
+        commit_reason = None if judged_txn is None else _commit_reason(judged_txn)
+        if judged_txn is not None and commit_reason is not None:
+            loss_warning = (
+                f"It was committed: {commit_reason}. An abort takes its records"
+                f" from readers for good"
             )
             if not self.force:
-                raise NeedsForceError(f"{lost}. {self._instead(judged)} To abort it: --force")
-            TERMINAL.warn(f"{lost}.")
-        elif judged is not None and judged.is_two_phase and not self.force:
+                raise NeedsForceError(
+                    f"{loss_warning}. {self._commit_advice(judged_txn)} To abort it: --force"
+                )
+            TERMINAL.warn(f"{loss_warning}.")
+        elif judged_txn is not None and judged_txn.is_two_phase and not self.force:
             raise NeedsForceError(
-                f"It may be prepared: {judged.reason}, which may have decided to commit. Ask that"
+                f"It may be prepared: {judged_txn.reason}, which may have decided to"
+                f" commit. Ask that"
                 " one first. To abort it: --force"
             )
         with Audit(self.audit_file, admin.cluster.view.cluster_id or "") as audit:
-            audit.write(abort=spec, attempt=judged, at_ms=now_ms)
+            audit.write(abort=spec, attempt=judged_txn, at_ms=now_ms)
             try:
-                await send()
+                await send_abort()
             except ClientError as refused:
                 audit.write(abort=spec, outcome="refused", error=str(refused))
                 raise
             audit.write(abort=spec, outcome="written", error=None)
-        if judged is not None:
-            _remark(judged)
+        if judged_txn is not None:
+            _warn_of_effects(judged_txn)
 
-    def _instead(self, judged: JudgedTransaction) -> str:
-        command = judged.command(self.again)
-        if command is None:
+    def _commit_advice(self, judged_txn: JudgedTransaction) -> str:
+        commit_command = judged_txn.command(self.again)
+        if commit_command is None:
             return "Its coordinator writes COMMIT as soon as it reaches the leader."
-        return f"To end it with COMMIT: {command}."
+        return f"To end it with COMMIT: {commit_command}."
 
     @staticmethod
-    async def _judge(admin: Admin, spec: AbortSpec, now_ms: int) -> JudgedTransaction | None:
+    async def _judge_transaction(
+        admin: Admin, spec: AbortSpec, now_ms: int
+    ) -> JudgedTransaction | None:
         """The judged transaction; None if the survey fails, which does not prevent the abort."""
         try:
-            surveyed = await survey(
+            survey_result = await survey(
                 admin, now_ms=now_ms, partitions=[spec.partition], older_than_ms=ANY_AGE
             )
         except ClientError as failure:
             TERMINAL.warn(f"What was decided is unknown: {failure}.")
             return None
-        for finding in surveyed.findings:
+        for finding in survey_result.findings:
             producer = finding.transaction.producer
             if (producer.producer_id, producer.producer_epoch) == (
                 spec.producer_id,
@@ -96,20 +107,23 @@ class NeedsForceError(ClientError):
     """An abort would discard committed records."""
 
 
-def _remark(judged: JudgedTransaction) -> None:
+def _warn_of_effects(judged_txn: JudgedTransaction) -> None:
     """Warn, after Kafka's own output, of what the abort may have destroyed."""
-    if judged.verdict is OpenTxnStatus.ALIVE:
+    if judged_txn.verdict is OpenTxnStatus.ALIVE:
         TERMINAL.warn(
-            f"It did not hang: {judged.reason}. What it had written here is aborted, what it writes"
+            f"It did not hang: {judged_txn.reason}. What it had written here is aborted,"
+            f" what it writes"
             " from now on is not."
         )
-    elif judged.decided is not None and judged.decided.decision is Decision.UNKNOWN:
-        TERMINAL.warn(f"{judged.decided}. If it was committed, its records are lost to readers.")
+    elif judged_txn.decided is not None and judged_txn.decided.decision is Decision.UNKNOWN:
+        TERMINAL.warn(
+            f"{judged_txn.decided}. If it was committed, its records are lost to readers."
+        )
 
 
-def _commit_reason(judged: JudgedTransaction) -> str | None:
-    if judged.verdict is OpenTxnStatus.DECIDED:
-        return judged.reason if judged.state == "PrepareCommit" else None
-    if judged.decided is None or judged.decided.decision is not Decision.COMMITTED:
+def _commit_reason(judged_txn: JudgedTransaction) -> str | None:
+    if judged_txn.verdict is OpenTxnStatus.DECIDED:
+        return judged_txn.reason if judged_txn.state == "PrepareCommit" else None
+    if judged_txn.decided is None or judged_txn.decided.decision is not Decision.COMMITTED:
         return None
-    return judged.decided.because
+    return judged_txn.decided.because

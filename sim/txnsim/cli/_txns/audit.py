@@ -55,10 +55,10 @@ class Audit:
         if self._file is not None:
             self._file.close()
 
-    def write(self, **entry: Any) -> None:
+    def write(self, **audit_fields: Any) -> None:
         """Add a line. A failed write ends the command with an OSError, so that nothing is done
         without a record.
         """
         if self._file is not None:
-            line = msgspec.json.encode({"cluster_id": self._cluster_id, **entry})
+            line = msgspec.json.encode({"cluster_id": self._cluster_id, **audit_fields})
             append(self._file, line + b"\n")

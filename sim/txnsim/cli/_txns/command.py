@@ -20,14 +20,14 @@ import msgspec
 
 from txnsim import TXNSIM
 from txnsim.cli._txns import kip_text as txns_kip_text
-from txnsim.cli._txns.abort_confirmation import Guarded, NeedsForceError
+from txnsim.cli._txns.abort_confirmation import GuardedAbort, NeedsForceError
 from txnsim.cli._txns.audit import AUDIT_FILE
 from txnsim.cli._txns.missing_rights import missing_right
 from txnsim.cli._txns.operator_commands import (
     HANGS,
     INCOMPLETE,
     Command,
-    FindAll,
+    FindHangingEverywhere,
     RepairHanging,
     Why,
     hanging_columns,
@@ -76,41 +76,49 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         dest="txns_command", metavar="COMMAND", title="commands", required=True
     )
 
-    def branch(name: str, line: str) -> argparse.ArgumentParser:
-        child = commands.add_parser(name, help=line, description=line[0].upper() + line[1:] + ".")
+    def branch(command_name: str, help_line: str) -> argparse.ArgumentParser:
+        command_parser = commands.add_parser(
+            command_name, help=help_line, description=help_line[0].upper() + help_line[1:] + "."
+        )
         # Given behind the subcommand they replace those before it; not given they change nothing.
-        _add_globals(child, default=argparse.SUPPRESS)
-        child.add_argument("--json", action="store_true", help="print JSON instead of a table")
-        txns_kip_text.add_options(name, child)
-        return child
+        _add_globals(command_parser, default=argparse.SUPPRESS)
+        command_parser.add_argument(
+            "--json", action="store_true", help="print JSON instead of a table"
+        )
+        txns_kip_text.add_options(command_name, command_parser)
+        return command_parser
 
     _add_list(branch("list", "list transactions"))
-    describe = branch("describe", "describe the state of an active transactional-id")
-    describe.add_argument("--transactional-id", required=True, help="transactional id")
+    describe_parser = branch("describe", "describe the state of an active transactional-id")
+    describe_parser.add_argument("--transactional-id", required=True, help="transactional id")
     _add_describe_producers(
         branch(
             "describe-producers", "describe the states of active producers for a topic partition"
         )
     )
     _add_abort(branch("abort", "abort a hanging transaction (requires administrative privileges)"))
-    find = branch("find-hanging", "find hanging transactions")
-    _add_find_hanging(find)
-    _add_watch(find)
-    force = branch(
+    find_hanging_parser = branch("find-hanging", "find hanging transactions")
+    _add_find_hanging(find_hanging_parser)
+    _add_watch(find_hanging_parser)
+    force_parser = branch(
         "forceTerminateTransaction",
         "force abort an ongoing transaction on transactionalId (requires administrative"
         " privileges)",
     )
-    force.add_argument(
+    force_parser.add_argument(
         "--transactionalId", required=True, dest="transactional_id", help="transactional id"
     )
     _add_repair(
         branch("repair", "end hanging transactions, each judged again right before (--yes)")
     )
-    why = branch("why", "explain why read_committed consumers of a partition stand still")
-    why.add_argument("topic", metavar="TOPIC[-PARTITION]", help="as in orders 0, or orders-0")
-    why.add_argument("partition", metavar="PARTITION", nargs="?", type=_integer, help="its number")
-    _add_watch(why)
+    why_parser = branch("why", "explain why read_committed consumers of a partition stand still")
+    why_parser.add_argument(
+        "topic", metavar="TOPIC[-PARTITION]", help="as in orders 0, or orders-0"
+    )
+    why_parser.add_argument(
+        "partition", metavar="PARTITION", nargs="?", type=_integer, help="its number"
+    )
+    _add_watch(why_parser)
 
 
 def _add_watch(parser: argparse.ArgumentParser) -> None:
@@ -150,15 +158,17 @@ def add_connection(parser: argparse.ArgumentParser, *, default: Any) -> None:
 
 
 def _add_list(parser: argparse.ArgumentParser) -> None:
-    off = TransactionFilters()
-    for name, row in TransactionFilters.NAMES.items():
-        if row.option:
+    default_filters = TransactionFilters()
+    for filter_name, option_row in TransactionFilters.NAMES.items():
+        if option_row.option:
             parser.add_argument(
-                row.option,
-                dest=name,
-                type=_number(row.bits) if isinstance(getattr(off, name), int) else str,
-                metavar=row.metavar,
-                help=row.help,
+                option_row.option,
+                dest=filter_name,
+                type=_number_parser(option_row.bits)
+                if isinstance(getattr(default_filters, filter_name), int)
+                else str,
+                metavar=option_row.metavar,
+                help=option_row.help,
             )
 
 
@@ -173,14 +183,14 @@ def _add_describe_producers(parser: argparse.ArgumentParser) -> None:
 def _add_abort(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--topic", required=True, help="topic name")
     parser.add_argument("--partition", type=_integer, required=True, help="partition number")
-    newer = parser.add_argument_group("by start offset")
-    newer.add_argument(
+    offset_group = parser.add_argument_group("by start offset")
+    offset_group.add_argument(
         "--start-offset", type=_long, help="start offset of the transaction to abort"
     )
-    older = parser.add_argument_group("by identity, all three of them")
-    older.add_argument("--producer-id", type=_long, help="producer id")
-    older.add_argument("--producer-epoch", type=_short, help="producer epoch")
-    older.add_argument("--coordinator-epoch", type=_integer, help="coordinator epoch")
+    identity_group = parser.add_argument_group("by identity, all three of them")
+    identity_group.add_argument("--producer-id", type=_long, help="producer id")
+    identity_group.add_argument("--producer-epoch", type=_short, help="producer epoch")
+    identity_group.add_argument("--coordinator-epoch", type=_integer, help="coordinator epoch")
     own_arguments = parser.add_argument_group("beyond Kafka's tool")
     own_arguments.add_argument(
         "--force", action="store_true", help="abort also what is known to be committed"
@@ -214,11 +224,11 @@ def _add_scope(parser: argparse.ArgumentParser) -> None:
 
 def _add_repair(parser: argparse.ArgumentParser) -> None:
     _add_scope(parser)
-    mode = parser.add_mutually_exclusive_group()
-    mode.add_argument(
+    mode_group = parser.add_mutually_exclusive_group()
+    mode_group.add_argument(
         "--dry-run", action="store_true", help="only say what would be done (the default)"
     )
-    mode.add_argument("--yes", action="store_true", help="do it")
+    mode_group.add_argument("--yes", action="store_true", help="do it")
     parser.add_argument(
         "--guess",
         choices=("abort", "commit"),
@@ -238,20 +248,20 @@ def _add_audit_file(parser: argparse._ActionsContainer) -> None:
     )
 
 
-def _number(bits: int) -> Callable[[str], int]:
-    def parse(text: str) -> int:
-        number = int(text)
+def _number_parser(bits: int) -> Callable[[str], int]:
+    def parse(number_text: str) -> int:
+        number = int(number_text)
         if not fits(number, bits):
-            raise argparse.ArgumentTypeError(f"{text} does not fit in {bits} bits")
+            raise argparse.ArgumentTypeError(f"{number_text} does not fit in {bits} bits")
         return number
 
     parse.__name__ = "number"  # argparse says "invalid number value"
     return parse
 
 
-_short = _number(16)
-_integer = _number(32)
-_long = _number(64)
+_short = _number_parser(16)
+_integer = _number_parser(32)
+_long = _number_parser(64)
 
 
 rewrite = txns_kip_text.rewrite
@@ -271,7 +281,9 @@ def run(args: argparse.Namespace) -> int:
         watch_s = getattr(args, "watch", None)
         if watch_s is None:
             return asyncio.run(_run(bootstrap, settings, command, as_json=args.json))
-        return asyncio.run(_watch(bootstrap, settings, command, args=args, pause_s=watch_s))
+        return asyncio.run(
+            _run_repeatedly(bootstrap, settings, command, args=args, watch_pause_s=watch_s)
+        )
     except (CommandFailure, ClientError) as failure:
         complain(failure, args.txns_command)
         return MISUSE_STATUS if isinstance(failure, MisuseFailure) else FAILED
@@ -289,12 +301,12 @@ def complain(failure: CommandFailure | ClientError, command: str) -> None:
     match failure:
         case CommandFailure():
             TERMINAL.fail(failure.text)
-            cause = failure.cause
+            client_error = failure.cause
         case ClientError():
             TERMINAL.complain(failure)
-            cause = failure
-    if cause is not None:
-        _advise(cause, command)
+            client_error = failure
+    if client_error is not None:
+        _advise(client_error, command)
 
 
 def settings_of(args: argparse.Namespace) -> tuple[ClientSettings, str]:
@@ -314,13 +326,13 @@ async def _run(bootstrap: str, settings: ClientSettings, command: Command, *, as
     return output.status
 
 
-async def _watch(
+async def _run_repeatedly(
     bootstrap: str,
     settings: ClientSettings,
     command: Command,
     *,
     args: argparse.Namespace,
-    pause_s: float,
+    watch_pause_s: float,
 ) -> NoReturn:
     """Repeat the command; report and retry failures after the first connection."""
     async with Cluster(bootstrap, settings=settings) as cluster:
@@ -333,15 +345,15 @@ async def _watch(
                 complain(failure, args.txns_command)
             else:
                 output.print(as_json=args.json, as_line=True)
-            await asyncio.sleep(pause_s)
+            await asyncio.sleep(watch_pause_s)
 
 
 def _advise(error: ClientError, command: str) -> None:
     """Print advice as a second line."""
-    cause = error.__cause__
+    os_error = error.__cause__
     match error:
-        case ConnectionLostError() if isinstance(cause, OSError):
-            if cause.errno == errno.ECONNREFUSED:
+        case ConnectionLostError() if isinstance(os_error, OSError):
+            if os_error.errno == errno.ECONNREFUSED:
                 TERMINAL.warn(
                     "No broker listens there. Check --bootstrap-server; `txnsim serve` prints the"
                     " address of its brokers when it starts."
@@ -364,11 +376,11 @@ def _advise(error: ClientError, command: str) -> None:
         case NotSupportedError():
             TERMINAL.warn("The broker's release is too old for this, or it is no Kafka broker.")
         case _ if error.error is not None:
-            missing = missing_right(command, error.error)
-            missing_text = "" if missing is None else f" {missing}"
+            missing_right_text = missing_right(command, error.error)
+            advice_suffix = "" if missing_right_text is None else f" {missing_right_text}"
             TERMINAL.warn(
                 f"The broker answered {error.error.name.upper()} ({int(error.error)})."
-                f"{missing_text}"
+                f"{advice_suffix}"
             )
         case _:
             pass
@@ -448,14 +460,21 @@ class DescribeTransaction(msgspec.Struct, frozen=True, kw_only=True):
         """Ask the coordinator. As in Kafka's tool the duration keeps growing after the end, because
         the start time stays.
         """
-        key = self.transactional_id
-        outcome = (await admin.describe_transactions((key,), broker_id=self.broker_id))[key]
+        transactional_key = self.transactional_id
+        outcome = (
+            await admin.describe_transactions((transactional_key,), broker_id=self.broker_id)
+        )[transactional_key]
         if isinstance(outcome, ClientError):
-            failure = f"Failed to describe transaction state of transactional-id `{key}`"
+            failure = (
+                f"Failed to describe transaction state of transactional-id `{transactional_key}`"
+            )
             raise command_failure(failure, outcome)
-        start, duration = NONE, NONE
+        start_text, duration_text = NONE, NONE
         if outcome.start_time_ms is not None:
-            start, duration = str(outcome.start_time_ms), str(now_ms - outcome.start_time_ms)
+            start_text, duration_text = (
+                str(outcome.start_time_ms),
+                str(now_ms - outcome.start_time_ms),
+            )
         cells = {
             "CoordinatorId": str(outcome.coordinator_id),
             "TransactionalId": self.transactional_id,
@@ -463,8 +482,8 @@ class DescribeTransaction(msgspec.Struct, frozen=True, kw_only=True):
             "ProducerEpoch": str(outcome.producer_epoch),
             "TransactionState": outcome.state,
             "TransactionTimeoutMs": str(outcome.timeout_ms),
-            "CurrentTransactionStartTimeMs": start,
-            "TransactionDurationMs": duration,
+            "CurrentTransactionStartTimeMs": start_text,
+            "TransactionDurationMs": duration_text,
             "TopicPartitions": ",".join(str(partition) for partition in outcome.partitions),
         }
         return Output(headers=tuple(cells), rows=(tuple(cells.values()),), values=outcome)
@@ -478,18 +497,24 @@ class DescribeProducers(msgspec.Struct, frozen=True, kw_only=True):
 
     async def execute(self, admin: Admin, *, now_ms: int) -> Output:  # noqa: ARG002 - all commands are called alike
         """Ask the leader, or the replica on one broker."""
-        where = "leader" if self.broker_id is None else f"broker {self.broker_id}"
-        failure = f"Failed to describe producers for partition {self.partition} on {where}"
-        await _must_exist(admin, self.partition, failure)
+        topic_partition = "leader" if self.broker_id is None else f"broker {self.broker_id}"
+        failure = (
+            f"Failed to describe producers for partition {self.partition} on {topic_partition}"
+        )
+        await _require_partition(admin, self.partition, failure)
         outcome = (await admin.describe_producers((self.partition,), broker_id=self.broker_id))[
             self.partition
         ]
         if isinstance(outcome, ClientError):
             raise command_failure(failure, outcome)
-        return Output(headers=tuple(_PRODUCERS), rows=rows_of(_PRODUCERS, outcome), values=outcome)
+        return Output(
+            headers=tuple(_PRODUCER_COLUMNS),
+            rows=rows_of(_PRODUCER_COLUMNS, outcome),
+            values=outcome,
+        )
 
 
-_PRODUCERS: Final[Columns[ProducerState]] = {
+_PRODUCER_COLUMNS: Final[Columns[ProducerState]] = {
     "ProducerId": lambda producer: producer.producer_id,
     "ProducerEpoch": lambda producer: producer.producer_epoch,
     "LatestCoordinatorEpoch": lambda producer: (
@@ -511,7 +536,7 @@ class AbortTransaction(msgspec.Struct, frozen=True, kw_only=True):
     producer_id: int | None = None
     producer_epoch: int | None = None
     coordinator_epoch: int | None = None
-    guarded: Guarded = Guarded()
+    guarded: GuardedAbort = GuardedAbort()
 
     def __post_init__(self) -> None:
         """Refuse invalid arguments before connecting."""
@@ -532,10 +557,10 @@ class AbortTransaction(msgspec.Struct, frozen=True, kw_only=True):
         """Write one abort marker to the leader."""
         spec = await self.spec(admin)
         failure = f"Failed to abort transaction {spec}"
-        await _must_exist(admin, self.partition, failure)
+        await _require_partition(admin, self.partition, failure)
         try:
             await self.guarded.abort(
-                admin, spec, now_ms=now_ms, send=lambda: admin.abort_transaction(spec)
+                admin, spec, now_ms=now_ms, send_abort=lambda: admin.abort_transaction(spec)
             )
         except NeedsForceError:
             raise
@@ -562,7 +587,7 @@ class AbortTransaction(msgspec.Struct, frozen=True, kw_only=True):
                 coordinator_epoch=max(0, self.coordinator_epoch),
             )
         failure = f"Failed to validate producer state for partition {self.partition}"
-        await _must_exist(admin, self.partition, failure)
+        await _require_partition(admin, self.partition, failure)
         try:
             return await admin.identify(
                 OpenSince(partition=self.partition, start_offset=self.start_offset)
@@ -596,7 +621,7 @@ class FindHanging(msgspec.Struct, frozen=True, kw_only=True):
         if self.topic is not None and self.partition is not None:
             failure = "Failed to describe producers for 1 partitions on broker "
             failure += "Optional.empty" if self.broker_id is None else f"Optional[{self.broker_id}]"
-            await _must_exist(admin, TopicPartition(self.topic, self.partition), failure)
+            await _require_partition(admin, TopicPartition(self.topic, self.partition), failure)
         try:
             hanging = await admin.find_hanging(
                 now_ms=now_ms,
@@ -606,8 +631,8 @@ class FindHanging(msgspec.Struct, frozen=True, kw_only=True):
                 max_transaction_timeout_ms=self.max_transaction_timeout_min * _MINUTE_MS,
             )
         except ClientError as error:
-            text = f"{error}. Enable debug logging for additional detail."
-            raise CommandFailure(text, error) from error
+            table_text = f"{error}. Enable debug logging for additional detail."
+            raise CommandFailure(table_text, error) from error
         columns = hanging_columns(now_ms)
         return Output(
             headers=tuple(columns),
@@ -667,28 +692,32 @@ def command_from(args: argparse.Namespace, program: str) -> Command:
         ConfigError: An option needs ``--kip-text``, or does not go with ``--all``.
         CommandFailure: The arguments do not go together.
     """
-    word = txns_kip_text.misplaced_option(args)
-    if word is not None:
-        raise ConfigError(f"{word}: only with {txns_kip_text.FLAG}")
+    misplaced = txns_kip_text.misplaced_option(args)
+    if misplaced is not None:
+        raise ConfigError(f"{misplaced}: only with {txns_kip_text.FLAG}")
     match args.txns_command:
         case "list":
-            return _list(args)
+            return _list_command(args)
         case "describe":
-            shipped = DescribeTransaction(
+            shipped_command = DescribeTransaction(
                 transactional_id=args.transactional_id, broker_id=args.kip_coordinator
             )
-            return txns_kip_text.Describe(shipped=shipped) if args.kip_text else shipped
+            return (
+                txns_kip_text.Describe(shipped=shipped_command)
+                if args.kip_text
+                else shipped_command
+            )
         case "describe-producers":
             return _describe_producers(args)
         case "abort":
-            return _abort(args, program)
+            return _abort_command(args, program)
         case "find-hanging" if args.all:
             if _broker_id(args) is not None:
                 raise ConfigError("--all asks leaders; --broker-id does not go with it")
-            return FindAll(scope=_scope(args), again=program)
+            return FindHangingEverywhere(scope=_search_scope(args), again=program)
         case "repair":
             return RepairHanging(
-                scope=_scope(args),
+                scope=_search_scope(args),
                 yes=args.yes,
                 audit_file=args.audit_file,
                 guess=GUESSES.get(args.guess),
@@ -725,7 +754,7 @@ def _partition_of(args: argparse.Namespace) -> TopicPartition:
     return TopicPartition(topic, int(number))
 
 
-def _list(args: argparse.Namespace) -> Command:
+def _list_command(args: argparse.Namespace) -> Command:
     requested_brokers = [
         broker_id for broker_id in (args.kip_broker, args.kip_coordinator) if broker_id is not None
     ]
@@ -738,14 +767,20 @@ def _list(args: argparse.Namespace) -> Command:
             f"--producer-ids: numbers are expected, not {args.kip_producer_ids!r}"
         ) from None
     # Options are named for their filters; what is not given is off.
-    options = {name: getattr(args, name, None) for name in TransactionFilters.NAMES}
-    options |= {
+    option_values = {
+        filter_name: getattr(args, filter_name, None) for filter_name in TransactionFilters.NAMES
+    }
+    option_values |= {
         "states": txns_kip_text.split_at_commas(args.kip_states),
         "producer_ids": producer_ids,
     }
     if args.kip_duration is not None:
-        options["duration_ms"] = args.kip_duration
-    filter_values = {name: value for name, value in options.items() if value is not None}
+        option_values["duration_ms"] = args.kip_duration
+    filter_values = {
+        filter_name: filter_value
+        for filter_name, filter_value in option_values.items()
+        if filter_value is not None
+    }
     return ListCommand(
         filters=TransactionFilters(**filter_values),
         broker_ids=tuple(requested_brokers) if requested_brokers else None,
@@ -754,35 +789,35 @@ def _list(args: argparse.Namespace) -> Command:
 
 def _describe_producers(args: argparse.Namespace) -> Command:
     partition = TopicPartition(args.topic, args.partition)
-    shipped = DescribeProducers(partition=partition, broker_id=_broker_id(args))
+    shipped_command = DescribeProducers(partition=partition, broker_id=_broker_id(args))
     if not args.kip_text:
-        return shipped
-    return txns_kip_text.KipDescribeProducers(shipped=shipped, partition=partition)
+        return shipped_command
+    return txns_kip_text.KipDescribeProducers(shipped=shipped_command, partition=partition)
 
 
-def _abort(args: argparse.Namespace, program: str) -> Command:
+def _abort_command(args: argparse.Namespace, program: str) -> Command:
     partition = TopicPartition(args.topic, args.partition)
     start_offset = args.start_offset if args.kip_start is None else args.kip_start
-    shipped = AbortTransaction(
+    shipped_command = AbortTransaction(
         partition=partition,
         start_offset=start_offset,
         producer_id=args.producer_id,
         producer_epoch=args.producer_epoch,
         coordinator_epoch=args.coordinator_epoch,
-        guarded=Guarded(force=args.force, audit_file=args.audit_file, again=program),
+        guarded=GuardedAbort(force=args.force, audit_file=args.audit_file, again=program),
     )
     if not args.kip_text or start_offset is None:
-        return shipped
+        return shipped_command
     open_since = OpenSince(partition=partition, start_offset=start_offset)
-    return txns_kip_text.Abort(shipped=shipped, which=open_since)
+    return txns_kip_text.KipAbort(shipped=shipped_command, which=open_since)
 
 
 def _broker_id(args: argparse.Namespace) -> int | None:
-    chosen: int | None = args.broker_id if args.kip_broker is None else args.kip_broker
-    return chosen
+    broker_id: int | None = args.broker_id if args.kip_broker is None else args.kip_broker
+    return broker_id
 
 
-def _scope(args: argparse.Namespace) -> Scope:
+def _search_scope(args: argparse.Namespace) -> Scope:
     return Scope(
         topic=args.topic,
         partition=args.partition,
@@ -790,14 +825,14 @@ def _scope(args: argparse.Namespace) -> Scope:
     )
 
 
-async def _must_exist(admin: Admin, partition: TopicPartition, failure: str) -> None:
+async def _require_partition(admin: Admin, partition: TopicPartition, failure: str) -> None:
     """Fail at once for a partition that does not exist; Kafka's tool retries for a minute."""
     try:
         topics = await admin.describe_topics((partition.topic,))
     except ClientError as error:
         raise command_failure(failure, error) from error
     for topic in topics:
-        missing = topic.error == ErrorCode.unknown_topic_or_partition
-        if missing or (not topic.error and topic.partition(partition.partition) is None):
-            code = ErrorCode.unknown_topic_or_partition
-            raise command_failure(failure, ClientError(message_of(code), error=code))
+        is_topic_missing = topic.error == ErrorCode.unknown_topic_or_partition
+        if is_topic_missing or (not topic.error and topic.partition(partition.partition) is None):
+            error_code = ErrorCode.unknown_topic_or_partition
+            raise command_failure(failure, ClientError(message_of(error_code), error=error_code))

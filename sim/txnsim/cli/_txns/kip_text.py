@@ -17,7 +17,7 @@ from typing import Final, Protocol
 
 import msgspec
 
-from txnsim.cli._txns.abort_confirmation import Guarded
+from txnsim.cli._txns.abort_confirmation import GuardedAbort
 from txnsim.cli._txns.operator_commands import Command
 from txnsim.cli.output import Output
 from txnsim.client.admin import Admin
@@ -49,16 +49,16 @@ def rewrite(arguments: Sequence[str]) -> list[str]:
 
     ``--describe`` describes a transactional id, or with ``--topic`` the producers of a partition.
     """
-    words = list(arguments)
-    flag = next((word for word in words if word in _COMMANDS), None)
-    if FLAG not in words or flag is None:
-        return words
+    option_words = list(arguments)
+    flag = next((argument for argument in option_words if argument in _COMMANDS), None)
+    if FLAG not in option_words or flag is None:
+        return option_words
     command = flag.removeprefix("--")
-    if command == "describe" and "--topic" in words:
+    if command == "describe" and "--topic" in option_words:
         command = "describe-producers"
-    words.remove(flag)
-    after_txns = words.index("txns") + 1
-    return [*words[:after_txns], command, *words[after_txns:]]
+    option_words.remove(flag)
+    txns_arguments = option_words.index("txns") + 1
+    return [*option_words[:txns_arguments], command, *option_words[txns_arguments:]]
 
 
 # Options
@@ -118,7 +118,7 @@ def misplaced_option(args: argparse.Namespace) -> str | None:
 
 def split_at_commas(text: str | None) -> tuple[str, ...]:
     """Split a text at commas."""
-    return () if text is None else tuple(part.strip() for part in text.split(",") if part.strip())
+    return () if text is None else tuple(word.strip() for word in text.split(",") if word.strip())
 
 
 # Columns
@@ -131,12 +131,12 @@ class Describe(msgspec.Struct, frozen=True, kw_only=True):
 
     async def execute(self, admin: Admin, *, now_ms: int) -> Output:
         """Add when the transaction in progress started and how many seconds it took."""
-        output = await self.shipped.execute(admin, now_ms=now_ms)
-        description: TransactionDescription = output.values
+        shipped_output = await self.shipped.execute(admin, now_ms=now_ms)
+        description: TransactionDescription = shipped_output.values
         in_progress = description.state in _OPEN_STATES
         duration_ms = _duration_ms(description, now_ms)
         start_ms = description.start_time_ms if in_progress else None
-        cells = dict(zip(output.headers, output.rows[0], strict=True))
+        cells = dict(zip(shipped_output.headers, shipped_output.rows[0], strict=True))
         cells |= {
             "TransactionDurationMs": str(duration_ms),
             _START: str(UNKNOWN if start_ms is None else start_ms),
@@ -147,7 +147,9 @@ class Describe(msgspec.Struct, frozen=True, kw_only=True):
                 else description.last_update_time_ms
             ),
         }
-        return msgspec.structs.replace(output, headers=tuple(cells), rows=(tuple(cells.values()),))
+        return msgspec.structs.replace(
+            shipped_output, headers=tuple(cells), rows=(tuple(cells.values()),)
+        )
 
 
 def _duration_ms(description: TransactionDescription, now_ms: int) -> int:
@@ -171,27 +173,27 @@ class KipDescribeProducers(msgspec.Struct, frozen=True, kw_only=True):
         """Add when each open transaction started: DescribeProducers has its start offset, and the
         record at that offset has the time.
         """
-        output = await self.shipped.execute(admin, now_ms=now_ms)
-        producers: Sequence[ProducerState] = output.values
+        shipped_output = await self.shipped.execute(admin, now_ms=now_ms)
+        producers: Sequence[ProducerState] = shipped_output.values
         rows = []
-        for row, producer in zip(output.rows, producers, strict=True):
+        for row, producer in zip(shipped_output.rows, producers, strict=True):
             began_ms = await self._began_ms(admin, producer)
             duration_ms = UNKNOWN if began_ms == UNKNOWN else now_ms - began_ms
             rows.append((*row, str(began_ms), _seconds(duration_ms)))
         return msgspec.structs.replace(
-            output, headers=(*output.headers, _START, _DURATION), rows=tuple(rows)
+            shipped_output, headers=(*shipped_output.headers, _START, _DURATION), rows=tuple(rows)
         )
 
     async def _began_ms(self, admin: Admin, producer: ProducerState) -> int:
-        start = producer.txn_start_offset
-        if start is None:
+        start_offset = producer.txn_start_offset
+        if start_offset is None:
             return UNKNOWN
         try:
-            read = await fetch(
+            fetch_result = await fetch(
                 admin.cluster,
                 self.partition.topic,
                 self.partition.partition,
-                start,
+                start_offset,
                 isolation=IsolationLevel.READ_UNCOMMITTED,
                 max_wait_ms=0,
                 max_bytes=1,  # the first batch comes whole (KIP-74)
@@ -199,7 +201,12 @@ class KipDescribeProducers(msgspec.Struct, frozen=True, kw_only=True):
         except ClientError:
             return UNKNOWN  # deleted, or not ours to read
         return next(
-            (record.timestamp_ms for record in read.records if record.offset == start), UNKNOWN
+            (
+                record.timestamp_ms
+                for record in fetch_result.records
+                if record.offset == start_offset
+            ),
+            UNKNOWN,
         )
 
 
@@ -210,17 +217,17 @@ class KipFindHanging(msgspec.Struct, frozen=True, kw_only=True):
 
     async def execute(self, admin: Admin, *, now_ms: int) -> Output:
         """Add the seconds since the last write."""
-        output = await self.shipped.execute(admin, now_ms=now_ms)
+        shipped_output = await self.shipped.execute(admin, now_ms=now_ms)
         open_transactions: Sequence[OpenTransaction] = [
             OpenTransaction(partition=fields["partition"], producer=fields["producer"])
-            for fields in output.values
+            for fields in shipped_output.values
         ]
         return msgspec.structs.replace(
-            output,
-            headers=(*output.headers, _DURATION),
+            shipped_output,
+            headers=(*shipped_output.headers, _DURATION),
             rows=tuple(
                 (*row, _seconds(now_ms - transaction.producer.last_timestamp_ms))
-                for row, transaction in zip(output.rows, open_transactions, strict=True)
+                for row, transaction in zip(shipped_output.rows, open_transactions, strict=True)
             ),
         )
 
@@ -229,14 +236,14 @@ class ShippedAbort(Command, Protocol):
     """The ``abort`` command as shipped."""
 
     @property
-    def guarded(self) -> Guarded:
+    def guarded(self) -> GuardedAbort:
         """The checks around the request."""
 
     async def spec(self, admin: Admin) -> AbortSpec:
         """The transaction to abort."""
 
 
-class Abort(msgspec.Struct, frozen=True, kw_only=True):
+class KipAbort(msgspec.Struct, frozen=True, kw_only=True):
     """``abort`` by start offset, which a broker that follows the text checks itself."""
 
     shipped: ShippedAbort
@@ -251,7 +258,7 @@ class Abort(msgspec.Struct, frozen=True, kw_only=True):
             admin,
             spec,
             now_ms=now_ms,
-            send=lambda: admin.abort_named_transaction(
+            send_abort=lambda: admin.abort_named_transaction(
                 self.which.partition,
                 producer_id=spec.producer_id,
                 producer_epoch=spec.producer_epoch,

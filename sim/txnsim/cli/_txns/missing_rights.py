@@ -56,5 +56,5 @@ def missing_right(command: str, error: ErrorCode | None) -> str | None:
     return None if right is None else lacking(right)
 
 
-def lacking(right: str) -> str:
-    return f"The user lacks a right: {right}."
+def lacking(right_text: str) -> str:
+    return f"The user lacks a right: {right_text}."

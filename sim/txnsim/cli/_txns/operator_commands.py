@@ -43,7 +43,7 @@ class Command(Protocol):
         """
 
 
-class FindAll(msgspec.Struct, frozen=True, kw_only=True):
+class FindHangingEverywhere(msgspec.Struct, frozen=True, kw_only=True):
     """The ``find-hanging --all`` command."""
 
     scope: Scope
@@ -56,7 +56,7 @@ class FindAll(msgspec.Struct, frozen=True, kw_only=True):
         """
         search = await self.scope.search(admin, now_ms=now_ms)
         lines = []
-        for finding in (*search.hanging, *search.younger_hanging):
+        for finding in (*search.hanging, *search.hanging_younger_findings):
             start = finding.transaction.producer.txn_start_offset
             command = finding.command(self.again)
             assert command is not None, "what hangs has one"
@@ -137,7 +137,7 @@ class RepairHanging(msgspec.Struct, frozen=True, kw_only=True):
             )
         if any(READ_LOG_HINT in repair_made.reason for repair_made in repairs):
             TERMINAL.warn(f"Before a guess: {READ_LOG_HINT}.")
-        if search.younger_hanging:
+        if search.hanging_younger_findings:
             TERMINAL.warn(
                 "What is younger was left alone: name its partition, or say"
                 " --max-transaction-timeout 0."
@@ -181,9 +181,9 @@ _STATUS_OF: Final = {
 _HEALED: Final = frozenset({Outcome.REPAIRED, Outcome.ENDED_TWICE, Outcome.NO_LONGER_HANGS})
 
 
-def _status(search: SearchResult, unhealed: Sequence[object]) -> int:
+def _status(search: SearchResult, unhealed_count: Sequence[object]) -> int:
     """Exit status of a search, from the transactions that still hang."""
-    if unhealed or search.younger_hanging:
+    if unhealed_count or search.hanging_younger_findings:
         return HANGS
     return INCOMPLETE if search.is_incomplete else 0
 
@@ -207,12 +207,12 @@ def _or_none(number: int | None) -> int:
     return -1 if number is None else number
 
 
-def _stable(repair_made: Repair) -> str:
-    offset_before, offset_after = (
+def _stable_offset_text(repair_made: Repair) -> str:
+    stable_before, stable_after = (
         repair_made.last_stable_offset_before,
         repair_made.last_stable_offset_after,
     )
-    return str(offset_before) if offset_after is None else f"{offset_before} -> {offset_after}"
+    return str(stable_before) if stable_after is None else f"{stable_before} -> {stable_after}"
 
 
 _REPAIRS: Final[Columns[Repair]] = {
@@ -226,7 +226,7 @@ _REPAIRS: Final[Columns[Repair]] = {
     "Marker": lambda repair_made: repair_made.marker,
     "Offsets": lambda repair_made: "" if repair_made.records is None else repair_made.records,
     "Outcome": lambda repair_made: repair_made.outcome,
-    "LastStableOffset": _stable,
+    "LastStableOffset": _stable_offset_text,
     "HighWatermark": lambda repair_made: (
         "" if repair_made.high_watermark_after is None else repair_made.high_watermark_after
     ),

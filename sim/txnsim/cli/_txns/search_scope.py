@@ -26,7 +26,7 @@ from txnsim.txn.open_txn_verdict import OpenTxnStatus
 from txnsim.types import TopicPartition
 
 _MINUTE_MS: Final = 60_000
-_FEW: Final = 5
+_LISTED_PARTITIONS_MAX: Final = 5
 
 
 class SearchResult(msgspec.Struct, frozen=True, kw_only=True):
@@ -44,12 +44,12 @@ class SearchResult(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def hanging(self) -> tuple[JudgedTransaction, ...]:
         """Those of the requested age that no marker will end."""
-        return _hanging(self.findings)
+        return _hanging_findings(self.findings)
 
     @property
-    def younger_hanging(self) -> tuple[JudgedTransaction, ...]:
+    def hanging_younger_findings(self) -> tuple[JudgedTransaction, ...]:
         """Those younger than the requested age that no marker will end."""
-        return _hanging(self.younger)
+        return _hanging_findings(self.younger)
 
     @property
     def is_incomplete(self) -> bool:
@@ -86,7 +86,7 @@ class Scope(msgspec.Struct, frozen=True, kw_only=True):
         """
         if self.topic is not None and self.partition is not None:
             await admin.leader_of(TopicPartition(self.topic, self.partition))
-        surveyed = await survey(
+        survey_result = await survey(
             admin,
             now_ms=now_ms,
             partitions=await admin.partitions_to_search(self.topic, self.partition),
@@ -95,69 +95,76 @@ class Scope(msgspec.Struct, frozen=True, kw_only=True):
                 f"searched {searched} of {total} partitions"
             ),
         )
-        old = [
+        are_old = [
             finding.transaction.is_older(self.older_than_ms, now_ms)
-            for finding in surveyed.findings
+            for finding in survey_result.findings
         ]
-        judged = list(zip(surveyed.findings, old, strict=True))
+        findings_with_age = list(zip(survey_result.findings, are_old, strict=True))
         return SearchResult(
-            partitions=surveyed.partitions,
-            findings=tuple(finding for finding, is_old in judged if is_old),
-            younger=tuple(finding for finding, is_old in judged if not is_old),
-            unread=surveyed.unread,
+            partitions=survey_result.partitions,
+            findings=tuple(finding for finding, is_old in findings_with_age if is_old),
+            younger=tuple(finding for finding, is_old in findings_with_age if not is_old),
+            unread=survey_result.unread,
             unseen=await unseen(admin.cluster, every_topic=self.topic is None),
         )
 
 
 def tell_rest(search: SearchResult) -> None:
     """Print what was searched, and open transactions that do not hang."""
-    counts = Counter(finding.verdict for finding in search.findings)
-    parts = [
+    count_by_verdict = Counter(finding.verdict for finding in search.findings)
+    summary_parts = [
         f"partitions searched: {search.partitions}",
-        f"hanging: {counts[OpenTxnStatus.HANGING]}",
+        f"hanging: {count_by_verdict[OpenTxnStatus.HANGING]}",
     ]
-    for verdict, words in (
+    for verdict, verdict_text in (
         (OpenTxnStatus.DECIDED, "decided and not yet marked"),
         (OpenTxnStatus.ALIVE, "old and alive"),
     ):
-        if counts[verdict]:
-            parts.append(f"{words}: {counts[verdict]}")
+        if count_by_verdict[verdict]:
+            summary_parts.append(f"{verdict_text}: {count_by_verdict[verdict]}")
     if search.younger:
-        hang = len(search.younger_hanging)
-        parts.append(
+        hanging_count = len(search.hanging_younger_findings)
+        summary_parts.append(
             f"open and younger: {len(search.younger)}"
-            + (f", {hang} of them hanging" if hang else "")
+            + (f", {hanging_count} of them hanging" if hanging_count else "")
         )
-    TERMINAL.warn("; ".join(parts) + ".")
+    TERMINAL.warn("; ".join(summary_parts) + ".")
     _tell_unread(search)
 
 
 def _tell_unread(search: SearchResult) -> None:
-    by_reason: dict[str, list[str]] = {}
-    for partition, why in sorted(search.unread.items()):
-        by_reason.setdefault(str(why), []).append(str(partition))
-    for reason, partitions in by_reason.items():
-        unlisted_text = f" and {len(partitions) - _FEW} more" if len(partitions) > _FEW else ""
-        TERMINAL.warn(f"not searched: {', '.join(partitions[:_FEW])}{unlisted_text}: {reason}")
-    tell_missing("find-hanging", (why.error for why in search.unread.values()))
-    if any(isinstance(why, NotSupportedError) for why in search.unread.values()):
+    partitions_by_reason: dict[str, list[str]] = {}
+    for partition, read_failure in sorted(search.unread.items()):
+        partitions_by_reason.setdefault(str(read_failure), []).append(str(partition))
+    for reason, partitions in partitions_by_reason.items():
+        unlisted_text = (
+            f" and {len(partitions) - _LISTED_PARTITIONS_MAX} more"
+            if len(partitions) > _LISTED_PARTITIONS_MAX
+            else ""
+        )
+        TERMINAL.warn(
+            f"not searched:"
+            f" {', '.join(partitions[:_LISTED_PARTITIONS_MAX])}{unlisted_text}: {reason}"
+        )
+    tell_missing("find-hanging", (read_failure.error for read_failure in search.unread.values()))
+    if any(isinstance(read_failure, NotSupportedError) for read_failure in search.unread.values()):
         TERMINAL.warn(
             "These brokers can't be searched: txnsim txns why TOPIC PARTITION reads their logs."
         )
-    for gap in search.unseen:
-        TERMINAL.warn(f"{gap}.")
-        if gap.error is ErrorCode.topic_authorization_failed:
+    for unseen_gap in search.unseen:
+        TERMINAL.warn(f"{unseen_gap}.")
+        if unseen_gap.error is ErrorCode.topic_authorization_failed:
             TERMINAL.warn(lacking(EVERY_TOPIC))
         else:
-            tell_missing("find-hanging", (gap.error,))
+            tell_missing("find-hanging", (unseen_gap.error,))
 
 
 def tell_missing(command: str, errors: Iterable[ErrorCode | None]) -> None:
     """Print each missing right once."""
-    for missing in dict.fromkeys(missing_right(command, error) for error in errors):
-        if missing is not None:
-            TERMINAL.warn(missing)
+    for missing_right_text in dict.fromkeys(missing_right(command, error) for error in errors):
+        if missing_right_text is not None:
+            TERMINAL.warn(missing_right_text)
 
 
-def _hanging(findings: Iterable[JudgedTransaction]) -> tuple[JudgedTransaction, ...]:
+def _hanging_findings(findings: Iterable[JudgedTransaction]) -> tuple[JudgedTransaction, ...]:
     return tuple(finding for finding in findings if finding.verdict is OpenTxnStatus.HANGING)

@@ -19,24 +19,30 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments of ``brokers``."""
     actions = parser.add_subparsers(dest="action", required=True, metavar="ACTION")
 
-    def branch(name: str, line: str) -> argparse.ArgumentParser:
-        child = actions.add_parser(name, help=line, description=f"{line[0].upper()}{line[1:]}.")
-        if name != "list":
-            child.add_argument("broker", type=int, metavar="ID", help="the broker's id")
-        add_port(child)
-        return child
+    def branch(action_name: str, help_line: str) -> argparse.ArgumentParser:
+        action_parser = actions.add_parser(
+            action_name, help=help_line, description=f"{help_line[0].upper()}{help_line[1:]}."
+        )
+        if action_name != "list":
+            action_parser.add_argument("broker", type=int, metavar="ID", help="the broker's id")
+        add_port(action_parser)
+        return action_parser
 
     branch("list", "every broker, whether it runs or not")
-    kill = branch("kill", "end a broker at once; the controller notices when its session ends")
-    kill.add_argument(
+    kill_parser = branch(
+        "kill", "end a broker at once; the controller notices when its session ends"
+    )
+    kill_parser.add_argument(
         "--lose-unflushed",
         action="store_true",
         help="its machine broke down too: what was not on disk is lost",
     )
-    stop = branch("stop", "stop a broker in order: its leaders move away first")
-    start = branch("start", "start a broker that is down, on its port and its disk")
-    start.add_argument("--as-version", metavar="RELEASE", help="as that release of Kafka from now")
-    for action in (stop, start):
+    stop_parser = branch("stop", "stop a broker in order: its leaders move away first")
+    start_parser = branch("start", "start a broker that is down, on its port and its disk")
+    start_parser.add_argument(
+        "--as-version", metavar="RELEASE", help="as that release of Kafka from now"
+    )
+    for action in (stop_parser, start_parser):
         action.add_argument(
             "--wait",
             type=duration_ms,
@@ -44,8 +50,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
             metavar="TIME",
             help="answer after so long also while the work goes on (default 30s)",
         )
-    isolate = branch("isolate", "cut a broker off from the controller and the other brokers")
-    isolate.add_argument("--from-clients", action="store_true", help="from clients as well")
+    isolate_parser = branch("isolate", "cut a broker off from the controller and the other brokers")
+    isolate_parser.add_argument("--from-clients", action="store_true", help="from clients as well")
     branch("heal", "undo an isolation")
 
 
@@ -55,19 +61,19 @@ def run(args: argparse.Namespace) -> int:
     if args.action == "list":
         TERMINAL.tell(args, port.get("brokers"), _COLUMNS)
         return 0
-    where = ("brokers", args.broker, args.action)
+    broker_path = ("brokers", args.broker, args.action)
     match args.action:
         case "kill":
-            answer = port.post(*where, body={"lose_unflushed": args.lose_unflushed})
+            answer = port.post(*broker_path, body={"lose_unflushed": args.lose_unflushed})
         case "isolate":
-            answer = port.post(*where, body={"from_clients": args.from_clients})
+            answer = port.post(*broker_path, body={"from_clients": args.from_clients})
         case "stop" | "start":
             body = {"as_version": args.as_version} if args.action == "start" else None
-            patience = args.wait / 1_000 + PATIENCE_MORE_SECONDS
-            answer = port.post(*where, body=body, patience=patience, wait_ms=args.wait)
+            patience_s = args.wait / 1_000 + PATIENCE_MORE_SECONDS
+            answer = port.post(*broker_path, body=body, patience_s=patience_s, wait_ms=args.wait)
         case _:
-            answer = port.post(*where)
-    TERMINAL.tell(args, answer, lambda broker: _line(broker, args.action))
+            answer = port.post(*broker_path)
+    TERMINAL.tell(args, answer, lambda broker: _broker_line(broker, args.action))
     return 0
 
 
@@ -77,26 +83,36 @@ _COLUMNS: Final[Columns[Json]] = {
     "Address": lambda broker: host_and_port(broker["host"], broker["port"]),
     "Release": lambda broker: broker["release"],
     "Leads": lambda broker: broker["leads"],
-    "Trouble": lambda broker: _trouble(broker),
+    "Trouble": lambda broker: _trouble_text(broker),
 }
 
 
-def _trouble(broker: Json) -> str:
-    words = {
+def _trouble_text(broker: Json) -> str:
+    text_by_trouble = {
         "fenced": "fenced",
         "isolated": "isolated",
         "cut_off_from_clients": "cut off from clients",
     }
-    return ", ".join(word for name, word in words.items() if broker[name])
+    return ", ".join(
+        trouble_text
+        for trouble_name, trouble_text in text_by_trouble.items()
+        if broker[trouble_name]
+    )
 
 
-def _line(broker: Json, action: str) -> str:
-    trouble = _trouble(broker)
-    state = f"broker {broker['id']} is {broker['state']}{f' ({trouble})' if trouble else ''}"
-    state += f", leads {broker['leads']} partitions by the controller's word"
-    nxt = {
+def _broker_line(broker: Json, action: str) -> str:
+    trouble = _trouble_text(broker)
+    broker_state_text = (
+        f"broker {broker['id']} is {broker['state']}{f' ({trouble})' if trouble else ''}"
+    )
+    broker_state_text += f", leads {broker['leads']} partitions by the controller's word"
+    undo_command = {
         "kill": f"txnsim brokers start {broker['id']}",
         "stop": f"txnsim brokers start {broker['id']}",
         "isolate": f"txnsim brokers heal {broker['id']}",
     }.get(action)
-    return state if nxt is None else f"{state}; to undo it: {nxt}"
+    return (
+        broker_state_text
+        if undo_command is None
+        else f"{broker_state_text}; to undo it: {undo_command}"
+    )

@@ -15,27 +15,28 @@ from txnsim.text import time_text
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments of ``clock``."""
     actions = parser.add_subparsers(dest="action", required=True, metavar="ACTION")
-    show = actions.add_parser("show", help="what time it is there")
-    add_port(show)
-    advance = actions.add_parser("advance", help="let time pass: what is then due happens")
-    advance.add_argument("time", type=_passes_ms, help="1500ms, 30s, 2m, 1h or 7d")
-    add_port(advance)
-    set_ = actions.add_parser("set", help="set a clock ahead or back; no time passes")
-    way = set_.add_mutually_exclusive_group(required=True)
-    way.add_argument("--ahead", type=duration_ms, metavar="TIME", help="as in 5s")
-    way.add_argument("--back", type=duration_ms, metavar="TIME", help="as in 5s")
-    set_.add_argument("--broker", type=int, metavar="ID", help="only this broker's own clock")
-    add_port(set_)
+    show_parser = actions.add_parser("show", help="what time it is there")
+    add_port(show_parser)
+    advance_parser = actions.add_parser("advance", help="let time pass: what is then due happens")
+    advance_parser.add_argument("time", type=_passes_ms, help="1500ms, 30s, 2m, 1h or 7d")
+    add_port(advance_parser)
+    set_parser = actions.add_parser("set", help="set a clock ahead or back; no time passes")
+    direction_group = set_parser.add_mutually_exclusive_group(required=True)
+    direction_group.add_argument("--ahead", type=duration_ms, metavar="TIME", help="as in 5s")
+    direction_group.add_argument("--back", type=duration_ms, metavar="TIME", help="as in 5s")
+    set_parser.add_argument("--broker", type=int, metavar="ID", help="only this broker's own clock")
+    add_port(set_parser)
 
 
-def _passes_ms(text: str) -> int:
+def _passes_ms(duration_text: str) -> int:
     """Parse a duration by which the clock advances."""
-    if text.startswith("-"):
-        ago = text.removeprefix("-")
+    if duration_text.startswith("-"):
+        unsigned_text = duration_text.removeprefix("-")
         raise ArgumentTypeError(
-            f"{text!r}: no time passes backwards; `txnsim clock set --back {ago}` sets a clock back"
+            f"{duration_text!r}: no time passes backwards; `txnsim clock set --back"
+            f" {unsigned_text}` sets a clock back"
         )
-    return duration_ms(text)
+    return duration_ms(duration_text)
 
 
 def run(args: argparse.Namespace) -> int:
@@ -52,15 +53,15 @@ def run(args: argparse.Namespace) -> int:
             if args.broker is not None:
                 body["broker"] = args.broker
             answer = port.post("clock", body=body)
-    TERMINAL.tell(args, answer, _lines)
+    TERMINAL.tell(args, answer, _clock_lines)
     return 0
 
 
-def _lines(answer: Json) -> list[str]:
-    moved = f"moved by {answer['advanced_ms']} ms in all"
-    lines = [f"{time_text(answer['now_ms'])} on the cluster's clock, {moved}"]
+def _clock_lines(answer: Json) -> list[str]:
+    moved_text = f"moved by {answer['advanced_ms']} ms in all"
+    lines = [f"{time_text(answer['now_ms'])} on the cluster's clock, {moved_text}"]
     return lines + [
-        f"broker {broker}: {abs(ms)} ms {'ahead of' if ms > 0 else 'behind'} it"
-        for broker, ms in answer["brokers"].items()
-        if ms
+        f"broker {broker}: {abs(offset_ms)} ms {'ahead of' if offset_ms > 0 else 'behind'} it"
+        for broker, offset_ms in answer["brokers"].items()
+        if offset_ms
     ]

@@ -47,59 +47,80 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments of ``faults``."""
     parser.epilog = "Points and actions: docs/fault-points.md, docs/faults.md."
     actions = parser.add_subparsers(dest="action", required=True, metavar="ACTION")
-    arm = actions.add_parser("arm", help="put a rule in force, or a file of rules")
-    _add_rule(arm)
-    listing = actions.add_parser("list", help="the rules in force and what has come of them")
-    wait = actions.add_parser("wait", help="answer once a rule has struck")
-    release = actions.add_parser("release", help="let go what a rule holds; it stays in force")
-    disarm = actions.add_parser("disarm", help="take a rule back; what it holds goes on")
-    verify = actions.add_parser("verify", help="whether every rule that was armed has struck")
-    for action in (wait, release):
+    arm_parser = actions.add_parser("arm", help="put a rule in force, or a file of rules")
+    _add_rule(arm_parser)
+    list_parser = actions.add_parser("list", help="the rules in force and what has come of them")
+    wait_parser = actions.add_parser("wait", help="answer once a rule has struck")
+    release_parser = actions.add_parser(
+        "release", help="let go what a rule holds; it stays in force"
+    )
+    disarm_parser = actions.add_parser("disarm", help="take a rule back; what it holds goes on")
+    verify_parser = actions.add_parser(
+        "verify", help="whether every rule that was armed has struck"
+    )
+    for action in (wait_parser, release_parser):
         action.add_argument("id", help="the rule's id")
-    wait.add_argument("--struck", type=int, default=1, metavar="N", help="how many times (1)")
-    wait.add_argument(
+    wait_parser.add_argument(
+        "--struck", type=int, default=1, metavar="N", help="how many times (1)"
+    )
+    wait_parser.add_argument(
         "--timeout", type=duration_ms, default=WAIT_MS, metavar="TIME", help="as in 90s (30s)"
     )
-    disarm.add_argument("id", nargs="?", help="the rule's id")
-    disarm.add_argument("--all", action="store_true", help="every rule")
-    for action in (arm, listing, wait, release, disarm, verify):
+    disarm_parser.add_argument("id", nargs="?", help="the rule's id")
+    disarm_parser.add_argument("--all", action="store_true", help="every rule")
+    for action in (
+        arm_parser,
+        list_parser,
+        wait_parser,
+        release_parser,
+        disarm_parser,
+        verify_parser,
+    ):
         add_port(action)
 
 
-def _add_rule(arm: argparse.ArgumentParser) -> None:
+def _add_rule(arm_parser: argparse.ArgumentParser) -> None:
     # Chosen command only: the list of points is Kafka-free and quick to import.
     from txnsim.faults.points import FaultPoint
 
-    points = [str(point) for point in FaultPoint]
-    arm.add_argument("id", nargs="?", help="a name of your choice for the rule")
-    arm.add_argument(
+    points = [str(fault_point) for fault_point in FaultPoint]
+    arm_parser.add_argument("id", nargs="?", help="a name of your choice for the rule")
+    arm_parser.add_argument(
         "--file",
         metavar="FILE",
         help="a rule or a list of rules as JSON instead, - for standard input; all or none",
     )
-    arm.add_argument("--point", choices=points, metavar="POINT", help=", ".join(points))
-    whom = arm.add_argument_group("whose requests; what is left out matches everything")
-    for name, (kind, metavar, line) in _CRITERIA.items():
-        whom.add_argument(_flag(name), type=kind, metavar=metavar, help=line)
-    end = whom.add_mutually_exclusive_group()
-    end.add_argument(
+    arm_parser.add_argument("--point", choices=points, metavar="POINT", help=", ".join(points))
+    criteria_group = arm_parser.add_argument_group(
+        "whose requests; what is left out matches everything"
+    )
+    for criterion, (value_type, metavar, help_line) in _CRITERIA.items():
+        criteria_group.add_argument(
+            _option_of(criterion), type=value_type, metavar=metavar, help=help_line
+        )
+    exclusive_criteria = criteria_group.add_mutually_exclusive_group()
+    exclusive_criteria.add_argument(
         "--committed", action="store_const", const=True, help="only commits (EndTxn, markers)"
     )
-    end.add_argument(
+    exclusive_criteria.add_argument(
         "--aborted", dest="committed", action="store_const", const=False, help="only aborts"
     )
-    selection = arm.add_argument_group("which of them")
-    for name, (kind, metavar, line) in _CHOICE.items():
-        selection.add_argument(_flag(name), type=kind, metavar=metavar, help=line)
-    effect = arm.add_argument_group("what happens to them")
-    effect.add_argument(
+    selection_group = arm_parser.add_argument_group("which of them")
+    for criterion, (value_type, metavar, help_line) in _CHOICE.items():
+        selection_group.add_argument(
+            _option_of(criterion), type=value_type, metavar=metavar, help=help_line
+        )
+    effect_group = arm_parser.add_argument_group("what happens to them")
+    effect_group.add_argument(
         "--do", metavar="ACTION", help="hold, delay, drop, error, disconnect, crash …"
     )
-    effect.add_argument("--error", metavar="NAME", help="of --do error, as in NOT_COORDINATOR")
-    effect.add_argument(
+    effect_group.add_argument(
+        "--error", metavar="NAME", help="of --do error, as in NOT_COORDINATOR"
+    )
+    effect_group.add_argument(
         "--delay", type=duration_ms, metavar="TIME", dest="delay_ms", help="of --do delay"
     )
-    effect.add_argument(
+    effect_group.add_argument(
         "--with",
         type=key_value,
         action="append",
@@ -115,25 +136,27 @@ def run(args: argparse.Namespace) -> int:
     port = port_of(args)
     match args.action:
         case "arm":
-            TERMINAL.tell(args, _arm(port, args), _armed_lines)
+            TERMINAL.tell(args, _arm_rules(port, args), _armed_lines)
         case "list":
             TERMINAL.tell(args, port.get("faults"), _table)
         case "wait":
-            patience = args.timeout / 1_000 + PATIENCE_MORE_SECONDS
-            query = {"struck": args.struck, "timeout_ms": args.timeout}
+            patience_s = args.timeout / 1_000 + PATIENCE_MORE_SECONDS
+            wait_query = {"struck": args.struck, "timeout_ms": args.timeout}
             TERMINAL.tell(
-                args, port.get("faults", args.id, "wait", patience=patience, **query), _state
+                args,
+                port.get("faults", args.id, "wait", patience_s=patience_s, **wait_query),
+                _state_line,
             )
         case "release":
             TERMINAL.tell(args, port.post("faults", args.id, "release"), _released_line)
         case "disarm":
-            TERMINAL.tell(args, _disarm(port, args), _taken_back)
+            TERMINAL.tell(args, _disarm_rules(port, args), _taken_back)
         case _:
             TERMINAL.tell(args, port.post("faults", "verify"), lambda _: "every rule has struck")
     return 0
 
 
-def _disarm(port: ControlPort, args: argparse.Namespace) -> Json:
+def _disarm_rules(port: ControlPort, args: argparse.Namespace) -> Json:
     if args.all == (args.id is not None):
         raise ConfigError("disarm: name a rule, or say --all; `txnsim faults list` shows them")
     return port.delete("faults") if args.all else [port.delete("faults", args.id)]
@@ -142,73 +165,87 @@ def _disarm(port: ControlPort, args: argparse.Namespace) -> Json:
 # Arming
 
 
-def _arm(port: ControlPort, args: argparse.Namespace) -> Json:
+def _arm_rules(port: ControlPort, args: argparse.Namespace) -> Json:
     if args.file is None:
-        return [port.post("faults", body=_rule(args))]
+        return [port.post("faults", body=_rule_of_options(args))]
     options_given = [name for name in ("id", "point", "do") if getattr(args, name) is not None]
     if options_given:
         raise ConfigError(
             f"--file {args.file}: it has the whole rule; leave out {options_given[0]}"
         )
-    rules = _read(args.file)
+    rules = _read_rules(args.file)
     if isinstance(rules, list):
         return port.post("faults", "plan", body=rules)
     return [port.post("faults", body=rules)]
 
 
-def _read(file: str) -> Any:
+def _read_rules(rules_path: str) -> Any:
     try:
-        text = sys.stdin.read(GIVEN_BYTES_MAX) if file == STDIN else read_given(Path(file))
+        text = (
+            sys.stdin.read(GIVEN_BYTES_MAX) if rules_path == STDIN else read_given(Path(rules_path))
+        )
         return json.loads(text)
     except OSError as error:
-        raise ConfigError(f"--file {file}: {problem_of(error)}") from None
+        raise ConfigError(f"--file {rules_path}: {problem_of(error)}") from None
     except ValueError as error:
         raise ConfigError(
-            f"--file {file}: no JSON: {error}; expected a rule or a list of rules, as in "
+            f"--file {rules_path}: no JSON: {error}; expected a rule or a list of rules, as in "
             "docs/faults.md"
         ) from None
 
 
-def _rule(args: argparse.Namespace) -> dict[str, Any]:
+def _rule_of_options(args: argparse.Namespace) -> dict[str, Any]:
     """The rule that the options describe."""
-    missing = [
-        option
-        for option, value in (("an ID", args.id), ("--point", args.point), ("--do", args.do))
-        if value is None
+    missing_options = [
+        option_name
+        for option_name, option_value in (
+            ("an ID", args.id),
+            ("--point", args.point),
+            ("--do", args.do),
+        )
+        if option_value is None
     ]
-    if missing:
-        raise ConfigError(f"arm: {', '.join(missing)} is missing; or give a whole rule by --file")
-    rule: dict[str, Any] = {"id": args.id, "point": str(args.point), "action": _action(args)}
-    for name in (*_CRITERIA, *_CHOICE, "committed"):
-        value = getattr(args, name)
-        if value is not None:
-            rule[name] = value
+    if missing_options:
+        raise ConfigError(
+            f"arm: {', '.join(missing_options)} is missing; or give a whole rule by --file"
+        )
+    rule: dict[str, Any] = {
+        "id": args.id,
+        "point": str(args.point),
+        "action": _action_of_options(args),
+    }
+    for criterion in (*_CRITERIA, *_CHOICE, "committed"):
+        option_value = getattr(args, criterion)
+        if option_value is not None:
+            rule[criterion] = option_value
     return rule
 
 
-def _action(args: argparse.Namespace) -> dict[str, Any]:
+def _action_of_options(args: argparse.Namespace) -> dict[str, Any]:
     action: dict[str, Any] = {"do": args.do}
-    for name in ("error", "delay_ms"):
-        value = getattr(args, name)
-        if value is not None:
-            action[name] = value
-    for name, text in args.details:
-        action[name] = int(text) if text.lstrip("-").isdigit() else text
+    for parameter_name in ("error", "delay_ms"):
+        parameter_value = getattr(args, parameter_name)
+        if parameter_value is not None:
+            action[parameter_name] = parameter_value
+    for parameter_name, parameter_text in args.details:
+        action[parameter_name] = (
+            int(parameter_text) if parameter_text.lstrip("-").isdigit() else parameter_text
+        )
     return action
 
 
-def _flag(name: str) -> str:
-    return f"--{name.replace('_', '-')}"
+def _option_of(field_name: str) -> str:
+    return f"--{field_name.replace('_', '-')}"
 
 
 # What is printed
 
 
-def _armed_lines(armed: Json) -> list[str]:
+def _armed_lines(armed_states: Json) -> list[str]:
     lines = []
-    for state in armed:
+    for state in armed_states:
         rule = state["rule"]
-        lines.append(f"armed {_about(rule)}")
+        lines.append(f"armed {_rule_summary(rule)}")
         if state.get("doubt"):
             lines.append(f"  warning: it can strike nothing: {state['doubt']}")
         if rule["action"]["do"] in ("hold", "stall", "reorder"):
@@ -217,26 +254,31 @@ def _armed_lines(armed: Json) -> list[str]:
     return lines
 
 
-def _about(rule: Mapping[str, Any]) -> str:
-    named = ("id", "point", "action", "then", "api")
-    criteria = " ".join(f"{key}={value}" for key, value in rule.items() if key not in named)
-    api = f" {rule['api']}" if "api" in rule else ""
-    about = f" ({criteria})" if criteria else ""
-    return f"{rule['id']}: {_deed(rule)} at {rule['point']}{api}{about}"
+def _rule_summary(fault_rule: Mapping[str, Any]) -> str:
+    named_fields = ("id", "point", "action", "then", "api")
+    criteria = " ".join(
+        f"{key}={value}" for key, value in fault_rule.items() if key not in named_fields
+    )
+    api = f" {fault_rule['api']}" if "api" in fault_rule else ""
+    criteria_text = f" ({criteria})" if criteria else ""
+    return (
+        f"{fault_rule['id']}: {_action_text(fault_rule)} at"
+        f" {fault_rule['point']}{api}{criteria_text}"
+    )
 
 
-def _deed(rule: Mapping[str, Any]) -> str:
-    action = dict(rule["action"])
-    do = str(action.pop("do"))
-    details = " ".join(str(value) for value in action.values() if value is not None)
-    return f"{do} {details}".strip()
+def _action_text(fault_rule: Mapping[str, Any]) -> str:
+    action = dict(fault_rule["action"])
+    action_name = str(action.pop("do"))
+    parameters = " ".join(str(value) for value in action.values() if value is not None)
+    return f"{action_name} {parameters}".strip()
 
 
 _COLUMNS: Final[Columns[Json]] = {
     "Rule": lambda state: state["rule"]["id"],
     "Point": lambda state: state["rule"]["point"],
     "Api": lambda state: state["rule"].get("api", ""),
-    "Does": lambda state: _deed(state["rule"]),
+    "Does": lambda state: _action_text(state["rule"]),
     "Matched": lambda state: state["matched"],
     "Struck": lambda state: state["struck"],
     "Held": lambda state: state["held"],
@@ -250,12 +292,12 @@ def _table(faults: Json) -> list[str]:
     return Table.of(_COLUMNS, faults).splitlines()
 
 
-def _state(state: Json) -> str:
-    times = "once" if state["struck"] == 1 else f"{state['struck']} times"
+def _state_line(state: Json) -> str:
+    strike_count_text = "once" if state["struck"] == 1 else f"{state['struck']} times"
     waiting_text = f"; holds {state['held']}: txnsim faults release {state['rule']['id']}" * bool(
         state["held"]
     )
-    return f"{state['rule']['id']} has struck {times}{waiting_text}"
+    return f"{state['rule']['id']} has struck {strike_count_text}{waiting_text}"
 
 
 def _released_line(answer: Json) -> str:

@@ -14,12 +14,14 @@ from txnsim.cli.output import TERMINAL, Columns, Table
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments of ``topics``."""
     actions = parser.add_subparsers(dest="action", required=True, metavar="ACTION")
-    listing = actions.add_parser("list", help="every topic")
-    listing.add_argument("--internal", action="store_true", help="Kafka's own topics as well")
-    create = actions.add_parser("create", help="make a topic, as CreateTopics does")
-    create.add_argument("topic", type=new_topic, metavar="NAME[:PARTITIONS]", help="as in orders:3")
-    create.add_argument("--replication-factor", type=int, default=-1, metavar="N")
-    create.add_argument(
+    list_parser = actions.add_parser("list", help="every topic")
+    list_parser.add_argument("--internal", action="store_true", help="Kafka's own topics as well")
+    create_parser = actions.add_parser("create", help="make a topic, as CreateTopics does")
+    create_parser.add_argument(
+        "topic", type=new_topic, metavar="NAME[:PARTITIONS]", help="as in orders:3"
+    )
+    create_parser.add_argument("--replication-factor", type=int, default=-1, metavar="N")
+    create_parser.add_argument(
         "--config",
         type=key_value,
         action="append",
@@ -27,14 +29,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="KEY=VALUE",
         help="of the topic, as in cleanup.policy=compact; may be repeated",
     )
-    describe = actions.add_parser("describe", help="the offsets of every replica of a topic")
-    delete = actions.add_parser("delete", help="delete a topic with its records")
-    for action in (describe, delete):
+    describe_parser = actions.add_parser("describe", help="the offsets of every replica of a topic")
+    delete_parser = actions.add_parser("delete", help="delete a topic with its records")
+    for action in (describe_parser, delete_parser):
         action.add_argument("topic", metavar="NAME")
-    move = actions.add_parser("move-leader", help="hand a partition to another in-sync replica")
-    move.add_argument("partition", type=topic_partition, metavar="TOPIC-PARTITION")
-    move.add_argument("broker", type=int, metavar="BROKER", help="the next leader")
-    for action in (listing, create, describe, delete, move):
+    move_parser = actions.add_parser(
+        "move-leader", help="hand a partition to another in-sync replica"
+    )
+    move_parser.add_argument("partition", type=topic_partition, metavar="TOPIC-PARTITION")
+    move_parser.add_argument("broker", type=int, metavar="BROKER", help="the next leader")
+    for action in (list_parser, create_parser, describe_parser, delete_parser, move_parser):
         add_port(action)
 
 
@@ -48,11 +52,11 @@ def run(args: argparse.Namespace) -> int:
                 for listed_topic in port.get("topics")
                 if args.internal or not listed_topic["is_internal"]
             ]
-            TERMINAL.tell(args, topics, _TOPICS)
+            TERMINAL.tell(args, topics, _TOPIC_COLUMNS)
         case "create":
-            name, partitions = args.topic
+            topic_name, partitions = args.topic
             body = {
-                "name": name,
+                "name": topic_name,
                 "partitions": partitions,
                 "replication_factor": args.replication_factor,
                 "configs": dict(args.config),
@@ -73,7 +77,7 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
-_TOPICS: Final[Columns[Json]] = {
+_TOPIC_COLUMNS: Final[Columns[Json]] = {
     "Topic": lambda topic: topic["name"],
     "Partitions": lambda topic: len(topic["partitions"]),
     "Leaders": lambda topic: ", ".join(str(part["leader"]) for part in topic["partitions"]),
@@ -82,11 +86,11 @@ _TOPICS: Final[Columns[Json]] = {
 
 def _created_line(topic: Json) -> str:
     leaders = ", ".join(str(partition["leader"]) for partition in topic["partitions"])
-    return f"{topic['name']}: {_count(topic)}, led by broker {leaders}"
+    return f"{topic['name']}: {_partition_count_text(topic)}, led by broker {leaders}"
 
 
-def _deleted_line(topic: Json) -> str:
-    return f"{topic['name']} is deleted, with {_count(topic)}"
+def _deleted_line(topic_name: Json) -> str:
+    return f"{topic_name['name']} is deleted, with {_partition_count_text(topic_name)}"
 
 
 def _moved_line(topic: str, partition: Json) -> str:
@@ -96,30 +100,38 @@ def _moved_line(topic: str, partition: Json) -> str:
     )
 
 
-def _count(topic: Json) -> str:
-    count = len(topic["partitions"])
-    return f"{count} partition{'s' if count != 1 else ''}"
+def _partition_count_text(topic: Json) -> str:
+    partition_count = len(topic["partitions"])
+    return f"{partition_count} partition{'s' if partition_count != 1 else ''}"
 
 
-_OFFSETS: Final = ("log_start_offset", "last_stable_offset", "high_watermark", "log_end_offset")
+_OFFSET_COLUMNS: Final = (
+    "log_start_offset",
+    "last_stable_offset",
+    "high_watermark",
+    "log_end_offset",
+)
 
 
 def _described_lines(topic: Json) -> list[str]:
-    rows = [
+    partition_rows = [
         (
             f"{topic['name']}-{partition['partition']}",
             str(replica["broker"]),
-            _role(partition, replica),
-            *("" if replica[name] is None else str(replica[name]) for name in _OFFSETS),
+            _replica_role(partition, replica),
+            *(
+                "" if replica[topic_name] is None else str(replica[topic_name])
+                for topic_name in _OFFSET_COLUMNS
+            ),
         )
         for partition in topic["partitions"]
         for replica in partition["replicas"]
     ]
     headers = ("Partition", "Broker", "Role", "LogStart", "LastStable", "HighWatermark", "LogEnd")
-    return Table.format_table(headers, rows).splitlines()
+    return Table.format_table(headers, partition_rows).splitlines()
 
 
-def _role(partition: Json, replica: Json) -> str:
+def _replica_role(partition: Json, replica: Json) -> str:
     if not replica["is_running"]:
         return "down"
     if partition["leader"] == replica["broker"]:

@@ -53,58 +53,63 @@ class ControlPort:
         # No proxy: what is asked is a simulator of this machine or of a network beside it.
         self._opener = build_opener(ProxyHandler({}))
 
-    def get(self, *path: str | int, patience: float = PATIENCE_SECONDS, **query: object) -> Json:
+    def get(
+        self, *path_parts: str | int, patience_s: float = PATIENCE_SECONDS, **parameters: object
+    ) -> Json:
         """Send a GET request without the query parameters that are None."""
-        return self._ask("GET", path, query, None, patience)
+        return self._send_request("GET", path_parts, parameters, None, patience_s)
 
     def post(
         self,
-        *path: str | int,
+        *path_parts: str | int,
         body: object = None,
-        patience: float = PATIENCE_SECONDS,
-        **query: object,
+        patience_s: float = PATIENCE_SECONDS,
+        **parameters: object,
     ) -> Json:
         """Send a POST request."""
-        return self._ask("POST", path, query, body, patience)
+        return self._send_request("POST", path_parts, parameters, body, patience_s)
 
-    def delete(self, *path: str | int) -> Json:
+    def delete(self, *path_parts: str | int) -> Json:
         """Send a DELETE request."""
-        return self._ask("DELETE", path, {}, None, PATIENCE_SECONDS)
+        return self._send_request("DELETE", path_parts, {}, None, PATIENCE_SECONDS)
 
-    def _ask(
+    def _send_request(
         self,
         method: str,
-        path: tuple[str | int, ...],
+        path_parts: tuple[str | int, ...],
         query: Mapping[str, object],
         body: object,
-        patience: float,
+        patience_s: float,
     ) -> Json:
-        parts = "/".join(quote(str(part), safe="") for part in path)
+        quoted_path = "/".join(quote(str(path_part), safe="") for path_part in path_parts)
         parameters = {name: value for name, value in query.items() if value is not None}
-        address = f"{self.url}/api/v1/{parts}{'?' if parameters else ''}{urlencode(parameters)}"
-        data = None if body is None else json.dumps(body).encode()
-        request = Request(address, data=data, method=method)
+        address = (
+            f"{self.url}/api/v1/{quoted_path}{'?' if parameters else ''}{urlencode(parameters)}"
+        )
+        body_bytes = None if body is None else json.dumps(body).encode()
+        request = Request(address, data=body_bytes, method=method)
         if self._token is not None:
             request.add_header("Authorization", f"Bearer {self._token}")
         try:
-            with self._opener.open(request, timeout=patience) as answer:
+            with self._opener.open(request, timeout=patience_s) as answer:
                 return json.loads(answer.read())
         except HTTPError as error:
             raise self._refusal_of(error) from None
         except URLError as error:
-            raise self._absent(error.reason) from None
+            raise self._absent_error(error.reason) from None
         except TimeoutError:
             raise ControlPortError(
-                f"{self.url}: no answer within {patience:g} s; it may still be at work: ask again"
+                f"{self.url}: no answer within {patience_s:g} s; it may still be at work: ask again"
             ) from None
         except (OSError, HTTPException, ValueError) as error:
-            raise self._absent(error) from None
+            raise self._absent_error(error) from None
 
     def _refusal_of(self, error: HTTPError) -> ControlPortError:
         if error.code == 401:
-            wrong = "wants another token" if self._token else "wants a token"
+            token_complaint = "wants another token" if self._token else "wants a token"
             return ControlPortError(
-                f"{self.url} {wrong}: set {TOKEN_VARIABLE} or --token to what `txnsim serve` has "
+                f"{self.url} {token_complaint}: set {TOKEN_VARIABLE} or --token to what"
+                f" `txnsim serve` has "
                 "printed, or name its ready file with --ready-file"
             )
         text = error.read().decode(errors="replace")
@@ -118,10 +123,10 @@ class ControlPort:
             reason = reason.replace(their_word, own_word)
         return ControlPortError(reason)
 
-    def _absent(self, reason: object) -> ControlPortError:
-        detail = problem_of(reason) if isinstance(reason, Exception) else reason
+    def _absent_error(self, reason: object) -> ControlPortError:
+        cause_text = problem_of(reason) if isinstance(reason, Exception) else reason
         return ControlPortError(
-            f"no control port answers at {self.url} ({detail}): start one with `txnsim serve "
+            f"no control port answers at {self.url} ({cause_text}): start one with `txnsim serve "
             f"--http`, or say where it is with --http, {HTTP_VARIABLE} or --ready-file"
         )
 
@@ -162,56 +167,62 @@ def port_of(args: argparse.Namespace, environment: Mapping[str, str] | None = No
     environment = os.environ if environment is None else environment
     token = args.token or token_from(environment)
     url = environment.get(HTTP_VARIABLE)
-    file = args.ready_file or _path(environment.get(READY_FILE_VARIABLE))
+    ready_path = args.ready_file or _path(environment.get(READY_FILE_VARIABLE))
     if args.http is not None:
-        return ControlPort(_url("--http", args.http), token=token)
+        return ControlPort(_checked_url("--http", args.http), token=token)
     if url and args.ready_file is None:
-        return ControlPort(_url(HTTP_VARIABLE, url), token=token)
-    if file is not None:
-        ready = _ready(file)
-        return ControlPort(str(ready["http"]).rstrip("/"), token=token or ready.get("token"))
+        return ControlPort(_checked_url(HTTP_VARIABLE, url), token=token)
+    if ready_path is not None:
+        ready_facts = _read_ready_file(ready_path)
+        return ControlPort(
+            str(ready_facts["http"]).rstrip("/"), token=token or ready_facts.get("token")
+        )
     return ControlPort(URL_DEFAULT, token=token)
 
 
-def _path(text: str | None) -> Path | None:
-    return Path(text) if text else None
+def _path(path_text: str | None) -> Path | None:
+    return Path(path_text) if path_text else None
 
 
-def _url(name: str, text: str) -> str:
+def _checked_url(source_name: str, url_text: str) -> str:
     """Complete an address to a URL."""
-    url = text
-    if text.isdigit():
-        url = f"http://127.0.0.1:{text}"
-    elif "://" not in text:
-        url = f"http://{text}"
+    url = url_text
+    if url_text.isdigit():
+        url = f"http://127.0.0.1:{url_text}"
+    elif "://" not in url_text:
+        url = f"http://{url_text}"
     try:
-        parts = urlsplit(url)
-        fine = parts.scheme in ("http", "https") and parts.hostname and parts.port != 0
+        url_parts = urlsplit(url)
+        is_valid = (
+            url_parts.scheme in ("http", "https") and url_parts.hostname and url_parts.port != 0
+        )
     except ValueError:  # a port that is no number, or no port's number
-        fine = False
-    if not fine or parts.path.strip("/") or parts.query:
+        is_valid = False
+    if not is_valid or url_parts.path.strip("/") or url_parts.query:
         raise ConfigError(
-            f"{name} {text}: expected http://HOST:PORT, HOST:PORT or PORT, as in {URL_DEFAULT}"
+            f"{source_name} {url_text}: expected http://HOST:PORT, HOST:PORT or PORT, as in"
+            f" {URL_DEFAULT}"
         )
     return url.rstrip("/")
 
 
-def _ready(file: Path) -> dict[str, Any]:
+def _read_ready_file(ready_path: Path) -> dict[str, Any]:
     try:
-        facts = json.loads(read_given(file))
+        file_facts = json.loads(read_given(ready_path))
     except FileNotFoundError:
         raise ControlPortError(
-            f"{file}: there is no such file: `txnsim serve --http --ready-file {file}` writes it "
+            f"{ready_path}: there is no such file: `txnsim serve --http --ready-file"
+            f" {ready_path}` writes it "
             "once it is up"
         ) from None
     except OSError as error:
-        raise ConfigError(f"{file}: {problem_of(error)}") from None
+        raise ConfigError(f"{ready_path}: {problem_of(error)}") from None
     except ValueError:
-        facts = None
-    if not isinstance(facts, dict) or "bootstrap" not in facts:
-        raise ConfigError(f"{file}: it is no ready file of `txnsim serve`")
-    if facts.get("http") is None:
+        file_facts = None
+    if not isinstance(file_facts, dict) or "bootstrap" not in file_facts:
+        raise ConfigError(f"{ready_path}: it is no ready file of `txnsim serve`")
+    if file_facts.get("http") is None:
         raise ControlPortError(
-            f"{file}: that cluster has no control port: start it with `txnsim serve --http`"
+            f"{ready_path}: that cluster has no control port: start it with `txnsim serve --http`"
         )
-    return facts
+    return file_facts

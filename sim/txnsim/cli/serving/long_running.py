@@ -83,18 +83,18 @@ class LongRunning:
         """An event that is set by SIGINT or SIGTERM, or at the end of standard input if asked for.
         From now on the log regularly reports what it has suppressed.
         """
-        stop = asyncio.Event()
+        stop_event = asyncio.Event()
         loop = asyncio.get_running_loop()
-        for number in (signal.SIGINT, signal.SIGTERM):
-            loop.add_signal_handler(number, _end, loop, stop)
+        for signal_number in (signal.SIGINT, signal.SIGTERM):
+            loop.add_signal_handler(signal_number, _end_process, loop, stop_event)
         if args.until_eof and not sys.stdin.isatty():
             # Ctrl-C in a terminal reaches us and the test that has started us. The test is to ask
             # what happened first; its end is ours.
             loop.add_signal_handler(signal.SIGINT, lambda: None)
         if args.until_eof:
-            _stop_at_eof(loop, stop)
+            _stop_at_eof(loop, stop_event)
         _tell_left_out_for_ever(loop)
-        return stop
+        return stop_event
 
     @staticmethod
     def say_ready(args: argparse.Namespace, facts: Mapping[str, Any]) -> None:
@@ -128,13 +128,13 @@ class LongRunning:
         tell_left_out(at_once=True)
 
 
-def _end(loop: asyncio.AbstractEventLoop, stop: asyncio.Event) -> None:
+def _end_process(loop: asyncio.AbstractEventLoop, stop_event: asyncio.Event) -> None:
     """End the process in any case: tasks that take too long are not waited for."""
-    stop.set()
-    threading.Thread(target=_end_at_last, args=(loop,), daemon=True).start()
+    stop_event.set()
+    threading.Thread(target=_end_after_deadline, args=(loop,), daemon=True).start()
 
 
-def _end_at_last(loop: asyncio.AbstractEventLoop) -> None:
+def _end_after_deadline(loop: asyncio.AbstractEventLoop) -> None:
     deadline_ms = monotonic_ms() + END_MS_MAX
     while monotonic_ms() < deadline_ms:
         if loop.is_closed():
@@ -149,15 +149,16 @@ def _tell_left_out_for_ever(loop: asyncio.AbstractEventLoop) -> None:
     loop.call_later(1, _tell_left_out_for_ever, loop)
 
 
-def _stop_at_eof(loop: asyncio.AbstractEventLoop, stop: asyncio.Event) -> None:
-    """Set ``stop`` when standard input ends; its contents are ignored."""
+def _stop_at_eof(loop: asyncio.AbstractEventLoop, stop_event: asyncio.Event) -> None:
+    """Set ``stop_event`` when standard input ends; its contents are ignored."""
 
     def read() -> None:
         if not os.read(sys.stdin.fileno(), 65_536):
             loop.remove_reader(sys.stdin.fileno())
-            stop.set()
+            stop_event.set()
 
     try:
         loop.add_reader(sys.stdin.fileno(), read)
     except PermissionError:
-        stop.set()  # a file or /dev/null, which can't be waited for: it ends as soon as it is read
+        # a file or /dev/null, which can't be waited for: it ends as soon as it is read
+        stop_event.set()

@@ -23,7 +23,7 @@ from tests.support.clusters import (
 from tests.support.full_disk import little_room
 from tests.support.hanging_transaction import make_hanging
 from tests.support.txnsim_server import TxnsimServer
-from txnsim.cli._txns.abort_confirmation import Guarded
+from txnsim.cli._txns.abort_confirmation import GuardedAbort
 from txnsim.cli._txns.audit import Audit
 from txnsim.cli._txns.command import AbortTransaction
 from txnsim.cli._txns.missing_rights import RIGHTS, missing_right
@@ -379,7 +379,9 @@ def test_what_was_committed_is_not_discarded_in_silence(
     """KAFKA-20734: the client was told that it is committed, and one partition hangs."""
     file = tmp_path / "audit.jsonl"
     command = AbortTransaction(
-        partition=SOLO, start_offset=0, guarded=Guarded(force=force, audit_file=file, again="t")
+        partition=SOLO,
+        start_offset=0,
+        guarded=GuardedAbort(force=force, audit_file=file, again="t"),
     )
 
     async def story(world: VirtualCluster) -> list[bytes | None]:
@@ -410,7 +412,7 @@ def test_what_was_committed_is_not_discarded_in_silence(
 def test_what_is_open_by_a_marker_that_is_late_keeps_its_commit(tmp_path: Path) -> None:
     """Its coordinator is in PrepareCommit: the marker of an abort would overtake it."""
     command = AbortTransaction(
-        partition=HERE, start_offset=0, guarded=Guarded(audit_file=tmp_path / "audit")
+        partition=HERE, start_offset=0, guarded=GuardedAbort(audit_file=tmp_path / "audit")
     )
 
     async def story(world: VirtualCluster) -> list[bytes | None]:
@@ -436,7 +438,7 @@ def test_what_lives_is_aborted_as_by_kafkas_tool_with_a_word(
     tmp_path: Path, capsys: Captured
 ) -> None:
     command = AbortTransaction(
-        partition=HERE, start_offset=0, guarded=Guarded(audit_file=tmp_path / "audit")
+        partition=HERE, start_offset=0, guarded=GuardedAbort(audit_file=tmp_path / "audit")
     )
 
     async def story(world: VirtualCluster) -> None:

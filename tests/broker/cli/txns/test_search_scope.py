@@ -7,7 +7,7 @@ import pytest
 from tests.support.clusters import VirtualCluster, run_cluster
 from tests.support.hanging_transaction import make_hanging
 from tests.support.waiting import leaderless
-from txnsim.cli._txns.operator_commands import HANGS, INCOMPLETE, FindAll, Why
+from txnsim.cli._txns.operator_commands import HANGS, INCOMPLETE, FindHangingEverywhere, Why
 from txnsim.cli._txns.search_scope import Scope, SearchResult
 from txnsim.cli.output import Output
 from txnsim.client.admin import Admin
@@ -42,7 +42,9 @@ def search_story(scope: Scope, *, age_ms: int) -> tuple[SearchResult, Output]:
             await living.send("orders", 1, b"x")
             now_ms = cluster.clock.now_ms()
             search = await scope.search(admin, now_ms=now_ms)
-            output = await FindAll(scope=scope, again="t").execute(admin, now_ms=now_ms)
+            output = await FindHangingEverywhere(scope=scope, again="t").execute(
+                admin, now_ms=now_ms
+            )
             await living.abort()
             return search, output
 
@@ -51,7 +53,11 @@ def search_story(scope: Scope, *, age_ms: int) -> tuple[SearchResult, Output]:
 
 def test_what_is_younger_is_judged_and_counted_and_is_no_success(capsys: Captured) -> None:
     search, output = search_story(Scope(), age_ms=0)
-    assert (len(search.findings), len(search.younger), len(search.younger_hanging)) == (0, 2, 1)
+    assert (len(search.findings), len(search.younger), len(search.hanging_younger_findings)) == (
+        0,
+        2,
+        1,
+    )
     assert output.status == HANGS
     assert output.rows == (), "the table is of the age that was asked for"
     assert output.lines[0].startswith("orders-0 at offset 0: transactional id ghost is Empty")
@@ -66,7 +72,7 @@ def test_a_named_partition_is_judged_at_any_age(capsys: Captured) -> None:
     search, _ = search_story(
         Scope(topic="orders", partition=0, max_transaction_timeout_min=5), age_ms=60_000
     )
-    assert (len(search.hanging), len(search.younger_hanging)) == (0, 1)
+    assert (len(search.hanging), len(search.hanging_younger_findings)) == (0, 1)
     assert "open and younger: 1, 1 of them hanging" in capsys.readouterr().err
 
 
