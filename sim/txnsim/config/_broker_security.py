@@ -41,11 +41,11 @@ _MAY_BE_NAMED: Final = (
     "OAuthBearerUnsecuredValidatorCallbackHandler",
 )
 """Classes of Kafka that a file may name: txnsim does the same as they do."""
-_CLIENT_AUTH: Final = {auth.value: auth for auth in ClientAuth}
-_BOOLEANS: Final = {"true": True, "false": False}
-_REAUTH: Final = "connections.max.reauth.ms"
-_USER: Final = "user_"
-_VALIDATOR: Final = "unsecuredValidator"
+_CLIENT_AUTH_PROPERTY: Final = {auth.value: auth for auth in ClientAuth}
+_BOOLEAN_BY_WORD: Final = {"true": True, "false": False}
+_REAUTH_PROPERTY: Final = "connections.max.reauth.ms"
+_USER_RE: Final = "user_"
+_VALIDATOR_CLASS: Final = "unsecuredValidator"
 
 T = TypeVar("T")
 
@@ -54,10 +54,10 @@ class FileSecurity(msgspec.Struct, frozen=True, kw_only=True):
     """The security settings of a file."""
 
     options: SecurityOptions
-    used: frozenset[str]
+    used_names: frozenset[str]
     """The properties that have an effect."""
-    refused: tuple[Remark, ...]
-    odd: tuple[Remark, ...]
+    refused_remarks: tuple[Remark, ...]
+    odd_remarks: tuple[Remark, ...]
 
 
 def read_security(
@@ -87,33 +87,41 @@ class _SecurityReader:
         self._scram_users: dict[str, dict[str, str]] = {}
 
     def read(self, listeners: tuple[FileListener, ...]) -> FileSecurity:
-        plain = plain_listener(listeners)
-        secured = tuple(
+        plain_file_listener = plain_listener(listeners)
+        secure_listeners = tuple(
             secured_listener
             for listener in listeners
-            if listener is not plain and (secured_listener := self._listener(listener)) is not None
+            if listener is not plain_file_listener
+            and (secured_listener := self._listener(listener)) is not None
         )
         properties = self._everybody
-        self._try(lambda: _check_foreign(properties.get("principal.builder.class")), None)
-        reauth_ms = self._try(lambda: properties.number(_REAUTH, 0), 0) if secured else 0
+        self._value_or_remark(
+            lambda: _refuse_foreign_class(properties.get("principal.builder.class")), None
+        )
+        reauth_ms = (
+            self._value_or_remark(lambda: properties.number(_REAUTH_PROPERTY, 0), 0)
+            if secure_listeners
+            else 0
+        )
         delay_ms = FAILURE_DELAY_MS
-        if secured:
-            name = "connection.failed.authentication.delay.ms"
-            delay_ms = self._try(
-                lambda: properties.number(name, FAILURE_DELAY_MS), FAILURE_DELAY_MS
+        if secure_listeners:
+            authorizer_name = "connection.failed.authentication.delay.ms"
+            delay_ms = self._value_or_remark(
+                lambda: properties.number(authorizer_name, FAILURE_DELAY_MS), FAILURE_DELAY_MS
             )
-        has_authorizer = self._try(self._has_authorizer, otherwise=False)
+        has_authorizer = self._value_or_remark(self._has_authorizer, fallback=False)
         super_users: frozenset[str] = frozenset()
         is_open = False
         if has_authorizer:
-            super_users = self._try(self._super_users, super_users)
-            name_open = "allow.everyone.if.no.acl.found"
-            is_open = self._try(
-                lambda: properties.choice(name_open, _BOOLEANS, default=False), otherwise=False
+            super_users = self._value_or_remark(self._super_users, super_users)
+            open_property = "allow.everyone.if.no.acl.found"
+            is_open = self._value_or_remark(
+                lambda: properties.choice(open_property, _BOOLEAN_BY_WORD, default=False),
+                fallback=False,
             )
-        options = SecurityOptions(
-            listeners=secured,
-            has_plain_listener=plain is not None or not listeners,
+        security_options = SecurityOptions(
+            listeners=secure_listeners,
+            has_plain_listener=plain_file_listener is not None or not listeners,
             scram_users_of=self._scram_users,
             max_reauth_ms=reauth_ms,
             failure_delay_ms=delay_ms,
@@ -122,35 +130,37 @@ class _SecurityReader:
             allow_everyone_if_no_acl_found=is_open,
         )
         return FileSecurity(
-            options=options,
-            used=frozenset(self._used | properties.used),
-            refused=tuple(self._refused),
-            odd=tuple(self._odd),
+            options=security_options,
+            used_names=frozenset(self._used | properties.used_names),
+            refused_remarks=tuple(self._refused),
+            odd_remarks=tuple(self._odd),
         )
 
-    def _try(self, read: Callable[[], T], otherwise: T) -> T:
+    def _value_or_remark(self, read_value: Callable[[], T], fallback: T) -> T:
         """Run a reader of settings; collect its error and use the default instead, so that one run
         reports all errors.
         """
         try:
-            return read()
+            return read_value()
         except WrongPropertyError as error:
             self._refused.append((error.entry, error.message))
-            return otherwise
+            return fallback
 
     # A listener
 
     def _listener(self, listener: FileListener) -> SecureListener | None:
         properties = PropertyLookup(self._entries, prefix=f"listener.name.{listener.name.lower()}.")
-        secured_listener = self._try(lambda: self._secure_listener(listener, properties), None)
-        self._used |= properties.used
+        secured_listener = self._value_or_remark(
+            lambda: self._secure_listener(listener, properties), None
+        )
+        self._used |= properties.used_names
         return secured_listener
 
     def _secure_listener(
         self, listener: FileListener, properties: PropertyLookup
     ) -> SecureListener:
         protocol = listener.protocol
-        secured = SecureListener(
+        secured_listener = SecureListener(
             name=listener.name,
             protocol=protocol,
             host=listener.host,
@@ -159,25 +169,28 @@ class _SecurityReader:
             port=listener.port,
         )
         if protocol.has_tls:
-            auth = self._client_auth(listener, properties)
-            secured = msgspec.structs.replace(
-                secured,
-                tls=_tls(listener, properties, auth),
-                client_auth=auth,
+            client_auth = self._client_auth(listener, properties)
+            secured_listener = msgspec.structs.replace(
+                secured_listener,
+                tls=_tls_settings(listener, properties, client_auth),
+                client_auth=client_auth,
                 principal_mapping_rules=_mapping_rules(properties),
             )
         if protocol.has_sasl:
-            secured = self._with_sasl(secured, listener, properties)
-        return secured
+            secured_listener = self._with_sasl(secured_listener, listener, properties)
+        return secured_listener
 
     def _client_auth(self, listener: FileListener, properties: PropertyLookup) -> ClientAuth:
-        name = "ssl.client.auth"
-        if listener.protocol is SecurityProtocol.SASL_SSL and properties.own(name) is None:
+        property_name = "ssl.client.auth"
+        if (
+            listener.protocol is SecurityProtocol.SASL_SSL
+            and properties.own_entry(property_name) is None
+        ):
             return ClientAuth.NONE  # only its own one counts there (KIP-684)
-        return properties.choice(name, _CLIENT_AUTH, ClientAuth.NONE)
+        return properties.choice(property_name, _CLIENT_AUTH_PROPERTY, ClientAuth.NONE)
 
     def _with_sasl(
-        self, secured: SecureListener, listener: FileListener, properties: PropertyLookup
+        self, secured_listener: SecureListener, listener: FileListener, properties: PropertyLookup
     ) -> SecureListener:
         mechanisms = properties.names("sasl.enabled.mechanisms") or ("GSSAPI",)
         for mechanism in mechanisms:
@@ -188,72 +201,75 @@ class _SecurityReader:
                     f"name some of {', '.join(MECHANISMS)}",
                 )
         users: dict[str, str] = {}
-        bearer = UNSECURED
+        bearer_rules = UNSECURED
         for mechanism in mechanisms:
             self._check_handler(properties, mechanism)
-            module = self._module(properties, listener, mechanism)
-            if module is None:
+            login_module = self._login_module(properties, listener, mechanism)
+            if login_module is None:
                 continue
-            entry, login = module
+            mechanisms_entry, login_user = login_module
             if mechanism == PLAIN:
-                users = _users(login)
+                users = _plain_users(login_user)
             elif mechanism == OAUTHBEARER:
-                bearer = _bearer_rules(entry, login)
+                bearer_rules = _bearer_rules(mechanisms_entry, login_user)
             else:
-                self._add_scram_users(mechanism, entry, login)
+                self._add_scram_users(mechanism, mechanisms_entry, login_user)
         return msgspec.structs.replace(
-            secured,
+            secured_listener,
             mechanisms=mechanisms,
             plain_users=users,
-            bearer=bearer,
+            bearer=bearer_rules,
             max_reauth_ms=_reauth_ms(properties, mechanisms),
         )
 
-    def _module(
+    def _login_module(
         self, properties: PropertyLookup, listener: FileListener, mechanism: str
     ) -> tuple[Property, LoginModule] | None:
-        name = f"{mechanism.lower()}.sasl.jaas.config"
-        entry = properties.own(name)
-        if entry is None:
-            full = f"listener.name.{listener.name.lower()}.{name}"
+        property_name = f"{mechanism.lower()}.sasl.jaas.config"
+        jaas_entry = properties.own_entry(property_name)
+        if jaas_entry is None:
+            full_name = f"listener.name.{listener.name.lower()}.{property_name}"
             if mechanism == PLAIN:
                 raise WrongPropertyError(
                     listener.entry,
-                    f'listener {listener.name}: PLAIN needs {full} with user_NAME="PASSWORD"',
+                    f'listener {listener.name}: PLAIN needs {full_name} with user_NAME="PASSWORD"',
                 )
             self._odd.append(
-                (listener.entry, f"Apache Kafka wants {full} too, unless a JAAS file has it")
+                (listener.entry, f"Apache Kafka wants {full_name} too, unless a JAAS file has it")
             )
             return None
         try:
-            return entry, parse_login(entry.value)
+            return jaas_entry, parse_login(jaas_entry.value)
         except ValueError as error:
-            raise WrongPropertyError(entry, str(error)) from None
+            raise WrongPropertyError(jaas_entry, str(error)) from None
 
-    def _add_scram_users(self, mechanism: str, entry: Property, module: LoginModule) -> None:
+    def _add_scram_users(self, mechanism: str, jaas_entry: Property, module: LoginModule) -> None:
         """Create the broker's own user, without which it could not log in to other brokers. In
         Kafka the users of clients are created by other means. Each mechanism has its own
         credentials.
         """
-        options, listed = module.options, _users(module)
+        module_options, listed_users = module.options, _plain_users(module)
         users = self._scram_users.setdefault(mechanism, {})
-        if "username" in options and "password" in options:
-            users[options["username"]] = options["password"]
-        if listed:
-            users.update(listed)
+        if "username" in module_options and "password" in module_options:
+            users[module_options["username"]] = module_options["password"]
+        if listed_users:
+            users.update(listed_users)
             self._odd.append(
                 (
-                    entry,
+                    jaas_entry,
                     "these users exist here; in Apache Kafka they are made by kafka-storage.sh "
-                    f"format --add-scram or kafka-configs.sh: {', '.join(listed)}",
+                    f"format --add-scram or kafka-configs.sh: {', '.join(listed_users)}",
                 )
             )
 
     # Classes, rights
 
     def _check_handler(self, properties: PropertyLookup, mechanism: str) -> None:
-        name = "sasl.server.callback.handler.class"
-        _check_foreign(properties.own(f"{mechanism.lower()}.{name}") or properties.get(name))
+        handler_property = "sasl.server.callback.handler.class"
+        _refuse_foreign_class(
+            properties.own_entry(f"{mechanism.lower()}.{handler_property}")
+            or properties.get(handler_property)
+        )
 
     def _has_authorizer(self) -> bool:
         entry = self._everybody.get("authorizer.class.name")
@@ -278,29 +294,31 @@ class _SecurityReader:
             raise WrongPropertyError(entry, str(error)) from None
 
 
-def _check_foreign(entry: Property | None) -> None:
-    if entry is not None and entry.value.strip() not in ("", *_MAY_BE_NAMED):
-        raise WrongPropertyError(entry, "Java classes can't be loaded")
+def _refuse_foreign_class(class_entry: Property | None) -> None:
+    if class_entry is not None and class_entry.value.strip() not in ("", *_MAY_BE_NAMED):
+        raise WrongPropertyError(class_entry, "Java classes can't be loaded")
 
 
-def _tls(listener: FileListener, properties: PropertyLookup, auth: ClientAuth) -> TlsPem:
-    own = read_keystore(properties)
-    if own is None:
+def _tls_settings(
+    listener: FileListener, properties: PropertyLookup, client_auth: ClientAuth
+) -> TlsPem:
+    own_key = read_keystore(properties)
+    if own_key is None:
         raise WrongPropertyError(
             listener.entry,
             f"listener {listener.name}: {listener.protocol.name} needs ssl.keystore.location, or "
             "ssl.keystore.key and ssl.keystore.certificate.chain",
         )
     authority = read_truststore(properties)
-    if auth is not ClientAuth.NONE and authority is None:
+    if client_auth is not ClientAuth.NONE and authority is None:
         raise WrongPropertyError(
             properties.get("ssl.client.auth") or listener.entry,
             "certificates of clients need ssl.truststore.location or ssl.truststore.certificates",
         )
     return TlsPem(
-        certificate=own.certificate,
-        key=own.key,
-        key_password=own.key_password,
+        certificate=own_key.certificate,
+        key=own_key.key,
+        key_password=own_key.key_password,
         authority=authority,
         versions=read_tls_versions(properties),
     )
@@ -317,46 +335,49 @@ def _mapping_rules(properties: PropertyLookup) -> str | None:
     return entry.value
 
 
-def _users(module: LoginModule) -> dict[str, str]:
+def _plain_users(module: LoginModule) -> dict[str, str]:
     return {
-        name.removeprefix(_USER): word
-        for name, word in module.options.items()
-        if name.startswith(_USER)
+        option_name.removeprefix(_USER_RE): password
+        for option_name, password in module.options.items()
+        if option_name.startswith(_USER_RE)
     }
 
 
 def _bearer_rules(entry: Property, module: LoginModule) -> BearerRules:
-    options = {
-        name.removeprefix(_VALIDATOR): value.strip()
-        for name, value in module.options.items()
-        if name.startswith(_VALIDATOR) and value.strip()
+    module_options = {
+        option_name.removeprefix(_VALIDATOR_CLASS): option_value.strip()
+        for option_name, option_value in module.options.items()
+        if option_name.startswith(_VALIDATOR_CLASS) and option_value.strip()
     }
-    skew = options.get("AllowableClockSkewMs", "0")
-    if not (skew.isascii() and skew.isdigit()):
+    clock_skew = module_options.get("AllowableClockSkewMs", "0")
+    if not (clock_skew.isascii() and clock_skew.isdigit()):
         raise WrongPropertyError(
-            entry, f"{_VALIDATOR}AllowableClockSkewMs: expected milliseconds, found {skew!r}"
+            entry,
+            f"{_VALIDATOR_CLASS}AllowableClockSkewMs: expected milliseconds, found {clock_skew!r}",
         )
     return BearerRules(
-        principal_claim=options.get("PrincipalClaimName", UNSECURED.principal_claim),
-        scope_claim=options.get("ScopeClaimName", UNSECURED.scope_claim),
-        required_scope=tuple(options.get("RequiredScope", "").split()),
-        clock_skew_ms=int(skew),
+        principal_claim=module_options.get("PrincipalClaimName", UNSECURED.principal_claim),
+        scope_claim=module_options.get("ScopeClaimName", UNSECURED.scope_claim),
+        required_scope=tuple(module_options.get("RequiredScope", "").split()),
+        clock_skew_ms=int(clock_skew),
     )
 
 
 def _reauth_ms(properties: PropertyLookup, mechanisms: tuple[str, ...]) -> int | None:
     """Lifetime of authenticated sessions in ms; None for the cluster's default."""
-    own = [
+    own_entries = [
         entry
         for mechanism in mechanisms
-        if (entry := properties.own(f"{mechanism.lower()}.{_REAUTH}")) is not None
+        if (entry := properties.own_entry(f"{mechanism.lower()}.{_REAUTH_PROPERTY}")) is not None
     ]
-    if not own:
-        entry = properties.own(_REAUTH)
+    if not own_entries:
+        entry = properties.own_entry(_REAUTH_PROPERTY)
         return None if entry is None else number_of(entry)
-    limits = {number_of(entry) for entry in own}
-    if len(own) < len(mechanisms):
-        limits.add(properties.number(_REAUTH, 0))
-    if len(limits) > 1:
-        raise WrongPropertyError(own[0], "the mechanisms of a listener share one limit here")
-    return limits.pop()
+    limits_ms = {number_of(entry) for entry in own_entries}
+    if len(own_entries) < len(mechanisms):
+        limits_ms.add(properties.number(_REAUTH_PROPERTY, 0))
+    if len(limits_ms) > 1:
+        raise WrongPropertyError(
+            own_entries[0], "the mechanisms of a listener share one limit here"
+        )
+    return limits_ms.pop()

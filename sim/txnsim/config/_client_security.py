@@ -23,7 +23,7 @@ from txnsim.security.sasl import MECHANISMS
 PROTOCOLS: Final = {protocol.name: protocol for protocol in SecurityProtocol}
 TLS_VERSIONS: Final = ("TLSv1.2", "TLSv1.3")
 _GSSAPI: Final = "GSSAPI"
-_FOREIGN: Final = (
+_FOREIGN_CLASSES: Final = (
     "sasl.client.callback.handler.class",
     "sasl.login.callback.handler.class",
     "sasl.login.class",
@@ -43,13 +43,13 @@ def read_client_security(entries: Mapping[str, Property]) -> tuple[ClientSecurit
     """
     properties = PropertyLookup(entries)
     protocol = properties.choice("security.protocol", PROTOCOLS, SecurityProtocol.PLAINTEXT)
-    tls = _tls(properties) if protocol.has_tls else ClientTls()
+    tls = _tls_settings(properties) if protocol.has_tls else ClientTls()
     if not protocol.has_sasl:
-        return ClientSecurity(protocol=protocol, tls=tls), properties.used
-    mechanism, credential = _login(properties)
+        return ClientSecurity(protocol=protocol, tls=tls), properties.used_names
+    mechanism, credential = _login_credential(properties)
     return (
         ClientSecurity(protocol=protocol, tls=tls, mechanism=mechanism, credential=credential),
-        properties.used,
+        properties.used_names,
     )
 
 
@@ -60,28 +60,34 @@ def read_tls_versions(properties: PropertyLookup) -> tuple[str, ...]:
         WrongPropertyError: A version is not supported.
     """
     entry = properties.get("ssl.enabled.protocols")
-    versions = properties.names("ssl.enabled.protocols")
-    for version in versions:
+    version_names = properties.names("ssl.enabled.protocols")
+    for version in version_names:
         if entry is not None and version not in TLS_VERSIONS:
             versions_spoken = " and ".join(TLS_VERSIONS)
             raise WrongPropertyError(entry, f"{version} is not spoken here, only {versions_spoken}")
-    return versions
+    return version_names
 
 
-def _tls(properties: PropertyLookup) -> ClientTls:
-    algorithm = properties.choice(
+def _tls_settings(properties: PropertyLookup) -> ClientTls:
+    identification_algorithm = properties.choice(
         "ssl.endpoint.identification.algorithm", {"https": "https", "": ""}, "https"
     )
-    authority, own = read_truststore(properties), read_keystore(properties)
-    versions = read_tls_versions(properties)
-    tls = ClientTls(authority=authority, checks_host=bool(algorithm), versions=versions)
-    return tls if own is None else msgspec.structs.replace(tls, **msgspec.structs.asdict(own))
+    trusted_certificates, own_key = read_truststore(properties), read_keystore(properties)
+    tls_versions = read_tls_versions(properties)
+    tls = ClientTls(
+        authority=trusted_certificates,
+        checks_host=bool(identification_algorithm),
+        versions=tls_versions,
+    )
+    return (
+        tls if own_key is None else msgspec.structs.replace(tls, **msgspec.structs.asdict(own_key))
+    )
 
 
-def _login(properties: PropertyLookup) -> tuple[str, Credential]:
+def _login_credential(properties: PropertyLookup) -> tuple[str, Credential]:
     """The SASL mechanism and the credential."""
-    for name in _FOREIGN:
-        entry = properties.get(name)
+    for mechanism_property in _FOREIGN_CLASSES:
+        entry = properties.get(mechanism_property)
         if entry is not None and entry.value.strip():
             raise WrongPropertyError(
                 entry, "credentials come from sasl.jaas.config alone here; a token is unsecured"
@@ -90,16 +96,16 @@ def _login(properties: PropertyLookup) -> tuple[str, Credential]:
     assert protocol is not None, "SASL was asked for"
     mechanism = properties.text("sasl.mechanism") or _GSSAPI
     if mechanism not in MECHANISMS:
-        default = ", the default," if properties.text("sasl.mechanism") is None else ""
+        default_mechanism = ", the default," if properties.text("sasl.mechanism") is None else ""
         raise WrongPropertyError(
             properties.get("sasl.mechanism") or protocol,
-            f"the mechanism {mechanism}{default} is not spoken here; name one of sasl.mechanism="
-            + ", ".join(MECHANISMS),
+            f"the mechanism {mechanism}{default_mechanism} is not spoken here; name one of"
+            f" sasl.mechanism=" + ", ".join(MECHANISMS),
         )
-    jaas = properties.get("sasl.jaas.config")
-    if jaas is None:
+    jaas_module = properties.get("sasl.jaas.config")
+    if jaas_module is None:
         raise WrongPropertyError(protocol, "it needs sasl.jaas.config, which says who logs in")
     try:
-        return mechanism, credential_from(mechanism, parse_login(jaas.value))
+        return mechanism, credential_from(mechanism, parse_login(jaas_module.value))
     except ValueError as error:
-        raise WrongPropertyError(jaas, str(error)) from None
+        raise WrongPropertyError(jaas_module, str(error)) from None

@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 
 _LISTENER_PREFIX: Final = "listener.name."
 
-_Lines = dict[tuple[str, ...], int]
+_LineByPath = dict[tuple[str, ...], int]
 """Path of keys -> line."""
 
 
@@ -70,7 +70,7 @@ class Configuration(msgspec.Struct, frozen=True, kw_only=True):
 
     def onto(self, options: ClusterOptions) -> ClusterOptions:
         """The cluster's options, with those of the file in their place."""
-        changes = {
+        option_changes = {
             "brokers": self.brokers,
             "first_broker_id": self.first_broker_id,
             "host": self.host,
@@ -84,7 +84,7 @@ class Configuration(msgspec.Struct, frozen=True, kw_only=True):
             options,
             settings=self.settings,
             topics=(*options.topics, *self.topics),
-            **{name: value for name, value in changes.items() if value is not None},
+            **{name: value for name, value in option_changes.items() if value is not None},
         )
 
 
@@ -98,9 +98,9 @@ PROBLEMS_MAX: Final = 100
 class _Problems:
     """The errors of one file, collected so that one run shows all of them."""
 
-    def __init__(self, file: str, *, has_lines: bool = True) -> None:
+    def __init__(self, file: str, *, names_lines: bool = True) -> None:
         self._file = file
-        self._has_lines = has_lines
+        self._has_lines = names_lines
         self._found: list[tuple[int, str]] = []
         self._strangers: list[tuple[int, str]] = []
 
@@ -112,9 +112,9 @@ class _Problems:
         """
         self._found.append(self._problem_line(line, field, message))
         if len(self._found) == PROBLEMS_MAX:
-            raise self._too_many()
+            raise self._too_many_problems_text()
 
-    def passed_by(self, line: int, field: str) -> None:
+    def note_ignored(self, line: int, field: str) -> None:
         """Note a name that is unknown here and that a broker ignores.
 
         Raises:
@@ -125,11 +125,13 @@ class _Problems:
         self._strangers.append(self._problem_line(line, field, UNKNOWN))
         if len(self._strangers) > PROBLEMS_MAX:
             self._found = [*self._found, *self._strangers][:PROBLEMS_MAX]
-            raise self._too_many()
+            raise self._too_many_problems_text()
 
-    def add_validation(self, error: ValidationError, lines: _Lines, model: type[BaseModel]) -> None:
+    def add_validation(
+        self, error: ValidationError, lines: _LineByPath, model: type[BaseModel]
+    ) -> None:
         for detail in error.errors(include_url=False):
-            path = tuple(str(part) for part in place_of(detail))
+            path = tuple(str(path_part) for path_part in place_of(detail))
             known_path = path
             while known_path and known_path not in lines:
                 known_path = known_path[:-1]  # a missing field has no line of its own
@@ -164,13 +166,13 @@ class _Problems:
     def error(self) -> ConfigError:
         return ConfigError("\n".join(message for _line, message in sorted(set(self._found))))
 
-    def _too_many(self) -> ConfigError:
+    def _too_many_problems_text(self) -> ConfigError:
         too_many_text = f"{self._file}: {PROBLEMS_MAX} problems; more are not looked for"
         return ConfigError(f"{self.error()}\n{too_many_text}")
 
     def _problem_line(self, line: int, field: str, message: str) -> tuple[int, str]:
-        file_and_line = f"{self._file}:{line}" if self._has_lines else self._file
-        return line, f"{file_and_line}: {field}: {message}"
+        location = f"{self._file}:{line}" if self._has_lines else self._file
+        return line, f"{location}: {field}: {message}"
 
 
 def load(path: Path) -> Configuration:
@@ -208,7 +210,7 @@ def load(path: Path) -> Configuration:
             return _from_properties(parse_properties(data, file=str(path)), file=str(path))
 
 
-def _from_yaml(data: bytes, *, path: Path) -> Configuration:
+def _from_yaml(file_bytes: bytes, *, path: Path) -> Configuration:
     from pydantic import ValidationError
 
     from txnsim.config._model import ClusterFile
@@ -216,41 +218,41 @@ def _from_yaml(data: bytes, *, path: Path) -> Configuration:
     from txnsim.config.yaml_bounds import read_mapping
 
     file = str(path)
-    content, lines = read_mapping(data, file=file)
+    content, lines = read_mapping(file_bytes, file=file)
     problems = _Problems(file)
     try:
-        cluster = ClusterFile.model_validate(content)
+        cluster_section = ClusterFile.model_validate(content)
     except ValidationError as error:
         problems.add_validation(error, lines, ClusterFile)
         settings_read = content.get("settings")
         if isinstance(settings_read, dict):
             _named_settings(settings_read, lines, problems)
         raise problems.error() from None
-    settings, warned = _named_settings(cluster.settings, lines, problems)
+    settings, warnings = _named_settings(cluster_section.settings, lines, problems)
     security: SecurityOptions | None = None
-    if cluster.security is not None:
+    if cluster_section.security is not None:
         try:
-            security = read_section(cluster.security, directory=path.parent)
+            security = read_section(cluster_section.security, directory=path.parent)
         except ConfigError as error:
             problems.add(lines["security",], "security", str(error))
     problems.raise_if_any()
     return Configuration(
         settings=settings,
         security=security,
-        brokers=cluster.brokers,
-        first_broker_id=cluster.first_broker_id,
-        host=cluster.host,
-        port=cluster.port,
-        advertised_host=cluster.advertised_host,
-        http_port=cluster.http,
-        as_version=cluster.as_version,
-        topics=tuple(cluster.topics.items()),
-        warnings=_warnings(warned, file=file),
+        brokers=cluster_section.brokers,
+        first_broker_id=cluster_section.first_broker_id,
+        host=cluster_section.host,
+        port=cluster_section.port,
+        advertised_host=cluster_section.advertised_host,
+        http_port=cluster_section.http,
+        as_version=cluster_section.as_version,
+        topics=tuple(cluster_section.topics.items()),
+        warnings=_idle_warnings(warnings, file=file),
     )
 
 
 def settings_of(
-    named_values: Mapping[str, object], *, where: str
+    named_values: Mapping[str, object], *, source_name: str
 ) -> tuple[Settings, tuple[str, ...]]:
     """Settings given by name in a program, ours or Kafka's, validated like those of a YAML file.
 
@@ -260,16 +262,16 @@ def settings_of(
     Raises:
         ConfigError: A name is unknown or a value wrong; one line for each.
     """
-    problems = _Problems(where, has_lines=False)
-    lines: _Lines = dict.fromkeys((("settings", name) for name in named_values), 0)
-    settings, warned = _named_settings(named_values, lines, problems, is_copied=False)
+    problems = _Problems(source_name, names_lines=False)
+    lines: _LineByPath = dict.fromkeys((("settings", name) for name in named_values), 0)
+    settings, warnings = _named_settings(named_values, lines, problems, is_copied=False)
     problems.raise_if_any()
-    return settings, _warnings(warned, file=where)
+    return settings, _idle_warnings(warnings, file=source_name)
 
 
 def _named_settings(
     named_values: Mapping[str, object],
-    lines: _Lines,
+    lines: _LineByPath,
     problems: _Problems,
     *,
     is_copied: bool = True,
@@ -285,41 +287,57 @@ def _named_settings(
     origins: dict[str, Property] = {}
     warned: list[tuple[str, Property]] = []
     preset: Mapping[str, int] = {}
-    for label, value in named_values.items():
-        line = lines["settings", label]
-        if label == PRESET:
+    for setting_label, setting_value in named_values.items():
+        line_number = lines["settings", setting_label]
+        if setting_label == PRESET:
             try:
-                preset = preset_named(value)
+                preset = preset_named(setting_value)
             except ConfigError as error:
-                problems.add(line, f"settings.{label}", str(error))
+                problems.add(line_number, f"settings.{setting_label}", str(error))
             continue
-        name = _our_name(label)
-        if name is None and (why := why_without_effect(label)) is not None:
-            warned.append((why, Property(line=line, name=label, value=str(value))))
-        elif name is None and label in SECURITY_PROPERTIES:
-            problems.add(line, f"settings.{label}", "the section security has it")
+        name = _our_name(setting_label)
+        if name is None and (complaint := why_without_effect(setting_label)) is not None:
+            warned.append(
+                (
+                    complaint,
+                    Property(line=line_number, name=setting_label, value=str(setting_value)),
+                )
+            )
+        elif name is None and setting_label in SECURITY_PROPERTIES:
+            problems.add(line_number, f"settings.{setting_label}", "the section security has it")
         elif name is None:
-            fate = _stranger(label, ours=True)
-            if isinstance(fate, _PassedBy) and not is_copied:
+            fate = _fate_of_unknown_label(setting_label, ours=True)
+            if isinstance(fate, _IgnoredProperty) and not is_copied:
                 fate = _unknown_property(None)
-            if isinstance(fate, _Unknown):
-                problems.add(line, f"settings.{label}", fate.message)
+            if isinstance(fate, _UnknownProperty):
+                problems.add(line_number, f"settings.{setting_label}", fate.message)
             else:
-                warned.append((OF_NOBODY, Property(line=line, name=label, value=str(value))))
-                problems.passed_by(line, f"settings.{label}")
+                warned.append(
+                    (
+                        OF_NOBODY,
+                        Property(line=line_number, name=setting_label, value=str(setting_value)),
+                    )
+                )
+                problems.note_ignored(line_number, f"settings.{setting_label}")
         elif name in settings:
-            problems.add(line, f"settings.{label}", "given twice, under our name and under Kafka's")
+            problems.add(
+                line_number,
+                f"settings.{setting_label}",
+                "given twice, under our name and under Kafka's",
+            )
         else:
-            settings[name] = value
-            origins[name] = Property(line=line, name=f"settings.{label}", value=str(value))
+            settings[name] = setting_value
+            origins[name] = Property(
+                line=line_number, name=f"settings.{setting_label}", value=str(setting_value)
+            )
     try:
         settings_model().model_validate(settings)
     except ValidationError as error:
         problems.add_settings(error, origins)
         return DEFAULTS, warned
-    combined = settings_from_values({**preset, **settings})
-    problems.add_disagreements(combined, origins)
-    return combined, warned
+    combined_settings = settings_from_values({**preset, **settings})
+    problems.add_disagreements(combined_settings, origins)
+    return combined_settings, warned
 
 
 def _from_properties(entries: list[Property], *, file: str) -> Configuration:
@@ -332,9 +350,13 @@ def _from_properties(entries: list[Property], *, file: str) -> Configuration:
     from txnsim.config._providers import FROM_A_PROVIDER, provided_properties, without_unopenable
 
     problems = _Problems(file)
-    everything = {entry.name: entry for entry in entries}  # java.util.Properties: the last one wins
-    unknown = provided_properties(everything)
-    used_entries = {name: entry for name, entry in everything.items() if name not in unknown}
+    winning_entries = {
+        entry.name: entry for entry in entries
+    }  # java.util.Properties: the last one wins
+    provided_entries = provided_properties(winning_entries)
+    used_entries = {
+        name: entry for name, entry in winning_entries.items() if name not in provided_entries
+    }
     settings: dict[str, object] = {}
     origins: dict[str, Property] = {}
     for entry in used_entries.values():
@@ -351,137 +373,170 @@ def _from_properties(entries: list[Property], *, file: str) -> Configuration:
         problems.add_settings(error, origins)
     else:
         problems.add_disagreements(msgspec.convert(settings, Settings), origins)
-    listeners = without_unopenable(read_listeners(used_entries), used_entries, unknown)
+    listeners = without_unopenable(read_listeners(used_entries), used_entries, provided_entries)
     security = read_security(used_entries, listeners.clients)
-    node = read_node(used_entries)
-    used = security.used | node.used
+    file_node = read_node(used_entries)
+    used_names = security.used_names | file_node.used_names
     plugins = plugin_prefixes({name: entry.value for name, entry in used_entries.items()})
-    idle = [(FROM_A_PROVIDER, entry) for entry in unknown.values()]
+    idle_entries = [(FROM_A_PROVIDER, entry) for entry in provided_entries.values()]
     for entry in used_entries.values():
-        match _fate(entry.name, used, listeners, plugins):
-            case _Unknown(message=message):
+        match _fate_of_property(entry.name, used_names, listeners, plugins):
+            case _UnknownProperty(message=message):
                 problems.add(entry.line, entry.name, message)
-            case _PassedBy():
-                idle.append((OF_NOBODY, entry))
-                problems.passed_by(entry.line, entry.name)
+            case _IgnoredProperty():
+                idle_entries.append((OF_NOBODY, entry))
+                problems.note_ignored(entry.line, entry.name)
             case str() as why:
-                idle.append((why, entry))
-    for entry, message in (*node.refused, *listeners.refused, *security.refused):
+                idle_entries.append((why, entry))
+    for entry, message in (
+        *file_node.refused_remarks,
+        *listeners.refused_remarks,
+        *security.refused_remarks,
+    ):
         problems.add(entry.line, entry.name, message)
     problems.raise_if_any()
     first_listener = plain_listener(listeners.clients) or next(iter(listeners.clients), None)
-    repeated = [entry for entry in entries if everything[entry.name] is not entry]
-    odd = (*(listeners.odd if node.brokers != 1 else ()), *listeners.closed, *security.odd)
+    repeated_entries = [entry for entry in entries if winning_entries[entry.name] is not entry]
+    odd_remarks = (
+        *(listeners.odd_remarks if file_node.brokers != 1 else ()),
+        *listeners.closed,
+        *security.odd_remarks,
+    )
     return Configuration(
         settings=settings_from_values(settings),
-        brokers=node.brokers,
-        first_broker_id=node.broker_id,
+        brokers=file_node.brokers,
+        first_broker_id=file_node.broker_id,
         host=None if first_listener is None else first_listener.host,
         port=None if first_listener is None else first_listener.port,
         advertised_host=None if first_listener is None else first_listener.advertised_host,
         advertised_port=None if first_listener is None else first_listener.advertised_port,
         security=None if security.options == NO_SECURITY else security.options,
         warnings=(
-            *(f"{file}:{e.line}: {e.name}: repeated further down, which wins" for e in repeated),
-            *(f"{file}:{e.line}: {e.name}: {message}" for e, message in odd),
-            *_warnings(idle, file=file),
+            *(
+                f"{file}:{odd_entry.line}: {odd_entry.name}: repeated further down, which wins"
+                for odd_entry in repeated_entries
+            ),
+            *(
+                f"{file}:{odd_entry.line}: {odd_entry.name}: {message}"
+                for odd_entry, message in odd_remarks
+            ),
+            *_idle_warnings(idle_entries, file=file),
         ),
     )
 
 
-class _Unknown(msgspec.Struct, frozen=True):
+class _UnknownProperty(msgspec.Struct, frozen=True):
     message: str
 
 
-class _PassedBy(msgspec.Struct, frozen=True):
+class _IgnoredProperty(msgspec.Struct, frozen=True):
     """A name that no broker has (``OF_NOBODY``)."""
 
 
-def _fate(
-    name: str, used: frozenset[str], listeners: Listeners, plugins: tuple[str, ...]
-) -> str | _PassedBy | _Unknown | None:
+def _fate_of_property(
+    name: str, used_names: frozenset[str], listeners: Listeners, plugin_prefixes: tuple[str, ...]
+) -> str | _IgnoredProperty | _UnknownProperty | None:
     """Why a property has no effect; None if it has one."""
-    if name in used or name in LISTENER_PROPERTIES:
+    if name in used_names or name in LISTENER_PROPERTIES:
         return None
     if name.startswith(_LISTENER_PREFIX):
         return _fate_of_listeners(name, listeners)
     if name in SECURITY_PROPERTIES:
         return NO_LISTENER_FOR_IT
-    if (why := why_without_effect(name)) is not None or name in known_properties():
-        return why
+    if (idle_reason := why_without_effect(name)) is not None or name in known_properties():
+        return idle_reason
     if name.endswith(".sasl.jaas.config"):
-        return _Unknown(f"it needs its listener in front: {_LISTENER_PREFIX}LISTENER.{name}")
-    return OF_PLUGINS if name.startswith(plugins) else _stranger(name, ours=False)
+        return _UnknownProperty(
+            f"it needs its listener in front: {_LISTENER_PREFIX}LISTENER.{name}"
+        )
+    return (
+        OF_PLUGINS if name.startswith(plugin_prefixes) else _fate_of_unknown_label(name, ours=False)
+    )
 
 
-def _fate_of_listeners(name: str, listeners: Listeners) -> str | _Unknown:
+def _fate_of_listeners(name: str, listeners: Listeners) -> str | _UnknownProperty:
     """Why a property of a listener has no effect."""
     listener, _, suffix = name.removeprefix(_LISTENER_PREFIX).partition(".")
-    clients = {client.name for client in listeners.clients}
+    client_names = {client_listener.name for client_listener in listeners.clients}
     if listener.upper() in listeners.controllers:
         return ONE_PROCESS
     if listener.upper() in listeners.closed_names:
         return NOT_OPENED
-    if clients and (listener.upper() not in clients or listener != listener.lower()):
-        names = ", ".join(sorted(client.lower() for client in clients))
-        return _Unknown(f"there is no listener {listener}, only {names}")
-    for unprefixed in (suffix, suffix.partition(".")[2]):
-        if unprefixed in known_properties():
-            return why_without_effect(unprefixed) or NO_LISTENER_FOR_IT
+    if client_names and (listener.upper() not in client_names or listener != listener.lower()):
+        listener_names = ", ".join(
+            sorted(client_listener.lower() for client_listener in client_names)
+        )
+        return _UnknownProperty(f"there is no listener {listener}, only {listener_names}")
+    for common_name in (suffix, suffix.partition(".")[2]):
+        if common_name in known_properties():
+            return why_without_effect(common_name) or NO_LISTENER_FOR_IT
     return _unknown_property(nearest(suffix))
 
 
-def _our_name(label: str) -> str | None:
+def _our_name(kafka_name: str) -> str | None:
     """The field of ``Settings`` with this name, ours or Kafka's; None if there is none."""
     setting_docs = documentation()
-    if label in setting_docs:
-        return label
-    return next((name for name, setting in setting_docs.items() if setting.kafka == label), None)
+    if kafka_name in setting_docs:
+        return kafka_name
+    return next(
+        (
+            name
+            for name, setting_docs_row in setting_docs.items()
+            if setting_docs_row.kafka == kafka_name
+        ),
+        None,
+    )
 
 
-def _parse_value(name: str, text: str) -> int | float | bool | str:
+def _parse_value(name: str, value_text: str) -> int | float | bool | str:
     """The value of a property, as ConfigDef.parseType reads it."""
-    kind = get_type_hints(Settings)[name]
-    text = text.strip()
-    if kind is bool:
-        if text.lower() not in ("true", "false"):
-            raise ValueError(f"expected true or false, found {text!r}")
-        return text.lower() == "true"
-    if kind is float:
+    value_kind = get_type_hints(Settings)[name]
+    value_text = value_text.strip()
+    if value_kind is bool:
+        if value_text.lower() not in ("true", "false"):
+            raise ValueError(f"expected true or false, found {value_text!r}")
+        return value_text.lower() == "true"
+    if value_kind is float:
         try:
-            return float(text)
+            return float(value_text)
         except ValueError:
-            raise ValueError(f"expected a number, found {text!r}") from None
-    if kind in (int, int | None):
+            raise ValueError(f"expected a number, found {value_text!r}") from None
+    if value_kind in (int, int | None):
         try:
-            return whole_number(text)
+            return whole_number(value_text)
         except ValueError:
-            raise ValueError(f"expected a whole number, found {text!r}") from None
-    return text
+            raise ValueError(f"expected a whole number, found {value_text!r}") from None
+    return value_text
 
 
-def _stranger(label: str, *, ours: bool) -> _PassedBy | _Unknown:
+def _fate_of_unknown_label(
+    setting_label: str, *, ours: bool
+) -> _IgnoredProperty | _UnknownProperty:
     """How to treat a name that neither Kafka nor this program knows. Copied files have names that
     other programs read, which a broker ignores; a misspelt name is an error.
     """
-    if label.startswith(CONFLUENT):
-        return _PassedBy()
-    documented = documentation()
-    similar = nearest(label, documented if ours else ())
-    is_misplaced = label in documented or (ours and "." not in label)
-    return _PassedBy() if similar is None and not is_misplaced else _unknown_property(similar)
+    if setting_label.startswith(CONFLUENT):
+        return _IgnoredProperty()
+    documented_name = documentation()
+    similar_name = nearest(setting_label, documented_name if ours else ())
+    is_misplaced = setting_label in documented_name or (ours and "." not in setting_label)
+    return (
+        _IgnoredProperty()
+        if similar_name is None and not is_misplaced
+        else _unknown_property(similar_name)
+    )
 
 
-def _unknown_property(similar: str | None) -> _Unknown:
-    return _Unknown(f"{UNKNOWN}; did you mean {similar}?" if similar else UNKNOWN)
+def _unknown_property(similar: str | None) -> _UnknownProperty:
+    return _UnknownProperty(f"{UNKNOWN}; did you mean {similar}?" if similar else UNKNOWN)
 
 
-def _warnings(entries: list[tuple[str, Property]], *, file: str) -> tuple[str, ...]:
+def _idle_warnings(entries: list[tuple[str, Property]], *, file: str) -> tuple[str, ...]:
     """The warnings about entries without effect: one line for each reason."""
-    by_reason: dict[str, list[str]] = {}
+    entries_by_reason: dict[str, list[str]] = {}
     for reason, entry in entries:
-        by_reason.setdefault(reason, []).append(entry.name)
+        entries_by_reason.setdefault(reason, []).append(entry.name)
     return tuple(
         f"{file}: without effect, because {reason}: {', '.join(names)}"
-        for reason, names in by_reason.items()
+        for reason, names in entries_by_reason.items()
     )

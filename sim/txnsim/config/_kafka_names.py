@@ -66,17 +66,17 @@ BEFORE_4: Final = "Kafka 4 has no such property any more"
 
 CONFLUENT: Final = "confluent."
 """Prefix of the many properties of Confluent's own server."""
-_PREFIXES: Final = {
+_IDLE_PREFIXES: Final = {
     "remote.log.metadata.manager.impl.prefix": "rlmm.config.",
     "remote.log.storage.manager.impl.prefix": "rsm.config.",
 }
 """The property that sets the prefix of a plugin's properties -> Kafka's default prefix
 (RemoteLogManagerConfig).
 """
-_PROVIDERS: Final = "config.providers."
-_NEAR: Final = 0.85
+_PROVIDER_PROPERTIES: Final = "config.providers."
+_SIMILARITY_MIN: Final = 0.85
 """Least similarity of a misspelt name."""
-_WORDS_MIN: Final = 3
+_SHARED_WORDS_MIN: Final = 3
 """Least number of words for matching a property by its first words."""
 
 ZOOKEEPER: Final = "zookeeper."
@@ -86,36 +86,46 @@ ZOOKEEPER: Final = "zookeeper."
 def without_effect() -> dict[str, str]:
     """Property -> the reason why it has no effect in the simulator."""
     reasons: dict[str, str] = {}
-    why = ""
+    reason = ""
     for line in Path(__file__).with_name("kafka_properties.txt").read_text().splitlines():
         if line.startswith(" "):
-            reasons[line.strip()] = why
+            reasons[line.strip()] = reason
         elif not line.startswith("#"):
-            why = line
+            reason = line
     return reasons
 
 
 @cache
 def known_properties() -> frozenset[str]:
     """Names of all properties that a broker of the simulator knows."""
-    idle = {name for name, why in without_effect().items() if why != BEFORE_4}
+    idle_names = {
+        property_name
+        for property_name, idle_reason in without_effect().items()
+        if idle_reason != BEFORE_4
+    }
     own_settings = {
         setting.kafka for setting in documentation().values() if setting.kafka is not None
     }
     return frozenset(
-        idle | LISTENER_PROPERTIES | (SECURITY_PROPERTIES - AUTHORIZER_PROPERTIES) | own_settings
+        idle_names
+        | LISTENER_PROPERTIES
+        | (SECURITY_PROPERTIES - AUTHORIZER_PROPERTIES)
+        | own_settings
     )
 
 
-def why_without_effect(name: str) -> str | None:
+def why_without_effect(property_name: str) -> str | None:
     """Why a Kafka property has no effect; None if it has one or is unknown."""
-    return BEFORE_4 if name.startswith(ZOOKEEPER) else without_effect().get(name)
+    return BEFORE_4 if property_name.startswith(ZOOKEEPER) else without_effect().get(property_name)
 
 
 def plugin_prefixes(properties: Mapping[str, str]) -> tuple[str, ...]:
     """Prefixes of plugins' properties, as a file sets them."""
-    named = (properties.get(name, "").strip() or default for name, default in _PREFIXES.items())
-    return (*named, *_PREFIXES.values(), _PROVIDERS)
+    named_prefixes = (
+        properties.get(property_name, "").strip() or default
+        for property_name, default in _IDLE_PREFIXES.items()
+    )
+    return (*named_prefixes, *_IDLE_PREFIXES.values(), _PROVIDER_PROPERTIES)
 
 
 def nearest(name: str, other_names: Iterable[str] = ()) -> str | None:
@@ -125,18 +135,19 @@ def nearest(name: str, other_names: Iterable[str] = ()) -> str | None:
     from difflib import get_close_matches  # seldom needed
 
     names = sorted({*known_properties(), *AUTHORIZER_PROPERTIES, *other_names})
-    matches = get_close_matches(name, names, n=1, cutoff=_NEAR)
-    if matches:
-        return matches[0]
-    words = _words(name)
-    for candidate in names:
-        candidate_words = _words(candidate)
-        if sorted(candidate_words) == sorted(words) or (
-            len(words) >= _WORDS_MIN and candidate_words[: len(words)] == words
+    close_matches = get_close_matches(name, names, n=1, cutoff=_SIMILARITY_MIN)
+    if close_matches:
+        return close_matches[0]
+    name_words = _words_of_name(name)
+    for candidate_name in names:
+        candidate_words = _words_of_name(candidate_name)
+        if sorted(candidate_words) == sorted(name_words) or (
+            len(name_words) >= _SHARED_WORDS_MIN
+            and candidate_words[: len(name_words)] == name_words
         ):
-            return candidate
+            return candidate_name
     return None
 
 
-def _words(name: str) -> list[str]:
+def _words_of_name(name: str) -> list[str]:
     return re.split(r"[._-]", name)

@@ -17,12 +17,12 @@ from txnsim.security.options import SecurityProtocol
 
 ALL_INTERFACES: Final = "0.0.0.0"
 """The address that a listener without a host binds (SocketServer)."""
-MAP: Final = "listener.security.protocol.map"
+PROTOCOL_MAP: Final = "listener.security.protocol.map"
 
 _LISTENER_RE: Final = re.compile(
     r"(?P<name>[^:/\s]+)://(?:\[(?P<v6>[^\]]*)\]|(?P<host>[^:]*)):(?P<port>\d{1,5})"
 )
-_DEFAULT: Final = Property(line=0, name="listeners", value="PLAINTEXT://:9092")
+_DEFAULT_LISTENERS: Final = Property(line=0, name="listeners", value="PLAINTEXT://:9092")
 
 Remark = tuple[Property, str]
 
@@ -49,8 +49,8 @@ class Listeners(msgspec.Struct, frozen=True, kw_only=True):
     closed: tuple[Remark, ...] = ()
     """Remarks on listeners of the file that are not opened, with reasons."""
     closed_names: frozenset[str] = frozenset()
-    refused: tuple[Remark, ...] = ()
-    odd: tuple[Remark, ...] = ()
+    refused_remarks: tuple[Remark, ...] = ()
+    odd_remarks: tuple[Remark, ...] = ()
     """Remarks on listeners whose ports change if there are several brokers, each with its own
     ports.
     """
@@ -63,44 +63,46 @@ class _Address(msgspec.Struct, frozen=True, kw_only=True):
 
 def bound_everywhere(advertised: str) -> str:
     """A ``listeners`` value with the same names and ports, bound to all interfaces."""
-    texts = (part.strip() for part in advertised.split(","))
+    address_texts = (address_text.strip() for address_text in advertised.split(","))
     return ",".join(
-        f"{match['name']}://{ALL_INTERFACES}:{match['port']}" if match else text
-        for text in texts
-        for match in (_LISTENER_RE.fullmatch(text),)
+        f"{match['name']}://{ALL_INTERFACES}:{match['port']}" if match else listener_text
+        for listener_text in address_texts
+        for match in (_LISTENER_RE.fullmatch(listener_text),)
     )
 
 
 def read_listeners(properties: Mapping[str, Property]) -> Listeners:
     """The listeners with their protocols and the hosts that clients connect to."""
-    controllers = frozenset(_names(properties, "controller.listener.names"))
+    controllers = frozenset(_name_set(properties, "controller.listener.names"))
     try:
-        return _read(properties, controllers)
+        return _read_valid_listeners(properties, controllers)
     except WrongPropertyError as error:
-        return Listeners(controllers=controllers, refused=((error.entry, error.message),))
+        return Listeners(controllers=controllers, refused_remarks=((error.entry, error.message),))
 
 
-def _read(properties: Mapping[str, Property], controllers: frozenset[str]) -> Listeners:
-    protocols = _protocols(properties)
-    advertised = _addresses(properties.get("advertised.listeners"), controllers)
+def _read_valid_listeners(
+    properties: Mapping[str, Property], controllers: frozenset[str]
+) -> Listeners:
+    protocols = _protocol_by_name(properties)
+    advertised = _address_by_name(properties.get("advertised.listeners"), controllers)
     if "listeners" not in properties and not advertised:
         return Listeners(controllers=controllers)
-    entry = properties.get("listeners", _DEFAULT)
-    own = _addresses(entry, controllers)
-    unknown = ", ".join(sorted(advertised.keys() - own.keys()))
-    if unknown:
+    entry = properties.get("listeners", _DEFAULT_LISTENERS)
+    own_addresses = _address_by_name(entry, controllers)
+    unknown_names = ", ".join(sorted(advertised.keys() - own_addresses.keys()))
+    if unknown_names:
         raise WrongPropertyError(
             properties["advertised.listeners"],
-            f"there is no listener {unknown} among the listeners",
+            f"there is no listener {unknown_names} among the listeners",
         )
     clients = []
-    for name, address in own.items():
+    for name, address in own_addresses.items():
         protocol = protocols.get(name)
         if protocol is None:
-            where = MAP if MAP in properties else "its name"
+            where = PROTOCOL_MAP if PROTOCOL_MAP in properties else "its name"
             raise WrongPropertyError(entry, f"listener {name}: {where} names no security protocol")
-        outside = advertised.get(name)
-        if outside is not None and outside.host == ALL_INTERFACES:
+        advertised_address = advertised.get(name)
+        if advertised_address is not None and advertised_address.host == ALL_INTERFACES:
             raise WrongPropertyError(
                 properties["advertised.listeners"], f"clients can't connect to {ALL_INTERFACES}"
             )
@@ -110,12 +112,16 @@ def _read(properties: Mapping[str, Property], controllers: frozenset[str]) -> Li
                 protocol=protocol,
                 host=address.host or ALL_INTERFACES,
                 port=address.port,
-                advertised_host=None if outside is None else outside.host or None,
-                advertised_port=None if outside is None else _other(outside.port, address.port),
+                advertised_host=None
+                if advertised_address is None
+                else advertised_address.host or None,
+                advertised_port=None
+                if advertised_address is None
+                else _advertised_port(advertised_address.port, address.port),
                 entry=entry,
             )
         )
-    odd = [
+    odd_remarks = [
         (
             properties["advertised.listeners"],
             f"where there are several brokers, clients get the real port, {listener.port}",
@@ -123,51 +129,53 @@ def _read(properties: Mapping[str, Property], controllers: frozenset[str]) -> Li
         for listener in clients
         if listener.advertised_port is not None
     ]
-    return Listeners(clients=tuple(clients), controllers=controllers, odd=tuple(odd))
+    return Listeners(
+        clients=tuple(clients), controllers=controllers, odd_remarks=tuple(odd_remarks)
+    )
 
 
-def _other(outside: int, own: int) -> int | None:
-    return None if own in (0, outside) else outside
+def _advertised_port(advertised_port: int, own_port: int) -> int | None:
+    return None if own_port in (0, advertised_port) else advertised_port
 
 
-def _addresses(entry: Property | None, controllers: frozenset[str]) -> dict[str, _Address]:
+def _address_by_name(entry: Property | None, controllers: frozenset[str]) -> dict[str, _Address]:
     """The listeners for clients, by name."""
-    by_name: dict[str, _Address] = {}
+    address_by_name: dict[str, _Address] = {}
     if entry is None:
-        return by_name
-    for text in (part.strip() for part in entry.value.split(",")):
-        match = _LISTENER_RE.fullmatch(text)
-        if match is None or int(match["port"]) > 65535:
-            raise WrongPropertyError(entry, f"expected NAME://HOST:PORT, found {text!r}")
-        name = match["name"].upper()
-        if name in by_name:
+        return address_by_name
+    for address_text in (address_part.strip() for address_part in entry.value.split(",")):
+        address_match = _LISTENER_RE.fullmatch(address_text)
+        if address_match is None or int(address_match["port"]) > 65535:
+            raise WrongPropertyError(entry, f"expected NAME://HOST:PORT, found {address_text!r}")
+        name = address_match["name"].upper()
+        if name in address_by_name:
             raise WrongPropertyError(entry, f"there are two listeners {name}")
         if name not in controllers:
-            host = match["v6"] if match["v6"] is not None else match["host"]
-            by_name[name] = _Address(host=host, port=int(match["port"]))
-    return by_name
+            host = address_match["v6"] if address_match["v6"] is not None else address_match["host"]
+            address_by_name[name] = _Address(host=host, port=int(address_match["port"]))
+    return address_by_name
 
 
-def _names(properties: Mapping[str, Property], name: str) -> set[str]:
+def _name_set(properties: Mapping[str, Property], name: str) -> set[str]:
     if name not in properties:
         return set()
-    return {part.strip().upper() for part in properties[name].value.split(",")}
+    return {name_part.strip().upper() for name_part in properties[name].value.split(",")}
 
 
-def _protocols(properties: Mapping[str, Property]) -> dict[str, SecurityProtocol]:
+def _protocol_by_name(properties: Mapping[str, Property]) -> dict[str, SecurityProtocol]:
     """Protocols by listener name, from ``listener.security.protocol.map``; by default a listener's
     name is its protocol.
     """
-    if MAP not in properties:
+    if PROTOCOL_MAP not in properties:
         return dict(SecurityProtocol.__members__)
-    by_name = {}
-    for pair in properties[MAP].value.split(","):
-        name, _colon, protocol = pair.strip().partition(":")
+    protocol_by_name = {}
+    for name_and_protocol in properties[PROTOCOL_MAP].value.split(","):
+        name, _colon, protocol = name_and_protocol.strip().partition(":")
         if protocol.strip().upper() not in SecurityProtocol.__members__:
             raise WrongPropertyError(
-                properties[MAP],
+                properties[PROTOCOL_MAP],
                 f"expected NAME:PROTOCOL with one of {', '.join(SecurityProtocol.__members__)}, "
-                f"found {pair.strip()!r}",
+                f"found {name_and_protocol.strip()!r}",
             )
-        by_name[name.strip().upper()] = SecurityProtocol[protocol.strip().upper()]
-    return by_name
+        protocol_by_name[name.strip().upper()] = SecurityProtocol[protocol.strip().upper()]
+    return protocol_by_name

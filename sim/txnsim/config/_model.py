@@ -27,7 +27,7 @@ INT64_MIN: Final = -(2**63)
 BROKERS_MAX: Final = 100
 """A limit of our own: all brokers share one event loop."""
 
-_LOWEST: Final = {
+_LOWEST_VALUES: Final = {
     "add_partitions_to_txn_retry_backoff_max_ms": 0,
     "compression_gzip_level": -1,
     "compression_zstd_level": -131_072,
@@ -88,7 +88,7 @@ _LOWEST: Final = {
 }
 """Kafka's lower bounds that are not 1."""
 
-_HIGHEST: Final = {
+_HIGHEST_VALUES: Final = {
     "compression_gzip_level": 9,
     "compression_zstd_level": 22,
     "default_replication_factor": INT16_MAX,
@@ -139,7 +139,7 @@ _PATTERNS: Final = {
     "message_timestamp_type": r"^(CreateTime|LogAppendTime)$",
 }
 
-_NONZERO: Final = frozenset(
+_NONZERO_SETTINGS: Final = frozenset(
     {
         "compression_gzip_level",
         "log_retention_hours",
@@ -151,7 +151,7 @@ _NONZERO: Final = frozenset(
 GzipCompression).
 """
 
-_CONFIG: Final = ConfigDict(extra="forbid", strict=True, frozen=True)
+_MODEL_CONFIG: Final = ConfigDict(extra="forbid", strict=True, frozen=True)
 
 Port = Annotated[int, Field(ge=0, le=65535)]
 Milliseconds = Annotated[int, Field(ge=0, le=INT64_MAX)]
@@ -177,7 +177,7 @@ TopicName = Annotated[str, Field(pattern=r"^[A-Za-z0-9._-]{1,249}$")]  # Topic.v
 class ListenerSection(BaseModel):
     """A listener of ``security.listeners``."""
 
-    model_config = _CONFIG
+    model_config = _MODEL_CONFIG
 
     protocol: Protocol | None = None
     """By default the listener's name."""
@@ -191,7 +191,7 @@ class ListenerSection(BaseModel):
 class TlsSection(BaseModel):
     """PEM files; relative paths start at the directory of the file that names them."""
 
-    model_config = _CONFIG
+    model_config = _MODEL_CONFIG
 
     certificate: str
     key: str
@@ -202,7 +202,7 @@ class TlsSection(BaseModel):
 class TokenSection(BaseModel):
     """The checks of unsecured tokens."""
 
-    model_config = _CONFIG
+    model_config = _MODEL_CONFIG
 
     principal_claim: str = UNSECURED.principal_claim
     scope_claim: str = UNSECURED.scope_claim
@@ -213,7 +213,7 @@ class TokenSection(BaseModel):
 class AclSection(BaseModel):
     """One rule, about one resource."""
 
-    model_config = _CONFIG
+    model_config = _MODEL_CONFIG
 
     principal: Annotated[str, Field(pattern=r"^[^:]+:.+$")]
     operation: OperationName
@@ -229,7 +229,7 @@ class AclSection(BaseModel):
 class SecuritySection(BaseModel):
     """Listeners, users and rights (``txnsim.security.options``)."""
 
-    model_config = _CONFIG
+    model_config = _MODEL_CONFIG
 
     listeners: dict[Annotated[str, Field(pattern=r"^\w+$")], ListenerSection] = {}
     plain_listener: bool = True
@@ -249,7 +249,7 @@ class SecuritySection(BaseModel):
 class ClusterFile(BaseModel):
     """Our YAML file. The command line, or its defaults, sets the values that the file does not."""
 
-    model_config = _CONFIG
+    model_config = _MODEL_CONFIG
 
     brokers: Annotated[int, Field(ge=1, le=BROKERS_MAX)] | None = None
     first_broker_id: Annotated[int, Field(ge=0)] | None = None
@@ -272,26 +272,28 @@ def settings_model() -> type[BaseModel]:
     """A model of ``txnsim.settings.Settings`` with bounds; generated, so that each setting is
     declared once.
     """
-    hints = get_type_hints(Settings)
-    fields: dict[str, Any] = {}
+    type_by_setting = get_type_hints(Settings)
+    model_fields: dict[str, Any] = {}
     for field in msgspec.structs.fields(Settings):
-        kind = hints[field.name]
-        fields[field.name] = (_bounded_type(field.name, kind), field.default)
-    model: type[BaseModel] = create_model("SettingsSection", __config__=_CONFIG, **fields)
+        setting_type = type_by_setting[field.name]
+        model_fields[field.name] = (_bounded_type(field.name, setting_type), field.default)
+    model: type[BaseModel] = create_model(
+        "SettingsSection", __config__=_MODEL_CONFIG, **model_fields
+    )
     return model
 
 
-def _nonzero(value: int | None) -> int | None:
-    if value == 0:
+def _refuse_zero(number: int | None) -> int | None:
+    if number == 0:
         raise ValueError("must not be 0")
-    return value
+    return number
 
 
-def _bounded_type(name: str, kind: Any) -> Any:
-    if kind in (int, int | None, float):
-        field = Field(ge=_LOWEST.get(name, 1), le=_HIGHEST.get(name, INT32_MAX))
-        checks = [AfterValidator(_nonzero)] if name in _NONZERO else []
-        return Annotated[(kind, field, *checks)]
+def _bounded_type(name: str, value_type: Any) -> Any:
+    if value_type in (int, int | None, float):
+        field = Field(ge=_LOWEST_VALUES.get(name, 1), le=_HIGHEST_VALUES.get(name, INT32_MAX))
+        constraints = [AfterValidator(_refuse_zero)] if name in _NONZERO_SETTINGS else []
+        return Annotated[(value_type, field, *constraints)]
     if name in _PATTERNS:
         return Annotated[str, Field(pattern=_PATTERNS[name])]
-    return kind
+    return value_type

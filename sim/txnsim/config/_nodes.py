@@ -21,7 +21,7 @@ from txnsim.config.properties import Property
 ROLES: Final = "process.roles"
 VOTERS: Final = "controller.quorum.voters"
 CONTROLLERS: Final = "controller.quorum.bootstrap.servers"
-_ROLES: Final = frozenset({"broker", "controller"})
+_KNOWN_ROLES: Final = frozenset({"broker", "controller"})
 _CONTROLLER_ALONE: Final = (
     "this node is a controller alone, which no client connects to: give the file of a broker, or"
     f" write {ROLES}=broker"
@@ -36,46 +36,61 @@ class FileNode(msgspec.Struct, frozen=True, kw_only=True):
     say.
     """
     broker_id: int | None = None
-    used: frozenset[str] = frozenset()
+    used_names: frozenset[str] = frozenset()
     """The properties that have an effect."""
-    refused: tuple[Remark, ...] = ()
+    refused_remarks: tuple[Remark, ...] = ()
 
 
 def read_node(properties: Mapping[str, Property]) -> FileNode:
     """The node whose properties these are."""
-    roles = properties.get(ROLES)
-    if roles is None or not roles.value.strip():
+    roles_entry = properties.get(ROLES)
+    if roles_entry is None or not roles_entry.value.strip():
         if any(name.startswith(ZOOKEEPER) for name in properties):
-            return _alone(properties, "broker.id")
-        return _alone(properties, "node.id") if len(_names(properties, VOTERS)) == 1 else FileNode()
-    role_names = {role.strip() for role in roles.value.split(",")}
-    if not role_names <= _ROLES:
-        strange = ", ".join(sorted(role_names - _ROLES))
+            return _is_only_controller(properties, "broker.id")
+        return (
+            _is_only_controller(properties, "node.id")
+            if len(_listed_names(properties, VOTERS)) == 1
+            else FileNode()
+        )
+    role_names = {role.strip() for role in roles_entry.value.split(",")}
+    if not role_names <= _KNOWN_ROLES:
+        unknown_roles = ", ".join(sorted(role_names - _KNOWN_ROLES))
         return FileNode(
-            refused=((roles, f"a role is broker or controller, not {strange or 'empty'}"),)
+            refused_remarks=(
+                (roles_entry, f"a role is broker or controller, not {unknown_roles or 'empty'}"),
+            )
         )
     if role_names == {"controller"}:
-        return FileNode(refused=((roles, _CONTROLLER_ALONE),))
+        return FileNode(refused_remarks=((roles_entry, _CONTROLLER_ALONE),))
     if role_names == {"broker"}:
         return FileNode()
-    if len(_names(properties, VOTERS)) > 1 or len(_names(properties, CONTROLLERS)) > 1:
+    if (
+        len(_listed_names(properties, VOTERS)) > 1
+        or len(_listed_names(properties, CONTROLLERS)) > 1
+    ):
         return FileNode()
-    return _alone(properties, "node.id" if "node.id" in properties else "broker.id")
+    return _is_only_controller(properties, "node.id" if "node.id" in properties else "broker.id")
 
 
-def _alone(properties: Mapping[str, Property], name: str) -> FileNode:
-    used = frozenset(properties.keys() & {ROLES, VOTERS, CONTROLLERS, name})
-    entry = properties.get(name)
+def _is_only_controller(properties: Mapping[str, Property], role_property: str) -> FileNode:
+    used_names = frozenset(properties.keys() & {ROLES, VOTERS, CONTROLLERS, role_property})
+    entry = properties.get(role_property)
     if entry is None:
-        return FileNode(brokers=1, used=used)
-    text = entry.value.strip()
-    if text == "-1" and name == "broker.id":
-        return FileNode(brokers=1, used=used)  # ZooKeeper gives it one
-    if not (text.isascii() and text.isdigit()):
-        return FileNode(refused=((entry, f"expected a whole number from 0, found {text!r}"),))
-    return FileNode(brokers=1, broker_id=int(text), used=used)
+        return FileNode(brokers=1, used_names=used_names)
+    voter_text = entry.value.strip()
+    if voter_text == "-1" and role_property == "broker.id":
+        return FileNode(brokers=1, used_names=used_names)  # ZooKeeper gives it one
+    if not (voter_text.isascii() and voter_text.isdigit()):
+        return FileNode(
+            refused_remarks=((entry, f"expected a whole number from 0, found {voter_text!r}"),)
+        )
+    return FileNode(brokers=1, broker_id=int(voter_text), used_names=used_names)
 
 
-def _names(properties: Mapping[str, Property], name: str) -> list[str]:
-    entry = properties.get(name)
-    return [] if entry is None else [word for word in entry.value.split(",") if word.strip()]
+def _listed_names(properties: Mapping[str, Property], list_property: str) -> list[str]:
+    entry = properties.get(list_property)
+    return (
+        []
+        if entry is None
+        else [listed_name for listed_name in entry.value.split(",") if listed_name.strip()]
+    )

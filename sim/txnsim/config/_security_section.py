@@ -31,7 +31,7 @@ from txnsim.security.sasl import BearerRules
 if TYPE_CHECKING:
     from txnsim.config._model import AclSection, ListenerSection, SecuritySection, TlsSection
 
-_RESOURCES: Final = {
+_RESOURCE_TYPE_BY_FIELD: Final = {
     "topic": ResourceType.TOPIC,
     "group": ResourceType.GROUP,
     "transactional_id": ResourceType.TRANSACTIONAL_ID,
@@ -46,20 +46,20 @@ def read_section(section: SecuritySection, *, directory: Path) -> SecurityOption
     """
     if section.acls and not section.authorizer:
         raise ConfigError("acls decide nothing without authorizer: true")
-    tokens = section.unsecured_tokens
-    bearer = BearerRules(
-        principal_claim=tokens.principal_claim,
-        scope_claim=tokens.scope_claim,
-        required_scope=tuple(tokens.required_scope),
-        clock_skew_ms=tokens.clock_skew_ms,
+    token_section = section.unsecured_tokens
+    bearer_rules = BearerRules(
+        principal_claim=token_section.principal_claim,
+        scope_claim=token_section.scope_claim,
+        required_scope=tuple(token_section.required_scope),
+        clock_skew_ms=token_section.clock_skew_ms,
     )
-    options = SecurityOptions(
+    security_options = SecurityOptions(
         listeners=tuple(
-            _listener(name.upper(), listener, bearer)
+            _secure_listener(name.upper(), listener, bearer_rules)
             for name, listener in section.listeners.items()
         ),
         has_plain_listener=section.plain_listener,
-        tls=None if section.tls is None else _tls(section.tls, directory),
+        tls=None if section.tls is None else _tls_settings(section.tls, directory),
         principal_mapping_rules=section.principal_mapping_rules,
         plain_users=section.plain_users,
         scram_users=section.scram_users,
@@ -68,29 +68,33 @@ def read_section(section: SecuritySection, *, directory: Path) -> SecurityOption
         has_authorizer=section.authorizer,
         super_users=frozenset(section.super_users),
         allow_everyone_if_no_acl_found=section.allow_everyone_if_no_acl_found,
-        acls=tuple(_acl(acl) for acl in section.acls),
+        acls=tuple(_acl_binding(acl) for acl in section.acls),
     )
-    check_security(options)
-    return options
+    check_security(security_options)
+    return security_options
 
 
-def _listener(name: str, section: ListenerSection, bearer: BearerRules) -> SecureListener:
-    protocol = section.protocol or name
+def _secure_listener(
+    listener_name: str, listener_section: ListenerSection, bearer: BearerRules
+) -> SecureListener:
+    protocol = listener_section.protocol or listener_name
     if protocol not in SecurityProtocol.__members__:
-        raise ConfigError(f"listener {name}: its name is no protocol; say protocol: SASL_SSL")
+        raise ConfigError(
+            f"listener {listener_name}: its name is no protocol; say protocol: SASL_SSL"
+        )
     return SecureListener(
-        name=name,
+        name=listener_name,
         protocol=SecurityProtocol[protocol],
-        host=section.host,
-        advertised_host=section.advertised_host,
-        port=section.port,
-        mechanisms=tuple(section.mechanisms),
-        client_auth=ClientAuth(section.client_auth),
+        host=listener_section.host,
+        advertised_host=listener_section.advertised_host,
+        port=listener_section.port,
+        mechanisms=tuple(listener_section.mechanisms),
+        client_auth=ClientAuth(listener_section.client_auth),
         bearer=bearer,
     )
 
 
-def _tls(section: TlsSection, directory: Path) -> TlsFiles:
+def _tls_settings(section: TlsSection, directory: Path) -> TlsFiles:
     authority = section.authority
     return TlsFiles(
         certificate=str(directory / section.certificate),
@@ -100,23 +104,23 @@ def _tls(section: TlsSection, directory: Path) -> TlsFiles:
     )
 
 
-def _acl(section: AclSection) -> AclBinding:
-    resources = [
-        (kind, name)
-        for field, kind in _RESOURCES.items()
-        if (name := getattr(section, field)) is not None
+def _acl_binding(section: AclSection) -> AclBinding:
+    resource_fields = [
+        (resource_type, resource_name)
+        for field, resource_type in _RESOURCE_TYPE_BY_FIELD.items()
+        if (resource_name := getattr(section, field)) is not None
     ]
     if section.cluster is not None:
-        resources.append((ResourceType.CLUSTER, CLUSTER_NAME))
-    if len(resources) != 1:
+        resource_fields.append((ResourceType.CLUSTER, CLUSTER_NAME))
+    if len(resource_fields) != 1:
         raise ConfigError(
-            f"acls: the rule of {section.principal} names {len(resources)} resources; one of "
-            f"{', '.join(_RESOURCES)}, cluster is expected"
+            f"acls: the rule of {section.principal} names {len(resource_fields)} resources; one of "
+            f"{', '.join(_RESOURCE_TYPE_BY_FIELD)}, cluster is expected"
         )
-    ((kind, name),) = resources
+    ((resource_type, resource_name),) = resource_fields
     return AclBinding(
-        resource_type=kind,
-        name=name,
+        resource_type=resource_type,
+        name=resource_name,
         pattern=PatternType.PREFIXED if section.prefixed else PatternType.LITERAL,
         principal=section.principal,
         host=section.host,

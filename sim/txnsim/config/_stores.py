@@ -18,16 +18,16 @@ from txnsim.config.properties import Property
 from txnsim.errors import MissingExtraError
 from txnsim.files import problem_of, read_given
 
-_KEYSTORE: Final = "ssl.keystore."
-_TRUSTSTORE: Final = "ssl.truststore."
-_BLOCK: Final = re.compile(
+_KEYSTORE_PREFIX: Final = "ssl.keystore."
+_TRUSTSTORE_PREFIX: Final = "ssl.truststore."
+_PEM_BLOCK_RE: Final = re.compile(
     r"-+BEGIN\s+(?P<kind>[^-]*?)\s*-+\s+(?:[^:\r\n-]*:[^\r\n]*[\r\n]+)*"
     r"(?P<body>[A-Za-z0-9+/=\s]+)-+END\s+[^-]*-+"
 )
-_JKS: Final = (b"\xfe\xed\xfe\xed", b"\xce\xce\xce\xce")
+_JKS_MAGIC: Final = (b"\xfe\xed\xfe\xed", b"\xce\xce\xce\xce")
 """First bytes of Java's own store formats (JKS, JCEKS)."""
-_TYPES: Final = {"PEM": "PEM", "PKCS12": "PKCS12", "JKS": "JKS"}
-_LINE: Final = 64
+_STORE_TYPES: Final = {"PEM": "PEM", "PKCS12": "PKCS12", "JKS": "JKS"}
+_PEM_LINE_LENGTH: Final = 64
 NO_CRYPTOGRAPHY: Final = f"PKCS12 needs cryptography: {MissingExtraError.pip_line('security')}"
 
 
@@ -45,38 +45,41 @@ def read_keystore(properties: PropertyLookup) -> KeyPem | None:
     Raises:
         WrongPropertyError: A store can't be read, or the properties don't fit together.
     """
-    kind, location, password = _store(properties, _KEYSTORE)
-    chain, key = properties.get(_KEYSTORE + "certificate.chain"), properties.get(_KEYSTORE + "key")
+    store_type, location, password = _store_properties(properties, _KEYSTORE_PREFIX)
+    chain_entry, key_entry = (
+        properties.get(_KEYSTORE_PREFIX + "certificate.chain"),
+        properties.get(_KEYSTORE_PREFIX + "key"),
+    )
     key_password = properties.text("ssl.key.password")
-    if key is not None:
-        _check_inline(properties, key, kind, location, password, "ssl.keystore")
-        if chain is None:
-            raise WrongPropertyError(key, "a key without ssl.keystore.certificate.chain")
+    if key_entry is not None:
+        _check_inline(properties, key_entry, store_type, location, password, "ssl.keystore")
+        if chain_entry is None:
+            raise WrongPropertyError(key_entry, "a key without ssl.keystore.certificate.chain")
         return KeyPem(
-            certificate=_blocks(chain, chain.value, "CERTIFICATE"),
-            key=_key(key, key.value),
+            certificate=_pem_blocks(chain_entry, chain_entry.value, "CERTIFICATE"),
+            key=_private_key(key_entry, key_entry.value),
             key_password=key_password,
         )
-    if chain is not None:
-        raise WrongPropertyError(chain, "a certificate without ssl.keystore.key")
+    if chain_entry is not None:
+        raise WrongPropertyError(chain_entry, "a certificate without ssl.keystore.key")
     if location is None:
         if password is not None:
             raise WrongPropertyError(password, "a password without ssl.keystore.location")
         return None
-    if kind == "PEM":
+    if store_type == "PEM":
         _check_no_password(password)
-        text = _text(location)
+        pem_text = _file_text(location)
         return KeyPem(
-            certificate=_blocks(location, text, "CERTIFICATE"),
-            key=_key(location, text),
+            certificate=_pem_blocks(location, pem_text, "CERTIFICATE"),
+            key=_private_key(location, pem_text),
             key_password=key_password,
         )
     if password is None:
         raise WrongPropertyError(location, "a store without ssl.keystore.password")
-    private, certificates = _pkcs12(location, password, store="ssl.keystore")
-    if private is None:
+    private_key, certificates = _read_pkcs12(location, password, store_property="ssl.keystore")
+    if private_key is None:
         raise WrongPropertyError(location, f"{location.value}: there is no key in it")
-    return KeyPem(certificate=certificates, key=private)
+    return KeyPem(certificate=certificates, key=private_key)
 
 
 def read_truststore(properties: PropertyLookup) -> str | None:
@@ -85,26 +88,31 @@ def read_truststore(properties: PropertyLookup) -> str | None:
     Raises:
         WrongPropertyError: The store can't be read, or the properties don't fit together.
     """
-    kind, location, password = _store(properties, _TRUSTSTORE)
-    certificates = properties.get(_TRUSTSTORE + "certificates")
+    store_type, location, password = _store_properties(properties, _TRUSTSTORE_PREFIX)
+    certificates = properties.get(_TRUSTSTORE_PREFIX + "certificates")
     if certificates is not None:
-        _check_inline(properties, certificates, kind, location, password, "ssl.truststore")
-        return _blocks(certificates, certificates.value, "CERTIFICATE")
+        _check_inline(properties, certificates, store_type, location, password, "ssl.truststore")
+        return _pem_blocks(certificates, certificates.value, "CERTIFICATE")
     if location is None:
         if password is not None:
             raise WrongPropertyError(password, "a password without ssl.truststore.location")
         return None
-    if kind == "PEM":
+    if store_type == "PEM":
         _check_no_password(password)
-        return _blocks(location, _text(location), "CERTIFICATE")
-    return _pkcs12(location, password, store="ssl.truststore")[1]
+        return _pem_blocks(location, _file_text(location), "CERTIFICATE")
+    return _read_pkcs12(location, password, store_property="ssl.truststore")[1]
 
 
-def _store(properties: PropertyLookup, family: str) -> tuple[str, Property | None, Property | None]:
+def _store_properties(
+    properties: PropertyLookup, name_prefix: str
+) -> tuple[str, Property | None, Property | None]:
     """Type, location and password of a store."""
-    kind = properties.choice(family + "type", _TYPES, "JKS")
-    location, password = properties.get(family + "location"), properties.get(family + "password")
-    return kind, _unless_empty(location), _unless_empty(password)
+    store_type = properties.choice(name_prefix + "type", _STORE_TYPES, "JKS")
+    location, password = (
+        properties.get(name_prefix + "location"),
+        properties.get(name_prefix + "password"),
+    )
+    return store_type, _unless_empty(location), _unless_empty(password)
 
 
 def _unless_empty(entry: Property | None) -> Property | None:
@@ -114,14 +122,15 @@ def _unless_empty(entry: Property | None) -> Property | None:
 def _check_inline(
     properties: PropertyLookup,
     entry: Property,
-    kind: str,
+    store_type: str,
     location: Property | None,
     password: Property | None,
-    store: str,
+    store_property: str,
 ) -> None:
-    if kind != "PEM":
+    if store_type != "PEM":
         raise WrongPropertyError(
-            properties.get(f"{store}.type") or entry, f"{store}.type has to be PEM"
+            properties.get(f"{store_property}.type") or entry,
+            f"{store_property}.type has to be PEM",
         )
     if location is not None:
         raise WrongPropertyError(location, f"both a location and {entry.name}")
@@ -135,51 +144,58 @@ def _check_no_password(password: Property | None) -> None:
         )
 
 
-def _blocks(entry: Property, text: str, kind: str) -> str:
+def _pem_blocks(entry: Property, text: str, block_kind: str) -> str:
     """The PEM blocks of a kind, with the line ends that OpenSSL needs."""
     pem_blocks = []
-    for match in _BLOCK.finditer(text):
-        if match["kind"].endswith(kind):
-            body = "".join(match["body"].split())
-            lines = [body[start : start + _LINE] for start in range(0, len(body), _LINE)]
-            name = match["kind"]
+    for block_match in _PEM_BLOCK_RE.finditer(text):
+        if block_match["kind"].endswith(block_kind):
+            base64_text = "".join(block_match["body"].split())
+            body_lines = [
+                base64_text[line_start : line_start + _PEM_LINE_LENGTH]
+                for line_start in range(0, len(base64_text), _PEM_LINE_LENGTH)
+            ]
+            name = block_match["kind"]
             pem_blocks.append(
-                "\n".join((f"-----BEGIN {name}-----", *lines, f"-----END {name}-----"))
+                "\n".join((f"-----BEGIN {name}-----", *body_lines, f"-----END {name}-----"))
             )
     if not pem_blocks:
-        raise WrongPropertyError(entry, f"there is no {kind} of PEM in it")
+        raise WrongPropertyError(entry, f"there is no {block_kind} of PEM in it")
     return "\n".join(pem_blocks) + "\n"
 
 
-def _key(entry: Property, text: str) -> str:
-    pem_block = _blocks(entry, text, "PRIVATE KEY")
+def _private_key(entry: Property, text: str) -> str:
+    pem_block = _pem_blocks(entry, text, "PRIVATE KEY")
     if pem_block.count("-----BEGIN") > 1:
         raise WrongPropertyError(entry, "one key is expected, there are several")
     return pem_block
 
 
-def _bytes(entry: Property) -> bytes:
-    path = entry.value.strip()
+def _file_bytes(location_entry: Property) -> bytes:
+    store_path = location_entry.value.strip()
     try:
-        return read_given(Path(path))
+        return read_given(Path(store_path))
     except OSError as error:
-        raise WrongPropertyError(entry, f"{path}: can't be read: {problem_of(error)}") from None
+        raise WrongPropertyError(
+            location_entry, f"{store_path}: can't be read: {problem_of(error)}"
+        ) from None
 
 
-def _text(entry: Property) -> str:
-    return _bytes(entry).decode("latin-1")
+def _file_text(location_entry: Property) -> str:
+    return _file_bytes(location_entry).decode("latin-1")
 
 
-def _pkcs12(entry: Property, password: Property | None, *, store: str) -> tuple[str | None, str]:
+def _read_pkcs12(
+    entry: Property, password: Property | None, *, store_property: str
+) -> tuple[str | None, str]:
     """Key and certificates of a PKCS12 file; since Java 9 the type JKS may be PKCS12 too."""
-    data = _bytes(entry)
+    store_bytes = _file_bytes(entry)
     path = entry.value.strip()
-    if data.startswith(_JKS):
+    if store_bytes.startswith(_JKS_MAGIC):
         raise WrongPropertyError(
             entry,
             f"{path}: Java's own kind of store can't be read here; turn it into PKCS12: keytool "
             f"-importkeystore -srckeystore {path} -destkeystore {path}.p12 -deststoretype PKCS12, "
-            f"and name that with {store}.type=PKCS12",
+            f"and name that with {store_property}.type=PKCS12",
         )
     try:
         from cryptography.hazmat.primitives import serialization
@@ -187,25 +203,27 @@ def _pkcs12(entry: Property, password: Property | None, *, store: str) -> tuple[
     except ImportError:
         raise WrongPropertyError(entry, NO_CRYPTOGRAPHY) from None
     try:
-        keystore = pkcs12.load_pkcs12(data, None if password is None else password.value.encode())
+        keystore = pkcs12.load_pkcs12(
+            store_bytes, None if password is None else password.value.encode()
+        )
     except ValueError as error:
         raise WrongPropertyError(
             entry, f"{path}: no PKCS12, or another password: {error}"
         ) from None
-    everyone = (
+    certificate_chain = (
         [keystore.cert, *keystore.additional_certs] if keystore.cert else keystore.additional_certs
     )
-    if not everyone:
+    if not certificate_chain:
         raise WrongPropertyError(entry, f"{path}: there is no certificate in it")
-    pem: Any = serialization.Encoding.PEM
+    pem_text: Any = serialization.Encoding.PEM
     certificates = "".join(
-        certificate.certificate.public_bytes(pem).decode()
-        for certificate in everyone
+        certificate.certificate.public_bytes(pem_text).decode()
+        for certificate in certificate_chain
         if certificate is not None
     )
     if keystore.key is None:
         return None, certificates
-    private = keystore.key.private_bytes(
-        pem, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+    private_key = keystore.key.private_bytes(
+        pem_text, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
     )
-    return private.decode(), certificates
+    return private_key.decode(), certificates

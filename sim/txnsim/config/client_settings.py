@@ -45,48 +45,55 @@ def read_client_settings(
         WrongPropertyError: A value is wrong, or asks for a feature that is not supported here.
     """
     defaults = defaults if defaults is not None else ClientSettings()
-    security, used = read_client_security(entries)
-    values: dict[str, int] = {}
+    client_security, used_names = read_client_security(entries)
+    setting_values: dict[str, int] = {}
     client_id = defaults.client_id
-    bootstrap: str | None = None
-    ignored: list[str] = []
+    bootstrap_servers: str | None = None
+    ignored_names: list[str] = []
     for entry in entries.values():
         match entry.name:
             case name if name in _MILLISECONDS:
-                values[_MILLISECONDS[name]] = _milliseconds(entry)
+                setting_values[_MILLISECONDS[name]] = _milliseconds_of(entry)
             case "client.id":
                 client_id = entry.value
             case "bootstrap.servers":
-                bootstrap = entry.value
-            case name if name not in used:
-                ignored.append(name)
+                bootstrap_servers = entry.value
+            case name if name not in used_names:
+                ignored_names.append(name)
             case _:
                 pass
-    settings = msgspec.structs.replace(defaults, client_id=client_id, security=security, **values)
-    return ReadProperties(settings=settings, bootstrap=bootstrap, ignored=tuple(ignored))
+    settings = msgspec.structs.replace(
+        defaults, client_id=client_id, security=client_security, **setting_values
+    )
+    return ReadProperties(
+        settings=settings, bootstrap=bootstrap_servers, ignored=tuple(ignored_names)
+    )
 
 
 def settings_of_options(
-    options: Mapping[str, str], *, defaults: ClientSettings, what: str
+    options: Mapping[str, str], *, defaults: ClientSettings, option_flag: str
 ) -> ReadProperties:
     """Read properties that were passed to a program.
 
     Args:
         options: The properties by name.
         defaults: Settings that the properties don't change.
-        what: Prefix of a property's name in errors.
+        option_flag: Prefix of a property's name in errors.
 
     Raises:
         BadInputError: A value is wrong.
     """
-    entries = {name: Property(line=0, name=name, value=text) for name, text in options.items()}
+    property_entries = {
+        name: Property(line=0, name=name, value=option_text)
+        for name, option_text in options.items()
+    }
     try:
-        return read_client_settings(entries, defaults=defaults)
+        return read_client_settings(property_entries, defaults=defaults)
     except WrongPropertyError as error:
-        raise BadInputError(f"{what}{error.entry.name}: {error.message}") from None
+        raise BadInputError(f"{option_flag}{error.entry.name}: {error.message}") from None
 
 
-def _milliseconds(entry: Property) -> int:
+def _milliseconds_of(entry: Property) -> int:
     if not (entry.value.isascii() and entry.value.isdigit()):
         raise WrongPropertyError(entry, "milliseconds are expected")
     return int(entry.value)

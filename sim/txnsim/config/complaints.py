@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 Place = tuple[str | int, ...]
 
-_KINDS: Final[Mapping[str, str]] = {
+_EXPECTED_BY_ERROR_TYPE: Final[Mapping[str, str]] = {
     "int": "a whole number",
     "float": "a number",
     "string": "a text",
@@ -31,7 +31,7 @@ _KINDS: Final[Mapping[str, str]] = {
     "mapping": "fields, as NAME: VALUE",
 }
 """What was expected, by the beginning of an error's type."""
-_BOUNDS: Final[Mapping[str, tuple[str, str]]] = {
+_BOUND_WORDS: Final[Mapping[str, tuple[str, str]]] = {
     "greater_than_equal": ("ge", "at least"),
     "greater_than": ("gt", "more than"),
     "less_than_equal": ("le", "at most"),
@@ -46,7 +46,11 @@ def place_of(detail: Any, members: frozenset[str] = frozenset()) -> Place:
         detail: An element of ``ValidationError.errors()``.
         members: Names that pydantic inserts into the path for alternatives (``members_of``).
     """
-    return tuple(part for part in detail["loc"] if part != "[key]" and part not in members)
+    return tuple(
+        path_part
+        for path_part in detail["loc"]
+        if path_part != "[key]" and path_part not in members
+    )
 
 
 def problems_in(error: ValidationError, model: type[BaseModel]) -> list[tuple[Place, str]]:
@@ -70,11 +74,15 @@ def members_of(model: type[BaseModel]) -> frozenset[str]:
         if isinstance(annotation, type) and hasattr(annotation, "model_fields"):
             for field in annotation.model_fields.values():
                 look(field.annotation)
-        kinds = get_args(annotation)
+        alternatives = get_args(annotation)
         if get_origin(annotation) in (Union, UnionType):
-            member_names.update(kind.__name__ for kind in kinds if isinstance(kind, type))
-        for kind in kinds:
-            look(kind)
+            member_names.update(
+                alternative.__name__
+                for alternative in alternatives
+                if isinstance(alternative, type)
+            )
+        for alternative in alternatives:
+            look(alternative)
 
     look(model)
     return frozenset(member_names)
@@ -84,68 +92,80 @@ def without_other_kinds(problems: Iterable[tuple[Place, str]]) -> list[tuple[Pla
     """Drop the complaint about a value's type if there are errors about fields inside the value."""
     problem_list = list(problems)
     return [
-        (path, words)
-        for path, words in problem_list
-        if not words.startswith("expected a")
+        (path, message)
+        for path, message in problem_list
+        if not message.startswith("expected a")
         or not any(
-            len(other) > len(path) and other[: len(path)] == path for other, _ in problem_list
+            len(other_path) > len(path) and other_path[: len(path)] == path
+            for other_path, _ in problem_list
         )
     ]
 
 
 def in_words(detail: Any, *, model: type[BaseModel]) -> str:
-    kind, value_given = str(detail["type"]), detail["input"]
+    error_type, value_given = str(detail["type"]), detail["input"]
     path = place_of(detail)
     context = detail.get("ctx", {})
-    if kind == "extra_forbidden":
+    if error_type == "extra_forbidden":
         return unknown_word_message("field", str(path[-1]), fields_beside(path, model))
-    if kind == "missing":
+    if error_type == "missing":
         return "is missing"
-    if kind == "literal_error":
-        choices = _choices(path, model)
+    if error_type == "literal_error":
+        allowed_values = _allowed_values(path, model)
         if isinstance(value_given, str):
-            return unknown_word_message("value", value_given, choices)
-        return f"expected one of {', '.join(choices)}, found {in_short(value_given)}"
-    if kind in _BOUNDS:
-        name, words = _BOUNDS[kind]
-        return f"expected {words} {context[name]:g}, found {in_short(value_given)}"
-    if kind == "string_pattern_mismatch":
+            return unknown_word_message("value", value_given, allowed_values)
+        return f"expected one of {', '.join(allowed_values)}, found {in_short(value_given)}"
+    if error_type in _BOUND_WORDS:
+        bound_name, bound_words = _BOUND_WORDS[error_type]
+        return f"expected {bound_words} {context[bound_name]:g}, found {in_short(value_given)}"
+    if error_type == "string_pattern_mismatch":
         return f"expected a text of the form {context['pattern']}, found {in_short(value_given)}"
-    if kind == "value_error":
+    if error_type == "value_error":
         return str(detail["msg"]).removeprefix("Value error, ")
-    expected = _KINDS.get(kind.partition("_")[0])
-    if expected is None:
+    expected_kind = _EXPECTED_BY_ERROR_TYPE.get(error_type.partition("_")[0])
+    if expected_kind is None:
         return f"{detail['msg']}, not {in_short(value_given)}"
-    return f"expected {expected}, found {in_short(value_given)}"
+    return f"expected {expected_kind}, found {in_short(value_given)}"
 
 
 def fields_beside(path: Place, model: type[BaseModel]) -> tuple[str, ...]:
-    for part in path[:-1]:
-        field = _field(part, model)
-        inner = None if field is None else _model_in(field.annotation)
-        model = inner or model
+    for path_part in path[:-1]:
+        field = _field_info(path_part, model)
+        inner_model = None if field is None else _model_in(field.annotation)
+        model = inner_model or model
     return tuple(str(field.alias or name) for name, field in model.model_fields.items())
 
 
-def _choices(path: Place, model: type[BaseModel]) -> tuple[str, ...]:
+def _allowed_values(path: Place, model: type[BaseModel]) -> tuple[str, ...]:
     """The allowed values of a ``Literal`` field."""
     annotation: Any = None
-    for part in path:
-        field = _field(part, model)
+    for path_part in path:
+        field = _field_info(path_part, model)
         if field is not None:
             annotation = field.annotation
             model = _model_in(annotation) or model
-    return tuple(_literals(annotation))
+    return tuple(_literal_values(annotation))
 
 
-def _literals(annotation: Any) -> list[str]:
+def _literal_values(annotation: Any) -> list[str]:
     if get_origin(annotation) is Literal:
-        return [str(value) for value in get_args(annotation)]
-    return [value for inner in get_args(annotation) for value in _literals(inner)]
+        return [str(literal) for literal in get_args(annotation)]
+    return [
+        literal
+        for inner_annotation in get_args(annotation)
+        for literal in _literal_values(inner_annotation)
+    ]
 
 
-def _field(part: str | int, model: type[BaseModel]) -> Any:
-    return next((f for name, f in model.model_fields.items() if part in (f.alias, name)), None)
+def _field_info(path_part: str | int, model: type[BaseModel]) -> Any:
+    return next(
+        (
+            model_field
+            for name, model_field in model.model_fields.items()
+            if path_part in (model_field.alias, name)
+        ),
+        None,
+    )
 
 
 def _model_in(annotation: Any) -> type[BaseModel] | None:

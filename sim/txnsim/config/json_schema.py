@@ -19,16 +19,18 @@ DIALECT: Final = "https://json-schema.org/draft/2020-12/schema"
 def cluster_schema() -> dict[str, Any]:
     """The JSON schema of a cluster's YAML file."""
     schema = ClusterFile.model_json_schema(by_alias=True)
-    section = settings_model().model_json_schema()
-    settings: dict[str, Any] = dict(section["properties"])
-    for name, about in documentation().items():
-        setting_schema = settings[name]
+    settings_section = settings_model().model_json_schema()
+    settings: dict[str, Any] = dict(settings_section["properties"])
+    for setting_name, setting_documentation in documentation().items():
+        setting_schema = settings[setting_name]
         setting_schema["description"] = (
-            f"{about.reason} ({about.unit})" if about.unit else about.reason
+            f"{setting_documentation.reason} ({setting_documentation.unit})"
+            if setting_documentation.unit
+            else setting_documentation.reason
         )
-        if about.kafka is not None:
-            settings[about.kafka] = setting_schema
-    definitions = {**schema.get("$defs", {}), **section.get("$defs", {})}
+        if setting_documentation.kafka is not None:
+            settings[setting_documentation.kafka] = setting_schema
+    definitions = {**schema.get("$defs", {}), **settings_section.get("$defs", {})}
     properties = dict(schema["properties"])
     settings[PRESET] = {
         "enum": list(PRESETS),

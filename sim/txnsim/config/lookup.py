@@ -31,59 +31,63 @@ class PropertyLookup(msgspec.Struct, eq=False):
     entries: Mapping[str, Property]
     prefix: str = ""
     """Prefix of its own properties: ``listener.name.outside.``."""
-    used: set[str] = set()
+    used_names: set[str] = set()
     """Full names of the existing properties that were looked up."""
 
-    def own(self, name: str) -> Property | None:
+    def own_entry(self, property_name: str) -> Property | None:
         """A property with the prefix in front, and only that."""
-        return self._used_entry(self.prefix + name)
+        return self._used_entry(self.prefix + property_name)
 
-    def get(self, name: str) -> Property | None:
+    def get(self, property_name: str) -> Property | None:
         """The property, with the prefix if it exists so, else the common one. Both count as
         used.
         """
-        everybodys = self._used_entry(name)
-        return self.own(name) or everybodys
+        common_entry = self._used_entry(property_name)
+        return self.own_entry(property_name) or common_entry
 
-    def text(self, name: str) -> str | None:
+    def text(self, property_name: str) -> str | None:
         """The value; None for a missing or empty one."""
-        entry = self.get(name)
+        entry = self.get(property_name)
         return entry.value.strip() or None if entry is not None else None
 
-    def names(self, name: str) -> tuple[str, ...]:
+    def names(self, property_name: str) -> tuple[str, ...]:
         """The values of a list."""
-        return tuple(part.strip() for part in (self.text(name) or "").split(",") if part.strip())
+        return tuple(
+            name_part.strip()
+            for name_part in (self.text(property_name) or "").split(",")
+            if name_part.strip()
+        )
 
-    def choice(self, name: str, value_by_word: Mapping[str, T], default: T) -> T:
+    def choice(self, property_name: str, value_by_word: Mapping[str, T], default: T) -> T:
         """One of some values, ignoring case.
 
         Raises:
             WrongPropertyError: The value is none of these words.
         """
-        entry = self.get(name)
+        entry = self.get(property_name)
         if entry is None:
             return default
-        word_given = entry.value.strip().lower()
-        for word, value in value_by_word.items():
-            if word.lower() == word_given:
-                return value
+        value_word = entry.value.strip().lower()
+        for allowed_word, allowed_value in value_by_word.items():
+            if allowed_word.lower() == value_word:
+                return allowed_value
         raise WrongPropertyError(
             entry, f"expected {', '.join(value_by_word)}, found {entry.value!r}"
         )
 
-    def number(self, name: str, default: int) -> int:
+    def number(self, property_name: str, default: int) -> int:
         """A whole number that is not negative.
 
         Raises:
             WrongPropertyError: The value is not such a number.
         """
-        entry = self.get(name)
+        entry = self.get(property_name)
         return default if entry is None else number_of(entry)
 
-    def _used_entry(self, name: str) -> Property | None:
-        entry = self.entries.get(name)
+    def _used_entry(self, property_name: str) -> Property | None:
+        entry = self.entries.get(property_name)
         if entry is not None:
-            self.used.add(name)
+            self.used_names.add(property_name)
         return entry
 
 
@@ -93,7 +97,7 @@ def number_of(entry: Property) -> int:
     Raises:
         WrongPropertyError: The value is not a whole number, or negative.
     """
-    text = entry.value.strip()
-    if not (text.isascii() and text.isdigit()):
+    number_text = entry.value.strip()
+    if not (number_text.isascii() and number_text.isdigit()):
         raise WrongPropertyError(entry, f"expected a whole number from 0, found {entry.value!r}")
-    return int(text)
+    return int(number_text)

@@ -40,27 +40,27 @@ PRESETS: Final[Mapping[str, Mapping[str, int]]] = {
 """Presets, by our names of settings. ``tests`` removes waits that most tests don't ask about."""
 
 
-def preset_named(name: object) -> Mapping[str, int]:
+def preset_named(preset_name: object) -> Mapping[str, int]:
     """The settings of a preset.
 
     Raises:
         ConfigError: There is no preset of that name.
     """
-    preset = PRESETS.get(name) if isinstance(name, str) else None
+    preset = PRESETS.get(preset_name) if isinstance(preset_name, str) else None
     if preset is None:
-        raise ConfigError(unknown_word_message("preset", str(name), PRESETS))
+        raise ConfigError(unknown_word_message("preset", str(preset_name), PRESETS))
     return preset
 
 
-def with_preset(settings: Settings, name: str) -> Settings:
+def with_preset(settings: Settings, preset_name: str) -> Settings:
     """Settings in which the preset replaces values that are Apache Kafka's defaults.
 
     Raises:
         ConfigError: There is no preset of that name.
     """
     preset_values = {
-        field: value
-        for field, value in preset_named(name).items()
-        if getattr(settings, field) == getattr(DEFAULTS, field)
+        setting_name: setting_value
+        for setting_name, setting_value in preset_named(preset_name).items()
+        if getattr(settings, setting_name) == getattr(DEFAULTS, setting_name)
     }
     return msgspec.structs.replace(settings, **preset_values)

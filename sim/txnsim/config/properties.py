@@ -15,8 +15,8 @@ import msgspec
 
 from txnsim.errors import ConfigError
 
-_BLANKS: Final = " \t\f"
-_ESCAPES: Final = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
+_BLANK_CHARACTERS: Final = " \t\f"
+_CHARACTER_BY_ESCAPE: Final = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
 _HEX_RE: Final = re.compile(r"[0-9a-fA-F]{4}")
 
 
@@ -28,15 +28,15 @@ class Property(msgspec.Struct, frozen=True, kw_only=True):
     value: str
 
 
-def parse_properties(data: bytes, *, file: str) -> list[Property]:
+def parse_properties(file_bytes: bytes, *, file: str) -> list[Property]:
     """Every entry in order, repeated ones included.
 
     Raises:
         ConfigError: A ``\\u`` escape without four hexadecimal digits.
     """
     entries = []
-    for line, text in _logical_lines(data.decode("latin-1")):
-        key, value = _split(text)
+    for line, text in _logical_lines(file_bytes.decode("latin-1")):
+        key, value = _split_key_and_value(text)
         try:
             entries.append(Property(line=line, name=_unescape(key), value=_unescape(value)))
         except ValueError as error:
@@ -46,52 +46,52 @@ def parse_properties(data: bytes, *, file: str) -> list[Property]:
 
 def _logical_lines(text: str) -> Iterator[tuple[int, str]]:
     """Comments and empty lines removed, continued lines joined."""
-    started, joined = 0, ""
-    for number, natural in enumerate(re.split(r"\r\n|\r|\n", text), start=1):
-        line = natural.lstrip(_BLANKS)
-        if not started:
+    start_line, joined_text = 0, ""
+    for line_number, natural_line in enumerate(re.split(r"\r\n|\r|\n", text), start=1):
+        line = natural_line.lstrip(_BLANK_CHARACTERS)
+        if not start_line:
             if not line or line[0] in "#!":
                 continue
-            started = number
-        joined += line
-        backslashes = len(joined) - len(joined.rstrip("\\"))
+            start_line = line_number
+        joined_text += line
+        backslashes = len(joined_text) - len(joined_text.rstrip("\\"))
         if backslashes % 2:  # an odd one is no escaped backslash: the entry goes on
-            joined = joined[:-1]
+            joined_text = joined_text[:-1]
             continue
-        yield started, joined
-        started, joined = 0, ""
-    if started:
-        yield started, joined
+        yield start_line, joined_text
+        start_line, joined_text = 0, ""
+    if start_line:
+        yield start_line, joined_text
 
 
-def _split(text: str) -> tuple[str, str]:
+def _split_key_and_value(text: str) -> tuple[str, str]:
     """Key and value, still escaped: the first bare ``=``, ``:`` or blank ends the key."""
-    end = 0
-    while end < len(text) and text[end] not in "=:" + _BLANKS:
-        end += 2 if text[end] == "\\" else 1
-    value_text = text[end:].lstrip(_BLANKS)
+    key_end = 0
+    while key_end < len(text) and text[key_end] not in "=:" + _BLANK_CHARACTERS:
+        key_end += 2 if text[key_end] == "\\" else 1
+    value_text = text[key_end:].lstrip(_BLANK_CHARACTERS)
     if value_text[:1] in ("=", ":"):
-        value_text = value_text[1:].lstrip(_BLANKS)
-    return text[:end], value_text
+        value_text = value_text[1:].lstrip(_BLANK_CHARACTERS)
+    return text[:key_end], value_text
 
 
 def _unescape(text: str) -> str:
     if "\\" not in text:
         return text
-    out = []
+    unescaped = []
     characters = iter(range(len(text)))
     for index in characters:
         if text[index] != "\\" or index + 1 == len(text):
-            out.append(text[index])
+            unescaped.append(text[index])
             continue
-        following = text[next(characters)]
-        if following == "u":
-            digits = text[index + 2 : index + 6]
-            if not _HEX_RE.fullmatch(digits):
-                raise ValueError(f"\\u needs four hexadecimal digits, found {digits!r}")
-            out.append(chr(int(digits, 16)))
+        next_character = text[next(characters)]
+        if next_character == "u":
+            hex_digits = text[index + 2 : index + 6]
+            if not _HEX_RE.fullmatch(hex_digits):
+                raise ValueError(f"\\u needs four hexadecimal digits, found {hex_digits!r}")
+            unescaped.append(chr(int(hex_digits, 16)))
             for _ in range(4):
                 next(characters)
         else:
-            out.append(_ESCAPES.get(following, following))
-    return "".join(out)
+            unescaped.append(_CHARACTER_BY_ESCAPE.get(next_character, next_character))
+    return "".join(unescaped)

@@ -31,7 +31,7 @@ NUMBER_DIGITS_MAX: Final = 400
 HAS_LIBYAML: Final = bool(yaml.__with_libyaml__)
 """Whether PyYAML was built with libyaml, as its wheels are."""
 
-_NUMBERS: Final = ("tag:yaml.org,2002:int", "tag:yaml.org,2002:float")
+_NUMBER_TAGS: Final = ("tag:yaml.org,2002:int", "tag:yaml.org,2002:float")
 
 _Extent = tuple[int, int, int]
 """The size of a node: number of values, levels and characters, with aliases at full size."""
@@ -46,29 +46,33 @@ class BoundedLoader(yaml.SafeLoader):
         self._depth = 0
         self._extents: dict[yaml.Node, _Extent] = {}
 
-    def compose_node(self, parent: yaml.Node | None, index: Any) -> yaml.Node | None:
+    def compose_node(self, parent: yaml.Node | None, child_index: Any) -> yaml.Node | None:
         """The next node; the target of an alias is counted again."""
-        mark = self.peek_event().start_mark  # type: ignore[no-untyped-call]  # types-pyyaml
+        start_mark = self.peek_event().start_mark  # type: ignore[no-untyped-call]  # types-pyyaml
         is_alias = self.check_event(yaml.AliasEvent)
         self._depth += 1
-        self._check("levels", self._depth, DEPTH_MAX, mark)
-        node = super().compose_node(parent, index)
+        self._check_limit("levels", self._depth, DEPTH_MAX, start_mark)
+        node = super().compose_node(parent, child_index)
         self._depth -= 1
         assert node is not None
         if not is_alias:
-            self._extents[node] = self._extent(node)
+            self._extents[node] = self._extent_of(node)
         elif node not in self._extents:
-            raise self._trouble("it contains itself", mark)
-        values, levels, characters = self._extents[node]
-        self._check("levels", self._depth + levels, DEPTH_MAX, mark)
-        self._check("values, counting aliases as what they stand for,", values, VALUES_MAX, mark)
-        self._check("characters, counting aliases likewise,", characters, BYTES_MAX, mark)
+            raise self._yaml_error("it contains itself", start_mark)
+        value_count, level_count, character_count = self._extents[node]
+        self._check_limit("levels", self._depth + level_count, DEPTH_MAX, start_mark)
+        self._check_limit(
+            "values, counting aliases as what they stand for,", value_count, VALUES_MAX, start_mark
+        )
+        self._check_limit(
+            "characters, counting aliases likewise,", character_count, BYTES_MAX, start_mark
+        )
         return node
 
     def construct_object(self, node: yaml.Node, deep: bool = False) -> Any:  # noqa: FBT001, FBT002 - PyYAML's
         """The value of a node; a Python error is reported with the node's line."""
-        if node.tag in _NUMBERS and len(node.value) > NUMBER_DIGITS_MAX:
-            raise self._trouble(
+        if node.tag in _NUMBER_TAGS and len(node.value) > NUMBER_DIGITS_MAX:
+            raise self._yaml_error(
                 f"a number of {len(node.value)} characters, at most {NUMBER_DIGITS_MAX} are read",
                 node.start_mark,
             )
@@ -76,27 +80,29 @@ class BoundedLoader(yaml.SafeLoader):
             return super().construct_object(node, deep=deep)
         except (ArithmeticError, AttributeError, LookupError, ValueError):
             # PyYAML passes on what Python says of a month 13 or an empty number.
-            kind = node.tag.rpartition(":")[2]
-            raise self._trouble(f"{in_short(node.value)} is no {kind}", node.start_mark) from None
+            yaml_type = node.tag.rpartition(":")[2]
+            raise self._yaml_error(
+                f"{in_short(node.value)} is no {yaml_type}", node.start_mark
+            ) from None
 
-    def _extent(self, node: yaml.Node) -> _Extent:
+    def _extent_of(self, node: yaml.Node) -> _Extent:
         if isinstance(node, yaml.ScalarNode):
             return 1, 1, len(node.value)
-        inner = node.value
+        child_nodes = node.value
         if isinstance(node, yaml.MappingNode):
-            inner = [child for pair in node.value for child in pair]
-        extents = [self._extents[child] for child in inner]
+            child_nodes = [child for key_and_value in node.value for child in key_and_value]
+        extents = [self._extents[child] for child in child_nodes]
         return (
-            1 + sum(values for values, _, _ in extents),
-            1 + max((levels for _, levels, _ in extents), default=0),
-            sum(characters for _, _, characters in extents),
+            1 + sum(value_count for value_count, _, _ in extents),
+            1 + max((level_count for _, level_count, _ in extents), default=0),
+            sum(character_count for _, _, character_count in extents),
         )
 
-    def _check(self, noun: str, number: int, most: int, mark: yaml.Mark) -> None:
-        if number > most:
-            raise self._trouble(f"more than {most} {noun} are not read", mark)
+    def _check_limit(self, noun: str, number: int, limit: int, mark: yaml.Mark) -> None:
+        if number > limit:
+            raise self._yaml_error(f"more than {limit} {noun} are not read", mark)
 
-    def _trouble(self, problem: str, mark: yaml.Mark) -> ConfigError:
+    def _yaml_error(self, problem: str, mark: yaml.Mark) -> ConfigError:
         return ConfigError(f"{self._file}:{mark.line + 1}: {problem}")
 
 
@@ -130,13 +136,15 @@ def compose_document(text: str | bytes, *, file: str) -> tuple[BoundedLoader, ya
         ConfigError: The text is too large, or exceeds another bound.
         yaml.YAMLError: The text is no YAML.
     """
-    size = len(text) if isinstance(text, bytes) else len(text.encode("utf-8", "surrogatepass"))
-    if size > BYTES_MAX:
-        raise ConfigError(f"{file}:1: {size} bytes, at most {BYTES_MAX} are read")
+    byte_count = (
+        len(text) if isinstance(text, bytes) else len(text.encode("utf-8", "surrogatepass"))
+    )
+    if byte_count > BYTES_MAX:
+        raise ConfigError(f"{file}:1: {byte_count} bytes, at most {BYTES_MAX} are read")
     if HAS_LIBYAML:
         with suppress(yaml.YAMLError, UnicodeEncodeError):  # said below, after a second reading
-            compiled = _CompiledLoader(text, file=file)
-            return compiled, compiled.get_single_node()
+            compiled_loader = _CompiledLoader(text, file=file)
+            return compiled_loader, compiled_loader.get_single_node()
     loader = BoundedLoader(text, file=file)
     return loader, loader.get_single_node()
 
@@ -149,38 +157,41 @@ def read_mapping(data: bytes, *, file: str) -> tuple[dict[str, Any], dict[tuple[
             that is not text, or a repeated key.
     """
     try:
-        bounded, node = compose_document(data, file=file)
+        composed_document, node = compose_document(data, file=file)
         if node is None:
             return {}, {}
         lines: dict[tuple[str, ...], int] = {}
-        _collect(node, (), lines, file)
-        content = bounded.construct_document(node)
+        _collect_lines(node, (), lines, file)
+        mapping = composed_document.construct_document(node)
     except yaml.MarkedYAMLError as error:
         line = error.problem_mark.line + 1 if error.problem_mark else 1
         raise ConfigError(f"{file}:{line}: no YAML: {error.problem}") from None
     except yaml.YAMLError as error:
         raise ConfigError(f"{file}:1: no YAML: {error}") from None
-    if not isinstance(content, dict):
-        raise ConfigError(f"{file}:1: expected a mapping, found {type(content).__name__}")
-    return content, lines
+    if not isinstance(mapping, dict):
+        raise ConfigError(f"{file}:1: expected a mapping, found {type(mapping).__name__}")
+    return mapping, lines
 
 
-def _collect(
+def _collect_lines(
     node: yaml.Node, path: tuple[str, ...], lines: dict[tuple[str, ...], int], file: str
 ) -> None:
     if isinstance(node, yaml.SequenceNode):
-        for position, item in enumerate(node.value):
-            _collect(item, (*path, str(position)), lines, file)
+        for position, child_node in enumerate(node.value):
+            _collect_lines(child_node, (*path, str(position)), lines, file)
     if not isinstance(node, yaml.MappingNode):
         return
-    for key, value in node.value:
-        line = key.start_mark.line + 1
-        if key.tag != "tag:yaml.org,2002:str":
-            raise ConfigError(f"{file}:{line}: {key.value}: a key must be text; put it in quotes")
-        key_path = (*path, str(key.value))
+    for key_node, value_node in node.value:
+        line_number = key_node.start_mark.line + 1
+        if key_node.tag != "tag:yaml.org,2002:str":
+            raise ConfigError(
+                f"{file}:{line_number}: {key_node.value}: a key must be text; put it in quotes"
+            )
+        key_path = (*path, str(key_node.value))
         if key_path in lines:
             raise ConfigError(
-                f"{file}:{line}: {'.'.join(key_path)}: given twice, first on line {lines[key_path]}"
+                f"{file}:{line_number}: {'.'.join(key_path)}: given twice, first on line"
+                f" {lines[key_path]}"
             )
-        lines[key_path] = line
-        _collect(value, key_path, lines, file)
+        lines[key_path] = line_number
+        _collect_lines(value_node, key_path, lines, file)

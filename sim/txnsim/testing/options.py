@@ -83,7 +83,7 @@ class SimulatedClusterOptions(
             return DEFAULTS
         from txnsim.config import settings_of  # pydantic, loaded only if a setting is changed
 
-        settings, without_effect = settings_of(settings_given, where=WHERE)
+        settings, without_effect = settings_of(settings_given, source_name=WHERE)
         for remark in without_effect:
             warnings.warn(remark, stacklevel=2)
         return settings

@@ -54,7 +54,7 @@ def _cluster_settings(scenario: Scenario, run: Run) -> Settings:
         **scenario.settings,
         **run.settings,
     }
-    settings, _ = settings_of(settings_of_run, where=f"{scenario.name}: settings")
+    settings, _ = settings_of(settings_of_run, source_name=f"{scenario.name}: settings")
     return msgspec.structs.replace(
         settings,
         transaction_version=TRANSACTION_VERSION[run.mode],

@@ -111,7 +111,7 @@ class LagOptions(msgspec.Struct, frozen=True, kw_only=True):
                     f" {', '.join(_OWN)} and {CLIENT_PREFIX}*"
                 )
         topics = tuple(filter(None, map(str.strip, lowercased.get("subscribe", "").split(","))))
-        read = settings_of_options(client, defaults=DEFAULTS, what=f"{FORMAT}: kafka.")
+        read = settings_of_options(client, defaults=DEFAULTS, option_flag=f"{FORMAT}: kafka.")
         if read.bootstrap is None:
             raise BadInputError(f"{FORMAT}: option kafka.bootstrap.servers is missing")
         return cls(

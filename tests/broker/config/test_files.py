@@ -359,7 +359,7 @@ def test_settings_of_a_program_go_by_both_names_and_are_judged_like_a_file() -> 
             "transaction_partition_verification_enable": False,
             "log.dirs": "somewhere",
         },
-        where="SimulatedKafka",
+        source_name="SimulatedKafka",
     )
     assert settings.transaction_max_timeout_ms == 60_000
     assert settings.transaction_partition_verification_enable is False
@@ -370,7 +370,7 @@ def test_settings_of_a_program_go_by_both_names_and_are_judged_like_a_file() -> 
 
 def test_names_of_nobody_do_not_pass_in_a_program_which_is_copied_from_no_broker() -> None:
     with pytest.raises(ConfigError, match=r"settings\.jmx\.port: no such setting here"):
-        settings_of({"jmx.port": 1}, where="SimulatedKafka")
+        settings_of({"jmx.port": 1}, source_name="SimulatedKafka")
 
 
 def test_wrong_settings_of_a_program_are_named_without_a_line() -> None:
@@ -381,7 +381,7 @@ def test_wrong_settings_of_a_program_are_named_without_a_line() -> None:
                 "transaction_version": "2",
                 "ssl.keystore.location": "keys",
             },
-            where="SimulatedKafka",
+            source_name="SimulatedKafka",
         )
     assert str(refusal.value).splitlines() == [
         "SimulatedKafka: settings.ssl.keystore.location: the section security has it",
@@ -415,7 +415,7 @@ def test_a_factor_that_is_set_counts_as_set_by_every_way_also_at_kafkas_default(
         load(write(tmp_path, "a.properties", f"{name}=3\n")).settings,
         load(write(tmp_path, "a.yaml", f"settings: {{{name}: 3}}\n")).settings,
         load(write(tmp_path, "b.yaml", f"settings: {{{name.replace('.', '_')}: 3}}\n")).settings,
-        settings_of({name: 3}, where="test")[0],
+        settings_of({name: 3}, source_name="test")[0],
     )
     assert [settings.transaction_state_log_replication_factor for settings in through] == [
         3,
@@ -460,7 +460,7 @@ def test_settings_of_groups_are_refused_where_a_real_broker_does_not_start(
 
 def test_a_program_is_told_that_settings_of_groups_do_not_agree() -> None:
     with pytest.raises(ConfigError) as refused:
-        settings_of({"group_share_min_session_timeout_ms": 60_001}, where="here")
+        settings_of({"group_share_min_session_timeout_ms": 60_001}, source_name="here")
     assert str(refused.value) == (
         "here: settings.group_share_min_session_timeout_ms: group.share.max.session.timeout.ms "
         "must be greater than or equal to group.share.min.session.timeout.ms"

@@ -497,8 +497,8 @@ def entries(**values: str) -> dict[str, Property]:
 def test_a_listeners_own_property_counts_before_the_common_one() -> None:
     lookup = PropertyLookup(entries(**{"p.a": "1", "a": "2", "b": "3", "c": "4"}), prefix="p.")
     assert (lookup.text("a"), lookup.text("b"), lookup.text("d")) == ("1", "3", None)
-    assert lookup.own("b") is None
-    assert lookup.used == {"p.a", "a", "b"}
+    assert lookup.own_entry("b") is None
+    assert lookup.used_names == {"p.a", "a", "b"}
 
 
 def test_values_of_several_kinds() -> None:
@@ -525,7 +525,7 @@ def test_what_is_none_is_refused_with_its_entry() -> None:
 
 def test_a_preset_changes_what_it_names_and_a_setting_beside_it_wins() -> None:
     settings, warnings = settings_of(
-        {"broker.session.timeout.ms": 4_000, "preset": "tests"}, where="t"
+        {"broker.session.timeout.ms": 4_000, "preset": "tests"}, source_name="t"
     )
     assert warnings == ()
     assert settings.group_initial_rebalance_delay_ms == 0

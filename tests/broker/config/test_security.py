@@ -45,11 +45,11 @@ def test_properties_of_a_program_are_read_as_those_of_a_file() -> None:
         "request.timeout.ms": "7",
         "acks": "1",
     }
-    read = settings_of_options(options, defaults=ClientSettings(), what="kafka.")
+    read = settings_of_options(options, defaults=ClientSettings(), option_flag="kafka.")
     assert (read.bootstrap, read.settings.client_id) == ("a:1", "me")
     with pytest.raises(BadInputError, match=r"^kafka\.request\.timeout\.ms: milliseconds"):
         settings_of_options(
-            {"request.timeout.ms": "soon"}, defaults=ClientSettings(), what="kafka."
+            {"request.timeout.ms": "soon"}, defaults=ClientSettings(), option_flag="kafka."
         )
 
 
@@ -90,7 +90,7 @@ def stores(tmp_path_factory: pytest.TempPathFactory) -> Stores:
 def read(text: str) -> FileSecurity:
     entries = {entry.name: entry for entry in parse_properties(text.encode(), file="f")}
     listeners = read_listeners(entries)
-    assert listeners.refused == ()
+    assert listeners.refused_remarks == ()
     return read_security(entries, listeners.clients)
 
 
@@ -105,7 +105,7 @@ def test_certificates_of_broker_and_clients(stores: Stores) -> None:
         "ssl.client.auth=required\nssl.principal.mapping.rules=RULE:^CN=(.*)$/$1/\n"
         "ssl.enabled.protocols=TLSv1.3\n" + stores.keystore + stores.truststore
     )
-    assert config.refused == config.odd == ()
+    assert config.refused_remarks == config.odd_remarks == ()
     (listener,) = config.options.listeners
     assert listener.tls is not None
     assert listener.tls.versions == ("TLSv1.3",)
@@ -114,7 +114,7 @@ def test_certificates_of_broker_and_clients(stores: Stores) -> None:
     assert listener.client_auth is ClientAuth.REQUIRED
     assert listener.principal_mapping_rules == "RULE:^CN=(.*)$/$1/"
     assert config.options.has_plain_listener
-    assert "ssl.keystore.location" in config.used
+    assert "ssl.keystore.location" in config.used_names
 
 
 def test_a_listener_has_stores_of_its_own(stores: Stores) -> None:
@@ -127,7 +127,7 @@ def test_a_listener_has_stores_of_its_own(stores: Stores) -> None:
         + own
         + stores.truststore
     )
-    ((entry, message),) = config.refused
+    ((entry, message),) = config.refused_remarks
     assert (entry.name, message[:21]) == ("listeners", "listener ONE: SASL_SS")
     (two,) = config.options.listeners
     assert two.client_auth is ClientAuth.REQUESTED
@@ -143,7 +143,7 @@ def test_with_sasl_only_a_listeners_own_wish_for_certificates_counts(stores: Sto
         + stores.truststore
     )
     assert read(text).options.listeners[0].client_auth is ClientAuth.NONE
-    assert "ssl.client.auth" not in read(text).used
+    assert "ssl.client.auth" not in read(text).used_names
     own = read(text + "listener.name.sasl_ssl.ssl.client.auth=required\n")
     assert own.options.listeners[0].client_auth is ClientAuth.REQUIRED
 
@@ -163,7 +163,7 @@ connections.max.reauth.ms=1000
 connection.failed.authentication.delay.ms=0
 """
     )
-    assert config.refused == ()
+    assert config.refused_remarks == ()
     assert config.options == SecurityOptions(
         listeners=(
             SecureListener(
@@ -186,14 +186,14 @@ connection.failed.authentication.delay.ms=0
         max_reauth_ms=1_000,
         failure_delay_ms=0,
     )
-    ((entry, message),) = config.odd
+    ((entry, message),) = config.odd_remarks
     assert entry.name == f"{MINE}scram-sha-512.sasl.jaas.config"
     assert message.endswith("kafka-configs.sh: carol")
 
 
 def test_an_error_names_what_apache_kafka_wants_too() -> None:
     config = read(SASL + "sasl.enabled.mechanisms=OAUTHBEARER\n")
-    ((_, message),) = config.odd
+    ((_, message),) = config.odd_remarks
     assert message.startswith(f"Apache Kafka wants {MINE}oauthbearer.sasl.jaas.config too")
     assert config.options.listeners[0].mechanisms == ("OAUTHBEARER",)
 
@@ -275,7 +275,7 @@ AUTHORIZED = "authorizer.class.name=org.apache.kafka.metadata.authorizer.Standar
     ],
 )
 def test_what_cannot_be_obeyed_is_refused(text: str, name: str, why: str) -> None:
-    ((entry, message),) = read(text + "\n").refused
+    ((entry, message),) = read(text + "\n").refused_remarks
     assert entry.name == name
     assert why in message
 
@@ -285,7 +285,7 @@ def test_mechanisms_of_a_listener_share_one_limit() -> None:
         f"{SASL}sasl.enabled.mechanisms=OAUTHBEARER,SCRAM-SHA-256\n"
         f"{MINE}oauthbearer.connections.max.reauth.ms=5\n"
     )
-    ((entry, message),) = read(both).refused
+    ((entry, message),) = read(both).refused_remarks
     assert entry.name == f"{MINE}oauthbearer.connections.max.reauth.ms"
     assert "share one limit" in message
     same_limit = both + f"{MINE}scram-sha-256.connections.max.reauth.ms=5\n"
@@ -304,7 +304,7 @@ def test_mechanisms_of_a_listener_share_one_limit() -> None:
 def test_what_a_listener_with_tls_cannot_do_is_refused(
     stores: Stores, lines: str, why: str
 ) -> None:
-    ((entry, message),) = read(f"listeners=SSL://:1\n{stores.keystore}{lines}\n").refused
+    ((entry, message),) = read(f"listeners=SSL://:1\n{stores.keystore}{lines}\n").refused_remarks
     assert entry.name == lines.partition("=")[0]
     assert why in message
 
@@ -429,7 +429,7 @@ def read_of_listeners(**fields: str) -> Listeners:
 
 def complaint(**fields: str) -> tuple[str, str]:
     """The property that is refused, and why."""
-    ((entry, message),) = read_of_listeners(**fields).refused
+    ((entry, message),) = read_of_listeners(**fields).refused_remarks
     return entry.name, message
 
 
@@ -450,7 +450,7 @@ def test_listeners_for_clients_and_for_controllers_differ(value: str, host: str,
     listeners = read_of_listeners(listeners=value, controller_listener_names="CONTROLLER")
     ((listener),) = listeners.clients
     assert (listener.name, listener.host, listener.port) == ("PLAINTEXT", host, port)
-    assert (listeners.refused, listeners.odd) == ((), ())
+    assert (listeners.refused_remarks, listeners.odd_remarks) == ((), ())
     assert listeners.controllers == {"CONTROLLER"}
 
 
@@ -508,7 +508,7 @@ def test_each_listener_is_advertised_by_its_own_host() -> None:
         advertised_listeners="SSL://a:2,PLAINTEXT://:1",
     )
     assert [client.advertised_host for client in listeners.clients] == [None, "a"]
-    assert listeners.odd == ()
+    assert listeners.odd_remarks == ()
     (alone,) = read_of_listeners(advertised_listeners="PLAINTEXT://a:9092").clients
     assert (alone.port, alone.advertised_host) == (9092, "a")
 
@@ -517,10 +517,10 @@ def test_the_real_port_is_advertised() -> None:
     listeners = read_of_listeners(
         listeners="PLAINTEXT://:1", advertised_listeners="PLAINTEXT://a:2"
     )
-    (message,) = (message for _, message in listeners.odd)
+    (message,) = (message for _, message in listeners.odd_remarks)
     assert message == "where there are several brokers, clients get the real port, 1"
     free = read_of_listeners(listeners="PLAINTEXT://:0", advertised_listeners="PLAINTEXT://a:2")
-    assert free.odd == ()
+    assert free.odd_remarks == ()
 
 
 def test_an_address_without_a_way_to_it_is_not_advertised() -> None:
