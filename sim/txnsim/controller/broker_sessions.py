@@ -123,12 +123,12 @@ class BrokerSessions:
 
     def expired_broker(self, now_ms: int) -> BrokerId | None:
         """The broker whose session ended first; None if none has."""
-        ended = [
+        expired_sessions = [
             (session.deadline_ms, broker_id)
             for broker_id, session in self._sessions.items()
             if session.deadline_ms is not None and session.deadline_ms <= now_ms
         ]
-        return min(ended)[1] if ended else None
+        return min(expired_sessions)[1] if expired_sessions else None
 
     def next_deadline_ms(self) -> int | None:
         """When the next session ends, unless its broker sends a heartbeat."""

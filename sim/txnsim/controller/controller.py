@@ -19,7 +19,11 @@ from typing import Final
 
 import msgspec
 
-from txnsim.controller.replica_placement import Usable, bad_assignment, new_assignment_refusal
+from txnsim.controller.replica_placement import (
+    UsableByFactor,
+    bad_assignment,
+    new_assignment_refusal,
+)
 from txnsim.errors import ErrorCode, Rejection
 from txnsim.metadata import configs
 from txnsim.metadata.config_keys import TOPIC_CONFIGS, ConfigKey, ConfigType
@@ -51,7 +55,7 @@ DEVIATIONS: Final = (
     " make them before there are enough. What is set is obeyed as there.",
 )
 
-_TOPIC_NAME: Final = re.compile(r"[a-zA-Z0-9._-]{1,249}")
+_TOPIC_NAME_RE: Final = re.compile(r"[a-zA-Z0-9._-]{1,249}")
 PARTITIONS_PER_REQUEST_MAX: Final = 10_000
 """Number of partitions that one CreateTopics may create
 (ReplicationControlManager.MAX_PARTITIONS_PER_BATCH).
@@ -105,15 +109,15 @@ def initial_image(
     image = ClusterImage(cluster_id=cluster_id)
     for broker in brokers:
         image = image.with_broker(broker)
-    levels = (fleet or Fleet()).new_cluster_levels(broker.broker_id for broker in brokers)
-    if levels.get(ELIGIBLE_LEADER_REPLICAS):
+    level_by_feature = (fleet or Fleet()).new_cluster_levels(broker.broker_id for broker in brokers)
+    if level_by_feature.get(ELIGIBLE_LEADER_REPLICAS):
         # Eligible leader replicas need one minimum for the whole cluster, so their feature pins it
         # as a dynamic config (KIP-966, ConfigurationControlManager.maybeGenerateElrSafetyRecords).
         image = image.with_broker_configs("", {"min.insync.replicas": str(min_insync_replicas)})
     # A quorum with a fixed list of voters stays at kraft.version 0 (KIP-853).
-    chosen = {TRANSACTION_VERSION: transaction_version, KRAFT_VERSION: 0}
-    for name, level in levels.items():
-        image = image.with_feature(name, min(level, chosen.get(name, level)))
+    chosen_levels = {TRANSACTION_VERSION: transaction_version, KRAFT_VERSION: 0}
+    for feature_name, level in level_by_feature.items():
+        image = image.with_feature(feature_name, min(level, chosen_levels.get(feature_name, level)))
     return image
 
 
@@ -122,18 +126,18 @@ def initial_image(
 
 def batch_refusal(topics: Sequence[TopicToCreate], settings: Settings) -> Rejection | None:
     """The error for too many partitions (validateTotalNumberOfPartitions), or None."""
-    total = 0
+    partition_total = 0
     for topic in topics:
         if topic.assignments:
-            total += len(topic.assignments)
+            partition_total += len(topic.assignments)
         elif topic.partitions <= 0:
-            total += settings.num_partitions
+            partition_total += settings.num_partitions
         else:
-            total += topic.partitions
-        if total > INT_MAX:
+            partition_total += topic.partitions
+        if partition_total > INT_MAX:
             # Math.addExact: an ArithmeticException, which has no error code of its own.
             return Rejection(error=ErrorCode.unknown_server_error, reason="")
-    if total > PARTITIONS_PER_REQUEST_MAX:
+    if partition_total > PARTITIONS_PER_REQUEST_MAX:
         return Rejection(
             error=ErrorCode.policy_violation,
             reason="Excessively large number of partitions per request.",
@@ -141,7 +145,7 @@ def batch_refusal(topics: Sequence[TopicToCreate], settings: Settings) -> Reject
     return None
 
 
-def records_of(topic: TopicImage) -> int:
+def record_count_of(topic: TopicImage) -> int:
     """Number of metadata records for a topic: itself, its partitions, its configs."""
     return 1 + len(topic.partitions) + len(topic.configs)
 
@@ -153,17 +157,17 @@ TOO_MANY_RECORDS: Final = Rejection(
 """The answer for every topic of a request that would take more than ``RECORDS_MAX``."""
 
 
-def name_complaint(name: str) -> str | None:
+def name_complaint(topic_name: str) -> str | None:
     """Why a topic can't have that name (Kafka's Topic.validate); None if it can."""
-    if not name:
+    if not topic_name:
         return "the empty string is not allowed"
-    if name in (".", ".."):
-        return f"'{name}' is not allowed"
-    if len(name) > 249:
-        return f"the length of '{name}' is longer than the max allowed length 249"
-    if _TOPIC_NAME.fullmatch(name) is None:
+    if topic_name in (".", ".."):
+        return f"'{topic_name}' is not allowed"
+    if len(topic_name) > 249:
+        return f"the length of '{topic_name}' is longer than the max allowed length 249"
+    if _TOPIC_NAME_RE.fullmatch(topic_name) is None:
         return (
-            f"'{name}' contains one or more characters other than ASCII alphanumerics, "
+            f"'{topic_name}' contains one or more characters other than ASCII alphanumerics, "
             "'.', '_' and '-'"
         )
     return None
@@ -207,22 +211,24 @@ def create_topics_in_steps(
     refusal = batch_refusal(topics, settings)
     if refusal is not None:
         return [refusal] * len(topics)
-    names, usable = _Names(image), Usable(image)
+    topic_names, usable_by_factor = _TopicNames(image), UsableByFactor(image)
     outcomes: list[TopicImage | Rejection] = []
-    records = 0
+    record_total = 0
     for topic in topics:
-        outcome = _create_topic(image, names, usable, topic, settings, new_topic_id, keys)
+        outcome = _create_topic(
+            image, topic_names, usable_by_factor, topic, settings, new_topic_id, keys
+        )
         outcomes.append(outcome)
         if isinstance(outcome, TopicImage):
-            names.add(topic.name)
-            records += records_of(outcome)
-            if records > RECORDS_MAX:
+            topic_names.add(topic.name)
+            record_total += record_count_of(outcome)
+            if record_total > RECORDS_MAX:
                 return [TOO_MANY_RECORDS] * len(topics)
         yield _TOPIC_WEIGHT
     return outcomes
 
 
-def still_holds(
+def is_decision_valid(
     outcomes: Sequence[TopicImage | Rejection], image_before: ClusterImage, image_now: ClusterImage
 ) -> bool:
     """Whether a decision to create topics still holds in a later image: it must have the same
@@ -239,34 +245,38 @@ def still_holds(
 
 def _create_topic(
     image: ClusterImage,
-    names: _Names,
-    usable: Usable,
+    topic_names: _TopicNames,
+    usable_by_factor: UsableByFactor,
     topic: TopicToCreate,
     settings: Settings,
     new_topic_id: Callable[[], uuid.UUID],
     keys: Mapping[str, ConfigKey] = TOPIC_CONFIGS,
 ) -> TopicImage | Rejection:
-    refusal = _name_refusal(names, topic.name) or _config_refusal(topic.configs, keys)
+    refusal = _name_refusal(topic_names, topic.name) or _config_refusal(topic.configs, keys)
     if refusal is not None:
         return refusal
     replicas = (
         _manual_replicas(image, topic)
         if topic.assignments
-        else _place_replicas(usable, topic, settings, start=names.count)
+        else _choose_replicas(usable_by_factor, topic, settings, start_broker=topic_names.count)
     )
     if isinstance(replicas, Rejection):
         return replicas
-    fresh = usable.fresh
+    fresh_partitions = usable_by_factor.fresh
     return TopicImage(
         name=topic.name,
         topic_id=new_topic_id(),
-        partitions=tuple(fresh[brokers] for brokers in replicas),
-        configs={name: value for name, value in topic.configs.items() if value is not None},
+        partitions=tuple(fresh_partitions[brokers] for brokers in replicas),
+        configs={
+            config_name: config_value
+            for config_name, config_value in topic.configs.items()
+            if config_value is not None
+        },
         is_internal=topic.name in INTERNAL_TOPICS,
     )
 
 
-class _Names:
+class _TopicNames:
     """Topic names in use, including the new topics of the same request."""
 
     def __init__(self, image: ClusterImage) -> None:
@@ -277,58 +287,62 @@ class _Names:
     def count(self) -> int:
         return len(self._topics) + len(self._added)
 
-    def add(self, name: str) -> None:
-        self._added.add(name)
+    def add(self, topic_name: str) -> None:
+        self._added.add(topic_name)
 
-    def __contains__(self, name: str) -> bool:
-        return name in self._topics or name in self._added
+    def __contains__(self, topic_name: str) -> bool:
+        return topic_name in self._topics or topic_name in self._added
 
-    def like(self, name: str) -> str | None:
+    def find_similar(self, new_name: str) -> str | None:
         """Another topic whose metrics would have the same name (Topic.hasCollision); None if there
         is none.
         """
-        marks = sum(map(name.count, _MARKS))
-        if marks > _MARKS_MAX:
-            folded = _metric_name(name)
+        mark_count = sum(map(new_name.count, _SEPARATORS))
+        if mark_count > _VARIED_SEPARATORS_MAX:
+            metric_name = _metric_name(new_name)
             return next(
                 (
                     topic_name
                     for topic_name in chain(self._topics, self._added)
-                    if _metric_name(topic_name) == folded
+                    if _metric_name(topic_name) == metric_name
                 ),
                 None,
             )
-        parts = _MARK.split(name)
-        for chosen in product(_MARKS, repeat=marks):
-            candidate = "".join(chain.from_iterable(zip(parts, (*chosen, ""), strict=True)))
+        name_parts = _SEPARATOR_RE.split(new_name)
+        for chosen_marks in product(_SEPARATORS, repeat=mark_count):
+            candidate = "".join(
+                chain.from_iterable(zip(name_parts, (*chosen_marks, ""), strict=True))
+            )
             if candidate in self:
                 return candidate
         return None
 
 
-_MARKS: Final = "._"
-_MARK: Final = re.compile("[._]")
-_MARKS_MAX: Final = 6
+_SEPARATORS: Final = "._"
+_SEPARATOR_RE: Final = re.compile("[._]")
+_VARIED_SEPARATORS_MAX: Final = 6
 """Number of dots and underscores in a name up to which its variants are looked up; above it all
 topics are compared.
 """
 
 
-def _metric_name(name: str) -> str:
+def _metric_name(topic_name: str) -> str:
     """The name with ``_`` for each ``.``, as in metric names."""
-    return name.replace(".", "_")
+    return topic_name.replace(".", "_")
 
 
 def internal_topic(
-    name: str, *, image: ClusterImage, settings: Settings, brokers: int | None = None
+    topic_name: str, *, image: ClusterImage, settings: Settings, broker_count: int | None = None
 ) -> TopicToCreate:
     """The topic that auto-creation creates; internal topics have their own settings
-    (AutoTopicCreationManager). ``brokers`` is their number, if it is not that of the image.
+    (AutoTopicCreationManager). ``broker_count`` is their number, if it is not that of the image.
     """
-    replica_count = partial(replicas_wanted, settings, broker_count=brokers or len(image.brokers))
-    if name == TRANSACTION_STATE_TOPIC:
+    replica_count = partial(
+        replicas_wanted, settings, broker_count=broker_count or len(image.brokers)
+    )
+    if topic_name == TRANSACTION_STATE_TOPIC:
         return TopicToCreate(
-            name=name,
+            name=topic_name,
             partitions=settings.transaction_state_log_num_partitions,
             replication_factor=replica_count("transaction_state_log_replication_factor"),
             configs={
@@ -339,9 +353,9 @@ def internal_topic(
                 "segment.bytes": str(settings.transaction_state_log_segment_bytes),
             },
         )
-    if name == CONSUMER_OFFSETS_TOPIC:
+    if topic_name == CONSUMER_OFFSETS_TOPIC:
         return TopicToCreate(
-            name=name,
+            name=topic_name,
             partitions=settings.offsets_topic_num_partitions,
             replication_factor=replica_count("offsets_topic_replication_factor"),
             configs={
@@ -350,9 +364,9 @@ def internal_topic(
                 "segment.bytes": str(settings.offsets_topic_segment_bytes),
             },
         )
-    if name == SHARE_STATE_TOPIC:
+    if topic_name == SHARE_STATE_TOPIC:
         return TopicToCreate(
-            name=name,
+            name=topic_name,
             partitions=settings.share_coordinator_state_topic_num_partitions,
             replication_factor=replica_count("share_coordinator_state_topic_replication_factor"),
             configs={
@@ -363,29 +377,29 @@ def internal_topic(
                 "segment.bytes": str(settings.share_coordinator_state_topic_segment_bytes),
             },
         )
-    return TopicToCreate(name=name)
+    return TopicToCreate(name=topic_name)
 
 
-def _name_refusal(names: _Names, name: str) -> Rejection | None:
-    why = name_complaint(name)
-    if why is not None:
+def _name_refusal(topic_names: _TopicNames, topic_name: str) -> Rejection | None:
+    name_problem = name_complaint(topic_name)
+    if name_problem is not None:
         return Rejection(
-            error=ErrorCode.invalid_topic_exception, reason=f"Topic name is invalid: {why}"
+            error=ErrorCode.invalid_topic_exception, reason=f"Topic name is invalid: {name_problem}"
         )
-    if name == "__cluster_metadata":
+    if topic_name == "__cluster_metadata":
         return Rejection(
             error=ErrorCode.invalid_request,
-            reason=f"Creation of internal topic {name} is prohibited.",
+            reason=f"Creation of internal topic {topic_name} is prohibited.",
         )
-    if name in names:
+    if topic_name in topic_names:
         return Rejection(
-            error=ErrorCode.topic_already_exists, reason=f"Topic '{name}' already exists."
+            error=ErrorCode.topic_already_exists, reason=f"Topic '{topic_name}' already exists."
         )
-    similar_name = names.like(name)
+    similar_name = topic_names.find_similar(topic_name)
     if similar_name is not None:
         return Rejection(
             error=ErrorCode.invalid_topic_exception,
-            reason=f"Topic '{name}' collides with existing topic: {similar_name}",
+            reason=f"Topic '{topic_name}' collides with existing topic: {similar_name}",
         )
     return None
 
@@ -393,17 +407,17 @@ def _name_refusal(names: _Names, name: str) -> Rejection | None:
 def _config_refusal(
     topic_configs: Mapping[str, str | None], keys: Mapping[str, ConfigKey]
 ) -> Rejection | None:
-    for name, value in topic_configs.items():
-        too_long = _too_long(value)
-        if too_long is not None:
-            return too_long
-        why = (
-            f"Null value not supported for topic configs: {name}"
-            if value is None
-            else configs.topic_complaint(name, value, keys)
+    for config_name, config_value in topic_configs.items():
+        too_long_refusal = _too_long_refusal(config_value)
+        if too_long_refusal is not None:
+            return too_long_refusal
+        config_problem = (
+            f"Null value not supported for topic configs: {config_name}"
+            if config_value is None
+            else configs.topic_complaint(config_name, config_value, keys)
         )
-        if why is not None:
-            return Rejection(error=ErrorCode.invalid_config, reason=why)
+        if config_problem is not None:
+            return Rejection(error=ErrorCode.invalid_config, reason=config_problem)
     return None
 
 
@@ -423,28 +437,31 @@ def _manual_replicas(
             "-1.",
         )
     assignments: dict[int, tuple[BrokerId, ...]] = {}
-    for index, brokers in topic.assignments:
-        if index in assignments:
+    for partition_index, broker_ids in topic.assignments:
+        if partition_index in assignments:
             return bad_assignment(
-                f"Found multiple manual partition assignments for partition {index}"
+                f"Found multiple manual partition assignments for partition {partition_index}"
             )
-        assignments[index] = brokers
-    replicas: list[tuple[BrokerId, ...]] = []
-    for index in range(len(assignments)):
-        if index not in assignments:
+        assignments[partition_index] = broker_ids
+    replicas_by_partition: list[tuple[BrokerId, ...]] = []
+    for partition_index in range(len(assignments)):
+        if partition_index not in assignments:
             return bad_assignment("partitions should be a consecutive 0-based integer sequence")
-        brokers = assignments[index]
+        broker_ids = assignments[partition_index]
         refusal = new_assignment_refusal(
-            image, brokers, index, len(replicas[0]) if replicas else None
+            image,
+            broker_ids,
+            partition_index,
+            len(replicas_by_partition[0]) if replicas_by_partition else None,
         )
         if refusal is not None:
             return refusal
-        replicas.append(tuple(brokers))
-    return replicas
+        replicas_by_partition.append(tuple(broker_ids))
+    return replicas_by_partition
 
 
-def _place_replicas(
-    usable_for: Usable, topic: TopicToCreate, settings: Settings, *, start: int
+def _choose_replicas(
+    usable_by_factor: UsableByFactor, topic: TopicToCreate, settings: Settings, *, start_broker: int
 ) -> list[tuple[BrokerId, ...]] | Rejection:
     if topic.replication_factor != -1 and topic.replication_factor <= 0:
         return Rejection(
@@ -456,20 +473,25 @@ def _place_replicas(
             error=ErrorCode.invalid_partitions,
             reason="Number of partitions was set to an invalid non-positive value.",
         )
-    count = settings.num_partitions if topic.partitions == -1 else topic.partitions
-    factor = (
+    partition_count = settings.num_partitions if topic.partitions == -1 else topic.partitions
+    replication_factor = (
         settings.default_replication_factor
         if topic.replication_factor == -1
         else topic.replication_factor
     )
-    usable = usable_for[factor]
-    if isinstance(usable, Rejection):
-        return usable
+    usable_brokers_now = usable_by_factor[replication_factor]
+    if isinstance(usable_brokers_now, Rejection):
+        return usable_brokers_now
     # Leaders go round the brokers; each topic starts one further, so that single-partition topics
     # spread too.
-    turn = lcm(len(usable.active), max(len(usable.fenced), 1))
-    places = [usable.choose_replicas(start + index, factor) for index in range(min(count, turn))]
-    return [places[index % turn] for index in range(count)]
+    cycle_length = lcm(len(usable_brokers_now.active), max(len(usable_brokers_now.fenced), 1))
+    replica_sets = [
+        usable_brokers_now.choose_replicas(start_broker + partition_index, replication_factor)
+        for partition_index in range(min(partition_count, cycle_length))
+    ]
+    return [
+        replica_sets[partition_index % cycle_length] for partition_index in range(partition_count)
+    ]
 
 
 # Leaders
@@ -486,118 +508,120 @@ def move_leader(
         return Rejection(
             error=ErrorCode.unknown_topic_or_partition, reason=f"{topic_partition} does not exist"
         )
-    able = [
+    eligible_replicas = [
         broker_id
         for broker_id in partition.replicas
         if broker_id in partition.isr and image.is_active(broker_id)
     ]
     candidates = [
         broker_id
-        for broker_id in able
+        for broker_id in eligible_replicas
         if broker_id == leader or (leader is None and broker_id != partition.leader)
     ]
     if not candidates:
-        lacking = "no other replica" if leader is None else f"broker {leader} is no replica that"
+        missing_text = (
+            "no other replica" if leader is None else f"broker {leader} is no replica that"
+        )
         return Rejection(
             error=ErrorCode.eligible_leaders_not_available,
-            reason=f"{topic_partition}: {lacking} is in sync and lives",
+            reason=f"{topic_partition}: {missing_text} is in sync and lives",
         )
-    moved = msgspec.structs.replace(
+    moved_partition = msgspec.structs.replace(
         partition,
         leader=candidates[0],
         leader_epoch=LeaderEpoch(partition.leader_epoch + 1),
         partition_epoch=partition.partition_epoch + 1,
         last_known_elr=(),
     )
-    return image.with_partition(topic_partition, moved), candidates[0]
+    return image.with_partition(topic_partition, moved_partition), candidates[0]
 
 
 # Configs
 
 
 def altered_configs(
-    current: Mapping[str, str],
+    current_configs: Mapping[str, str],
     changes: tuple[ConfigEntryChange, ...],
     keys: Mapping[str, ConfigKey],
 ) -> dict[str, str] | Rejection:
     """The configs of a topic or broker after IncrementalAlterConfigs' operations, or why not
     (ConfigurationControlManager).
     """
-    result = changed_configs(current, changes, keys)
-    if isinstance(result, Rejection):
-        return result
+    new_configs = changed_configs(current_configs, changes, keys)
+    if isinstance(new_configs, Rejection):
+        return new_configs
     is_topic = keys is not configs.BROKER_CONFIGS
-    error = ErrorCode.invalid_config if is_topic else ErrorCode.invalid_request
+    error_code = ErrorCode.invalid_config if is_topic else ErrorCode.invalid_request
     for change in changes:
-        value = result.get(change.name)
-        if value is None:
+        config_value = new_configs.get(change.name)
+        if config_value is None:
             continue
         if is_topic:
-            why = configs.topic_complaint(change.name, value, keys)
+            config_problem = configs.topic_complaint(change.name, config_value, keys)
         else:
             if change.operation is ConfigOperation.APPEND:
-                value = _appended_by_broker(current, change, keys)
-            why = configs.broker_complaint(change.name, value)
-        if why is not None:
-            return Rejection(error=error, reason=why)
-    return result
+                config_value = _value_appended_by_broker(current_configs, change, keys)
+            config_problem = configs.broker_complaint(change.name, config_value)
+        if config_problem is not None:
+            return Rejection(error=error_code, reason=config_problem)
+    return new_configs
 
 
-def _appended_by_broker(
-    current: Mapping[str, str], change: ConfigEntryChange, keys: Mapping[str, ConfigKey]
+def _value_appended_by_broker(
+    current_configs: Mapping[str, str], change: ConfigEntryChange, keys: Mapping[str, ConfigKey]
 ) -> str:
     """A broker's list config as the broker validates an APPEND before the controller applies it:
     with all items that it did not have, including repeated ones
     (ConfigAdminManager.prepareIncrementalConfigs).
     """
-    items = split_list(current.get(change.name, keys[change.name].default))
-    added = [element for element in split_list(change.value or "") if element not in items]
-    return ",".join([*items, *added])
+    current_items = split_list(current_configs.get(change.name, keys[change.name].default))
+    added_items = [item for item in split_list(change.value or "") if item not in current_items]
+    return ",".join([*current_items, *added_items])
 
 
 def changed_configs(
-    current: Mapping[str, str],
+    current_configs: Mapping[str, str],
     changes: tuple[ConfigEntryChange, ...],
     keys: Mapping[str, ConfigKey],
 ) -> dict[str, str] | Rejection:
     """``altered_configs`` for any resource, without checking the resulting configs."""
-    result = dict(current)
+    new_configs = dict(current_configs)
     if len({change.name for change in changes}) != len(changes):
         return Rejection(
             error=ErrorCode.invalid_request,
             reason="Error due to duplicate config keys",
         )
-    nulls = [
+    null_values = [
         change.name
         for change in changes
         if change.value is None and change.operation is not ConfigOperation.DELETE
     ]
-    if nulls:
+    if null_values:
         return Rejection(
             error=ErrorCode.invalid_request,
-            reason=f"Null value not supported for : {', '.join(nulls)}",
+            reason=f"Null value not supported for : {', '.join(null_values)}",
         )
     for change in changes:
-        value = _too_long(change.value) or _changed_value(result, change, keys)
-        if not isinstance(value, Rejection):
-            value = _too_long(value) or value
-        if isinstance(value, Rejection):
-            return value
-        if value is None:
-            result.pop(change.name, None)
+        config_value = _too_long_refusal(change.value) or _changed_value(new_configs, change, keys)
+        if not isinstance(config_value, Rejection):
+            config_value = _too_long_refusal(config_value) or config_value
+        if isinstance(config_value, Rejection):
+            return config_value
+        if config_value is None:
+            new_configs.pop(change.name, None)
         else:
-            result[change.name] = value
-    return result
+            new_configs[change.name] = config_value
+    return new_configs
 
 
-def _too_long(value: str | None) -> Rejection | None:
+def _too_long_refusal(config_value: str | None) -> Rejection | None:
     """The error for a value that is too long for a metadata record (ConfigurationControlManager,
     DISALLOWED_CONFIG_VALUE_SIZE_ERROR). Java counts UTF-16 units.
     """
-    length = 0 if value is None else len(value)
-    if value is not None and CONFIG_VALUE_MAX // 2 < length <= CONFIG_VALUE_MAX:
-        length = len(value.encode("utf-16-le", "surrogatepass")) // 2
-    if length <= CONFIG_VALUE_MAX:
+    byte_length = 0 if config_value is None else len(config_value)
+    if config_value is not None and CONFIG_VALUE_MAX // 2 < byte_length <= CONFIG_VALUE_MAX:
+        byte_length = len(config_value.encode("utf-16-le", "surrogatepass")) // 2
+    if byte_length <= CONFIG_VALUE_MAX:
         return None
     return Rejection(
         error=ErrorCode.invalid_config,
@@ -613,31 +637,35 @@ def _changed_value(
         return None
     if change.operation is ConfigOperation.SET:
         return change.value
-    key = keys.get(change.name)
-    if key is None or key.type is not ConfigType.LIST:
+    config_key = keys.get(change.name)
+    if config_key is None or config_key.type is not ConfigType.LIST:
         return Rejection(
             error=ErrorCode.invalid_config,
             reason=(
                 f"Can't {change.operation.name} to key {change.name} because its type is not LIST."
             ),
         )
-    items = [element for element in split_list(current.get(change.name, key.default)) if element]
-    for element in split_list(change.value):
+    list_items = [
+        list_item
+        for list_item in split_list(current.get(change.name, config_key.default))
+        if list_item
+    ]
+    for list_item in split_list(change.value):
         if change.operation is ConfigOperation.SUBTRACT:
-            if element in items:
-                items.remove(element)
-        elif element not in items:
-            items.append(element)
-    return ",".join(items)
+            if list_item in list_items:
+                list_items.remove(list_item)
+        elif list_item not in list_items:
+            list_items.append(list_item)
+    return ",".join(list_items)
 
 
-def split_list(value: str) -> list[str]:
+def split_list(list_text: str) -> list[str]:
     """Split like Java's ``String.split(",")``: without empty items at the end. A text without a
     comma is one item, even if it is empty (ConfigurationControlManager.incrementalAlterConfigs).
     """
-    if "," not in value:
-        return [value]
-    items = value.split(",")
-    while items and not items[-1]:
-        items.pop()
-    return items
+    if "," not in list_text:
+        return [list_text]
+    list_items = list_text.split(",")
+    while list_items and not list_items[-1]:
+        list_items.pop()
+    return list_items

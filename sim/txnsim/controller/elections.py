@@ -41,16 +41,19 @@ class ElectionType(IntEnum):
 
 
 def elect_leader(
-    image: ClusterImage, topic_partition: TopicPartition, kind: ElectionType, settings: Settings
+    image: ClusterImage,
+    topic_partition: TopicPartition,
+    election_type: ElectionType,
+    settings: Settings,
 ) -> ClusterImage | Rejection:
     """The image after the election, or the error."""
-    topic, index = topic_partition.topic, topic_partition.partition
+    topic, partition_index = topic_partition.topic, topic_partition.partition
     if topic not in image.topics:
         return _unknown_partition(f"No such topic as {topic}")
     partition = image.partition(topic_partition)
     if partition is None:
-        return _unknown_partition(f"No such partition as {topic}-{index}")
-    if kind is ElectionType.PREFERRED:
+        return _unknown_partition(f"No such partition as {topic}-{partition_index}")
+    if election_type is ElectionType.PREFERRED:
         if partition.leader == partition.replicas[0]:
             return NOT_NEEDED
         election, refusal = Election.PREFERRED, _NO_PREFERRED
@@ -58,8 +61,12 @@ def elect_leader(
         if partition.leader != NO_LEADER:
             return NOT_NEEDED
         election, refusal = Election.UNCLEAN, _NO_REPLICA
-    changed = updated_partition(image, topic_partition, settings, election=election)
-    return refusal if changed is None else image.with_partitions({topic_partition: changed})
+    elected_partition = updated_partition(image, topic_partition, settings, election=election)
+    return (
+        refusal
+        if elected_partition is None
+        else image.with_partitions({topic_partition: elected_partition})
+    )
 
 
 def elect_unclean(image: ClusterImage, settings: Settings) -> ClusterImage:
@@ -76,14 +83,16 @@ def elect_unclean(image: ClusterImage, settings: Settings) -> ClusterImage:
         if not rules_of(topic, image, settings).allows_unclean:
             continue
         leaderless = [
-            TopicPartition(topic.name, index)
-            for index, partition in enumerate(topic.partitions)
+            TopicPartition(topic.name, partition_index)
+            for partition_index, partition in enumerate(topic.partitions)
             if partition.leader == NO_LEADER
         ]
-        for where in leaderless:
-            changed = updated_partition(image, where, settings, election=Election.UNCLEAN)
-            if changed is not None:
-                changes[where] = changed
+        for topic_partition in leaderless:
+            elected_partition = updated_partition(
+                image, topic_partition, settings, election=Election.UNCLEAN
+            )
+            if elected_partition is not None:
+                changes[topic_partition] = elected_partition
     return image.with_partitions(changes)
 
 
@@ -100,10 +109,10 @@ def resign_leader(
         return Rejection(
             error=ErrorCode.leader_not_available, reason=f"{topic_partition} has no live leader"
         )
-    leaderless = _led_by(NO_LEADER, partition)
-    image_without = image.with_partition(topic_partition, leaderless)
+    leaderless_partition = _led_by(NO_LEADER, partition)
+    image_without = image.with_partition(topic_partition, leaderless_partition)
     return image_without, image_without.with_partition(
-        topic_partition, _led_by(partition.leader, leaderless)
+        topic_partition, _led_by(partition.leader, leaderless_partition)
     )
 
 
@@ -113,13 +122,15 @@ def rebalance_leaders(image: ClusterImage, settings: Settings) -> ClusterImage:
     """
     changes: dict[TopicPartition, PartitionImage] = {}
     for topic in image.topics.values():
-        for index, partition in enumerate(topic.partitions):
+        for partition_index, partition in enumerate(topic.partitions):
             if partition.leader in (NO_LEADER, partition.replicas[0]):
                 continue
-            where = TopicPartition(topic.name, index)
-            changed = updated_partition(image, where, settings, election=Election.PREFERRED)
-            if changed is not None:
-                changes[where] = changed
+            topic_partition = TopicPartition(topic.name, partition_index)
+            elected_partition = updated_partition(
+                image, topic_partition, settings, election=Election.PREFERRED
+            )
+            if elected_partition is not None:
+                changes[topic_partition] = elected_partition
     return image.with_partitions(changes)
 
 

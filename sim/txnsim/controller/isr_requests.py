@@ -33,12 +33,12 @@ def decide_alter_partition(
     image: ClusterImage, command: AlterPartitionCommand, settings: Settings
 ) -> IsrOutcome:
     """Judge each change by itself; all accepted changes go into one new image."""
-    sender = image.brokers.get(command.broker_id)
-    if sender is None or sender.epoch != command.broker_epoch:
+    sending_broker = image.brokers.get(command.broker_id)
+    if sending_broker is None or sending_broker.epoch != command.broker_epoch:
         reply = AlterPartitionReply(error=ErrorCode.stale_broker_epoch)
         return IsrOutcome(image=image, reply=reply)
-    changes: dict[TopicPartition, PartitionImage] = {}
-    results = []
+    partition_changes: dict[TopicPartition, PartitionImage] = {}
+    altered_partitions = []
     for change in command.partitions:
         topic = image.topic_by_id(change.topic_id)
         error = (
@@ -47,29 +47,30 @@ def decide_alter_partition(
             else _refusal(image, topic.name, command.broker_id, change)
         )
         if topic is None or error is not ErrorCode.none:
-            results.append(_refused_change(change, error))
+            altered_partitions.append(_refused_partition(change, error))
             continue
-        where = TopicPartition(topic.name, change.topic_partition.partition)
-        partition = topic.partitions[where.partition]
-        changed = updated_partition(
+        topic_partition = TopicPartition(topic.name, change.topic_partition.partition)
+        partition = topic.partitions[topic_partition.partition]
+        changed_partition = updated_partition(
             image,
-            where,
+            topic_partition,
             settings,
             target_isr=tuple(replica for replica, _ in change.new_isr),
-            has_recovered=True,
+            is_recovering=True,
         )
-        if changed is not None:
-            changes[where] = partition = changed
+        if changed_partition is not None:
+            partition_changes[topic_partition] = partition = changed_partition
         # A leader may not depose itself, but an ISR that ends a reassignment can. The leader gets
         # this
         # error although the change was made.
-        results.append(
-            _granted_change(change, partition)
+        altered_partitions.append(
+            _altered_partition(change, partition)
             if partition.leader == command.broker_id
-            else _refused_change(change, ErrorCode.new_leader_elected)
+            else _refused_partition(change, ErrorCode.new_leader_elected)
         )
     return IsrOutcome(
-        image=image.with_partitions(changes), reply=AlterPartitionReply(partitions=tuple(results))
+        image=image.with_partitions(partition_changes),
+        reply=AlterPartitionReply(partitions=tuple(altered_partitions)),
     )
 
 
@@ -108,13 +109,13 @@ def _may_join(image: ClusterImage, replica: BrokerId, epoch: int) -> bool:
     return epoch in (-1, image.brokers[replica].epoch)
 
 
-def _refused_change(change: IsrChange, error: ErrorCode) -> AlteredPartition:
+def _refused_partition(change: IsrChange, error: ErrorCode) -> AlteredPartition:
     return AlteredPartition(
         topic_id=change.topic_id, topic_partition=change.topic_partition, error=error
     )
 
 
-def _granted_change(change: IsrChange, partition: PartitionImage) -> AlteredPartition:
+def _altered_partition(change: IsrChange, partition: PartitionImage) -> AlteredPartition:
     return AlteredPartition(
         topic_id=change.topic_id,
         topic_partition=change.topic_partition,

@@ -39,10 +39,10 @@ class TopicRules(msgspec.Struct, frozen=True, kw_only=True):
 
 def rules_of(topic: TopicImage, image: ClusterImage, settings: Settings) -> TopicRules:
     """The topic's rules; the minimum is capped by the replication factor."""
-    value = configs.TopicLookup(topic=topic.configs, image=image, settings=settings).text
+    config_value = configs.TopicLookup(topic=topic.configs, image=image, settings=settings).text
     return TopicRules(
-        min_isr=min(int(value("min.insync.replicas")), len(topic.partitions[0].replicas)),
-        allows_unclean=value("unclean.leader.election.enable").strip().lower() == "true",
+        min_isr=min(int(config_value("min.insync.replicas")), len(topic.partitions[0].replicas)),
+        allows_unclean=config_value("unclean.leader.election.enable").strip().lower() == "true",
     )
 
 
@@ -58,7 +58,7 @@ def updated_partition(
     *,
     election: Election | None = None,
     target_isr: Brokers | None = None,
-    has_recovered: bool = False,
+    is_recovering: bool = False,
     placement: Placement | None = None,
 ) -> PartitionImage | None:
     """A partition after a new ISR, other replicas or an election; None if nothing changes.
@@ -69,23 +69,23 @@ def updated_partition(
         settings: Settings of the cluster.
         election: The kind of election; by default what the topic allows.
         target_isr: The new ISR; by default the current one.
-        has_recovered: Whether the leader has recovered after an unclean election.
+        is_recovering: Whether the leader has recovered after an unclean election.
         placement: The new replicas; by default the current ones.
     """
     topic = image.topics[topic_partition.topic]
     partition = topic.partitions[topic_partition.partition]
-    rules = rules_of(topic, image, settings)
+    topic_rules = rules_of(topic, image, settings)
     if election is None:
-        election = Election.UNCLEAN if rules.allows_unclean else Election.ONLINE
+        election = Election.UNCLEAN if topic_rules.allows_unclean else Election.ONLINE
     return changed_partition(
         partition,
         PartitionChange(
             target_isr=partition.isr if target_isr is None else target_isr,
             is_acceptable=image.is_active,
-            min_isr=rules.min_isr,
+            min_isr=topic_rules.min_isr,
             has_elr=has_elr(image),
             election=election,
-            has_recovered=has_recovered,
+            has_recovered=is_recovering,
             placement=placement,
         ),
     )
@@ -98,7 +98,7 @@ def without_broker(image: ClusterImage, broker_id: BrokerId, settings: Settings)
     return _update_leaders(
         image,
         settings,
-        concerns=lambda partition: broker_id in partition.isr,
+        is_concerned=lambda partition: broker_id in partition.isr,
         is_acceptable=lambda replica: replica != broker_id and image.is_active(replica),
         left_isr=broker_id,
     )
@@ -114,7 +114,7 @@ def after_unclean_shutdown(
     return _update_leaders(
         image,
         settings,
-        concerns=lambda partition: broker_id in partition.isr or broker_id in partition.elr,
+        is_concerned=lambda partition: broker_id in partition.isr or broker_id in partition.elr,
         is_acceptable=lambda replica: replica != broker_id and image.is_active(replica),
         left_isr=broker_id,
         unclean_shutdown=broker_id,
@@ -126,7 +126,7 @@ def with_broker_back(image: ClusterImage, broker_id: BrokerId, settings: Setting
     return _update_leaders(
         image,
         settings,
-        concerns=lambda partition: partition.leader == NO_LEADER,
+        is_concerned=lambda partition: partition.leader == NO_LEADER,
         is_acceptable=lambda replica: replica == broker_id or image.is_active(replica),
     )
 
@@ -135,18 +135,18 @@ def _update_leaders(
     image: ClusterImage,
     settings: Settings,
     *,
-    concerns: Callable[[PartitionImage], bool],
+    is_concerned: Callable[[PartitionImage], bool],
     is_acceptable: Callable[[BrokerId], bool],
     left_isr: BrokerId | None = None,
     unclean_shutdown: BrokerId | None = None,
 ) -> ClusterImage:
-    changes: dict[TopicPartition, PartitionImage] = {}
+    partition_changes: dict[TopicPartition, PartitionImage] = {}
     for topic in image.topics.values():
-        rules: TopicRules | None = None
-        for index, partition in enumerate(topic.partitions):
-            if not concerns(partition):
+        topic_rules: TopicRules | None = None
+        for partition_index, partition in enumerate(topic.partitions):
+            if not is_concerned(partition):
                 continue
-            rules = rules or rules_of(topic, image, settings)
+            topic_rules = topic_rules or rules_of(topic, image, settings)
             changed = changed_partition(
                 partition,
                 PartitionChange(
@@ -154,15 +154,15 @@ def _update_leaders(
                         broker_id for broker_id in partition.isr if broker_id != left_isr
                     ),
                     is_acceptable=is_acceptable,
-                    min_isr=rules.min_isr,
+                    min_isr=topic_rules.min_isr,
                     has_elr=has_elr(image),
-                    election=Election.UNCLEAN if rules.allows_unclean else Election.ONLINE,
+                    election=Election.UNCLEAN if topic_rules.allows_unclean else Election.ONLINE,
                     unclean_shutdown=unclean_shutdown,
                 ),
             )
             if changed is not None:
-                changes[TopicPartition(topic.name, index)] = changed
-    return image.with_partitions(changes)
+                partition_changes[TopicPartition(topic.name, partition_index)] = changed
+    return image.with_partitions(partition_changes)
 
 
 def without_elr(image: ClusterImage, topic: str | None = None) -> ClusterImage:
@@ -172,20 +172,20 @@ def without_elr(image: ClusterImage, topic: str | None = None) -> ClusterImage:
     """
     if not has_elr(image):
         return image
-    concerned = image.topics.values() if topic is None else (image.topics[topic],)
+    partitions_with_elr = image.topics.values() if topic is None else (image.topics[topic],)
     return image.with_partitions(
         {
-            TopicPartition(topic_image.name, index): msgspec.structs.replace(
+            TopicPartition(topic_image.name, partition_index): msgspec.structs.replace(
                 partition, elr=(), last_known_elr=(), partition_epoch=partition.partition_epoch + 1
             )
-            for topic_image in concerned
-            for index, partition in enumerate(topic_image.partitions)
+            for topic_image in partitions_with_elr
+            for partition_index, partition in enumerate(topic_image.partitions)
             if partition.elr or partition.last_known_elr
         }
     )
 
 
-def leads_something(image: ClusterImage, broker_id: BrokerId) -> bool:
+def leads_any_partition(image: ClusterImage, broker_id: BrokerId) -> bool:
     """Whether the broker leads any partition."""
     return any(
         partition.leader == broker_id

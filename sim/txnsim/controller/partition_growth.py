@@ -25,88 +25,97 @@ Assignments = tuple[tuple[BrokerId, ...], ...]
 
 def grown_topic(
     image: ClusterImage,
-    name: str,
+    topic_name: str,
     *,
-    count: int,
+    partition_count: int,
     assignments: Assignments | None = None,
     records_before: int = 0,
 ) -> TopicImage | Rejection:
-    """The topic with ``count`` partitions in all, or why it can't have them.
+    """The topic with ``partition_count`` partitions in all, or why it can't have them.
 
     Args:
         image: The metadata.
-        name: The topic.
-        count: The total number of partitions, including existing ones.
+        topic_name: The topic.
+        partition_count: The total number of partitions, including existing ones.
         assignments: The replicas of the new partitions.
         records_before: Number of metadata records that the same request already writes.
     """
-    topic = image.topics.get(name)
+    topic = image.topics.get(topic_name)
     if topic is None:
         return Rejection(error=ErrorCode.unknown_topic_or_partition, reason="")
-    refusal = _count_refusal(topic, count, assignments, records_before)
+    refusal = _count_refusal(topic, partition_count, assignments, records_before)
     if refusal is not None:
         return refusal
-    factor = len(topic.partitions[0].replicas)
-    replicas = (
-        _place_new_partitions(image, topic, count, factor)
+    replication_factor = len(topic.partitions[0].replicas)
+    new_replicas = (
+        _place_new_partitions(image, topic, partition_count, replication_factor)
         if assignments is None
-        else _check_assignments(image, assignments, factor, start=len(topic.partitions))
+        else _check_assignments(
+            image, assignments, replication_factor, first_index=len(topic.partitions)
+        )
     )
-    if isinstance(replicas, Rejection):
-        return replicas
+    if isinstance(new_replicas, Rejection):
+        return new_replicas
     return msgspec.structs.replace(
         topic,
-        partitions=(*topic.partitions, *(new_partition(brokers, image) for brokers in replicas)),
+        partitions=(
+            *topic.partitions,
+            *(new_partition(brokers, image) for brokers in new_replicas),
+        ),
     )
 
 
 def _count_refusal(
-    topic: TopicImage, count: int, assignments: Assignments | None, records_before: int
+    topic: TopicImage, partition_count: int, assignments: Assignments | None, records_before: int
 ) -> Rejection | None:
-    current = len(topic.partitions)
-    if count == current:
-        return _bad_count(f"Topic already has {current} partition(s).")
-    if count < current:
-        return _bad_count(
-            f"The topic {topic.name} currently has {current} partition(s); "
-            f"{count} would not be an increase."
+    current_count = len(topic.partitions)
+    if partition_count == current_count:
+        return _invalid_partitions(f"Topic already has {current_count} partition(s).")
+    if partition_count < current_count:
+        return _invalid_partitions(
+            f"The topic {topic.name} currently has {current_count} partition(s); "
+            f"{partition_count} would not be an increase."
         )
-    added = count - current
-    if assignments is not None and len(assignments) != added:
+    added_count = partition_count - current_count
+    if assignments is not None and len(assignments) != added_count:
         return bad_assignment(
-            f"Attempted to add {added} additional partition(s), but only {len(assignments)} "
+            f"Attempted to add {added_count} additional partition(s), but only {len(assignments)} "
             "assignment(s) were specified."
         )
-    if records_before + added > RECORDS_MAX:
+    if records_before + added_count > RECORDS_MAX:
         # A BoundedListTooLongException, which has no error code of its own.
         return Rejection(error=ErrorCode.unknown_server_error, reason="")
     return None
 
 
 def _place_new_partitions(
-    image: ClusterImage, topic: TopicImage, count: int, factor: int
+    image: ClusterImage, topic: TopicImage, added_count: int, replication_factor: int
 ) -> Assignments | Rejection:
-    usable = usable_brokers(image, factor)
-    if isinstance(usable, Rejection):
-        return usable
+    usable_brokers_now = usable_brokers(image, replication_factor)
+    if isinstance(usable_brokers_now, Rejection):
+        return usable_brokers_now
     # Leaders go on round the brokers from where the topic's last partition was placed.
     last_leader = topic.partitions[-1].replicas[0]
-    start = usable.active.index(last_leader) + 1 if last_leader in usable.active else 0
+    start_broker = (
+        usable_brokers_now.active.index(last_leader) + 1
+        if last_leader in usable_brokers_now.active
+        else 0
+    )
     return tuple(
-        usable.choose_replicas(start + step, factor)
-        for step in range(count - len(topic.partitions))
+        usable_brokers_now.choose_replicas(start_broker + added_index, replication_factor)
+        for added_index in range(added_count - len(topic.partitions))
     )
 
 
 def _check_assignments(
-    image: ClusterImage, assignments: Assignments, factor: int, *, start: int
+    image: ClusterImage, assignments: Assignments, replication_factor: int, *, first_index: int
 ) -> Assignments | Rejection:
-    for index, brokers in enumerate(assignments, start):
-        refusal = new_assignment_refusal(image, brokers, index, factor)
+    for partition_index, broker_ids in enumerate(assignments, first_index):
+        refusal = new_assignment_refusal(image, broker_ids, partition_index, replication_factor)
         if refusal is not None:
             return refusal
     return assignments
 
 
-def _bad_count(reason: str) -> Rejection:
+def _invalid_partitions(reason: str) -> Rejection:
     return Rejection(error=ErrorCode.invalid_partitions, reason=reason)

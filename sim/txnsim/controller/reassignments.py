@@ -19,13 +19,13 @@ from txnsim.metadata.partition_changes import Brokers, Placement
 from txnsim.settings import Settings
 from txnsim.types import TopicPartition
 
-NOT_MOVING: Final = Rejection(error=ErrorCode.no_reassignment_in_progress, reason="")
+NO_REASSIGNMENT: Final = Rejection(error=ErrorCode.no_reassignment_in_progress, reason="")
 """Kafka sends no message if it would be the error's own."""
 
 
 def reassign(
     image: ClusterImage,
-    where: TopicPartition,
+    topic_partition: TopicPartition,
     replicas: Brokers,
     settings: Settings,
     *,
@@ -35,70 +35,76 @@ def reassign(
 
     Args:
         image: The metadata.
-        where: A partition that may or may not exist.
+        topic_partition: A partition that may or may not exist.
         replicas: The target replicas, the preferred one first.
         settings: Settings of the cluster.
         may_change_factor: Whether the replication factor may change (KIP-860).
     """
-    partition = _partition(image, where)
+    partition = _partition_of(image, topic_partition)
     if isinstance(partition, Rejection):
         return partition
     refusal = assignment_refusal(image, replicas)
     if refusal is not None:
         return refusal
-    settled = _final_replicas(partition)
-    if not may_change_factor and len(settled) != len(replicas):
+    final_partition = _final_replicas(partition)
+    if not may_change_factor and len(final_partition) != len(replicas):
         return Rejection(
             error=ErrorCode.invalid_replication_factor,
-            reason=f"The replication factor is changed from {len(settled)} to {len(replicas)}",
+            reason=f"The replication factor is changed from {len(final_partition)} to"
+            f" {len(replicas)}",
         )
-    present = set(partition.replicas)
-    removing = tuple(sorted(present.difference(replicas)))
-    adding = tuple(sorted(set(replicas) - present))
-    changed = updated_partition(
+    present_replicas = set(partition.replicas)
+    removing_replicas = tuple(sorted(present_replicas.difference(replicas)))
+    adding_replicas = tuple(sorted(set(replicas) - present_replicas))
+    changed_partition = updated_partition(
         image,
-        where,
+        topic_partition,
         settings,
         placement=Placement(
-            replicas=(*replicas, *removing),
+            replicas=(*replicas, *removing_replicas),
             # As in Kafka a list that would be empty leaves the one before as it is
             # (ReplicationControlManager.changePartitionReassignment).
-            removing=removing or partition.removing,
-            adding=adding or partition.adding,
+            removing=removing_replicas or partition.removing,
+            adding=adding_replicas or partition.adding,
         ),
     )
-    return image if changed is None else image.with_partitions({where: changed})
+    return (
+        image
+        if changed_partition is None
+        else image.with_partitions({topic_partition: changed_partition})
+    )
 
 
 def cancel(
-    image: ClusterImage, where: TopicPartition, settings: Settings
+    image: ClusterImage, topic_partition: TopicPartition, settings: Settings
 ) -> ClusterImage | Rejection:
     """Cancel a reassignment: the partition gets its earlier replicas back."""
-    partition = _partition(image, where)
+    partition = _partition_of(image, topic_partition)
     if isinstance(partition, Rejection):
         return partition
     if not partition.is_reassigning:
-        return NOT_MOVING
+        return NO_REASSIGNMENT
     replicas = tuple(
         broker_id for broker_id in partition.replicas if broker_id not in partition.adding
     )
     isr = tuple(broker_id for broker_id in partition.isr if broker_id not in partition.adding)
     if not isr:
         # Only new replicas are in sync: an old one would lead without having everything.
-        if not rules_of(image.topics[where.topic], image, settings).allows_unclean:
+        if not rules_of(image.topics[topic_partition.topic], image, settings).allows_unclean:
             return bad_assignment(
-                f"Unable to revert partition assignment for {where.topic}:{where.partition} "
+                f"Unable to revert partition assignment for"
+                f" {topic_partition.topic}:{topic_partition.partition} "
                 "because it would require an unclean leader election."
             )
         isr = replicas[:1]
-    changed = updated_partition(
-        image, where, settings, target_isr=isr, placement=Placement(replicas=replicas)
+    changed_partition = updated_partition(
+        image, topic_partition, settings, target_isr=isr, placement=Placement(replicas=replicas)
     )
-    assert changed is not None, "it moves no more"
-    return image.with_partitions({where: changed})
+    assert changed_partition is not None, "it moves no more"
+    return image.with_partitions({topic_partition: changed_partition})
 
 
-def reassigning(image: ClusterImage) -> dict[TopicPartition, PartitionImage]:
+def reassigned_partitions(image: ClusterImage) -> dict[TopicPartition, PartitionImage]:
     """Every partition that is being reassigned."""
     return {
         TopicPartition(topic.name, index): partition
@@ -108,11 +114,13 @@ def reassigning(image: ClusterImage) -> dict[TopicPartition, PartitionImage]:
     }
 
 
-def _partition(image: ClusterImage, where: TopicPartition) -> PartitionImage | Rejection:
-    if where.topic not in image.topics:
-        return _unknown_partition(f"Unable to find a topic named {where.topic}.")
-    return image.partition(where) or _unknown_partition(
-        f"Unable to find partition {where.topic}:{where.partition}."
+def _partition_of(
+    image: ClusterImage, topic_partition: TopicPartition
+) -> PartitionImage | Rejection:
+    if topic_partition.topic not in image.topics:
+        return _unknown_partition(f"Unable to find a topic named {topic_partition.topic}.")
+    return image.partition(topic_partition) or _unknown_partition(
+        f"Unable to find partition {topic_partition.topic}:{topic_partition.partition}."
     )
 
 

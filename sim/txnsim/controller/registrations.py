@@ -37,9 +37,9 @@ def register_broker(
             reason=f"Expected cluster ID {image.cluster_id}, but got cluster ID "
             f"{command.cluster_id}",
         )
-    existing = image.brokers.get(command.broker_id)
-    is_known = existing is not None and existing.incarnation_id == command.incarnation_id
-    if existing is not None and not is_known:
+    known_broker = image.brokers.get(command.broker_id)
+    is_known = known_broker is not None and known_broker.incarnation_id == command.incarnation_id
+    if known_broker is not None and not is_known:
         if has_session:
             return Rejection(
                 error=ErrorCode.duplicate_broker_registration,
@@ -47,10 +47,12 @@ def register_broker(
                 "recently restarted this should self-resolve once the heartbeat manager expires "
                 "the broker's session.",
             )
-        is_clean = command.previous_broker_epoch == existing.epoch
-        cleaned_up = after_unclean_shutdown if has_elr(image) and not is_clean else without_broker
-        image = cleaned_up(image, command.broker_id, settings)
-    epoch = existing.epoch if existing is not None and is_known else image.offset + 1
+        is_clean = command.previous_broker_epoch == known_broker.epoch
+        cleaned_image = (
+            after_unclean_shutdown if has_elr(image) and not is_clean else without_broker
+        )
+        image = cleaned_image(image, command.broker_id, settings)
+    epoch = known_broker.epoch if known_broker is not None and is_known else image.offset + 1
     return image.with_broker(
         BrokerImage(
             broker_id=command.broker_id,
@@ -59,16 +61,16 @@ def register_broker(
             port=command.port,
             rack=command.rack,
             addresses=command.addresses,
-            alive=existing is not None and is_known and existing.alive,
-            in_controlled_shutdown=existing is not None
+            alive=known_broker is not None and is_known and known_broker.alive,
+            in_controlled_shutdown=known_broker is not None
             and is_known
-            and existing.in_controlled_shutdown,
+            and known_broker.in_controlled_shutdown,
             incarnation_id=command.incarnation_id,
         )
     )
 
 
-def is_stale(image: ClusterImage, broker_id: BrokerId, epoch: int) -> bool:
+def has_stale_epoch(image: ClusterImage, broker_id: BrokerId, epoch: int) -> bool:
     """Whether no current incarnation has that epoch (ClusterControlManager.checkBrokerEpoch)."""
     broker = image.brokers.get(broker_id)
     return broker is None or broker.epoch != epoch
@@ -82,8 +84,8 @@ def fence_broker(image: ClusterImage, broker_id: BrokerId, settings: Settings) -
 
 def unfence_broker(image: ClusterImage, broker_id: BrokerId, settings: Settings) -> ClusterImage:
     """The image with the broker unfenced; it may become leader of leaderless partitions."""
-    back = with_broker_back(image, broker_id, settings)
-    return _with_broker_state(back, broker_id, alive=True, in_controlled_shutdown=False)
+    unfenced_image = with_broker_back(image, broker_id, settings)
+    return _with_broker_state(unfenced_image, broker_id, alive=True, in_controlled_shutdown=False)
 
 
 def fail_directory(image: ClusterImage, broker_id: BrokerId, settings: Settings) -> ClusterImage:
@@ -111,7 +113,7 @@ def _with_broker_state(
     image: ClusterImage, broker_id: BrokerId, *, alive: bool, in_controlled_shutdown: bool
 ) -> ClusterImage:
     broker = image.brokers[broker_id]
-    changed = msgspec.structs.replace(
+    changed_broker = msgspec.structs.replace(
         broker, alive=alive, in_controlled_shutdown=in_controlled_shutdown
     )
-    return image if changed == broker else image.with_broker(changed)
+    return image if changed_broker == broker else image.with_broker(changed_broker)

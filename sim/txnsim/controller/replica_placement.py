@@ -14,7 +14,7 @@ from txnsim.errors import ErrorCode, Rejection
 from txnsim.metadata.image import ClusterImage, PartitionImage
 from txnsim.types import BrokerId, LeaderEpoch
 
-_INCLUDES: Final = "The manual partition assignment includes"
+_ASSIGNMENT_INCLUDES: Final = "The manual partition assignment includes"
 
 
 def new_partition(replicas: tuple[BrokerId, ...], image: ClusterImage) -> PartitionImage:
@@ -38,22 +38,24 @@ class UsableBrokers(msgspec.Struct, frozen=True, kw_only=True):
     fenced: tuple[BrokerId, ...]
     """Registered but not alive: they get a replica only if there are too few active brokers."""
 
-    def choose_replicas(self, start: int, factor: int) -> tuple[BrokerId, ...]:
-        """Choose ``factor`` brokers: active ones consecutively from ``start``, then fenced ones;
-        the first one leads.
+    def choose_replicas(self, start_index: int, replication_factor: int) -> tuple[BrokerId, ...]:
+        """Choose ``replication_factor`` brokers: active ones consecutively from ``start_index``,
+        then fenced ones; the first one leads.
         """
-        near = min(factor, len(self.active))
-        far = factor - near
+        active_count = min(replication_factor, len(self.active))
+        fenced_count = replication_factor - active_count
         active, fenced = self.active, self.fenced
         return (
-            *(active[(start + step) % len(active)] for step in range(near)),
-            *(fenced[(start + step) % len(fenced)] for step in range(far)),
+            *(active[(start_index + step) % len(active)] for step in range(active_count)),
+            *(fenced[(start_index + step) % len(fenced)] for step in range(fenced_count)),
         )
 
 
-def usable_brokers(image: ClusterImage, factor: int) -> UsableBrokers | Rejection:
-    """Brokers that may get ``factor`` replicas, or why there are too few (StripedReplicaPlacer)."""
-    usable = UsableBrokers(
+def usable_brokers(image: ClusterImage, replication_factor: int) -> UsableBrokers | Rejection:
+    """Brokers that may get ``replication_factor`` replicas, or why there are too few
+    (StripedReplicaPlacer).
+    """
+    brokers = UsableBrokers(
         active=tuple(
             sorted(broker_id for broker_id in image.brokers if image.is_active(broker_id))
         ),
@@ -61,54 +63,61 @@ def usable_brokers(image: ClusterImage, factor: int) -> UsableBrokers | Rejectio
             sorted(broker_id for broker_id, broker in image.brokers.items() if not broker.alive)
         ),
     )
-    total = len(usable.active) + len(usable.fenced)
-    if not usable.active:
-        why = "All brokers are currently fenced, or have all their log directories cordoned."
-    elif factor > total:
-        why = (
-            f"The target replication factor of {factor} cannot be reached because only {total} "
+    broker_total = len(brokers.active) + len(brokers.fenced)
+    if not brokers.active:
+        shortage = "All brokers are currently fenced, or have all their log directories cordoned."
+    elif replication_factor > broker_total:
+        shortage = (
+            f"The target replication factor of {replication_factor} cannot be reached"
+            f" because only {broker_total} "
             "broker(s) are registered or some brokers have all their log directories cordoned."
         )
     else:
-        return usable
+        return brokers
     return Rejection(
         error=ErrorCode.invalid_replication_factor,
-        reason=f"Unable to replicate the partition {factor} time(s): {why}",
+        reason=f"Unable to replicate the partition {replication_factor} time(s): {shortage}",
     )
 
 
 def assignment_refusal(
-    image: ClusterImage, brokers: tuple[BrokerId, ...], factor: int | None = None
+    image: ClusterImage, broker_ids: tuple[BrokerId, ...], replication_factor: int | None = None
 ) -> Rejection | None:
-    """Why a partition can't have the replicas that a client names: there must be ``factor`` of
-    them, if given.
+    """Why a partition can't have the replicas that a client names: there must be
+    ``replication_factor`` of them, if given.
     """
-    if not brokers:
-        return bad_assignment(f"{_INCLUDES} an empty replica list.")
-    previous: BrokerId | None = None
-    for broker in sorted(brokers):
-        if broker not in image.brokers:
-            return bad_assignment(f"{_INCLUDES} broker {broker}, but no such broker is registered.")
-        if broker == previous:
-            return bad_assignment(f"{_INCLUDES} the broker {broker} more than once.")
-        previous = broker
-    if factor is not None and len(brokers) != factor:
+    if not broker_ids:
+        return bad_assignment(f"{_ASSIGNMENT_INCLUDES} an empty replica list.")
+    previous_id: BrokerId | None = None
+    for broker_id in sorted(broker_ids):
+        if broker_id not in image.brokers:
+            return bad_assignment(
+                f"{_ASSIGNMENT_INCLUDES} broker {broker_id}, but no such broker is registered."
+            )
+        if broker_id == previous_id:
+            return bad_assignment(f"{_ASSIGNMENT_INCLUDES} the broker {broker_id} more than once.")
+        previous_id = broker_id
+    if replication_factor is not None and len(broker_ids) != replication_factor:
         return bad_assignment(
-            f"{_INCLUDES} a partition with {len(brokers)} replica(s), but this is not consistent "
-            f"with previous partitions, which have {factor} replica(s)."
+            f"{_ASSIGNMENT_INCLUDES} a partition with {len(broker_ids)} replica(s), but"
+            f" this is not consistent "
+            f"with previous partitions, which have {replication_factor} replica(s)."
         )
     return None
 
 
 def new_assignment_refusal(
-    image: ClusterImage, brokers: tuple[BrokerId, ...], index: int, factor: int | None
+    image: ClusterImage,
+    broker_ids: tuple[BrokerId, ...],
+    partition_index: int,
+    replication_factor: int | None,
 ) -> Rejection | None:
     """``assignment_refusal`` for a new partition, which also needs a leader."""
-    refusal = assignment_refusal(image, brokers, factor)
-    if refusal is not None or any(image.is_active(broker) for broker in brokers):
+    refusal = assignment_refusal(image, broker_ids, replication_factor)
+    if refusal is not None or any(image.is_active(broker_id) for broker_id in broker_ids):
         return refusal
     return bad_assignment(
-        f"All brokers specified in the manual partition assignment for partition {index} "
+        f"All brokers specified in the manual partition assignment for partition {partition_index} "
         "are fenced or in controlled shutdown."
     )
 
@@ -118,20 +127,20 @@ def bad_assignment(reason: str) -> Rejection:
     return Rejection(error=ErrorCode.invalid_replica_assignment, reason=reason)
 
 
-class Usable(dict[int, UsableBrokers | Rejection]):
+class UsableByFactor(dict[int, UsableBrokers | Rejection]):
     """Replication factor -> usable brokers or the error; shared by a request's topics."""
 
     def __init__(self, image: ClusterImage) -> None:
         super().__init__()
         self._image = image
-        self.fresh = _Fresh(image)
+        self.fresh = _FreshPartitions(image)
 
     def __missing__(self, factor: int) -> UsableBrokers | Rejection:
-        usable = self[factor] = usable_brokers(self._image, factor)
-        return usable
+        brokers = self[factor] = usable_brokers(self._image, factor)
+        return brokers
 
 
-class _Fresh(dict[tuple[BrokerId, ...], PartitionImage]):
+class _FreshPartitions(dict[tuple[BrokerId, ...], PartitionImage]):
     """New partitions by their replicas, so that those on the same brokers share one value."""
 
     def __init__(self, image: ClusterImage) -> None:

@@ -17,12 +17,12 @@ from typing import Final
 from txnsim.controller.broker_sessions import BrokerSessions, BrokerState
 from txnsim.controller.elections import elect_unclean, rebalance_leaders
 from txnsim.controller.isr_requests import decide_alter_partition
-from txnsim.controller.leadership import leads_something
+from txnsim.controller.leadership import leads_any_partition
 from txnsim.controller.registrations import (
     begin_controlled_shutdown,
     fail_directory,
     fence_broker,
-    is_stale,
+    has_stale_epoch,
     register_broker,
     unfence_broker,
 )
@@ -162,13 +162,13 @@ class ControllerNode:
     def _heartbeat(self, command: BrokerHeartbeatCommand) -> BrokerHeartbeatReply:
         broker_id = command.broker_id
         image = self.metadata.image
-        if is_stale(image, broker_id, command.broker_epoch):
+        if has_stale_epoch(image, broker_id, command.broker_epoch):
             return BrokerHeartbeatReply(error=ErrorCode.stale_broker_epoch)
         registration_epoch = image.brokers[broker_id].epoch
         state = self._sessions.next_state(
             command,
             registered_at=registration_epoch,
-            leads=lambda: leads_something(image, broker_id),
+            leads=lambda: leads_any_partition(image, broker_id),
         )
         state_before = self._sessions.state(broker_id)
         image_after = (

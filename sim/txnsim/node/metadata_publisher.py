@@ -147,7 +147,7 @@ class Metadata(msgspec.Struct, kw_only=True, eq=False):
                     keys=self._topic_configs(),
                 )
             )
-            if self.image is image or controller.still_holds(outcomes, image, self.image):
+            if self.image is image or controller.is_decision_valid(outcomes, image, self.image):
                 return self._publish_created(outcomes, validate_only=validate_only)
 
     def _topic_configs(self) -> Mapping[str, ConfigKey]:

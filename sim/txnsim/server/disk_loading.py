@@ -281,7 +281,7 @@ def _image_from_folders(disks: Disks, *, settings: Settings, fleet: Fleet) -> Cl
         image = image.with_feature(name, min(level, chosen_levels.get(name, level)))
     for name, replicas_by_partition in sorted(replicas.items()):
         internal_spec = internal_topic(
-            name, image=image, settings=settings, brokers=len(disks.folders)
+            name, image=image, settings=settings, broker_count=len(disks.folders)
         )
         image = image.with_topic(
             TopicImage(

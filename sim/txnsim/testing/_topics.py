@@ -120,7 +120,7 @@ class AsyncTopics(ClusterPart):
             ConfigError: The topic can't have that many; the message says why.
         """
         metadata = self._rebuilt.sim.metadata
-        grown_image = grown_topic(metadata.image, name, count=partitions)
+        grown_image = grown_topic(metadata.image, name, partition_count=partitions)
         if isinstance(grown_image, Rejection):
             raise ConfigError(
                 f"topic {name}: {grown_image.error.name.upper()}: {grown_image.reason}"

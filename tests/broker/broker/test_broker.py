@@ -455,7 +455,7 @@ async def test_a_coordinator_loads_nothing_once_its_log_has_more_partitions(
         await (await begun(client)).close()
         home = cluster.home("tx")
         metadata = cluster.sim.metadata
-        grown = grown_topic(metadata.image, TRANSACTION_STATE_TOPIC, count=8)
+        grown = grown_topic(metadata.image, TRANSACTION_STATE_TOPIC, partition_count=8)
         assert not isinstance(grown, Rejection)
         metadata.publish(metadata.image.with_topic(grown))
         loading = [
@@ -486,7 +486,7 @@ async def test_groups_stay_where_they_were_when_their_log_has_more_partitions(
         return [broker.group_host.coordinator_of(group) for group in groups]
 
     homes_before = homes()
-    grown = grown_topic(metadata.image, CONSUMER_OFFSETS_TOPIC, count=73)
+    grown = grown_topic(metadata.image, CONSUMER_OFFSETS_TOPIC, partition_count=73)
     assert not isinstance(grown, Rejection)
     metadata.publish(metadata.image.with_topic(grown))
     assert len(broker.image.topics[CONSUMER_OFFSETS_TOPIC].partitions) == 73

@@ -8,8 +8,13 @@ from tests.support.images import B1, B2, B3, broker, cluster, error_of, image_of
 from txnsim.controller.controller import RECORDS_MAX, initial_image
 from txnsim.controller.features import FeatureUpdate, update_features
 from txnsim.controller.partition_growth import Assignments, grown_topic
-from txnsim.controller.reassignments import NOT_MOVING, cancel, reassign, reassigning
-from txnsim.controller.replica_placement import Usable, UsableBrokers, new_partition, usable_brokers
+from txnsim.controller.reassignments import NO_REASSIGNMENT, cancel, reassign, reassigned_partitions
+from txnsim.controller.replica_placement import (
+    UsableBrokers,
+    UsableByFactor,
+    new_partition,
+    usable_brokers,
+)
 from txnsim.errors import ErrorCode, Rejection
 from txnsim.metadata.image import TRANSACTION_VERSION, ClusterImage, PartitionImage, TopicImage
 from txnsim.settings import DEFAULTS, Settings
@@ -152,7 +157,7 @@ def test_a_cancelled_reassignment_leaves_the_replicas_that_were_there() -> None:
 
 
 def test_only_what_moves_can_be_cancelled() -> None:
-    assert cancel(image_of(partition(1)), P0, DEFAULTS) is NOT_MOVING
+    assert cancel(image_of(partition(1)), P0, DEFAULTS) is NO_REASSIGNMENT
 
 
 def test_a_cancellation_that_loses_records_needs_the_topics_leave() -> None:
@@ -172,12 +177,12 @@ def test_a_cancellation_in_which_nothing_changes_hands_is_one_still() -> None:
     image = image_of(partition(1, replicas=(1, 2), isr=(1,), removing=(2,)))
     image_after = cancel(image, P0, DEFAULTS)
     assert isinstance(image_after, ClusterImage)
-    assert reassigning(image_after) == {}
+    assert reassigned_partitions(image_after) == {}
 
 
 def test_all_reassignments_are_listed() -> None:
     image = cluster().with_topic(topic("orders", partition(1), ON_THE_WAY))
-    assert reassigning(image) == {TopicPartition("orders", 1): ON_THE_WAY}
+    assert reassigned_partitions(image) == {TopicPartition("orders", 1): ON_THE_WAY}
 
 
 # CreatePartitions decided: counts, placement, assignments by hand, every refusal.
@@ -195,7 +200,7 @@ def by_hand(*replicas: tuple[int, ...]) -> Assignments:
 def grow_orders(
     count: int, assignments: Assignments | None = None, *, image: ClusterImage = IMAGE
 ) -> TopicImage:
-    topic = grown_topic(image, "orders", count=count, assignments=assignments)
+    topic = grown_topic(image, "orders", partition_count=count, assignments=assignments)
     assert isinstance(topic, TopicImage)
     return topic
 
@@ -203,7 +208,7 @@ def grow_orders(
 def growth_rejection(
     count: int, assignments: Assignments | None = None, *, image: ClusterImage = IMAGE
 ) -> Rejection:
-    rejection = grown_topic(image, "orders", count=count, assignments=assignments)
+    rejection = grown_topic(image, "orders", partition_count=count, assignments=assignments)
     assert isinstance(rejection, Rejection)
     return rejection
 
@@ -238,7 +243,7 @@ def test_a_replica_that_is_down_does_not_lead() -> None:
 
 
 def test_an_unknown_topic_is_refused_without_a_word() -> None:
-    rejection = grown_topic(IMAGE, "nope", count=3)
+    rejection = grown_topic(IMAGE, "nope", partition_count=3)
     assert rejection == Rejection(error=E.unknown_topic_or_partition, reason="")
 
 
@@ -322,8 +327,10 @@ def test_there_must_be_brokers_enough() -> None:
 
 def test_what_a_request_has_given_before_counts() -> None:
     room = RECORDS_MAX - 5
-    assert isinstance(grown_topic(IMAGE, "orders", count=7, records_before=room), TopicImage)
-    rejection = grown_topic(IMAGE, "orders", count=8, records_before=room)
+    assert isinstance(
+        grown_topic(IMAGE, "orders", partition_count=7, records_before=room), TopicImage
+    )
+    rejection = grown_topic(IMAGE, "orders", partition_count=8, records_before=room)
     assert rejection == Rejection(error=E.unknown_server_error, reason="")
 
 
@@ -433,7 +440,7 @@ def test_a_new_partition_is_led_by_its_first_active_replica() -> None:
 
 
 def test_partitions_of_one_request_on_the_same_brokers_are_the_same_value() -> None:
-    usable = Usable(cluster(broker(1), broker(2)))
+    usable = UsableByFactor(cluster(broker(1), broker(2)))
     assert usable[2] is usable[2]
     assert usable.fresh[B1, B2] is usable.fresh[B1, B2]
     assert usable.fresh[B1, B2] is not usable.fresh[B2, B1]

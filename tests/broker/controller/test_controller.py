@@ -16,9 +16,9 @@ from txnsim.controller.controller import (
     altered_configs,
     create_topics,
     internal_topic,
+    is_decision_valid,
     move_leader,
     name_complaint,
-    still_holds,
 )
 from txnsim.errors import ErrorCode, Rejection
 from txnsim.metadata import configs
@@ -123,9 +123,9 @@ def test_decisions_hold_until_brokers_change_or_a_name_is_taken() -> None:
     refused = Rejection(error=ErrorCode.invalid_topic_exception, reason="no name")
     with_other_topic, colliding = image.with_topic(topic("a")), image.with_topic(topic("or.ders"))
     for later_image, holds in ((image, True), (with_other_topic, True), (colliding, False)):
-        assert still_holds([created_topic, refused], image, later_image) is holds
-    assert still_holds([refused], image, colliding)
-    assert not still_holds([created_topic], image, cluster(broker(1), broker(2)))
+        assert is_decision_valid([created_topic, refused], image, later_image) is holds
+    assert is_decision_valid([refused], image, colliding)
+    assert not is_decision_valid([created_topic], image, cluster(broker(1), broker(2)))
 
 
 def test_fenced_brokers_get_replicas_only_where_there_are_too_few_others() -> None:

@@ -21,7 +21,7 @@ from txnsim.controller.isr_requests import decide_alter_partition
 from txnsim.controller.leadership import (
     after_unclean_shutdown,
     has_elr,
-    leads_something,
+    leads_any_partition,
     rules_of,
     updated_partition,
     with_broker_back,
@@ -32,7 +32,7 @@ from txnsim.controller.registrations import (
     begin_controlled_shutdown,
     fail_directory,
     fence_broker,
-    is_stale,
+    has_stale_epoch,
     register_broker,
     unfence_broker,
 )
@@ -244,9 +244,9 @@ def test_a_new_broker_is_fenced_and_its_epoch_is_where_it_was_registered() -> No
     assert not new.alive
     assert (new.host, new.port, new.rack) == ("h", 7, "r")
     assert new.addresses == {"OTHER": ("h", 8)}
-    assert is_stale(image, BrokerId(4), new.epoch - 1)
-    assert not is_stale(image, BrokerId(4), new.epoch)
-    assert is_stale(image, BrokerId(5), 1)
+    assert has_stale_epoch(image, BrokerId(4), new.epoch - 1)
+    assert not has_stale_epoch(image, BrokerId(4), new.epoch)
+    assert has_stale_epoch(image, BrokerId(5), 1)
 
 
 def test_a_request_that_is_repeated_keeps_the_epoch_and_the_state() -> None:
@@ -378,8 +378,8 @@ def test_a_broker_that_stops_leaves_every_isr_and_leads_nothing() -> None:
     image_without_b1 = without_broker(world_of_leadership(), B1, DEFAULTS)
     assert leadership_rows(image_without_b1) == [(2, (2, 3), ()), (2, (2, 3), ()), (3, (2, 3), ())]
     assert leadership_rows(image_without_b1, "one") == [(-1, (), (1,))]
-    assert not leads_something(image_without_b1, B1)
-    assert leads_something(image_without_b1, B2)
+    assert not leads_any_partition(image_without_b1, B1)
+    assert leads_any_partition(image_without_b1, B2)
     assert image_without_b1.offset == world_of_leadership().offset + 1, "all of it is one step"
     image_after_repetition = without_broker(image_without_b1, B1, DEFAULTS)
     assert image_after_repetition is image_without_b1

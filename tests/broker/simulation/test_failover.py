@@ -16,7 +16,7 @@ from tests.support.replica_checks import check_equal, check_replicas
 from tests.support.within_environment import within
 from txnsim.client.errors import AbortableError, ClientError
 from txnsim.client.producer import Producer
-from txnsim.controller.reassignments import reassign, reassigning
+from txnsim.controller.reassignments import reassign, reassigned_partitions
 from txnsim.errors import ErrorCode, Rejection
 from txnsim.faults.actions import Delay
 from txnsim.faults.points import FaultPoint
@@ -482,7 +482,7 @@ class Moves:
 
     async def until_settled(self) -> None:
         for _ in range(600):
-            moving = reassigning(self.cluster.sim.metadata.image)
+            moving = reassigned_partitions(self.cluster.sim.metadata.image)
             if not moving:
                 return
             await asyncio.sleep(0.1)

@@ -70,7 +70,7 @@ def _grow_topic(topic: Any, image: ClusterImage, *, records_before: int) -> Topi
     return partition_growth.grown_topic(
         image,
         topic.name,
-        count=topic.count,
+        partition_count=topic.count,
         assignments=assignments,
         records_before=records_before,
     )

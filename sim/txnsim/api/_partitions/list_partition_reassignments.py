@@ -12,7 +12,7 @@ from typing import Any, Final
 from txnsim.api._fault_subjects import subject_of_topics
 from txnsim.api._topics import answered_topics, rows_by_topic, same_row_for_all
 from txnsim.api.request import Reply, Request
-from txnsim.controller.reassignments import reassigning
+from txnsim.controller.reassignments import reassigned_partitions
 from txnsim.errors import ErrorCode
 from txnsim.metadata.image import PartitionImage
 from txnsim.types import TopicPartition
@@ -26,7 +26,7 @@ async def handle(request: Request) -> Reply:
     """List the reassignments of the requested partitions, or of all."""
     image, requested_topics = request.broker.metadata.image, request.message.topics
     if requested_topics is None:
-        moving_partitions = reassigning(image)
+        moving_partitions = reassigned_partitions(image)
     else:
         moving_partitions = {}
         for topic in requested_topics:

@@ -51,7 +51,10 @@ def _each_by_itself(request: Request) -> Reply:
     results_by_feature: dict[str, tuple[ErrorCode, str | None]] = {}
     for update in request.message.feature_updates:
         image_or_rejection = features.update_features(
-            image, (_feature_update(request, update),), fleet=metadata.fleet, alone=True
+            image,
+            (_feature_update(request, update),),
+            fleet=metadata.fleet,
+            has_separate_results=True,
         )
         if isinstance(image_or_rejection, Rejection):
             results_by_feature[update.feature] = (

@@ -261,7 +261,7 @@ async def test_a_leader_has_its_group_join_again_when_a_topic_has_grown(
         await a.subscribe(["orders"], until=ALL)
         await a.poll()
         metadata = cluster.sim.metadata
-        grown = grown_topic(metadata.image, "orders", count=4, assignments=None)
+        grown = grown_topic(metadata.image, "orders", partition_count=4, assignments=None)
         assert isinstance(grown, TopicImage)
         metadata.publish(metadata.image.with_topics([grown]))
         for _ in range(4):
