@@ -56,7 +56,7 @@ class FileSecurity(msgspec.Struct, frozen=True, kw_only=True):
     options: SecurityOptions
     used_names: frozenset[str]
     """The properties that have an effect."""
-    refused_remarks: tuple[Remark, ...]
+    refusals: tuple[Remark, ...]
     odd_remarks: tuple[Remark, ...]
 
 
@@ -132,7 +132,7 @@ class _SecurityReader:
         return FileSecurity(
             options=security_options,
             used_names=frozenset(self._used | properties.used_names),
-            refused_remarks=tuple(self._refused),
+            refusals=tuple(self._refused),
             odd_remarks=tuple(self._odd),
         )
 

@@ -350,13 +350,9 @@ def _from_properties(entries: list[Property], *, file: str) -> Configuration:
     from txnsim.config._providers import FROM_A_PROVIDER, provided_properties, without_unopenable
 
     problems = _Problems(file)
-    winning_entries = {
-        entry.name: entry for entry in entries
-    }  # java.util.Properties: the last one wins
-    provided_entries = provided_properties(winning_entries)
-    used_entries = {
-        name: entry for name, entry in winning_entries.items() if name not in provided_entries
-    }
+    entry_by_name = {entry.name: entry for entry in entries}  # java.util.Properties: the last wins
+    provided_entries = provided_properties(entry_by_name)
+    used_entries = {key: entry_by_name[key] for key in entry_by_name if key not in provided_entries}
     settings: dict[str, object] = {}
     origins: dict[str, Property] = {}
     for entry in used_entries.values():
@@ -388,20 +384,17 @@ def _from_properties(entries: list[Property], *, file: str) -> Configuration:
                 problems.note_ignored(entry.line, entry.name)
             case str() as why:
                 idle_entries.append((why, entry))
-    for entry, message in (
-        *file_node.refused_remarks,
-        *listeners.refused_remarks,
-        *security.refused_remarks,
-    ):
+    for entry, message in (*file_node.refusals, *listeners.refusals, *security.refusals):
         problems.add(entry.line, entry.name, message)
     problems.raise_if_any()
     first_listener = plain_listener(listeners.clients) or next(iter(listeners.clients), None)
-    repeated_entries = [entry for entry in entries if winning_entries[entry.name] is not entry]
-    odd_remarks = (
-        *(listeners.odd_remarks if file_node.brokers != 1 else ()),
-        *listeners.closed,
-        *security.odd_remarks,
-    )
+    remarks = [
+        (entry, "repeated further down, which wins")
+        for entry in entries
+        if entry_by_name[entry.name] is not entry
+    ]
+    remarks += listeners.odd_remarks if file_node.brokers != 1 else ()
+    remarks += (*listeners.closed, *security.odd_remarks)
     return Configuration(
         settings=settings_from_values(settings),
         brokers=file_node.brokers,
@@ -412,14 +405,7 @@ def _from_properties(entries: list[Property], *, file: str) -> Configuration:
         advertised_port=None if first_listener is None else first_listener.advertised_port,
         security=None if security.options == NO_SECURITY else security.options,
         warnings=(
-            *(
-                f"{file}:{odd_entry.line}: {odd_entry.name}: repeated further down, which wins"
-                for odd_entry in repeated_entries
-            ),
-            *(
-                f"{file}:{odd_entry.line}: {odd_entry.name}: {message}"
-                for odd_entry, message in odd_remarks
-            ),
+            *(f"{file}:{entry.line}: {entry.name}: {message}" for entry, message in remarks),
             *_idle_warnings(idle_entries, file=file),
         ),
     )

@@ -49,7 +49,7 @@ class Listeners(msgspec.Struct, frozen=True, kw_only=True):
     closed: tuple[Remark, ...] = ()
     """Remarks on listeners of the file that are not opened, with reasons."""
     closed_names: frozenset[str] = frozenset()
-    refused_remarks: tuple[Remark, ...] = ()
+    refusals: tuple[Remark, ...] = ()
     odd_remarks: tuple[Remark, ...] = ()
     """Remarks on listeners whose ports change if there are several brokers, each with its own
     ports.
@@ -77,7 +77,7 @@ def read_listeners(properties: Mapping[str, Property]) -> Listeners:
     try:
         return _read_valid_listeners(properties, controllers)
     except WrongPropertyError as error:
-        return Listeners(controllers=controllers, refused_remarks=((error.entry, error.message),))
+        return Listeners(controllers=controllers, refusals=((error.entry, error.message),))
 
 
 def _read_valid_listeners(

@@ -38,7 +38,7 @@ class FileNode(msgspec.Struct, frozen=True, kw_only=True):
     broker_id: int | None = None
     used_names: frozenset[str] = frozenset()
     """The properties that have an effect."""
-    refused_remarks: tuple[Remark, ...] = ()
+    refusals: tuple[Remark, ...] = ()
 
 
 def read_node(properties: Mapping[str, Property]) -> FileNode:
@@ -56,12 +56,12 @@ def read_node(properties: Mapping[str, Property]) -> FileNode:
     if not role_names <= _KNOWN_ROLES:
         unknown_roles = ", ".join(sorted(role_names - _KNOWN_ROLES))
         return FileNode(
-            refused_remarks=(
+            refusals=(
                 (roles_entry, f"a role is broker or controller, not {unknown_roles or 'empty'}"),
             )
         )
     if role_names == {"controller"}:
-        return FileNode(refused_remarks=((roles_entry, _CONTROLLER_ALONE),))
+        return FileNode(refusals=((roles_entry, _CONTROLLER_ALONE),))
     if role_names == {"broker"}:
         return FileNode()
     if (
@@ -82,7 +82,7 @@ def _is_only_controller(properties: Mapping[str, Property], role_property: str) 
         return FileNode(brokers=1, used_names=used_names)  # ZooKeeper gives it one
     if not (voter_text.isascii() and voter_text.isdigit()):
         return FileNode(
-            refused_remarks=((entry, f"expected a whole number from 0, found {voter_text!r}"),)
+            refusals=((entry, f"expected a whole number from 0, found {voter_text!r}"),)
         )
     return FileNode(brokers=1, broker_id=int(voter_text), used_names=used_names)
 

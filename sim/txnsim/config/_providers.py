@@ -52,7 +52,7 @@ def without_unopenable(
     openable_listeners = tuple(
         listener for listener in listeners.clients if listener.name not in withheld_names
     )
-    refused = listeners.refused_remarks
+    refused = listeners.refusals
     if not openable_listeners:
         entry = closed_remarks[0][0].entry
         refused += (
@@ -67,7 +67,7 @@ def without_unopenable(
         clients=openable_listeners,
         closed=remarks,
         closed_names=withheld_names,
-        refused_remarks=refused,
+        refusals=refused,
     )
 
 

@@ -270,11 +270,8 @@ class _Fetcher:
             # There is no session yet, or its first answer is still out: begin one with everything.
             # A second session is answered at once, else each new topic would name all others again.
             wait_ms = 0 if self._session_epoch else wait_ms
-            changed_partitions, forgotten_topic_ids, self._session_epoch = (
-                dict.fromkeys(self._followed),
-                {},
-                0,
-            )
+            changed_partitions, forgotten_topic_ids = dict.fromkeys(self._followed), {}
+            self._session_epoch = 0
         if self._names is None:
             self._names = tuple(self._followed)
         partitions: list[ReplicaFetchPartition] = []

@@ -90,7 +90,7 @@ def stores(tmp_path_factory: pytest.TempPathFactory) -> Stores:
 def read(text: str) -> FileSecurity:
     entries = {entry.name: entry for entry in parse_properties(text.encode(), file="f")}
     listeners = read_listeners(entries)
-    assert listeners.refused_remarks == ()
+    assert listeners.refusals == ()
     return read_security(entries, listeners.clients)
 
 
@@ -105,7 +105,7 @@ def test_certificates_of_broker_and_clients(stores: Stores) -> None:
         "ssl.client.auth=required\nssl.principal.mapping.rules=RULE:^CN=(.*)$/$1/\n"
         "ssl.enabled.protocols=TLSv1.3\n" + stores.keystore + stores.truststore
     )
-    assert config.refused_remarks == config.odd_remarks == ()
+    assert config.refusals == config.odd_remarks == ()
     (listener,) = config.options.listeners
     assert listener.tls is not None
     assert listener.tls.versions == ("TLSv1.3",)
@@ -127,7 +127,7 @@ def test_a_listener_has_stores_of_its_own(stores: Stores) -> None:
         + own
         + stores.truststore
     )
-    ((entry, message),) = config.refused_remarks
+    ((entry, message),) = config.refusals
     assert (entry.name, message[:21]) == ("listeners", "listener ONE: SASL_SS")
     (two,) = config.options.listeners
     assert two.client_auth is ClientAuth.REQUESTED
@@ -163,7 +163,7 @@ connections.max.reauth.ms=1000
 connection.failed.authentication.delay.ms=0
 """
     )
-    assert config.refused_remarks == ()
+    assert config.refusals == ()
     assert config.options == SecurityOptions(
         listeners=(
             SecureListener(
@@ -275,7 +275,7 @@ AUTHORIZED = "authorizer.class.name=org.apache.kafka.metadata.authorizer.Standar
     ],
 )
 def test_what_cannot_be_obeyed_is_refused(text: str, name: str, why: str) -> None:
-    ((entry, message),) = read(text + "\n").refused_remarks
+    ((entry, message),) = read(text + "\n").refusals
     assert entry.name == name
     assert why in message
 
@@ -285,7 +285,7 @@ def test_mechanisms_of_a_listener_share_one_limit() -> None:
         f"{SASL}sasl.enabled.mechanisms=OAUTHBEARER,SCRAM-SHA-256\n"
         f"{MINE}oauthbearer.connections.max.reauth.ms=5\n"
     )
-    ((entry, message),) = read(both).refused_remarks
+    ((entry, message),) = read(both).refusals
     assert entry.name == f"{MINE}oauthbearer.connections.max.reauth.ms"
     assert "share one limit" in message
     same_limit = both + f"{MINE}scram-sha-256.connections.max.reauth.ms=5\n"
@@ -304,7 +304,7 @@ def test_mechanisms_of_a_listener_share_one_limit() -> None:
 def test_what_a_listener_with_tls_cannot_do_is_refused(
     stores: Stores, lines: str, why: str
 ) -> None:
-    ((entry, message),) = read(f"listeners=SSL://:1\n{stores.keystore}{lines}\n").refused_remarks
+    ((entry, message),) = read(f"listeners=SSL://:1\n{stores.keystore}{lines}\n").refusals
     assert entry.name == lines.partition("=")[0]
     assert why in message
 
@@ -429,7 +429,7 @@ def read_of_listeners(**fields: str) -> Listeners:
 
 def complaint(**fields: str) -> tuple[str, str]:
     """The property that is refused, and why."""
-    ((entry, message),) = read_of_listeners(**fields).refused_remarks
+    ((entry, message),) = read_of_listeners(**fields).refusals
     return entry.name, message
 
 
@@ -450,7 +450,7 @@ def test_listeners_for_clients_and_for_controllers_differ(value: str, host: str,
     listeners = read_of_listeners(listeners=value, controller_listener_names="CONTROLLER")
     ((listener),) = listeners.clients
     assert (listener.name, listener.host, listener.port) == ("PLAINTEXT", host, port)
-    assert (listeners.refused_remarks, listeners.odd_remarks) == ((), ())
+    assert (listeners.refusals, listeners.odd_remarks) == ((), ())
     assert listeners.controllers == {"CONTROLLER"}
 
 
