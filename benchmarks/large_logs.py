@@ -23,7 +23,7 @@ from benchmarks.log_data import Scale, small_batches
 from benchmarks.store_data import BEGAN_MS, HOUR_MS, LogHours, make_directories
 from txnsim_spark.log_query import RowScope
 from txnsim_spark.options import Division, KafkaLogOptions
-from txnsim_spark.planning import READS, shares_of
+from txnsim_spark.planning import FILES_OF_TABLE, shares_of
 from txnsim_spark.session import spark_session
 
 SPARK_DIVISION: Final = Division(
@@ -81,7 +81,7 @@ def _read_with_spark() -> int:
 def _describe_plan(title: str, directory: str, table: str, **filters: str) -> str:
     options = KafkaLogOptions.of({"path": directory, "table": table, **filters})
     options = msgspec.structs.replace(options, division=SPARK_DIVISION)
-    shares = shares_of(options, RowScope.of(options), READS[table])
+    shares = shares_of(options, RowScope.of(options), FILES_OF_TABLE[table])
     sizes = {segment.path: segment.size for share in shares for segment in share.segments}
     megabytes = sum(sizes.values()) / 1e6
     return f"{title:24} {len(shares):3} tasks, {len(sizes):3} segments, {megabytes:6.1f} MB"

@@ -37,7 +37,7 @@ from txnsim_spark.engine import pack_task
 from txnsim_spark.forensics.find_hanging import Reading, Search
 from txnsim_spark.log_query import RowScope
 from txnsim_spark.options import KafkaLogOptions
-from txnsim_spark.planning import READS, in_tasks, shares_of
+from txnsim_spark.planning import FILES_OF_TABLE, divide_evenly, shares_of
 from txnsim_spark.source import Task
 
 COUNTS: Final = (1_000, 25_000, 100_000, 500_000)
@@ -204,7 +204,7 @@ Sizes = tuple[int, list[int]]
 
 def _plan_by_source(directory: Path) -> Sizes:
     options = KafkaLogOptions.of({"path": str(directory), "table": "fragments"})
-    shares = shares_of(options, RowScope(), READS[options.table], is_asked=True)
+    shares = shares_of(options, RowScope(), FILES_OF_TABLE[options.table], is_user_read=True)
     return sum(len(share.segments) for share in shares), [
         len(Task(share).value) for share in shares
     ]
@@ -213,7 +213,7 @@ def _plan_by_source(directory: Path) -> Sizes:
 def _plan_by_search(directory: Path) -> Sizes:
     reading = Reading(Search(paths=(directory,)), _no_session, lambda _: None)
     states = reading.states()
-    tasks = in_tasks([state.unread for state in states], cores=CORES, are_cut=True)
+    tasks = divide_evenly([state.unread for state in states], cores=CORES, may_divide=True)
     return sum(map(len, tasks)), [len(pack_task(task)) for task in tasks]
 
 

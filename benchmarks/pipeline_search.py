@@ -16,7 +16,7 @@ import msgspec
 
 from benchmarks.worker_memory import forget_peaks, largest_mb
 from txnsim_spark.forensics.find_hanging import Search, find_hanging
-from txnsim_spark.session import SHORT_LIVED, spark_session
+from txnsim_spark.session import SHORT_SESSION_CONFIG, spark_session
 
 CORES: Final = 2
 _LIMIT_S: Final = 560.0
@@ -67,7 +67,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("directories", nargs="+", type=Path)
     options = parser.parse_args(arguments)
     began = time.perf_counter()
-    config = {**SHORT_LIVED, "spark.driver.memory": "1g"}
+    config = {**SHORT_SESSION_CONFIG, "spark.driver.memory": "1g"}
     spark = spark_session(f"local[{CORES}]", config=config)
     session_seconds = time.perf_counter() - began
     searches = []

@@ -29,7 +29,7 @@ from txnsim.types import TopicPartition
 from txnsim.wire.batch import GZIP, LZ4, NONE, ZSTD, Record, assign, build_batch
 from txnsim_spark.log_query import RowScope
 from txnsim_spark.options import KafkaLogOptions
-from txnsim_spark.planning import READS, shares_of
+from txnsim_spark.planning import FILES_OF_TABLE, shares_of
 from txnsim_spark.schemas import TABLES
 from txnsim_spark.tables.row_sources import batches_of
 from txnsim_spark.tables.rows import TableJob
@@ -132,7 +132,7 @@ def _time_reading(log_dir: str, table: str, check: str) -> float:
     seconds: list[float] = []
     for _ in range(2):  # the first one loads what is compiled
         began = process_time()
-        for share in shares_of(options, RowScope(), READS[table]):
+        for share in shares_of(options, RowScope(), FILES_OF_TABLE[table]):
             for _ in batches_of(share, job, schema):
                 pass
         seconds.append(process_time() - began)

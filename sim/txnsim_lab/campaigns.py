@@ -212,7 +212,7 @@ def campaign(
     """
     options = SimulationOptions(as_version=as_version, rules=rules or {}, workload=workload)
     tasks = borrowed("txnsim_spark.tasks", "a campaign on Spark")
-    table: DataFrame = tasks.on_workers(
+    table: DataFrame = tasks.run_on_workers(
         spark, _shares(seeds, options, cpu_s), Share, _play_share, DDL
     )
     return table

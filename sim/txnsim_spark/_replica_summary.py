@@ -50,13 +50,13 @@ def summarize(replica: names.PartitionDirectory) -> ReplicaSummary:
     """
     files = names.Suffix.LOG.files_in(replica.path)
     first_offset = files[0][0] if files else 0
-    walk = _Walk(first_offset, _transactions_open_before(replica.path, first_offset))
-    torn: list[TornTail] = []
+    batch_walk = _BatchWalk(first_offset, _transactions_open_before(replica.path, first_offset))
+    torn_tails: list[TornTail] = []
     torn_file = ""
     for _, path in files:
-        for stored in read_log_file(path, on_torn=torn.append):
-            walk.take(stored)
-        if torn:
+        for stored_batch in read_log_file(path, on_torn=torn_tails.append):
+            batch_walk.take(stored_batch)
+        if torn_tails:
             torn_file = path.name
             break
     return ReplicaSummary(
@@ -64,53 +64,53 @@ def summarize(replica: names.PartitionDirectory) -> ReplicaSummary:
         partition=replica.topic_partition.partition,
         directory=str(replica.path),
         segments=len(files),
-        batches=walk.batches,
-        bytes=walk.bytes,
+        batches=batch_walk.batches,
+        bytes=batch_walk.bytes,
         first_offset=first_offset,
-        end_offset=walk.end_offset,
-        open_transactions=tuple(sorted(walk.open.values(), key=lambda txn: txn.first_offset)),
-        torn=torn[0] if torn else None,
+        end_offset=batch_walk.end_offset,
+        open_transactions=tuple(sorted(batch_walk.open.values(), key=lambda txn: txn.first_offset)),
+        torn=torn_tails[0] if torn_tails else None,
         torn_file=torn_file,
     )
 
 
 def _transactions_open_before(directory: Path, offset: int) -> dict[int, OpenTransaction]:
     """Transactions that began in segments which are deleted by now, from the snapshot there."""
-    path = directory / names.Suffix.SNAPSHOT.file_name(offset)
+    snapshot_path = directory / names.Suffix.SNAPSHOT.file_name(offset)
     try:
-        entries = producer_snapshot.decode(RegularFile(path).read())
+        producer_entries = producer_snapshot.decode(RegularFile(snapshot_path).read())
     except (OSError, CorruptLogRecordError):
         return {}  # a broker goes on without it, too
     return {
-        entry.producer_id: OpenTransaction(
-            producer_id=entry.producer_id,
-            producer_epoch=entry.producer_epoch,
-            first_offset=entry.txn_first_offset,
+        producer_entry.producer_id: OpenTransaction(
+            producer_id=producer_entry.producer_id,
+            producer_epoch=producer_entry.producer_epoch,
+            first_offset=producer_entry.txn_first_offset,
         )
-        for entry in entries
-        if entry.txn_first_offset >= 0
+        for producer_entry in producer_entries
+        if producer_entry.txn_first_offset >= 0
     }
 
 
-class _Walk:
+class _BatchWalk:
     """The state of the walk over the batches so far."""
 
     __slots__ = ("batches", "bytes", "end_offset", "open")
 
-    def __init__(self, offset: int, opened: dict[int, OpenTransaction]) -> None:
+    def __init__(self, offset: int, open_transactions: dict[int, OpenTransaction]) -> None:
         self.batches = 0
         self.bytes = 0
         self.end_offset = offset
-        self.open = opened
+        self.open = open_transactions
 
-    def take(self, stored: StoredBatch) -> None:
+    def take(self, stored_batch: StoredBatch) -> None:
         """Add the next batch."""
-        header = stored.header
+        header = stored_batch.header
         self.batches += 1
         self.bytes += header.size
         self.end_offset = header.last_offset + 1
         if header.is_control:
-            control = read_control_record(stored.data)
+            control = read_control_record(stored_batch.data)
             if control is not None and control.is_marker:
                 self.open.pop(header.producer_id, None)
         elif (

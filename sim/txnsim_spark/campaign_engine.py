@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from txnsim_spark.cli.logs.spark import add_master, session
-from txnsim_spark.tasks import on_workers
+from txnsim_spark.tasks import run_on_workers
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -42,17 +42,19 @@ class SparkEngine:
     def rows(
         self,
         tasks: Sequence[T],
-        kind: type[T],
-        read: Callable[[T], Iterator[pa.RecordBatch]],
+        task_type: type[T],
+        read_task: Callable[[T], Iterator[pa.RecordBatch]],
         ddl: str,
     ) -> Iterator[Mapping[str, Any]]:
-        yield from on_workers(self._spark, tasks, kind, read, ddl).toArrow().to_pylist()
+        yield from (
+            run_on_workers(self._spark, tasks, task_type, read_task, ddl).toArrow().to_pylist()
+        )
 
-    def run_each(self, work: Callable[[int], T], seeds: Sequence[int]) -> Iterator[T]:
+    def run_each(self, examine_seed: Callable[[int], T], seeds: Sequence[int]) -> Iterator[T]:
         def read(seed: int) -> Iterator[pa.RecordBatch]:
             import pyarrow as pa
 
-            yield pa.RecordBatch.from_pydict({"found": [pickle.dumps(work(seed))]})
+            yield pa.RecordBatch.from_pydict({"found": [pickle.dumps(examine_seed(seed))]})
 
-        rows = on_workers(self._spark, seeds, int, read, "found binary").toLocalIterator()
+        rows = run_on_workers(self._spark, seeds, int, read, "found binary").toLocalIterator()
         return (pickle.loads(row.found) for row in rows)

@@ -25,16 +25,20 @@ def load_kernels() -> None:
     from txnsim_spark.scan import kernel, kernel_crc
     from txnsim_spark.scan import kernel_fragments as fk
 
-    piece = np.empty(0, dtype=np.uint8)
-    numbers = np.empty(0, dtype=np.int64)
-    kernel.scan_batches(piece, 0, 0, 0, 0, np.empty((kernel.BATCH_COLUMNS, 1), dtype=np.int64), 0)
+    no_bytes = np.empty(0, dtype=np.uint8)
+    no_integers = np.empty(0, dtype=np.int64)
+    kernel.scan_batches(
+        no_bytes, 0, 0, 0, 0, np.empty((kernel.BATCH_COLUMNS, 1), dtype=np.int64), 0
+    )
     slots = np.full(2, -1, dtype=np.int64)
     fragments = np.empty((1, fk.FRAGMENT_COLUMNS), dtype=np.int64)
     endings = np.empty((fk.ENDING_COLUMNS, 1), dtype=np.int64)
-    position = np.full(2, -1, dtype=np.int64)
-    fk.scan_fragments(piece, 0, 0, 0, slots, fragments, 0, endings, position)
+    file_state = np.full(2, -1, dtype=np.int64)
+    fk.scan_fragments(no_bytes, 0, 0, 0, slots, fragments, 0, endings, file_state)
     fk.enter_all(slots, fragments, 0)
-    kernel_crc.check_crcs(piece, numbers, numbers, numbers, np.empty(0, dtype=np.bool_))
+    kernel_crc.check_crcs(
+        no_bytes, no_integers, no_integers, no_integers, np.empty(0, dtype=np.bool_)
+    )
 
 
 def main() -> None:

@@ -55,41 +55,49 @@ def describe_replicas(
         on_problem: Called with a replica that can't be read, which is skipped.
     """
     identities = identities_in(paths, topics)
-    directory_at = cache(partial(LogDirectory.at, on_problem=on_problem))
+    log_directory_at = cache(partial(LogDirectory.at, on_problem=on_problem))
     for replica in replicas_in(paths, topics, on_problem):
-        directory = directory_at(Path(replica.log_dir))
+        log_directory = log_directory_at(Path(replica.log_dir))
         progress(f"reading {replica.path}")
-        folder = PartitionDirectory(
+        replica_folder = PartitionDirectory(
             topic_partition=replica.topic_partition, path=Path(replica.path)
         )
         try:
-            summary = summarize(folder)
+            summary = summarize(replica_folder)
         except OSError as error:
-            file = error.filename or replica.path
-            on_problem(f"{file}: {error.strerror or error}; its replica is passed by")
+            unreadable_file = error.filename or replica.path
+            on_problem(f"{unreadable_file}: {error.strerror or error}; its replica is passed by")
             continue
-        yield describe_replica(replica, directory, summary, is_stale=identities.is_stale(replica))
+        yield describe_replica(
+            replica, log_directory, summary, is_stale=identities.is_stale(replica)
+        )
 
 
 def describe_replica(
-    replica: Replica, directory: LogDirectory, summary: ReplicaSummary, *, is_stale: bool = False
+    replica: Replica,
+    log_directory: LogDirectory,
+    summary: ReplicaSummary,
+    *,
+    is_stale: bool = False,
 ) -> ReplicaDescription:
     """Summarise a replica from its log, its snapshots and the checkpoints of its log directory."""
-    whose = replica.topic_partition
-    noted = directory.high_watermarks.get(whose)
-    high_watermark = None if noted is None else min(noted, summary.end_offset)
-    until = summary.end_offset if high_watermark is None else high_watermark
-    stable = min([until, *(txn.first_offset for txn in summary.open_transactions)])
-    start = max(directory.log_starts.get(whose, 0), summary.first_offset)
+    topic_partition = replica.topic_partition
+    checkpointed_offset = log_directory.high_watermarks.get(topic_partition)
+    high_watermark = (
+        None if checkpointed_offset is None else min(checkpointed_offset, summary.end_offset)
+    )
+    visible_end = summary.end_offset if high_watermark is None else high_watermark
+    stable_offset = min([visible_end, *(txn.first_offset for txn in summary.open_transactions)])
+    log_start = max(log_directory.log_starts.get(topic_partition, 0), summary.first_offset)
     return ReplicaDescription(
-        **{name: getattr(summary, name) for name in summary.__struct_fields__},
+        **{field_name: getattr(summary, field_name) for field_name in summary.__struct_fields__},
         log_dir=replica.log_dir,
         broker=replica.broker,
-        is_clean=directory.is_clean,
-        log_start_offset=start,
+        is_clean=log_directory.is_clean,
+        log_start_offset=log_start,
         high_watermark=high_watermark,
-        last_stable_offset=stable,
-        withheld=until - stable,
+        last_stable_offset=stable_offset,
+        withheld=visible_end - stable_offset,
         topic_id=topic_id_of(Path(replica.path)),
         is_stale=is_stale,
     )

@@ -28,8 +28,8 @@ CREATE MACRO array_join(many, between) AS coalesce(array_to_string(many, between
 SET default_null_order = 'nulls_first_on_asc_last_on_desc';
 SET TimeZone = 'UTC';
 """
-_DDL: Final = re.compile(r"'struct<(.*?)>'", re.DOTALL)
-FIELD: Final = re.compile(r"`?(\w+)`? ((?:array|map)<[\w,]+>|\w+)")
+_DDL_LITERAL: Final = re.compile(r"'struct<(.*?)>'", re.DOTALL)
+DDL_FIELD: Final = re.compile(r"`?(\w+)`? ((?:array|map)<[\w,]+>|\w+)")
 """Matches a column and its type in a schema of Spark's DDL."""
 _INTERRUPTED: Final = "Query interrupted"
 _NOT_NULL: Final = re.compile(r"\b(first|last)\(((?:[^()]|\([^()]*\))*)\) IGNORE NULLS")
@@ -37,12 +37,12 @@ _NOT_NULL: Final = re.compile(r"\b(first|last)\(((?:[^()]|\([^()]*\))*)\) IGNORE
 
 def for_duckdb(query: str) -> str:
     """A query of Spark's, translated for DuckDB."""
-    query = _DDL.sub(lambda match: f"'{structure(match[1])}'", query)
+    query = _DDL_LITERAL.sub(lambda match: f"'{structure(match[1])}'", query)
     query = re.sub(r"\b(max|min)_by\(", r"arg_\1_null(", query)  # FILTER is not for macros
     return _NOT_NULL.sub(r"\1_value(\2 IGNORE NULLS)", query).replace("`", '"')
 
 
-class Embedded:
+class EmbeddedDatabase:
     """A database in this process.
 
     Raises:
@@ -58,12 +58,12 @@ class Embedded:
 
     def rows(self, query: str, **values: int) -> list[dict[str, Any]]:
         """The rows of a query written for Spark; ``:name`` stands for a value that is given."""
-        for name, value in values.items():
-            query = query.replace(f":{name}", str(value))
+        for parameter, argument in values.items():
+            query = query.replace(f":{parameter}", str(argument))
         cursor = self._carry_out(for_duckdb(query))
-        names = [column[0] for column in cursor.description or ()]
+        column_names = [column[0] for column in cursor.description or ()]
         with _interruptible():
-            return [dict(zip(names, row, strict=True)) for row in cursor.fetchall()]
+            return [dict(zip(column_names, row, strict=True)) for row in cursor.fetchall()]
 
     def _carry_out(self, statement: str) -> DuckDBPyConnection:
         with _interruptible():
@@ -71,27 +71,29 @@ class Embedded:
 
     def create(self, name: str, query: str, *, is_kept: bool = False) -> None:
         """Create a view of a query written for Spark, or a table, which keeps its rows."""
-        kind = "TABLE" if is_kept else "VIEW"
-        self._carry_out(f"CREATE {kind} {name} AS {for_duckdb(query)}")
+        relation_kind = "TABLE" if is_kept else "VIEW"
+        self._carry_out(f"CREATE {relation_kind} {name} AS {for_duckdb(query)}")
 
-    def keep(self, name: str, schema: pa.Schema, batches: Iterable[pa.RecordBatch]) -> None:
+    def keep(self, table_name: str, schema: pa.Schema, batches: Iterable[pa.RecordBatch]) -> None:
         """Create a table of Arrow rows."""
         import pyarrow as pa
 
         rows = pa.RecordBatchReader.from_batches(schema, iter(batches))
         self.connection.register("_incoming", rows)
-        self._carry_out(f"CREATE TABLE {name} AS SELECT * FROM _incoming")
+        self._carry_out(f"CREATE TABLE {table_name} AS SELECT * FROM _incoming")
         self.connection.unregister("_incoming")
 
-    def stream(self, name: str, schema: pa.Schema, batches: Iterable[pa.RecordBatch]) -> None:
+    def stream(self, table_name: str, schema: pa.Schema, batches: Iterable[pa.RecordBatch]) -> None:
         """Give a name to Arrow rows that one query reads, once."""
         import pyarrow as pa
 
-        self.connection.register(name, pa.RecordBatchReader.from_batches(schema, iter(batches)))
+        self.connection.register(
+            table_name, pa.RecordBatchReader.from_batches(schema, iter(batches))
+        )
 
-    def register(self, name: str, rows: pa.Table) -> None:
+    def register(self, table_name: str, rows: pa.Table) -> None:
         """Give a name to Arrow rows that queries may read."""
-        self.connection.register(name, rows)
+        self.connection.register(table_name, rows)
 
 
 @contextmanager
@@ -107,19 +109,24 @@ def _interruptible() -> Iterator[None]:
 
 def structure(ddl: str) -> str:
     """Columns in Spark's DDL, as the structure that DuckDB's JSON functions take."""
-    fields = (f'"{name}": {_json_type(kind)}' for name, kind in FIELD.findall(ddl))
+    fields = (
+        f'"{column_name}": {_json_type(spark_type)}'
+        for column_name, spark_type in DDL_FIELD.findall(ddl)
+    )
     return "{" + ", ".join(fields) + "}"
 
 
-def _json_type(kind: str) -> str:
-    is_array = kind.startswith("array<")
-    return f'["{type_of(kind[6:-1])}"]' if is_array else f'"{type_of(kind)}"'
+def _json_type(spark_type: str) -> str:
+    is_array = spark_type.startswith("array<")
+    return (
+        f'["{duckdb_type_of(spark_type[6:-1])}"]' if is_array else f'"{duckdb_type_of(spark_type)}"'
+    )
 
 
-def type_of(kind: str) -> str:
+def duckdb_type_of(spark_type: str) -> str:
     """DuckDB's name for a type of Spark."""
-    if kind.startswith("array<"):
-        return f"{type_of(kind[6:-1])}[]"
-    if kind.startswith("map<"):
-        return f"MAP({', '.join(map(type_of, kind[4:-1].split(',')))})"
-    return {"string": "VARCHAR"}.get(kind, kind.upper())
+    if spark_type.startswith("array<"):
+        return f"{duckdb_type_of(spark_type[6:-1])}[]"
+    if spark_type.startswith("map<"):
+        return f"MAP({', '.join(map(duckdb_type_of, spark_type[4:-1].split(',')))})"
+    return {"string": "VARCHAR"}.get(spark_type, spark_type.upper())

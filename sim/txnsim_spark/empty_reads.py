@@ -18,7 +18,7 @@ from txnsim.text import unknown_word_message
 from txnsim_spark.options import ENDING_OFFSETS, FORMAT, STARTING_OFFSETS, KafkaLogOptions, Offsets
 from txnsim_spark.scan.segments import Replica, SegmentFile, replicas_in
 
-WITHOUT_CONTENT: Final = frozenset({"errors", "segments", "replicas"})
+TABLES_WITHOUT_CONTENT: Final = frozenset({"errors", "segments", "replicas"})
 """Tables that have rows even for files that can't be read."""
 
 
@@ -33,35 +33,37 @@ def refuse_unknown_names(options: KafkaLogOptions, replicas: Sequence[Replica]) 
         BadInputError: A topic or partition is not among them; the message names the option.
     """
     partitions = {str(replica.partition) for replica in replicas}
-    places = {str(replica.topic_partition) for replica in replicas}
-    for name, named, existing in (
+    existing_partitions = {str(replica.topic_partition) for replica in replicas}
+    for option_name, asked_names, existing_names in (
         ("topics", options.topics, {replica.topic for replica in replicas}),
         ("partitions", set(map(str, options.partitions)), partitions),
-        (STARTING_OFFSETS, _places(options.starting_offsets), places),
-        (ENDING_OFFSETS, _places(options.ending_offsets), places),
+        (STARTING_OFFSETS, _partition_names(options.starting_offsets), existing_partitions),
+        (ENDING_OFFSETS, _partition_names(options.ending_offsets), existing_partitions),
     ):
-        missing = sorted(named - existing)
-        if missing:
-            if name == "topics":
-                existing = {replica.topic for replica in replicas_in(options.paths)}
-            if missing[0] in existing:
+        missing_names = sorted(asked_names - existing_names)
+        if missing_names:
+            if option_name == "topics":
+                existing_names = {replica.topic for replica in replicas_in(options.paths)}
+            if missing_names[0] in existing_names:
                 raise BadInputError(
-                    f"format {FORMAT}: table {options.table} has nothing of topic {missing[0]}"
+                    f"format {FORMAT}: table {options.table} has nothing of topic"
+                    f" {missing_names[0]}"
                 )
-            noun = "topic" if name == "topics" else "partition"
-            problem = unknown_word_message(noun, missing[0], sorted(existing))
-            raise BadInputError(f"format {FORMAT}, option {name}: {problem}")
+            noun = "topic" if option_name == "topics" else "partition"
+            problem = unknown_word_message(noun, missing_names[0], sorted(existing_names))
+            raise BadInputError(f"format {FORMAT}, option {option_name}: {problem}")
 
 
-def may_be_missing(why: str) -> BadInputError:
+def lost_rows_error(reason: str) -> BadInputError:
     """The error that ends a stream whose rows may be incomplete."""
     return BadInputError(
-        f"format {FORMAT}: rows may be missing. {why}. The option failOnDataLoss=false goes on with"
+        f"format {FORMAT}: rows may be missing. {reason}. The option failOnDataLoss=false goes on"
+        " with"
         " what is there"
     )
 
 
-def _places(offsets: Offsets) -> set[str]:
+def _partition_names(offsets: Offsets) -> set[str]:
     return {
         f"{topic}-{partition}" for topic, partitions in offsets.items() for partition in partitions
     }
@@ -81,23 +83,27 @@ def refuse_unreadable(
     Raises:
         BadInputError: Nothing can be opened; the message names the first file or folder.
     """
-    if table in WITHOUT_CONTENT:
+    if table in TABLES_WITHOUT_CONTENT:
         return
     if not replicas and problems:
-        raise BadInputError(f"format {FORMAT}: {problems[0].removesuffix('; passed by')}{_HINT}")
+        raise BadInputError(
+            f"format {FORMAT}: {problems[0].removesuffix('; passed by')}{_ERRORS_TABLE_HINT}"
+        )
     first_problem = ""
     for path in chain(
         (segment.path for segment in segments if segment.size), _small_files(replicas)
     ):
-        why = _why_unread(Path(path))
-        if not why:
+        reason = _read_failure(Path(path))
+        if not reason:
             return
-        first_problem = first_problem or f"{path}: {why}"
+        first_problem = first_problem or f"{path}: {reason}"
     if first_problem:
-        raise BadInputError(f"format {FORMAT}: {first_problem}; so are all other files{_HINT}")
+        raise BadInputError(
+            f"format {FORMAT}: {first_problem}; so are all other files{_ERRORS_TABLE_HINT}"
+        )
 
 
-_HINT: Final = " (the table errors says it of each)"
+_ERRORS_TABLE_HINT: Final = " (the table errors says it of each)"
 
 
 def _small_files(replicas: Iterable[Replica]) -> Iterator[str]:
@@ -108,7 +114,7 @@ def _small_files(replicas: Iterable[Replica]) -> Iterator[str]:
             )
 
 
-def _why_unread(path: Path) -> str:
+def _read_failure(path: Path) -> str:
     """Why no byte of a file can be read; empty if it can."""
     try:
         file = RegularFile(path).ranges()
@@ -121,7 +127,7 @@ def _why_unread(path: Path) -> str:
     return ""
 
 
-def refuse_elsewhere(log_dirs: Iterable[str]) -> None:
+def refuse_missing_directories(log_dirs: Iterable[str]) -> None:
     """Refuse a task whose directory is missing on the machine that runs it: each file would count
     as deleted by retention.
 

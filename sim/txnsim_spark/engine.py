@@ -32,7 +32,7 @@ R = TypeVar("R")
 NewSession = Callable[[], "SparkSession"]
 """Starts a Spark session; called only if it is needed."""
 Progress = Callable[[str], object]
-Piece = tuple[str, Any]
+KeyedPiece = tuple[str, Any]
 """(key, value) from one task; a key is for example the path of a replica."""
 
 OPEN_BYTES: Final = 256 << 10
@@ -54,12 +54,12 @@ class EngineJob(msgspec.Struct, Generic[T, R], frozen=True, kw_only=True):
 
     tasks: Sequence[T]
     """Each task names files and their sizes."""
-    read: Callable[[T], Iterable[Piece]]
+    read: Callable[[T], Iterable[KeyedPiece]]
     join: Callable[[str, Sequence[Any]], R]
     """Joins the values of one key, which arrive in any order."""
 
 
-class Way(Enum):
+class EngineKind(Enum):
     """The kinds of engine."""
 
     HERE = "here"
@@ -103,37 +103,37 @@ class Engine:
         """Whether Spark carried out a job."""
         return self._session is not None
 
-    def way(self, cost: int) -> Way:
+    def kind_for(self, cost: int) -> EngineKind:
         """The engine for a job of this cost (``cost_of`` its files)."""
         if self._is_alone or not cost:
-            return Way.HERE
+            return EngineKind.HERE
         if self._with_spark or cost > SPARK_COST_MIN:
-            return Way.SPARK
+            return EngineKind.SPARK
         if cost < PROCESSES_COST_MIN:
-            return Way.HERE
+            return EngineKind.HERE
         if can_fork():
-            return Way.PROCESSES
-        return Way.HERE if self._session is None else Way.SPARK
+            return EngineKind.PROCESSES
+        return EngineKind.HERE if self._session is None else EngineKind.SPARK
 
-    def cores(self, way: Way) -> int:
+    def cores(self, engine_kind: EngineKind) -> int:
         """Number of tasks that run at the same time."""
-        match way:
-            case Way.HERE:
+        match engine_kind:
+            case EngineKind.HERE:
                 return 1
-            case Way.PROCESSES:
+            case EngineKind.PROCESSES:
                 return os.cpu_count() or 1
-            case Way.SPARK:
+            case EngineKind.SPARK:
                 return parallelism_of(self.spark())
 
-    def results_of(self, job: EngineJob[T, R], way: Way) -> dict[str, R]:
-        match way:
-            case Way.HERE:
+    def results_of(self, job: EngineJob[T, R], engine_kind: EngineKind) -> dict[str, R]:
+        match engine_kind:
+            case EngineKind.HERE:
                 return self._join_pieces(job, map(job.read, job.tasks))
-            case Way.PROCESSES:
-                return self._in_processes(job)
-            case Way.SPARK:
+            case EngineKind.PROCESSES:
+                return self._results_by_processes(job)
+            case EngineKind.SPARK:
                 self._progress(f"Spark reads {len(job.tasks)} parts")
-                return dict(_by_spark(self.spark(), job))
+                return dict(_results_by_spark(self.spark(), job))
 
     def spark(self) -> SparkSession:
         """The session; it is started at the first call."""
@@ -143,11 +143,11 @@ class Engine:
             self._session = self._new_session()
         return self._session
 
-    def _in_processes(self, job: EngineJob[T, R]) -> dict[str, R]:
+    def _results_by_processes(self, job: EngineJob[T, R]) -> dict[str, R]:
         with process_pool(
-            self.cores(Way.PROCESSES),
+            self.cores(EngineKind.PROCESSES),
             context=multiprocessing.get_context("fork"),
-            initializer=_begin,
+            initializer=_begin_worker,
             initargs=(job,),  # inherited: nothing of it is written and read
         ) as pool:
             with interrupts_kept_back():
@@ -155,17 +155,17 @@ class Engine:
             return self._join_pieces(job, parts)
 
     def _join_pieces(
-        self, job: EngineJob[T, R], pieces_by_task: Iterable[Iterable[Piece]]
+        self, job: EngineJob[T, R], pieces_by_task: Iterable[Iterable[KeyedPiece]]
     ) -> dict[str, R]:
         by_key: dict[str, list[Any]] = {}
-        for number, pieces in enumerate(pieces_by_task, 1):
+        for part_number, pieces in enumerate(pieces_by_task, 1):
             for key, piece in pieces:
                 by_key.setdefault(key, []).append(piece)
-            self._progress(f"read part {number} of {len(job.tasks)}")
+            self._progress(f"read part {part_number} of {len(job.tasks)}")
         return {key: job.join(key, by_key.pop(key)) for key in list(by_key)}
 
 
-def alone() -> Engine:
+def lone_engine() -> Engine:
     return Engine(is_alone=True)
 
 
@@ -185,14 +185,14 @@ _job: EngineJob[Any, Any]
 """The job that this process of the pool works on."""
 
 
-def _begin(job: EngineJob[Any, Any]) -> None:
+def _begin_worker(job: EngineJob[Any, Any]) -> None:
     global _job
     gc.freeze()  # the collector would touch, and so copy, all that this process shares
     _job = job
 
 
-def _read(number: int) -> list[Piece]:
-    return list(_job.read(_job.tasks[number]))
+def _read(task_number: int) -> list[KeyedPiece]:
+    return list(_job.read(_job.tasks[task_number]))
 
 
 # On Spark
@@ -203,7 +203,7 @@ def pack_task(task: object) -> bytes:
     return zlib.compress(pickle.dumps(task), level=1)
 
 
-def _by_spark(spark: SparkSession, job: EngineJob[T, R]) -> list[tuple[str, R]]:
+def _results_by_spark(spark: SparkSession, job: EngineJob[T, R]) -> list[tuple[str, R]]:
     """Run a job by functions over Arrow, which a session of Spark Connect has, too. The data source
     is not used: Spark starts Python processes to plan each read, and their imports take longer than
     a search.
@@ -216,26 +216,26 @@ def _by_spark(spark: SparkSession, job: EngineJob[T, R]) -> list[tuple[str, R]]:
     def piece_row(key: str, value: object) -> pa.RecordBatch:
         return pa.RecordBatch.from_pydict({"key": [key], "found": [pickle.dumps(value)]})
 
-    def of_tasks(numbers: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    def of_tasks(task_numbers: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         mount_all(stores)
-        for batch in numbers:
-            for number in batch.column(0).to_pylist():
-                for key, piece in read(pickle.loads(zlib.decompress(tasks[number]))):
+        for batch in task_numbers:
+            for task_number in batch.column(0).to_pylist():
+                for key, piece in read(pickle.loads(zlib.decompress(tasks[task_number]))):
                     yield piece_row(key, piece)
 
-    def of_key(key: tuple[pa.Scalar, ...], pieces: pa.Table) -> pa.Table:
+    def of_key(group_key: tuple[pa.Scalar, ...], pieces: pa.Table) -> pa.Table:
         mount_all(stores)
-        name = key[0].as_py()
-        joined = join(name, [pickle.loads(piece) for piece in pieces["found"].to_pylist()])
-        return pa.Table.from_batches([piece_row(name, joined)])
+        key_text = group_key[0].as_py()
+        joined = join(key_text, [pickle.loads(piece) for piece in pieces["found"].to_pylist()])
+        return pa.Table.from_batches([piece_row(key_text, joined)])
 
-    numbered = spark.range(0, len(tasks), 1, max(len(tasks), 1))
-    pieces = numbered.mapInArrow(of_tasks, _FOUND)
-    rows = pieces.groupBy("key").applyInArrow(of_key, _FOUND).collect()
+    numbered_tasks = spark.range(0, len(tasks), 1, max(len(tasks), 1))
+    pieces = numbered_tasks.mapInArrow(of_tasks, _PIECE_DDL)
+    rows = pieces.groupBy("key").applyInArrow(of_key, _PIECE_DDL).collect()
     return [(row.key, pickle.loads(row.found)) for row in rows]
 
 
-_FOUND: Final = "key string, found binary"
+_PIECE_DDL: Final = "key string, found binary"
 
 
 def parallelism_of(spark: SparkSession) -> int:

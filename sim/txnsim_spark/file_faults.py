@@ -59,11 +59,11 @@ def refuse_damage(segment: SegmentFile, damage: Damage, options: KafkaLogOptions
 
     if options.passes_over_corrupt or is_log_end(segment, damage):
         return
-    cut = ""
+    cut_text = ""
     if segment.is_recovered and damage.offset is not None:
-        cut = f", from offset {damage.offset} on; a starting broker cuts the log off there"
+        cut_text = f", from offset {damage.offset} on; a starting broker cuts the log off there"
     raise CorruptLogFileError(
-        f"{segment.path}, byte {damage.position}: {damage.reason}{cut}", _corrupt_hint(options)
+        f"{segment.path}, byte {damage.position}: {damage.reason}{cut_text}", _corrupt_hint(options)
     )
 
 
@@ -102,17 +102,17 @@ def refuse_unreadable(error: OSError, path: str, options: KafkaLogOptions) -> No
         BadInputError: A store does not answer; no option ignores that.
     """
     refuse_outage(error)
-    name = error.filename or path
+    file_name = error.filename or path
     if error.errno in (errno.ENOENT, errno.ENOTDIR):
         if not options.passes_over_missing:
             raise MissingLogFileError(
-                f"{name} is gone since the read was planned",
+                f"{file_name} is gone since the read was planned",
                 "Retention of a running broker, a copy that goes on or a disk that was unmounted"
                 f" takes files: load again to read what is there now. {_missing_hint(options)}",
             ) from error
     elif not options.passes_over_corrupt:
         reason = error.strerror or str(error)
-        raise CorruptLogFileError(f"{name}: {reason}", _corrupt_hint(options)) from error
+        raise CorruptLogFileError(f"{file_name}: {reason}", _corrupt_hint(options)) from error
 
 
 def _corrupt_hint(options: KafkaLogOptions) -> str:

@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 
 from txnsim.errors import BadInputError
-from txnsim_spark.embedded import Embedded, for_duckdb
+from txnsim_spark.embedded import EmbeddedDatabase, for_duckdb
 from txnsim_spark.log_query import RowScope
 from txnsim_spark.options import KafkaLogOptions, tables_with
-from txnsim_spark.planning import READS, Share, shares_of
-from txnsim_spark.query_plan import TableUse, prepare_planning, scans_of_streams, uses_of
+from txnsim_spark.planning import FILES_OF_TABLE, Share, shares_of
+from txnsim_spark.query_plan import TableUse, prepare_planning, scans_of_streams, table_uses
 from txnsim_spark.scan.log_dirs import untold
 from txnsim_spark.scan.segments import Replica
 from txnsim_spark.schemas import TABLES
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 _WORD: Final = re.compile(r"\w+")
 _COMMENT: Final = re.compile(r"--.*")
-_NONE: Final[Mapping[str, str]] = MappingProxyType({})
+_NO_OPTIONS: Final[Mapping[str, str]] = MappingProxyType({})
 
 
 class LogDatabase:
@@ -54,21 +54,21 @@ class LogDatabase:
     def __init__(
         self,
         paths: Sequence[Path],
-        options: Mapping[str, str] = _NONE,
+        options: Mapping[str, str] = _NO_OPTIONS,
         progress: Callable[[str], object] = untold,
     ) -> None:
-        self._paths = paths
+        self._path_texts = paths
         self._progress = progress
         self._options = options
-        self._planned = Embedded()
+        self._planned = EmbeddedDatabase()
         """The same tables and views without rows, for planning."""
         prepare_planning(self._planned.connection)
-        self._database = Embedded()
+        self._database = EmbeddedDatabase()
         self._kept: dict[str, TableUse] = {}
         """Name of a table -> its kept columns."""
         self._views: set[str] = set()
-        self._named: set[str] = set()
-        self._fault: BadInputError | KeyboardInterrupt | None = None
+        self._named_relations: set[str] = set()
+        self._read_error: BadInputError | KeyboardInterrupt | None = None
         """The error that ended the read of a query."""
 
     def rows(self, query: str) -> list[dict[str, Any]]:
@@ -81,163 +81,191 @@ class LogDatabase:
         import duckdb
 
         try:
-            self._name_all(query)
-            self._prepare(query)
+            self._create_named_relations(query)
+            self._prepare_tables(query)
             return self._database.rows(query)
         except duckdb.Error as error:
-            if self._fault is not None:  # DuckDB has the message alone
-                raise self._fault from None
+            if self._read_error is not None:  # DuckDB has the message alone
+                raise self._read_error from None
             raise BadInputError(f"{error}{_hint_on(query, error)}") from error
         finally:
-            self._fault = None
+            self._read_error = None
 
     # Naming
 
-    def _name_all(self, query: str) -> None:
+    def _create_named_relations(self, query: str) -> None:
         """Create the tables (without rows) and the views that a query names."""
-        for name in _names_in(query):
-            if name in self._named:
+        for table_name in _words_of(query):
+            if table_name in self._named_relations:
                 continue
-            if name in VIEWS:
-                self._named.add(name)  # first: as an alias it stands in itself
-                self._name_all(VIEWS[name])
-                self._planned.create(name, VIEWS[name])
-            elif name in _TABLE_OF:
-                self._named.add(name)
-                self._planned.keep(name, TABLES[_TABLE_OF[name]].arrow(), [])
+            if table_name in VIEWS:
+                self._named_relations.add(table_name)  # first: as an alias it stands in itself
+                self._create_named_relations(VIEWS[table_name])
+                self._planned.create(table_name, VIEWS[table_name])
+            elif table_name in _TABLE_OF:
+                self._named_relations.add(table_name)
+                self._planned.keep(table_name, TABLES[_TABLE_OF[table_name]].arrow(), [])
 
     # Reading
 
-    def _prepare(self, query: str) -> None:
+    def _prepare_tables(self, query: str) -> None:
         import duckdb
 
         statement = for_duckdb(query)
         connection = self._planned.connection
-        is_one = len(connection.extract_statements(statement)) == 1
+        is_single_statement = len(connection.extract_statements(statement)) == 1
         try:
-            uses = uses_of(connection, statement) if is_one else None
+            uses = table_uses(connection, statement) if is_single_statement else None
         except duckdb.Error:
             connection.execute(statement)  # raises the same, with the places of the query itself
             uses = None  # a statement without a plan
         if uses is None:
-            uses = {name: _whole(name) for name in self._named if name in _TABLE_OF}
-        streamed = {name: use for name, use in uses.items() if name in _TABLE_OF and is_one}
-        for name, use in uses.items():
-            if name in _TABLE_OF and not self._keeps(name, use):
-                if use.scans == 1 and is_one:
-                    self._stream(name, use)
+            uses = {
+                table_name: _whole_table_use(table_name)
+                for table_name in self._named_relations
+                if table_name in _TABLE_OF
+            }
+        streamed_uses = {
+            table_name: table_use
+            for table_name, table_use in uses.items()
+            if table_name in _TABLE_OF and is_single_statement
+        }
+        for table_name, table_use in uses.items():
+            if table_name in _TABLE_OF and not self._keeps_columns(table_name, table_use):
+                if table_use.scans == 1 and is_single_statement:
+                    self._stream_table(table_name, table_use)
                 else:
-                    del streamed[name]
-                    self._keep(name, use)
+                    del streamed_uses[table_name]
+                    self._keep_table(table_name, table_use)
             else:
-                streamed.pop(name, None)
-        for name in self._named - uses.keys():
-            if name in _TABLE_OF and name not in self._kept:
-                self._show(name, frozenset(), "")  # named, and nothing of it is needed
-        for name in (view for view in VIEWS if view in self._named - self._views):
-            self._views.add(name)
-            self._database.create(name, VIEWS[name])
-        if streamed and scans_of_streams(self._database.connection, statement) != len(streamed):
+                streamed_uses.pop(table_name, None)
+        for table_name in self._named_relations - uses.keys():
+            if table_name in _TABLE_OF and table_name not in self._kept:
+                self._create_view(table_name, frozenset(), "")  # named, and nothing of it is needed
+        for table_name in (view for view in VIEWS if view in self._named_relations - self._views):
+            self._views.add(table_name)
+            self._database.create(table_name, VIEWS[table_name])
+        if streamed_uses and scans_of_streams(self._database.connection, statement) != len(
+            streamed_uses
+        ):
             # The same view in two places is one scan of a table, and two of a stream.
-            for name, use in streamed.items():
-                self._keep(name, use)
+            for table_name, table_use in streamed_uses.items():
+                self._keep_table(table_name, table_use)
 
-    def _keeps(self, name: str, use: TableUse) -> bool:
-        kept_use = self._kept.get(name)
+    def _keeps_columns(self, table_name: str, table_use: TableUse) -> bool:
+        kept_use = self._kept.get(table_name)
         return (
             kept_use is not None
-            and use.columns <= kept_use.columns
+            and table_use.columns <= kept_use.columns
             and all(
-                use.keys.get(key, frozenset([""])) <= kept_use.keys[key] for key in kept_use.keys
+                table_use.keys.get(key, frozenset([""])) <= kept_use.keys[key]
+                for key in kept_use.keys
             )
         )
 
-    def _stream(self, name: str, use: TableUse) -> None:
-        source = f"_streamed_{name}"
-        columns = _columns_of(name, use)
-        self._database.stream(source, _schema(name, columns), self._read(name, use, columns))
-        self._kept.pop(name, None)
-        self._show(name, columns, source)
+    def _stream_table(self, table_name: str, table_use: TableUse) -> None:
+        source = f"_streamed_{table_name}"
+        columns = _columns_to_read(table_name, table_use)
+        self._database.stream(
+            source,
+            _schema_of(table_name, columns),
+            self._read_table(table_name, table_use, columns),
+        )
+        self._kept.pop(table_name, None)
+        self._create_view(table_name, columns, source)
 
-    def _keep(self, name: str, use: TableUse) -> None:
-        source = f"_kept_{name}"
-        columns = _columns_of(name, use)
+    def _keep_table(self, table_name: str, table_use: TableUse) -> None:
+        source = f"_kept_{table_name}"
+        columns = _columns_to_read(table_name, table_use)
         self._database.connection.execute(f'DROP TABLE IF EXISTS "{source}"')
-        self._database.keep(source, _schema(name, columns), self._read(name, use, columns))
-        self._kept[name] = use
-        self._show(name, columns, source)
+        self._database.keep(
+            source,
+            _schema_of(table_name, columns),
+            self._read_table(table_name, table_use, columns),
+        )
+        self._kept[table_name] = table_use
+        self._create_view(table_name, columns, source)
 
-    def _show(self, name: str, columns: frozenset[str], source: str) -> None:
+    def _create_view(self, table_name: str, columns: frozenset[str], source: str) -> None:
         """Give a query the columns that were read; the table's other columns are null."""
-        kinds = self._planned.connection.execute(f'DESCRIBE "{name}"').fetchall()
+        described_columns = self._planned.connection.execute(f'DESCRIBE "{table_name}"').fetchall()
         select_list = ", ".join(
-            f'"{column}"' if column in columns else f'CAST(NULL AS {kind}) AS "{column}"'
-            for column, kind, *_ in kinds
+            f'"{column}"' if column in columns else f'CAST(NULL AS {column_type}) AS "{column}"'
+            for column, column_type, *_ in described_columns
         )
-        origin = f'FROM "{source}"' if source else "WHERE false"
+        from_clause = f'FROM "{source}"' if source else "WHERE false"
         self._database.connection.execute(
-            f'CREATE OR REPLACE VIEW "{name}" AS SELECT {select_list} {origin}'
+            f'CREATE OR REPLACE VIEW "{table_name}" AS SELECT {select_list} {from_clause}'
         )
 
-    def _read(self, name: str, use: TableUse, columns: frozenset[str]) -> Iterator[pa.RecordBatch]:
-        table = _TABLE_OF[name]
+    def _read_table(
+        self, table_name: str, table_use: TableUse, columns: frozenset[str]
+    ) -> Iterator[pa.RecordBatch]:
+        table = _TABLE_OF[table_name]
         options_of_table = {
-            key: text for key, text in self._options.items() if table in tables_with(key)
+            option_name: option_text
+            for option_name, option_text in self._options.items()
+            if table in tables_with(option_name)
         }
-        paths = msgspec.json.encode([*map(str, self._paths)]).decode()
+        paths = msgspec.json.encode([*map(str, self._path_texts)]).decode()
         options = KafkaLogOptions.of({**options_of_table, "table": table, "paths": paths})
         options = msgspec.structs.replace(options, task_bytes=TASK_BYTES)
         shares = shares_of(
-            options, RowScope.of(options), READS[table], is_asked=bool(options_of_table)
+            options,
+            RowScope.of(options),
+            FILES_OF_TABLE[table],
+            is_user_read=bool(options_of_table),
         )
-        if table not in WHOLE:
-            shares = list(_of_keys(shares, use.keys))
-        schema = _schema(name, columns)
+        if table not in WHOLE_TABLES:
+            shares = list(_shares_with_keys(shares, table_use.keys))
+        schema = _schema_of(table_name, columns)
         job = TableJob(
             options=options,
             columns=tuple(schema.names),
             producer_ids=options.producer_ids or None,
         )
         try:
-            for number, share in enumerate(shares, 1):
-                self._progress(f"{name}: read part {number} of {len(shares)}")
+            for share_number, share in enumerate(shares, 1):
+                self._progress(f"{table_name}: read part {share_number} of {len(shares)}")
                 for rows in batches_of(share, job, schema):
                     yield _with_store_names(rows)
         except (BadInputError, KeyboardInterrupt) as error:
-            self._fault = error
+            self._read_error = error
             raise
 
 
-WHOLE: Final = frozenset({"errors", "findings"})
+WHOLE_TABLES: Final = frozenset({"errors", "findings"})
 """Tables whose rows belong to no single replica."""
 _TABLE_OF: Final = {f"{TABLE_PREFIX}{table}": table for table in TABLES}
 
 
-def _names_in(query: str) -> list[str]:
+def _words_of(query: str) -> list[str]:
     return list(dict.fromkeys(_WORD.findall(_COMMENT.sub("", query.lower()))))
 
 
-def _whole(name: str) -> TableUse:
-    return TableUse(columns=frozenset(TABLES[_TABLE_OF[name]].names), scans=2, keys={})
+def _whole_table_use(table_name: str) -> TableUse:
+    return TableUse(columns=frozenset(TABLES[_TABLE_OF[table_name]].names), scans=2, keys={})
 
 
-def _columns_of(name: str, use: TableUse) -> frozenset[str]:
+def _columns_to_read(table_name: str, table_use: TableUse) -> frozenset[str]:
     """The columns to read; at least one, since a stream without columns would have no rows."""
-    names = TABLES[_TABLE_OF[name]].names
-    return use.columns.intersection(names) or frozenset(names[:1])
+    column_names = TABLES[_TABLE_OF[table_name]].names
+    return table_use.columns.intersection(column_names) or frozenset(column_names[:1])
 
 
-def _schema(name: str, columns: frozenset[str]) -> pa.Schema:
-    table = TABLES[_TABLE_OF[name]]
+def _schema_of(table_name: str, columns: frozenset[str]) -> pa.Schema:
+    table = TABLES[_TABLE_OF[table_name]]
     return table.arrow(tuple(column for column in table.names if column in columns))
 
 
-def _of_keys(shares: Iterable[Share], keys: Mapping[str, frozenset[str]]) -> Iterator[Share]:
+def _shares_with_keys(
+    shares: Iterable[Share], keys: Mapping[str, frozenset[str]]
+) -> Iterator[Share]:
     """The shares without replicas of topics and partitions that the query does not need."""
 
     def is_wanted(replica: Replica) -> bool:
-        values = {"topic": replica.topic, "partition": str(replica.partition)}
-        return all(values[key] in values_asked for key, values_asked in keys.items())
+        value_by_key = {"topic": replica.topic, "partition": str(replica.partition)}
+        return all(value_by_key[key] in wanted_values for key, wanted_values in keys.items())
 
     for share in shares:
         segments = tuple(segment for segment in share.segments if is_wanted(segment.replica))
@@ -248,8 +276,8 @@ def _of_keys(shares: Iterable[Share], keys: Mapping[str, frozenset[str]]) -> Ite
 
 def _hint_on(query: str, error: Exception) -> str:
     """Advice about a column whose name is a word of SQL."""
-    text = _QUOTED.sub("", _COMMENT.sub("", query))
-    if "Parser Error" in str(error) and _BARE_OFFSET.search(text):
+    bare_query = _QUOTED.sub("", _COMMENT.sub("", query))
+    if "Parser Error" in str(error) and _BARE_OFFSET.search(bare_query):
         return '\noffset is a reserved word of SQL: write "offset", with the quotes, for the column'
     return ""
 

@@ -1,11 +1,12 @@
 """Finds how far log directories have grown: the offsets of
 ``spark.readStream.format("kafka_log")``.
 
-A table of records (``LOGS``) gives each row once. For each replica its stream offset has the offset
-in the log after the last complete batch, so a batch of rows that is repeated after a crash is the
-same. A replica's place is its topic's id, its partition and its broker, not its folder: a disk may
-be mounted elsewhere, and a topic that was created again is another one. If data is gone before it
-was read, the query ends with an error (``unread_lost``), unless it allows this.
+A table of records (``RECORD_TABLES``) gives each row once. For each replica its stream offset has
+the offset in the log after the last complete batch, so a batch of rows that is repeated after a
+crash is the same. A replica's place is its topic's id, its partition and its broker, not its
+folder: a disk may be mounted elsewhere, and a topic that was created again is another one. If data
+is gone before it was read, the query ends with an error (``lost_unread_rows``), unless it allows
+this.
 
 Every other table shows the present state, and a change in one file may change any of its rows. Its
 stream offset names a state of all files. When that state changes, the whole table is read again.
@@ -29,24 +30,24 @@ from txnsim_spark.empty_reads import refuse_unknown_names, refuse_unreadable
 from txnsim_spark.log_query import RowScope
 from txnsim_spark.options import KafkaLogOptions
 from txnsim_spark.planning import (
-    READS,
+    FILES_OF_TABLE,
     Share,
-    begun_at,
     divide_in_tasks,
     position_near,
     replicas_of,
     segments_in,
     shares_of,
+    start_at_offset,
 )
 from txnsim_spark.scan.log_dirs import meta_of, topic_id_of
 from txnsim_spark.scan.log_seek import end_offset_of
 from txnsim_spark.scan.sections import cut_at, cut_behind
 from txnsim_spark.scan.segments import Replica, SegmentFile, log_dirs_in
-from txnsim_spark.schemas import DECODED
+from txnsim_spark.schemas import DECODED_TABLES
 from txnsim_spark.stores.mirror import overlapping_map, with_store_names
 from txnsim_spark.stream_scope import StreamScope, refuse_mismatch, refuse_other_logs
 
-LOGS: Final = frozenset({"batches", "endings", *DECODED})
+RECORD_TABLES: Final = frozenset({"batches", "endings", *DECODED_TABLES})
 """Tables of records: their rows never change, since each is made of appended data."""
 
 
@@ -54,8 +55,8 @@ class StreamOffset(msgspec.Struct, frozen=True, kw_only=True):
     """How far a stream has read; empty for a new stream."""
 
     ends: dict[str, int] = {}
-    """For a table in ``LOGS``: place of a replica -> offset in its log after the part that was
-    read.
+    """For a table in ``RECORD_TABLES``: place of a replica -> offset in its log after the part that
+    was read.
     """
     state: str = ""
     """For the other tables: a hash of the state of the files that was read."""
@@ -67,71 +68,81 @@ class StreamOffset(msgspec.Struct, frozen=True, kw_only=True):
         return not self.ends and not self.state
 
 
-class Look(msgspec.Struct, frozen=True, kw_only=True):
+class LogListing(msgspec.Struct, frozen=True, kw_only=True):
     """The files at one moment; all rows of a batch are from the same look."""
 
     options: KafkaLogOptions
     scope: StreamScope
     segments: Mapping[str, tuple[SegmentFile, ...]] = {}
-    """For a table in ``LOGS``: place of a replica -> its segments, in order."""
+    """For a table in ``RECORD_TABLES``: place of a replica -> its segments, in order."""
 
 
-def look_at(options: KafkaLogOptions) -> Look:
-    metas = map(meta_of, log_dirs_in(options.paths))
-    clusters = frozenset(meta.cluster_id for meta in metas if meta is not None and meta.cluster_id)
+def list_logs(options: KafkaLogOptions) -> LogListing:
+    log_dir_metas = map(meta_of, log_dirs_in(options.paths))
+    clusters = frozenset(
+        log_dir_meta.cluster_id
+        for log_dir_meta in log_dir_metas
+        if log_dir_meta is not None and log_dir_meta.cluster_id
+    )
     scope = StreamScope.of(options, clusters)
-    if options.table not in LOGS:
-        return Look(options=options, scope=scope)
-    by_replica = segments_in(options, READS[options.table])
-    segments_there = {path: segments for path, segments in by_replica.items() if segments}
-    places = _places_of([segments[0].replica for segments in segments_there.values()])
-    segments = dict(zip(places, segments_there.values(), strict=True))
-    return Look(options=options, scope=scope, segments=segments)
+    if options.table not in RECORD_TABLES:
+        return LogListing(options=options, scope=scope)
+    listed_segments = segments_in(options, FILES_OF_TABLE[options.table])
+    segments_by_folder = {path: segments for path, segments in listed_segments.items() if segments}
+    places = _places_of([segments[0].replica for segments in segments_by_folder.values()])
+    segments = dict(zip(places, segments_by_folder.values(), strict=True))
+    return LogListing(options=options, scope=scope, segments=segments)
 
 
 def _places_of(replicas: Sequence[Replica]) -> list[str]:
     """The name of each replica's place. It includes the folder only if two replicas are of one
     broker and partition.
     """
-    named = []
+    place_names = []
     for replica in replicas:
         topic_id = topic_id_of(Path(replica.path))
         topic_id_suffix = "" if topic_id is None else f":{topic_id}"
-        named.append(f"{replica.topic_partition}{topic_id_suffix}@{replica.broker}")
-    times = Counter(named)
+        place_names.append(f"{replica.topic_partition}{topic_id_suffix}@{replica.broker}")
+    name_counts = Counter(place_names)
     return [
-        name if times[name] == 1 else f"{name}:{with_store_names(replica.path)}"
-        for name, replica in zip(named, replicas, strict=True)
+        place_name
+        if name_counts[place_name] == 1
+        else f"{place_name}:{with_store_names(replica.path)}"
+        for place_name, replica in zip(place_names, replicas, strict=True)
     ]
 
 
-def refuse_other_stream(look: Look, start: StreamOffset) -> None:
+def refuse_other_stream(listing: LogListing, start: StreamOffset) -> None:
     """Refuse to continue from the offset of another stream.
 
     Raises:
         CheckpointMismatchError: The offset is of another stream; the message names the difference.
     """
     if not start.is_new:
-        refuse_mismatch(start.scope, look.scope)
-        refuse_other_logs(start.ends, look.segments)
+        refuse_mismatch(start.scope, listing.scope)
+        refuse_other_logs(start.ends, listing.segments)
 
 
-def refuse_nothing(look: Look) -> None:
+def refuse_empty_stream(listing: LogListing) -> None:
     """Refuse a new stream that would never have a row.
 
     Raises:
         BadInputError: A topic or partition does not exist, or nothing can be read.
     """
-    options, problems = look.options, list[str]()
-    named = replicas_of(options, RowScope(), READS[options.table], problems.append)
-    refuse_unknown_names(options, named)
-    segments = (
-        segment for segments_of_replica in look.segments.values() for segment in segments_of_replica
+    options, problems = listing.options, list[str]()
+    known_replicas = replicas_of(
+        options, RowScope(), FILES_OF_TABLE[options.table], problems.append
     )
-    refuse_unreadable(options.table, named, segments, problems)
+    refuse_unknown_names(options, known_replicas)
+    segments = (
+        segment
+        for segments_of_replica in listing.segments.values()
+        for segment in segments_of_replica
+    )
+    refuse_unreadable(options.table, known_replicas, segments, problems)
 
 
-class Ends:
+class LogEnds:
     """Finds the ends of logs. A log that has not changed since the last look is not read again."""
 
     def __init__(self) -> None:
@@ -148,39 +159,49 @@ class Ends:
             partition: segments_of_replica[-1]
             for partition, segments_of_replica in segments.items()
         }
-        with overlapping_map(segment.path for segment in last_segments.values()) as mapped:
+        with overlapping_map(segment.path for segment in last_segments.values()) as map_segments:
             end_offsets: dict[str, int | None] = dict(
-                zip(last_segments, mapped(self._end_or_none, last_segments.values()), strict=True)
+                zip(
+                    last_segments,
+                    map_segments(self._end_offset_or_none, last_segments.values()),
+                    strict=True,
+                )
             )
-        return {path: end for path, end in end_offsets.items() if end is not None}
+        return {
+            partition: end_offset
+            for partition, end_offset in end_offsets.items()
+            if end_offset is not None
+        }
 
-    def _end_or_none(self, last_segment: SegmentFile) -> int | None:
-        path = last_segment.replica.path
+    def _end_offset_or_none(self, last_segment: SegmentFile) -> int | None:
+        replica_folder = last_segment.replica.path
         try:
             written_ns = os.stat(last_segment.path).st_mtime_ns
-            remembered = self._known.get(path)
-            if remembered is None or remembered[:2] != (last_segment, written_ns):
-                remembered = self._known[path] = (
+            known_end = self._known.get(replica_folder)
+            if known_end is None or known_end[:2] != (last_segment, written_ns):
+                known_end = self._known[replica_folder] = (
                     last_segment,
                     written_ns,
                     end_offset_of(last_segment),
                 )
         except OSError:
             return None
-        return remembered[2]
+        return known_end[2]
 
 
-def latest(look: Look, start: StreamOffset, ends: Ends) -> StreamOffset:
+def latest_offset(listing: LogListing, start: StreamOffset, log_ends: LogEnds) -> StreamOffset:
     """How far a stream can read now; equal to ``start`` if there is nothing new."""
-    if look.options.table not in LOGS:
-        return StreamOffset(state=_state(look.options), scope=look.scope)
-    return later(start, StreamOffset(ends=ends.end_offsets(look.segments), scope=look.scope))
+    if listing.options.table not in RECORD_TABLES:
+        return StreamOffset(state=_files_state(listing.options), scope=listing.scope)
+    return updated_offset(
+        start, StreamOffset(ends=log_ends.end_offsets(listing.segments), scope=listing.scope)
+    )
 
 
-def later(offset: StreamOffset, other_offset: StreamOffset) -> StreamOffset:
+def updated_offset(offset: StreamOffset, other_offset: StreamOffset) -> StreamOffset:
     """The second stream offset, and of the first one the places that the second lacks. A log that
     was cut back goes on from there: a query that may not miss rows was stopped before
-    (``unread_lost``).
+    (``lost_unread_rows``).
     """
     return StreamOffset(
         ends={**offset.ends, **other_offset.ends},
@@ -189,44 +210,49 @@ def later(offset: StreamOffset, other_offset: StreamOffset) -> StreamOffset:
     )
 
 
-def unread_lost(look: Look, start: StreamOffset, end: StreamOffset) -> Iterator[str]:
+def lost_unread_rows(listing: LogListing, start: StreamOffset, end: StreamOffset) -> Iterator[str]:
     """Sentences about rows that a stream can't read any more because logs have lost data."""
-    if look.options.table not in LOGS:
+    if listing.options.table not in RECORD_TABLES:
         return
-    for partition, reached in start.ends.items():
-        segments = look.segments.get(partition)
+    for partition, reached_offset in start.ends.items():
+        segments = listing.segments.get(partition)
         if segments is None:
-            yield f"{partition}: it is not there any more (read up to offset {reached})"
-        elif segments[0].base_offset > reached:
+            yield f"{partition}: it is not there any more (read up to offset {reached_offset})"
+        elif segments[0].base_offset > reached_offset:
             last_offset = segments[0].base_offset - 1
-            yield f"{partition}: offsets {reached} to {last_offset} are gone, and were not read"
-        elif end.ends.get(partition, reached) < reached:
+            yield (
+                f"{partition}: offsets {reached_offset} to {last_offset} are gone, and were not"
+                " read"
+            )
+        elif end.ends.get(partition, reached_offset) < reached_offset:
             end_offset = end.ends[partition]
-            yield f"{partition}: it was read up to offset {reached}, and ends at {end_offset}"
+            yield (
+                f"{partition}: it was read up to offset {reached_offset}, and ends at {end_offset}"
+            )
 
 
-def offsets_behind(look: Look, reached: StreamOffset, logs_end: StreamOffset) -> int:
+def offsets_behind(listing: LogListing, reached: StreamOffset, logs_end: StreamOffset) -> int:
     """Number of offsets by which a stream is behind the ends of the logs."""
     return sum(
-        max(0, end - reached.ends.get(partition, look.segments[partition][0].base_offset))
-        for partition, end in logs_end.ends.items()
-        if partition in look.segments
+        max(0, end_offset - reached.ends.get(partition, listing.segments[partition][0].base_offset))
+        for partition, end_offset in logs_end.ends.items()
+        if partition in listing.segments
     )
 
 
-def shares_between(look: Look, start: StreamOffset, end: StreamOffset) -> list[Share]:
+def shares_between(listing: LogListing, start: StreamOffset, end: StreamOffset) -> list[Share]:
     """The tasks of one batch of rows; none if there is nothing new."""
     if (start.ends, start.state) == (end.ends, end.state):
         return []
-    options = look.options
-    if options.table not in LOGS:
-        return shares_of(options, RowScope.of(options), READS[options.table])
-    segments = tuple(_between(look, start, end))
-    return [Share(segments=part) for part in divide_in_tasks(segments, options)]
+    options = listing.options
+    if options.table not in RECORD_TABLES:
+        return shares_of(options, RowScope.of(options), FILES_OF_TABLE[options.table])
+    segments = tuple(_segments_between(listing, start, end))
+    return [Share(segments=task_segments) for task_segments in divide_in_tasks(segments, options)]
 
 
 def end_within_limits(
-    look: Look,
+    listing: LogListing,
     start: StreamOffset,
     end: StreamOffset,
     *,
@@ -238,105 +264,109 @@ def end_within_limits(
     a batch that its index has.
 
     Args:
-        look: The files, for a table in ``LOGS``.
+        listing: The files, for a table in ``RECORD_TABLES``.
         start: Start of the batch of rows.
         end: The end of what can be read.
         bytes_max: Limit of the bytes of logs.
         files_max: Limit of the number of segments.
     """
-    begun = {
+    ends_at_start = {
         partition: min(offset, end.ends.get(partition, offset))
         for partition, offset in start.ends.items()
     }
-    ends = dict(begun)
+    end_by_partition = dict(ends_at_start)
     bytes_left = sys.maxsize if bytes_max is None else bytes_max
-    place_of = {
+    partition_of_folder = {
         segments_of_replica[0].replica.path: partition
-        for partition, segments_of_replica in look.segments.items()
+        for partition, segments_of_replica in listing.segments.items()
     }
-    queues = _by_replica(_between(look, start, end))
-    oldest_first = heapq.merge(*queues, key=_time_and_path)
+    segments_by_replica = _group_by_replica(_segments_between(listing, start, end))
+    oldest_first = heapq.merge(*segments_by_replica, key=_modification_order)
     for segment in islice(oldest_first, files_max):
-        first_offset, until = segment.span or (0, 0)
-        partition = place_of[segment.replica.path]
-        if until == ends.get(partition):
+        first_offset, end_offset = segment.span or (0, 0)
+        partition = partition_of_folder[segment.replica.path]
+        if end_offset == end_by_partition.get(partition):
             continue  # came with a segment before it
         if segment.next_base_offset is not None:
-            until = min(until, segment.next_base_offset)
-        position = position_near(segment, first_offset)
-        size = segment.size - position
-        if size > bytes_left:
-            cut = cut_behind(segment, first_offset, position + bytes_left)
-            is_begun = ends != begun
-            if is_begun and (cut is None or cut.position > position + bytes_left):
+            end_offset = min(end_offset, segment.next_base_offset)
+        start_position = position_near(segment, first_offset)
+        unread_bytes = segment.size - start_position
+        if unread_bytes > bytes_left:
+            cut = cut_behind(segment, first_offset, start_position + bytes_left)
+            has_progress = end_by_partition != ends_at_start
+            if has_progress and (cut is None or cut.position > start_position + bytes_left):
                 break
             if cut is not None:
-                ends[partition] = min(until, cut.offset)
+                end_by_partition[partition] = min(end_offset, cut.offset)
                 break
-        ends[partition] = until
-        bytes_left = max(0, bytes_left - size)
-    return StreamOffset(ends=ends, scope=end.scope)
+        end_by_partition[partition] = end_offset
+        bytes_left = max(0, bytes_left - unread_bytes)
+    return StreamOffset(ends=end_by_partition, scope=end.scope)
 
 
-def _between(look: Look, start: StreamOffset, end: StreamOffset) -> Iterator[SegmentFile]:
+def _segments_between(
+    listing: LogListing, start: StreamOffset, end: StreamOffset
+) -> Iterator[SegmentFile]:
     """The segments with rows between two offsets; nothing after these is read. The new part is
     checked for damage.
     """
-    scope = RowScope.of(look.options)
-    for partition, until in end.ends.items():
+    scope = RowScope.of(listing.options)
+    for partition, end_offset in end.ends.items():
         first_offset = start.ends.get(partition, 0)
-        if first_offset >= until:
+        if first_offset >= end_offset:
             continue
-        grown = msgspec.structs.replace(scope, offset_min=first_offset, offset_max=until - 1)
-        for whole_segment in filter(grown.has_segment, look.segments.get(partition, ())):
+        grown_scope = msgspec.structs.replace(
+            scope, offset_min=first_offset, offset_max=end_offset - 1
+        )
+        for whole_segment in filter(grown_scope.has_segment, listing.segments.get(partition, ())):
             if (
                 whole_segment.next_base_offset is not None
                 and whole_segment.next_base_offset <= first_offset
             ):
                 continue  # what a cut in it would end was judged as it was read
-            segment = begun_at(whole_segment, first_offset, look.options.table)
+            segment = start_at_offset(whole_segment, first_offset, listing.options.table)
             sound_to = segment.start or position_near(whole_segment, first_offset)
-            cut = cut_at(segment, until)
-            size = segment.size if cut is None else cut.position
+            cut = cut_at(segment, end_offset)
+            part_size = segment.size if cut is None else cut.position
             yield msgspec.structs.replace(
-                segment, size=size, span=(first_offset, until), sound_to=sound_to
+                segment, size=part_size, span=(first_offset, end_offset), sound_to=sound_to
             )
 
 
-def _by_replica(segments: Iterable[SegmentFile]) -> list[list[SegmentFile]]:
+def _group_by_replica(segments: Iterable[SegmentFile]) -> list[list[SegmentFile]]:
     return [
-        list(neighbours)
-        for _, neighbours in groupby(segments, key=lambda segment: segment.replica.path)
+        list(replica_segments)
+        for _, replica_segments in groupby(segments, key=lambda segment: segment.replica.path)
     ]
 
 
-def _time_and_path(segment: SegmentFile) -> tuple[int, str]:
+def _modification_order(segment: SegmentFile) -> tuple[int, str]:
     try:
         return os.stat(segment.path).st_mtime_ns, segment.path
     except OSError:
         return 0, segment.path  # gone: nothing of it is read
 
 
-def _state(options: KafkaLogOptions) -> str:
+def _files_state(options: KafkaLogOptions) -> str:
     """A hash of names, sizes and times of all files from which a table may be made."""
-    replicas = replicas_of(options, RowScope.of(options), READS[options.table])
+    replicas = replicas_of(options, RowScope.of(options), FILES_OF_TABLE[options.table])
     folders = [*map(str, log_dirs_in(options.paths)), *(replica.path for replica in replicas)]
     digest = hashlib.sha256()
     for folder in folders:
-        for line in _files_in(folder):
-            digest.update(line.encode(errors="surrogateescape"))
+        for file_line in _file_lines(folder):
+            digest.update(file_line.encode(errors="surrogateescape"))
     return digest.hexdigest()
 
 
-def _files_in(folder: str) -> Iterator[str]:
+def _file_lines(folder: str) -> Iterator[str]:
     try:
-        with os.scandir(folder) as below:
-            for entry in sorted(below, key=lambda file: file.name):
-                if entry.is_file(follow_symlinks=False):
-                    is_now = entry.stat(follow_symlinks=False)
+        with os.scandir(folder) as folder_entries:
+            for folder_entry in sorted(folder_entries, key=lambda file: file.name):
+                if folder_entry.is_file(follow_symlinks=False):
+                    file_stat = folder_entry.stat(follow_symlinks=False)
                     # Each process has its own mirror of a store, so inodes there mean nothing.
-                    path = with_store_names(entry.path)
-                    number = is_now.st_ino if path == entry.path else 0
-                    yield f"{path}\n{number} {is_now.st_size} {is_now.st_mtime_ns}\n"
+                    path = with_store_names(folder_entry.path)
+                    inode = file_stat.st_ino if path == folder_entry.path else 0
+                    yield f"{path}\n{inode} {file_stat.st_size} {file_stat.st_mtime_ns}\n"
     except OSError:
         return  # what was renamed or deleted meanwhile is seen the next time

@@ -41,25 +41,31 @@ class RowScope(msgspec.Struct, frozen=True, kw_only=True):
         return self.partitions is None or replica.partition in self.partitions
 
     def has_segment(self, segment: SegmentFile) -> bool:
-        low, high = self.offsets_of(segment.replica)
-        if high is not None and segment.base_offset > high:
+        lowest_offset, highest_offset = self.offsets_of(segment.replica)
+        if highest_offset is not None and segment.base_offset > highest_offset:
             return False
         return (
-            low is None
+            lowest_offset is None
             or segment.may_be_cut  # what is cut in it ends those behind
             or segment.next_base_offset is None
-            or segment.next_base_offset > low
+            or segment.next_base_offset > lowest_offset
         )
 
     def offsets_of(self, replica: Replica) -> tuple[int | None, int | None]:
         """The lowest and the highest wanted offset of a replica; None for no bound."""
-        low, high = self.offset_min, self.offset_max
+        lowest_offset, highest_offset = self.offset_min, self.offset_max
         if not self.starting_offsets and not self.ending_offsets:
-            return low, high
+            return lowest_offset, highest_offset
         starting_offset = self.starting_offsets.get(replica.topic, {}).get(replica.partition)
-        end = self.ending_offsets.get(replica.topic, {}).get(replica.partition)
+        ending_offset = self.ending_offsets.get(replica.topic, {}).get(replica.partition)
         if starting_offset is not None:
-            low = starting_offset if low is None else max(low, starting_offset)
-        if end is not None:
-            high = end - 1 if high is None else min(high, end - 1)
-        return low, high
+            lowest_offset = (
+                starting_offset if lowest_offset is None else max(lowest_offset, starting_offset)
+            )
+        if ending_offset is not None:
+            highest_offset = (
+                ending_offset - 1
+                if highest_offset is None
+                else min(highest_offset, ending_offset - 1)
+            )
+        return lowest_offset, highest_offset

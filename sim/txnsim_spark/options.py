@@ -21,7 +21,7 @@ from urllib.parse import unquote, urlsplit
 import msgspec
 
 from txnsim.errors import BadInputError
-from txnsim_spark.schemas import BY_PRODUCER, OFFSET_COLUMNS, TABLES, TIME_COLUMNS
+from txnsim_spark.schemas import OFFSET_COLUMNS, TABLES, TABLES_BY_PRODUCER, TIME_COLUMNS
 from txnsim_spark.stores.uris import is_elsewhere
 
 T = TypeVar("T")
@@ -29,7 +29,7 @@ Offsets = Mapping[str, Mapping[int, int]]
 """Topic -> partition -> offset."""
 
 FORMAT: Final = "kafka_log"
-COSTS: Final = {
+BYTE_COSTS: Final = {
     "batches": 1.0,
     "records": 2.0,
     "transactions": 16.0,
@@ -39,7 +39,7 @@ COSTS: Final = {
 """Table -> the cost of a byte of a log, in bytes of a file as Spark's own sources read them. With
 Spark's defaults a task takes about a second.
 """
-HEADERS_COST: Final = 0.25
+HEADERS_BYTE_COST: Final = 0.25
 """Cost factor of all other tables."""
 OPEN_COST: Final = 1 / 64
 """Cost of opening a segment, as a share of the cost that Spark's own sources assume for a file:
@@ -53,7 +53,7 @@ HADOOP_PREFIX: Final = "fs."
 """Prefix of options that are settings of Hadoop's file systems, as with Spark's own sources."""
 
 
-class Check(Enum):
+class CrcCheck(Enum):
     """Which batches get their CRC computed. Compressed batches always do when their records are
     read: it costs little compared with decompression.
     """
@@ -127,7 +127,7 @@ class KafkaLogOptions(msgspec.Struct, frozen=True, kw_only=True):
     """Rows of an earlier timestamp are left out."""
     end_ms: int | None = None
     """Rows of this timestamp or a later one are left out."""
-    check_crc: Check = Check.AUTO
+    check_crc: CrcCheck = CrcCheck.AUTO
     check_records: bool = False
     """Look into every batch for the table of errors."""
     late_by_max_ms: int | None = None
@@ -163,52 +163,67 @@ class KafkaLogOptions(msgspec.Struct, frozen=True, kw_only=True):
         Raises:
             BadInputError: An option is missing, unknown or wrong; the message names the option.
         """
-        own = _own(options)
-        hadoop = {key: value for key, value in own.items() if key.startswith(HADOOP_PREFIX)}
-        by_name = {
-            key.lower().replace("_", ""): value for key, value in own.items() if key not in hadoop
+        own_options = _without_catalog_options(options)
+        hadoop = {
+            option: text for option, text in own_options.items() if option.startswith(HADOOP_PREFIX)
         }
-        for name in by_name:
-            if name not in _KNOWN:
-                raise _unknown_option(name)
-        table = by_name.get("table", "batches")
+        text_by_name = {
+            option.lower().replace("_", ""): text
+            for option, text in own_options.items()
+            if option not in hadoop
+        }
+        for option_name in text_by_name:
+            if option_name not in _NAME_BY_LOWERCASE:
+                raise _unknown_option_error(option_name)
+        table = text_by_name.get("table", "batches")
         if table not in TABLES:
-            raise _wrong("table", table, f"one of {', '.join(TABLES)}")
-        for name, its_tables in _OF_TABLES.items():
-            if name.lower() in by_name and table not in its_tables:
-                whose = f"table{'s' * (len(its_tables) > 1)} {', '.join(its_tables)}"
-                raise BadInputError(f"format {FORMAT}, option {name}: only of the {whose}")
-        if "maxbytespertrigger" in by_name and "maxfilespertrigger" in by_name:
+            raise _wrong_value_error("table", table, f"one of {', '.join(TABLES)}")
+        for option_name, its_tables in _TABLES_OF_OPTION.items():
+            if option_name.lower() in text_by_name and table not in its_tables:
+                tables_text = f"table{'s' * (len(its_tables) > 1)} {', '.join(its_tables)}"
+                raise BadInputError(
+                    f"format {FORMAT}, option {option_name}: only of the {tables_text}"
+                )
+        if "maxbytespertrigger" in text_by_name and "maxfilespertrigger" in text_by_name:
             raise BadInputError(
                 f"format {FORMAT}: maxBytesPerTrigger and maxFilesPerTrigger: give one of them"
             )
-        texts = _paths(by_name)
+        path_texts = _path_texts(text_by_name)
         return cls(
             paths=tuple(
-                path for text in texts if not is_elsewhere(text) for path in _directories_of(text)
+                path
+                for path_text in path_texts
+                if not is_elsewhere(path_text)
+                for path in _directories_of(path_text)
             ),
-            uris=tuple(filter(is_elsewhere, texts)),
+            uris=tuple(filter(is_elsewhere, path_texts)),
             hadoop=hadoop,
             table=table,
-            topics=_set_of_words(by_name, "topics", "names", str),
-            partitions=_set_of_words(by_name, "partitions", "numbers", int),
-            producer_ids=_set_of_words(by_name, "producerIds", "numbers", int),
-            starting_offsets=_offsets(by_name, STARTING_OFFSETS, EARLIEST, _EARLIEST_OFFSET),
-            ending_offsets=_offsets(by_name, ENDING_OFFSETS, LATEST, _LATEST_OFFSET),
-            starts_latest=by_name.get(STARTING_OFFSETS.lower(), "").lower() == LATEST,
-            start_ms=_time_ms(by_name, "startTimestamp"),
-            end_ms=_time_ms(by_name, END_TIMESTAMP),
-            check_crc=_check(by_name.get("checkcrc", Check.AUTO.value)),
-            check_records=_truth("checkRecords", by_name.get("checkrecords", "false")),
-            late_by_max_ms=_number(by_name, "lateByMaxMs", "milliseconds"),
-            task_bytes=_size(by_name, "taskBytes"),
-            as_of_ms=_time_ms(by_name, "asOf"),
-            max_transaction_timeout_ms=_number(by_name, "maxTransactionTimeoutMs", "milliseconds"),
-            fail_on_data_loss=_truth("failOnDataLoss", by_name.get("failondataloss", "true")),
-            ignore_missing_files=_truth_or_none(by_name, "ignoreMissingFiles"),
-            ignore_corrupt_files=_truth_or_none(by_name, "ignoreCorruptFiles"),
-            max_bytes_per_trigger=_size(by_name, "maxBytesPerTrigger"),
-            max_files_per_trigger=_number(by_name, "maxFilesPerTrigger", "segments"),
+            topics=_set_of_words(text_by_name, "topics", "names", str),
+            partitions=_set_of_words(text_by_name, "partitions", "numbers", int),
+            producer_ids=_set_of_words(text_by_name, "producerIds", "numbers", int),
+            starting_offsets=_offsets_option(
+                text_by_name, STARTING_OFFSETS, EARLIEST, _EARLIEST_OFFSET
+            ),
+            ending_offsets=_offsets_option(text_by_name, ENDING_OFFSETS, LATEST, _LATEST_OFFSET),
+            starts_latest=text_by_name.get(STARTING_OFFSETS.lower(), "").lower() == LATEST,
+            start_ms=_time_ms(text_by_name, "startTimestamp"),
+            end_ms=_time_ms(text_by_name, END_TIMESTAMP),
+            check_crc=_crc_check(text_by_name.get("checkcrc", CrcCheck.AUTO.value)),
+            check_records=_boolean("checkRecords", text_by_name.get("checkrecords", "false")),
+            late_by_max_ms=_whole_number(text_by_name, "lateByMaxMs", "milliseconds"),
+            task_bytes=_byte_count(text_by_name, "taskBytes"),
+            as_of_ms=_time_ms(text_by_name, "asOf"),
+            max_transaction_timeout_ms=_whole_number(
+                text_by_name, "maxTransactionTimeoutMs", "milliseconds"
+            ),
+            fail_on_data_loss=_boolean(
+                "failOnDataLoss", text_by_name.get("failondataloss", "true")
+            ),
+            ignore_missing_files=_boolean_or_none(text_by_name, "ignoreMissingFiles"),
+            ignore_corrupt_files=_boolean_or_none(text_by_name, "ignoreCorruptFiles"),
+            max_bytes_per_trigger=_byte_count(text_by_name, "maxBytesPerTrigger"),
+            max_files_per_trigger=_whole_number(text_by_name, "maxFilesPerTrigger", "segments"),
         )
 
     @property
@@ -226,171 +241,192 @@ class KafkaLogOptions(msgspec.Struct, frozen=True, kw_only=True):
         return self.follows and not self.fail_on_data_loss
 
 
-def kept_by_catalog(options: Mapping[str, str]) -> dict[str, str] | None:
+def options_kept_by_catalog(options: Mapping[str, str]) -> dict[str, str] | None:
     """The options of a ``CREATE TABLE`` for later reads: without those that the catalog adds, with
     absolute paths, and without settings of stores, which may be secrets. None for any other read.
     """
     if options.get(_PROVIDER) != FORMAT:
         return None
     own_options = {
-        name: text
-        for name, text in _own(options).items()
-        if name not in ("path", "paths") and not name.startswith(HADOOP_PREFIX)
+        option_name: option_text
+        for option_name, option_text in _without_catalog_options(options).items()
+        if option_name not in ("path", "paths") and not option_name.startswith(HADOOP_PREFIX)
     }
-    paths = [text if is_elsewhere(text) else str(_absolute(text)) for text in _paths(options)]
+    paths = [
+        option_text if is_elsewhere(option_text) else str(_absolute_path(option_text))
+        for option_text in _path_texts(options)
+    ]
     return {**own_options, "paths": msgspec.json.encode(paths).decode()}
 
 
-def _own(options: Mapping[str, str]) -> Mapping[str, str]:
+def _without_catalog_options(options: Mapping[str, str]) -> Mapping[str, str]:
     """The options without those that Spark's catalog adds to a ``CREATE TABLE``."""
     if options.get(_PROVIDER) != FORMAT:
         return options
     return {
-        name: text
-        for name, text in options.items()
-        if name not in _OF_CATALOG and not name.startswith("option.")
+        option_name: option_text
+        for option_name, option_text in options.items()
+        if option_name not in _CATALOG_OPTIONS and not option_name.startswith("option.")
     }
 
 
 _PROVIDER: Final = "provider"
-_OF_CATALOG: Final = frozenset(
+_CATALOG_OPTIONS: Final = frozenset(
     {_PROVIDER, "location", "owner", "external", "is_managed_location", "comment", "collation"}
 )
 STARTING_OFFSETS: Final = "startingOffsets"
 ENDING_OFFSETS: Final = "endingOffsets"
 END_TIMESTAMP: Final = "endTimestamp"
-NAMES: Final = (
+OPTION_NAMES: Final = (
     *("path", "paths", "table", "topics", "partitions", "producerIds"),
     *(STARTING_OFFSETS, ENDING_OFFSETS, "startTimestamp", END_TIMESTAMP),
     *("checkCrc", "checkRecords", "taskBytes", "asOf", "maxTransactionTimeoutMs"),
     *("maxBytesPerTrigger", "maxFilesPerTrigger", "lateByMaxMs", "failOnDataLoss"),
     *("ignoreMissingFiles", "ignoreCorruptFiles"),
 )
-_KNOWN: Final = {name.lower(): name for name in NAMES}
-_OF_TABLES: Final[Mapping[str, Collection[str]]] = {
+_NAME_BY_LOWERCASE: Final = {name.lower(): name for name in OPTION_NAMES}
+_TABLES_OF_OPTION: Final[Mapping[str, Collection[str]]] = {
     **dict.fromkeys(("asOf", "maxTransactionTimeoutMs"), ("findings",)),
     "partitions": [name for name in TABLES if name != "findings"],
-    "producerIds": sorted(BY_PRODUCER),
+    "producerIds": sorted(TABLES_BY_PRODUCER),
     **dict.fromkeys((STARTING_OFFSETS, ENDING_OFFSETS), OFFSET_COLUMNS),
     **dict.fromkeys(("startTimestamp", END_TIMESTAMP), TIME_COLUMNS),
 }
 """Option -> the tables it applies to; an option that is missing here applies to every table."""
 
 
-def tables_with(name: str) -> Collection[str]:
+def tables_with(option_name: str) -> Collection[str]:
     """Names of the tables that an option applies to."""
-    return _OF_TABLES.get(_KNOWN.get(name.lower().replace("_", ""), name), TABLES)
+    return _TABLES_OF_OPTION.get(
+        _NAME_BY_LOWERCASE.get(option_name.lower().replace("_", ""), option_name), TABLES
+    )
 
 
-_TRUTH: Final = {"true": True, "false": False}
+_BOOLEANS: Final = {"true": True, "false": False}
 
 
-def _unknown_option(name: str) -> BadInputError:
-    near = difflib.get_close_matches(name, _KNOWN, n=1)
-    hint = f"did you mean {_KNOWN[near[0]]}?" if near else f"there are {', '.join(NAMES)}"
-    return BadInputError(f"format {FORMAT}: there is no option {name!r}; {hint}")
+def _unknown_option_error(option_name: str) -> BadInputError:
+    near_names = difflib.get_close_matches(option_name, _NAME_BY_LOWERCASE, n=1)
+    hint = (
+        f"did you mean {_NAME_BY_LOWERCASE[near_names[0]]}?"
+        if near_names
+        else f"there are {', '.join(OPTION_NAMES)}"
+    )
+    return BadInputError(f"format {FORMAT}: there is no option {option_name!r}; {hint}")
 
 
-def _wrong(name: str, value: str, expected: str) -> BadInputError:
-    return BadInputError(f"format {FORMAT}, option {name}: {value!r}, expected {expected}")
+def _wrong_value_error(option_name: str, value: str, expected: str) -> BadInputError:
+    return BadInputError(f"format {FORMAT}, option {option_name}: {value!r}, expected {expected}")
 
 
-def _paths(options: Mapping[str, str]) -> list[str]:
+def _path_texts(options: Mapping[str, str]) -> list[str]:
     """The paths in ``path`` (separated by commas) and ``paths`` (a JSON list, as ``load([…])``
     gives it).
     """
-    texts = [text.strip() for text in options.get("path", "").split(PATH_SEPARATOR) if text.strip()]
+    path_texts = [
+        path_text.strip()
+        for path_text in options.get("path", "").split(PATH_SEPARATOR)
+        if path_text.strip()
+    ]
     if "paths" in options:
         try:
-            texts += filter(str.strip, msgspec.json.decode(options["paths"], type=list[str]))
+            path_texts += filter(str.strip, msgspec.json.decode(options["paths"], type=list[str]))
         except msgspec.DecodeError as error:
-            raise _wrong("paths", options["paths"], "a JSON list of directories") from error
-    if not texts:
+            raise _wrong_value_error(
+                "paths", options["paths"], "a JSON list of directories"
+            ) from error
+    if not path_texts:
         raise BadInputError(
             f"format {FORMAT}: option path is missing: log directories, separated by commas (in"
             " CREATE TABLE name no columns: Spark keeps the options with those of the source)"
         )
-    return texts
+    return path_texts
 
 
-def _directories_of(text: str) -> list[Path]:
+def _directories_of(path_text: str) -> list[Path]:
     """The directories for a path or pattern, as absolute paths, so that the driver and every worker
     name them alike.
     """
-    named = _absolute(text)
-    matches = [] if named.exists() else sorted(glob(str(named)))
-    return [Path(path) for path in matches] or [named]
+    named_path = _absolute_path(path_text)
+    matches = [] if named_path.exists() else sorted(glob(str(named_path)))
+    return [Path(path) for path in matches] or [named_path]
 
 
-def _absolute(text: str) -> Path:
+def _absolute_path(path_text: str) -> Path:
     """The absolute path: workers start in other folders."""
-    url = urlsplit(text)
-    return Path(unquote(url.path) if url.scheme == "file" else text).absolute()
+    url = urlsplit(path_text)
+    return Path(unquote(url.path) if url.scheme == "file" else path_text).absolute()
 
 
 def _set_of_words(
-    options: Mapping[str, str], name: str, expected: str, parse: Callable[[str], T]
+    options: Mapping[str, str], option_name: str, expected: str, parse_word: Callable[[str], T]
 ) -> frozenset[T]:
     """Values separated by commas; empty if the option is not given. An empty list is refused: it is
     meant as none, but all would be read.
     """
-    text = options.get(name.lower())
+    text = options.get(option_name.lower())
     if text is None:
         return frozenset()
     try:
-        parsed = frozenset(parse(word.strip()) for word in text.split(",") if word.strip())
+        parsed_words = frozenset(
+            parse_word(word.strip()) for word in text.split(",") if word.strip()
+        )
     except ValueError:
-        parsed = frozenset()
-    if not parsed:
-        raise _wrong(name, text, f"{expected}, separated by commas")
-    return parsed
+        parsed_words = frozenset()
+    if not parsed_words:
+        raise _wrong_value_error(option_name, text, f"{expected}, separated by commas")
+    return parsed_words
 
 
-def _offsets(options: Mapping[str, str], name: str, word: str, number: int) -> Offsets:
+def _offsets_option(
+    options: Mapping[str, str], option_name: str, default_word: str, word_offset: int
+) -> Offsets:
     """Offsets in the form of Spark's own source for Kafka: a word for all partitions, or a JSON
     object, in which a number may stand for the word.
     """
-    text = options.get(name.lower(), word)
-    if text.lower() == word or (name == STARTING_OFFSETS and text.lower() == LATEST):
+    text = options.get(option_name.lower(), default_word)
+    if text.lower() == default_word or (option_name == STARTING_OFFSETS and text.lower() == LATEST):
         return {}
     try:
         by_topic = msgspec.json.decode(text, type=dict[str, dict[int, int]])
     except msgspec.DecodeError:
         by_topic = {}
     offsets = [offset for partitions in by_topic.values() for offset in partitions.values()]
-    if not offsets or any(offset < 0 and offset != number for offset in offsets):
-        expected = f'{word}, or JSON such as {{"orders": {{"0": 23, "1": {number}}}}}'
-        raise _wrong(name, text, expected)
+    if not offsets or any(offset < 0 and offset != word_offset for offset in offsets):
+        expected_form = (
+            f'{default_word}, or JSON such as {{"orders": {{"0": 23, "1": {word_offset}}}}}'
+        )
+        raise _wrong_value_error(option_name, text, expected_form)
     return {
         topic: {partition: offset for partition, offset in partitions.items() if offset >= 0}
         for topic, partitions in by_topic.items()
     }
 
 
-def _time_ms(options: Mapping[str, str], name: str) -> int | None:
-    text = options.get(name.lower())
-    return None if text is None else time_ms_of(text, name)
+def _time_ms(options: Mapping[str, str], option_name: str) -> int | None:
+    text = options.get(option_name.lower())
+    return None if text is None else time_ms_of(text, option_name)
 
 
-def _check(text: str) -> Check:
-    for check in Check:
+def _crc_check(text: str) -> CrcCheck:
+    for check in CrcCheck:
         if text.lower() == check.value:
             return check
-    raise _wrong("checkCrc", text, "auto, true or false")
+    raise _wrong_value_error("checkCrc", text, "auto, true or false")
 
 
-def _truth(name: str, text: str) -> bool:
-    if text.lower() not in _TRUTH:
-        raise _wrong(name, text, "true or false")
-    return _TRUTH[text.lower()]
+def _boolean(option_name: str, text: str) -> bool:
+    if text.lower() not in _BOOLEANS:
+        raise _wrong_value_error(option_name, text, "true or false")
+    return _BOOLEANS[text.lower()]
 
 
-def _truth_or_none(options: Mapping[str, str], name: str) -> bool | None:
-    text = options.get(name.lower())
-    return None if text is None else _truth(name, text)
+def _boolean_or_none(options: Mapping[str, str], option_name: str) -> bool | None:
+    text = options.get(option_name.lower())
+    return None if text is None else _boolean(option_name, text)
 
 
-def time_ms_of(text: str, name: str = "asOf") -> int:
+def time_ms_of(text: str, option_name: str = "asOf") -> int:
     """Parse a point in time: milliseconds since 1970, or ISO 8601, in UTC unless it names a zone.
 
     Raises:
@@ -401,31 +437,33 @@ def time_ms_of(text: str, name: str = "asOf") -> int:
     try:
         when = datetime.fromisoformat(text)
     except ValueError as error:
-        raise _wrong(name, text, "milliseconds since 1970, or ISO 8601") from error
+        raise _wrong_value_error(
+            option_name, text, "milliseconds since 1970, or ISO 8601"
+        ) from error
     when = when if when.tzinfo is not None else when.replace(tzinfo=UTC)
     return int(when.timestamp() * 1_000)
 
 
-def _size(options: Mapping[str, str], name: str) -> int | None:
+def _byte_count(options: Mapping[str, str], option_name: str) -> int | None:
     """Parse a number of bytes, with or without a unit, as Spark writes sizes
     (JavaUtils.byteStringAs).
     """
-    text = options.get(name.lower())
+    text = options.get(option_name.lower())
     if text is None:
         return None
-    match = _SIZE.fullmatch(text.strip().lower())
+    match = _SIZE_TEXT.fullmatch(text.strip().lower())
     if match is None or not int(match[1]):
-        raise _wrong(name, text, "a size such as 1048576, 200k, 64m or 1g")
+        raise _wrong_value_error(option_name, text, "a size such as 1048576, 200k, 64m or 1g")
     return int(match[1]) << 10 * "bkmgtp".index(match[2] or match[3] or "b")
 
 
-_SIZE: Final = re.compile(r"([0-9]+)\s*(?:([bkmgtp])|([kmgtp])b)?")
+_SIZE_TEXT: Final = re.compile(r"([0-9]+)\s*(?:([bkmgtp])|([kmgtp])b)?")
 
 
-def _number(options: Mapping[str, str], name: str, unit: str) -> int | None:
-    text = options.get(name.lower())
+def _whole_number(options: Mapping[str, str], option_name: str, unit: str) -> int | None:
+    text = options.get(option_name.lower())
     if text is None:
         return None
     if not text.isascii() or not text.isdigit() or int(text) < 1:
-        raise _wrong(name, text, f"a number of {unit}, 1 or more")
+        raise _wrong_value_error(option_name, text, f"a number of {unit}, 1 or more")
     return int(text)

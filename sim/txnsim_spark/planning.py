@@ -29,12 +29,12 @@ from txnsim_spark import tasks
 from txnsim_spark.empty_reads import refuse_unknown_names, refuse_unreadable
 from txnsim_spark.file_faults import refuse_problem
 from txnsim_spark.log_query import RowScope
-from txnsim_spark.options import COSTS, HEADERS_COST, OPEN_COST, Check, KafkaLogOptions
+from txnsim_spark.options import BYTE_COSTS, HEADERS_BYTE_COST, OPEN_COST, CrcCheck, KafkaLogOptions
 from txnsim_spark.scan.log_dirs import LogDirectory, OnProblem, untold
 from txnsim_spark.scan.log_seek import greatest_timestamp_of, position_before
 from txnsim_spark.scan.sections import cut_after, cuts_of, in_sections
 from txnsim_spark.scan.segments import Replica, SegmentFile, log_dirs_in, replicas_in, segments_of
-from txnsim_spark.schemas import DECODED
+from txnsim_spark.schemas import DECODED_TABLES
 from txnsim_spark.stores.mirror import overlapping_map
 
 _TASKS_PER_CORE: Final = 3
@@ -59,7 +59,7 @@ twenty.
 """
 
 
-_SOUGHT: Final = frozenset({"batches", *DECODED})
+_TABLES_OF_BATCHES: Final = frozenset({"batches", *DECODED_TABLES})
 """Tables in which each row is made from one batch."""
 
 
@@ -75,15 +75,15 @@ class Share(msgspec.Struct, frozen=True, kw_only=True):
     """
 
     @property
-    def places(self) -> frozenset[str]:
+    def all_log_dirs(self) -> frozenset[str]:
         """The log directories that it reads from."""
-        of_segments = (segment.replica.log_dir for segment in self.segments)
+        segment_dirs = (segment.replica.log_dir for segment in self.segments)
         return frozenset(
-            (*self.log_dirs, *(replica.log_dir for replica in self.replicas), *of_segments)
+            (*self.log_dirs, *(replica.log_dir for replica in self.replicas), *segment_dirs)
         )
 
 
-class Reads(msgspec.Struct, frozen=True, kw_only=True):
+class NeededFiles(msgspec.Struct, frozen=True, kw_only=True):
     """The kinds of files that a table is made of."""
 
     segments: bool = False
@@ -94,23 +94,23 @@ class Reads(msgspec.Struct, frozen=True, kw_only=True):
     """Whether one task has to read everything."""
 
 
-_SEGMENTS: Final = Reads(segments=True)
-_REPLICAS: Final = Reads(replicas=True)
-READS: Final[Mapping[str, Reads]] = {
-    "batches": _SEGMENTS,
-    "fragments": _SEGMENTS,
-    "endings": _SEGMENTS,
-    "records": _SEGMENTS,
-    "segments": _SEGMENTS,
-    "transactions": Reads(segments=True, topic=TRANSACTION_STATE_TOPIC),
-    "offsets": Reads(segments=True, topic=CONSUMER_OFFSETS_TOPIC),
-    "share_states": Reads(segments=True, topic=SHARE_STATE_TOPIC),
-    "producer_state": _REPLICAS,
-    "aborted": _REPLICAS,
-    "leader_epochs": _REPLICAS,
-    "replicas": _REPLICAS,
-    "errors": Reads(segments=True, replicas=True, log_dirs=True),
-    "findings": Reads(is_whole=True),
+_SEGMENTS_ONLY: Final = NeededFiles(segments=True)
+_REPLICAS_ONLY: Final = NeededFiles(replicas=True)
+FILES_OF_TABLE: Final[Mapping[str, NeededFiles]] = {
+    "batches": _SEGMENTS_ONLY,
+    "fragments": _SEGMENTS_ONLY,
+    "endings": _SEGMENTS_ONLY,
+    "records": _SEGMENTS_ONLY,
+    "segments": _SEGMENTS_ONLY,
+    "transactions": NeededFiles(segments=True, topic=TRANSACTION_STATE_TOPIC),
+    "offsets": NeededFiles(segments=True, topic=CONSUMER_OFFSETS_TOPIC),
+    "share_states": NeededFiles(segments=True, topic=SHARE_STATE_TOPIC),
+    "producer_state": _REPLICAS_ONLY,
+    "aborted": _REPLICAS_ONLY,
+    "leader_epochs": _REPLICAS_ONLY,
+    "replicas": _REPLICAS_ONLY,
+    "errors": NeededFiles(segments=True, replicas=True, log_dirs=True),
+    "findings": NeededFiles(is_whole=True),
 }
 """Table -> the kinds of files from which it is made. Only ``tables`` makes rows: Spark plans each
 read in a process of its own, which then need not import numba.
@@ -120,20 +120,17 @@ read in a process of its own, which then need not import numba.
 def shares_of(
     options: KafkaLogOptions,
     scope: RowScope,
-    reads: Reads,
+    needed_files: NeededFiles,
     *,
-    is_asked: bool = False,
+    is_user_read: bool = False,
     on_problem: OnProblem | None = None,
 ) -> list[Share]:
     """The tasks of a job.
 
-    Args:
-        options: The options of the read.
-        scope: Its conditions.
-        reads: The kinds of files that the table needs.
-        is_asked: Whether a user asked for the read, and so gets an error if it could only be empty.
-        on_problem: Called with each replica's folder that can't be listed; None raises an error
-            instead.
+    Args: options: The options of the read. scope: Its conditions. needed_files: The kinds of files
+    that the table needs. is_user_read: Whether a user asked for the read, and so gets an error if
+    it could only be empty. on_problem: Called with each replica's folder that can't be listed; None
+    raises an error instead.
 
     Raises:
         BadInputError: A path is no log directory; or the read could only be empty
@@ -142,22 +139,24 @@ def shares_of(
     """
     if options.uris:  # nobody has placed them (``stores.reading``)
         raise BadInputError(f"{options.uris[0]} is not read here")
-    if reads.is_whole:
-        if is_asked and options.topics:
-            refuse_unknown_names(options, replicas_of(options, RowScope(), reads))
+    if needed_files.is_whole:
+        if is_user_read and options.topics:
+            refuse_unknown_names(options, replicas_of(options, RowScope(), needed_files))
         return [Share(log_dirs=tuple(map(str, log_dirs_in(options.paths))))]
     problems: list[str] = []
-    named = replicas_of(options, RowScope(), reads, problems.append)
-    replicas = [replica for replica in named if scope.has_replica(replica)]
-    of_replicas = dict(_by_replica(replicas, problems.append)) if reads.segments else {}
-    if is_asked:
-        refuse_unknown_names(options, named)
-        every_one = (
+    named_replicas = replicas_of(options, RowScope(), needed_files, problems.append)
+    replicas = [replica for replica in named_replicas if scope.has_replica(replica)]
+    segments_by_replica = (
+        dict(_list_by_replica(replicas, problems.append)) if needed_files.segments else {}
+    )
+    if is_user_read:
+        refuse_unknown_names(options, named_replicas)
+        all_segments = (
             segment
-            for segments_of_replica in of_replicas.values()
+            for segments_of_replica in segments_by_replica.values()
             for segment in segments_of_replica
         )
-        refuse_unreadable(options.table, replicas, every_one, problems)
+        refuse_unreadable(options.table, replicas, all_segments, problems)
     shares: list[Share] = []
     if problems and options.table == "errors":
         shares.append(Share(unreadable=tuple(problems)))
@@ -166,19 +165,21 @@ def shares_of(
             on_problem(problem)
     elif problems:
         refuse_problem(problems[0], options)
-    if reads.segments:
+    if needed_files.segments:
         segments = [
             segment
-            for segments_of_replica in of_replicas.values()
+            for segments_of_replica in segments_by_replica.values()
             for segment in _segments_in_scope(segments_of_replica, options, scope)
         ]
-        shares += [Share(segments=part) for part in divide_in_tasks(segments, options)]
-    if reads.replicas:
+        shares += [
+            Share(segments=task_segments) for task_segments in divide_in_tasks(segments, options)
+        ]
+    if needed_files.replicas:
         shares += [
             Share(replicas=tuple(replicas[begin : begin + REPLICAS_PER_TASK]))
             for begin in range(0, len(replicas), REPLICAS_PER_TASK)
         ]
-    if reads.log_dirs and scope.partitions is None and not options.topics:
+    if needed_files.log_dirs and scope.partitions is None and not options.topics:
         shares += [Share(log_dirs=(str(path),)) for path in log_dirs_in(options.paths)]
     return shares
 
@@ -186,18 +187,20 @@ def shares_of(
 def _segments_in_scope(
     segments: Sequence[SegmentFile], options: KafkaLogOptions, scope: RowScope
 ) -> Iterator[SegmentFile]:
-    timely = _in_time(segments, scope, options.late_by_max_ms)
-    within = [
-        _within(segment, scope, options.table) for segment in timely if scope.has_segment(segment)
+    segments_in_time = _segments_in_time(segments, scope, options.late_by_max_ms)
+    clipped_segments = [
+        _clip_to_scope(segment, scope, options.table)
+        for segment in segments_in_time
+        if scope.has_segment(segment)
     ]
-    return filter(scope.has_segment, _looked_through(within, options))
+    return filter(scope.has_segment, _cut_recovered(clipped_segments, options))
 
 
-def begun_at(segment: SegmentFile, offset: int, table: str) -> SegmentFile:
+def start_at_offset(segment: SegmentFile, offset: int, table: str) -> SegmentFile:
     """The segment, read from near an offset on, by its index; from its beginning for tables whose
     rows need earlier batches.
     """
-    if table not in _SOUGHT or offset <= segment.base_offset:
+    if table not in _TABLES_OF_BATCHES or offset <= segment.base_offset:
         return segment
     return msgspec.structs.replace(segment, start=position_near(segment, offset))
 
@@ -210,30 +213,35 @@ def position_near(segment: SegmentFile, offset: int) -> int:
         return 0  # gone: nothing of it is read
 
 
-def _within(segment: SegmentFile, scope: RowScope, table: str) -> SegmentFile:
+def _clip_to_scope(segment: SegmentFile, scope: RowScope, table: str) -> SegmentFile:
     """The part of a segment that may have wanted offsets."""
-    low, high = scope.offsets_of(segment.replica)
-    if low is not None:
-        segment = begun_at(segment, low, table)
-    if high is None or table not in _SOUGHT:
+    lowest_offset, highest_offset = scope.offsets_of(segment.replica)
+    if lowest_offset is not None:
+        segment = start_at_offset(segment, lowest_offset, table)
+    if highest_offset is None or table not in _TABLES_OF_BATCHES:
         return segment
-    cut = cut_after(segment, high)
+    cut = cut_after(segment, highest_offset)
     return segment if cut is None else msgspec.structs.replace(segment, size=cut.position)
 
 
-def segments_in(options: KafkaLogOptions, reads: Reads) -> dict[str, tuple[SegmentFile, ...]]:
+def segments_in(
+    options: KafkaLogOptions, needed_files: NeededFiles
+) -> dict[str, tuple[SegmentFile, ...]]:
     """Folder of each replica that can be read -> its segments, in order."""
-    return dict(_by_replica(replicas_of(options, RowScope.of(options), reads)))
+    return dict(_list_by_replica(replicas_of(options, RowScope.of(options), needed_files)))
 
 
 def replicas_of(
-    options: KafkaLogOptions, scope: RowScope, reads: Reads, on_problem: OnProblem = untold
+    options: KafkaLogOptions,
+    scope: RowScope,
+    needed_files: NeededFiles,
+    on_problem: OnProblem = untold,
 ) -> list[Replica]:
     """The replicas that a job reads; folders that can't be listed are reported."""
     return [
         replica
         for replica in replicas_in(options.paths, options.topics, on_problem)
-        if scope.has_replica(replica) and reads.topic in (None, replica.topic)
+        if scope.has_replica(replica) and needed_files.topic in (None, replica.topic)
     ]
 
 
@@ -244,43 +252,50 @@ def divide_in_tasks(
     files.
     """
     if options.task_bytes is not None:
-        return shared_out(segments, options.task_bytes)
-    division, factor = options.division, COSTS.get(options.table, HEADERS_COST)
+        return group_segments(segments, options.task_bytes)
+    division, byte_cost = options.division, BYTE_COSTS.get(options.table, HEADERS_BYTE_COST)
     open_cost = division.open_cost_bytes * OPEN_COST
 
     def cost_of(segment: SegmentFile) -> float:
-        return segment.unread_bytes * factor + open_cost
+        return segment.unread_bytes * byte_cost + open_cost
 
     cores = division.parallelism or os.cpu_count() or 1
-    evenly = max(sum(map(cost_of, segments)) / cores, open_cost)
-    task_cost = min(evenly, division.max_partition_bytes)
-    if factor < _DECODED_COST:
-        return tasks.shared_out(segments, task_cost, size_of=cost_of, go_together=_go_together)
-    parts = [
-        (part, cost_of(segment) / len(shared))
+    even_cost = max(sum(map(cost_of, segments)) / cores, open_cost)
+    task_cost = min(even_cost, division.max_partition_bytes)
+    if byte_cost < _DECODED_COST:
+        return tasks.group_in_tasks(
+            segments, task_cost, size_of=cost_of, stay_together=_stay_together
+        )
+    costed_parts = [
+        (part, cost_of(segment) / len(segment_parts))
         for segment in segments
-        for shared in [_by_offsets(segment, int(task_cost / factor))]
-        for part in shared
+        for segment_parts in [_divide_by_offsets(segment, int(task_cost / byte_cost))]
+        for part in segment_parts
     ]
     return [
         tuple(part for part, _ in task)
-        for task in tasks.shared_out(
-            parts,
+        for task in tasks.group_in_tasks(
+            costed_parts,
             task_cost,
             size_of=lambda part: part[1],
-            go_together=lambda part, next_part: _go_together(part[0], next_part[0]),
+            stay_together=lambda part, next_part: _stay_together(part[0], next_part[0]),
         )
     ]
 
 
-def shared_out(segments: Iterable[SegmentFile], task_bytes: int) -> list[tuple[SegmentFile, ...]]:
+def group_segments(
+    segments: Iterable[SegmentFile], task_bytes: int
+) -> list[tuple[SegmentFile, ...]]:
     """Divide segments into tasks of about ``task_bytes``; neighbours stay together."""
-    return tasks.shared_out(
-        segments, task_bytes, size_of=lambda segment: segment.unread_bytes, go_together=_go_together
+    return tasks.group_in_tasks(
+        segments,
+        task_bytes,
+        size_of=lambda segment: segment.unread_bytes,
+        stay_together=_stay_together,
     )
 
 
-def _by_offsets(segment: SegmentFile, part_bytes: int) -> list[SegmentFile]:
+def _divide_by_offsets(segment: SegmentFile, part_bytes: int) -> list[SegmentFile]:
     """Divide a large segment: each task decodes the batches of a range of offsets. If the index is
     wrong, the parts differ in size, but each batch is still in exactly one of them.
     """
@@ -288,55 +303,57 @@ def _by_offsets(segment: SegmentFile, part_bytes: int) -> list[SegmentFile]:
         return [segment]
     first_offset, end_offset = segment.span or (0, sys.maxsize)
     cuts = cuts_of(segment, max(part_bytes, segment.size // _SHARERS_MAX))
-    within = [
+    cut_offsets = [
         cut.offset
         for cut in cuts
         if first_offset < cut.offset < end_offset and cut.position > segment.start
     ]
     return [
-        msgspec.structs.replace(segment, span=span)
-        for span in pairwise([first_offset, *within, end_offset])
+        msgspec.structs.replace(segment, span=offset_span)
+        for offset_span in pairwise([first_offset, *cut_offsets, end_offset])
     ]
 
 
-def in_tasks(
-    replicas: Sequence[Sequence[SegmentFile]], *, cores: int, are_cut: bool = False
+def divide_evenly(
+    replicas: Sequence[Sequence[SegmentFile]], *, cores: int, may_divide: bool = False
 ) -> list[tuple[SegmentFile, ...]]:
     """Divide the segments of replicas, in order, into tasks of even cost, so that no core waits
     long at the end; divide large segments into sections if they may be cut. The segments were
     readable before, so the folders are not listed again.
     """
-    total = sum(
+    total_bytes = sum(
         segment.size + _OPEN_BYTES
         for segments_of_replica in replicas
         for segment in segments_of_replica
     )
-    task_bytes = min(max(total // (_TASKS_PER_CORE * cores), _TASK_BYTES_MIN), _TASK_BYTES_MAX)
+    task_bytes = min(
+        max(total_bytes // (_TASKS_PER_CORE * cores), _TASK_BYTES_MIN), _TASK_BYTES_MAX
+    )
     segments = [
         segment
         for segments_of_replica in replicas
         for segment in (
-            in_sections(segments_of_replica, task_bytes) if are_cut else segments_of_replica
+            in_sections(segments_of_replica, task_bytes) if may_divide else segments_of_replica
         )
     ]
-    return tasks.shared_out(
+    return tasks.group_in_tasks(
         segments,
         task_bytes,
         size_of=lambda segment: segment.unread_bytes + _OPEN_BYTES,
-        go_together=_go_together,
+        stay_together=_stay_together,
     )
 
 
-def _looked_through(
+def _cut_recovered(
     segments: Sequence[SegmentFile], options: KafkaLogOptions
 ) -> Sequence[SegmentFile]:
     """A replica's segments. If a starting broker would check many bytes, the cut is searched for
     here first.
     """
-    cut_apart = (
+    is_large = (
         sum(segment.size for segment in segments if segment.is_recovered) > _TOGETHER_BYTES_MAX
     )
-    if not cut_apart or options.check_crc is Check.NONE:
+    if not is_large or options.check_crc is CrcCheck.NONE:
         return segments
     from txnsim_spark.scan.segment_examination import (
         examine_recovered,  # planning does without numba
@@ -345,28 +362,30 @@ def _looked_through(
     return examine_recovered(segments)
 
 
-def _by_replica(
+def _list_by_replica(
     replicas: Iterable[Replica], on_problem: OnProblem = untold
 ) -> Iterator[tuple[str, tuple[SegmentFile, ...]]]:
-    directory_at = cache(LogDirectory.at)
+    log_directory_at = cache(LogDirectory.at)
 
     def list_segments(replica: Replica) -> tuple[SegmentFile, ...] | None:
         try:
-            return tuple(segments_of(replica, directory_at(Path(replica.log_dir))))
+            return tuple(segments_of(replica, log_directory_at(Path(replica.log_dir))))
         except OSError as error:
             on_problem(f"{replica.path}: {error.strerror or error}; passed by")
             return None
 
-    several = list(replicas)
+    replica_list = list(replicas)
     # A disk of another machine takes its time for each answer, and several at a time.
     with ThreadPoolExecutor(_LISTED_AT_ONCE) as pool:
-        mapped = pool.map if len(several) > _LISTED_AT_ONCE else map
-        for replica, segments in zip(several, mapped(list_segments, several), strict=True):
+        map_replicas = pool.map if len(replica_list) > _LISTED_AT_ONCE else map
+        for replica, segments in zip(
+            replica_list, map_replicas(list_segments, replica_list), strict=True
+        ):
             if segments is not None:
                 yield replica.path, segments
 
 
-def _in_time(
+def _segments_in_time(
     segments: Sequence[SegmentFile], scope: RowScope, late_by_max_ms: int | None
 ) -> Iterator[SegmentFile]:
     """The segments of a replica that may have rows between two times, by the time indexes. A
@@ -383,23 +402,23 @@ def _in_time(
     if time_min_ms is None and time_max_ms is None:
         yield from segments
         return
-    with overlapping_map([segment.path for segment in segments[:1]]) as mapped:
-        greatest = list(mapped(_greatest_or_none, segments))
-    newest = -1
-    for segment, greatest_ms in zip(segments, greatest, strict=True):
+    with overlapping_map([segment.path for segment in segments[:1]]) as map_segments:
+        greatest_times = list(map_segments(_greatest_timestamp_or_none, segments))
+    newest_ms = -1
+    for segment, greatest_ms in zip(segments, greatest_times, strict=True):
         is_older = time_min_ms is not None and greatest_ms is not None and greatest_ms < time_min_ms
-        is_later = time_max_ms is not None and newest - (late_by_max_ms or 0) > time_max_ms
+        is_later = time_max_ms is not None and newest_ms - (late_by_max_ms or 0) > time_max_ms
         if segment.is_recovered or not (is_older or is_later):
             yield segment
-        newest = max(newest, -1 if greatest_ms is None else greatest_ms)
+        newest_ms = max(newest_ms, -1 if greatest_ms is None else greatest_ms)
 
 
-def _greatest_or_none(segment: SegmentFile) -> int | None:
+def _greatest_timestamp_or_none(segment: SegmentFile) -> int | None:
     is_closed = not segment.is_last and not segment.is_recovered
     return greatest_timestamp_of(segment) if is_closed else None
 
 
-def _go_together(segment_before: SegmentFile, segment: SegmentFile) -> bool:
+def _stay_together(segment_before: SegmentFile, segment: SegmentFile) -> bool:
     return (
         segment_before.may_be_cut
         and segment.may_be_cut

@@ -13,13 +13,13 @@ import msgspec
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
 
-KEYS: Final = ("topic", "partition")
+KEY_COLUMNS: Final = ("topic", "partition")
 """Columns by which a read leaves out replicas."""
-_SETTINGS: Final = (
+_PLANNING_SETTINGS: Final = (
     # These would leave out what tables without rows can't add to.
     "SET disabled_optimizers = 'statistics_propagation,empty_result_pullup'"
 )
-_EQUAL: Final = re.compile(r"\(?(\w+) = (?:'((?:[^']|'')*)'|(\d+))\)?")
+_EQUALITY_FILTER: Final = re.compile(r"\(?(\w+) = (?:'((?:[^']|'')*)'|(\d+))\)?")
 """Matches a filter of a scan that allows only one value."""
 
 
@@ -29,7 +29,7 @@ class TableScan(msgspec.Struct, frozen=True, kw_only=True):
     table: str
     columns: tuple[str, ...]
     keys: Mapping[str, str]
-    """Column of ``KEYS`` -> the only value that the scan wants."""
+    """Column of ``KEY_COLUMNS`` -> the only value that the scan wants."""
 
 
 class TableUse(msgspec.Struct, frozen=True, kw_only=True):
@@ -38,15 +38,15 @@ class TableUse(msgspec.Struct, frozen=True, kw_only=True):
     columns: frozenset[str]
     scans: int
     keys: Mapping[str, frozenset[str]]
-    """Column of ``KEYS`` -> the wanted values; a column that is missing has no condition."""
+    """Column of ``KEY_COLUMNS`` -> the wanted values; a column that is missing has no condition."""
 
 
 def prepare_planning(connection: DuckDBPyConnection) -> None:
     """Make a connection plan as if its empty tables had rows."""
-    connection.execute(_SETTINGS)
+    connection.execute(_PLANNING_SETTINGS)
 
 
-def uses_of(connection: DuckDBPyConnection, query: str) -> dict[str, TableUse]:
+def table_uses(connection: DuckDBPyConnection, query: str) -> dict[str, TableUse]:
     """Table -> what a query reads of it.
 
     Args:
@@ -57,11 +57,11 @@ def uses_of(connection: DuckDBPyConnection, query: str) -> dict[str, TableUse]:
         duckdb.Error: The statement is wrong, or has no plan.
     """
     scans: dict[str, list[TableScan]] = {}
-    for _, plan in connection.execute(f"EXPLAIN (FORMAT JSON) {query}").fetchall():
-        for node in msgspec.json.decode(plan, type=list[dict[str, Any]]):
-            for scan in _scans(node):
+    for _, plan_json in connection.execute(f"EXPLAIN (FORMAT JSON) {query}").fetchall():
+        for plan_node in msgspec.json.decode(plan_json, type=list[dict[str, Any]]):
+            for scan in _scans_below(plan_node):
                 scans.setdefault(scan.table, []).append(scan)
-    return {table: _together(several) for table, several in scans.items()}
+    return {table: _merge_scans(scans_of_table) for table, scans_of_table in scans.items()}
 
 
 def scans_of_streams(connection: DuckDBPyConnection, query: str) -> int:
@@ -69,48 +69,67 @@ def scans_of_streams(connection: DuckDBPyConnection, query: str) -> int:
     once.
     """
     return sum(
-        _streams(node)
-        for _, plan in connection.execute(f"EXPLAIN (FORMAT JSON) {query}").fetchall()
-        for node in msgspec.json.decode(plan, type=list[dict[str, Any]])
+        _count_stream_scans(plan_node)
+        for _, plan_json in connection.execute(f"EXPLAIN (FORMAT JSON) {query}").fetchall()
+        for plan_node in msgspec.json.decode(plan_json, type=list[dict[str, Any]])
     )
 
 
-def _streams(node: Mapping[str, Any]) -> int:
-    return ("ARROW_SCAN" in node.get("name", "")) + sum(map(_streams, node.get("children", ())))
+def _count_stream_scans(plan_node: Mapping[str, Any]) -> int:
+    return ("ARROW_SCAN" in plan_node.get("name", "")) + sum(
+        map(_count_stream_scans, plan_node.get("children", ()))
+    )
 
 
-def _together(scans: Iterable[TableScan]) -> TableUse:
-    several = tuple(scans)
+def _merge_scans(scans: Iterable[TableScan]) -> TableUse:
+    scan_list = tuple(scans)
     return TableUse(
-        columns=frozenset(column for scan in several for column in scan.columns),
-        scans=len(several),
+        columns=frozenset(column for scan in scan_list for column in scan.columns),
+        scans=len(scan_list),
         keys={
-            key: frozenset(scan.keys[key] for scan in several)
-            for key in KEYS
-            if all(key in scan.keys for scan in several)
+            key_column: frozenset(scan.keys[key_column] for scan in scan_list)
+            for key_column in KEY_COLUMNS
+            if all(key_column in scan.keys for scan in scan_list)
         },
     )
 
 
-def _scans(node: Mapping[str, Any]) -> Iterator[TableScan]:
-    extra_info = node.get("extra_info", {})
+def _scans_below(plan_node: Mapping[str, Any]) -> Iterator[TableScan]:
+    extra_info = plan_node.get("extra_info", {})
     table = extra_info.get("Table") if isinstance(extra_info, dict) else None
     if isinstance(table, str):
-        filters = tuple(_texts(extra_info.get("Filters")))
-        equal = [match for text in filters if (match := _EQUAL.fullmatch(text.strip()))]
-        values = {match[1]: (match[2] or "").replace("''", "'") or match[3] for match in equal}
-        words = {word for text in filters for word in re.findall(r"\w+", text)}
+        filters = tuple(_lines_of(extra_info.get("Filters")))
+        equalities = [
+            equality
+            for filter_text in filters
+            if (equality := _EQUALITY_FILTER.fullmatch(filter_text.strip()))
+        ]
+        value_by_column = {
+            equality[1]: (equality[2] or "").replace("''", "'") or equality[3]
+            for equality in equalities
+        }
+        filter_words = {
+            filter_word
+            for filter_text in filters
+            for filter_word in re.findall(r"\w+", filter_text)
+        }
         yield TableScan(
             table=table.rpartition(".")[2],
             # Words of filters that are no columns are no columns of the table either.
-            columns=tuple(dict.fromkeys((*_texts(extra_info.get("Projections")), *sorted(words)))),
-            keys={key: value for key, value in values.items() if key in KEYS and value},
+            columns=tuple(
+                dict.fromkeys((*_lines_of(extra_info.get("Projections")), *sorted(filter_words)))
+            ),
+            keys={
+                column: wanted_value
+                for column, wanted_value in value_by_column.items()
+                if column in KEY_COLUMNS and wanted_value
+            },
         )
-    for below in node.get("children", ()):
-        yield from _scans(below)
+    for child_node in plan_node.get("children", ()):
+        yield from _scans_below(child_node)
 
 
-def _texts(node_text: object) -> Iterator[str]:
+def _lines_of(node_text: object) -> Iterator[str]:
     match node_text:
         case str():
             yield from node_text.split("\n")

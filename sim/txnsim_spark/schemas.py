@@ -71,9 +71,11 @@ class Table(msgspec.Struct, frozen=True, kw_only=True):
         """The Arrow schema of some of its columns; of all if none are given."""
         import pyarrow as pa
 
-        types = arrow_types()
+        type_by_name = arrow_types()
         fields = {
-            column.name: pa.field(column.name, types[column.type], nullable=column.is_nullable)
+            column.name: pa.field(
+                column.name, type_by_name[column.type], nullable=column.is_nullable
+            )
             for column in self.columns
         }
         return pa.schema([fields[name] for name in columns or fields])
@@ -84,8 +86,8 @@ def arrow_types() -> dict[str, pa.DataType]:
     """Type in Spark's DDL -> the same as an Arrow type, with Spark's names for its parts."""
     import pyarrow as pa
 
-    def many(kind: pa.DataType) -> pa.DataType:
-        return pa.list_(pa.field("element", kind))
+    def many(element_type: pa.DataType) -> pa.DataType:
+        return pa.list_(pa.field("element", element_type))
 
     return {
         "string": pa.string(),
@@ -93,58 +95,65 @@ def arrow_types() -> dict[str, pa.DataType]:
         "bigint": pa.int64(),
         "boolean": pa.bool_(),
         "binary": pa.binary(),
-        TIMESTAMP: pa.timestamp("us", tz="UTC"),
-        BROKERS: many(pa.int32()),
-        TEXTS: many(pa.string()),
-        HEADERS: many(pa.struct((("key", pa.string()), ("value", pa.binary())))),
-        PARTITIONS: many(pa.struct((("topic", pa.string()), ("partition", pa.int32())))),
-        STATE_BATCHES: many(
+        TIMESTAMP_TYPE: pa.timestamp("us", tz="UTC"),
+        BROKERS_TYPE: many(pa.int32()),
+        TEXTS_TYPE: many(pa.string()),
+        HEADERS_TYPE: many(pa.struct((("key", pa.string()), ("value", pa.binary())))),
+        PARTITIONS_TYPE: many(pa.struct((("topic", pa.string()), ("partition", pa.int32())))),
+        STATE_BATCHES_TYPE: many(
             pa.struct(
                 (
-                    *((name, pa.int64()) for name in ("first_offset", "last_offset")),
-                    *((name, pa.int32()) for name in ("delivery_state", "delivery_count")),
+                    *((field_name, pa.int64()) for field_name in ("first_offset", "last_offset")),
+                    *(
+                        (field_name, pa.int32())
+                        for field_name in ("delivery_state", "delivery_count")
+                    ),
                 )
             )
         ),
     }
 
 
-def _columns_in(text: str) -> Iterator[Column]:
-    for line in re.sub(r"\n +", " ", dedent(text).strip()).splitlines():
-        name, kind, meaning = line.split(None, 2)
-        yield Column(name, kind, meaning)
+def _columns_in(lines_text: str) -> Iterator[Column]:
+    for line in re.sub(r"\n +", " ", dedent(lines_text).strip()).splitlines():
+        column_name, column_type, meaning = line.split(None, 2)
+        yield Column(column_name, column_type, meaning)
 
 
-def columns_of(row: type[msgspec.Struct]) -> tuple[Column, ...]:
+def columns_of(row_type: type[msgspec.Struct]) -> tuple[Column, ...]:
     """Columns from the fields of a row's struct: a field names its Spark type and its meaning."""
     columns = []
-    for name, hint in get_type_hints(row, include_extras=True).items():
-        *kinds, meaning = hint.__metadata__
-        if not kinds:  # of what may be null, the type stands within
-            kinds = [kind for part in get_args(hint.__origin__) for kind in _kinds(part)]
-        (kind,) = kinds
-        columns.append(Column(name, kind, meaning))
+    for field_name, type_hint in get_type_hints(row_type, include_extras=True).items():
+        *spark_types, meaning = type_hint.__metadata__
+        if not spark_types:  # of what may be null, the type stands within
+            spark_types = [
+                spark_type
+                for type_part in get_args(type_hint.__origin__)
+                for spark_type in _spark_types_of(type_part)
+            ]
+        (spark_type,) = spark_types
+        columns.append(Column(field_name, spark_type, meaning))
     return tuple(columns)
 
 
-def _kinds(part: Any) -> tuple[str, ...]:
-    return getattr(part, "__metadata__", ())
+def _spark_types_of(type_part: Any) -> tuple[str, ...]:
+    return getattr(type_part, "__metadata__", ())
 
 
 String = Annotated[str, "string"]
 Int = Annotated[int, "int"]
 Bigint = Annotated[int, "bigint"]
 Boolean = Annotated[bool, "boolean"]
-HEADERS: Final = "array<struct<key: string, value: binary>>"
-PARTITIONS: Final = "array<struct<topic: string, partition: int>>"
-STATE_BATCHES: Final = (
+HEADERS_TYPE: Final = "array<struct<key: string, value: binary>>"
+PARTITIONS_TYPE: Final = "array<struct<topic: string, partition: int>>"
+STATE_BATCHES_TYPE: Final = (
     "array<struct<first_offset: bigint, last_offset: bigint, delivery_state: int,"
     " delivery_count: int>>"
 )
 """Spark types of columns that hold structs."""
-BROKERS: Final = "array<int>"
-TEXTS: Final = "array<string>"
-TIMESTAMP: Final = "timestamp"
+BROKERS_TYPE: Final = "array<int>"
+TEXTS_TYPE: Final = "array<string>"
+TIMESTAMP_TYPE: Final = "timestamp"
 
 
 class RecordRow(msgspec.Struct, frozen=True, kw_only=True):
@@ -204,7 +213,7 @@ class TransactionRow(RecordRow, frozen=True, kw_only=True):
     timeout_ms: Annotated[Int | None, "Of the producer."] = None
     partitions: Annotated[
         tuple[dict[str, str | int], ...] | None,
-        PARTITIONS,
+        PARTITIONS_TYPE,
         "That still wait for a marker, or take part; sorted. Null in a tombstone.",
     ] = None
     start_timestamp_ms: Annotated[
@@ -275,7 +284,7 @@ class ShareStateRow(RecordRow, frozen=True, kw_only=True):
     ] = None
     state_batches: Annotated[
         tuple[dict[str, int], ...] | None,
-        STATE_BATCHES,
+        STATE_BATCHES_TYPE,
         "Ranges with their state (0 available, 2 acknowledged, 3 archiving, 4 archived); of an "
         "update, those that have changed. Null in a tombstone.",
     ] = None
@@ -344,20 +353,26 @@ class ErrorRow(msgspec.Struct, frozen=True, kw_only=True):
     reason: Annotated[String, "What was found, for people."]
 
 
-_REPLICA: Final = """
+_REPLICA_COLUMNS: Final = """
     log_dir string The log directory, as it was found.
     broker int Whose it is (`meta.properties`); -1 where it does not tell.
     topic string Of the replica.
     partition int Of the replica.
 """
-_SEGMENT: Final = f"""{_REPLICA}\
+_SEGMENT_COLUMNS: Final = f"""{_REPLICA_COLUMNS}\
     segment_base_offset bigint Of the segment: the number its file is named for.
 """
-_PRODUCER: Final = """
+_PRODUCER_COLUMNS: Final = """
     producer_id bigint Null without one.
     producer_epoch int Null without a producer id.
 """
-_ABSENT: Final = ("codec", "producer_id", "producer_epoch", "control_type", "coordinator_epoch")
+_NULL_IN_SOME_BATCHES: Final = (
+    "codec",
+    "producer_id",
+    "producer_epoch",
+    "control_type",
+    "coordinator_epoch",
+)
 """Columns of a batch's header that may be null. Spark checks each value of such a column twice,
 which takes a quarter of the time for reading a row.
 """
@@ -365,7 +380,7 @@ which takes a quarter of the time for reading a row.
 _TABLES: Final = {
     "batches": Table.of(
         "A row per record batch, from its header alone.",
-        _SEGMENT,
+        _SEGMENT_COLUMNS,
         """
         position bigint First byte in the file.
         size_bytes int Of the whole batch.
@@ -382,7 +397,7 @@ _TABLES: Final = {
         base_timestamp_ms bigint What the records' timestamps count from.
         max_timestamp_ms bigint Largest timestamp of its records.
         """,
-        _PRODUCER,
+        _PRODUCER_COLUMNS,
         """
         base_sequence int Sequence of the first record; null without one.
         records int How many there are; 0 in a batch that the cleaner emptied.
@@ -391,7 +406,7 @@ _TABLES: Final = {
         coordinator_epoch int Of the marker's coordinator.
         is_valid boolean Whether the CRC is right; null where it was not computed.
         """,
-        nullable={*_ABSENT, "base_sequence", "is_valid"},
+        nullable={*_NULL_IN_SOME_BATCHES, "base_sequence", "is_valid"},
     ),
     "fragments": Table.of(
         "What one producer did in one segment of one replica, such that the rows of a replica "
@@ -399,7 +414,7 @@ _TABLES: Final = {
         "front of the first marker, the *tail* what came behind the last one. A segment with very "
         "many producers has several rows for one (memory is bounded). Batches without a producer "
         "have a row, too.",
-        _SEGMENT,
+        _SEGMENT_COLUMNS,
         """
         producer_id bigint The producer; null for batches without one.
         first_offset bigint Of its first batch.
@@ -432,7 +447,7 @@ _TABLES: Final = {
     ),
     "endings": Table.of(
         "A row per transaction that ended on a partition: per marker.",
-        _SEGMENT,
+        _SEGMENT_COLUMNS,
         """
         producer_id bigint Whose transaction.
         producer_epoch int Of the marker.
@@ -448,13 +463,13 @@ _TABLES: Final = {
     ),
     "records": Table.of(
         "A row per record, decompressed and decoded; control records too. The expensive one.",
-        _SEGMENT,
+        _SEGMENT_COLUMNS,
         columns_of(RecordRow),
         "timestamp_type string CreateTime or LogAppendTime.",
         "key binary Null without one.",
         "value binary Null in a tombstone.",
-        (Column("headers", HEADERS, "In order; may be empty."),),
-        _PRODUCER,
+        (Column("headers", HEADERS_TYPE, "In order; may be empty."),),
+        _PRODUCER_COLUMNS,
         """
         sequence int Of the record; null without one.
         is_transactional boolean As its batch.
@@ -466,57 +481,57 @@ _TABLES: Final = {
         batch_base_offset bigint Of its batch.
         batch_position bigint First byte of its batch in the file.
         """,
-        nullable={*_ABSENT, "key", "value", "sequence"},
+        nullable={*_NULL_IN_SOME_BATCHES, "key", "value", "sequence"},
     ),
     "producer_state": Table.of(
         "A row per producer and snapshot (`.snapshot`): what a broker knew of it at that offset. "
         "After a stop in order the last one names every open transaction.",
-        _REPLICA,
+        _REPLICA_COLUMNS,
         columns_of(ProducerRow),
     ),
     "aborted": Table.of(
         "A row per aborted transaction (`.txnindex`), as read_committed consumers get it.",
-        _SEGMENT,
+        _SEGMENT_COLUMNS,
         columns_of(AbortedRow),
     ),
     "leader_epochs": Table.of(
         "A row per leader epoch of a replica (`leader-epoch-checkpoint`).",
-        _REPLICA,
+        _REPLICA_COLUMNS,
         columns_of(LeaderEpochRow),
     ),
     "transactions": Table.of(
         "A row per record of `__transaction_state`: what the coordinator wrote, in order. The "
         "last one per transactional id, by partition and offset, is its entry.",
-        _SEGMENT,
+        _SEGMENT_COLUMNS,
         columns_of(TransactionRow),
     ),
     "offsets": Table.of(
         "A row per record of `__consumer_offsets`: offsets that groups committed, and what their "
         "coordinators wrote about them. A commit inside a transaction counts once its COMMIT "
         "marker follows (table endings).",
-        _SEGMENT,
+        _SEGMENT_COLUMNS,
         columns_of(OffsetRow),
     ),
     "share_states": Table.of(
         "A row per record of `__share_group_state`: how far the share groups are. The state of a "
         "share partition is its last snapshot and the updates behind it.",
-        _SEGMENT,
+        _SEGMENT_COLUMNS,
         columns_of(ShareStateRow),
     ),
     "segments": Table.of(
         "A row per segment: how large it is and what it spans, by its headers.",
-        _SEGMENT,
+        _SEGMENT_COLUMNS,
         columns_of(SegmentRow),
     ),
     "replicas": Table.of(
         "A row per replica, from the small files of its directory: no segment is read.",
-        _REPLICA,
+        _REPLICA_COLUMNS,
         columns_of(ReplicaRow),
     ),
     "errors": Table.of(
         "A row per place where a file stops making sense, and per file that is gone. Nothing ends "
         "this read: it goes on with the next file.",
-        _SEGMENT,
+        _SEGMENT_COLUMNS,
         columns_of(ErrorRow),
     ),
     "findings": Table.of(
@@ -533,9 +548,9 @@ _TABLES: Final = {
         producer_epoch int Of its last batch.
         coordinator_epoch int Of the producer's last marker; null before the first.
         start_offset bigint Of its first record.
-        started_at {TIMESTAMP} Of its first batch; null where that is not there any more.
-        last_written_at {TIMESTAMP} Of its last batch.
-        as_of {TIMESTAMP} The time that ages are counted to.
+        started_at {TIMESTAMP_TYPE} Of its first batch; null where that is not there any more.
+        last_written_at {TIMESTAMP_TYPE} Of its last batch.
+        as_of {TIMESTAMP_TYPE} The time that ages are counted to.
         age_ms bigint From `last_written_at` to `as_of`.
         verdict string hanging, decided, alive, replicas_disagree, recent or unknown.
         rule string What the coordinator's log decided.
@@ -547,11 +562,11 @@ _TABLES: Final = {
         outcome string The marker that it should have had: commit, abort or unknown; null where it
             is not over.
         timeout_ms int `transaction.timeout.ms` of the producer.
-        open_on {BROKERS} Brokers whose replica has it open.
-        behind {BROKERS} Brokers whose replica has not come that far.
-        against {BROKERS} Brokers whose replica contradicts.
+        open_on {BROKERS_TYPE} Brokers whose replica has it open.
+        behind {BROKERS_TYPE} Brokers whose replica has not come that far.
+        against {BROKERS_TYPE} Brokers whose replica contradicts.
         evidence_status string sound, damaged or incomplete.
-        evidence_reasons {TEXTS} Why it is not sound; empty where it is.
+        evidence_reasons {TEXTS_TYPE} Why it is not sound; empty where it is.
         replicas string Which replicas were seen, in words.
         evidence string All of the evidence, as JSON.
         command string What ends it with the marker that was decided; null unless it hangs, and
@@ -563,7 +578,7 @@ _TABLES: Final = {
         ),
     ),
 }
-_MS: Final = "timestamp_ms"
+_TIME_COLUMN_ENDING: Final = "timestamp_ms"
 
 
 def milliseconds_of(name: str) -> str:
@@ -574,9 +589,9 @@ def milliseconds_of(name: str) -> str:
 def _with_times(columns: Sequence[Column]) -> Iterator[Column]:
     for column in columns:
         yield column
-        if column.name.endswith(_MS):
+        if column.name.endswith(_TIME_COLUMN_ENDING):
             meaning = f"`{column.name}` as a time; null before 1970 and after 9999."
-            yield Column(column.name.removesuffix("_ms"), TIMESTAMP, meaning)
+            yield Column(column.name.removesuffix("_ms"), TIMESTAMP_TYPE, meaning)
 
 
 TABLES: Final = {
@@ -584,22 +599,22 @@ TABLES: Final = {
     for name, table in _TABLES.items()
 }
 """Name -> table; each ``timestamp_ms`` column is followed by a ``timestamp`` column."""
-DECODED: Final = ("records", "transactions", "offsets", "share_states")
+DECODED_TABLES: Final = ("records", "transactions", "offsets", "share_states")
 """Tables with a row per record."""
 OFFSET_COLUMNS: Final = {
     "batches": ("base_offset", "last_offset"),
     "fragments": ("first_offset", "last_offset"),
     "endings": ("marker_offset", "marker_offset"),
-    **dict.fromkeys(DECODED, ("offset", "offset")),
+    **dict.fromkeys(DECODED_TABLES, ("offset", "offset")),
 }
 """Table -> columns of a row's first and last offset, if it has such."""
 TIME_COLUMNS: Final = {
     "batches": "max_timestamp_ms",
     "fragments": "last_timestamp_ms",
-    **dict.fromkeys(("endings", *DECODED), "timestamp_ms"),
+    **dict.fromkeys(("endings", *DECODED_TABLES), "timestamp_ms"),
 }
 """Table -> column of a row's time, if it has one: none is later than the segment's largest."""
-BY_PRODUCER: Final = frozenset(
+TABLES_BY_PRODUCER: Final = frozenset(
     {"aborted", "batches", "endings", "fragments", "offsets", "producer_state", "records"}
 )
 """Tables whose rows can be chosen by producer before they are made. In ``transactions`` the

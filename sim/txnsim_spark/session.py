@@ -22,10 +22,10 @@ if TYPE_CHECKING:
     from pyspark.sql import Row as Row
     from pyspark.sql import SparkSession as SparkSession
 
-MASTER: Final = "local[*]"
+DEFAULT_MASTER: Final = "local[*]"
 APP_NAME: Final = "txnsim"
 LOGGING: Final = Path(__file__).with_name("log4j2.properties")
-CONFIG: Final = {
+DEFAULT_CONFIG: Final = {
     "spark.ui.showConsoleProgress": "false",
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.shuffle.partitions": "8",
@@ -37,7 +37,7 @@ CONFIG: Final = {
     "spark.sql.execution.arrow.pyspark.enabled": "true",
 }
 """Settings of a new session, unless others are given. ``spark-submit`` has its own settings."""
-SHORT_LIVED: Final = {
+SHORT_SESSION_CONFIG: Final = {
     "spark.driver.defaultJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
     "spark.ui.enabled": "false",
 }
@@ -60,12 +60,10 @@ def spark_session(
 ) -> SparkSession:
     """The session of this process: the running one, or a new one.
 
-    Args:
-        master: Where a new one runs its tasks; None for all cores of this machine. A running
-            session, and one of ``spark-submit``, keeps its own.
-        app_name: What a new one is called.
-        config: Settings of a new one, over those of ``CONFIG``, or over those that ``spark-submit``
-            was given.
+    Args: master: Where a new one runs its tasks; None for all cores of this machine. A running
+    session, and one of ``spark-submit``, keeps its own. app_name: What a new one is called. config:
+    Settings of a new one, over those of ``DEFAULT_CONFIG``, or over those that ``spark-submit`` was
+    given.
 
     Raises:
         MissingExtraError: PySpark or Java is missing.
@@ -80,7 +78,7 @@ def spark_session(
     return spark
 
 
-def is_running() -> bool:
+def has_running_session() -> bool:
     """Whether this process already has a session, which its owner will stop.
 
     Raises:
@@ -99,19 +97,19 @@ def register(spark: SparkSession) -> None:
         MissingExtraError: A library of the extra is missing.
     """
     try:
-        from txnsim_spark.source import of_session
+        from txnsim_spark.source import data_source_class
         from txnsim_spark.stores.settings import settings_of
     except ImportError as error:
         raise MissingExtraError.of("spark") from error
 
     settings = settings_of(spark)
     division = Division() if settings is None else _division_of(spark)
-    spark.dataSource.register(of_session(settings, division, _tolerance_of(spark)))
+    spark.dataSource.register(data_source_class(settings, division, _tolerance_of(spark)))
 
 
 def _tolerance_of(spark: SparkSession) -> FileTolerance:
-    def is_set(name: str) -> bool:
-        return (spark.conf.get(name, "false") or "false").lower() == "true"
+    def is_set(setting_name: str) -> bool:
+        return (spark.conf.get(setting_name, "false") or "false").lower() == "true"
 
     return FileTolerance(
         ignore_missing_files=is_set("spark.sql.files.ignoreMissingFiles"),
@@ -139,10 +137,10 @@ def _new_session(master: str | None, app_name: str, config: Mapping[str, str]) -
     os.environ.setdefault(PYTHON_OF_WORKERS, sys.executable)
     if not _is_submitted():
         _require_java()
-        builder = builder.master(master or MASTER)
-        config = {**CONFIG, **_local_config(master or MASTER), **config}
-    for key, value in config.items():
-        builder = builder.config(key, value)
+        builder = builder.master(master or DEFAULT_MASTER)
+        config = {**DEFAULT_CONFIG, **_local_config(master or DEFAULT_MASTER), **config}
+    for setting, setting_value in config.items():
+        builder = builder.config(setting, setting_value)
     try:
         spark = builder.getOrCreate()
     except PySparkRuntimeError as error:

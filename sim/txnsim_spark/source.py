@@ -34,22 +34,22 @@ from pyspark.sql.streaming.datasource import (
 from pyspark.sql.types import StructType
 
 from txnsim.errors import BadInputError, MissingExtraError
-from txnsim_spark.empty_reads import may_be_missing, refuse_elsewhere
+from txnsim_spark.empty_reads import lost_rows_error, refuse_missing_directories
 from txnsim_spark.file_faults import LogFileError
 from txnsim_spark.log_growth import (
-    LOGS,
-    Ends,
-    Look,
+    RECORD_TABLES,
+    LogEnds,
+    LogListing,
     StreamOffset,
     end_within_limits,
-    later,
-    latest,
-    look_at,
+    latest_offset,
+    list_logs,
+    lost_unread_rows,
     offsets_behind,
-    refuse_nothing,
+    refuse_empty_stream,
     refuse_other_stream,
     shares_between,
-    unread_lost,
+    updated_offset,
 )
 from txnsim_spark.log_query import RowScope
 from txnsim_spark.options import (
@@ -60,16 +60,16 @@ from txnsim_spark.options import (
     FileTolerance,
     KafkaLogError,
     KafkaLogOptions,
-    kept_by_catalog,
+    options_kept_by_catalog,
 )
-from txnsim_spark.planning import READS, Share, shares_of
+from txnsim_spark.planning import FILES_OF_TABLE, Share, shares_of
 from txnsim_spark.schemas import TABLES
 from txnsim_spark.stores.reading import Stores, stores_of
 from txnsim_spark.stores.settings import StoreSettings
 
-LOST_MAX: Final = 5
+LOSSES_SHOWN_MAX: Final = 5
 """Limit of the logs with lost data that an error names."""
-KEPT: Final = "kafka_log"
+CATALOG_METADATA_KEY: Final = "kafka_log"
 """Key in the metadata of a table's first column, under which the options of its ``CREATE TABLE``
 are kept. Spark 4.2 and 4.3 keep the options, but hand a source in Python nothing except the
 columns.
@@ -114,7 +114,9 @@ class KafkaLogDataSource(DataSource):
     division: Division = Division()
     tolerance: FileTolerance = FileTolerance()
     is_registered = False
-    """Whether ``of_session`` made the class, so that all of the session's settings are known."""
+    """Whether ``data_source_class`` made the class, so that all of the session's settings are
+    known.
+    """
 
     @classmethod
     def name(cls) -> str:
@@ -124,9 +126,11 @@ class KafkaLogDataSource(DataSource):
     def schema(self) -> StructType:
         with as_spark_error():
             schema = schema_of(KafkaLogOptions.of(self.options).table)
-            table_options = kept_by_catalog(self.options)
+            table_options = options_kept_by_catalog(self.options)
         if table_options is not None:
-            schema.fields[0].metadata[KEPT] = msgspec.json.encode(table_options).decode()
+            schema.fields[0].metadata[CATALOG_METADATA_KEY] = msgspec.json.encode(
+                table_options
+            ).decode()
         return schema
 
     def reader(self, schema: StructType) -> DataSourceReader:
@@ -140,7 +144,7 @@ class KafkaLogDataSource(DataSource):
         """
         try:
             options, columns = self.options_and_schema(schema)
-            _refuse_endless(options)
+            _refuse_stream_bounds(options)
             options = msgspec.structs.replace(options, follows=True)
             return KafkaLogStreamReader(options, columns, self._stores(schema))
         except (BadInputError, MissingExtraError) as error:
@@ -155,10 +159,10 @@ class KafkaLogDataSource(DataSource):
         options = msgspec.structs.replace(
             options,
             division=self.division,
-            ignore_missing_files=_own_or(
+            ignore_missing_files=_option_or_setting(
                 options.ignore_missing_files, self.tolerance.ignore_missing_files
             ),
-            ignore_corrupt_files=_own_or(
+            ignore_corrupt_files=_option_or_setting(
                 options.ignore_corrupt_files, self.tolerance.ignore_corrupt_files
             ),
         )
@@ -166,18 +170,22 @@ class KafkaLogDataSource(DataSource):
 
     def _own_options(self, schema: StructType) -> Mapping[str, str]:
         """The options of the read; if it names no path, those of the table's ``CREATE TABLE``."""
-        table_options = [field.metadata[KEPT] for field in schema if KEPT in field.metadata]
+        table_options = [
+            field.metadata[CATALOG_METADATA_KEY]
+            for field in schema
+            if CATALOG_METADATA_KEY in field.metadata
+        ]
         if not table_options or "path" in self.options or "paths" in self.options:
             return self.options
         return {**msgspec.json.decode(table_options[0], type=dict[str, str]), **self.options}
 
 
-def _own_or(option: bool | None, setting: bool) -> bool:  # noqa: FBT001 - both are truths
+def _option_or_setting(option: bool | None, setting: bool) -> bool:  # noqa: FBT001 - both are truths
     """An option of the read, else the session's setting."""
     return setting if option is None else option
 
 
-def _refuse_endless(options: KafkaLogOptions) -> None:
+def _refuse_stream_bounds(options: KafkaLogOptions) -> None:
     """Refuse options that a stream can't have.
 
     Raises:
@@ -189,14 +197,14 @@ def _refuse_endless(options: KafkaLogOptions) -> None:
             f"format {FORMAT}: a stream has no end, so no {ENDING_OFFSETS}, {END_TIMESTAMP}"
         )
     is_bounded = options.max_bytes_per_trigger or options.max_files_per_trigger
-    if is_bounded and options.table not in LOGS:
+    if is_bounded and options.table not in RECORD_TABLES:
         raise BadInputError(
             f"format {FORMAT}: table {options.table} comes whole whenever it changes, without"
-            f" a bound per trigger; {', '.join(sorted(LOGS))} can have one"
+            f" a bound per trigger; {', '.join(sorted(RECORD_TABLES))} can have one"
         )
 
 
-def of_session(
+def data_source_class(
     hadoop: StoreSettings | None, division: Division, tolerance: FileTolerance
 ) -> type[KafkaLogDataSource]:
     """The data source's class for a session with these settings. When Spark plans and reads, it
@@ -229,7 +237,7 @@ class KafkaLogReader(DataSourceReader):
         with as_spark_error():
             if self._stores is not None:
                 options = self._stores.with_local_paths(options)
-            shares = shares_of(options, scope, READS[options.table], is_asked=True)
+            shares = shares_of(options, scope, FILES_OF_TABLE[options.table], is_user_read=True)
         # Spark takes no tasks for one task of which nothing is said.
         return tasks_of(shares or [Share()], self._stores)
 
@@ -247,8 +255,8 @@ class KafkaLogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._options = options
         self._schema = schema
         self._stores = stores
-        self._ends = Ends()
-        self._look: Look | None = None
+        self._ends = LogEnds()
+        self._listing: LogListing | None = None
         self._reached = StreamOffset()
         """End of the batch that was planned last."""
         self._target: StreamOffset | None = None
@@ -260,16 +268,16 @@ class KafkaLogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         Raises:
             BadInputError: The read could only be empty (``empty_reads``).
         """
-        look = self._look_again()
+        listing = self._list_again()
         with as_spark_error():
-            refuse_nothing(look)
+            refuse_empty_stream(listing)
         if not self._options.starts_latest:
             return _encode_offset(StreamOffset())
-        return _encode_offset(latest(look, StreamOffset(), self._ends))
+        return _encode_offset(latest_offset(listing, StreamOffset(), self._ends))
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802 - Spark's name
         """Set the end of the query to the data that is available now."""
-        self._target = latest(self._look_again(), StreamOffset(), self._ends)
+        self._target = latest_offset(self._list_again(), StreamOffset(), self._ends)
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802 - Spark's name
         """How much one batch of rows reads."""
@@ -281,42 +289,49 @@ class KafkaLogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802 - Spark's name
         """The stream offset after the next batch of rows."""
-        begun = _decode_offset(start)
-        look = self._look if self._target is not None else None
-        if look is not None and self._target is not None:
-            refuse_other_stream(look, begun)
-            end = later(begun, self._target)
+        start_offset = _decode_offset(start)
+        listing = self._listing if self._target is not None else None
+        if listing is not None and self._target is not None:
+            refuse_other_stream(listing, start_offset)
+            end_offset = updated_offset(start_offset, self._target)
         else:
-            look = self._look_again()
-            refuse_other_stream(look, begun)
-            end = latest(look, begun, self._ends)
-        self._refuse_loss(look, begun, end)
+            listing = self._list_again()
+            refuse_other_stream(listing, start_offset)
+            end_offset = latest_offset(listing, start_offset, self._ends)
+        self._refuse_loss(listing, start_offset, end_offset)
         match limit:
-            case ReadMaxBytes(max_bytes=most):
-                end = end_within_limits(look, begun, end, bytes_max=most)
-            case ReadMaxFiles(max_files=most):
-                end = end_within_limits(look, begun, end, files_max=most)
+            case ReadMaxBytes(max_bytes=limit_size):
+                end_offset = end_within_limits(
+                    listing, start_offset, end_offset, bytes_max=limit_size
+                )
+            case ReadMaxFiles(max_files=limit_size):
+                end_offset = end_within_limits(
+                    listing, start_offset, end_offset, files_max=limit_size
+                )
             case _:
                 pass  # all that is there
-        self._reached = end
-        return _encode_offset(end)
+        self._reached = end_offset
+        return _encode_offset(end_offset)
 
     def reportLatestOffset(self) -> dict[str, Any] | None:  # noqa: N802 - Spark's name
         """The ends of the logs, and how many offsets the query is behind: for its progress."""
-        if self._look is None or self._options.table not in LOGS:
+        if self._listing is None or self._options.table not in RECORD_TABLES:
             return None
-        end = StreamOffset(ends=self._ends.end_offsets(self._look.segments))
-        return {**_encode_offset(end), "behind": offsets_behind(self._look, self._reached, end)}
+        end_offset = StreamOffset(ends=self._ends.end_offsets(self._listing.segments))
+        return {
+            **_encode_offset(end_offset),
+            "behind": offsets_behind(self._listing, self._reached, end_offset),
+        }
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
         """The tasks for the rows between two stream offsets."""
-        begun, until = _decode_offset(start), _decode_offset(end)
+        start_offset, end_offset = _decode_offset(start), _decode_offset(end)
         # A query that goes on from its checkpoint has not looked yet.
-        look = self._look or self._look_again()
-        refuse_other_stream(look, begun)
-        refuse_other_stream(look, until)
-        self._refuse_loss(look, begun, until)
-        return tasks_of(shares_between(look, begun, until), self._stores)
+        listing = self._listing or self._list_again()
+        refuse_other_stream(listing, start_offset)
+        refuse_other_stream(listing, end_offset)
+        self._refuse_loss(listing, start_offset, end_offset)
+        return tasks_of(shares_between(listing, start_offset, end_offset), self._stores)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """The rows of one task."""
@@ -332,24 +347,24 @@ class KafkaLogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def __getstate__(self) -> dict[str, Any]:
         """Leave out what only planning needs: a worker reads what its task names."""
-        return {**self.__dict__, "_look": None, "_target": None, "_ends": None}
+        return {**self.__dict__, "_listing": None, "_target": None, "_ends": None}
 
-    def _look_again(self) -> Look:
+    def _list_again(self) -> LogListing:
         with as_spark_error():
             options = (
                 self._options
                 if self._stores is None
                 else self._stores.with_local_paths(self._options)
             )
-            self._look = look_at(options)
-        return self._look
+            self._listing = list_logs(options)
+        return self._listing
 
-    def _refuse_loss(self, look: Look, start: StreamOffset, end: StreamOffset) -> None:
+    def _refuse_loss(self, listing: LogListing, start: StreamOffset, end: StreamOffset) -> None:
         if self._options.fail_on_data_loss:
-            lost = [*islice(unread_lost(look, start, end), LOST_MAX)]
-            if lost:
+            losses = [*islice(lost_unread_rows(listing, start, end), LOSSES_SHOWN_MAX)]
+            if losses:
                 with as_spark_error():
-                    raise may_be_missing("; ".join(lost))
+                    raise lost_rows_error("; ".join(losses))
 
 
 def _encode_offset(offset: StreamOffset) -> dict[str, Any]:
@@ -402,11 +417,11 @@ def _read(
     )
     with as_spark_error():
         if stores is None:
-            refuse_elsewhere(share.places)
+            refuse_missing_directories(share.all_log_dirs)
             yield from batches_of(share, job, schema)
             return
         stores.fill(share, listed_ms)
-        if READS[options.table].is_whole:
+        if FILES_OF_TABLE[options.table].is_whole:
             job = msgspec.structs.replace(job, options=stores.with_local_paths(options))
         for batch in batches_of(share, job, schema):
             yield stores.with_store_names(batch)

@@ -50,17 +50,17 @@ class StreamScope(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
         )
 
 
-def refuse_mismatch(remembered: StreamScope | None, scope: StreamScope) -> None:
+def refuse_mismatch(checkpoint_scope: StreamScope | None, scope: StreamScope) -> None:
     """Refuse a stream that does not match its checkpoint.
 
     Args:
-        remembered: The scope in the checkpoint; None if an older release wrote it.
+        checkpoint_scope: The scope in the checkpoint; None if an older release wrote it.
         scope: The scope of the stream.
 
     Raises:
         CheckpointMismatchError: The stream reads rows that the checkpoint has skipped.
     """
-    for difference in () if remembered is None else _differences(remembered, scope):
+    for difference in () if checkpoint_scope is None else _differences(checkpoint_scope, scope):
         raise CheckpointMismatchError(
             f"format {FORMAT}: the checkpoint is of another stream: {difference}. Rows would be"
             " passed over: give this stream a checkpoint of its own"
@@ -74,7 +74,11 @@ def refuse_other_logs(read_places: Mapping[str, int], places: Mapping[str, objec
     Raises:
         CheckpointMismatchError: They have none; the message names a log of each side.
     """
-    if read_places and places and _partitions(read_places).isdisjoint(_partitions(places)):
+    if (
+        read_places
+        and places
+        and _partition_names(read_places).isdisjoint(_partition_names(places))
+    ):
         raise CheckpointMismatchError(
             f"format {FORMAT}: the checkpoint is of other directories: it has read"
             f" {min(read_places)}, and these hold {min(places)}. Give this stream a checkpoint of"
@@ -82,30 +86,33 @@ def refuse_other_logs(read_places: Mapping[str, int], places: Mapping[str, objec
         )
 
 
-def _partitions(places: Iterable[str]) -> set[str]:
+def _partition_names(places: Iterable[str]) -> set[str]:
     """Partitions of log places: ``orders-0`` of ``orders-0:TOPICID@1``."""
     return {place.partition("@")[0].partition(":")[0] for place in places}
 
 
-def _differences(remembered: StreamScope, scope: StreamScope) -> Iterator[str]:
-    if remembered.table != scope.table:
-        yield f"table {remembered.table}, not {scope.table}"
-    if remembered.clusters and scope.clusters:
-        unknown_clusters = sorted(set(remembered.clusters) - set(scope.clusters))
-        if unknown_clusters and not set(remembered.clusters) & set(scope.clusters):
+def _differences(checkpoint_scope: StreamScope, scope: StreamScope) -> Iterator[str]:
+    if checkpoint_scope.table != scope.table:
+        yield f"table {checkpoint_scope.table}, not {scope.table}"
+    if checkpoint_scope.clusters and scope.clusters:
+        unknown_clusters = sorted(set(checkpoint_scope.clusters) - set(scope.clusters))
+        if unknown_clusters and not set(checkpoint_scope.clusters) & set(scope.clusters):
             yield f"cluster {unknown_clusters[0]}, not {scope.clusters[0]}"
-    if remembered.producer_ids and not (
-        scope.producer_ids and set(scope.producer_ids) <= set(remembered.producer_ids)
+    if checkpoint_scope.producer_ids and not (
+        scope.producer_ids and set(scope.producer_ids) <= set(checkpoint_scope.producer_ids)
     ):
-        yield f"producerIds {_id_list(remembered.producer_ids)}, not {_id_list(scope.producer_ids)}"
-    if remembered.start_ms is not None and (
-        scope.start_ms is None or scope.start_ms < remembered.start_ms
+        yield (
+            f"producerIds {_id_list(checkpoint_scope.producer_ids)}, not"
+            f" {_id_list(scope.producer_ids)}"
+        )
+    if checkpoint_scope.start_ms is not None and (
+        scope.start_ms is None or scope.start_ms < checkpoint_scope.start_ms
     ):
-        yield f"startTimestamp {remembered.start_ms}, not {scope.start_ms or 'the earliest'}"
-    for partition, offset in remembered.starting_offsets.items():
+        yield f"startTimestamp {checkpoint_scope.start_ms}, not {scope.start_ms or 'the earliest'}"
+    for partition, checkpoint_offset in checkpoint_scope.starting_offsets.items():
         start_offset = scope.starting_offsets.get(partition, 0)
-        if start_offset < offset:
-            yield f"{STARTING_OFFSETS} {offset} of {partition}, not {start_offset}"
+        if start_offset < checkpoint_offset:
+            yield f"{STARTING_OFFSETS} {checkpoint_offset} of {partition}, not {start_offset}"
 
 
 def _id_list(producer_ids: tuple[int, ...]) -> str:

@@ -27,7 +27,7 @@ FROM (
 ) AS ranked
 WHERE place = 1
 """
-LEADER: Final = """
+LEADER_RECORDS: Final = """
 -- Every record once, and not once for each replica.
 SELECT record.*
 FROM kafka_records AS record
@@ -92,7 +92,7 @@ WHERE NOT record.is_control
 VIEWS: Final = {
     "kafka_leaders": LEADERS,
     "kafka_partition_transactions": PARTITION_TRANSACTIONS,
-    "leader": LEADER,
+    "leader": LEADER_RECORDS,
     "kafka_outcomes": OUTCOMES,
 }
 """Name -> query, in the order of creation."""
@@ -113,11 +113,13 @@ def register_log_views(spark: SparkSession, *paths: str, **options: str) -> None
 
     for table in TABLES:
         options_of_table = {
-            name: value for name, value in options.items() if table in tables_with(name)
+            option_name: option_value
+            for option_name, option_value in options.items()
+            if table in tables_with(option_name)
         }
         rows = (
             spark.read.format("kafka_log").options(table=table, **options_of_table).load([*paths])
         )
         rows.createOrReplaceTempView(f"{TABLE_PREFIX}{table}")
-    for name, query in VIEWS.items():
-        spark.sql(query).createOrReplaceTempView(name)
+    for option_name, query in VIEWS.items():
+        spark.sql(query).createOrReplaceTempView(option_name)

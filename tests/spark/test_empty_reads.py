@@ -18,7 +18,7 @@ from txnsim_spark import empty_reads
 from txnsim_spark.file_faults import CorruptLogFileError, MissingLogFileError
 from txnsim_spark.log_query import RowScope
 from txnsim_spark.options import KafkaLogError, KafkaLogOptions
-from txnsim_spark.planning import READS, shares_of
+from txnsim_spark.planning import FILES_OF_TABLE, shares_of
 from txnsim_spark.schemas import TABLES
 from txnsim_spark.source import KafkaLogDataSource, schema_of
 
@@ -98,12 +98,16 @@ def test_files_of_which_none_can_be_opened_are_refused(
 
     monkeypatch.setattr(RegularFile, "ranges", refuse)
     options = KafkaLogOptions.of({"path": str(logs), "table": table})
-    if READS[table].is_whole or READS[table].topic or table in empty_reads.WITHOUT_CONTENT:
-        shares_of(options, RowScope(), READS[table], is_asked=True)
+    if (
+        FILES_OF_TABLE[table].is_whole
+        or FILES_OF_TABLE[table].topic
+        or table in empty_reads.TABLES_WITHOUT_CONTENT
+    ):
+        shares_of(options, RowScope(), FILES_OF_TABLE[table], is_user_read=True)
         return
     with pytest.raises(BadInputError, match="Permission denied; so are all other files"):
-        shares_of(options, RowScope(), READS[table], is_asked=True)
-    shares_of(options, RowScope(), READS[table])
+        shares_of(options, RowScope(), FILES_OF_TABLE[table], is_user_read=True)
+    shares_of(options, RowScope(), FILES_OF_TABLE[table])
 
 
 def test_one_file_that_can_be_opened_is_enough(logs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -181,4 +185,4 @@ def test_what_nobody_has_placed_is_never_planned() -> None:
     options = KafkaLogOptions.of({"path": "s3a://bucket/logs"})
     for table in ("batches", "findings", "replicas"):
         with pytest.raises(BadInputError, match="s3a://bucket/logs is not read here"):
-            shares_of(options, RowScope(), READS[table])
+            shares_of(options, RowScope(), FILES_OF_TABLE[table])

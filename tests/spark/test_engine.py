@@ -17,7 +17,7 @@ from txnsim_spark.engine import (
     SPARK_COST_MIN,
     Engine,
     EngineJob,
-    Way,
+    EngineKind,
     can_fork,
     cost_of,
 )
@@ -32,8 +32,8 @@ def join_pieces(key: str, pieces: Sequence[int]) -> tuple[str, list[int]]:
     return key, sorted(pieces)
 
 
-@pytest.mark.parametrize("way", [Way.HERE, Way.PROCESSES])
-def test_what_has_one_key_is_put_together(way: Way) -> None:
+@pytest.mark.parametrize("way", [EngineKind.HERE, EngineKind.PROCESSES])
+def test_what_has_one_key_is_put_together(way: EngineKind) -> None:
     results = local_engine().results_of(
         EngineJob(tasks=(3, 0, 4), read=pieces_of, join=join_pieces), way
     )
@@ -46,16 +46,16 @@ def process_of(_task: int) -> Iterator[tuple[str, int]]:
 
 def test_processes_are_others() -> None:
     job = EngineJob(tasks=(1, 2), read=process_of, join=join_pieces)
-    assert os.getpid() not in local_engine().results_of(job, Way.PROCESSES)["processes"][1]
-    assert local_engine().results_of(job, Way.HERE)["processes"][1] == [os.getpid()] * 2
+    assert os.getpid() not in local_engine().results_of(job, EngineKind.PROCESSES)["processes"][1]
+    assert local_engine().results_of(job, EngineKind.HERE)["processes"][1] == [os.getpid()] * 2
 
 
 def wrong(_task: int) -> Iterator[tuple[str, int]]:
     raise ValueError("a bug")
 
 
-@pytest.mark.parametrize("way", [Way.HERE, Way.PROCESSES])
-def test_what_goes_wrong_is_heard(way: Way) -> None:
+@pytest.mark.parametrize("way", [EngineKind.HERE, EngineKind.PROCESSES])
+def test_what_goes_wrong_is_heard(way: EngineKind) -> None:
     with pytest.raises(ValueError, match="a bug"):
         local_engine().results_of(EngineJob(tasks=(1,), read=wrong, join=join_pieces), way)
 
@@ -63,20 +63,20 @@ def test_what_goes_wrong_is_heard(way: Way) -> None:
 @pytest.mark.parametrize(
     ("cost", "options", "way"),
     [
-        (0, {"with_spark": True}, Way.HERE),
-        (1, {"with_spark": True}, Way.SPARK),
-        (PROCESSES_COST_MIN - 1, {}, Way.HERE),
-        (PROCESSES_COST_MIN, {}, Way.PROCESSES),
-        (SPARK_COST_MIN, {}, Way.PROCESSES),
-        (SPARK_COST_MIN + 1, {}, Way.SPARK),
-        (SPARK_COST_MIN + 1, {"is_alone": True}, Way.HERE),
+        (0, {"with_spark": True}, EngineKind.HERE),
+        (1, {"with_spark": True}, EngineKind.SPARK),
+        (PROCESSES_COST_MIN - 1, {}, EngineKind.HERE),
+        (PROCESSES_COST_MIN, {}, EngineKind.PROCESSES),
+        (SPARK_COST_MIN, {}, EngineKind.PROCESSES),
+        (SPARK_COST_MIN + 1, {}, EngineKind.SPARK),
+        (SPARK_COST_MIN + 1, {"is_alone": True}, EngineKind.HERE),
     ],
 )
 def test_where_a_job_is_done(
-    cost: int, options: dict[str, bool], way: Way, monkeypatch: pytest.MonkeyPatch
+    cost: int, options: dict[str, bool], way: EngineKind, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("txnsim_spark.engine.can_fork", lambda: True)
-    assert Engine(no_session, print, **options).way(cost) is way
+    assert Engine(no_session, print, **options).kind_for(cost) is way
 
 
 def test_files_cost_their_bytes_and_their_openings() -> None:
@@ -91,8 +91,8 @@ def test_no_process_is_forked_beside_threads() -> None:
     thread.start()
     try:
         assert not can_fork()
-        assert local_engine().way(PROCESSES_COST_MIN) is Way.HERE
-        assert Engine(no_session, print).way(PROCESSES_COST_MIN) is Way.HERE
+        assert local_engine().kind_for(PROCESSES_COST_MIN) is EngineKind.HERE
+        assert Engine(no_session, print).kind_for(PROCESSES_COST_MIN) is EngineKind.HERE
     finally:
         is_over.set()
         thread.join()

@@ -33,7 +33,7 @@ from txnsim.wire.batch import GZIP, Record, build_batch
 from txnsim_spark.file_faults import CorruptLogFileError, LogFileError, MissingLogFileError
 from txnsim_spark.options import Division, FileTolerance, KafkaLogError
 from txnsim_spark.schemas import TABLES
-from txnsim_spark.source import KafkaLogDataSource, of_session, schema_of
+from txnsim_spark.source import KafkaLogDataSource, data_source_class, schema_of
 
 OF_RECORDS = ("batches", "records", "fragments", "segments")
 """Tables with rows of every segment of ``orders``."""
@@ -250,7 +250,7 @@ def test_an_option_of_the_read_goes_before_the_session_s_setting(
     logs: Path, of_read: str | None, of_session_: bool
 ) -> None:
     tolerance = FileTolerance(ignore_corrupt_files=of_session_, ignore_missing_files=of_session_)
-    registered = of_session(None, Division(), tolerance)
+    registered = data_source_class(None, Division(), tolerance)
     read_options = {} if of_read is None else dict.fromkeys(PASSING_OVER, of_read)
     options = CaseInsensitiveDict({"path": str(logs), "table": "records", **read_options})
     reader: Any = registered(options).reader(schema_of("records"))

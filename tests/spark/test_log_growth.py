@@ -21,10 +21,18 @@ from txnsim.errors import BadInputError
 from txnsim.storage import names
 from txnsim.types import TopicPartition
 from txnsim_spark.describe import ReplicaDescription, describe_replicas
-from txnsim_spark.log_growth import LOGS, Ends, Look, StreamOffset, later, latest, look_at
+from txnsim_spark.log_growth import (
+    RECORD_TABLES,
+    LogEnds,
+    LogListing,
+    StreamOffset,
+    latest_offset,
+    list_logs,
+    updated_offset,
+)
 from txnsim_spark.log_query import RowScope
 from txnsim_spark.options import KafkaLogError, KafkaLogOptions
-from txnsim_spark.planning import READS, shares_of
+from txnsim_spark.planning import FILES_OF_TABLE, shares_of
 from txnsim_spark.scan.segment_examination import _cut_of
 from txnsim_spark.scan.segments import Damage, Replica, SegmentFile
 from txnsim_spark.schemas import TABLES
@@ -35,7 +43,7 @@ pytest.importorskip("duckdb", reason="the extra spark is not installed")
 # ``readStream`` as Spark calls it, without Spark running: each table against a batch read.
 
 
-STATES = sorted(set(TABLES) - LOGS)
+STATES = sorted(set(TABLES) - RECORD_TABLES)
 
 
 class Query:
@@ -77,7 +85,7 @@ def growing(tmp_path: Path) -> GrowingDir:
     return growing_dir
 
 
-@pytest.mark.parametrize("name", sorted(LOGS))
+@pytest.mark.parametrize("name", sorted(RECORD_TABLES))
 def test_a_growing_log_gives_each_row_once(growing: GrowingDir, name: str) -> None:
     options = {"taskBytes": "1500", "checkCrc": "true"}  # is_valid tells what was checked
     query = Query(growing.path, name, **options)
@@ -148,7 +156,7 @@ comes at once.
 BOUNDS = [{"maxBytesPerTrigger": "700"}, {"maxFilesPerTrigger": "1"}]
 
 
-@pytest.mark.parametrize("name", sorted(LOGS))
+@pytest.mark.parametrize("name", sorted(RECORD_TABLES))
 @pytest.mark.parametrize("bound", BOUNDS)
 @pytest.mark.parametrize("is_stopped", [True, False], ids=["stopped", "killed"])
 def test_a_bound_gives_the_same_rows_in_more_batches(
@@ -225,7 +233,9 @@ def test_a_replica_that_comes_later_is_read_from_its_start(growing: GrowingDir) 
 
 def test_a_replica_that_is_not_seen_now_keeps_its_place() -> None:
     reached = StreamOffset(ends={"a-0": 9, "b-0": 4})
-    assert later(reached, StreamOffset(ends={"b-0": 6})) == StreamOffset(ends={"a-0": 9, "b-0": 6})
+    assert updated_offset(reached, StreamOffset(ends={"b-0": 6})) == StreamOffset(
+        ends={"a-0": 9, "b-0": 6}
+    )
 
 
 # What is lost, and where a stream stands.
@@ -346,7 +356,7 @@ def test_what_is_new_in_a_long_segment_is_sought_by_its_index(
     assert expected
     assert count_rows(rows_found) == count_rows(expected)
     log_options = KafkaLogOptions.of({"path": str(growing.path), "table": name, **options})
-    (share,) = shares_of(log_options, RowScope.of(log_options), READS[name])
+    (share,) = shares_of(log_options, RowScope.of(log_options), FILES_OF_TABLE[name])
     (segment,) = share.segments
     assert 0 < segment.start < segment.size < longest_log.stat().st_size
 
@@ -405,7 +415,7 @@ def test_damage_in_what_is_new_ends_a_stream_unless_it_may_be_missing(growing: G
 
 def test_only_the_topics_that_were_named_are_followed(growing: GrowingDir) -> None:
     options = KafkaLogOptions.of({"path": str(growing.path), "topics": "orders"})
-    newest = latest(look_at(options), StreamOffset(), Ends())
+    newest = latest_offset(list_logs(options), StreamOffset(), LogEnds())
     assert [end_key.partition("@")[0].partition(":")[0] for end_key in newest.ends] == [
         ORDERS_FOLDER
     ]
@@ -416,11 +426,11 @@ def test_a_batch_of_rows_goes_by_one_look(
 ) -> None:
     looks: list[KafkaLogOptions] = []
 
-    def counted_look(options: KafkaLogOptions) -> Look:
+    def counted_look(options: KafkaLogOptions) -> LogListing:
         looks.append(options)
-        return look_at(options)
+        return list_logs(options)
 
-    monkeypatch.setattr("txnsim_spark.source.look_at", counted_look)
+    monkeypatch.setattr("txnsim_spark.source.list_logs", counted_look)
     query = Query(growing.path, "batches", maxFilesPerTrigger="1")
     for _ in range(2):
         assert query.step()

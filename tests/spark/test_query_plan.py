@@ -8,7 +8,7 @@ import pytest
 
 duckdb: Any = pytest.importorskip("duckdb", reason="the extra spark is not installed")
 
-from txnsim_spark.query_plan import prepare_planning, scans_of_streams, uses_of  # noqa: E402 - only with DuckDB
+from txnsim_spark.query_plan import prepare_planning, scans_of_streams, table_uses  # noqa: E402 - only with DuckDB
 
 
 @pytest.fixture
@@ -53,7 +53,7 @@ def connection() -> Any:
 def test_columns_places_and_keys_of_a_table(
     connection: Any, query: str, columns: set[str], scans: int, keys: dict[str, set[str]]
 ) -> None:
-    (use,) = uses_of(connection, query).values()
+    (use,) = table_uses(connection, query).values()
     names = {"topic", "partition", "offset", "value"}
     assert use.columns & names == frozenset(columns)
     assert use.scans == scans

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import msgspec
 
-from txnsim_spark.schemas import BROKERS, TABLES, Bigint, Column, String, Table, columns_of
+from txnsim_spark.schemas import BROKERS_TYPE, TABLES, Bigint, Column, String, Table, columns_of
 
 
 def test_no_table_has_a_column_twice() -> None:
@@ -36,14 +36,14 @@ def test_a_schema_is_names_and_types() -> None:
 class Row(msgspec.Struct):
     name: Annotated[String, "Its name."]
     size: Annotated[Bigint | None, "Null where it is not known."] = None
-    owners: Annotated[tuple[int, ...], BROKERS, "Brokers that have it."] = ()
+    owners: Annotated[tuple[int, ...], BROKERS_TYPE, "Brokers that have it."] = ()
 
 
 def test_the_fields_of_a_row_are_columns() -> None:
     assert columns_of(Row) == (
         Column("name", "string", "Its name."),
         Column("size", "bigint", "Null where it is not known."),
-        Column("owners", BROKERS, "Brokers that have it."),
+        Column("owners", BROKERS_TYPE, "Brokers that have it."),
     )
 
 

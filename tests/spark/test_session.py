@@ -22,8 +22,8 @@ from txnsim_spark.active_session import active_session
 from txnsim_spark.scan import kernel, kernel_crc, kernel_fragments
 from txnsim_spark.scan.crcs import crcs_are_right
 from txnsim_spark.scan.walk import ScanLimits, batch_rows, ending_rows, fragment_rows
-from txnsim_spark.session import NO_JAVA, is_running, register, spark_session
-from txnsim_spark.tasks import shared_out
+from txnsim_spark.session import NO_JAVA, has_running_session, register, spark_session
+from txnsim_spark.tasks import group_in_tasks
 
 if TYPE_CHECKING:
     from txnsim_spark.source import KafkaLogDataSource
@@ -73,10 +73,10 @@ def test_without_the_extra_the_pip_line_is_told(
 def test_whether_a_session_runs_can_be_asked(
     monkeypatch: pytest.MonkeyPatch, no_session: None
 ) -> None:
-    assert not is_running()
+    assert not has_running_session()
     monkeypatch.setitem(sys.modules, "pyspark.sql", None)
     with pytest.raises(MissingExtraError):
-        is_running()
+        has_running_session()
 
 
 def test_only_a_session_within_this_machine_is_bound_to_it() -> None:
@@ -138,11 +138,11 @@ def builder(monkeypatch: pytest.MonkeyPatch, no_session: None) -> Recorded:
 
 def test_a_new_session_has_what_tasks_in_python_need(builder: Recorded) -> None:
     spark_session(config={"spark.driver.memory": "1g"})
-    assert builder.given["master"] == session.MASTER
+    assert builder.given["master"] == session.DEFAULT_MASTER
     assert builder.given["name"] == session.APP_NAME
     assert builder.given["spark.driver.memory"] == "1g"
     assert builder.given["source"] == "kafka_log"
-    assert session.CONFIG.items() <= builder.given.items()
+    assert session.DEFAULT_CONFIG.items() <= builder.given.items()
     assert "spark.ui.enabled" not in builder.given
 
 
@@ -152,7 +152,7 @@ def test_what_is_submitted_keeps_its_master_and_settings(
     monkeypatch.setenv("PYSPARK_GATEWAY_PORT", "1")
     spark_session("local[3]")
     assert "master" not in builder.given
-    assert not session.CONFIG.keys() & builder.given.keys()
+    assert not session.DEFAULT_CONFIG.keys() & builder.given.keys()
 
 
 @pytest.mark.parametrize("is_submitted", [False, True])
@@ -314,13 +314,13 @@ def test_a_session_without_a_jvm_is_as_pyspark_names_it(monkeypatch: pytest.Monk
     ],
 )
 def test_tasks_are_filled_in_order(sizes: list[int], tasks: list[tuple[int, ...]]) -> None:
-    assert shared_out(sizes, 60, size_of=int) == tasks
+    assert group_in_tasks(sizes, 60, size_of=int) == tasks
 
 
 def test_neighbours_that_go_together_are_not_parted() -> None:
     words = ["aa", "ab", "ba", "bb"]
-    tasks = shared_out(
-        words, 3, size_of=len, go_together=lambda word, next_word: word[0] == next_word[0]
+    tasks = group_in_tasks(
+        words, 3, size_of=len, stay_together=lambda word, next_word: word[0] == next_word[0]
     )
     assert tasks == [("aa", "ab"), ("ba", "bb")]
 

@@ -35,25 +35,25 @@ from txnsim_spark import planning
 from txnsim_spark.file_faults import CorruptLogFileError
 from txnsim_spark.log_query import RowScope
 from txnsim_spark.options import (
-    COSTS,
-    HEADERS_COST,
-    NAMES,
-    Check,
+    BYTE_COSTS,
+    HEADERS_BYTE_COST,
+    OPTION_NAMES,
+    CrcCheck,
     Division,
     KafkaLogError,
     KafkaLogOptions,
 )
 from txnsim_spark.planning import (
-    READS,
+    FILES_OF_TABLE,
     REPLICAS_PER_TASK,
-    Reads,
+    NeededFiles,
     divide_in_tasks,
-    shared_out,
+    group_segments,
     shares_of,
 )
 from txnsim_spark.scan.log_dirs import LogDirectory
 from txnsim_spark.scan.segments import Replica, SegmentFile, replicas_in, segments_of
-from txnsim_spark.schemas import DECODED, TABLES
+from txnsim_spark.schemas import DECODED_TABLES, TABLES
 from txnsim_spark.source import KafkaLogDataSource, KafkaLogReader, Task, columns_of, schema_of
 from txnsim_spark.tables.row_sources import rows_of
 from txnsim_spark.tables.rows import TableJob
@@ -61,7 +61,7 @@ from txnsim_spark.tables.rows import TableJob
 # How files are shared out.
 
 
-SEGMENTS = Reads(segments=True)
+SEGMENTS = NeededFiles(segments=True)
 
 
 def segments_of_sizes(
@@ -87,12 +87,12 @@ def sizes_of(tasks: list[tuple[SegmentFile, ...]]) -> list[list[int]]:
 
 
 def test_small_segments_share_a_task_and_large_ones_have_their_own() -> None:
-    tasks = shared_out(segments_of_sizes(10, 20, 30, 50, 1, 200, 1), task_bytes=60)
+    tasks = group_segments(segments_of_sizes(10, 20, 30, 50, 1, 200, 1), task_bytes=60)
     assert sizes_of(tasks) == [[10, 20, 30], [50, 1], [200], [1]]
 
 
 def test_nothing_makes_no_task() -> None:
-    assert shared_out([], task_bytes=60) == []
+    assert group_segments([], task_bytes=60) == []
 
 
 def test_what_is_gone_through_together_stays_together() -> None:
@@ -100,9 +100,9 @@ def test_what_is_gone_through_together_stays_together() -> None:
         *segments_of_sizes(50, 50, recovered=True),
         *segments_of_sizes(50, 50, recovered=True, partition=1),
     ]
-    assert sizes_of(shared_out(segments, task_bytes=60)) == [[50, 50], [50, 50]]
+    assert sizes_of(group_segments(segments, task_bytes=60)) == [[50, 50], [50, 50]]
     mixed = [*segments_of_sizes(50), *segments_of_sizes(50, recovered=True)]
-    assert sizes_of(shared_out(mixed, task_bytes=60)) == [[50], [50]]
+    assert sizes_of(group_segments(mixed, task_bytes=60)) == [[50], [50]]
 
 
 def options(path: Path, table: str = "batches", **settings: str) -> KafkaLogOptions:
@@ -144,16 +144,20 @@ def test_a_session_says_how_much_a_task_is() -> None:
     ] * 4
 
 
-@pytest.mark.parametrize("name", DECODED)
+@pytest.mark.parametrize("name", DECODED_TABLES)
 def test_a_large_segment_is_decoded_by_several_tasks(tmp_path: Path, name: str) -> None:
-    topic_partition = TopicPartition("orders" if name == "records" else READS[name].topic or "", 0)
+    topic_partition = TopicPartition(
+        "orders" if name == "records" else FILES_OF_TABLE[name].topic or "", 0
+    )
     folder = replica(broker_dir(tmp_path), busy_log(roll_bytes=1 << 20), topic_partition)
     (path,) = logs_of(folder)
     write_dense_index(path)
     small = Division(parallelism=1, open_cost_bytes=1, max_partition_bytes=4_000)
     cut = msgspec.structs.replace(options(tmp_path, name), division=small)
     parts = [
-        segment for share in shares_of(cut, RowScope(), READS[name]) for segment in share.segments
+        segment
+        for share in shares_of(cut, RowScope(), FILES_OF_TABLE[name])
+        for segment in share.segments
     ]
     assert len(parts) > 2
     rows = table(tmp_path, name)
@@ -162,7 +166,7 @@ def test_a_large_segment_is_decoded_by_several_tasks(tmp_path: Path, name: str) 
     schema = TABLES[name].arrow(tuple(rows[0]))
     assert rows == [
         row
-        for share in shares_of(cut, RowScope(), READS[name])
+        for share in shares_of(cut, RowScope(), FILES_OF_TABLE[name])
         for part in rows_of(share, job)
         for row in part.in_schema(schema).to_pylist()
     ]
@@ -170,7 +174,7 @@ def test_a_large_segment_is_decoded_by_several_tasks(tmp_path: Path, name: str) 
     index.write_bytes(index.read_bytes()[::-1])
     assert [
         row
-        for share in shares_of(cut, RowScope(), READS[name])
+        for share in shares_of(cut, RowScope(), FILES_OF_TABLE[name])
         for part in rows_of(share, job)
         for row in part.in_schema(schema).to_pylist()
     ] == rows, "a wrong index parts it otherwise, and loses nothing"
@@ -257,7 +261,7 @@ def test_a_large_replica_without_a_checkpoint_is_several_tasks_with_the_rows_of_
     job = TableJob(options=chosen, columns=tuple(schema.names))
 
     def plan_reads() -> tuple[int, list[dict[str, object]]]:
-        shares = shares_of(chosen, RowScope(), READS[name])
+        shares = shares_of(chosen, RowScope(), FILES_OF_TABLE[name])
         parts = [part for share in shares for part in rows_of(share, job)]
         rows = [row for part in parts for row in part.in_schema(schema).to_pylist()]
         return sum(bool(share.segments) for share in shares), rows
@@ -274,7 +278,7 @@ def test_replicas_are_shared_out_by_their_number(tmp_path: Path) -> None:
     broker_dir(tmp_path)
     for partition in range(REPLICAS_PER_TASK + 1):
         (tmp_path / f"orders-{partition}").mkdir()
-    shares = shares_of(options(tmp_path), RowScope(), Reads(replicas=True))
+    shares = shares_of(options(tmp_path), RowScope(), NeededFiles(replicas=True))
     assert [len(share.replicas) for share in shares] == [REPLICAS_PER_TASK, 1]
 
 
@@ -286,7 +290,7 @@ def test_what_is_not_wanted_is_not_planned(tmp_path: Path) -> None:
             segment(tmp_path / f"broker-{broker}" / name, [plain()])
 
     def plan_reads(
-        row_scope: RowScope, reads: Reads = SEGMENTS, **settings: str
+        row_scope: RowScope, reads: NeededFiles = SEGMENTS, **settings: str
     ) -> list[tuple[int, str]]:
         return [
             (segment.replica.broker, f"{segment.topic}-{segment.partition}")
@@ -295,7 +299,7 @@ def test_what_is_not_wanted_is_not_planned(tmp_path: Path) -> None:
         ]
 
     assert plan_reads(RowScope(partitions=frozenset({1}))) == [(1, "orders-1"), (2, "orders-1")]
-    only = Reads(segments=True, topic="__transaction_state")
+    only = NeededFiles(segments=True, topic="__transaction_state")
     state = "__transaction_state-0"
     assert plan_reads(RowScope(), only) == [(1, state), (2, state)]
     assert plan_reads(RowScope(), topics="nowhere") == []
@@ -305,7 +309,7 @@ def test_the_top_of_log_directories_is_looked_at_where_no_replica_is_chosen(
     tmp_path: Path,
 ) -> None:
     broker_dir(tmp_path)
-    reads = Reads(log_dirs=True)
+    reads = NeededFiles(log_dirs=True)
 
     def plan_reads(row_scope: RowScope, **settings: str) -> list[str]:
         shares = shares_of(options(tmp_path, **settings), row_scope, reads)
@@ -331,7 +335,7 @@ def test_a_folder_that_can_t_be_read_ends_the_plan_unless_it_may_be_passed_over(
     monkeypatch.setattr(planning, "segments_of", refuse)
     with pytest.raises(CorruptLogFileError, match=r"orders-0: .*ignoreCorruptFiles"):
         shares_of(options(tmp_path), RowScope(), SEGMENTS)
-    error_shares = shares_of(options(tmp_path, "errors"), RowScope(), READS["errors"])
+    error_shares = shares_of(options(tmp_path, "errors"), RowScope(), FILES_OF_TABLE["errors"])
     assert [
         problem.partition(": ")[0] for share in error_shares for problem in share.unreadable
     ] == [str(tmp_path / "orders-0")]
@@ -478,7 +482,7 @@ def test_only_a_path_is_needed() -> None:
         paths=(Path("/logs"),),
         table="batches",
         topics=frozenset(),
-        check_crc=Check.AUTO,
+        check_crc=CrcCheck.AUTO,
         check_records=False,
     )
 
@@ -513,9 +517,9 @@ def test_only_a_path_is_needed() -> None:
         ({"endingOffsets": '{"a": {"0": 5, "1": -1}}'}, "ending_offsets", {"a": {0: 5}}),
         ({"startTimestamp": "1700000000000"}, "start_ms", 1_700_000_000_000),
         ({"endTimestamp": "2023-11-14T22:13:20"}, "end_ms", 1_700_000_000_000),
-        ({"checkCrc": "auto"}, "check_crc", Check.AUTO),
-        ({"checkCrc": "TRUE"}, "check_crc", Check.ALL),
-        ({"checkCrc": "false"}, "check_crc", Check.NONE),
+        ({"checkCrc": "auto"}, "check_crc", CrcCheck.AUTO),
+        ({"checkCrc": "TRUE"}, "check_crc", CrcCheck.ALL),
+        ({"checkCrc": "false"}, "check_crc", CrcCheck.NONE),
     ],
 )
 def test_an_option_is_read_as_it_is_meant(
@@ -525,15 +529,15 @@ def test_an_option_is_read_as_it_is_meant(
 
 
 def test_each_table_has_a_cost() -> None:
-    assert COSTS.keys() <= TABLES.keys()
-    assert min(COSTS.values()) > HEADERS_COST
+    assert BYTE_COSTS.keys() <= TABLES.keys()
+    assert min(BYTE_COSTS.values()) > HEADERS_BYTE_COST
 
 
 @pytest.mark.parametrize(
     ("options", "words"),
     [
         ({"tabel": "records"}, "there is no option 'tabel'; did you mean table?"),
-        ({"zzz": "1"}, f"there is no option 'zzz'; there are {', '.join(NAMES)}"),
+        ({"zzz": "1"}, f"there is no option 'zzz'; there are {', '.join(OPTION_NAMES)}"),
         ({"table": "record"}, "option table: 'record', expected one of batches, fragments"),
         ({"checkCrc": "yes"}, "option checkCrc: 'yes', expected auto, true or false"),
         ({"checkRecords": "1"}, "option checkRecords: '1', expected true or false"),

@@ -11,7 +11,7 @@ import pytest
 
 from tests.spark.test_log_growth import Query
 from tests.support.growing_dirs import GrowingDir
-from txnsim_spark.log_growth import LOGS
+from txnsim_spark.log_growth import RECORD_TABLES
 from txnsim_spark.options import KafkaLogError, KafkaLogOptions
 from txnsim_spark.schemas import TABLES
 from txnsim_spark.stream_scope import (
@@ -67,7 +67,7 @@ def test_a_batch_that_is_repeated_is_refused_as_well(growing: GrowingDir) -> Non
         Query(growing.path, "batches").rows(start, query.offset)
 
 
-@pytest.mark.parametrize("name", sorted(LOGS))
+@pytest.mark.parametrize("name", sorted(RECORD_TABLES))
 def test_a_checkpoint_of_an_older_release_still_works(growing: GrowingDir, name: str) -> None:
     offset = used(growing.path, name)
     assert isinstance(offset, dict)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NoReturn
 
-from txnsim_spark.engine import Engine, Way
+from txnsim_spark.engine import Engine, EngineKind
 from txnsim_spark.soundness.verify import Plan, verify
 from txnsim_spark.soundness.violations import Violation
 
@@ -18,4 +18,4 @@ def local_engine() -> Engine:
 
 
 def verify_here(planned: Plan) -> list[Violation]:
-    return list(verify(local_engine(), planned, Way.HERE))
+    return list(verify(local_engine(), planned, EngineKind.HERE))

@@ -23,7 +23,7 @@ from txnsim.types import TopicPartition
 from txnsim.wire.batch import Record, assign, build_batch, iter_batches, read_batch_header
 from txnsim_spark.log_query import RowScope
 from txnsim_spark.options import KafkaLogOptions
-from txnsim_spark.planning import READS, shares_of
+from txnsim_spark.planning import FILES_OF_TABLE, shares_of
 from txnsim_spark.schemas import TABLES
 from txnsim_spark.source import schema_of
 from txnsim_spark.tables.row_sources import rows_of
@@ -66,7 +66,7 @@ def table(
     scope = RowScope.of(chosen)
     job = TableJob(options=chosen, columns=tuple(schema.names), producer_ids=scope.producer_ids)
     all_rows: list[Row] = []
-    for share in shares_of(chosen, scope, READS[name]):
+    for share in shares_of(chosen, scope, FILES_OF_TABLE[name]):
         for rows in rows_of(share, job):
             arrow_rows = rows.in_schema(schema)
             arrow_rows.validate(full=True)  # arrays are made of buffers

@@ -19,7 +19,7 @@ from typing import Any, Final
 import pyspark
 
 from tests.support.apache_kafka import CACHE, hold_lock
-from txnsim_spark.session import SHORT_LIVED, spark_session
+from txnsim_spark.session import SHORT_SESSION_CONFIG, spark_session
 from txnsim_spark.traces.tables import traces_as_views
 
 _LINE: Final = """{"k":"run","schema":2,"nodes":["broker/1"]}\n{"k":"end","events":0}\n"""
@@ -58,7 +58,7 @@ def _digest() -> str:
 
 def _use_spark(archive: Path, scratch: Path) -> None:
     """Run a JVM that loads what tests load: SQL, Parquet, JSON, Python, a stream."""
-    options = f"{SHORT_LIVED['spark.driver.defaultJavaOptions']} -Xlog:disable"
+    options = f"{SHORT_SESSION_CONFIG['spark.driver.defaultJavaOptions']} -Xlog:disable"
     spark = spark_session(
         "local[2]",
         config={

@@ -26,9 +26,9 @@ if TYPE_CHECKING:
     from txnsim_spark.streaming.events import StreamEvent
     from txnsim_spark.streaming.options import StreamOptions
 
-HANGS_STATUS: Final = 1
+HANGING_STATUS: Final = 1
 """Exit status if a transaction still hangs when the stream ends."""
-SETTINGS: Final = {
+SETTINGS_OF_FORMAT: Final = {
     "delta": {
         "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
         "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
@@ -96,10 +96,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--once", action="store_true", help="take what is there, probe once, end")
     parser.add_argument("--json", action="store_true", help="print events as lines of JSON")
-    _add_pace(parser.add_argument_group("pace"))
+    _add_interval_arguments(parser.add_argument_group("pace"))
 
 
-def _add_pace(parser: argparse._ArgumentGroup) -> None:
+def _add_interval_arguments(parser: argparse._ArgumentGroup) -> None:
     parser.add_argument(
         "--starting-offsets",
         choices=("earliest", "latest"),
@@ -136,25 +136,25 @@ def _add_pace(parser: argparse._ArgumentGroup) -> None:
 def run(args: argparse.Namespace) -> int:
     """Stream until asked to stop; returns the exit status."""
     try:
-        return _run(args, _options(args))
+        return _run_stream(args, _stream_options(args))
     except TxnsimError as error:
         TERMINAL.complain(error)
         return MISUSE_STATUS
 
 
-def _options(args: argparse.Namespace) -> StreamOptions:
+def _stream_options(args: argparse.Namespace) -> StreamOptions:
     from txnsim_spark.streaming.options import StreamOptions
 
     client = client_of(args.bootstrap_server, args.command_config)
     bootstrap = client["bootstrap.servers"]
-    config = args.command_config
-    options = () if config is None else ("--command-config", str(config))
-    to_topic = args.alerts_to is not None and args.alerts_to.startswith(TOPIC_PREFIX)
+    command_config = args.command_config
+    command_options = () if command_config is None else ("--command-config", str(command_config))
+    alerts_go_to_topic = args.alerts_to is not None and args.alerts_to.startswith(TOPIC_PREFIX)
     return StreamOptions(
         client=client,
         topics=tuple(args.topic),
-        sink=location(args.sink),
-        checkpoint=location(args.checkpoint),
+        sink=directory_uri(args.sink),
+        checkpoint=directory_uri(args.checkpoint),
         sink_format=args.sink_format,
         starting=args.starting_offsets,
         max_offsets=args.max_offsets_per_trigger,
@@ -162,19 +162,19 @@ def _options(args: argparse.Namespace) -> StreamOptions:
         probe_interval_ms=int(args.probe_interval * 1_000),
         older_than_ms=int(args.max_transaction_timeout * 60_000),
         once=args.once,
-        alerts_topic=args.alerts_to.removeprefix(TOPIC_PREFIX) if to_topic else None,
-        program=program_at(bootstrap, *options),
+        alerts_topic=args.alerts_to.removeprefix(TOPIC_PREFIX) if alerts_go_to_topic else None,
+        program=program_at(bootstrap, *command_options),
     )
 
 
-def location(text: str) -> str:
+def directory_uri(directory: str) -> str:
     """A directory in the form that Spark takes. Without a scheme it lies on this machine, whatever
     Hadoop's default file system is.
     """
-    scheme, colon, _ = text.partition(":")
+    scheme, colon, _ = directory.partition(":")
     if colon and "/" not in scheme:
-        return text.rstrip("/")
-    return f"file://{Path(text).absolute()}"
+        return directory.rstrip("/")
+    return f"file://{Path(directory).absolute()}"
 
 
 def connector_config(jars: str | None) -> dict[str, str]:
@@ -193,31 +193,31 @@ def connector_config(jars: str | None) -> dict[str, str]:
     return {"spark.jars": ",".join(jar_paths)}
 
 
-def _run(args: argparse.Namespace, options: StreamOptions) -> int:
+def _run_stream(args: argparse.Namespace, options: StreamOptions) -> int:
     from txnsim_spark.session import spark_session
 
-    config = connector_config(args.connector_jars) | SETTINGS.get(options.sink_format, {})
+    config = connector_config(args.connector_jars) | SETTINGS_OF_FORMAT.get(options.sink_format, {})
     spark = spark_session(args.master, app_name="txnsim stream", config=config)
     from txnsim_spark.streaming.stream import Stream, end_session
 
-    stop = threading.Event()
+    stop_event = threading.Event()
     # After the session, whose start replaces the handler of SIGINT.
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, lambda *_: stop.set())
-    to_topic = options.alerts_topic is not None
-    alerts_file = None if to_topic or args.alerts_to is None else Path(args.alerts_to)
-    teller = Teller(as_json=args.json, alerts_file=alerts_file)
+    for signal_number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(signal_number, lambda *_: stop_event.set())
+    alerts_go_to_topic = options.alerts_topic is not None
+    alerts_file = None if alerts_go_to_topic or args.alerts_to is None else Path(args.alerts_to)
+    event_printer = EventPrinter(as_json=args.json, alerts_file=alerts_file)
     try:
-        stream = Stream(spark, options, teller.tell)
+        stream = Stream(spark, options, event_printer.tell)
         stream.start()
         TERMINAL.warn(f"streaming {', '.join(options.topics)} to {options.sink}")
-        stream.wait(stop)
-        return HANGS_STATUS if stream.standing else 0
+        stream.wait(stop_event)
+        return HANGING_STATUS if stream.standing else 0
     finally:
         end_session(spark)
 
 
-class Teller:
+class EventPrinter:
     """Prints events as whole lines, from any thread, and keeps alerts in a file."""
 
     def __init__(self, *, as_json: bool, alerts_file: Path | None) -> None:
@@ -232,19 +232,23 @@ class Teller:
             match event:
                 case BatchWritten(batch=batch, rows=rows, offsets=offsets):
                     report = {"event": "batch", "batch": batch, "rows": rows, "offsets": offsets}
-                    self._print(report, f"batch {batch}: {rows} records")
-                case AlertChanged(alert=alert, connector_lag=lag):
-                    alert_with_lag = {**msgspec.to_builtins(alert), "connector_lag": lag}
-                    blind = "" if lag is None else f" (Spark's connector reports a lag of {lag})"
-                    self._print(alert_with_lag, f"{alert.sentence}{blind}")
+                    self._print_line(report, f"batch {batch}: {rows} records")
+                case AlertChanged(alert=alert, connector_lag=connector_lag):
+                    alert_with_lag = {**msgspec.to_builtins(alert), "connector_lag": connector_lag}
+                    lag_text = (
+                        ""
+                        if connector_lag is None
+                        else f" (Spark's connector reports a lag of {connector_lag})"
+                    )
+                    self._print_line(alert_with_lag, f"{alert.sentence}{lag_text}")
                     if self._alerts_file is not None:
                         with self._alerts_file.open("ab", buffering=0) as file:
                             append(file, msgspec.json.encode(alert) + b"\n")
                 case NotAsked(where=where, error=error):
                     TERMINAL.warn(f"{where} could not be asked: {error}")
 
-    def _print(self, value: object, sentence: str) -> None:
+    def _print_line(self, json_value: object, sentence: str) -> None:
         if self._as_json:
-            TERMINAL.json_line(value)
+            TERMINAL.json_line(json_value)
         else:
             TERMINAL.line(sentence)

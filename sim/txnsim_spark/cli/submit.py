@@ -33,11 +33,11 @@ def run(arguments: Sequence[str]) -> int:
         spark.stop()
 
 
-def elsewhere(package: Path) -> str:
+def advice_for_other_python(package: Path) -> str:
     """The advice that is printed where ``spark-submit`` runs a Python without txnsim."""
     # The environment's own, where the folder is lib/pythonX.Y/site-packages/txnsim_spark in it.
-    own = [folder / "bin" / "python" for folder in package.parents[3:4]]
-    python = own[0] if own and own[0].exists() else "/path/to/python"
+    own_pythons = [folder / "bin" / "python" for folder in package.parents[3:4]]
+    python = own_pythons[0] if own_pythons and own_pythons[0].exists() else "/path/to/python"
     return (
         f"txnsim: spark-submit runs {sys.executable}, in which txnsim is not installed: name the "
         f"Python that has it, --conf spark.pyspark.python={python}, or PYSPARK_PYTHON={python} in "
@@ -51,7 +51,7 @@ def _main() -> int:
     except ModuleNotFoundError as error:
         if error.name != "txnsim":
             raise
-        sys.stderr.write(f"{elsewhere(Path(__file__).resolve().parents[1])}\n")
+        sys.stderr.write(f"{advice_for_other_python(Path(__file__).resolve().parents[1])}\n")
         return 2
 
 

@@ -23,9 +23,9 @@ if TYPE_CHECKING:
 ACTIONS: Final = ("export", "analyse")
 INCOMPLETE_STATUS: Final = 1
 IDS_DEFAULT: Final = 5
-SHOWN_MAX: Final = 5
+FILES_SHOWN_MAX: Final = 5
 """Limit of the unreadable lines that are shown."""
-KEYS: Final = ("transaction_version", "transactional_id")
+KEY_COLUMNS: Final = ("transaction_version", "transactional_id")
 
 Cell = int | float | str | None
 Rows = list[dict[str, Cell]]
@@ -69,7 +69,7 @@ def add_arguments(actions: argparse._SubParsersAction[CommandParser]) -> None:
     )
     analyse.add_argument(
         "--ids",
-        type=_count,
+        type=_count_argument,
         default=IDS_DEFAULT,
         metavar="N",
         help="so many transactional ids of each, those that stand out (default %(default)s)",
@@ -91,31 +91,31 @@ def run(args: argparse.Namespace) -> int:
     from txnsim.errors import BadInputError, MissingExtraError
     from txnsim_spark.traces.analyses import ANALYSES
 
-    unknown = sorted(set(getattr(args, "only", ())) - set(ANALYSES))
-    if unknown:
+    unknown_analyses = sorted(set(getattr(args, "only", ())) - set(ANALYSES))
+    if unknown_analyses:
         TERMINAL.complain(
-            f"there is no analysis {unknown[0]!r}: expected one of {', '.join(ANALYSES)}"
+            f"there is no analysis {unknown_analyses[0]!r}: expected one of {', '.join(ANALYSES)}"
         )
         return MISUSE_STATUS
     try:
         if args.action == "export":
             with session(args.master) as spark:
-                return _export(spark, args)
-        with _views(args) as ask:
-            return _analyse(ask, args)
+                return _export_traces(spark, args)
+        with _query_views(args) as run_query:
+            return _analyse_trace(run_query, args)
     except (BadInputError, MissingExtraError, OSError) as error:
         TERMINAL.complain(error)
         return MISUSE_STATUS
 
 
-def _export(spark: SparkSession, args: argparse.Namespace) -> int:
+def _export_traces(spark: SparkSession, args: argparse.Namespace) -> int:
     from txnsim_spark.traces.schemas import TABLES
     from txnsim_spark.traces.tables import export_traces, register_views, spark_queries
 
     TERMINAL.progress("reading")
     export_traces(spark, args.trace, args.to)
     register_views(spark, args.to)
-    summary = _summary(spark_queries(spark))
+    summary = _trace_summary(spark_queries(spark))
     TERMINAL.tell(
         args,
         {"directory": args.to, "tables": list(TABLES), **summary},
@@ -124,28 +124,29 @@ def _export(spark: SparkSession, args: argparse.Namespace) -> int:
     return _warn_of_unread(summary)
 
 
-def _analyse(ask: Ask, args: argparse.Namespace) -> int:
+def _analyse_trace(run_query: Ask, args: argparse.Namespace) -> int:
     from txnsim_spark.traces.analyses import ANALYSES, LATE_AFTER_MS
 
-    summary = _summary(ask)
+    summary = _trace_summary(run_query)
     rows_by_analysis: dict[str, Rows] = {}
-    for name, analysis in ANALYSES.items():
-        if args.only and name not in args.only:
+    for analysis_name, analysis in ANALYSES.items():
+        if args.only and analysis_name not in args.only:
             continue
         TERMINAL.progress(analysis.title)
-        rows = ask(analysis.worst(args.ids), late_after_ms=LATE_AFTER_MS)
-        rows_by_analysis[name] = [
+        rows = run_query(analysis.worst(args.ids), late_after_ms=LATE_AFTER_MS)
+        rows_by_analysis[analysis_name] = [
             {column: cell for column, cell in row.items() if column != "place"} for row in rows
         ]
     tables = [
-        Table(f"{ANALYSES[name].title}\n{_table(rows)}") for name, rows in rows_by_analysis.items()
+        Table(f"{ANALYSES[analysis_name].title}\n{_rows_as_table(rows)}")
+        for analysis_name, rows in rows_by_analysis.items()
     ]
     TERMINAL.tell(args, {**summary, "analyses": rows_by_analysis}, lambda _: tables)
     return _warn_of_unread(summary)
 
 
 @contextmanager
-def _views(args: argparse.Namespace) -> Iterator[Ask]:
+def _query_views(args: argparse.Namespace) -> Iterator[Ask]:
     """Create the views of an export or of raw traces: in this process if they are small and no
     master is given, else by Spark.
     """
@@ -158,77 +159,89 @@ def _views(args: argparse.Namespace) -> Iterator[Ask]:
         traces_as_views,
     )
 
-    exports = [trace for trace in args.trace if is_export(_entries(Path(trace)))]
-    if exports and len(args.trace) > 1:
-        raise TraceError(f"{exports[0]} is an export: it can only be analysed alone")
-    queries = None if args.master else embedded_queries(args.trace, are_exported=bool(exports))
-    if queries is not None:
-        yield queries
+    export_folders = [trace for trace in args.trace if is_export(_names_in_directory(Path(trace)))]
+    if export_folders and len(args.trace) > 1:
+        raise TraceError(f"{export_folders[0]} is an export: it can only be analysed alone")
+    embedded_query = (
+        None if args.master else embedded_queries(args.trace, are_exported=bool(export_folders))
+    )
+    if embedded_query is not None:
+        yield embedded_query
         return
     with session(args.master) as spark:
-        if exports:
-            register_views(spark, exports[0])
+        if export_folders:
+            register_views(spark, export_folders[0])
             yield spark_queries(spark)
         else:
             with traces_as_views(spark, args.trace, args.work):
                 yield spark_queries(spark)
 
 
-def _entries(path: Path) -> list[str]:
+def _names_in_directory(path: Path) -> list[str]:
     """Names in a directory of this machine; none for a file, a pattern or another place."""
     return [entry.name for entry in path.iterdir()] if path.is_dir() else []
 
 
-def _summary(ask: Ask) -> dict[str, object]:
+def _trace_summary(run_query: Ask) -> dict[str, object]:
     """Number of lines, and of lines of an unknown kind; workers count them."""
-    kinds = ask(
+    unknown_kinds = run_query(
         "SELECT kind, count(*) AS events FROM trace_events WHERE NOT is_known"
         " GROUP BY kind ORDER BY kind"
     )
-    unreadable = ask(
+    unreadable_lines = run_query(
         "SELECT file, reason, count(*) AS `lines`, min(text) AS text FROM trace_unreadable"
         " GROUP BY file, reason ORDER BY file, reason"
     )
-    (runs,) = ask("SELECT count(*) AS many FROM trace_runs")
-    (events,) = ask("SELECT count(*) AS many FROM trace_events")
+    (runs_row,) = run_query("SELECT count(*) AS many FROM trace_runs")
+    (events_row,) = run_query("SELECT count(*) AS many FROM trace_events")
     return {
-        "runs": runs["many"],
-        "events": events["many"],
-        "unknown_kinds": {row["kind"]: row["events"] for row in kinds},
-        "unreadable": unreadable,
+        "runs": runs_row["many"],
+        "events": events_row["many"],
+        "unknown_kinds": {row["kind"]: row["events"] for row in unknown_kinds},
+        "unreadable": unreadable_lines,
     }
 
 
 def _warn_of_unread(summary: Mapping[str, object]) -> int:
     """Warn of unreadable lines and unknown kinds; return the exit status."""
-    unreadable, unknown = summary["unreadable"], summary["unknown_kinds"]
-    assert isinstance(unreadable, list)
-    assert isinstance(unknown, dict)
-    for kind, events in unknown.items():
-        TERMINAL.complain(f"{events} events of kind {kind!r}, which is not known here, are kept")
-    for file in unreadable[:SHOWN_MAX]:
-        TERMINAL.complain(f"{file['file']}: {file['lines']} × {file['reason']}: {file['text']}")
-    if len(unreadable) > SHOWN_MAX:
-        TERMINAL.complain(f"… and {len(unreadable) - SHOWN_MAX} more files like that")
-    return INCOMPLETE_STATUS if unreadable else 0
+    unreadable_lines, unknown_kinds = summary["unreadable"], summary["unknown_kinds"]
+    assert isinstance(unreadable_lines, list)
+    assert isinstance(unknown_kinds, dict)
+    for event_kind, event_count in unknown_kinds.items():
+        TERMINAL.complain(
+            f"{event_count} events of kind {event_kind!r}, which is not known here, are kept"
+        )
+    for unreadable_file in unreadable_lines[:FILES_SHOWN_MAX]:
+        TERMINAL.complain(
+            f"{unreadable_file['file']}: {unreadable_file['lines']} ×"
+            f" {unreadable_file['reason']}: {unreadable_file['text']}"
+        )
+    if len(unreadable_lines) > FILES_SHOWN_MAX:
+        TERMINAL.complain(f"… and {len(unreadable_lines) - FILES_SHOWN_MAX} more files like that")
+    return INCOMPLETE_STATUS if unreadable_lines else 0
 
 
-def _table(rows: Rows) -> str:
+def _rows_as_table(rows: Rows) -> str:
     """Rows as a table, without empty columns."""
     if not rows:
         return "nothing of it in this trace\n"
-    columns = [name for name in rows[0] if name != "grouped_by"]
-    filled = [
-        name for name in columns if name in KEYS or any(row[name] is not None for row in rows)
+    columns = [column_name for column_name in rows[0] if column_name != "grouped_by"]
+    shown_columns = [
+        column_name
+        for column_name in columns
+        if column_name in KEY_COLUMNS or any(row[column_name] is not None for row in rows)
     ]
-    lines = [["" if row[name] is None else str(row[name]) for name in filled] for row in rows]
-    for row, line in zip(rows, lines, strict=True):
+    lines = [
+        ["" if row[column_name] is None else str(row[column_name]) for column_name in shown_columns]
+        for row in rows
+    ]
+    for row, cells in zip(rows, lines, strict=True):
         if row["grouped_by"] == "all":
-            line[0] = "all"
-    return Table.format_table(filled, lines)
+            cells[0] = "all"
+    return Table.format_table(shown_columns, lines)
 
 
-def _count(text: str) -> int:
+def _count_argument(text: str) -> int:
     if not text.isascii() or not text.isdigit():
         raise argparse.ArgumentTypeError(f"{text!r} is no number: expected 0 or more")
     return int(text)

@@ -25,7 +25,7 @@ from txnsim_spark.forensics._open_transactions import Fragment, of_snapshot, ope
 from txnsim_spark.forensics._read_notes import Note, NoteKind, ReadNotes, join_notes
 from txnsim_spark.forensics.replica_state import ReplicaMemory, ReplicaState, SegmentMemory
 from txnsim_spark.forensics.verdicts import OpenTxn
-from txnsim_spark.planning import in_tasks
+from txnsim_spark.planning import divide_evenly
 from txnsim_spark.scan import kernel_fragments as fk
 from txnsim_spark.scan.pieces import Ints
 from txnsim_spark.scan.sections import stands_alone
@@ -90,7 +90,7 @@ def replica_job(
     share them.
     """
     return EngineJob(
-        tasks=in_tasks([state.new for state in states], cores=cores, are_cut=cores > 1),
+        tasks=divide_evenly([state.new for state in states], cores=cores, may_divide=cores > 1),
         read=_pieces_of,
         join=partial(_put_together, {state.replica.path: _light(state) for state in states}),
     )

@@ -21,7 +21,7 @@ from txnsim.client.inspection.hanging import MAX_TRANSACTION_TIMEOUT_MS
 from txnsim.storage.regular_file import MOUNTS
 from txnsim.text import time_text
 from txnsim.types import TRANSACTION_STATE_TOPIC, TopicPartition
-from txnsim_spark.engine import Engine, NewSession, Progress, Way, cost_of
+from txnsim_spark.engine import Engine, EngineKind, NewSession, Progress, cost_of
 from txnsim_spark.forensics._coordinator_entries import Coordinators
 from txnsim_spark.forensics._coordinator_log import (
     ReplayedLog,
@@ -317,11 +317,11 @@ class Reading:
         require_libraries()
         from txnsim_spark.forensics import _read_compiled as compiled
 
-        way = self._engine.way(
+        engine_kind = self._engine.kind_for(
             cost_of(replica_state.unread_bytes for state in unread for replica_state in state.new)
         )
         read = self._engine.results_of(
-            compiled.replica_job(unread, cores=self._engine.cores(way)), way
+            compiled.replica_job(unread, cores=self._engine.cores(engine_kind)), engine_kind
         )
         nothing = {
             replica_state.replica.path: replica_state
@@ -360,11 +360,13 @@ class Reading:
         best_replicas = [ranked[0] for ranked in logs.values()]
         sizes = [segment.size for state in best_replicas for segment in state.segments]
         self._progress(f"reading __transaction_state, {sum(sizes)} bytes")
-        way = self._engine.way(cost_of(sizes, is_decoded=True))
-        if way is not Way.HERE:
+        engine_kind = self._engine.kind_for(cost_of(sizes, is_decoded=True))
+        if engine_kind is not EngineKind.HERE:
             from txnsim_spark.forensics._read_compiled import log_job
 
-            self._logs_read = self._engine.results_of(log_job(best_replicas, producer_ids), way)
+            self._logs_read = self._engine.results_of(
+                log_job(best_replicas, producer_ids), engine_kind
+            )
         return read_coordinators(logs, self._problem, self._replay_log)
 
     def _replay_log(self, state: ReplicaState, on_problem: OnProblem) -> ReplayedLog:

@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from txnsim.types import TRANSACTION_STATE_TOPIC, TopicPartition
-from txnsim_spark.embedded import Embedded
+from txnsim_spark.embedded import EmbeddedDatabase
 from txnsim_spark.engine import Engine
 from txnsim_spark.forensics.identity import identities_in
 from txnsim_spark.forensics.timeline import (
@@ -96,7 +96,7 @@ def transactions_of(
         engine, "batches", paths, _keep_all, topics=topics, scope=scope, on_problem=on_problem
     )
     batches = pa.Table.from_batches(kept_batches, TABLES["batches"].arrow())
-    database = Embedded()
+    database = EmbeddedDatabase()
     database.register("kafka_batches", batches)
     database.create("kafka_partition_transactions", PARTITION_TRANSACTIONS)
     return database.rows(_TRANSACTIONS)

@@ -17,7 +17,7 @@ import msgspec
 from txnsim.storage import names
 from txnsim.storage.regular_file import RegularFile
 from txnsim.types import TopicPartition
-from txnsim_spark.engine import Engine, EngineJob, Way, cost_of
+from txnsim_spark.engine import Engine, EngineJob, EngineKind, cost_of
 from txnsim_spark.scan.log_dirs import untold
 from txnsim_spark.scan.segments import SegmentFile, by_topic_id, one_cluster, replicas_in
 from txnsim_spark.soundness._partition import judge_partition, read_epochs
@@ -32,7 +32,7 @@ from txnsim_spark.soundness._replica_rules import comparable
 from txnsim_spark.soundness._segment_parts import SegmentPart, unread_part
 from txnsim_spark.soundness._segment_walk import examine
 from txnsim_spark.soundness.violations import Broken, Invariant, Severity, Violation
-from txnsim_spark.tasks import shared_out
+from txnsim_spark.tasks import group_in_tasks
 
 TASK_BYTES: Final = 32 << 20
 """Small segments share a task of this size, which takes about a second."""
@@ -100,7 +100,7 @@ def plan(
     ]
     total = sum(work.segment.size for work in works)
     task_bytes = min(task_bytes, max(1, total // TASKS_MIN))
-    tasks = shared_out(works, task_bytes, size_of=lambda work: work.segment.size)
+    tasks = group_in_tasks(works, task_bytes, size_of=lambda work: work.segment.size)
     return Plan(
         tasks=tuple(tasks),
         replicas=sum(map(len, partitions.values())),
@@ -110,11 +110,11 @@ def plan(
     )
 
 
-def verify(engine: Engine, planned: Plan, way: Way) -> Iterator[Violation]:
+def verify(engine: Engine, planned: Plan, engine_kind: EngineKind) -> Iterator[Violation]:
     """All violations, by partition, replica and place."""
     yield from planned.findings
     violations = engine.results_of(
-        EngineJob(tasks=planned.tasks, read=_parts_of, join=_judge_parts), way
+        EngineJob(tasks=planned.tasks, read=_parts_of, join=_judge_parts), engine_kind
     )
     for key in sorted(violations):
         yield from violations[key]

@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from txnsim.wire.batch import BatchHeader
 from txnsim.wire.compression import NAMES
-from txnsim_spark.options import Check
+from txnsim_spark.options import CrcCheck
 from txnsim_spark.scan import kernel
 from txnsim_spark.scan.crcs import crcs_are_right
 from txnsim_spark.scan.pieces import Ints
@@ -56,7 +56,7 @@ def read(segment: SegmentFile, job: TableJob) -> Iterator[Ints]:
         yield table.T
 
 
-def columns_of(rows: Ints, segment_tables: SegmentTables, check: Check) -> dict[str, ArrayMaker]:
+def columns_of(rows: Ints, segment_tables: SegmentTables, check: CrcCheck) -> dict[str, ArrayMaker]:
     """Columns from rows of the kernel's table."""
     table = rows.T
     attributes = table[kernel.ATTRIBUTES]
@@ -93,19 +93,19 @@ def of_headers(table: Ints) -> dict[str, ArrayMaker]:
     }
 
 
-def _validity(count: int, segment_tables: SegmentTables, check: Check) -> ArrayMaker:
-    if check is Check.NONE:
+def _validity(count: int, segment_tables: SegmentTables, check: CrcCheck) -> ArrayMaker:
+    if check is CrcCheck.NONE:
         return nothing(count)
 
     def make(kind: pa.DataType) -> Any:
         computed = [
             crcs_are_right(Path(segment.path), table.T)
-            if check is Check.ALL or not (segment.is_clean or segment.is_recovered)
+            if check is CrcCheck.ALL or not (segment.is_clean or segment.is_recovered)
             else np.full(len(table), segment.is_recovered)  # what is wrong in such a one is cut
             for segment, table in segment_tables
         ]
         unknown = np.repeat(
-            [check is Check.AUTO and segment.is_clean for segment, _ in segment_tables],
+            [check is CrcCheck.AUTO and segment.is_clean for segment, _ in segment_tables],
             [len(table) for _, table in segment_tables],
         )
         return truths(np.concatenate(computed), absent=unknown)(kind)

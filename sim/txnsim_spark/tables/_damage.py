@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from txnsim_spark.file_faults import refuse_damage
-from txnsim_spark.options import Check
+from txnsim_spark.options import CrcCheck
 from txnsim_spark.scan import kernel
 from txnsim_spark.scan.crcs import crcs_are_right
 from txnsim_spark.scan.log_end import TORN
@@ -23,8 +23,8 @@ def checks_crcs(segment: SegmentFile, job: TableJob) -> bool:
     check were checked before, and are cut where a CRC is wrong.
     """
     check = job.options.check_crc
-    return check is Check.ALL or (
-        check is Check.AUTO and not segment.is_clean and not segment.is_recovered
+    return check is CrcCheck.ALL or (
+        check is CrcCheck.AUTO and not segment.is_clean and not segment.is_recovered
     )
 
 

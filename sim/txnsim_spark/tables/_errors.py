@@ -17,7 +17,7 @@ from txnsim.storage.metadata_files import MetaProperties, decode_partition_metad
 from txnsim.storage.regular_file import RegularFile
 from txnsim.storage.replica_files import replica_files
 from txnsim.wire.batch import BatchHeader
-from txnsim_spark.options import Check
+from txnsim_spark.options import CrcCheck
 from txnsim_spark.scan import kernel
 from txnsim_spark.scan.crcs import crcs_are_right
 from txnsim_spark.scan.log_dirs import read_small, untold
@@ -73,7 +73,7 @@ def _of_segment(segment: SegmentFile, job: TableJob, cut: Damage | None) -> Iter
 def _wrong_crcs(segment: SegmentFile, table: Ints, job: TableJob) -> Iterator[Damage]:
     """Wrong CRCs of the batches whose CRC any other table would have computed."""
     is_checked = np.full(table.shape[1], checks_crcs(segment, job))
-    if not (segment.is_recovered and job.options.check_crc is Check.AUTO):
+    if not (segment.is_recovered and job.options.check_crc is CrcCheck.AUTO):
         is_checked |= (table[kernel.ATTRIBUTES] & BatchHeader.COMPRESSION) != 0
     if is_checked.any():
         chosen = table[:, is_checked]
@@ -84,7 +84,7 @@ def _wrong_crcs(segment: SegmentFile, table: Ints, job: TableJob) -> Iterator[Da
 def _undecodable(segment: SegmentFile, job: TableJob) -> Iterator[ErrorRow]:
     """Batches whose records can't be decoded, whatever their CRCs are."""
     damages: list[Damage] = []
-    options = msgspec.structs.replace(job.options, check_crc=Check.NONE)
+    options = msgspec.structs.replace(job.options, check_crc=CrcCheck.NONE)
     for _, records in decoded_batches(
         segment, msgspec.structs.replace(job, options=options), damages.append
     ):

@@ -13,7 +13,7 @@ from txnsim_spark.scan import kernel_fragments as fk
 from txnsim_spark.scan.pieces import Ints
 from txnsim_spark.scan.segments import SegmentFile
 from txnsim_spark.scan.walk import ending_rows, fragment_rows
-from txnsim_spark.schemas import TABLES, TIMESTAMP
+from txnsim_spark.schemas import TABLES, TIMESTAMP_TYPE
 from txnsim_spark.tables._damage import check_headers, refusing
 from txnsim_spark.tables.rows import (
     ArrayMaker,
@@ -71,7 +71,7 @@ def columns_of(table: Ints, segment_tables: SegmentTables = ()) -> dict[str, Arr
 
 def _numbers_of(name: str, table: Ints) -> dict[str, ArrayMaker]:
     """Columns of the kernel's numbers, which are the last columns of the table, in order."""
-    of_numbers = [column.name for column in TABLES[name].columns if column.type != TIMESTAMP]
+    of_numbers = [column.name for column in TABLES[name].columns if column.type != TIMESTAMP_TYPE]
     columns = of_numbers[-table.shape[1] :]
     return {
         column: not_negative(np.ascontiguousarray(table[:, at]))

@@ -13,12 +13,12 @@ from typing import Any, Final
 import msgspec
 import pyarrow as pa
 
-from txnsim_spark.engine import Engine, Way, cost_of
+from txnsim_spark.engine import Engine, EngineKind, cost_of
 from txnsim_spark.engine import EngineJob as Reading
 from txnsim_spark.file_faults import LogFileError
 from txnsim_spark.log_query import RowScope
 from txnsim_spark.options import Division, KafkaLogOptions
-from txnsim_spark.planning import READS, Share, shares_of
+from txnsim_spark.planning import FILES_OF_TABLE, Share, shares_of
 from txnsim_spark.scan.log_dirs import OnProblem, untold
 from txnsim_spark.schemas import TABLES
 from txnsim_spark.tables.row_sources import rows_of
@@ -63,14 +63,14 @@ def kept_rows(
         topics=topics,
         task_bytes=TASK_BYTES,
     )
-    shares = shares_of(options, scope, READS[table], on_problem=on_problem)
+    shares = shares_of(options, scope, FILES_OF_TABLE[table], on_problem=on_problem)
     sizes = (segment.size for share in shares for segment in share.segments)
-    way = engine.way(cost_of(sizes, is_decoded=table in DECODED))
-    if way is not Way.HERE:
-        division = Division(parallelism=engine.cores(way))
+    engine_kind = engine.kind_for(cost_of(sizes, is_decoded=table in DECODED))
+    if engine_kind is not EngineKind.HERE:
+        division = Division(parallelism=engine.cores(engine_kind))
         options = msgspec.structs.replace(options, task_bytes=None, division=division)
         shares = shares_of(
-            options, scope, READS[table], on_problem=None if on_problem is None else untold
+            options, scope, FILES_OF_TABLE[table], on_problem=None if on_problem is None else untold
         )
     job = TableJob(
         options=options,
@@ -80,7 +80,7 @@ def kept_rows(
     )
     read = _kept_by_replica if on_problem is None else _kept_or_problem
     by_replica = engine.results_of(
-        Reading(tasks=shares, read=partial(read, job, keep), join=_join_batches), way
+        Reading(tasks=shares, read=partial(read, job, keep), join=_join_batches), engine_kind
     )
     for problem in by_replica.pop(_PROBLEMS, ()):
         assert on_problem is not None, "only then a task hands problems over"
@@ -113,7 +113,7 @@ def _kept_by_replica(
     for rows in rows_of(share, job):
         kept_rows_of_batch = keep(rows.in_schema(schema))
         if kept_rows_of_batch.num_rows:
-            log_dir, topic, partition = (kept_rows_of_batch[name][0] for name in _REPLICA)
+            log_dir, topic, partition = (kept_rows_of_batch[name][0] for name in _REPLICA_COLUMNS)
             yield f"{log_dir}/{topic}-{partition}", kept_rows_of_batch
 
 
@@ -121,4 +121,4 @@ def _join_batches(_key: str, batches: Sequence[Any]) -> Sequence[Any]:
     return batches
 
 
-_REPLICA: Final = ("log_dir", "topic", "partition")
+_REPLICA_COLUMNS: Final = ("log_dir", "topic", "partition")

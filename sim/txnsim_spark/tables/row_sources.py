@@ -13,9 +13,9 @@ import msgspec
 import pyarrow as pa
 
 from txnsim.storage.regular_file import MOUNTS
-from txnsim_spark.empty_reads import may_be_missing
+from txnsim_spark.empty_reads import lost_rows_error
 from txnsim_spark.file_faults import refuse_damage, refuse_unreadable
-from txnsim_spark.options import Check
+from txnsim_spark.options import CrcCheck
 from txnsim_spark.planning import Share
 from txnsim_spark.scan.pieces import Ints
 from txnsim_spark.scan.segment_examination import cut_short
@@ -131,7 +131,7 @@ def _cut_segments(segments: Sequence[SegmentFile], job: TableJob) -> Iterator[Se
         if job.refuses_loss and damage is not None and damage.offset is not None:
             until = sys.maxsize if segment.span is None else segment.span[1]
             if damage.offset < until:
-                raise may_be_missing(
+                raise lost_rows_error(
                     f"{segment.path}, byte {damage.position}: {damage.reason}; a starting broker"
                     " cuts the log off there"
                 )
@@ -178,7 +178,7 @@ def _errors(share: Share, job: TableJob) -> Iterator[Rows]:
 
 
 def _cuts(job: TableJob) -> bool:
-    return job.options.check_crc is not Check.NONE
+    return job.options.check_crc is not CrcCheck.NONE
 
 
 def _sound(path: str, job: TableJob, read: Callable[[], Iterator[T]]) -> Iterator[T]:

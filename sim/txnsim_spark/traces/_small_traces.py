@@ -15,7 +15,7 @@ from urllib.parse import unquote
 
 import msgspec
 
-from txnsim_spark.embedded import FIELD, Embedded, for_duckdb, structure, type_of
+from txnsim_spark.embedded import DDL_FIELD, EmbeddedDatabase, duckdb_type_of, for_duckdb, structure
 from txnsim_spark.traces._files import DATA_PREFIX, SILENT_LINE, run_names
 from txnsim_spark.traces._queries import LINE_DDL, OF_EVENTS, OF_LINES, OTHERS, RUNS
 from txnsim_spark.traces.schemas import TABLES, view_of
@@ -41,7 +41,7 @@ def small_files(paths: Sequence[str]) -> tuple[Path, ...] | None:
     return files if is_plain and is_small else None
 
 
-def register_export(database: Embedded, directory: Path) -> None:
+def register_export(database: EmbeddedDatabase, directory: Path) -> None:
     """Create views of the tables of an export."""
     for name, table in TABLES.items():
         if any(directory.glob(f"{name}/**/*.parquet")):
@@ -53,7 +53,7 @@ def register_export(database: Embedded, directory: Path) -> None:
         database.create(view_of(name), _select_in_schema(name, source))
 
 
-def register_traces(database: Embedded, files: Sequence[Path]) -> str | None:
+def register_traces(database: EmbeddedDatabase, files: Sequence[Path]) -> str | None:
     """Create the tables of traces; returns the name of a file without a trace, if there is one."""
     import pyarrow as pa
 
@@ -93,7 +93,7 @@ def register_traces(database: Embedded, files: Sequence[Path]) -> str | None:
 def _select_in_schema(name: str, source: str) -> str:
     """The columns of the schema, in its order and types."""
     columns = ", ".join(
-        f"CAST(`{column.name}` AS {type_of(column.type)}) AS `{column.name}`"
+        f"CAST(`{column.name}` AS {duckdb_type_of(column.type)}) AS `{column.name}`"
         for column in TABLES[name].columns
     )
     return f"SELECT {columns} FROM {source}"
@@ -111,7 +111,9 @@ def _has_declared_types(line: str) -> bool:
 @cache
 def _decoder() -> msgspec.json.Decoder[Any]:
     kinds = {"bigint": int, "int": int, "boolean": bool, "array<bigint>": list[int]}
-    fields = [(name, kinds.get(kind, Any) | None, None) for name, kind in FIELD.findall(LINE_DDL)]
+    fields = [
+        (name, kinds.get(kind, Any) | None, None) for name, kind in DDL_FIELD.findall(LINE_DDL)
+    ]
     return msgspec.json.Decoder(msgspec.defstruct("Line", fields))
 
 

@@ -17,7 +17,7 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from txnsim.errors import BadInputError
-from txnsim_spark.embedded import Embedded
+from txnsim_spark.embedded import EmbeddedDatabase
 from txnsim_spark.traces._files import DATA_PREFIX, SILENT_LINE, path_of, run_names
 from txnsim_spark.traces._queries import LINE_DDL, OF_EVENTS, OF_LINES, OTHERS, RUNS
 from txnsim_spark.traces._small_traces import register_export, register_traces, small_files
@@ -130,7 +130,7 @@ def embedded_queries(paths: Sequence[str], *, are_exported: bool) -> Ask | None:
     for name in files:
         if _is_blank(name):
             raise TraceError(f"{name}: it is empty; {EXPECTED}")
-    database = Embedded()
+    database = EmbeddedDatabase()
     if are_exported:
         register_export(database, Path(paths[0]))
         return database.rows

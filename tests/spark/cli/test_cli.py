@@ -18,7 +18,7 @@ from txnsim.cli.parsing import CommandParser
 from txnsim.errors import ConfigError, MissingExtraError
 from txnsim_spark.cli import _stream as stream
 from txnsim_spark.cli import trace_actions as trace
-from txnsim_spark.cli._stream import Teller, connector_config, location
+from txnsim_spark.cli._stream import EventPrinter, connector_config, directory_uri
 from txnsim_spark.streaming._alerts import Alert, AlertEvent
 from txnsim_spark.streaming.events import AlertChanged, BatchWritten, NotAsked
 from txnsim_spark.streaming.options import StreamOptions
@@ -51,7 +51,7 @@ ALERT = Alert(
 def options(*arguments: str) -> StreamOptions:
     parser = argparse.ArgumentParser()
     stream.add_arguments(parser)
-    return stream._options(parser.parse_args([*REQUIRED, *arguments]))
+    return stream._stream_options(parser.parse_args([*REQUIRED, *arguments]))
 
 
 def test_times_are_given_as_people_count_them() -> None:
@@ -106,7 +106,7 @@ def test_what_cannot_be_is_a_misuse(
     ],
 )
 def test_a_directory_without_scheme_is_of_this_machine(address: str, expected_path: str) -> None:
-    assert location(address) == expected_path
+    assert directory_uri(address) == expected_path
 
 
 def test_the_connector_is_a_directory_of_jars_or_packages(tmp_path: Path) -> None:
@@ -123,7 +123,7 @@ def test_events_are_lines_of_json_and_alerts_are_kept(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     file = tmp_path / "alerts.jsonl"
-    teller = Teller(as_json=True, alerts_file=file)
+    teller = EventPrinter(as_json=True, alerts_file=file)
     teller.tell(BatchWritten(batch=2, rows=5, offsets={"t": {"0": 5}}))
     teller.tell(AlertChanged(alert=ALERT, connector_lag=0))
     teller.tell(AlertChanged(alert=ALERT, connector_lag=None))
@@ -137,7 +137,7 @@ def test_events_are_lines_of_json_and_alerts_are_kept(
 
 
 def test_people_are_told_in_sentences(capsys: pytest.CaptureFixture[str]) -> None:
-    teller = Teller(as_json=False, alerts_file=None)
+    teller = EventPrinter(as_json=False, alerts_file=None)
     teller.tell(BatchWritten(batch=2, rows=5, offsets={}))
     teller.tell(AlertChanged(alert=ALERT, connector_lag=0))
     batch, alert = capsys.readouterr().out.splitlines()
@@ -260,11 +260,11 @@ def test_unreadable_lines_are_shown_up_to_a_bound(capsys: pytest.CaptureFixture[
     lines = capsys.readouterr().err.splitlines()
     assert lines[0] == "txnsim: 0.jsonl: 1 × cut off: {"
     assert lines[-1] == "txnsim: … and 3 more files like that"
-    assert len(lines) == trace.SHOWN_MAX + 1
+    assert len(lines) == trace.FILES_SHOWN_MAX + 1
 
 
 def test_a_table_leaves_out_columns_in_which_nothing_is() -> None:
-    table = trace._table(
+    table = trace._rows_as_table(
         [
             {"grouped_by": "all", "transaction_version": None, "transactional_id": None, "p50": 1.5}
             | {"p99": None},
@@ -280,14 +280,14 @@ def test_a_table_leaves_out_columns_in_which_nothing_is() -> None:
 
 
 def test_a_trace_without_any_of_it_is_said_to_be_so() -> None:
-    assert trace._table([]) == "nothing of it in this trace\n"
+    assert trace._rows_as_table([]) == "nothing of it in this trace\n"
 
 
 def test_only_directories_of_this_machine_are_looked_into(tmp_path: Path) -> None:
     (tmp_path / "x.jsonl").touch()
-    assert trace._entries(tmp_path) == ["x.jsonl"]
-    assert trace._entries(tmp_path / "x.jsonl") == []
-    assert trace._entries(Path("s3a://bucket/x")) == []
+    assert trace._names_in_directory(tmp_path) == ["x.jsonl"]
+    assert trace._names_in_directory(tmp_path / "x.jsonl") == []
+    assert trace._names_in_directory(Path("s3a://bucket/x")) == []
 
 
 # ``commands``: Commands of Spark in the words of the command line. Each one's examples:

@@ -53,13 +53,16 @@ def test_a_python_without_txnsim_is_told_which_one_to_name(tmp_path: Path) -> No
     (package / "cli").mkdir(parents=True)
     script = package / "cli" / "submit.py"
     script.write_bytes(Path(submit.__file__).read_bytes())
-    assert "spark.pyspark.python=/path/to/python," in submit.elsewhere(package)
+    assert "spark.pyspark.python=/path/to/python," in submit.advice_for_other_python(package)
     python = tmp_path / "bin" / "python"
     python.parent.mkdir()
     python.touch()
     # Without site-packages and without PYTHONPATH: no Python of this machine has txnsim so.
     command = [sys.executable, "-I", "-S", str(script), "logs", "verify", "/logs"]
     process = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert (process.returncode, process.stderr) == (2, f"{submit.elsewhere(package)}\n")
+    assert (process.returncode, process.stderr) == (
+        2,
+        f"{submit.advice_for_other_python(package)}\n",
+    )
     assert f"--conf spark.pyspark.python={python}," in process.stderr
     assert f"spark-submit runs {sys.executable}, in which txnsim is not installed" in process.stderr

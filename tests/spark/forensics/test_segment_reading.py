@@ -32,7 +32,7 @@ from txnsim.storage import names
 from txnsim.txn.state import Tombstone
 from txnsim.types import TopicPartition, TransactionalId
 from txnsim.wire.batch import assign, read_batch_header
-from txnsim_spark.engine import Way
+from txnsim_spark.engine import EngineKind
 from txnsim_spark.forensics._coordinator_log import replay_log
 from txnsim_spark.forensics._evidence import StartBatch
 from txnsim_spark.forensics._read_compiled import (
@@ -459,7 +459,9 @@ def test_notes_that_make_no_sense_are_told_and_left_out(
 
 
 def read_at_once(state: ReplicaState) -> ReplicaRead:
-    return local_engine().results_of(replica_job([state], cores=1), Way.HERE)[state.replica.path]
+    return local_engine().results_of(replica_job([state], cores=1), EngineKind.HERE)[
+        state.replica.path
+    ]
 
 
 def test_it_finds_the_same(tmp_path: Path) -> None:
@@ -474,7 +476,7 @@ def test_it_finds_the_same(tmp_path: Path) -> None:
     (replica,) = replicas_in([tmp_path])
     state = state_of(replica, use_snapshots=False)
     result_at_once = read_at_once(state)
-    for way in (Way.HERE, Way.PROCESSES):
+    for way in (EngineKind.HERE, EngineKind.PROCESSES):
         read = local_engine().results_of(replica_job([state], cores=2), way)
         assert read == {state.replica.path: result_at_once}
     assert sorted(result_at_once.opened) == [PID, 99]
@@ -515,7 +517,9 @@ def test_coordinators_logs_are_replayed_in_processes_as_here(tmp_path: Path) -> 
         file.write(b"torn")
     (replica,) = replicas_in([log_dir])
     state = state_of(replica)
-    (result,) = local_engine().results_of(log_job([state], {7, 8, 9}), Way.PROCESSES).values()
+    (result,) = (
+        local_engine().results_of(log_job([state], {7, 8, 9}), EngineKind.PROCESSES).values()
+    )
     problems: list[str] = []
     assert result.replayed == replay_log(state, problems.append).concerning({7, 8, 9})
     assert result.problems == tuple(problems)

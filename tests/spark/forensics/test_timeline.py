@@ -12,7 +12,7 @@ import pytest
 from tests.support.broker_dirs import BrokerDir
 from tests.support.logs import NOW, PID, LogDriver
 from txnsim.types import TopicPartition
-from txnsim_spark.engine import alone
+from txnsim_spark.engine import lone_engine
 from txnsim_spark.forensics.timeline import CoordinatorRecord, Stay, Timeline, timeline_of
 from txnsim_spark.forensics.timeline_reading import merged_records, merged_stays, transactions_of
 
@@ -291,7 +291,7 @@ def test_a_row_per_transaction_of_each_replica(tmp_path: Path) -> None:
         broker_dir = BrokerDir(tmp_path / f"broker-{broker}", broker)
         broker_dir.replica(driver)
         broker_dir.stop()
-    rows = transactions_of(alone(), [tmp_path], [PID])
+    rows = transactions_of(lone_engine(), [tmp_path], [PID])
     assert [tuple(row[name] for name in PLACE) for row in rows] == [
         (str(tmp_path / f"broker-{broker}"), broker, "orders", 0, PID)
         for broker in (1, 2)
@@ -315,7 +315,7 @@ def test_nothing_of_a_producer_that_is_not_there(tmp_path: Path) -> None:
     broker_dir = BrokerDir(tmp_path / "broker-1", 1)
     broker_dir.replica(LogDriver())
     broker_dir.stop()
-    assert transactions_of(alone(), [tmp_path], [12345]) == []
+    assert transactions_of(lone_engine(), [tmp_path], [12345]) == []
 
 
 def transaction(broker: int, offset: int, **changes: Any) -> dict[str, Any]:

@@ -17,7 +17,7 @@ from tests.support.quick_spark import quick_environment
 from tests.support.spark_classes import reading, shared_classes
 from tests.support.spark_connector import connector_jars
 from tests.support.standalone_spark import StandaloneSpark
-from txnsim_spark.session import SHORT_LIVED, spark_session
+from txnsim_spark.session import SHORT_SESSION_CONFIG, spark_session
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -45,7 +45,10 @@ def spark() -> Iterator[SparkSession]:
             config={
                 "spark.driver.memory": "1g",
                 "spark.driver.defaultJavaOptions": " ".join(
-                    (SHORT_LIVED["spark.driver.defaultJavaOptions"], reading(shared_classes()))
+                    (
+                        SHORT_SESSION_CONFIG["spark.driver.defaultJavaOptions"],
+                        reading(shared_classes()),
+                    )
                 ),
                 "spark.sql.shuffle.partitions": "2",
                 "spark.jars": ",".join(

@@ -7,8 +7,8 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING
 
-from txnsim_spark.log_growth import LOGS
-from txnsim_spark.session import SHORT_LIVED, spark_session
+from txnsim_spark.log_growth import RECORD_TABLES
+from txnsim_spark.session import SHORT_SESSION_CONFIG, spark_session
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -21,7 +21,7 @@ def follow(
     """A streaming query that writes a table as Parquet below ``out``."""
     rows = spark.readStream.format("kafka_log").options(table=name, **options).load(directory)
     writer = rows.writeStream.option("checkpointLocation", f"{out}/checkpoints/{name}")
-    if name in LOGS:
+    if name in RECORD_TABLES:
         return writer.format("parquet").option("path", f"{out}/{name}")
     return writer.foreachBatch(
         lambda batch_frame, _: batch_frame.write.mode("overwrite").parquet(f"{out}/{name}")
@@ -29,7 +29,7 @@ def follow(
 
 
 def main(directory: str, out: str) -> None:
-    spark = spark_session("local[2]", app_name="following", config=SHORT_LIVED)
+    spark = spark_session("local[2]", app_name="following", config=SHORT_SESSION_CONFIG)
     writer = follow(spark, directory, "records", out)
     writer.trigger(processingTime="100 milliseconds").start().awaitTermination()
 

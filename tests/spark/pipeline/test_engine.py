@@ -18,7 +18,7 @@ from txnsim.releases.rules import LATEST
 from txnsim.txn.open_txn_verdict import OpenTxnStatus
 from txnsim.types import TopicPartition
 from txnsim_spark import planning
-from txnsim_spark.engine import Engine, EngineJob, Way
+from txnsim_spark.engine import Engine, EngineJob, EngineKind
 from txnsim_spark.forensics._coordinator_log import logs_of
 from txnsim_spark.forensics._read_compiled import log_job, replica_job
 from txnsim_spark.forensics.find_hanging import Search, find_hanging
@@ -81,9 +81,9 @@ def test_workers_find_what_this_process_finds(
     job = job_of(killed_broker)
     assert len(job.tasks) > 1
     engine = Engine(lambda: spark, print)
-    results = engine.results_of(job, Way.SPARK)
+    results = engine.results_of(job, EngineKind.SPARK)
     assert results
-    assert results == engine.results_of(job, Way.HERE)
+    assert results == engine.results_of(job, EngineKind.HERE)
     tracker = spark.sparkContext.statusTracker()
     stages = [
         info.numTasks
@@ -126,7 +126,7 @@ def test_what_breaks_a_rule_is_the_same(spark: SparkSession, tmp_path: Path) -> 
     planned = plan([tmp_path], task_bytes=2_000)
     assert len(planned.tasks) > 2
     engine = Engine(lambda: spark, print)
-    violations = list(verify(engine, planned, Way.SPARK))
+    violations = list(verify(engine, planned, EngineKind.SPARK))
     assert len(violations) == 4  # two sequences, a file, a difference between replicas
-    assert violations == list(verify(engine, planned, Way.HERE))
+    assert violations == list(verify(engine, planned, EngineKind.HERE))
     assert main(["logs", "verify", str(tmp_path / "broker-1")]) == 0

@@ -31,7 +31,7 @@ from txnsim.storage.names import FileName
 from txnsim.txn.log_format import encode_batch
 from txnsim.types import TopicPartition, TransactionVersion
 from txnsim.wire.batch import ZSTD
-from txnsim_spark.options import NAMES
+from txnsim_spark.options import OPTION_NAMES
 from txnsim_spark.session import spark_session
 
 if TYPE_CHECKING:
@@ -126,7 +126,7 @@ def test_every_example_prints_what_the_page_shows(spark: SparkSession, tmp_path:
 
 def test_every_option_is_on_the_page() -> None:
     page = PAGE.read_text("utf-8")
-    assert [name for name in NAMES if f"| `{name}` |" not in page] == []
+    assert [name for name in OPTION_NAMES if f"| `{name}` |" not in page] == []
 
 
 def _rewrite_page(page: str, examples: Mapping[str, str]) -> str:

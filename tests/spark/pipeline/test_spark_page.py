@@ -26,7 +26,7 @@ from tests.support.logs import LogDriver
 from tests.support.quick_spark import quick_java
 from tests.support.spark_connector import delta_jars
 from tests.support.standalone_spark import HOST, WORKER_MEMORY, StandaloneSpark
-from txnsim_spark.schemas import TABLES, TIMESTAMP
+from txnsim_spark.schemas import TABLES, TIMESTAMP_TYPE
 
 
 def installed_package(environment: Path) -> Path:
@@ -138,7 +138,7 @@ def check_parquet(out: Path) -> None:
     assert [(field.name, field.nullable) for field in fields] == [
         (column.name, column.is_nullable) for column in columns
     ]
-    times = {column.name for column in columns if column.type == TIMESTAMP}
+    times = {column.name for column in columns if column.type == TIMESTAMP_TYPE}
     assert times == {field.name for field in fields if str(field.type).startswith("timestamp")}
     assert len(times) == 3
 

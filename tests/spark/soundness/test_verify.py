@@ -9,7 +9,7 @@ import pytest
 from tests.support.soundness import busy_log, write_log_dir
 from txnsim.errors import BadInputError
 from txnsim.storage import names
-from txnsim_spark.engine import Way, alone
+from txnsim_spark.engine import EngineKind, lone_engine
 from txnsim_spark.soundness.verify import plan, verify
 from txnsim_spark.soundness.violations import Invariant
 
@@ -58,7 +58,7 @@ def test_a_segment_that_goes_while_it_is_verified_is_a_finding(log_dir: Path) ->
     planned = plan([log_dir])
     deleted_log = next((log_dir / "orders-0").glob("*.log"))
     deleted_log.unlink()
-    findings = list(verify(alone(), planned, Way.HERE))
+    findings = list(verify(lone_engine(), planned, EngineKind.HERE))
     unread = [finding for finding in findings if finding.rule is Invariant.UNREADABLE_FILE]
     assert (deleted_log.name, "No such file or directory") in {
         (finding.file, finding.found) for finding in unread

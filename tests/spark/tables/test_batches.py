@@ -37,7 +37,7 @@ from txnsim.storage.checkpoints import encode_offsets
 from txnsim.types import TopicPartition
 from txnsim.wire.batch import GZIP, LZ4, SNAPPY, ZSTD, Record, build_batch, control_batch
 from txnsim_spark.scan import kernel_fragments as fk
-from txnsim_spark.schemas import DECODED, OFFSET_COLUMNS, TABLES, TIME_COLUMNS
+from txnsim_spark.schemas import DECODED_TABLES, OFFSET_COLUMNS, TABLES, TIME_COLUMNS
 from txnsim_spark.source import KafkaLogDataSource, schema_of
 from txnsim_spark.tables import arrays
 
@@ -459,7 +459,7 @@ def rows_of_topic(topic: str) -> Callable[[Row], bool]:
     return lambda row: bool(row["topic"] == topic)
 
 
-COORDINATORS = {*DECODED} - {"records"}
+COORDINATORS = {*DECODED_TABLES} - {"records"}
 
 
 @pytest.mark.parametrize("table", [name for name in OFFSET_COLUMNS if name not in COORDINATORS])

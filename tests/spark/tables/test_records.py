@@ -39,7 +39,7 @@ from txnsim.wire.batch import GZIP, LZ4, NONE, SNAPPY, ZSTD, Record, build_batch
 from txnsim_spark.file_faults import CorruptLogFileError, LogFileError
 from txnsim_spark.log_query import RowScope
 from txnsim_spark.options import KafkaLogOptions
-from txnsim_spark.planning import READS, Share, shares_of
+from txnsim_spark.planning import FILES_OF_TABLE, Share, shares_of
 from txnsim_spark.scan.segments import Replica, SegmentFile
 from txnsim_spark.schemas import TABLES
 from txnsim_spark.tables import _records as records
@@ -230,17 +230,17 @@ def test_every_table_that_is_documented_can_be_read() -> None:
     other_tables = {"errors", "findings", "replicas"}
     assert {*OF_SEGMENT, *OF_SEGMENTS, *OF_REPLICA, *other_tables} == {*TABLES}
     for name in TABLES:
-        reads = READS[name]
+        reads = FILES_OF_TABLE[name]
         assert reads.segments or reads.replicas or reads.is_whole
-    assert {*READS} == {*TABLES}
-    assert READS["errors"].log_dirs
-    assert READS["transactions"].topic == "__transaction_state"
+    assert {*FILES_OF_TABLE} == {*TABLES}
+    assert FILES_OF_TABLE["errors"].log_dirs
+    assert FILES_OF_TABLE["transactions"].topic == "__transaction_state"
 
 
 @pytest.mark.parametrize("name", [*OF_SEGMENT, *OF_SEGMENTS, *OF_REPLICA])
 def test_what_a_table_is_made_of_is_what_is_planned_for_it(name: str) -> None:
-    assert READS[name].segments == (name not in OF_REPLICA)
-    assert READS[name].replicas == (name in OF_REPLICA)
+    assert FILES_OF_TABLE[name].segments == (name not in OF_REPLICA)
+    assert FILES_OF_TABLE[name].replicas == (name in OF_REPLICA)
 
 
 @pytest.mark.parametrize("check", ["auto", "true", "false"])
@@ -251,7 +251,7 @@ def test_small_segments_have_the_rows_together_that_each_has_alone(
     for broker, is_clean in ((1, True), (2, False)):
         replica(broker_dir(tmp_path / str(broker), broker=broker, is_clean=is_clean), busy_log())
     options = KafkaLogOptions.of({"path": str(tmp_path), "table": name, "checkCrc": check})
-    shares = shares_of(options, RowScope(), READS[name])
+    shares = shares_of(options, RowScope(), FILES_OF_TABLE[name])
     segments = [segment for share in shares for segment in share.segments]
     schema = TABLES[name].arrow()
 

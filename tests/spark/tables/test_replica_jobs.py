@@ -15,11 +15,11 @@ from tests.support.log_tables import broker_dir, cut, logs_of, replica, write_de
 from tests.support.logs import PID, LogDriver
 from txnsim.log.config import LogConfig
 from txnsim.releases.rules import LATEST
-from txnsim_spark.engine import Engine, Way, alone
+from txnsim_spark.engine import Engine, EngineKind, lone_engine
 from txnsim_spark.file_faults import CorruptLogFileError
 from txnsim_spark.log_query import RowScope
 from txnsim_spark.options import KafkaLogOptions
-from txnsim_spark.planning import READS, shares_of
+from txnsim_spark.planning import FILES_OF_TABLE, shares_of
 from txnsim_spark.schemas import TABLES
 from txnsim_spark.source import schema_of
 from txnsim_spark.tables.replica_jobs import kept_rows
@@ -52,7 +52,7 @@ def keep_rows(batch: pa.RecordBatch) -> pa.RecordBatch:
 
 def test_topics_and_producers_are_chosen_and_rows_are_kept(log_dir: Path) -> None:
     rows_kept = kept_rows(
-        alone(),
+        lone_engine(),
         "batches",
         [log_dir],
         lambda batch: batch.filter(pc.equal(batch["base_offset"], 3)),
@@ -68,14 +68,14 @@ def test_processes_have_the_rows_of_each_replica(
     log_dir: Path, table: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def rows() -> list[dict[str, Any]]:
-        rows_kept = kept_rows(alone(), table, [log_dir], keep_rows)
+        rows_kept = kept_rows(lone_engine(), table, [log_dir], keep_rows)
         return sorted((row for batch in rows_kept for row in batch.to_pylist()), key=repr)
 
     own_rows = rows()
     assert {row["topic"] for row in own_rows} == (
         {"orders", "__transaction_state"} if table == "batches" else {"__transaction_state"}
     )
-    monkeypatch.setattr(Engine, "way", lambda _self, _cost: Way.PROCESSES)
+    monkeypatch.setattr(Engine, "kind_for", lambda _self, _cost: EngineKind.PROCESSES)
     assert rows() == own_rows
 
 
@@ -89,22 +89,24 @@ def test_a_segment_that_several_tasks_decode_counts_once(
     (path,) = logs_of(replica(broker_dir(tmp_path), driver))
     write_dense_index(path)
     shares = shares_of(
-        KafkaLogOptions(paths=(tmp_path,), table="records"), RowScope(), READS["records"]
+        KafkaLogOptions(paths=(tmp_path,), table="records"), RowScope(), FILES_OF_TABLE["records"]
     )
     assert sum(len(share.segments) for share in shares) > 1
-    rows_kept = kept_rows(alone(), "records", [tmp_path], keep_rows)
+    rows_kept = kept_rows(lone_engine(), "records", [tmp_path], keep_rows)
     assert sum(batch.num_rows for batch in rows_kept) == 40
 
 
 def test_what_can_t_be_read_is_refused_or_told_once(log_dir: Path) -> None:
     (path,) = logs_of(log_dir / "broker-1" / "orders-0")
     cut(path, path.stat().st_size - 1)
-    row_count = len(list(kept_rows(alone(), "transactions", [log_dir], keep_rows)))
+    row_count = len(list(kept_rows(lone_engine(), "transactions", [log_dir], keep_rows)))
     assert row_count
     with pytest.raises(CorruptLogFileError, match=f"{path}, byte"):
-        list(kept_rows(alone(), "batches", [log_dir], keep_rows))
+        list(kept_rows(lone_engine(), "batches", [log_dir], keep_rows))
     problems: list[str] = []
-    rows_kept = kept_rows(alone(), "batches", [log_dir], keep_rows, on_problem=problems.append)
+    rows_kept = kept_rows(
+        lone_engine(), "batches", [log_dir], keep_rows, on_problem=problems.append
+    )
     assert sum(batch.num_rows for batch in rows_kept if batch["topic"][0].as_py() == "orders") == 2
     (problem,) = problems
     assert problem.startswith(f"{path}, byte ")

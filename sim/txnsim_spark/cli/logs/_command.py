@@ -49,15 +49,17 @@ ACTIONS: Final[dict[str, tuple[ModuleType, str]]] = {
     "sql": (logs_sql, "a question of your own in SQL: whose producer it was, what was lost"),
 }
 """Name -> module, and its line of help."""
-INCOMPLETE: Final = 4
+INCOMPLETE_STATUS: Final = 4
 """Exit status if an unreadable file makes the answer incomplete."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments of ``logs``."""
     actions = parser.add_subparsers(dest="action", required=True, metavar="ACTION")
-    for name, (module, line) in ACTIONS.items():
-        module.add_arguments(actions.add_parser(name, help=line, description=module.DESCRIPTION))
+    for action_name, (action_module, help_line) in ACTIONS.items():
+        action_module.add_arguments(
+            actions.add_parser(action_name, help=help_line, description=action_module.DESCRIPTION)
+        )
 
 
 def run(args: argparse.Namespace) -> int:
@@ -74,7 +76,7 @@ def run(args: argparse.Namespace) -> int:
             raise  # the reader of what we print has gone
         except LogFileError as error:
             TERMINAL.complain(error)
-            status = INCOMPLETE
+            status = INCOMPLETE_STATUS
         except (BadInputError, MissingExtraError, OSError) as error:
             TERMINAL.complain(error)
             status = MISUSE_STATUS

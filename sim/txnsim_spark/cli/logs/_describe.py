@@ -19,7 +19,7 @@ DESCRIPTION: Final = (
     " transaction is not a hanging one yet: its coordinator may know it. Exit status 4: something"
     " could not be read and was passed by; 2: a misuse."
 )
-INCOMPLETE: Final = 4
+INCOMPLETE_STATUS: Final = 4
 """Exit status if a file could not be read, as for ``logs find-hanging``."""
 COLUMNS: Final[Columns[ReplicaDescription]] = {
     "Replica": lambda replica: replica.directory,
@@ -60,11 +60,11 @@ def run(args: argparse.Namespace) -> int:
     )
     for problem in problems:
         TERMINAL.warn(problem)
-    status = INCOMPLETE if problems else 0
+    status = INCOMPLETE_STATUS if problems else 0
     if args.json:
         TERMINAL.json(replicas)
         return status
-    for line in _log_dirs(replicas):
+    for line in _log_dir_lines(replicas):
         TERMINAL.line(line)
     TERMINAL.text(Table.of(COLUMNS, replicas))
     for replica in replicas:
@@ -80,20 +80,22 @@ def run(args: argparse.Namespace) -> int:
     return status
 
 
-def _log_dirs(described: Iterable[ReplicaDescription]) -> Iterator[str]:
+def _log_dir_lines(descriptions: Iterable[ReplicaDescription]) -> Iterator[str]:
     """A line per log directory."""
     by_log_dir: dict[str, list[ReplicaDescription]] = {}
-    for replica in described:
+    for replica in descriptions:
         by_log_dir.setdefault(replica.log_dir, []).append(replica)
     for log_dir, replicas in by_log_dir.items():
         first_replica = replicas[0]
-        whose = (
+        broker_text = (
             f"broker {first_replica.broker}"
             if first_replica.broker >= 0
             else "of an unknown broker"
         )
-        stop = "stopped in order" if first_replica.is_clean else "not stopped in order"
-        withheld = sum(replica.withheld > 0 for replica in replicas)
-        held_back = f", {withheld} held back by open transactions" if withheld else ""
-        count = f"{len(replicas)} replica{'' if len(replicas) == 1 else 's'}"
-        yield f"{log_dir}: {whose}, {stop}; {count}{held_back}"
+        stop_text = "stopped in order" if first_replica.is_clean else "not stopped in order"
+        withheld_count = sum(replica.withheld > 0 for replica in replicas)
+        withheld_text = (
+            f", {withheld_count} held back by open transactions" if withheld_count else ""
+        )
+        replicas_text = f"{len(replicas)} replica{'' if len(replicas) == 1 else 's'}"
+        yield f"{log_dir}: {broker_text}, {stop_text}; {replicas_text}{withheld_text}"

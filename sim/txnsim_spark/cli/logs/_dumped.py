@@ -26,8 +26,8 @@ DESCRIPTION: Final = (
     " hangs, as far as the text goes; 4: something is open that can't be judged, or the text, or a"
     " part of it, was not understood; 0: nothing of these; 2: a misuse."
 )
-HANGS: Final = 3
-UNJUDGED: Final = 4
+HANGING_STATUS: Final = 3
+UNJUDGED_STATUS: Final = 4
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -42,69 +42,71 @@ def run(args: argparse.Namespace) -> int:
     """Print the transactions in the text."""
     from txnsim_spark.forensics.dumped import answer
 
-    dump = answer(*map(_lines, args.file))
+    dump = answer(*map(_lines_of_dump, args.file))
     if args.json:
         TERMINAL.line(msgspec.json.encode(dump).decode())
     else:
-        _print(dump)
+        _print_dump(dump)
     if dump.worst is OpenTxnStatus.HANGING:
-        return HANGS
-    return 0 if dump.worst is None and dump.understood else UNJUDGED
+        return HANGING_STATUS
+    return 0 if dump.worst is None and dump.understood else UNJUDGED_STATUS
 
 
-def _lines(name: str) -> Iterator[str]:
-    if name == "-":
+def _lines_of_dump(file_name: str) -> Iterator[str]:
+    if file_name == "-":
         yield from sys.stdin
         return
-    path = Path(name)
+    path = Path(file_name)
     with path.open("rb") as file:
-        start = file.read(2)
+        first_bytes = file.read(2)
     # PowerShell writes what a command prints as UTF-16.
-    encoding = "utf-16" if start in (BOM_UTF16_LE, BOM_UTF16_BE) else "utf-8-sig"
-    with path.open(encoding=encoding, errors="replace") as text:
-        yield from text
+    encoding = "utf-16" if first_bytes in (BOM_UTF16_LE, BOM_UTF16_BE) else "utf-8-sig"
+    with path.open(encoding=encoding, errors="replace") as text_file:
+        yield from text_file
 
 
-def _span(partition: DumpedPartition) -> str:
-    snapshot = (
+def _offsets_text(partition: DumpedPartition) -> str:
+    snapshot_text = (
         ""
         if partition.snapshot_offset is None
         else f"producers before {partition.snapshot_offset} (.snapshot)"
     )
     if partition.last_offset is None:
-        return snapshot or "empty"
+        return snapshot_text or "empty"
     return ", ".join(
-        filter(None, (f"{partition.first_offset} to {partition.last_offset}", snapshot))
+        filter(None, (f"{partition.first_offset} to {partition.last_offset}", snapshot_text))
     )
 
 
-def _print(dump: DumpedAnswer) -> None:
+def _print_dump(dump: DumpedAnswer) -> None:
     for partition in dump.partitions:
-        copies = f", {partition.replicas} replicas" if partition.replicas > 1 else ""
-        span = _span(partition)
-        unread = (
+        replicas_text = f", {partition.replicas} replicas" if partition.replicas > 1 else ""
+        offsets_text = _offsets_text(partition)
+        unread_text = (
             f", {partition.unread_markers} markers of unknown kind"
             if partition.unread_markers
             else ""
         )
         TERMINAL.line(
-            f"{partition.partition}: {span}, {partition.batches} batches,"
-            f" {partition.commits} commits, {partition.aborts} aborts{unread}{copies}"
+            f"{partition.partition}: {offsets_text}, {partition.batches} batches,"
+            f" {partition.commits} commits, {partition.aborts} aborts{unread_text}{replicas_text}"
         )
         for txn in partition.open:
-            sure = " as far as the text goes" if txn.verdict is OpenTxnStatus.HANGING else ""
+            condition_text = (
+                " as far as the text goes" if txn.verdict is OpenTxnStatus.HANGING else ""
+            )
             TERMINAL.line(
                 f"  open since offset {txn.start_offset}: producer {txn.producer_id}, epoch"
                 f" {txn.producer_epoch}, last write {time_text(txn.last_timestamp_ms)}:"
-                f" {txn.verdict}{sure}: {txn.reason}."
+                f" {txn.verdict}{condition_text}: {txn.reason}."
             )
             if txn.verdict is OpenTxnStatus.HANGING:
                 TERMINAL.line(f"  once the brokers run: txnsim txns why {partition.partition}")
-    for entry in dump.entries:
-        listed = ", ".join(sorted(map(str, entry.partitions))) or "no partition"
+    for txn_entry in dump.entries:
+        partitions_text = ", ".join(sorted(map(str, txn_entry.partitions))) or "no partition"
         TERMINAL.line(
-            f"transactional id {entry.transactional_id}: {entry.state}, producer"
-            f" {entry.producer_id}, epoch {entry.producer_epoch}, {listed}"
+            f"transactional id {txn_entry.transactional_id}: {txn_entry.state}, producer"
+            f" {txn_entry.producer_id}, epoch {txn_entry.producer_epoch}, {partitions_text}"
         )
     for sentence in dump.missing:
         TERMINAL.line(f"missing: {sentence}")

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final
 
 from txnsim.cli.output import TERMINAL, Columns, Table
 from txnsim.cli.parsing import new_file
-from txnsim_spark.cli.logs._searching import add_as_of, answering, find
+from txnsim_spark.cli.logs._searching import add_as_of, make_run, search_files
 from txnsim_spark.cli.logs.spark import add_directories
 
 if TYPE_CHECKING:
@@ -29,10 +29,10 @@ DESCRIPTION: Final = (
     " 3: something hangs or replicas disagree; 4: nothing that was seen does, but something is too"
     " recent or could not be judged; 0: nothing; 2: a misuse."
 )
-HANGS: Final = 3
-INCOMPLETE: Final = 4
+HANGING_STATUS: Final = 3
+INCOMPLETE_STATUS: Final = 4
 """Exit status if a transaction could not be judged, as for ``txnsim txns find-hanging --all``."""
-COLUMNS: Final[Columns[Finding]] = {
+FINDING_COLUMNS: Final[Columns[Finding]] = {
     "Topic": lambda row: row.topic,
     "Partition": lambda row: row.partition,
     "ProducerId": lambda row: row.producer_id,
@@ -43,7 +43,7 @@ COLUMNS: Final[Columns[Finding]] = {
     "Duration(min)": lambda row: _duration_min(row),
 }
 """The columns that Kafka's ``find-hanging`` prints."""
-FIGURES: Final[Columns[PartitionFigures]] = {
+FIGURE_COLUMNS: Final[Columns[PartitionFigures]] = {
     "Topic": lambda row: row.topic,
     "Partition": lambda row: row.partition,
     "Broker": lambda row: row.broker,
@@ -106,11 +106,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Search, judge and print; returns the exit status."""
-    show = partial(_print, everything=args.all)
-    return answering(_read, show, status_of)(args)
+    print_report = partial(_print_report, all_findings=args.all)
+    return make_run(_search, print_report, status_of)(args)
 
 
-def _read(args: argparse.Namespace) -> Report:
+def _search(args: argparse.Namespace) -> Report:
     from txnsim.runtime.wall_clock import wall_ms
     from txnsim_spark.forensics.find_hanging import Search, find_hanging
 
@@ -126,7 +126,7 @@ def _read(args: argparse.Namespace) -> Report:
         since=args.since,
         with_spark=args.master is not None,
     )
-    return find(args.master, find_hanging, search)
+    return search_files(args.master, find_hanging, search)
 
 
 def status_of(report: Report) -> int:
@@ -134,40 +134,40 @@ def status_of(report: Report) -> int:
     from txnsim.txn.open_txn_verdict import OpenTxnStatus
 
     if report.with_verdicts(OpenTxnStatus.HANGING, OpenTxnStatus.REPLICAS_DISAGREE):
-        return HANGS
+        return HANGING_STATUS
     if report.with_verdicts(OpenTxnStatus.UNKNOWN, OpenTxnStatus.RECENT) or report.source.problems:
-        return INCOMPLETE
+        return INCOMPLETE_STATUS
     # Without replicas nothing was judged.
-    return 0 if report.source.replicas else INCOMPLETE
+    return 0 if report.source.replicas else INCOMPLETE_STATUS
 
 
 # What people read
 
 
-def _print(report: Report, *, everything: bool) -> None:
+def _print_report(report: Report, *, all_findings: bool) -> None:
     from txnsim.txn.open_txn_verdict import OpenTxnStatus
 
-    bad = report.with_verdicts(
+    bad_findings = report.with_verdicts(
         OpenTxnStatus.HANGING,
         OpenTxnStatus.REPLICAS_DISAGREE,
         OpenTxnStatus.UNKNOWN,
         OpenTxnStatus.RECENT,
     )
-    findings = report.findings if everything else bad
+    findings = report.findings if all_findings else bad_findings
     summarize(report)
-    columns = {**COLUMNS, "Verdict": _verdict} if everything else COLUMNS
+    columns = {**FINDING_COLUMNS, "Verdict": _verdict_of} if all_findings else FINDING_COLUMNS
     TERMINAL.text(Table.of(columns, findings))
     for finding in findings:
         TERMINAL.line(
             f"{finding.topic_partition} at offset {finding.start_offset}: {finding.reason}"
         )
-        for line in _below(finding):
+        for line in _lines_below(finding):
             TERMINAL.line(f"  {line}")
-    if everything and report.partitions:
-        TERMINAL.text(Table.of(FIGURES, report.partitions))
+    if all_findings and report.partitions:
+        TERMINAL.text(Table.of(FIGURE_COLUMNS, report.partitions))
 
 
-def _below(finding: Finding) -> Iterator[str]:
+def _lines_below(finding: Finding) -> Iterator[str]:
     """The lines below a finding: doubts about the files, and the command that repairs it."""
     from txnsim.text import time_text
     from txnsim.txn.past_decision import Decided
@@ -177,8 +177,8 @@ def _below(finding: Finding) -> Iterator[str]:
     for reason in finding.evidence.reasons:
         yield f"evidence {finding.evidence.status}: {reason}"
     if finding.recent_until_ms is not None:
-        when = time_text(finding.recent_until_ms + _SECOND_MS)
-        yield f"if no broker ran since then, try --as-of {when}"
+        as_of_text = time_text(finding.recent_until_ms + _SECOND_MS)
+        yield f"if no broker ran since then, try --as-of {as_of_text}"
     if finding.decided_outcome is not None:
         yield str(finding.decided_outcome)
     if finding.command is not None:
@@ -193,8 +193,8 @@ def summarize(report: Report) -> None:
     from txnsim_spark.forensics.identity import stale_words
 
     source = report.source
-    counts = Counter(finding.verdict for finding in report.findings)
-    words = {
+    verdict_counts = Counter(finding.verdict for finding in report.findings)
+    verdict_words = {
         OpenTxnStatus.HANGING: "hanging",
         OpenTxnStatus.REPLICAS_DISAGREE: "replicas disagree",
         OpenTxnStatus.DECIDED: "decided and not yet marked",
@@ -202,17 +202,21 @@ def summarize(report: Report) -> None:
         OpenTxnStatus.RECENT: "unlisted, and recent",
         OpenTxnStatus.UNKNOWN: "unknown",
     }
-    parts = [f"replicas: {source.replicas}, scanned: {source.scanned}"]
-    parts += [f"{word}: {counts[verdict]}" for verdict, word in words.items() if counts[verdict]]
+    summary_parts = [f"replicas: {source.replicas}, scanned: {source.scanned}"]
+    summary_parts += [
+        f"{verdict_word}: {verdict_counts[verdict]}"
+        for verdict, verdict_word in verdict_words.items()
+        if verdict_counts[verdict]
+    ]
     if source.stale:
-        parts.append(f"stale replicas: {len(source.stale)}")
-    unsound = sum(not finding.evidence.is_sound for finding in report.findings)
-    if unsound:
-        parts.append(f"evidence not sound: {unsound}")
-    late = sum(finding.is_late for finding in report.findings)
-    if late:
-        parts.append(f"late: {late}")
-    TERMINAL.warn("; ".join(parts) + f"; as of {time_text(report.as_of_ms)}.")
+        summary_parts.append(f"stale replicas: {len(source.stale)}")
+    unsound_count = sum(not finding.evidence.is_sound for finding in report.findings)
+    if unsound_count:
+        summary_parts.append(f"evidence not sound: {unsound_count}")
+    late_count = sum(finding.is_late for finding in report.findings)
+    if late_count:
+        summary_parts.append(f"late: {late_count}")
+    TERMINAL.warn("; ".join(summary_parts) + f"; as of {time_text(report.as_of_ms)}.")
     if source.transaction_log_gap:
         TERMINAL.warn(f"Not everything can be judged: {source.transaction_log_gap}.")
     for line in stale_words(source.stale):
@@ -229,7 +233,7 @@ def _duration_min(finding: Finding) -> int:
     return duration_min(finding)
 
 
-def _verdict(finding: Finding) -> str:
+def _verdict_of(finding: Finding) -> str:
     return finding.verdict
 
 

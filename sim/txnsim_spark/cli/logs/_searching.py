@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 _COUNT_RE: Final = re.compile(r"(\d+) of ([1-9]\d*)")
-_tenths: Final[dict[tuple[str, int], int]] = {}
+_tenth_by_progress: Final[dict[tuple[str, int], int]] = {}
 """Message of progress and its total -> the last tenth that was printed."""
 
 
@@ -50,10 +50,10 @@ def search_of(args: argparse.Namespace) -> Search:
     )
 
 
-def find(master: str | None, search: Callable[..., T], *questions: Any) -> T:
+def search_files(master: str | None, run_search: Callable[..., T], *questions: Any) -> T:
     """Run a search. Start Spark only if there is much to read."""
     with ExitStack() as stack:
-        return search(
+        return run_search(
             *questions,
             new_session=lambda: stack.enter_context(session(master, is_short=True)),
             progress=show_progress,
@@ -71,14 +71,14 @@ def show_progress(text: str) -> None:
 
 
 def _is_new_tenth(text: str) -> bool:
-    count = _COUNT_RE.search(text)
-    if count is None:
+    count_match = _COUNT_RE.search(text)
+    if count_match is None:
         return False
-    count_done, total = map(int, count.groups())
-    key = (text[: count.start()], total)
-    tenth, tenth_before = count_done * LINES // total, _tenths.get(key, 0)
-    _tenths[key] = tenth
-    return total > LINES and tenth > tenth_before
+    count_done, total_count = map(int, count_match.groups())
+    progress_key = (text[: count_match.start()], total_count)
+    tenth, tenth_before = count_done * LINES // total_count, _tenth_by_progress.get(progress_key, 0)
+    _tenth_by_progress[progress_key] = tenth
+    return total_count > LINES and tenth > tenth_before
 
 
 def time_ms(text: str) -> int:
@@ -90,29 +90,29 @@ def time_ms(text: str) -> int:
     if text.isascii() and text.isdigit():
         return int(text)
     try:
-        when = datetime.fromisoformat(text)
+        parsed_time = datetime.fromisoformat(text)
     except ValueError:
         raise argparse.ArgumentTypeError(
             f"{text!r} is neither ISO 8601, a number of milliseconds, nor 'now'"
         ) from None
-    if when.tzinfo is None:
+    if parsed_time.tzinfo is None:
         raise argparse.ArgumentTypeError(f"{text!r} needs a time zone, such as Z at its end")
-    return round(when.timestamp() * 1_000)
+    return round(parsed_time.timestamp() * 1_000)
 
 
-def answering(
-    read: Callable[[argparse.Namespace], T],
-    show: Callable[[T], None],
-    status: Callable[[T], int] = lambda _: 0,
+def make_run(
+    read_answer: Callable[[argparse.Namespace], T],
+    print_answer: Callable[[T], None],
+    status_of: Callable[[T], int] = lambda _: 0,
 ) -> Callable[[argparse.Namespace], int]:
     """Make the ``run`` of an action: reads, prints, and returns the exit status."""
 
     def run(args: argparse.Namespace) -> int:
-        answer = read(args)
+        answer = read_answer(args)
         if args.json:
             TERMINAL.json(answer)
         else:
-            show(answer)
-        return status(answer)
+            print_answer(answer)
+        return status_of(answer)
 
     return run

@@ -7,7 +7,7 @@ import sys
 from typing import Any, Final
 
 from txnsim.cli.output import TERMINAL, Table
-from txnsim_spark.cli.logs._searching import answering, show_progress
+from txnsim_spark.cli.logs._searching import make_run, show_progress
 from txnsim_spark.cli.logs.spark import add_directories, setting
 
 DESCRIPTION: Final = (
@@ -36,7 +36,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--json", action="store_true", help="as JSON: a list of rows")
 
 
-def _read(args: argparse.Namespace) -> list[dict[str, Any]]:
+def _query_rows(args: argparse.Namespace) -> list[dict[str, Any]]:
     from txnsim_spark.libraries import require_libraries
 
     require_libraries()
@@ -46,13 +46,13 @@ def _read(args: argparse.Namespace) -> list[dict[str, Any]]:
     return LogDatabase(args.directory, dict(args.option), show_progress).rows(query)
 
 
-def _print(rows: list[dict[str, Any]]) -> None:
+def _print_rows(rows: list[dict[str, Any]]) -> None:
     if rows:
-        lines = [[_text(cell) for cell in row.values()] for row in rows]
+        lines = [[_cell_text(cell) for cell in row.values()] for row in rows]
         TERMINAL.text(Table(Table.format_table([*rows[0]], lines).rstrip("\n")))
 
 
-def _text(cell: object) -> str:
+def _cell_text(cell: object) -> str:
     match cell:
         case None:
             return ""
@@ -61,4 +61,4 @@ def _text(cell: object) -> str:
     return str(cell)
 
 
-run = answering(_read, _print)
+run = make_run(_query_rows, _print_rows)

@@ -10,12 +10,17 @@ from contextlib import ExitStack
 from typing import Final
 
 from txnsim.cli.output import TERMINAL
-from txnsim_spark.cli.logs.spark import GIVEN, session
+from txnsim_spark.cli.logs.spark import GIVEN_SETTINGS, session
 
 OWN_MASTER: Final = "the master of the session that runs"
 """Stands for a master if the arguments name none: the running session has its own."""
-_HADOOP: Final = "spark.hadoop."
-_CONFIGURED: Final = ("HADOOP_CONF_DIR", "PYSPARK_GATEWAY_PORT", "SPARK_CONF_DIR", "SPARK_HOME")
+_HADOOP_PREFIX: Final = "spark.hadoop."
+_SPARK_VARIABLES: Final = (
+    "HADOOP_CONF_DIR",
+    "PYSPARK_GATEWAY_PORT",
+    "SPARK_CONF_DIR",
+    "SPARK_HOME",
+)
 """Environment variables that configure Spark: then a session knows more settings than the
 arguments.
 """
@@ -35,36 +40,40 @@ def with_local_copies(args: argparse.Namespace, stack: ExitStack) -> None:
         OSError: Files that Spark needs can't be read or written.
     """
     spark_conf = dict(getattr(args, "spark_conf", ()))
-    GIVEN.set(spark_conf)
-    named = getattr(args, "directory", None)
-    elsewhere = (
-        [directory for directory in named if isinstance(directory, str)]
-        if isinstance(named, list)
+    GIVEN_SETTINGS.set(spark_conf)
+    directories = getattr(args, "directory", None)
+    store_uris = (
+        [directory for directory in directories if isinstance(directory, str)]
+        if isinstance(directories, list)
         else []
     )
-    if not elsewhere:
+    if not store_uris:
         return
     from txnsim_spark.libraries import require_libraries
     from txnsim_spark.stores.mirror import mount, with_store_names
     from txnsim_spark.stores.settings import StoreSettings, own_root, settings_of
 
     require_libraries()
-    alone = StoreSettings(root=own_root())
-    if os.environ.keys().isdisjoint(_CONFIGURED):
-        hadoop = {
-            name.removeprefix(_HADOOP): value
-            for name, value in spark_conf.items()
-            if name.startswith(_HADOOP)
+    own_settings = StoreSettings(root=own_root())
+    if os.environ.keys().isdisjoint(_SPARK_VARIABLES):
+        hadoop_settings = {
+            setting_name.removeprefix(_HADOOP_PREFIX): setting_value
+            for setting_name, setting_value in spark_conf.items()
+            if setting_name.startswith(_HADOOP_PREFIX)
         }
-        settings = alone.with_conf(hadoop)
+        store_settings = own_settings.with_conf(hadoop_settings)
     else:
         master = getattr(args, "master", None)
-        settings = settings_of(stack.enter_context(session(master, is_short=True))) or alone
+        store_settings = (
+            settings_of(stack.enter_context(session(master, is_short=True))) or own_settings
+        )
         args.master = master or OWN_MASTER
     stack.enter_context(TERMINAL.renaming(with_store_names))
-    local_folders = {uri: mount(settings).local_folders([uri]) for uri in elsewhere}
+    local_folders = {uri: mount(store_settings).local_folders([uri]) for uri in store_uris}
     args.directory = [
-        folder
+        local_folder
         for directory in args.directory
-        for folder in (local_folders[directory] if isinstance(directory, str) else [directory])
+        for local_folder in (
+            local_folders[directory] if isinstance(directory, str) else [directory]
+        )
     ]

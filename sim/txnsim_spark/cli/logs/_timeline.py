@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final
 
 from txnsim.cli.output import TERMINAL
-from txnsim_spark.cli.logs._searching import answering, find
+from txnsim_spark.cli.logs._searching import make_run, search_files
 from txnsim_spark.cli.logs.spark import add_directories, add_master
 
 if TYPE_CHECKING:
@@ -21,8 +21,8 @@ DESCRIPTION: Final = (
     " 1: they disagree, or nothing is known of the id; 4: neither, but something could not be read;"
     " 2: a misuse."
 )
-DISAGREEMENT: Final = 1
-INCOMPLETE: Final = 4
+DISAGREEMENT_STATUS: Final = 1
+INCOMPLETE_STATUS: Final = 4
 """Exit status if a file could not be read, as for ``logs find-hanging``."""
 
 
@@ -36,11 +36,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def _status(timeline: Timeline) -> int:
     if timeline.problems and not timeline.disagreements:
-        return INCOMPLETE
-    return DISAGREEMENT if timeline.disagreements or not timeline.events else 0
+        return INCOMPLETE_STATUS
+    return DISAGREEMENT_STATUS if timeline.disagreements or not timeline.events else 0
 
 
-def _read(args: argparse.Namespace) -> Timeline:
+def _search_timeline(args: argparse.Namespace) -> Timeline:
     from txnsim_spark.libraries import require_libraries
     from txnsim_spark.scan.segments import replicas_in
 
@@ -53,10 +53,10 @@ def _read(args: argparse.Namespace) -> Timeline:
         engine = Engine(new_session, progress, with_spark=args.master is not None)
         return read_timeline(engine, args.directory, args.transactional_id, frozenset(args.topic))
 
-    return find(args.master, read)
+    return search_files(args.master, read)
 
 
-def _print(timeline: Timeline) -> None:
+def _print_timeline(timeline: Timeline) -> None:
     from txnsim_spark.forensics.identity import stale_words
 
     for problem in timeline.problems:
@@ -66,38 +66,41 @@ def _print(timeline: Timeline) -> None:
             f"{timeline.transactional_id}: no coordinator's log in these directories has it"
         )
         return
-    ids = ", ".join(map(str, timeline.producer_ids))
+    producer_ids = ", ".join(map(str, timeline.producer_ids))
     TERMINAL.line(
         f"{timeline.transactional_id}: "
-        f"producer id{'s' if len(timeline.producer_ids) > 1 else ''} {ids}, "
+        f"producer id{'s' if len(timeline.producer_ids) > 1 else ''} {producer_ids}, "
         f"__transaction_state-{timeline.coordinator_partition}"
     )
-    width = max(len(_where(event)) for event in timeline.events)
+    place_width = max(len(_place_text(event)) for event in timeline.events)
     for event in timeline.events:
-        name = event.event if event.source == "coordinator" else f"  {event.event}"
+        event_name = event.event if event.source == "coordinator" else f"  {event.event}"
         TERMINAL.line(
-            f"{_time(event.timestamp_ms)}  {name:<16}{_where(event):<{width}}  {event.text}"
+            f"{_time_of_event(event.timestamp_ms)} "
+            f" {event_name:<16}{_place_text(event):<{place_width}}  {event.text}"
         )
-    for stay in timeline.open:
+    for open_stay in timeline.open:
         TERMINAL.line(
-            f"Open: {stay.topic}-{stay.partition} since offset {stay.first_offset}, "
-            f"{_time(stay.first_timestamp_ms)}, producer {stay.producer_id} epoch "
-            f"{stay.producer_epoch}; the coordinator's newest record: {stay.state or 'none'}"
+            f"Open: {open_stay.topic}-{open_stay.partition} since offset {open_stay.first_offset}, "
+            f"{_time_of_event(open_stay.first_timestamp_ms)}, producer {open_stay.producer_id}"
+            " epoch "
+            f"{open_stay.producer_epoch}; the coordinator's newest record:"
+            f" {open_stay.state or 'none'}"
         )
     for line in stale_words(timeline.stale):
         TERMINAL.warn(line)
-    for text in timeline.disagreements:
-        TERMINAL.line(f"Disagreement: {text}")
+    for disagreement in timeline.disagreements:
+        TERMINAL.line(f"Disagreement: {disagreement}")
 
 
-def _where(event: Event) -> str:
+def _place_text(event: Event) -> str:
     return f"{event.topic}-{event.partition} @{event.offset}"
 
 
-def _time(timestamp_ms: int) -> str:
+def _time_of_event(timestamp_ms: int) -> str:
     """A time in UTC, to the millisecond."""
-    moment = datetime.fromtimestamp(timestamp_ms / 1_000, UTC)
-    return f"{moment:%Y-%m-%dT%H:%M:%S}.{timestamp_ms % 1_000:03d}Z"
+    timestamp = datetime.fromtimestamp(timestamp_ms / 1_000, UTC)
+    return f"{timestamp:%Y-%m-%dT%H:%M:%S}.{timestamp_ms % 1_000:03d}Z"
 
 
-run = answering(_read, _print, _status)
+run = make_run(_search_timeline, _print_timeline, _status)

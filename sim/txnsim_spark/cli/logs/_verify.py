@@ -8,7 +8,7 @@ from contextlib import ExitStack
 from typing import TYPE_CHECKING, Final
 
 from txnsim.cli.output import TERMINAL
-from txnsim_spark.cli.logs._find_hanging import INCOMPLETE
+from txnsim_spark.cli.logs._find_hanging import INCOMPLETE_STATUS
 from txnsim_spark.cli.logs._searching import show_progress
 from txnsim_spark.cli.logs.spark import add_directories, add_master, session
 
@@ -22,7 +22,7 @@ DESCRIPTION: Final = (
     " last stable offsets, snapshots, leader epochs, and replicas against one another."
     " Exit status 0: sound; 1: not; 2: a misuse; 4: no error, but a replica has no batch to read."
 )
-UNSOUND: Final = 1
+UNSOUND_STATUS: Final = 1
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -52,7 +52,7 @@ def run(args: argparse.Namespace) -> int:
     from txnsim_spark.soundness.verify import cost, plan, verify
     from txnsim_spark.soundness.violations import Invariant
 
-    planned = plan(
+    verification_plan = plan(
         args.directory,
         frozenset(args.topic),
         producer_expiration_ms=args.producer_expiration_ms,
@@ -64,50 +64,57 @@ def run(args: argparse.Namespace) -> int:
             show_progress,
             with_spark=args.master is not None,
         )
-        for finding in verify(engine, planned, engine.way(cost(planned))):
+        for finding in verify(engine, verification_plan, engine.kind_for(cost(verification_plan))):
             violations.append(finding)
             if not args.json:
-                TERMINAL.line(_line(finding))
-    counts = Counter(finding.severity.value for finding in violations)
+                TERMINAL.line(_violation_line(finding))
+    severity_counts = Counter(finding.severity.value for finding in violations)
     if args.json:
-        TERMINAL.json(_as_json(planned, violations))
+        TERMINAL.json(_as_json(verification_plan, violations))
     else:
-        TERMINAL.warn(_summary(planned, counts))
-    if counts["error"] or (args.strict and violations):
-        return UNSOUND
-    return INCOMPLETE if any(finding.rule is Invariant.NO_BATCH for finding in violations) else 0
-
-
-def _line(finding: Violation) -> str:
-    where = f"{finding.topic}-{finding.partition}/{finding.file}"
-    if finding.partition < 0:
-        where = finding.file
-    broker = f"broker {finding.broker}" if finding.broker >= 0 else finding.log_dir
-    if finding.position is not None:
-        where += f", byte {finding.position}"
-    if finding.offset is not None:
-        where += f", offset {finding.offset}"
+        TERMINAL.warn(_summary_line(verification_plan, severity_counts))
+    if severity_counts["error"] or (args.strict and violations):
+        return UNSOUND_STATUS
     return (
-        f"{finding.severity} {finding.rule}: {broker}, {where}: {finding.found}; expected:"
+        INCOMPLETE_STATUS
+        if any(finding.rule is Invariant.NO_BATCH for finding in violations)
+        else 0
+    )
+
+
+def _violation_line(finding: Violation) -> str:
+    location_text = f"{finding.topic}-{finding.partition}/{finding.file}"
+    if finding.partition < 0:
+        location_text = finding.file
+    broker_text = f"broker {finding.broker}" if finding.broker >= 0 else finding.log_dir
+    if finding.position is not None:
+        location_text += f", byte {finding.position}"
+    if finding.offset is not None:
+        location_text += f", offset {finding.offset}"
+    return (
+        f"{finding.severity} {finding.rule}: {broker_text}, {location_text}: {finding.found};"
+        " expected:"
         f" {finding.expected}"
     )
 
 
-def _summary(planned: Plan, counts: Counter[str]) -> str:
-    counted = ", ".join(
-        f"{count} {name}{'' if count == 1 else 's'}" for name, count in sorted(counts.items())
+def _summary_line(verification_plan: Plan, severity_counts: Counter[str]) -> str:
+    counts_text = ", ".join(
+        f"{count} {severity_name}{'' if count == 1 else 's'}"
+        for severity_name, count in sorted(severity_counts.items())
     )
     return (
-        f"replicas: {planned.replicas}, segments: {planned.segments}, bytes: {planned.bytes}: "
-        f"{counted or 'sound'}"
+        f"replicas: {verification_plan.replicas}, segments: {verification_plan.segments}, bytes:"
+        f" {verification_plan.bytes}: "
+        f"{counts_text or 'sound'}"
     )
 
 
-def _as_json(planned: Plan, violations: list[Violation]) -> dict[str, object]:
+def _as_json(verification_plan: Plan, violations: list[Violation]) -> dict[str, object]:
     """The result in the JSON form of docs/logs-reference.md."""
     return {
-        "replicas": planned.replicas,
-        "segments": planned.segments,
-        "bytes": planned.bytes,
+        "replicas": verification_plan.replicas,
+        "segments": verification_plan.segments,
+        "bytes": verification_plan.bytes,
         "findings": violations,
     }

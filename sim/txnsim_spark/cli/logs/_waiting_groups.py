@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Final
 
 from txnsim.cli.output import TERMINAL, Columns, Table
 from txnsim.text import time_text
-from txnsim_spark.cli.logs._find_hanging import HANGS, INCOMPLETE
-from txnsim_spark.cli.logs._searching import add_as_of, answering, find, search_of
+from txnsim_spark.cli.logs._find_hanging import HANGING_STATUS, INCOMPLETE_STATUS
+from txnsim_spark.cli.logs._searching import add_as_of, make_run, search_files, search_of
 from txnsim_spark.cli.logs.spark import add_directories, add_master
 
 if TYPE_CHECKING:
@@ -46,17 +46,17 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def _status(waiting: WaitingGroups) -> int:
     if waiting.waiters:
-        return HANGS
-    return INCOMPLETE if waiting.problems or not waiting.offsets_partitions else 0
+        return HANGING_STATUS
+    return INCOMPLETE_STATUS if waiting.problems or not waiting.offsets_partitions else 0
 
 
-def _read(args: argparse.Namespace) -> WaitingGroups:
+def _search_groups(args: argparse.Namespace) -> WaitingGroups:
     from txnsim_spark.questions.waiting_groups import find_waiting_groups
 
-    return find(args.master, find_waiting_groups, search_of(args))
+    return search_files(args.master, find_waiting_groups, search_of(args))
 
 
-def _print(waiting: WaitingGroups) -> None:
+def _print_groups(waiting: WaitingGroups) -> None:
     TERMINAL.warn(f"{len(waiting.waiters)} waits; as of {time_text(waiting.as_of_ms)}.")
     if not waiting.offsets_partitions:
         TERMINAL.warn(
@@ -69,4 +69,4 @@ def _print(waiting: WaitingGroups) -> None:
         TERMINAL.line(f"{partition}: records are withheld, and no group has a position there")
 
 
-run = answering(_read, _print, _status)
+run = make_run(_search_groups, _print_groups, _status)

@@ -32,7 +32,7 @@ DESCRIPTION: Final = (
     "put the records of some topics into the log directories of a stopped Apache Kafka instead, "
     "where these topics exist and are empty."
 )
-URL: Final = "http://127.0.0.1:9080"
+DEFAULT_URL: Final = "http://127.0.0.1:9080"
 TIMEOUT_SECONDS: Final = 60
 
 
@@ -67,7 +67,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="with --into, throw away the records that the topic has there",
     )
     parser.add_argument(
-        "--url", default=URL, help=f"the simulator's control port, `serve --http` (default: {URL})"
+        "--url",
+        default=DEFAULT_URL,
+        help=f"the simulator's control port, `serve --http` (default: {DEFAULT_URL})",
     )
     parser.add_argument(
         "--broker",
@@ -83,9 +85,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Write the directories; returns the exit status."""
     try:
-        _check(args)
+        _check_arguments(args)
         if args.into:
-            TERMINAL.tell(args, _write_into(args), _replica_lines)
+            TERMINAL.tell(args, _fill_directories(args), _replica_lines)
         else:
             TERMINAL.tell(args, _write_apart(args), _directory_lines)
     except (HTTPError, URLError, OSError, tarfile.TarError, BadInputError) as error:
@@ -94,7 +96,7 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
-def _check(args: argparse.Namespace) -> None:
+def _check_arguments(args: argparse.Namespace) -> None:
     if not args.url.startswith(("http://", "https://")):
         raise ConfigError(f"--url {args.url}: expected http://HOST:PORT")
     if bool(args.into) == (args.directory is not None):
@@ -103,9 +105,9 @@ def _check(args: argparse.Namespace) -> None:
         raise ConfigError("--into: say with --topic which topics go there")
     if args.into and args.broker:
         raise ConfigError("--broker: with --into the records come from the leaders")
-    for name, values in (("--topic", args.topic), ("--replace", args.replace)):
-        if values and not args.into:
-            raise ConfigError(f"{name}: only with --into")
+    for option_name, option_values in (("--topic", args.topic), ("--replace", args.replace)):
+        if option_values and not args.into:
+            raise ConfigError(f"{option_name}: only with --into")
 
 
 # Directories of their own
@@ -113,35 +115,37 @@ def _check(args: argparse.Namespace) -> None:
 
 def _write_apart(args: argparse.Namespace) -> list[dict[str, object]]:
     """Write the directories of all brokers, each to a new folder; if one fails, none stays."""
-    brokers = args.broker or [broker["id"] for broker in json.load(_open(args.url, "brokers"))]
-    targets = {broker: args.directory / f"broker-{broker}" for broker in brokers}
-    for target in targets.values():
+    brokers = args.broker or [
+        broker["id"] for broker in json.load(_open_resource(args.url, "brokers"))
+    ]
+    new_folders = {broker: args.directory / f"broker-{broker}" for broker in brokers}
+    for target in new_folders.values():
         if target.exists():
             raise ConfigError(f"{target} is there already; name another directory")
-    with ExitStack() as together:
+    with ExitStack() as exit_stack:
         return [
             {
                 "broker": broker,
                 "directory": str(target),
-                **_write(args.url, broker, together.enter_context(whole(target))),
+                **_write_log_dir(args.url, broker, exit_stack.enter_context(whole(target))),
             }
-            for broker, target in targets.items()
+            for broker, target in new_folders.items()
         ]
 
 
-def _write(url: str, broker: int, folder: Path) -> dict[str, int]:
+def _write_log_dir(url: str, broker: int, folder: Path) -> dict[str, int]:
     """Write one broker's directory into a new folder, as the data arrives."""
     folder.mkdir(parents=True)
-    files = size = 0
+    file_count = total_bytes = 0
     with (
-        _open(url, f"brokers/{broker}/log-dir") as answer,
-        tarfile.open(fileobj=answer, mode="r|") as archive,
+        _open_resource(url, f"brokers/{broker}/log-dir") as response,
+        tarfile.open(fileobj=response, mode="r|") as archive,
     ):
-        for member in archive:
-            archive.extract(member, folder, filter="data")
-            files += 1
-            size += member.size
-    return {"files": files, "bytes": size}
+        for archive_member in archive:
+            archive.extract(archive_member, folder, filter="data")
+            file_count += 1
+            total_bytes += archive_member.size
+    return {"files": file_count, "bytes": total_bytes}
 
 
 def _directory_lines(directories: Sequence[dict[str, object]]) -> list[str]:
@@ -154,7 +158,7 @@ def _directory_lines(directories: Sequence[dict[str, object]]) -> list[str]:
 # Directories of a stopped broker
 
 
-def _write_into(args: argparse.Namespace) -> list[InstalledReplica]:
+def _fill_directories(args: argparse.Namespace) -> list[InstalledReplica]:
     from txnsim.storage.replica_install import Target, install
 
     targets = Target.found_in(args.into, args.topic)
@@ -164,41 +168,49 @@ def _write_into(args: argparse.Namespace) -> list[InstalledReplica]:
                 raise ConfigError(
                     f"{target.replica.path}: there are records already; --replace throws them away"
                 )
-    by_leader = sorted(_by_leader(args, targets).items())
-    with tempfile.TemporaryDirectory(prefix="txnsim-") as scratch:
-        with working_in(Path(scratch)):
+    by_leader = sorted(_targets_by_leader(args, targets).items())
+    with tempfile.TemporaryDirectory(prefix="txnsim-") as scratch_folder:
+        with working_in(Path(scratch_folder)):
             for broker, _ in by_leader:
-                _write(args.url, broker, Path(scratch) / str(broker))
+                _write_log_dir(args.url, broker, Path(scratch_folder) / str(broker))
         installed = install(
-            {Path(scratch) / str(broker): several for broker, several in by_leader},
+            {
+                Path(scratch_folder) / str(broker): broker_targets
+                for broker, broker_targets in by_leader
+            },
             on_folder=lambda target: TERMINAL.progress(f"writing {target.replica.path}"),
         )
     TERMINAL.progress("")
     return sorted(installed, key=lambda replica: replica.directory)
 
 
-def _by_leader(args: argparse.Namespace, targets: Sequence[Target]) -> dict[int, list[Target]]:
+def _targets_by_leader(
+    args: argparse.Namespace, targets: Sequence[Target]
+) -> dict[int, list[Target]]:
     """The folders to fill, by the id of the simulator's broker that leads the partition."""
     leaders: dict[tuple[str, int], int] = {}
-    for topic in json.load(_open(args.url, "topics")):
+    for topic in json.load(_open_resource(args.url, "topics")):
         for partition in topic["partitions"]:
             leaders[topic["name"], partition["partition"]] = partition["leader"]
-    for name in args.topic:
-        simulated_partitions = {partition for topic, partition in leaders if topic == name}
-        where = (target.replica.topic_partition for target in targets)
-        given_partitions = {partition.partition for partition in where if partition.topic == name}
+    for topic_name in args.topic:
+        simulated_partitions = {partition for topic, partition in leaders if topic == topic_name}
+        target_partitions = (target.replica.topic_partition for target in targets)
+        given_partitions = {
+            partition.partition for partition in target_partitions if partition.topic == topic_name
+        }
         if simulated_partitions != given_partitions:
             raise ConfigError(
-                f"topic {name}: the simulator has the partitions {sorted(simulated_partitions)},"
+                f"topic {topic_name}: the simulator has the partitions"
+                f" {sorted(simulated_partitions)},"
                 f" the directories given {sorted(given_partitions)}; create it with as many"
                 " there, and name with --into the directories of all brokers that have a replica"
             )
     by_leader: dict[int, list[Target]] = {}
     for target in targets:
-        where_to = target.replica.topic_partition
-        leader = leaders[where_to.topic, where_to.partition]
+        topic_partition = target.replica.topic_partition
+        leader = leaders[topic_partition.topic, topic_partition.partition]
         if leader < 0:
-            raise ConfigError(f"{where_to}: it has no leader in the simulator now")
+            raise ConfigError(f"{topic_partition}: it has no leader in the simulator now")
         by_leader.setdefault(leader, []).append(target)
     return by_leader
 
@@ -211,14 +223,14 @@ def _replica_lines(replicas: Sequence[InstalledReplica]) -> list[str]:
     ]
 
 
-def _open(url: str, path: str) -> HTTPResponse:
+def _open_resource(url: str, path: str) -> HTTPResponse:
     request = Request(f"{url.rstrip('/')}/api/v1/{path}")
     token = token_from(os.environ)
     if token is not None:
         request.add_header("Authorization", f"Bearer {token}")
-    answer = urlopen(request, timeout=TIMEOUT_SECONDS)
-    assert isinstance(answer, HTTPResponse)  # what a http URL is answered with
-    return answer
+    response = urlopen(request, timeout=TIMEOUT_SECONDS)
+    assert isinstance(response, HTTPResponse)  # what a http URL is answered with
+    return response
 
 
 def _problem_text(error: Exception) -> str:

@@ -31,7 +31,7 @@ PY4J_WORDS: Final = (
     "KeyboardInterrupt while sending command.",
 )
 """Messages that py4j logs with a traceback, and raises as well."""
-GIVEN: ContextVar[Mapping[str, str]] = ContextVar("GIVEN", default={})  # noqa: B039 - never changed
+GIVEN_SETTINGS: ContextVar[Mapping[str, str]] = ContextVar("GIVEN_SETTINGS", default={})  # noqa: B039 - never changed
 """Settings given by ``--spark-conf``, for a session that is started later."""
 
 
@@ -69,11 +69,11 @@ def directory_or_uri(text: str) -> Path | str:
     return Path(unquote(text.removeprefix("file://"))) if text.startswith("file:/") else Path(text)
 
 
-def setting(text: str) -> tuple[str, str]:
-    name, equals, value = text.partition("=")
-    if not equals:
-        raise argparse.ArgumentTypeError(f"{text!r}: expected NAME=VALUE")
-    return name.strip(), value
+def setting(setting_text: str) -> tuple[str, str]:
+    setting_name, equals_sign, setting_value = setting_text.partition("=")
+    if not equals_sign:
+        raise argparse.ArgumentTypeError(f"{setting_text!r}: expected NAME=VALUE")
+    return setting_name.strip(), setting_value
 
 
 def add_master(parser: argparse.ArgumentParser) -> None:
@@ -97,27 +97,27 @@ def session(master: str | None, *, is_short: bool = False) -> Iterator[SparkSess
     Raises:
         MissingExtraError: PySpark or Java is missing.
     """
-    from txnsim_spark.session import SHORT_LIVED, is_running, spark_session
+    from txnsim_spark.session import SHORT_SESSION_CONFIG, has_running_session, spark_session
 
     TERMINAL.progress("starting Spark")
-    is_anothers = is_running()
-    if not is_anothers:
+    is_foreign_session = has_running_session()
+    if not is_foreign_session:
         keep_py4j_silent()
-    settings = {**(SHORT_LIVED if is_short else {}), **GIVEN.get()}
+    settings = {**(SHORT_SESSION_CONFIG if is_short else {}), **GIVEN_SETTINGS.get()}
     try:
         spark = spark_session(master, config=settings)
     except KeyboardInterrupt as interrupt:
         kill_starting_java(interrupt)
         raise
     has_ended = threading.Event()
-    watcher = threading.Thread(target=_watch, args=(spark, has_ended), daemon=True)
+    watcher = threading.Thread(target=_show_stage_progress, args=(spark, has_ended), daemon=True)
     if TERMINAL.may_move_cursor():
         watcher.start()
-    is_ended = is_anothers
+    is_ended = is_foreign_session
     try:
         yield spark
     except KeyboardInterrupt:
-        if not is_anothers:
+        if not is_foreign_session:
             is_ended = end_java(spark)
         raise
     finally:
@@ -135,10 +135,10 @@ def kill_starting_java(interrupt: KeyboardInterrupt) -> None:
     the process.
     """
     for frame, _ in walk_tb(interrupt.__traceback__):
-        process = frame.f_locals.get("proc")
-        if frame.f_code.co_name == "launch_gateway" and isinstance(process, Popen):
-            process.kill()
-            process.wait()
+        java_process = frame.f_locals.get("proc")
+        if frame.f_code.co_name == "launch_gateway" and isinstance(java_process, Popen):
+            java_process.kill()
+            java_process.wait()
 
 
 def end_java(spark: SparkSession) -> bool:
@@ -146,16 +146,16 @@ def end_java(spark: SparkSession) -> bool:
     It may delete its folders, and is killed if that takes long. Return False where another process
     started it.
     """
-    process = getattr(spark.sparkContext._gateway, "proc", None)
-    if not isinstance(process, Popen):
+    java_process = getattr(spark.sparkContext._gateway, "proc", None)
+    if not isinstance(java_process, Popen):
         return False
     spark.sparkContext.setLogLevel("OFF")
-    process.terminate()
+    java_process.terminate()
     try:
-        process.wait(JAVA_ENDS_SECONDS)
+        java_process.wait(JAVA_ENDS_SECONDS)
     except TimeoutExpired:
-        process.kill()
-        process.wait()
+        java_process.kill()
+        java_process.wait()
     return True
 
 
@@ -163,20 +163,23 @@ def keep_py4j_silent() -> None:
     """Keep py4j from printing a traceback when Ctrl-C breaks off a request: PySpark's signal
     handler calls the JVM in the middle of it. py4j raises what it prints, so nothing is lost.
     """
-    root = logging.getLogger()
-    if _is_not_of_py4j not in root.filters:
-        root.addFilter(_is_not_of_py4j)
+    root_logger = logging.getLogger()
+    if _is_not_of_py4j not in root_logger.filters:
+        root_logger.addFilter(_is_not_of_py4j)
 
 
 def _is_not_of_py4j(record: logging.LogRecord) -> bool:
     return record.msg not in PY4J_WORDS
 
 
-def _watch(spark: SparkSession, has_ended: threading.Event) -> None:
+def _show_stage_progress(spark: SparkSession, has_ended: threading.Event) -> None:
     """Show how many tasks of the running stage are done."""
-    tracker = spark.sparkContext.statusTracker()
+    status_tracker = spark.sparkContext.statusTracker()
     while not has_ended.wait(POLL_SECONDS):
-        for stage in tracker.getActiveStageIds():
-            info = tracker.getStageInfo(stage)
-            if info is not None and info.numTasks:
-                TERMINAL.progress(f"{info.name}: {info.numCompletedTasks} of {info.numTasks} tasks")
+        for stage_id in status_tracker.getActiveStageIds():
+            stage_info = status_tracker.getStageInfo(stage_id)
+            if stage_info is not None and stage_info.numTasks:
+                TERMINAL.progress(
+                    f"{stage_info.name}: {stage_info.numCompletedTasks} of {stage_info.numTasks}"
+                    " tasks"
+                )

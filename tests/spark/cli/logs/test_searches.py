@@ -24,16 +24,16 @@ from txnsim.txn.state import TxnTransition
 from txnsim.types import TopicPartition
 from txnsim.wire.batch import iter_batches
 from txnsim_spark.cli.logs import _searching as searching
-from txnsim_spark.cli.logs._find_hanging import COLUMNS, HANGS, INCOMPLETE
+from txnsim_spark.cli.logs._find_hanging import FINDING_COLUMNS, HANGING_STATUS, INCOMPLETE_STATUS
 from txnsim_spark.cli.logs._searching import (
     add_as_of,
-    answering,
-    find,
+    make_run,
+    search_files,
     search_of,
     show_progress,
     time_ms,
 )
-from txnsim_spark.engine import Engine, Way
+from txnsim_spark.engine import Engine, EngineKind
 from txnsim_spark.forensics.findings import json_schema
 from txnsim_spark.forensics.timeline import CoordinatorRecord, Stay, Timeline, timeline_of
 
@@ -76,7 +76,7 @@ def directory(path: Path, *states: str) -> Path:
 
 
 def test_statuses_and_columns_are_those_of_the_command_for_living_clusters() -> None:
-    assert (HANGS, INCOMPLETE, tuple(COLUMNS)) == (
+    assert (HANGING_STATUS, INCOMPLETE_STATUS, tuple(FINDING_COLUMNS)) == (
         TXNS_HANGS,
         TXNS_INCOMPLETE,
         tuple(hanging_columns(0)),
@@ -88,8 +88,11 @@ def test_what_hangs_is_told_with_the_command_that_ends_it(
 ) -> None:
     log_dir = directory(tmp_path / "b", "Empty")
     printed = Printed(capsys, str(log_dir), "--as-of", AS_OF, "--bootstrap-server", "b1:9092")
-    assert printed.status == HANGS
-    assert printed.cells == [list(COLUMNS), ["orders", "0", "7", "0", "-1", "0", str(NOW), "60"]]
+    assert printed.status == HANGING_STATUS
+    assert printed.cells == [
+        list(FINDING_COLUMNS),
+        ["orders", "0", "7", "0", "-1", "0", str(NOW), "60"],
+    ]
     assert "orders-0 at offset 0: transactional id app is Empty without this" in printed.out
     assert "  txnsim txns --bootstrap-server b1:9092 repair --topic orders " in printed.out
     assert printed.err == (
@@ -141,7 +144,7 @@ def test_what_lives_is_counted_and_shown_with_all(
 ) -> None:
     log_dir = directory(tmp_path / "b", "Ongoing")
     printed = Printed(capsys, str(log_dir), "--as-of", AS_OF)
-    assert (printed.status, printed.cells) == (0, [list(COLUMNS)])
+    assert (printed.status, printed.cells) == (0, [list(FINDING_COLUMNS)])
     assert "; alive: 1;" in printed.err
     everything = Printed(capsys, str(log_dir), "--as-of", AS_OF, "--all")
     assert everything.status == 0
@@ -153,7 +156,7 @@ def test_what_can_not_be_judged_has_a_status_of_its_own(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     printed = Printed(capsys, str(directory(tmp_path / "b")), "--as-of", AS_OF)
-    assert printed.status == INCOMPLETE
+    assert printed.status == INCOMPLETE_STATUS
     assert "Not everything can be judged: the directories hold no partition of" in printed.err
 
 
@@ -181,7 +184,9 @@ def test_a_log_whose_end_is_lost_with_all_that_was_open_is_no_success(
     printed = Printed(capsys, *paths, "--as-of", AS_OF, *read_all)
     is_named = "/orders-0: the log ends at offset 3, below its high watermark 4" in printed.err
     # The other replica has the log to its end, and is the one that counts.
-    assert (printed.status, is_named) == ((INCOMPLETE, True) if is_alone else (HANGS, False))
+    assert (printed.status, is_named) == (
+        (INCOMPLETE_STATUS, True) if is_alone else (HANGING_STATUS, False)
+    )
 
 
 def test_problems_are_told_and_have_that_status_too(
@@ -191,7 +196,7 @@ def test_problems_are_told_and_have_that_status_too(
     checkpoint = log_dir / "replication-offset-checkpoint"
     checkpoint.write_text("nonsense\n")
     printed = Printed(capsys, str(log_dir), "--as-of", AS_OF)
-    assert printed.status == INCOMPLETE
+    assert printed.status == INCOMPLETE_STATUS
     assert f"{checkpoint}: 1 lines, without version and count\n" in printed.err
 
 
@@ -202,7 +207,7 @@ def test_json_is_as_its_schema_says(tmp_path: Path, capsys: pytest.CaptureFixtur
     report = json.loads(printed.out)
     jsonschema.validate(report, json_schema())
     assert (report["as_of_ms"], report["findings"][0]["age_ms"]) == (NOW + 10_000, 10_000)
-    assert printed.status == HANGS
+    assert printed.status == HANGING_STATUS
 
 
 def test_everything_is_read_where_snapshots_are_not_to_be_trusted(
@@ -210,7 +215,7 @@ def test_everything_is_read_where_snapshots_are_not_to_be_trusted(
 ) -> None:
     log_dir = directory(tmp_path / "b", "Empty")
     printed = Printed(capsys, str(log_dir), "--as-of", AS_OF, "--read-all", "--topic", "orders")
-    assert printed.status == HANGS
+    assert printed.status == HANGING_STATUS
     assert printed.err.startswith("replicas: 1, scanned: 1; ")
 
 
@@ -359,7 +364,7 @@ def test_a_master_asks_for_spark(
         yield master
 
     def read(engine: Engine, *_asked: object) -> Timeline:
-        assert engine.way(1) is Way.SPARK
+        assert engine.kind_for(1) is EngineKind.SPARK
         return timeline_of(str(engine.spark()), RECORDS, [])
 
     monkeypatch.setattr(searching, "session", session)
@@ -391,7 +396,9 @@ def test_a_search_is_what_was_asked_for() -> None:
 
 
 def test_nothing_starts_spark_that_does_not_ask_for_it() -> None:
-    assert find(None, lambda argument, *, new_session, progress: (argument, progress), 7) == (
+    assert search_files(
+        None, lambda argument, *, new_session, progress: (argument, progress), 7
+    ) == (
         7,
         show_progress,
     )
@@ -427,10 +434,10 @@ def test_a_long_count_is_told_by_tenths_and_a_short_one_not_at_all(
 def test_for_people_and_as_json(
     json: bool, printed: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    run = answering(lambda _: 7, lambda _: TERMINAL.line("seven"), lambda number: number - 6)
+    run = make_run(lambda _: 7, lambda _: TERMINAL.line("seven"), lambda number: number - 6)
     assert run(argparse.Namespace(json=json)) == 1
     assert capsys.readouterr().out == printed
 
 
 def test_the_exit_status_is_0_unless_it_is_asked_for() -> None:
-    assert answering(lambda _: 7, str)(argparse.Namespace(json=False)) == 0
+    assert make_run(lambda _: 7, str)(argparse.Namespace(json=False)) == 0
