@@ -95,16 +95,16 @@ class LogDatabase:
 
     def _create_named_relations(self, query: str) -> None:
         """Create the tables (without rows) and the views that a query names."""
-        for table_name in _words_of(query):
-            if table_name in self._named_relations:
+        for relation_name in _words_of(query):
+            if relation_name in self._named_relations:
                 continue
-            if table_name in VIEWS:
-                self._named_relations.add(table_name)  # first: as an alias it stands in itself
-                self._create_named_relations(VIEWS[table_name])
-                self._planned.create(table_name, VIEWS[table_name])
-            elif table_name in _TABLE_OF:
-                self._named_relations.add(table_name)
-                self._planned.keep(table_name, TABLES[_TABLE_OF[table_name]].arrow(), [])
+            if relation_name in VIEWS:
+                self._named_relations.add(relation_name)  # first: as an alias it stands in itself
+                self._create_named_relations(VIEWS[relation_name])
+                self._planned.create(relation_name, VIEWS[relation_name])
+            elif relation_name in _TABLE_OF:
+                self._named_relations.add(relation_name)
+                self._planned.keep(relation_name, TABLES[_TABLE_OF[relation_name]].arrow(), [])
 
     # Reading
 
@@ -142,9 +142,9 @@ class LogDatabase:
         for table_name in self._named_relations - uses.keys():
             if table_name in _TABLE_OF and table_name not in self._kept:
                 self._create_view(table_name, frozenset(), "")  # named, and nothing of it is needed
-        for table_name in (view for view in VIEWS if view in self._named_relations - self._views):
-            self._views.add(table_name)
-            self._database.create(table_name, VIEWS[table_name])
+        for view_name in (view for view in VIEWS if view in self._named_relations - self._views):
+            self._views.add(view_name)
+            self._database.create(view_name, VIEWS[view_name])
         if streamed_uses and scans_of_streams(self._database.connection, statement) != len(
             streamed_uses
         ):

@@ -127,10 +127,14 @@ def shares_of(
 ) -> list[Share]:
     """The tasks of a job.
 
-    Args: options: The options of the read. scope: Its conditions. needed_files: The kinds of files
-    that the table needs. is_user_read: Whether a user asked for the read, and so gets an error if
-    it could only be empty. on_problem: Called with each replica's folder that can't be listed; None
-    raises an error instead.
+    Args:
+        options: The options of the read.
+        scope: Its conditions.
+        needed_files: The kinds of files that the table needs.
+        is_user_read: Whether a user asked for the read, and so gets an error if it could only be
+            empty.
+        on_problem: Called with each replica's folder that can't be listed; None raises an error
+            instead.
 
     Raises:
         BadInputError: A path is no log directory; or the read could only be empty

@@ -60,10 +60,12 @@ def spark_session(
 ) -> SparkSession:
     """The session of this process: the running one, or a new one.
 
-    Args: master: Where a new one runs its tasks; None for all cores of this machine. A running
-    session, and one of ``spark-submit``, keeps its own. app_name: What a new one is called. config:
-    Settings of a new one, over those of ``DEFAULT_CONFIG``, or over those that ``spark-submit`` was
-    given.
+    Args:
+        master: Where a new one runs its tasks; None for all cores of this machine. A running
+            session, and one of ``spark-submit``, keeps its own.
+        app_name: What a new one is called.
+        config: Settings of a new one, over those of ``DEFAULT_CONFIG``, or over those that
+            ``spark-submit`` was given.
 
     Raises:
         MissingExtraError: PySpark or Java is missing.

@@ -300,13 +300,13 @@ class KafkaLogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             end_offset = latest_offset(listing, start_offset, self._ends)
         self._refuse_loss(listing, start_offset, end_offset)
         match limit:
-            case ReadMaxBytes(max_bytes=limit_size):
+            case ReadMaxBytes(max_bytes=bytes_max):
                 end_offset = end_within_limits(
-                    listing, start_offset, end_offset, bytes_max=limit_size
+                    listing, start_offset, end_offset, bytes_max=bytes_max
                 )
-            case ReadMaxFiles(max_files=limit_size):
+            case ReadMaxFiles(max_files=files_max):
                 end_offset = end_within_limits(
-                    listing, start_offset, end_offset, files_max=limit_size
+                    listing, start_offset, end_offset, files_max=files_max
                 )
             case _:
                 pass  # all that is there

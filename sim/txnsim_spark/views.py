@@ -121,5 +121,5 @@ def register_log_views(spark: SparkSession, *paths: str, **options: str) -> None
             spark.read.format("kafka_log").options(table=table, **options_of_table).load([*paths])
         )
         rows.createOrReplaceTempView(f"{TABLE_PREFIX}{table}")
-    for option_name, query in VIEWS.items():
-        spark.sql(query).createOrReplaceTempView(option_name)
+    for view_name, query in VIEWS.items():
+        spark.sql(query).createOrReplaceTempView(view_name)
