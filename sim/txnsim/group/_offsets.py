@@ -12,7 +12,8 @@ Counterpart in Kafka: OffsetMetadataManager.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
 from typing import Final
 
 import msgspec
@@ -74,48 +75,63 @@ class GroupOffsets(msgspec.Struct, eq=False):
     """Topic -> (group, partition) pairs with a position, committed or pending."""
     _tombstones: dict[tuple[str, TopicPartition], None] = {}
     """Deleted positions that readers below an older high watermark still see."""
-    pending_counts: dict[ProducerId, int] = {}
+    pending_counts: defaultdict[ProducerId, int] = msgspec.field(
+        default_factory=lambda: defaultdict(int)
+    )
     """Producer -> number of positions that its next marker decides."""
     _deleted: dict[str, int] = {}
     """Topic -> offset below which its positions belonged to a deleted topic of the same name."""
 
     # Replay: living and loading alike
 
-    def apply_commit(
+    def apply_commits(
         self,
-        record: OffsetCommitted,
+        records: Sequence[OffsetCommitted],
         *,
-        record_offset: int,
+        base_offset: int,
         producer_id: ProducerId | None,
         high_watermark: int,
     ) -> None:
-        """Apply a commit record.
+        """Apply the commits of one group that a batch has. They take effect in one step, and may be
+        10,000.
 
         Args:
-            record: The commit.
-            record_offset: Its offset in the log.
-            producer_id: The producer of its transaction; None outside of one.
+            records: At least one, in the order of the log.
+            base_offset: Offset of the first record.
+            producer_id: The producer of their transaction; None outside of one.
             high_watermark: High watermark; an older position below it need not be kept.
         """
+        group_id, by_topic = records[0].group_id, self._positions_by_topic
+        for record in records:
+            topic_partition = record.topic_partition
+            topic_positions = by_topic.get(topic_partition.topic)
+            if topic_positions is None:
+                topic_positions = by_topic[topic_partition.topic] = {}
+            topic_positions[group_id, topic_partition] = None
         if producer_id is None:
-            self._put_position(
-                record,
-                record_offset=record_offset,
-                visible_from=record_offset,
-                high_watermark=high_watermark,
-            )
+            positions = self._committed.setdefault(group_id, {})
+            for record_offset, record in enumerate(records, base_offset):
+                topic_partition = record.topic_partition
+                position = positions.get(topic_partition)
+                positions[topic_partition] = (
+                    _Position(record, record_offset, record_offset, None)
+                    if position is None
+                    else _position_after_commit(
+                        position, record, record_offset, record_offset, high_watermark
+                    )
+                )
             return
-        pending_by_group = self._pending.setdefault(producer_id, {})
-        pending = pending_by_group.setdefault(record.group_id, {})
-        topic_partition = record.topic_partition
-        if topic_partition not in pending:
-            self.pending_counts[producer_id] = self.pending_counts.get(producer_id, 0) + 1
-        pending[topic_partition] = (record, record_offset)
-        open_partitions = self._open_producers.setdefault(record.group_id, {})
-        open_partitions.setdefault(topic_partition, set()).add(producer_id)
-        self._positions_by_topic.setdefault(topic_partition.topic, {})[
-            record.group_id, topic_partition
-        ] = None
+        pending = self._pending.setdefault(producer_id, {}).setdefault(group_id, {})
+        open_partitions = self._open_producers.setdefault(group_id, {})
+        pending_count = len(pending)
+        for record_offset, record in enumerate(records, base_offset):
+            pending[record.topic_partition] = (record, record_offset)
+            open_producers = open_partitions.get(record.topic_partition)
+            if open_producers is None:
+                open_partitions[record.topic_partition] = {producer_id}
+            else:
+                open_producers.add(producer_id)
+        self.pending_counts[producer_id] += len(pending) - pending_count
 
     def apply_delete(
         self, record: OffsetDeleted, *, record_offset: int, high_watermark: int
@@ -269,18 +285,6 @@ class GroupOffsets(msgspec.Struct, eq=False):
         return tuple(self._pending)
 
     # Parts
-
-    def _put_position(
-        self, record: OffsetCommitted, *, record_offset: int, visible_from: int, high_watermark: int
-    ) -> None:
-        positions = self._committed.setdefault(record.group_id, {})
-        topic_partition = record.topic_partition
-        self._positions_by_topic.setdefault(topic_partition.topic, {})[
-            record.group_id, topic_partition
-        ] = None
-        positions[topic_partition] = _position_after_commit(
-            positions.get(topic_partition), record, record_offset, visible_from, high_watermark
-        )
 
     def _drop_position(self, group_id: str, topic_partition: TopicPartition) -> None:
         positions = self._committed[group_id]

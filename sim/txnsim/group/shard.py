@@ -9,7 +9,7 @@ Counterpart in Kafka: GroupCoordinatorShard.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
 import msgspec
 
@@ -82,10 +82,9 @@ class GroupShard(msgspec.Struct, kw_only=True, eq=False):
         """Apply a record that is in the log."""
         match record:
             case OffsetCommitted():
-                self.classic_or_new(record.group_id, now_ms=record.commit_timestamp_ms)
-                self.offsets.apply_commit(
-                    record,
-                    record_offset=record_offset,
+                self.apply_commits(
+                    (record,),
+                    base_offset=record_offset,
                     producer_id=producer_id,
                     high_watermark=high_watermark,
                 )
@@ -100,6 +99,24 @@ class GroupShard(msgspec.Struct, kw_only=True, eq=False):
             case _:
                 self._apply_modern(record)
         self.end_offset = record_offset + 1
+
+    def apply_commits(
+        self,
+        records: Sequence[OffsetCommitted],
+        *,
+        base_offset: int,
+        producer_id: ProducerId | None = None,
+        high_watermark: int = LATEST,
+    ) -> None:
+        """Apply commits of one group that are in the log one behind the other."""
+        self.classic_or_new(records[0].group_id, now_ms=records[0].commit_timestamp_ms)
+        self.offsets.apply_commits(
+            records,
+            base_offset=base_offset,
+            producer_id=producer_id,
+            high_watermark=high_watermark,
+        )
+        self.end_offset = base_offset + len(records)
 
     def apply_marker(
         self,

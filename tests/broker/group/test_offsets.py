@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from hypothesis import given
+from hypothesis import strategies as st
+
 from txnsim.group._offsets import LATEST, GroupOffsets
 from txnsim.group.records import OffsetCommitted, OffsetDeleted
 from txnsim.types import ProducerId, TopicPartition
@@ -23,8 +26,8 @@ def commit(
     record = OffsetCommitted(
         group_id="g", topic_partition=where, position=position, commit_timestamp_ms=1
     )
-    offsets.apply_commit(
-        record, record_offset=record_offset, producer_id=pid, high_watermark=replicated
+    offsets.apply_commits(
+        (record,), base_offset=record_offset, producer_id=pid, high_watermark=replicated
     )
 
 
@@ -237,3 +240,52 @@ def test_a_commit_over_a_tombstone_is_not_pruned_with_it() -> None:
     commit(offsets, 6, record_offset=2, replicated=1)
     offsets.prune(high_watermark=LATEST)
     assert position(offsets) == 6
+
+
+@given(
+    st.lists(
+        st.tuples(
+            st.lists(st.tuples(st.integers(0, 2), st.integers(0, 9)), min_size=1, max_size=5),
+            st.sampled_from((None, PID)),
+            st.sampled_from((0, 3, LATEST)),
+        ),
+        max_size=4,
+    )
+)
+def test_a_batch_of_commits_is_as_its_commits_one_by_one(
+    batches: list[tuple[list[tuple[int, int]], ProducerId | None, int]],
+) -> None:
+    """A partition may be in a batch twice, and one that has a position may become pending."""
+    at_once, one_by_one = GroupOffsets(), GroupOffsets()
+    end_offset = 0
+    for commits, producer_id, high_watermark in batches:
+        records = [
+            OffsetCommitted(
+                group_id="g",
+                topic_partition=TopicPartition("t", partition),
+                position=offset,
+                commit_timestamp_ms=1,
+            )
+            for partition, offset in commits
+        ]
+        at_once.apply_commits(
+            records,
+            base_offset=end_offset,
+            producer_id=producer_id,
+            high_watermark=high_watermark,
+        )
+        for record_offset, record in enumerate(records, end_offset):
+            one_by_one.apply_commits(
+                (record,),
+                base_offset=record_offset,
+                producer_id=producer_id,
+                high_watermark=high_watermark,
+            )
+        end_offset += len(records)
+    for below in range(end_offset + 1):
+        assert [*at_once.committed_offsets("g", below=below)] == [
+            *one_by_one.committed_offsets("g", below=below)
+        ]
+    assert at_once.pending_positions_of(PID) == one_by_one.pending_positions_of(PID)
+    assert at_once.pending_counts == one_by_one.pending_counts
+    assert at_once.count_on_topic("t") == one_by_one.count_on_topic("t")

@@ -124,14 +124,23 @@ class GroupWriter(msgspec.Struct, kw_only=True, eq=False):
                 error = self._too_large_error(shard, records)
             return Rejection(error=error, reason=appended.reason)
         if takes_effect:
+            txn_producer_id = None if producer_id == NO_PRODUCER_ID else producer_id
             high_watermark = self.log.high_watermark_of(shard.partition)
-            for index, record in enumerate(records):
-                shard.apply(
-                    record,
-                    record_offset=appended.base_offset + index,
-                    producer_id=None if producer_id == NO_PRODUCER_ID else producer_id,
+            if isinstance(records[0], OffsetCommitted):
+                shard.apply_commits(
+                    records,  # type: ignore[arg-type] # nothing else is in a batch of commits
+                    base_offset=appended.base_offset,
+                    producer_id=txn_producer_id,
                     high_watermark=high_watermark,
                 )
+            else:
+                for record_offset, record in enumerate(records, appended.base_offset):
+                    shard.apply(
+                        record,
+                        record_offset=record_offset,
+                        producer_id=txn_producer_id,
+                        high_watermark=high_watermark,
+                    )
         shard.end_offset = appended.last_offset + 1
         return appended.last_offset
 

@@ -524,14 +524,12 @@ def test_a_snapshot_has_positions_and_what_waits() -> None:
     owned.owned[5] = shard
     trace = OffsetTrace(Tracer(lambda: 0), owned)
     for topic_partition, offset, pid in ((PLACES[0], 3, None), (PLACES[1], 4, PID)):
-        shard.offsets.apply_commit(
-            OffsetCommitted(
-                group_id="g",
-                topic_partition=topic_partition,
-                position=offset,
-                commit_timestamp_ms=0,
-            ),
-            record_offset=offset,
+        record = OffsetCommitted(
+            group_id="g", topic_partition=topic_partition, position=offset, commit_timestamp_ms=0
+        )
+        shard.offsets.apply_commits(
+            (record,),
+            base_offset=offset,
             producer_id=pid,
             high_watermark=LATEST,
         )
@@ -560,9 +558,12 @@ def test_positions_wait_for_the_marker_that_decides_them() -> None:
         ),
         ((PLACES[0], ErrorCode.none), (PLACES[1], ErrorCode.offset_metadata_too_large)),
     )
-    shard.offsets.apply_commit(
-        OffsetCommitted(group_id="g", topic_partition=PLACES[0], position=3, commit_timestamp_ms=0),
-        record_offset=0,
+    record = OffsetCommitted(
+        group_id="g", topic_partition=PLACES[0], position=3, commit_timestamp_ms=0
+    )
+    shard.offsets.apply_commits(
+        (record,),
+        base_offset=0,
         producer_id=PID,
         high_watermark=LATEST,
     )
