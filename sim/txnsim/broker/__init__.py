@@ -1,7 +1,7 @@
 """One broker, composed, and the paths of the requests that touch its logs.
 
-- ``broker``: the partitions it leads, the coordinators it hosts, the requests of its peers, the
-  markers that it writes, periodic work on logs.
+- ``broker``: wires the parts, applies new metadata. ``_peer_requests``: what other brokers ask of
+  it; ``_marker_writes``: markers of transactions; ``_housekeeping``: periodic work on logs.
 - ``produce``, ``fetch``: these requests at a replica; ``look_ahead`` unpacks
   heavy batches before.
 - ``share_fetch``: ShareFetch and ShareAcknowledge (KIP-932); ``_share_partitions``:

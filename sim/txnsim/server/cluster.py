@@ -465,7 +465,10 @@ class SimCluster:
         """
         assignment_tuples = None if assignments is None else tuple(map(tuple, assignments))
         grown_image = grown_topic(
-            self.metadata.image, topic_name, partition_count=partition_count, assignments=assignment_tuples
+            self.metadata.image,
+            topic_name,
+            partition_count=partition_count,
+            assignments=assignment_tuples,
         )
         if isinstance(grown_image, Rejection):
             return grown_image

@@ -6,10 +6,8 @@ Everything a client could see is asked over the wire; the cluster runs in virtua
 from __future__ import annotations
 
 import asyncio
-import time  # noqa: TID251 - measures CPU time
 import uuid
-from collections.abc import Callable, Coroutine, Iterator
-from typing import Any
+from collections.abc import Callable, Iterator
 
 import pytest
 
@@ -18,7 +16,8 @@ from tests.support.coordinator import ManualClock
 from tests.support.gates import Gates
 from tests.support.logs import batch
 from tests.support.within_environment import within
-from txnsim.broker.broker import MARKERS_AT_ONCE, Broker, Housekeeping
+from txnsim.broker._housekeeping import Housekeeping
+from txnsim.broker.broker import Broker
 from txnsim.client.admin import Admin
 from txnsim.client.cluster import Cluster
 from txnsim.client.errors import ClientError, FatalError
@@ -27,15 +26,9 @@ from txnsim.client.inspection.txn_views import ProducerState, TransactionDescrip
 from txnsim.client.producer import Producer
 from txnsim.client.session import TxnProtocol
 from txnsim.controller.partition_growth import grown_topic
-from txnsim.errors import ErrorCode, InvariantViolation, Rejection
+from txnsim.errors import ErrorCode, Rejection
 from txnsim.faults.actions import Drop, Hold
 from txnsim.faults.points import FaultPoint
-from txnsim.interbroker.transactions import (
-    AddPartitionsToTxnCommand,
-    TxnMarker,
-    TxnPartitions,
-    WriteTxnMarkersCommand,
-)
 from txnsim.log.config import LogConfig
 from txnsim.log.leader_append import append_client
 from txnsim.log.partition_log import PartitionLog
@@ -51,10 +44,7 @@ from txnsim.types import (
     CONSUMER_OFFSETS_TOPIC,
     TRANSACTION_STATE_TOPIC,
     BrokerId,
-    CoordinatorEpoch,
     IsolationLevel,
-    ProducerEpoch,
-    ProducerId,
     TopicPartition,
     TransactionalId,
 )
@@ -292,139 +282,6 @@ async def test_the_level_may_go_up_and_down_while_producers_work(cluster: Virtua
         assert await values(admin, "orders") == [b"0", b"1", b"2", b"3", b"4"]
     v1, v2 = TxnProtocol.V1, TxnProtocol.V2
     assert levels_and_protocols == [(0, v1), (1, v1), (2, v2), (1, v1), (0, v1)]
-
-
-# What peers ask
-
-
-def verification_command(
-    *partitions: TopicPartition, verify_only: bool = True
-) -> AddPartitionsToTxnCommand:
-    return AddPartitionsToTxnCommand(
-        transactions=(
-            TxnPartitions(
-                transactional_id=TransactionalId("tx"),
-                producer_id=ProducerId(0),
-                producer_epoch=ProducerEpoch(0),
-                verify_only=verify_only,
-                partitions=partitions,
-            ),
-        )
-    )
-
-
-@pytest.mark.parametrize("verify_only", [True, False])
-@within(run_cluster)
-async def test_an_unknown_partition_stops_the_others(
-    cluster: VirtualCluster, verify_only: bool
-) -> None:
-    unknown = TopicPartition("orders", 9)
-    async with cluster.client() as client:
-        producer = await begun(client, P0)
-        home = cluster.sim.brokers[cluster.leader(cluster.home("tx"))]
-        reply = await home.add_partitions_to_txn(
-            verification_command(P0, unknown, verify_only=verify_only)
-        )
-        assert reply.results == (
-            (
-                "tx",
-                ((P0, E.operation_not_attempted), (unknown, E.unknown_topic_or_partition)),
-            ),
-        )
-        await producer.close()
-
-
-@within(run_cluster)
-async def test_verification_answers_each_partition_and_an_add_all_alike(
-    cluster: VirtualCluster,
-) -> None:
-    async with cluster.client() as client:
-        producer = await begun(client, P0)
-        home = cluster.sim.brokers[cluster.leader(cluster.home("tx"))]
-        epoch = (await describe(client)).producer_epoch
-        assert epoch == 0
-        verified = await home.add_partitions_to_txn(verification_command(P0, P1))
-        assert verified.results[0][1] == ((P0, E.none), (P1, E.transaction_abortable))
-        added = await home.add_partitions_to_txn(verification_command(P0, P1, verify_only=False))
-        assert added.results[0][1] == ((P0, E.none), (P1, E.none))
-        elsewhere = next(broker for broker in cluster.sim.brokers.values() if broker is not home)
-        for verify_only in (True, False):
-            reply = await elsewhere.add_partitions_to_txn(
-                verification_command(P0, verify_only=verify_only)
-            )
-            assert reply.results[0][1] == ((P0, E.not_coordinator),)
-        await producer.abort()
-        await producer.close()
-
-
-def marker(*partitions: TopicPartition, epoch: int = 0) -> TxnMarker:
-    return TxnMarker(
-        producer_id=ProducerId(5),
-        producer_epoch=ProducerEpoch(epoch),
-        committed=True,
-        coordinator_epoch=CoordinatorEpoch(epoch),
-        transaction_version=0,
-        partitions=partitions,
-    )
-
-
-@within(run_cluster)
-async def test_markers_are_written_by_leaders_and_answered_per_partition(
-    cluster: VirtualCluster,
-) -> None:
-    broker = cluster.sim.brokers[cluster.leader(P0)]
-    unknown = TopicPartition("orders", 9)
-    reply = await broker.write_txn_markers(
-        WriteTxnMarkersCommand(markers=(marker(P0, P1), marker(unknown)))
-    )
-    assert reply.results == ((5, ((P0, E.none), (P1, E.not_leader_or_follower), (unknown, 3))),), (
-        "markers of one producer are answered together"
-    )
-    assert broker.replicas.led[P0].log_end_offset == 1
-    fenced = await broker.write_txn_markers(
-        WriteTxnMarkersCommand(markers=(marker(P0, epoch=3), marker(P0, epoch=2)))
-    )
-    assert fenced.results == ((5, ((P0, E.invalid_producer_epoch),)),)
-
-
-async def turns_during(work: Coroutine[Any, Any, object]) -> int:
-    """Turns of the loop that come between the steps of some work."""
-    task = asyncio.get_running_loop().create_task(work)
-    turns = 0
-    while not task.done():
-        await asyncio.sleep(0)
-        turns += 1
-    await task
-    return turns
-
-
-MANY = [TopicPartition("orders", number) for number in range(100, 20_000)]
-
-
-@within(run_cluster)
-async def test_many_markers_are_written_with_breaks(cluster: VirtualCluster) -> None:
-    broker = cluster.sim.brokers[cluster.leader(P0)]
-    for count, breaks in ((MARKERS_AT_ONCE, 0), (len(MANY), len(MANY) // 1_024)):
-        command = WriteTxnMarkersCommand(markers=(marker(*MANY[:count]),))
-        turns = await turns_during(broker.write_txn_markers(command))
-        assert 1 + breaks <= turns <= 1 + 2 * breaks
-
-
-@within(run_cluster)
-async def test_many_unknown_partitions_are_found_in_one_pass(cluster: VirtualCluster) -> None:
-    broker = cluster.sim.brokers[cluster.leader(P0)]
-    begun_s = time.process_time()
-    reply = await broker.add_partitions_to_txn(verification_command(*MANY))
-    assert {error for _, error in reply.results[0][1]} == {E.unknown_topic_or_partition}
-    assert time.process_time() - begun_s < 2, "a look at all of them for each one takes 9 s"
-
-
-@within(run_cluster)
-async def test_what_no_peer_may_ask_is_a_bug(cluster: VirtualCluster) -> None:
-    broker = cluster.sim.brokers[BrokerId(1)]
-    for api_key, command in ((24, WriteTxnMarkersCommand(markers=())), (67, None)):
-        with pytest.raises(InvariantViolation, match="broker 2 asked broker/1"):
-            await broker.handle_peer(api_key, 1, command, BrokerId(2))
 
 
 # Replicas and coordinators that are not there

@@ -31,7 +31,7 @@ from tests.support.logs import NOW, batch
 from tests.support.markers import append_marker
 from tests.support.replication import TP, ReplicaBench
 from txnsim.broker._coordinator_host import GroupHost
-from txnsim.broker.broker import MarkerWrites
+from txnsim.broker._marker_writes import MarkerWrites
 from txnsim.broker.produce import Outcomes, ProduceCommand, ProduceOutcome
 from txnsim.broker.verification import TransactionOperation
 from txnsim.errors import ErrorCode, PeerTimeoutError

@@ -543,7 +543,7 @@ def test_a_marker_for_a_replica_that_is_not_here() -> None:
             partitions=(SOLO,),
         )
         command = WriteTxnMarkersCommand(markers=(marker,))
-        reply = await cluster.sim.brokers[ONE].write_txn_markers(command)
+        reply = await cluster.sim.brokers[ONE].peer_requests.write_txn_markers(command)
         ((_, ((_, error),)),) = reply.results
         return ErrorCode(error)
 

@@ -707,9 +707,9 @@ WHOLE: Final[Mapping[str, frozenset[str]]] = {
     "node/controller_node.py:ControllerNode._arm_rebalance": _TOPICS,
     "node/controller_node.py:ControllerNode._arm_unclean": _TOPICS,
     # Eleven lines for each marker of one request, behind its slices: 1 ms for 20,000, the most.
-    "broker/broker.py:MarkerWrites.write": frozenset({"transactions"}),
+    "broker/_marker_writes.py:MarkerWrites.write": frozenset({"transactions"}),
     # Six lines for each producer of a partition: 5 ms for 100,000.
-    "broker/broker.py:Housekeeping._arm_expiry": frozenset(
+    "broker/_housekeeping.py:Housekeeping._arm_expiry": frozenset(
         {"transactions", "producers", "markers"}
     ),
     # Retention ends a segment, whose producers are saved: 14 lines for each that has appended
@@ -729,11 +729,11 @@ BACKGROUND: Final = frozenset(
         "broker/_share_host.py:ShareHost._arm_job",
         "broker/_share_partitions.py:SharePartitions._expire_locks",
         "broker/_share_persister.py:SharePersister._on_answer",
-        "broker/broker.py:Broker.handle_peer",
-        "broker/broker.py:Housekeeping._arm_expiry",
-        "broker/broker.py:Housekeeping._checkpoint",
-        "broker/broker.py:Housekeeping._expire_in_steps",
-        "broker/broker.py:MarkerWrites.write",
+        "broker/_peer_requests.py:PeerRequests.handle",
+        "broker/_housekeeping.py:Housekeeping._arm_expiry",
+        "broker/_housekeeping.py:Housekeeping._checkpoint",
+        "broker/_housekeeping.py:Housekeeping._expire_in_steps",
+        "broker/_marker_writes.py:MarkerWrites.write",
         "coordinators/group/_membership.py:GroupTimers._fire",
         "coordinators/group/_membership.py:GroupTimers._begin_turn",
         "coordinators/group/_membership.py:GroupTimers._run_late_timers",

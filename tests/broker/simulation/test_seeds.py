@@ -175,7 +175,7 @@ def forget_markers(monkeypatch: pytest.MonkeyPatch) -> None:
             log_start_offset=log.log_start_offset,
         )
 
-    monkeypatch.setattr("txnsim.broker.broker.append_marker", forget)
+    monkeypatch.setattr("txnsim.broker._marker_writes.append_marker", forget)
 
 
 @pytest.mark.slow

@@ -57,7 +57,7 @@ def handler_of(
                 )
             commands.append(command_class(key=share_key, **command_fields))
             await request.have_done(1)
-        share_answers = await request.broker.share_state(request.api_key, commands)
+        share_answers = await request.broker.peer_requests.share_state(request.api_key, commands)
         # Of what is named twice the last answer counts.
         results_by_topic: dict[Any, dict[int, Any]] = {}
         for (topic, partition_row, _), share_answer in zip(

@@ -101,7 +101,7 @@ async def _handle_batch(request: Request) -> Reply:
         # A real broker answers when the last transaction of the batch has its result, so it never
         # answers this one.
         return NoResponse.NEVER
-    reply = await request.broker.add_partitions_to_txn(batch_command(request.message))
+    reply = await request.broker.peer_requests.add_partitions_to_txn(batch_command(request.message))
     return await answer_batch(request, reply)
 
 

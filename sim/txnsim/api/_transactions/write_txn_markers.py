@@ -30,7 +30,7 @@ DEVIATIONS: Final = (
 
 async def handle(request: Request) -> Reply:
     """Write the markers; answered once all are written."""
-    reply = await request.broker.write_txn_markers(command_of(request.message))
+    reply = await request.broker.peer_requests.write_txn_markers(command_of(request.message))
     return NoResponse.NEVER if reply.is_forgotten else await answer_in_slices(request, reply)
 
 

@@ -23,7 +23,7 @@ async def handle(request: Request) -> Reply:
         return await add_partitions_to_txn.handle(request)
     if not request.message.transactions:
         return NoResponse.NEVER
-    reply = await request.broker.add_partitions_to_txn(
+    reply = await request.broker.peer_requests.add_partitions_to_txn(
         add_partitions_to_txn.batch_command(request.message)
     )
     translated_results = AddPartitionsToTxnReply(

@@ -44,7 +44,7 @@ async def handle(request: Request) -> Reply:
     access = request.access
     if access is not None and not access.may_cluster(AclOperation.CLUSTER_ACTION):
         return refuse(request, FORBIDDEN[ResourceType.CLUSTER])
-    reply = await request.broker.write_txn_markers(_command(request))
+    reply = await request.broker.peer_requests.write_txn_markers(_command(request))
     return await write_txn_markers.answer_in_slices(request, reply)
 
 
