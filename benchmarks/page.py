@@ -62,8 +62,8 @@ LISTEN_S: Final = 4.0
 FLOOD_MS: Final = 4_000
 LIVE_VIEWS: Final = ("stage", "lanes", "events")
 CLIENTS_PER_SECOND: Final = 500
-RATE: Final = "() => __page['store.js'].rate.value"
-MISSED: Final = "() => __page['store.js'].lostCount.value"
+RATE: Final = "() => __page['store.js'].eventRate.value"
+MISSED: Final = "() => __page['store.js'].lostEventCount.value"
 WATCH: Final = """() => {
   globalThis.__tasks = [];
   new PerformanceObserver((list) => {
@@ -72,9 +72,10 @@ WATCH: Final = """() => {
 }"""
 OPEN: Final = """async (address) => {
   const began = performance.now();
-  const { load } = __page["api.js"];
+  const { loadTrace } = __page["api.js"];
   const answer = await fetch(address);
-  await load(answer, { kind: "run", id: "0", name: "made", run: "up", take: "armed", seed: 1 });
+  const origin = { kind: "run", id: "0", name: "made", run: "up", take: "armed", seed: 1 };
+  await loadTrace(answer, origin);
   await new Promise((resolve) => requestAnimationFrame(() => setTimeout(resolve)));
   return performance.now() - began;
 }"""

@@ -43,8 +43,8 @@ PATIENCE_MS: Final = 120_000
 """So long a page is waited for: what a busy machine needs is no failure."""
 AXE: Final = "axe-core@4.14.1"
 SHOW: Final = """async ([text, moments]) => {
-  const { load } = __page["api.js"];
-  await load(new Response(text), { kind: "file", index: 0, title: "a test", moments });
+  const { loadTrace } = __page["api.js"];
+  await loadTrace(new Response(text), { kind: "file", index: 0, title: "a test", moments });
 }"""
 UNFOLDED: Final = """
 try { sessionStorage["txnsim-details"] = "open"; } catch {}

@@ -33,8 +33,8 @@ CLEAN: Final = """() => [
   Object.keys(Object.prototype), Object.keys(Object), ({}).state, ({}).pid, Object.state, "".state,
 ]"""
 CHOSEN: Final = """([id, tp]) => {
-  const { chooseView, partition, transaction } = __page["store.js"];
-  [transaction.value, partition.value] = [id, tp];
+  const { chooseView, chosenPartition, chosenTransactionalId } = __page["store.js"];
+  [chosenTransactionalId.value, chosenPartition.value] = [id, tp];
   chooseView("stage");
 }"""
 

@@ -16,13 +16,13 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.browser
 
-PLAYED: Final = "async ([name, run]) => __page['api.js'].play(name, run, 'armed')"
+PLAYED: Final = "async ([name, run]) => __page['api.js'].playRun(name, run, 'armed')"
 KNOWN: Final = """(id) => {
   const { application } = __page["application.js"];
-  const { begunOf, events } = __page["store.js"];
+  const { transactionsOf, events } = __page["store.js"];
   const told = [];
   for (let n = 0; n < events.length; n += 1) {
-    const some = begunOf(id).filter(({ index }) => index <= n);
+    const some = transactionsOf(id).filter(({ index }) => index <= n);
     const so = some.map((t) => `${t.number} ${application(t, n).text}`).join("; ");
     if (so && so !== told.at(-1)) told.push(so);
   }

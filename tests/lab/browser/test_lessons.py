@@ -230,7 +230,7 @@ def take_part(page: Page, name: str, number: int, answer: str) -> None:
     part = lesson(name).parts[number]
     for action in part.solution:
         press(page, f"#lesson-action-{action - 1}")
-        page.wait_for_function("() => !__page['store.js'].busy.value")
+        page.wait_for_function("() => !__page['store.js'].isRunBusy.value")
     if part.ask:
         choose(page, part.choices, answer)
     elif not part.goal:

@@ -17,13 +17,13 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.browser
 
 GLANCE: Final = """(trace) => {
-  const { Lines, endOf } = __page["lines.js"];
+  const { LineReader, lineEndOf } = __page["lines.js"];
   const bytes = new TextEncoder().encode(trace);
-  const lines = new Lines(bytes, (kind) => kind !== "msg.send");
+  const lines = new LineReader(bytes, (kind) => kind !== "msg.send");
   const found = [];
-  for (let from = 0; from < bytes.length; from = endOf(bytes, from) + 1) {
+  for (let from = 0; from < bytes.length; from = lineEndOf(bytes, from) + 1) {
     const seen = lines.glance(from);
-    if (seen && lines.end !== endOf(bytes, from)) throw new Error(`ends at ${lines.end}`);
+    if (seen && lines.end !== lineEndOf(bytes, from)) throw new Error(`ends at ${lines.end}`);
     found.push(seen && JSON.stringify(seen));
   }
   return found;

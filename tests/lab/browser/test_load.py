@@ -41,7 +41,7 @@ def test_under_load_there_is_a_rate_a_pause_and_only_what_hangs(
     page.uncheck("#hangs-only")
     page.keyboard.press("5")
     page.wait_for_function(
-        "() => __page['store.js'].count.value > 2000"
+        "() => __page['store.js'].eventCount.value > 2000"
         " && document.querySelector('.row.now') && document.querySelectorAll('.row').length > 10"
     )
     page.click("#pause")
@@ -89,7 +89,7 @@ def test_a_long_recording_is_read_and_then_nothing_says_that_it_is_read(
 ) -> None:
     page = new_page(server.http)
     page.wait_for_selector(".link-state.live")  # what it reads at its start is read
-    page.evaluate("__page['store.js'].readCount.value = 227840")
+    page.evaluate("__page['store.js'].readEventCount.value = 227840")
     page.wait_for_selector("text=reading, 227,840 events so far")
     page.evaluate("void __page['api.js'].followLiveTrace()")
     page.wait_for_selector(".link-state.live")
@@ -99,32 +99,32 @@ def test_a_long_recording_is_read_and_then_nothing_says_that_it_is_read(
 MADE_UP: Final = ("/explain?at=",)
 """The server knows nothing of events that are made in the page, and answers 404."""
 LOOKED_AT: Final = """async ([view, transactions]) => {
-  const { addEvents, chooseView, count, events } = __page["store.js"];
-  const { Book } = __page["book.js"];
+  const { addEvents, chooseView, eventCount, events } = __page["store.js"];
+  const { Trace } = __page["book.js"];
   const frame = () => new Promise((done) => requestAnimationFrame(() => setTimeout(done)));
   const drawn = async () => {
-    while (count.value < events.length || !isJudged()) await frame();
+    while (eventCount.value < events.length || !isJudged()) await frame();
     for (let n = 0; n < 3; n += 1) await frame();
   };
   const isJudged = () => __sim.explained.value?.at === events[events.length - 1].i;
   chooseView(view);
   addEvents(__made(transactions, true));
   await drawn();
-  const { event } = Book.prototype;
+  const { event } = Trace.prototype;
   let looks = 0;
   let most = 0;
   const end = () => {
     most = Math.max(most, looks);
     looks = 0;
   };
-  Book.prototype.event = function (index) {
+  Trace.prototype.event = function (index) {
     if (!looks) queueMicrotask(end);
     looks += 1;
     return event.call(this, index);
   };
   addEvents(__made(40, true));
   await drawn();
-  Book.prototype.event = event;
+  Trace.prototype.event = event;
   return [most, document.querySelectorAll("main *").length];
 }"""
 """One drawing behind so many transactions and forty: how many events it looks at, and elements.
@@ -150,9 +150,9 @@ def test_a_drawing_costs_the_same_however_much_there_was_before(
 DRAWINGS: Final = 5
 SLOW_MS: Final = 60
 RESTED: Final = """async ([drawings, slow]) => {
-  const { count } = __page["store.js"];
+  const { eventCount } = __page["store.js"];
   let so = -1; // it is called at once
-  const stop = count.subscribe(() => {
+  const stop = eventCount.subscribe(() => {
     so += 1;
     for (const until = performance.now() + slow; so && performance.now() < until; );
   });

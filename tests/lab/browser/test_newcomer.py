@@ -144,7 +144,7 @@ def test_every_term_on_the_screen_is_among_the_words(
         if number == 8:
             page.wait_for_selector("table.zoo")
         terms |= set(page.evaluate(TERMS))
-    words = page.evaluate("Object.keys(__page['words.js'].WORDS)")
+    words = page.evaluate("Object.keys(__page['words.js'].WORD_MEANINGS)")
     known_words = {part.lower() for word in words for part in word.split(", ")} | {*words, *PLAIN}
     terms_in_lower_case = {word.lower() for word in terms}
     missing = {

@@ -126,7 +126,7 @@ def test_a_page_in_a_file_has_each_verdict_at_once(new_page: Any, tmp_path: Path
 
 def test_two_runs_side_by_side_have_one_headline(server: TxnsimServer, new_page: Any) -> None:
     page = new_page(server.http, script=SEEN)
-    page.evaluate("__page['api.js'].play('z01', 'V-', 'armed')")
+    page.evaluate("__page['api.js'].playRun('z01', 'V-', 'armed')")
     page.wait_for_selector("[data-verdict=hanging]")
     page.click("#compare")
     page.wait_for_selector(".side [data-verdict=hanging]")
@@ -213,7 +213,7 @@ def test_no_headline_contradicts_what_is_explained_of_its_event_while_clients_co
                 "(so) => new Set(__samples.map((one) => one.event ?? '')).size > so",
                 arg=samples / 20,
             )
-            rate = page.evaluate("__page['store.js'].rate.value")
+            rate = page.evaluate("__page['store.js'].eventRate.value")
             samples_taken = page.evaluate("__samples")
             are_of_one_moment(take_samples(page))
             page.context.close()

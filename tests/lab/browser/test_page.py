@@ -31,19 +31,19 @@ BEFORE_THE_CURE: Final = 16
 """Steps of z27, as far as its transaction hangs and nothing is done about it."""
 PICTURES: Final = Path(__file__).parents[3] / ".cache" / "browser" / "pictures"
 PLAY: Final = """async ([name, run, take]) => {
-  const { play } = __page["api.js"];
-  await play(name, run, take);
+  const { playRun } = __page["api.js"];
+  await playRun(name, run, take);
 }"""
 SAME: Final = """async (positions) => {
   const wrong = [];
   const of = (await (await fetch("/api/v1/runs")).json()).at(-1).id;
-  const { source } = __page["store.js"];
+  const { traceOrigin } = __page["store.js"];
   const isPlain = (one) => one && typeof one === "object" && !Array.isArray(one);
   const ordered = (one) => (isPlain(one) ? Object.fromEntries(Object.entries(one).sort()) : one);
   const plain = (one) => JSON.stringify(one, (_, value) => ordered(value));
   for (const index of positions) {
     const event = __sim.events[index];
-    const { run, take } = source.value;
+    const { run, take } = traceOrigin.value;
     const where = new URLSearchParams({ at: event.i, of, run, take });
     const told = (await (await fetch(`/api/v1/explain?${where}`)).json()).state;
     const mine = __sim.stateAt(index);
@@ -249,7 +249,7 @@ def test_events_that_are_streamed_are_those_of_the_trace(
 ) -> None:
     page = new_page(fresh_server.http)
     page.wait_for_selector(".link-state.live")
-    page.evaluate("(level) => __page['api.js'].post('/trace', { level })", level)
+    page.evaluate("(level) => __page['api.js'].postJson('/trace', { level })", level)
     event_before = page.evaluate("__sim.events[__sim.count.value - 1].i")
     make_one_hang(page)
     page.click("#repair")
@@ -448,7 +448,9 @@ def test_where_nothing_is_recorded_the_page_does_not_say_that_nothing_is_there(
         page.wait_for_selector("#off")
         for number in range(1, 8):
             page.keyboard.press(str(number))
-            page.wait_for_function(f"() => __page['store.js'].view.value === '{VIEWS[number - 1]}'")
+            page.wait_for_function(
+                f"() => __page['store.js'].shownView.value === '{VIEWS[number - 1]}'"
+            )
             # Both in one look: the list of lessons may come between two.
             alone = "document.querySelector('main .view').innerText"
             unrecorded_text = "document.querySelector('#unrecorded').innerText"

@@ -183,9 +183,9 @@ def test_a_picture_is_saved_as_svg_and_png_and_embedded(
 # The first screen
 
 MADE: Final = """(number) => {
-  const { events, moment, storyNotes } = __page["store.js"];
+  const { events, judgedMoment, storyNotes } = __page["store.js"];
   const { pictureOf } = __page["picture.js"];
-  const it = pictureOf(moment.value, "billing", ["orders-0"]);
+  const it = pictureOf(judgedMoment.value, "billing", ["orders-0"]);
   const hidden = ["i", "n", "id", "isMarker"];
   for (const cell of it.logs.flatMap(({ cells }) => cells)) {
     for (const name of hidden) delete cell[name];
@@ -199,13 +199,13 @@ def test_the_first_screen_shows_what_the_button_makes(
     fresh_server: TxnsimServer, new_page: Any
 ) -> None:
     page = new_page(fresh_server.http, unfolded=False)
-    shown_events = page.evaluate("__page['hang.js'].HANG")
+    shown_events = page.evaluate("__page['hang.js'].HANG_STORY")
     make_hang(page)
     page.wait_for_selector("[data-verdict=hanging]")
     made_events = []
     for number in range(1, len(shown_events) + 1):
         page.evaluate("(number) => void __page['player.js'].goToStep(number)", number)
-        page.wait_for_function("() => __page['store.js'].moment.value.said")
+        page.wait_for_function("() => __page['store.js'].judgedMoment.value.said")
         made_events.append(page.evaluate(MADE, number))
     assert [without_time(event) for event in made_events] == [
         without_time(event) for event in shown_events
@@ -264,7 +264,7 @@ def test_while_a_question_is_open_nothing_on_the_stage_answers_it(
 ) -> None:
     page = new_page(f"{server.http}/#lesson={name}&part={part}")
     page.wait_for_selector("[name=guess]")
-    page.wait_for_function("() => !__page['store.js'].busy.value")
+    page.wait_for_function("() => !__page['store.js'].isRunBusy.value")
     assert hidden_parts(page) == []
     # "Its marker is owed" stood there as the answer has it.
     assert page.locator(".drawn text.coordinator").text_content() in ("", "?")

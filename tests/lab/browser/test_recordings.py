@@ -29,13 +29,13 @@ PARTS: Final = 8
 LONG: Final = 60_000
 """Events of a long recording: the page keeps lines of those behind the first 50,000."""
 READ: Final = """async ([text, positions]) => {
-  const { load } = __page["api.js"];
-  await load(new Response(text), { kind: "file", index: 0, title: "a test", moments: [] });
-  const { indexOf } = __page["store.js"];
+  const { loadTrace } = __page["api.js"];
+  await loadTrace(new Response(text), { kind: "file", index: 0, title: "a test", moments: [] });
+  const { indexOfPosition } = __page["store.js"];
   const isPlain = (one) => one && typeof one === "object" && !Array.isArray(one);
   const ordered = (one) => (isPlain(one) ? Object.fromEntries(Object.entries(one).sort()) : one);
   const plain = (one) => JSON.stringify(one, (_, value) => ordered(value));
-  return positions.map((at) => plain(__sim.stateAt(indexOf(at))));
+  return positions.map((at) => plain(__sim.stateAt(indexOfPosition(at))));
 }"""
 
 
@@ -126,17 +126,17 @@ def test_a_snapshot_tells_which_positions_are_pending(server: TxnsimServer, new_
 
 
 PARSED: Final = """async ([text, ...asked]) => {
-  const { load } = __page["api.js"];
-  await load(new Response(text), { kind: "file", index: 0, title: "a test", moments: [] });
-  const { Book } = __page["book.js"];
-  const { parseEvent } = Book.prototype;
+  const { loadTrace } = __page["api.js"];
+  await loadTrace(new Response(text), { kind: "file", index: 0, title: "a test", moments: [] });
+  const { Trace } = __page["book.js"];
+  const { parseEvent } = Trace.prototype;
   let parsed = 0;
-  Book.prototype.parseEvent = function (...line) {
+  Trace.prototype.parseEvent = function (...line) {
     parsed += 1;
     return parseEvent.apply(this, line);
   };
   const found = await (LOOK)(...asked);
-  Book.prototype.parseEvent = parseEvent;
+  Trace.prototype.parseEvent = parseEvent;
   return [parsed, found];
 }"""
 DRAW: Final = """async (view, at) => {
@@ -146,7 +146,7 @@ DRAW: Final = """async (view, at) => {
   for (let n = 0; n < 3; n += 1) await frame();
 }"""
 TAPE: Final = """(at, lso) => {
-  const { far, cells, earlier } = __page["tape.js"].tape("t-0", at, lso);
+  const { far, cells, earlier } = __page["tape.js"].tapeOf("t-0", at, lso);
   const placed = cells.map(({ i, first }) => [i, first]);
   return { far: far && [far.cell.first, far.cell.how, far.between], cells: placed, earlier };
 }"""
@@ -274,7 +274,7 @@ def test_a_page_that_goes_away_ends_its_run(server: TxnsimServer, new_page: Any)
     page.check("#stop-first")
     page.locator("tr", has_text="z01").get_by_role("button", name="✖ V-").first.click()
     page.wait_for_selector(".drive:has-text('step 1 of')")
-    number = page.evaluate("__page['store.js'].source.value.id")
+    number = page.evaluate("__page['store.js'].traceOrigin.value.id")
     page.goto("about:blank")
     other_page = new_page(server.http)
     other_page.wait_for_function(

@@ -46,5 +46,5 @@ def test_each_text_is_one_word_of_a_shell(page: Page) -> None:
 def test_the_command_of_a_run_has_no_other_words(page: Page) -> None:
     for text in HOSTILE:
         run_words = {"name": text, "run": text, "take": text, "seed": text}
-        command = page.evaluate('(one) => __page["share.js"].commandOf(one)', run_words)
+        command = page.evaluate('(one) => __page["share.js"].scenarioArguments(one)', run_words)
         assert shlex.split(command) == [text, "--mode", text, f"--{text}", "--seed", text]

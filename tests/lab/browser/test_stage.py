@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.browser
 
 PLAY: Final = """async ([name, run]) => {
-  await __page["api.js"].play(name, run, "armed");
+  await __page["api.js"].playRun(name, run, "armed");
   const { events, shownIndex } = __page["store.js"];
   return events[shownIndex.value].i;
 }"""
@@ -141,9 +141,9 @@ def test_a_coordinator_that_is_about_to_be_done_does_not_wait(
 
 
 PAUSED: Final = """async ([name, run, steps]) => {
-  const { play, command } = __page["api.js"];
-  await play(name, run, "armed", 1, { paused: true });
-  await command("go", { steps });
+  const { playRun, sendRunCommand } = __page["api.js"];
+  await playRun(name, run, "armed", 1, { paused: true });
+  await sendRunCommand("go", { steps });
 }"""
 
 
@@ -183,10 +183,10 @@ def test_a_question_about_what_is_taken_back_is_taken_back_too(
         "**/api/v1/explain*", lambda route: late.append(route) if not late else route.continue_()
     )
     with page.expect_request("**/api/v1/explain*"):
-        page.evaluate("""async () => __page["api.js"].command("go", { steps: 1 })""")
+        page.evaluate("""async () => __page["api.js"].sendRunCommand("go", { steps: 1 })""")
     while not late:
         page.wait_for_timeout(10)
-    page.evaluate("""async () => __page["api.js"].command("back", { stops: 1 })""")
+    page.evaluate("""async () => __page["api.js"].sendRunCommand("back", { stops: 1 })""")
     late[0].continue_()
     page.wait_for_function(answered)
 
@@ -202,10 +202,10 @@ def test_what_is_late_for_an_earlier_choice_is_not_shown(
         lambda route: late.append(route) if not late else route.continue_(),
     )
     with page.expect_request("**/api/v1/runs/*/trace*"):
-        page.evaluate("""() => void (__earlier = __page["api.js"].command("go", {}))""")
+        page.evaluate("""() => void (__earlier = __page["api.js"].sendRunCommand("go", {}))""")
     while not late:
         page.wait_for_timeout(10)
-    page.evaluate("""async () => await __page["api.js"].play("z05", "V-", "armed")""")
+    page.evaluate("""async () => await __page["api.js"].playRun("z05", "V-", "armed")""")
     late[0].continue_()
     page.evaluate("async () => await __earlier")
     assert page.locator(".title").inner_text().startswith("z05 · V-")
@@ -317,7 +317,7 @@ def test_the_address_brings_back_what_was_shown(server: TxnsimServer, new_page: 
     page.go_back()
     page.wait_for_selector(".agreement.hanging")
     page.go_back()
-    page.wait_for_function("() => __page['store.js'].source.value.kind === 'live'")
+    page.wait_for_function("() => __page['store.js'].traceOrigin.value.kind === 'live'")
 
 
 def test_another_cluster_at_the_same_address_is_noticed(new_page: Any) -> None:

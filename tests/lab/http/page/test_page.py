@@ -124,7 +124,7 @@ def test_the_coordinators_machine_draws_every_move_of_kafkas_table() -> None:
         for state_before in befores
     }
     assert drawn == allowed
-    boxes = re.search(r"const BOX = \{(.*?)\};", text, re.DOTALL)
+    boxes = re.search(r"const STATE_BOXES = \{(.*?)\};", text, re.DOTALL)
     assert boxes is not None
     assert set(re.findall(r"(\w+): \[", boxes[1])) == set(WIRE_NAMES.values())
 

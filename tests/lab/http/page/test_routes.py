@@ -64,7 +64,8 @@ def test_modules_import_nothing_that_is_not_there() -> None:
 
 
 def test_the_page_stays_small() -> None:
-    assert sum(len(zlib.compress(file)) for file in files().values()) < 145_000
+    """A browser loads all of this before it shows anything: a second and more on a slow line."""
+    assert sum(len(zlib.compress(file)) for file in files().values()) < 150_000
 
 
 def test_the_policy_lets_in_nothing_but_our_files() -> None:

@@ -3,8 +3,8 @@
 
 import { application } from "./application.js";
 import { NO_TROUBLE, TROUBLE, belief, coordinated, owedIn, sharersAt, underWay } from "./stage.js";
-import { begunOf, events, indexOf } from "./store.js";
-import { begunUntil, nameOf, openAt, outcomeOf, tape } from "./tape.js";
+import { transactionsOf, events, indexOfPosition } from "./store.js";
+import { transactionBegunUntil, transactionLabel, openTransactionAt, transactionOutcome, tapeOf } from "./tape.js";
 
 /** A decided transaction is about to be complete for a moment, in which a coordinator under load often is. */
 const WAITS_US = 1_000_000;
@@ -38,8 +38,8 @@ export function agreements(now, tps, ids, open, index) {
     const theirs = open.filter((one) => one.partition === tp && (!torn || one.verdict === "hanging"));
     for (const one of theirs) {
       const id = one.transactional_id;
-      const t = openAt(tp, index, now.logs[tp].lso, one.first) ?? (id === null ? null : begunUntil(id, index));
-      const key = `${one.verdict} ${t ? nameOf(t) : one.producer_id}`;
+      const t = openTransactionAt(tp, index, now.logs[tp].lso, one.first) ?? (id === null ? null : transactionBegunUntil(id, index));
+      const key = `${one.verdict} ${t ? transactionLabel(t) : one.producer_id}`;
       const group = groups.get(key) ?? { one, t, id, places: [] };
       group.places.push({ tp, first: one.first });
       groups.set(key, group);
@@ -60,13 +60,13 @@ const joined = (some) => some.join(", ");
 
 /** The sentence about one transaction that is open on partitions. */
 function ofGroup(now, { one, t, id, places }, index) {
-  const name = t ? nameOf(t) : `a transaction of producer ${one.producer_id}`;
+  const name = t ? transactionLabel(t) : `a transaction of producer ${one.producer_id}`;
   const since = joined(places.map(({ tp, first }) => `on ${tp} it is open since offset ${first}`));
   const entry = id !== null && now.transactions[id];
   const starves = starving(now, places);
   const who = entry ? `The coordinator ${belief(coordinated(now, id, index))}` : `No coordinator knows producer ${one.producer_id}`;
   if (one.verdict === "hanging") {
-    const outcome = t && outcomeOf(t, index);
+    const outcome = t && transactionOutcome(t, index);
     const knows = outcome && application(t, index);
     const others = !outcome ? who : knows.how === outcome ? `For the application and the coordinator it is ${outcome}` : `For the coordinator it is ${outcome}; the application ${knows.how === "unknown" ? "does not know" : `believes that it ${knows.text}`}`;
     return { kind: "hanging", title: `They disagree: ${name} hangs.`, text: `${others}; ${since}. No timeout ends it.${starves}`, id, t };
@@ -95,8 +95,8 @@ function unwritten(now, tp, theirs, index) {
   }
   if (theirs.length) return [];
   const id = Object.keys(now.transactions).find((name) => now.transactions[name].state === "Ongoing" && now.transactions[name].partitions.includes(tp));
-  const t = id !== undefined && begunUntil(id, index);
-  return t ? [{ kind: "alive", title: "They agree.", text: `The coordinator has ${nameOf(t)} open. Nothing of it is written on ${tp} yet.`, id }] : [];
+  const t = id !== undefined && transactionBegunUntil(id, index);
+  return t ? [{ kind: "alive", title: "They agree.", text: `The coordinator has ${transactionLabel(t)} open. Nothing of it is written on ${tp} yet.`, id }] : [];
 }
 
 /** The same where no partition that is shown tells of it: what its coordinator has open, or has decided; null for neither. */
@@ -104,7 +104,7 @@ function atCoordinator(now, id, index) {
   const rank = underWay(now, id);
   if (rank === NO_TROUBLE) return null;
   const { entry: { state, partitions = [] }, t, outcome, owed } = coordinated(now, id, index);
-  const name = t && !outcome ? nameOf(t) : `a transaction of ${id}`;
+  const name = t && !outcome ? transactionLabel(t) : `a transaction of ${id}`;
   if (rank === TROUBLE.alive) {
     return { kind: "alive", title: "They agree.", text: `The coordinator has ${name} open, with ${partitions.length ? joined(partitions) : "no partition yet"}.`, id };
   }
@@ -117,22 +117,22 @@ function atCoordinator(now, id, index) {
 function waiting(now, id, index) {
   const said = coordinated(now, id, index);
   if (!said.t || !said.entry.state.startsWith("Prepare") || said.entry.pending || said.owed.length) return null;
-  const decided = events[indexOf(said.entry.i) ?? -1];
+  const decided = events[indexOfPosition(said.entry.i) ?? -1];
   if (decided && events[index].t - decided.t < WAITS_US) return null;
   const what = said.entry.state === "PrepareCommit" ? "commit" : "abort";
-  return { kind: "unknown", title: "The coordinator waits.", text: `It has decided to ${what} ${nameOf(said.t)}, and goes on waiting. Every partition has its marker, and none is owed.`, id };
+  return { kind: "unknown", title: "The coordinator waits.", text: `It has decided to ${what} ${transactionLabel(said.t)}, and goes on waiting. Every partition has its marker, and none is owed.`, id };
 }
 
 /** What the application was told of a transaction of an id, where that is not what became of it; null where it is. */
 function toldOtherwise(id, index) {
-  const until = begunUntil(id, index)?.number ?? 0;
-  for (const t of begunOf(id).slice(Math.max(0, until - LATEST), until)) {
-    const outcome = outcomeOf(t, index);
+  const until = transactionBegunUntil(id, index)?.number ?? 0;
+  for (const t of transactionsOf(id).slice(Math.max(0, until - LATEST), until)) {
+    const outcome = transactionOutcome(t, index);
     const knows = outcome && application(t, index);
     if (!outcome || knows.how === outcome) continue;
     const [title, text] = knows.how === "unknown"
-      ? ["The application does not know.", `Coordinator and partitions have ${nameOf(t)} ${outcome}. The application ${knows.text}.`]
-      : ["The application believes otherwise.", `For it ${nameOf(t)} ${knows.text}. For coordinator and partitions it is ${outcome}.`];
+      ? ["The application does not know.", `Coordinator and partitions have ${transactionLabel(t)} ${outcome}. The application ${knows.text}.`]
+      : ["The application believes otherwise.", `For it ${transactionLabel(t)} ${knows.text}. For coordinator and partitions it is ${outcome}.`];
     return { kind: "told", title, text, id, t };
   }
   return null;
@@ -140,12 +140,12 @@ function toldOtherwise(id, index) {
 
 /** Records whose end on a partition is not what their coordinator has decided. */
 export function otherwise(now, tp, index) {
-  for (const cell of tape(tp, index, now.logs[tp].lso).cells) {
+  for (const cell of tapeOf(tp, index, now.logs[tp].lso).cells) {
     if (cell.how !== "committed" && cell.how !== "aborted") continue;
     const { t } = cell;
-    const outcome = t && outcomeOf(t, index);
+    const outcome = t && transactionOutcome(t, index);
     if (!outcome || outcome === cell.how) continue;
-    return { kind: "hanging", title: "They disagree.", text: `The coordinator has ended ${nameOf(t)}: ${outcome}. On ${tp} its record at ${cell.first} is ${cell.how}, and it stays so.` };
+    return { kind: "hanging", title: "They disagree.", text: `The coordinator has ended ${transactionLabel(t)}: ${outcome}. On ${tp} its record at ${cell.first} is ${cell.how}, and it stays so.` };
   }
   return null;
 }

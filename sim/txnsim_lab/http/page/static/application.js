@@ -3,8 +3,8 @@
 // held, lost, or came when the connection was closed has told it nothing. What happened since is told by
 // coordinators and partitions, and no application sees it.
 
-import { upTo } from "./book.js";
-import { answers, begunOf, endingsOf, events, indexOf, nearest } from "./store.js";
+import { countUpTo } from "./book.js";
+import { getAnswerIndices, transactionsOf, endRequestsOf, events, indexOfPosition, nearestAncestor } from "./store.js";
 
 /** So many requests to end a transaction, and answers behind one, are looked at. */
 const ASKED_MAX = 40;
@@ -15,13 +15,13 @@ const ENDS = { commit: "committed", abort: "aborted", PrepareCommit: "committed"
 /** The requests to end transactions of an id up to an index, oldest first: {at, n, what, call}. `at` is the position
  *  of the request, `what` committed or aborted where the trace tells it, `anew` where a producer began anew. */
 function askedUntil(id, index) {
-  const some = endingsOf(id);
-  const until = upTo(some, index);
+  const some = endRequestsOf(id);
+  const until = countUpTo(some, index);
   const found = new Map();
   for (const n of some.slice(Math.max(0, until - ASKED_MAX), until)) {
     const { d } = events[n];
-    const received = nearest(events[n], (one) => one.k === "msg.recv" && !one.d.response);
-    const call = nearest(events[n], (one) => one.k === "client.call");
+    const received = nearestAncestor(events[n], (one) => one.k === "msg.recv" && !one.d.response);
+    const call = nearestAncestor(events[n], (one) => one.k === "client.call");
     const at = call?.i ?? received?.i;
     if (at === undefined) continue; // nobody asked: a timeout did it
     const before = found.get(at);
@@ -35,9 +35,9 @@ function askedUntil(id, index) {
 
 /** The answer to such a request, up to an index: {error}; null where none was delivered. */
 function answerTo({ at, call, received }, index) {
-  const some = answers();
-  const from = upTo(some, indexOf(at) ?? 0);
-  const until = Math.min(upTo(some, index), from + ANSWERS_MAX);
+  const some = getAnswerIndices();
+  const from = countUpTo(some, indexOfPosition(at) ?? 0);
+  const until = Math.min(countUpTo(some, index), from + ANSWERS_MAX);
   for (let n = from; n < until; n += 1) {
     const { k, d, p } = events[some[n]];
     if (call ? k === "client.result" && p.includes(at) : k === "msg.send" && d.response && p.includes(received.i)) {
@@ -49,7 +49,7 @@ function answerTo({ at, call, received }, index) {
 
 /** What the application knows of a transaction at an index: {how, text}. how: open, committed, aborted, unknown. */
 export function application(t, index) {
-  const next = begunOf(t.id)[t.number];
+  const next = transactionsOf(t.id)[t.number];
   const began = events[t.index]?.i ?? 0;
   let last = null; // of those that came to no answer, or to an error
   for (const one of askedUntil(t.id, index)) {

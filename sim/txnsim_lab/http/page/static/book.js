@@ -1,7 +1,7 @@
 // @ts-check
 // A trace as the page keeps it: its events in order, indices of some kinds of events, and the state after each.
 
-import { Lines, endOf, textOf } from "./lines.js";
+import { LineReader, lineEndOf, decodeText } from "./lines.js";
 import { assigns, endOfLed, follow, idOf, ledLog, newState } from "./reducer.js";
 
 /** A state is kept every so many events; in a long trace every 2, 4, … times as many. */
@@ -10,13 +10,13 @@ const CHECKPOINTS_MAX = 512;
 export const EVENTS_MAX = 1_500_000;
 /** In a trace of at most so many events, parsed events are kept; of a longer one only the text is. */
 const CACHED_EVENTS_MAX = 50_000;
-const VIOLATION = "check.violation";
+const VIOLATION_KIND = "check.violation";
 /** The node whose notes are the story's own sentences (`trace.story.NARRATOR`). */
-const NARRATOR = "scenario";
+const NARRATOR_NODE = "scenario";
 const WRITE_KINDS = new Set(["log.append", "marker.written"]);
 /** Requests by which a client ends a transaction, or abandons one. */
 const END_COMMANDS = new Set(["EndTxn", "InitProducerId"]);
-const needsPayload = (kind) => assigns(kind) || kind === VIOLATION;
+const needsPayload = (kind) => assigns(kind) || kind === VIOLATION_KIND;
 
 /** A deep copy of a state, which holds plain objects, tables and arrays. */
 export function copyState(value) {
@@ -24,27 +24,27 @@ export function copyState(value) {
   if (Array.isArray(value)) return value.map(copyState);
   const prototype = Object.getPrototypeOf(value);
   const copiedObject = prototype === Object.prototype ? {} : Object.create(prototype);
-  for (const key in value) copiedObject[key] = copyState(value[key]);
+  for (const fieldName in value) copiedObject[fieldName] = copyState(value[fieldName]);
   return copiedObject;
 }
 
 const pushIndex = (indicesByKey, key, index) => {
-  const indices = indicesByKey.get(key);
-  if (indices) indices.push(index);
+  const keyIndices = indicesByKey.get(key);
+  if (keyIndices) keyIndices.push(index);
   else indicesByKey.set(key, [index]);
 };
 
-/** The events of a book as an array. `getBook` is called at each access, and each event is parsed on access. */
-export const eventsOf = (getBook) => new Proxy([], {
+/** The events of a trace as an array. `getTrace` is called at each access, and each event is parsed on access. */
+export const eventsOf = (getTrace) => new Proxy([], {
   get(array, property) {
-    if (property === "length") return getBook().length;
-    const index = typeof property === "string" ? Number(property) : NaN;
-    return Number.isNaN(index) ? array[property] : getBook().event(index);
+    if (property === "length") return getTrace().length;
+    const eventIndex = typeof property === "string" ? Number(property) : NaN;
+    return Number.isNaN(eventIndex) ? array[property] : getTrace().event(eventIndex);
   },
-  has: (array, property) => typeof property === "string" && Number(property) >= 0 && Number(property) < getBook().length,
+  has: (array, property) => typeof property === "string" && Number(property) >= 0 && Number(property) < getTrace().length,
 });
 
-export class Book {
+export class Trace {
   constructor(header = {}, bytes = new Uint8Array(0)) {
     this.header = header;
     /** The trace as it arrived, and where the line of each event begins in it. Events of a stream follow as objects. */
@@ -90,26 +90,26 @@ export class Book {
     const cachedEvent = this.cachedEvents[index];
     if (cachedEvent) return cachedEvent;
     const lineStart = this.lineStarts[index];
-    const event = this.parseEvent(lineStart, endOf(this.bytes, lineStart));
+    const event = this.parseEvent(lineStart, lineEndOf(this.bytes, lineStart));
     if (this.lineCount <= CACHED_EVENTS_MAX) this.cachedEvents[index] = event;
     return event;
   }
 
   /** Parse the event of a line; readers of it expect `node` and `p`. */
   parseEvent(lineStart, lineEnd) {
-    const event = JSON.parse(textOf(this.bytes, lineStart, lineEnd));
+    const event = JSON.parse(decodeText(this.bytes, lineStart, lineEnd));
     event.node = this.header.nodes[event.n];
     event.p ??= [];
     return event;
   }
 
-  /** Read the line that begins at a byte; returns where the next one begins. Sets `isFull` when the book is full. */
+  /** Read the line that begins at a byte; returns where the next one begins. Sets `isFull` when the trace holds EVENTS_MAX events. */
   readLine(lines, lineStart) {
-    const glimpse = lines.glance(lineStart);
-    const lineEnd = glimpse ? lines.end : endOf(this.bytes, lineStart);
+    const partialEvent = lines.glance(lineStart);
+    const lineEnd = partialEvent ? lines.end : lineEndOf(this.bytes, lineStart);
     if (lineEnd === lineStart) return lineEnd + 1;
-    if (glimpse) glimpse.node = this.header.nodes[glimpse.n];
-    const event = glimpse && glimpse.k !== VIOLATION ? glimpse : this.parseEvent(lineStart, lineEnd); // violations are kept, a glimpse is reused
+    if (partialEvent) partialEvent.node = this.header.nodes[partialEvent.n];
+    const event = partialEvent && partialEvent.k !== VIOLATION_KIND ? partialEvent : this.parseEvent(lineStart, lineEnd); // violations are kept, a glimpse is reused
     if (event.i === undefined || event.i <= this.newest) return lineEnd + 1; // the trailer has no position
     if (this.length >= EVENTS_MAX) this.isFull = true;
     else {
@@ -122,15 +122,15 @@ export class Book {
   /** Note where the line of the next event begins. */
   addLineStart(from) {
     if (this.lineCount === this.lineStarts.length) {
-      const longerStarts = new Uint32Array(2 * this.lineCount);
-      longerStarts.set(this.lineStarts);
-      this.lineStarts = longerStarts;
+      const longerLineStarts = new Uint32Array(2 * this.lineCount);
+      longerLineStarts.set(this.lineStarts);
+      this.lineStarts = longerLineStarts;
     }
     this.lineStarts[this.lineCount] = from;
     this.lineCount += 1;
   }
 
-  /** Append an event of the stream; one that is already there is skipped. False if the book is full. */
+  /** Append an event of the stream; one that is already there is skipped. False if the trace holds EVENTS_MAX events. */
   add(event) {
     if (event.i <= this.newest) return true;
     if (this.length >= EVENTS_MAX) return false;
@@ -141,41 +141,41 @@ export class Book {
 
   /** Add the next event to the indices and to the newest state. */
   indexEvent(event) {
-    const index = this.length;
-    if (!index) this.oldest = event.i;
-    if (index % this.step === 0) this.keepCheckpoint();
+    const eventIndex = this.length;
+    if (!eventIndex) this.oldest = event.i;
+    if (eventIndex % this.step === 0) this.keepCheckpoint();
     if (WRITE_KINDS.has(event.k)) {
-      if (ledLog(this.newestState, event.node, event.d)) pushIndex(this.writes, event.d.tp, index);
+      if (ledLog(this.newestState, event.node, event.d)) pushIndex(this.writes, event.d.tp, eventIndex);
     } else if (event.k === "node.role") {
       // Truncation by a follower does not count: what it cuts off its own log, its leader never had.
       if (event.d.role === "leader" && endOfLed(event.d) < (this.newestState.logs[event.d.tp]?.end ?? 0)) {
-        pushIndex(this.writes, event.d.tp, index);
-        pushIndex(this.cuts, event.d.tp, index);
+        pushIndex(this.writes, event.d.tp, eventIndex);
+        pushIndex(this.cuts, event.d.tp, eventIndex);
       }
     } else if (event.k === "txn.complete") {
-      const id = idOf(event.tx);
-      pushIndex(this.moves, id, index);
-      if (event.d.state === "Ongoing" && this.newestState.transactions[id]?.state !== "Ongoing") this.addTransaction(id, event.tx, index);
+      const transactionalId = idOf(event.tx);
+      pushIndex(this.moves, transactionalId, eventIndex);
+      if (event.d.state === "Ongoing" && this.newestState.transactions[transactionalId]?.state !== "Ongoing") this.addTransaction(transactionalId, event.tx, eventIndex);
     } else if (event.k === "snapshot") {
-      for (const { tx, d } of event.d.transactions) if (d.state === "Ongoing" || d.state.startsWith("Prepare")) this.addTransaction(idOf(tx), tx, index);
-    } else if (event.k === VIOLATION) this.violations.push(event);
+      for (const { tx, d } of event.d.transactions) if (d.state === "Ongoing" || d.state.startsWith("Prepare")) this.addTransaction(idOf(tx), tx, eventIndex);
+    } else if (event.k === VIOLATION_KIND) this.violations.push(event);
     else if (event.k === "note") {
-      if (event.node === NARRATOR) this.notes.push(index);
-    } else if (event.k === "msg.hold") this.holds.push(index);
-    else if (event.k === "fault.release") this.releases.push(index);
+      if (event.node === NARRATOR_NODE) this.notes.push(eventIndex);
+    } else if (event.k === "msg.hold") this.holds.push(eventIndex);
+    else if (event.k === "fault.release") this.releases.push(eventIndex);
     else if (event.k === "txn.decide") {
-      if (END_COMMANDS.has(event.d.command)) pushIndex(this.endings, idOf(event.tx), index);
+      if (END_COMMANDS.has(event.d.command)) pushIndex(this.endings, idOf(event.tx), eventIndex);
     } else if (event.k === "fault.hit") {
-      if (event.d.api === "EndTxn") for (const { id } of event.d.about ?? []) pushIndex(this.endings, id, index);
-    } else if (event.k === "client.result" || event.k === "msg.send") this.answers.push(index);
+      if (event.d.api === "EndTxn") for (const { id } of event.d.about ?? []) pushIndex(this.endings, id, eventIndex);
+    } else if (event.k === "client.result" || event.k === "msg.send") this.answers.push(eventIndex);
     this.newest = event.i;
     follow(this.newestState, event);
   }
 
   /** Add the next transaction of a transactional id: `number` counts those of the id, `hue` all of the trace. */
   addTransaction(id, name, index) {
-    const countBefore = this.transactions.get(id)?.length ?? 0;
-    pushIndex(this.transactions, id, { id, name, index, number: countBefore + 1, hue: this.transactionCount });
+    const earlierTransactionCount = this.transactions.get(id)?.length ?? 0;
+    pushIndex(this.transactions, id, { id, name, index, number: earlierTransactionCount + 1, hue: this.transactionCount });
     this.transactionCount += 1;
   }
 
@@ -192,9 +192,9 @@ export class Book {
     if (index < 0) return newState(this.header.level ?? "full");
     if (index >= this.length - 1) return this.newestState;
     const checkpointIndex = Math.floor(index / this.step);
-    const state = copyState(this.checkpoints[checkpointIndex]);
-    for (let eventIndex = checkpointIndex * this.step; eventIndex <= index; eventIndex += 1) follow(state, this.event(eventIndex));
-    return state;
+    const clusterState = copyState(this.checkpoints[checkpointIndex]);
+    for (let eventIndex = checkpointIndex * this.step; eventIndex <= index; eventIndex += 1) follow(clusterState, this.event(eventIndex));
+    return clusterState;
   }
 
   /** The index of the event at a position of the trace; undefined where it is not kept. */
@@ -202,55 +202,55 @@ export class Book {
     if (!this.length) return undefined;
     const guessedIndex = position - this.oldest; // right if no event is missing
     if (this.event(guessedIndex)?.i === position) return guessedIndex;
-    let low = 0, high = this.length - 1;
-    while (low <= high) {
-      const mid = (low + high) >> 1;
-      const { i } = this.event(mid);
-      if (i === position) return mid;
-      if (i < position) low = mid + 1;
-      else high = mid - 1;
+    let lowIndex = 0, highIndex = this.length - 1;
+    while (lowIndex <= highIndex) {
+      const midIndex = (lowIndex + highIndex) >> 1;
+      const { i } = this.event(midIndex);
+      if (i === position) return midIndex;
+      if (i < position) lowIndex = midIndex + 1;
+      else highIndex = midIndex - 1;
     }
     return undefined;
   }
 }
 
 /** How many of the sorted numbers are at most `bound`. */
-export const upTo = (sorted, bound) => lowestWhere(0, sorted.length, (index) => sorted[index] > bound);
+export const countUpTo = (sorted, bound) => lowestNumberWhere(0, sorted.length, (index) => sorted[index] > bound);
 
 /** Binary search: the lowest number from `low` on, below `high`, for which the predicate holds (it then holds for
  *  all higher ones); `high` where it holds for none. */
-export function lowestWhere(low, high, predicate) {
+export function lowestNumberWhere(low, high, predicate) {
   while (low < high) {
-    const mid = (low + high) >> 1;
-    if (predicate(mid)) high = mid;
-    else low = mid + 1;
+    const middle = (low + high) >> 1;
+    if (predicate(middle)) high = middle;
+    else low = middle + 1;
   }
   return low;
 }
 
 /** A longer task is noticed by the user; on a busy machine a turn takes longer than this. */
-const TURN_MS = 60;
+const READ_TURN_MS = 60;
 /** Let the browser do its own work. Where it has scheduler.yield, we go on right after it. */
-export const yieldTurn = () => globalThis.scheduler?.yield?.() ?? new Promise((resolve) => setTimeout(resolve));
+export const yieldToBrowser = () => globalThis.scheduler?.yield?.() ?? new Promise((resolve) => setTimeout(resolve));
 
 /** Read a trace: header, events, trailer as JSON lines. The page stays usable meanwhile: `reportProgress` gets the
  *  number of events so far, and ends the reading (null) by returning false. The answer is read in one piece: read in
  *  chunks, a long one took half as long again. */
-export async function readBook(response, reportProgress = () => true) {
-  const bytes = new Uint8Array(await response.arrayBuffer());
-  if (!bytes.length) return new Book();
-  let lineStart = endOf(bytes, 0);
-  const book = new Book(JSON.parse(textOf(bytes, 0, lineStart)), bytes);
-  const lines = new Lines(bytes, needsPayload);
+export async function readTrace(response, reportProgress = () => true) {
+  const traceBytes = new Uint8Array(await response.arrayBuffer());
+  if (!traceBytes.length) return new Trace();
+  let lineStart = lineEndOf(traceBytes, 0);
+  const trace = new Trace(JSON.parse(decodeText(traceBytes, 0, lineStart)), traceBytes);
+  const lineReader = new LineReader(traceBytes, needsPayload);
   let turnStartMs = performance.now();
   lineStart += 1;
-  for (let readCount = 1; lineStart < bytes.length && !book.isFull; readCount += 1) {
-    lineStart = book.readLine(lines, lineStart);
-    if (readCount % 128 === 0 && performance.now() - turnStartMs > TURN_MS) {
-      if (!reportProgress(book.length)) return null;
-      await yieldTurn();
+  for (let lineNumber = 1; lineStart < traceBytes.length && !trace.isFull; lineNumber += 1) {
+    lineStart = trace.readLine(lineReader, lineStart);
+    if (lineNumber % 128 === 0 && performance.now() - turnStartMs > READ_TURN_MS) {
+      if (!reportProgress(trace.length)) return null;
+      await yieldToBrowser();
       turnStartMs = performance.now();
     }
   }
-  return book;
+  return trace;
 }

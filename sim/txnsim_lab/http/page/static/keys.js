@@ -4,10 +4,10 @@
 import { goBySteps, togglePlaying } from "./player.js";
 import { idOf } from "./reducer.js";
 import { isSite } from "./site.js";
-import { shownIndex, chooseView, events, runFile, goTo, isHelpOpen, indexOf, lastIndex, goLive, query, notice, isShareOpen, shownEvent } from "./store.js";
+import { shownIndex, chooseView, events, runFile, goToEvent, isHelpOpen, indexOfPosition, newestEventIndex, goToNewest, searchQuery, noticeText, isShareOpen, shownEvent } from "./store.js";
 import { hasFailed } from "./words.js";
 
-export const VIEWS = [
+export const VIEW_TITLES = [
   ["stage", "Stage"],
   ["coordinator", "Coordinator"],
   ["producers", "Producers"],
@@ -20,47 +20,47 @@ export const VIEWS = [
 ];
 
 /** Views that need a server: a page in a file does not show them. */
-const NEED_A_SERVER = ["cluster", "zoo", "write"];
-export const views = () => VIEWS.filter(([name]) => !runFile.value || isSite || !NEED_A_SERVER.includes(name));
+const SERVER_VIEWS = ["cluster", "zoo", "write"];
+export const availableViews = () => VIEW_TITLES.filter(([name]) => !runFile.value || isSite || !SERVER_VIEWS.includes(name));
 
 /** Open or close the help or Share, which lie over the view; at most one of them is open. */
 export function toggleOverlay(overlay) {
-  const opens = !overlay.value;
+  const isOpening = !overlay.value;
   isHelpOpen.value = false;
   isShareOpen.value = false;
-  overlay.value = opens;
+  overlay.value = isOpening;
 }
 
 /** Go to the next event, forwards or backwards, for which `isMeant` holds; false where there is none. */
-const seek = (from, step, isMeant) => {
-  for (let n = from + step; n >= 0 && n < events.length; n += step) if (isMeant(events[n])) return goTo(n);
+const seekEvent = (from, step, isMeant) => {
+  for (let eventIndex = from + step; eventIndex >= 0 && eventIndex < events.length; eventIndex += step) if (isMeant(events[eventIndex])) return goToEvent(eventIndex);
   return false;
 };
-const seekBy = (step) => seek(shownIndex.value, step, () => true);
-const isError = (event) => event.k === "log.reject" || event.k === "marker.refused" || hasFailed(event);
-const sameTx = (event) => Boolean(event.tx) && idOf(event.tx) === idOf(shownEvent.value?.tx ?? "");
+const goByEvents = (step) => seekEvent(shownIndex.value, step, () => true);
+const isErrorEvent = (event) => event.k === "log.reject" || event.k === "marker.refused" || hasFailed(event);
+const isOfShownTransaction = (event) => Boolean(event.tx) && idOf(event.tx) === idOf(shownEvent.value?.tx ?? "");
 
-export const KEYS = [
+export const KEY_BINDINGS = [
   [" ", "play, or stand still", togglePlaying],
-  [".", "next event", () => seekBy(1)],
-  [",", "previous event", () => seekBy(-1)],
-  ["n", "next event of this transaction", () => seek(shownIndex.value, 1, sameTx)],
-  ["p", "previous event of this transaction", () => seek(shownIndex.value, -1, sameTx)],
+  [".", "next event", () => goByEvents(1)],
+  [",", "previous event", () => goByEvents(-1)],
+  ["n", "next event of this transaction", () => seekEvent(shownIndex.value, 1, isOfShownTransaction)],
+  ["p", "previous event of this transaction", () => seekEvent(shownIndex.value, -1, isOfShownTransaction)],
   ["[", "the event that is the cause", () => {
-    const index = shownEvent.value?.p.length ? indexOf(shownEvent.value.p[0]) : undefined;
-    return index !== undefined && goTo(index);
+    const causeIndex = shownEvent.value?.p.length ? indexOfPosition(shownEvent.value.p[0]) : undefined;
+    return causeIndex !== undefined && goToEvent(causeIndex);
   }],
   ["]", "the first event that is an effect", () => {
-    const fromEvent = shownEvent.value;
-    return Boolean(fromEvent) && seek(shownIndex.value, 1, (event) => event.p[0] === fromEvent.i);
+    const causeEvent = shownEvent.value;
+    return Boolean(causeEvent) && seekEvent(shownIndex.value, 1, (event) => event.p[0] === causeEvent.i);
   }],
-  ["e", "next error", () => seek(shownIndex.value, 1, isError)],
-  ["v", "next violation", () => seek(shownIndex.value, 1, (event) => event.k === "check.violation")],
+  ["e", "next error", () => seekEvent(shownIndex.value, 1, isErrorEvent)],
+  ["v", "next violation", () => seekEvent(shownIndex.value, 1, (event) => event.k === "check.violation")],
   ["ArrowRight", "next step of the story", () => goBySteps(1)],
   ["ArrowLeft", "step of the story before", () => goBySteps(-1)],
-  ["Home", "first event", () => goTo(0)],
-  ["End", "last event", () => goTo(lastIndex())],
-  ["l", "live: stay at the newest event, also when more come", () => goLive()],
+  ["Home", "first event", () => goToEvent(0)],
+  ["End", "last event", () => goToEvent(newestEventIndex())],
+  ["l", "live: stay at the newest event, also when more come", () => goToNewest()],
   ["w", "why does the reader wait?", () => {
     chooseView("stage");
     requestAnimationFrame(() => document.querySelector("#why")?.focus());
@@ -74,25 +74,25 @@ export const KEYS = [
   ["Escape", "close the help or Share, empty the search", () => {
     isHelpOpen.value = false;
     isShareOpen.value = false;
-    query.value = "";
+    searchQuery.value = "";
   }],
-  ...VIEWS.map(([name, title], n) => [String(n + 1), `view: ${title}`, () => {
-    if (views()[n]) chooseView(views()[n][0]);
+  ...VIEW_TITLES.map(([name, title], n) => [String(n + 1), `view: ${title}`, () => {
+    if (availableViews()[n]) chooseView(availableViews()[n][0]);
   }]),
 ];
 
 /** Keys that sliders and tables handle themselves. */
-const NAVIGATE = ["Home", "End", "ArrowLeft", "ArrowRight"];
+const NAVIGATION_KEYS = ["Home", "End", "ArrowLeft", "ArrowRight"];
 
 export function onKey(event) {
   if (event.ctrlKey || event.altKey || event.metaKey) return;
-  const typing = event.target.closest?.("input:not([type=range], [type=checkbox], [type=radio]), textarea, select");
-  if (typing && event.key !== "Escape") return;
-  const binding = KEYS.find(([key]) => key === event.key);
-  if (!binding) return;
-  if (event.target.closest?.("[type=range], [role=grid], .lane-box") && NAVIGATE.includes(event.key)) return;
-  if (binding[0] === " " && event.target.closest?.("button, a, [type=radio], [type=checkbox], summary")) return; // Space presses the control
+  const textField = event.target.closest?.("input:not([type=range], [type=checkbox], [type=radio]), textarea, select");
+  if (textField && event.key !== "Escape") return;
+  const keyBinding = KEY_BINDINGS.find(([key]) => key === event.key);
+  if (!keyBinding) return;
+  if (event.target.closest?.("[type=range], [role=grid], .lane-box") && NAVIGATION_KEYS.includes(event.key)) return;
+  if (keyBinding[0] === " " && event.target.closest?.("button, a, [type=radio], [type=checkbox], summary")) return; // Space presses the control
   event.preventDefault();
-  const outcome = binding[2]();
-  notice.value = outcome === false ? `Nothing to go to: ${binding[1]}.` : "";
+  const actionOutcome = keyBinding[2]();
+  noticeText.value = actionOutcome === false ? `Nothing to go to: ${keyBinding[1]}.` : "";
 }

@@ -3,26 +3,26 @@
 // states of coordinators, open transactions of partitions. An x coordinate is the number of a drawn event.
 
 import { HOUSEKEEPING, OUTSIDERS } from "./stage.js";
-import { transactionAt, transactionOf } from "./tape.js";
-import { events, indexOf, nearest } from "./store.js";
+import { newestTransactionAt, transactionOf } from "./tape.js";
+import { events, indexOfPosition, nearestAncestor } from "./store.js";
 import { idOf } from "./reducer.js";
 import { hasFailed } from "./words.js";
 
 /** At most so many events are examined, and at most so many of them drawn. */
-const EXAMINED_MAX = 3000;
-const DRAWN_MAX = 200;
+const EXAMINED_EVENTS_MAX = 3000;
+const DRAWN_EVENTS_MAX = 200;
 /** Kinds that are not drawn: another event tells the same, or they are of no interest. */
-const QUIET_KINDS = new Set([
+const UNDRAWN_KINDS = new Set([
   "conn.open", "conn.close", "txn.load", "txn.unload", "txn.prepare", "txn.decide", "txn.append", "log.hw", "verify.ask", "fault.hit", "node.role",
   "node.state", "marker.acked", "marker.owed", "pid.open", "pid.close", "pid.bump", "log.aborted", "snapshot", "check.pass", "group.offset_pending",
 ]);
-const TO_COORDINATOR = new Set(["InitProducerId", "AddPartitionsToTxn", "AddOffsetsToTxn", "EndTxn"]);
-const clientOf = ({ d }) => (d?.peer?.startsWith("client/") ? d.peer : null);
-const isOutsider = (name) => name?.startsWith("client/") && OUTSIDERS.has(name.slice("client/".length));
+const COORDINATOR_APIS = new Set(["InitProducerId", "AddPartitionsToTxn", "AddOffsetsToTxn", "EndTxn"]);
+const peerClientOf = ({ d }) => (d?.peer?.startsWith("client/") ? d.peer : null);
+const isOutsiderClient = (name) => name?.startsWith("client/") && OUTSIDERS.has(name.slice("client/".length));
 
 /** Whether an event is drawn when housekeeping is left out. */
-export function isTelling(event) {
-  if (QUIET_KINDS.has(event.k) || (event.k === "node.up" && event.t === 0) || isOutsider(event.node) || isOutsider(clientOf(event)) || event.node === "onlooker") return false;
+export function isDrawnByDefault(event) {
+  if (UNDRAWN_KINDS.has(event.k) || (event.k === "node.up" && event.t === 0) || isOutsiderClient(event.node) || isOutsiderClient(peerClientOf(event)) || event.node === "onlooker") return false;
   if (!event.k.startsWith("msg.")) return true;
   return !HOUSEKEEPING.has(event.d.api) && event.d.api !== "AllocateProducerIds" && !(event.k === "msg.send" && !hasFailed(event));
 }
@@ -32,15 +32,15 @@ function laneOf(event, nodes) {
   if (event.k === "note" || event.k === "input" || event.k.startsWith("check.")) return null;
   if (event.k.startsWith("fault.")) return "fault";
   if (event.k.startsWith("msg.") && /^broker\/\d+$/.test(event.node)) {
-    const part = TO_COORDINATOR.has(event.d.api) ? "txn" : event.d.api === "Produce" || event.d.api === "WriteTxnMarkers" ? "log" : null;
-    const candidates = part && nodes.filter((name) => name.startsWith(`${event.node}/${part}/`));
-    if (candidates?.length === 1) return candidates[0];
+    const nodeRole = COORDINATOR_APIS.has(event.d.api) ? "txn" : event.d.api === "Produce" || event.d.api === "WriteTxnMarkers" ? "log" : null;
+    const candidateNodes = nodeRole && nodes.filter((name) => name.startsWith(`${event.node}/${nodeRole}/`));
+    if (candidateNodes?.length === 1) return candidateNodes[0];
   }
   return event.node;
 }
 
-const RANK = [/^client\//, /\/txn\//, /\/log\//, /^broker\//, /./];
-const rankOf = (name) => RANK.findIndex((pattern) => pattern.test(name));
+const LANE_ORDER = [/^client\//, /\/txn\//, /\/log\//, /^broker\//, /./];
+const laneRank = (name) => LANE_ORDER.findIndex((pattern) => pattern.test(name));
 
 /** The title of a node's lane. */
 export function laneTitle(node) {
@@ -51,78 +51,78 @@ export function laneTitle(node) {
 }
 
 /** Everything that the lanes draw up to an index, as plain values. */
-export function drawLanes(index, withHousekeeping) {
+export function lanesDrawing(index, withHousekeeping) {
   const drawnEvents = [];
-  const steps = [];
-  for (let n = index; n >= Math.max(0, index - EXAMINED_MAX) && drawnEvents.length < DRAWN_MAX; n -= 1) {
-    const event = events[n];
-    if (event.k === "note" && event.node === "scenario") steps.push({ event, before: drawnEvents.length });
-    else if (withHousekeeping || isTelling(event)) drawnEvents.push(event);
+  const storySteps = [];
+  for (let eventIndex = index; eventIndex >= Math.max(0, index - EXAMINED_EVENTS_MAX) && drawnEvents.length < DRAWN_EVENTS_MAX; eventIndex -= 1) {
+    const event = events[eventIndex];
+    if (event.k === "note" && event.node === "scenario") storySteps.push({ event, before: drawnEvents.length });
+    else if (withHousekeeping || isDrawnByDefault(event)) drawnEvents.push(event);
   }
   drawnEvents.reverse();
-  const nodes = [...new Set(drawnEvents.map((event) => event.node))];
-  const columnOf = new Map(drawnEvents.map((event, n) => [event.i, n]));
-  const drawing = { events: drawnEvents, marks: [], arrows: [], held: [], states: [], open: [], steps: steps.reverse().map(({ event, before }) => ({ event, x: drawnEvents.length - before - 0.5 })) };
-  const lanes = new Set();
-  const useLane = (name) => (lanes.add(name), name);
-  const heldByStrike = new Map(); // position of a rule's hit -> the message that it holds
-  const lastStates = new Map(); // lane and transactional id -> the bar of its last state
-  const openBars = new Map(); // lane and producer -> the bar of its open transaction
+  const nodeNames = [...new Set(drawnEvents.map((event) => event.node))];
+  const columnByPosition = new Map(drawnEvents.map((event, n) => [event.i, n]));
+  const laneDrawing = { events: drawnEvents, marks: [], arrows: [], held: [], states: [], open: [], steps: storySteps.reverse().map(({ event, before }) => ({ event, x: drawnEvents.length - before - 0.5 })) };
+  const laneNames = new Set();
+  const addLane = (name) => (laneNames.add(name), name);
+  const heldMessageByHit = new Map(); // position of a rule's hit -> the message that it holds
+  const lastStateBars = new Map(); // lane and transactional id -> the bar of its last state
+  const openTransactionBars = new Map(); // lane and producer -> the bar of its open transaction
   drawnEvents.forEach((event, x) => {
-    const lane = laneOf(event, nodes);
+    const lane = laneOf(event, nodeNames);
     if (lane === null) return;
-    const t = transactionAt(event) ?? transactionOf(event);
-    const client = event.k.startsWith("msg.") ? clientOf(event) : null;
-    const cause = event.p.length ? columnOf.get(event.p[0]) : undefined;
-    const bad = event.k === "msg.drop" || event.k.endsWith(".refused") || event.k === "log.reject" || hasFailed(event);
-    const arrow = (from, to, x0, x1, text) => drawing.arrows.push({ event, from: useLane(from), to: useLane(to), x0, x1, text, t, bad });
-    if (event.k === "msg.recv" && client && !event.d.response) {
-      const strike = holdOf(event, x, drawnEvents);
-      if (!strike) arrow(client, lane, x - 0.7, x, event.d.api);
-    } else if (event.k === "msg.send" && client) arrow(lane, client, x, x + 0.7, event.d.error ?? event.d.api);
+    const transaction = newestTransactionAt(event) ?? transactionOf(event);
+    const clientName = event.k.startsWith("msg.") ? peerClientOf(event) : null;
+    const causeColumn = event.p.length ? columnByPosition.get(event.p[0]) : undefined;
+    const isFailure = event.k === "msg.drop" || event.k.endsWith(".refused") || event.k === "log.reject" || hasFailed(event);
+    const addArrow = (from, to, x0, x1, text) => laneDrawing.arrows.push({ event, from: addLane(from), to: addLane(to), x0, x1, text, t: transaction, bad: isFailure });
+    if (event.k === "msg.recv" && clientName && !event.d.response) {
+      const holdEvent = holdAfterArrival(event, x, drawnEvents);
+      if (!holdEvent) addArrow(clientName, lane, x - 0.7, x, event.d.api);
+    } else if (event.k === "msg.send" && clientName) addArrow(lane, clientName, x, x + 0.7, event.d.error ?? event.d.api);
     else if (event.k === "msg.hold") {
-      const hit = event.p.find((i) => events[indexOf(i) ?? -1]?.k === "fault.hit");
-      const heldMessage = { event, from: useLane(client ?? event.d.peer), to: useLane(lane), x0: x - 0.7, x1: null, text: event.d.response ? `answer to ${event.d.api}` : event.d.api, rule: events[indexOf(hit) ?? -1]?.d.rule, t };
-      heldByStrike.set(hit, heldMessage);
-      drawing.held.push(heldMessage);
-    } else if (event.k === "fault.release" && heldByStrike.has(event.p[0])) heldByStrike.get(event.p[0]).x1 = x;
-    else if (cause !== undefined && drawnEvents[cause].node !== event.node && !drawnEvents[cause].k.startsWith("fault.") && !event.k.startsWith("client.")) {
-      const from = laneOf(drawnEvents[cause], nodes);
-      if (from && from !== lane) arrow(from, lane, cause, x, event.k === "marker.written" ? `${event.d.committed ? "COMMIT" : "ABORT"} marker` : "");
+      const hitPosition = event.p.find((i) => events[indexOfPosition(i) ?? -1]?.k === "fault.hit");
+      const heldMessage = { event, from: addLane(clientName ?? event.d.peer), to: addLane(lane), x0: x - 0.7, x1: null, text: event.d.response ? `answer to ${event.d.api}` : event.d.api, rule: events[indexOfPosition(hitPosition) ?? -1]?.d.rule, t: transaction };
+      heldMessageByHit.set(hitPosition, heldMessage);
+      laneDrawing.held.push(heldMessage);
+    } else if (event.k === "fault.release" && heldMessageByHit.has(event.p[0])) heldMessageByHit.get(event.p[0]).x1 = x;
+    else if (causeColumn !== undefined && drawnEvents[causeColumn].node !== event.node && !drawnEvents[causeColumn].k.startsWith("fault.") && !event.k.startsWith("client.")) {
+      const causeLane = laneOf(drawnEvents[causeColumn], nodeNames);
+      if (causeLane && causeLane !== lane) addArrow(causeLane, lane, causeColumn, x, event.k === "marker.written" ? `${event.d.committed ? "COMMIT" : "ABORT"} marker` : "");
     }
     if (event.k === "txn.complete") {
-      const key = `${lane} ${idOf(event.tx)}`;
-      if (lastStates.has(key)) lastStates.get(key).x1 = x;
-      const bar = { lane: useLane(lane), x0: x, x1: null, text: event.d.state, id: idOf(event.tx), t };
-      lastStates.set(key, bar);
-      drawing.states.push(bar);
+      const stateKey = `${lane} ${idOf(event.tx)}`;
+      if (lastStateBars.has(stateKey)) lastStateBars.get(stateKey).x1 = x;
+      const stateBar = { lane: addLane(lane), x0: x, x1: null, text: event.d.state, id: idOf(event.tx), t: transaction };
+      lastStateBars.set(stateKey, stateBar);
+      laneDrawing.states.push(stateBar);
     }
-    if (event.k === "log.append" && event.d.txn && !openBars.has(`${lane} ${event.d.pid}`)) {
-      const bar = { lane: useLane(lane), x0: x, x1: null, t, pid: event.d.pid };
-      openBars.set(`${lane} ${event.d.pid}`, bar);
-      drawing.open.push(bar);
+    if (event.k === "log.append" && event.d.txn && !openTransactionBars.has(`${lane} ${event.d.pid}`)) {
+      const openBar = { lane: addLane(lane), x0: x, x1: null, t: transaction, pid: event.d.pid };
+      openTransactionBars.set(`${lane} ${event.d.pid}`, openBar);
+      laneDrawing.open.push(openBar);
     } else if (event.k === "marker.written") {
-      const bar = openBars.get(`${lane} ${event.d.pid}`);
-      if (bar) bar.x1 = x;
-      openBars.delete(`${lane} ${event.d.pid}`);
+      const closedBar = openTransactionBars.get(`${lane} ${event.d.pid}`);
+      if (closedBar) closedBar.x1 = x;
+      openTransactionBars.delete(`${lane} ${event.d.pid}`);
     }
-    drawing.marks.push({ event, x, lane: useLane(lane), t, bad });
+    laneDrawing.marks.push({ event, x, lane: addLane(lane), t: transaction, bad: isFailure });
   });
-  separateHeld(drawing.held);
-  return { ...drawing, lanes: [...lanes].sort((a, b) => rankOf(a) - rankOf(b) || (a < b ? -1 : 1)) };
+  separateHeldMessages(laneDrawing.held);
+  return { ...laneDrawing, lanes: [...laneNames].sort((a, b) => laneRank(a) - laneRank(b) || (a < b ? -1 : 1)) };
 }
 
 /** Give messages that are held before one lane at the same time different ways, so that they don't overlap. */
-function separateHeld(heldMessages) {
+function separateHeldMessages(heldMessages) {
   heldMessages.forEach((message, n) => {
-    const takenWays = heldMessages.slice(0, n).filter((earlier) => earlier.to === message.to && (earlier.x1 === null || earlier.x1 > message.x0)).map(({ way }) => way);
+    const takenRows = heldMessages.slice(0, n).filter((earlier) => earlier.to === message.to && (earlier.x1 === null || earlier.x1 > message.x0)).map(({ way }) => way);
     message.way = 0;
-    while (takenWays.includes(message.way)) message.way += 1;
+    while (takenRows.includes(message.way)) message.way += 1;
   });
 }
 
 /** The event that holds an arrived request, if it follows within a few events; else null. */
-function holdOf(arrival, x, drawnEvents) {
-  for (let n = x + 1; n < Math.min(drawnEvents.length, x + 4); n += 1) if (drawnEvents[n].k === "msg.hold" && nearest(drawnEvents[n], ({ i }) => i === arrival.i)) return drawnEvents[n];
+function holdAfterArrival(arrival, x, drawnEvents) {
+  for (let column = x + 1; column < Math.min(drawnEvents.length, x + 4); column += 1) if (drawnEvents[column].k === "msg.hold" && nearestAncestor(drawnEvents[column], ({ i }) => i === arrival.i)) return drawnEvents[column];
   return null;
 }

@@ -3,133 +3,133 @@
 // object is made and only what is needed is parsed. txnsim writes fields in one order; where a line differs, the
 // answer is null and the caller uses JSON.parse.
 
-const QUOTE = 34, COMMA = 44, MINUS = 45, BRACKET = 91, BACKSLASH = 92, BRACKET_END = 93, K = 107, BRACE_END = 125;
+const QUOTE = 34, COMMA = 44, MINUS = 45, BRACKET = 91, BACKSLASH = 92, BRACKET_END = 93, LETTER_K = 107, BRACE_END = 125;
 const NEWLINE = 10, ASCII_END = 128;
-const codes = (text) => new TextEncoder().encode(text);
-const I = codes('{"i":'), T = codes(',"t":'), N = codes(',"n":'), KIND = codes(',"k":"'), TX = codes(',"tx":"'), D = codes(',"d":');
-const CONSTANTS = [["true", true], ["false", false], ["null", null]].map(([word, constant]) => [codes(word), constant]);
+const bytesOfText = (text) => new TextEncoder().encode(text);
+const POSITION_FIELD = bytesOfText('{"i":'), TIME_FIELD = bytesOfText(',"t":'), NODE_FIELD = bytesOfText(',"n":'), KIND_FIELD = bytesOfText(',"k":"'), TRANSACTION_FIELD = bytesOfText(',"tx":"'), PAYLOAD_FIELD = bytesOfText(',"d":');
+const JSON_CONSTANTS = [["true", true], ["false", false], ["null", null]].map(([word, constant]) => [bytesOfText(word), constant]);
 /** A number of more digits could be rounded. */
 const DIGITS_MAX = 15;
-const NONE = -1;
+const NO_MATCH = -1;
 
 /** Where the line that contains a byte ends. */
-export function endOf(bytes, pos) {
-  const end = bytes.indexOf(NEWLINE, pos);
-  return end < 0 ? bytes.length : end;
+export function lineEndOf(bytes, pos) {
+  const lineEnd = bytes.indexOf(NEWLINE, pos);
+  return lineEnd < 0 ? bytes.length : lineEnd;
 }
 
-const decoder = new TextDecoder();
-export const textOf = (bytes, from, end) => decoder.decode(bytes.subarray(from, end));
+const textDecoder = new TextDecoder();
+export const decodeText = (bytes, from, end) => textDecoder.decode(bytes.subarray(from, end));
 
-/** The position after the expected bytes; NONE where other bytes stand here. */
-function skip(bytes, pos, expected) {
-  for (let n = 0; n < expected.length; n += 1) if (bytes[pos + n] !== expected[n]) return NONE;
+/** The position after the expected bytes; NO_MATCH where other bytes stand here. */
+function skipBytes(bytes, pos, expected) {
+  for (let byteOffset = 0; byteOffset < expected.length; byteOffset += 1) if (bytes[pos + byteOffset] !== expected[byteOffset]) return NO_MATCH;
   return pos + expected.length;
 }
 
 /** The value that `readDigits`, `readString`, `readValue` or `readList` has read last. */
-let lastValue;
+let lastReadValue;
 
-/** Read digits; returns the position after them, or NONE. */
+/** Read digits; returns the position after them, or NO_MATCH. */
 function readDigits(bytes, pos) {
-  let end = pos;
-  let sum = 0;
-  for (let digit = bytes[end] - 48; digit >= 0 && digit <= 9; digit = bytes[end] - 48) {
-    sum = sum * 10 + digit;
-    end += 1;
+  let digitsEnd = pos;
+  let number = 0;
+  for (let digit = bytes[digitsEnd] - 48; digit >= 0 && digit <= 9; digit = bytes[digitsEnd] - 48) {
+    number = number * 10 + digit;
+    digitsEnd += 1;
   }
-  lastValue = sum;
-  return end === pos || end - pos > DIGITS_MAX ? NONE : end;
+  lastReadValue = number;
+  return digitsEnd === pos || digitsEnd - pos > DIGITS_MAX ? NO_MATCH : digitsEnd;
 }
 
 /** Texts that were read before, each in the slot of its hash. Nearly all lines repeat the same few: a known text
  *  is not decoded again, and maps find it quickly. */
-const knownTexts = new Array(4096).fill("");
+const textCache = new Array(4096).fill("");
 
-/** Read an ASCII text up to its quote; returns the position after the quote, or NONE. */
+/** Read an ASCII text up to its quote; returns the position after the quote, or NO_MATCH. */
 function readString(bytes, from) {
-  let hash = 0;
-  let end = from;
-  for (let code = bytes[end]; code !== QUOTE; code = bytes[end]) {
-    if (code === BACKSLASH || !(code < ASCII_END)) return NONE; // true after the last byte, too
-    hash = (Math.imul(hash, 31) + code) | 0;
-    end += 1;
+  let textHash = 0;
+  let textEnd = from;
+  for (let byteCode = bytes[textEnd]; byteCode !== QUOTE; byteCode = bytes[textEnd]) {
+    if (byteCode === BACKSLASH || !(byteCode < ASCII_END)) return NO_MATCH; // true after the last byte, too
+    textHash = (Math.imul(textHash, 31) + byteCode) | 0;
+    textEnd += 1;
   }
-  const slot = hash & (knownTexts.length - 1);
-  lastValue = knownTexts[slot];
-  if (!isTextAt(bytes, from, end, lastValue)) lastValue = knownTexts[slot] = textOf(bytes, from, end);
-  return end + 1;
+  const cacheSlot = textHash & (textCache.length - 1);
+  lastReadValue = textCache[cacheSlot];
+  if (!isTextAt(bytes, from, textEnd, lastReadValue)) lastReadValue = textCache[cacheSlot] = decodeText(bytes, from, textEnd);
+  return textEnd + 1;
 }
 
 /** Whether the bytes spell the text. */
 function isTextAt(bytes, from, end, text) {
   if (text.length !== end - from) return false;
-  for (let n = 0; n < text.length; n += 1) if (text.charCodeAt(n) !== bytes[from + n]) return false;
+  for (let byteOffset = 0; byteOffset < text.length; byteOffset += 1) if (text.charCodeAt(byteOffset) !== bytes[from + byteOffset]) return false;
   return true;
 }
 
-/** Read a value that is not an object; returns the position after it, or NONE. */
+/** Read a value that is not an object; returns the position after it, or NO_MATCH. */
 function readValue(bytes, pos) {
-  const code = bytes[pos];
-  if (code === QUOTE) return readString(bytes, pos + 1);
-  if (code === BRACKET) return readList(bytes, pos + 1);
-  const end = readDigits(bytes, code === MINUS ? pos + 1 : pos);
-  if (end !== NONE) {
-    if (code === MINUS) lastValue = -lastValue;
-    return end;
+  const firstByte = bytes[pos];
+  if (firstByte === QUOTE) return readString(bytes, pos + 1);
+  if (firstByte === BRACKET) return readList(bytes, pos + 1);
+  const numberEnd = readDigits(bytes, firstByte === MINUS ? pos + 1 : pos);
+  if (numberEnd !== NO_MATCH) {
+    if (firstByte === MINUS) lastReadValue = -lastReadValue;
+    return numberEnd;
   }
-  for (const [word, constant] of CONSTANTS) {
-    const wordEnd = skip(bytes, pos, word);
-    if (wordEnd === NONE) continue;
-    lastValue = constant;
-    return wordEnd;
+  for (const [word, constant] of JSON_CONSTANTS) {
+    const constantEnd = skipBytes(bytes, pos, word);
+    if (constantEnd === NO_MATCH) continue;
+    lastReadValue = constant;
+    return constantEnd;
   }
-  return NONE;
+  return NO_MATCH;
 }
 
-/** Read a list after its opening bracket; returns the position after it, or NONE. */
+/** Read a list after its opening bracket; returns the position after it, or NO_MATCH. */
 function readList(bytes, from) {
-  const values = [];
-  let pos = from;
-  while (bytes[pos] !== BRACKET_END) {
-    if (values.length) pos = bytes[pos] === COMMA ? pos + 1 : NONE;
-    pos = pos === NONE ? NONE : readValue(bytes, pos);
-    if (pos === NONE) return NONE;
-    values.push(lastValue);
+  const listValues = [];
+  let bytePosition = from;
+  while (bytes[bytePosition] !== BRACKET_END) {
+    if (listValues.length) bytePosition = bytes[bytePosition] === COMMA ? bytePosition + 1 : NO_MATCH;
+    bytePosition = bytePosition === NO_MATCH ? NO_MATCH : readValue(bytes, bytePosition);
+    if (bytePosition === NO_MATCH) return NO_MATCH;
+    listValues.push(lastReadValue);
   }
-  lastValue = values;
-  return pos + 1;
+  lastReadValue = listValues;
+  return bytePosition + 1;
 }
 
 /** The fields of a payload in their order: the next payload of its kind mostly has the same. */
-class Shape {
+class PayloadShape {
   constructor(payload) {
     this.payload = { ...payload }; // each reading fills it anew
     this.names = Object.keys(payload);
-    this.marks = this.names.map((name, n) => codes(`${n ? "," : "{"}${JSON.stringify(name)}:`));
+    this.marks = this.names.map((name, n) => bytesOfText(`${n ? "," : "{"}${JSON.stringify(name)}:`));
   }
 
-  /** Read an object of this shape into `payload`; returns the position after it, NONE where the shape differs. */
+  /** Read an object of this shape into `payload`; returns the position after it, NO_MATCH where the shape differs. */
   read(bytes, from) {
     const { payload, names, marks } = this;
-    let pos = from;
-    for (let n = 0; n < names.length; n += 1) {
-      pos = skip(bytes, pos, marks[n]);
-      if (pos === NONE) return NONE;
-      pos = readValue(bytes, pos);
-      if (pos === NONE) return NONE;
-      payload[names[n]] = lastValue;
+    let bytePosition = from;
+    for (let fieldIndex = 0; fieldIndex < names.length; fieldIndex += 1) {
+      bytePosition = skipBytes(bytes, bytePosition, marks[fieldIndex]);
+      if (bytePosition === NO_MATCH) return NO_MATCH;
+      bytePosition = readValue(bytes, bytePosition);
+      if (bytePosition === NO_MATCH) return NO_MATCH;
+      payload[names[fieldIndex]] = lastReadValue;
     }
-    return bytes[pos] === BRACE_END ? pos + 1 : NONE;
+    return bytes[bytePosition] === BRACE_END ? bytePosition + 1 : NO_MATCH;
   }
 }
 
-const SHAPES_MAX = 4;
+const SHAPES_PER_KIND_MAX = 4;
 /** Name of a kind -> {name, isWanted, shapes}: the shapes of its payloads so far. */
 const kindsByName = new Map();
 
 /** The lines of a trace. */
-export class Lines {
+export class LineReader {
   /** `isWanted` tells for a kind whether its payload is needed. */
   constructor(bytes, isWanted) {
     this.bytes = bytes;
@@ -143,62 +143,62 @@ export class Lines {
   /** Read what the state needs of the event on a line; null where the fields are not in the usual order. */
   glance(from) {
     const { bytes, glimpse } = this;
-    let pos = skip(bytes, from, I);
-    if (pos === NONE || (pos = readDigits(bytes, pos)) === NONE) return null;
-    glimpse.i = lastValue;
-    pos = skip(bytes, pos, T);
-    if (pos === NONE || (pos = readDigits(bytes, pos)) === NONE) return null;
-    glimpse.t = lastValue;
-    pos = skip(bytes, pos, N);
-    if (pos === NONE || (pos = readDigits(bytes, pos)) === NONE) return null;
-    glimpse.n = lastValue;
-    while (bytes[pos] !== K) { // only numbers stand between
-      if (bytes[pos] === NEWLINE || pos >= bytes.length) return null;
-      pos += 1;
+    let bytePosition = skipBytes(bytes, from, POSITION_FIELD);
+    if (bytePosition === NO_MATCH || (bytePosition = readDigits(bytes, bytePosition)) === NO_MATCH) return null;
+    glimpse.i = lastReadValue;
+    bytePosition = skipBytes(bytes, bytePosition, TIME_FIELD);
+    if (bytePosition === NO_MATCH || (bytePosition = readDigits(bytes, bytePosition)) === NO_MATCH) return null;
+    glimpse.t = lastReadValue;
+    bytePosition = skipBytes(bytes, bytePosition, NODE_FIELD);
+    if (bytePosition === NO_MATCH || (bytePosition = readDigits(bytes, bytePosition)) === NO_MATCH) return null;
+    glimpse.n = lastReadValue;
+    while (bytes[bytePosition] !== LETTER_K) { // only numbers stand between
+      if (bytes[bytePosition] === NEWLINE || bytePosition >= bytes.length) return null;
+      bytePosition += 1;
     }
-    pos = skip(bytes, pos - 2, KIND);
-    if (pos === NONE || (pos = readString(bytes, pos)) === NONE) return null;
-    const kind = this.kindOf(lastValue);
-    glimpse.k = kind.name;
+    bytePosition = skipBytes(bytes, bytePosition - 2, KIND_FIELD);
+    if (bytePosition === NO_MATCH || (bytePosition = readString(bytes, bytePosition)) === NO_MATCH) return null;
+    const eventKind = this.kindOf(lastReadValue);
+    glimpse.k = eventKind.name;
     glimpse.tx = "";
     glimpse.d = undefined;
-    if (!kind.isWanted) {
-      this.end = endOf(bytes, pos);
+    if (!eventKind.isWanted) {
+      this.end = lineEndOf(bytes, bytePosition);
       return glimpse;
     }
-    const tx = skip(bytes, pos, TX);
-    if (tx !== NONE) {
-      if ((pos = readString(bytes, tx)) === NONE) return null;
-      glimpse.tx = lastValue;
+    const transactionStart = skipBytes(bytes, bytePosition, TRANSACTION_FIELD);
+    if (transactionStart !== NO_MATCH) {
+      if ((bytePosition = readString(bytes, transactionStart)) === NO_MATCH) return null;
+      glimpse.tx = lastReadValue;
     }
-    const d = skip(bytes, pos, D);
-    if (d !== NONE) pos = this.readPayload(kind, d);
-    if (bytes[pos] !== BRACE_END) return null;
-    this.end = pos + 1;
+    const payloadStart = skipBytes(bytes, bytePosition, PAYLOAD_FIELD);
+    if (payloadStart !== NO_MATCH) bytePosition = this.readPayload(eventKind, payloadStart);
+    if (bytes[bytePosition] !== BRACE_END) return null;
+    this.end = bytePosition + 1;
     return this.end === bytes.length || bytes[this.end] === NEWLINE ? glimpse : null;
   }
 
   kindOf(name) {
-    let kind = kindsByName.get(name);
-    if (!kind) kindsByName.set(name, (kind = { name, isWanted: this.isWanted(name), shapes: [] }));
-    return kind;
+    let eventKind = kindsByName.get(name);
+    if (!eventKind) kindsByName.set(name, (eventKind = { name, isWanted: this.isWanted(name), shapes: [] }));
+    return eventKind;
   }
 
   /** Read a payload; returns the position after it. */
   readPayload(kind, from) {
     const { bytes, glimpse } = this;
-    for (const shape of kind.shapes) {
-      const end = shape.read(bytes, from);
-      if (end === NONE) continue;
-      glimpse.d = shape.payload;
-      return end;
+    for (const payloadShape of kind.shapes) {
+      const payloadEnd = payloadShape.read(bytes, from);
+      if (payloadEnd === NO_MATCH) continue;
+      glimpse.d = payloadShape.payload;
+      return payloadEnd;
     }
-    const end = endOf(bytes, from) - 1; // before the brace of the event: the payload is its last field
-    glimpse.d = JSON.parse(textOf(bytes, from, end));
-    if (kind.shapes.length < SHAPES_MAX) {
-      const shape = new Shape(glimpse.d);
-      if (shape.read(bytes, from) === end) kind.shapes.push(shape);
+    const payloadEnd = lineEndOf(bytes, from) - 1; // before the brace of the event: the payload is its last field
+    glimpse.d = JSON.parse(decodeText(bytes, from, payloadEnd));
+    if (kind.shapes.length < SHAPES_PER_KIND_MAX) {
+      const newShape = new PayloadShape(glimpse.d);
+      if (newShape.read(bytes, from) === payloadEnd) kind.shapes.push(newShape);
     }
-    return end;
+    return payloadEnd;
   }
 }

@@ -4,60 +4,60 @@
 
 import { application } from "./application.js";
 import { OUTSIDERS, coordinated, messages, readersAt, sharersAt, sharing, stepAt } from "./stage.js";
-import { events, holds, nearest } from "./store.js";
-import { begunUntil, nameOf, tape } from "./tape.js";
+import { events, getHoldIndices, nearestAncestor } from "./store.js";
+import { transactionBegunUntil, transactionLabel, tapeOf } from "./tape.js";
 
 /** How many batches of a log, logs, and share groups of a log are shown at most. */
-const CELLS_MAX = 5;
-export const LOGS_MAX = 2;
-const SHARERS_MAX = 2;
+const CELLS_PER_LOG_MAX = 5;
+export const PICTURE_LOGS_MAX = 2;
+const SHARE_GROUPS_MAX = 2;
 /** Without steps of a story, the last so many events count as new. */
-const RECENT_EVENTS = 40;
+const NEW_EVENT_COUNT = 40;
 const SECOND_US = 1_000_000;
-const HOLDS_MAX = 200;
-const MARKERS = { COMMIT: "✓ COMMIT", ABORT: "✕ ABORT" };
+const EXAMINED_HOLDS_MAX = 200;
+const MARKER_LABELS = { COMMIT: "✓ COMMIT", ABORT: "✕ ABORT" };
 /** Facts of questions that the coordinator's states would give away. Its sentence is hidden for every question. */
-const COORDINATOR_FACTS = new Set(["state", "epoch", "markers"]);
-const NONE = { where: "", states: [], pending: null };
+const FACTS_SHOWN_BY_STATES = new Set(["state", "epoch", "markers"]);
+const NO_COORDINATOR = { where: "", states: [], pending: null };
 /** Facts of questions that the batches of a log would give away. */
-const LOG_FACTS = new Set(["markers", "reads", "delivered", "marker-refused"]);
+const FACTS_SHOWN_BY_BATCHES = new Set(["markers", "reads", "delivered", "marker-refused"]);
 const OUTCOME_SIGNS = { committed: "✓", aborted: "✕" };
 
 /** What is drawn of a moment for a transactional id and partitions. While a lesson asks about `askedFact`, what would
  *  answer the question is left out. */
 export function pictureOf(moment, id, tps, askedFact = null) {
   const { now, index } = moment;
-  if (LOG_FACTS.has(askedFact)) tps = [];
-  const newest = begunUntil(id, index);
-  const belief = newest ? application(newest, index) : null;
-  const since = stepAt(index)?.from ?? index - RECENT_EVENTS;
-  const logs = tps.map((tp) => logOf(moment, tp, askedFact));
-  const sentMessages = messages(now, index).filter((message) => message.isDue || message.how === "lost" || message.how === "refused" || message.how === "cancelled");
-  const flights = [];
-  const record = lastCell(logs, (cell) => !cell.isMarker && cell.id === id);
-  const produce = sentMessages.find((message) => message.label === "Produce" && !OUTSIDERS.has(message.from));
-  if (produce) flights.push({ kind: "record", label: `${produce.said && produce.how !== "refused" ? produce.said : "a record"}, ${howOf(produce)}${produce.how === "held" ? durationText(produce.since, events[index]) : ""}`, how: produce.how, to: null, isNew: true, rule: produce.how === "held" ? produce.rule : null });
-  else if (record) flights.push({ kind: "record", label: `${record.cell.text || "a record"}${heldFor(events[record.cell.n])}`, how: "delivered", to: record.to, isNew: record.cell.n >= since });
-  logs.forEach(({ tp }, number) => {
-    const owedMarker = sentMessages.find((message) => message.to === tp && message.label.endsWith(" marker") && !(askedFact && message.how === "owed"));
-    const writtenMarker = lastCell([logs[number]], (cell) => cell.isMarker && cell.id === id);
-    if (owedMarker) flights.push({ kind: "marker", label: `${owedMarker.label}, ${howOf(owedMarker)}`, how: owedMarker.how, to: null, log: number, isNew: true, rule: owedMarker.how === "held" ? owedMarker.rule : null });
-    else if (writtenMarker) flights.push({ kind: "marker", label: `${writtenMarker.cell.how} marker`, how: "delivered", to: { ...writtenMarker.to, log: number }, log: number, isNew: writtenMarker.cell.n >= since });
+  if (FACTS_SHOWN_BY_BATCHES.has(askedFact)) tps = [];
+  const newestTransaction = transactionBegunUntil(id, index);
+  const applicationBelief = newestTransaction ? application(newestTransaction, index) : null;
+  const firstNewIndex = stepAt(index)?.from ?? index - NEW_EVENT_COUNT;
+  const logPictures = tps.map((tp) => logPicture(moment, tp, askedFact));
+  const drawnMessages = messages(now, index).filter((message) => message.isDue || message.how === "lost" || message.how === "refused" || message.how === "cancelled");
+  const messageFlights = [];
+  const newestRecord = lastCellWhere(logPictures, (cell) => !cell.isMarker && cell.id === id);
+  const produceRequest = drawnMessages.find((message) => message.label === "Produce" && !OUTSIDERS.has(message.from));
+  if (produceRequest) messageFlights.push({ kind: "record", label: `${produceRequest.said && produceRequest.how !== "refused" ? produceRequest.said : "a record"}, ${statusText(produceRequest)}${produceRequest.how === "held" ? durationText(produceRequest.since, events[index]) : ""}`, how: produceRequest.how, to: null, isNew: true, rule: produceRequest.how === "held" ? produceRequest.rule : null });
+  else if (newestRecord) messageFlights.push({ kind: "record", label: `${newestRecord.cell.text || "a record"}${holdDurationText(events[newestRecord.cell.n])}`, how: "delivered", to: newestRecord.to, isNew: newestRecord.cell.n >= firstNewIndex });
+  logPictures.forEach(({ tp }, logIndex) => {
+    const owedMarker = drawnMessages.find((message) => message.to === tp && message.label.endsWith(" marker") && !(askedFact && message.how === "owed"));
+    const writtenMarkerCell = lastCellWhere([logPictures[logIndex]], (cell) => cell.isMarker && cell.id === id);
+    if (owedMarker) messageFlights.push({ kind: "marker", label: `${owedMarker.label}, ${statusText(owedMarker)}`, how: owedMarker.how, to: null, log: logIndex, isNew: true, rule: owedMarker.how === "held" ? owedMarker.rule : null });
+    else if (writtenMarkerCell) messageFlights.push({ kind: "marker", label: `${writtenMarkerCell.cell.how} marker`, how: "delivered", to: { ...writtenMarkerCell.to, log: logIndex }, log: logIndex, isNew: writtenMarkerCell.cell.n >= firstNewIndex });
   });
-  const entry = now.transactions[id];
+  const coordinatorEntry = now.transactions[id];
   return {
-    app: askedFact === "answer" ? { text: "?", how: "none" } : { text: belief ? `${nameOf(newest)} ${belief.text}` : "no transaction yet", how: belief?.how ?? "none" },
-    coordinator: COORDINATOR_FACTS.has(askedFact) ? { ...NONE, text: "?" } : { ...(entry ? coordinatorOf(coordinated(now, id, index)) : { ...NONE, text: "it knows no such id" }), ...(askedFact && { text: "" }) },
-    logs, flights,
+    app: askedFact === "answer" ? { text: "?", how: "none" } : { text: applicationBelief ? `${transactionLabel(newestTransaction)} ${applicationBelief.text}` : "no transaction yet", how: applicationBelief?.how ?? "none" },
+    coordinator: FACTS_SHOWN_BY_STATES.has(askedFact) ? { ...NO_COORDINATOR, text: "?" } : { ...(coordinatorEntry ? coordinatorPicture(coordinated(now, id, index)) : { ...NO_COORDINATOR, text: "it knows no such id" }), ...(askedFact && { text: "" }) },
+    logs: logPictures, flights: messageFlights,
   };
 }
 
-const howOf = ({ how }) => ({ owed: "on its way", cancelled: "never sent" })[how] ?? how;
+const statusText = ({ how }) => ({ owed: "on its way", cancelled: "never sent" })[how] ?? how;
 
-function lastCell(logs, isSought) {
-  for (let log = 0; log < logs.length; log += 1) {
-    const cell = logs[log].cells.findLastIndex(isSought);
-    if (cell >= 0) return { cell: logs[log].cells[cell], to: { log, cell } };
+function lastCellWhere(logs, isSought) {
+  for (let logIndex = 0; logIndex < logs.length; logIndex += 1) {
+    const cellIndex = logs[logIndex].cells.findLastIndex(isSought);
+    if (cellIndex >= 0) return { cell: logs[logIndex].cells[cellIndex], to: { log: logIndex, cell: cellIndex } };
   }
   return null;
 }
@@ -65,51 +65,51 @@ function lastCell(logs, isSought) {
 const durationText = (from, to) => (to.t - from.t >= SECOND_US / 10 ? ` ${((to.t - from.t) / SECOND_US).toFixed(1)} s` : "");
 
 /** For how long the request that wrote a batch was held, as text; "" if it was not. */
-function heldFor(event) {
-  const received = nearest(event, (cause) => cause.k === "msg.recv" && cause.d.api === "Produce");
-  const holdIndices = holds();
-  for (let n = holdIndices.length - 1; received && n >= Math.max(0, holdIndices.length - HOLDS_MAX); n -= 1) {
-    const hold = events[holdIndices[n]];
-    if (hold.i < received.i) return "";
-    if (hold.i < event.i && nearest(hold, (cause) => cause.i === received.i)) return `, held${durationText(hold, event)}`;
+function holdDurationText(event) {
+  const receiveEvent = nearestAncestor(event, (cause) => cause.k === "msg.recv" && cause.d.api === "Produce");
+  const heldMessageIndices = getHoldIndices();
+  for (let holdNumber = heldMessageIndices.length - 1; receiveEvent && holdNumber >= Math.max(0, heldMessageIndices.length - EXAMINED_HOLDS_MAX); holdNumber -= 1) {
+    const holdEvent = events[heldMessageIndices[holdNumber]];
+    if (holdEvent.i < receiveEvent.i) return "";
+    if (holdEvent.i < event.i && nearestAncestor(holdEvent, (cause) => cause.i === receiveEvent.i)) return `, held${durationText(holdEvent, event)}`;
   }
   return "";
 }
 
-function coordinatorOf({ entry, passed, t, outcome, owed }) {
-  const name = t && nameOf(t);
-  const owedText = owed.length ? "its marker is owed" : "no marker is owed";
-  const text = !t ? "no transaction yet" : entry.state === "Ongoing" ? `${name} is open` : outcome ? `${name} is over, ${owedText}` : `${name} is decided, ${owedText}`;
-  const where = entry.node.startsWith("broker/") ? `broker ${entry.node.split("/")[1]}` : "no broker has it loaded";
-  return { where, states: passed, pending: entry.pending, text };
+function coordinatorPicture({ entry, passed, t, outcome, owed }) {
+  const transactionName = t && transactionLabel(t);
+  const markerText = owed.length ? "its marker is owed" : "no marker is owed";
+  const beliefText = !t ? "no transaction yet" : entry.state === "Ongoing" ? `${transactionName} is open` : outcome ? `${transactionName} is over, ${markerText}` : `${transactionName} is decided, ${markerText}`;
+  const brokerText = entry.node.startsWith("broker/") ? `broker ${entry.node.split("/")[1]}` : "no broker has it loaded";
+  return { where: brokerText, states: passed, pending: entry.pending, text: beliefText };
 }
 
 /** The transaction of a batch and what became of it, as text. */
-const ownerTextOf = ({ how, t }, askedFact) => (askedFact ? nameOf(t) : how === "open" ? `open: ${nameOf(t)}` : how in OUTCOME_SIGNS ? `${nameOf(t)} ${how} ${OUTCOME_SIGNS[how]}` : nameOf(t));
+const ownerTextOf = ({ how, t }, askedFact) => (askedFact ? transactionLabel(t) : how === "open" ? `open: ${transactionLabel(t)}` : how in OUTCOME_SIGNS ? `${transactionLabel(t)} ${how} ${OUTCOME_SIGNS[how]}` : transactionLabel(t));
 
-function logOf({ now, index, open }, tp, askedFact) {
-  const log = now.logs[tp];
-  const { cells, far, earlier } = tape(tp, index, log.lso);
+function logPicture({ now, index, open }, tp, askedFact) {
+  const partitionLog = now.logs[tp];
+  const { cells, far, earlier } = tapeOf(tp, index, partitionLog.lso);
   const hangingVerdicts = open.filter((verdict) => verdict.partition === tp && verdict.verdict === "hanging");
-  const shownCells = cells.slice(-CELLS_MAX);
-  const wall = [...(far ? [far.cell] : []), ...cells].find(({ first, last: end }) => first <= log.lso && log.lso <= end);
-  if (wall && !shownCells.includes(wall)) shownCells.splice(0, 1, wall);
-  const isOpen = log.lso < log.end;
-  const sharers = sharersAt(now, tp);
+  const shownCells = cells.slice(-CELLS_PER_LOG_MAX);
+  const lsoCell = [...(far ? [far.cell] : []), ...cells].find(({ first, last: end }) => first <= partitionLog.lso && partitionLog.lso <= end);
+  if (lsoCell && !shownCells.includes(lsoCell)) shownCells.splice(0, 1, lsoCell);
+  const hasOpenTransaction = partitionLog.lso < partitionLog.end;
+  const shareGroups = sharersAt(now, tp);
   return {
-    tp, where: `broker ${log.leader}`, end: log.end, earlier: earlier + cells.length - shownCells.length,
+    tp, where: `broker ${partitionLog.leader}`, end: partitionLog.end, earlier: earlier + cells.length - shownCells.length,
     cells: shownCells.map((cell) => {
-      const hanging = !askedFact && cell.how === "open" && hangingVerdicts.some((verdict) => verdict.producer_id === cell.pid && cell.last >= verdict.first);
+      const isHanging = !askedFact && cell.how === "open" && hangingVerdicts.some((verdict) => verdict.producer_id === cell.pid && cell.last >= verdict.first);
       return {
-        at: cell.first === cell.last ? `${cell.first}` : `${cell.first}–${cell.last}`, how: hanging ? "hanging" : askedFact && !cell.isMarker ? "asked" : cell.how, hue: cell.t?.hue, id: cell.t?.id, isMarker: cell.isMarker, i: cell.i, n: cell.n,
+        at: cell.first === cell.last ? `${cell.first}` : `${cell.first}–${cell.last}`, how: isHanging ? "hanging" : askedFact && !cell.isMarker ? "asked" : cell.how, hue: cell.t?.hue, id: cell.t?.id, isMarker: cell.isMarker, i: cell.i, n: cell.n,
         text: cell.values?.filter(Boolean).map((recordValue) => `“${recordValue}”`).join(", ") ?? "",
-        title: MARKERS[cell.how] ?? "", sub: cell.t ? ownerTextOf(cell, askedFact) : cell.pid >= 0 && cell.how !== "plain" ? `producer ${cell.pid}` : "",
-        isWall: !askedFact && isOpen && cell === wall, isUnread: !askedFact && isOpen && cell.last >= log.lso,
+        title: MARKER_LABELS[cell.how] ?? "", sub: cell.t ? ownerTextOf(cell, askedFact) : cell.pid >= 0 && cell.how !== "plain" ? `producer ${cell.pid}` : "",
+        isWall: !askedFact && hasOpenTransaction && cell === lsoCell, isUnread: !askedFact && hasOpenTransaction && cell.last >= partitionLog.lso,
       };
     }),
-    isOpen: !askedFact && isOpen,
-    bracket: !isOpen || askedFact ? "" : hangingVerdicts.length ? "open from here · no marker will come" : "open from here",
-    readers: askedFact ? [] : readersAt(tp, index, log.lso).map(({ name }) => name).filter((name) => !OUTSIDERS.has(name)),
-    ...(sharers.length && !askedFact && { sharers: sharers.slice(0, SHARERS_MAX).map(sharing) }),
+    isOpen: !askedFact && hasOpenTransaction,
+    bracket: !hasOpenTransaction || askedFact ? "" : hangingVerdicts.length ? "open from here · no marker will come" : "open from here",
+    readers: askedFact ? [] : readersAt(tp, index, partitionLog.lso).map(({ name }) => name).filter((name) => !OUTSIDERS.has(name)),
+    ...(shareGroups.length && !askedFact && { sharers: shareGroups.slice(0, SHARE_GROUPS_MAX).map(sharing) }),
   };
 }

@@ -1,7 +1,7 @@
 // @ts-check
 // A plan for a class, two times 45 minutes: the time, what happens, the lesson. docs/teaching.md is generated from it.
 
-export const PLAN = [
+export const CLASS_PLAN = [
   ["0:00", "Can a record of an aborted transaction still arrive? Take a vote, say nothing", ""],
   ["0:05", "Together: the teacher presents, the class predicts by a show of hands", "L0"],
   ["0:15", "In pairs, who have to agree before they answer", "L1"],

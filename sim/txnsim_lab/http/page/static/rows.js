@@ -4,17 +4,17 @@
 // txnsim/runtime/_trace_encodings.py).
 
 import { Decoder } from "@msgpack/msgpack";
-import { yieldTurn } from "./book.js";
+import { yieldToBrowser } from "./book.js";
 
 /** After so many events the browser gets its turn. */
 const EVENTS_PER_TURN = 1024;
 
 async function* chunksOf(body) {
-  const reader = body.getReader();
+  const bodyReader = body.getReader();
   try {
-    for (let chunk = await reader.read(); !chunk.done; chunk = await reader.read()) yield chunk.value;
+    for (let chunk = await bodyReader.read(); !chunk.done; chunk = await bodyReader.read()) yield chunk.value;
   } finally {
-    void reader.cancel();
+    void bodyReader.cancel();
   }
 }
 
@@ -23,11 +23,11 @@ function eventsOf(firstPosition, rows, nodeNames, startNs) {
   const clockOfNode = new Map();
   const lamportClocks = [];
   return rows.map(([time, nodeIndex, parents, kind, transaction, payload, weight, lamportClock], index) => {
-    let clock = clockOfNode.get(nodeIndex) ?? firstPosition;
-    for (const parent of parents) if (parent >= firstPosition) clock = Math.max(clock, lamportClocks[parent - firstPosition]);
-    clockOfNode.set(nodeIndex, clock + 1);
-    lamportClocks.push(clock + 1);
-    const event = { node: nodeNames[nodeIndex], i: firstPosition + index, t: startNs === null ? time : Math.floor((time - startNs) / 1000), n: nodeIndex, l: lamportClock ?? clock + 1, p: parents, k: kind };
+    let lamportClockBefore = clockOfNode.get(nodeIndex) ?? firstPosition;
+    for (const parentPosition of parents) if (parentPosition >= firstPosition) lamportClockBefore = Math.max(lamportClockBefore, lamportClocks[parentPosition - firstPosition]);
+    clockOfNode.set(nodeIndex, lamportClockBefore + 1);
+    lamportClocks.push(lamportClockBefore + 1);
+    const event = { node: nodeNames[nodeIndex], i: firstPosition + index, t: startNs === null ? time : Math.floor((time - startNs) / 1000), n: nodeIndex, l: lamportClock ?? lamportClockBefore + 1, p: parents, k: kind };
     if (transaction.length) event.tx = typeof transaction === "string" ? transaction : `${transaction[0]}/${transaction[1]}:${transaction[2]}`;
     if (payload !== null) event.d = payload;
     if (weight !== null) event.w = weight;
@@ -41,19 +41,19 @@ export const batchesOf = async function* (body) {
   let startNs = null;
   let lostCount = 0;
   let eventsThisTurn = 0;
-  for await (const message of new Decoder().decodeStream(chunksOf(body))) {
-    if (Array.isArray(message)) {
-      yield { lost: lostCount, events: eventsOf(message[0], message[1], nodeNames, startNs) };
+  for await (const streamMessage of new Decoder().decodeStream(chunksOf(body))) {
+    if (Array.isArray(streamMessage)) {
+      yield { lost: lostCount, events: eventsOf(streamMessage[0], streamMessage[1], nodeNames, startNs) };
       lostCount = 0;
-      eventsThisTurn += message[1].length;
+      eventsThisTurn += streamMessage[1].length;
       if (eventsThisTurn >= EVENTS_PER_TURN) {
         eventsThisTurn = 0;
-        await yieldTurn();
+        await yieldToBrowser();
       }
       continue;
     }
-    if (message.start_ns !== undefined) startNs = message.start_ns;
-    if (message.nodes) nodeNames.push(...message.nodes);
-    lostCount += message.lost ?? 0;
+    if (streamMessage.start_ns !== undefined) startNs = streamMessage.start_ns;
+    if (streamMessage.nodes) nodeNames.push(...streamMessage.nodes);
+    lostCount += streamMessage.lost ?? 0;
   }
 };

@@ -2,10 +2,10 @@
 // What the stage shows at the cursor: what coordinators believe, what is on its way, what partitions
 // believe, and where they disagree. It reads the state and the events; judgements are the server's.
 
-import { upTo } from "./book.js";
+import { countUpTo } from "./book.js";
 import { idOf, owedBy } from "./reducer.js";
-import { chainOf, events, holds, indexOf, movesOf, nearest, storyNotes, releases, stateAt } from "./store.js";
-import { begunUntil, nameOf, outcomeOf } from "./tape.js";
+import { causeChainOf, events, getHoldIndices, indexOfPosition, stateMovesOf, nearestAncestor, storyNotes, getReleaseIndices, stateAt } from "./store.js";
+import { transactionBegunUntil, transactionLabel, transactionOutcome } from "./tape.js";
 
 /** So many of a kind are drawn; the rest is behind a list. */
 export const SHOWN_MAX = 3;
@@ -29,7 +29,7 @@ export const NO_TROUBLE = 4;
 
 /** The step of the story that an index lies in: {number, from, to}; null before the first. */
 export function stepAt(index) {
-  const number = upTo(storyNotes(), index);
+  const number = countUpTo(storyNotes(), index);
   if (!number) return null;
   const next = storyNotes()[number];
   return { number, from: storyNotes()[number - 1], to: (next ?? events.length) - 1 };
@@ -73,15 +73,15 @@ export const owedIn = (now) => Object.entries(now.owed).map(([key, one]) => ({ k
 /** What a coordinator believes of a transactional id. */
 export function coordinated(now, id, index) {
   const entry = now.transactions[id];
-  const made = movesOf(id);
-  const so = upTo(made, index);
+  const made = stateMovesOf(id);
+  const so = countUpTo(made, index);
   const passed = [];
   for (let n = so - 1; n >= 0 && passed.length < STATES_MAX; n -= 1) {
     const { state } = events[made[n]].d;
     if (passed[0] !== state) passed.unshift(state);
   }
-  const t = begunUntil(id, index);
-  const outcome = t && outcomeOf(t, index);
+  const t = transactionBegunUntil(id, index);
+  const outcome = t && transactionOutcome(t, index);
   const owed = owedIn(now).filter((one) => one.id === id);
   return { id, entry, passed, t, outcome, owed: owed.map(({ tp, one }) => ({ tp, ...one })) };
 }
@@ -89,7 +89,7 @@ export function coordinated(now, id, index) {
 /** What it says of its newest transaction, as the end of "The coordinator …". */
 export function belief({ t, entry, outcome, owed }) {
   if (!t) return "has begun no transaction";
-  const name = nameOf(t);
+  const name = transactionLabel(t);
   if (entry.state === "Ongoing") return `has ${name} open`;
   if (outcome) return `has ended ${name}: ${outcome}`;
   return `has decided to ${entry.state === "PrepareCommit" ? "commit" : "abort"} ${name}, ${owed.length ? "and owes markers" : "and no marker is owed"}`;
@@ -98,13 +98,13 @@ export function belief({ t, entry, outcome, owed }) {
 const clientOf = (node) => (node.startsWith("client/") ? node.slice("client/".length) : node.replace(/^broker\//, "broker "));
 
 /** The strike that has held a message. */
-const hitOf = (hold) => hold.p.map((i) => events[indexOf(i) ?? -1]).find((one) => one?.k === "fault.hit");
+const hitOf = (hold) => hold.p.map((i) => events[indexOfPosition(i) ?? -1]).find((one) => one?.k === "fault.hit");
 
 /** Messages that are held or delayed at an index, oldest first, each with its strike. */
 function held(now, index) {
-  const until = (some) => some.slice(Math.max(0, upTo(some, index) - HELD_MAX), upTo(some, index));
-  const gone = new Set(until(releases()).map((n) => events[n].p[0]));
-  return until(holds()).map((n) => ({ one: events[n], hit: hitOf(events[n]) })).filter(({ hit }) => !gone.has(hit?.i) && !isOver(now, hit, events[index]));
+  const until = (some) => some.slice(Math.max(0, countUpTo(some, index) - HELD_MAX), countUpTo(some, index));
+  const gone = new Set(until(getReleaseIndices()).map((n) => events[n].p[0]));
+  return until(getHoldIndices()).map((n) => ({ one: events[n], hit: hitOf(events[n]) })).filter(({ hit }) => !gone.has(hit?.i) && !isOver(now, hit, events[index]));
 }
 
 /** Whether what a strike has kept goes on by itself, or is gone with its broker: nothing in the trace says that it was released. */
@@ -130,7 +130,7 @@ function sides({ node, d: { peer, response } }) {
 
 /** The message that a strike has held. */
 function holdOf(hit) {
-  const some = holds();
+  const some = getHoldIndices();
   for (let n = some.length - 1; n >= Math.max(0, some.length - HELD_MAX); n -= 1) if (events[some[n]].p.includes(hit)) return events[some[n]];
   return null;
 }
@@ -155,7 +155,7 @@ export function messages(now, index) {
     const [carrier] = its;
     return {
       key: `${key} ${one.i}`, how: one.how === "refused" ? "refused" : (carrier?.how ?? "owed"), from: `coordinator of ${id}`, to: tp,
-      label: `${one.committed ? "COMMIT" : "ABORT"} marker`, said: one.error ? `${one.how}: ${one.error}` : one.how, rule: carrier?.rule ?? null, since: events[indexOf(one.i) ?? -1],
+      label: `${one.committed ? "COMMIT" : "ABORT"} marker`, said: one.error ? `${one.how}: ${one.error}` : one.how, rule: carrier?.rule ?? null, since: events[indexOfPosition(one.i) ?? -1],
       like: { point: "peer.request", api: "WriteTxnMarkers" }, isDue: true,
     };
   });
@@ -176,12 +176,12 @@ function alike(some) {
   return [...found.values()];
 }
 
-const received = (event) => nearest(event, (one) => one.k === "msg.recv");
+const received = (event) => nearestAncestor(event, (one) => one.k === "msg.recv");
 
 /** What the client's call wanted to send with this message. */
 function sentOf(event) {
   if (event.d.api !== "Produce") return "";
-  const call = nearest(event, (one) => one.k === "client.call");
+  const call = nearestAncestor(event, (one) => one.k === "client.call");
   const records = (call?.d.args?.records ?? []).filter(Boolean);
   return records.map((one) => `“${one}”`).join(", ");
 }
@@ -205,7 +205,7 @@ function lately(index, waiting) {
       if (hold && !waiting.has(hold.i)) add(hold, error ? "refused" : "released", error ?? sentOf(hold), one.i);
       waiting.add(request?.i);
     } else if (k === "msg.drop" || k === "msg.dup") {
-      for (const cause of chainOf(one)) if (cause.k === "msg.recv" || cause.k === "fault.hit") waiting.add(holdOf(cause.i)?.i ?? cause.i);
+      for (const cause of causeChainOf(one)) if (cause.k === "msg.recv" || cause.k === "fault.hit") waiting.add(holdOf(cause.i)?.i ?? cause.i);
       add(one, k === "msg.drop" ? "lost" : "doubled");
     } else if (k === "marker.cancelled" && d.tp) {
       some.push({ key: one.i, how: "cancelled", from: `coordinator of ${idOf(one.tx)}`, to: d.tp, label: `${d.committed ? "COMMIT" : "ABORT"} marker`, said: d.reason, rule: null, since: one, like: { point: "peer.request", api: "WriteTxnMarkers" } });
@@ -287,7 +287,7 @@ function ownerless(tp, n) {
     const { to } = stepAt(storyNotes()[number - 1]);
     if (isOwnerless(stateAt(to), tp, id)) return to;
   }
-  return movesOf(id).find((move) => move > n && isOwnerless(stateAt(move), tp, id)) ?? stepAt(n)?.to ?? n;
+  return stateMovesOf(id).find((move) => move > n && isOwnerless(stateAt(move), tp, id)) ?? stepAt(n)?.to ?? n;
 }
 
 /** Index of the decisive event of a run that judges have refused: behind the step that holds the place
@@ -295,9 +295,9 @@ function ownerless(tp, n) {
 export function decisive(violations) {
   for (const { d, i } of violations) {
     const [, id, state] = /^(\S+) has been (\w+) for /.exec(d.found) ?? [];
-    const moved = id && movesOf(id).findLast((n) => events[n].d.state === state);
+    const moved = id && stateMovesOf(id).findLast((n) => events[n].d.state === state);
     if (moved >= 0) { // before the step in which it moves on
-      const cured = movesOf(id).find((n) => n > moved) ?? indexOf(i);
+      const cured = stateMovesOf(id).find((n) => n > moved) ?? indexOfPosition(i);
       return Math.max(moved, (stepAt(cured)?.from ?? cured) - 1);
     }
     const [, tp, offset] = /([\w.-]+-\d+)@(\d+)/.exec(d.found) ?? /^([\w.-]+-\d+): .* open since (\d+)/.exec(d.found) ?? [];

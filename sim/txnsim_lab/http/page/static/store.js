@@ -3,7 +3,7 @@
 // broker: it shows the events, and the server's explanations of them.
 
 import { batch, computed, signal } from "@preact/signals";
-import { Book, copyState, eventsOf } from "./book.js";
+import { Trace, copyState, eventsOf } from "./book.js";
 import { isSite } from "./site.js";
 
 /** Read, or first set, a value that this tab remembers; null where the browser stores nothing. */
@@ -16,39 +16,39 @@ export function rememberInTab(name, value) {
   }
 }
 
-let book = new Book();
-/** The events of the trace that is shown, by index. No signal: `count` tells of growth. */
-export const events = eventsOf(() => book);
+let currentTrace = new Trace();
+/** The events of the trace that is shown, by index. No signal: `eventCount` tells of growth. */
+export const events = eventsOf(() => currentTrace);
 
-export const count = signal(0);
+export const eventCount = signal(0);
 /** The index of the event that is shown; null for the newest (live). */
-export const cursor = signal(null);
+export const cursorIndex = signal(null);
 /** The index of the event in the inspector; null for the one under the cursor. */
-export const selected = signal(null);
+export const inspectedIndex = signal(null);
 /** Where the shown trace comes from. `kind`: live, run, file (a page with its runs in one file), site. */
-export const source = signal({ kind: document.getElementById("runs") ? "file" : isSite ? "site" : "live" });
-export const link = signal("connecting"); // connecting, reading, live, off, lost, refused, paused, done
+export const traceOrigin = signal({ kind: document.getElementById("runs") ? "file" : isSite ? "site" : "live" });
+export const connectionState = signal("connecting"); // connecting, reading, live, off, lost, refused, paused, done
 /** How many events of a trace have been read, while it is read; else 0. */
-export const readCount = signal(0);
+export const readEventCount = signal(0);
 /** How many events the stream has left out because the page could not keep up. */
-export const lostCount = signal(0);
+export const lostEventCount = signal(0);
 /** Whether another cluster answers now at the address of the one that was shown. */
-export const isReplaced = signal(false);
-export const view = signal("stage");
-export const partition = signal(null);
-export const transaction = signal(null);
-export const query = signal("");
+export const isClusterReplaced = signal(false);
+export const shownView = signal("stage");
+export const chosenPartition = signal(null);
+export const chosenTransactionalId = signal(null);
+export const searchQuery = signal("");
 /** Whether the stage shows only what hangs. */
-export const hangsOnly = signal(false);
-export const problem = signal("");
+export const showsHangingOnly = signal(false);
+export const problemText = signal("");
 /** The notice about the last action. */
-export const notice = signal("");
+export const noticeText = signal("");
 export const isHelpOpen = signal(false);
 export const isShareOpen = signal(false);
 /** The server's last explanation: {at, partitions, open, state, error, isNewest}, of the event at position `at`. */
 export const explanation = signal(null);
 /** The header of the trace that is shown. */
-export const info = signal({});
+export const traceHeader = signal({});
 /** The list of runs of a page in a file: {remark, runs}; null where a server answers. */
 export const runFile = signal(null);
 /** Where a driven run stands: {next, back, inputs, error}; null if no run is driven. */
@@ -57,9 +57,9 @@ export const drivenRun = signal(null);
 export const lesson = signal(null);
 /** The fact that an open question of the lesson asks about; null if none is open. Views hide what would answer it. */
 export const askedFact = computed(() => {
-  const currentLesson = lesson.value;
-  const part = currentLesson?.parts[currentLesson.part];
-  return part?.ask && !currentLesson.shown ? (part.fact ?? "").split(" ")[0] || "answer" : null;
+  const shownLesson = lesson.value;
+  const lessonPart = shownLesson?.parts[shownLesson.part];
+  return lessonPart?.ask && !shownLesson.shown ? (lessonPart.fact ?? "").split(" ")[0] || "answer" : null;
 });
 /** Whether the page is presented to a class: in large type, with answers on demand. */
 export const isPresenting = signal(/[#&]present=1/.test(globalThis.location?.hash ?? ""));
@@ -68,46 +68,46 @@ export const isDetailed = signal(rememberInTab("txnsim-details") === "open");
 /** Whether the page is embedded in another one and shows the picture and the steps only. */
 export const isEmbedded = /[#&]embed=1/.test(globalThis.location?.hash ?? "");
 /** Whether a command to a driven run is under way. */
-export const busy = signal(false);
+export const isRunBusy = signal(false);
 /** Whether the page holds as many events as it can, and takes no more. */
-export const isFull = signal(false);
+export const isTraceFull = signal(false);
 /** Whether actions are possible: on a live cluster, or in a run that waits at a step. */
-export const canAct = computed(() => source.value.kind === "live" || Boolean(drivenRun.value?.next));
+export const canChangeCluster = computed(() => traceOrigin.value.kind === "live" || Boolean(drivenRun.value?.next));
 /** The violations of the trace, as the judges found them. */
 export const violations = signal([]);
 
 /** The run beside the shown one, and the rows in which the two are compared; null for none. */
 export const comparison = signal(null);
 
-/** Call a function while another trace is the current one: the functions of this module then ask that trace. */
-export function withBook(otherBook, question) {
-  const shownBook = book;
-  book = otherBook;
+/** Call `question` with another trace as the current one: the functions of this module then ask that trace. */
+export function withTrace(otherTrace, question) {
+  const traceBefore = currentTrace;
+  currentTrace = otherTrace;
   try {
     return question();
   } finally {
-    book = shownBook;
+    currentTrace = traceBefore;
   }
 }
-/** The current trace: the one that is shown, or that of `withBook`. */
-export const thisBook = () => book;
+/** The current trace: the one that is shown, or that of `withTrace`. */
+export const getCurrentTrace = () => currentTrace;
 
 /** Show another trace. */
-export function showBook(nextBook, origin) {
+export function showTrace(nextTrace, origin) {
   batch(() => {
-    book = nextBook;
-    count.value = events.length;
-    cursor.value = null;
-    selected.value = null;
+    currentTrace = nextTrace;
+    eventCount.value = events.length;
+    cursorIndex.value = null;
+    inspectedIndex.value = null;
     explanation.value = null;
-    partition.value = null;
-    transaction.value = null;
-    info.value = book.header;
-    violations.value = [...book.violations];
-    isFull.value = Boolean(book.isFull);
-    lostCount.value = 0;
-    if (origin.kind !== "run" || origin.id !== source.value.id) drivenRun.value = comparison.value = null;
-    source.value = origin;
+    chosenPartition.value = null;
+    chosenTransactionalId.value = null;
+    traceHeader.value = currentTrace.header;
+    violations.value = [...currentTrace.violations];
+    isTraceFull.value = Boolean(currentTrace.isFull);
+    lostEventCount.value = 0;
+    if (origin.kind !== "run" || origin.id !== traceOrigin.value.id) drivenRun.value = comparison.value = null;
+    traceOrigin.value = origin;
   });
 }
 
@@ -115,130 +115,130 @@ export function showBook(nextBook, origin) {
  *  long as the drawing took. So the page takes a part of a core only, however slowly it draws. */
 const DRAW_INTERVAL_MS = 100, REST_FACTOR = 3;
 /** No rest is longer: a page that was hidden meanwhile measures too long a drawing. */
-const REST_MAX_MS = 2000;
-let drawing = 0, dueMs = 0;
+const DRAW_REST_MAX_MS = 2000;
+let drawTimer = 0, nextDrawMs = 0;
 /** Functions to call with the next drawing. */
-let nextChanges = [];
+let pendingChanges = [];
 
 /** Add arrived events, in order; those that are already there are skipped. */
 export function addEvents(arrivals) {
-  arrivedCount += arrivals.length;
-  if (!arrivals.every((event) => book.add(event))) isFull.value = true;
+  arrivedEventCount += arrivals.length;
+  if (!arrivals.every((event) => currentTrace.add(event))) isTraceFull.value = true;
   scheduleDrawing();
 }
 
 /** Make a change with the next drawing, so that it causes no drawing of its own. */
-export function withNext(change) {
-  nextChanges.push(change);
+export function changeWithNextDrawing(change) {
+  pendingChanges.push(change);
   scheduleDrawing();
 }
 
 function scheduleDrawing() {
-  if (!drawing) drawing = setTimeout(drawChanges, Math.max(0, dueMs - performance.now()));
+  if (!drawTimer) drawTimer = setTimeout(drawChanges, Math.max(0, nextDrawMs - performance.now()));
 }
 
 function drawChanges() {
-  drawing = 0;
-  const beganMs = performance.now();
-  if (beganMs < dueMs) return scheduleDrawing(); // the last drawing took longer than was known when this was scheduled
-  const changes = nextChanges;
-  nextChanges = [];
+  drawTimer = 0;
+  const drawStartMs = performance.now();
+  if (drawStartMs < nextDrawMs) return scheduleDrawing(); // the last drawing took longer than was known when this was scheduled
+  const dueChanges = pendingChanges;
+  pendingChanges = [];
   batch(() => {
-    if (book.violations.length > violations.value.length) violations.value = [...book.violations];
-    count.value = events.length;
-    for (const change of changes) change();
+    if (currentTrace.violations.length > violations.value.length) violations.value = [...currentTrace.violations];
+    eventCount.value = events.length;
+    for (const dueChange of dueChanges) dueChange();
   });
   // Components render in a microtask; layout and paint follow in the next frame, if the page is visible at all.
-  dueMs = beganMs + DRAW_INTERVAL_MS;
+  nextDrawMs = drawStartMs + DRAW_INTERVAL_MS;
   queueMicrotask(() => {
     const renderedMs = performance.now();
-    postponeDrawing(renderedMs - beganMs);
+    postponeDrawing(renderedMs - drawStartMs);
     requestAnimationFrame(() => {
-      const paintMs = performance.now();
-      setTimeout(() => postponeDrawing(renderedMs - beganMs + performance.now() - paintMs));
+      const paintStartMs = performance.now();
+      setTimeout(() => postponeDrawing(renderedMs - drawStartMs + performance.now() - paintStartMs));
     });
   });
 }
 
 /** Delay the next drawing according to how long one took. */
 function postponeDrawing(tookMs) {
-  dueMs = Math.max(dueMs, performance.now() + Math.min(REST_MAX_MS, REST_FACTOR * tookMs));
+  nextDrawMs = Math.max(nextDrawMs, performance.now() + Math.min(DRAW_REST_MAX_MS, REST_FACTOR * tookMs));
 }
 
 /** Events that arrived in the last second. */
-export const rate = signal(0);
+export const eventRate = signal(0);
 /** Events that have arrived in the current second. Events that the server had kept are read at once, and don't count. */
-let arrivedCount = 0;
+let arrivedEventCount = 0;
 setInterval(() => {
-  rate.value = source.value.kind === "live" ? arrivedCount : 0;
-  arrivedCount = 0;
+  eventRate.value = traceOrigin.value.kind === "live" ? arrivedEventCount : 0;
+  arrivedEventCount = 0;
 }, 1000);
 
-export const indexOf = (position) => book.indexOf(position);
-export const lastIndex = () => events.length - 1;
+export const indexOfPosition = (position) => currentTrace.indexOf(position);
+export const newestEventIndex = () => events.length - 1;
 /** Indices of the writes of a partition's leaders, and of elections whose leader has a shorter log. */
-export const writesOf = (tp) => book.writes.get(tp) ?? [];
+export const leaderWritesOf = (tp) => currentTrace.writes.get(tp) ?? [];
 /** Indices of the elections whose leader has a shorter log. */
-export const cutsOf = (tp) => book.cuts.get(tp) ?? [];
+export const logCutsOf = (tp) => currentTrace.cuts.get(tp) ?? [];
 /** Indices of the completed changes of state of a transactional id. */
-export const movesOf = (id) => book.moves.get(id) ?? [];
+export const stateMovesOf = (id) => currentTrace.moves.get(id) ?? [];
 /** Indices of the story's own sentences, of held messages, of releases. */
-export const storyNotes = () => book.notes;
-export const holds = () => book.holds;
-export const releases = () => book.releases;
+export const storyNotes = () => currentTrace.notes;
+export const getHoldIndices = () => currentTrace.holds;
+export const getReleaseIndices = () => currentTrace.releases;
 /** Indices of requests of clients that end transactions of an id; of answers and results. */
-export const endingsOf = (id) => book.endings.get(id) ?? [];
-export const answers = () => book.answers;
+export const endRequestsOf = (id) => currentTrace.endings.get(id) ?? [];
+export const getAnswerIndices = () => currentTrace.answers;
 /** The transactions of a transactional id, in order. */
-export const begunOf = (id) => book.transactions.get(id) ?? [];
-export const stateAt = (index) => book.stateAt(index);
+export const transactionsOf = (id) => currentTrace.transactions.get(id) ?? [];
+export const stateAt = (index) => currentTrace.stateAt(index);
 
 export const shownIndex = computed(() => {
-  const newest = count.value - 1;
-  return cursor.value === null ? newest : Math.min(cursor.value, newest);
+  const newestIndex = eventCount.value - 1;
+  return cursorIndex.value === null ? newestIndex : Math.min(cursorIndex.value, newestIndex);
 });
 /** The state under the cursor; a new object for each cursor, the same one for the newest. */
-export const state = computed(() => ({ at: shownIndex.value, of: source.value, now: stateAt(shownIndex.value) }));
-/** The index of `moment`: on a live cluster the event that was explained last, else the event under the cursor. */
-const momentAt = computed(() => {
-  const newest = shownIndex.value;
-  return (cursor.value === null && explanation.value?.isNewest ? indexOf(explanation.value.at) : undefined) ?? newest;
+export const shownState = computed(() => ({ at: shownIndex.value, of: traceOrigin.value, now: stateAt(shownIndex.value) }));
+/** The index of `judgedMoment`: on a live cluster the event that was explained last, else the event under the cursor. */
+const momentIndex = computed(() => {
+  const newestIndex = shownIndex.value;
+  return (cursorIndex.value === null && explanation.value?.isNewest ? indexOfPosition(explanation.value.at) : undefined) ?? newestIndex;
 });
 /** What all views that judge show: one event, the state after it, and the server's explanation of that very event.
  *  `said`, the explanation, is null until it has arrived, and where there is none: `error` tells why. */
-export const moment = computed(() => {
-  void source.value;
-  const index = momentAt.value;
-  const position = events[index]?.i;
-  const clusterState = stateAt(index);
-  const answer = explanation.value?.at === position ? explanation.value : null;
-  const judgement = answer && !answer.error ? answer : null;
-  // The book changes its newest state with the next event; what is shown must not change.
-  return { index, position, now: index >= lastIndex() ? copyState(clusterState) : clusterState, said: judgement, error: answer?.error ?? "", open: judgement?.open ?? [] };
+export const judgedMoment = computed(() => {
+  void traceOrigin.value;
+  const eventIndex = momentIndex.value;
+  const eventPosition = events[eventIndex]?.i;
+  const clusterState = stateAt(eventIndex);
+  const momentExplanation = explanation.value?.at === eventPosition ? explanation.value : null;
+  const momentJudgement = momentExplanation && !momentExplanation.error ? momentExplanation : null;
+  // The trace changes its newest state with the next event; what is shown must not change.
+  return { index: eventIndex, position: eventPosition, now: eventIndex >= newestEventIndex() ? copyState(clusterState) : clusterState, said: momentJudgement, error: momentExplanation?.error ?? "", open: momentJudgement?.open ?? [] };
 });
-export const shownEvent = computed(() => events[selected.value ?? shownIndex.value]);
+export const shownEvent = computed(() => events[inspectedIndex.value ?? shownIndex.value]);
 
-export function goTo(index) {
-  const newest = events.length - 1;
+export function goToEvent(index) {
+  const newestIndex = events.length - 1;
   batch(() => {
-    count.value = events.length; // the event may not be drawn yet
-    cursor.value = Math.max(0, Math.min(index, newest));
-    selected.value = null;
+    eventCount.value = events.length; // the event may not be drawn yet
+    cursorIndex.value = Math.max(0, Math.min(index, newestIndex));
+    inspectedIndex.value = null;
   });
 }
 
-export function goLive() {
+export function goToNewest() {
   batch(() => {
-    if (cursor.value !== null && explanation.value) explanation.value = { ...explanation.value, isNewest: false };
-    cursor.value = null;
-    selected.value = null;
+    if (cursorIndex.value !== null && explanation.value) explanation.value = { ...explanation.value, isNewest: false };
+    cursorIndex.value = null;
+    inspectedIndex.value = null;
   });
 }
 
 /** Choose a view, and close the help or Share. */
 export function chooseView(name) {
   batch(() => {
-    view.value = name;
+    shownView.value = name;
     isHelpOpen.value = false;
     isShareOpen.value = false;
   });
@@ -248,30 +248,30 @@ export function chooseView(name) {
 const CAUSES_MAX = 200;
 
 /** The main cause of an event; undefined for a root, or where it is not kept. */
-function causeOf({ i, p }) {
-  const index = p.length ? book.indexOf(p[0]) : undefined;
-  const cause = index === undefined ? undefined : book.event(index);
+function mainCauseOf({ i, p }) {
+  const causeIndex = p.length ? currentTrace.indexOf(p[0]) : undefined;
+  const cause = causeIndex === undefined ? undefined : currentTrace.event(causeIndex);
   return cause && cause.i < i ? cause : undefined;
 }
 
 /** The first of an event and its main causes for which the predicate holds; undefined for none. */
-export function nearest(event, predicate) {
-  for (let ancestor = event, n = 0; ancestor && n < CAUSES_MAX; ancestor = causeOf(ancestor), n += 1) if (predicate(ancestor)) return ancestor;
+export function nearestAncestor(event, predicate) {
+  for (let ancestor = event, n = 0; ancestor && n < CAUSES_MAX; ancestor = mainCauseOf(ancestor), n += 1) if (predicate(ancestor)) return ancestor;
   return undefined;
 }
 
 /** An event and its main causes, back to the root, at most CAUSES_MAX. */
-export function chainOf(event) {
-  const chain = [];
-  nearest(event, (cause) => void chain.push(cause));
-  return chain;
+export function causeChainOf(event) {
+  const causeChain = [];
+  nearestAncestor(event, (cause) => void causeChain.push(cause));
+  return causeChain;
 }
 
-/** Kinds that only repeat their cause: `causesOf` skips them, except at the root, as txnsim_lab.trace.explain does. */
-const COPIES = new Set(["msg.send", "msg.recv", "log.hw", "txn.decide", "txn.prepare"]);
-export const causesOf = (event) => chainOf(event).filter((cause, n, chain) => n === 0 || n === chain.length - 1 || !COPIES.has(cause.k));
+/** Kinds that only repeat their cause: `shownCausesOf` skips them, except at the root, as txnsim_lab.trace.explain does. */
+const COPY_KINDS = new Set(["msg.send", "msg.recv", "log.hw", "txn.decide", "txn.prepare"]);
+export const shownCausesOf = (event) => causeChainOf(event).filter((cause, n, chain) => n === 0 || n === chain.length - 1 || !COPY_KINDS.has(cause.k));
 
 // For tests and for the console.
 globalThis.__sim = {
-  events, stateAt, at: shownIndex, cursor, count, explained: explanation, go: goTo, link,
+  events, stateAt, at: shownIndex, cursor: cursorIndex, count: eventCount, explained: explanation, go: goToEvent, link: connectionState,
 };

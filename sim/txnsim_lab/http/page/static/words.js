@@ -2,9 +2,9 @@
 // The terms on the screen, explained in Kafka's sense, and an event as a line of text. A test reads the screen and
 // looks for terms that are missing here.
 
-import { ANOMALIES } from "./meanings.js";
+import { ANOMALY_MEANINGS } from "./meanings.js";
 
-export const WORDS = {
+export const WORD_MEANINGS = {
   "event": "One line of the trace: when, where, what, and the event that caused it. The panel on the right shows one.",
   "cluster": "Brokers that serve clients together; here all of them live in one process.",
   "stage": "The first view: the story on the left, then what the application, the coordinator and the partition believe, what is on its way, and where they disagree.",
@@ -66,14 +66,14 @@ export const WORDS = {
   "seed": "The number that all chance of a run comes from.",
   "live": "The newest event, also when more come. A recorded run has a newest event, too.",
   "lesson": "A story with questions and a goal: you say what will happen before you see it.",
-  ...ANOMALIES,
+  ...ANOMALY_MEANINGS,
   "scenario": "A story about transactions, played in virtual time. The same seed gives the same run, event by event.",
 };
 
-const MILLISECONDS = new Intl.NumberFormat("en", { maximumFractionDigits: 1 });
-export const ms = (event) => `${MILLISECONDS.format(event.t / 1000)} ms`;
+const MILLISECOND_FORMAT = new Intl.NumberFormat("en", { maximumFractionDigits: 1 });
+export const millisecondsText = (event) => `${MILLISECOND_FORMAT.format(event.t / 1000)} ms`;
 
-function textOf(field) {
+function fieldText(field) {
   if (field === true) return "yes";
   if (field === false) return "no";
   if (field === null) return "-";
@@ -81,25 +81,25 @@ function textOf(field) {
   return typeof field === "object" ? JSON.stringify(field) : String(field);
 }
 
-export const payload = (event) =>
-  Object.entries(event.d ?? {}).map(([name, field]) => `${name}=${textOf(field)}`).join(" ");
+export const payloadText = (event) =>
+  Object.entries(event.d ?? {}).map(([name, field]) => `${name}=${fieldText(field)}`).join(" ");
 
-export const line = (event) => `#${event.i} ${event.node} ${event.k} ${event.tx ?? ""} ${payload(event)}`;
+export const eventLine = (event) => `#${event.i} ${event.node} ${event.k} ${event.tx ?? ""} ${payloadText(event)}`;
 
 /** Whether an event tells of an error; answers without an error say NONE. */
 export const hasFailed = (event) => Boolean(event.d?.error) && event.d.error !== "NONE";
 
 /** Whether all words of a search occur in an event's line; with kind:, tx: or node:, in that column. */
-export function matches(event, text) {
+export function matchesSearch(event, text) {
   return text.trim().toLowerCase().split(/\s+/).every((term) => {
-    const [, column, columnTerm] = /^(kind|tx|node):(.*)$/.exec(term) ?? [];
-    const searchedText = { kind: event.k, tx: event.tx ?? "", node: event.node }[column] ?? line(event);
+    const [, columnName, columnTerm] = /^(kind|tx|node):(.*)$/.exec(term) ?? [];
+    const searchedText = { kind: event.k, tx: event.tx ?? "", node: event.node }[columnName] ?? eventLine(event);
     return searchedText.toLowerCase().includes(columnTerm ?? term);
   });
 }
 
 /** Generations of the transaction protocol, by the names that runs of stories have. */
-export const GENERATIONS = {
+export const GENERATION_MEANINGS = {
   "V-": "transaction.version 0, without verification: a leader takes records without asking whether their transaction is open",
   "V+": "transaction.version 1, with verification: the leader asks the coordinator before a transaction's first record",
   TV2: "transaction.version 2 (KIP-890): each transaction has an epoch of its own",

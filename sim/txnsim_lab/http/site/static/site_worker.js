@@ -5,50 +5,50 @@
 
 const siteUrl = new URL("./", location.href).href;
 const originalFetch = fetch;
-const TYPES = { wasm: "application/wasm", zip: "application/zip" };
+const MEDIA_TYPES = { wasm: "application/wasm", zip: "application/zip" };
 /** Fetch a file of the site: its digest is checked, and a packed file is unpacked. */
 globalThis.fetch = async (resource, options) => {
-  const name = String(resource.url ?? resource).replace(siteUrl, "").replace("./", "");
-  const packedName = PACKED[name];
+  const fileName = String(resource.url ?? resource).replace(siteUrl, "").replace("./", "");
+  const packedName = PACKED[fileName];
   if (packedName && self.name === "kept") {
-    const cachedAnswer = await originalFetch(`${siteUrl}${name}?${encodeURIComponent(FILES[packedName])}`, options).catch(() => null);
-    if (cachedAnswer?.ok) return cachedAnswer; // unpacked, by the service worker of this build
+    const cachedResponse = await originalFetch(`${siteUrl}${fileName}?${encodeURIComponent(FILES[packedName])}`, options).catch(() => null);
+    if (cachedResponse?.ok) return cachedResponse; // unpacked, by the service worker of this build
   }
-  const answer = await originalFetch(packedName ? siteUrl + packedName : resource, { ...options, ...(FILES[packedName ?? name] && { integrity: FILES[packedName ?? name] }) });
-  if (!packedName || !answer.ok) return answer;
-  return new Response(answer.body.pipeThrough(new DecompressionStream("gzip")), { headers: { "Content-Type": TYPES[name.split(".").at(-1)] } });
+  const response = await originalFetch(packedName ? siteUrl + packedName : resource, { ...options, ...(FILES[packedName ?? fileName] && { integrity: FILES[packedName ?? fileName] }) });
+  if (!packedName || !response.ok) return response;
+  return new Response(response.body.pipeThrough(new DecompressionStream("gzip")), { headers: { "Content-Type": MEDIA_TYPES[fileName.split(".").at(-1)] } });
 };
 /** The smallest WebAssembly module: loading it fails at once where a policy or a setting forbids WebAssembly. */
-const LEAST = new Uint8Array([0, 97, 115, 109, 1, 0, 0, 0]);
+const SMALLEST_MODULE = new Uint8Array([0, 97, 115, 109, 1, 0, 0, 0]);
 
 const reportProgress = (text) => postMessage({ told: text });
 
-async function bytesOf(name) {
-  const answer = await fetch(siteUrl + name);
-  if (!answer.ok) throw new Error(`${name}: ${answer.status} ${answer.statusText}`);
-  return answer.arrayBuffer();
+async function fetchBytes(fileName) {
+  const response = await fetch(siteUrl + fileName);
+  if (!response.ok) throw new Error(`${fileName}: ${response.status} ${response.statusText}`);
+  return response.arrayBuffer();
 }
 
 /** Write the files of a zip archive below /site. Its members are stored uncompressed, so this needs no Python. */
-function unpack({ FS }, archive) {
-  const zip = new DataView(archive);
+function unpackZip({ FS }, archive) {
+  const zipView = new DataView(archive);
   const createdFolders = new Set();
-  for (let headerOffset = 0; zip.getUint32(headerOffset, true) === 0x04034b50; ) { // a local file header
-    const size = zip.getUint32(headerOffset + 18, true), contentStart = headerOffset + 30 + zip.getUint16(headerOffset + 26, true);
-    const name = new TextDecoder().decode(new Uint8Array(archive, headerOffset + 30, contentStart - headerOffset - 30));
-    const folder = `/site/${name}`.replace(/\/[^/]*$/, "");
-    if (!createdFolders.has(folder)) FS.mkdirTree(folder);
-    createdFolders.add(folder);
-    FS.writeFile(`/site/${name}`, new Uint8Array(archive, contentStart, size), { canOwn: true });
-    headerOffset = contentStart + size;
+  for (let headerOffset = 0; zipView.getUint32(headerOffset, true) === 0x04034b50; ) { // a local file header
+    const contentSize = zipView.getUint32(headerOffset + 18, true), contentStart = headerOffset + 30 + zipView.getUint16(headerOffset + 26, true);
+    const memberName = new TextDecoder().decode(new Uint8Array(archive, headerOffset + 30, contentStart - headerOffset - 30));
+    const memberFolder = `/site/${memberName}`.replace(/\/[^/]*$/, "");
+    if (!createdFolders.has(memberFolder)) FS.mkdirTree(memberFolder);
+    createdFolders.add(memberFolder);
+    FS.writeFile(`/site/${memberName}`, new Uint8Array(archive, contentStart, contentSize), { canOwn: true });
+    headerOffset = contentStart + contentSize;
   }
 }
 
 async function startSimulator() {
   if (typeof WebAssembly !== "object") throw new Error("this browser has no WebAssembly");
-  await WebAssembly.instantiate(LEAST);
+  await WebAssembly.instantiate(SMALLEST_MODULE);
   reportProgress("Python is fetched …");
-  const modules = bytesOf("modules.zip"), ownModules = bytesOf("txnsim.zip");
+  const moduleArchive = fetchBytes("modules.zip"), ownModuleArchive = fetchBytes("txnsim.zip");
   const { loadPyodide } = await import("./pyodide.mjs");
   const python = await loadPyodide({
     indexURL: siteUrl, packageBaseUrl: siteUrl, stdLibURL: `${siteUrl}library.zip`,
@@ -56,10 +56,10 @@ async function startSimulator() {
     env: { HOME: "/home/pyodide", PYTHONHASHSEED: "0" },
   });
   reportProgress("The simulator is unpacked …");
-  unpack(python, await modules);
-  unpack(python, await ownModules);
+  unpackZip(python, await moduleArchive);
+  unpackZip(python, await ownModuleArchive);
   reportProgress("The simulator starts …");
-  const answer = await python.runPythonAsync(`
+  const answerRequest = await python.runPythonAsync(`
 import sys
 sys.path.insert(0, "/site")
 from txnsim_lab.http.site._backend import Backend
@@ -67,21 +67,21 @@ import txnsim_lab.scenario.runner  # the first run needs it: it is there while t
 Backend().answer
 `);
   return async ({ method, path, query, body }) => {
-    const reply = await answer(method, path, query, body ?? "");
+    const pythonReply = await answerRequest(method, path, query, body ?? "");
     try {
-      const [status, type, content] = reply.toJs();
+      const [status, type, content] = pythonReply.toJs();
       return { status, type, content };
     } finally {
-      reply.destroy();
+      pythonReply.destroy();
     }
   };
 }
 
 const simulatorReady = startSimulator();
 simulatorReady.then(() => reportProgress(""), (error) => postMessage({ failed: error.message }));
-let lastAnswer = Promise.resolve();
+let lastAnswerSent = Promise.resolve();
 addEventListener("message", ({ data }) => {
-  lastAnswer = lastAnswer.then(async () => {
+  lastAnswerSent = lastAnswerSent.then(async () => {
     try {
       const { status, type, content } = await (await simulatorReady)(data);
       postMessage({ id: data.id, status, type, content }, { transfer: [content.buffer] });

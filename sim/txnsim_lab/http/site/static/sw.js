@@ -4,23 +4,23 @@
 // for it; `BUILD`, the id of the build. Packed files are kept unpacked: browsers cache compiled WebAssembly for a file
 // from a cache, but not for one that a script has unpacked.
 
-const root = new URL("./", location.href).href;
-const NAME = `txnsim ${root} ${BUILD}`; // sites at other paths of the same host have their own
-const TYPES = { wasm: "application/wasm", zip: "application/zip" };
-const fileRequest = (name) => new Request(root + name, { integrity: FILES[name], cache: "no-cache" });
+const siteRoot = new URL("./", location.href).href;
+const CACHE_NAME = `txnsim ${siteRoot} ${BUILD}`; // sites at other paths of the same host have their own
+const CONTENT_TYPES = { wasm: "application/wasm", zip: "application/zip" };
+const fileRequest = (name) => new Request(siteRoot + name, { integrity: FILES[name], cache: "no-cache" });
 
-async function keepUnpacked(cache, name) {
-  const answer = await fetch(fileRequest(PACKED[name]));
-  if (!answer.ok) throw new Error(`${PACKED[name]}: ${answer.status}`);
-  const plain = answer.body.pipeThrough(new DecompressionStream("gzip"));
-  await cache.put(`${root}${name}?${encodeURIComponent(FILES[PACKED[name]])}`, new Response(plain, { headers: { "Content-Type": TYPES[name.split(".").at(-1)] } }));
+async function keepUnpacked(cache, fileName) {
+  const response = await fetch(fileRequest(PACKED[fileName]));
+  if (!response.ok) throw new Error(`${PACKED[fileName]}: ${response.status}`);
+  const unpackedContent = response.body.pipeThrough(new DecompressionStream("gzip"));
+  await cache.put(`${siteRoot}${fileName}?${encodeURIComponent(FILES[PACKED[fileName]])}`, new Response(unpackedContent, { headers: { "Content-Type": CONTENT_TYPES[fileName.split(".").at(-1)] } }));
 }
 
 addEventListener("install", (event) => {
   event.waitUntil((async () => {
-    const cache = await caches.open(NAME);
-    const packed = Object.values(PACKED);
-    await cache.addAll(Object.keys(FILES).filter((name) => !packed.includes(name)).map(fileRequest));
+    const cache = await caches.open(CACHE_NAME);
+    const packedNames = Object.values(PACKED);
+    await cache.addAll(Object.keys(FILES).filter((name) => !packedNames.includes(name)).map(fileRequest));
     await Promise.all(Object.keys(PACKED).map((name) => keepUnpacked(cache, name)));
     await skipWaiting();
   })());
@@ -28,18 +28,18 @@ addEventListener("install", (event) => {
 
 addEventListener("activate", (event) => {
   event.waitUntil((async () => {
-    for (const cacheName of await caches.keys()) if (cacheName.startsWith(`txnsim ${root} `) && cacheName !== NAME) await caches.delete(cacheName);
+    for (const cacheName of await caches.keys()) if (cacheName.startsWith(`txnsim ${siteRoot} `) && cacheName !== CACHE_NAME) await caches.delete(cacheName);
     await clients.claim();
   })());
 });
 
 addEventListener("fetch", (event) => {
   const { method, mode, url } = event.request;
-  const name = url.split(/[?#]/)[0].replace(root, "") || "index.html";
-  if (method !== "GET" || !(name in FILES || name in PACKED)) return;
+  const fileName = url.split(/[?#]/)[0].replace(siteRoot, "") || "index.html";
+  if (method !== "GET" || !(fileName in FILES || fileName in PACKED)) return;
   event.respondWith((async () => {
-    const cachedUrl = name in PACKED ? url : root + (mode === "navigate" ? "index.html" : name);
-    const cachedAnswer = await (await caches.open(NAME)).match(cachedUrl);
+    const cachedUrl = fileName in PACKED ? url : siteRoot + (mode === "navigate" ? "index.html" : fileName);
+    const cachedAnswer = await (await caches.open(CACHE_NAME)).match(cachedUrl);
     return cachedAnswer ?? fetch(event.request);
   })());
 });

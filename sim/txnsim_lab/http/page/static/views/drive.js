@@ -1,9 +1,9 @@
 // @ts-check
-// A driven run: what its story does next, and the buttons that let it go on or take it back.
+// A driven run: what its story does next, and the buttons to go on or back.
 
-import { act, compareWith, command, followLiveTrace } from "../api.js";
+import { runTask, compareWithRun, sendRunCommand, followLiveTrace } from "../api.js";
 import { html } from "../html.js";
-import { busy, comparison, drivenRun, source } from "../store.js";
+import { isRunBusy, comparison, drivenRun, traceOrigin } from "../store.js";
 
 /** A button that can be off. It is not `disabled`, because it would then lose the focus while the run goes on. */
 const DriveButton = ({ id, off, main, onClick, children }) =>
@@ -11,17 +11,17 @@ const DriveButton = ({ id, off, main, onClick, children }) =>
 
 export function Drive() {
   const runPosition = drivenRun.value;
-  if (source.value.kind !== "run" || !runPosition) return null;
+  if (traceOrigin.value.kind !== "run" || !runPosition) return null;
   const { next, back } = runPosition;
-  const sendCommand = (verb, body) => () => act(() => command(verb, body));
+  const commandHandler = (verb, body) => () => runTask(() => sendRunCommand(verb, body));
   return html`<section class="drive" aria-label="The story">
     <span>${next ? html`<b>Next, step ${next.number + 1} of ${next.of}:</b> ${next.text}` : html`<b>The story has ended.</b>`}</span>
     <span class="buttons">
-      <${DriveButton} id="step" main=${true} off=${!next || busy.value} onClick=${sendCommand("go", { steps: 1 })}>Next step<//>
-      <${DriveButton} id="to-end" off=${!next || busy.value} onClick=${sendCommand("go", {})}>To the end<//>
-      <${DriveButton} id="back" off=${!back || busy.value} onClick=${sendCommand("back", { stops: 1 })}>Step back<//>
-      <${DriveButton} id="from-start" off=${!back || busy.value} onClick=${sendCommand("back", { stops: back })}>To the start<//>
-      ${!comparison.value && html`<button id="compare" disabled=${busy.value} onClick=${() => act(() => compareWith())} title="The same story in another mode, side by side">Compare</button>`}
+      <${DriveButton} id="step" main=${true} off=${!next || isRunBusy.value} onClick=${commandHandler("go", { steps: 1 })}>Next step<//>
+      <${DriveButton} id="to-end" off=${!next || isRunBusy.value} onClick=${commandHandler("go", {})}>To the end<//>
+      <${DriveButton} id="back" off=${!back || isRunBusy.value} onClick=${commandHandler("back", { stops: 1 })}>Step back<//>
+      <${DriveButton} id="from-start" off=${!back || isRunBusy.value} onClick=${commandHandler("back", { stops: back })}>To the start<//>
+      ${!comparison.value && html`<button id="compare" disabled=${isRunBusy.value} onClick=${() => runTask(() => compareWithRun())} title="The same story in another mode, side by side">Compare</button>`}
       <button id="leave" onClick=${() => followLiveTrace()}>Leave the run</button>
     </span></section>`;
 }

@@ -2,10 +2,10 @@
 // A link that goes to an event.
 
 import { html } from "../html.js";
-import { events, goTo, indexOf } from "../store.js";
+import { events, goToEvent, indexOfPosition } from "../store.js";
 
-export function Event({ i }) {
-  const index = indexOf(i);
-  if (index === undefined) return html`<span>#${i} (no longer kept)</span>`;
-  return html`<button class="link" onClick=${() => goTo(index)}>#${i} ${events[index].k}</button>`;
+export function EventLink({ i }) {
+  const eventIndex = indexOfPosition(i);
+  if (eventIndex === undefined) return html`<span>#${i} (no longer kept)</span>`;
+  return html`<button class="link" onClick=${() => goToEvent(eventIndex)}>#${i} ${events[eventIndex].k}</button>`;
 }

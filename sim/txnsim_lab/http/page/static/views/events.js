@@ -4,10 +4,10 @@
 import { signal } from "@preact/signals";
 import { useLayoutEffect, useRef, useState } from "preact/hooks";
 import { html } from "../html.js";
-import { upTo } from "../book.js";
-import { shownIndex, count, events, goTo, query, source } from "../store.js";
-import { IMPORTANCE } from "../meanings.js";
-import { hasFailed, matches, ms, payload } from "../words.js";
+import { countUpTo } from "../book.js";
+import { shownIndex, eventCount, events, goToEvent, searchQuery, traceOrigin } from "../store.js";
+import { KIND_IMPORTANCE } from "../meanings.js";
+import { hasFailed, matchesSearch, millisecondsText, payloadText } from "../words.js";
 
 const ROW_HEIGHT = 24;
 const SEARCH_TURN_MS = 12;
@@ -21,14 +21,14 @@ const searchTurns = signal(0);
 const IMPORTANCE_LEVELS = [[0, "all events"], [1, "without housekeeping"], [2, "what the story is about"]];
 const leastImportance = signal(0);
 
-const importanceOf = ({ k, w }) => w ?? IMPORTANCE[k];
+const importanceOf = ({ k, w }) => w ?? KIND_IMPORTANCE[k];
 
 function searchEvents(searchText) {
-  if (searchState.text !== searchText || searchState.of !== source.value || searchState.least !== leastImportance.value) searchState = { text: searchText, of: source.value, upto: 0, found: [], least: leastImportance.value };
+  if (searchState.text !== searchText || searchState.of !== traceOrigin.value || searchState.least !== leastImportance.value) searchState = { text: searchText, of: traceOrigin.value, upto: 0, found: [], least: leastImportance.value };
   const turnStartMs = performance.now();
   while (searchState.upto < events.length && performance.now() - turnStartMs < SEARCH_TURN_MS) {
     const blockEnd = Math.min(searchState.upto + 200, events.length);
-    for (; searchState.upto < blockEnd; searchState.upto += 1) if (importanceOf(events[searchState.upto]) >= searchState.least && matches(events[searchState.upto], searchText)) searchState.found.push(searchState.upto);
+    for (; searchState.upto < blockEnd; searchState.upto += 1) if (importanceOf(events[searchState.upto]) >= searchState.least && matchesSearch(events[searchState.upto], searchText)) searchState.found.push(searchState.upto);
   }
   clearTimeout(searchTimer);
   if (searchState.upto < events.length) searchTimer = setTimeout(() => (searchTurns.value += 1));
@@ -39,24 +39,24 @@ export function Events() {
   const gridRef = useRef(null);
   const drawnRow = useRef(-1);
   const [scrollTop, setScrollTop] = useState(0);
-  const searchText = query.value;
-  void count.value;
+  const searchText = searchQuery.value;
+  void eventCount.value;
   void searchTurns.value;
   const matchIndices = searchText.trim() || leastImportance.value ? searchEvents(searchText) : null; // null: all events are shown, and no list is made
   const rowCount = matchIndices ? matchIndices.length : events.length;
   const indexOfRow = (row) => (matchIndices ? matchIndices[row] : row);
-  const cursorRow = matchIndices ? Math.max(0, upTo(matchIndices, shownIndex.value) - 1) : shownIndex.value;
+  const cursorRow = matchIndices ? Math.max(0, countUpTo(matchIndices, shownIndex.value) - 1) : shownIndex.value;
   const gridHeight = gridRef.current?.clientHeight ?? 480;
   let firstRow = Math.max(0, Math.floor(Math.min(scrollTop, rowCount * ROW_HEIGHT - gridHeight) / ROW_HEIGHT) - 5); // the list may be shorter than at the last drawing
   const isCursorOutside = drawnRow.current !== cursorRow && (cursorRow * ROW_HEIGHT < scrollTop || (cursorRow + 1) * ROW_HEIGHT > scrollTop + gridHeight);
   drawnRow.current = cursorRow;
   if (isCursorOutside) firstRow = Math.max(0, cursorRow - Math.ceil(gridHeight / ROW_HEIGHT / 2) - 5); // drawn there now: where events arrive quickly, the next drawing comes before the scrolling
-  const rows = Array.from({ length: Math.max(0, Math.min(rowCount - firstRow, Math.ceil(gridHeight / ROW_HEIGHT) + 10)) }, (_, rowOffset) => indexOfRow(firstRow + rowOffset));
+  const shownIndices = Array.from({ length: Math.max(0, Math.min(rowCount - firstRow, Math.ceil(gridHeight / ROW_HEIGHT) + 10)) }, (_, rowOffset) => indexOfRow(firstRow + rowOffset));
   useLayoutEffect(() => {
-    const grid = gridRef.current;
-    if (grid && (cursorRow * ROW_HEIGHT < grid.scrollTop || (cursorRow + 1) * ROW_HEIGHT > grid.scrollTop + grid.clientHeight)) {
-      grid.scrollTop = Math.max(0, cursorRow * ROW_HEIGHT - grid.clientHeight / 2);
-      setScrollTop(grid.scrollTop); // now: where events arrive quickly, the scroll event is late
+    const gridElement = gridRef.current;
+    if (gridElement && (cursorRow * ROW_HEIGHT < gridElement.scrollTop || (cursorRow + 1) * ROW_HEIGHT > gridElement.scrollTop + gridElement.clientHeight)) {
+      gridElement.scrollTop = Math.max(0, cursorRow * ROW_HEIGHT - gridElement.clientHeight / 2);
+      setScrollTop(gridElement.scrollTop); // now: where events arrive quickly, the scroll event is late
     }
   }, [cursorRow, searchText]);
   const onKeyDown = (event) => {
@@ -64,22 +64,22 @@ export function Events() {
     const targetRow = rowStep ? cursorRow + rowStep : event.key === "Home" ? 0 : event.key === "End" ? rowCount - 1 : null;
     if (targetRow === null || rowCount === 0) return;
     event.preventDefault();
-    goTo(indexOfRow(Math.max(0, Math.min(targetRow, rowCount - 1))));
+    goToEvent(indexOfRow(Math.max(0, Math.min(targetRow, rowCount - 1))));
   };
   return html`
     <div class="bar"><label>Search <input id="query" type="search" value=${searchText} placeholder="kind:marker tx:app refused"
-      onInput=${(e) => (query.value = e.target.value)} /></label>
+      onInput=${(e) => (searchQuery.value = e.target.value)} /></label>
       <label>Show <select id="least" value=${leastImportance.value} onChange=${(e) => (leastImportance.value = Number(e.target.value))}>${IMPORTANCE_LEVELS.map(([level, levelName]) => html`<option value=${level}>${levelName}</option>`)}</select></label>
       <span role="status">${rowCount.toLocaleString("en")} of ${events.length.toLocaleString("en")} events${matchIndices && searchState.upto < events.length ? ", searching …" : ""}</span></div>
     <div class="events" ref=${gridRef} tabindex="0" role="grid" aria-label="Events" aria-rowcount=${rowCount}
       onScroll=${(e) => setScrollTop(e.target.scrollTop)} onKeyDown=${onKeyDown}>
       <div class="spacer" style=${{ height: `${rowCount * ROW_HEIGHT}px` }} role="presentation">
-        ${rows.map((eventIndex, offset) => {
+        ${shownIndices.map((eventIndex, offset) => {
           const event = events[eventIndex];
           return html`<div key=${eventIndex} role="row" aria-rowindex=${firstRow + offset + 1} aria-selected=${eventIndex === shownIndex.value}
-            class=${`row${eventIndex === shownIndex.value ? " now" : ""}${hasFailed(event) ? " error" : ""}`} style=${{ top: `${(firstRow + offset) * ROW_HEIGHT}px` }} onClick=${() => goTo(eventIndex)}>
-            <span role="gridcell">#${event.i}</span><span role="gridcell">${ms(event)}</span><span role="gridcell">${event.node}</span>
-            <span role="gridcell"><b>${event.k}</b></span><span role="gridcell">${event.tx ?? ""}</span><span role="gridcell">${payload(event)}</span></div>`;
+            class=${`row${eventIndex === shownIndex.value ? " now" : ""}${hasFailed(event) ? " error" : ""}`} style=${{ top: `${(firstRow + offset) * ROW_HEIGHT}px` }} onClick=${() => goToEvent(eventIndex)}>
+            <span role="gridcell">#${event.i}</span><span role="gridcell">${millisecondsText(event)}</span><span role="gridcell">${event.node}</span>
+            <span role="gridcell"><b>${event.k}</b></span><span role="gridcell">${event.tx ?? ""}</span><span role="gridcell">${payloadText(event)}</span></div>`;
         })}
       </div></div>`;
 }

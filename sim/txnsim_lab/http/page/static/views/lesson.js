@@ -4,17 +4,17 @@
 // the live cluster, with the learner's own programs.
 
 import { useEffect, useRef, useState } from "preact/hooks";
-import { act, ask, compareWith, command, drive, followLiveTrace, play, post, saveAnswer } from "../api.js";
+import { runTask, askServer, compareWithRun, sendRunCommand, sendInput, followLiveTrace, playRun, postJson, saveAnswer } from "../api.js";
 import { html } from "../html.js";
 import { batch } from "@preact/signals";
 import { isSite } from "../site.js";
-import { busy, chooseView, comparison, drivenRun, events, lesson, goLive, isPresenting, source } from "../store.js";
+import { isRunBusy, chooseView, comparison, drivenRun, events, lesson, goToNewest, isPresenting, traceOrigin } from "../store.js";
 
-const STORAGE_KEY = "txnsim-lessons";
+const PROGRESS_STORAGE_KEY = "txnsim-lessons";
 /** What this browser remembers: lesson -> [predictions that came true, predictions]. */
-function progress() {
+function storedProgress() {
   try {
-    return JSON.parse(localStorage.getItem(STORAGE_KEY) ?? "{}");
+    return JSON.parse(localStorage.getItem(PROGRESS_STORAGE_KEY) ?? "{}");
   } catch {
     return {}; // the browser stores nothing
   }
@@ -23,7 +23,7 @@ function progress() {
 /** Remember the result of a lesson. */
 function keepProgress({ id, predictions }) {
   try {
-    localStorage.setItem(STORAGE_KEY, JSON.stringify({ ...progress(), [id]: [predictions.filter(Boolean).length, predictions.length] }));
+    localStorage.setItem(PROGRESS_STORAGE_KEY, JSON.stringify({ ...storedProgress(), [id]: [predictions.filter(Boolean).length, predictions.length] }));
   } catch {
     return; // the browser stores nothing; the lesson goes on
   }
@@ -33,71 +33,71 @@ function keepProgress({ id, predictions }) {
 function useLessons() {
   const [lessons, setLessons] = useState([]);
   useEffect(() => {
-    act(async () => setLessons(await ask("/lessons")));
+    runTask(async () => setLessons(await askServer("/lessons")));
   }, []);
   return lessons;
 }
 
 /** The lesson that the first screen offers. */
-const FIRST = "L1";
+const FIRST_LESSON_ID = "L1";
 export function FirstLesson() {
-  const firstLesson = useLessons().find(({ id }) => id === FIRST);
-  return firstLesson ? html`<button id=${`lesson-${FIRST}`} onClick=${() => act(() => beginLesson(firstLesson))}>Lesson 1: find it and end it (${firstLesson.minutes} min) ${progressText(FIRST)}</button>` : null;
+  const firstLesson = useLessons().find(({ id }) => id === FIRST_LESSON_ID);
+  return firstLesson ? html`<button id=${`lesson-${FIRST_LESSON_ID}`} onClick=${() => runTask(() => beginLesson(firstLesson))}>Lesson 1: find it and end it (${firstLesson.minutes} min) ${progressText(FIRST_LESSON_ID)}</button>` : null;
 }
 
 const progressText = (id) => {
-  const score = progress()[id];
-  return score ? html`<small>done: ${score.join(" of ")} predictions came true</small>` : "";
+  const lessonScore = storedProgress()[id];
+  return lessonScore ? html`<small>done: ${lessonScore.join(" of ")} predictions came true</small>` : "";
 };
 
 /** Buttons for the lessons; with `isRest` without the first one, which has its own button. */
 export function Lessons({ isRest = false }) {
-  const lessons = useLessons().filter(({ id }) => !isRest || id !== FIRST);
+  const lessons = useLessons().filter(({ id }) => !isRest || id !== FIRST_LESSON_ID);
   const playableLessons = lessons.filter((lessonInfo) => !isSite || !lessonInfo.cluster);
   const clusterLessons = lessons.filter((lessonInfo) => !playableLessons.includes(lessonInfo));
-  return html`${playableLessons.map((lessonInfo) => html`<button class="lesson-choice" id=${`lesson-${lessonInfo.id}`} onClick=${() => act(() => beginLesson(lessonInfo))}>${lessonInfo.id}: ${lessonInfo.title} <small>${lessonInfo.minutes} min</small> ${progressText(lessonInfo.id)}</button> `)}
+  return html`${playableLessons.map((lessonInfo) => html`<button class="lesson-choice" id=${`lesson-${lessonInfo.id}`} onClick=${() => runTask(() => beginLesson(lessonInfo))}>${lessonInfo.id}: ${lessonInfo.title} <small>${lessonInfo.minutes} min</small> ${progressText(lessonInfo.id)}</button> `)}
     ${clusterLessons.length > 0 && html`<small id="lessons-elsewhere">${clusterLessons.map(({ id }) => id).join(" and ")} need a cluster that your own programs can talk to, so they are not here: <code>txnsim lesson ${clusterLessons[0].id}</code> starts one.</small>`}`;
 }
 
 /** The number of the part at which the story of a part begins. */
-const storyStartOf = ({ parts }, part) => Math.max(0, parts.findLastIndex((lessonPart, n) => n <= part && lessonPart.story));
+const storyStartPart = ({ parts }, part) => Math.max(0, parts.findLastIndex((lessonPart, n) => n <= part && lessonPart.story));
 
 /** Begin a lesson at a part: its story is played up to there, with the solutions of the goals before it. */
 async function beginLesson(lessonInfo, part = 0) {
   if (lessonInfo.cluster) return beginOnCluster(lessonInfo, part);
-  const storyStart = storyStartOf(lessonInfo, part);
-  const story = lessonInfo.parts[storyStart]?.story ?? lessonInfo.story;
-  const inputs = [];
+  const storyStartIndex = storyStartPart(lessonInfo, part);
+  const lessonStory = lessonInfo.parts[storyStartIndex]?.story ?? lessonInfo.story;
+  const replayedInputs = [];
   let stepsPlayed = 0;
-  for (const { until, solution, actions } of lessonInfo.parts.slice(storyStart, part)) {
+  for (const { until, solution, actions } of lessonInfo.parts.slice(storyStartIndex, part)) {
     stepsPlayed = Math.max(stepsPlayed, until);
-    for (const number of solution) for (const step of actions[number - 1].steps) inputs.push({ before: stepsPlayed, step });
+    for (const actionNumber of solution) for (const inputStep of actions[actionNumber - 1].steps) replayedInputs.push({ before: stepsPlayed, step: inputStep });
   }
-  if (!(await play(story.scenario, story.run, story.take, 1, { paused: true, of: `${lessonInfo.id}:${part}`, inputs }))) return;
-  if (stepsPlayed) await command("go", { steps: stepsPlayed });
+  if (!(await playRun(lessonStory.scenario, lessonStory.run, lessonStory.take, 1, { paused: true, of: `${lessonInfo.id}:${part}`, inputs: replayedInputs }))) return;
+  if (stepsPlayed) await sendRunCommand("go", { steps: stepsPlayed });
   batch(() => {
     lesson.value = { ...lessonInfo, part, at: stepsPlayed, shown: null, hints: 0, tried: null, predictions: lesson.value?.predictions ?? [] };
     chooseView("stage");
   });
-  await playPremise();
+  await playBeforeQuestion();
 }
 
 /** Facts that the stage hides while a question asks about them. So the story may be played before the question. */
-const HIDDEN = new Set(["lso", "cause", "gets", "withheld", "state", "epoch", "known-epoch", "markers"]);
+const FACTS_HIDDEN_BY_STAGE = new Set(["lso", "cause", "gets", "withheld", "state", "epoch", "known-epoch", "markers"]);
 
 /** Play what leads to the answer before the question, if the stage hides the answer. */
-async function playPremise() {
+async function playBeforeQuestion() {
   const { part, parts, at } = lesson.value;
   const { ask: question, fact, until, beside: besideRun } = parts[part];
-  if (!question || besideRun || until <= at || !HIDDEN.has(fact.split(" ")[0])) return;
+  if (!question || besideRun || until <= at || !FACTS_HIDDEN_BY_STAGE.has(fact.split(" ")[0])) return;
   updateLesson({ at: until });
-  await command("go", { steps: until - at });
+  await sendRunCommand("go", { steps: until - at });
 }
 
 /** Begin a lesson on the live cluster; at its first part, the server creates its topics anew. */
 async function beginOnCluster(lessonInfo, part) {
   if (isSite) throw new Error(`${lessonInfo.id} needs a cluster that your own programs can talk to: txnsim lesson ${lessonInfo.id} starts one`);
-  const { bootstrap } = await post(`/lessons/${lessonInfo.id}/begin`, { part });
+  const { bootstrap } = await postJson(`/lessons/${lessonInfo.id}/begin`, { part });
   void followLiveTrace(); // it ends what was shown before, including a lesson
   batch(() => {
     lesson.value = { ...lessonInfo, part, at: 0, shown: null, hints: 0, tried: null, doing: null, met: false, predictions: [], bootstrap };
@@ -106,37 +106,37 @@ async function beginOnCluster(lessonInfo, part) {
 }
 
 /** Fill the addresses of the cluster into a text. */
-const withAddresses = (text) => text.replaceAll("{bootstrap}", lesson.value.bootstrap ?? "").replaceAll("{http}", location.origin);
+const fillAddresses = (text) => text.replaceAll("{bootstrap}", lesson.value.bootstrap ?? "").replaceAll("{http}", location.origin);
 
 /** Arm and disarm rules on the live cluster, and advance its clock. A rule that is in force is armed anew. */
-async function alterCluster({ arms, disarms = [], advance_ms = 0 }) {
-  const inForce = new Set((await ask("/faults")).map(({ rule }) => rule.id));
-  for (const id of new Set([...disarms, ...arms.map((rule) => rule.id)])) if (inForce.has(id)) await ask(`/faults/${id}`, { method: "DELETE" });
-  for (const rule of arms) await post("/faults", rule);
-  if (advance_ms) await post("/clock", { advance_ms });
+async function applyLessonRules({ arms, disarms = [], advance_ms = 0 }) {
+  const armedRuleIds = new Set((await askServer("/faults")).map(({ rule }) => rule.id));
+  for (const ruleId of new Set([...disarms, ...arms.map((rule) => rule.id)])) if (armedRuleIds.has(ruleId)) await askServer(`/faults/${ruleId}`, { method: "DELETE" });
+  for (const newRule of arms) await postJson("/faults", newRule);
+  if (advance_ms) await postJson("/clock", { advance_ms });
 }
 
 /** Leave the lesson, and disarm the rules that it has armed on the live cluster. */
-const leaveLesson = () => act(async () => {
+const leaveLesson = () => runTask(async () => {
   const { cluster, parts } = lesson.value;
-  const ownRuleIds = cluster ? parts.flatMap(({ arms = [], actions }) => [...arms, ...actions.flatMap((action) => action.arms ?? [])]).map(({ id }) => id) : [];
-  if (ownRuleIds.length) await alterCluster({ arms: [], disarms: ownRuleIds });
+  const lessonRuleIds = cluster ? parts.flatMap(({ arms = [], actions }) => [...arms, ...actions.flatMap((action) => action.arms ?? [])]).map(({ id }) => id) : [];
+  if (lessonRuleIds.length) await applyLessonRules({ arms: [], disarms: lessonRuleIds });
   void followLiveTrace();
 });
 
 /** Ask the server how a part stands on the live cluster. */
-const askPartState = () => ask(`/lessons/${lesson.value.id}/parts/${lesson.value.part}/now`);
+const askPartState = () => askServer(`/lessons/${lesson.value.id}/parts/${lesson.value.part}/now`);
 
 /** Take a prediction on the live cluster. The learner may have to do something before there is an answer. */
-async function predict(guess) {
-  const part = lesson.value.parts[lesson.value.part];
-  await alterCluster(part);
-  if (part.do) return updateLesson({ doing: { guess }, hints: 0 });
-  return showAnswer(guess);
+async function predictOnCluster(guess) {
+  const lessonPart = lesson.value.parts[lesson.value.part];
+  await applyLessonRules(lessonPart);
+  if (lessonPart.do) return updateLesson({ doing: { guess }, hints: 0 });
+  return showClusterAnswer(guess);
 }
 
 /** Ask for the answer of the part on the live cluster, and show it. */
-async function showAnswer(guess) {
+async function showClusterAnswer(guess) {
   const { predictions } = lesson.value;
   const { answer } = await askPartState();
   updateLesson({ shown: { guess, answer }, doing: null, hints: 0, predictions: answer && guess ? [...predictions, guess === answer.key] : predictions });
@@ -144,7 +144,7 @@ async function showAnswer(guess) {
 
 /** Begin the part of a lesson that an address names. */
 export async function resumeLesson(id, part) {
-  const lessonInfo = (await ask("/lessons")).find((candidate) => candidate.id === id);
+  const lessonInfo = (await askServer("/lessons")).find((candidate) => candidate.id === id);
   if (!lessonInfo) throw new Error(`there is no lesson ${id}`);
   await beginLesson(lessonInfo, Math.max(0, Math.min(part, lessonInfo.parts.length - 1)));
 }
@@ -152,32 +152,32 @@ export async function resumeLesson(id, part) {
 const updateLesson = (changes) => (lesson.value = { ...lesson.value, ...changes });
 
 /** Let the story go on, and show the answer to the question. */
-async function reveal(guess) {
-  if (lesson.value.cluster) return predict(guess);
+async function revealAnswer(guess) {
+  if (lesson.value.cluster) return predictOnCluster(guess);
   const { id, part, parts, at, predictions } = lesson.value;
   const lessonPart = parts[part];
-  const origin = source.value;
-  if (lessonPart.until > at) await command("go", { steps: lessonPart.until - at });
-  const answer = lessonPart.fact ? await ask(`/lessons/${id}/parts/${part}/answer?${new URLSearchParams({ of: origin.id, take: origin.take })}`) : null;
-  if (lessonPart.beside) await compareWith(lessonPart.beside.run);
+  const runOrigin = traceOrigin.value;
+  if (lessonPart.until > at) await sendRunCommand("go", { steps: lessonPart.until - at });
+  const questionAnswer = lessonPart.fact ? await askServer(`/lessons/${id}/parts/${part}/answer?${new URLSearchParams({ of: runOrigin.id, take: runOrigin.take })}`) : null;
+  if (lessonPart.beside) await compareWithRun(lessonPart.beside.run);
   return batch(() => {
     chooseView(lessonPart.view);
-    updateLesson({ shown: { guess, answer }, hints: 0, at: Math.max(at, lessonPart.until), predictions: answer && guess ? [...predictions, guess === answer.key] : predictions });
+    updateLesson({ shown: { guess, answer: questionAnswer }, hints: 0, at: Math.max(at, lessonPart.until), predictions: questionAnswer && guess ? [...predictions, guess === questionAnswer.key] : predictions });
   });
 }
 
 /** Go to the next part, which may begin another story. */
 async function goToNextPart() {
   const playedLesson = lesson.value;
-  const part = playedLesson.part + 1;
+  const nextPartIndex = playedLesson.part + 1;
   comparison.value = null;
-  if (part === playedLesson.parts.length) keepProgress(playedLesson);
-  if (!playedLesson.parts[part]?.story) {
-    updateLesson({ part, shown: null, hints: 0, tried: null, met: false });
-    return playedLesson.parts[part] && !playedLesson.cluster ? playPremise() : null;
+  if (nextPartIndex === playedLesson.parts.length) keepProgress(playedLesson);
+  if (!playedLesson.parts[nextPartIndex]?.story) {
+    updateLesson({ part: nextPartIndex, shown: null, hints: 0, tried: null, met: false });
+    return playedLesson.parts[nextPartIndex] && !playedLesson.cluster ? playBeforeQuestion() : null;
   }
   const { predictions } = playedLesson;
-  await beginLesson(playedLesson, part);
+  await beginLesson(playedLesson, nextPartIndex);
   return updateLesson({ predictions });
 }
 
@@ -186,97 +186,97 @@ export function Lesson() {
   const sectionRef = useRef(null);
   useEffect(() => { // the pressed button is gone, or was disabled: focus the next one
     if (document.activeElement === document.body) sectionRef.current?.querySelector("button.primary:not(:disabled), [name=guess], [id^=lesson-action]")?.focus();
-  }, [playedLesson?.part, playedLesson?.shown, playedLesson?.tried, playedLesson?.doing, playedLesson?.met, busy.value]);
+  }, [playedLesson?.part, playedLesson?.shown, playedLesson?.tried, playedLesson?.doing, playedLesson?.met, isRunBusy.value]);
   if (!playedLesson) return null;
-  const part = playedLesson.parts[playedLesson.part];
-  const View = part?.goal && Object.keys(part.goal).length ? GoalPart : QuestionPart;
+  const lessonPart = playedLesson.parts[playedLesson.part];
+  const PartView = lessonPart?.goal && Object.keys(lessonPart.goal).length ? GoalPart : QuestionPart;
   return html`<section ref=${sectionRef} class=${isPresenting.value ? "lesson presented" : "lesson"} id="lesson" aria-label=${`Lesson ${playedLesson.id}`} aria-live="polite">
-    <h2>${playedLesson.id}: ${playedLesson.title} <small>${part ? `part ${playedLesson.part + 1} of ${playedLesson.parts.length}` : "the end"}</small></h2>
-    ${part ? html`<${View} key=${playedLesson.part} part=${part} playedLesson=${playedLesson} />` : html`<${End} playedLesson=${playedLesson} />`}</section>`;
+    <h2>${playedLesson.id}: ${playedLesson.title} <small>${lessonPart ? `part ${playedLesson.part + 1} of ${playedLesson.parts.length}` : "the end"}</small></h2>
+    ${lessonPart ? html`<${PartView} key=${playedLesson.part} part=${lessonPart} playedLesson=${playedLesson} />` : html`<${LessonEnd} playedLesson=${playedLesson} />`}</section>`;
 }
 
-const Next = ({ playedLesson }) => html`<button id="lesson-next" class="primary" disabled=${busy.value} onClick=${() => act(goToNextPart)}>${playedLesson.part + 1 < playedLesson.parts.length ? "Next part" : "Finish"}</button>`;
+const NextPartButton = ({ playedLesson }) => html`<button id="lesson-next" class="primary" disabled=${isRunBusy.value} onClick=${() => runTask(goToNextPart)}>${playedLesson.part + 1 < playedLesson.parts.length ? "Next part" : "Finish"}</button>`;
 
 /** A program or commands of a part; a program can be saved. */
-const Code = ({ part }) => part.code && html`<pre tabindex="0" role="group" aria-label="To be typed into a terminal">${withAddresses(part.code)}</pre>
+const PartCode = ({ part }) => part.code && html`<pre tabindex="0" role="group" aria-label="To be typed into a terminal">${fillAddresses(part.code)}</pre>
   ${part.file && html`<p><a class="link" id="lesson-code" download=${part.file} href=${`data:text/plain;charset=utf-8,${encodeURIComponent(part.code)}`}>Save it as ${part.file}</a></p>`}`;
 
-const Hints = ({ part, playedLesson }) => html`${part.hints.slice(0, playedLesson.hints).map((hint) => html`<p class="hint">Hint: ${withAddresses(hint)}</p>`)}
+const HintButtons = ({ part, playedLesson }) => html`${part.hints.slice(0, playedLesson.hints).map((hint) => html`<p class="hint">Hint: ${fillAddresses(hint)}</p>`)}
   ${playedLesson.hints < part.hints.length && html`<button id="lesson-hint" onClick=${() => updateLesson({ hints: playedLesson.hints + 1 })}>Hint</button>`}
   <button id="lesson-leave" onClick=${leaveLesson}>Leave the lesson</button>`;
 
 function QuestionPart({ part, playedLesson }) {
   const [guess, setGuess] = useState("");
-  const answerWith = (prediction) => act(() => reveal(prediction));
+  const submitPrediction = (prediction) => runTask(() => revealAnswer(prediction));
   if (playedLesson.shown) return html`<${PredictionResult} part=${part} playedLesson=${playedLesson} />`;
   if (playedLesson.doing) {
-    return html`<p id="lesson-do">${withAddresses(part.do)}</p>
-      <button id="lesson-done" class="primary" disabled=${busy.value} onClick=${() => act(() => showAnswer(playedLesson.doing.guess))}>It is done</button> <button id="lesson-leave" onClick=${leaveLesson}>Leave the lesson</button>`;
+    return html`<p id="lesson-do">${fillAddresses(part.do)}</p>
+      <button id="lesson-done" class="primary" disabled=${isRunBusy.value} onClick=${() => runTask(() => showClusterAnswer(playedLesson.doing.guess))}>It is done</button> <button id="lesson-leave" onClick=${leaveLesson}>Leave the lesson</button>`;
   }
-  return html`<p>${withAddresses(part.say)}</p><${Code} part=${part} />
+  return html`<p>${fillAddresses(part.say)}</p><${PartCode} part=${part} />
     ${part.ask && html`<fieldset><legend>${part.ask}</legend>${Object.entries(part.choices).map(([key, text]) => html`
       <label><input type="radio" name="guess" value=${key} checked=${guess === key} onChange=${() => setGuess(key)} /> ${text}</label>`)}</fieldset>`}
     ${part.ask
-      ? html`<button id="lesson-answer" class="primary" disabled=${!guess || busy.value} onClick=${() => answerWith(guess)}>This is my prediction: go on</button>
-        ${isPresenting.value && html`<button id="lesson-show" disabled=${busy.value} onClick=${() => answerWith("")}>Show the answer</button>`}`
-      : html`<button id="lesson-go" class="primary" disabled=${busy.value} onClick=${() => answerWith("")}>Go on</button>`}
-    <${Hints} part=${part} playedLesson=${playedLesson} />`;
+      ? html`<button id="lesson-answer" class="primary" disabled=${!guess || isRunBusy.value} onClick=${() => submitPrediction(guess)}>This is my prediction: go on</button>
+        ${isPresenting.value && html`<button id="lesson-show" disabled=${isRunBusy.value} onClick=${() => submitPrediction("")}>Show the answer</button>`}`
+      : html`<button id="lesson-go" class="primary" disabled=${isRunBusy.value} onClick=${() => submitPrediction("")}>Go on</button>`}
+    <${HintButtons} part=${part} playedLesson=${playedLesson} />`;
 }
 
 /** The prediction next to the answer. */
 function PredictionResult({ part, playedLesson }) {
   const { answer, guess } = playedLesson.shown;
-  const isRight = guess === answer?.key;
+  const isPredictionRight = guess === answer?.key;
   return html`
     ${answer && html`<dl class="predicted">${guess && html`<dt>You said</dt><dd>${part.choices[guess]}.</dd>`}
-      <dt>The run</dt><dd class=${isRight ? "right" : guess ? "wrong" : ""}>${answer.text}. ${guess && html`<b>${isRight ? "✓ Right." : "✕ It is different."}</b>`}</dd></dl>`}
-    ${answer && guess && !isRight && part.mistakes[guess] && html`<p>${part.mistakes[guess]}</p>`}
-    <p>${withAddresses(part.then)}</p><${Next} playedLesson=${playedLesson} />`;
+      <dt>The run</dt><dd class=${isPredictionRight ? "right" : guess ? "wrong" : ""}>${answer.text}. ${guess && html`<b>${isPredictionRight ? "✓ Right." : "✕ It is different."}</b>`}</dd></dl>`}
+    ${answer && guess && !isPredictionRight && part.mistakes[guess] && html`<p>${part.mistakes[guess]}</p>`}
+    <p>${fillAddresses(part.then)}</p><${NextPartButton} playedLesson=${playedLesson} />`;
 }
 
 function GoalPart({ part, playedLesson }) {
-  const isMet = playedLesson.cluster ? playedLesson.met : events.some((event) => event.k === "goal" && event.d.met && event.d.goal === part.say);
-  if (isMet) {
-    return html`<p id="lesson-met" class="right"><b>✓ Goal reached.</b> ${withAddresses(part.then)}</p>
-      ${part.saves && html`<p><a id="lesson-save" class="link" download=${`${storyName(playedLesson)}.yaml`} href=${`/api/v1${storyPath(part, playedLesson)}`}
+  const isGoalMet = playedLesson.cluster ? playedLesson.met : events.some((event) => event.k === "goal" && event.d.met && event.d.goal === part.say);
+  if (isGoalMet) {
+    return html`<p id="lesson-met" class="right"><b>✓ Goal reached.</b> ${fillAddresses(part.then)}</p>
+      ${part.saves && html`<p><a id="lesson-save" class="link" download=${`${ownStoryName(playedLesson)}.yaml`} href=${`/api/v1${ownStoryPath(part, playedLesson)}`}
         onClick=${(event) => {
           if (!isSite) return; // from a server, the browser downloads it by itself
           event.preventDefault();
-          void saveAnswer(storyPath(part, playedLesson), `${storyName(playedLesson)}.yaml`);
+          void saveAnswer(ownStoryPath(part, playedLesson), `${ownStoryName(playedLesson)}.yaml`);
         }}>Save it as a story of your own</a>:
-        then <code>txnsim scenario run ${storyName(playedLesson)}.yaml --armed</code> plays it again.</p>`}
-      <${Next} playedLesson=${playedLesson} />`;
+        then <code>txnsim scenario run ${ownStoryName(playedLesson)}.yaml --armed</code> plays it again.</p>`}
+      <${NextPartButton} playedLesson=${playedLesson} />`;
   }
-  const attempt = (action) => act(async () => {
+  const tryAction = (action) => runTask(async () => {
     if (playedLesson.cluster) {
-      await alterCluster(action);
+      await applyLessonRules(action);
       const { met, goal, because } = await askPartState();
       return updateLesson({ tried: { ...action, goal, because }, met });
     }
-    for (const step of action.steps) await drive(step);
-    goLive();
+    for (const inputStep of action.steps) await sendInput(inputStep);
+    goToNewest();
     return updateLesson({ tried: action });
   });
-  return html`<p>${withAddresses(part.say)}</p><${Code} part=${part} />
-    ${playedLesson.tried && html`<p class="wrong"><b>✕ Not yet.</b> ${withAddresses(playedLesson.tried.then)} ${!playedLesson.cluster && html`<button class="link" disabled=${!drivenRun.value?.back} onClick=${() => act(() => takeBack(playedLesson.tried))}>Take it back</button>`}</p>
+  return html`<p>${fillAddresses(part.say)}</p><${PartCode} part=${part} />
+    ${playedLesson.tried && html`<p class="wrong"><b>✕ Not yet.</b> ${fillAddresses(playedLesson.tried.then)} ${!playedLesson.cluster && html`<button class="link" disabled=${!drivenRun.value?.back} onClick=${() => runTask(() => takeActionBack(playedLesson.tried))}>Take it back</button>`}</p>
       ${playedLesson.tried.goal && html`<ul>${playedLesson.tried.goal.map((goalFact) => goalFact.found === goalFact.wanted ? html`<li class="right">✓ ${goalFact.fact}: ${goalFact.found}</li>` : html`<li class="wrong">✕ ${goalFact.fact}: ${goalFact.found}; wanted: ${goalFact.wanted}</li>`)}${playedLesson.tried.because.map((sentence) => html`<li>${sentence}</li>`)}</ul>`}`}
-    ${part.actions.map((action, n) => html`<p><button id=${`lesson-action-${n}`} disabled=${busy.value} onClick=${() => attempt(action)}>${withAddresses(action.text)}</button></p>`)}
-    <${Hints} part=${part} playedLesson=${playedLesson} />`;
+    ${part.actions.map((action, n) => html`<p><button id=${`lesson-action-${n}`} disabled=${isRunBusy.value} onClick=${() => tryAction(action)}>${fillAddresses(action.text)}</button></p>`)}
+    <${HintButtons} part=${part} playedLesson=${playedLesson} />`;
 }
 
 /** The path of the story that the learner has made. */
-const storyPath = (part, playedLesson) => `/runs/${source.value.id}/story?${new URLSearchParams({ name: storyName(playedLesson), verdict: part.saves })}`;
-const storyName = ({ id }) => `my-${id.toLowerCase()}`;
+const ownStoryPath = (part, playedLesson) => `/runs/${traceOrigin.value.id}/story?${new URLSearchParams({ name: ownStoryName(playedLesson), verdict: part.saves })}`;
+const ownStoryName = ({ id }) => `my-${id.toLowerCase()}`;
 
 /** Take an action back: the run goes back by its steps. */
-async function takeBack(action) {
-  await command("back", { stops: action.steps.length });
+async function takeActionBack(action) {
+  await sendRunCommand("back", { stops: action.steps.length });
   updateLesson({ tried: null });
 }
 
-function End({ playedLesson }) {
-  const trueCount = playedLesson.predictions.filter(Boolean).length;
-  return html`<p id="lesson-end" class="right"><b>✓ That was ${playedLesson.id}.</b> ${playedLesson.predictions.length > 0 && `${trueCount} of your ${playedLesson.predictions.length} predictions came true.`}</p>
+function LessonEnd({ playedLesson }) {
+  const truePredictionCount = playedLesson.predictions.filter(Boolean).length;
+  return html`<p id="lesson-end" class="right"><b>✓ That was ${playedLesson.id}.</b> ${playedLesson.predictions.length > 0 && `${truePredictionCount} of your ${playedLesson.predictions.length} predictions came true.`}</p>
     <p>You can look around in all views, step back, or try something else.</p>
     <button id="lesson-leave" class="primary" onClick=${leaveLesson}>Leave the lesson</button>`;
 }

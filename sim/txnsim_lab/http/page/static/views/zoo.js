@@ -2,23 +2,23 @@
 // The zoo: documented anomalies by generation of the protocol. A click on a cell plays its run and shows it.
 
 import { useEffect, useState } from "preact/hooks";
-import { act, ask, followLiveTrace, openFile, play } from "../api.js";
+import { runTask, askServer, followLiveTrace, openFile, playRun } from "../api.js";
 import { html } from "../html.js";
 import { Lessons } from "./lesson.js";
 import { isSite } from "../site.js";
-import { source } from "../store.js";
-import { GENERATIONS } from "../words.js";
+import { traceOrigin } from "../store.js";
+import { GENERATION_MEANINGS } from "../words.js";
 
 const aliasOf = (scenario) => scenario.aliases[0] ?? "~";
 // The first row: what one kill -9 does to Kafka 4.3 and 4.4.
-const FIRST_ALIAS = "z27";
+const FIRST_ROW_ALIAS = "z27";
 const sortScenarios = (scenarios) => [...scenarios].sort((a, b) =>
-  (aliasOf(b) === FIRST_ALIAS) - (aliasOf(a) === FIRST_ALIAS) || aliasOf(a).localeCompare(aliasOf(b), "en", { numeric: true }));
+  (aliasOf(b) === FIRST_ROW_ALIAS) - (aliasOf(a) === FIRST_ROW_ALIAS) || aliasOf(a).localeCompare(aliasOf(b), "en", { numeric: true }));
 
 /** Generations of the protocol, a column each. A run is named by its generation, or is a variant of it (V-/before). */
-const MODES = Object.keys(GENERATIONS);
-const modeOf = (run) => run.split("/")[0];
-const modesOf = (scenarios) => [...new Set([...MODES, ...scenarios.flatMap((scenario) => Object.keys(scenario.runs).map(modeOf))])];
+const GENERATION_NAMES = Object.keys(GENERATION_MEANINGS);
+const generationOf = (run) => run.split("/")[0];
+const generationsOf = (scenarios) => [...new Set([...GENERATION_NAMES, ...scenarios.flatMap((scenario) => Object.keys(scenario.runs).map(generationOf))])];
 
 export function Zoo() {
   const [scenarios, setScenarios] = useState(null);
@@ -26,32 +26,32 @@ export function Zoo() {
   const [isPausedFirst, setPausedFirst] = useState(false);
   const [seed, setSeed] = useState(1);
   useEffect(() => {
-    act(async () => setScenarios(await ask("/scenarios")));
+    runTask(async () => setScenarios(await askServer("/scenarios")));
   }, []);
-  const start = (name, run, take) => act(async () => {
+  const playZooRun = (name, run, take) => runTask(async () => {
     setBusy(`Playing ${name} ${run} …`);
     try {
-      await play(name, run, take, seed, { paused: isPausedFirst });
+      await playRun(name, run, take, seed, { paused: isPausedFirst });
     } finally {
       setBusy("");
     }
   });
   return html`
     <p>Each row is a documented anomaly of Kafka's transactions, each cell a run in a cluster of its own, in virtual time. Choose one to play it and look inside.
-      ${!isSite && source.value.kind !== "live" && html` <button id="to-live" onClick=${() => followLiveTrace()}>Back to the live cluster</button>`}
+      ${!isSite && traceOrigin.value.kind !== "live" && html` <button id="to-live" onClick=${() => followLiveTrace()}>Back to the live cluster</button>`}
 </p>
-    <dl class="generations">${Object.entries(GENERATIONS).map(([mode, meaning]) => html`<div><dt>${mode}</dt><dd>${meaning}</dd></div>`)}
+    <dl class="generations">${Object.entries(GENERATION_MEANINGS).map(([mode, meaning]) => html`<div><dt>${mode}</dt><dd>${meaning}</dd></div>`)}
       <div><dt>✖ ✓</dt><dd>what the judges must find in the run, or that they find nothing; controls beside it must stay healthy</dd></div></dl>
     <p><label><input type="checkbox" id="stop-first" checked=${isPausedFirst} onChange=${(e) => setPausedFirst(e.target.checked)} /> Stop before the first step, to play it step by step</label>
       <label>Seed <input id="seed" type="number" min="0" step="1" value=${seed} onChange=${(e) => setSeed(Math.max(0, Math.trunc(Number(e.target.value)) || 0))} /></label> <span class="hint">Another seed: other delays in the network, the same story.</span></p>
-    ${isSite && html`<p><label>Open a trace, or a run in one HTML file: <input id="open-file" type="file" accept=".jsonl,.html" onChange=${(e) => e.target.files[0] && act(() => openFile(e.target.files[0]))} /></label> <span class="hint">It stays in this browser.</span></p>`}
+    ${isSite && html`<p><label>Open a trace, or a run in one HTML file: <input id="open-file" type="file" accept=".jsonl,.html" onChange=${(e) => e.target.files[0] && runTask(() => openFile(e.target.files[0]))} /></label> <span class="hint">It stays in this browser.</span></p>`}
     <p>Lessons: <${Lessons} /></p>
     <p role="status">${busy}</p>
     ${!scenarios && html`<p class="hint">Reading the scenarios …</p>`}
-    ${scenarios && html`<table class="wide zoo"><caption>Runs and their verdicts</caption><thead><tr><th>anomaly</th><th>what happens</th>${modesOf(scenarios).map((mode) => html`<th>${mode}</th>`)}</tr></thead><tbody>
-      ${sortScenarios(scenarios).map((scenario) => html`<tr><td>${scenario.aliases.join(", ") || scenario.name}</td><td>${scenario.title}</td>${modesOf(scenarios).map((mode) => html`<td>
-        ${Object.entries(scenario.runs).filter(([run]) => modeOf(run) === mode).map(([run, verdict]) => html`
-          <button class=${verdict === "healthy" ? "run healthy" : "run bad"} disabled=${busy !== ""} onClick=${() => start(scenario.name, run, "armed")}>
+    ${scenarios && html`<table class="wide zoo"><caption>Runs and their verdicts</caption><thead><tr><th>anomaly</th><th>what happens</th>${generationsOf(scenarios).map((mode) => html`<th>${mode}</th>`)}</tr></thead><tbody>
+      ${sortScenarios(scenarios).map((scenario) => html`<tr><td>${scenario.aliases.join(", ") || scenario.name}</td><td>${scenario.title}</td>${generationsOf(scenarios).map((mode) => html`<td>
+        ${Object.entries(scenario.runs).filter(([run]) => generationOf(run) === mode).map(([run, verdict]) => html`
+          <button class=${verdict === "healthy" ? "run healthy" : "run bad"} disabled=${busy !== ""} onClick=${() => playZooRun(scenario.name, run, "armed")}>
             ${verdict === "healthy" ? "✓" : "✖"} ${run}<small>${verdict}</small></button> `)}</td>`)}</tr>`)}
     </tbody></table>`}`;
 }
