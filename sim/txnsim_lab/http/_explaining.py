@@ -32,8 +32,8 @@ from txnsim_lab.trace.explain import (
 from txnsim_lab.trace.faults_and_decisions import FaultsAndDecisions
 from txnsim_lab.trace.state import TraceState, state_at
 
-_encode: Final = msgspec.json.encode
-_state_of: Final = msgspec.json.Decoder(TraceState).decode
+_encode_state: Final = msgspec.json.encode
+_decode_state: Final = msgspec.json.Decoder(TraceState).decode
 PARTITIONS_MAX: Final = 200
 """Maximum number of explained partitions, unless the request names one."""
 
@@ -62,7 +62,7 @@ class ExplainRoutes(Noun):
         run_trace: Finds runs.
         """
         self._tracer = tracer
-        self._living = _Living(program_at(bootstrap))
+        self._live_trace = _LiveTraceReader(program_at(bootstrap))
         self._run_trace = run_trace
         self._thread = WorkThread("explain")
         self._is_closed = False
@@ -92,28 +92,28 @@ class ExplainRoutes(Noun):
         """
         position = number_of(request, "at", default=-1, least=0)
         partition = request.query_params.get("partition")
-        run = self._run_trace(request)
+        run_trace = self._run_trace(request)
         tracer = self._tracer
-        if run is None and len(tracer) == 0:
+        if run_trace is None and len(tracer) == 0:
             raise RefusedError(
                 409, f'nothing is recorded: POST {PREFIX}/trace {{"level": "brief"}}'
             )
         asked_position = None if position < 0 else position
-        if run is None:
-            reading = self._living.reading(tracer, asked_position, partition)
+        if run_trace is None:
+            explanation_task = self._live_trace.make_task(tracer, asked_position, partition)
         else:
-            reading = partial(
-                _explain_pieces, iter([run]), asked_position, partition, program_at(None)
+            explanation_task = partial(
+                _explain_pieces, iter([run_trace]), asked_position, partition, program_at(None)
             )
         if self._is_closed:
             raise RefusedError(503, "the control port is closing")
         try:
-            return await self._thread.do(reading)
+            return await self._thread.do(explanation_task)
         except BadInputError as error:
             raise RefusedError(404, str(error)) from error
 
 
-class _Living:
+class _LiveTraceReader:
     """The cluster's own trace, as far as it has been read. Only the thread reads.
 
     The state is as large as the cluster. What is remembered beside it is dropped together with the
@@ -123,100 +123,118 @@ class _Living:
     def __init__(self, program: str) -> None:
         self._program = program
         self._state = TraceState()
-        self._remembered = FaultsAndDecisions()
-        self._next = 0
+        self._faults_and_decisions = FaultsAndDecisions()
+        self._next_position = 0
         """The position of the event that is read next."""
         self._level = ""
         """The level at which the trace was recorded when it was read from its beginning; empty
         before.
         """
 
-    def reading(
-        self, tracer: Tracer, position: int | None, partition: str | None
+    def make_task(
+        self, tracer: Tracer, asked_position: int | None, partition_name: str | None
     ) -> Callable[[], Explained]:
         """Work for the thread: it returns the answer for the trace as it is now."""
         return partial(
             self._answer,
-            position,
-            partition,
-            newer=tracer.texts(self._next),
-            whole=tracer.pieces(),
-            nodes=tracer.nodes,
-            first_kept=tracer.first_index,
+            asked_position,
+            partition_name,
+            newer_texts=tracer.texts(self._next_position),
+            whole_trace=tracer.pieces(),
+            node_names=tracer.nodes,
+            first_kept_position=tracer.first_index,
             level=tracer.level.value,
         )
 
     def _answer(
         self,
         asked_position: int | None,
-        partition: str | None,
+        partition_name: str | None,
         *,
-        newer: Iterator[bytes],
-        whole: Iterator[bytes],
-        nodes: Sequence[str],
-        first_kept: int,
+        newer_texts: Iterator[bytes],
+        whole_trace: Iterator[bytes],
+        node_names: Sequence[str],
+        first_kept_position: int,
         level: str,
     ) -> Explained:
-        if asked_position is not None and asked_position < self._next - 1:
-            return _explain_pieces(whole, asked_position, partition, self._program)
-        if first_kept > self._next or level != self._level:
-            run = Recording.of("the trace", b"".join(whole).splitlines())
-            self._state, self._remembered = TraceState(level=run.level), FaultsAndDecisions()
-            self._next, self._level = 0, level
-            self._follow(run.events, nodes, asked_position)
+        if asked_position is not None and asked_position < self._next_position - 1:
+            return _explain_pieces(whole_trace, asked_position, partition_name, self._program)
+        if first_kept_position > self._next_position or level != self._level:
+            recording = Recording.of("the trace", b"".join(whole_trace).splitlines())
+            self._state, self._faults_and_decisions = (
+                TraceState(level=recording.level),
+                FaultsAndDecisions(),
+            )
+            self._next_position, self._level = 0, level
+            self._read_events(recording.events, node_names, asked_position)
         else:
-            lines = (line for text in newer for line in text.splitlines())
-            self._follow(map(Recording.event_of, lines), nodes, asked_position)
-        self._remembered.forget(first_kept)
-        position = self._next - 1
+            event_lines = (
+                event_line for newer_text in newer_texts for event_line in newer_text.splitlines()
+            )
+            self._read_events(map(Recording.event_of, event_lines), node_names, asked_position)
+        self._faults_and_decisions.forget(first_kept_position)
+        position = self._next_position - 1
         if asked_position is not None and position != asked_position:
-            raise Recording.no_event(asked_position, first_kept, position)
-        state = _state_of(_encode(self._state))  # the state changes while the answer is sent
-        return _explanation(state, self._remembered, position, partition, self._program)
+            raise Recording.no_event(asked_position, first_kept_position, position)
+        state = _decode_state(
+            _encode_state(self._state)
+        )  # the state changes while the answer is sent
+        return _explanation(
+            state, self._faults_and_decisions, position, partition_name, self._program
+        )
 
-    def _follow(
-        self, events: Iterable[Event], nodes: Sequence[str], last_position: int | None
+    def _read_events(
+        self, events: Iterable[Event], node_names: Sequence[str], last_position: int | None
     ) -> None:
         for event in events:
             if last_position is not None and event.i > last_position:
                 return
-            if event.i >= self._next:
-                self._state.follow(event, nodes)
-                self._remembered.follow(event)
-                self._next = event.i + 1
+            if event.i >= self._next_position:
+                self._state.follow(event, node_names)
+                self._faults_and_decisions.follow(event)
+                self._next_position = event.i + 1
 
 
 def _explain_pieces(
-    pieces: Iterator[bytes], asked_position: int | None, partition: str | None, program: str
+    trace_pieces: Iterator[bytes],
+    asked_position: int | None,
+    partition_name: str | None,
+    repair_program: str,
 ) -> Explained:
-    run = Recording.of("the trace", b"".join(pieces).splitlines())
-    events = run.through(asked_position)
-    state = state_at(events, run.nodes, level=run.level)
+    recording = Recording.of("the trace", b"".join(trace_pieces).splitlines())
+    events = recording.through(asked_position)
+    state = state_at(events, recording.nodes, level=recording.level)
     position = events[-1].i if events else -1
-    return _explanation(state, FaultsAndDecisions.from_events(events), position, partition, program)
+    return _explanation(
+        state, FaultsAndDecisions.from_events(events), position, partition_name, repair_program
+    )
 
 
 def _explanation(
     state: TraceState,
     faults_and_decisions: FaultsAndDecisions,
     position: int,
-    partition: str | None,
-    program: str,
+    partition_name: str | None,
+    repair_program: str,
 ) -> Explained:
-    open_ones = tuple(mismatches(state, faults_and_decisions, partition))
-    names = (
-        [partition]
-        if partition is not None
-        else explained_partitions(state, open_ones)[:PARTITIONS_MAX]
+    open_mismatches = tuple(mismatches(state, faults_and_decisions, partition_name))
+    partition_names = (
+        [partition_name]
+        if partition_name is not None
+        else explained_partitions(state, open_mismatches)[:PARTITIONS_MAX]
     )
     return Explained(
         at=position,
         partitions=tuple(
             lso_of(
-                state, name, at=position, faults_and_decisions=faults_and_decisions, program=program
+                state,
+                explained_name,
+                at=position,
+                faults_and_decisions=faults_and_decisions,
+                program=repair_program,
             )
-            for name in names
+            for explained_name in partition_names
         ),
-        open=open_ones,
+        open=open_mismatches,
         state=state,
     )

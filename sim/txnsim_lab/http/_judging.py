@@ -66,7 +66,7 @@ class JudgingRoutes(WireNoun):
     """The routes for the onlooker and the judges."""
 
     @cached_property
-    def _judge(self) -> WorkThread:
+    def _judge_thread(self) -> WorkThread:
         return WorkThread("txnsim-judge")
 
     @Operation("post", f"{PREFIX}/looks", refusals=("404", "422", "503"))
@@ -74,27 +74,31 @@ class JudgingRoutes(WireNoun):
         """Look at a partition as an onlooker does, over the wire: its open transactions, every
         transactional id, the open transactions again, and what readers get from an offset on.
         """
-        look = await body.read()
-        partition = self._place_of(look.topic, look.partition)
-        notes = recorder.Recorder(self._environment.clock)
-        settings = ClientSettings(client_id=outside_view.ONLOOKER, api_timeout_ms=LOOK_TIMEOUT_MS)
+        asked_look = await body.read()
+        partition = self._place_of(asked_look.topic, asked_look.partition)
+        look_recorder = recorder.Recorder(self._environment.clock)
+        client_settings = ClientSettings(
+            client_id=outside_view.ONLOOKER, api_timeout_ms=LOOK_TIMEOUT_MS
+        )
         try:
-            async with self._outside(settings) as outside:
-                await outside_view.look(outside, partition, notes, offset=look.offset)
+            async with self._outside(client_settings) as onlooker_cluster:
+                await outside_view.look(
+                    onlooker_cluster, partition, look_recorder, offset=asked_look.offset
+                )
         except ClientError as error:
             raise RefusedError(
                 503,
                 f"the onlooker was not answered: {error}; see GET {PREFIX}/brokers, and whether a "
                 "fault without client_id strikes it",
             ) from error
-        return list(notes.history)
+        return list(look_recorder.history)
 
     @Operation("post", f"{PREFIX}/verdicts", refusals=("413", "422"))
     async def judge(self, _request: Request, body: Body[list[Seen]]) -> VerdictView:
         """Judge a history: an array of observations, in order."""
         history = History(await body.read())
         try:
-            verdict = await self._judge.do_within(JUDGE_S_MAX, lambda: judges.judge(history))
+            verdict = await self._judge_thread.do_within(JUDGE_S_MAX, lambda: judges.judge(history))
         except HistoryError as error:
             raise RefusedError(422, str(error)) from None
         except TimeoutError:

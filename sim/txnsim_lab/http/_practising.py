@@ -40,7 +40,7 @@ class PractiseRoutes(ClusterNoun):
 
     def __init__(self, cluster: SimCluster) -> None:
         super().__init__(cluster)
-        self._made = itertools.count(1)
+        self._hang_numbers = itertools.count(1)
         """Numbers the hanging transactions."""
 
     @Operation("post", f"{PREFIX}/practise", refusals=("409", "503"))
@@ -48,28 +48,28 @@ class PractiseRoutes(ClusterNoun):
         """Make a hanging transaction on orders-0 and explain it in the trace; repeatable."""
         if self._cluster.injector.get(hanging_example.RULE) is not None:
             raise RefusedError(409, "a hanging transaction is being made: wait until it hangs")
-        number = next(self._made)
-        id_ = "billing" if number == 1 else f"billing-{number}"
+        hang_number = next(self._hang_numbers)
+        transactional_id = "billing" if hang_number == 1 else f"billing-{hang_number}"
         try:
             async with asyncio.timeout(PRACTISE_TIMEOUT_MS / 1_000):
-                await self._make_hang(id_)
+                await self._make_hang(transactional_id)
         except (ClientError, TimeoutError) as error:
-            why = str(error) or f"no answer within {PRACTISE_TIMEOUT_MS // 1_000} s"
+            failure_reason = str(error) or f"no answer within {PRACTISE_TIMEOUT_MS // 1_000} s"
             raise RefusedError(
                 503,
-                f"no transaction could be made to hang: {why}; are brokers stopped, links cut or "
-                "faults armed?",
+                f"no transaction could be made to hang: {failure_reason}; are brokers stopped, "
+                "links cut or faults armed?",
             ) from error
-        return Practised(hangs=str(hanging_example.TARGET), transactional_id=id_)
+        return Practised(hangs=str(hanging_example.TARGET), transactional_id=transactional_id)
 
     async def _make_hang(self, transactional_id: str) -> None:
-        def outside(client_id: str) -> Cluster:
-            settings = ClientSettings(client_id=client_id)
-            return self.outside(settings, traced=True)
+        def connect_client(client_id: str) -> Cluster:
+            client_settings = ClientSettings(client_id=client_id)
+            return self.outside(client_settings, traced=True)
 
-        async with outside(hanging_example.CLIENT) as client:
+        async with connect_client(hanging_example.CLIENT) as client:
             topic = hanging_example.TARGET.topic
             admin = Admin(client)
-            if topic not in {described.name for described in await admin.describe_topics(None)}:
+            if topic not in {topic_view.name for topic_view in await admin.describe_topics(None)}:
                 await admin.create_topic(topic, partitions=1)
-        await hanging_example.make(self._cluster, outside, transactional_id=transactional_id)
+        await hanging_example.make(self._cluster, connect_client, transactional_id=transactional_id)

@@ -29,7 +29,7 @@ NOUNS: Final[tuple[type[Noun], ...]] = (
 """The classes whose operations the OpenAPI document lists."""
 
 
-class _Routed(Protocol):
+class _HasRoutes(Protocol):
     def routes(self) -> list[Route]: ...
 
 
@@ -43,7 +43,7 @@ class LabRoutes:
             cluster.environment.tracer, cluster.bootstrap, self._scenarios.trace_of
         )
 
-    def nouns(self) -> tuple[_Routed, ...]:
+    def nouns(self) -> tuple[_HasRoutes, ...]:
         cluster = self._cluster
         return (
             JudgingRoutes.of_simulated(cluster),

@@ -40,7 +40,7 @@ class ProxyView(msgspec.Struct, frozen=True, kw_only=True):
     """The number of rules in force."""
 
 
-_REASONS: Final = {
+_UNSERVED_REASONS: Final = {
     f"{PREFIX}/clock": "the clocks of that cluster are those of its machines: a proxy can't move "
     "them",
     f"{PREFIX}/brokers": "a proxy has no hands on brokers: use the cluster's own tools, or drop "
@@ -52,7 +52,7 @@ _REASONS: Final = {
     f"{PREFIX}/faults takes the rules back",
     "/metrics": "ask the brokers for their metrics: a proxy has none of theirs",
 }
-_SIMULATED: Final = "only a simulated cluster can do that (txnsim serve)"
+_ONLY_SIMULATED: Final = "only a simulated cluster can do that (txnsim serve)"
 
 
 class ProxyApi(PartialApi):
@@ -74,17 +74,21 @@ class ProxyApi(PartialApi):
         """The reason why a path is not served, by its beginning; for others: it needs a simulated
         cluster.
         """
-        reasons = (reason for where, reason in _REASONS.items() if path.startswith(where))
-        return f"a fault proxy can't do this: {next(reasons, _SIMULATED)}"
+        reasons = (
+            reason
+            for path_start, reason in _UNSERVED_REASONS.items()
+            if path.startswith(path_start)
+        )
+        return f"a fault proxy can't do this: {next(reasons, _ONLY_SIMULATED)}"
 
     def document(self) -> dict[str, Any]:
         """The OpenAPI document of a proxy."""
-        described = super().document()
-        described["info"]["title"] = "txnsim fault proxy control port"
-        described["info"]["description"] = (
+        openapi_document = super().document()
+        openapi_document["info"]["title"] = "txnsim fault proxy control port"
+        openapi_document["info"]["description"] = (
             "Faults between clients and brokers of any Kafka cluster. The guide is docs/proxy.md."
         )
-        return described
+        return openapi_document
 
     @Operation("get", f"{PREFIX}/cluster")
     async def cluster(self, _request: Request) -> ProxyView:

@@ -168,7 +168,7 @@ def test_what_was_read_for_one_answer_is_not_read_for_the_next(
     """Each answer read all that the ring keeps: 2.5 s of CPU beside brokers under load."""
     clock = count()
     tracer = Tracer(lambda: next(clock), level=TraceLevel.BRIEF, ring_bytes=400_000)
-    living = explaining._Living("txnsim")
+    living = explaining._LiveTraceReader("txnsim")
     read: list[str] = []
 
     def read_and_count(name: str, lines: Iterable[bytes]) -> Recording:
@@ -183,7 +183,7 @@ def test_what_was_read_for_one_answer_is_not_read_for_the_next(
         newest = len(tracer) - 1
         for event_index in (newest - 70, newest):
             reads_before = len(read)
-            explanation = living.reading(tracer, event_index, None)()
+            explanation = living.make_task(tracer, event_index, None)()
             assert len(read) <= reads_before + 1
             expected = explaining._explain_pieces(tracer.pieces(), event_index, None, "txnsim")
             read.pop()
@@ -194,22 +194,22 @@ def test_what_was_read_for_one_answer_is_not_read_for_the_next(
     # The ring has dropped three times what it keeps; what is remembered goes with it.
     kept_events = len(tracer) - tracer.first_index
     assert tracer.first_index >= 3 * kept_events
-    decisions = living._remembered.decisions
+    decisions = living._faults_and_decisions.decisions
     assert (
         sum(map(len, decisions.values()))
-        == len(living._remembered.decision_order)
+        == len(living._faults_and_decisions.decision_order)
         <= kept_events // 5 + 1
     )
     # The past is told from the beginning, and what is read in order goes on.
-    past = living.reading(tracer, tracer.first_index, None)()
+    past = living.make_task(tracer, tracer.first_index, None)()
     assert _are_equal(
         past, explaining._explain_pieces(tracer.pieces(), tracer.first_index, None, "txnsim")
     )
     read.clear()
-    assert living.reading(tracer, None, None)().at == newest
+    assert living.make_task(tracer, None, None)().at == newest
     assert read == []
     with pytest.raises(BadInputError, match=f"no event {newest + 1}: the trace has"):
-        living.reading(tracer, newest + 1, None)()
+        living.make_task(tracer, newest + 1, None)()
 
 
 # ``judging``: Histories through the control port: an onlooker's looks, and the judges.

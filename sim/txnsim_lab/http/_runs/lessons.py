@@ -73,21 +73,25 @@ class LessonRoutes(Noun):
     async def answer(self, request: Request) -> LessonAnswer:
         """Answer the question of a part of a lesson from the trace of a run."""
         asked_lesson = lesson_of(str(request.path_params["id"]))
-        number = digits_of(str(request.path_params["part"]))
+        part_number = digits_of(str(request.path_params["part"]))
         # A lesson on a cluster of one's own has no run: its questions go to …/now.
-        parts = () if asked_lesson.cluster is not None else asked_lesson.parts
-        if number is None or number >= len(parts) or not parts[number].fact:
+        story_parts = () if asked_lesson.cluster is not None else asked_lesson.parts
+        if (
+            part_number is None
+            or part_number >= len(story_parts)
+            or not story_parts[part_number].fact
+        ):
             raise RefusedError(404, f"{asked_lesson.id} has no such question")
         trace = self._trace_of(request)
         if trace is None:
             raise RefusedError(422, "of: name the run that plays the lesson")
-        part = asked_lesson.parts[number]
+        part = asked_lesson.parts[part_number]
         try:
-            key = await WorkThread.run_beside(partial(_answer_of_trace, trace, part.fact))
+            answer_key = await WorkThread.run_beside(partial(_answer_of_trace, trace, part.fact))
         except BadInputError as error:
             raise RefusedError(409, str(error)) from error
-        return LessonAnswer(key=key, text=part.choices.get(key, key))
+        return LessonAnswer(key=answer_key, text=part.choices.get(answer_key, answer_key))
 
 
-def _answer_of_trace(trace: bytes, words: str) -> str:
-    return fact(Recording.of("the run", trace.splitlines()), words)
+def _answer_of_trace(trace: bytes, fact_words: str) -> str:
+    return fact(Recording.of("the run", trace.splitlines()), fact_words)

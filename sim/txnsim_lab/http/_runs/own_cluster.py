@@ -96,7 +96,7 @@ class OwnClusterRoutes(ClusterNoun):
 
     def __init__(self, cluster: SimCluster) -> None:
         super().__init__(cluster)
-        self._noted: dict[str, list[Seen]] = {}
+        self._noted_by_lesson: dict[str, list[Seen]] = {}
         """Lesson -> what the learner's client saw."""
 
     @Operation("post", f"{PREFIX}/lessons/{{id}}/begin", refusals=("404", "409", "422", "503"))
@@ -106,12 +106,15 @@ class OwnClusterRoutes(ClusterNoun):
         """
         lesson, cluster = _lesson_of(request)
         if (await body.read()).part == 0:
-            lacking = await self._lacking(lesson, cluster.needs)
-            if lacking:
-                listed = "; ".join(f"{fact_text(words)}: {lacking[words]}" for words in lacking)
+            unmet_needs = await self._unmet_needs(lesson, cluster.needs)
+            if unmet_needs:
+                unmet_text = "; ".join(
+                    f"{fact_text(fact_words)}: {unmet_needs[fact_words]}"
+                    for fact_words in unmet_needs
+                )
                 raise RefusedError(
                     409,
-                    f"{lesson.id} can't be played on this cluster, which lacks: {listed}. "
+                    f"{lesson.id} can't be played on this cluster, which lacks: {unmet_text}. "
                     f"`txnsim lesson {lesson.id}` starts one, with its page",
                 )
             await self._make_ready(lesson, cluster)
@@ -121,12 +124,12 @@ class OwnClusterRoutes(ClusterNoun):
     async def seen(self, request: Request, body: Body[list[Seen]]) -> Noted:
         """Note what the learner's client saw, in order, as observations of docs/checkers.md."""
         lesson, _ = _lesson_of(request)
-        noted = self._noted.setdefault(lesson.id, [])
-        new_bytes = await body.read()
-        if len(noted) + len(new_bytes) > NOTED_MAX:
+        noted_observations = self._noted_by_lesson.setdefault(lesson.id, [])
+        new_observations = await body.read()
+        if len(noted_observations) + len(new_observations) > NOTED_MAX:
             raise RefusedError(413, f"a lesson takes at most {NOTED_MAX} observations")
-        noted += new_bytes
-        return Noted(observations=len(noted))
+        noted_observations += new_observations
+        return Noted(observations=len(noted_observations))
 
     @Operation(
         "get", f"{PREFIX}/lessons/{{id}}/parts/{{part}}/now", refusals=("404", "409", "422", "503")
@@ -137,76 +140,103 @@ class OwnClusterRoutes(ClusterNoun):
         """
         lesson, _ = _lesson_of(request)
         part = _part_of(lesson, request)
-        question = [part.fact] if part.fact else []
-        facts, because = await self._facts(lesson, (*question, *part.goal))
-        goal = tuple(
-            GoalFact(fact=fact_text(words), wanted=value, found=facts[words])
-            for words, value in part.goal.items()
+        question_facts = [part.fact] if part.fact else []
+        facts_found, because = await self._facts(lesson, (*question_facts, *part.goal))
+        goal_facts = tuple(
+            GoalFact(fact=fact_text(fact_words), wanted=wanted_value, found=facts_found[fact_words])
+            for fact_words, wanted_value in part.goal.items()
         )
-        key = facts.get(part.fact, "")
+        answer_key = facts_found.get(part.fact, "")
         return LessonNow(
-            answer=LessonAnswer(key=key, text=part.choices.get(key, key)) if part.fact else None,
-            goal=goal,
-            met=bool(goal) and all(goal_fact.found == goal_fact.wanted for goal_fact in goal),
+            answer=LessonAnswer(key=answer_key, text=part.choices.get(answer_key, answer_key))
+            if part.fact
+            else None,
+            goal=goal_facts,
+            met=bool(goal_facts)
+            and all(goal_fact.found == goal_fact.wanted for goal_fact in goal_facts),
             because=because,
         )
 
     async def _make_ready(self, lesson: Lesson, cluster: OwnCluster) -> None:
-        self._noted[lesson.id] = []
-        for rule in lesson.rules():
-            if self._cluster.injector.get(rule) is not None:
-                with input_event(self._cluster.environment, "disarm-fault", rule=rule):
-                    self._cluster.injector.disarm(rule)
-        settings = ClientSettings(client_id=outside_view.ONLOOKER, api_timeout_ms=LOOK_TIMEOUT_MS)
+        self._noted_by_lesson[lesson.id] = []
+        for rule_id in lesson.rules():
+            if self._cluster.injector.get(rule_id) is not None:
+                with input_event(self._cluster.environment, "disarm-fault", rule=rule_id):
+                    self._cluster.injector.disarm(rule_id)
+        client_settings = ClientSettings(
+            client_id=outside_view.ONLOOKER, api_timeout_ms=LOOK_TIMEOUT_MS
+        )
         try:
-            async with self.outside(settings) as outside:
-                admin = Admin(outside)
-                for name, error in (await admin.delete_topics(list(cluster.topics))).items():
-                    if error and error.error is not ErrorCode.unknown_topic_or_partition:
-                        raise RefusedError(409, f"topic {name} is not deleted: {error}")
-                for name, partitions in cluster.topics.items():
-                    await admin.create_topic(name, partitions=partitions)
-        except ClientError as error:
-            raise RefusedError(503, f"the cluster did not answer: {error}") from error
+            async with self.outside(client_settings) as cluster_client:
+                admin = Admin(cluster_client)
+                for topic_name, topic_error in (
+                    await admin.delete_topics(list(cluster.topics))
+                ).items():
+                    if (
+                        topic_error
+                        and topic_error.error is not ErrorCode.unknown_topic_or_partition
+                    ):
+                        raise RefusedError(409, f"topic {topic_name} is not deleted: {topic_error}")
+                for topic_name, partition_count in cluster.topics.items():
+                    await admin.create_topic(topic_name, partitions=partition_count)
+        except ClientError as topic_error:
+            raise RefusedError(503, f"the cluster did not answer: {topic_error}") from topic_error
 
-    async def _lacking(self, lesson: Lesson, needs: Mapping[str, str]) -> Mapping[str, str]:
+    async def _unmet_needs(self, lesson: Lesson, needs: Mapping[str, str]) -> Mapping[str, str]:
         """The needs of a lesson that the cluster does not meet within ``NEEDS_WAIT_S``. A cluster
         that was loaded from disks still sends the markers that its coordinators owe.
         """
         for _ in range(int(NEEDS_WAIT_S / NEEDS_POLL_S)):
             facts, _ = await self._facts(lesson, needs)
-            lacking = {words: value for words, value in needs.items() if facts[words] != value}
-            if not lacking:
+            unmet_needs = {
+                fact_words: wanted_value
+                for fact_words, wanted_value in needs.items()
+                if facts[fact_words] != wanted_value
+            }
+            if not unmet_needs:
                 break
             await asyncio.sleep(NEEDS_POLL_S)
-        return lacking
+        return unmet_needs
 
     async def _facts(
-        self, lesson: Lesson, names: Iterable[str]
+        self, lesson: Lesson, asked_facts: Iterable[str]
     ) -> tuple[Mapping[str, str], tuple[str, ...]]:
         """Facts by name, or the reason why one is unknown; and the findings of the judges."""
-        words = tuple(names)
-        history, because = await self._look_at_partitions(lesson, words)
-        pieces = self._cluster.environment.tracer.pieces()
-        reading = partial(_of_trace, pieces, [name for name in words if is_fact(name)])
-        facts = await WorkThread.run_beside(reading)
-        seen_facts = {name: seen_fact(history, name) for name in words if is_outside_fact(name)}
+        fact_names = tuple(asked_facts)
+        history, because = await self._look_at_partitions(lesson, fact_names)
+        trace_pieces = self._cluster.environment.tracer.pieces()
+        read_facts = partial(
+            _facts_of_trace,
+            trace_pieces,
+            [fact_name for fact_name in fact_names if is_fact(fact_name)],
+        )
+        facts = await WorkThread.run_beside(read_facts)
+        seen_facts = {
+            fact_name: seen_fact(history, fact_name)
+            for fact_name in fact_names
+            if is_outside_fact(fact_name)
+        }
         return facts | seen_facts, because
 
     async def _look_at_partitions(
-        self, lesson: Lesson, words: tuple[str, ...]
+        self, lesson: Lesson, fact_names: tuple[str, ...]
     ) -> tuple[History, tuple[str, ...]]:
         """The observations of the learner's client, followed by those of an onlooker."""
         environment = self._cluster.environment
-        notes = recorder.Recorder(environment.clock)
-        partitions = [self.partition(of_fact.topic, of_fact.partition) for of_fact in places(words)]
-        settings = ClientSettings(client_id=outside_view.ONLOOKER, api_timeout_ms=LOOK_TIMEOUT_MS)
+        look_recorder = recorder.Recorder(environment.clock)
+        partitions = [
+            self.partition(fact_place.topic, fact_place.partition)
+            for fact_place in places(fact_names)
+        ]
+        client_settings = ClientSettings(
+            client_id=outside_view.ONLOOKER, api_timeout_ms=LOOK_TIMEOUT_MS
+        )
         try:
             if partitions:
-                async with self.outside(settings) as outside:
+                async with self.outside(client_settings) as onlooker_cluster:
                     for partition in partitions:
-                        await outside_view.look(outside, partition, notes)
-            history = History((*self._noted.get(lesson.id, ()), *notes.history))
+                        await outside_view.look(onlooker_cluster, partition, look_recorder)
+            history = History((*self._noted_by_lesson.get(lesson.id, ()), *look_recorder.history))
             verdicts = [judge_topic(history, partition.topic) for partition in partitions]
         except ClientError as error:
             raise RefusedError(503, f"the onlooker was not answered: {error}") from error
@@ -221,17 +251,17 @@ class OwnClusterRoutes(ClusterNoun):
         )
 
 
-def _of_trace(pieces: Iterable[bytes], words: list[str]) -> dict[str, str]:
+def _facts_of_trace(trace_pieces: Iterable[bytes], fact_names: list[str]) -> dict[str, str]:
     """Facts of the cluster's trace; the error text for facts that the trace lacks."""
-    if not words:
+    if not fact_names:
         return {}
-    run = Recording.of("the cluster's trace", b"".join(pieces).splitlines())
+    recording = Recording.of("the cluster's trace", b"".join(trace_pieces).splitlines())
     facts: dict[str, str] = {}
-    for name in words:
+    for fact_name in fact_names:
         try:
-            facts[name] = fact(run, name)
+            facts[fact_name] = fact(recording, fact_name)
         except BadInputError as error:
-            facts[name] = str(error)
+            facts[fact_name] = str(error)
     return facts
 
 
@@ -243,7 +273,7 @@ def _lesson_of(request: Request) -> tuple[Lesson, OwnCluster]:
 
 
 def _part_of(lesson: Lesson, request: Request) -> Part:
-    number = digits_of(str(request.path_params["part"]))
-    if number is None or number >= len(lesson.parts):
+    part_number = digits_of(str(request.path_params["part"]))
+    if part_number is None or part_number >= len(lesson.parts):
         raise RefusedError(404, f"{lesson.id} has no such part")
-    return lesson.parts[number]
+    return lesson.parts[part_number]

@@ -19,7 +19,7 @@ from txnsim_lab.scenario.driver_commands import Failed, Order, Stopped, encode, 
 from txnsim_lab.scenario.forked_processes import CHILD_BYTES_MAX, ProcessEndedError
 
 RUN_MS_MAX: Final = 300_000
-_ENDED: Final = (
+_ENDED_TEXT: Final = (
     f"the process of the run has ended: it may take {RUN_MS_MAX // 1000} s and"
     f" {CHILD_BYTES_MAX >> 20:,} MiB"
 )
@@ -28,7 +28,7 @@ _ENDED: Final = (
 class PostedRun(RunRequest):
     """A request for runs that are not driven."""
 
-    _child: RunPlayer | None = None
+    _player: RunPlayer | None = None
     is_cancelled = False
 
     @property
@@ -37,46 +37,49 @@ class PostedRun(RunRequest):
         return "cancelled" if self.is_cancelled else super().state
 
     async def carry_out(
-        self, make: Callable[[], Awaitable[RunPlayer]], orders: Iterable[Order], clock: Clock
+        self,
+        start_player: Callable[[], Awaitable[RunPlayer]],
+        run_orders: Iterable[Order],
+        clock: Clock,
     ) -> None:
         """Make the runs one after the other, up to the first failure."""
-        for order in orders:
+        for run_order in run_orders:
             if self.is_cancelled or self.error is not None:
                 break
             try:
-                self.error = await self._make(await make(), order, clock)
+                self.error = await self._play_run(await start_player(), run_order, clock)
             except ProcessEndedError:
-                self.error = None if self.is_cancelled else _ENDED
+                self.error = None if self.is_cancelled else _ENDED_TEXT
 
-    async def _make(self, child: RunPlayer, order: Order, clock: Clock) -> str | None:
+    async def _play_run(self, player: RunPlayer, run_order: Order, clock: Clock) -> str | None:
         """Make a run; returns the error of a failed one, else None."""
-        self._child = child
-        timer = clock.call_later(RUN_MS_MAX, partial(child.kill))
+        self._player = player
+        kill_timer = clock.call_later(RUN_MS_MAX, partial(player.kill))
         try:
             if self.is_cancelled:
                 return None
-            await child.send(encode(order))
-            state = to_state(await child.hear())
-            if isinstance(state, Failed):
-                return str(state.error)
-            assert not isinstance(state, Stopped), "it was not asked to stop"
-            self.results.append(result_of(state.result))
+            await player.send(encode(run_order))
+            run_state = to_state(await player.hear())
+            if isinstance(run_state, Failed):
+                return str(run_state.error)
+            assert not isinstance(run_state, Stopped), "it was not asked to stop"
+            self.results.append(result_of(run_state.result))
             return None
         finally:
-            timer.cancel()
-            self._child = None
-            child.kill()
+            kill_timer.cancel()
+            self._player = None
+            player.kill()
 
     def cancel(self) -> None:
         """End the request in any state."""
         if not self.has_ended:
             self.is_cancelled = True
-        if self._child is not None:
-            self._child.kill()
+        if self._player is not None:
+            self._player.kill()
 
 
-def result_of(encoded: bytes) -> Any:
+def result_of(encoded_result: bytes) -> Any:
     """Decode the result of a run, as its process has sent it."""
     from txnsim_lab.scenario.runner import RunResult
 
-    return msgspec.msgpack.decode(encoded, type=RunResult)
+    return msgspec.msgpack.decode(encoded_result, type=RunResult)

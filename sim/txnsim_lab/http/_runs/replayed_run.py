@@ -12,54 +12,54 @@ from txnsim_lab.scenario.driven_run import run_driven
 from txnsim_lab.scenario.driver_commands import Back, to_command
 
 
-class _NoMore(BaseException):
+class _CommandsDone(BaseException):
     """Ends the repetition when all commands are carried out. A BaseException, so that a story that
     catches errors does not catch it.
     """
 
 
-class _Return(BaseException):
+class _GoBack(BaseException):
     """The run goes back to an earlier moment."""
 
-    def __init__(self, count: int) -> None:
+    def __init__(self, moments_back: int) -> None:
         super().__init__()
-        self.count = count
+        self.moments_back = moments_back
 
 
 class _Replay:
     """One repetition of a run: both ends of ``driven.DriverChannel``, and its ``driven.Kept``."""
 
-    def __init__(self, orders: list[bytes]) -> None:
-        self._orders = iter(orders)
-        self.last = b""
+    def __init__(self, messages: list[bytes]) -> None:
+        self._orders = iter(messages)
+        self.last_answer = b""
         """The last answer: the present stop, or why the run went back."""
         self.kept = 0
 
     def send(self, message: bytes) -> None:
-        self.last = message
+        self.last_answer = message
 
     def hear(self) -> bytes:
-        order = next(self._orders, None)
-        if order is None:
-            raise _NoMore
-        return order
+        message = next(self._orders, None)
+        if message is None:
+            raise _CommandsDone
+        return message
 
     def keep(self) -> bool:
         self.kept += 1
         return False
 
-    def back(self, count: int) -> None:
-        if not 1 <= count <= self.kept:
-            raise ValueError(f"{self.kept} moments are kept, {count} back was asked for")
-        raise _Return(count)
+    def back(self, moments_back: int) -> None:
+        if not 1 <= moments_back <= self.kept:
+            raise ValueError(f"{self.kept} moments are kept, {moments_back} back was asked for")
+        raise _GoBack(moments_back)
 
 
 class Replayed:
     """A driven run that is repeated for each command, from the start up to the next stop."""
 
     def __init__(self) -> None:
-        self._order = b""
-        self._obeyed: list[bytes] = []
+        self._run_order = b""
+        self._obeyed_commands: list[bytes] = []
         """The commands up to the present stop; each can be undone."""
 
     def tell(self, message: bytes) -> list[bytes]:
@@ -69,25 +69,27 @@ class Replayed:
             Its answers: where the run stands, and before it why the command was not obeyed, where
             the run had gone back for it.
         """
-        if not self._order:
-            self._order = message
-            return self._stand([])
-        return self._stand([message])
+        if not self._run_order:
+            self._run_order = message
+            return self._replay_with([])
+        return self._replay_with([message])
 
-    def _stand(self, messages: list[bytes]) -> list[bytes]:
-        replay = _Replay([self._order, *self._obeyed, *messages])
+    def _replay_with(self, new_messages: list[bytes]) -> list[bytes]:
+        replay = _Replay([self._run_order, *self._obeyed_commands, *new_messages])
         try:
             run_driven(replay, replay)
-        except _NoMore:
-            if replay.kept > len(self._obeyed):
-                self._obeyed += messages
-            return [replay.last]
-        except _Return as wanted:
-            refusal = [] if _is_back(messages) else [replay.last]
-            self._obeyed = [*self._obeyed, *messages][: replay.kept - wanted.count]
-            return [*refusal, *self._stand([])]
-        return [replay.last]
+        except _CommandsDone:
+            if replay.kept > len(self._obeyed_commands):
+                self._obeyed_commands += new_messages
+            return [replay.last_answer]
+        except _GoBack as going_back:
+            refusal = [] if _is_back_command(new_messages) else [replay.last_answer]
+            self._obeyed_commands = [*self._obeyed_commands, *new_messages][
+                : replay.kept - going_back.moments_back
+            ]
+            return [*refusal, *self._replay_with([])]
+        return [replay.last_answer]
 
 
-def _is_back(messages: list[bytes]) -> bool:
-    return bool(messages) and isinstance(to_command(messages[0]), Back)
+def _is_back_command(new_messages: list[bytes]) -> bool:
+    return bool(new_messages) and isinstance(to_command(new_messages[0]), Back)

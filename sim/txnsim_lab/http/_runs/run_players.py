@@ -43,7 +43,7 @@ class ReplayedPlayer:
 
     def __init__(self, thread: WorkThread) -> None:
         self._thread = thread
-        self._run: replayed_run.Replayed | None = None
+        self._replayed_run: replayed_run.Replayed | None = None
         self._answers: deque[bytes] = deque()
         self._is_killed = False
 
@@ -62,6 +62,6 @@ class ReplayedPlayer:
         self._is_killed = True
 
     def _tell(self, message: bytes) -> list[bytes]:
-        if self._run is None:
-            self._run = replayed_run.Replayed()
-        return self._run.tell(message)
+        if self._replayed_run is None:
+            self._replayed_run = replayed_run.Replayed()
+        return self._replayed_run.tell(message)

@@ -78,7 +78,7 @@ class RunRequest:
         self.results: list[RunResult] = []
         self.error: str | None = None
         self.has_ended = False
-        self._waiting: list[asyncio.Future[None]] = []
+        self._waiters: list[asyncio.Future[None]] = []
 
     @property
     def is_over(self) -> bool:
@@ -87,7 +87,7 @@ class RunRequest:
     def end(self) -> None:
         """Mark the request as ended, and wake those who wait for it."""
         self.has_ended = True
-        for waiter in self._waiting:
+        for waiter in self._waiters:
             if not waiter.done():
                 waiter.set_result(None)
 
@@ -106,30 +106,30 @@ class RunRequest:
         Raises:
             RefusedError: It is not there, or several are.
         """
-        matching = [
+        matching_results = [
             result for result in self.results if label in (None, result.run) and take == result.take
         ]
-        if len(matching) != 1:
-            ended = ", ".join(f"{result.run} {result.take}" for result in self.results)
+        if len(matching_results) != 1:
+            ended_runs = ", ".join(f"{result.run} {result.take}" for result in self.results)
             raise RefusedError(
-                422, f"name one run by run and take; ended so far: {ended or 'none'}"
+                422, f"name one run by run and take; ended so far: {ended_runs or 'none'}"
             )
-        return matching[0]
+        return matching_results[0]
 
     async def wait(self, clock: Clock, wait_ms: int) -> None:
         """Wait until the request has ended, at most ``wait_ms``."""
         if self.has_ended or wait_ms == 0:
             return
         waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        timer = clock.call_later(
+        wait_timer = clock.call_later(
             wait_ms, lambda: None if waiter.done() else waiter.set_result(None)
         )
-        self._waiting.append(waiter)
+        self._waiters.append(waiter)
         try:
             await waiter
         finally:
-            timer.cancel()
-            self._waiting.remove(waiter)
+            wait_timer.cancel()
+            self._waiters.remove(waiter)
 
     @property
     def state(self) -> str:
@@ -143,22 +143,22 @@ class RunRequest:
 
     def view(self) -> RunsView:
         """The request as the control port shows it."""
-        ended = self.has_ended
-        good = all(result.as_declared for result in self.results)
+        has_ended = self.has_ended
+        all_as_declared = all(result.as_declared for result in self.results)
         return RunsView(
             id=self.id,
             scenario=self.plan[0].scenario.name,
             state=self.state,
             done=len(self.results),
             of=len(self.plan),
-            as_declared=good and self.error is None if ended else None,
+            as_declared=all_as_declared and self.error is None if has_ended else None,
             error=self.error,
             at=self.stop,
-            runs=tuple(_run(result) for result in self.results),
+            runs=tuple(_run_view(result) for result in self.results),
         )
 
 
-def _run(result: RunResult) -> RunView:
+def _run_view(result: RunResult) -> RunView:
     verdict: JudgesResult = result.verdict
     return RunView(
         run=result.run,
@@ -174,6 +174,6 @@ def _run(result: RunResult) -> RunView:
     )
 
 
-def words_of(kinds: Sequence[str]) -> str:
+def words_of(verdict_kinds: Sequence[str]) -> str:
     """The kinds of a verdict as one line."""
-    return ", ".join(kinds) or HEALTHY
+    return ", ".join(verdict_kinds) or HEALTHY

@@ -100,7 +100,7 @@ class GoBack(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 class DrivenRun(RunRequest):
     """A request for a driven run. ``has_ended`` tells that it waits at a step, or at its end."""
 
-    _child: RunPlayer | None = None
+    _player: RunPlayer | None = None
     _state: Stopped | RunEnded | None = None
     _refusal: str | None = None
     is_cancelled = False
@@ -143,31 +143,33 @@ class DrivenRun(RunRequest):
             return self._state.trace
         return super().trace_of(label, take)
 
-    async def begin(self, make: Callable[[], Awaitable[RunPlayer]], order: Order) -> None:
+    async def begin(
+        self, start_player: Callable[[], Awaitable[RunPlayer]], run_order: Order
+    ) -> None:
         """Start the process of the run."""
         try:
-            self._child = await make()
+            self._player = await start_player()
         except ProcessEndedError as error:
             self.error = str(error)
             self.end()
             return
         if self.is_cancelled:
-            self._child.kill()
+            self._player.kill()
             return
-        await self.obey(order)
+        await self.obey(run_order)
 
     async def obey(self, command: Command | Order) -> None:
         """Send a command, and take over its result."""
-        assert self._child is not None
+        assert self._player is not None
         refusal: str | None = None
         try:
-            await self._child.send(encode(command))
-            while isinstance(state := to_state(await self._child.hear()), Failed):
+            await self._player.send(encode(command))
+            while isinstance(state := to_state(await self._player.hear()), Failed):
                 # A Failed is followed by where the run stands, unless it has ended.
                 refusal = state.error
-        except ProcessEndedError as ended:
+        except ProcessEndedError as process_ended:
             if not self.is_cancelled:
-                self.error = refusal or str(ended)
+                self.error = refusal or str(process_ended)
             self.end()
             return
         self._refusal, self._state = refusal, state
@@ -178,8 +180,8 @@ class DrivenRun(RunRequest):
         """End the run in any state."""
         if not self.is_over:
             self.is_cancelled = True
-        if self._child is not None:
-            self._child.kill()
+        if self._player is not None:
+            self._player.kill()
         self.end()
 
 
@@ -229,12 +231,12 @@ class RunScenario(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     """
 
 
-_WAIT: Final = Query("wait_ms", "Answer 202 after so long")
-_driving: Final = partial(
-    Operation, "post", may_take_longer=True, query=(_WAIT,), refusals=("404", "409", "422")
+_WAIT_QUERY: Final = Query("wait_ms", "Answer 202 after so long")
+_driving_operation: Final = partial(
+    Operation, "post", may_take_longer=True, query=(_WAIT_QUERY,), refusals=("404", "409", "422")
 )
 """What drives a run, on a path."""
-_WHICH: Final = (
+_RUN_QUERIES: Final = (
     Query("run", "Label of the run; the only one unless given", "string"),
     Query("take", "armed unless given", "string"),
 )
@@ -249,15 +251,15 @@ class ScenarioRoutes(Noun):
         fork_server: The helper of driven runs, if it was forked already.
         """
         self._environment = environment
-        self._thread = WorkThread("scenario")
-        self._reader = WorkThread("scenario-files")
-        self._turn = asyncio.Lock()
+        self._player_thread = WorkThread("scenario")
+        self._file_thread = WorkThread("scenario-files")
+        self._run_lock = asyncio.Lock()
         self._requests: dict[str, RunRequest] = {}
-        self._helper = WorkThread("scenario-helper")
+        self._fork_thread = WorkThread("scenario-helper")
         self._fork_server = fork_server or ForkServer(MODULE)
         self._has_fork_server = fork_server is not None
         self._is_closed = False
-        self._ids = count(1)
+        self._run_ids = count(1)
 
     def close(self) -> None:
         """Stop, as the control port closes. A run that is being played ends by itself."""
@@ -267,8 +269,8 @@ class ScenarioRoutes(Noun):
                 run_request.cancel()
         if self._has_fork_server:
             self._fork_server.close()
-        for thread in (self._thread, self._reader, self._helper):
-            thread.close()
+        for work_thread in (self._player_thread, self._file_thread, self._fork_thread):
+            work_thread.close()
 
     @Operation("get", f"{PREFIX}/scenarios")
     async def scenarios(self, _request: Request) -> list[ScenarioView]:
@@ -280,13 +282,13 @@ class ScenarioRoutes(Noun):
                 title=shipped.title,
                 runs=_declared_verdicts(shipped),
             )
-            for shipped in (await self._read(scenarios)).values()
+            for shipped in (await self._read_files(scenarios)).values()
         ]
 
     @Operation("get", f"{PREFIX}/scenarios/{{name}}", refusals=("404",))
     async def scenario(self, request: Request) -> ScenarioText:
         """Show a scenario: goal, method, sources, and its file."""
-        path, shipped = await self._read(
+        scenario_path, shipped = await self._read_files(
             partial(_shipped_scenario, str(request.path_params["name"]))
         )
         return ScenarioText(
@@ -298,7 +300,7 @@ class ScenarioRoutes(Noun):
             symptoms=shipped.symptoms,
             sources=shipped.sources,
             runs=_declared_verdicts(shipped),
-            yaml=path.read_text("utf-8"),
+            yaml=scenario_path.read_text("utf-8"),
         )
 
     @Operation(
@@ -311,43 +313,43 @@ class ScenarioRoutes(Noun):
     async def run(self, request: Request, body: Body[RunScenario]) -> WithStatus[RunsView]:
         """Run a scenario in virtual time, in a cluster of its own."""
         wait_ms = number_of(request, "wait_ms", default=WAIT_MS, least=0, most=WAIT_MS_MAX)
-        order = await body.read()
-        plan = await self._read(partial(_plan, order))
-        if not 0 <= order.seed <= SEED_MAX:
-            raise RefusedError(422, f"seed is {order.seed}, expected 0 to {SEED_MAX}")
+        asked_run = await body.read()
+        plan = await self._read_files(partial(_plan_runs, asked_run))
+        if not 0 <= asked_run.seed <= SEED_MAX:
+            raise RefusedError(422, f"seed is {asked_run.seed}, expected 0 to {SEED_MAX}")
         self._make_room()
-        if order.paused or order.inputs:
-            return await self._answer(await self._begin_driven(plan, order), wait_ms)
-        posted = PostedRun(str(next(self._ids)), plan, order.seed)
-        self._requests[posted.id] = posted
-        yaml = await self._read(partial(_yaml_of, order))
+        if asked_run.paused or asked_run.inputs:
+            return await self._answer(await self._begin_driven(plan, asked_run), wait_ms)
+        posted_run = PostedRun(str(next(self._run_ids)), plan, asked_run.seed)
+        self._requests[posted_run.id] = posted_run
+        story_yaml = await self._read_files(partial(_yaml_of, asked_run))
         self._environment.tasks.spawn(
-            self._carry_out(posted, yaml), name=f"scenario-run-{posted.id}"
+            self._carry_out(posted_run, story_yaml), name=f"scenario-run-{posted_run.id}"
         )
-        return await self._answer(posted, wait_ms)
+        return await self._answer(posted_run, wait_ms)
 
-    @_driving(f"{PREFIX}/runs/{{id}}/go")
+    @_driving_operation(f"{PREFIX}/runs/{{id}}/go")
     async def go(self, request: Request, body: OptionalBody[GoOn]) -> WithStatus[RunsView]:
         """Let a driven run go on: by some steps of its story, or to its end."""
-        order = await body.read()
-        if order.steps is not None and not 1 <= order.steps <= STEPS_MAX:
-            raise RefusedError(422, f"steps is {order.steps}, expected 1 to {STEPS_MAX}")
-        return await self._command(request, Go(steps=order.steps))
+        go_request = await body.read()
+        if go_request.steps is not None and not 1 <= go_request.steps <= STEPS_MAX:
+            raise RefusedError(422, f"steps is {go_request.steps}, expected 1 to {STEPS_MAX}")
+        return await self._send_command(request, Go(steps=go_request.steps))
 
-    @_driving(f"{PREFIX}/runs/{{id}}/inputs")
+    @_driving_operation(f"{PREFIX}/runs/{{id}}/inputs")
     async def drive(self, request: Request, body: Body[Act]) -> WithStatus[RunsView]:
         """Give a driven run an input before its next step: a fault, a call, an action on a broker,
         time.
         """
-        return await self._command(request, Drive(step=(await body.read()).step))
+        return await self._send_command(request, Drive(step=(await body.read()).step))
 
-    @_driving(f"{PREFIX}/runs/{{id}}/back")
+    @_driving_operation(f"{PREFIX}/runs/{{id}}/back")
     async def back(self, request: Request, body: OptionalBody[GoBack]) -> WithStatus[RunsView]:
         """Take a driven run back to an earlier stop, exactly. What came after it is forgotten."""
-        order = await body.read()
-        if not 1 <= order.stops <= STEPS_MAX:
-            raise RefusedError(422, f"stops is {order.stops}, expected 1 to {STEPS_MAX}")
-        return await self._command(request, Back(count=order.stops))
+        back_request = await body.read()
+        if not 1 <= back_request.stops <= STEPS_MAX:
+            raise RefusedError(422, f"stops is {back_request.stops}, expected 1 to {STEPS_MAX}")
+        return await self._send_command(request, Back(count=back_request.stops))
 
     @Operation("delete", f"{PREFIX}/runs/{{id}}", status="204", refusals=("404", "409"))
     async def cancel(self, request: Request) -> Response:
@@ -379,7 +381,7 @@ class ScenarioRoutes(Noun):
         "get",
         f"{PREFIX}/runs/{{id}}/history",
         media_type=NDJSON,
-        query=_WHICH,
+        query=_RUN_QUERIES,
         refusals=("404", "422"),
     )
     async def history(self, request: Request) -> Response:
@@ -394,7 +396,7 @@ class ScenarioRoutes(Noun):
         "get",
         f"{PREFIX}/runs/{{id}}/trace",
         media_type=NDJSON,
-        query=_WHICH,
+        query=_RUN_QUERIES,
         refusals=("404", "422"),
     )
     async def trace(self, request: Request) -> Response:
@@ -413,17 +415,19 @@ class ScenarioRoutes(Noun):
     )
     async def story(self, request: Request) -> Response:
         """A driven run with all its inputs, as the file of a scenario."""
-        driven = self._driven_run_of(request)
-        if driven.stop is None:
+        driven_run = self._driven_run_of(request)
+        if driven_run.stop is None:
             raise RefusedError(
                 409,
-                f"run {driven.id} is {driven.state}: its story is written only while it waits at a "
-                "step, or at its end",
+                f"run {driven_run.id} is {driven_run.state}: its story is written only while "
+                "it waits at a step, or at its end",
             )
-        name = request.query_params.get("name", "my-story")
+        story_name = request.query_params.get("name", "my-story")
         verdict = request.query_params.get("verdict", "healthy")
-        write = partial(_story_of, driven.plan[0], driven.stop.inputs, name, verdict)
-        return Response(await self._read(write), media_type=YAML)
+        write_story = partial(
+            _story_of, driven_run.plan[0], driven_run.stop.inputs, story_name, verdict
+        )
+        return Response(await self._read_files(write_story), media_type=YAML)
 
     def trace_of(self, request: Request) -> bytes | None:
         """The trace of the run that the parameters ``of``, ``run`` and ``take`` of a request name;
@@ -435,7 +439,7 @@ class ScenarioRoutes(Noun):
         request_id = request.query_params.get("of")
         if request_id is None:
             return None
-        return self._trace_of(request, self._by_id(request_id))
+        return self._trace_of(request, self._run_request_by_id(request_id))
 
     def warm_up(self) -> None:
         """Start the helper process of driven runs, so that the first run begins at once."""
@@ -443,15 +447,15 @@ class ScenarioRoutes(Noun):
             return
         self._has_fork_server = True
 
-        async def start() -> None:
+        async def start_helper() -> None:
             if self._is_closed:
                 return
             with contextlib.suppress(
                 asyncio.CancelledError, ProcessEndedError
             ):  # closed before it was ready
-                await self._helper.do(self._fork_server.warm_up)
+                await self._fork_thread.do(self._fork_server.warm_up)
 
-        self._environment.tasks.spawn(start(), name="scenario-helper")
+        self._environment.tasks.spawn(start_helper(), name="scenario-helper")
 
     # Running
 
@@ -462,9 +466,9 @@ class ScenarioRoutes(Noun):
                 f"a driven run needs one run and one take, but {len(plan)} are selected: name them",
             )
         open_runs = [
-            driven
-            for driven in self._requests.values()
-            if isinstance(driven, DrivenRun) and not driven.is_over
+            driven_run
+            for driven_run in self._requests.values()
+            if isinstance(driven_run, DrivenRun) and not driven_run.is_over
         ]
         if len(open_runs) >= DRIVEN_MAX:
             raise RefusedError(
@@ -473,11 +477,11 @@ class ScenarioRoutes(Noun):
                 f"DELETE {PREFIX}/runs/{open_runs[0].id}",
             )
         if asked_run.lesson:
-            await self._read(partial(lesson_of, asked_run.lesson))
-        driven = DrivenRun(str(next(self._ids)), plan, asked_run.seed)
-        self._requests[driven.id] = driven
-        order = Order(
-            yaml=await self._read(partial(_yaml_of, asked_run)),
+            await self._read_files(partial(lesson_of, asked_run.lesson))
+        driven_run = DrivenRun(str(next(self._run_ids)), plan, asked_run.seed)
+        self._requests[driven_run.id] = driven_run
+        run_order = Order(
+            yaml=await self._read_files(partial(_yaml_of, asked_run)),
             run=plan[0].run,
             take=plan[0].take,
             seed=asked_run.seed,
@@ -486,47 +490,47 @@ class ScenarioRoutes(Noun):
             lesson=asked_run.lesson,
         )
         self._environment.tasks.spawn(
-            driven.begin(self._player, order), name=f"driven-run-{driven.id}"
+            driven_run.begin(self._player, run_order), name=f"driven-run-{driven_run.id}"
         )
-        return driven
+        return driven_run
 
     async def _player(self) -> RunPlayer:
         """Start a player for the next run: a forked process, or a thread."""
         if not HAS_FORK:
-            return ReplayedPlayer(self._thread)
+            return ReplayedPlayer(self._player_thread)
         self._has_fork_server = True
-        return await self._helper.do(self._fork_server.begin)
+        return await self._fork_thread.do(self._fork_server.begin)
 
-    async def _command(self, request: Request, command: Command) -> WithStatus[RunsView]:
+    async def _send_command(self, request: Request, command: Command) -> WithStatus[RunsView]:
         wait_ms = number_of(request, "wait_ms", default=WAIT_MS, least=0, most=WAIT_MS_MAX)
-        driven = self._driven_run_of(request)
-        if not driven.may_obey:
+        driven_run = self._driven_run_of(request)
+        if not driven_run.may_obey:
             raise RefusedError(
                 409,
-                f"run {driven.id} is {driven.state}: it takes commands only while it waits at a "
-                "step, or at its end",
+                f"run {driven_run.id} is {driven_run.state}: it takes commands only while it "
+                "waits at a step, or at its end",
             )
-        driven.has_ended = False
-        self._environment.tasks.spawn(driven.obey(command), name=f"driven-run-{driven.id}")
-        return await self._answer(driven, wait_ms)
+        driven_run.has_ended = False
+        self._environment.tasks.spawn(driven_run.obey(command), name=f"driven-run-{driven_run.id}")
+        return await self._answer(driven_run, wait_ms)
 
-    async def _read(self, reading: Callable[[], _T]) -> _T:
-        """Call ``reading`` in the thread for files, and return its result."""
-        return await self._reader.do(reading)
+    async def _read_files(self, read_call: Callable[[], _T]) -> _T:
+        """Call ``read_call`` in the thread for files, and return its result."""
+        return await self._file_thread.do(read_call)
 
-    async def _carry_out(self, posted: PostedRun, yaml: str) -> None:
-        orders = (
-            Order(yaml=yaml, run=planned.run, take=planned.take, seed=posted.seed)
-            for planned in posted.plan
+    async def _carry_out(self, posted_run: PostedRun, story_yaml: str) -> None:
+        run_orders = (
+            Order(yaml=story_yaml, run=planned_run.run, take=planned_run.take, seed=posted_run.seed)
+            for planned_run in posted_run.plan
         )
         try:
-            async with self._turn:
-                await posted.carry_out(self._player, orders, self._environment.clock)
+            async with self._run_lock:
+                await posted_run.carry_out(self._player, run_orders, self._environment.clock)
         except Exception as error:  # noqa: BLE001 - a bug in a story is its caller's answer, and logged
-            _log.error("scenario run failed", run=posted.id, exc_info=error)
-            posted.error = f"{type(error).__name__}: {error}"
+            _log.error("scenario run failed", run=posted_run.id, exc_info=error)
+            posted_run.error = f"{type(error).__name__}: {error}"
         finally:
-            posted.end()
+            posted_run.end()
 
     async def _answer(self, run_request: RunRequest, wait_ms: int) -> WithStatus[RunsView]:
         await run_request.wait(self._environment.clock, wait_ms)
@@ -535,9 +539,9 @@ class ScenarioRoutes(Noun):
     def _make_room(self) -> None:
         if len(self._requests) < RUNS_KEPT_MAX:
             return
-        for key, run_request in self._requests.items():
+        for request_id, run_request in self._requests.items():
             if run_request.is_over:
-                del self._requests[key]
+                del self._requests[request_id]
                 return
         raise RefusedError(
             409,
@@ -547,9 +551,9 @@ class ScenarioRoutes(Noun):
     # Finding
 
     def _run_request_of(self, request: Request) -> RunRequest:
-        return self._by_id(str(request.path_params["id"]))
+        return self._run_request_by_id(str(request.path_params["id"]))
 
-    def _by_id(self, request_id: str) -> RunRequest:
+    def _run_request_by_id(self, request_id: str) -> RunRequest:
         run_request = self._requests.get(request_id)
         if run_request is None:
             raise RefusedError(
@@ -577,7 +581,9 @@ class ScenarioRoutes(Noun):
 # Reading, in a thread
 
 
-def _story_of(scenario_run: ScenarioRun, inputs: Sequence[Input], name: str, verdict: str) -> str:
+def _story_of(
+    scenario_run: ScenarioRun, inputs: Sequence[Input], story_name: str, verdict: str
+) -> str:
     from txnsim_lab.scenario.saved_story import story_with_inputs
 
     return story_with_inputs(
@@ -585,62 +591,64 @@ def _story_of(scenario_run: ScenarioRun, inputs: Sequence[Input], name: str, ver
         scenario_run.run,
         scenario_run.take,
         inputs,
-        story_name=name,
+        story_name=story_name,
         verdict=verdict,
     )
 
 
-def _plan(order: RunScenario) -> list[ScenarioRun]:
+def _plan_runs(asked_run: RunScenario) -> list[ScenarioRun]:
     from txnsim_lab.scenario.runner import ScenarioRun
 
-    scenario = _scenario_of(order)
-    for label in order.runs:
-        if label not in scenario.runs:
+    scenario = _scenario_of(asked_run)
+    for run_label in asked_run.runs:
+        if run_label not in scenario.runs:
             raise RefusedError(
-                422, f"{scenario.name} has no run {label!r}, only {', '.join(scenario.runs)}"
+                422, f"{scenario.name} has no run {run_label!r}, only {', '.join(scenario.runs)}"
             )
-    for take in order.takes:
+    for take in asked_run.takes:
         if take not in TAKES:
             raise RefusedError(422, f"take is {take!r}, expected one of {', '.join(TAKES)}")
     plan = [
-        ScenarioRun(scenario=scenario, run=label, take=take)
-        for label in dict.fromkeys(order.runs or scenario.runs)
-        for take in dict.fromkeys(order.takes)
+        ScenarioRun(scenario=scenario, run=run_label, take=take)
+        for run_label in dict.fromkeys(asked_run.runs or scenario.runs)
+        for take in dict.fromkeys(asked_run.takes)
         if take in scenario.takes
     ]
     if not plan:
         raise RefusedError(
-            422, f"{scenario.name} has no {' or '.join(order.takes) or 'take'} to run"
+            422, f"{scenario.name} has no {' or '.join(asked_run.takes) or 'take'} to run"
         )
     return plan
 
 
-def _scenario_of(order: RunScenario) -> Scenario:
+def _scenario_of(asked_run: RunScenario) -> Scenario:
     from txnsim_lab.scenario.scenario_reader import read
 
-    if (order.name is None) == (order.yaml is None):
+    if (asked_run.name is None) == (asked_run.yaml is None):
         raise RefusedError(422, "give either the name or the yaml of a scenario")
-    if order.name is not None:
-        return _shipped_scenario(order.name)[1]
-    assert order.yaml is not None
+    if asked_run.name is not None:
+        return _shipped_scenario(asked_run.name)[1]
+    assert asked_run.yaml is not None
     try:
-        return read(POSTED, order.yaml)
+        return read(POSTED, asked_run.yaml)
     except ConfigError as error:
         raise RefusedError(422, str(error)) from error
 
 
-def _yaml_of(order: RunScenario) -> str:
-    if order.yaml is not None:
-        return order.yaml
-    assert order.name is not None
-    return _shipped_scenario(order.name)[0].read_text("utf-8")
+def _yaml_of(asked_run: RunScenario) -> str:
+    if asked_run.yaml is not None:
+        return asked_run.yaml
+    assert asked_run.name is not None
+    return _shipped_scenario(asked_run.name)[0].read_text("utf-8")
 
 
-def _shipped_scenario(name: str) -> tuple[Path, Scenario]:
+def _shipped_scenario(scenario_name: str) -> tuple[Path, Scenario]:
     # A path of this machine is for the command line, not for callers of the port.
-    file_and_scenario = scenario_of_name(name)
+    file_and_scenario = scenario_of_name(scenario_name)
     if file_and_scenario is None:
-        raise RefusedError(404, f"there is no scenario {name!r}; GET {PREFIX}/scenarios lists them")
+        raise RefusedError(
+            404, f"there is no scenario {scenario_name!r}; GET {PREFIX}/scenarios lists them"
+        )
     return file_and_scenario
 
 

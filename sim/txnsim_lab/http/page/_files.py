@@ -34,10 +34,10 @@ LIBRARIES: Final = {
 """Name by which modules import a library -> its file."""
 SCRIPT: Final = "page.js"
 """The name of the joined script."""
-_MAIN: Final = "main.js"
-_PAGE: Final = "__page"
+_MAIN_MODULE: Final = "main.js"
+_EXPORTS_OBJECT: Final = "__page"
 """The global object that holds the exports of each module, by its path. Tests read it."""
-_LOOKED_FOR: Final = re.compile(
+_MODULE_STATEMENT: Final = re.compile(
     r'(?<![^\n;}])(?:import\s*(?P<names>\{[^{}]*\}|\w+)\s*from\s*"(?P<module>[^"]+)";?'
     r'|export\s*(?P<passed>\{[^{}]*\})\s*from\s*"(?P<of>[^"]+)";?'
     r"|export\s*(?P<listed>\{[^{}]*\});?"
@@ -50,27 +50,33 @@ _LOOKED_FOR: Final = re.compile(
 @cache
 def files() -> dict[str, bytes]:
     """Every file of the page, by its path in ``static``."""
-    return dict(_below(resources.files("txnsim_lab.http.page").joinpath("static"), ""))
+    return dict(_files_below(resources.files("txnsim_lab.http.page").joinpath("static"), ""))
 
 
-def _below(folder: Traversable, prefix: str) -> list[tuple[str, bytes]]:
-    files: list[tuple[str, bytes]] = []
-    for entry in folder.iterdir():
-        if entry.is_dir():
-            files += _below(entry, f"{prefix}{entry.name}/")
-        elif entry.name.rpartition(".")[2] in MEDIA_TYPES:
-            files.append((prefix + entry.name, entry.read_bytes()))
-    return files
+def _files_below(folder: Traversable, prefix: str) -> list[tuple[str, bytes]]:
+    files_by_path: list[tuple[str, bytes]] = []
+    for folder_entry in folder.iterdir():
+        if folder_entry.is_dir():
+            files_by_path += _files_below(folder_entry, f"{prefix}{folder_entry.name}/")
+        elif folder_entry.name.rpartition(".")[2] in MEDIA_TYPES:
+            files_by_path.append((prefix + folder_entry.name, folder_entry.read_bytes()))
+    return files_by_path
 
 
 @cache
 def served_files() -> dict[str, bytes]:
     """The files that a browser asks for, by path: the page, its script, its style, its icon."""
-    parts = {SCRIPT: script(), "app.css": files()["app.css"], "icon.svg": files()["icon.svg"]}
-    page = files()["index.html"].decode()
-    for name, content in parts.items():
-        page = page.replace(f'"/ui/{name}"', f'"/ui/{name}?v={version(content)}"')
-    return {"index.html": page.encode(), **parts}
+    files_by_name = {
+        SCRIPT: script(),
+        "app.css": files()["app.css"],
+        "icon.svg": files()["icon.svg"],
+    }
+    page_html = files()["index.html"].decode()
+    for file_name, content in files_by_name.items():
+        page_html = page_html.replace(
+            f'"/ui/{file_name}"', f'"/ui/{file_name}?v={version(content)}"'
+        )
+    return {"index.html": page_html.encode(), **files_by_name}
 
 
 def version(content: bytes) -> str:
@@ -84,57 +90,70 @@ def version(content: bytes) -> str:
 def script() -> bytes:
     """All modules as one script, each wrapped in a function and placed after its imports."""
     scripts: dict[str, str] = {}
-    _join(_MAIN, scripts, ())
-    return "\n".join([f"const {_PAGE} = (globalThis.{_PAGE} = {{}});", *scripts.values()]).encode()
+    _join_module(_MAIN_MODULE, scripts, ())
+    return "\n".join(
+        [f"const {_EXPORTS_OBJECT} = (globalThis.{_EXPORTS_OBJECT} = {{}});", *scripts.values()]
+    ).encode()
 
 
-def _join(path: str, scripts: dict[str, str], below: tuple[str, ...]) -> None:
+def _join_module(path: str, scripts: dict[str, str], importing_modules: tuple[str, ...]) -> None:
     """Append a module to ``scripts`` after all its imports."""
     if path in scripts:
         return
-    if path in below:
-        raise ValueError(f"modules of the page import each other: {', '.join((*below, path))}")
-    exported: list[str] = []
+    if path in importing_modules:
+        raise ValueError(
+            f"modules of the page import each other: {', '.join((*importing_modules, path))}"
+        )
+    export_properties: list[str] = []
 
     def imported_script(module: str) -> str:
-        imported = LIBRARIES.get(module) or posixpath.normpath(
+        imported_path = LIBRARIES.get(module) or posixpath.normpath(
             posixpath.join(posixpath.dirname(path), module)
         )
-        _join(imported, scripts, (*below, path))
-        return f'{_PAGE}["{imported}"]'
+        _join_module(imported_path, scripts, (*importing_modules, path))
+        return f'{_EXPORTS_OBJECT}["{imported_path}"]'
 
     def rewrite_statement(match: re.Match[str]) -> str:
-        if names := match["names"]:
-            if names.startswith("{"):
-                return f"const {names.replace(' as ', ': ')} = {imported_script(match['module'])};"
-            return f"const {names} = {imported_script(match['module'])}.default;"
-        if passed := match["passed"]:
-            source = imported_script(match["of"])
-            exported.extend(f"{name}: {source}.{name}" for name in passed.strip("{} ").split(","))
-        elif listed := match["listed"]:
-            exported.extend(_export_property(name) for name in listed.strip("{} ").split(","))
+        if imported_names := match["names"]:
+            if imported_names.startswith("{"):
+                bindings = imported_names.replace(" as ", ": ")
+                return f"const {bindings} = {imported_script(match['module'])};"
+            return f"const {imported_names} = {imported_script(match['module'])}.default;"
+        if passed_names := match["passed"]:
+            source_script = imported_script(match["of"])
+            export_properties.extend(
+                f"{exported_name}: {source_script}.{exported_name}"
+                for exported_name in passed_names.strip("{} ").split(",")
+            )
+        elif listed_names := match["listed"]:
+            export_properties.extend(
+                _export_property(exported_name)
+                for exported_name in listed_names.strip("{} ").split(",")
+            )
         elif match["default"] is not None:
-            exported.append("default: theDefault")
+            export_properties.append("default: theDefault")
             return "const theDefault = "
-        elif declared := match["declared"]:
-            exported.append(match["name"])
-            return declared
+        elif declaration := match["declared"]:
+            export_properties.append(match["name"])
+            return declaration
         return ""
 
-    text = _LOOKED_FOR.sub(rewrite_statement, files()[path].decode())
-    if path == _MAIN:  # it exports nothing, and waits at its end
-        scripts[path] = f"{{ // {path}\n{text}\n}}"
+    module_text = _MODULE_STATEMENT.sub(rewrite_statement, files()[path].decode())
+    if path == _MAIN_MODULE:  # it exports nothing, and waits at its end
+        scripts[path] = f"{{ // {path}\n{module_text}\n}}"
     else:
-        exports = f"return {{ {', '.join(exported)} }};"
-        scripts[path] = f'{_PAGE}["{path}"] = (() => {{\n{text}\n;{exports}\n}})();'
+        return_statement = f"return {{ {', '.join(export_properties)} }};"
+        scripts[path] = (
+            f'{_EXPORTS_OBJECT}["{path}"] = (() => {{\n{module_text}\n;{return_statement}\n}})();'
+        )
 
 
-def _export_property(listed: str) -> str:
+def _export_property(export_entry: str) -> str:
     """An entry ``x as y`` of a list of exports, as a property of the exported object."""
-    inside, _, outside = listed.strip().partition(" as ")
-    return f"{outside}: {inside}" if outside else inside
+    inner_name, _, outer_name = export_entry.strip().partition(" as ")
+    return f"{outer_name}: {inner_name}" if outer_name else inner_name
 
 
-def digest(inline: bytes) -> str:
+def digest(inline_content: bytes) -> str:
     """The hash by which a Content-Security-Policy allows an inline script or style."""
-    return f"'sha256-{base64.b64encode(hashlib.sha256(inline).digest()).decode()}'"
+    return f"'sha256-{base64.b64encode(hashlib.sha256(inline_content).digest()).decode()}'"

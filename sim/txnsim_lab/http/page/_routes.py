@@ -40,25 +40,29 @@ class StaticRoutes:
     async def index(self, _request: Request) -> Response:
         """The page."""
         self._warm_up()
-        return _answer("index.html", served_files()["index.html"], is_cached=False)
+        return _file_response("index.html", served_files()["index.html"], may_be_cached=False)
 
     async def file(self, request: Request) -> Response:
         """A file of the page."""
-        path = str(request.path_params["path"])
-        content = served_files().get(path)
-        if content is None:
-            raise RefusedError(404, f"the page has no file {path!r}")
-        return _answer(path, content, is_cached=request.query_params.get("v") == version(content))
+        file_path = str(request.path_params["path"])
+        file_content = served_files().get(file_path)
+        if file_content is None:
+            raise RefusedError(404, f"the page has no file {file_path!r}")
+        return _file_response(
+            file_path,
+            file_content,
+            may_be_cached=request.query_params.get("v") == version(file_content),
+        )
 
 
-def _answer(path: str, content: bytes, *, is_cached: bool) -> Response:
+def _file_response(file_path: str, file_content: bytes, *, may_be_cached: bool) -> Response:
     return Response(
-        content,
-        media_type=MEDIA_TYPES[path.rpartition(".")[2]],
+        file_content,
+        media_type=MEDIA_TYPES[file_path.rpartition(".")[2]],
         headers={
             "Content-Security-Policy": POLICY,
             "X-Content-Type-Options": "nosniff",
             "Referrer-Policy": "no-referrer",
-            "Cache-Control": "max-age=31536000, immutable" if is_cached else "no-cache",
+            "Cache-Control": "max-age=31536000, immutable" if may_be_cached else "no-cache",
         },
     )

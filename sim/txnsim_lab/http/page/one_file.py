@@ -22,7 +22,7 @@ from txnsim_lab.trace.redaction import redact_run
 
 EVENTS_MAX: Final = 1_500_000
 """The page holds at most so many events (``EVENTS_MAX`` in static/book.js)."""
-_PACKING: Final = 6
+_GZIP_LEVEL: Final = 6
 """The level of gzip: the highest takes four times as long and saves five percent."""
 
 
@@ -33,7 +33,7 @@ class _PageRun(msgspec.Struct, frozen=True, kw_only=True):
     moments: tuple[Moment, ...]
 
 
-class _Contents(msgspec.Struct, frozen=True, kw_only=True):
+class _RunList(msgspec.Struct, frozen=True, kw_only=True):
     """The list of runs that the file holds besides the page."""
 
     remark: str
@@ -67,25 +67,25 @@ def one_file(
             )
     titled_runs = [(title, redact_run(run) if redact else run) for title, run in runs]
     remark_text = remark(redact=redact)
-    contents = _Contents(
+    run_list = _RunList(
         remark=remark_text,
         runs=tuple(
-            _PageRun(title=title, moments=tuple(moments(run, tell=_scenario_run(tell, title))))
+            _PageRun(title=title, moments=tuple(moments(run, tell=_run_progress(tell, title))))
             for title, run in titled_runs
         ),
     )
     tell("packing the events …")
-    packed = [
-        _packed_element("runs", msgspec.json.encode(contents)),
+    packed_elements = [
+        _packed_element("runs", msgspec.json.encode(run_list)),
         *(
-            _packed_element(f"trace-{index}", run.to_lines())
-            for index, (_, run) in enumerate(titled_runs)
+            _packed_element(f"trace-{run_index}", run.to_lines())
+            for run_index, (_, run) in enumerate(titled_runs)
         ),
     ]
-    style = files()["app.css"]
-    icon = f"data:image/svg+xml;base64,{base64.b64encode(files()['icon.svg']).decode()}"
-    policy = (
-        f"default-src 'none'; script-src {digest(script())}; style-src {digest(style)};"
+    css = files()["app.css"]
+    icon_url = f"data:image/svg+xml;base64,{base64.b64encode(files()['icon.svg']).decode()}"
+    security_policy = (
+        f"default-src 'none'; script-src {digest(script())}; style-src {digest(css)};"
         " img-src data:; base-uri 'none'; form-action 'none'"
     )
     title = html.escape(runs[0][0] if runs else "no run")
@@ -94,31 +94,35 @@ def one_file(
 <html lang="en">
 <head>
 <meta charset="utf-8">
-<meta http-equiv="Content-Security-Policy" content="{policy}">
+<meta http-equiv="Content-Security-Policy" content="{security_policy}">
 <meta name="viewport" content="width=device-width, initial-scale=1">
 <meta name="color-scheme" content="light dark">
 <title>txnsim: {title}</title>
 <!-- {remark_text} -->
-<link rel="icon" href="{icon}" type="image/svg+xml">
-<style>{style.decode()}</style>
+<link rel="icon" href="{icon_url}" type="image/svg+xml">
+<style>{css.decode()}</style>
 </head>
 <body>
 <noscript>This page needs JavaScript. {remark_text}</noscript>
 <div id="app"></div>
-{newline.join(packed)}
+{newline.join(packed_elements)}
 <script type="module">{script().decode()}</script>
 </body>
 </html>
 """
 
 
-def _scenario_run(tell: Callable[[str], object], title: str) -> Callable[[int, int], object]:
-    return lambda count, total: tell(f"{title}: {count:,} of {total:,} events explained …")
+def _run_progress(
+    report_progress: Callable[[str], object], run_title: str
+) -> Callable[[int, int], object]:
+    return lambda explained_count, event_count: report_progress(
+        f"{run_title}: {explained_count:,} of {event_count:,} events explained …"
+    )
 
 
-def _packed_element(name: str, content: bytes) -> str:
+def _packed_element(element_id: str, content: bytes) -> str:
     """An element that holds packed content. The page reads it by its id, and a browser does not run
     it.
     """
-    text = base64.b64encode(gzip.compress(content, _PACKING, mtime=0)).decode()
-    return f'<script type="text/plain" id="{name}">{text}</script>'
+    packed_text = base64.b64encode(gzip.compress(content, _GZIP_LEVEL, mtime=0)).decode()
+    return f'<script type="text/plain" id="{element_id}">{packed_text}</script>'

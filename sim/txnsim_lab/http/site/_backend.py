@@ -26,22 +26,22 @@ class Backend:
     """Answers requests. It is made in a running event loop."""
 
     def __init__(self) -> None:
-        only_errors = structlog.make_filtering_bound_logger(logging.ERROR)
+        error_logger_class = structlog.make_filtering_bound_logger(logging.ERROR)
         # A run is told by its events; log lines would be noise.
-        structlog.configure(wrapper_class=only_errors)
+        structlog.configure(wrapper_class=error_logger_class)
         environment = real_environment()
-        scenarios = ScenarioRoutes(environment)
-        opened = OpenedRoutes()
+        scenario_routes = ScenarioRoutes(environment)
+        opened_routes = OpenedRoutes()
 
         def trace_of(request: Request) -> bytes | None:
-            opened_trace = opened.trace_of(request)
-            return scenarios.trace_of(request) if opened_trace is None else opened_trace
+            opened_trace = opened_routes.trace_of(request)
+            return scenario_routes.trace_of(request) if opened_trace is None else opened_trace
 
         nouns: tuple[Noun, ...] = (
-            scenarios,
-            opened,
+            scenario_routes,
+            opened_routes,
             ExplainRoutes(environment.tracer, "127.0.0.1:9092", trace_of),
-            LessonRoutes(scenarios.trace_of, scenarios.warm_up),
+            LessonRoutes(scenario_routes.trace_of, scenario_routes.warm_up),
         )
         self._port = DirectPort(nouns, unknown_path_text="is not known where no server is")
 
@@ -59,7 +59,7 @@ class Backend:
 # Traces that a visitor opened from files; kept until the page is closed
 
 
-_NAMED: Final = "opened-"
+_OPENED_ID_START: Final = "opened-"
 """The beginning of the ids of opened traces."""
 
 
@@ -87,14 +87,16 @@ class OpenedRoutes(Noun):
     @Operation("post", f"{PREFIX}/traces", refusals=("422",))
     async def open(self, _request: Request, body: Body[OpenTrace]) -> OpenedTrace:
         """Keep a trace, so that requests can ask about it."""
-        posted = await body.read()
-        content = posted.trace.encode()
+        posted_trace = await body.read()
+        trace_bytes = posted_trace.trace.encode()
         try:
-            run = Recording.of(posted.name, content.splitlines())
+            recording = Recording.of(posted_trace.name, trace_bytes.splitlines())
         except BadInputError as error:
             raise RefusedError(422, str(error)) from error
-        self._traces.append(content)
-        return OpenedTrace(id=f"{_NAMED}{len(self._traces)}", events=len(run.events))
+        self._traces.append(trace_bytes)
+        return OpenedTrace(
+            id=f"{_OPENED_ID_START}{len(self._traces)}", events=len(recording.events)
+        )
 
     def trace_of(self, request: Request) -> bytes | None:
         """The opened trace that the parameter ``of`` of a request names; None where it names no
@@ -104,9 +106,9 @@ class OpenedRoutes(Noun):
             RefusedError: There is none of that id.
         """
         trace_id = request.query_params.get("of", "")
-        if not trace_id.startswith(_NAMED):
+        if not trace_id.startswith(_OPENED_ID_START):
             return None
-        number = trace_id.removeprefix(_NAMED)
-        if not number.isdecimal() or not 1 <= int(number) <= len(self._traces):
+        trace_number = trace_id.removeprefix(_OPENED_ID_START)
+        if not trace_number.isdecimal() or not 1 <= int(trace_number) <= len(self._traces):
             raise RefusedError(404, f"no trace {trace_id!r} was opened")
-        return self._traces[int(number) - 1]
+        return self._traces[int(trace_number) - 1]

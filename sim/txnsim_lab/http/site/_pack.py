@@ -16,9 +16,9 @@ import zlib
 from pathlib import Path, PurePosixPath
 from types import CodeType
 
-WORK = Path("/given")
-DATE = (1980, 1, 1, 0, 0, 0)
-NOT_NEEDED = (
+WORK_FOLDER = Path("/given")
+FILE_DATE = (1980, 1, 1, 0, 0, 0)
+UNNEEDED_MODULES = (
     "_ast_unparse", "_pydatetime.py", "_pyio.py", "_pylong", "_pyrepl", "_strptime", "argparse.py",
     "asyncio/__main__", "asyncio/proactor_events", "asyncio/tools", "asyncio/windows_", "bdb.py",
     "cProfile.py", "calendar.py", "cmd.py", "compileall.py", "concurrent/futures/process.py",
@@ -41,18 +41,18 @@ NOT_NEEDED = (
     "urllib/request", "urllib/robotparser", "venv", "wave", "wsgiref", "xml", "zipapp",
 )  # fmt: skip
 """Beginnings of paths in the standard library that no module of the site imports."""
-UNCHECKED = (1).to_bytes(4, "little")
+UNCHECKED_FLAG = (1).to_bytes(4, "little")
 """The flag of a compiled module whose source hash is not checked (PEP 552)."""
-KNOWN = ("/scenarios", "/lessons")
+KNOWN_PATHS = ("/scenarios", "/lessons")
 """Paths whose answer is the same in every visit; the answers are packed, and used before Python has
 loaded.
 """
 
 
-def compile_module(source: bytes, name: str, *, has_lines: bool) -> bytes:
+def compile_module(source: bytes, module_path: str, *, has_lines: bool) -> bytes:
     """Compile a module to bytecode that does not need its source, without docstrings."""
-    tree = ast.parse(source)
-    for node in ast.walk(tree):
+    syntax_tree = ast.parse(source)
+    for node in ast.walk(syntax_tree):
         if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
             first_statement = node.body[0] if node.body else None
             if (
@@ -61,37 +61,42 @@ def compile_module(source: bytes, name: str, *, has_lines: bool) -> bytes:
                 and isinstance(first_statement.value.value, str)
             ):
                 first_statement.value.value = ""
-    code = compile(tree, name, "exec", dont_inherit=True)
+    module_code = compile(syntax_tree, module_path, "exec", dont_inherit=True)
     if not has_lines:
-        code = without_lines(code)
-    return importlib.util.MAGIC_NUMBER + UNCHECKED + bytes(8) + marshal.dumps(code)
+        module_code = without_lines(module_code)
+    return importlib.util.MAGIC_NUMBER + UNCHECKED_FLAG + bytes(8) + marshal.dumps(module_code)
 
 
 def without_lines(code: CodeType) -> CodeType:
     """The same code without the table of line numbers, which is a third of it."""
-    inside = (
+    inner_constants = (
         without_lines(constant) if isinstance(constant, CodeType) else constant
         for constant in code.co_consts
     )
-    return code.replace(co_linetable=b"", co_consts=tuple(inside))
+    return code.replace(co_linetable=b"", co_consts=tuple(inner_constants))
 
 
-def pack(archive: str, files: dict[str, bytes], *, has_lines: bool = False) -> None:
+def pack(archive_name: str, files: dict[str, bytes], *, has_lines: bool = False) -> None:
     """Pack files into one archive, modules compiled. All are compressed together, because modules
     resemble each other.
     """
-    plain = io.BytesIO()
-    with zipfile.ZipFile(plain, "w") as stored:
-        for name, content in sorted(files.items()):
-            stored_name, data = name, content
-            if name.endswith(".py"):
-                stored_name, data = f"{name}c", compile_module(content, name, has_lines=has_lines)
-            stored.writestr(zipfile.ZipInfo(stored_name, DATE), data)
-    gzip = zlib.compressobj(9, wbits=zlib.MAX_WBITS | 16)
-    (WORK / archive).write_bytes(gzip.compress(plain.getvalue()) + gzip.flush())
+    zip_buffer = io.BytesIO()
+    with zipfile.ZipFile(zip_buffer, "w") as zip_file:
+        for file_path, file_content in sorted(files.items()):
+            stored_path, stored_content = file_path, file_content
+            if file_path.endswith(".py"):
+                stored_path, stored_content = (
+                    f"{file_path}c",
+                    compile_module(file_content, file_path, has_lines=has_lines),
+                )
+            zip_file.writestr(zipfile.ZipInfo(stored_path, FILE_DATE), stored_content)
+    gzip_compressor = zlib.compressobj(9, wbits=zlib.MAX_WBITS | 16)
+    (WORK_FOLDER / archive_name).write_bytes(
+        gzip_compressor.compress(zip_buffer.getvalue()) + gzip_compressor.flush()
+    )
 
 
-def below(folder: Path) -> dict[str, bytes]:
+def files_below(folder: Path) -> dict[str, bytes]:
     """The files below a folder, by path."""
     return {
         str(PurePosixPath(path.relative_to(folder))): path.read_bytes()
@@ -102,28 +107,28 @@ def below(folder: Path) -> dict[str, bytes]:
 
 def pack_all() -> None:
     """Write the archives."""
-    with zipfile.ZipFile(WORK / "python_stdlib.zip") as library:
-        modules = {
-            name: library.read(name)
-            for name in library.namelist()
-            if not name.endswith("/") and not name.startswith(NOT_NEEDED)
+    with zipfile.ZipFile(WORK_FOLDER / "python_stdlib.zip") as library_zip:
+        library_files = {
+            file_path: library_zip.read(file_path)
+            for file_path in library_zip.namelist()
+            if not file_path.endswith("/") and not file_path.startswith(UNNEEDED_MODULES)
         }
-    pack("library.packed", modules)
-    pack("modules.packed", below(WORK / "modules"))
+    pack("library.packed", library_files)
+    pack("modules.packed", files_below(WORK_FOLDER / "modules"))
     # With line numbers, so that a traceback in our own modules names its line.
-    pack("txnsim.packed", below(WORK / "txnsim"), has_lines=True)
+    pack("txnsim.packed", files_below(WORK_FOLDER / "txnsim"), has_lines=True)
 
 
 async def main() -> None:
     """Pack the site, with the answers that are the same in every visit."""
     pack_all()
-    sys.path[:0] = [str(WORK / "modules"), str(WORK / "txnsim")]
+    sys.path[:0] = [str(WORK_FOLDER / "modules"), str(WORK_FOLDER / "txnsim")]
     from txnsim_lab.http.site._backend import Backend  # only now it can be imported
 
     backend = Backend()
-    listed = []
-    for path in KNOWN:
+    known_answers = []
+    for path in KNOWN_PATHS:
         status, _, content = await backend.answer("GET", path)
         assert status == 200, content
-        listed.append(f'"{path}":{content.decode()}')
-    (WORK / "known.json").write_text(f"{{{','.join(listed)}}}")
+        known_answers.append(f'"{path}":{content.decode()}')
+    (WORK_FOLDER / "known.json").write_text(f"{{{','.join(known_answers)}}}")

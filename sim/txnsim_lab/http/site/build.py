@@ -34,29 +34,29 @@ from txnsim_lab.http.page._files import files as page_files
 from txnsim_lab.http.page._files import served_files
 from txnsim_lab.scenario.catalog import directory
 
-_HERE: Final = resources.files("txnsim_lab.http.site")
-LEFT_OUT: Final = (
+_SITE_PACKAGE: Final = resources.files("txnsim_lab.http.site")
+UNUSED_PACKAGES: Final = (
     "campaigns.py", "cli", "conformance", "exam", "proxy", "scenarios", "simulation", "testing",
     "troubleshooting.py",
 )  # fmt: skip
 """Modules of txnsim and its lab that no story needs."""
-HTTP_KEPT: Final = (
+KEPT_HTTP_MODULES: Final = (
     "__init__", "direct_port", "explaining", "messages", "operation", "replies", "runs", "site",
     "work_thread",
 )  # fmt: skip
 """Modules of the control port that the site needs to answer the page."""
-REAL_CLUSTERS: Final = re.compile(
+REAL_CLUSTER_MODULES: Final = re.compile(
     "scenario/on_real/|target/(apache|cleaning|generation|jars|real|real_clusters)[.]py"
 )
 """Modules that play a story on a real Kafka, which a browser can't reach."""
-COMMANDS_ALONE: Final = re.compile(
+COMMAND_ONLY_MODULES: Final = re.compile(
     "client/raw/|runtime/(blocking_world|process_pool)[.]py|trace/convert/"
     "|scenario/(hanging_example|hypothesis|practise_situation)[.]py"
 )
 """Modules that only commands and other excluded modules use."""
-NO_CLUSTER: Final = "http/runs/own_cluster.py"
+OWN_CLUSTER_MODULE: Final = "http/runs/own_cluster.py"
 """Lessons on a live cluster, which a site does not have."""
-_PRIVATE: Final = re.compile("^_(?!_)")
+_PRIVATE_MARK: Final = re.compile("^_(?!_)")
 """The mark of a private module."""
 _LIBRARIES_LEFT_OUT: Final = re.compile(
     r"pydantic/(v1/|mypy|color|networks|experimental/p)|_yaml/|structlog/twisted|kio/schema/\w*(raft|quorum|vote"
@@ -82,7 +82,11 @@ PACKED: Final = {
 """A file that the worker unpacks (gzip) -> the file that is sent. The name does not end in .gz,
 because servers take that for the packed form of another file.
 """
-_PLATFORMS: Final = ("pyemscripten_2026_0_wasm32", "manylinux2014_x86_64", "manylinux_2_28_x86_64")
+_WHEEL_PLATFORMS: Final = (
+    "pyemscripten_2026_0_wasm32",
+    "manylinux2014_x86_64",
+    "manylinux_2_28_x86_64",
+)
 POLICY: Final = (
     "default-src 'none'; script-src 'self' 'wasm-unsafe-eval'; style-src 'self'; img-src 'self';"
     " connect-src 'self'; worker-src 'self'; base-uri 'none'; form-action 'none'"
@@ -117,8 +121,8 @@ class Parts(msgspec.Struct, frozen=True):
 
 def parts() -> Parts:
     """The parts as ``parts.toml`` lists them."""
-    text = _HERE.joinpath("parts.toml").read_text("utf-8")
-    return msgspec.convert(tomllib.loads(text), Parts)
+    toml_text = _SITE_PACKAGE.joinpath("parts.toml").read_text("utf-8")
+    return msgspec.convert(tomllib.loads(toml_text), Parts)
 
 
 def build(
@@ -148,18 +152,18 @@ def build(
         tempfile.TemporaryDirectory(prefix="txnsim-site-") as work_name,
         working_in(Path(work_name)),
     ):
-        work = Path(work_name)
+        work_folder = Path(work_name)
         if parts_folder is None:
             tell("fetching Pyodide and libraries by npm and pip …")
-            parts_folder = work / "fetched"
+            parts_folder = work_folder / "fetched"
             fetch(parts_folder)
-        _check(parts_folder / named_parts.pyodide.file, named_parts.pyodide.sha256)
+        _check_part(parts_folder / named_parts.pyodide.file, named_parts.pyodide.sha256)
         for wheel in named_parts.wheel:
-            _check(parts_folder / wheel.file, wheel.sha256)
+            _check_part(parts_folder / wheel.file, wheel.sha256)
         tell("compiling for WebAssembly …")
-        files = _files(work, parts_folder, named_parts)
-    write_all(folder, files | (_packed_beforehand(files) if pack_beforehand else {}))
-    return {name: len(content) for name, content in sorted(files.items())}
+        site_files = _make_files(work_folder, parts_folder, named_parts)
+    write_all(folder, site_files | (_packed_beforehand(site_files) if pack_beforehand else {}))
+    return {name: len(content) for name, content in sorted(site_files.items())}
 
 
 def fetch(folder: Path) -> None:
@@ -170,138 +174,156 @@ def fetch(folder: Path) -> None:
     """
     named_parts = parts()
     folder.mkdir()
-    _run(["npm", "pack", f"pyodide@{named_parts.pyodide.version}", "--silent"], folder)
-    lines = [
+    _run_program(["npm", "pack", f"pyodide@{named_parts.pyodide.version}", "--silent"], folder)
+    requirement_lines = [
         f"{wheel.name}=={wheel.version} --hash=sha256:{wheel.sha256}" for wheel in named_parts.wheel
     ]
-    listed = folder / "wheels.txt"
-    listed.write_text("\n".join(lines), "utf-8")
-    platforms = [word for platform in _PLATFORMS for word in ("--platform", platform)]
-    _run(
+    requirements_file = folder / "wheels.txt"
+    requirements_file.write_text("\n".join(requirement_lines), "utf-8")
+    platforms = [
+        option_word for platform in _WHEEL_PLATFORMS for option_word in ("--platform", platform)
+    ]
+    _run_program(
         [
             sys.executable, "-m", "pip", "download", "--quiet", "--disable-pip-version-check",
             "--no-deps", "--only-binary=:all:", "--require-hashes", "--implementation", "cp",
             "--python-version", "3.14", "--abi", "cp314", "--abi", "none", *platforms,
-            "--dest", str(folder), "--requirement", str(listed),
+            "--dest", str(folder), "--requirement", str(requirements_file),
         ],
         folder,
     )  # fmt: skip
 
 
-def _run(command: Sequence[str], folder: Path) -> None:
-    program = shutil.which(command[0])
-    if program is None:
+def _run_program(command: Sequence[str], folder: Path) -> None:
+    program_path = shutil.which(command[0])
+    if program_path is None:
         raise ConfigError(f"{command[0]} is not installed, but needed to build the site")
     process = subprocess.run(
-        [program, *command[1:]], cwd=folder, capture_output=True, text=True, check=False
+        [program_path, *command[1:]], cwd=folder, capture_output=True, text=True, check=False
     )
     if process.returncode:
-        output = (process.stderr or process.stdout).strip().splitlines()
-        last_lines = "; ".join(output[-3:]) or f"exit status {process.returncode}"
+        output_lines = (process.stderr or process.stdout).strip().splitlines()
+        last_lines = "; ".join(output_lines[-3:]) or f"exit status {process.returncode}"
         raise ConfigError(f"{Path(command[0]).name} failed: {last_lines}")
 
 
-def _check(file: Path, sha256: str) -> None:
+def _check_part(file: Path, sha256: str) -> None:
     if not file.is_file():
         raise ConfigError(f"{file}: missing; a folder has to hold each file of site/parts.toml")
     if hashlib.sha256(file.read_bytes()).hexdigest() != sha256:
         raise ConfigError(f"{file}: not the file whose sha256 is {sha256}")
 
 
-def _files(work: Path, parts_folder: Path, named_parts: Parts) -> dict[str, bytes]:
+def _make_files(work_folder: Path, parts_folder: Path, named_parts: Parts) -> dict[str, bytes]:
     """Every file of the site."""
-    with tarfile.open(parts_folder / named_parts.pyodide.file) as archive:
-        archive.extractall(work, filter="data")
-    pyodide = work / "package"
-    shutil.copy(pyodide / "python_stdlib.zip", work / "python_stdlib.zip")
-    _write_files(work / "modules", _library_files(parts_folder, named_parts))
-    _write_files(work / "txnsim", own_files())
+    with tarfile.open(parts_folder / named_parts.pyodide.file) as pyodide_archive:
+        pyodide_archive.extractall(work_folder, filter="data")
+    pyodide_folder = work_folder / "package"
+    shutil.copy(pyodide_folder / "python_stdlib.zip", work_folder / "python_stdlib.zip")
+    _write_files(work_folder / "modules", _library_files(parts_folder, named_parts))
+    _write_files(work_folder / "txnsim", own_files())
     for name, file in (("pack.py", "_pack.py"), ("pack.mjs", "pack.mjs")):
-        (work / name).write_bytes(_HERE.joinpath(file).read_bytes())
-    _run(["node", str(work / "pack.mjs"), str(pyodide), str(work)], work)
-    lock = msgspec.json.decode((pyodide / "pyodide-lock.json").read_bytes())
-    page = served_files()
-    files = {name: page[name] for name in ("page.js", "app.css", "icon.svg")}
-    files |= {name: (pyodide / name).read_bytes() for name in _PYODIDE_FILES}
-    archives = (name for name in PACKED.values() if (work / name).is_file())
-    files |= {name: (work / name).read_bytes() for name in (*archives, "known.json")}
-    files[PACKED[_WASM]] = gzip.compress((pyodide / _WASM).read_bytes(), 9, mtime=0)
-    digests = {name: digest(content) for name, content in files.items()}
-    constants = {"FILES": digests, "LOCK": lock["info"], "PACKED": PACKED}
-    files["site_worker.js"] = _with_constants("site_worker.js", constants)
-    files["index.html"] = _index(page["index.html"].decode(), digests)
-    digests |= {name: digest(files[name]) for name in ("site_worker.js", "index.html")}
-    files |= {
+        (work_folder / name).write_bytes(_SITE_PACKAGE.joinpath(file).read_bytes())
+    _run_program(
+        ["node", str(work_folder / "pack.mjs"), str(pyodide_folder), str(work_folder)], work_folder
+    )
+    pyodide_lock = msgspec.json.decode((pyodide_folder / "pyodide-lock.json").read_bytes())
+    page_parts = served_files()
+    site_files = {name: page_parts[name] for name in ("page.js", "app.css", "icon.svg")}
+    site_files |= {name: (pyodide_folder / name).read_bytes() for name in _PYODIDE_FILES}
+    archive_names = (name for name in PACKED.values() if (work_folder / name).is_file())
+    site_files |= {
+        name: (work_folder / name).read_bytes() for name in (*archive_names, "known.json")
+    }
+    site_files[PACKED[_WASM]] = gzip.compress((pyodide_folder / _WASM).read_bytes(), 9, mtime=0)
+    digests = {name: digest(content) for name, content in site_files.items()}
+    worker_constants = {"FILES": digests, "LOCK": pyodide_lock["info"], "PACKED": PACKED}
+    site_files["site_worker.js"] = _with_constants("site_worker.js", worker_constants)
+    site_files["index.html"] = _index_html(page_parts["index.html"].decode(), digests)
+    digests |= {name: digest(site_files[name]) for name in ("site_worker.js", "index.html")}
+    site_files |= {
         "LICENSE.txt": licence(),
         "source.tar.xz": source(),
     }  # not kept in the cache: a visit needs neither
     build_id = hashlib.sha256(msgspec.json.encode(digests)).hexdigest()[:12]
-    files["sw.js"] = _with_constants(
+    site_files["sw.js"] = _with_constants(
         "sw.js", {"FILES": digests, "PACKED": PACKED, "BUILD": build_id}
     )
-    return files
+    return site_files
 
 
 def _library_files(parts_folder: Path, named_parts: Parts) -> Iterator[tuple[str, bytes]]:
     """Modules of the wheels, and our stand-ins. Native code for other machines is left out."""
-    for part in named_parts.wheel:
-        with zipfile.ZipFile(parts_folder / part.file) as wheel:
-            for name in wheel.namelist():
-                is_native = name.endswith(".so") and "wasm32" in name
-                if (is_native or name.endswith(".py")) and not _LIBRARIES_LEFT_OUT.match(name):
-                    yield name, wheel.read(name)
-    for name, target in STAND_INS.items():
-        yield target, _HERE.joinpath("_stand_ins", *name.split("/")).read_bytes()
+    for listed_wheel in named_parts.wheel:
+        with zipfile.ZipFile(parts_folder / listed_wheel.file) as wheel_zip:
+            for member_path in wheel_zip.namelist():
+                is_native = member_path.endswith(".so") and "wasm32" in member_path
+                if (is_native or member_path.endswith(".py")) and not _LIBRARIES_LEFT_OUT.match(
+                    member_path
+                ):
+                    yield member_path, wheel_zip.read(member_path)
+    for member_path, target_path in STAND_INS.items():
+        yield (
+            target_path,
+            _SITE_PACKAGE.joinpath("_stand_ins", *member_path.split("/")).read_bytes(),
+        )
 
 
 def own_files() -> Iterator[tuple[str, bytes]]:
     """Modules of txnsim and its lab, and stories, as pairs of path and content."""
     for package in (Path(txnsim.__file__).parent, Path(txnsim_lab.__file__).parent):
         for path in package.rglob("*.py"):
-            inside = path.relative_to(package)
-            parts = tuple(_PRIVATE.sub("", part) for part in inside.parts)
-            top_folder = parts[0]
-            if top_folder in LEFT_OUT or top_folder == "__main__.py" or "stand_ins" in parts:
+            path_in_package = path.relative_to(package)
+            path_parts = tuple(_PRIVATE_MARK.sub("", part) for part in path_in_package.parts)
+            top_folder = path_parts[0]
+            if (
+                top_folder in UNUSED_PACKAGES
+                or top_folder == "__main__.py"
+                or "stand_ins" in path_parts
+            ):
                 continue
-            if top_folder == "http" and parts[1].removesuffix(".py") not in HTTP_KEPT:
+            if top_folder == "http" and path_parts[1].removesuffix(".py") not in KEPT_HTTP_MODULES:
                 continue
-            path_inside = "/".join(parts)
-            if REAL_CLUSTERS.match(path_inside) or COMMANDS_ALONE.match(path_inside):
+            public_path = "/".join(path_parts)
+            if REAL_CLUSTER_MODULES.match(public_path) or COMMAND_ONLY_MODULES.match(public_path):
                 continue
-            if path_inside in ("http/site/build.py", "http/site/pack.py", NO_CLUSTER):
+            if public_path in ("http/site/build.py", "http/site/pack.py", OWN_CLUSTER_MODULE):
                 continue
-            yield f"{package.name}/{PurePosixPath(inside)}", path.read_bytes()
-    stories = directory()
-    for path in stories.rglob("*"):
+            yield f"{package.name}/{PurePosixPath(path_in_package)}", path.read_bytes()
+    stories_folder = directory()
+    for path in stories_folder.rglob("*"):
         if path.suffix in (".yaml", ".toml"):
-            name = PurePosixPath(path.relative_to(stories))
-            yield f"txnsim_lab/scenarios/{name}", path.read_bytes()
+            story_path = PurePosixPath(path.relative_to(stories_folder))
+            yield f"txnsim_lab/scenarios/{story_path}", path.read_bytes()
 
 
 def licence() -> bytes:
     """The text of the licence, as it was installed with txnsim."""
-    text = metadata.distribution("txnsim").read_text("licenses/LICENSE")
-    assert text is not None
-    return text.encode()
+    licence_text = metadata.distribution("txnsim").read_text("licenses/LICENSE")
+    assert licence_text is not None
+    return licence_text.encode()
 
 
 def source() -> bytes:
     """An archive of txnsim's own sources of the site, with its licence."""
-    scripts = ((f"txnsim_lab/http/page/static/{name}", text) for name, text in page_files().items())
-    archive = io.BytesIO()
-    with tarfile.open(fileobj=archive, mode="w:xz") as written:
-        for name, content in sorted([("LICENSE", licence()), *own_files(), *scripts]):
-            member = tarfile.TarInfo(f"txnsim/{name}")
-            member.size = len(content)
-            written.addfile(member, io.BytesIO(content))
-    return archive.getvalue()
+    page_scripts = (
+        (f"txnsim_lab/http/page/static/{name}", script_text)
+        for name, script_text in page_files().items()
+    )
+    archive_buffer = io.BytesIO()
+    with tarfile.open(fileobj=archive_buffer, mode="w:xz") as source_tar:
+        for name, content in sorted([("LICENSE", licence()), *own_files(), *page_scripts]):
+            tar_member = tarfile.TarInfo(f"txnsim/{name}")
+            tar_member.size = len(content)
+            source_tar.addfile(tar_member, io.BytesIO(content))
+    return archive_buffer.getvalue()
 
 
 def _write_files(folder: Path, files: Iterator[tuple[str, bytes]]) -> None:
     for name, content in files:
-        path = folder / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(content)
+        file_path = folder / name
+        file_path.parent.mkdir(parents=True, exist_ok=True)
+        file_path.write_bytes(content)
 
 
 def digest(content: bytes) -> str:
@@ -309,26 +331,28 @@ def digest(content: bytes) -> str:
     return f"sha256-{base64.b64encode(hashlib.sha256(content).digest()).decode()}"
 
 
-def _with_constants(name: str, constants: dict[str, Any]) -> bytes:
-    script = _HERE.joinpath("static", name).read_text("utf-8")
-    lines = [
-        f"const {key} = {msgspec.json.encode(value, order='sorted').decode()};\n"
-        for key, value in constants.items()
+def _with_constants(script_name: str, constants: dict[str, Any]) -> bytes:
+    script = _SITE_PACKAGE.joinpath("static", script_name).read_text("utf-8")
+    constant_lines = [
+        f"const {constant_name} = {msgspec.json.encode(value, order='sorted').decode()};\n"
+        for constant_name, value in constants.items()
     ]
-    return ("".join(lines) + script).encode()
+    return ("".join(constant_lines) + script).encode()
 
 
-def _index(page: str, digests: dict[str, str]) -> bytes:
+def _index_html(page_html: str, digests: dict[str, str]) -> bytes:
     """The page's HTML, marked as a page without a server."""
-    policy = f'<meta http-equiv="Content-Security-Policy" content="{POLICY}">'
-    page = page.replace('<html lang="en">', '<html lang="en" data-site>')
-    page = page.replace('<meta charset="utf-8">', f'<meta charset="utf-8">\n{policy}')
-    for name in ("icon.svg", "app.css", "page.js"):
-        start, _, behind_name = page.partition(f'"/ui/{name}')
-        _, _, end = behind_name.partition('"')
-        integrity = "" if name == "icon.svg" else f' integrity="{digests[name]}"'
-        page = f'{start}"./{name}"{integrity}{end}'
-    return page.encode()
+    policy_element = f'<meta http-equiv="Content-Security-Policy" content="{POLICY}">'
+    page_html = page_html.replace('<html lang="en">', '<html lang="en" data-site>')
+    page_html = page_html.replace(
+        '<meta charset="utf-8">', f'<meta charset="utf-8">\n{policy_element}'
+    )
+    for file_name in ("icon.svg", "app.css", "page.js"):
+        html_before, _, behind_name = page_html.partition(f'"/ui/{file_name}')
+        _, _, html_after = behind_name.partition('"')
+        integrity = "" if file_name == "icon.svg" else f' integrity="{digests[file_name]}"'
+        page_html = f'{html_before}"./{file_name}"{integrity}{html_after}'
+    return page_html.encode()
 
 
 def _packed_beforehand(files: dict[str, bytes]) -> dict[str, bytes]:

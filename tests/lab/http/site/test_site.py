@@ -17,7 +17,7 @@ from txnsim.errors import ConfigError
 from txnsim_lab.http._runs import scenarios
 from txnsim_lab.http.site import build
 from txnsim_lab.http.site._backend import Backend
-from txnsim_lab.http.site._pack import NOT_NEEDED
+from txnsim_lab.http.site._pack import UNNEEDED_MODULES
 
 ABROAD: Final = {
     "cryptography": "keys and certificates of listeners with TLS: there are no listeners",
@@ -53,7 +53,9 @@ def test_a_module_that_the_site_needs_is_in_it() -> None:
         "yaml"
     }
     libraries |= {name.split("/")[0].removesuffix(".py") for name in build.STAND_INS}
-    left_out = {name.split("/")[0].removesuffix(".py") for name in NOT_NEEDED if "/" not in name}
+    left_out = {
+        name.split("/")[0].removesuffix(".py") for name in UNNEEDED_MODULES if "/" not in name
+    }
     missing = set()
     for content in own.values():
         for module in imported_modules(content):
@@ -68,9 +70,9 @@ def test_a_module_that_the_site_needs_is_in_it() -> None:
 def test_a_site_that_has_no_room_leaves_no_file(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(build, "_check", lambda *_: None)
+    monkeypatch.setattr(build, "_check_part", lambda *_: None)
     files = {"index.html": b"small", "page.js": b"x" * 2_000}
-    monkeypatch.setattr(build, "_files", lambda *_: files)
+    monkeypatch.setattr(build, "_make_files", lambda *_: files)
     with little_room(), pytest.raises(ConfigError, match=r"site/page\.js: File too large; nothing"):
         build.build(tmp_path / "site", parts_folder=tmp_path)
     assert list(tmp_path.iterdir()) == []
@@ -87,8 +89,8 @@ def test_a_full_place_for_temporary_files_is_named(
     def without_room(*_: object) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    monkeypatch.setattr(build, "_check", lambda *_: None)
-    monkeypatch.setattr(build, "_files", without_room)
+    monkeypatch.setattr(build, "_check_part", lambda *_: None)
+    monkeypatch.setattr(build, "_make_files", without_room)
     with pytest.raises(OSError, match=r"device: '.*/txnsim-site-"):
         build.build(tmp_path / "site", parts_folder=tmp_path)
 

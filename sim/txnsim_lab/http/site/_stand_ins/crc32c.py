@@ -9,18 +9,18 @@ from typing_extensions import Buffer
 _REVERSED_POLYNOMIAL: Final = 0x82F63B78
 
 
-def _entry(value: int) -> int:
+def _table_entry(crc: int) -> int:
     for _ in range(8):
-        value = (value >> 1) ^ (_REVERSED_POLYNOMIAL if value & 1 else 0)
-    return value
+        crc = (crc >> 1) ^ (_REVERSED_POLYNOMIAL if crc & 1 else 0)
+    return crc
 
 
-_TABLE: Final = tuple(_entry(value) for value in range(256))
+_CRC_TABLE: Final = tuple(_table_entry(value) for value in range(256))
 
 
 def crc32c(data: Buffer, value: int = 0) -> int:
     """The checksum of ``data``, continued from the checksum ``value`` of the data before it."""
     value ^= 0xFFFFFFFF
     for byte in memoryview(data).cast("B"):
-        value = _TABLE[(value ^ byte) & 0xFF] ^ (value >> 8)
+        value = _CRC_TABLE[(value ^ byte) & 0xFF] ^ (value >> 8)
     return value ^ 0xFFFFFFFF

@@ -16,8 +16,8 @@ class Request:
 
     def __init__(self, scope: dict[str, Any], receive: Callable[[], Awaitable[Any]]) -> None:
         self.path_params: dict[str, str] = scope["path_params"]
-        pairs = parse_qsl(scope["query_string"].decode(), keep_blank_values=True)
-        self.query_params = dict(pairs)
+        query_pairs = parse_qsl(scope["query_string"].decode(), keep_blank_values=True)
+        self.query_params = dict(query_pairs)
         self.headers = {name.decode(): value.decode() for name, value in scope["headers"]}
         self._receive = receive
 
