@@ -32,8 +32,10 @@ func main() {
 		"consumer":    consumer,
 		"poll":        func(c Command) (Answer, error) { return readers[c.Consumer].poll(Ms(c.TimeoutMs)) },
 		"end-offsets": func(c Command) (Answer, error) { return readers[c.Consumer].endOffsets() },
-		"seek":        func(c Command) (Answer, error) { return nil, readers[c.Consumer].readFrom(c.Topic, c.Partition, c.Offset) },
-		"close":       func(c Command) (Answer, error) { return nil, closeClient(c.Name) },
+		"seek": func(c Command) (Answer, error) {
+			return nil, readers[c.Consumer].readFrom(c.Topic, c.Partition, c.Offset)
+		},
+		"close": func(c Command) (Answer, error) { return nil, closeClient(c.Name) },
 	}, describeError)
 }
 
