@@ -703,7 +703,7 @@ WHOLE: Final[Mapping[str, frozenset[str]]] = {
     # Starts of logs are noted: three lines for each partition, 12 ms for 50,000.
     "DeleteTopics": _TOPICS,
     # Four and five lines for each partition: 12, 5 and 2 ms for 50,000.
-    "replication/log_maintenance.py:LogMaintenance._note": _TOPICS,
+    "replication/log_maintenance.py:LogMaintenance._note_log_starts_and_rearm": _TOPICS,
     "node/controller_node.py:ControllerNode._arm_rebalance": _TOPICS,
     "node/controller_node.py:ControllerNode._arm_unclean": _TOPICS,
     # Eleven lines for each marker of one request, behind its slices: 1 ms for 20,000, the most.
@@ -753,8 +753,8 @@ BACKGROUND: Final = frozenset(
         "replication/isr_changes.py:IsrChanges._arm_check",
         "replication/log_maintenance.py:LogMaintenance._arm_cleaner",
         "replication/log_maintenance.py:LogMaintenance._arm_retention",
-        "replication/log_maintenance.py:LogMaintenance._delete_in_steps",
-        "replication/log_maintenance.py:LogMaintenance._note",
+        "replication/log_maintenance.py:LogMaintenance._delete_segments_in_steps",
+        "replication/log_maintenance.py:LogMaintenance._note_log_starts_and_rearm",
     }
 )
 """What runs by itself: timers, and what they set going."""
