@@ -13,8 +13,8 @@ def is_old(_result: Any, args: tuple[Any, ...], _named: object) -> bool:
 
 def has_markers(args: tuple[Any, ...], _named: object) -> bool:
     queue, partition = args
-    return any(debt.txn_partition == partition for debt in queue._owing.values()) or any(
-        (queue._waiting, queue._queued, queue.unknown)
+    return any(debt.txn_partition == partition for debt in queue._debts.values()) or any(
+        (queue._markers_to_route, queue._markers_to_send, queue.leader_unknown)
     )
 
 

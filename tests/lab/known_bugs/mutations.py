@@ -40,7 +40,7 @@ from txnsim.coordinators.txn import _transition_effects as marker_sender
 from txnsim.coordinators.txn import _transition_effects as txn_writer
 from txnsim.coordinators.txn import service as scans
 from txnsim.coordinators.txn import service as txn_service
-from txnsim.errors import ErrorCode
+from txnsim.errors import ErrorCode, Rejection
 from txnsim.group._offsets import LATEST, GroupOffsets
 from txnsim.group.classic_group import ClassicGroup
 from txnsim.group.consumer import MemberTarget
@@ -127,9 +127,12 @@ _COORDINATOR: Final[Mapping[str, Mutation]] = {
         "decide_verify",
         makes(
             lambda result, _txn, command, **_: (
-                _but(result, results=tuple((partition, 0) for partition in command.partitions))
-                if hasattr(result, "results")
-                else result
+                result
+                if isinstance(result, Rejection)
+                else _but(
+                    result,
+                    partition_errors=tuple((partition, 0) for partition in command.partitions),
+                )
             )
         ),
         "a coordinator confirms partitions that were never added",
@@ -193,7 +196,9 @@ _COORDINATOR: Final[Mapping[str, Mutation]] = {
         "decide_init_producer_id",
         Patch(
             lambda function: (
-                lambda txn, command, **named: function(txn, _but(command, expected=None), **named)
+                lambda txn, command, **named: function(
+                    txn, _but(command, expected_identity=None), **named
+                )
             ),
             lambda _result, args, _named: args[1].expected_identity is not None,
         ),
@@ -251,7 +256,7 @@ def _one_leader(function: Any) -> Any:
 
 def _forgetting_unknown(function: Any) -> Any:
     def wrong(queue: Any) -> Any:
-        queue.unknown = []
+        queue.leader_unknown = []
         return function(queue)
 
     return wrong
@@ -282,7 +287,7 @@ _MARKERS: Final[Mapping[str, Mutation]] = {
     "markers-without-leader-are-dropped": Mutation(
         MarkerQueue,
         "take_waiting",
-        Patch(_forgetting_unknown, before=lambda args, _: args[0].unknown),
+        Patch(_forgetting_unknown, before=lambda args, _: args[0].leader_unknown),
         "a marker whose leader is not known is dropped",
     ),
     "markers-outlive-coordinator": Mutation(
@@ -545,7 +550,7 @@ def _alone(_function: Any) -> Any:
         has_moved: bool = partition.log.advance_high_watermark(partition.log.log_end_offset)
         for follower in partition.followers.values() if has_moved else ():
             if follower.reader is not None:
-                follower.reader.stale[partition.topic_partition] = None
+                follower.reader.stale_partitions[partition.topic_partition] = None
         return has_moved
 
     return wrong
@@ -732,11 +737,11 @@ def _pending_go(result: Any, shard: GroupShard, group: Any, **_: Any) -> Any:
 
 
 def _with_the_marker(function: Any) -> Any:
-    def wrong(offsets: Any, producer_id: Any, *, offset: int, **named: Any) -> Any:
+    def wrong(offsets: Any, producer_id: Any, *, marker_offset: int, **named: Any) -> Any:
         for pending in offsets._pending.get(producer_id, {}).values():
             for topic_partition, (record, _) in pending.items():
-                pending[topic_partition] = record, offset
-        return function(offsets, producer_id, offset=offset, **named)
+                pending[topic_partition] = record, marker_offset
+        return function(offsets, producer_id, marker_offset=marker_offset, **named)
 
     return wrong
 
