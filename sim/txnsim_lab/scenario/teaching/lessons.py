@@ -97,7 +97,7 @@ class Part(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     hints: tuple[str, ...] = ()
     shows: bool = False
     """Whether the terminal first shows the events that have happened meanwhile."""
-    view: str = "running_story"
+    view: str = "stage"
     """The view of the page that shows it."""
     beside: Beside | None = None
     goal: Mapping[str, str] = {}

@@ -20,6 +20,7 @@ from txnsim.types import TransactionVersion
 from txnsim_lab.http.page import _files as page_files
 from txnsim_lab.http.page._files import LIBRARIES, digest, files, script, served_files
 from txnsim_lab.http.page.one_file import EVENTS_MAX, one_file, remark
+from txnsim_lab.scenario.teaching.lessons import lessons
 
 
 def test_the_files_are_those_that_browsers_read() -> None:
@@ -232,3 +233,10 @@ def test_it_tells_how_far_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_a_title_is_text() -> None:
     assert "<b>" not in one_file([("<b>", recording_of_run())]).partition("</title>")[0]
+
+
+def test_a_lesson_is_shown_in_views_that_the_page_has() -> None:
+    titles = re.search(r"VIEW_TITLES = \[(.*?)\];", files()["keys.js"].decode(), re.DOTALL)
+    assert titles is not None
+    names = set(re.findall(r'\["(\w+)"', titles.group(1)))
+    assert {part.view for lesson in lessons().values() for part in lesson.parts} <= names
