@@ -36,7 +36,7 @@ def fleet_from(
         version_texts: ``RELEASE`` for all brokers, ``BROKER=RELEASE`` for one; several in one text
             are separated by commas. Later ones win.
         broker_count: Number of brokers; their ids begin with 1 unless ``broker_ids`` are given.
-        switched_rules: Rule name -> whether it is on, for every broker whatever its release.
+        switched_rules: Rule name -> whether it is on. It overrides the release of every broker.
         broker_ids: The ids of the brokers.
 
     Raises:

@@ -34,8 +34,8 @@ class Fleet:
         Args:
             default_release: Release of the brokers that are not in ``releases_by_broker``.
             releases_by_broker: Releases of the other brokers.
-            switched_rules: Rule name -> whether it is on, whatever the release: to have a bug
-                before its fix, or a fix before its release.
+            switched_rules: Rule name -> whether it is on, in place of what the release says. So a
+                broker can have a fix before its release, or a bug after its fix.
 
         Raises:
             ConfigError: There is no such rule.

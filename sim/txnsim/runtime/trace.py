@@ -395,7 +395,7 @@ class Tracer:
         """Note the trace event of a message that is on its way on a connection.
 
         ``message_key`` is the client's address, the correlation id, and whether it is an answer.
-        The oldest messages that nobody takes are forgotten.
+        The trace forgets the oldest messages that have no receiver.
         """
         mail = self.mail
         mail[message_key] = event_index

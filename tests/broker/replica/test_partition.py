@@ -195,7 +195,7 @@ def test_followers_hear_of_records_and_of_the_high_watermark() -> None:
     reader.partitions_with_news.clear()
     led.partition.note_raised_log_start()
     assert (list(reader.partitions_with_news), reader.answers) == ([where], 2), (
-        "it is told by the same answer"
+        "the same answer tells it"
     )
 
 

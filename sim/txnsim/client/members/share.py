@@ -134,9 +134,8 @@ class ShareMember(Joining):
             await self._settle(until, timeout_ms)
             epochs_by_leader = await self._by_leader()
             for leader in self._sessions.keys() - epochs_by_leader.keys():
-                epochs_by_leader[
-                    leader
-                ] = {}  # it is told that the member has nothing there any more
+                # The request tells it that the member has nothing there any more.
+                epochs_by_leader[leader] = {}
             answers = await asyncio.gather(
                 *(
                     self._fetch(leader, epochs, max_wait_ms)

@@ -716,8 +716,10 @@ class GroupCoordinator:
     def _delete_on_request(
         self, shard: GroupShard, records: Sequence[GroupRecord]
     ) -> int | Rejection | None:
-        """Append deletions that a client requested, atomically; before 4.0 like a cleanup, which
-        takes effect even if the log refuses it, and whose replication nobody waits for.
+        """Append deletions that a client requested, in one batch.
+
+        Before 4.0 they are written like a cleanup: they take effect even if the log refuses them,
+        and the answer does not wait for replication.
         """
         if not records:
             return None
