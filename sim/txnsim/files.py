@@ -27,7 +27,7 @@ GIVEN_BYTES_MAX: Final = 64 << 20
 LINE_BYTES_MAX: Final = 64 << 20
 """Longest line of a trace or a history, in bytes."""
 LINES_BYTES_MAX: Final = 4 << 30
-"""Total size of all lines in bytes."""
+"""Largest trace or history that is read line by line, in bytes."""
 
 FOR_ALL: Final = 0o666
 """Mode of a file that every user may read and write, before the umask."""

@@ -118,7 +118,7 @@ INSTRUCTIONS_OF_UNICODE_CLASS: Final = 250
 _INSTRUCTIONS_OF_RANGE: Final = 8
 _INSTRUCTIONS_OF_NEGATION: Final = 10
 """Instructions of a negated class. It and a range cost more where a character has several bytes."""
-_CHARACTERS_FOLDED: Final = 200
+_FOLDED_CHARACTERS_PER_INSTRUCTION: Final = 200
 """Characters of a case-insensitive class that are counted as one instruction."""
 
 _INVALID_CHAR_RANGE: Final = "invalid character class range"
@@ -575,7 +575,9 @@ class _ExpressionParser:
             class_text = f"(?i:{class_text})"
             instructions += _INSTRUCTIONS_OF_RANGE
             if len(members) > 1 or not members[0].text.startswith("["):
-                instructions += sum(member.span for member in members) // _CHARACTERS_FOLDED
+                instructions += (
+                    sum(member.span for member in members) // _FOLDED_CHARACTERS_PER_INSTRUCTION
+                )
         self._push(class_text, instructions)
 
 

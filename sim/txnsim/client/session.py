@@ -33,7 +33,9 @@ _SEQUENCES: Final = 1 << 31
 
 
 class TxnProtocol(IntEnum):
-    """The protocol between clients and coordinator for a transaction."""
+    """Which versions of requests a client uses in a transaction: those before KIP-890, or those of
+    transactions v2.
+    """
 
     V1 = 1
     """AddPartitionsToTxn up to 3, Produce up to 11, EndTxn up to 4."""

@@ -107,7 +107,7 @@ ANY: Final = VersionRange(0, _ALL)
 
 
 class ByHand(msgspec.Struct, frozen=True, kw_only=True):
-    """A request of any API."""
+    """A request whose message the caller builds itself, for any API."""
 
     api: int
     build: Callable[[ModuleType], Any]

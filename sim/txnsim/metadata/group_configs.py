@@ -169,7 +169,7 @@ _DURATION: Final = re.compile(
     re.IGNORECASE,
 )
 """The syntax of java.time.Duration."""
-_BY_DURATION: Final = "by_duration:"
+_BY_DURATION_PREFIX: Final = "by_duration:"
 _SETTINGS: Final[Mapping[str, str]] = {
     setting.kafka: field for field, setting in documentation().items() if setting.kafka is not None
 }
@@ -318,8 +318,8 @@ def share_reset(group_configs: Configs | None, now_ms: int) -> int:
         if group_configs is None
         else _stripped_text(group_configs, "share.auto.offset.reset", "latest")
     )
-    if strategy.startswith(_BY_DURATION):
-        back_ms = _duration_ms(strategy.removeprefix(_BY_DURATION))
+    if strategy.startswith(_BY_DURATION_PREFIX):
+        back_ms = _duration_ms(strategy.removeprefix(_BY_DURATION_PREFIX))
         assert back_ms is not None  # it was judged when it was set
         return now_ms - back_ms
     return RESET_EARLIEST if strategy == "earliest" else RESET_LATEST
@@ -564,8 +564,8 @@ def _reset_complaint(config_name: str, config_value: str) -> str | None:
     """ShareGroupAutoOffsetResetStrategy.Validator."""
     if config_name != "share.auto.offset.reset" or config_value in ("earliest", "latest"):
         return None
-    if config_value.startswith(_BY_DURATION):
-        back_ms = _duration_ms(config_value.removeprefix(_BY_DURATION))
+    if config_value.startswith(_BY_DURATION_PREFIX):
+        back_ms = _duration_ms(config_value.removeprefix(_BY_DURATION_PREFIX))
         if back_ms is not None and back_ms >= 0:
             return None
     return (

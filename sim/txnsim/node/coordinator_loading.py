@@ -80,12 +80,12 @@ class CoordinatorLoading(msgspec.Struct, kw_only=True, eq=False):
 
     def _cross(self, topic_partition: TopicPartition, start_read: Load) -> None:
         self.fault_points.go_on(
-            lambda verdict: self._on_verdict(verdict, start_read),
+            lambda verdict: self._on_fault_verdict(verdict, start_read),
             FaultPoint.COORDINATOR_LOAD,
             Subject(partitions=(topic_partition,)),
         )
 
-    def _on_verdict(self, verdict: FaultEffect | None, start_read: Load) -> None:
+    def _on_fault_verdict(self, verdict: FaultEffect | None, start_read: Load) -> None:
         if self._is_stopped or is_lost(verdict):
             return
         self._waiting.append(start_read(is_readable=not error_in(verdict)))

@@ -52,7 +52,7 @@ class ImageIntake(msgspec.Struct, kw_only=True, eq=False):
             self._held_image = image
             roles = changed_roles(self.current(), image, self.broker_id)
             self.fault_points.go_on(
-                lambda verdict: self._on_verdict(image, verdict),
+                lambda verdict: self._on_fault_verdict(image, verdict),
                 FaultPoint.METADATA_APPLY,
                 Subject(partitions=roles),
             )
@@ -66,7 +66,7 @@ class ImageIntake(msgspec.Struct, kw_only=True, eq=False):
         while self._taken_up is not None:
             await self._taken_up
 
-    def _on_verdict(self, image: ClusterImage, verdict: FaultEffect | None) -> None:
+    def _on_fault_verdict(self, image: ClusterImage, verdict: FaultEffect | None) -> None:
         self._held_image = None
         if not is_lost(verdict):
             self._take_up(image)

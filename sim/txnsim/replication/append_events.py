@@ -43,7 +43,15 @@ _NO_APPEND: Final = _PendingAppend(-1, NO_CAUSE, "")
 class _TracedLog:
     """What the trace remembers of one log."""
 
-    __slots__ = ("closed", "is_routine", "name", "node", "replicas", "stable", "unreplicated")
+    __slots__ = (
+        "closed",
+        "is_routine",
+        "name",
+        "node",
+        "replicas",
+        "stable",
+        "unreplicated_appends",
+    )
 
     def __init__(self, broker: str, topic_partition: TopicPartition) -> None:
         self.name = str(topic_partition)
@@ -52,7 +60,7 @@ class _TracedLog:
         """Whether it is a log of transaction coordinators, whose high watermark follows each
         record.
         """
-        self.unreplicated: deque[_PendingAppend] = deque(maxlen=PENDING_APPENDS_MAX)
+        self.unreplicated_appends: deque[_PendingAppend] = deque(maxlen=PENDING_APPENDS_MAX)
         """Appends above the high watermark, in the order of their offsets."""
         self.closed: dict[int, _PendingAppend] = {}
         """First offset of a transaction -> its marker, for markers above the last stable offset."""
@@ -266,14 +274,14 @@ class AppendEvents(LogEvents):
         returns the event that causes what follows.
         """
         tracer, log_state = self.tracer, self._log_state(log.topic_partition)
-        cause, high_watermark, unreplicated = (
+        cause, high_watermark, unreplicated_appends = (
             tracer.cause,
             log.high_watermark,
-            log_state.unreplicated,
+            log_state.unreplicated_appends,
         )
         passed_append = _NO_APPEND
-        while unreplicated and unreplicated[0].offset < high_watermark:
-            passed_append = unreplicated.popleft()
+        while unreplicated_appends and unreplicated_appends[0].offset < high_watermark:
+            passed_append = unreplicated_appends.popleft()
         if tracer.full:
             last_event = self._trace_offset(
                 "log.hw", log_state, high_watermark, (passed_append.event, cause), passed_append.tx
@@ -373,10 +381,10 @@ class AppendEvents(LogEvents):
 
 
 def _note_append(log_state: _TracedLog, last_offset: int, cause: int, tx: Transaction) -> None:
-    unreplicated = log_state.unreplicated
-    while unreplicated and unreplicated[-1].offset >= last_offset:
-        unreplicated.pop()  # cut off meanwhile
-    unreplicated.append(_PendingAppend(last_offset, cause, tx))
+    unreplicated_appends = log_state.unreplicated_appends
+    while unreplicated_appends and unreplicated_appends[-1].offset >= last_offset:
+        unreplicated_appends.pop()  # cut off meanwhile
+    unreplicated_appends.append(_PendingAppend(last_offset, cause, tx))
 
 
 def _marker_passed_by(log_state: _TracedLog, last_stable_offset: int) -> _PendingAppend | None:

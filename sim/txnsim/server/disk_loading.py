@@ -378,11 +378,11 @@ def _brokers_with_longest_logs(
         return log.epochs.latest, log.log_end_offset, -broker_id
 
     ranked_brokers = sorted(stored_replicas, key=rank_key, reverse=True)
-    committed_offset = stored_replicas[ranked_brokers[0]].high_watermark
+    longest_log_high_watermark = stored_replicas[ranked_brokers[0]].high_watermark
     newest_epoch = stored_replicas[ranked_brokers[0]].log.epochs.latest
     return tuple(
         broker_id
         for broker_id in ranked_brokers
         if stored_replicas[broker_id].log.epochs.latest == newest_epoch
-        and stored_replicas[broker_id].log.log_end_offset >= committed_offset
+        and stored_replicas[broker_id].log.log_end_offset >= longest_log_high_watermark
     )

@@ -170,10 +170,10 @@ class _Pair:
         """Start both drivers; returns their libraries and versions."""
         driver_answers = [await exam.begin() for exam in self._exams]
         library_names = [f"{answer.library} {answer.version}" for answer in driver_answers]
-        levels = [compared_driver.level for compared_driver in self._sides]
+        driver_levels = [compared_driver.level for compared_driver in self._sides]
         return [
             library_name if level is None else f"{library_name} at transaction.version {level}"
-            for library_name, level in zip(library_names, levels, strict=True)
+            for library_name, level in zip(library_names, driver_levels, strict=True)
         ]
 
     async def end(self) -> None:

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 RETRY_MS: Final = 200
 """Pause between two look-ups of a cluster that does not answer yet."""
-LOOK_UPS_APART_MS: Final = 1_000
+TOPIC_LOOK_UPS_APART_MS: Final = 1_000
 """Minimum time between two look-ups of unknown topics."""
 
 
@@ -152,7 +152,7 @@ class FaultProxy:
     async def look_up_topics(self) -> None:
         """Ask the cluster for the names of all topics; a failed look-up changes nothing."""
         now_ms = self.environment.clock.monotonic_ms()
-        if self._looked_up_ms is not None and now_ms - self._looked_up_ms < LOOK_UPS_APART_MS:
+        if self._looked_up_ms is not None and now_ms - self._looked_up_ms < TOPIC_LOOK_UPS_APART_MS:
             return
         self._looked_up_ms = now_ms
         try:

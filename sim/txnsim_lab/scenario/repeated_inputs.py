@@ -35,7 +35,9 @@ def inputs_of(text: str) -> tuple[Input, ...]:
 
 
 class GivenInputs:
-    """The pace of a run that plays without stops, with the given inputs."""
+    """Plays a run without stops, and carries out given inputs of a visitor before the steps before
+    which they came.
+    """
 
     def __init__(self, inputs: Iterable[Input]) -> None:
         self._left = sorted(inputs, key=lambda given_input: given_input.before)

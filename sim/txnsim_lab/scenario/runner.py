@@ -270,8 +270,8 @@ async def _play_story(running_story: RunningStory, notes: _RunNotes, pace: Pace 
     shuffle = running_story.environment.rng.stream(STREAM).shuffle
     steps = in_drawn_order(scenario.steps_of(situation), shuffle)
     cure = in_drawn_order(scenario.cure_of(situation), shuffle)
-    last_look = (LOOK_AGAIN,) if cure else ()
-    plan = iter(plan_steps((*steps, LOOK, *cure, *last_look)) if pace is not None else ())
+    last_look_steps = (LOOK_AGAIN,) if cure else ()
+    plan = iter(plan_steps((*steps, LOOK, *cure, *last_look_steps)) if pace is not None else ())
 
     async def may_go_on() -> None:
         if pace is not None:

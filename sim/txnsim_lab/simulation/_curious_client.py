@@ -200,9 +200,9 @@ class Curious:
             }
 
     def _note(self, owner_id: str, answer: Any) -> None:
-        for field_name, initial_value in _INITIAL_FIELDS.items():
-            field_value = getattr(answer, field_name, initial_value)
-            if field_value not in (initial_value, None, -1, -2):
+        for field_name, initial_field_value in _INITIAL_FIELDS.items():
+            field_value = getattr(answer, field_name, initial_field_value)
+            if field_value not in (initial_field_value, None, -1, -2):
                 self._remembered_fields[owner_id, field_name] = field_value
 
 

@@ -164,7 +164,7 @@ def coordinators_of(
     entries: Iterable[Entry],
     *,
     forgotten: Mapping[int, str],
-    partitions_there: Iterable[int],
+    partitions_on_disk: Iterable[int],
     damaged: Iterable[int] = (),
     cut_off: Mapping[int, str] | None = None,
     newest_timestamp_ms: int = -1,
@@ -175,7 +175,7 @@ def coordinators_of(
     Args:
         entries: One per transactional id.
         forgotten: Producer id -> transactional id of those with a tombstone.
-        partitions_there: Partitions of ``__transaction_state`` that were there.
+        partitions_on_disk: Partitions of ``__transaction_state`` that were there.
         damaged: Partitions that could not be read to their end.
         cut_off: Partition whose end is lost -> where and why.
         newest_timestamp_ms: Newest timestamp in the logs.
@@ -190,7 +190,7 @@ def coordinators_of(
         for earlier_id in entry.newest.producer_ids[1:]:
             if earlier_id >= 0:
                 by_other_id[earlier_id] = entry
-    present = frozenset(partitions_there)
+    present = frozenset(partitions_on_disk)
     places = {(entry.newest.transactional_id, entry.newest.log_partition) for entry in all_entries}
     partitions = partitions_of_log(present, places)
     owing = (entry for entry in all_entries if entry.newest.state in DECIDED_STATES)

@@ -97,7 +97,7 @@ def read_coordinators(
             for log_read in logs_read
             for producer_id, name in log_read.forgotten_ids.items()
         },
-        partitions_there=logs,
+        partitions_on_disk=logs,
         damaged=damaged,
         cut_off=cut_off,
         newest_timestamp_ms=newest_ms,

@@ -124,7 +124,8 @@ class ReplicaBasis(msgspec.Struct, frozen=True, kw_only=True):
     state: ReplicaState
     notes: ReadNotes
     gaps: tuple[Gap, ...]
-    """Missing offsets behind the transaction's beginning, also in parts that were not read."""
+    """Missing offsets after the first offset of the transaction, as segment names and batches show
+    them; also where records were not read."""
     start_batch: StartBatch
     brokers_seen: tuple[int, ...]
     assignment: Assignment | None = None

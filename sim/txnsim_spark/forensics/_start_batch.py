@@ -88,8 +88,8 @@ class Lookups:
         return self._ends[segment.path]
 
     def _deleted_from(self, txn: OpenTxn) -> int | None:
-        """Where retention has deleted the first batch: the last batch of the producer that the
-        snapshot names, if it is still there.
+        """The offset of the producer's last batch by the snapshot, for a transaction whose first
+        batch retention has deleted; None if that last batch is gone, too, or nothing was deleted.
         """
         end_offset = self._state.ends.end_offset
         entry = self._state.seeds.get(txn.producer_id)

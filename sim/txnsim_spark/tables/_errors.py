@@ -210,7 +210,7 @@ def _text(decode: Callable[..., object]) -> Decode:
 
 
 def _of_file(path: Path, kind: str, decode: Decode) -> Iterator[ErrorRow]:
-    """The problem of a file that is read as a whole."""
+    """The error row of a file that can't be decoded as a whole; none if it can."""
     size = 0
     try:
         data = RegularFile(path).read()

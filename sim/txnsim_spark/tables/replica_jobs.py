@@ -100,10 +100,12 @@ def _kept_or_problem(job: TableJob, keep: Keep, share: Share) -> Iterator[tuple[
         yield from list(_kept_by_replica(job, keep, share))
     except LogFileError as error:
         yield _PROBLEMS, error.problem
-        passing = msgspec.structs.replace(
+        tolerant_options = msgspec.structs.replace(
             job.options, ignore_missing_files=True, ignore_corrupt_files=True
         )
-        yield from _kept_by_replica(msgspec.structs.replace(job, options=passing), keep, share)
+        yield from _kept_by_replica(
+            msgspec.structs.replace(job, options=tolerant_options), keep, share
+        )
 
 
 def _kept_by_replica(

@@ -94,7 +94,7 @@ ROTATED = TxnRecord(
 GONE_ON = coordinators_of(
     [Entry(newest=record("Ongoing", ELSEWHERE, epoch=6))],
     forgotten={},
-    partitions_there=[0],
+    partitions_on_disk=[0],
     decisions={
         7: [
             record("PrepareCommit", ELSEWHERE, HERE),
@@ -104,7 +104,7 @@ GONE_ON = coordinators_of(
     },
 )
 CUT_OFF = coordinators_of(
-    [Entry(newest=record("Ongoing", HERE))], forgotten={}, partitions_there=[0], damaged=[0]
+    [Entry(newest=record("Ongoing", HERE))], forgotten={}, partitions_on_disk=[0], damaged=[0]
 )
 DECIDED, UNKNOWN = OpenTxnStatus.DECIDED, OpenTxnStatus.UNKNOWN
 CASES = {
@@ -112,7 +112,7 @@ CASES = {
         NOBODY, Reason.NO_ENTRY, "no coordinator knows producer id 7", "unknown"
     ),
     "the id is forgotten": Case(
-        coordinators_of([], forgotten={7: "app"}, partitions_there=[0]),
+        coordinators_of([], forgotten={7: "app"}, partitions_on_disk=[0]),
         *(Reason.FORGOTTEN, "its coordinator has forgotten transactional id app", "unknown"),
     ),
     "the id goes on under another producer id": Case(
@@ -184,7 +184,7 @@ CASES = {
         *(None, UNKNOWN),
     ),
     "a log of coordinators is missing": Case(
-        coordinators_of([], forgotten={}, partitions_there=[1]),
+        coordinators_of([], forgotten={}, partitions_on_disk=[1]),
         Reason.LOG_MISSING,
         "the directories lack __transaction_state, partition 0",
         *(None, UNKNOWN),

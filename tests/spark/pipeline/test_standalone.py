@@ -92,9 +92,14 @@ def test_hanging_transactions_are_found_by_both_workers(cluster: StandaloneSpark
     output = cluster.submit(*find, config=SUBMITTED)
     assert output.returncode == 3, output.stderr
     assert hanging(output.stdout) == {
-        (TOPIC, stray.partition, stray.producer_id, stray.start_offset)
-        for stray in disks.strays
-        if stray.is_hanging
+        (
+            TOPIC,
+            stray_transaction.partition,
+            stray_transaction.producer_id,
+            stray_transaction.start_offset,
+        )
+        for stray_transaction in disks.strays
+        if stray_transaction.is_hanging
     }
     tasks = cluster.tasks()
     assert shared_out(tasks), tasks

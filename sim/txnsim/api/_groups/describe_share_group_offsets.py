@@ -28,7 +28,9 @@ DEVIATIONS: Final = (
 
 
 def subject(request: Request) -> Subject:
-    """The partitions that the request names; empty for a group of which it wants all."""
+    """For fault rules: the partitions that the request names; none for a group that asks for
+    all.
+    """
     groups = request.message.groups
     return Subject(
         partitions=tuple(

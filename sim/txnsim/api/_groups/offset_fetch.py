@@ -69,7 +69,7 @@ def refuse(request: Request, error: ErrorCode) -> Reply:
 
 
 def subject(request: Request) -> Subject:
-    """The requested partitions; empty for a group that asks for all."""
+    """For fault rules: the requested partitions; empty for a group that asks for all."""
     message = request.message
     groups = message.groups if request.api_version >= GROUPS_FROM else (message,)
     return Subject(

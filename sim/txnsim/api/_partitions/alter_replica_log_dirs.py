@@ -36,7 +36,7 @@ def refuse(request: Request, error: ErrorCode) -> Reply:
 
 
 def subject(request: Request) -> Subject:
-    """The partitions."""
+    """For fault rules: the partitions."""
     return Subject(partitions=tuple(partition for partition, _ in _requested_moves(request)))
 
 

@@ -55,7 +55,7 @@ def refuse(request: Request, error: ErrorCode) -> Reply:
 
 
 def subject(request: Request) -> Subject:
-    """The partitions."""
+    """For fault rules: the partitions."""
     return Subject(
         partitions=tuple(
             TopicPartition(topic, index)

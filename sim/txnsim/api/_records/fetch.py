@@ -124,7 +124,7 @@ def refuse(request: Request, error: ErrorCode) -> Reply:
 
 
 def subject(request: Request) -> Subject:
-    """The partitions that the request lists, and those of its session."""
+    """For fault rules: the partitions that the request lists, and those of its session."""
     if request.subject is not None:
         return request.subject
     fetch_partitions = [

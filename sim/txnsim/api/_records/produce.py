@@ -149,7 +149,7 @@ def refuse(request: Request, error: ErrorCode) -> Reply:
 
 
 def subject(request: Request) -> Subject:
-    """The transactional id, the first batch's producer and the partitions."""
+    """For fault rules: the transactional id, the first batch's producer and the partitions."""
     producer_id = None
     partitions: list[TopicPartition] = []
     for topic in request.message.topic_data:

@@ -81,7 +81,7 @@ def refuse(request: Request, error: ErrorCode) -> Reply:
 
 
 def subject(request: Request) -> Subject:
-    """Partitions with acknowledgements."""
+    """For fault rules: partitions with acknowledgements."""
     return Subject(
         partitions=partition_names(requested_partitions(request, request.message.topics))
     )

@@ -97,7 +97,7 @@ def refuse(request: Request, error: ErrorCode) -> Reply:
 
 
 def subject(request: Request) -> Subject:
-    """The partitions that the request names, and those of its session."""
+    """For fault rules: the partitions that the request names, and those of its session."""
     topic_partitions = dict.fromkeys(
         partition_names(requested_partitions(request, request.message.topics))
     )

@@ -100,7 +100,7 @@ def refuse(request: Request, error: ErrorCode) -> Reply:
 
 
 def subject(request: Request) -> Subject:
-    """The partitions of topics that exist."""
+    """For fault rules: the partitions of topics that exist."""
     topic_names = request.broker.image.topic_names
     return Subject(
         partitions=tuple(

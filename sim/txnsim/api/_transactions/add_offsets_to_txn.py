@@ -55,6 +55,6 @@ def refuse(request: Request, error: ErrorCode) -> Reply:
 
 
 def subject(request: Request) -> Subject:
-    """The transaction."""
+    """For fault rules: the transaction."""
     message = request.message
     return Subject(transactional_id=message.transactional_id, producer_id=message.producer_id)

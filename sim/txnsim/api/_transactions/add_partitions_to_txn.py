@@ -85,7 +85,7 @@ def refuse(request: Request, error: ErrorCode) -> Reply:
 
 
 def subject(request: Request) -> Subject:
-    """The transaction of the request; every transaction of a batch."""
+    """For fault rules: the transaction of the request; every transaction of a batch."""
     message = request.message
     if request.api_version >= BATCHED_FROM:
         return subject_of(batch_command(message))

@@ -54,7 +54,7 @@ def refuse(request: Request, error: ErrorCode) -> Reply:
 
 
 def subject(request: Request) -> Subject:
-    """Each requested id."""
+    """For fault rules: the transactional ids."""
     return subject_of_transactions(request.message.transactional_ids)
 
 

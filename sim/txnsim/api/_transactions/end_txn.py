@@ -70,7 +70,7 @@ def _with_identity(api_version: int) -> ByteGap:
 
 
 def subject(request: Request) -> Subject:
-    """The transaction, and whether it is committed or aborted."""
+    """For fault rules: the transaction, and whether it is committed or aborted."""
     message = request.message
     return Subject(
         transactional_id=message.transactional_id,

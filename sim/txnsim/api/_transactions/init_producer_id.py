@@ -75,7 +75,7 @@ def refuse(request: Request, error: ErrorCode) -> Reply:
 
 
 def subject(request: Request) -> Subject:
-    """The transactional id and the expected producer."""
+    """For fault rules: the transactional id and the expected producer."""
     producer_id = getattr(request.message, "producer_id", -1)
     return Subject(
         transactional_id=request.message.transactional_id,

@@ -104,7 +104,7 @@ def refuse(request: Request, error: ErrorCode) -> Reply:
 
 
 def subject(request: Request) -> Subject:
-    """The transaction and the partitions whose positions it commits."""
+    """For fault rules: the transaction and the partitions whose positions it commits."""
     message = request.message
     return Subject(
         transactional_id=message.transactional_id,

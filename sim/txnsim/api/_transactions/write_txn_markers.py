@@ -108,5 +108,5 @@ def _marker_row(
 
 
 def subject(request: Request) -> Subject:
-    """The producer and partitions of each marker."""
+    """For fault rules: the producer and partitions of each marker."""
     return subject_of(command_of(request.message))

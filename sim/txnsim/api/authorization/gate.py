@@ -22,7 +22,10 @@ from txnsim.api.request import ApiTable, Handler, Reply, Request
 from txnsim.security.authorizer import Authorizer
 
 GUARDS: Final[Mapping[int, Guard]] = {
-    **{key: partial(handle_parts, resource_part=part) for key, part in PARTS.items()},
+    **{
+        key: partial(handle_parts, resource_part=resource_part)
+        for key, resource_part in PARTS.items()
+    },
     **topics.GUARDS,
     **groups.GUARDS,
     **transactions.GUARDS,

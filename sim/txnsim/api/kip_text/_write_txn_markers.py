@@ -54,7 +54,7 @@ def refuse(request: Request, error: ErrorCode) -> Reply:
 
 
 def subject(request: Request) -> Subject:
-    """The producer and partitions of each marker."""
+    """For fault rules: the producer and partitions of each marker."""
     return subject_of(_command(request))
 
 

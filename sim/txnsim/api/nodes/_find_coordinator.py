@@ -100,7 +100,7 @@ def refuse(request: Request, error: ErrorCode) -> Reply:
 
 
 def subject(request: Request) -> Subject:
-    """Each requested transactional id."""
+    """For fault rules: each requested transactional id."""
     message = request.message
     if getattr(message, "key_type", KeyType.GROUP) != KeyType.TRANSACTION:
         return NO_SUBJECT

@@ -58,8 +58,8 @@ export const lesson = signal(null);
 /** The fact that an open question of the lesson asks about; null if none is open. Views hide what would answer it. */
 export const askedFact = computed(() => {
   const shownLesson = lesson.value;
-  const lessonPart = shownLesson?.parts[shownLesson.part];
-  return lessonPart?.ask && !shownLesson.shown ? (lessonPart.fact ?? "").split(" ")[0] || "answer" : null;
+  const shownLessonPart = shownLesson?.parts[shownLesson.part];
+  return shownLessonPart?.ask && !shownLesson.shown ? (lessonPart.fact ?? "").split(" ")[0] || "answer" : null;
 });
 /** Whether the page is presented to a class: in large type, with answers on demand. */
 export const isPresenting = signal(/[#&]present=1/.test(globalThis.location?.hash ?? ""));

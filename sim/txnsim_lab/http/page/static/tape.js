@@ -161,13 +161,13 @@ const clientCallOf = (event) => nearestAncestor(event, (ancestor) => ancestor.k 
 /** Cell -> the values of its records, as far as calls of clients tell them: the records of a call are those of its
  *  batches, in order. */
 function recordValuesOf(cells) {
-  const cellsByCall = new Map(); // position of a call -> the call and its cells
+  const cellsByClientCall = new Map(); // position of a call -> the call and its cells
   const valuesByCell = new Map();
   for (const cell of cells) {
     const clientCall = cell.how in { COMMIT: 1, ABORT: 1 } ? null : clientCallOf(cell.event);
-    if (clientCall) cellsByCall.set(clientCall.i, [...(cellsByCall.get(clientCall.i) ?? []), { cell, call: clientCall }]);
+    if (clientCall) cellsByClientCall.set(clientCall.i, [...(cellsByCall.get(clientCall.i) ?? []), { cell, call: clientCall }]);
   }
-  for (const callCells of cellsByCall.values()) {
+  for (const callCells of cellsByClientCall.values()) {
     const { records } = callCells[0].call.d.args;
     const recordCount = callCells.reduce((sum, { cell }) => sum + cell.last - cell.first + 1, 0);
     if (recordCount !== records.length) continue;

@@ -24,7 +24,7 @@ export function Producers() {
   const entryByProducerId = new Map(Object.entries(now.transactions).map(([id, entry]) => [String(entry.pid), [id, entry]]));
   const sortedProducers = producersOf(now.logs);
   const verdictByProducer = new Map(open.map((verdict) => [`${verdict.partition} ${verdict.producer_id}`, verdict]));
-  const mismatchOf = (tp, pid) => {
+  const stateMismatchOf = (tp, pid) => {
     const openVerdict = verdictByProducer.get(`${tp} ${pid}`);
     return openVerdict && openVerdict.verdict !== "alive" ? { ...openVerdict, text: `${tp}: ${openVerdict.verdict}: ${openVerdict.reason}` } : null;
   };
@@ -34,7 +34,7 @@ export function Producers() {
     ${sortedProducers.length === 0 && html`<tbody><tr><td colspan="8">none</td></tr></tbody>`}
     ${sortedProducers.slice(0, SHOWN_PRODUCERS_MAX).map(([pid, entries]) => {
       const [id, entry] = entryByProducerId.get(pid) ?? ["-", null];
-      const producerMismatches = entries.map(({ tp }) => mismatchOf(tp, pid)).filter(Boolean).sort((a, b) => (b.verdict === "hanging") - (a.verdict === "hanging"));
+      const producerMismatches = entries.map(({ tp }) => stateMismatchOf(tp, pid)).filter(Boolean).sort((a, b) => (b.verdict === "hanging") - (a.verdict === "hanging"));
       const agreementSentence = producerMismatches.length ? html`<b>${producerMismatches[0].verdict === "decided" ? "They will agree." : "They disagree."}</b> ${producerMismatches.map((conflict) => conflict.text).join("; ")}`
         : entry?.state.startsWith("Prepare") ? html`<b>They will agree.</b> ${id} is ${entry.state}, and not complete.` : "They agree.";
       return html`<tbody><tr class=${`title ${producerMismatches[0]?.verdict ?? ""}`}><th colspan="8" scope="rowgroup"><b>producer ${pid}</b> ${said ? agreementSentence : error || READING}</th></tr>
