@@ -46,33 +46,35 @@ def run(args: argparse.Namespace) -> int:
     from txnsim_lab.check.history import History, HistoryError
     from txnsim_lab.check.judge import judge
 
-    judged: list[tuple[str, History, Verdict]] = []
-    for name in args.history:
+    judged_histories: list[tuple[str, History, Verdict]] = []
+    for file_name in args.history:
         try:
-            history = History.from_lines(_read(name))
+            history = History.from_lines(_read_history_file(file_name))
             if not len(history):
                 raise HistoryError("no observation in it: nothing was judged")
-            judged.append((name, history, judge(history)))
+            judged_histories.append((file_name, history, judge(history)))
         except OSError as error:
-            raise ConfigError(f"{name}: {problem_of(error)}") from None
+            raise ConfigError(f"{file_name}: {problem_of(error)}") from None
         except HistoryError as error:
-            raise ConfigError(f"{name}: {error}") from None
+            raise ConfigError(f"{file_name}: {error}") from None
     TERMINAL.tell(
         args,
-        [_as_json(*judged_history) for judged_history in judged],
-        lambda _: (line for judged_history in judged for line in _lines(*judged_history)),
+        [_verdict_as_json(*judged_history) for judged_history in judged_histories],
+        lambda _: (
+            line for judged_history in judged_histories for line in _verdict_lines(*judged_history)
+        ),
     )
-    return 0 if all(verdict.healthy for _, _, verdict in judged) else ANOMALIES_STATUS
+    return 0 if all(verdict.healthy for _, _, verdict in judged_histories) else ANOMALIES_STATUS
 
 
-def _read(name: str) -> bytes:
-    path = None if name == STANDARD_INPUT else Path(name)
+def _read_history_file(file_name: str) -> bytes:
+    path = None if file_name == STANDARD_INPUT else Path(file_name)
     return read_given(path, bytes_max=HISTORY_BYTES_MAX)
 
 
-def _as_json(name: str, history: History, verdict: Verdict) -> dict[str, object]:
+def _verdict_as_json(file_name: str, history: History, verdict: Verdict) -> dict[str, object]:
     return {
-        "history": name,
+        "history": file_name,
         "observations": len(history),
         "verdict": verdict.kinds,
         "anomalies": [
@@ -89,8 +91,8 @@ def _as_json(name: str, history: History, verdict: Verdict) -> dict[str, object]
     }
 
 
-def _lines(name: str, history: History, verdict: Verdict) -> Iterator[str]:
-    yield f"{name}: {verdict} ({len(history)} observations)"
+def _verdict_lines(file_name: str, history: History, verdict: Verdict) -> Iterator[str]:
+    yield f"{file_name}: {verdict} ({len(history)} observations)"
     for anomaly in verdict.anomalies:
         yield f"  {anomaly.kind}: {anomaly.because}"
         for index in anomaly.evidence:

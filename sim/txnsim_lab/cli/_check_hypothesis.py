@@ -16,7 +16,7 @@ from txnsim.files import problem_of
 if TYPE_CHECKING:
     from txnsim_lab.scenario.hypothesis import Judged
 
-NOT_SO_STATUS = 1
+NOT_REPRODUCED_STATUS = 1
 MISUSE = 2
 
 
@@ -50,42 +50,44 @@ def run(args: argparse.Namespace) -> int:
     if args.seeds < 1:
         raise ConfigError("--seeds needs a number from 1 on")
     try:
-        scenario = read(*_text(args.file))
-        judged = check(scenario, seeds=range(1, args.seeds + 1))
+        scenario = read(*_read_scenario_text(args.file))
+        judged_hypothesis = check(scenario, seeds=range(1, args.seeds + 1))
     except ConfigError as error:
         if not args.json:
             raise
         TERMINAL.json({"verdict": "wrong file", "errors": str(error).splitlines()})
         return MISUSE
     if args.json:
-        TERMINAL.json(msgspec.to_builtins(judged))
+        TERMINAL.json(msgspec.to_builtins(judged_hypothesis))
     else:
-        _show(judged)
-    return 0 if judged.verdict is HypothesisVerdict.REPRODUCED else NOT_SO_STATUS
+        _print_judged(judged_hypothesis)
+    return 0 if judged_hypothesis.verdict is HypothesisVerdict.REPRODUCED else NOT_REPRODUCED_STATUS
 
 
-def _text(name: str) -> tuple[str, str]:
-    if name == "-":
+def _read_scenario_text(file_name: str) -> tuple[str, str]:
+    if file_name == "-":
         return "standard input", sys.stdin.read()
     try:
-        return name, Path(name).read_text("utf-8")
+        return file_name, Path(file_name).read_text("utf-8")
     except (OSError, UnicodeDecodeError) as error:
-        raise ConfigError(f"{name}: {problem_of(error)}") from None
+        raise ConfigError(f"{file_name}: {problem_of(error)}") from None
 
 
-def _show(judged: Judged) -> None:
-    TERMINAL.line(f"{judged.hypothesis}: {judged.verdict}")
-    for judged_run in judged.runs:
+def _print_judged(judged_hypothesis: Judged) -> None:
+    TERMINAL.line(f"{judged_hypothesis.hypothesis}: {judged_hypothesis.verdict}")
+    for judged_run in judged_hypothesis.runs:
         TERMINAL.line(f"  {judged_run.run} (seed {judged_run.seed}): {judged_run.verdict}")
         for reason in judged_run.because:
             TERMINAL.line(f"    {reason}")
         if judged_run.verdict != "reproduced":
-            claimed = ", ".join(judged_run.claimed) or "healthy"
+            claimed_kinds = ", ".join(judged_run.claimed) or "healthy"
             TERMINAL.line(
-                f"    claimed: {claimed}; seen: {', '.join(judged_run.seen) or 'nothing'}"
+                f"    claimed: {claimed_kinds}; seen: {', '.join(judged_run.seen) or 'nothing'}"
             )
         if judged_run.nearest is not None:
-            observed = ", ".join(judged_run.nearest.seen) or "healthy"
-            TERMINAL.line(f"    nearest: {'; '.join(judged_run.nearest.expects)}; then: {observed}")
+            observed_kinds = ", ".join(judged_run.nearest.seen) or "healthy"
+            TERMINAL.line(
+                f"    nearest: {'; '.join(judged_run.nearest.expects)}; then: {observed_kinds}"
+            )
         for event in judged_run.decisive:
             TERMINAL.line(f"    {event.at_ms:6} ms  {event.who}: {event.text}")

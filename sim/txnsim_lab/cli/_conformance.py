@@ -64,20 +64,22 @@ def run(args: argparse.Namespace) -> int:
         TERMINAL.tell(
             args,
             dict(sorted(needs().items())),
-            lambda settings: [f"{name}={value}" for name, value in settings.items()],
+            lambda settings: [
+                f"{setting_name}={value}" for setting_name, value in settings.items()
+            ],
         )
         return 0
     progress: Progress | None = None
     differing = 0
 
-    def tell(result: CaseResult, total: int) -> None:
+    def report_result(result: CaseResult, case_count: int) -> None:
         nonlocal progress, differing
-        progress = progress or Progress("cases", total)
+        progress = progress or Progress("cases", case_count)
         played_count = progress.done_count + 1
         differing += result.outcome is CaseOutcome.DIFFERS
         progress.advance(played_count, f"{result.case}: {result.outcome}", f"{differing} differ")
 
-    conformance = run_conformance(_options_from(args), tell, stops=(KeyboardInterrupt,))
+    conformance = run_conformance(_options_from(args), report_result, stops=(KeyboardInterrupt,))
     if progress is not None:
         progress.end()
     if args.junit is not None:
@@ -91,7 +93,7 @@ def run(args: argparse.Namespace) -> int:
                     TERMINAL.line(line)
         _sum_up(conformance)
     if conformance.is_stopped:
-        _end_stopped(args, conformance)
+        _exit_stopped_run(args, conformance)
     if conformance.count(CaseOutcome.DIFFERS):
         return DIFFERS_STATUS
     if not conformance.count(CaseOutcome.PASSED):
@@ -100,14 +102,15 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
-def _end_stopped(args: argparse.Namespace, run: Conformance) -> NoReturn:
+def _exit_stopped_run(args: argparse.Namespace, conformance: Conformance) -> NoReturn:
     """Print how to continue, and exits without waiting for pending answers."""
     from txnsim.cli.main import INTERRUPTED_STATUS
 
-    words = " ".join(f"--only {file}" for file in run.files_left())
+    only_options = " ".join(f"--only {case_file}" for case_file in conformance.files_left())
     TERMINAL.warn(
-        f"stopped after {len(run.results)} of {len(run.cases)} cases; its topics and groups are"
-        f" deleted. The other cases: txnsim conformance {args.address} {words}"
+        f"stopped after {len(conformance.results)} of {len(conformance.cases)} cases;"
+        " its topics and groups are deleted."
+        f" The other cases: txnsim conformance {args.address} {only_options}"
     )
     sys.stdout.flush()
     sys.stderr.flush()
@@ -131,29 +134,33 @@ def _options_from(args: argparse.Namespace) -> ConformanceOptions:
     )
     if args.command_config is None:
         return options
-    settings, _, ignored = read_client_properties(args.command_config)
-    for name in ignored:
-        TERMINAL.warn(f"{args.command_config}: {name} has no effect here")
+    settings, _, ignored_settings = read_client_properties(args.command_config)
+    for setting_name in ignored_settings:
+        TERMINAL.warn(f"{args.command_config}: {setting_name} has no effect here")
     return msgspec.structs.replace(options, security=settings.security)
 
 
-def _sum_up(run: Conformance) -> None:
+def _sum_up(conformance: Conformance) -> None:
     from txnsim_lab.conformance.results import CaseOutcome, by_file
 
-    rows = by_file(run.results)
+    counts_by_file = by_file(conformance.results)
     TERMINAL.table(
         ("Cases", *(str(outcome) for outcome in CaseOutcome)),
-        [(file, *(str(row[outcome]) for outcome in CaseOutcome)) for file, row in rows.items()],
+        [
+            (case_file, *(str(outcome_counts[outcome]) for outcome in CaseOutcome))
+            for case_file, outcome_counts in counts_by_file.items()
+        ],
     )
-    if run.lacks:
-        TERMINAL.line(f"Kafka {run.release} offers, and this broker does not:")
-        TERMINAL.line(f"  {', '.join(run.lacks)}")
-    for leftover in run.left_behind:
+    if conformance.lacks:
+        TERMINAL.line(f"Kafka {conformance.release} offers, and this broker does not:")
+        TERMINAL.line(f"  {', '.join(conformance.lacks)}")
+    for leftover in conformance.left_behind:
         TERMINAL.warn(f"left behind: {leftover}")
-    kept_rules, broken_rules = run.rules()
-    counts = ", ".join(f"{run.count(outcome)} {outcome}" for outcome in CaseOutcome)
+    kept_rules, broken_rules = conformance.rules()
+    counts_text = ", ".join(f"{conformance.count(outcome)} {outcome}" for outcome in CaseOutcome)
     TERMINAL.line(
-        f"{run.bootstrap} as Kafka {run.release} (answers of {run.answered_by}),"
-        f" transaction.version {run.transaction_version}: {counts};"
+        f"{conformance.bootstrap} as Kafka {conformance.release}"
+        f" (answers of {conformance.answered_by}),"
+        f" transaction.version {conformance.transaction_version}: {counts_text};"
         f" {len(kept_rules)} rules kept, {len(broken_rules)} broken"
     )

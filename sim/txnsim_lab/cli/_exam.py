@@ -25,52 +25,63 @@ if TYPE_CHECKING:
     from txnsim_lab.exam.situation import Situation
 
 MISSED_STATUS: Final = 1
-LEVELS: Final = (0, 1, 2)
+TRANSACTION_VERSIONS: Final = (0, 1, 2)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments of ``exam``."""
-    parts = parser.add_subparsers(dest="part", metavar="COMMAND", required=True)
-    run = parts.add_parser("run", description="Have a library sit the exam (docs/exam.md).")
-    run.epilog = (
+    subcommands = parser.add_subparsers(dest="part", metavar="COMMAND", required=True)
+    run_parser = subcommands.add_parser(
+        "run", description="Have a library sit the exam (docs/exam.md)."
+    )
+    run_parser.epilog = (
         "Exit status: 0 nothing was missed but what --known has, 1 something was,"
         " 2 a wrong argument, or the driver does not speak the contract."
     )
-    run.add_argument("--driver", required=True, metavar="CMD", help="starts the library's driver")
-    _add_choice(run)
-    where = run.add_mutually_exclusive_group()
-    where.add_argument("--as-version", metavar="RELEASE", help="of Kafka")
-    where.add_argument("--on", metavar="WHERE",
+    run_parser.add_argument(
+        "--driver", required=True, metavar="CMD", help="starts the library's driver"
+    )
+    _add_situation_choice(run_parser)
+    cluster_choice = run_parser.add_mutually_exclusive_group()
+    cluster_choice.add_argument("--as-version", metavar="RELEASE", help="of Kafka")
+    cluster_choice.add_argument("--on", metavar="WHERE",
                        help="real brokers behind a proxy: HOST:PORT or apache-RELEASE")  # fmt: skip
-    run.add_argument("--known", type=Path, metavar="FILE",
-                     help="misses that don't count, a line each: commit-late@1")  # fmt: skip
-    run.add_argument(
+    run_parser.add_argument("--known", type=Path, metavar="FILE",
+                            help="misses that don't count, a line each: commit-late@1")  # fmt: skip
+    run_parser.add_argument(
         "--report", type=new_file, metavar="FILE", help="write a page of it: FILE.html"
     )
-    run.add_argument("--misses", type=new_folder, metavar="DIR",
-                     help="a folder for each miss that --known has not: text, story, versions,"
-                     " page")  # fmt: skip
-    run.add_argument("--driver-source", type=Path, action="append", default=[], metavar="FILE",
-                     help="a file of the driver for these folders; those that --driver names are"
-                     " there; may be repeated")  # fmt: skip
-    run.add_argument("--json", action="store_true", help="results as JSON")
-    readers = parts.add_parser("readers", description="Readers without a coordinator: topics and"
-                               " log directories with the answers expected of them.")  # fmt: skip
-    exam_readers.add_arguments(readers)
-    compared = parts.add_parser("compare", description="Ask two libraries, two versions of one or"
-                                " two levels the same, and tell only what differs.")  # fmt: skip
-    exam_compare.add_arguments(compared)
-    _add_choice(compared)
-    listed = parts.add_parser("list", description="Say which situations there are.")
-    _add_choice(listed)
-    listed.add_argument("--json", action="store_true", help="as JSON")
+    run_parser.add_argument("--misses", type=new_folder, metavar="DIR",
+                            help="a folder for each miss that --known has not: text, story,"
+                            " versions, page")  # fmt: skip
+    run_parser.add_argument("--driver-source", type=Path, action="append", default=[],
+                            metavar="FILE", help="a file of the driver for these folders; those"
+                            " that --driver names are there; may be repeated")  # fmt: skip
+    run_parser.add_argument("--json", action="store_true", help="results as JSON")
+    readers_parser = subcommands.add_parser(
+        "readers",
+        description="Readers without a coordinator: topics and log directories with the answers"
+        " expected of them.",
+    )
+    exam_readers.add_arguments(readers_parser)
+    compare_parser = subcommands.add_parser(
+        "compare",
+        description="Ask two libraries, two versions of one or two levels the same, and tell only"
+        " what differs.",
+    )
+    exam_compare.add_arguments(compare_parser)
+    _add_situation_choice(compare_parser)
+    list_parser = subcommands.add_parser("list", description="Say which situations there are.")
+    _add_situation_choice(list_parser)
+    list_parser.add_argument("--json", action="store_true", help="as JSON")
 
 
-def _add_choice(parser: argparse.ArgumentParser) -> None:
+def _add_situation_choice(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--only", action="append", default=[], metavar="WORD",
                         help="situations or classes that begin so; may be repeated")  # fmt: skip
     parser.add_argument("--transaction-version", type=int, action="append", default=[],
-                        choices=LEVELS, help="only this level; may be repeated")  # fmt: skip
+                        choices=TRANSACTION_VERSIONS,
+                        help="only this level; may be repeated")  # fmt: skip
     parser.add_argument("--core", action="store_true",
                         help="the most telling situations, each at its newest level")  # fmt: skip
 
@@ -90,14 +101,14 @@ def run(args: argparse.Namespace) -> int:
     from txnsim_lab.simulation.play import quieten
 
     situations = choose_situations(SITUATIONS, args.only, core=args.core)
-    levels = sorted(set(args.transaction_version)) or LEVELS
+    levels = sorted(set(args.transaction_version)) or TRANSACTION_VERSIONS
     if args.part == "list":
-        _list(situations, args)
+        _list_situations(situations, args)
         return 0
     quieten()
     known_ids = _read_known_ids(args.known)
-    total = sum(level in situation.levels for situation in situations for level in levels)
-    progress = Progress("situations", total)
+    situation_count = sum(level in situation.levels for situation in situations for level in levels)
+    progress = Progress("situations", situation_count)
     exam_run = asyncio.run(_run_exam(situations, levels, args, progress))
     progress.end()
     if args.report is not None:
@@ -108,9 +119,9 @@ def run(args: argparse.Namespace) -> int:
     if args.misses is not None:
         from txnsim_lab.exam.misses import driver_sources, folders
 
-        sources = driver_sources(args.driver, args.driver_source)
+        driver_files = driver_sources(args.driver, args.driver_source)
         miss_files = folders(
-            exam_run, command=_repeat_command(args), sources=sources, known_ids=known_ids
+            exam_run, command=_repeat_command(args), sources=driver_files, known_ids=known_ids
         )
         write_all(args.misses, miss_files)
     if args.json:
@@ -119,7 +130,7 @@ def run(args: argparse.Namespace) -> int:
             msgspec.to_builtins(msgspec.structs.replace(exam_run, results=tuple(results)))
         )
     else:
-        _show(exam_run, known_ids, args)
+        _print_exam_run(exam_run, known_ids, args)
     if exam_run.is_stopped:
         from txnsim.cli.main import INTERRUPTED_STATUS
 
@@ -147,13 +158,13 @@ async def _run_exam(
             targets = await RealTargets.connect(args.on, say=TERMINAL.warn)
         except ClientError as error:
             raise ConfigError(f"--on {args.on}: {error}") from None
-    missed = 0
+    missed_count = 0
 
-    def tell(result: Result) -> None:
-        nonlocal missed
-        missed += result.outcome is SituationOutcome.MISSED
+    def report_result(result: Result) -> None:
+        nonlocal missed_count
+        missed_count += result.outcome is SituationOutcome.MISSED
         progress.advance(
-            progress.done_count + 1, f"{result.id}: {result.outcome}", f"{missed} missed"
+            progress.done_count + 1, f"{result.id}: {result.outcome}", f"{missed_count} missed"
         )
 
     return await run_exam(
@@ -161,15 +172,24 @@ async def _run_exam(
         situations,
         levels=levels,
         targets=targets,
-        tell=tell,
+        tell=report_result,
         stops=(asyncio.CancelledError,),  # as ``asyncio.run`` tells of Ctrl-C
     )
 
 
-def _list(situations: list[Situation], args: argparse.Namespace) -> None:
+def _list_situations(situations: list[Situation], args: argparse.Namespace) -> None:
     if args.json:
-        rows = [msgspec.structs.asdict(situation) for situation in situations]
-        TERMINAL.json([{name: row[name] for name in row if name != "play"} for row in rows])
+        situation_rows = [msgspec.structs.asdict(situation) for situation in situations]
+        TERMINAL.json(
+            [
+                {
+                    field_name: situation_row[field_name]
+                    for field_name in situation_row
+                    if field_name != "play"
+                }
+                for situation_row in situation_rows
+            ]
+        )
         return
     TERMINAL.table(
         ("Class", "Situation", "Levels", "Question"),
@@ -189,7 +209,7 @@ def _read_known_ids(path: Path | None) -> frozenset[str]:
         raise ConfigError(f"--known {path}: {problem_of(error)}") from None
 
 
-def _show(run: ExamRun, known_ids: frozenset[str], args: argparse.Namespace) -> None:
+def _print_exam_run(exam_run: ExamRun, known_ids: frozenset[str], args: argparse.Namespace) -> None:
     from txnsim_lab.exam.results import SituationOutcome
 
     TERMINAL.table(
@@ -202,34 +222,36 @@ def _show(run: ExamRun, known_ids: frozenset[str], args: argparse.Namespace) -> 
                 result.outcome,
                 f"{result.seconds:.1f}",
             )
-            for result in run.results
+            for result in exam_run.results
         ],
     )
-    for result in run.misses():
+    for result in exam_run.misses():
         TERMINAL.line(f"{result.id}{' (known)' if result.id in known_ids else ''}: {result.asks}")
         for line in (
             *result.because,
             *result.choices,
-            *(f"the library: {error}" for error in result.errors[:6]),
+            *(f"the library: {library_error}" for library_error in result.errors[:6]),
         ):
             TERMINAL.line(f"  {line}")
         TERMINAL.line(
             f"  again: {_repeat_command(args)} --only {result.situation}"
             f" --transaction-version {result.level}"
         )
-    healed = known_ids & {
-        result.id for result in run.results if result.outcome is SituationOutcome.PASSED
+    healed_ids = known_ids & {
+        result.id for result in exam_run.results if result.outcome is SituationOutcome.PASSED
     }
-    for name in sorted(healed):
-        TERMINAL.line(f"{name} is known as a miss, and passes")
-    counts = ", ".join(f"{run.count(outcome)} {outcome}" for outcome in SituationOutcome)
+    for miss_id in sorted(healed_ids):
+        TERMINAL.line(f"{miss_id} is known as a miss, and passes")
+    counts_text = ", ".join(f"{exam_run.count(outcome)} {outcome}" for outcome in SituationOutcome)
     TERMINAL.line(
-        f"{run.library} {run.version} ({run.language}), which speaks version"
-        f" {run.speaks} of transactions: {counts}"
+        f"{exam_run.library} {exam_run.version} ({exam_run.language}), which speaks version"
+        f" {exam_run.speaks} of transactions: {counts_text}"
     )
 
 
 def _repeat_command(args: argparse.Namespace) -> str:
     options = (("--as-version", args.as_version), ("--on", args.on))
-    where = "".join(f" {name} {value}" for name, value in options if value is not None)
-    return f"txnsim exam run --driver {shlex.quote(args.driver)}{where}"
+    option_text = "".join(
+        f" {option_name} {value}" for option_name, value in options if value is not None
+    )
+    return f"txnsim exam run --driver {shlex.quote(args.driver)}{option_text}"

@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from txnsim_lab.exam.results import Result
 
 DIFFER_STATUS: Final = 1
-STORY_LINES: Final = 12
-MINUTES: Final = 10.0
+STORY_LINES_MAX: Final = 12
+MINUTES_DEFAULT: Final = 10.0
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -32,9 +32,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--hint", action="append", default=[], metavar="WORDS",
                         help="situations with these words come first: lines of a changelog; may be"
                         " repeated")  # fmt: skip
-    parser.add_argument("--minutes", type=float, default=MINUTES,
+    parser.add_argument("--minutes", type=float, default=MINUTES_DEFAULT,
                         help="for variants, which are drawn near what differs"
-                        f" ({MINUTES:g} unless given)")  # fmt: skip
+                        f" ({MINUTES_DEFAULT:g} unless given)")  # fmt: skip
     parser.add_argument("--seed", type=int, default=1, help="of the variants")
     parser.add_argument("--json", action="store_true", help="differences as JSON")
 
@@ -68,12 +68,14 @@ def run(args: argparse.Namespace) -> int:
             SimulatedTargets(args.as_version),
             bounds,
             clock=real_environment().clock,
-            tell=_Teller(is_quiet=args.json).tell,
+            tell=_DifferenceReporter(is_quiet=args.json).tell,
         )
 
     comparison = asyncio.run(compare_sides())
     if args.json:
-        differences = tuple(_bare(difference) for difference in comparison.differences)
+        differences = tuple(
+            _without_recordings(difference) for difference in comparison.differences
+        )
         TERMINAL.json(
             msgspec.to_builtins(msgspec.structs.replace(comparison, differences=differences))
         )
@@ -82,7 +84,7 @@ def run(args: argparse.Namespace) -> int:
     return DIFFER_STATUS if comparison.differences else 0
 
 
-class _Teller:
+class _DifferenceReporter:
     """Shows the progress, and each difference at once. The total number of situations is unknown,
     since more situations are played near the first differences.
     """
@@ -92,42 +94,43 @@ class _Teller:
         self._progress = Progress("situations and variants", None)
         self._differences = 0
 
-    def tell(self, name: str, difference: SituationDifference | None) -> None:
+    def tell(self, situation_name: str, difference: SituationDifference | None) -> None:
         self._differences += difference is not None
         tally = f"{self._differences} differences"
-        self._progress.advance(self._progress.done_count + 1, name, tally)
+        self._progress.advance(self._progress.done_count + 1, situation_name, tally)
         if difference is not None and not self._is_quiet:
-            for line in _lines(difference):
+            for line in _difference_lines(difference):
                 TERMINAL.line(line)
 
 
-def _lines(difference: SituationDifference) -> list[str]:
-    about = f" ({', '.join(difference.about)})" if difference.about else ""
-    drawn = f", {difference.drawn}" if difference.drawn else ""
+def _difference_lines(difference: SituationDifference) -> list[str]:
+    known_bugs_text = f" ({', '.join(difference.about)})" if difference.about else ""
+    variant_text = f", {difference.drawn}" if difference.drawn else ""
     lines = [
-        f"{difference.situation}@{difference.level}{drawn}{about}: {difference.asks}",
-        *_side("A", difference.one),
-        *_side("B", difference.other),
+        f"{difference.situation}@{difference.level}{variant_text}{known_bugs_text}:"
+        f" {difference.asks}",
+        *_side_lines("A", difference.one),
+        *_side_lines("B", difference.other),
     ]
     if difference.times < 2:
         lines.append("  Asked again, both do the same: chance may have parted them.")
-    missed = difference.one if difference.one.steps else difference.other
-    lines += ["  What was done:", *(f"    {step}" for step in missed.steps)]
-    if missed.story:
+    shown_result = difference.one if difference.one.steps else difference.other
+    lines += ["  What was done:", *(f"    {step}" for step in shown_result.steps)]
+    if shown_result.story:
         lines += ["  What happened in the cluster:"]
-        lines += [f"    {line}" for line in missed.story[-STORY_LINES:]]
+        lines += [f"    {line}" for line in shown_result.story[-STORY_LINES_MAX:]]
     return lines
 
 
-def _side(name: str, result: Result) -> list[str]:
+def _side_lines(side_name: str, result: Result) -> list[str]:
     reasons = (*result.because, *result.choices)
-    return [f"  {name} {result.outcome}{': ' if reasons else ''}{'; '.join(reasons)}"]
+    return [f"  {side_name} {result.outcome}{': ' if reasons else ''}{'; '.join(reasons)}"]
 
 
 def _sum_up(comparison: Comparison) -> None:
     TERMINAL.line(f"A is {comparison.one}, B is {comparison.other}.")
     known_bugs = sorted(
-        {about for difference in comparison.differences for about in difference.about}
+        {known_bug for difference in comparison.differences for known_bug in difference.about}
     )
     if known_bugs:
         TERMINAL.line(f"Known bugs that look so: {', '.join(known_bugs)}.")
@@ -138,10 +141,10 @@ def _sum_up(comparison: Comparison) -> None:
     )
 
 
-def _bare(difference: SituationDifference) -> SituationDifference:
+def _without_recordings(difference: SituationDifference) -> SituationDifference:
     """The difference without its recordings."""
-    our_result, other_result = (
+    first_result, other_result = (
         msgspec.structs.replace(result, recording=b"")
         for result in (difference.one, difference.other)
     )
-    return msgspec.structs.replace(difference, one=our_result, other=other_result)
+    return msgspec.structs.replace(difference, one=first_result, other=other_result)

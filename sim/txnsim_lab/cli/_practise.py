@@ -22,7 +22,7 @@ from txnsim.releases import REFERENCE, release_named
 from txnsim.server.cluster import SimCluster
 from txnsim_lab.scenario import practise_situation
 
-UPGRADE: Final = Path("upgrade")
+UPGRADE_WORD: Final = Path("upgrade")
 EPILOG: Final = (
     "What it starts is `txnsim serve`; with DIR it is `txnsim serve --load DIR --clock-at stopped`,"
     " which has more options."
@@ -40,11 +40,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="a copy of a real broker's log directory, one per broker; nothing is written there;"
         " or the word upgrade",
     )
-    upgrade = parser.add_argument_group("a rolling upgrade: txnsim practise upgrade")
-    upgrade.add_argument(
+    upgrade_options = parser.add_argument_group("a rolling upgrade: txnsim practise upgrade")
+    upgrade_options.add_argument(
         "--from", dest="old", metavar="RELEASE", help="that the brokers run, such as 3.9"
     )
-    upgrade.add_argument(
+    upgrade_options.add_argument(
         "--to", dest="new", metavar="RELEASE", help=f"that they go to (default {REFERENCE.name})"
     )
     parser.add_argument(
@@ -68,26 +68,28 @@ def rewrite(arguments: Sequence[str]) -> list[str]:
 
 def run(args: argparse.Namespace) -> int:
     """Serve until SIGINT or SIGTERM, or rehearse an upgrade; returns the exit status."""
-    if args.directory == [UPGRADE]:
-        return _rehearse(args)
+    if args.directory == [UPGRADE_WORD]:
+        return _rehearse_upgrade(args)
     if args.old or args.new:
         TERMINAL.complain("--from and --to: only with `txnsim practise upgrade`")
         return MISUSE_STATUS
-    words = ["--http", args.http, "--ui", "--log-level", "warning"]
+    serve_arguments = ["--http", args.http, "--ui", "--log-level", "warning"]
     for flag, value in (("--port", args.port), ("--ready-file", args.ready_file)):
         if value is not None:
-            words += [flag, value]
+            serve_arguments += [flag, value]
     if args.json:
-        words.append("--json")
+        serve_arguments.append("--json")
     if args.directory:
-        words += ["--clock-at", "stopped", "--load", *map(str, args.directory)]
+        serve_arguments += ["--clock-at", "stopped", "--load", *map(str, args.directory)]
     else:
-        for name, partitions in practise_situation.TOPICS.items():
-            words += ["--topic", f"{name}:{partitions}"]
-    return serve.serve(words, prepare=_exercise_on_copies if args.directory else _make_exercise)
+        for topic_name, partitions in practise_situation.TOPICS.items():
+            serve_arguments += ["--topic", f"{topic_name}:{partitions}"]
+    return serve.serve(
+        serve_arguments, prepare=_exercise_on_copies if args.directory else _make_exercise
+    )
 
 
-def _rehearse(args: argparse.Namespace) -> int:
+def _rehearse_upgrade(args: argparse.Namespace) -> int:
     """Rehearse an upgrade; returns 1 if a record was lost or a transaction hangs."""
     from txnsim.cli.event_log import set_up_logs
     from txnsim_lab.cli._upgrade import rehearse
@@ -96,17 +98,20 @@ def _rehearse(args: argparse.Namespace) -> int:
     try:
         if args.old is None:
             raise ConfigError("--from is missing: the release that the brokers run, such as 3.9")
-        old, new = release_named(args.old), release_named(args.new or REFERENCE.name)
+        old_release, new_release = (
+            release_named(args.old),
+            release_named(args.new or REFERENCE.name),
+        )
         texts: list[str] = []
-        rehearsal = rehearse(old, new, texts.append if args.json else TERMINAL.text)
+        rehearsal = rehearse(old_release, new_release, texts.append if args.json else TERMINAL.text)
     except ConfigError as error:
         TERMINAL.complain(error)
         return MISUSE_STATUS
     if args.json:
         TERMINAL.json(
             {
-                "from": old.name,
-                "to": new.name,
+                "from": old_release.name,
+                "to": new_release.name,
                 **msgspec.to_builtins(rehearsal),
                 "is_well": rehearsal.is_well,
                 "text": [line for text in texts for line in text.splitlines()],
@@ -115,15 +120,15 @@ def _rehearse(args: argparse.Namespace) -> int:
     return 0 if rehearsal.is_well else 1
 
 
-async def _make_exercise(cluster: SimCluster, http: str | None) -> tuple[str, ...]:
+async def _make_exercise(cluster: SimCluster, http_url: str | None) -> tuple[str, ...]:
     """Make the situation on the cluster; returns the text of the exercise."""
     await practise_situation.make(cluster)
-    release = f"txnsim faults release {practise_situation.MARKER_RULE} --http {http}"
+    release_command = f"txnsim faults release {practise_situation.MARKER_RULE} --http {http_url}"
     return (
         "A consumer of orders-0 stands still, and no client sees an error. Find out why:",
-        *_commands(cluster, "why orders 0"),
+        *_exercise_commands(cluster, "why orders 0"),
         "What else is open is healthy: a report that takes long (orders-1), and a commit whose",
-        f"marker is held (payments-0). To let it go: {release}",
+        f"marker is held (payments-0). To let it go: {release_command}",
         "All about it: docs/repair.md.",
     )
 
@@ -132,16 +137,16 @@ async def _exercise_on_copies(cluster: SimCluster, _http: str | None) -> tuple[s
     """The text of the exercise on copies of disks."""
     return (
         "It goes on with your copies, at the time when the brokers were stopped. What hangs there?",
-        *_commands(cluster, "why TOPIC PARTITION"),
+        *_exercise_commands(cluster, "why TOPIC PARTITION"),
         "All about it: docs/practise.md.",
     )
 
 
-def _commands(cluster: SimCluster, why: str) -> tuple[str, ...]:
-    ask = f"txnsim txns --bootstrap-server {cluster.bootstrap.split(',')[0]}"
+def _exercise_commands(cluster: SimCluster, why_subcommand: str) -> tuple[str, ...]:
+    txns_command = f"txnsim txns --bootstrap-server {cluster.bootstrap.split(',')[0]}"
     return (
-        f"  {ask} find-hanging --all",
-        f"  {ask} {why}",
-        f"  {ask} repair          (only tells what it would do)",
-        f"  {ask} repair --yes",
+        f"  {txns_command} find-hanging --all",
+        f"  {txns_command} {why_subcommand}",
+        f"  {txns_command} repair          (only tells what it would do)",
+        f"  {txns_command} repair --yes",
     )

@@ -16,9 +16,9 @@ KINDS: Final = {
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments of ``schema``."""
-    kinds = "\n".join(f"  {kind:<9} {line}" for kind, line in KINDS.items())
+    kinds_text = "\n".join(f"  {kind:<9} {description}" for kind, description in KINDS.items())
     parser.epilog = (
-        f"kinds:\n{kinds}\n\nThe first line of a YAML file names its schema to an editor:\n"
+        f"kinds:\n{kinds_text}\n\nThe first line of a YAML file names its schema to an editor:\n"
         "  # yaml-language-server: $schema=scenario.schema.json"
     )
     parser.add_argument("kind", choices=tuple(KINDS), help="of which file")

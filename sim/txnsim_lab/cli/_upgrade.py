@@ -32,17 +32,17 @@ TOPIC: Final = "orders"
 PARTITIONS: Final = 3
 BROKERS: Final = (2, 3, 1)
 """Order of the upgrade; the controller's node is last, as in Kafka's guide."""
-IDS: Final = ("shop-1", "shop-2", "shop-3", "shop-4", "shop-5")
+TRANSACTIONAL_IDS: Final = ("shop-1", "shop-2", "shop-3", "shop-4", "shop-5")
 """Transactional ids whose coordinators are on all brokers. At every step each makes a transaction
 with a record for every partition.
 """
-GIVE_UP_MS: Final = 6_000
+DELIVERY_TIMEOUT_MS: Final = 6_000
 """A record that is not acknowledged after this time counts as a failure."""
 IN_SYNC_MS: Final = 60_000
 """Limit of the time until the replicas of a restarted broker are in sync."""
 FEATURES: Final = ("metadata.version", "transaction.version")
 WITHOUT_ZOOKEEPER: Final = (4, 0)
-OF_TRANSACTIONS: Final = (
+TRANSACTION_SWITCHES: Final = (
     "transactions_are_verified", "guards_are_compared", "earlier_sequence_goes_first",
     "verify_ignores_pending", "verification_follows_peer_version", "offset_commits_are_verified",
     "lost_verification_is_retriable", "pending_comes_before_identity",
@@ -53,7 +53,7 @@ OF_TRANSACTIONS: Final = (
     "leaderless_partitions_keep_markers", "cut_transactions_begin_at_batch",
 )  # fmt: skip
 """Switches that decide whether a transaction is lost, torn, hangs or is refused without reason."""
-Tell = Callable[[str], object]
+PrintText = Callable[[str], object]
 
 
 class Rehearsal(msgspec.Struct, frozen=True, kw_only=True):
@@ -75,60 +75,72 @@ class Rehearsal(msgspec.Struct, frozen=True, kw_only=True):
         return self.committed == self.read and self.failed == self.hanging == 0
 
 
-def risks(old: Release, new: Release) -> tuple[list[str], list[str]]:
+def risks(old_release: Release, new_release: Release) -> tuple[list[str], list[str]]:
     """Sentences about what the upgrade fixes, and about the risks that it brings: one for each
     switch that differs.
     """
-    mended: list[str] = []
-    brought: list[str] = []
-    asks_first = new.rules.transactions_are_verified and not old.rules.transactions_are_verified
-    for name in OF_TRANSACTIONS:
-        switch = Rules.documentation()[name]
-        had, is_on_after = switch.is_on(old.patch_release), switch.is_on(new.patch_release)
-        if asks_first and name == "verification_follows_peer_version":
-            had = True  # no broker asked another
-        if had != is_on_after:
+    fixed_risks: list[str] = []
+    new_risks: list[str] = []
+    verification_is_new = (
+        new_release.rules.transactions_are_verified
+        and not old_release.rules.transactions_are_verified
+    )
+    for switch_name in TRANSACTION_SWITCHES:
+        switch = Rules.documentation()[switch_name]
+        is_on_before, is_on_after = (
+            switch.is_on(old_release.patch_release),
+            switch.is_on(new_release.patch_release),
+        )
+        if verification_is_new and switch_name == "verification_follows_peer_version":
+            is_on_before = True  # no broker asked another
+        if is_on_before != is_on_after:
             sentence = (
                 f"{switch.ticket}: {switch.behaviour_after}; without that,"
                 f" {switch.behaviour_before}."
             )
-            (mended if is_on_after else brought).append(sentence)
-    return mended, brought
+            (fixed_risks if is_on_after else new_risks).append(sentence)
+    return fixed_risks, new_risks
 
 
-def rehearse(old: Release, new: Release, tell: Tell) -> Rehearsal:
+def rehearse(old_release: Release, new_release: Release, print_text: PrintText) -> Rehearsal:
     """Play the upgrade.
 
     Raises:
         ConfigError: The new release is not newer, or a cluster can't be upgraded from the old one.
     """
-    old_version, new_version = _version(old), _version(new)
+    old_version, new_version = _version_numbers(old_release), _version_numbers(new_release)
     if old_version >= new_version:
-        raise ConfigError(f"--to {new.name} is not newer than --from {old.name}")
+        raise ConfigError(f"--to {new_release.name} is not newer than --from {old_release.name}")
     if old_version < (3, 3) and new_version >= WITHOUT_ZOOKEEPER:
         raise ConfigError(
-            f"--to {new.name}: a cluster of {old.name} has ZooKeeper, and {new.name} has none:"
-            " go to KRaft in 3.9 first, and rehearse from there"
+            f"--to {new_release.name}: a cluster of {old_release.name} has ZooKeeper, and"
+            f" {new_release.name} has none: go to KRaft in 3.9 first, and rehearse from there"
         )
-    described = SimulatedClusterOptions(
-        topics={TOPIC: PARTITIONS}, as_version=(old.name,), trace="off"
+    cluster_options = SimulatedClusterOptions(
+        topics={TOPIC: PARTITIONS}, as_version=(old_release.name,), trace="off"
     )
 
-    async def whole(environment: VirtualEnvironment) -> Rehearsal:
+    async def play_upgrade(environment: VirtualEnvironment) -> Rehearsal:
         kafka = AsyncSimulatedKafka.of(
-            described, cluster_loop=ClusterLoop(environment.loop), environment=environment
+            cluster_options, cluster_loop=ClusterLoop(environment.loop), environment=environment
         )
         async with kafka:
-            return await _Upgrade(kafka, old, new, tell).play()
+            return await _Upgrade(kafka, old_release, new_release, print_text).play()
 
-    return run_virtual(whole, seed=1)
+    return run_virtual(play_upgrade, seed=1)
 
 
 class _Upgrade:
-    def __init__(self, kafka: AsyncSimulatedKafka, old: Release, new: Release, tell: Tell) -> None:
+    def __init__(
+        self,
+        kafka: AsyncSimulatedKafka,
+        old_release: Release,
+        new_release: Release,
+        print_text: PrintText,
+    ) -> None:
         self._kafka = kafka
-        self._old, self._new = old, new
-        self._tell = tell
+        self._old, self._new = old_release, new_release
+        self._print_text = print_text
         self._producers: list[Producer] = []
         self._committed = 0
         self._failed = 0
@@ -136,37 +148,44 @@ class _Upgrade:
 
     async def play(self) -> Rehearsal:
         admin = await self._kafka.rebuilt.admin()
-        for line in _introduction(self._old, self._new):
-            self._tell(line)
-        newest = self._new.patch_release
-        async with AsyncExitStack() as stack:
-            for name in IDS:
+        for introduction_line in _introduction(self._old, self._new):
+            self._print_text(introduction_line)
+        newest_version = self._new.patch_release
+        async with AsyncExitStack() as exit_stack:
+            for transactional_id in TRANSACTIONAL_IDS:
                 producer = Producer(
-                    admin.cluster, transactional_id=name, delivery_timeout_ms=GIVE_UP_MS
+                    admin.cluster,
+                    transactional_id=transactional_id,
+                    delivery_timeout_ms=DELIVERY_TIMEOUT_MS,
                 )
-                self._producers.append(await stack.enter_async_context(producer))
+                self._producers.append(await exit_stack.enter_async_context(producer))
                 await producer.init_transactions()
-            await self._look(admin, f"All brokers run {self._old.patch_release}.")
-            for number, broker in enumerate(BROKERS, 1):
-                self._tell(f"\n{number}. Stop broker {broker}, start it as {newest}.")
+            await self._commit_and_report(admin, f"All brokers run {self._old.patch_release}.")
+            for step_number, broker in enumerate(BROKERS, 1):
+                self._print_text(
+                    f"\n{step_number}. Stop broker {broker}, start it as {newest_version}."
+                )
                 await self._kafka.brokers.stop(broker)
-                await self._look(admin, f"   Broker {broker} is down.")
+                await self._commit_and_report(admin, f"   Broker {broker} is down.")
                 await self._kafka.brokers.start(broker, as_version=self._new.name)
-                await self._lead_again(admin)
-                await self._look(admin, f"   Broker {broker} runs {newest}, and leads again.")
-            self._tell(_LOOK_AT_MIXED)
+                await self._restore_leaders(admin)
+                await self._commit_and_report(
+                    admin, f"   Broker {broker} runs {newest_version}, and leads again."
+                )
+            self._print_text(_MIXED_RELEASES_HINT)
             await self._raise_features(admin)
-            await self._look(admin, "   The features are raised.")
-        rehearsal = await self._result(admin)
-        self._tell("\n" + _verdict(rehearsal))
+            await self._commit_and_report(admin, "   The features are raised.")
+        rehearsal = await self._rehearsal_result(admin)
+        self._print_text("\n" + _verdict(rehearsal))
         return rehearsal
 
-    async def _lead_again(self, admin: Admin) -> None:
+    async def _restore_leaders(self, admin: Admin) -> None:
         """Let the preferred leaders lead, as brokers do after five minutes
         (auto.leader.rebalance.enable).
         """
         coordinating_partitions = {
-            await self._kafka.topics.of_transactional_id(name) for name in IDS
+            await self._kafka.topics.of_transactional_id(transactional_id)
+            for transactional_id in TRANSACTIONAL_IDS
         }
         deadline = Deadline(admin.cluster.clock, IN_SYNC_MS)
         for topic_partition in sorted(
@@ -182,10 +201,10 @@ class _Upgrade:
                     break
                 await pause(admin.cluster.clock, 100)
 
-    async def _look(self, admin: Admin, heading: str) -> None:
+    async def _commit_and_report(self, admin: Admin, heading: str) -> None:
         """Commit a transaction of each id, and print how it went."""
         clock = admin.cluster.clock
-        slowest_ms, errors = 0, Counter[str]()
+        slowest_ms, error_counts = 0, Counter[str]()
         for producer in self._producers:
             begun_ms = clock.now_ms()
             producer.begin()
@@ -194,70 +213,82 @@ class _Upgrade:
                     await producer.send(TOPIC, partition, b"order %d" % self._committed)
                 await producer.commit()
             except ClientError as error:
-                errors[str(error)] += 1
+                error_counts[str(error)] += 1
                 await producer.abort()
                 continue
             self._committed += PARTITIONS
             slowest_ms = max(slowest_ms, clock.now_ms() - begun_ms)
         self._slowest_ms = max(self._slowest_ms, slowest_ms)
-        self._failed += errors.total()
-        went = (
-            f"{len(IDS) - errors.total()} transactions committed, the slowest in {slowest_ms} ms."
+        self._failed += error_counts.total()
+        committed_count = len(TRANSACTIONAL_IDS) - error_counts.total()
+        committed_text = (
+            f"{committed_count} transactions committed, the slowest in {slowest_ms} ms."
         )
-        failed = "".join(f" {count} FAILED: {error}." for error, count in errors.items())
-        self._tell(f"{heading} {went}{failed}")
+        failed_text = "".join(f" {count} FAILED: {error}." for error, count in error_counts.items())
+        self._print_text(f"{heading} {committed_text}{failed_text}")
 
     async def _raise_features(self, admin: Admin) -> None:
         known_features = self._new.features
-        levels = {
-            name: known_features[name].max_level for name in FEATURES if name in known_features
+        feature_levels = {
+            feature_name: known_features[feature_name].max_level
+            for feature_name in FEATURES
+            if feature_name in known_features
         }
-        named = ", ".join(f"{name} {level}" for name, level in levels.items())
-        self._tell(f"\n{len(BROKERS) + 1}. Raise the features: {named}. There is no safe way back.")
-        await admin.update_features(levels)
+        levels_text = ", ".join(
+            f"{feature_name} {level}" for feature_name, level in feature_levels.items()
+        )
+        self._print_text(
+            f"\n{len(BROKERS) + 1}. Raise the features: {levels_text}. There is no safe way back."
+        )
+        await admin.update_features(feature_levels)
 
-    async def _result(self, admin: Admin) -> Rehearsal:
-        read = sum(record.is_committed for record in await read_topic(admin, TOPIC))
+    async def _rehearsal_result(self, admin: Admin) -> Rehearsal:
+        read_count = sum(record.is_committed for record in await read_topic(admin, TOPIC))
         hanging_survey = await survey(admin, now_ms=admin.cluster.clock.now_ms(), older_than_ms=0)
         return Rehearsal(
             committed=self._committed,
-            read=read,
+            read=read_count,
             failed=self._failed,
             hanging=len(hanging_survey.findings),
             slowest_ms=self._slowest_ms,
         )
 
 
-def _version(release: Release) -> tuple[int, ...]:
+def _version_numbers(release: Release) -> tuple[int, ...]:
     return tuple(map(int, release.patch_release.split(".")))
 
 
-def _introduction(old: Release, new: Release) -> Iterator[str]:
-    mended, brought = risks(old, new)
+def _introduction(old_release: Release, new_release: Release) -> Iterator[str]:
+    fixed_risks, new_risks = risks(old_release, new_release)
     yield (
-        f"A rehearsal: three brokers go from {old.patch_release} to {new.patch_release}, one by"
-        " one, while five producers commit. In virtual time; nothing listens."
+        f"A rehearsal: three brokers go from {old_release.patch_release} to"
+        f" {new_release.patch_release}, one by one, while five producers commit."
+        " In virtual time; nothing listens."
     )
     yield "\nBefore: `txnsim txns find-hanging --all` on your cluster. What hangs, end first."
-    if _version(old) < WITHOUT_ZOOKEEPER <= _version(new):
+    if _version_numbers(old_release) < WITHOUT_ZOOKEEPER <= _version_numbers(new_release):
         yield (
-            f"A cluster of {old.name} may have ZooKeeper, and {new.name} has none: this rehearsal"
-            " is of KRaft. With ZooKeeper go to KRaft in 3.9 first, and rehearse from there."
+            f"A cluster of {old_release.name} may have ZooKeeper, and {new_release.name} has none:"
+            " this rehearsal is of KRaft. With ZooKeeper go to KRaft in 3.9 first, and rehearse"
+            " from there."
         )
     yield from _indented_list(
-        f"Mended in {new.name}; at risk while a broker runs {old.name}:", mended
+        f"Mended in {new_release.name}; at risk while a broker runs {old_release.name}:",
+        fixed_risks,
     )
-    yield from _indented_list(f"New in {new.name}; at risk from the first broker on:", brought)
+    yield from _indented_list(
+        f"New in {new_release.name}; at risk from the first broker on:", new_risks
+    )
     yield ""
 
 
-def _indented_list(head: str, sentences: list[str]) -> Iterator[str]:
+def _indented_list(heading: str, sentences: list[str]) -> Iterator[str]:
     if sentences:
-        yield f"\n{head}"
+        yield f"\n{heading}"
         yield from (f"  {sentence}" for sentence in sentences)
 
 
-_LOOK_AT_MIXED: Final = (
+_MIXED_RELEASES_HINT: Final = (
     "   Look at, after each broker: `txnsim txns find-hanging --all`; transactions that stay"
     " PrepareCommit or PrepareAbort; replicas out of sync. Start the next one when all are back."
 )

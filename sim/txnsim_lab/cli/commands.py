@@ -13,13 +13,19 @@ def words() -> dict[str, tuple[str, ...]]:
     from txnsim_lab.scenario.teaching.lessons import lessons
     from txnsim_lab.troubleshooting import error_names, page_file, read_sections
 
-    stories = tuple(
-        str(name) for head in heads() for name in (head["name"], *head.get("aliases", ()))
+    story_names = tuple(
+        str(name)
+        for scenario_head in heads()
+        for name in (scenario_head["name"], *scenario_head.get("aliases", ()))
     )
-    of_stories = ("scenario run", "scenario show", "scenario check", "scenario matrix")
-    errors = error_names(read_sections(page_file().read_text("utf-8")))
-    other_words = {"lesson": tuple(lessons()), "explain": errors, "explain error": errors}
-    return other_words | dict.fromkeys(of_stories, stories)
+    story_commands = ("scenario run", "scenario show", "scenario check", "scenario matrix")
+    known_errors = error_names(read_sections(page_file().read_text("utf-8")))
+    other_words = {
+        "lesson": tuple(lessons()),
+        "explain": known_errors,
+        "explain error": known_errors,
+    }
+    return other_words | dict.fromkeys(story_commands, story_names)
 
 
 _EXAMPLES: Final = {

@@ -14,7 +14,7 @@ import pytest
 
 from tests.support.alone import ROOT
 from tests.support.txnsim_server import TxnsimServer
-from txnsim_lab.cli._exam import LEVELS
+from txnsim_lab.cli._exam import TRANSACTION_VERSIONS
 
 DRIVER: Final = f"{sys.executable} {ROOT / 'helpers/exam/aiokafka_driver.py'}"
 COMMANDS: Final[dict[str, tuple[tuple[str, ...], str]]] = {
@@ -27,7 +27,7 @@ COMMANDS: Final[dict[str, tuple[tuple[str, ...], str]]] = {
             "--only",
             "fenced",
             "--transaction-version",
-            f"{LEVELS[-1]}",
+            f"{TRANSACTION_VERSIONS[-1]}",
         ),
         " passed, ",
     ),

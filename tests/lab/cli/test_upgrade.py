@@ -8,7 +8,7 @@ from txnsim.cli.main import main
 from txnsim.errors import ConfigError
 from txnsim.releases import release_named
 from txnsim.releases.rules import Rules
-from txnsim_lab.cli._upgrade import OF_TRANSACTIONS, rehearse, risks
+from txnsim_lab.cli._upgrade import TRANSACTION_SWITCHES, rehearse, risks
 
 
 def test_what_is_at_risk_follows_from_the_switches() -> None:
@@ -22,7 +22,7 @@ def test_what_is_at_risk_follows_from_the_switches() -> None:
     mended, brought = risks(release_named("3.5"), release_named("4.4"))
     assert "KIP-890, first part" in [change.split(":")[0] for change in mended]
     assert "KAFKA-16692" not in [change.split(":")[0] for change in mended]
-    assert set(OF_TRANSACTIONS) <= Rules.documentation().keys()
+    assert set(TRANSACTION_SWITCHES) <= Rules.documentation().keys()
 
 
 @pytest.mark.costly

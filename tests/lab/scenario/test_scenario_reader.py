@@ -25,7 +25,7 @@ from txnsim.client.errors import (
     RetriableError,
 )
 from txnsim.errors import ConfigError, ErrorCode
-from txnsim_lab.cli._scenario.command import TEMPLATE
+from txnsim_lab.cli._scenario.command import SCENARIO_TEMPLATE
 from txnsim_lab.scenario import catalog
 from txnsim_lab.scenario._cluster_options import STRICT_MARKERS, leaders_of, new_topic, options_of
 from txnsim_lab.scenario._pruning import Pruning
@@ -326,7 +326,7 @@ def test_verdicts_are_kinds_and_healthy_is_none_of_them() -> None:
 STORIES = sorted(directory().glob("*.yaml"))
 JUDGE = jsonschema.Draft202012Validator(scenario_schema())
 RULES = jsonschema.Draft202012Validator(fault_schema())
-JSON_SCHEMA_TEXT = TEMPLATE.replace("NAME", "my-story")
+JSON_SCHEMA_TEXT = SCENARIO_TEMPLATE.replace("NAME", "my-story")
 RULE = {"id": "late", "point": "peer.request", "action": {"do": "delay", "delay_ms": 5}}
 
 

@@ -16,7 +16,13 @@ from txnsim.files import problem_of, write_whole
 from txnsim.text import unknown_word_message
 from txnsim_lab.cli._scenario import on_real_brokers
 from txnsim_lab.cli._scenario.matrix import matrix_of
-from txnsim_lab.cli._scenario.output import facts_of, progress_of, show_of, story_of, table_of
+from txnsim_lab.cli._scenario.output import (
+    description_of,
+    facts_of,
+    progress_of,
+    story_of,
+    table_of,
+)
 from txnsim_lab.cli._traces import html_file
 from txnsim_lab.scenario.catalog import find, heads, scenarios
 
@@ -27,10 +33,10 @@ if TYPE_CHECKING:
 
 
 DIFFERENT_STATUS: Final = 1
-COLUMNS: Final[Columns[dict[str, Any]]] = {
-    "Scenario": lambda one: one["name"],
-    "Alias": lambda one: ", ".join(one["aliases"]),
-    "Title": lambda one: one["title"],
+LIST_COLUMNS: Final[Columns[dict[str, Any]]] = {
+    "Scenario": lambda scenario_row: scenario_row["name"],
+    "Alias": lambda scenario_row: ", ".join(scenario_row["aliases"]),
+    "Title": lambda scenario_row: scenario_row["title"],
 }
 TAKES: Final = ("armed", "disarmed", "control")
 
@@ -41,28 +47,36 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "Exit status: 0 every verdict is the declared one, 1 one differs, 2 a wrong argument or "
         "scenario file."
     )
-    commands = parser.add_subparsers(dest="action", required=True, metavar="ACTION")
-    listing = commands.add_parser("list", help="the scenarios that come with txnsim")
-    listing.add_argument("--json", action="store_true", help="as JSON")
-    show = commands.add_parser("show", help="the YAML of one scenario, to read or to begin with")
-    show.add_argument("name", help="a scenario's name or alias, or a YAML file")
-    form = show.add_mutually_exclusive_group()
-    form.add_argument(
+    subcommands = parser.add_subparsers(dest="action", required=True, metavar="ACTION")
+    list_parser = subcommands.add_parser("list", help="the scenarios that come with txnsim")
+    list_parser.add_argument("--json", action="store_true", help="as JSON")
+    show_parser = subcommands.add_parser(
+        "show", help="the YAML of one scenario, to read or to begin with"
+    )
+    show_parser.add_argument("name", help="a scenario's name or alias, or a YAML file")
+    output_form = show_parser.add_mutually_exclusive_group()
+    output_form.add_argument(
         "--summary", action="store_true", help="goal, method, steps and verdicts in words instead"
     )
-    form.add_argument("--json", action="store_true", help="as JSON")
-    new = commands.add_parser("new", help="write NAME.yaml: a story that runs, with comments")
-    new.add_argument("name", metavar="NAME", help="lower case with hyphens, as in late-answer")
-    check = commands.add_parser("check", help="whether files are sound scenarios, without a run")
-    check.add_argument("name", nargs="+", help="a YAML file, or a scenario's name; several")
-    check.add_argument("--json", action="store_true", help="as JSON")
-    run_some = commands.add_parser("run", help="play stories and judge them")
-    run_some.add_argument(
+    output_form.add_argument("--json", action="store_true", help="as JSON")
+    new_parser = subcommands.add_parser(
+        "new", help="write NAME.yaml: a story that runs, with comments"
+    )
+    new_parser.add_argument(
+        "name", metavar="NAME", help="lower case with hyphens, as in late-answer"
+    )
+    check_parser = subcommands.add_parser(
+        "check", help="whether files are sound scenarios, without a run"
+    )
+    check_parser.add_argument("name", nargs="+", help="a YAML file, or a scenario's name; several")
+    check_parser.add_argument("--json", action="store_true", help="as JSON")
+    run_parser = subcommands.add_parser("run", help="play stories and judge them")
+    run_parser.add_argument(
         "name", nargs="+", help="a scenario's name or alias, or a YAML file; several"
     )
-    _run_options(run_some)
-    chosen = run_some.add_argument_group("which runs")
-    run_choice = chosen.add_mutually_exclusive_group()
+    _run_options(run_parser)
+    choice_group = run_parser.add_argument_group("which runs")
+    run_choice = choice_group.add_mutually_exclusive_group()
     run_choice.add_argument("--armed", action="store_true", help="only with the fault")
     run_choice.add_argument(
         "--disarmed", action="store_true", help="only without the fault, to see the difference"
@@ -70,19 +84,19 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     run_choice.add_argument(
         "--control", action="store_true", help="only what looks like the anomaly and is none"
     )
-    run_some.add_argument(
+    run_parser.add_argument(
         "--inputs",
         metavar="JSON",
         help="what was done to the run besides its story, as the page gives it (Share); one run"
         " and one take",
     )
-    _player_options(run_some.add_argument_group("player"))
-    run_some.add_argument("--quiet", action="store_true", help="the table only")
-    matrix = commands.add_parser(
+    _player_options(run_parser.add_argument_group("player"))
+    run_parser.add_argument("--quiet", action="store_true", help="the table only")
+    matrix_parser = subcommands.add_parser(
         "matrix", help="run every scenario in every mode: anomaly by mode, expected and observed"
     )
-    _run_options(matrix)
-    matrix.set_defaults(
+    _run_options(matrix_parser)
+    matrix_parser.set_defaults(
         armed=False, disarmed=False, control=False, quiet=True, real=False, player=None,
         program=None, inputs=None,
     )  # fmt: skip
@@ -128,12 +142,12 @@ def _player_options(parser: argparse._ArgumentGroup) -> None:
         help="over TCP and in real time, with a stock client as the application where one is "
         "installed; in virtual time and with our own client unless given",
     )
-    player = parser.add_mutually_exclusive_group()
-    player.add_argument(
+    player_choice = parser.add_mutually_exclusive_group()
+    player_choice.add_argument(
         "--player",
         help="what plays the application: own, kafka-python; implies --real",
     )
-    player.add_argument(
+    player_choice.add_argument(
         "--program",
         metavar="COMMAND",
         help="a program that plays the application: called with bootstrap, transactional id, "
@@ -148,51 +162,57 @@ def run(args: argparse.Namespace) -> int:
     set_up_logs(level="error")  # what else happens in a story is said by the story
     match args.action:
         case "list":
-            return _list(args)
+            return _list_scenarios(args)
         case "show":
-            return _show(args)
+            return _show_scenario(args)
         case "new":
-            return _new(args)
+            return _write_new_scenario(args)
         case "check":
-            return _check(args)
+            return _check_scenarios(args)
         case "run":
-            return _run(tuple(find(name)[1] for name in args.name), args, table=table_of)
+            return _run_scenarios(
+                tuple(find(scenario_name)[1] for scenario_name in args.name),
+                args,
+                format_table=table_of,
+            )
         case _:
-            every = sorted(scenarios().values(), key=lambda one: (one.anomaly, one.aliases))
-            return _run(every, args, table=matrix_of)
+            every_scenario = sorted(
+                scenarios().values(), key=lambda scenario: (scenario.anomaly, scenario.aliases)
+            )
+            return _run_scenarios(every_scenario, args, format_table=matrix_of)
 
 
 # list, show
 
 
-def _list(args: argparse.Namespace) -> int:
-    rows = [
+def _list_scenarios(args: argparse.Namespace) -> int:
+    scenario_rows = [
         {
-            "name": head["name"],
-            "aliases": head.get("aliases", []),
-            "animal": head.get("anomaly", ""),
-            "title": head["title"],
-            "runs": list(head["runs"]),
+            "name": scenario_head["name"],
+            "aliases": scenario_head.get("aliases", []),
+            "animal": scenario_head.get("anomaly", ""),
+            "title": scenario_head["title"],
+            "runs": list(scenario_head["runs"]),
         }
-        for head in heads()
+        for scenario_head in heads()
     ]
-    TERMINAL.tell(args, rows, COLUMNS)
+    TERMINAL.tell(args, scenario_rows, LIST_COLUMNS)
     return 0
 
 
-def _show(args: argparse.Namespace) -> int:
+def _show_scenario(args: argparse.Namespace) -> int:
     path, scenario = find(args.name)
     if args.json:
         TERMINAL.json(scenario.model_dump(mode="json", by_alias=True, exclude_defaults=True))
     elif args.summary:
-        TERMINAL.text(show_of(scenario, path))
+        TERMINAL.text(description_of(scenario, path))
     else:
         TERMINAL.line(f"# {path}")
         TERMINAL.text(path.read_text("utf-8").rstrip("\n"))
     return 0
 
 
-def _new(args: argparse.Namespace) -> int:
+def _write_new_scenario(args: argparse.Namespace) -> int:
     path = write(args.name)
     TERMINAL.line(f"{path}: a story that runs; its comments say how to go on")
     TERMINAL.line(f"  txnsim scenario check {path}")
@@ -200,20 +220,20 @@ def _new(args: argparse.Namespace) -> int:
     return 0
 
 
-def _check(args: argparse.Namespace) -> int:
+def _check_scenarios(args: argparse.Namespace) -> int:
     """Check every file, even after a wrong one."""
     checked_files: list[dict[str, Any]] = []
-    wrong = 0
-    for name in args.name:
+    wrong_count = 0
+    for scenario_name in args.name:
         try:
-            path, scenario = find(name)
+            path, scenario = find(scenario_name)
         except ConfigError as error:
-            wrong += 1
-            checked_files.append({"file": name, "problems": str(error).splitlines()})
+            wrong_count += 1
+            checked_files.append({"file": scenario_name, "problems": str(error).splitlines()})
             continue
-        runs = len(scenario.runs) * len(scenario.takes)
+        run_count = len(scenario.runs) * len(scenario.takes)
         checked_files.append(
-            {"file": str(path), "name": scenario.name, "tellings": runs, "problems": []}
+            {"file": str(path), "name": scenario.name, "tellings": run_count, "problems": []}
         )
     if args.json:
         TERMINAL.json(checked_files)
@@ -226,55 +246,55 @@ def _check(args: argparse.Namespace) -> int:
                     f"{checked_file['file']}: {checked_file['name']} is sound,"
                     f" {checked_file['tellings']} runs"
                 )
-    return MISUSE_STATUS if wrong else 0
+    return MISUSE_STATUS if wrong_count else 0
 
 
 # run, matrix
 
 
-def _run(
-    chosen: Sequence[Scenario],
+def _run_scenarios(
+    chosen_scenarios: Sequence[Scenario],
     args: argparse.Namespace,
     *,
-    table: Callable[[Sequence[RunResult]], str],
+    format_table: Callable[[Sequence[RunResult]], str],
 ) -> int:
-    plan = _plan(chosen, args)
+    plan = _plan_runs(chosen_scenarios, args)
     if args.on is not None:
-        return _run_elsewhere(plan, args)
+        return _run_on_real_brokers(plan, args)
     for directory in (args.trace, args.history):
-        _make(directory)
-    results = _run_all(plan, args)
+        _make_directory(directory)
+    results = _run_here(plan, args)
     _show_page(results, args)
-    TERMINAL.tell(args, [facts_of(result) for result in results], lambda _: table(results))
+    TERMINAL.tell(args, [facts_of(result) for result in results], lambda _: format_table(results))
     return 0 if all(result.as_declared for result in results) else DIFFERENT_STATUS
 
 
-def _run_elsewhere(plan: Sequence[ScenarioRun], args: argparse.Namespace) -> int:
+def _run_on_real_brokers(plan: Sequence[ScenarioRun], args: argparse.Namespace) -> int:
     from txnsim_lab.scenario.players.casting import Casting
     from txnsim_lab.scenario.runner import casts_of
 
-    for option in ("trace", "history", "html", "inputs", "seeds"):
-        if getattr(args, option) is not None:
-            raise ConfigError(f"--{option} has no effect with --on")
+    for option_name in ("trace", "history", "html", "inputs", "seeds"):
+        if getattr(args, option_name) is not None:
+            raise ConfigError(f"--{option_name} has no effect with --on")
     casting = Casting(player=args.player or "own", program=args.program)
     for scenario_run in plan:
         if any(actor.plays == "application" for actor in scenario_run.scenario.actors.values()):
             casts_of(
                 scenario_run, casting
             )  # a wish that can't be granted is refused before any run
-    cells = on_real_brokers.run(plan, casting, args)
-    is_well = all(cell.agrees and not cell.left for cell in cells)
+    compared_runs = on_real_brokers.run(plan, casting, args)
+    is_well = all(compared_run.agrees and not compared_run.left for compared_run in compared_runs)
     return 0 if is_well else DIFFERENT_STATUS
 
 
-def _plan(chosen: Sequence[Scenario], args: argparse.Namespace) -> list[ScenarioRun]:
+def _plan_runs(chosen_scenarios: Sequence[Scenario], args: argparse.Namespace) -> list[ScenarioRun]:
     from txnsim_lab.scenario.runner import ScenarioRun
 
     takes = [take for take in TAKES if getattr(args, take)] or list(TAKES)
     plan = [
         ScenarioRun(scenario=scenario, run=run_name, take=take)
-        for scenario in chosen
-        for run_name in _runs(scenario, args, alone=len(chosen) == 1)
+        for scenario in chosen_scenarios
+        for run_name in _run_names_of(scenario, args, is_only_scenario=len(chosen_scenarios) == 1)
         for take in takes
         if take in scenario.takes
     ]
@@ -284,39 +304,45 @@ def _plan(chosen: Sequence[Scenario], args: argparse.Namespace) -> list[Scenario
     return plan
 
 
-def _runs(scenario: Scenario, args: argparse.Namespace, *, alone: bool) -> list[str]:
-    words = [*scenario.runs, *(run_.mode for run_ in scenario.runs.values())]
+def _run_names_of(
+    scenario: Scenario, args: argparse.Namespace, *, is_only_scenario: bool
+) -> list[str]:
+    run_and_mode_names = [
+        *scenario.runs,
+        *(declared_run.mode for declared_run in scenario.runs.values()),
+    ]
     for mode in args.mode:
-        if alone and mode not in words:
-            raise ConfigError(
-                f"{scenario.name}: {unknown_word_message('mode', mode, dict.fromkeys(words))}"
-            )
+        if is_only_scenario and mode not in run_and_mode_names:
+            problem = unknown_word_message("mode", mode, dict.fromkeys(run_and_mode_names))
+            raise ConfigError(f"{scenario.name}: {problem}")
     run_names = [
-        name
-        for name, run_ in scenario.runs.items()
-        if not args.mode or name in args.mode or run_.mode in args.mode
+        run_name
+        for run_name, declared_run in scenario.runs.items()
+        if not args.mode or run_name in args.mode or declared_run.mode in args.mode
     ]
     playable = [
-        name for name in run_names if args.player is None or _can_play(scenario, name, args.player)
+        run_name
+        for run_name in run_names
+        if args.player is None or _can_play(scenario, run_name, args.player)
     ]
     if args.mode or not playable:
         return run_names  # who can't play what was asked for is refused
-    for name in run_names:
-        if name not in playable:
-            TERMINAL.warn(f"{scenario.name} {name}: left out, {args.player} can't play there")
+    for run_name in run_names:
+        if run_name not in playable:
+            TERMINAL.warn(f"{scenario.name} {run_name}: left out, {args.player} can't play there")
     return playable
 
 
 def _can_play(scenario: Scenario, run_name: str, player: str) -> bool:
-    able = scenario.runs[run_name].players
+    able_players = scenario.runs[run_name].players
     return all(
-        player in actor.players and (able is None or player in able)
+        player in actor.players and (able_players is None or player in able_players)
         for actor in scenario.actors.values()
         if actor.plays == "application"
     )
 
 
-def _run_all(plan: Sequence[ScenarioRun], args: argparse.Namespace) -> list[RunResult]:
+def _run_here(plan: Sequence[ScenarioRun], args: argparse.Namespace) -> list[RunResult]:
     from txnsim.runtime import real_world
     from txnsim_lab.scenario.players.casting import Casting
     from txnsim_lab.scenario.runner import casts_of, run_in_real_time
@@ -330,33 +356,33 @@ def _run_all(plan: Sequence[ScenarioRun], args: argparse.Namespace) -> list[RunR
             )  # a wish that can't be granted is refused before any run
     if args.seeds is not None and (is_real or args.inputs is not None or args.seeds < 1):
         raise ConfigError("--seeds needs a number from 1 on, virtual time, and no --inputs")
-    pace = _pace_of(plan, args, is_real=is_real)
+    given_inputs = _given_inputs_of(plan, args, is_real=is_real)
     results = []
     printed_remarks: set[str] = set()
     progress = Progress("runs", len(plan))
-    different = 0
-    for number, scenario_run in enumerate(plan, 1):
+    different_count = 0
+    for run_number, scenario_run in enumerate(plan, 1):
         result = (
             real_world.run(run_in_real_time(scenario_run, casting))
             if is_real
-            else _run_simulated(scenario_run, args, pace)
+            else _run_simulated(scenario_run, args, given_inputs)
         )
         results.append(result)
-        _write(args.trace, result, "jsonl", result.trace)
-        _write(args.history, result, "history.jsonl", result.history)
+        _write_run_file(args.trace, result, "jsonl", result.trace)
+        _write_run_file(args.history, result, "history.jsonl", result.history)
         if args.quiet or args.json:
-            different += not result.as_declared
-            progress.advance(number, progress_of(result), f"{different} not as declared")
+            different_count += not result.as_declared
+            progress.advance(run_number, progress_of(result), f"{different_count} not as declared")
         elif scenario_run.take == "armed" or args.disarmed or args.control:
-            world = scenario_run.scenario.runs[scenario_run.run]
-            TERMINAL.text(story_of(world, result, said=printed_remarks))
-        progress.count(number)
+            declared_run = scenario_run.scenario.runs[scenario_run.run]
+            TERMINAL.text(story_of(declared_run, result, printed_remarks=printed_remarks))
+        progress.count(run_number)
     progress.end()
     return results
 
 
 def _run_simulated(
-    scenario_run: ScenarioRun, args: argparse.Namespace, pace: GivenInputs | None
+    scenario_run: ScenarioRun, args: argparse.Namespace, given_inputs: GivenInputs | None
 ) -> RunResult:
     """Play the run with each seed; returns the first result that differs from the declared one, or
     else the last.
@@ -365,13 +391,13 @@ def _run_simulated(
 
     seeds = [args.seed] if args.seeds is None else range(1, args.seeds + 1)
     for seed in seeds:
-        result = run_in_virtual_time(scenario_run, seed=seed, pace=pace)
+        result = run_in_virtual_time(scenario_run, seed=seed, pace=given_inputs)
         if not result.as_declared:
             break
     return result
 
 
-def _pace_of(
+def _given_inputs_of(
     plan: Sequence[ScenarioRun], args: argparse.Namespace, *, is_real: bool
 ) -> GivenInputs | None:
     if args.inputs is None:
@@ -391,7 +417,7 @@ def _show_page(results: Sequence[RunResult], args: argparse.Namespace) -> None:
         return
     from txnsim.trace.trace_file import Recording
 
-    runs = [
+    titled_recordings = [
         (
             f"{result.scenario} {result.run} {result.take}",
             Recording.of("the trace", result.trace.splitlines()),
@@ -399,12 +425,12 @@ def _show_page(results: Sequence[RunResult], args: argparse.Namespace) -> None:
         for result in results
     ]
     if args.html is not None:
-        html_file.write(args.html, runs, redact=args.redact)
+        html_file.write(args.html, titled_recordings, redact=args.redact)
     if args.open:
-        html_file.show(runs, redact=args.redact)
+        html_file.show(titled_recordings, redact=args.redact)
 
 
-def _make(directory: Path | None) -> None:
+def _make_directory(directory: Path | None) -> None:
     if directory is None:
         return
     try:
@@ -413,7 +439,7 @@ def _make(directory: Path | None) -> None:
         raise ConfigError(f"{directory}: {problem_of(error)}") from None
 
 
-def _write(directory: Path | None, result: RunResult, suffix: str, content: bytes) -> None:
+def _write_run_file(directory: Path | None, result: RunResult, suffix: str, content: bytes) -> None:
     if directory is None:
         return
     run_name = result.run.replace("/", "-")
@@ -426,7 +452,7 @@ def _write(directory: Path | None, result: RunResult, suffix: str, content: byte
 
 _NAME_RE: Final = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")
 
-TEMPLATE: Final = """\
+SCENARIO_TEMPLATE: Final = """\
 # A story about a transaction. Every field: docs/writing-scenarios.md.
 # Check it: txnsim scenario check NAME.yaml      Run it: txnsim scenario run NAME.yaml
 name: NAME
@@ -478,17 +504,19 @@ steps:
 """
 
 
-def write(name: str, directory: Path | None = None) -> Path:
+def write(scenario_name: str, directory: Path | None = None) -> Path:
     """Write a new scenario file of that name.
 
     Raises:
         ConfigError: The name is wrong, or the file exists already.
     """
-    name = name.removesuffix(".yaml")
-    if not _NAME_RE.fullmatch(name):
-        raise ConfigError(f"{name}: expected a name in lower case with hyphens, as in late-answer")
-    path = (directory or Path()) / f"{name}.yaml"
+    scenario_name = scenario_name.removesuffix(".yaml")
+    if not _NAME_RE.fullmatch(scenario_name):
+        raise ConfigError(
+            f"{scenario_name}: expected a name in lower case with hyphens, as in late-answer"
+        )
+    path = (directory or Path()) / f"{scenario_name}.yaml"
     if path.exists():
         raise ConfigError(f"{path} exists already; choose another name")
-    write_whole(path, TEMPLATE.replace("NAME", name))
+    write_whole(path, SCENARIO_TEMPLATE.replace("NAME", scenario_name))
     return path

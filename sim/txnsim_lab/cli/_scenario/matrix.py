@@ -10,73 +10,79 @@ from collections.abc import Sequence
 from itertools import zip_longest
 from typing import TYPE_CHECKING, Final
 
-from txnsim_lab.cli._scenario.output import findings, kinds, reasons
+from txnsim_lab.cli._scenario.output import findings, kinds_text, reasons
 
 if TYPE_CHECKING:
     from txnsim_lab.scenario.runner import RunResult
 
-COLUMNS: Final = ("V-", "V+", "TV2", "TV2+")
-HEADERS: Final = ("Scenario", *COLUMNS)
-GAP: Final = "  "
+MODES: Final = ("V-", "V+", "TV2", "TV2+")
+HEADERS: Final = ("Scenario", *MODES)
+COLUMN_GAP: Final = "  "
 
 
 def matrix_of(results: Sequence[RunResult]) -> str:
     """The matrix, and the number of runs with the declared verdict."""
-    armed: dict[str, dict[str, list[RunResult]]] = {}
+    armed_results: dict[str, dict[str, list[RunResult]]] = {}
     for result in results:
         if result.take == "armed":
-            row = armed.setdefault(result.scenario, {})
-            row.setdefault(result.mode, []).append(result)
-    rows = [[_name(row), *(_cell(row.get(mode, [])) for mode in COLUMNS)] for row in armed.values()]
-    return "\n".join([*_grid(rows), "", *_counts(results), *reasons(results)])
+            results_by_mode = armed_results.setdefault(result.scenario, {})
+            results_by_mode.setdefault(result.mode, []).append(result)
+    matrix_rows = [
+        [
+            _row_heading(results_by_mode),
+            *(_cell_lines(results_by_mode.get(mode, [])) for mode in MODES),
+        ]
+        for results_by_mode in armed_results.values()
+    ]
+    return "\n".join([*_grid_lines(matrix_rows), "", *_count_lines(results), *reasons(results)])
 
 
-def _name(row: dict[str, list[RunResult]]) -> list[str]:
-    first_result = next(iter(row.values()))[0]
+def _row_heading(results_by_mode: dict[str, list[RunResult]]) -> list[str]:
+    first_result = next(iter(results_by_mode.values()))[0]
     return [line for line in (first_result.anomaly, first_result.scenario) if line]
 
 
-def _cell(results: Sequence[RunResult]) -> list[str]:
+def _cell_lines(results: Sequence[RunResult]) -> list[str]:
     lines = []
     for result in results:
-        label = result.run.removeprefix(result.mode).strip("/")
-        if label:
-            lines.append(f"{label}:")
-        lines += [*result.verdict.observed] or [kinds(())]
+        run_label = result.run.removeprefix(result.mode).strip("/")
+        if run_label:
+            lines.append(f"{run_label}:")
+        lines += [*result.verdict.observed] or [kinds_text(())]
         for finding in findings(result):
             if not finding.as_declared:
-                lines.append(f"≠ {kinds(finding.expected)}")
+                lines.append(f"≠ {kinds_text(finding.expected)}")
     return lines or ["–"]
 
 
-def _grid(rows: Sequence[Sequence[Sequence[str]]]) -> list[str]:
+def _grid_lines(rows: Sequence[Sequence[Sequence[str]]]) -> list[str]:
     widths = [
         max(len(header), *(len(line) for row in rows for line in row[column]), 0)
         for column, header in enumerate(HEADERS)
     ]
-    rule = GAP.join("─" * width for width in widths)
-    lines = [_line(HEADERS, widths)]
+    ruler_line = COLUMN_GAP.join("─" * width for width in widths)
+    lines = [_padded_line(HEADERS, widths)]
     for row in rows:
-        lines.append(rule)
-        lines += [_line(cells, widths) for cells in zip_longest(*row, fillvalue="")]
+        lines.append(ruler_line)
+        lines += [_padded_line(cells, widths) for cells in zip_longest(*row, fillvalue="")]
     return lines
 
 
-def _line(cells: Sequence[str], widths: Sequence[int]) -> str:
-    padded = (cell.ljust(width) for cell, width in zip(cells, widths, strict=True))
-    return GAP.join(padded).rstrip()
+def _padded_line(cells: Sequence[str], widths: Sequence[int]) -> str:
+    padded_cells = (cell.ljust(width) for cell, width in zip(cells, widths, strict=True))
+    return COLUMN_GAP.join(padded_cells).rstrip()
 
 
-def _counts(results: Sequence[RunResult]) -> list[str]:
+def _count_lines(results: Sequence[RunResult]) -> list[str]:
     """Number of runs with the declared verdict, by take."""
     lines = []
-    for take, verdict_kind in (
+    for take, description in (
         ("armed", "with the fault"),
         ("disarmed", "without the fault, healthy"),
         ("control", "controls, healthy"),
     ):
-        of_take = [result for result in results if result.take == take]
-        if of_take:
-            good = sum(result.as_declared for result in of_take)
-            lines.append(f"{good} of {len(of_take)} runs {verdict_kind}: as declared")
+        take_results = [result for result in results if result.take == take]
+        if take_results:
+            declared_count = sum(result.as_declared for result in take_results)
+            lines.append(f"{declared_count} of {len(take_results)} runs {description}: as declared")
     return lines

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 from txnsim.cli.output import TERMINAL, Table
 from txnsim.errors import ConfigError
 from txnsim.releases import REFERENCE
-from txnsim_lab.cli._scenario.output import facts_of, kinds, story_of, wrap_text
+from txnsim_lab.cli._scenario.output import facts_of, kinds_text, story_of, wrap_text
 
 if TYPE_CHECKING:
     from txnsim.client.connection import ClientSettings
@@ -20,26 +20,26 @@ if TYPE_CHECKING:
 
 APACHE: Final = "apache-"
 HEADERS: Final = ("Scenario", "Run", "Take", "On", "Simulated", "Real", "")
-NOT_TOLD: Final = "–"
+NO_VERDICT: Final = "–"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments for real brokers."""
-    group = parser.add_argument_group("on real brokers")
-    group.add_argument(
+    argument_group = parser.add_argument_group("on real brokers")
+    argument_group.add_argument(
         "--on",
         metavar="WHERE",
         help=f"also on Apache Kafka: apache-{REFERENCE.patch_release} starts brokers of that "
         "release, several separated by commas (needs a JDK 17 and Maven); HOST:PORT "
         "takes a cluster that is there",
     )
-    group.add_argument(
+    argument_group.add_argument(
         "--yes",
         action="store_true",
         help="with --on HOST:PORT: write to that cluster; topics, groups and transactional ids get "
         "names of their own and are cleaned up",
     )
-    group.add_argument(
+    argument_group.add_argument(
         "--command-config",
         type=Path,
         metavar="FILE",
@@ -62,15 +62,19 @@ def run(
     from txnsim_lab.target.generation import generation_of
     from txnsim_lab.target.jars import version_of
 
-    cells: list[ComparedRun] = []
-    places, settings = _places(args), _settings(args)
+    compared_runs: list[ComparedRun] = []
+    targets, settings = _targets(args), _client_settings(args)
     if settings.security.protocol.has_sasl and (casting.player != "own" or casting.program):
         raise ConfigError(f"{args.command_config}: only our own client can log in by SASL")
-    for target in places:
-        is_there = ":" in target
-        on = target if is_there else version_of(target)
-        generation = real_world.run(generation_of(target, settings)) if is_there else None
-        on_cell = _teller(cells, comparison.simulate_beforehand(plan, on, generation), args)
+    for target in targets:
+        is_address = ":" in target
+        release_or_address = target if is_address else version_of(target)
+        generation = real_world.run(generation_of(target, settings)) if is_address else None
+        report_compared_run = _reporter(
+            compared_runs,
+            comparison.simulate_beforehand(plan, release_or_address, generation),
+            args,
+        )
         try:
             if generation is not None:
                 real_world.run(
@@ -81,28 +85,38 @@ def run(
                         settings=settings,
                         generation=generation,
                         say_progress=TERMINAL.warn,
-                        on_compared_run=on_cell,
+                        on_compared_run=report_compared_run,
                     )
                 )
             else:
                 real_world.run(
-                    comparison.run_on_apache(on, plan, casting, say=TERMINAL.warn, on_cell=on_cell)
+                    comparison.run_on_apache(
+                        release_or_address,
+                        plan,
+                        casting,
+                        say=TERMINAL.warn,
+                        on_cell=report_compared_run,
+                    )
                 )
         except KeyboardInterrupt:
             if args.json:  # a program learns what was done, and what is left
-                TERMINAL.json([facts(cell) for cell in cells])
+                TERMINAL.json([facts(compared_run) for compared_run in compared_runs])
             raise
-    TERMINAL.tell(args, [facts(cell) for cell in cells], lambda _: table(cells))
-    if all(cell.simulated is None for cell in cells):
-        why = "; ".join(dict.fromkeys(cell.why_not for cell in cells))
+    TERMINAL.tell(
+        args,
+        [facts(compared_run) for compared_run in compared_runs],
+        lambda _: table(compared_runs),
+    )
+    if all(compared_run.simulated is None for compared_run in compared_runs):
+        reasons = "; ".join(dict.fromkeys(compared_run.why_not for compared_run in compared_runs))
         raise ConfigError(
-            f"nothing was played on {args.on}: {why}. Name a run of the story that fits with"
+            f"nothing was played on {args.on}: {reasons}. Name a run of the story that fits with"
             " --mode, or other brokers with --on (docs/on-real-kafka.md has what fits where)"
         )
-    return cells
+    return compared_runs
 
 
-def _places(args: argparse.Namespace) -> list[str]:
+def _targets(args: argparse.Namespace) -> list[str]:
     targets = [target for target in args.on.split(",") if target]
     addresses = [target for target in targets if not target.startswith(APACHE)]
     if not addresses:
@@ -120,7 +134,7 @@ def _places(args: argparse.Namespace) -> list[str]:
     return [args.on]
 
 
-def _settings(args: argparse.Namespace) -> ClientSettings:
+def _client_settings(args: argparse.Namespace) -> ClientSettings:
     # The client is most of what `txnsim scenario list` would import.
     from txnsim.cli.client_properties import read_client_properties
     from txnsim.client.connection import ClientSettings
@@ -133,8 +147,8 @@ def _settings(args: argparse.Namespace) -> ClientSettings:
     return settings
 
 
-def _teller(
-    cells: list[ComparedRun], simulated: Mapping[str, RunResult], args: argparse.Namespace
+def _reporter(
+    compared_runs: list[ComparedRun], simulated: Mapping[str, RunResult], args: argparse.Namespace
 ) -> Callable[[ComparedRun], None]:
     """A callback that stores each cell and prints it at once."""
     import msgspec
@@ -143,96 +157,117 @@ def _teller(
 
     printed_remarks: set[str] = set()
 
-    def on_cell(cell: ComparedRun) -> None:
-        cell = msgspec.structs.replace(cell, simulated=simulated.get(str(cell.scenario_run)))
-        cells.append(cell)
-        if args.json or cell.why_not == comparison.BROKEN_OFF:  # no table will say it
-            for line in leftovers(cell):
+    def report_compared_run(compared_run: ComparedRun) -> None:
+        compared_run = msgspec.structs.replace(
+            compared_run, simulated=simulated.get(str(compared_run.scenario_run))
+        )
+        compared_runs.append(compared_run)
+        if args.json or compared_run.why_not == comparison.BROKEN_OFF:  # no table will say it
+            for line in leftovers(compared_run):
                 TERMINAL.warn(line)
-        if cell.real is None:
+        if compared_run.real is None:
             return
         if args.quiet or args.json:
-            verdict = "agrees" if cell.agrees else "differs"
+            agreement = "agrees" if compared_run.agrees else "differs"
             TERMINAL.warn(
-                f"{cell.scenario_run} on {cell.on}: {verdict} ({cell.real.duration_ms} ms)"
+                f"{compared_run.scenario_run} on {compared_run.on}: {agreement}"
+                f" ({compared_run.real.duration_ms} ms)"
             )
         else:
-            world = cell.scenario_run.scenario.runs[cell.scenario_run.run]
-            TERMINAL.text(story_of(world, cell.real, said=printed_remarks))
+            declared_run = compared_run.scenario_run.scenario.runs[compared_run.scenario_run.run]
+            TERMINAL.text(
+                story_of(declared_run, compared_run.real, printed_remarks=printed_remarks)
+            )
 
-    return on_cell
+    return report_compared_run
 
 
 # What is printed
 
 
-def table(cells: Sequence[ComparedRun]) -> str:
+def table(compared_runs: Sequence[ComparedRun]) -> str:
     """A table with a row for each run on each real release. Below it: differences, runs that were
     not played with the reason, and what the runs left on the brokers.
     """
-    rows = [_row(cell) for cell in cells]
+    rows = [_row(compared_run) for compared_run in compared_runs]
     lines = [line.rstrip() for line in Table.format_table(HEADERS, rows).rstrip("\n").splitlines()]
-    for cell in cells:
-        name = f"{cell.scenario_run} on {cell.on}"
-        if cell.real is not None and not cell.agrees:
-            for verdict in (cell.real.verdict, cell.real.cured):
+    for compared_run in compared_runs:
+        run_on_place = f"{compared_run.scenario_run} on {compared_run.on}"
+        if compared_run.real is not None and not compared_run.agrees:
+            for verdict in (compared_run.real.verdict, compared_run.real.cured):
                 if verdict is not None:
-                    lines += [wrap_text(f"{name}: {because}") for because in verdict.because]
-        lines += leftovers(cell)
-    real_cells = [cell for cell in cells if cell.real is not None]
-    if all(cell.simulated is None for cell in cells):
+                    lines += [wrap_text(f"{run_on_place}: {reason}") for reason in verdict.because]
+        lines += leftovers(compared_run)
+    really_played = [
+        compared_run for compared_run in compared_runs if compared_run.real is not None
+    ]
+    if all(compared_run.simulated is None for compared_run in compared_runs):
         return "\n".join(lines)
-    agree = sum(cell.agrees for cell in real_cells)
-    agreement_text = f"{agree} of {len(real_cells)} runs on real brokers agree with the simulator"
-    silent = sum(cell.real is None and cell.simulated is not None for cell in cells)
-    lines.append(f"{agreement_text}; no verdict on {silent}" if silent else agreement_text)
+    agree_count = sum(compared_run.agrees for compared_run in really_played)
+    agreement_text = (
+        f"{agree_count} of {len(really_played)} runs on real brokers agree with the simulator"
+    )
+    silent_count = sum(
+        compared_run.real is None and compared_run.simulated is not None
+        for compared_run in compared_runs
+    )
+    lines.append(
+        f"{agreement_text}; no verdict on {silent_count}" if silent_count else agreement_text
+    )
     return "\n".join(lines)
 
 
-def leftovers(cell: ComparedRun) -> list[str]:
+def leftovers(compared_run: ComparedRun) -> list[str]:
     """Lines about what could not be removed: its name, the reason, and the command that removes it.
     Names and commands are not wrapped, so that they can be copied.
     """
-    name = f"{cell.scenario_run} on {cell.on}"
+    run_on_place = f"{compared_run.scenario_run} on {compared_run.on}"
     lines: list[str] = []
-    for leftover in cell.left:
-        lines += [f"{name}: could not be cleaned: {leftover}", f"   {leftover.command}"]
+    for leftover in compared_run.left:
+        lines += [f"{run_on_place}: could not be cleaned: {leftover}", f"   {leftover.command}"]
     return lines
 
 
-def _row(cell: ComparedRun) -> tuple[str, ...]:
-    scenario_run = cell.scenario_run
-    if cell.simulated is None:
-        both, note = (NOT_TOLD, NOT_TOLD), cell.why_not
-    elif cell.real is None:
-        both, note = (verdicts(cell.simulated), NOT_TOLD), cell.why_not
+def _row(compared_run: ComparedRun) -> tuple[str, ...]:
+    scenario_run = compared_run.scenario_run
+    if compared_run.simulated is None:
+        verdict_pair, note = (NO_VERDICT, NO_VERDICT), compared_run.why_not
+    elif compared_run.real is None:
+        verdict_pair, note = (verdicts(compared_run.simulated), NO_VERDICT), compared_run.why_not
     else:
-        both = (verdicts(cell.simulated), verdicts(cell.real))
-        note = "agrees" if cell.agrees else "differs"
-    return (scenario_run.scenario.name, scenario_run.run, scenario_run.take, cell.on, *both, note)
+        verdict_pair = (verdicts(compared_run.simulated), verdicts(compared_run.real))
+        note = "agrees" if compared_run.agrees else "differs"
+    return (
+        scenario_run.scenario.name,
+        scenario_run.run,
+        scenario_run.take,
+        compared_run.on,
+        *verdict_pair,
+        note,
+    )
 
 
 def verdicts(result: RunResult) -> str:
     """Verdicts of the judges, before and after the cure."""
-    observed_kinds = kinds(result.verdict.observed)
+    observed_kinds = kinds_text(result.verdict.observed)
     return (
         observed_kinds
         if result.cured is None
-        else f"{observed_kinds}; cured: {kinds(result.cured.observed)}"
+        else f"{observed_kinds}; cured: {kinds_text(result.cured.observed)}"
     )
 
 
-def facts(cell: ComparedRun) -> dict[str, object]:
+def facts(compared_run: ComparedRun) -> dict[str, object]:
     """One cell of the comparison as JSON values."""
     return {
-        "scenario": cell.scenario_run.scenario.name,
-        "animal": cell.scenario_run.scenario.anomaly,
-        "run": cell.scenario_run.run,
-        "take": cell.scenario_run.take,
-        "on": cell.on,
-        "agrees": cell.agrees if cell.real is not None else None,
-        "why_not": cell.why_not,
-        "simulated": None if cell.simulated is None else facts_of(cell.simulated),
-        "real": None if cell.real is None else facts_of(cell.real),
-        "left": cell.left,
+        "scenario": compared_run.scenario_run.scenario.name,
+        "animal": compared_run.scenario_run.scenario.anomaly,
+        "run": compared_run.scenario_run.run,
+        "take": compared_run.scenario_run.take,
+        "on": compared_run.on,
+        "agrees": compared_run.agrees if compared_run.real is not None else None,
+        "why_not": compared_run.why_not,
+        "simulated": None if compared_run.simulated is None else facts_of(compared_run.simulated),
+        "real": None if compared_run.real is None else facts_of(compared_run.real),
+        "left": compared_run.left,
     }

@@ -25,102 +25,114 @@ to.
 """
 
 
-def kinds(verdict: Sequence[str]) -> str:
+def kinds_text(anomaly_kinds: Sequence[str]) -> str:
     """Kinds of anomalies in words; ``healthy`` for none."""
-    return ", ".join(verdict) or HEALTHY
+    return ", ".join(anomaly_kinds) or HEALTHY
 
 
-def show_of(scenario: Scenario, path: Path) -> str:
+def description_of(scenario: Scenario, path: Path) -> str:
     """The description of a scenario before a run."""
     aliases = f" ({', '.join(scenario.aliases)})" if scenario.aliases else ""
     lines = [f"{scenario.name}{aliases}: {scenario.title}"]
-    for heading, text in (
+    for heading, section_text in (
         ("Goal", scenario.goal),
         ("Method", scenario.method),
         ("Symptoms", scenario.symptoms),
         ("Control", scenario.control),
     ):
-        if text:
-            lines += ["", wrap_text(f"{heading}: {text}")]
+        if section_text:
+            lines += ["", wrap_text(f"{heading}: {section_text}")]
     lines.append("")
-    lines += _sentences(scenario.steps)
+    lines += _step_sentences(scenario.steps)
     if scenario.cure:
-        lines += ["", "Cure:", *_sentences(scenario.cure)]
-    rows = [
-        (name, run.description, kinds(run.verdict), _cured_kinds(scenario, run))
-        for name, run in scenario.runs.items()
+        lines += ["", "Cure:", *_step_sentences(scenario.cure)]
+    run_rows = [
+        (
+            run_name,
+            declared_run.description,
+            kinds_text(declared_run.verdict),
+            _cured_kinds(scenario, declared_run),
+        )
+        for run_name, declared_run in scenario.runs.items()
     ]
     other_takes = ("fault not armed", "control")[: 2 if scenario.control else 1]
-    rows += [("any", take, kinds(scenario.disarmed), "") for take in other_takes]
-    table = Table.format_table(("Run", "World", "Expected verdict", "Cured"), rows)
+    run_rows += [("any", take, kinds_text(scenario.disarmed), "") for take in other_takes]
+    table = Table.format_table(("Run", "World", "Expected verdict", "Cured"), run_rows)
     lines += ["", *(line.rstrip() for line in table.splitlines()), ""]
     lines += [f"Source: {source}" for source in scenario.sources]
     return "\n".join([*lines, f"File: {path}"])
 
 
-def _sentences(steps: Sequence[object]) -> Iterator[str]:
-    spoken = [step for step in steps if getattr(step, "say", "")]
-    for number, step in enumerate(spoken, 1):
-        only = getattr(step, "only", ())
-        where = "".join(f" [{', '.join(group)}]" for group in only)
-        yield wrap_text(f"{number}. {str(getattr(step, 'say', '')).strip()}{where}")
+def _step_sentences(steps: Sequence[object]) -> Iterator[str]:
+    spoken_steps = [step for step in steps if getattr(step, "say", "")]
+    for number, step in enumerate(spoken_steps, 1):
+        take_groups = getattr(step, "only", ())
+        condition_text = "".join(
+            f" [{', '.join(condition_names)}]" for condition_names in take_groups
+        )
+        yield wrap_text(f"{number}. {str(getattr(step, 'say', '')).strip()}{condition_text}")
 
 
-def _cured_kinds(scenario: Scenario, run: Run) -> str:
+def _cured_kinds(scenario: Scenario, declared_run: Run) -> str:
     if not scenario.cure:
         return ""
-    return kinds(run.verdict if run.cured is None else run.cured)
+    return kinds_text(declared_run.verdict if declared_run.cured is None else declared_run.cured)
 
 
-def story_of(world: Run, result: RunResult, *, said: set[str]) -> str:
+def story_of(declared_run: Run, result: RunResult, *, printed_remarks: set[str]) -> str:
     """One run, sentence by sentence, with its verdict."""
     take_remark = {"armed": "", "disarmed": ", fault not armed", "control": ", control"}[
         result.take
     ]
-    players = f" Played by: {', '.join(result.players)}." if result.players else ""
+    players_text = f" Played by: {', '.join(result.players)}." if result.players else ""
     lines = [
-        wrap_text(f"── {result.scenario} {result.run}: {world.description}{take_remark}.{players}"),
+        wrap_text(
+            f"── {result.scenario} {result.run}: {declared_run.description}{take_remark}."
+            f"{players_text}"
+        ),
         "",
     ]
     for sentence in result.story:
         if sentence.is_narrated:
             lines.append(wrap_text(sentence.text))
         else:
-            lines += event_of(sentence)
-    lines += [wrap_text(f"({remark})") for remark in result.remarks if remark not in said]
-    said.update(result.remarks)
-    lines += ["", wrap_text(f"Verdict: {kinds(result.verdict.observed)}.")]
-    lines += [wrap_text(f"   {because}") for because in result.verdict.because]
+            lines += event_lines(sentence)
+    lines += [
+        wrap_text(f"({remark})") for remark in result.remarks if remark not in printed_remarks
+    ]
+    printed_remarks.update(result.remarks)
+    lines += ["", wrap_text(f"Verdict: {kinds_text(result.verdict.observed)}.")]
+    lines += [wrap_text(f"   {reason}") for reason in result.verdict.because]
     if result.cured is not None:
-        lines.append(wrap_text(f"After the cure: {kinds(result.cured.observed)}."))
-        lines += [wrap_text(f"   {because}") for because in result.cured.because]
+        lines.append(wrap_text(f"After the cure: {kinds_text(result.cured.observed)}."))
+        lines += [wrap_text(f"   {reason}") for reason in result.cured.because]
     return "\n".join([*lines, ""])
 
 
-def event_of(sentence: Sentence) -> list[str]:
+def event_lines(sentence: Sentence) -> list[str]:
     """An event of a run, wrapped into lines."""
-    event = f"{sentence.at_ms:6} ms  {sentence.who}: {sentence.text}"
-    return textwrap.wrap(event, WIDTH, subsequent_indent=EVENT_INDENT)
+    event_text = f"{sentence.at_ms:6} ms  {sentence.who}: {sentence.text}"
+    return textwrap.wrap(event_text, WIDTH, subsequent_indent=EVENT_INDENT)
 
 
 def table_of(results: Sequence[RunResult]) -> str:
     """A table with a row per run, and the reasons for verdicts that differ from the declared
     ones.
     """
-    rows = [
+    run_rows = [
         (
             result.scenario,
             result.run,
             result.take,
             ", ".join(result.players),
-            kinds(result.verdict.observed),
-            "" if result.cured is None else kinds(result.cured.observed),
+            kinds_text(result.verdict.observed),
+            "" if result.cured is None else kinds_text(result.cured.observed),
             _comparison(result),
         )
         for result in results
     ]
     headers = ("Scenario", "Run", "Fault", "Player", "Verdict", "Cured", "")
-    table = Table.format_table(headers, rows).rstrip("\n")
+    table = Table.format_table(headers, run_rows).rstrip("\n")
     return "\n".join([*(line.rstrip() for line in table.splitlines()), *reasons(results)])
 
 
@@ -130,9 +142,11 @@ def reasons(results: Sequence[RunResult]) -> Iterator[str]:
     for result in results:
         for finding in findings(result):
             if not finding.as_declared:
-                because = "; ".join(finding.because) or "nothing was found"
-                seed = "" if result.seed in (None, SEED_DEFAULT) else f", seed {result.seed}"
-                yield wrap_text(f"{result.scenario} {result.run}, {result.take}{seed}: {because}")
+                reason_text = "; ".join(finding.because) or "nothing was found"
+                seed_text = "" if result.seed in (None, SEED_DEFAULT) else f", seed {result.seed}"
+                yield wrap_text(
+                    f"{result.scenario} {result.run}, {result.take}{seed_text}: {reason_text}"
+                )
 
 
 def findings(result: RunResult) -> Iterator[JudgesResult]:
@@ -142,13 +156,15 @@ def findings(result: RunResult) -> Iterator[JudgesResult]:
 
 
 def _comparison(result: RunResult) -> str:
-    wrong = [kinds(finding.expected) for finding in findings(result) if not finding.as_declared]
-    return f"expected {'; '.join(wrong)}" if wrong else "as declared"
+    expected_kinds = [
+        kinds_text(finding.expected) for finding in findings(result) if not finding.as_declared
+    ]
+    return f"expected {'; '.join(expected_kinds)}" if expected_kinds else "as declared"
 
 
 def progress_of(result: RunResult) -> str:
     """A line about a finished run: its name, its verdict and its duration in milliseconds."""
-    verdict = kinds(result.verdict.observed)
+    verdict = kinds_text(result.verdict.observed)
     if not result.as_declared:
         verdict += ", not declared"
     return f"{result.scenario} {result.run} {result.take}: {verdict} ({result.duration_ms} ms)"

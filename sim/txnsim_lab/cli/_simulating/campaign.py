@@ -14,7 +14,7 @@ from txnsim.errors import BadInputError, ConfigError, MissingExtraError
 from txnsim.on_demand_imports import offered, require_libraries
 from txnsim_lab.cli._simulating.simulate import (
     FOUND_STATUS,
-    add_wanted,
+    add_run_choices,
     duration_of,
     options_from,
     repeat_options,
@@ -26,51 +26,56 @@ if TYPE_CHECKING:
     from txnsim_lab.simulation.drawing import SimulationOptions
     from txnsim_lab.simulation.reports import Report
 
-LOCAL: Final = "local"
+LOCAL_ENGINE: Final = "local"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments of ``campaign``."""
-    parts = parser.add_subparsers(dest="part", metavar="COMMAND", required=True)
-    run = parts.add_parser(
+    subcommands = parser.add_subparsers(dest="part", metavar="COMMAND", required=True)
+    run_parser = subcommands.add_parser(
         "run",
         description="Play seeds, and keep a row of each in Parquet files. The same command goes on"
         " where it was stopped (docs/simulate.md).",
     )
-    run.epilog = (
+    run_parser.epilog = (
         "Exit status: 0 nothing was found, 1 something was, or a run came to no verdict,"
         " 2 a misuse, or nothing was exercised."
     )
-    run.add_argument("--seeds", required=True, metavar="A..B", help="from A to before B")
-    run.add_argument(
+    run_parser.add_argument("--seeds", required=True, metavar="A..B", help="from A to before B")
+    run_parser.add_argument(
         "--out", type=new_folder, required=True, metavar="DIR", help="the table's folder"
     )
     engines = {engine_module.NAME: engine_module for engine_module in offered("campaign_engine")}
-    run.add_argument(
-        "--engine", choices=(LOCAL, *engines), default=LOCAL, help="where (default local)"
+    run_parser.add_argument(
+        "--engine",
+        choices=(LOCAL_ENGINE, *engines),
+        default=LOCAL_ENGINE,
+        help="where (default local)",
     )
     for engine_module in engines.values():
-        engine_module.add_arguments(run)
-    run.add_argument("--jobs", type=int, metavar="N", help="processes of the engine local")
-    add_wanted(run)
-    run.add_argument("--seed-limit", default="60s", metavar="DURATION",
+        engine_module.add_arguments(run_parser)
+    run_parser.add_argument("--jobs", type=int, metavar="N", help="processes of the engine local")
+    add_run_choices(run_parser)
+    run_parser.add_argument("--seed-limit", default="60s", metavar="DURATION",
                      help="processor time of one run (default 60s)")  # fmt: skip
-    run.add_argument("--file-seeds", type=int, default=1_000, metavar="N",
+    run_parser.add_argument("--file-seeds", type=int, default=1_000, metavar="N",
                      help="seeds of one file, played together (default 1000)")  # fmt: skip
-    run.add_argument("--no-shrink", action="store_true", help="do not look at findings closely")
-    run.add_argument("--json", action="store_true", help="as JSON")
+    run_parser.add_argument(
+        "--no-shrink", action="store_true", help="do not look at findings closely"
+    )
+    run_parser.add_argument("--json", action="store_true", help="as JSON")
 
 
 def run(args: argparse.Namespace) -> int:
     """Run the command; returns the exit status."""
     try:
-        return _run(args)
+        return _run_campaign(args)
     except (BadInputError, ConfigError, MissingExtraError, OSError) as error:
         TERMINAL.complain(error)
         return MISUSE_STATUS
 
 
-def _run(args: argparse.Namespace) -> int:
+def _run_campaign(args: argparse.Namespace) -> int:
     if args.file_seeds < 1:
         raise ConfigError(f"--file-seeds {args.file_seeds}: expected 1 or more")
     seeds, options = seeds_in(args.seeds), options_from(args)
@@ -78,50 +83,52 @@ def _run(args: argparse.Namespace) -> int:
     from txnsim_lab.campaigns import Folder
 
     folder = Folder(args.out, options)
-    missing = folder.missing(seeds, size=args.file_seeds)
-    with ExitStack() as stack:
-        play, examine = _engine(args, options, stack)
-        seeds_to_play = total = sum(map(len, missing))
-        progress = Progress("seeds", total, how_to_go_on="the same command goes on there")
-        for record_file in folder.take(missing, play(missing)):
+    missing_ranges = folder.missing(seeds, size=args.file_seeds)
+    with ExitStack() as exit_stack:
+        play_seeds, examine_seed = _play_and_examine(args, options, exit_stack)
+        seeds_to_play = seed_count = sum(map(len, missing_ranges))
+        progress = Progress("seeds", seed_count, how_to_go_on="the same command goes on there")
+        for record_file in folder.take(missing_ranges, play_seeds(missing_ranges)):
             seeds_to_play -= len(record_file)
-            progress.advance(total - seeds_to_play)
+            progress.advance(seed_count - seeds_to_play)
         summary = folder.summary()
-        firsts = () if args.no_shrink else tuple(first_seed.seed for first_seed in summary.firsts)
-        reports = folder.reports(firsts, examine)
+        first_seeds = (
+            () if args.no_shrink else tuple(first_seed.seed for first_seed in summary.firsts)
+        )
+        reports = folder.reports(first_seeds, examine_seed)
     TERMINAL.progress("")
     if args.json:
         TERMINAL.json({"folder": str(args.out), "summary": summary, "reports": reports})
     else:
-        for line in _lines(summary, reports, repeat_options(args)):
+        for line in _summary_lines(summary, reports, repeat_options(args)):
             TERMINAL.line(line)
     if not summary.committed:
         raise ConfigError("this campaign proves nothing: no transaction was committed")
     return FOUND_STATUS if summary.found or summary.failed else 0
 
 
-def _engine(
-    args: argparse.Namespace, options: SimulationOptions, stack: ExitStack
+def _play_and_examine(
+    args: argparse.Namespace, options: SimulationOptions, exit_stack: ExitStack
 ) -> tuple[Play, Examine]:
     from txnsim_lab.campaigns import elsewhere, on_this_machine
     from txnsim_lab.simulation.seed_batch import processors
 
     cpu_s = duration_of("--seed-limit", args.seed_limit) / 1_000
-    if args.engine == LOCAL:
+    if args.engine == LOCAL_ENGINE:
         if getattr(args, "master", None) is not None:
             raise ConfigError("--master needs --engine spark")
         return on_this_machine(options, jobs=args.jobs or processors(), cpu_s=cpu_s)
     if args.jobs is not None:
         raise ConfigError("--jobs needs --engine local; with Spark, --master says how many")
-    chosen = next(
+    chosen_module = next(
         engine_module
         for engine_module in offered("campaign_engine")
         if args.engine == engine_module.NAME
     )
-    return elsewhere(stack.enter_context(chosen.engine(args)), options, cpu_s=cpu_s)
+    return elsewhere(exit_stack.enter_context(chosen_module.engine(args)), options, cpu_s=cpu_s)
 
 
-def _lines(summary: Summary, reports: list[Report], options: str) -> Iterator[str]:
+def _summary_lines(summary: Summary, reports: list[Report], added_options: str) -> Iterator[str]:
     yield (
         f"{summary.seeds} seeds in {summary.cpu_ms / 1_000:.0f} s of processor time: "
         f"{summary.committed} commits, {summary.virtual_ms / 3_600_000:.1f} hours of virtual time, "
@@ -129,9 +136,12 @@ def _lines(summary: Summary, reports: list[Report], options: str) -> Iterator[st
         f"{summary.found} with findings, {summary.failed} without a verdict"
     )
     for first_seed in sorted(summary.firsts, key=lambda first_seed: bool(first_seed.causes)):
-        name = " and ".join(first_seed.causes) or "without a name"
+        cause_names = " and ".join(first_seed.causes) or "without a name"
         anomalies = ", ".join(first_seed.anomalies)
-        yield f"  {name} ({anomalies}): {first_seed.seeds} seeds, the first is {first_seed.seed}"
+        yield (
+            f"  {cause_names} ({anomalies}): {first_seed.seeds} seeds,"
+            f" the first is {first_seed.seed}"
+        )
     for report in reports:
         yield ""
-        yield from report.lines(repeat_options=options)
+        yield from report.lines(repeat_options=added_options)

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 FOUND_STATUS: Final = 1
 SEEDS_DEFAULT: Final = "0..200"
-ENDLESS: Final = range(2**31)
+ENDLESS_SEEDS: Final = range(2**31)
 """More seeds than can be played in any ``--time``."""
 
 
@@ -46,14 +46,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="of each eight seeds play the one that does what was done least",
     )
     parser.add_argument("--jobs", type=int, metavar="N", help="processes (as many as processors)")
-    add_wanted(parser)
-    written = parser.add_argument_group("what is written")
-    written.add_argument("--out", type=new_folder, default=Path("simulated"), metavar="DIR",
+    add_run_choices(parser)
+    output_group = parser.add_argument_group("what is written")
+    output_group.add_argument("--out", type=new_folder, default=Path("simulated"), metavar="DIR",
                          help="where traces, histories and stories of findings go")  # fmt: skip
-    written.add_argument("--rows", type=new_file, metavar="FILE",
+    output_group.add_argument("--rows", type=new_file, metavar="FILE",
                          help="keep a row of each seed there; go on where it ends")  # fmt: skip
-    written.add_argument("--no-shrink", action="store_true", help="only say which seeds find what")
-    written.add_argument("--json", action="store_true", help="as JSON")
+    output_group.add_argument(
+        "--no-shrink", action="store_true", help="only say which seeds find what"
+    )
+    output_group.add_argument("--json", action="store_true", help="as JSON")
     parser.add_argument(
         "--against",
         action="append",
@@ -65,7 +67,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--first", action="store_true", help="end with the first finding")
 
 
-def add_wanted(parser: argparse.ArgumentParser) -> None:
+def add_run_choices(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments for the user's choices about runs."""
     parser.add_argument("--workload", metavar="MODULE:COROUTINE", help="instead of our clients")
     parser.add_argument("--as-version", metavar="RELEASE", help="of Kafka")
@@ -91,68 +93,68 @@ def run(args: argparse.Namespace) -> int:
     quieten()
     options = options_from(args)
     if args.against:
-        return _compare(args, options)
+        return _compare_clusters(args, options)
     seeds = _seeds_of(args)
     jobs = 1 if len(seeds) == 1 else args.jobs or processors()
     end_ms = None if args.time is None else wall_ms() + duration_of("--time", args.time)
-    count = -(-len(seeds) // AMONG) if args.guided else len(seeds)
+    seed_count = -(-len(seeds) // AMONG) if args.guided else len(seeds)
     tally = Tally()
-    progress = Progress("seeds", None if seeds is ENDLESS else count)
+    progress = Progress("seeds", None if seeds is ENDLESS_SEEDS else seed_count)
     is_stopped = False
 
     def goes_on() -> bool:
         early = args.first and tally.failed
         return not early and (end_ms is None or wall_ms() < end_ms)
 
-    with _kept_rows(args.rows, options) as row_file:
+    with _open_row_file(args.rows, options) as row_file:
         known_rows = {} if row_file is None else row_file.rows
-        for seed, row in known_rows.items():
+        for seed, seed_row in known_rows.items():
             if seed in seeds:
-                tally.add(row)
-        order = guided_seeds(seeds, options) if args.guided else seeds
-        seeds_to_play = (seed for seed in order if seed not in known_rows)
+                tally.add(seed_row)
+        seed_order = guided_seeds(seeds, options) if args.guided else seeds
+        seeds_to_play = (seed for seed in seed_order if seed not in known_rows)
         try:
-            for row in rows(seeds_to_play, options, jobs=jobs, goes_on=goes_on):
-                tally.add(row)
+            for seed_row in rows(seeds_to_play, options, jobs=jobs, goes_on=goes_on):
+                tally.add(seed_row)
                 if row_file is not None:
-                    row_file.add(row)
-                progress.advance(tally.seeds, tally=_so_far(tally))
+                    row_file.add(seed_row)
+                progress.advance(tally.seeds, tally=_tally_text(tally))
         except KeyboardInterrupt:
             is_stopped = True
     progress.end()
     if is_stopped:
-        return _end_stopped(tally, args)
-    tally.failed = [with_names(row, options) for row in tally.failed]
+        return _end_stopped_run(tally, args)
+    tally.failed = [with_names(seed_row, options) for seed_row in tally.failed]
     reports = list(_reports(tally, options, args))
     if args.json:
-        TERMINAL.json(_values(tally, reports))
+        TERMINAL.json(_tally_as_json(tally, reports))
     else:
-        for line in _lines(tally, reports, args):
+        for line in _tally_lines(tally, reports, args):
             TERMINAL.line(line)
     if tally.idle is not None:
         raise ConfigError(f"this run proves nothing: {tally.idle}")
     return FOUND_STATUS if tally.failed else 0
 
 
-def _so_far(tally: Tally) -> str:
+def _tally_text(tally: Tally) -> str:
     return f"{len(tally.cells)} places of the map, {len(tally.failed)} with findings"
 
 
-def _end_stopped(tally: Tally, args: argparse.Namespace) -> int:
+def _end_stopped_run(tally: Tally, args: argparse.Namespace) -> int:
     """Print what is known after Ctrl-C. No finding is explained or shrunk, as that takes long."""
     from txnsim.cli.main import INTERRUPTED_STATUS
 
     if args.json:
-        TERMINAL.json(_values(tally, []))
+        TERMINAL.json(_tally_as_json(tally, []))
     else:
-        for line in _lines(tally, [], args):
+        for line in _tally_lines(tally, [], args):
             TERMINAL.line(line)
     repeat_hint = "" if args.rows is None else "; the same command goes on behind these"
     TERMINAL.warn(f"{stop_sentence()}: nothing was shrunk{repeat_hint}")
     return INTERRUPTED_STATUS
 
 
-def _compare(args: argparse.Namespace, options: SimulationOptions) -> int:
+def _compare_clusters(args: argparse.Namespace, options: SimulationOptions) -> int:
     """Print where the runs of a seed in two clusters differ; returns the exit status."""
     from txnsim_lab.simulation.differential import difference, other_plan
     from txnsim_lab.simulation.drawing import draw
@@ -161,21 +163,25 @@ def _compare(args: argparse.Namespace, options: SimulationOptions) -> int:
     if args.seed is None:
         raise ConfigError("--against needs one seed: name it with --seed")
     plan = draw(args.seed, options)
-    parting = difference(plan, other_plan(plan, args.against))
-    names = [f"seed-{args.seed}.{side}.trace.jsonl" for side in "AB"]
-    files = dict(zip(names, (parting.left_run.trace, parting.right_run.trace), strict=True))
-    paths = write_files(args.out, files)
+    divergence = difference(plan, other_plan(plan, args.against))
+    trace_names = [f"seed-{args.seed}.{side}.trace.jsonl" for side in "AB"]
+    trace_files = dict(
+        zip(trace_names, (divergence.left_run.trace, divergence.right_run.trace), strict=True)
+    )
+    trace_paths = write_files(args.out, trace_files)
     if args.json:
-        TERMINAL.json({"sentence": parting.sentence, "inside": parting.inside, "files": paths})
+        TERMINAL.json(
+            {"sentence": divergence.sentence, "inside": divergence.inside, "files": trace_paths}
+        )
     else:
-        TERMINAL.line(parting.sentence)
-        if parting.inside is not None:
-            TERMINAL.line(f"Inside: {parting.inside}")
-        TERMINAL.line(f"  more: txnsim diff {' '.join(paths)}")
-    return 0 if parting.is_none else FOUND_STATUS
+        TERMINAL.line(divergence.sentence)
+        if divergence.inside is not None:
+            TERMINAL.line(f"Inside: {divergence.inside}")
+        TERMINAL.line(f"  more: txnsim diff {' '.join(trace_paths)}")
+    return 0 if divergence.is_none else FOUND_STATUS
 
 
-def _kept_rows(
+def _open_row_file(
     path: Path | None, options: SimulationOptions
 ) -> AbstractContextManager[RowFile | None]:
     from txnsim_lab.simulation.seed_batch import RowFile
@@ -199,49 +205,53 @@ def options_from(args: argparse.Namespace) -> SimulationOptions:
         release_named(args.as_version)
     if args.workload is not None:
         workload_named(args.workload)
-    rules: dict[str, bool] = {}
-    for rule in args.rules:
-        name, _, position = rule.partition("=")
-        if name not in Rules.__struct_fields__:
-            raise ConfigError(unknown_word_message("switch", name, Rules.__struct_fields__))
-        if position not in ("on", "off"):
-            raise ConfigError(f"--rules {rule}: expected {name}=on or {name}=off")
-        rules[name] = position == "on"
-    return SimulationOptions(as_version=args.as_version, rules=rules, workload=args.workload)
+    switch_settings: dict[str, bool] = {}
+    for switch_text in args.rules:
+        switch_name, _, on_or_off = switch_text.partition("=")
+        if switch_name not in Rules.__struct_fields__:
+            raise ConfigError(unknown_word_message("switch", switch_name, Rules.__struct_fields__))
+        if on_or_off not in ("on", "off"):
+            raise ConfigError(
+                f"--rules {switch_text}: expected {switch_name}=on or {switch_name}=off"
+            )
+        switch_settings[switch_name] = on_or_off == "on"
+    return SimulationOptions(
+        as_version=args.as_version, rules=switch_settings, workload=args.workload
+    )
 
 
 def _seeds_of(args: argparse.Namespace) -> range:
     if args.seed is not None:
         return range(args.seed, args.seed + 1)
     if args.seeds is None and args.time is not None:
-        return ENDLESS
+        return ENDLESS_SEEDS
     return seeds_in(args.seeds or SEEDS_DEFAULT)
 
 
-def seeds_in(text: str) -> range:
+def seeds_in(range_text: str) -> range:
     """Parse ``A..B`` into seeds.
 
     Raises:
         ConfigError: The text has another form, or the range is empty.
     """
-    first_seed, dots, end_seed = text.partition("..")
+    first_seed, dots, end_seed = range_text.partition("..")
     if not (
         dots and first_seed.isdigit() and end_seed.isdigit() and int(first_seed) < int(end_seed)
     ):
-        raise ConfigError(f"--seeds {text}: expected a range such as 0..200")
+        raise ConfigError(f"--seeds {range_text}: expected a range such as 0..200")
     return range(int(first_seed), int(end_seed))
 
 
-def duration_of(option: str, text: str) -> int:
+def duration_of(option_name: str, duration_text: str) -> int:
     """Parse the duration of an option into milliseconds.
 
     Raises:
         ConfigError: The text is no duration.
     """
     try:
-        return read_ms(text)
+        return read_ms(duration_text)
     except ValueError as error:
-        raise ConfigError(f"{option}: {error}") from None
+        raise ConfigError(f"{option_name}: {error}") from None
 
 
 def _reports(
@@ -250,22 +260,22 @@ def _reports(
     """Reports on the first seed of each cause, and of each kind without a cause."""
     from txnsim_lab.simulation.reports import report_on
 
-    for row in _firsts(tally.failed):
-        yield report_on(row.seed, options, folder=args.out, shrinks=not args.no_shrink)
+    for failed_row in _first_failures(tally.failed):
+        yield report_on(failed_row.seed, options, folder=args.out, shrinks=not args.no_shrink)
 
 
-def _firsts(failed: Iterable[Row]) -> Iterator[Row]:
-    groups: set[tuple[str, ...]] = set()
-    for row in sorted(failed, key=lambda failed_row: failed_row.seed):
-        if row.group not in groups:
-            groups.add(row.group)
-            yield row
+def _first_failures(failed_rows: Iterable[Row]) -> Iterator[Row]:
+    cause_groups: set[tuple[str, ...]] = set()
+    for first_row in sorted(failed_rows, key=lambda failed_row: failed_row.seed):
+        if first_row.group not in cause_groups:
+            cause_groups.add(first_row.group)
+            yield first_row
 
 
-def _lines(tally: Tally, reports: list[Report], args: argparse.Namespace) -> Iterator[str]:
-    seconds = tally.cpu_ms / 1_000
+def _tally_lines(tally: Tally, reports: list[Report], args: argparse.Namespace) -> Iterator[str]:
+    cpu_seconds = tally.cpu_ms / 1_000
     yield (
-        f"{tally.seeds} seeds in {seconds:.0f} s of processor time: {tally.acts} acts, "
+        f"{tally.seeds} seeds in {cpu_seconds:.0f} s of processor time: {tally.acts} acts, "
         f"{tally.committed} commits, {tally.struck} disturbances, "
         f"{tally.virtual_ms / 3_600_000:.1f} hours of virtual time, "
         f"{len(tally.cells)} places of state × API × outcome"
@@ -274,13 +284,19 @@ def _lines(tally: Tally, reports: list[Report], args: argparse.Namespace) -> Ite
         yield "Nothing was found."
         return
     yield f"{len(tally.failed)} seeds have findings:"
-    for row in sorted(_firsts(tally.failed), key=lambda failed_row: bool(failed_row.names)):
-        alike = [failed_row for failed_row in tally.failed if failed_row.group == row.group]
-        seeds = sorted(alike_row.seed for alike_row in alike)
+    for first_row in sorted(
+        _first_failures(tally.failed), key=lambda failed_row: bool(failed_row.names)
+    ):
+        alike_rows = [
+            failed_row for failed_row in tally.failed if failed_row.group == first_row.group
+        ]
+        seeds = sorted(alike_row.seed for alike_row in alike_rows)
         seed_list = ", ".join(map(str, seeds[:8])) + (", …" if len(seeds) > 8 else "")
-        name = " and ".join(row.names or ()) or "without a name"
-        kinds = ", ".join(sorted({kind for alike_row in alike for kind in alike_row.kinds}))
-        yield f"  {name} ({kinds}): seeds {seed_list}"
+        cause_names = " and ".join(first_row.names or ()) or "without a name"
+        kinds_text = ", ".join(
+            sorted({kind for alike_row in alike_rows for kind in alike_row.kinds})
+        )
+        yield f"  {cause_names} ({kinds_text}): seeds {seed_list}"
     for report in reports:
         yield ""
         yield from report.lines(repeat_options=repeat_options(args))
@@ -288,15 +304,15 @@ def _lines(tally: Tally, reports: list[Report], args: argparse.Namespace) -> Ite
 
 def repeat_options(args: argparse.Namespace) -> str:
     """Options to add to the command that repeats a seed."""
-    options = [f"--rules {rule}" for rule in args.rules]
+    repeated_options = [f"--rules {switch_text}" for switch_text in args.rules]
     if args.as_version is not None:
-        options.append(f"--as-version {args.as_version}")
+        repeated_options.append(f"--as-version {args.as_version}")
     if args.workload is not None:
-        options.append(f"--workload {args.workload}")
-    return "".join(f" {option}" for option in options)
+        repeated_options.append(f"--workload {args.workload}")
+    return "".join(f" {option}" for option in repeated_options)
 
 
-def _values(tally: Tally, reports: list[Report]) -> dict[str, Any]:
+def _tally_as_json(tally: Tally, reports: list[Report]) -> dict[str, Any]:
     return {
         "seeds": tally.seeds,
         "cpu_ms": tally.cpu_ms,
@@ -305,12 +321,22 @@ def _values(tally: Tally, reports: list[Report]) -> dict[str, Any]:
         "committed": tally.committed,
         "disturbances": tally.struck,
         "places": [
-            {"state": cell.state, "asked": cell.request, "outcome": cell.outcome, "times": times}
-            for cell, times in sorted(tally.cells.items())
+            {
+                "state": map_cell.state,
+                "asked": map_cell.request,
+                "outcome": map_cell.outcome,
+                "times": times,
+            }
+            for map_cell, times in sorted(tally.cells.items())
         ],
         "failed": [
-            {"seed": row.seed, "kinds": row.kinds, "names": row.names, "because": row.because}
-            for row in tally.failed
+            {
+                "seed": failed_row.seed,
+                "kinds": failed_row.kinds,
+                "names": failed_row.names,
+                "because": failed_row.because,
+            }
+            for failed_row in tally.failed
         ],
         "reports": reports,
     }

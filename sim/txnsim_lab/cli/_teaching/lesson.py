@@ -15,15 +15,15 @@ from txnsim.cli.output import TERMINAL, Columns
 from txnsim.cli.parsing import MISUSE_STATUS, new_file
 from txnsim.errors import ConfigError
 from txnsim.files import write_whole
-from txnsim_lab.cli._scenario.output import event_of
+from txnsim_lab.cli._scenario.output import event_lines
 from txnsim_lab.cli._teaching.terminal_dialogue import (
     InputEndedError,
     LeftError,
     ask_choice,
+    print_answer,
     print_filled,
     print_paragraphs,
     print_predictions,
-    print_shown,
 )
 
 if TYPE_CHECKING:
@@ -34,12 +34,12 @@ if TYPE_CHECKING:
     from txnsim_lab.scenario.teaching.lessons import Beside, Lesson, Part, StoryRun
 
 LEFT_STATUS: Final = 1
-DEMO: Final = "demo"
+DEMO_LESSON: Final = "demo"
 """The lesson that ``make demo`` plays."""
-COLUMNS: Final[Columns[dict[str, str]]] = {
-    "Lesson": lambda one: one["id"],
-    "Minutes": lambda one: one["minutes"],
-    "Title": lambda one: one["title"],
+LESSON_COLUMNS: Final[Columns[dict[str, str]]] = {
+    "Lesson": lambda lesson_row: lesson_row["id"],
+    "Minutes": lambda lesson_row: lesson_row["minutes"],
+    "Title": lambda lesson_row: lesson_row["title"],
 }
 
 
@@ -86,7 +86,7 @@ def run(args: argparse.Namespace) -> int:
         return _read_handed_in(args)
     if args.id is None:
         all_lessons = lessons().values()
-        rows = [
+        lesson_rows = [
             {
                 "id": listed_lesson.id,
                 "minutes": str(listed_lesson.minutes),
@@ -94,7 +94,7 @@ def run(args: argparse.Namespace) -> int:
             }
             for listed_lesson in all_lessons
         ]
-        TERMINAL.tell(args, rows, COLUMNS)
+        TERMINAL.tell(args, lesson_rows, LESSON_COLUMNS)
         return 0
     if args.json:
         raise ConfigError("--json is for the list of lessons, and for --handed-in")
@@ -106,17 +106,17 @@ def run(args: argparse.Namespace) -> int:
 
         TERMINAL.text(sheet(lesson(args.id), with_answers=args.answers))
         return 0
-    chosen = lesson(args.id)
-    if chosen.cluster is not None:
+    chosen_lesson = lesson(args.id)
+    if chosen_lesson.cluster is not None:
         if args.hand_in is not None:
             TERMINAL.complain(
-                f"--hand-in: {chosen.id} is played on your own cluster: show it there"
+                f"--hand-in: {chosen_lesson.id} is played on your own cluster: show it there"
             )
             return MISUSE_STATUS
         from txnsim_lab.cli._teaching.own_cluster import play
 
-        return play(chosen)
-    return _play(chosen, args.hand_in)
+        return play(chosen_lesson)
+    return _play_lesson(chosen_lesson, args.hand_in)
 
 
 def _read_handed_in(args: argparse.Namespace) -> int:
@@ -130,12 +130,16 @@ def _read_handed_in(args: argparse.Namespace) -> int:
     return 0
 
 
-def _play(chosen: Lesson, folder: Path | None) -> int:
+def _play_lesson(chosen_lesson: Lesson, hand_in_file: Path | None) -> int:
     from txnsim_lab.scenario.runner import run_in_virtual_time
     from txnsim_lab.scenario.teaching.lesson_solver import PlayedError
 
-    TERMINAL.text(f"{chosen.title}\n" if chosen.id == DEMO else f"{chosen.id}: {chosen.title}\n")
-    player = _LessonPlayer(chosen)
+    TERMINAL.text(
+        f"{chosen_lesson.title}\n"
+        if chosen_lesson.id == DEMO_LESSON
+        else f"{chosen_lesson.id}: {chosen_lesson.title}\n"
+    )
+    player = _LessonPlayer(chosen_lesson)
     status = 0
     try:
         while player.scenario_run is not None:
@@ -149,11 +153,11 @@ def _play(chosen: Lesson, folder: Path | None) -> int:
         status = LEFT_STATUS
     else:
         print_predictions(player.predictions)
-    if folder is not None:
+    if hand_in_file is not None:
         from txnsim_lab.cli._teaching.submission import hand_in
 
         try:
-            hand_in(folder, chosen.id, player.predictions, player.goals)
+            hand_in(hand_in_file, chosen_lesson.id, player.predictions, player.goals)
         except ConfigError as error:
             TERMINAL.complain(error)
             return MISUSE_STATUS
@@ -163,66 +167,70 @@ def _play(chosen: Lesson, folder: Path | None) -> int:
 class _LessonPlayer:
     """The pace of a lesson's story: stops it to ask the learner."""
 
-    def __init__(self, chosen: Lesson) -> None:
-        self._lesson = chosen
+    def __init__(self, chosen_lesson: Lesson) -> None:
+        self._lesson = chosen_lesson
         self._player_part = -1
-        self._is_open = False
+        self._part_is_open = False
         """Whether the part's events are still to come."""
         self._guess = ""
-        self._payloads = 0
+        self._sentence_count = 0
         """Number of sentences of the story so far."""
         self._inputs: list[Input] = []
         """The learner's inputs to the present story."""
-        self._beside: dict[int, Recording] = {}
+        self._recordings_beside: dict[int, Recording] = {}
         """Part -> the run that it is compared with."""
-        self._begins = 0
+        self._first_part = 0
         """Number of the part that begins the present story."""
         self.predictions: list[bool] = []
         self.goals = 0
         self.scenario_run = self._scenario_run(0)
         """The run to play next; None at the end of the lesson."""
 
-    def _scenario_run(self, part: int) -> ScenarioRun | None:
+    def _scenario_run(self, part_number: int) -> ScenarioRun | None:
         from txnsim_lab.scenario.teaching.lesson_solver import scenario_run_of
 
-        return None if part >= len(self._lesson.parts) else scenario_run_of(self._story(part))
+        return (
+            None
+            if part_number >= len(self._lesson.parts)
+            else scenario_run_of(self._story(part_number))
+        )
 
-    def _story(self, part: int) -> StoryRun:
-        return self._lesson.story_of(part)[0]
+    def _story(self, part_number: int) -> StoryRun:
+        return self._lesson.story_of(part_number)[0]
 
     def prepare(self) -> None:
         """Play the runs that this story is compared with beforehand, as a run occupies its whole
         thread.
         """
-        story, _ = self._lesson.story_of(self._begins)
-        for number, part in enumerate(self._lesson.parts):
-            is_same_story = self._lesson.story_of(number) == (story, self._begins)
+        story, _ = self._lesson.story_of(self._first_part)
+        for part_number, part in enumerate(self._lesson.parts):
+            is_same_story = self._lesson.story_of(part_number) == (story, self._first_part)
             if part.beside is not None and is_same_story:
-                self._beside[number] = _play_beside(story, part.beside)
+                self._recordings_beside[part_number] = _play_beside(story, part.beside)
 
     async def wait_before_step(self, running_story: RunningStory, step: PlannedStep) -> None:
         """Show the next part once the steps of the previous one have been played."""
         from txnsim_lab.scenario.teaching.lesson_solver import PlayedError
 
         parts = self._lesson.parts
-        while not self._is_open or step.number >= parts[self._player_part].until:
-            if self._is_open:
-                self._reveal(parts[self._player_part], running_story)
-                self._is_open = False
-            following = self._player_part + 1
-            is_new = following < len(parts) and parts[following].story is not None
-            if following == len(parts) or (is_new and following != self._begins):
-                self._payloads, self._inputs, self._begins = 0, [], following
-                self.scenario_run = self._scenario_run(following)
+        while not self._part_is_open or step.number >= parts[self._player_part].until:
+            if self._part_is_open:
+                self._reveal_answer(parts[self._player_part], running_story)
+                self._part_is_open = False
+            next_part = self._player_part + 1
+            begins_story = next_part < len(parts) and parts[next_part].story is not None
+            if next_part == len(parts) or (begins_story and next_part != self._first_part):
+                self._sentence_count, self._inputs, self._first_part = 0, [], next_part
+                self.scenario_run = self._scenario_run(next_part)
                 raise PlayedError
-            self._player_part = following
-            if parts[following].goal:
-                await self._reach(parts[following], running_story, step.number)
+            self._player_part = next_part
+            if parts[next_part].goal:
+                await self._reach_goal(parts[next_part], running_story, step.number)
             else:
-                self._tell(parts[following])
-                self._is_open = True
+                self._tell_part(parts[next_part])
+                self._part_is_open = True
 
-    def _tell(self, part: Part) -> None:
+    def _tell_part(self, part: Part) -> None:
         print_filled(part.say)
         if not part.ask:
             try:
@@ -230,53 +238,59 @@ class _LessonPlayer:
             except InputEndedError:  # no learner types: the lesson goes on
                 TERMINAL.text("")
             return
-        keys = list(part.choices)
+        choice_keys = list(part.choices)
         TERMINAL.text("")
         print_filled(part.ask)
-        self._guess = keys[ask_choice("Your prediction", list(part.choices.values()), part.hints)]
+        self._guess = choice_keys[
+            ask_choice("Your prediction", list(part.choices.values()), part.hints)
+        ]
 
-    def _reveal(self, part: Part, running_story: RunningStory) -> None:
+    def _reveal_answer(self, part: Part, running_story: RunningStory) -> None:
         from txnsim_lab.scenario.teaching.lesson_solver import recording_so_far
         from txnsim_lab.scenario.teaching.trace_facts import fact
 
         if part.fact:
-            key = fact(recording_so_far(running_story), part.fact)
-            self.predictions.append(print_shown(part, self._guess, key))
+            answer_key = fact(recording_so_far(running_story), part.fact)
+            self.predictions.append(print_answer(part, self._guess, answer_key))
         if part.shows:
-            self._show(running_story)
+            self._show_events(running_story)
         if part.beside is not None:
-            self._compare(part, running_story)
+            self._compare_runs(part, running_story)
         print_paragraphs(part.then)
 
-    def _show(self, running_story: RunningStory) -> None:
+    def _show_events(self, running_story: RunningStory) -> None:
         from txnsim.trace.story import story
         from txnsim_lab.scenario.teaching.lesson_solver import recording_so_far
 
-        run = recording_so_far(running_story)
+        recording = recording_so_far(running_story)
         sentences = [
-            sentence for sentence in story(run.events, run.nodes) if not sentence.is_narrated
+            sentence
+            for sentence in story(recording.events, recording.nodes)
+            if not sentence.is_narrated
         ]
-        for sentence in sentences[self._payloads :]:
-            TERMINAL.text("\n".join(event_of(sentence)))
-        self._payloads = len(sentences)
+        for sentence in sentences[self._sentence_count :]:
+            TERMINAL.text("\n".join(event_lines(sentence)))
+        self._sentence_count = len(sentences)
 
-    def _compare(self, part: Part, running_story: RunningStory) -> None:
+    def _compare_runs(self, part: Part, running_story: RunningStory) -> None:
         """Show facts of this run and of another one in two columns."""
         from txnsim_lab.scenario.teaching.lesson_solver import recording_so_far
         from txnsim_lab.scenario.teaching.trace_facts import fact, fact_text
 
         assert part.beside is not None
-        runs = {
-            part.beside.run: self._beside[self._player_part],
+        recordings_by_run = {
+            part.beside.run: self._recordings_beside[self._player_part],
             self._story(self._player_part).run: recording_so_far(running_story),
         }
-        TERMINAL.text(f"\n{'':<38}" + "".join(f"{name:<25}" for name in runs))
-        for words in part.beside.facts:
-            values = "".join(f"{fact(run, words):<25}" for run in runs.values())
-            TERMINAL.text(f"{fact_text(words):<38}{values}")
+        TERMINAL.text(f"\n{'':<38}" + "".join(f"{run_name:<25}" for run_name in recordings_by_run))
+        for fact_words in part.beside.facts:
+            values_text = "".join(
+                f"{fact(recording, fact_words):<25}" for recording in recordings_by_run.values()
+            )
+            TERMINAL.text(f"{fact_text(fact_words):<38}{values_text}")
         TERMINAL.text("")
 
-    async def _reach(self, part: Part, running_story: RunningStory, step_number: int) -> None:
+    async def _reach_goal(self, part: Part, running_story: RunningStory, step_number: int) -> None:
         from txnsim.errors import ClientError
         from txnsim_lab.scenario.call_results import StoryFailedError
         from txnsim_lab.scenario.driver_commands import Input
@@ -287,11 +301,11 @@ class _LessonPlayer:
 
         print_filled(part.say)
         while True:
-            chosen = part.actions[
+            chosen_action = part.actions[
                 ask_choice("What do you do?", [action.text for action in part.actions], part.hints)
             ]
             try:
-                for step in chosen.steps:
+                for step in chosen_action.steps:
                     await do_input(running_story, read_step(step))
                     self._inputs.append(Input(before=step_number, step=step))
             except (ClientError, ConfigError, StoryFailedError) as error:
@@ -302,53 +316,53 @@ class _LessonPlayer:
                 self.goals += 1
                 print_paragraphs(part.then)
                 break
-            TERMINAL.text(f"\nNot yet. {chosen.then}")
+            TERMINAL.text(f"\nNot yet. {chosen_action.then}")
         if part.saves:
-            self._save(part)
+            self._save_story(part)
 
-    def _save(self, part: Part) -> None:
+    def _save_story(self, part: Part) -> None:
         from txnsim_lab.scenario.saved_story import story_with_inputs
 
-        name = f"my-{self._lesson.id.lower()}"
+        story_name = f"my-{self._lesson.id.lower()}"
         try:
-            word = input(
-                f"Save it as a story of your own? (Enter: {name}.yaml, n for no): "
+            typed_name = input(
+                f"Save it as a story of your own? (Enter: {story_name}.yaml, n for no): "
             ).strip()
         except EOFError:
             return
-        if word.lower() in ("n", "no", "q"):
+        if typed_name.lower() in ("n", "no", "q"):
             return
-        path = Path(word or f"{name}.yaml")
+        path = Path(typed_name or f"{story_name}.yaml")
         assert self.scenario_run is not None
-        text = story_with_inputs(
+        story_text = story_with_inputs(
             self.scenario_run.scenario,
             self.scenario_run.run,
             self.scenario_run.take,
             self._inputs,
-            story_name=name,
+            story_name=story_name,
             verdict=part.saves,
         )
         try:
-            write_whole(path, text)
+            write_whole(path, story_text)
         except ConfigError as error:
             TERMINAL.text(str(error))
             return
         TERMINAL.text(f"Play it again: txnsim scenario run {path} --armed\n")
 
 
-class _Until:
+class _StopAtStep:
     """The pace of a story that is played up to a step."""
 
-    def __init__(self, number: int) -> None:
-        self._number = number
-        self.found: Recording | None = None
+    def __init__(self, step_number: int) -> None:
+        self._step_number = step_number
+        self.recording_at_step: Recording | None = None
 
     async def wait_before_step(self, running_story: RunningStory, step: PlannedStep) -> None:
         """Take the trace and end the run at the wanted step."""
         from txnsim_lab.scenario.teaching.lesson_solver import PlayedError, recording_so_far
 
-        if step.number == self._number:
-            self.found = recording_so_far(running_story)
+        if step.number == self._step_number:
+            self.recording_at_step = recording_so_far(running_story)
             raise PlayedError
 
 
@@ -356,9 +370,9 @@ def _play_beside(story: StoryRun, beside: Beside) -> Recording:
     from txnsim_lab.scenario.runner import run_in_virtual_time
     from txnsim_lab.scenario.teaching.lesson_solver import PlayedError, scenario_run_of
 
-    pace = _Until(beside.until)
+    pace = _StopAtStep(beside.until)
     story_beside = msgspec.structs.replace(story, run=beside.run)
     with contextlib.suppress(PlayedError):
         run_in_virtual_time(scenario_run_of(story_beside), pace=pace)
-    assert pace.found is not None
-    return pace.found
+    assert pace.recording_at_step is not None
+    return pace.recording_at_step

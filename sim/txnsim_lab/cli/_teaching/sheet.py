@@ -20,18 +20,23 @@ def sheet(lesson: Lesson, *, with_answers: bool) -> str:
         f"{lesson.minutes} minutes. `txnsim lesson {lesson.id}`",
         "",
     ]
-    for number, part in enumerate(lesson.parts):
-        lines += [f"## {number + 1}", "", part.say.strip(), ""]
+    for part_number, part in enumerate(lesson.parts):
+        lines += [f"## {part_number + 1}", "", part.say.strip(), ""]
         if part.code:
             lines += ["```", part.code.strip(), "```", ""]
         if part.ask:
-            lines += [f"**{part.ask}**", "", *(f"- ☐ {text}" for text in part.choices.values()), ""]
+            lines += [
+                f"**{part.ask}**",
+                "",
+                *(f"- ☐ {choice_text}" for choice_text in part.choices.values()),
+                "",
+            ]
         if part.do:
             lines += [part.do.strip(), ""]
         if part.goal:
             lines += [*(f"- ☐ {action.text}" for action in part.actions), ""]
         if with_answers:
-            lines += [*_solution_lines(part, right_answers.get(number)), ""]
+            lines += [*_solution_lines(part, right_answers.get(part_number)), ""]
     return fill_addresses("\n".join(lines))
 
 
@@ -39,11 +44,13 @@ def _solution_lines(part: Part, answer: str | None) -> Iterator[str]:
     if answer is not None:
         yield f"**Answer:** {part.choices[answer]}."
         yield ""
-        for wrong, why in part.mistakes.items():
-            yield f"- *Who says “{part.choices[wrong]}”:* {why.strip()}"
+        for wrong_choice, explanation in part.mistakes.items():
+            yield f"- *Who says “{part.choices[wrong_choice]}”:* {explanation.strip()}"
     if part.goal:
-        steps = "; ".join(part.actions[number - 1].text for number in part.solution)
-        yield f"**Solution:** {steps}."
+        solution_text = "; ".join(
+            part.actions[action_number - 1].text for action_number in part.solution
+        )
+        yield f"**Solution:** {solution_text}."
     for hint in part.hints:
         yield f"- *Hint:* {hint}"
     yield ""

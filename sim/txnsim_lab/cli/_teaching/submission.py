@@ -24,21 +24,21 @@ class HandedIn(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
 
 
 COLUMNS: Final[Columns[Mapping[str, str]]] = {
-    "File": lambda one: one["file"],
-    "Lesson": lambda one: one["lesson"],
-    "Right": lambda one: one["right"],
-    "Predictions": lambda one: one["predictions"],
-    "Goals": lambda one: one["goals"],
+    "File": lambda submission_row: submission_row["file"],
+    "Lesson": lambda submission_row: submission_row["lesson"],
+    "Right": lambda submission_row: submission_row["right"],
+    "Predictions": lambda submission_row: submission_row["predictions"],
+    "Goals": lambda submission_row: submission_row["goals"],
 }
 
 
-def hand_in(path: Path, lesson: str, predictions: Sequence[bool], goals: int) -> None:
+def hand_in(path: Path, lesson_id: str, predictions: Sequence[bool], goals: int) -> None:
     """Write the file.
 
     Raises:
         ConfigError: The file can't be written.
     """
-    handed_in = HandedIn(lesson=lesson, predictions=tuple(predictions), goals=goals)
+    handed_in = HandedIn(lesson=lesson_id, predictions=tuple(predictions), goals=goals)
     write_whole(path, msgspec.json.encode(handed_in) + b"\n", error_prefix="--hand-in")
 
 
@@ -48,7 +48,7 @@ def table(paths: Iterable[Path]) -> list[dict[str, str]]:
     Raises:
         ConfigError: A file was not handed in from a lesson.
     """
-    rows = []
+    result_rows = []
     for path in paths:
         try:
             handed_in = msgspec.json.decode(path.read_bytes(), type=HandedIn)
@@ -57,16 +57,18 @@ def table(paths: Iterable[Path]) -> list[dict[str, str]]:
             raise ConfigError(
                 f"{path}: not a file that `txnsim lesson --hand-in` has written: {problem}"
             ) from error
-        rows.append((handed_in.lesson, sum(handed_in.predictions), path.name, handed_in))
+        result_rows.append((handed_in.lesson, sum(handed_in.predictions), path.name, handed_in))
     return [
         {
-            "file": name,
-            "lesson": lesson,
-            "right": f"{right} of {len(handed_in.predictions)}",
+            "file": file_name,
+            "lesson": lesson_id,
+            "right": f"{right_count} of {len(handed_in.predictions)}",
             "predictions": "".join(
                 "✓" if came_true else "✕" for came_true in handed_in.predictions
             ),
             "goals": str(handed_in.goals),
         }
-        for lesson, right, name, handed_in in sorted(rows, key=lambda row: row[:3])
+        for lesson_id, right_count, file_name, handed_in in sorted(
+            result_rows, key=lambda row: row[:3]
+        )
     ]

@@ -34,14 +34,14 @@ def print_paragraphs(text: str) -> None:
     TERMINAL.text("\n".join(textwrap.fill(line, WIDTH) for line in lines) + "\n")
 
 
-def print_shown(part: Part, guess: str, key: str) -> bool:
+def print_answer(part: Part, guess: str, answer_key: str) -> bool:
     """Print a prediction, the answer, and why the prediction is wrong; returns whether it was
     right.
     """
-    is_right = guess == key
+    is_right = guess == answer_key
     TERMINAL.text(f"\nYou said:  {part.choices[guess]}.")
-    mark = "✓ Right." if is_right else "✕ It is different."
-    TERMINAL.text(f"The run:   {part.choices.get(key, key)}. {mark}")
+    right_or_wrong = "✓ Right." if is_right else "✕ It is different."
+    TERMINAL.text(f"The run:   {part.choices.get(answer_key, answer_key)}. {right_or_wrong}")
     if guess in part.mistakes and not is_right:
         print_filled(part.mistakes[guess])
     return is_right
@@ -62,21 +62,23 @@ def ask_choice(prompt: str, choices: Sequence[str], hints: Sequence[str]) -> int
         LeftError: The learner leaves, or standard input has ended.
     """
     hints_left = list(hints)
-    for number, text in enumerate(choices, 1):
-        TERMINAL.text(f"  {number}) {text}")
+    for choice_number, choice_text in enumerate(choices, 1):
+        TERMINAL.text(f"  {choice_number}) {choice_text}")
     while True:
         try:
-            word = input(f"{prompt}{' (h for a hint)' if hints_left else ''}: ").strip().lower()
+            typed_word = (
+                input(f"{prompt}{' (h for a hint)' if hints_left else ''}: ").strip().lower()
+            )
         except EOFError:
             raise InputEndedError from None
-        if word == "" and not choices:
+        if typed_word == "" and not choices:
             return 0
-        if word == "q":
+        if typed_word == "q":
             raise LeftError
-        if word == "h" and hints_left:
+        if typed_word == "h" and hints_left:
             TERMINAL.text(f"Hint: {hints_left.pop(0)}")
-        elif word.isascii() and word.isdigit() and 1 <= int(word) <= len(choices):
-            return int(word) - 1
+        elif typed_word.isascii() and typed_word.isdigit() and 1 <= int(typed_word) <= len(choices):
+            return int(typed_word) - 1
         else:
             expected_input = f"1 to {len(choices)}" if choices else "Enter to go on"
             TERMINAL.text(f"expected {expected_input}, q to leave")

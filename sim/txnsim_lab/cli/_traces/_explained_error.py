@@ -42,22 +42,24 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Print the section; returns the exit status."""
-    text = sys.stdin.read() if args.words == ["-"] else " ".join(args.words)
-    finding = find_sections(text, read_sections(page_file().read_text("utf-8")))
+    error_text = sys.stdin.read() if args.words == ["-"] else " ".join(args.words)
+    section_match = find_sections(error_text, read_sections(page_file().read_text("utf-8")))
     if args.json:
-        TERMINAL.json(_as_json(text, finding))
-    elif finding.sections:
-        best, *further_sections = finding.sections
-        TERMINAL.text("\n".join((*_lines(best), *_further_section_lines(further_sections))))
+        TERMINAL.json(_as_json(error_text, section_match))
+    elif section_match.sections:
+        best_section, *further_sections = section_match.sections
+        TERMINAL.text(
+            "\n".join((*_section_lines(best_section), *_further_section_lines(further_sections)))
+        )
     else:
-        TERMINAL.complain(_not_found_sentence(finding))
-    return int(not finding.sections)
+        TERMINAL.complain(_not_found_sentence(section_match))
+    return int(not section_match.sections)
 
 
-def _as_json(text: str, finding: SectionMatch) -> dict[str, Any]:
+def _as_json(error_text: str, section_match: SectionMatch) -> dict[str, Any]:
     return {
-        "asked": text,
-        "error": finding.error,
+        "asked": error_text,
+        "error": section_match.error,
         "sections": [
             {
                 "title": section.title,
@@ -66,24 +68,26 @@ def _as_json(text: str, finding: SectionMatch) -> dict[str, Any]:
                 "also_seen_as": section.seen_as,
                 "stories": section.stories,
             }
-            for section in finding.sections
+            for section in section_match.sections
         ],
-        "nearest": [section.title for section in finding.nearest],
+        "nearest": [section.title for section in section_match.nearest],
     }
 
 
-def _lines(section: Section) -> Iterator[str]:
+def _section_lines(section: Section) -> Iterator[str]:
     """The section as lines for a terminal: its Markdown without links."""
     width = min(columns() - 2, WIDTH_MAX)
     yield section.title
-    for part in re.split(r"\n\n+", section.text):
+    for paragraph in re.split(r"\n\n+", section.text):
         yield ""
-        if (fence := _FENCE.fullmatch(part)) is not None:
+        if (fence := _FENCE.fullmatch(paragraph)) is not None:
             yield from (f"  {line}" for line in fence[1].splitlines())
         else:
-            for item in re.split(r"\n(?=- )", _linkless(part)):
-                indent = "  " if item.startswith("- ") else ""
-                yield from textwrap.wrap(" ".join(item.split()), width, subsequent_indent=indent)
+            for list_item in re.split(r"\n(?=- )", _without_links(paragraph)):
+                indent = "  " if list_item.startswith("- ") else ""
+                yield from textwrap.wrap(
+                    " ".join(list_item.split()), width, subsequent_indent=indent
+                )
     if section.seen_as:
         yield from ("", "Also seen as")
         for client_messages in section.seen_as:
@@ -96,11 +100,11 @@ def _lines(section: Section) -> Iterator[str]:
     yield from ("", f"{PAGE}#{section.anchor}")
 
 
-def _linkless(markdown: str) -> str:
+def _without_links(markdown: str) -> str:
     def link_text(link: re.Match[str]) -> str:
-        label, target = link.groups()
-        is_elsewhere = not target.startswith("#") and label not in target
-        return f"{label} (docs/{target})" if is_elsewhere else label
+        label, link_target = link.groups()
+        is_elsewhere = not link_target.startswith("#") and label not in link_target
+        return f"{label} (docs/{link_target})" if is_elsewhere else label
 
     return _LINK.sub(link_text, markdown).replace("**", "").replace("`", "")
 
@@ -116,19 +120,25 @@ def _further_section_lines(sections: Sequence[Section]) -> Iterator[str]:
         width = min(columns() - 2, WIDTH_MAX)
         indent = "    "
         yield from textwrap.wrap(
-            _linkless(section.summary), width, initial_indent=indent, subsequent_indent=indent
+            _without_links(section.summary), width, initial_indent=indent, subsequent_indent=indent
         )
 
 
-def _not_found_sentence(finding: SectionMatch) -> str:
+def _not_found_sentence(section_match: SectionMatch) -> str:
     not_found_text = "no section fits"
-    if finding.error is not None:
-        not_found_text = f"{finding.error} is an error of Kafka, and {PAGE} has no section of it"
-    near = "; ".join(_quote(section.title) for section in finding.nearest)
-    of_traces = "of a trace: `txnsim explain lso` and `txnsim explain txn`"
-    return f"{not_found_text}; nearest: {near}" if near else f"{not_found_text}; {of_traces}"
+    if section_match.error is not None:
+        not_found_text = (
+            f"{section_match.error} is an error of Kafka, and {PAGE} has no section of it"
+        )
+    nearest_titles = "; ".join(_quote(section.title) for section in section_match.nearest)
+    trace_hint = "of a trace: `txnsim explain lso` and `txnsim explain txn`"
+    return (
+        f"{not_found_text}; nearest: {nearest_titles}"
+        if nearest_titles
+        else f"{not_found_text}; {trace_hint}"
+    )
 
 
 def _quote(title: str) -> str:
-    mark = "'" if "`" in title else '"'
-    return f"{mark}{title}{mark}"
+    quote_mark = "'" if "`" in title else '"'
+    return f"{quote_mark}{title}{quote_mark}"

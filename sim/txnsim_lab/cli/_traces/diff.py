@@ -40,22 +40,22 @@ def run(args: argparse.Namespace) -> int:
         TERMINAL.line("They do the same.")
         return 0
     TERMINAL.line(divergence.sentence)
-    for name, (left_value, right_value) in divergence.settings.items():
-        TERMINAL.line(f"  {name}: A {left_value}, B {right_value}")
-    _print("A", args.a, divergence.left, left_run)
-    _print("B", args.b, divergence.right, right_run)
+    for setting_name, (left_value, right_value) in divergence.settings.items():
+        TERMINAL.line(f"  {setting_name}: A {left_value}, B {right_value}")
+    _print_side("A", args.a, divergence.left, left_run)
+    _print_side("B", args.b, divergence.right, right_run)
     TERMINAL.line(f"Events of its own: A {divergence.only_left}, B {divergence.only_right}.")
     return DIFFERENT_STATUS
 
 
-def _print(name: str, path: Path, side: RunSide, recording: Recording) -> None:
+def _print_side(side_name: str, path: Path, side: RunSide, recording: Recording) -> None:
     from txnsim_lab.trace.brief import line
     from txnsim_lab.trace.cause_chains import by_position
 
     events = by_position(recording.events)
-    TERMINAL.line(f"{name}  {path}")
+    TERMINAL.line(f"{side_name}  {path}")
     for position in side.context:
-        mark = "->" if position == side.at else "  "
-        TERMINAL.line(f"  {mark} {line(events[position], recording.nodes)}")
+        arrow = "->" if position == side.at else "  "
+        TERMINAL.line(f"  {arrow} {line(events[position], recording.nodes)}")
     if side.at is None:
         TERMINAL.line("  -> nothing more")

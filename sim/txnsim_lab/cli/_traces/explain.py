@@ -19,18 +19,20 @@ if TYPE_CHECKING:
     from txnsim.trace.trace_file import Recording
 
 
-ERROR: Final = "error"
-OF_TRACES: Final = ("lso", "txn")
+ERROR_ACTION: Final = "error"
+TRACE_ACTIONS: Final = ("lso", "txn")
 
 
 def rewrite(arguments: Sequence[str]) -> list[str]:
     """Turn ``explain NAME`` into ``explain error NAME``."""
     index = arguments.index("explain") + 1
-    following = arguments[index:]
-    first_word = next((word for word in following if word == "-" or not word.startswith("-")), None)
-    if first_word is None or first_word in (ERROR, *OF_TRACES):
+    later_arguments = arguments[index:]
+    first_word = next(
+        (word for word in later_arguments if word == "-" or not word.startswith("-")), None
+    )
+    if first_word is None or first_word in (ERROR_ACTION, *TRACE_ACTIONS):
         return list(arguments)
-    return [*arguments[:index], ERROR, *following]
+    return [*arguments[:index], ERROR_ACTION, *later_arguments]
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -40,41 +42,41 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         " A trace comes from `txnsim scenario run NAME --trace DIR` or from the control port"
         " (`curl …/api/v1/trace`). Exit status: 0, 2 for what is no trace or is not in it."
     )
-    actions = parser.add_subparsers(dest="action", required=True, metavar="WHAT")
+    subcommands = parser.add_subparsers(dest="action", required=True, metavar="WHAT")
     _explained_error.add_arguments(
-        actions.add_parser(ERROR, help="what does an error mean, and what to do?")
+        subcommands.add_parser(ERROR_ACTION, help="what does an error mean, and what to do?")
     )
-    lso = actions.add_parser("lso", help="why is the last stable offset here?")
-    lso.add_argument("subject", metavar="TOPIC-PARTITION", help="as orders-0")
-    txn = actions.add_parser("txn", help="what has become of a transaction?")
-    txn.add_argument("subject", metavar="TRANSACTIONAL-ID")
-    for action in (lso, txn):
-        action.add_argument("file", type=Path, metavar="FILE", help="a trace")
-        action.add_argument(
+    lso_parser = subcommands.add_parser("lso", help="why is the last stable offset here?")
+    lso_parser.add_argument("subject", metavar="TOPIC-PARTITION", help="as orders-0")
+    txn_parser = subcommands.add_parser("txn", help="what has become of a transaction?")
+    txn_parser.add_argument("subject", metavar="TRANSACTIONAL-ID")
+    for action_parser in (lso_parser, txn_parser):
+        action_parser.add_argument("file", type=Path, metavar="FILE", help="a trace")
+        action_parser.add_argument(
             "--at", type=int, metavar="N", help="after event N (default: the last one)"
         )
-        action.add_argument("--json", action="store_true", help="as JSON")
+        action_parser.add_argument("--json", action="store_true", help="as JSON")
 
 
 def run(args: argparse.Namespace) -> int:
     """Run the command; returns the exit status."""
-    if args.action == ERROR:
+    if args.action == ERROR_ACTION:
         return _explained_error.run(args)
     from txnsim.trace.trace_file import Recording
     from txnsim_lab.trace.explain import LsoExplanation, explain_lso, explain_txn
 
     recording = Recording.read(args.file)
     explain = explain_lso if args.action == "lso" else explain_txn
-    explained = explain(recording, args.subject, at=args.at)
+    explanation = explain(recording, args.subject, at=args.at)
     if args.json:
-        TERMINAL.json(explained)
+        TERMINAL.json(explanation)
         return 0
-    for sentence in explained.sentences:
+    for sentence in explanation.sentences:
         TERMINAL.line(sentence)
-    if isinstance(explained, LsoExplanation):
-        _print_events("It follows from:", explained.evidence, recording)
+    if isinstance(explanation, LsoExplanation):
+        _print_events("It follows from:", explanation.evidence, recording)
     else:
-        _print_events("The last move and what caused it:", explained.chain, recording)
+        _print_events("The last move and what caused it:", explanation.chain, recording)
     return 0
 
 

@@ -20,7 +20,7 @@ HTML_HELP: Final = (
 OPEN_HELP: Final = "show it in a browser: the same file, in the directory for temporary files"
 
 
-def write(path: Path, runs: Sequence[tuple[str, Recording]], *, redact: bool) -> None:
+def write(path: Path, titled_recordings: Sequence[tuple[str, Recording]], *, redact: bool) -> None:
     """Write the file, and print what it has.
 
     Raises:
@@ -28,17 +28,17 @@ def write(path: Path, runs: Sequence[tuple[str, Recording]], *, redact: bool) ->
     """
     from txnsim_lab.http.page.one_file import one_file, remark
 
-    write_whole(path, one_file(runs, redact=redact, tell=TERMINAL.progress))
+    write_whole(path, one_file(titled_recordings, redact=redact, tell=TERMINAL.progress))
     TERMINAL.progress(f"{path}: {remark(redact=redact)}")
 
 
-def show(runs: Sequence[tuple[str, Recording]], *, redact: bool) -> None:
+def show(titled_recordings: Sequence[tuple[str, Recording]], *, redact: bool) -> None:
     """Write the page to a temporary file and open it in a browser."""
     import tempfile
     import webbrowser  # both cost the start of every command on scenarios
 
     path = Path(tempfile.mkdtemp(prefix="txnsim-")) / "run.html"
-    write(path, runs, redact=redact)
+    write(path, titled_recordings, redact=redact)
     TERMINAL.line(path.as_uri())
     if not webbrowser.open(path.as_uri()):
         TERMINAL.warn("txnsim: no browser was found: open this address in one")

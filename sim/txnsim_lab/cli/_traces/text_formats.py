@@ -19,9 +19,9 @@ if TYPE_CHECKING:
     from txnsim.trace.trace_file import Recording
 
 ACTIONS: Final = ("brief", "convert", "open")
-HTML: Final = "html"
-FORMS: Final = {
-    HTML: "the page with this trace in one file, which opens without a server",
+HTML_FORMAT: Final = "html"
+FORMATS: Final = {
+    HTML_FORMAT: "the page with this trace in one file, which opens without a server",
     "chrome": "Chrome's JSON, for ui.perfetto.dev",
     "mermaid": "a sequence diagram for an issue",
     "shiviz": "a log for ShiViz",
@@ -32,39 +32,41 @@ FORMS: Final = {
 """
 
 
-def add_arguments(actions: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+def add_arguments(subcommands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """Declare the commands and their arguments."""
-    brief = actions.add_parser(
+    brief_parser = subcommands.add_parser(
         "brief",
         help="one line per event, for grep",
         description="One line per event: position, seconds, node, kind, transaction, payload,"
         " causes (docs/trace-kinds.md). Exit status: 0, 2 for what is no trace.",
     )
-    brief.add_argument("file", type=Path, metavar="FILE", help="a trace")
-    brief.add_argument("--json", action="store_true", help="the events as JSON lines")
-    convert = actions.add_parser(
+    brief_parser.add_argument("file", type=Path, metavar="FILE", help="a trace")
+    brief_parser.add_argument("--json", action="store_true", help="the events as JSON lines")
+    convert_parser = subcommands.add_parser(
         "convert",
         help="a trace in the format of another tool",
         description="A trace in the format of another tool: "
-        + "; ".join(f"{name}: {form_meaning}" for name, form_meaning in FORMS.items())
+        + "; ".join(
+            f"{format_name}: {form_meaning}" for format_name, form_meaning in FORMATS.items()
+        )
         + ". Exit status: 0, 2 for what is no trace.",
     )
-    convert.add_argument("file", type=Path, metavar="FILE", help="a trace")
-    convert.add_argument(
-        "--as", dest="form", required=True, choices=tuple(FORMS), help="which format"
+    convert_parser.add_argument("file", type=Path, metavar="FILE", help="a trace")
+    convert_parser.add_argument(
+        "--as", dest="form", required=True, choices=tuple(FORMATS), help="which format"
     )
-    convert.add_argument(
+    convert_parser.add_argument(
         "--to", type=new_file, metavar="FILE", help="where to (default: standard output)"
     )
-    convert.add_argument("--redact", action="store_true", help=html_file.REDACT_HELP)
-    opened = actions.add_parser(
+    convert_parser.add_argument("--redact", action="store_true", help=html_file.REDACT_HELP)
+    open_parser = subcommands.add_parser(
         "open",
         help="a trace as a page in a browser",
         description="Open the page with this trace in a browser: one HTML file in the directory for"
         " temporary files. Exit status: 0, 2 for what is no trace.",
     )
-    opened.add_argument("file", type=Path, metavar="FILE", help="a trace")
-    opened.add_argument("--redact", action="store_true", help=html_file.REDACT_HELP)
+    open_parser.add_argument("file", type=Path, metavar="FILE", help="a trace")
+    open_parser.add_argument("--redact", action="store_true", help=html_file.REDACT_HELP)
 
 
 def run(args: argparse.Namespace) -> int:
@@ -85,8 +87,11 @@ def run(args: argparse.Namespace) -> int:
 
 def _title(recording: Recording, path: Path) -> str:
     """Title of a recording on a page."""
-    parts = [str(recording.header.get(name) or "") for name in ("scenario", "run", "take")]
-    return " ".join(part for part in parts if part) or path.name
+    title_parts = [
+        str(recording.header.get(header_field) or "")
+        for header_field in ("scenario", "run", "take")
+    ]
+    return " ".join(title_part for title_part in title_parts if title_part) or path.name
 
 
 def _brief(recording: Recording, args: argparse.Namespace) -> None:
@@ -103,17 +108,17 @@ def _brief(recording: Recording, args: argparse.Namespace) -> None:
 def _convert(recording: Recording, args: argparse.Namespace) -> None:
     from txnsim_lab.trace.convert import chrome, mermaid, otlp, shiviz
 
-    if args.form == HTML:
+    if args.form == HTML_FORMAT:
         _convert_to_page(recording, args)
         return
     if args.redact:
         raise ConfigError("--redact is for --as html")
-    forms = {"chrome": chrome, "mermaid": mermaid, "otlp": otlp, "shiviz": shiviz}
-    text = forms[args.form].convert(recording)
+    converters = {"chrome": chrome, "mermaid": mermaid, "otlp": otlp, "shiviz": shiviz}
+    converted_text = converters[args.form].convert(recording)
     if args.to is None:
-        TERMINAL.data(text.rstrip("\n"))
+        TERMINAL.data(converted_text.rstrip("\n"))
     else:
-        write_whole(args.to, text)
+        write_whole(args.to, converted_text)
         TERMINAL.progress(f"{args.to}: {len(recording.events)} events")
     if args.form == "shiviz":
         TERMINAL.warn(f"the regular expression to give to ShiViz: {shiviz.PARSER}")
@@ -122,8 +127,10 @@ def _convert(recording: Recording, args: argparse.Namespace) -> None:
 def _convert_to_page(recording: Recording, args: argparse.Namespace) -> None:
     from txnsim_lab.http.page.one_file import one_file as page_of
 
-    runs = [(_title(recording, args.file), recording)]
+    titled_recordings = [(_title(recording, args.file), recording)]
     if args.to is None:
-        TERMINAL.data(page_of(runs, redact=args.redact, tell=TERMINAL.progress).rstrip("\n"))
+        TERMINAL.data(
+            page_of(titled_recordings, redact=args.redact, tell=TERMINAL.progress).rstrip("\n")
+        )
     else:
-        html_file.write(args.to, runs, redact=args.redact)
+        html_file.write(args.to, titled_recordings, redact=args.redact)

@@ -12,20 +12,20 @@ from txnsim_lab.cli._traces import text_formats
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments of ``trace``."""
-    actions = parser.add_subparsers(dest="action", required=True, metavar="ACTION")
-    text_formats.add_arguments(actions)
-    for extension in offered("cli.trace_actions"):
-        extension.add_arguments(actions)
+    subcommands = parser.add_subparsers(dest="action", required=True, metavar="ACTION")
+    text_formats.add_arguments(subcommands)
+    for extension_module in offered("cli.trace_actions"):
+        extension_module.add_arguments(subcommands)
 
 
 def run(args: argparse.Namespace) -> int:
     """Run the command; returns the exit status."""
     if args.action in text_formats.ACTIONS:
         return text_formats.run(args)
-    chosen = next(
+    chosen_module = next(
         action_module
         for action_module in offered("cli.trace_actions")
         if args.action in action_module.ACTIONS
     )
-    status: int = chosen.run(args)
-    return status
+    exit_status: int = chosen_module.run(args)
+    return exit_status

@@ -23,10 +23,10 @@ from txnsim.trace.story import Sentence
 from txnsim_lab.cli._scenario import command as scenario_module
 from txnsim_lab.cli._scenario.command import write
 from txnsim_lab.cli._scenario.output import (
+    description_of,
     facts_of,
-    kinds,
+    kinds_text,
     progress_of,
-    show_of,
     story_of,
     table_of,
 )
@@ -628,7 +628,7 @@ def finding(observed: tuple[str, ...], *, expected: tuple[str, ...] | None = Non
 
 def test_a_story_has_its_sentences_its_events_and_its_verdict() -> None:
     sentences_said: set[str] = set()
-    text = story_of(WORLD, result(cured=finding(())), said=sentences_said)
+    text = story_of(WORLD, result(cured=finding(())), printed_remarks=sentences_said)
     lines = text.splitlines()
     assert lines[0].startswith("── late V-: no verification")
     assert "Played by: own client." in " ".join(lines[:2])
@@ -639,10 +639,12 @@ def test_a_story_has_its_sentences_its_events_and_its_verdict() -> None:
     assert "(who said what)" in lines
     assert "Verdict: lost-write." in lines
     assert "After the cure: healthy." in lines
-    disarmed_story = story_of(WORLD, result(take="disarmed", players=()), said=sentences_said)
+    disarmed_story = story_of(
+        WORLD, result(take="disarmed", players=()), printed_remarks=sentences_said
+    )
     assert "who said what" not in disarmed_story
     assert "fault not armed" in disarmed_story
-    assert "control" in story_of(WORLD, result(take="control"), said=sentences_said)
+    assert "control" in story_of(WORLD, result(take="control"), printed_remarks=sentences_said)
 
 
 def test_a_table_says_what_differs_and_why() -> None:
@@ -673,15 +675,15 @@ def test_progress_is_a_line_and_facts_are_all_of_it() -> None:
 
 
 def test_no_kinds_are_healthy() -> None:
-    assert (kinds(()), kinds(("a", "b"))) == ("healthy", "a, b")
+    assert (kinds_text(()), kinds_text(("a", "b"))) == ("healthy", "a, b")
 
 
 def test_all_of_a_scenario_is_shown() -> None:
     file = Path("z.yaml")
-    shown = show_of(SCENARIO, file)
+    shown = description_of(SCENARIO, file)
     for part in ("Goal: ", "Method: ", "Symptoms: ", "Control: ", "\nCure:\n1. ", "File: z.yaml"):
         assert part in shown
-    bare = show_of(small([{"advance": "1s"}]), file)
+    bare = description_of(small([{"advance": "1s"}]), file)
     assert "Cure:" not in bare
     assert "control" not in bare
 

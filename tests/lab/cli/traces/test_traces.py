@@ -12,7 +12,7 @@ from tests.support.traces import hung_at, recording_of_run, trace_of_run
 from txnsim.cli.main import main
 from txnsim.errors import ConfigError
 from txnsim_lab.cli._traces import html_file
-from txnsim_lab.cli._traces.text_formats import FORMS
+from txnsim_lab.cli._traces.text_formats import FORMATS
 
 
 def test_a_file_that_can_not_be_written_is_named(tmp_path: Path) -> None:
@@ -85,7 +85,7 @@ def test_brief_as_json_names_nodes(trace: str, capsys: pytest.CaptureFixture[str
     assert "broker/1" in {line["node"] for line in lines}
 
 
-@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("form", FORMATS)
 def test_every_form_is_printed_and_written(
     form: str, trace: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
