@@ -105,7 +105,7 @@ class ProxyApi(PartialApi):
                     port=listener.port,
                     upstream=f"{listener.upstream[0]}:{listener.upstream[1]}",
                     connections=len(listener.relays),
-                    accepted=listener.accepted,
+                    accepted=listener.accepted_count,
                 )
                 for listener in (*proxy.clients, *proxy.peers)
             ),

@@ -9,10 +9,10 @@ from txnsim.runtime.network import reset
 from txnsim_lab.proxy._frame_stream import FrameStream
 
 
-class Joined(Protocol):
+class JoinedEnds(Protocol):
     """Both sides of a connection together (``relay.Relay``)."""
 
-    def see_to_reading(self) -> None:
+    def pause_or_resume_reading(self) -> None:
         """Pauses or resumes reading each side, depending on whether the other side accepts more."""
 
     def client_connected(self) -> None:
@@ -28,10 +28,10 @@ class Joined(Protocol):
         """Close both sides, as the proxy stops."""
 
 
-class End(asyncio.Protocol):
+class ConnectionEnd(asyncio.Protocol):
     """One of the two sides; bytes that it receives go straight to the stream of that direction."""
 
-    def __init__(self, relay: Joined, stream: FrameStream) -> None:
+    def __init__(self, relay: JoinedEnds, stream: FrameStream) -> None:
         self._relay = relay
         self.data_received = stream.feed  # type: ignore[method-assign]  # a call less per chunk
         self.transport: asyncio.Transport | None = None
@@ -46,12 +46,12 @@ class End(asyncio.Protocol):
     def pause_writing(self) -> None:
         """The peer does not read: pauses the other side as well."""
         self.is_full = True
-        self._relay.see_to_reading()
+        self._relay.pause_or_resume_reading()
 
     def resume_writing(self) -> None:
         """The peer reads again."""
         self.is_full = False
-        self._relay.see_to_reading()
+        self._relay.pause_or_resume_reading()
 
     def read(self, *, is_wanted: bool) -> None:
         """Pauses or resumes reading from this side."""
@@ -79,7 +79,7 @@ class End(asyncio.Protocol):
             self.transport.abort()
 
 
-class ClientEnd(End):
+class ClientEnd(ConnectionEnd):
     """The client's side of a connection."""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -92,7 +92,7 @@ class ClientEnd(End):
         self._relay.client_lost(exc)
 
 
-class BrokerEnd(End):
+class BrokerEnd(ConnectionEnd):
     """The broker's side of a connection."""
 
     def connection_lost(self, exc: Exception | None) -> None:

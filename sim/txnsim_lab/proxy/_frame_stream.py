@@ -13,25 +13,25 @@ from struct import Struct
 from typing import Final
 
 SIZE_BYTES: Final = 4
-_size: Final = Struct(">I").unpack_from
+_unpack_size: Final = Struct(">I").unpack_from
 
 
-class Course(IntEnum):
+class FrameHandling(IntEnum):
     """What to do with a frame."""
 
     PASS = 0
     """Its bytes are forwarded as they come."""
-    WHOLE = 1
+    COLLECT = 1
     """The frame is collected, and handed over when it is complete."""
     SKIP = 2
     """The bytes are dropped."""
-    MORE = 3
+    NEED_MORE = 3
     """More bytes are needed to decide."""
-    RAW = 4
+    NO_FRAME = 4
     """The bytes are no frame: the rest of the stream is forwarded without inspection."""
 
 
-Decide = Callable[[bytes, int, int], Course]
+DecideHandling = Callable[[bytes, int, int], FrameHandling]
 """(chunk, start of a frame in it, end of the chunk) -> what to do with the frame; at least
 ``head_bytes`` of it are there.
 """
@@ -42,16 +42,16 @@ class FrameStream:
 
     __slots__ = (
         "_backlog",
-        "_course",
         "_decide",
-        "_ended",
-        "_grown",
-        "_head",
+        "_frame_beginning",
+        "_handling",
         "_is_feeding",
-        "_left",
+        "_missing_bytes",
+        "_on_backlog_change",
+        "_on_frame_end",
         "_pieces",
-        "_stops",
-        "_take",
+        "_stop_count",
+        "_take_frame",
         "backlog_bytes",
         "head_bytes",
         "watches_ends",
@@ -62,35 +62,35 @@ class FrameStream:
         self,
         *,
         head_bytes: int,
-        decide: Decide,
-        take: Callable[[list[bytes]], object],
-        ended: Callable[[], object],
-        grown: Callable[[], object],
+        decide_handling: DecideHandling,
+        take_frame: Callable[[list[bytes]], object],
+        on_frame_end: Callable[[], object],
+        on_backlog_change: Callable[[], object],
     ) -> None:
         """A direction without bytes yet.
 
         Args:
-            head_bytes: Bytes of a frame that ``decide`` needs.
-            decide: Decides what to do with a frame.
-            take: Takes the pieces of a collected frame, including its size.
-            ended: Called after the last byte of a forwarded or dropped frame, if ``watches_ends``
-                is set.
-            grown: Called when the backlog has grown or shrunk.
+            head_bytes: Bytes of a frame that ``decide_handling`` needs.
+            decide_handling: Decides what to do with a frame.
+            take_frame: Takes the pieces of a collected frame, including its size.
+            on_frame_end: Called after the last byte of a forwarded or dropped frame, if
+                ``watches_ends`` is set.
+            on_backlog_change: Called when the backlog has grown or shrunk.
         """
         self.head_bytes = head_bytes
-        self._decide = decide
-        self._take = take
-        self._ended = ended
-        self._grown = grown
-        self.write: Callable[[bytes], object] = _nowhere
+        self._decide = decide_handling
+        self._take_frame = take_frame
+        self._on_frame_end = on_frame_end
+        self._on_backlog_change = on_backlog_change
+        self.write: Callable[[bytes], object] = _drop_bytes
         self.watches_ends = False
-        self._head = b""
+        self._frame_beginning = b""
         """Beginning of a frame, too short for ``decide``."""
-        self._left = 0
+        self._missing_bytes = 0
         """Missing bytes of the present frame; negative if the rest of the stream is forwarded."""
-        self._course = Course.PASS
+        self._handling = FrameHandling.PASS
         self._pieces: list[bytes] = []
-        self._stops = 0
+        self._stop_count = 0
         self._is_feeding = False
         self._backlog: deque[bytes] = deque()
         self.backlog_bytes = 0
@@ -98,57 +98,57 @@ class FrameStream:
 
     @property
     def is_stopped(self) -> bool:
-        return self._stops > 0
+        return self._stop_count > 0
 
     def stop(self) -> None:
         """Stop forwarding until ``go_on`` has been called once for each ``stop``."""
-        self._stops += 1
+        self._stop_count += 1
 
     def go_on(self) -> None:
         """Undo one ``stop``; the last one continues with the held bytes."""
-        self._stops -= 1
-        if self._stops or self._is_feeding or not self._backlog:
+        self._stop_count -= 1
+        if self._stop_count or self._is_feeding or not self._backlog:
             return
-        while self._backlog and not self._stops:
+        while self._backlog and not self._stop_count:
             data = self._backlog.popleft()
             self.backlog_bytes -= len(data)
             self.feed(data)
-        self._grown()
+        self._on_backlog_change()
 
     def forget(self) -> None:
         """Drop the held bytes, and the frame that is being collected."""
         self._backlog.clear()
         self._pieces.clear()
         self.backlog_bytes = 0
-        self._head = b""
+        self._frame_beginning = b""
 
     def feed(self, data: bytes) -> None:
         """Take a chunk that the connection has received."""
-        if self._stops:
+        if self._stop_count:
             self._backlog.append(data)
             self.backlog_bytes += len(data)
-            self._grown()
+            self._on_backlog_change()
             return
         end = len(data)
-        decided: Course | None = None
+        verdict: FrameHandling | None = None
         if (
-            not self._left
-            and not self._head
+            not self._missing_bytes
+            and not self._frame_beginning
             and end >= self.head_bytes
-            and SIZE_BYTES + _size(data)[0] == end
+            and SIZE_BYTES + _unpack_size(data)[0] == end
         ):
             # One whole frame, as nearly always: where it passes, there is nothing to cut.
-            decided = self._decide(data, 0, end)
-            if decided is Course.PASS and not self.watches_ends:
+            verdict = self._decide(data, 0, end)
+            if verdict is FrameHandling.PASS and not self.watches_ends:
                 self.write(data)
                 return
         self._is_feeding = True
-        if self._head:
-            data = self._head + data
-            self._head = b""
+        if self._frame_beginning:
+            data = self._frame_beginning + data
+            self._frame_beginning = b""
             end = len(data)
         position = start = 0
-        missing, course = self._left, self._course
+        missing, handling = self._missing_bytes, self._handling
         while position < end:
             if missing < 0:
                 position = end
@@ -156,51 +156,51 @@ class FrameStream:
             if missing == 0:
                 if end - position < self.head_bytes:
                     break
-                course = self._decide(data, position, end) if decided is None else decided
-                if course is Course.MORE:
+                handling = self._decide(data, position, end) if verdict is None else verdict
+                if handling is FrameHandling.NEED_MORE:
                     break
-                if course is Course.RAW:
-                    missing, course = -1, Course.PASS
+                if handling is FrameHandling.NO_FRAME:
+                    missing, handling = -1, FrameHandling.PASS
                     continue
                 missing = SIZE_BYTES + int.from_bytes(data[position : position + SIZE_BYTES], "big")
-                if course is not Course.PASS:
+                if handling is not FrameHandling.PASS:
                     if position > start:
                         self.write(data[start:position])
                     start = position
             step = min(missing, end - position)
-            if course is Course.WHOLE:
+            if handling is FrameHandling.COLLECT:
                 self._pieces.append(data[position : position + step])
             position += step
             missing -= step
-            if course is not Course.PASS:
+            if handling is not FrameHandling.PASS:
                 start = position
             if missing:
                 break
-            if course is Course.WHOLE:
+            if handling is FrameHandling.COLLECT:
                 pieces, self._pieces = self._pieces, []
-                self._take(pieces)
+                self._take_frame(pieces)
             elif self.watches_ends:
                 if position > start:
                     self.write(data[start:position])
                     start = position
-                self._ended()
+                self._on_frame_end()
             if self.is_stopped:
                 break
         if position > start:
             self.write(data if position - start == len(data) else data[start:position])
-        self._left, self._course = missing, course
+        self._missing_bytes, self._handling = missing, handling
         self._is_feeding = False
         if position < end:
-            self._keep(data[position:])
+            self._keep_unread(data[position:])
 
-    def _keep(self, unread: bytes) -> None:
-        if not self._stops:
-            self._head = unread
+    def _keep_unread(self, unread: bytes) -> None:
+        if not self._stop_count:
+            self._frame_beginning = unread
             return
         self._backlog.appendleft(unread)
         self.backlog_bytes += len(unread)
-        self._grown()
+        self._on_backlog_change()
 
 
-def _nowhere(_data: bytes) -> None:
+def _drop_bytes(_data: bytes) -> None:
     """Drop bytes, as the other side is closed."""

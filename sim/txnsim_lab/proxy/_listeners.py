@@ -18,8 +18,8 @@ from txnsim.runtime.trace import NO_CAUSE
 from txnsim.text import host_and_port
 from txnsim.wire.apis import API_VERSIONS
 from txnsim_lab.proxy import addresses
-from txnsim_lab.proxy._connection_ends import BrokerEnd, ClientEnd, Joined
-from txnsim_lab.proxy._proxied_request import Sent, peer_of
+from txnsim_lab.proxy._connection_ends import BrokerEnd, ClientEnd, JoinedEnds
+from txnsim_lab.proxy._proxied_request import ProxiedRequest, peer_of
 from txnsim_lab.proxy.addresses import Endpoint
 
 if TYPE_CHECKING:
@@ -83,9 +83,9 @@ class NodeListener:
         self.tasks: Final = context.environment.tasks
         self.clock: Final = context.environment.clock
         self.tracer: Final = context.environment.tracer
-        self.relays: dict[Joined, int] = {}
+        self.relays: dict[JoinedEnds, int] = {}
         """Open connections, each with the index of the trace event of its opening."""
-        self.accepted = 0
+        self.accepted_count = 0
         """Number of connections so far."""
         self._context = context
         self._listeners = listeners
@@ -119,12 +119,12 @@ class NodeListener:
             relay.close()
 
     def _accept(self) -> asyncio.Protocol:
-        self.accepted += 1
+        self.accepted_count += 1
         return self._context.enter(self)
 
     # For its connections
 
-    async def connect(self, factory: Callable[[], BrokerEnd]) -> None:
+    async def connect(self, protocol_factory: Callable[[], BrokerEnd]) -> None:
         """Connect to the node.
 
         Raises:
@@ -132,30 +132,32 @@ class NodeListener:
         """
         host, port = self.upstream
         network = self._context.environment.network
-        await network.connect(host, port, factory, tls=self._tls_upstream)
+        await network.connect(host, port, protocol_factory, tls=self._tls_upstream)
 
-    def is_out_of_reach(self, error: OSError) -> None:
+    def log_unreachable(self, error: OSError) -> None:
         """Logs that the node can't be reached."""
         host, port = self.upstream
         _log.info(
             "upstream.refused", broker=self.node_id, at=host_and_port(host, port), why=str(error)
         )
 
-    def note_open(self, relay: Joined, line: str) -> None:
-        event = NO_CAUSE
+    def note_open(self, relay: JoinedEnds, connection_name: str) -> None:
+        open_event = NO_CAUSE
         if self.tracer.on:
-            event = self.tracer.emit(
-                "conn.open", self.node, parents=(NO_CAUSE,), data={"peer": line}
+            open_event = self.tracer.emit(
+                "conn.open", self.node, parents=(NO_CAUSE,), data={"peer": connection_name}
             )
-        self.relays[relay] = event
+        self.relays[relay] = open_event
 
-    def note_close(self, relay: Joined, line: str) -> None:
+    def note_close(self, relay: JoinedEnds, connection_name: str) -> None:
         """Notes that the client's side of a connection is closed."""
         if self.tracer.on:
-            opened_at = self.relays.get(relay, NO_CAUSE)
-            self.tracer.emit("conn.close", self.node, parents=(opened_at,), data={"peer": line})
+            open_event = self.relays.get(relay, NO_CAUSE)
+            self.tracer.emit(
+                "conn.close", self.node, parents=(open_event,), data={"peer": connection_name}
+            )
 
-    def forget(self, relay: Joined) -> None:
+    def forget(self, relay: JoinedEnds) -> None:
         """Remove a connection whose sides are both closed."""
         self.relays.pop(relay, None)
 
@@ -163,19 +165,19 @@ class NodeListener:
         """The sender's name as in fault rules: ``client/ID`` or ``broker/ID``."""
         return peer_of(client_id) if self.is_peer else f"client/{client_id or ''}"
 
-    async def decode(self, sent: Sent, frame: bytes) -> None:
+    async def decode(self, proxied_request: ProxiedRequest, frame: bytes) -> None:
         """Decode a request that a rule needs; look up topics that it identifies by id."""
-        names = self._context.names
-        request = Sent.decode_request(frame, names.names)
-        if request is not None and names.has_unknown_topic(request.message):
+        topic_names = self._context.names
+        request = ProxiedRequest.decode_request(frame, topic_names.names)
+        if request is not None and topic_names.has_unknown_topic(request.message):
             await self._context.look_up_topics()
-        sent.request = request
+        proxied_request.request = request
 
     async def rewrite_answer(self, api_key: int, api_version: int, answer: bytes) -> bytes:
         """Rewrite an answer so that its addresses lead to the proxy."""
         if api_key == API_VERSIONS:
             return addresses.limit_api_versions(api_version, answer)
-        if not addresses.may_carry(api_key, api_version):
+        if not addresses.may_have_addresses(api_key, api_version):
             return answer
         return await self._listeners.rewrite_answer(api_key, api_version, answer)
 
@@ -213,7 +215,7 @@ class NodeListeners:
         self._tls = tls
         self._tls_upstream = tls_upstream
         self._listeners: dict[int, NodeListener] = {}
-        self._opening = asyncio.Lock()
+        self._opening_lock = asyncio.Lock()
 
     def __iter__(self) -> Iterator[NodeListener]:
         return iter(sorted(self._listeners.values(), key=lambda listener: listener.node_id))
@@ -231,49 +233,50 @@ class NodeListeners:
         """
         return self._advertised_host, self._listeners[node_id].port
 
-    async def learn(self, nodes: Iterable[Endpoint]) -> None:
+    async def learn(self, endpoints: Iterable[Endpoint]) -> None:
         """Open listeners for new nodes, and update the addresses of nodes that have moved.
 
         Raises:
             ConfigError: A listener's port is out of range.
             OSError: A listener's port is busy.
         """
-        for node in nodes:
-            listener = self._listeners.get(node.node_id)
+        for endpoint in endpoints:
+            listener = self._listeners.get(endpoint.node_id)
             if listener is None:
-                async with self._opening:
-                    if node.node_id not in self._listeners:
-                        await self._open(node)
-            elif listener.upstream != (node.host, node.port):
-                listener.upstream = (node.host, node.port)
+                async with self._opening_lock:
+                    if endpoint.node_id not in self._listeners:
+                        await self._open(endpoint)
+            elif listener.upstream != (endpoint.host, endpoint.port):
+                listener.upstream = (endpoint.host, endpoint.port)
 
-    async def _open(self, node: Endpoint) -> None:
+    async def _open(self, endpoint: Endpoint) -> None:
         if len(self._listeners) >= LISTENERS_MAX:
             raise ConfigError(
-                f"broker {node.node_id} gets no listener: there are {LISTENERS_MAX} of them already"
+                f"broker {endpoint.node_id} gets no listener:"
+                f" there are {LISTENERS_MAX} of them already"
             )
         listener = NodeListener(
             self._context,
             self,
-            node.node_id,
-            (node.host, node.port),
+            endpoint.node_id,
+            (endpoint.host, endpoint.port),
             is_peer=self._is_peer,
             tls_upstream=self._tls_upstream,
         )
-        await listener.open(self._host, self._port_of(node.node_id), tls=self._tls)
-        self._listeners[node.node_id] = listener
+        await listener.open(self._host, self._port_of(endpoint.node_id), tls=self._tls)
+        self._listeners[endpoint.node_id] = listener
 
-    async def _learn_late(self, nodes: Iterable[Endpoint]) -> None:
+    async def _learn_late(self, endpoints: Iterable[Endpoint]) -> None:
         """Learn nodes while clients wait; a node whose port is busy gets another port."""
         try:
-            await self.learn(nodes)
+            await self.learn(endpoints)
         except (ConfigError, OSError) as error:
             _log.warning("a new broker's port can't be had: it gets a free one", reason=str(error))
-            port, self._port = self._port, 0
+            configured_port, self._port = self._port, 0
             try:
-                await self.learn(nodes)
+                await self.learn(endpoints)
             finally:
-                self._port = port
+                self._port = configured_port
 
     def _port_of(self, node_id: int) -> int:
         port = self._port and self._port + node_id
@@ -297,8 +300,8 @@ class NodeListeners:
         await self._learn_late(addresses.endpoints_of(api_key, message))
         return addresses.rewrite_addresses(api_key, api_version, answer, message, self._address_of)
 
-    def _address_of(self, node: Endpoint) -> tuple[str, int]:
-        return self.address(node.node_id)
+    def _address_of(self, endpoint: Endpoint) -> tuple[str, int]:
+        return self.address(endpoint.node_id)
 
     async def close(self) -> None:
         """Close all listeners."""

@@ -9,27 +9,27 @@ from typing import Final
 
 from txnsim.server.relayed_request import RelayedRequest
 
-_BROKER: Final = re.compile(r"(\d+)|broker-(\d+)-.*|.*-client-(\d+)")
+_BROKER_CLIENT_ID: Final = re.compile(r"(\d+)|broker-(\d+)-.*|.*-client-(\d+)")
 """Client ids of connections between Kafka's brokers: ``1``, ``broker-1-fetcher-0``,
 ``AddPartitionsManager-client-1``.
 """
 
 
-ORDINARY: Final = 0
-TOKEN: Final = 1
+ORDINARY_ANSWER: Final = 0
+SASL_TOKEN: Final = 1
 """The frame is no request, but a SASL token, as before SaslAuthenticate; its answer has no
 correlation id.
 """
-MADE_HERE: Final = 2
+ANSWER_MADE_HERE: Final = 2
 """The proxy makes the answer: the request was not forwarded."""
-LOST: Final = 3
+LOST_ANSWER: Final = 3
 """The answer is dropped."""
 
 
-class Sent(RelayedRequest):
+class ProxiedRequest(RelayedRequest):
     """A request that was forwarded, or that the proxy answers."""
 
-    fate: int = ORDINARY
+    answer_fate: int = ORDINARY_ANSWER
     """What happens to the answer."""
     is_answered: bool = True
     """Whether the broker answers; False for a Produce with acks=0."""
@@ -39,5 +39,5 @@ class Sent(RelayedRequest):
 
 def peer_of(client_id: str | None) -> str:
     """The broker that sent a request to another broker, from its client id."""
-    match = _BROKER.fullmatch(client_id or "")
+    match = _BROKER_CLIENT_ID.fullmatch(client_id or "")
     return f"broker/{match[match.lastindex or 0]}" if match else f"client/{client_id or ''}"

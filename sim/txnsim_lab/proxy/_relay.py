@@ -27,9 +27,15 @@ from txnsim.wire.apis import API_VERSIONS, api_name
 from txnsim.wire.varint import read_uvarint
 from txnsim_lab.proxy import addresses
 from txnsim_lab.proxy._connection_ends import BrokerEnd, ClientEnd
-from txnsim_lab.proxy._frame_stream import SIZE_BYTES, Course, FrameStream
+from txnsim_lab.proxy._frame_stream import SIZE_BYTES, FrameHandling, FrameStream
 from txnsim_lab.proxy._listeners import NodeListener
-from txnsim_lab.proxy._proxied_request import LOST, MADE_HERE, ORDINARY, TOKEN, Sent
+from txnsim_lab.proxy._proxied_request import (
+    ANSWER_MADE_HERE,
+    LOST_ANSWER,
+    ORDINARY_ANSWER,
+    SASL_TOKEN,
+    ProxiedRequest,
+)
 
 _log: Final = Logger("txnsim_lab.proxy")
 
@@ -37,7 +43,7 @@ COLLECTED_BYTES_MAX: Final = 64 << 20
 """Limit of an answer that a rule, or the proxy itself, needs as a whole. A Fetch response has at
 most 55 MiB.
 """
-BACKLOG_BYTES: Final = 1_048_576
+BACKLOG_BYTES_MAX: Final = 1_048_576
 """Bytes that may wait for a fault before the side is no longer read
 (``queued.max.request.bytes``).
 """
@@ -49,42 +55,42 @@ class Relay:
 
     def __init__(self, listener: NodeListener) -> None:
         self._listener = listener
-        self._line = ""
+        self._connection_name = ""
         self._injector = listener.injector
         self._client_id: str | None = None
         self._requests = FrameStream(
             head_bytes=HEAD_BYTES,
-            decide=self._decide_request,
-            take=self._take_request,
-            ended=_nothing,
-            grown=self.see_to_reading,
+            decide_handling=self._decide_request,
+            take_frame=self._take_request,
+            on_frame_end=_do_nothing,
+            on_backlog_change=self.pause_or_resume_reading,
         )
         self._answers = FrameStream(
             head_bytes=_ANSWER_HEAD_BYTES,
-            decide=self._decide_answer,
-            take=self._take_answer,
-            ended=self._answer_ended,
-            grown=self.see_to_reading,
+            decide_handling=self._decide_answer,
+            take_frame=self._take_answer,
+            on_frame_end=self._answer_ended,
+            on_backlog_change=self.pause_or_resume_reading,
         )
         self.client = ClientEnd(self, self._requests)
         self.broker = BrokerEnd(self, self._answers)
-        self._in_flight: deque[Sent] = deque()
-        self._request: Sent | None = None
+        self._in_flight: deque[ProxiedRequest] = deque()
+        self._request: ProxiedRequest | None = None
         """The request that is being collected."""
-        self._answered: Sent | None = None
+        self._answered: ProxiedRequest | None = None
         """The request whose answer is being collected."""
-        self._tokens = 0
+        self._tokens_to_come = 0
         """Number of following frames that are SASL tokens without a header."""
-        self._quiet: asyncio.Future[None] | None = None
+        self._all_answered: asyncio.Future[None] | None = None
         """Resolved when every request has been answered."""
-        self._owed = 0
+        self._held_count = 0
         """Number of requests that wait at a fault point, including copies."""
         self._is_orphan = False
         """Whether the client has disconnected while held requests or answers still belong to the
         broker.
         """
         self._broker_is_gone = False
-        self._is_deaf = False
+        self._answers_are_dropped = False
         """Whether an answer was dropped, so that the client gets no further answers."""
 
     # Both sides
@@ -93,16 +99,18 @@ class Relay:
         """Called when the client has connected."""
         transport = self.client.transport
         assert transport is not None
-        self._line = f"{transport.get_extra_info('peername')} -> {self._listener.node}"
+        self._connection_name = f"{transport.get_extra_info('peername')} -> {self._listener.node}"
         self._answers.write = transport.write
         self._requests.stop()
-        self._listener.note_open(self, self._line)
-        self._drive(self._open(), self._on_open, "connection to a broker")
+        self._listener.note_open(self, self._connection_name)
+        self._drive_task(self._open_broker_side(), self._on_open, "connection to a broker")
 
-    async def _open(self) -> bool:
+    async def _open_broker_side(self) -> bool:
         """Connect to the broker; returns whether requests may be read."""
         if self._injector.is_armed and not self._listener.is_peer:
-            verdict = await self._passage().connection_effect(self._listener.node, self._line)
+            verdict = await self._passage().connection_effect(
+                self._listener.node, self._connection_name
+            )
             if verdict.outcome is SubmitOutcome.DISCONNECT:
                 self.client.close(is_reset=verdict.is_reset)
                 return False
@@ -123,10 +131,10 @@ class Relay:
 
     def _on_open(self, is_open: bool | None, error: BaseException | None) -> None:  # noqa: FBT001 - what ``drive`` calls
         if isinstance(error, OSError):
-            self._listener.is_out_of_reach(error)
+            self._listener.log_unreachable(error)
             self.client.abort()
         elif error is not None:
-            self._fail(error)
+            self._close_on_error(error)
         elif is_open:
             self._requests.go_on()
 
@@ -134,13 +142,13 @@ class Relay:
         """The client has disconnected: unread bytes are dropped, but held requests still reach the
         broker.
         """
-        self._listener.note_close(self, self._line)
+        self._listener.note_close(self, self._connection_name)
         if self.broker.transport is None:
             self._listener.forget(self)
         self._requests.forget()
         self._requests.stop()
-        self._wake()
-        if self._owed:
+        self._wake_waiting_request()
+        if self._held_count:
             self._is_orphan = True
             self._answers.watches_ends = True
         else:
@@ -151,11 +159,11 @@ class Relay:
         self._broker_is_gone = True
         if self.client.transport is None:
             self._listener.forget(self)
-        if self._answers.is_stopped and not self._is_deaf:
+        if self._answers.is_stopped and not self._answers_are_dropped:
             return  # an answer is held; ``_answer_done`` closes
         self._answers.forget()
         self._requests.stop()
-        self._wake()
+        self._wake_waiting_request()
         if exc is None:
             self.client.close()
         else:
@@ -166,186 +174,206 @@ class Relay:
         self.client.close()
         self.broker.close()
 
-    def _break(self, *, is_reset: bool = False) -> None:
+    def _break_connection(self, *, is_reset: bool = False) -> None:
         """Break the connection on both sides, as a fault demands; with ``is_reset``, with RST on
         the client's side.
         """
         self._requests.stop()
         self._requests.forget()
-        self._wake()
+        self._wake_waiting_request()
         self.client.close(is_reset=is_reset)
         self.broker.close()
 
-    def see_to_reading(self) -> None:
+    def pause_or_resume_reading(self) -> None:
         """Pauses or resumes reading each side, by whether the other side accepts more and by the
         waiting bytes.
         """
         backlog_bytes = self._requests.backlog_bytes
-        self.client.read(is_wanted=not self.broker.is_full and backlog_bytes < BACKLOG_BYTES)
+        self.client.read(is_wanted=not self.broker.is_full and backlog_bytes < BACKLOG_BYTES_MAX)
         backlog_bytes = self._answers.backlog_bytes
-        self.broker.read(is_wanted=not self.client.is_full and backlog_bytes < BACKLOG_BYTES)
+        self.broker.read(is_wanted=not self.client.is_full and backlog_bytes < BACKLOG_BYTES_MAX)
 
     # Requests
 
-    def _decide_request(self, data: bytes, position: int, end: int) -> Course:
-        if self._tokens:
+    def _decide_request(self, data: bytes, position: int, end: int) -> FrameHandling:
+        if self._tokens_to_come:
             return self._decide_token()
-        size, key, version, correlation_id, length = head(data, position)
-        if not HEAD_BYTES - 4 <= size < REQUEST_BYTES_MAX:
-            return Course.RAW  # whatever it is, the broker will say
-        if self._client_id is None and length >= 0:
-            if end - position < HEAD_BYTES + length:
-                return Course.MORE
-            self._client_id = client_id_of(data, position, length)
+        size_bytes, api_key, api_version, correlation_id, client_id_length = unpack_head(
+            data, position
+        )
+        if not HEAD_BYTES - 4 <= size_bytes < REQUEST_BYTES_MAX:
+            return FrameHandling.NO_FRAME  # whatever it is, the broker will say
+        if self._client_id is None and client_id_length >= 0:
+            if end - position < HEAD_BYTES + client_id_length:
+                return FrameHandling.NEED_MORE
+            self._client_id = client_id_of(data, position, client_id_length)
         is_answered: bool | None = True
-        if key == PRODUCE:
-            is_answered = produce_is_answered(data, position, version, length)
-            if is_answered is None and end - position < size + 4:
-                return Course.MORE
-        sent = Sent(key, version, correlation_id)
-        if key == SASL_HANDSHAKE or (self._injector.is_armed and self._watches_api(key)):
-            sent.is_answered = is_answered is not False
-            self._request = sent
-            return Course.WHOLE
+        if api_key == PRODUCE:
+            is_answered = produce_is_answered(data, position, api_version, client_id_length)
+            if is_answered is None and end - position < size_bytes + 4:
+                return FrameHandling.NEED_MORE
+        proxied_request = ProxiedRequest(api_key, api_version, correlation_id)
+        if api_key == SASL_HANDSHAKE or (self._injector.is_armed and self._watches_api(api_key)):
+            proxied_request.is_answered = is_answered is not False
+            self._request = proxied_request
+            return FrameHandling.COLLECT
         if is_answered is not False:
-            self._in_flight.append(sent)
-        return Course.PASS
+            self._in_flight.append(proxied_request)
+        return FrameHandling.PASS
 
     def _watches_api(self, api_key: int) -> bool:
         return any(self._injector.needed_part(point, api_key) for point in self._listener.points)
 
-    def _decide_token(self) -> Course:
-        self._tokens -= 1
-        if not self._tokens:
+    def _decide_token(self) -> FrameHandling:
+        self._tokens_to_come -= 1
+        if not self._tokens_to_come:
             self._requests.head_bytes = HEAD_BYTES
-        token = Sent(SASL_HANDSHAKE, 0, 0)
-        token.fate = TOKEN
+        token = ProxiedRequest(SASL_HANDSHAKE, 0, 0)
+        token.answer_fate = SASL_TOKEN
         self._in_flight.append(token)
-        return Course.PASS
+        return FrameHandling.PASS
 
     def _take_request(self, pieces: list[bytes]) -> None:
-        sent, self._request = self._request, None
-        assert sent is not None
+        proxied_request, self._request = self._request, None
+        assert proxied_request is not None
         self._requests.stop()
-        self._owed += 1
-        self._drive(self._watch(sent, b"".join(pieces)), self._request_done, "proxied request")
+        self._held_count += 1
+        self._drive_task(
+            self._pass_request(proxied_request, b"".join(pieces)),
+            self._request_done,
+            "proxied request",
+        )
 
-    async def _watch(self, sent: Sent, frame: bytes) -> bool:
+    async def _pass_request(self, proxied_request: ProxiedRequest, frame: bytes) -> bool:
         """Take a request through its fault point; returns whether the next one may follow."""
-        await self._until_answered()
+        await self._wait_until_answered()
         if self.client.transport is None:
             return False  # it was never taken up
-        if sent.api_key == SASL_HANDSHAKE and self._can_not_pass(sent, frame):
-            return await self._answer_here(sent, refuse_mechanism(frame))
-        point, at_answer = self._listener.points
-        interest = self._injector.needed_part(point, sent.api_key)
-        interest_in_answer = self._injector.needed_part(at_answer, sent.api_key)
-        if MessagePart.BODY in (interest, interest_in_answer):
-            await self._listener.decode(sent, frame)
-        if not interest:
-            self._forward(sent, frame)
-            await self._until_answered()
+        if proxied_request.api_key == SASL_HANDSHAKE and self._mechanism_cannot_pass(
+            proxied_request, frame
+        ):
+            return await self._answer_here(proxied_request, refuse_mechanism(frame))
+        request_point, answer_point = self._listener.points
+        needed_of_request = self._injector.needed_part(request_point, proxied_request.api_key)
+        needed_of_answer = self._injector.needed_part(answer_point, proxied_request.api_key)
+        if MessagePart.BODY in (needed_of_request, needed_of_answer):
+            await self._listener.decode(proxied_request, frame)
+        if not needed_of_request:
+            self._forward(proxied_request, frame)
+            await self._wait_until_answered()
             return True
-        crossing = self._describe_crossing(point, sent)
+        crossing = self._describe_crossing(request_point, proxied_request)
         verdict = await self._passage().cross(crossing)
         match verdict.outcome:
             case SubmitOutcome.DROP:
                 return False  # the client hears nothing on this connection any more
             case SubmitOutcome.DISCONNECT:
-                self._break(is_reset=verdict.is_reset)
+                self._break_connection(is_reset=verdict.is_reset)
                 return False
             case SubmitOutcome.ERROR:
-                return await self._refuse(sent, verdict.error)
+                return await self._refuse(proxied_request, verdict.error)
             case SubmitOutcome.CORRUPT:
                 assert verdict.damage is not None
-                frame = sent.damage_frame(frame, verdict.damage)
+                frame = proxied_request.damage_frame(frame, verdict.damage)
                 # The broker answers the damaged request, so its header counts.
                 if len(frame) >= HEAD_BYTES:
-                    _, sent.api_key, sent.api_version, sent.correlation_id, _ = head(frame, 0)
+                    (
+                        _,
+                        proxied_request.api_key,
+                        proxied_request.api_version,
+                        proxied_request.correlation_id,
+                        _,
+                    ) = unpack_head(frame, 0)
             case SubmitOutcome.DROP_ANSWER:
-                sent.fate = LOST
+                proxied_request.answer_fate = LOST_ANSWER
             case SubmitOutcome.THROTTLE:
                 self._requests.stop()
-                if sent.is_answered:
-                    sent.mute_ms = verdict.throttle_ms
+                if proxied_request.is_answered:
+                    proxied_request.mute_ms = verdict.throttle_ms
                 else:
                     self._listener.clock.call_later(verdict.throttle_ms, self._requests.go_on)
-        self._forward(sent, frame)
+        self._forward(proxied_request, frame)
         for _ in range(verdict.times):
-            self._owed += 1
-            copy = self._copy(crossing, sent, frame)
-            self._drive(copy, self._request_done, "copy of a proxied request")
-        if interest_in_answer:
-            await self._until_answered()
+            self._held_count += 1
+            copy_coroutine = self._forward_copy(crossing, proxied_request, frame)
+            self._drive_task(copy_coroutine, self._request_done, "copy of a proxied request")
+        if needed_of_answer:
+            await self._wait_until_answered()
         return verdict.outcome is not SubmitOutcome.DROP_ANSWER
 
-    async def _until_answered(self) -> None:
+    async def _wait_until_answered(self) -> None:
         """Wait for all answers: as in Kafka, the next request is read when the last one has been
         answered.
         """
         if self._in_flight or self._answers.is_stopped:
-            self._quiet = asyncio.get_running_loop().create_future()
+            self._all_answered = asyncio.get_running_loop().create_future()
             self._answers.watches_ends = True
-            await self._quiet
+            await self._all_answered
 
     def _request_done(self, goes_on: bool | None, error: BaseException | None) -> None:  # noqa: FBT001 - what ``drive`` calls
-        self._owed -= 1
+        self._held_count -= 1
         if error is not None:
-            self._fail(error)
+            self._close_on_error(error)
         elif goes_on:
             self._requests.go_on()
-        self._settle()
+        self._close_if_done()
 
-    def _forward(self, sent: Sent, frame: bytes) -> None:
+    def _forward(self, proxied_request: ProxiedRequest, frame: bytes) -> None:
         """Forward a request to the broker."""
         if self.broker.transport is None:
             _log.warning(
                 "a request was held until its broker's connection had closed: it is lost",
-                api=api_name(sent.api_key),
+                api=api_name(proxied_request.api_key),
                 broker=self._listener.node,
             )
             return
         self.broker.transport.write(frame)
-        if sent.is_answered:
-            self._in_flight.append(sent)
+        if proxied_request.is_answered:
+            self._in_flight.append(proxied_request)
 
-    async def _refuse(self, sent: Sent, error: int) -> bool:
+    async def _refuse(self, proxied_request: ProxiedRequest, error: int) -> bool:
         """Answers with an error; returns whether the next request may follow."""
-        reply = None
-        if sent.request is not None:
-            reply = sent.refusal(error)
+        error_answer = None
+        if proxied_request.request is not None:
+            error_answer = proxied_request.refusal(error)
         else:
-            _log.warning("no answer can be made here: closed", api=api_name(sent.api_key))
-        if reply is None:
-            self._break()
+            _log.warning(
+                "no answer can be made here: closed", api=api_name(proxied_request.api_key)
+            )
+        if error_answer is None:
+            self._break_connection()
             return False
-        return await self._answer_here(sent, reply)
+        return await self._answer_here(proxied_request, error_answer)
 
-    async def _answer_here(self, sent: Sent, answer: bytes) -> bool:
+    async def _answer_here(self, proxied_request: ProxiedRequest, answer: bytes) -> bool:
         """Answer instead of the broker; returns whether the next request may follow."""
-        sent.fate = MADE_HERE
+        proxied_request.answer_fate = ANSWER_MADE_HERE
         self._answers.stop()
-        goes_on = await self._deliver(sent, answer)
+        goes_on = await self._deliver_answer(proxied_request, answer)
         self._answer_done(goes_on, None)
         return goes_on
 
-    async def _copy(self, crossing: Crossing, sent: Sent, frame: bytes) -> None:
+    async def _forward_copy(
+        self, crossing: Crossing, proxied_request: ProxiedRequest, frame: bytes
+    ) -> None:
         """Forward the request a second time; the second answer is dropped."""
         if not await self._passage().send_copy(crossing):
             return
-        copy = Sent(sent.api_key, sent.api_version, sent.correlation_id)
-        copy.fate = LOST
-        copy.is_answered = sent.is_answered
-        self._forward(copy, frame)
+        request_copy = ProxiedRequest(
+            proxied_request.api_key, proxied_request.api_version, proxied_request.correlation_id
+        )
+        request_copy.answer_fate = LOST_ANSWER
+        request_copy.is_answered = proxied_request.is_answered
+        self._forward(request_copy, frame)
 
-    def _can_not_pass(self, sent: Sent, frame: bytes) -> bool:
+    def _mechanism_cannot_pass(self, proxied_request: ProxiedRequest, frame: bytes) -> bool:
         """Whether the proxy can't pass on a SASL mechanism; for the others, counts the tokens that
         follow.
         """
         mechanism = mechanism_of(frame)
-        if mechanism is None or not is_refused(mechanism, sent.api_version):
-            self._tokens = bare_tokens(mechanism or "", sent.api_version)
-            if self._tokens:
+        if mechanism is None or not is_refused(mechanism, proxied_request.api_version):
+            self._tokens_to_come = bare_token_count(mechanism or "", proxied_request.api_version)
+            if self._tokens_to_come:
                 self._requests.head_bytes = SIZE_BYTES
             return False
         _log.warning("a SASL mechanism can't pass the proxy", mechanism=mechanism)
@@ -353,56 +381,73 @@ class Relay:
 
     # Answers
 
-    def _decide_answer(self, data: bytes, position: int, _end: int) -> Course:
-        size, correlation_id = answer_head(data, position)
+    def _decide_answer(self, data: bytes, position: int, _end: int) -> FrameHandling:
+        size_bytes, correlation_id = unpack_answer_head(data, position)
         in_flight = self._in_flight
-        sent = None
+        proxied_request = None
         while in_flight:
-            sent = in_flight.popleft()
-            if sent.correlation_id == correlation_id or sent.fate == TOKEN:
+            proxied_request = in_flight.popleft()
+            if (
+                proxied_request.correlation_id == correlation_id
+                or proxied_request.answer_fate == SASL_TOKEN
+            ):
                 break
-            sent = None  # passed over: a damaged request that the broker has not answered
-        if sent is not None and sent.fate == LOST:
-            return Course.SKIP
+            proxied_request = (
+                None  # passed over: a damaged request that the broker has not answered
+            )
+        if proxied_request is not None and proxied_request.answer_fate == LOST_ANSWER:
+            return FrameHandling.SKIP
         if self._is_orphan:
             # A rule may match the answer nevertheless; afterwards the answer is dropped.
-            crosses = sent is not None and self._injector.is_armed and self._asked_of_answer(sent)
-            self._answered = sent if crosses else None
-            return self._collect_or_skip(size) if crosses else Course.SKIP
-        if sent is None or sent.fate == TOKEN:
-            return Course.PASS
-        key = sent.api_key
+            meets_rule = (
+                proxied_request is not None
+                and self._injector.is_armed
+                and self._rule_needs_answer(proxied_request)
+            )
+            self._answered = proxied_request if meets_rule else None
+            return self._collect_or_skip(size_bytes) if meets_rule else FrameHandling.SKIP
+        if proxied_request is None or proxied_request.answer_fate == SASL_TOKEN:
+            return FrameHandling.PASS
+        api_key = proxied_request.api_key
         is_client = not self._listener.is_peer
         if (
-            (is_client and (key == API_VERSIONS or addresses.may_carry(key, sent.api_version)))
-            or sent.mute_ms
-            or (self._injector.is_armed and self._asked_of_answer(sent))
+            (
+                is_client
+                and (
+                    api_key == API_VERSIONS
+                    or addresses.may_have_addresses(api_key, proxied_request.api_version)
+                )
+            )
+            or proxied_request.mute_ms
+            or (self._injector.is_armed and self._rule_needs_answer(proxied_request))
         ):
-            self._answered = sent
-            return self._collect_or_skip(size)
-        return Course.PASS
+            self._answered = proxied_request
+            return self._collect_or_skip(size_bytes)
+        return FrameHandling.PASS
 
-    def _collect_or_skip(self, size: int) -> Course:
+    def _collect_or_skip(self, size_bytes: int) -> FrameHandling:
         """Whether an answer is collected whole, or skipped because it is too large."""
-        if size <= COLLECTED_BYTES_MAX:
-            return Course.WHOLE
-        self._fail(BadInputError(f"an answer of {size:,} bytes is more than is collected"))
-        return Course.SKIP
+        if size_bytes <= COLLECTED_BYTES_MAX:
+            return FrameHandling.COLLECT
+        self._close_on_error(
+            BadInputError(f"an answer of {size_bytes:,} bytes is more than is collected")
+        )
+        return FrameHandling.SKIP
 
-    def _asked_of_answer(self, sent: Sent) -> bool:
-        interest = self._injector.needed_part(self._listener.points[1], sent.api_key)
+    def _rule_needs_answer(self, proxied_request: ProxiedRequest) -> bool:
+        needed_part = self._injector.needed_part(self._listener.points[1], proxied_request.api_key)
         # A rule that needs the request can't match if the request passed before the rule was armed.
-        return interest is MessagePart.HEADER or (
-            interest is MessagePart.BODY and sent.request is not None
+        return needed_part is MessagePart.HEADER or (
+            needed_part is MessagePart.BODY and proxied_request.request is not None
         )
 
     def _take_answer(self, pieces: list[bytes]) -> None:
-        sent, self._answered = self._answered, None
-        assert sent is not None
+        proxied_request, self._answered = self._answered, None
+        assert proxied_request is not None
         if (
-            sent.api_key in addresses.AT_THE_END
-            and not sent.mute_ms
-            and not (self._injector.is_armed and self._asked_of_answer(sent))
+            proxied_request.api_key in addresses.ENDPOINTS_AT_END
+            and not proxied_request.mute_ms
+            and not (self._injector.is_armed and self._rule_needs_answer(proxied_request))
             and not addresses.ends_with_endpoints(addresses.tail_of(pieces))
         ):
             if self.client.transport is not None:
@@ -410,69 +455,77 @@ class Relay:
             self._answer_ended()
             return
         self._answers.stop()
-        self._drive(self._deliver(sent, b"".join(pieces)), self._answer_done, "proxied answer")
+        self._drive_task(
+            self._deliver_answer(proxied_request, b"".join(pieces)),
+            self._answer_done,
+            "proxied answer",
+        )
 
-    async def _deliver(self, sent: Sent, answer: bytes) -> bool:
+    async def _deliver_answer(self, proxied_request: ProxiedRequest, answer: bytes) -> bool:
         """Take an answer through its fault point; returns whether later ones may follow."""
-        if not self._listener.is_peer and sent.fate == ORDINARY:
+        if not self._listener.is_peer and proxied_request.answer_fate == ORDINARY_ANSWER:
             # A damaged request may have become another, of which no more is known.
-            answer = await self._listener.rewrite_answer(sent.api_key, sent.api_version, answer)
+            answer = await self._listener.rewrite_answer(
+                proxied_request.api_key, proxied_request.api_version, answer
+            )
         verdict = FaultEffect.PASS
-        point = self._listener.points[1]
-        if self._injector.is_armed and self._asked_of_answer(sent):
-            verdict = await self._passage().cross(self._describe_crossing(point, sent, answer))
+        answer_point = self._listener.points[1]
+        if self._injector.is_armed and self._rule_needs_answer(proxied_request):
+            verdict = await self._passage().cross(
+                self._describe_crossing(answer_point, proxied_request, answer)
+            )
         match verdict.outcome:
             case SubmitOutcome.DROP:
                 self._requests.stop()
                 return False
             case SubmitOutcome.DISCONNECT:
-                self._break(is_reset=verdict.is_reset)
+                self._break_connection(is_reset=verdict.is_reset)
                 return False
             case SubmitOutcome.ERROR:
-                reply = sent.refusal(verdict.error)
-                if reply is None:
-                    self._break()
+                error_answer = proxied_request.refusal(verdict.error)
+                if error_answer is None:
+                    self._break_connection()
                     return False
-                answer = reply
+                answer = error_answer
             case SubmitOutcome.REWRITE:
                 assert verdict.rewriting is not None
-                answer = sent.rewritten_answer(answer, verdict.rewriting)
-        mute_ms = max(sent.mute_ms, verdict.throttle_ms)
+                answer = proxied_request.rewritten_answer(answer, verdict.rewriting)
+        mute_ms = max(proxied_request.mute_ms, verdict.throttle_ms)
         if mute_ms:
-            answer = sent.throttled_answer(answer, mute_ms)
-            if not sent.mute_ms:
+            answer = proxied_request.throttled_answer(answer, mute_ms)
+            if not proxied_request.mute_ms:
                 self._requests.stop()
             self._listener.clock.call_later(mute_ms, self._requests.go_on)
         if verdict.damage is not None:
-            answer = sent.damaged_answer(answer, verdict.damage)
+            answer = proxied_request.damaged_answer(answer, verdict.damage)
         if verdict.slices is not None:
             slices = verdict.slices
-            await self._write_slices(answer, size=slices.size, every_ms=slices.every_ms)
+            await self._write_slices(answer, slice_bytes=slices.size, every_ms=slices.every_ms)
         elif self.client.transport is not None:
             self.client.transport.write(answer)
         return True
 
-    async def _write_slices(self, answer: bytes, *, size: int, every_ms: int) -> None:
+    async def _write_slices(self, answer: bytes, *, slice_bytes: int, every_ms: int) -> None:
         """Write an answer in pieces while the client is connected."""
-        for start in range(0, len(answer), size):
+        for start in range(0, len(answer), slice_bytes):
             if start:
-                due = asyncio.Event()
-                self._listener.clock.call_later(every_ms, due.set)
-                await due.wait()
+                slice_due = asyncio.Event()
+                self._listener.clock.call_later(every_ms, slice_due.set)
+                await slice_due.wait()
             if self.client.transport is None:
                 return
-            self.client.transport.write(answer[start : start + size])
+            self.client.transport.write(answer[start : start + slice_bytes])
 
     def _answer_done(self, goes_on: bool | None, error: BaseException | None) -> None:  # noqa: FBT001 - what ``drive`` calls
         if error is not None:
-            self._fail(error)
+            self._close_on_error(error)
             return
         if not goes_on:
-            self._is_deaf = True
+            self._answers_are_dropped = True
             self._answers.forget()
         else:
             self._answers.go_on()
-        if self._broker_is_gone and (self._is_deaf or not self._answers.is_stopped):
+        if self._broker_is_gone and (self._answers_are_dropped or not self._answers.is_stopped):
             self.client.close()
         self._answer_ended()
 
@@ -480,49 +533,53 @@ class Relay:
         """After an answer: wakes a request that waits for it, and closes the connection if it is no
         longer needed.
         """
-        if not self._in_flight and self._quiet is not None and not self._answers.is_stopped:
-            self._wake()
-        self._settle()
+        if not self._in_flight and self._all_answered is not None and not self._answers.is_stopped:
+            self._wake_waiting_request()
+        self._close_if_done()
 
-    def _wake(self) -> None:
-        quiet, self._quiet = self._quiet, None
-        if quiet is not None and not quiet.done():
-            quiet.set_result(None)
+    def _wake_waiting_request(self) -> None:
+        all_answered, self._all_answered = self._all_answered, None
+        if all_answered is not None and not all_answered.done():
+            all_answered.set_result(None)
 
     # Parts
 
-    def _describe_crossing(self, point: FaultPoint, sent: Sent, answer: bytes = b"") -> Crossing:
-        return sent.crossing(
+    def _describe_crossing(
+        self, point: FaultPoint, proxied_request: ProxiedRequest, answer: bytes = b""
+    ) -> Crossing:
+        return proxied_request.crossing(
             point,
             source=self._listener.source_of(self._client_id),
             target=self._listener.node,
-            connection_name=self._line,
+            connection_name=self._connection_name,
             answer=answer,
         )
 
     def _passage(self) -> Passage:
         return Passage(self._injector, self._listener.tracer)
 
-    def _settle(self) -> None:
+    def _close_if_done(self) -> None:
         """Close the broker's side if the client has disconnected and nothing is pending."""
-        if self._is_orphan and not self._owed and not self._in_flight:
+        if self._is_orphan and not self._held_count and not self._in_flight:
             self.broker.close()
 
-    def _drive(self, coroutine: Coroutine[Any, Any, Any], on_done: Any, name: str) -> None:
+    def _drive_task(self, coroutine: Coroutine[Any, Any, Any], on_done: Any, name: str) -> None:
         self._listener.tasks.drive(coroutine, on_done, name=name)
 
-    def _fail(self, error: BaseException) -> None:
+    def _close_on_error(self, error: BaseException) -> None:
         """Close the connection after a message that can't be decoded, or a bug."""
         if isinstance(error, asyncio.CancelledError):
             return
         if isinstance(error, BadInputError):
-            _log.warning("connection closed: can't be read", line=self._line, reason=str(error))
+            _log.warning(
+                "connection closed: can't be read", line=self._connection_name, reason=str(error)
+            )
         else:
-            _log.error("connection closed by a bug", line=self._line, exc_info=error)
-        self._break()
+            _log.error("connection closed by a bug", line=self._connection_name, exc_info=error)
+        self._break_connection()
 
 
-def _nothing() -> None: ...
+def _do_nothing() -> None: ...
 
 
 # What a proxy reads of a request without decoding it: its header, whether a Produce will be
@@ -541,60 +598,62 @@ REQUEST_BYTES_MAX: Final = 0x16 << 24
 plain-text listener.
 """
 
-head: Final = Struct(">ihhih").unpack_from
+unpack_head: Final = Struct(">ihhih").unpack_from
 """Unpacks (size, API key, version, correlation id, length of the client id) of a request."""
-answer_head: Final = Struct(">ii").unpack_from
+unpack_answer_head: Final = Struct(">ii").unpack_from
 """Unpacks (size, correlation id) of an answer."""
 
-_SHORT: Final = Struct(">h").unpack_from
+_unpack_short: Final = Struct(">h").unpack_from
 _PRODUCE_FLEXIBLE_FROM: Final = 9
 _TRANSACTIONAL_FROM: Final = 3
-_TWO_BYTES_FROM: Final = 0x80
+_TWO_BYTE_VARINTS_FROM: Final = 0x80
 """Smaller varints have one byte."""
 
 
-def client_id_of(data: bytes, position: int, length: int) -> str | None:
+def client_id_of(data: bytes, position: int, client_id_length: int) -> str | None:
     """The client id in a request header that begins at ``position``; None if it is null."""
-    if length < 0:
+    if client_id_length < 0:
         return None
     start = position + HEAD_BYTES
-    return data[start : start + length].decode("utf-8", "replace")
+    return data[start : start + client_id_length].decode("utf-8", "replace")
 
 
-def produce_is_answered(data: bytes, position: int, version: int, length: int) -> bool | None:
+def produce_is_answered(
+    data: bytes, position: int, api_version: int, client_id_length: int
+) -> bool | None:
     """Whether a Produce asks for an answer (``acks`` is not 0); None if bytes are missing."""
-    position_read = position + HEAD_BYTES + max(length, 0)
+    position_read = position + HEAD_BYTES + max(client_id_length, 0)
     try:
         if (
-            version >= _PRODUCE_FLEXIBLE_FROM
+            api_version >= _PRODUCE_FLEXIBLE_FROM
             and not data[position_read]
-            and (size := data[position_read + 1]) < _TWO_BYTES_FROM
+            and (field_size := data[position_read + 1]) < _TWO_BYTE_VARINTS_FROM
         ):
             # The common case: no tags, and a short transactional id or none.
-            position_read += 1 + max(size, 1)
-        elif version >= _PRODUCE_FLEXIBLE_FROM:
-            tags, position_read = read_uvarint(data, position_read)
-            for _ in range(tags):
+            position_read += 1 + max(field_size, 1)
+        elif api_version >= _PRODUCE_FLEXIBLE_FROM:
+            tag_count, position_read = read_uvarint(data, position_read)
+            for _ in range(tag_count):
                 _, position_read = read_uvarint(data, position_read)
-                size, position_read = read_uvarint(data, position_read)
-                position_read += size
-            size, position_read = read_uvarint(data, position_read)
-            position_read += max(size - 1, 0)
-        elif version >= _TRANSACTIONAL_FROM:
+                field_size, position_read = read_uvarint(data, position_read)
+                position_read += field_size
+            field_size, position_read = read_uvarint(data, position_read)
+            position_read += max(field_size - 1, 0)
+        elif api_version >= _TRANSACTIONAL_FROM:
             if position_read + 2 > len(data):
                 return None
-            position_read += 2 + max(_SHORT(data, position_read)[0], 0)
+            position_read += 2 + max(_unpack_short(data, position_read)[0], 0)
     except IndexError:
         return None
     except ValueError:
         return True  # no Produce that a broker could read: it closes the connection
     if position_read + 2 > len(data):
         return None
-    return bool(_SHORT(data, position_read)[0])
+    return bool(_unpack_short(data, position_read)[0])
 
 
 SASL_HANDSHAKE: Final = 17
-_TOKENS: Final = {"PLAIN": 1, "OAUTHBEARER": 1, "SCRAM-SHA-256": 2, "SCRAM-SHA-512": 2}
+_TOKENS_OF_MECHANISM: Final = {"PLAIN": 1, "OAUTHBEARER": 1, "SCRAM-SHA-256": 2, "SCRAM-SHA-512": 2}
 """SASL mechanism -> number of tokens that a client sends."""
 
 
@@ -604,14 +663,14 @@ def mechanism_of(frame: bytes) -> str | None:
     return None if request is None else str(request.message.mechanism)
 
 
-def bare_tokens(mechanism: str, api_version: int) -> int:
+def bare_token_count(mechanism: str, api_version: int) -> int:
     """Number of frames after a SaslHandshake that are tokens without a header."""
-    return _TOKENS.get(mechanism, 0) if api_version == 0 else 0
+    return _TOKENS_OF_MECHANISM.get(mechanism, 0) if api_version == 0 else 0
 
 
 def is_refused(mechanism: str, api_version: int) -> bool:
     """Whether the proxy can't pass on an authentication by that mechanism."""
-    return mechanism == "GSSAPI" or (api_version == 0 and mechanism not in _TOKENS)
+    return mechanism == "GSSAPI" or (api_version == 0 and mechanism not in _TOKENS_OF_MECHANISM)
 
 
 def refuse_mechanism(frame: bytes) -> bytes:

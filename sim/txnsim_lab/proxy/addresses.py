@@ -29,14 +29,14 @@ DESCRIBE_CLUSTER: Final = 60
 SHARE_FETCH: Final = 78
 SHARE_ACKNOWLEDGE: Final = 79
 
-ALWAYS: Final = frozenset(
+ALWAYS_WITH_ADDRESSES: Final = frozenset(
     {METADATA, FIND_COORDINATOR, DESCRIBE_CLUSTER, SHARE_FETCH, SHARE_ACKNOWLEDGE}
 )
 """APIs whose answers have a field for addresses in every version."""
-AT_THE_END: Final = {PRODUCE: 10, FETCH: 16}
+ENDPOINTS_AT_END: Final = {PRODUCE: 10, FETCH: 16}
 """API -> first version whose answer may end with endpoints of nodes (tag 0)."""
 
-LEFT: Final = {
+NOT_REWRITTEN: Final = {
     "DescribeGroups.groups.members": "where a member connects from",
     "ConsumerGroupDescribe.groups.members": "where a member connects from",
     "ShareGroupDescribe.groups.members": "where a member connects from",
@@ -55,10 +55,10 @@ LEFT: Final = {
 }
 """Hosts in answers that are not rewritten, with the reason."""
 
-BOUND: Final = frozenset({*ALWAYS, *AT_THE_END})
+VERSION_LIMITED: Final = frozenset({*ALWAYS_WITH_ADDRESSES, *ENDPOINTS_AT_END})
 """APIs of which a client must not use a version whose answers the proxy can't decode."""
 
-_FIELDS: Final = {
+_ADDRESS_FIELDS: Final = {
     METADATA: ("brokers", "node_id"),
     DESCRIBE_CLUSTER: ("brokers", "broker_id"),
     FIND_COORDINATOR: ("coordinators", "node_id"),
@@ -66,14 +66,14 @@ _FIELDS: Final = {
 """API -> the field with the addresses, and the field with the node id in its rows."""
 _CONTROLLERS: Final = 2
 """Endpoint type of a DescribeCluster answer that lists controllers."""
-_ENDS_MAX: Final = 32_768
+_TAIL_BYTES_MAX: Final = 32_768
 """The last bytes of an answer in which endpoints are searched; those of a hundred nodes take 8
 kB.
 """
-_ONE_FIELD: Final = b"\1\0"
-"""Bytes of one tagged field with tag 0; the answers of ``AT_THE_END`` have no other."""
-_ROW_BYTES: Final = 6
-_FLEXIBLE_API_VERSIONS: Final = 3
+_ONE_TAGGED_FIELD: Final = b"\1\0"
+"""Bytes of one tagged field with tag 0; the answers of ``ENDPOINTS_AT_END`` have no other."""
+_API_ROW_BYTES: Final = 6
+_FLEXIBLE_FROM_VERSION: Final = 3
 _UNSUPPORTED_VERSION: Final = 35
 
 
@@ -89,9 +89,9 @@ AddressOf = Callable[[Endpoint], tuple[str, int]]
 """The address at which clients shall reach a node instead."""
 
 
-def may_carry(api_key: int, api_version: int) -> bool:
+def may_have_addresses(api_key: int, api_version: int) -> bool:
     """Whether answers to a request may have addresses of brokers."""
-    return api_key in ALWAYS or api_version >= AT_THE_END.get(api_key, 1 << 15)
+    return api_key in ALWAYS_WITH_ADDRESSES or api_version >= ENDPOINTS_AT_END.get(api_key, 1 << 15)
 
 
 def ends_with_endpoints(tail: bytes) -> bool:
@@ -101,33 +101,33 @@ def ends_with_endpoints(tail: bytes) -> bool:
     Args:
         tail: The last bytes of the answer, as ``tail_of`` gives them.
     """
-    end = len(tail)
+    tail_length = len(tail)
     if not tail or tail[-1]:
         return False  # an endpoint ends with its own tagged fields, of which there are none
-    field_start = tail.find(_ONE_FIELD)
+    field_start = tail.find(_ONE_TAGGED_FIELD)
     while field_start >= 0:
         try:
-            size, start = read_uvarint(tail, field_start + len(_ONE_FIELD))
+            field_size, content_start = read_uvarint(tail, field_start + len(_ONE_TAGGED_FIELD))
         except (IndexError, ValueError):
-            size, start = 0, 0
-        if start + size == end:
+            field_size, content_start = 0, 0
+        if content_start + field_size == tail_length:
             return True
-        field_start = tail.find(_ONE_FIELD, field_start + 1)
+        field_start = tail.find(_ONE_TAGGED_FIELD, field_start + 1)
     return False
 
 
 def tail_of(pieces: Sequence[bytes]) -> bytes:
     """The last bytes of an answer in pieces, as many as ``ends_with_endpoints`` needs."""
     if len(pieces) == 1:
-        return pieces[0][-_ENDS_MAX:]
-    gathered: list[bytes] = []
-    missing = _ENDS_MAX
+        return pieces[0][-_TAIL_BYTES_MAX:]
+    last_pieces: list[bytes] = []
+    missing_bytes = _TAIL_BYTES_MAX
     for piece in reversed(pieces):
-        gathered.append(piece[-missing:])
-        missing -= len(gathered[-1])
-        if missing <= 0:
+        last_pieces.append(piece[-missing_bytes:])
+        missing_bytes -= len(last_pieces[-1])
+        if missing_bytes <= 0:
             break
-    return b"".join(reversed(gathered))
+    return b"".join(reversed(last_pieces))
 
 
 # Decoded answers
@@ -137,12 +137,12 @@ def endpoints_of(api_key: int, message: Any) -> tuple[Endpoint, ...]:
     """The addresses of brokers in an answer."""
     if api_key == DESCRIBE_CLUSTER and getattr(message, "endpoint_type", 1) == _CONTROLLERS:
         return ()
-    field, id_name = _FIELDS.get(api_key, ("node_endpoints", "node_id"))
-    rows = [
-        Endpoint(getattr(row, id_name), row.host, row.port)
-        for row in getattr(message, field, (message,))
+    field_name, id_field = _ADDRESS_FIELDS.get(api_key, ("node_endpoints", "node_id"))
+    endpoints = [
+        Endpoint(getattr(row, id_field), row.host, row.port)
+        for row in getattr(message, field_name, (message,))
     ]
-    return tuple(row for row in rows if row.node_id >= 0 and row.port >= 0)
+    return tuple(row for row in endpoints if row.node_id >= 0 and row.port >= 0)
 
 
 def message_of(api_key: int, api_version: int, frame: bytes) -> Any:
@@ -161,82 +161,91 @@ def rewrite_addresses(
     """The answer with other addresses of brokers."""
     if not endpoints_of(api_key, message):
         return frame
-    if api_key in AT_THE_END:
-        changed = _with_other_end(frame, message, address_of)
-        if changed is not None:
-            return changed
-    field, id_name = _FIELDS.get(api_key, ("node_endpoints", "node_id"))
-    if hasattr(message, field):
+    if api_key in ENDPOINTS_AT_END:
+        changed_frame = _with_rewritten_end(frame, message, address_of)
+        if changed_frame is not None:
+            return changed_frame
+    field_name, id_field = _ADDRESS_FIELDS.get(api_key, ("node_endpoints", "node_id"))
+    if hasattr(message, field_name):
         message = replace(
-            message, **{field: _moved_rows(getattr(message, field), id_name, address_of)}
+            message,
+            **{field_name: _rewritten_rows(getattr(message, field_name), id_field, address_of)},
         )
     else:  # FindCoordinator for one key
-        message = _moved_row(message, message.node_id, address_of)
+        message = _rewritten_row(message, message.node_id, address_of)
     correlation_id = int.from_bytes(frame[4:8], "big", signed=True)
     return RelayedRequest(api_key, api_version, correlation_id).frame_answer(message)
 
 
-def _moved_rows(rows: Iterable[Any], id_name: str, address_of: AddressOf) -> tuple[Any, ...]:
-    return tuple(_moved_row(row, getattr(row, id_name), address_of) for row in rows)
+def _rewritten_rows(
+    endpoint_rows: Iterable[Any], id_field: str, address_of: AddressOf
+) -> tuple[Any, ...]:
+    return tuple(
+        _rewritten_row(endpoint_row, getattr(endpoint_row, id_field), address_of)
+        for endpoint_row in endpoint_rows
+    )
 
 
-def _moved_row(row: Any, node_id: int, address_of: AddressOf) -> Any:
-    if node_id < 0 or row.port < 0:
-        return row
-    host, port = address_of(Endpoint(node_id, row.host, row.port))
-    return replace(row, host=host, port=port)
+def _rewritten_row(endpoint_row: Any, node_id: int, address_of: AddressOf) -> Any:
+    if node_id < 0 or endpoint_row.port < 0:
+        return endpoint_row
+    host, port = address_of(Endpoint(node_id, endpoint_row.host, endpoint_row.port))
+    return replace(endpoint_row, host=host, port=port)
 
 
-def _with_other_end(frame: bytes, message: Any, address_of: AddressOf) -> bytes | None:
+def _with_rewritten_end(frame: bytes, message: Any, address_of: AddressOf) -> bytes | None:
     """The frame with other endpoints at its end; None if the old endpoints are not its last
     bytes.
     """
-    field = _encoded_endpoints(message.node_endpoints)
-    if not frame.endswith(field):
+    old_field = _encoded_endpoints(message.node_endpoints)
+    if not frame.endswith(old_field):
         return None
-    moved = _encoded_endpoints(_moved_rows(message.node_endpoints, "node_id", address_of))
-    changed = frame[4 : -len(field)] + moved
-    return len(changed).to_bytes(4, "big") + changed
+    new_field = _encoded_endpoints(_rewritten_rows(message.node_endpoints, "node_id", address_of))
+    changed_body = frame[4 : -len(old_field)] + new_field
+    return len(changed_body).to_bytes(4, "big") + changed_body
 
 
-def _encoded_endpoints(rows: Sequence[Any]) -> bytes:
+def _encoded_endpoints(endpoint_rows: Sequence[Any]) -> bytes:
     """The tagged field with the endpoints, preceded by its size."""
-    encoded = bytearray(uvarint(len(rows) + 1))
-    for row in rows:
-        encoded += row.node_id.to_bytes(4, "big", signed=True)
-        encoded += _compact(row.host)
-        encoded += row.port.to_bytes(4, "big", signed=True)
-        encoded += b"\0" if row.rack is None else _compact(row.rack)
+    encoded = bytearray(uvarint(len(endpoint_rows) + 1))
+    for endpoint_row in endpoint_rows:
+        encoded += endpoint_row.node_id.to_bytes(4, "big", signed=True)
+        encoded += _compact_string(endpoint_row.host)
+        encoded += endpoint_row.port.to_bytes(4, "big", signed=True)
+        encoded += b"\0" if endpoint_row.rack is None else _compact_string(endpoint_row.rack)
         encoded += b"\0"
     return uvarint(len(encoded)) + bytes(encoded)
 
 
-def _compact(text: str) -> bytes:
-    data = text.encode()
-    return uvarint(len(data) + 1) + data
+def _compact_string(text: str) -> bytes:
+    text_bytes = text.encode()
+    return uvarint(len(text_bytes) + 1) + text_bytes
 
 
 # Versions
 
 
 def limit_api_versions(api_version: int, frame: bytes) -> bytes:
-    """Limits the versions of ``BOUND`` APIs in an ApiVersions answer to those that the proxy can
-    decode. The bytes are patched: up to these rows, the layout is the same in every version so far.
+    """Limits the versions of ``VERSION_LIMITED`` APIs in an ApiVersions answer to those that the
+    proxy can decode. The bytes are patched: up to these rows, the layout is the same in every
+    version so far.
     """
-    error = int.from_bytes(frame[8:10], "big")
-    if api_version < _FLEXIBLE_API_VERSIONS or error == _UNSUPPORTED_VERSION:
-        count, position, step = int.from_bytes(frame[10:14], "big"), 14, _ROW_BYTES
+    error_code = int.from_bytes(frame[8:10], "big")
+    if api_version < _FLEXIBLE_FROM_VERSION or error_code == _UNSUPPORTED_VERSION:
+        row_count, position, row_bytes = int.from_bytes(frame[10:14], "big"), 14, _API_ROW_BYTES
     else:
-        count, position = read_uvarint(frame, 10)
-        count, step = count - 1, _ROW_BYTES + 1
-    changed: bytearray | None = None
-    for _ in range(count):
-        if position + _ROW_BYTES > len(frame):
+        row_count, position = read_uvarint(frame, 10)
+        row_count, row_bytes = row_count - 1, _API_ROW_BYTES + 1
+    patched_frame: bytearray | None = None
+    for _ in range(row_count):
+        if position + _API_ROW_BYTES > len(frame):
             break
-        key = int.from_bytes(frame[position : position + 2], "big")
-        highest = int.from_bytes(frame[position + 4 : position + 6], "big")
-        if key in BOUND and highest > (highest_known := versions(key)[-1]):
-            changed = bytearray(frame) if changed is None else changed
-            changed[position + 4 : position + 6] = highest_known.to_bytes(2, "big")
-        position += step
-    return frame if changed is None else bytes(changed)
+        api_key = int.from_bytes(frame[position : position + 2], "big")
+        highest_version = int.from_bytes(frame[position + 4 : position + 6], "big")
+        if api_key in VERSION_LIMITED and highest_version > (
+            highest_known := versions(api_key)[-1]
+        ):
+            patched_frame = bytearray(frame) if patched_frame is None else patched_frame
+            patched_frame[position + 4 : position + 6] = highest_known.to_bytes(2, "big")
+        position += row_bytes
+    return frame if patched_frame is None else bytes(patched_frame)

@@ -66,7 +66,7 @@ class FaultProxy:
             host=options.host,
             advertised_host=options.host_for_clients,
             port=options.port,
-            tls=_listening_with(options.tls),
+            tls=_server_context_of(options.tls),
             tls_upstream=tls_upstream,
         )
         self.peers = NodeListeners(
@@ -75,7 +75,7 @@ class FaultProxy:
             advertised_host=options.host_for_clients,
             port=options.peer_port,
             is_peer=True,
-            tls=_listening_with(options.peer_tls),
+            tls=_server_context_of(options.peer_tls),
             tls_upstream=peer_tls_upstream,
         )
         self._cluster = self.outside(options.settings)
@@ -107,22 +107,22 @@ class FaultProxy:
         """
         try:
             await self.peers.learn(self.options.peers)
-            await self._look_up()
+            await self._look_up_at_start()
         except BaseException:
             await self.stop()
             raise
 
-    async def _look_up(self) -> None:
+    async def _look_up_at_start(self) -> None:
         clock = self.environment.clock
-        until_ms = clock.monotonic_ms() + self.options.wait_ms
+        deadline_ms = clock.monotonic_ms() + self.options.wait_ms
         while True:
             try:
                 await self._cluster.connect()
                 # A broker that has just started may answer before it has heard of itself.
-                if self._cluster.view.brokers or clock.monotonic_ms() >= until_ms:
+                if self._cluster.view.brokers or clock.monotonic_ms() >= deadline_ms:
                     break
             except (ConnectionLostError, RequestTimeoutError):
-                if clock.monotonic_ms() >= until_ms:
+                if clock.monotonic_ms() >= deadline_ms:
                     raise
             await pause(clock, RETRY_MS)
         await self._open_listeners()
@@ -137,12 +137,12 @@ class FaultProxy:
         await self._open_listeners()
 
     async def _open_listeners(self) -> None:
-        view = self._cluster.view
-        self.cluster_id = view.cluster_id
-        if not view.brokers:
+        cluster_view = self._cluster.view
+        self.cluster_id = cluster_view.cluster_id
+        if not cluster_view.brokers:
             raise ConfigError(f"{self.options.bootstrap}: the cluster names no broker")
         await self.clients.learn(
-            Endpoint(broker.broker_id, broker.host, broker.port) for broker in view.brokers
+            Endpoint(broker.broker_id, broker.host, broker.port) for broker in cluster_view.brokers
         )
 
     def enter(self, listener: NodeListener) -> ClientEnd:
@@ -169,5 +169,5 @@ class FaultProxy:
         await self._cluster.close()
 
 
-def _listening_with(files: TlsFiles | None) -> ssl.SSLContext | None:
-    return None if files is None else server_context(files, ClientAuth.NONE)
+def _server_context_of(tls_files: TlsFiles | None) -> ssl.SSLContext | None:
+    return None if tls_files is None else server_context(tls_files, ClientAuth.NONE)

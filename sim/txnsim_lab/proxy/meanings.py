@@ -15,12 +15,14 @@ CLIENT_POINTS: Final = (FaultPoint.CONNECTION_OPEN, *FaultPoint.of_clients())
 POINTS: Final = (*CLIENT_POINTS, *FaultPoint.of_peers())
 """Fault points that a proxy has."""
 
-NO_PEERS: Final = (
+NO_PEERS_REASON: Final = (
     "brokers do not reach each other through this proxy: start it with --peer, and advertise its "
     "address at the brokers' inter-broker listener (docs/proxy.md)"
 )
-_INSIDE: Final = "that happens inside a broker, where a proxy can't reach: only the simulator can"
-_CLUSTER: Final = (
+_INSIDE_BROKER_REASON: Final = (
+    "that happens inside a broker, where a proxy can't reach: only the simulator can"
+)
+_CLUSTER_REASON: Final = (
     "a proxy has no hands on brokers, disks, clocks and leaders: only the simulator can do that, "
     "or you, with the tools of the cluster"
 )
@@ -29,21 +31,22 @@ _CLUSTER: Final = (
 def refusal(rule: FaultRule, *, has_peers: bool) -> str | None:
     """Reason why a proxy can't apply a rule; None if it can."""
     if rule.is_on_cluster:
-        return f"{rule.action}: {_CLUSTER}"
+        return f"{rule.action}: {_CLUSTER_REASON}"
     if rule.point not in POINTS:
-        return f"{rule.point}: {_INSIDE}; a proxy knows {', '.join(POINTS)}"
+        return f"{rule.point}: {_INSIDE_BROKER_REASON}; a proxy knows {', '.join(POINTS)}"
     if rule.point in FaultPoint.of_peers() and not has_peers:
-        return f"{rule.point}: {NO_PEERS}"
+        return f"{rule.point}: {NO_PEERS_REASON}"
     if rule.answers_with_error:
-        return _about_errors(rule)
+        return _error_refusal(rule)
     return None
 
 
-def _about_errors(rule: FaultRule) -> str | None:
+def _error_refusal(rule: FaultRule) -> str | None:
     """Why a proxy can't answer with an error: it must be able to build the answer of that API."""
-    key = rule.api_key
-    if key is None or RelayedRequest.can_refuse(key):
+    api_key = rule.api_key
+    if api_key is None or RelayedRequest.can_refuse(api_key):
         return None
     return (
-        f"error: the proxy can't make an answer of {api_name(key)}; drop or disconnect it instead"
+        f"error: the proxy can't make an answer of {api_name(api_key)};"
+        " drop or disconnect it instead"
     )

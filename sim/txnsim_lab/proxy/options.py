@@ -63,14 +63,14 @@ class ProxyOptions(msgspec.Struct, frozen=True, kw_only=True):
         return host
 
 
-def peer_from(text: str) -> Endpoint:
+def peer_from(peer_text: str) -> Endpoint:
     """Parse ``NODE=HOST:PORT``, the address of a broker for other brokers.
 
     Raises:
         ConfigError: The text has another form.
     """
-    node, equals, address = text.partition("=")
+    node_id_text, equals, address = peer_text.partition("=")
     host_and_port = read_host_and_port(address)
-    if not equals or not node.isdigit() or host_and_port is None:
-        raise ConfigError(f"--peer {text}: expected NODE=HOST:PORT, as in 1=127.0.0.1:9094")
-    return Endpoint(int(node), *host_and_port)
+    if not equals or not node_id_text.isdigit() or host_and_port is None:
+        raise ConfigError(f"--peer {peer_text}: expected NODE=HOST:PORT, as in 1=127.0.0.1:9094")
+    return Endpoint(int(node_id_text), *host_and_port)

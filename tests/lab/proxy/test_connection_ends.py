@@ -6,7 +6,7 @@ import asyncio
 from typing import Any
 
 from txnsim_lab.proxy._connection_ends import BrokerEnd, ClientEnd
-from txnsim_lab.proxy._frame_stream import Course, FrameStream
+from txnsim_lab.proxy._frame_stream import FrameHandling, FrameStream
 
 
 class Told:
@@ -15,7 +15,7 @@ class Told:
     def __init__(self) -> None:
         self.heard: list[str] = []
 
-    def see_to_reading(self) -> None:
+    def pause_or_resume_reading(self) -> None:
         self.heard.append("reading")
 
     def client_connected(self) -> None:
@@ -57,10 +57,10 @@ class Wire(asyncio.Transport):
 def stream(written: list[bytes]) -> FrameStream:
     frame_stream = FrameStream(
         head_bytes=4,
-        decide=lambda *_: Course.PASS,
-        take=lambda _: None,
-        ended=lambda: None,
-        grown=lambda: None,
+        decide_handling=lambda *_: FrameHandling.PASS,
+        take_frame=lambda _: None,
+        on_frame_end=lambda: None,
+        on_backlog_change=lambda: None,
     )
     frame_stream.write = written.append
     return frame_stream

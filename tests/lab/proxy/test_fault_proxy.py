@@ -91,10 +91,10 @@ def test_every_answer_with_a_host_is_rewritten_or_left_for_a_reason() -> None:
         for version in registry.versions(key):
             paths = set(hosts_in(codec.response_class(key, version), api_name(key)))
             if paths & rewritten:
-                assert addresses.may_carry(key, version), (api_name(key), version)
+                assert addresses.may_have_addresses(key, version), (api_name(key), version)
             rewritten_paths |= paths
-    assert rewritten_paths == rewritten | set(addresses.LEFT)
-    assert not rewritten & set(addresses.LEFT)
+    assert rewritten_paths == rewritten | set(addresses.NOT_REWRITTEN)
+    assert not rewritten & set(addresses.NOT_REWRITTEN)
 
 
 def built(key: int, version: int, **values: Any) -> bytes:
@@ -237,7 +237,7 @@ async def test_every_connection_of_a_client_goes_through_it_after_leaders_move(
             await producer.commit()
             cluster.move(tp)
         assert {(broker.host, broker.port) for broker in client.view.brokers}.isdisjoint(own)
-    assert sum(listener.accepted for listener in cluster.proxy.clients) >= 3
+    assert sum(listener.accepted_count for listener in cluster.proxy.clients) >= 3
 
 
 @within(run_proxied)
@@ -362,7 +362,7 @@ def test_acks_are_found_and_asked_for_again_while_they_are_not_there(
     version: int, acks: int, client_id: str | None, txn: str | None
 ) -> None:
     request_behind_bytes = b"before" + produce(version, acks=acks, client_id=client_id, txn=txn)
-    size, key, version_read, correlation_id, length = peek.head(request_behind_bytes, 6)
+    size, key, version_read, correlation_id, length = peek.unpack_head(request_behind_bytes, 6)
     assert (size, key, version_read, correlation_id) == (
         len(request_behind_bytes) - 10,
         0,
@@ -423,7 +423,7 @@ def test_what_passes_and_what_does_not(
     mechanism: str, version: int, is_refused: bool, tokens: int
 ) -> None:
     assert peek.is_refused(mechanism, version) is is_refused
-    assert peek.bare_tokens(mechanism, version) == tokens
+    assert peek.bare_token_count(mechanism, version) == tokens
 
 
 @pytest.mark.parametrize("version", [0, 1])

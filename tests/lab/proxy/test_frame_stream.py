@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from txnsim_lab.proxy._frame_stream import Course, FrameStream
+from txnsim_lab.proxy._frame_stream import FrameHandling, FrameStream
 
 
 def frame(kind: bytes, size: int = 3) -> bytes:
@@ -24,18 +24,22 @@ class Seen:
         self.holds = False
         self.stream = FrameStream(
             head_bytes=5,
-            decide=self.decide,
-            take=self.take,
-            ended=self.note_end,
-            grown=lambda: None,
+            decide_handling=self.decide,
+            take_frame=self.take,
+            on_frame_end=self.note_end,
+            on_backlog_change=lambda: None,
         )
         self.stream.write = self.written.append
 
-    def decide(self, data: bytes, position: int, end: int) -> Course:
+    def decide(self, data: bytes, position: int, end: int) -> FrameHandling:
         kind = data[position + 4 : position + 5]
         if kind == b"m" and end - position < 7:
-            return Course.MORE
-        return {b"w": Course.WHOLE, b"s": Course.SKIP, b"r": Course.RAW}.get(kind, Course.PASS)
+            return FrameHandling.NEED_MORE
+        return {
+            b"w": FrameHandling.COLLECT,
+            b"s": FrameHandling.SKIP,
+            b"r": FrameHandling.NO_FRAME,
+        }.get(kind, FrameHandling.PASS)
 
     def take(self, pieces: list[bytes]) -> None:
         self.taken.append(b"".join(pieces))
@@ -120,9 +124,9 @@ def test_what_was_forgotten_is_never_written() -> None:
 def test_who_writes_to_nobody_loses_it() -> None:
     stream = FrameStream(
         head_bytes=4,
-        decide=lambda *_: Course.PASS,
-        take=lambda _: pytest.fail("nothing is collected"),
-        ended=lambda: pytest.fail("no ends are watched"),
-        grown=lambda: pytest.fail("nothing waits"),
+        decide_handling=lambda *_: FrameHandling.PASS,
+        take_frame=lambda _: pytest.fail("nothing is collected"),
+        on_frame_end=lambda: pytest.fail("no ends are watched"),
+        on_backlog_change=lambda: pytest.fail("nothing waits"),
     )
     stream.feed(frame(b"p"))
