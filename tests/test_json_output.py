@@ -265,7 +265,7 @@ def test_ctrl_c_without_a_result_says_so_as_json(
     def interrupt(*_: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("txnsim_lab.cli._scenario.command._run_all", interrupt)
+    monkeypatch.setattr("txnsim_lab.cli._scenario.command._run_here", interrupt)
     assert main(["scenario", "run", "z01", "--json"]) == INTERRUPTED_STATUS
     assert "stopped" in json.loads(capsys.readouterr().out)["error"]
 
