@@ -18,7 +18,7 @@ from txnsim.security.acls import (
     ResourceType,
 )
 from txnsim.security.authorizer import Authorizer
-from txnsim.security.scram import BY_SASL_NAME, Credentials, credential_of
+from txnsim.security.scram import MECHANISM_BY_SASL_NAME, Credentials, credential_of
 
 SALT = b"0123456789abcdef0123"
 
@@ -49,7 +49,7 @@ def credentials(user: str = "alice", password: str = "secret") -> Credentials:
     """What the server knows of one user's password, for both mechanisms."""
     return {
         (user, mechanism): credential_of(password, mechanism=mechanism, salt=SALT)
-        for mechanism in BY_SASL_NAME.values()
+        for mechanism in MECHANISM_BY_SASL_NAME.values()
     }
 
 

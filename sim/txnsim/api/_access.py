@@ -55,7 +55,7 @@ class Access:
             host=self._host,
             operation=operation,
             resource_type=resource_type,
-            name=resource_name,
+            resource_name=resource_name,
         )
 
     def denial(

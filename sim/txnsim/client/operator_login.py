@@ -15,7 +15,7 @@ from txnsim.security.login import Password
 from txnsim.security.options import ClientTls, SecureListener, SecurityOptions, TlsFiles
 from txnsim.security.principals import ANONYMOUS, user
 from txnsim.security.sasl import PLAIN
-from txnsim.security.scram import BY_SASL_NAME
+from txnsim.security.scram import MECHANISM_BY_SASL_NAME
 
 
 def operator_login(security: SecurityOptions) -> tuple[str, ClientSecurity] | None:
@@ -62,10 +62,10 @@ def _passwords(
     users_by_mechanism: dict[str, Mapping[str, str]] = {
         PLAIN: security.plain_users if listener.plain_users is None else listener.plain_users
     }
-    for mechanism in BY_SASL_NAME:
+    for mechanism in MECHANISM_BY_SASL_NAME:
         users_by_mechanism[mechanism] = {
             **security.scram_users,
-            **security.scram_users_of.get(mechanism, {}),
+            **security.scram_users_by_mechanism.get(mechanism, {}),
         }
     for mechanism, password_by_user in users_by_mechanism.items():
         if mechanism in listener.mechanisms:

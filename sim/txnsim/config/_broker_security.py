@@ -28,7 +28,7 @@ from txnsim.security.options import (
 )
 from txnsim.security.principal_mapping import PrincipalMapping
 from txnsim.security.principals import parse_principals
-from txnsim.security.sasl import MECHANISMS, OAUTHBEARER, PLAIN, UNSECURED, BearerRules
+from txnsim.security.sasl import MECHANISMS, OAUTHBEARER, PLAIN, UNSECURED_TOKEN_RULES, BearerRules
 
 STANDARD_AUTHORIZER: Final = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
 ZOOKEEPER_AUTHORIZERS: Final = frozenset(
@@ -122,7 +122,7 @@ class _SecurityReader:
         security_options = SecurityOptions(
             listeners=secure_listeners,
             has_plain_listener=plain_file_listener is not None or not listeners,
-            scram_users_of=self._scram_users,
+            scram_users_by_mechanism=self._scram_users,
             max_reauth_ms=reauth_ms,
             failure_delay_ms=delay_ms,
             has_authorizer=has_authorizer,
@@ -201,7 +201,7 @@ class _SecurityReader:
                     f"name some of {', '.join(MECHANISMS)}",
                 )
         users: dict[str, str] = {}
-        bearer_rules = UNSECURED
+        bearer_rules = UNSECURED_TOKEN_RULES
         for mechanism in mechanisms:
             self._check_handler(properties, mechanism)
             login_module = self._login_module(properties, listener, mechanism)
@@ -356,8 +356,10 @@ def _bearer_rules(entry: Property, module: LoginModule) -> BearerRules:
             f"{_VALIDATOR_CLASS}AllowableClockSkewMs: expected milliseconds, found {clock_skew!r}",
         )
     return BearerRules(
-        principal_claim=module_options.get("PrincipalClaimName", UNSECURED.principal_claim),
-        scope_claim=module_options.get("ScopeClaimName", UNSECURED.scope_claim),
+        principal_claim=module_options.get(
+            "PrincipalClaimName", UNSECURED_TOKEN_RULES.principal_claim
+        ),
+        scope_claim=module_options.get("ScopeClaimName", UNSECURED_TOKEN_RULES.scope_claim),
         required_scope=tuple(module_options.get("RequiredScope", "").split()),
         clock_skew_ms=int(clock_skew),
     )

@@ -15,7 +15,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, create_model
 from txnsim.security.acls import WILDCARD
 from txnsim.security.options import FAILURE_DELAY_MS
 from txnsim.security.principal_mapping import DEFAULT
-from txnsim.security.sasl import UNSECURED
+from txnsim.security.sasl import UNSECURED_TOKEN_RULES
 from txnsim.settings import Settings
 
 INT16_MAX: Final = 2**15 - 1
@@ -204,8 +204,8 @@ class TokenSection(BaseModel):
 
     model_config = _MODEL_CONFIG
 
-    principal_claim: str = UNSECURED.principal_claim
-    scope_claim: str = UNSECURED.scope_claim
+    principal_claim: str = UNSECURED_TOKEN_RULES.principal_claim
+    scope_claim: str = UNSECURED_TOKEN_RULES.scope_claim
     required_scope: list[str] = []
     clock_skew_ms: Milliseconds = 0
 

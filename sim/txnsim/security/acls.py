@@ -77,7 +77,7 @@ class Permission(IntEnum):
     ALLOW = 3
 
 
-_VALUES: Final[Mapping[type[IntEnum], frozenset[int]]] = {
+_NUMBERS_BY_ENUM: Final[Mapping[type[IntEnum], frozenset[int]]] = {
     kind: frozenset(kind) for kind in (ResourceType, PatternType, AclOperation, Permission)
 }
 
@@ -93,11 +93,11 @@ class AclBinding(msgspec.Struct, frozen=True, kw_only=True, order=True, gc=False
     operation: int
     permission: int
 
-    def covers(self, name: str) -> bool:
+    def covers(self, resource_name: str) -> bool:
         """Whether this binding applies to a resource of its type with that name."""
         if self.pattern == PatternType.LITERAL:
-            return self.name in (name, WILDCARD)
-        return name.startswith(self.name)
+            return self.name in (resource_name, WILDCARD)
+        return resource_name.startswith(self.name)
 
 
 class AclFilter(msgspec.Struct, frozen=True, kw_only=True):
@@ -136,16 +136,22 @@ class AclFilter(msgspec.Struct, frozen=True, kw_only=True):
         """The error of an invalid filter (AclControlManager.validateFilter); None if it is
         valid.
         """
-        if not (_knows(ResourceType, self.resource_type) and _knows(PatternType, self.pattern)):
-            return _invalid("Unknown patternFilter.")
-        if not (_knows(AclOperation, self.operation) and _knows(Permission, self.permission)):
-            return _invalid("Unknown entryFilter.")
+        if not (
+            _knows_number(ResourceType, self.resource_type)
+            and _knows_number(PatternType, self.pattern)
+        ):
+            return _invalid_request("Unknown patternFilter.")
+        if not (
+            _knows_number(AclOperation, self.operation)
+            and _knows_number(Permission, self.permission)
+        ):
+            return _invalid_request("Unknown entryFilter.")
         return None
 
 
-_Resource = tuple[int, int, str]
+_ResourcePattern = tuple[int, int, str]
 """(resource type, pattern type, name): what an ACL applies to."""
-_Holders = Mapping[tuple[str, str], int]
+_BitsByHolder = Mapping[tuple[str, str], int]
 """(principal, host) -> denied and allowed operations as bits (``bit_of``)."""
 
 
@@ -172,8 +178,8 @@ class Acls(msgspec.Struct, frozen=True, kw_only=True):
     others.
     """
 
-    by_resource: Mapping[_Resource, _Holders] = {}
-    prefixes: Mapping[tuple[int, int], int] = {}
+    by_resource: Mapping[_ResourcePattern, _BitsByHolder] = {}
+    prefix_counts: Mapping[tuple[int, int], int] = {}
     """(resource type, length of the name) -> number of prefixed resource patterns."""
     count: int = 0
 
@@ -187,17 +193,19 @@ class Acls(msgspec.Struct, frozen=True, kw_only=True):
         """Yield (pattern, name, bits) for each resource pattern of one type: the bits that apply to
         the principal when it calls from the host.
         """
-        for (kind, pattern, name), holders in self.by_resource.items():
-            if kind == resource_type:
-                yield pattern, name, _bits(holders, principal, host)
+        for (resource_kind, pattern, resource_name), holders in self.by_resource.items():
+            if resource_kind == resource_type:
+                yield pattern, resource_name, _bits_of_holder(holders, principal, host)
 
-    def bits_for(self, resource_type: int, name: str, principal: str, host: str) -> int | None:
+    def bits_for(
+        self, resource_type: int, resource_name: str, principal: str, host: str
+    ) -> int | None:
         """The bits that apply to the principal and the host for one resource; None if no binding
         applies to the resource.
         """
         matching_bits = [
-            _bits(self.by_resource[resource], principal, host)
-            for resource in self._covering(resource_type, name)
+            _bits_of_holder(self.by_resource[resource], principal, host)
+            for resource in self._covering(resource_type, resource_name)
         ]
         return reduce(or_, matching_bits) if matching_bits else None
 
@@ -205,13 +213,13 @@ class Acls(msgspec.Struct, frozen=True, kw_only=True):
         """Bindings that may match a filter: all, or those that its name may match."""
         if acl_filter.name is None:
             return self.all_bindings()
-        resources: list[_Resource] = []
-        for kind in ResourceType:
+        resources: list[_ResourcePattern] = []
+        for resource_type in ResourceType:
             if acl_filter.pattern == PatternType.MATCH:
-                resources.extend(self._covering(kind, acl_filter.name))
+                resources.extend(self._covering(resource_type, acl_filter.name))
             else:
                 patterns = PatternType.LITERAL, PatternType.PREFIXED
-                resources.extend((kind, pattern, acl_filter.name) for pattern in patterns)
+                resources.extend((resource_type, pattern, acl_filter.name) for pattern in patterns)
         return self._bindings(filter(self.by_resource.__contains__, resources))
 
     def plus(self, acls: Iterable[AclBinding]) -> Acls:
@@ -222,14 +230,14 @@ class Acls(msgspec.Struct, frozen=True, kw_only=True):
         """The set without these bindings; the same object if none is present."""
         return self._with_bits(acls, lambda bits, bit: bits & ~bit)
 
-    def _bindings(self, resources: Iterable[_Resource]) -> Iterator[AclBinding]:
+    def _bindings(self, resources: Iterable[_ResourcePattern]) -> Iterator[AclBinding]:
         for resource in resources:
-            kind, pattern, name = resource
+            resource_type, pattern, resource_name = resource
             for (principal, host), bits in self.by_resource[resource].items():
                 for operation, permission in _operations_of(bits):
                     yield AclBinding(
-                        resource_type=kind,
-                        name=name,
+                        resource_type=resource_type,
+                        name=resource_name,
                         pattern=pattern,
                         principal=principal,
                         host=host,
@@ -237,47 +245,59 @@ class Acls(msgspec.Struct, frozen=True, kw_only=True):
                         permission=permission,
                     )
 
-    def _covering(self, resource_type: int, name: str) -> Iterator[_Resource]:
+    def _covering(self, resource_type: int, resource_name: str) -> Iterator[_ResourcePattern]:
         """The resource patterns that cover a resource (``AclBinding.covers``)."""
-        literal = (name,) if name == WILDCARD else (name, WILDCARD)
-        resources = [(resource_type, int(PatternType.LITERAL), text) for text in literal]
-        for kind, length in self.prefixes:
-            if kind == resource_type and length <= len(name):
-                resources.append((kind, int(PatternType.PREFIXED), name[:length]))
+        literal_names = (resource_name,) if resource_name == WILDCARD else (resource_name, WILDCARD)
+        resources = [
+            (resource_type, int(PatternType.LITERAL), literal_name)
+            for literal_name in literal_names
+        ]
+        for prefix_type, prefix_length in self.prefix_counts:
+            if prefix_type == resource_type and prefix_length <= len(resource_name):
+                resources.append(
+                    (prefix_type, int(PatternType.PREFIXED), resource_name[:prefix_length])
+                )
         return filter(self.by_resource.__contains__, resources)
 
-    def _with_bits(self, acls: Iterable[AclBinding], change: Callable[[int, int], int]) -> Acls:
-        """Apply ``change`` to (present bits, bit of the binding) for each binding."""
-        changed: dict[_Resource, dict[tuple[str, str], int]] = {}
-        count = self.count
+    def _with_bits(
+        self, acls: Iterable[AclBinding], change_bits: Callable[[int, int], int]
+    ) -> Acls:
+        """Apply ``change_bits`` to (present bits, bit of the binding) for each binding."""
+        changed_resources: dict[_ResourcePattern, dict[tuple[str, str], int]] = {}
+        binding_count = self.count
         for acl in acls:
             resource, holder = (acl.resource_type, acl.pattern, acl.name), (acl.principal, acl.host)
-            holders = changed.get(resource)
+            holders = changed_resources.get(resource)
             if holders is None:
-                holders = changed[resource] = dict(self.by_resource.get(resource, {}))
+                holders = changed_resources[resource] = dict(self.by_resource.get(resource, {}))
             old_bits = holders.get(holder, 0)
-            bits = change(old_bits, bit_of(acl.operation, acl.permission))
-            count += bits.bit_count() - old_bits.bit_count()
-            if bits:
-                holders[holder] = bits
+            new_bits = change_bits(old_bits, bit_of(acl.operation, acl.permission))
+            binding_count += new_bits.bit_count() - old_bits.bit_count()
+            if new_bits:
+                holders[holder] = new_bits
             else:
                 holders.pop(holder, None)
-        if count == self.count:
+        if binding_count == self.count:
             return self
-        by_resource: dict[_Resource, _Holders] = {**self.by_resource, **changed}
-        prefixes = Counter(self.prefixes)
-        for resource, remaining_holders in changed.items():
-            kind, pattern, name = resource
+        by_resource: dict[_ResourcePattern, _BitsByHolder] = {
+            **self.by_resource,
+            **changed_resources,
+        }
+        prefix_counts = Counter(self.prefix_counts)
+        for resource, remaining_holders in changed_resources.items():
+            resource_type, pattern, resource_name = resource
             if pattern == PatternType.PREFIXED:
-                prefixes[kind, len(name)] += bool(remaining_holders) - (
+                prefix_counts[resource_type, len(resource_name)] += bool(remaining_holders) - (
                     resource in self.by_resource
                 )
             if not remaining_holders:
                 del by_resource[resource]
-        return Acls(by_resource=by_resource, prefixes=dict(+prefixes), count=count)
+        return Acls(
+            by_resource=by_resource, prefix_counts=dict(+prefix_counts), count=binding_count
+        )
 
 
-def _bits(holders: _Holders, principal: str, host: str) -> int:
+def _bits_of_holder(holders: _BitsByHolder, principal: str, host: str) -> int:
     """The bits that apply to a principal that calls from a host."""
     return (
         holders.get((principal, host), 0)
@@ -295,26 +315,28 @@ def creation_complaint(acl: AclBinding) -> Rejection | None:
     then those of AclControlManager.validateNewAcl.
     """
     if acl.resource_type == ResourceType.CLUSTER and acl.name != CLUSTER_NAME:
-        return _invalid(f"The only valid name for the CLUSTER resource is {CLUSTER_NAME}")
+        return _invalid_request(f"The only valid name for the CLUSTER resource is {CLUSTER_NAME}")
     if not acl.name:
-        return _invalid("Invalid empty resource name")
-    if acl.resource_type <= ResourceType.ANY or not _knows(ResourceType, acl.resource_type):
-        return _invalid(f"Invalid resourceType {_name(ResourceType, acl.resource_type)}")
+        return _invalid_request("Invalid empty resource name")
+    if acl.resource_type <= ResourceType.ANY or not _knows_number(ResourceType, acl.resource_type):
+        return _invalid_request(
+            f"Invalid resourceType {_enum_name(ResourceType, acl.resource_type)}"
+        )
     if acl.pattern not in (PatternType.LITERAL, PatternType.PREFIXED):
-        return _invalid(f"Invalid patternType {_name(PatternType, acl.pattern)}")
-    if acl.operation <= AclOperation.ANY or not _knows(AclOperation, acl.operation):
-        return _invalid(f"Invalid operation {_name(AclOperation, acl.operation)}")
+        return _invalid_request(f"Invalid patternType {_enum_name(PatternType, acl.pattern)}")
+    if acl.operation <= AclOperation.ANY or not _knows_number(AclOperation, acl.operation):
+        return _invalid_request(f"Invalid operation {_enum_name(AclOperation, acl.operation)}")
     if acl.permission not in (Permission.DENY, Permission.ALLOW):
-        return _invalid(f"Invalid permissionType {_name(Permission, acl.permission)}")
+        return _invalid_request(f"Invalid permissionType {_enum_name(Permission, acl.permission)}")
     if ":" not in acl.principal:
-        return _invalid(
+        return _invalid_request(
             f"Could not parse principal from `{acl.principal}` (no colon is present separating "
             "the principal type from the principal name)"
         )
     return None
 
 
-def is_for_filters(acl: AclBinding) -> bool:
+def has_filter_only_value(acl: AclBinding) -> bool:
     """Whether a binding has a value that only filters may have: ANY or MATCH."""
     return (
         acl.resource_type == ResourceType.ANY
@@ -324,13 +346,13 @@ def is_for_filters(acl: AclBinding) -> bool:
     )
 
 
-def _knows(kind: type[IntEnum], value: int) -> bool:
-    return value in _VALUES[kind]
+def _knows_number(enum_type: type[IntEnum], number: int) -> bool:
+    return number in _NUMBERS_BY_ENUM[enum_type]
 
 
-def _name(kind: type[IntEnum], value: int) -> str:
-    return kind(value).name if _knows(kind, value) else "UNKNOWN"
+def _enum_name(enum_type: type[IntEnum], number: int) -> str:
+    return enum_type(number).name if _knows_number(enum_type, number) else "UNKNOWN"
 
 
-def _invalid(reason: str) -> Rejection:
+def _invalid_request(reason: str) -> Rejection:
     return Rejection(error=ErrorCode.invalid_request, reason=reason)

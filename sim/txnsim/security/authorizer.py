@@ -25,7 +25,7 @@ from txnsim.security.acls import (
     bit_of,
 )
 
-_IMPLIED_BY: Final = {
+_IMPLYING_OPERATIONS: Final = {
     AclOperation.DESCRIBE: frozenset(
         {
             AclOperation.DESCRIBE,
@@ -40,17 +40,21 @@ _IMPLIED_BY: Final = {
     ),
 }
 """Operation -> operations whose ALLOW allows it, too. A DENY implies nothing."""
-_DENIES: Final = {
+_DENYING_BITS: Final = {
     operation: bit_of(operation, Permission.DENY) | bit_of(AclOperation.ALL, Permission.DENY)
     for operation in AclOperation
 }
 """Operation -> bits that forbid it."""
-_ALLOWS: Final = {
+_ALLOWING_BITS: Final = {
     operation: reduce(
         or_,
         (
-            bit_of(one, Permission.ALLOW)
-            for one in (operation, AclOperation.ALL, *_IMPLIED_BY.get(operation, ()))
+            bit_of(allowing_operation, Permission.ALLOW)
+            for allowing_operation in (
+                operation,
+                AclOperation.ALL,
+                *_IMPLYING_OPERATIONS.get(operation, ()),
+            )
         ),
     )
     for operation in AclOperation
@@ -73,14 +77,14 @@ class Authorizer(msgspec.Struct, frozen=True, kw_only=True):
         host: str,
         operation: AclOperation,
         resource_type: ResourceType,
-        name: str,
+        resource_name: str,
     ) -> bool:
         if principal in self.super_users:
             return True
-        bits = acls.bits_for(resource_type, name, principal, host)
+        bits = acls.bits_for(resource_type, resource_name, principal, host)
         if bits is None:
             return self.allow_everyone_if_no_acl_found
-        return not bits & _DENIES[operation] and bool(bits & _ALLOWS[operation])
+        return not bits & _DENYING_BITS[operation] and bool(bits & _ALLOWING_BITS[operation])
 
     def allows_any(
         self,
@@ -101,26 +105,29 @@ class Authorizer(msgspec.Struct, frozen=True, kw_only=True):
             host=host,
             operation=operation,
             resource_type=resource_type,
-            name=_ANY_NAME,
+            resource_name=_ANY_NAME,
         ):
             return True
-        literal: dict[Permission, set[str]] = {Permission.ALLOW: set(), Permission.DENY: set()}
-        prefixed: dict[Permission, set[str]] = {Permission.ALLOW: set(), Permission.DENY: set()}
-        for pattern, name, bits in acls.bits_by_resource(resource_type, principal, host):
-            kind = literal if pattern == PatternType.LITERAL else prefixed
+        literal_names: dict[Permission, set[str]] = {
+            Permission.ALLOW: set(),
+            Permission.DENY: set(),
+        }
+        prefixes: dict[Permission, set[str]] = {Permission.ALLOW: set(), Permission.DENY: set()}
+        for pattern, resource_name, bits in acls.bits_by_resource(resource_type, principal, host):
+            names_by_permission = literal_names if pattern == PatternType.LITERAL else prefixes
             for permission in (Permission.ALLOW, Permission.DENY):
                 if bits & (bit_of(operation, permission) | bit_of(AclOperation.ALL, permission)):
-                    kind[permission].add(name)
-        if WILDCARD in literal[Permission.DENY]:
+                    names_by_permission[permission].add(resource_name)
+        if WILDCARD in literal_names[Permission.DENY]:
             return False
-        if WILDCARD in literal[Permission.ALLOW]:
+        if WILDCARD in literal_names[Permission.ALLOW]:
             return True
-        denied = tuple(prefixed[Permission.DENY])
+        denied_prefixes = tuple(prefixes[Permission.DENY])
         return any(
-            not name.startswith(denied)
-            for name in (
-                *(literal[Permission.ALLOW] - literal[Permission.DENY]),
-                *prefixed[Permission.ALLOW],
+            not resource_name.startswith(denied_prefixes)
+            for resource_name in (
+                *(literal_names[Permission.ALLOW] - literal_names[Permission.DENY]),
+                *prefixes[Permission.ALLOW],
             )
         )
 

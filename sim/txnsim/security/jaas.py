@@ -13,7 +13,7 @@ from typing import Final
 
 import msgspec
 
-_TOKEN: Final = (
+_TOKEN_PATTERN: Final = (
     r"(?P<blank>[\x00-\x20]+|//[^\r\n]*|/\*.*?(?:\*/|\Z)|/[^\r\n]*)"
     r"|(?P<quote>[\"'])(?P<quoted>(?:\\.|(?!(?P=quote))[^\\\r\n])*)(?:(?P=quote)|(?=[\r\n])|\Z)"
     r"|(?P<word>[A-Za-z_$\u00a0-\U0010ffff][-\w$.]*)"
@@ -23,8 +23,8 @@ _TOKEN: Final = (
 """The pattern of a token. It is compiled when the first config is read: compiling takes as long as
 ten imports.
 """
-_ESCAPE: Final = re.compile(r"\\(?P<octal>[0-3]?[0-7]{1,2})|\\(?P<char>.)", re.DOTALL)
-_CONTROLS: Final = {
+_ESCAPE_PATTERN: Final = re.compile(r"\\(?P<octal>[0-3]?[0-7]{1,2})|\\(?P<char>.)", re.DOTALL)
+_CONTROL_CHARACTERS: Final = {
     "a": "\a",
     "b": "\b",
     "f": "\f",
@@ -50,16 +50,16 @@ class _Token(msgspec.Struct, frozen=True):
     """Whether the token can be a name or a value; a number or a sign can't."""
 
 
-def parse_login(text: str) -> LoginModule:
+def parse_login(jaas_text: str) -> LoginModule:
     """Parse a property that has exactly one login module.
 
     Raises:
         ValueError: The syntax is wrong, or there is no module or more than one.
     """
-    tokens = _tokens(text)
+    tokens = _tokens(jaas_text)
     modules = []
     for first_token in tokens:
-        modules.append(_module(first_token, tokens))
+        modules.append(_parse_module(first_token, tokens))
     if not modules:
         raise ValueError("there is no login module in it")
     if len(modules) > 1:
@@ -67,7 +67,7 @@ def parse_login(text: str) -> LoginModule:
     return modules[0]
 
 
-def _module(name_token: _Token, tokens: Iterator[_Token]) -> LoginModule:
+def _parse_module(name_token: _Token, tokens: Iterator[_Token]) -> LoginModule:
     flag = next(tokens, None)
     if not name_token.is_word or flag is None or flag.text.upper() not in _FLAGS:
         raise ValueError(
@@ -75,31 +75,31 @@ def _module(name_token: _Token, tokens: Iterator[_Token]) -> LoginModule:
             'username="…" password="…";'
         )
     options: dict[str, str] = {}
-    for token in tokens:
-        if token == _END:
+    for option_token in tokens:
+        if option_token == _END_TOKEN:
             return LoginModule(name=name_token.text, options=options)
-        sign, value = next(tokens, _END), next(tokens, _END)
-        if sign != _EQUALS or not value.is_word:
-            raise ValueError(f'the option {token.text} has no value; put it in quotes: "…"')
-        options[token.text] = value.text
+        equals_sign, value_token = next(tokens, _END_TOKEN), next(tokens, _END_TOKEN)
+        if equals_sign != _EQUALS_TOKEN or not value_token.is_word:
+            raise ValueError(f'the option {option_token.text} has no value; put it in quotes: "…"')
+        options[option_token.text] = value_token.text
     raise ValueError("the semicolon at its end is missing")
 
 
-_END: Final = _Token(";", is_word=False)
-_EQUALS: Final = _Token("=", is_word=False)
+_END_TOKEN: Final = _Token(";", is_word=False)
+_EQUALS_TOKEN: Final = _Token("=", is_word=False)
 
 
-def _tokens(text: str) -> Iterator[_Token]:
-    for match in re.finditer(_TOKEN, text, re.DOTALL):
-        if match["blank"] is not None:
+def _tokens(jaas_text: str) -> Iterator[_Token]:
+    for token_match in re.finditer(_TOKEN_PATTERN, jaas_text, re.DOTALL):
+        if token_match["blank"] is not None:
             continue
-        if match["quote"] is not None:
-            yield _Token(_ESCAPE.sub(_unescape, match["quoted"]), is_word=True)
+        if token_match["quote"] is not None:
+            yield _Token(_ESCAPE_PATTERN.sub(_unescape, token_match["quoted"]), is_word=True)
         else:
-            yield _Token(match[0], is_word=match["word"] is not None)
+            yield _Token(token_match[0], is_word=token_match["word"] is not None)
 
 
-def _unescape(match: re.Match[str]) -> str:
-    if match["octal"] is not None:
-        return chr(int(match["octal"], 8))
-    return _CONTROLS.get(match["char"], match["char"])
+def _unescape(escape_match: re.Match[str]) -> str:
+    if escape_match["octal"] is not None:
+        return chr(int(escape_match["octal"], 8))
+    return _CONTROL_CHARACTERS.get(escape_match["char"], escape_match["char"])

@@ -19,8 +19,8 @@ import msgspec
 from txnsim.security.jaas import LoginModule
 from txnsim.security.sasl import OAUTHBEARER, PLAIN, import_library
 
-_PREFIX: Final = "unsecuredLogin"
-_RESERVED: Final = frozenset({"iat", "exp"})
+_OPTION_PREFIX: Final = "unsecuredLogin"
+_RESERVED_CLAIMS: Final = frozenset({"iat", "exp"})
 _EXTENSION_NAME: Final = re.compile(r"[A-Za-z]+")
 _EXTENSION_VALUE: Final = re.compile(r"[\x21-\x7E \t\r\n]+")
 LIFETIME_SECONDS: Final = 3_600
@@ -85,7 +85,7 @@ def credential_from(mechanism: str, module: LoginModule) -> Credential:
         ValueError: An option is missing or wrong.
     """
     if mechanism == OAUTHBEARER:
-        return _bearer(module.options)
+        return _bearer_from_options(module.options)
     for option in ("username", "password"):
         if option not in module.options:
             raise ValueError(f"the option {option} is missing")
@@ -137,7 +137,8 @@ class _BearerLogin:
 
     def first_token(self) -> bytes:
         extensions = "".join(
-            f"{name}={value}\x01" for name, value in self._bearer.extensions.items()
+            f"{extension_name}={value}\x01"
+            for extension_name, value in self._bearer.extensions.items()
         )
         token = _unsigned_token(self._bearer, now_ms=self._now_ms)
         return f"n,,\x01auth=Bearer {token}\x01{extensions}\x01".encode()
@@ -150,66 +151,70 @@ class _BearerLogin:
 def _unsigned_token(bearer: Bearer, *, now_ms: int) -> str:
     """Encode a token without a signature (RFC 7515, appendix A.5)."""
     now_seconds = now_ms / 1_000
-    times = {"exp": now_seconds + bearer.lifetime_seconds, "iat": now_seconds}
-    return f"{_part({'alg': 'none'})}.{_part({**times, **bearer.claims})}."
+    time_claims = {"exp": now_seconds + bearer.lifetime_seconds, "iat": now_seconds}
+    return f"{_token_part({'alg': 'none'})}.{_token_part({**time_claims, **bearer.claims})}."
 
 
-def _part(value: Mapping[str, object]) -> str:
-    text = json.dumps(value, separators=(",", ":")).encode()
-    return base64.urlsafe_b64encode(text).rstrip(b"=").decode()
+def _token_part(json_object: Mapping[str, object]) -> str:
+    json_bytes = json.dumps(json_object, separators=(",", ":")).encode()
+    return base64.urlsafe_b64encode(json_bytes).rstrip(b"=").decode()
 
 
-def _bearer(options: Mapping[str, str]) -> Bearer:
+def _bearer_from_options(options: Mapping[str, str]) -> Bearer:
     claims: dict[str, str | float | list[str]] = {}
     extensions: dict[str, str] = {}
     for option, value in options.items():
-        kind, _, name = option.removeprefix(_PREFIX).partition("_")
-        if not option.startswith(_PREFIX) or not name:
+        option_kind, _, field_name = option.removeprefix(_OPTION_PREFIX).partition("_")
+        if not option.startswith(_OPTION_PREFIX) or not field_name:
             continue
-        if name in _RESERVED and kind != "Extension":
-            raise ValueError(f"{option}: the claim {name} is made, not set")
-        match kind:
+        if field_name in _RESERVED_CLAIMS and option_kind != "Extension":
+            raise ValueError(f"{option}: the claim {field_name} is made, not set")
+        match option_kind:
             case "StringClaim":
-                claims[name] = value
+                claims[field_name] = value
             case "NumberClaim":
-                claims[name] = _number(option, value)
+                claims[field_name] = _parse_number(option, value)
             case "ListClaim":
-                claims[name] = _list(value)
+                claims[field_name] = _parse_list(value)
             case "Extension":
-                extensions[name] = value
+                extensions[field_name] = value
             case _:
                 pass
-    principal = options.get(f"{_PREFIX}PrincipalClaimName", "").strip() or "sub"
-    user = claims.get(principal)
+    principal_claim = options.get(f"{_OPTION_PREFIX}PrincipalClaimName", "").strip() or "sub"
+    user = claims.get(principal_claim)
     if not isinstance(user, str) or not user.strip():
-        raise ValueError(f"the token has no name: {_PREFIX}StringClaim_{principal} is missing")
-    for name, value in extensions.items():
-        if name == "auth" or not (
-            _EXTENSION_NAME.fullmatch(name) and _EXTENSION_VALUE.fullmatch(value)
+        raise ValueError(
+            f"the token has no name: {_OPTION_PREFIX}StringClaim_{principal_claim} is missing"
+        )
+    for field_name, value in extensions.items():
+        if field_name == "auth" or not (
+            _EXTENSION_NAME.fullmatch(field_name) and _EXTENSION_VALUE.fullmatch(value)
         ):
-            raise ValueError(f"{_PREFIX}Extension_{name}: no such extension can be sent")
-    lifetime = options.get(f"{_PREFIX}LifetimeSeconds", str(LIFETIME_SECONDS))
+            raise ValueError(
+                f"{_OPTION_PREFIX}Extension_{field_name}: no such extension can be sent"
+            )
+    lifetime_text = options.get(f"{_OPTION_PREFIX}LifetimeSeconds", str(LIFETIME_SECONDS))
     return Bearer(
         claims=claims,
-        lifetime_seconds=int(_number(f"{_PREFIX}LifetimeSeconds", lifetime)),
+        lifetime_seconds=int(_parse_number(f"{_OPTION_PREFIX}LifetimeSeconds", lifetime_text)),
         extensions=extensions,
     )
 
 
-def _number(option: str, value: str) -> float:
+def _parse_number(option: str, number_text: str) -> float:
     try:
-        return float(value)
+        return float(number_text)
     except ValueError:
-        raise ValueError(f"{option}: expected a number, found {value!r}") from None
+        raise ValueError(f"{option}: expected a number, found {number_text!r}") from None
 
 
-def _list(value: str) -> list[str]:
+def _parse_list(list_text: str) -> list[str]:
     """The elements of a list claim, which the first character separates. Empty elements become a
     single one at the end, as in Java's split and the code after it.
     """
-    delimiter, text = value[:1], value[1:]
-    if not text:
+    delimiter, joined_elements = list_text[:1], list_text[1:]
+    if not joined_elements:
         return []
-    elements = text.split(delimiter)
-    filled = [element for element in elements if element]
-    return [*filled, ""] if len(filled) < len(elements) else filled
+    elements = joined_elements.split(delimiter)
+    filled_elements = [element for element in elements if element]
+    return [*filled_elements, ""] if len(filled_elements) < len(elements) else filled_elements

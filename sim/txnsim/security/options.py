@@ -14,7 +14,7 @@ import msgspec
 from txnsim.errors import ConfigError
 from txnsim.security.acls import AclBinding, creation_complaint
 from txnsim.security.principal_mapping import DEFAULT, PrincipalMapping
-from txnsim.security.sasl import MECHANISMS, UNSECURED, BearerRules
+from txnsim.security.sasl import MECHANISMS, UNSECURED_TOKEN_RULES, BearerRules
 
 PLAIN_LISTENER: Final = "PLAINTEXT"
 """Name of the listener that every broker has unless it is turned off."""
@@ -112,7 +112,7 @@ class SecureListener(msgspec.Struct, frozen=True, kw_only=True):
     tls: TlsPem | None = None
     """The listener's own certificates, instead of the cluster's."""
     plain_users: Mapping[str, str] | None = None
-    bearer: BearerRules = UNSECURED
+    bearer: BearerRules = UNSECURED_TOKEN_RULES
     max_reauth_ms: int | None = None
     principal_mapping_rules: str | None = None
 
@@ -132,7 +132,7 @@ class SecurityOptions(msgspec.Struct, frozen=True, kw_only=True):
     """User -> password for both SCRAM mechanisms, set before the first start (``kafka-storage
     format --add-scram``).
     """
-    scram_users_of: Mapping[str, Mapping[str, str]] = {}
+    scram_users_by_mechanism: Mapping[str, Mapping[str, str]] = {}
     """SASL mechanism -> user -> password for that mechanism alone; it wins over ``scram_users``."""
     max_reauth_ms: int = NO_REAUTH_MS
     """``connections.max.reauth.ms``."""
@@ -158,22 +158,22 @@ def check_security(options: SecurityOptions) -> None:
     Raises:
         ConfigError: They are not.
     """
-    names = [PLAIN_LISTENER] if options.has_plain_listener else []
-    if not (names or options.listeners):
+    listener_names = [PLAIN_LISTENER] if options.has_plain_listener else []
+    if not (listener_names or options.listeners):
         raise ConfigError("there is no listener")
     _check_mapping(options.principal_mapping_rules)
     for listener in options.listeners:
-        if listener.name in names:
+        if listener.name in listener_names:
             raise ConfigError(f"there are two listeners named {listener.name}")
-        names.append(listener.name)
+        listener_names.append(listener.name)
         tls = listener.tls or options.tls
         if listener.protocol.has_tls and tls is None:
             raise ConfigError(f"listener {listener.name}: {listener.protocol.name} needs TLS files")
-        unknown = set(listener.mechanisms) - {*MECHANISMS}
-        if unknown:
+        unknown_mechanisms = set(listener.mechanisms) - {*MECHANISMS}
+        if unknown_mechanisms:
             raise ConfigError(
-                f"listener {listener.name}: no such SASL mechanism: {', '.join(sorted(unknown))}; "
-                f"there are {', '.join(MECHANISMS)}"
+                f"listener {listener.name}: no such SASL mechanism: "
+                f"{', '.join(sorted(unknown_mechanisms))}; there are {', '.join(MECHANISMS)}"
             )
         wants_authority = listener.protocol.has_tls and listener.client_auth is not ClientAuth.NONE
         if wants_authority and (tls is None or tls.authority is None):
@@ -187,8 +187,8 @@ def check_security(options: SecurityOptions) -> None:
             raise ConfigError(f"{acl}: {complaint.reason}")
 
 
-def _check_mapping(rules: str) -> None:
+def _check_mapping(mapping_rules: str) -> None:
     try:
-        PrincipalMapping(rules)
+        PrincipalMapping(mapping_rules)
     except ValueError as error:
         raise ConfigError(f"ssl.principal.mapping.rules: {error}") from None

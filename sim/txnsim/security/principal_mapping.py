@@ -16,12 +16,14 @@ import msgspec
 DEFAULT: Final = "DEFAULT"
 """The rules of a broker whose config has none."""
 
-_RULE: Final = r"(DEFAULT)|RULE:((?:\\.|[^\\/])*)/((?:\\.|[^\\/])*)/([LU]?).*?|(.*?)"
-_SPLITTER: Final = re.compile(rf"\s*({_RULE})\s*(?:,\s*|\Z)", re.ASCII)
-_PARSER: Final = re.compile(_RULE)
+_RULE_PATTERN: Final = r"(DEFAULT)|RULE:((?:\\.|[^\\/])*)/((?:\\.|[^\\/])*)/([LU]?).*?|(.*?)"
+_RULE_SPLITTER: Final = re.compile(rf"\s*({_RULE_PATTERN})\s*(?:,\s*|\Z)", re.ASCII)
+_RULE_PARSER: Final = re.compile(_RULE_PATTERN)
 _NAMED_GROUP: Final = re.compile(r"\(\?<(?=[A-Za-z])")
 """The start of a named group in Java's syntax."""
-_REFERENCE: Final = re.compile(r"\\(?P<literal>.)|\$\{(?P<name>\w+)\}|\$(?P<digits>\d*)", re.DOTALL)
+_REFERENCE_PATTERN: Final = re.compile(
+    r"\\(?P<literal>.)|\$\{(?P<name>\w+)\}|\$(?P<digits>\d*)", re.DOTALL
+)
 
 
 class _Rule(msgspec.Struct, frozen=True, kw_only=True):
@@ -40,23 +42,25 @@ class _Rule(msgspec.Struct, frozen=True, kw_only=True):
             return subject
         if self.pattern.fullmatch(subject) is None:
             return None
-        name = self.pattern.sub(self._expand_replacement, subject)
+        user_name = self.pattern.sub(self._expand_replacement, subject)
         match self.case:
             case "L":
-                return name.lower()
+                return user_name.lower()
             case "U":
-                return name.upper()
+                return user_name.upper()
             case _:
-                return name
+                return user_name
 
     def _expand_replacement(self, match: re.Match[str]) -> str:
-        return _REFERENCE.sub(lambda reference: _reference_text(match, reference), self.replacement)
+        return _REFERENCE_PATTERN.sub(
+            lambda reference: _reference_text(match, reference), self.replacement
+        )
 
 
 class PrincipalMapping:
     """The mapping rules of one listener."""
 
-    def __init__(self, rules: str = DEFAULT) -> None:
+    def __init__(self, rules_text: str = DEFAULT) -> None:
         """Parse the rules.
 
         Raises:
@@ -64,8 +68,8 @@ class PrincipalMapping:
         """
         self._rules = [
             rule
-            for text in _SPLITTER.finditer(rules.strip())
-            if (rule := _parse_rule(text[1])) is not None
+            for rule_match in _RULE_SPLITTER.finditer(rules_text.strip())
+            if (rule := _parse_rule(rule_match[1])) is not None
         ]
 
     def name(self, subject: str) -> str | None:
@@ -74,20 +78,25 @@ class PrincipalMapping:
         """
         try:
             return next(
-                (name for rule in self._rules if (name := rule.apply(subject)) is not None), None
+                (
+                    user_name
+                    for rule in self._rules
+                    if (user_name := rule.apply(subject)) is not None
+                ),
+                None,
             )
         except ValueError:
             return None
 
 
-def _parse_rule(text: str) -> _Rule | None:
+def _parse_rule(rule_text: str) -> _Rule | None:
     """Parse a rule; None if there is nothing between two commas."""
-    match = _PARSER.match(text)
+    match = _RULE_PARSER.match(rule_text)
     assert match is not None, "the last alternative takes nothing at all"
-    if match.end() != len(text):
+    if match.end() != len(rule_text):
         raise ValueError(
-            f"{text!r} is no rule: expected DEFAULT, or RULE:EXPRESSION/REPLACEMENT/ with L or U "
-            "behind it"
+            f"{rule_text!r} is no rule: expected DEFAULT, or RULE:EXPRESSION/REPLACEMENT/ with L "
+            "or U behind it"
         )
     if match[1] is not None:
         return _Rule(pattern=None)
@@ -112,12 +121,12 @@ def _reference_text(match: re.Match[str], reference: re.Match[str]) -> str:
             return match[reference["name"]] or ""
         except IndexError:
             raise ValueError(f"no group {reference['name']}") from None
-    digits, groups = reference["digits"], match.re.groups
-    if not digits or (int(digits[0]) > groups and not groups):
+    digits, group_count = reference["digits"], match.re.groups
+    if not digits or (int(digits[0]) > group_count and not group_count):
         raise ValueError(f"no group {digits}")
-    if int(digits[0]) > groups:
+    if int(digits[0]) > group_count:
         return reference[0]
-    length = 1
-    while length < len(digits) and int(digits[: length + 1]) <= groups:
-        length += 1
-    return (match[int(digits[:length])] or "") + digits[length:]
+    digit_count = 1
+    while digit_count < len(digits) and int(digits[: digit_count + 1]) <= group_count:
+        digit_count += 1
+    return (match[int(digits[:digit_count])] or "") + digits[digit_count:]

@@ -16,7 +16,7 @@ ANONYMOUS: Final = "User:ANONYMOUS"
 EVERYBODY: Final = "User:*"
 """The principal of an ACL for every user."""
 
-_ATTRIBUTES: Final = {
+_ATTRIBUTE_KEYWORDS: Final = {
     "commonName": "CN",
     "countryName": "C",
     "domainComponent": "DC",
@@ -28,7 +28,7 @@ _ATTRIBUTES: Final = {
     "userId": "UID",
 }
 """Attribute name in Python's ``ssl`` -> short name in RFC 2253."""
-_SPECIAL: Final = frozenset(',+"\\<>;')
+_SPECIAL_CHARACTERS: Final = frozenset(',+"\\<>;')
 
 Subject = Iterable[Iterable[tuple[str, str]]]
 """A certificate's subject as Python's ``ssl`` has it: relative distinguished names, the outermost
@@ -36,9 +36,9 @@ first.
 """
 
 
-def user(name: str) -> str:
+def user(user_name: str) -> str:
     """The principal of a user."""
-    return f"User:{name}"
+    return f"User:{user_name}"
 
 
 def distinguished_name(subject: Subject) -> str:
@@ -47,9 +47,10 @@ def distinguished_name(subject: Subject) -> str:
     """
     return ",".join(
         "+".join(
-            f"{_ATTRIBUTES.get(name, name)}={_escape_value(value)}" for name, value in relative
+            f"{_ATTRIBUTE_KEYWORDS.get(attribute, attribute)}={_escape_value(attribute_value)}"
+            for attribute, attribute_value in relative_name
         )
-        for relative in reversed(list(subject))
+        for relative_name in reversed(list(subject))
     )
 
 
@@ -60,17 +61,19 @@ def parse_principals(text: str) -> frozenset[str]:
     Raises:
         ConfigError: A principal has no type.
     """
-    names = [name.strip() for name in text.split(";") if name.strip()]
-    for name in names:
-        if ":" not in name:
-            raise ConfigError(f"super user {name!r}: expected TYPE:NAME, as in User:admin")
-    return frozenset(names)
+    principals = [principal.strip() for principal in text.split(";") if principal.strip()]
+    for principal in principals:
+        if ":" not in principal:
+            raise ConfigError(f"super user {principal!r}: expected TYPE:NAME, as in User:admin")
+    return frozenset(principals)
 
 
-def _escape_value(value: str) -> str:
-    text = "".join(f"\\{char}" if char in _SPECIAL else char for char in value)
-    if text.startswith((" ", "#")):
-        text = "\\" + text
-    if text.endswith(" ") and not text.endswith("\\ "):
-        text = text[:-1] + "\\ "
-    return text
+def _escape_value(attribute_value: str) -> str:
+    escaped_value = "".join(
+        f"\\{char}" if char in _SPECIAL_CHARACTERS else char for char in attribute_value
+    )
+    if escaped_value.startswith((" ", "#")):
+        escaped_value = "\\" + escaped_value
+    if escaped_value.endswith(" ") and not escaped_value.endswith("\\ "):
+        escaped_value = escaped_value[:-1] + "\\ "
+    return escaped_value

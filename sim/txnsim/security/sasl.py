@@ -17,11 +17,11 @@ from typing import Any, Final, Protocol, TypeGuard
 import msgspec
 
 from txnsim.errors import MissingExtraError
-from txnsim.security.scram import BY_SASL_NAME, Credentials
+from txnsim.security.scram import MECHANISM_BY_SASL_NAME, Credentials
 
 PLAIN: Final = "PLAIN"
 OAUTHBEARER: Final = "OAUTHBEARER"
-MECHANISMS: Final = (PLAIN, *BY_SASL_NAME, OAUTHBEARER)
+MECHANISMS: Final = (PLAIN, *MECHANISM_BY_SASL_NAME, OAUTHBEARER)
 """All supported mechanisms."""
 
 PIP_LINE: Final = MissingExtraError.pip_line("security")
@@ -67,7 +67,7 @@ class BearerRules(msgspec.Struct, frozen=True, kw_only=True):
     clock_skew_ms: int = 0
 
 
-UNSECURED: Final = BearerRules()
+UNSECURED_TOKEN_RULES: Final = BearerRules()
 """The default checks of a token."""
 
 Step = Challenge | Authenticated | SaslRefusal
@@ -83,18 +83,19 @@ class SaslExchange(Protocol):
 class PlainExchange:
     """PLAIN (RFC 4616): the client sends its password as plain text."""
 
-    def __init__(self, users: Mapping[str, str]) -> None:
-        self._users = users
+    def __init__(self, password_by_user: Mapping[str, str]) -> None:
+        self._users = password_by_user
 
     def feed(self, token: bytes) -> Step:
         """Check the only token: authorization id, user, password, separated by NUL."""
         # PlainSaslServer only looks for one token more than there should be.
-        parts = token.decode(errors="replace").split("\0", 4)[:4]
-        if len(parts) != 3:
+        token_parts = token.decode(errors="replace").split("\0", 4)[:4]
+        if len(token_parts) != 3:
             return SaslRefusal(
-                message="Invalid SASL/PLAIN response: expected 3 tokens, got " + str(len(parts))
+                message="Invalid SASL/PLAIN response: expected 3 tokens, got "
+                + str(len(token_parts))
             )
-        authorization_id, user, password = parts
+        authorization_id, user, password = token_parts
         if not user:
             return SaslRefusal(message="Authentication failed: username not specified")
         if not password:
@@ -120,7 +121,7 @@ class ScramExchange:
         """
         scramp = import_library("scramp")
         self._error: type[Exception] = scramp.ScramException
-        self._mechanism = BY_SASL_NAME[mechanism]
+        self._mechanism = MECHANISM_BY_SASL_NAME[mechanism]
         self._credentials = credentials
         self._server = scramp.ScramMechanism(mechanism).make_server(self._credential, s_nonce=nonce)
         self._has_begun = False
@@ -129,27 +130,27 @@ class ScramExchange:
     def feed(self, token: bytes) -> Step:
         """Answer the client's first message, then its final one."""
         try:
-            text = token.decode()
+            client_message = token.decode()
             if not self._has_begun:
                 self._has_begun = True
-                if self._names_nobody(text):
+                if self._name_is_too_long(client_message):
                     return SaslRefusal()
-                self._server.set_client_first(text)
+                self._server.set_client_first(client_message)
                 return Challenge(token=self._server.get_server_first().encode())
-            self._server.set_client_final(text)
-            final = self._server.get_server_final().encode()
+            self._server.set_client_final(client_message)
+            final_message = self._server.get_server_final().encode()
         except (self._error, UnicodeDecodeError):
             return SaslRefusal()
-        return Authenticated(user=self._user, token=final)
+        return Authenticated(user=self._user, token=final_message)
 
-    def _names_nobody(self, text: str) -> bool:
+    def _name_is_too_long(self, first_message: str) -> bool:
         """Whether the name in the first message is too long for any user.
 
         The library normalises every name first, which takes seconds for a long one.
         """
-        name = text.split(",", 3)[2:3]
-        longest = max((len(user) for user, _ in self._credentials), default=0)
-        return bool(name) and len(name[0]) > _ESCAPE_LENGTH * (longest + len("n="))
+        name_field = first_message.split(",", 3)[2:3]
+        longest_name = max((len(user) for user, _ in self._credentials), default=0)
+        return bool(name_field) and len(name_field[0]) > _ESCAPE_LENGTH * (longest_name + len("n="))
 
     def _credential(self, user: str) -> tuple[bytes, bytes, bytes, int] | None:
         credential = self._credentials.get((user, self._mechanism))
@@ -164,7 +165,7 @@ class BearerExchange:
     default, too.
     """
 
-    def __init__(self, *, now_ms: int, rules: BearerRules = UNSECURED) -> None:
+    def __init__(self, *, now_ms: int, rules: BearerRules = UNSECURED_TOKEN_RULES) -> None:
         """Start an exchange.
 
         Raises:
@@ -184,13 +185,13 @@ class BearerExchange:
         message = read_message(token.decode(errors="replace"))
         if message is None:
             return SaslRefusal()
-        claims = self._claims(message.token)
-        if _complaint(claims, self._rules, now_ms=self._now_ms) is not None:
-            return self._fail('{"status":"invalid_token"}')
-        required = self._rules.required_scope
-        if not _scope(claims.get(self._rules.scope_claim)) >= {*required}:
-            return self._fail(
-                f'{{"status":"insufficient_scope", "scope":"[{", ".join(required)}]"}}'
+        claims = self._decode_claims(message.token)
+        if _claims_complaint(claims, self._rules, now_ms=self._now_ms) is not None:
+            return self._fail_with_challenge('{"status":"invalid_token"}')
+        required_scopes = self._rules.required_scope
+        if not _scope_of(claims.get(self._rules.scope_claim)) >= {*required_scopes}:
+            return self._fail_with_challenge(
+                f'{{"status":"insufficient_scope", "scope":"[{", ".join(required_scopes)}]"}}'
             )
         user = claims[self._rules.principal_claim]
         if message.authorization_id not in ("", user):
@@ -201,25 +202,25 @@ class BearerExchange:
             )
         return Authenticated(user=user, expires_ms=int(min(claims["exp"] * 1_000, _LONG_MAX)))
 
-    def _fail(self, why: str) -> Challenge:
+    def _fail_with_challenge(self, failure_json: str) -> Challenge:
         # RFC 7628, 3.2.2: the reason travels as a challenge, and the client says that it has seen
         # it.
-        self._failure = why
-        return Challenge(token=why.encode())
+        self._failure = failure_json
+        return Challenge(token=failure_json.encode())
 
-    def _claims(self, token: str) -> dict[str, Any]:
+    def _decode_claims(self, token: str) -> dict[str, Any]:
         """The claims of an unsecured token; empty if the token is of another kind."""
         try:
             # Without a signature there is nothing to verify; the times are compared below.
-            whole = self._jwt.decode_complete(
+            decoded_token = self._jwt.decode_complete(
                 token, options={"verify_signature": False, "verify_exp": False}
             )
         except (self._jwt.PyJWTError, RecursionError):
             # Some releases of the library let JSON through that is nested too deep.
             return {}
-        if whole["header"].get("alg") != "none" or whole["signature"]:
+        if decoded_token["header"].get("alg") != "none" or decoded_token["signature"]:
             return {}
-        claims: dict[str, Any] = whole["payload"]
+        claims: dict[str, Any] = decoded_token["payload"]
         return claims
 
 
@@ -230,7 +231,7 @@ def exchange(
     credentials: Credentials,
     nonce: Callable[[], str],
     now_ms: int,
-    bearer: BearerRules = UNSECURED,
+    bearer_rules: BearerRules = UNSECURED_TOKEN_RULES,
 ) -> SaslExchange:
     """Start an exchange of one of ``MECHANISMS``.
 
@@ -240,36 +241,40 @@ def exchange(
     if mechanism == PLAIN:
         return PlainExchange(plain_users)
     if mechanism == OAUTHBEARER:
-        return BearerExchange(now_ms=now_ms, rules=bearer)
+        return BearerExchange(now_ms=now_ms, rules=bearer_rules)
     return ScramExchange(mechanism, credentials, nonce=nonce())
 
 
-def _complaint(claims: Mapping[str, Any], rules: BearerRules, *, now_ms: int) -> str | None:
+def _claims_complaint(claims: Mapping[str, Any], rules: BearerRules, *, now_ms: int) -> str | None:
     """What is wrong with a token's claims (OAuthBearerUnsecuredValidatorCallbackHandler); None if
     nothing is.
     """
     subject: object = claims.get(rules.principal_claim)
-    expires: object = claims.get("exp")
-    issued: object = claims.get("iat")
+    expires_seconds: object = claims.get("exp")
+    issued_seconds: object = claims.get("iat")
     if not isinstance(subject, str) or not subject.strip():
         return f"no principal name in the claim {rules.principal_claim}"
-    if not _is_number(expires):
+    if not _is_number(expires_seconds):
         return "no expiration time"
-    if now_ms - rules.clock_skew_ms >= expires * 1_000:
+    if now_ms - rules.clock_skew_ms >= expires_seconds * 1_000:
         return "expired"
-    if issued is None:
+    if issued_seconds is None:
         return None
-    if not _is_number(issued):
+    if not _is_number(issued_seconds):
         return "issued at no time"
-    if issued * 1_000 > now_ms + rules.clock_skew_ms or expires <= issued:
+    if issued_seconds * 1_000 > now_ms + rules.clock_skew_ms or expires_seconds <= issued_seconds:
         return "issued in the future, or after its end"
     return None
 
 
-def _scope(claim: object) -> frozenset[str]:
+def _scope_of(claim: object) -> frozenset[str]:
     """The scope of a token (OAuthBearerUnsecuredJws.calculateScope)."""
-    values = claim if isinstance(claim, list) else [claim]
-    return frozenset(value.strip() for value in values if isinstance(value, str) and value.strip())
+    claim_values = claim if isinstance(claim, list) else [claim]
+    return frozenset(
+        claim_value.strip()
+        for claim_value in claim_values
+        if isinstance(claim_value, str) and claim_value.strip()
+    )
 
 
 def _is_number(value: object) -> TypeGuard[float]:
@@ -279,7 +284,7 @@ def _is_number(value: object) -> TypeGuard[float]:
     return isinstance(value, int) and not isinstance(value, bool)
 
 
-def import_library(name: str) -> Any:
+def import_library(library_name: str) -> Any:
     """Import a library of the extra ``security``.
 
     Raises:
@@ -288,18 +293,20 @@ def import_library(name: str) -> Any:
     import importlib
 
     try:
-        return importlib.import_module(name)
+        return importlib.import_module(library_name)
     except ImportError as error:
-        raise MissingExtraError(f"{name} is not installed: {PIP_LINE}") from error
+        raise MissingExtraError(f"{library_name} is not installed: {PIP_LINE}") from error
 
 
 _SEPARATOR: Final = "\x01"
-_AUTH: Final = "auth"
-_NAME: Final = re.compile(r"(?:[\x01-\x2b\x2d-\x3c\x3e-\x7f]|=2C|=3D)+")
+_AUTH_KEY: Final = "auth"
+_NAME_PATTERN: Final = re.compile(r"(?:[\x01-\x2b\x2d-\x3c\x3e-\x7f]|=2C|=3D)+")
 """RFC 5801's saslname, which in Kafka may contain the separator."""
-_KEY: Final = re.compile(r"[A-Za-z]+")
-_VALUE: Final = re.compile(r"[\x21-\x7E \t\r\n]+")
-_CREDENTIALS: Final = re.compile(r"(?P<scheme>\w+) +(?P<token>[-_.~+/a-zA-Z0-9]+=*)", re.ASCII)
+_KEY_PATTERN: Final = re.compile(r"[A-Za-z]+")
+_VALUE_PATTERN: Final = re.compile(r"[\x21-\x7E \t\r\n]+")
+_CREDENTIALS_PATTERN: Final = re.compile(
+    r"(?P<scheme>\w+) +(?P<token>[-_.~+/a-zA-Z0-9]+=*)", re.ASCII
+)
 
 
 class BearerMessage(msgspec.Struct, frozen=True, kw_only=True):
@@ -311,29 +318,33 @@ class BearerMessage(msgspec.Struct, frozen=True, kw_only=True):
     authorization_id: str = ""
 
 
-def read_message(text: str) -> BearerMessage | None:
+def read_message(message_text: str) -> BearerMessage | None:
     """Parse the first message of an OAUTHBEARER client; None if it is malformed.
 
     The text is cut at its separators, so that parsing takes time in proportion to its length. The
     header is ``n,[a=NAME],``. Key-value pairs follow, each between separators. One more separator
     is the end. If a key comes several times, its last value counts.
     """
-    header, comma, parts_text = text.removeprefix("n,").partition(",")
-    if not text.startswith("n,") or not comma:
+    header, comma, pairs_text = message_text.removeprefix("n,").partition(",")
+    if not message_text.startswith("n,") or not comma:
         return None
-    name = header.removeprefix("a=")
-    if header and (name == header or not _NAME.fullmatch(name)):
+    authorization_id = header.removeprefix("a=")
+    if header and (authorization_id == header or not _NAME_PATTERN.fullmatch(authorization_id)):
         return None
-    parts = parts_text.split(_SEPARATOR)
-    if len(parts) < 3 or parts[0] or parts[-1] or parts[-2]:
+    pair_texts = pairs_text.split(_SEPARATOR)
+    if len(pair_texts) < 3 or pair_texts[0] or pair_texts[-1] or pair_texts[-2]:
         return None
-    values: dict[str, str] = {}
-    for part in parts[1:-2]:
-        key, sign, value = part.partition("=")
-        if not sign or not _KEY.fullmatch(key) or not _VALUE.fullmatch(value):
+    value_by_key: dict[str, str] = {}
+    for pair_text in pair_texts[1:-2]:
+        key, equals_sign, value = pair_text.partition("=")
+        if (
+            not equals_sign
+            or not _KEY_PATTERN.fullmatch(key)
+            or not _VALUE_PATTERN.fullmatch(value)
+        ):
             return None
-        values[key] = value
-    credentials = _CREDENTIALS.fullmatch(values.get(_AUTH, ""))
+        value_by_key[key] = value
+    credentials = _CREDENTIALS_PATTERN.fullmatch(value_by_key.get(_AUTH_KEY, ""))
     if credentials is None or credentials["scheme"].lower() != "bearer":
         return None
-    return BearerMessage(token=credentials["token"], authorization_id=name)
+    return BearerMessage(token=credentials["token"], authorization_id=authorization_id)

@@ -40,7 +40,7 @@ class ScramMechanism(IntEnum):
         return "sha256" if self is ScramMechanism.SCRAM_SHA_256 else "sha512"
 
 
-BY_SASL_NAME: Final = {
+MECHANISM_BY_SASL_NAME: Final = {
     mechanism.sasl_name: mechanism
     for mechanism in (ScramMechanism.SCRAM_SHA_256, ScramMechanism.SCRAM_SHA_512)
 }
@@ -82,8 +82,10 @@ Outcomes = dict[str, Rejection | None]
 
 def credential_of(password: str, *, mechanism: ScramMechanism, salt: bytes) -> ScramCredential:
     """Make the credential of a password, with Kafka's fewest iterations (RFC 5802's ``Hi``)."""
-    salted = hashlib.pbkdf2_hmac(mechanism.digest, password.encode(), salt, ITERATIONS_MIN)
-    return _from_salted(salted, mechanism=mechanism, salt=salt, iterations=ITERATIONS_MIN)
+    salted_password = hashlib.pbkdf2_hmac(mechanism.digest, password.encode(), salt, ITERATIONS_MIN)
+    return _credential_from_salted(
+        salted_password, mechanism=mechanism, salt=salt, iterations=ITERATIONS_MIN
+    )
 
 
 def derive_credential(upsertion: Upsertion) -> ScramCredential | Rejection:
@@ -93,7 +95,7 @@ def derive_credential(upsertion: Upsertion) -> ScramCredential | Rejection:
     complaint = _upsertion_complaint(upsertion)
     if complaint is not None:
         return complaint
-    return _from_salted(
+    return _credential_from_salted(
         upsertion.salted_password,
         mechanism=ScramMechanism(upsertion.mechanism),
         salt=upsertion.salt,
@@ -114,47 +116,47 @@ def alter(
     """
     to_delete: dict[str, Deletion] = {}
     to_set: dict[str, tuple[int, ScramCredential]] = {}
-    refused: Outcomes = {}
+    refusals: Outcomes = {}
     for deletion in deletions:
-        if deletion.user in refused:
+        if deletion.user in refusals:
             continue
         if to_delete.pop(deletion.user, None) is not None:
-            refused[deletion.user] = _TWICE
+            refusals[deletion.user] = _ALTERED_TWICE
         elif (complaint := _deletion_complaint(credentials, deletion)) is not None:
-            refused[deletion.user] = complaint
+            refusals[deletion.user] = complaint
         else:
             to_delete[deletion.user] = deletion
     for upsertion, new_credential in upsertions:
         user = upsertion.user
-        if user in refused:
+        if user in refusals:
             continue
         if to_delete.pop(user, None) is not None or to_set.pop(user, None) is not None:
-            refused[user] = _TWICE
+            refusals[user] = _ALTERED_TWICE
         elif isinstance(new_credential, Rejection):
-            refused[user] = new_credential
+            refusals[user] = new_credential
         else:
             to_set[user] = upsertion.mechanism, new_credential
-    changed = dict(credentials)
+    changed_credentials = dict(credentials)
     for deletion in to_delete.values():
-        del changed[deletion.user, deletion.mechanism]
+        del changed_credentials[deletion.user, deletion.mechanism]
     for user, (mechanism, credential) in to_set.items():
-        changed[user, mechanism] = credential
-    return changed, {**dict.fromkeys((*to_delete, *to_set)), **refused}
+        changed_credentials[user, mechanism] = credential
+    return changed_credentials, {**dict.fromkeys((*to_delete, *to_set)), **refusals}
 
 
-def _from_salted(
-    salted: bytes, *, mechanism: ScramMechanism, salt: bytes, iterations: int
+def _credential_from_salted(
+    salted_password: bytes, *, mechanism: ScramMechanism, salt: bytes, iterations: int
 ) -> ScramCredential:
-    client_key = hmac.digest(salted, b"Client Key", mechanism.digest)
+    client_key = hmac.digest(salted_password, b"Client Key", mechanism.digest)
     return ScramCredential(
         salt=salt,
         stored_key=hashlib.new(mechanism.digest, client_key).digest(),
-        server_key=hmac.digest(salted, b"Server Key", mechanism.digest),
+        server_key=hmac.digest(salted_password, b"Server Key", mechanism.digest),
         iterations=iterations,
     )
 
 
-_TWICE: Final = Rejection(
+_ALTERED_TWICE: Final = Rejection(
     error=ErrorCode.duplicate_resource,
     reason="A user credential cannot be altered twice in the same request",
 )
@@ -175,15 +177,15 @@ def _upsertion_complaint(upsertion: Upsertion) -> Rejection | None:
     if complaint is not None:
         return complaint
     if upsertion.iterations < ITERATIONS_MIN:
-        return _unacceptable("Too few iterations")
+        return _unacceptable_credential("Too few iterations")
     if upsertion.iterations > ITERATIONS_MAX:
-        return _unacceptable("Too many iterations")
+        return _unacceptable_credential("Too many iterations")
     return None
 
 
 def _name_complaint(user: str, mechanism: int) -> Rejection | None:
     if not user:
-        return _unacceptable("Username must not be empty")
+        return _unacceptable_credential("Username must not be empty")
     if mechanism not in (ScramMechanism.SCRAM_SHA_256, ScramMechanism.SCRAM_SHA_512):
         return Rejection(
             error=ErrorCode.unsupported_sasl_mechanism, reason="Unknown SCRAM mechanism"
@@ -191,5 +193,5 @@ def _name_complaint(user: str, mechanism: int) -> Rejection | None:
     return None
 
 
-def _unacceptable(reason: str) -> Rejection:
+def _unacceptable_credential(reason: str) -> Rejection:
     return Rejection(error=ErrorCode.unacceptable_credential, reason=reason)

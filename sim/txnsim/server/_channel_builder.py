@@ -17,7 +17,7 @@ from txnsim.security.authorizer import Authorizer
 from txnsim.security.options import ClientAuth, SecureListener, SecurityOptions
 from txnsim.security.principal_mapping import PrincipalMapping
 from txnsim.security.principals import ANONYMOUS, distinguished_name, user
-from txnsim.security.scram import BY_SASL_NAME, Credentials, credential_of
+from txnsim.security.scram import MECHANISM_BY_SASL_NAME, Credentials, credential_of
 from txnsim.server._sasl import SaslRules, SaslSession
 
 if TYPE_CHECKING:
@@ -102,7 +102,7 @@ class ChannelBuilder:
             credentials=credentials(),
             nonce=lambda: nonce_rng.randbytes(NONCE_BYTES).hex(),
             now_ms=self._environment.clock.now_ms(),
-            bearer=self.listener.bearer,
+            bearer_rules=self.listener.bearer,
         )
 
 
@@ -114,10 +114,10 @@ def first_credentials(security: SecurityOptions, draw_bytes: Callable[[int], byt
         (user_name, mechanism): credential_of(
             password, mechanism=mechanism, salt=draw_bytes(SALT_BYTES)
         )
-        for sasl_name, mechanism in BY_SASL_NAME.items()
+        for sasl_name, mechanism in MECHANISM_BY_SASL_NAME.items()
         for user_name, password in {
             **security.scram_users,
-            **security.scram_users_of.get(sasl_name, {}),
+            **security.scram_users_by_mechanism.get(sasl_name, {}),
         }.items()
     }
 

@@ -701,7 +701,7 @@ def first_image(
             # A registration's epoch is its offset in the metadata log.
             image = image.with_broker(msgspec.structs.replace(broker, epoch=image.offset + 1))
     image = image.with_acls(NO_ACLS.plus(security.acls))
-    if security.scram_users or security.scram_users_of:
+    if security.scram_users or security.scram_users_by_mechanism:
         image = image.with_scram(first_credentials(security, draw_salt))
     return image
 

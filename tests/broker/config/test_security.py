@@ -182,7 +182,10 @@ connection.failed.authentication.delay.ms=0
             ),
         ),
         has_plain_listener=False,
-        scram_users_of={"SCRAM-SHA-256": {"broker": "y"}, "SCRAM-SHA-512": {"carol": "c"}},
+        scram_users_by_mechanism={
+            "SCRAM-SHA-256": {"broker": "y"},
+            "SCRAM-SHA-512": {"carol": "c"},
+        },
         max_reauth_ms=1_000,
         failure_delay_ms=0,
     )

@@ -21,7 +21,7 @@ from txnsim.security.acls import (
     ResourceType,
     bit_of,
     creation_complaint,
-    is_for_filters,
+    has_filter_only_value,
 )
 from txnsim.security.authorizer import Authorizer
 from txnsim.security.principal_mapping import PrincipalMapping
@@ -173,8 +173,8 @@ def test_a_binding_that_says_nothing_is_refused(changes: dict[str, Any], reason:
     ],
 )
 def test_some_kinds_are_for_filters_only(changes: dict[str, Any]) -> None:
-    assert is_for_filters(msgspec.structs.replace(ORDERS, **changes))
-    assert not is_for_filters(ORDERS)
+    assert has_filter_only_value(msgspec.structs.replace(ORDERS, **changes))
+    assert not has_filter_only_value(ORDERS)
 
 
 def test_a_whole_binding_is_fine() -> None:
@@ -200,7 +200,7 @@ def allows(
         host="10.0.0.1",
         operation=operation,
         resource_type=TOPIC,
-        name=name,
+        resource_name=name,
     )
 
 

@@ -43,7 +43,7 @@ from txnsim.security.sasl import (
     read_message,
 )
 from txnsim.security.scram import (
-    BY_SASL_NAME,
+    MECHANISM_BY_SASL_NAME,
     Deletion,
     ScramCredential,
     ScramMechanism,
@@ -499,7 +499,7 @@ def test_the_keys_are_those_of_rfc_7677() -> None:
 
 
 def test_the_mechanisms_have_the_names_and_hashes_of_sasl() -> None:
-    assert {name: mechanism.digest for name, mechanism in BY_SASL_NAME.items()} == {
+    assert {name: mechanism.digest for name, mechanism in MECHANISM_BY_SASL_NAME.items()} == {
         "SCRAM-SHA-256": "sha256",
         "SCRAM-SHA-512": "sha512",
     }

@@ -295,7 +295,9 @@ def test_a_password_may_be_of_one_mechanism_alone() -> None:
     """The last one won for both, so that logins by SCRAM-SHA-256 failed."""
     by_mechanism = {"SCRAM-SHA-256": {"bob": "a"}, "SCRAM-SHA-512": {"bob": "b", "ann": "c"}}
     salt = b"0123456789abcdef"
-    credentials = first_credentials(SecurityOptions(scram_users_of=by_mechanism), lambda _: salt)
+    credentials = first_credentials(
+        SecurityOptions(scram_users_by_mechanism=by_mechanism), lambda _: salt
+    )
     small, large = ScramMechanism.SCRAM_SHA_256, ScramMechanism.SCRAM_SHA_512
     assert credentials == {
         ("bob", small): credential_of("a", mechanism=small, salt=salt),
@@ -643,7 +645,7 @@ def test_users_have_rights_and_guests_few(
         host="127.0.0.1",
         operation=operation,
         resource_type=kind,
-        name=name,
+        resource_name=name,
     )
     assert allowed is expected
 

@@ -13,7 +13,7 @@ from txnsim.api._identities.acl_entries import check_creations, security_disable
 from txnsim.api.request import Reply, Request, error_fields
 from txnsim.controller.controller import RECORDS_MAX, TOO_MANY_RECORDS
 from txnsim.errors import ErrorCode, Rejection
-from txnsim.security.acls import AclBinding, creation_complaint, is_for_filters
+from txnsim.security.acls import AclBinding, creation_complaint, has_filter_only_value
 
 KEY: Final = 30
 
@@ -25,7 +25,7 @@ async def handle(request: Request) -> Reply:
     if request.access is None:
         return _same_for_all(request, security_disabled())
     bindings = await request.map_each(_binding, creations)
-    if any(map(is_for_filters, bindings)):
+    if any(map(has_filter_only_value, bindings)):
         # Kafka can't make a binding of it at all, and fails the whole request.
         return refuse(request, ErrorCode.unknown_server_error)
     complaints = await request.map_each(creation_complaint, bindings)
