@@ -124,8 +124,8 @@ class CorruptLogRecordError(BadInputError):
 class UnpacksTooLargeError(CorruptBatchError):
     """The records of a batch decompress to more bytes than the reader allows."""
 
-    def __init__(self, codec: str, at_most: int) -> None:
-        super().__init__(f"{codec}: a batch decompresses to more than {at_most} bytes")
+    def __init__(self, codec: str, bytes_max: int) -> None:
+        super().__init__(f"{codec}: a batch decompresses to more than {bytes_max} bytes")
 
 
 class PatternError(BadInputError):

@@ -16,7 +16,7 @@ from typing import Any, Final
 
 from txnsim.errors import ErrorCode
 from txnsim.wire import codec
-from txnsim.wire._schema import ENTITY, FIXED, EntityRows, FieldRow, describe
+from txnsim.wire._schema import ENTITY, FIXED_WIDTH_CODES, EntityRows, FieldRow, describe
 from txnsim.wire.batch import Record, build_batch
 
 TOPICS: Final = ("t", "compacted", "stamped")
@@ -115,7 +115,7 @@ class Draw:
                 return self._number(kind)
 
     def _number(self, kind: str) -> int:
-        code, size = FIXED[kind]
+        code, size = FIXED_WIDTH_CODES[kind]
         choice = self.byte()
         if choice < 64:
             number = choice

@@ -19,7 +19,7 @@ from txnsim.wire.compression import Packed
 if TYPE_CHECKING:
     from txnsim.runtime.environment import Tasks
     from txnsim.wire.batch import BatchHeader
-    from txnsim.wire.batch_header import Came
+    from txnsim.wire.batch_header import ReceivedBatch
 
 T = TypeVar("T")
 
@@ -39,7 +39,7 @@ class LookAhead:
         self.payload: memoryview | None = None
         """Records of the batch if they were decompressed beside the loop; until ``leave``."""
 
-    async def newest(self, header: BatchHeader, batch: Came) -> Newest:
+    async def newest(self, header: BatchHeader, batch: ReceivedBatch) -> Newest:
         """The newest timestamp of the records, or why the batch can't contain what its header says.
         Call ``leave`` afterwards.
         """

@@ -37,7 +37,7 @@ from txnsim.runtime.environment import Clock, Tasks
 from txnsim.runtime.loop_turns import Pace
 from txnsim.runtime.tasks import Pending
 from txnsim.types import INTERNAL_TOPICS, ProducerEpoch, ProducerId, TopicPartition, TransactionalId
-from txnsim.wire.batch_header import BatchHeader, Came
+from txnsim.wire.batch_header import BatchHeader, ReceivedBatch
 
 ACKS_ALL: Final = -1
 
@@ -53,7 +53,7 @@ class ProducePartition(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """One partition's batch, complete and well-formed, as the producer sent it."""
 
     topic_partition: TopicPartition
-    batch: Came
+    batch: ReceivedBatch
     header: BatchHeader
 
 

@@ -12,7 +12,7 @@ from typing import Any, ClassVar, Protocol, assert_never
 import msgspec
 
 from txnsim.faults.subjects import Subject
-from txnsim.wire.rewriting import rewrite_field, with_entry
+from txnsim.wire.rewriting import rewrite_field, with_list_element
 
 
 class Crossing(msgspec.Struct, frozen=True, kw_only=True):
@@ -108,7 +108,7 @@ class Rewriting(msgspec.Struct, frozen=True, kw_only=True):
         change: Callable[[Any], Any]
         match self.how:
             case RewriteHow.INSERT:
-                return with_entry(answer, self.field, self.entry or {})
+                return with_list_element(answer, self.field, self.entry or {})
             case RewriteHow.SET:
                 change = self._set
             case RewriteHow.ADD:

@@ -19,7 +19,7 @@ from txnsim.faults.meanings import FROM_CLIENTS, KINDS, ROLES, WITH_API, refusal
 from txnsim.faults.points import FaultPoint
 from txnsim.text import unknown_word_message
 from txnsim.wire.apis import APIS, api_name
-from txnsim.wire.rewriting import LIST, NUMBER, answer_fields, misfit
+from txnsim.wire.rewriting import LIST_FIELD, NUMBER_FIELD, element_misfit, response_field_kinds
 
 OCCURRENCES_MAX: Final = 1_000
 """Greatest number of ``occurrences``, because every crossing searches them."""
@@ -177,7 +177,7 @@ def _about_rewriting(rule: FaultRule) -> Iterator[str]:
     api_key = rule.api_key
     if api_key is None:
         return  # reported elsewhere
-    kinds_by_field = answer_fields(api_key)
+    kinds_by_field = response_field_kinds(api_key)
     field_kind = kinds_by_field.get(action.field)
     if field_kind is None:
         unknown_field_text = unknown_word_message(
@@ -187,14 +187,14 @@ def _about_rewriting(rule: FaultRule) -> Iterator[str]:
     elif action.field == "error_code":
         yield "rewrite of error_code: the action error does that"
     else:
-        needed_kind = NUMBER if action.how in (RewriteHow.SET, RewriteHow.ADD) else LIST
+        needed_kind = NUMBER_FIELD if action.how in (RewriteHow.SET, RewriteHow.ADD) else LIST_FIELD
         if field_kind != needed_kind:
             yield (
                 f"{action.how} needs a {needed_kind}, and {action.field} of {api_name(api_key)} is "
                 "none"
             )
         elif action.entry is not None:
-            problem = misfit(api_key, action.field, action.entry)
+            problem = element_misfit(api_key, action.field, action.entry)
             if problem is not None:
                 yield f"entry of {action.field} of {api_name(api_key)}: {problem}"
 

@@ -271,7 +271,7 @@ _FIELD_WRITERS: Final[Mapping[str, Callable[[Any], Any]]] = {
     "initialized_topics": lambda topics: _topic_messages(share.TopicPartitionsInfo, topics),
     "initializing_topics": lambda topics: _topic_messages(share.TopicPartitionsInfo, topics),
     "members": lambda members: tuple(
-        message_of(group_records.MEMBERS[3], member) for member in members
+        message_of(group_records.MEMBER_METADATA_VALUES[3], member) for member in members
     ),
     "partitions_pending_revocation": _assigned_messages,
     "subscribed_topic_regex": lambda regex: regex or "",
@@ -288,7 +288,7 @@ _FIELD_WRITERS: Final[Mapping[str, Callable[[Any], Any]]] = {
 
 def _read_classic_metadata(message: Any) -> ClassicMetadata | None:
     classic = message.classic_member_metadata
-    has_metadata = classic not in (None, schema.NOT_TOLD)
+    has_metadata = classic not in (None, schema.NO_CLASSIC_METADATA)
     return record_of(ClassicMetadata, classic) if has_metadata else None
 
 

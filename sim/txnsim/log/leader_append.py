@@ -24,7 +24,7 @@ from txnsim.log.verification import SENTINEL, VerificationEntries, VerificationE
 from txnsim.releases.rules import Rules
 from txnsim.types import PRODUCER_EPOCH_MAX, TransactionVersion
 from txnsim.wire.batch import BatchHeader, control_batch, read_batch_header, restamp
-from txnsim.wire.batch_header import AFTER_PLACE, PLACE, Came
+from txnsim.wire.batch_header import AFTER_BATCH_START, PACK_BATCH_START, ReceivedBatch
 from txnsim.wire.control import MARKER_BYTES
 
 _LOG_APPEND_TIME: Final = TimestampType.LOG_APPEND_TIME
@@ -78,7 +78,7 @@ def start_verification(
 
 def append_client(
     log: PartitionLog,
-    batch: Came,
+    batch: ReceivedBatch,
     *,
     guard: int,
     now_ms: int,
@@ -182,8 +182,8 @@ def append_coordinator(
         ReplicatedBatch(
             data=b"".join(
                 (
-                    PLACE(base_offset, size_bytes - BatchHeader.OVERHEAD, leader_epoch),
-                    memoryview(batch)[AFTER_PLACE],
+                    PACK_BATCH_START(base_offset, size_bytes - BatchHeader.OVERHEAD, leader_epoch),
+                    memoryview(batch)[AFTER_BATCH_START],
                 )
             ),
             base_offset=base_offset,
@@ -264,7 +264,7 @@ def append_marker(
 
 def _write(
     log: PartitionLog,
-    batch: Came,
+    batch: ReceivedBatch,
     header: BatchHeader,
     producer_entry: ProducerEntry | None,
     last_sequence: int,
@@ -284,10 +284,10 @@ def _write(
     leader_epoch = log.leader_epoch
     known_entry = producer_entry or _UNKNOWN_PRODUCER
     epoch_before, open_before = known_entry.producer_epoch, known_entry.txn_first_offset
-    place_bytes = PLACE(base_offset, header.batch_length, leader_epoch)
+    place_bytes = PACK_BATCH_START(base_offset, header.batch_length, leader_epoch)
     log.append(
         ReplicatedBatch(
-            data=b"".join((place_bytes, memoryview(batch)[AFTER_PLACE])),
+            data=b"".join((place_bytes, memoryview(batch)[AFTER_BATCH_START])),
             base_offset=base_offset,
             last_offset=last_offset,
             leader_epoch=leader_epoch,

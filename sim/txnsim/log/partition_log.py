@@ -42,7 +42,7 @@ from txnsim.log.unpacking import Steps, payload_in_steps
 from txnsim.types import IsolationLevel, TopicPartition
 from txnsim.wire.batch import read_batch_header
 from txnsim.wire.compression import DECOMPRESSED_MAX
-from txnsim.wire.records import stamps_in
+from txnsim.wire.records import timestamps_in
 
 LATE_TRANSACTION_GRACE_MS: Final = 300_000
 """A transaction counts as late this many ms after the longest timeout that a producer may request
@@ -697,7 +697,7 @@ def _first_matching_stamp(
             (header.max_timestamp_ms, header.last_offset),
         )
         return next(filter(is_wanted, header_stamps), None)
-    for record_count, timestamp_and_offset in enumerate(stamps_in(payload, header), start=1):
+    for record_count, timestamp_and_offset in enumerate(timestamps_in(payload, header), start=1):
         if is_wanted(timestamp_and_offset):
             return timestamp_and_offset
         if not record_count % STEP_RECORDS:

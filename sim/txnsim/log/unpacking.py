@@ -15,8 +15,8 @@ from typing import Final, TypeVar
 
 from txnsim.errors import CorruptBatchError, MissingExtraError, UnpacksTooLargeError
 from txnsim.wire.batch import NONE, BatchHeader
-from txnsim.wire.batch_header import Came
-from txnsim.wire.compression import NAMES, Packed, decompress_at_once
+from txnsim.wire.batch_header import ReceivedBatch
+from txnsim.wire.compression import CODEC_NAMES, Packed, decompress_at_once
 
 T = TypeVar("T")
 
@@ -29,7 +29,7 @@ _UNPACK_NS: Final = 20_000
 _UNPACK_BYTE_NS: Final = 4
 
 
-def payload_in_steps(header: BatchHeader, batch: Came, bytes_max: int) -> Steps[Payload]:
+def payload_in_steps(header: BatchHeader, batch: ReceivedBatch, bytes_max: int) -> Steps[Payload]:
     """The records of a batch.
 
     Raises:
@@ -43,7 +43,7 @@ def payload_in_steps(header: BatchHeader, batch: Came, bytes_max: int) -> Steps[
     payload = decompress_at_once(header.compression, packed_bytes)
     if payload is not None:
         if len(payload) > bytes_max:
-            raise UnpacksTooLargeError(NAMES[header.compression], bytes_max)
+            raise UnpacksTooLargeError(CODEC_NAMES[header.compression], bytes_max)
         yield _UNPACK_NS + len(payload) * _UNPACK_BYTE_NS
         return payload
     unpacked = yield Packed(header.compression, packed_bytes, bytes_max)

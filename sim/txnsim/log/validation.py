@@ -30,7 +30,7 @@ from txnsim.log.config import NEVER_MS, LogConfig, TimestampType
 from txnsim.log.unpacking import Payload, Steps, payload_in_steps, run_steps
 from txnsim.types import TopicPartition
 from txnsim.wire.batch import NONE, BatchHeader, crc_is_valid, read_batch_header
-from txnsim.wire.batch_header import Came
+from txnsim.wire.batch_header import ReceivedBatch
 from txnsim.wire.batch_rewrite import recoded_batch, scan_records
 from txnsim.wire.record_walk import WALK_PIECES, Walked, newest_delta_ms, walk_in_steps
 from txnsim.wire.records import payload_of
@@ -82,7 +82,7 @@ def check_size(
 
 
 def check_envelope(
-    header: BatchHeader, batch: Came, *, config: LogConfig, log_start_offset: int
+    header: BatchHeader, batch: ReceivedBatch, *, config: LogConfig, log_start_offset: int
 ) -> AppendRejection | None:
     """Check the header of a client's batch (LogValidator.validateBatch) and its CRC."""
     if header.base_offset != 0:
@@ -142,7 +142,7 @@ class Reread(msgspec.Struct, frozen=True, kw_only=True):
 
 def reread(
     header: BatchHeader,
-    batch: Came,
+    batch: ReceivedBatch,
     newest_ms: int,
     *,
     topic_partition: TopicPartition,
@@ -198,7 +198,7 @@ def is_heavy_to_check(headers: Iterable[BatchHeader]) -> bool:
     return record_total > WALK_PIECES or bytes_total > WALK_BYTES
 
 
-def newest_timestamp(header: BatchHeader, batch: Came) -> AppendRejection | int:
+def newest_timestamp(header: BatchHeader, batch: ReceivedBatch) -> AppendRejection | int:
     """The newest timestamp of the records, or why the batch can't contain the records that its
     header states.
     """
@@ -213,7 +213,7 @@ def newest_timestamp(header: BatchHeader, batch: Came) -> AppendRejection | int:
     return run_steps(newest_in_steps(header, batch))
 
 
-def newest_in_steps(header: BatchHeader, batch: Came) -> Steps[AppendRejection | int]:
+def newest_in_steps(header: BatchHeader, batch: ReceivedBatch) -> Steps[AppendRejection | int]:
     """Like ``newest_timestamp``, in steps; it does not depend on a log's state."""
     try:
         record_bytes = yield from payload_in_steps(header, batch, UNPACKED_BYTES_MAX)
@@ -248,9 +248,9 @@ def newest_in_steps(header: BatchHeader, batch: Came) -> Steps[AppendRejection |
         walk_result: Walked | None = end.value
     except CorruptBatchError as error:
         return _invalid_batch(str(error), UNKNOWN_OFFSET, "batch.inner-count")
-    if walk_result is None or walk_result.at != len(record_bytes):
+    if walk_result is None or walk_result.position != len(record_bytes):
         return _wrong_record_count(header)
-    return header.base_timestamp_ms + walk_result.newest
+    return header.base_timestamp_ms + walk_result.newest_delta
 
 
 def needs_examination(
@@ -272,13 +272,13 @@ def needs_examination(
 
 
 def recode_batch(
-    batch: Came, header: BatchHeader, config: LogConfig, payload: Payload | None = None
+    batch: ReceivedBatch, header: BatchHeader, config: LogConfig, payload: Payload | None = None
 ) -> Recoded:
     """The batch recompressed with its topic's codec (``compression.type``), after its records were
     checked; unchanged if a codec's library is not installed.
     """
     assert config.codec is not None
-    recoded_bytes: Came | int = batch
+    recoded_bytes: ReceivedBatch | int = batch
     with suppress(MissingExtraError):
         recoded_bytes = recoded_batch(
             header,
@@ -297,7 +297,7 @@ def recode_batch(
 
 def examine_records(
     header: BatchHeader,
-    batch: Came,
+    batch: ReceivedBatch,
     *,
     topic_partition: TopicPartition,
     config: LogConfig,
@@ -473,14 +473,14 @@ def _invalid_batch(reason: str, log_start_offset: int, rule: str) -> AppendRejec
 class SoundBatch(msgspec.Struct, frozen=True, gc=False):
     """A client's batch that may be written, apart from checks of its producer."""
 
-    batch: Came
+    batch: ReceivedBatch
     """The original batch, or the recompressed one if the topic's codec requires it."""
     header: BatchHeader
     max_timestamp: int
 
 
 def sound_batch(
-    batch: Came,
+    batch: ReceivedBatch,
     header: BatchHeader | None,
     timestamp_check: AppendRejection | Reread | int | None,
     *,

@@ -23,23 +23,23 @@ class Source:
         self._lines: list[str] = []
         self._depth = 0
 
-    def line(self, text: str) -> None:
+    def line(self, code_line: str) -> None:
         """Add a line at the current depth."""
-        self._lines.append("    " * self._depth + text)
+        self._lines.append("    " * self._depth + code_line)
 
-    def enter(self, text: str) -> None:
+    def enter(self, block_opening: str) -> None:
         """Add a line that opens a block."""
-        self.line(text)
+        self.line(block_opening)
         self._depth += 1
 
     def leave(self, levels: int = 1) -> None:
         """Closes blocks."""
         self._depth -= levels
 
-    def bind(self, value: object, hint: str) -> str:
+    def bind(self, bound_object: object, name_hint: str) -> str:
         """Add an object to the function's globals; returns its name there."""
-        name = f"{hint}_{len(self.names)}"
-        self.names[name] = value
+        name = f"{name_hint}_{len(self.names)}"
+        self.names[name] = bound_object
         return name
 
     def function(self, name: str, *, origin: str) -> Any:
@@ -48,12 +48,12 @@ class Source:
         return self.names[name]
 
 
-_twins: dict[Any, Any] = {}
+_twin_classes: dict[Any, Any] = {}
 
 
 def twin_of(cls: Any) -> Any:
     """The mutable class with the same layout as a message class."""
-    twin = _twins.get(cls)
+    twin = _twin_classes.get(cls)
     if twin is None:
-        twin = _twins[cls] = type(f"{cls.__name__}Twin", (), {"__slots__": cls.__slots__})
+        twin = _twin_classes[cls] = type(f"{cls.__name__}Twin", (), {"__slots__": cls.__slots__})
     return twin

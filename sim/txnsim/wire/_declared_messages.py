@@ -9,8 +9,8 @@ do::
 
 A line has a name and a type, and optionally the versions (``2``, ``3+``), a tag and a default. A
 type is Kafka's, or one that ``types`` defines by name; ``[]`` in front makes an array, ``?`` after
-it makes it nullable. If kio has a class of a similar version, ``remade`` derives the new class from
-it.
+it makes it nullable. If kio has a class of a similar version, ``remake_class`` derives the new
+class from it.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ _ANNOTATIONS: Final[dict[str, Any]] = {
 }
 """Kafka type -> Python type; all other types are numbers."""
 
-_LINE: Final = re.compile(
+_LINE_PATTERN: Final = re.compile(
     r"(?P<name>\w+) (?P<array>\[])?(?P<type>\w+)(?P<nullable>\?)?"
     r"(?: (?P<since>\d+)(?P<open>\+)?)?(?: tag (?P<tag>\d+))?(?: = (?P<default>.+))?"
 )
-_NONE: Final[Mapping[str, Any]] = MappingProxyType({})
+_EMPTY_MAPPING: Final[Mapping[str, Any]] = MappingProxyType({})
 
 
 def message(
@@ -44,8 +44,8 @@ def message(
     *lines: str,
     version: int = 0,
     flexible: bool = True,
-    types: Mapping[str, Any] = _NONE,
-    api: Mapping[str, Any] = _NONE,
+    types: Mapping[str, Any] = _EMPTY_MAPPING,
+    api: Mapping[str, Any] = _EMPTY_MAPPING,
 ) -> Any:
     """Make one message class.
 
@@ -62,37 +62,45 @@ def message(
         ValueError: A line has a wrong form.
     """
     field_rows = [
-        field_row for line in lines if (field_row := _field(line, version, types)) is not None
+        field_row
+        for line in lines
+        if (field_row := _parse_field_line(line, version, types)) is not None
     ]
     return _build_class(name, field_rows, {"__doc__": about, "__flexible__": flexible, **api})
 
 
-def remade(cls: Any, *elements: Any, more: Sequence[str] = (), **api: Any) -> Any:
+def remake_class(cls: Any, *elements: Any, extra_lines: Sequence[str] = (), **api: Any) -> Any:
     """Make a class with the fields of another one.
 
     Args:
         cls: A class of kio's, or of ours.
         elements: Classes that replace the elements of its arrays with the same names.
-        more: Additional fields at the end, as lines of ``message``.
+        extra_lines: Additional fields at the end, as lines of ``message``.
         api: Class variables that differ, such as ``version``.
 
     Raises:
         ValueError: A line has a wrong form.
     """
-    by_name = {element.__name__: element for element in elements}
+    element_by_name = {element.__name__: element for element in elements}
     field_rows = []
     for old_field in fields(cls):
-        kind: Any = old_field.type
-        if get_origin(kind) is tuple:
-            element: Any = get_args(kind)[0]
-            element = by_name.get(element.__name__, element)
-            kind = tuple[element, ...]
+        field_type: Any = old_field.type
+        if get_origin(field_type) is tuple:
+            element: Any = get_args(field_type)[0]
+            element = element_by_name.get(element.__name__, element)
+            field_type = tuple[element, ...]
         field_rows.append(
-            (old_field.name, kind, field(metadata=old_field.metadata, default=old_field.default))
+            (
+                old_field.name,
+                field_type,
+                field(metadata=old_field.metadata, default=old_field.default),
+            )
         )
     version = api.get("version", cls.__version__)
     field_rows += [
-        field_row for line in more if (field_row := _field(line, version, _NONE)) is not None
+        field_row
+        for line in extra_lines
+        if (field_row := _parse_field_line(line, version, _EMPTY_MAPPING)) is not None
     ]
     inherited_names = ("doc", "flexible", "version", "api_key", "header_schema")
     return _build_class(
@@ -112,17 +120,17 @@ def _build_class(
 
 
 def versions(
-    name: str,
+    class_name: str,
     about: str,
     *lines: str,
     flexible_since: int,
     newest: int,
-    types: Mapping[str, Sequence[Any]] = _NONE,
+    types: Mapping[str, Sequence[Any]] = _EMPTY_MAPPING,
 ) -> tuple[Any, ...]:
     """Make the classes of versions 0 to ``newest``.
 
     Args:
-        name: Name of the classes, without their version.
+        class_name: Name of the classes, without their version.
         about: Their docstring.
         lines: One line for each field, as for ``message``.
         flexible_since: The first flexible version.
@@ -131,32 +139,36 @@ def versions(
     """
     return tuple(
         message(
-            f"{name}V{version}",
+            f"{class_name}V{version}",
             about,
             *lines,
             version=version,
             flexible=version >= flexible_since,
-            types={name: classes[version] for name, classes in types.items()},
+            types={type_name: classes[version] for type_name, classes in types.items()},
         )
         for version in range(newest + 1)
     )
 
 
-def _field(line: str, version: int, types: Mapping[str, Any]) -> tuple[str, Any, Any] | None:
+def _parse_field_line(
+    line: str, version: int, types: Mapping[str, Any]
+) -> tuple[str, Any, Any] | None:
     """(name, annotation, ``field``) of a line; None if the version does not have the field."""
-    match = _LINE.fullmatch(line)
+    match = _LINE_PATTERN.fullmatch(line)
     if match is None:
         raise ValueError(f"not a field of a message: {line!r}")
-    since = int(match["since"] or 0)
-    if version < since or (version > since and match["since"] and not match["open"]):
+    since_version = int(match["since"] or 0)
+    if version < since_version or (
+        version > since_version and match["since"] and not match["open"]
+    ):
         return None
-    kind = match["type"]
-    annotation: Any = types.get(kind) or _ANNOTATIONS.get(kind, int)
+    kafka_type = match["type"]
+    annotation: Any = types.get(kafka_type) or _ANNOTATIONS.get(kafka_type, int)
     if match["array"]:
         annotation = tuple[annotation, ...]
     if match["nullable"]:
         annotation = annotation | None
-    metadata: dict[str, Any] = {} if kind in types else {"kafka_type": kind}
+    metadata: dict[str, Any] = {} if kafka_type in types else {"kafka_type": kafka_type}
     if match["tag"]:
         metadata["tag"] = int(match["tag"])
     default = match["default"]

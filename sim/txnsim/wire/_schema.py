@@ -20,7 +20,7 @@ REQUIRED: Final = object()
 ENTITY: Final = "entity"
 """Type of a field that holds another message class."""
 
-FIXED: Final = {
+FIXED_WIDTH_CODES: Final = {
     "bool": ("?", 1),
     "int8": ("b", 1),
     "int16": ("h", 2),
@@ -73,7 +73,7 @@ class EntityRows(msgspec.Struct, frozen=True, kw_only=True):
 
 def describe(cls: Any) -> EntityRows:
     """Read the rows of a message class."""
-    rows = [_row(field) for field in fields(cls)]
+    rows = [_field_row(field) for field in fields(cls)]
     return EntityRows(
         cls=cls,
         flexible=cls.__flexible__,
@@ -84,7 +84,7 @@ def describe(cls: Any) -> EntityRows:
     )
 
 
-def _row(field: Field[Any]) -> FieldRow:
+def _field_row(field: Field[Any]) -> FieldRow:
     inner, nullable = _without_none(field.type)
     array = get_origin(inner) is tuple
     if array:
@@ -112,7 +112,7 @@ def _without_none(annotation: Any) -> tuple[Any, bool]:
     """``X | None`` -> (X, True); anything else -> (itself, False)."""
     if get_origin(annotation) is not UnionType:
         return annotation, False
-    options = get_args(annotation)
-    present = [option for option in options if option is not NoneType]
-    assert len(present) == 1, annotation
-    return present[0], len(options) > 1
+    union_members = get_args(annotation)
+    members_without_none = [member for member in union_members if member is not NoneType]
+    assert len(members_without_none) == 1, annotation
+    return members_without_none[0], len(union_members) > 1

@@ -128,8 +128,12 @@ response (``ApiMessageType.responseHeaderVersion``).
 
 def api_name(api_key: int) -> str:
     """Kafka's name of an API, such as ``EndTxn``; ``ApiKey(n)`` for an unknown key."""
-    row = APIS.get(api_key)
-    return row[0] if row is not None else f"ApiKey({api_key})"
+    name_and_flexible_version = APIS.get(api_key)
+    return (
+        name_and_flexible_version[0]
+        if name_and_flexible_version is not None
+        else f"ApiKey({api_key})"
+    )
 
 
 def is_flexible(api_key: int, api_version: int) -> bool:

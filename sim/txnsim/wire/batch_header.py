@@ -20,17 +20,17 @@ from txnsim.on_demand_imports import OnDemand
 crc32c: Final[Any] = OnDemand("crc32c")
 
 Buffer = bytes | bytearray | memoryview
-Came = bytes | memoryview
+ReceivedBatch = bytes | memoryview
 """A batch as it was received: a view of its frame if it is large (``decoder``)."""
 
-_HEADER: Final = Struct(">qiibIhiqqqhii").unpack_from
-_LENGTH: Final = Struct(">i").unpack_from
-PLACE: Final = Struct(">qii").pack
+_READ_HEADER: Final = Struct(">qiibIhiqqqhii").unpack_from
+_READ_LENGTH: Final = Struct(">i").unpack_from
+PACK_BATCH_START: Final = Struct(">qii").pack
 """Packs base offset, length and leader epoch: the first fields of a batch in a log."""
-AFTER_PLACE: Final = slice(16, None)
+AFTER_BATCH_START: Final = slice(16, None)
 """The bytes after those fields; the CRC covers no byte before."""
-_STAMP: Final = Struct(">q").pack_into
-_CRC_INTO: Final = Struct(">I").pack_into
+_PUT_TIMESTAMP: Final = Struct(">q").pack_into
+_PUT_CRC: Final = Struct(">I").pack_into
 
 
 class BatchHeader(msgspec.Struct, frozen=True, gc=False):
@@ -137,7 +137,7 @@ def read_batch_header(buffer: Buffer, position: int = 0) -> BatchHeader:
             below the minimum.
     """
     try:
-        header = BatchHeader(*_HEADER(buffer, position))
+        header = BatchHeader(*_READ_HEADER(buffer, position))
     except StructError:
         raise CorruptBatchError(
             f"batch at byte {position}: {max(0, len(buffer) - position)} bytes are fewer than a"
@@ -164,19 +164,19 @@ def iter_batches(buffer: Buffer, position: int = 0) -> Iterator[tuple[int, Batch
     Raises:
         CorruptBatchError: A batch has another magic or a length below the minimum.
     """
-    end = len(buffer)
-    while end - position >= BatchHeader.SIZE:
+    buffer_end = len(buffer)
+    while buffer_end - position >= BatchHeader.SIZE:
         header = read_batch_header(buffer, position)
-        size = header.batch_length + BatchHeader.OVERHEAD
-        if size > end - position:
+        batch_bytes = header.batch_length + BatchHeader.OVERHEAD
+        if batch_bytes > buffer_end - position:
             return
         yield position, header
-        position += size
-    if end - position >= BatchHeader.OVERHEAD:
-        length = _LENGTH(buffer, position + 8)[0]
-        if length < BatchHeader.LENGTH_MIN:
+        position += batch_bytes
+    if buffer_end - position >= BatchHeader.OVERHEAD:
+        batch_length = _READ_LENGTH(buffer, position + 8)[0]
+        if batch_length < BatchHeader.LENGTH_MIN:
             raise CorruptBatchError(
-                f"batch at byte {position}: length {length} is below {BatchHeader.LENGTH_MIN}"
+                f"batch at byte {position}: length {batch_length} is below {BatchHeader.LENGTH_MIN}"
             )
 
 
@@ -184,8 +184,8 @@ def assign(batch: Buffer, *, base_offset: int, leader_epoch: int) -> bytes:
     """The batch with the base offset and leader epoch that its leader assigns; the CRC stays
     valid.
     """
-    new_front = PLACE(base_offset, _LENGTH(batch, 8)[0], leader_epoch)
-    return b"".join((new_front, memoryview(batch)[AFTER_PLACE]))
+    new_front = PACK_BATCH_START(base_offset, _READ_LENGTH(batch, 8)[0], leader_epoch)
+    return b"".join((new_front, memoryview(batch)[AFTER_BATCH_START]))
 
 
 def restamp(batch: Buffer, *, max_timestamp_ms: int, log_append_time: bool) -> bytes:
@@ -194,16 +194,16 @@ def restamp(batch: Buffer, *, max_timestamp_ms: int, log_append_time: bool) -> b
     With ``log_append_time`` the timestamp type is set too, so that every record has that timestamp
     (``DefaultRecordBatch.setMaxTimestamp``); base timestamp and deltas stay.
     """
-    patched = bytearray(batch)
-    attributes = patched[22]
+    patched_batch = bytearray(batch)
+    attributes = patched_batch[22]
     if log_append_time:
         attributes |= BatchHeader.LOG_APPEND_TIME
     else:
         attributes &= ~BatchHeader.LOG_APPEND_TIME
-    patched[22] = attributes
-    _STAMP(patched, 35, max_timestamp_ms)
-    _CRC_INTO(patched, 17, crc_of(patched))
-    return bytes(patched)
+    patched_batch[22] = attributes
+    _PUT_TIMESTAMP(patched_batch, 35, max_timestamp_ms)
+    _PUT_CRC(patched_batch, 17, crc_of(patched_batch))
+    return bytes(patched_batch)
 
 
 def crc_of(batch: Buffer) -> int:
@@ -214,30 +214,32 @@ def crc_of(batch: Buffer) -> int:
 
 def crc_is_valid(buffer: Buffer, header: BatchHeader, position: int = 0) -> bool:
     """Whether the batch at ``position`` is complete and has the CRC in its header."""
-    end = position + header.batch_length + BatchHeader.OVERHEAD
-    if end > len(buffer):
+    batch_end = position + header.batch_length + BatchHeader.OVERHEAD
+    if batch_end > len(buffer):
         return False
-    computed: int = crc32c.crc32c(memoryview(buffer)[position + BatchHeader.CRC_START : end])
-    return computed == header.crc
+    computed_crc: int = crc32c.crc32c(
+        memoryview(buffer)[position + BatchHeader.CRC_START : batch_end]
+    )
+    return computed_crc == header.crc
 
 
-_PLAIN: Final = Struct(">hiqqqhii").pack
-_FRONT: Final = Struct(">qiibI").pack
+_PACK_FIELDS_AFTER_CRC: Final = Struct(">hiqqqhii").pack
+_PACK_FIELDS_TO_CRC: Final = Struct(">qiibI").pack
 
 
 def pack_plain_batch(payload: bytes, *, timestamp_ms: int) -> bytes:
     """A batch with one encoded record, without a producer; the log assigns its offset and epoch."""
-    covered = _PLAIN(0, 0, timestamp_ms, timestamp_ms, -1, -1, -1, 1) + payload
-    crc: int = crc32c.crc32c(covered)
+    crc_input = _PACK_FIELDS_AFTER_CRC(0, 0, timestamp_ms, timestamp_ms, -1, -1, -1, 1) + payload
+    crc: int = crc32c.crc32c(crc_input)
     return (
-        _FRONT(
+        _PACK_FIELDS_TO_CRC(
             0,
-            len(covered) + BatchHeader.CRC_START - BatchHeader.OVERHEAD,
+            len(crc_input) + BatchHeader.CRC_START - BatchHeader.OVERHEAD,
             -1,
             BatchHeader.MAGIC,
             crc,
         )
-        + covered
+        + crc_input
     )
 
 
@@ -256,7 +258,7 @@ def pack_batch(
     records_count: int,
 ) -> bytes:
     """A batch from its encoded (and compressed) records, which may come in pieces."""
-    fields = _PLAIN(
+    header_fields = _PACK_FIELDS_AFTER_CRC(
         attributes,
         last_offset_delta,
         base_timestamp_ms,
@@ -266,9 +268,14 @@ def pack_batch(
         base_sequence,
         records_count,
     )
-    pieces = (fields + payload,) if isinstance(payload, bytes) else (fields, *payload)
-    length, crc = BatchHeader.CRC_START - BatchHeader.OVERHEAD, 0
+    pieces = (header_fields + payload,) if isinstance(payload, bytes) else (header_fields, *payload)
+    batch_length, crc = BatchHeader.CRC_START - BatchHeader.OVERHEAD, 0
     for piece in pieces:
-        length += len(piece)
+        batch_length += len(piece)
         crc = crc32c.crc32c(piece, crc)
-    return b"".join((_FRONT(base_offset, length, leader_epoch, BatchHeader.MAGIC, crc), *pieces))
+    return b"".join(
+        (
+            _PACK_FIELDS_TO_CRC(base_offset, batch_length, leader_epoch, BatchHeader.MAGIC, crc),
+            *pieces,
+        )
+    )

@@ -31,11 +31,11 @@ _PIECE_BYTES: Final = 65_536
 _KEPT_FLAGS: Final = BatchHeader.LOG_APPEND_TIME | BatchHeader.TRANSACTIONAL | BatchHeader.CONTROL
 NO_TIMESTAMP: Final = -1
 _ONE_BYTE_MAX: Final = 0x7F
-_NULL: Final = 0x01
+_NULL_SIZE: Final = 0x01
 """Encoded length of a null value."""
 
 
-class Scanned(NamedTuple):
+class ScannedRecord(NamedTuple):
     """The parts of a record that a broker validates."""
 
     timestamp_delta_ms: int
@@ -49,7 +49,7 @@ class Scanned(NamedTuple):
         return self.value_size >= 0
 
 
-def scan_records(payload: bytes | memoryview, count: int) -> Iterator[Scanned]:
+def scan_records(payload: bytes | memoryview, count: int) -> Iterator[ScannedRecord]:
     """Yield the records of a batch, with the same checks as ``read_records``.
 
     Raises:
@@ -60,19 +60,23 @@ def scan_records(payload: bytes | memoryview, count: int) -> Iterator[Scanned]:
     position = 0
     try:
         for _ in range(count):
-            size, position = read_signed(payload, position, VARINT_BYTES_MAX)
-            end = position + size
-            if size < 0 or end > len(payload):
-                raise CorruptBatchError(f"a record of {size} bytes at byte {position} is cut off")
+            record_size, position = read_signed(payload, position, VARINT_BYTES_MAX)
+            record_end = position + record_size
+            if record_size < 0 or record_end > len(payload):
+                raise CorruptBatchError(
+                    f"a record of {record_size} bytes at byte {position} is cut off"
+                )
             timestamp_delta_ms, position = read_signed(payload, position + 1, VARLONG_BYTES_MAX)
             offset_delta, position = read_signed(payload, position, VARINT_BYTES_MAX)
-            key, position = _field(payload, position)
+            key, position = _read_nullable_bytes(payload, position)
             value_size, position = read_signed(payload, position, VARINT_BYTES_MAX)
             position += max(0, value_size)
-            position = _skip_headers(payload, position, end)
-            if position != end:
-                raise CorruptBatchError(f"a record ends at byte {position}, its size says {end}")
-            yield Scanned(timestamp_delta_ms, offset_delta, key, value_size)
+            position = _skip_headers(payload, position, record_end)
+            if position != record_end:
+                raise CorruptBatchError(
+                    f"a record ends at byte {position}, its size says {record_end}"
+                )
+            yield ScannedRecord(timestamp_delta_ms, offset_delta, key, value_size)
     except IndexError:
         raise CorruptBatchError("a record is cut off") from None
     if position != len(payload):
@@ -89,31 +93,37 @@ def filtering_batch(
     timestamp (KIP-534).
     """
     base_timestamp_ms = delete_horizon_ms
-    newest_ms = NO_TIMESTAMP
-    encoded: list[bytes] = []
+    newest_timestamp_ms = NO_TIMESTAMP
+    encoded_records: list[bytes] = []
     for record in records:
-        time_ms = _time_of(record)
+        record_timestamp_ms = _timestamp_of(record)
         if base_timestamp_ms is None:
-            base_timestamp_ms = time_ms
-        newest_ms = max(newest_ms, time_ms) if encoded else time_ms
-        encoded.append(
+            base_timestamp_ms = record_timestamp_ms
+        newest_timestamp_ms = (
+            max(newest_timestamp_ms, record_timestamp_ms)
+            if encoded_records
+            else record_timestamp_ms
+        )
+        encoded_records.append(
             encode_record(
                 record,
                 offset_delta=record.offset - header.base_offset,
-                timestamp_delta_ms=time_ms - base_timestamp_ms,
+                timestamp_delta_ms=record_timestamp_ms - base_timestamp_ms,
             )
         )
         yield 1
     assert base_timestamp_ms is not None
     return _pack_batch(
         header,
-        compress(header.compression, b"".join(encoded)),
+        compress(header.compression, b"".join(encoded_records)),
         attributes=header.compression
         | (header.attributes & _KEPT_FLAGS)
         | (0 if delete_horizon_ms is None else BatchHeader.DELETE_HORIZON),
         base_timestamp_ms=base_timestamp_ms,
-        max_timestamp_ms=header.max_timestamp_ms if header.is_log_append_time else newest_ms,
-        count=len(encoded),
+        max_timestamp_ms=header.max_timestamp_ms
+        if header.is_log_append_time
+        else newest_timestamp_ms,
+        count=len(encoded_records),
     )
 
 
@@ -138,7 +148,7 @@ def recoded_batch(
     Returns:
         The batch; only its size if that is above ``size_max``.
     """
-    numbering = _Numbering(payload, header)
+    numbering = _RenumberedRecords(payload, header)
     size = BatchHeader.SIZE
     pieces: list[bytes] = []
     for piece in compress_in_pieces(codec, numbering.pieces(), level):
@@ -159,7 +169,7 @@ def recoded_batch(
     )
 
 
-class _Numbering:
+class _RenumberedRecords:
     """Encodes the records of a batch again, with offsets 0, 1, 2 and so on."""
 
     def __init__(self, payload: bytes | memoryview, header: BatchHeader) -> None:
@@ -172,57 +182,66 @@ class _Numbering:
         """Yield the encoded records in pieces, so that neither a large record nor many small ones
         are copied as a whole.
         """
-        gathered = bytearray()
-        for part in self._parts():
-            if len(gathered) + len(part) <= _PIECE_BYTES:
-                gathered += part
+        gathered_bytes = bytearray()
+        for record_part in self._record_parts():
+            if len(gathered_bytes) + len(record_part) <= _PIECE_BYTES:
+                gathered_bytes += record_part
                 continue
-            yield bytes(gathered)  # not empty: it has the length of the large part
-            gathered.clear()
-            for start in range(0, len(part), _PIECE_BYTES):
-                yield bytes(part[start : start + _PIECE_BYTES])
-        yield bytes(gathered)
+            yield bytes(gathered_bytes)  # not empty: it has the length of the large part
+            gathered_bytes.clear()
+            for part_start in range(0, len(record_part), _PIECE_BYTES):
+                yield bytes(record_part[part_start : part_start + _PIECE_BYTES])
+        yield bytes(gathered_bytes)
 
-    def _parts(self) -> Iterator[bytes | memoryview]:
+    def _record_parts(self) -> Iterator[bytes | memoryview]:
         header, payload = self._header, self._payload
         position = 0
-        for number in range(header.records_count):
-            size, position = read_signed(payload, position, VARINT_BYTES_MAX)
-            end = position + size
-            time_ms, position = read_signed(payload, position + 1, VARLONG_BYTES_MAX)
-            time_ms += header.base_timestamp_ms
+        for record_number in range(header.records_count):
+            record_size, position = read_signed(payload, position, VARINT_BYTES_MAX)
+            record_end = position + record_size
+            timestamp_ms, position = read_signed(payload, position + 1, VARLONG_BYTES_MAX)
+            timestamp_ms += header.base_timestamp_ms
             if header.is_log_append_time:
-                time_ms = header.max_timestamp_ms
-            if not number:
-                self.base_ms = self.newest_ms = time_ms
-            self.newest_ms = max(self.newest_ms, time_ms)
+                timestamp_ms = header.max_timestamp_ms
+            if not record_number:
+                self.base_ms = self.newest_ms = timestamp_ms
+            self.newest_ms = max(self.newest_ms, timestamp_ms)
             _, position = read_signed(payload, position, VARINT_BYTES_MAX)
-            head = b"\0" + signed_varint(time_ms - self.base_ms) + signed_varint(number)
-            if _is_short(payload, position, end):
-                body = head + payload[position:end]
-                yield signed_varint(len(body)) + body
+            record_head = (
+                b"\0" + signed_varint(timestamp_ms - self.base_ms) + signed_varint(record_number)
+            )
+            if _is_short(payload, position, record_end):
+                record_body = record_head + payload[position:record_end]
+                yield signed_varint(len(record_body)) + record_body
             else:
                 key_size, key, position = _read_sized(payload, position)
                 value_size, value, position = _read_sized(payload, position)
-                parts = (head, key_size, key, value_size, value, _headers(payload, position))
+                parts = (
+                    record_head,
+                    key_size,
+                    key,
+                    value_size,
+                    value,
+                    _encode_headers_again(payload, position),
+                )
                 yield signed_varint(sum(map(len, parts)))
                 yield from parts
-            position = end
+            position = record_end
 
 
-def _is_short(payload: memoryview, position: int, end: int) -> bool:
+def _is_short(payload: memoryview, position: int, record_end: int) -> bool:
     """Whether key and value have lengths of one byte and there are no headers: such a record can be
     copied as it is.
     """
-    size = payload[position]
-    if size > _ONE_BYTE_MAX or (size & 1 and size != _NULL):
+    encoded_size = payload[position]
+    if encoded_size > _ONE_BYTE_MAX or (encoded_size & 1 and encoded_size != _NULL_SIZE):
         return False
-    position += 1 + size // 2
-    size = payload[position]
-    if size > _ONE_BYTE_MAX or (size & 1 and size != _NULL):
+    position += 1 + encoded_size // 2
+    encoded_size = payload[position]
+    if encoded_size > _ONE_BYTE_MAX or (encoded_size & 1 and encoded_size != _NULL_SIZE):
         return False
-    position += 1 + size // 2
-    return position + 1 == end and not payload[position]
+    position += 1 + encoded_size // 2
+    return position + 1 == record_end and not payload[position]
 
 
 def _read_sized(payload: memoryview, position: int) -> tuple[bytes, memoryview, int]:
@@ -232,17 +251,17 @@ def _read_sized(payload: memoryview, position: int) -> tuple[bytes, memoryview, 
     return signed_varint(size), payload[position:end], end
 
 
-def _headers(payload: memoryview, position: int) -> bytes:
+def _encode_headers_again(payload: memoryview, position: int) -> bytes:
     """Encode the headers of a record again."""
-    count, position = read_signed(payload, position, VARINT_BYTES_MAX)
-    encoded = bytearray(signed_varint(count))
-    for _ in range(count):
+    header_count, position = read_signed(payload, position, VARINT_BYTES_MAX)
+    encoded_headers = bytearray(signed_varint(header_count))
+    for _ in range(header_count):
         _, key, position = _read_sized(payload, position)
-        text = str(key, "utf-8", "replace").encode()
+        key_bytes = str(key, "utf-8", "replace").encode()
         value_size, value, position = _read_sized(payload, position)
-        for part in (signed_varint(len(text)), text, value_size, value):
-            encoded += part
-    return bytes(encoded)
+        for part in (signed_varint(len(key_bytes)), key_bytes, value_size, value):
+            encoded_headers += part
+    return bytes(encoded_headers)
 
 
 def empty_batch(header: BatchHeader) -> bytes:
@@ -266,9 +285,9 @@ def batch_keys(batch: bytes, header: BatchHeader) -> Iterator[tuple[int, bytes |
         CorruptBatchError: The batch can't be read.
         MissingExtraError: Its codec needs a library that is not installed.
     """
-    only = only_record(batch, header)
-    if only is not None:
-        key, value = only
+    only_key_and_value = only_record(batch, header)
+    if only_key_and_value is not None:
+        key, value = only_key_and_value
         yield header.base_offset, key, value is not None
         return
     for record in scan_records(payload_of(batch, header), header.records_count):
@@ -302,26 +321,26 @@ def _pack_batch(
     )
 
 
-def _time_of(record: Record) -> int:
+def _timestamp_of(record: Record) -> int:
     """The timestamp of a record that was read, which always has one."""
     assert record.timestamp_ms is not None
     return record.timestamp_ms
 
 
-def _field(payload: bytes | memoryview, position: int) -> tuple[bytes | None, int]:
-    size, position = read_signed(payload, position, VARINT_BYTES_MAX)
-    if size < 0:
+def _read_nullable_bytes(payload: bytes | memoryview, position: int) -> tuple[bytes | None, int]:
+    field_size, position = read_signed(payload, position, VARINT_BYTES_MAX)
+    if field_size < 0:
         return None, position
-    return bytes(payload[position : position + size]), position + size
+    return bytes(payload[position : position + field_size]), position + field_size
 
 
-def _skip_headers(payload: bytes | memoryview, position: int, end: int) -> int:
-    count, position = read_signed(payload, position, VARINT_BYTES_MAX)
-    if count < 0 or count > max(0, end - position):
-        raise CorruptBatchError(f"{count} headers in {end - position} bytes")
-    for _ in range(count):
-        key, position = _field(payload, position)
+def _skip_headers(payload: bytes | memoryview, position: int, record_end: int) -> int:
+    header_count, position = read_signed(payload, position, VARINT_BYTES_MAX)
+    if header_count < 0 or header_count > max(0, record_end - position):
+        raise CorruptBatchError(f"{header_count} headers in {record_end - position} bytes")
+    for _ in range(header_count):
+        key, position = _read_nullable_bytes(payload, position)
         if key is None:
             raise CorruptBatchError("a header without key")
-        _, position = _field(payload, position)
+        _, position = _read_nullable_bytes(payload, position)
     return position

@@ -32,11 +32,11 @@ from txnsim.wire.decoder import DecodeFaultError, Reader, read_in_steps, reader
 from txnsim.wire.encoder import maker, write_in_steps, writer
 from txnsim.wire.varint import read_uvarint
 
-_HEADER: Final = Struct(">hhih").unpack_from
-_RESPONSE_V0: Final = Struct(">ii").pack
-_RESPONSE_V1: Final = Struct(">iix").pack
-_REQUEST: Final = Struct(">ihhih")
-_CORRELATION: Final = Struct(">i")
+_READ_REQUEST_HEADER: Final = Struct(">hhih").unpack_from
+_PACK_RESPONSE_HEAD_V0: Final = Struct(">ii").pack
+_PACK_RESPONSE_HEAD_V1: Final = Struct(">iix").pack
+_REQUEST_HEAD: Final = Struct(">ihhih")
+_CORRELATION_ID: Final = Struct(">i")
 HEADER_TAGS_MAX: Final = 1_000
 """Most tagged fields in the header of a request; Kafka has none, and no client sends any."""
 
@@ -64,7 +64,7 @@ def read_request_header(frame: bytes) -> RequestHeader:
         MalformedFrameError: The frame is too short, or its tagged fields are malformed.
     """
     try:
-        api_key, api_version, correlation_id, length = _HEADER(frame)
+        api_key, api_version, correlation_id, length = _READ_REQUEST_HEADER(frame)
     except StructError:
         raise MalformedFrameError(
             f"request header: {len(frame)} bytes are fewer than the smallest header of 10"
@@ -90,13 +90,13 @@ def read_request_header(frame: bytes) -> RequestHeader:
 def _skip_tags(frame: bytes, position: int) -> int:
     """Skip the tagged fields of a header; none are known (KIP-482)."""
     try:
-        count, position = read_uvarint(frame, position)
-        if count > HEADER_TAGS_MAX:
-            raise ValueError(f"{count} of them, more than {HEADER_TAGS_MAX}")
-        for _ in range(count):
+        tag_count, position = read_uvarint(frame, position)
+        if tag_count > HEADER_TAGS_MAX:
+            raise ValueError(f"{tag_count} of them, more than {HEADER_TAGS_MAX}")
+        for _ in range(tag_count):
             _, position = read_uvarint(frame, position)
-            size, position = read_uvarint(frame, position)
-            position += size
+            tag_size, position = read_uvarint(frame, position)
+            position += tag_size
     except (IndexError, ValueError) as error:
         raise MalformedFrameError(f"header: tagged fields at byte {position}: {error}") from None
     if position > len(frame):
@@ -118,7 +118,7 @@ def request_schema(api_key: int, api_version: int) -> ModuleType:
     Raises:
         UnsupportedRequestError: There is no such API key or version.
     """
-    return registry.load(api_key, api_version, part="request")
+    return registry.load_schema(api_key, api_version, part="request")
 
 
 def response_schema(api_key: int, api_version: int) -> ModuleType:
@@ -127,7 +127,7 @@ def response_schema(api_key: int, api_version: int) -> ModuleType:
     Raises:
         UnsupportedRequestError: There is no such API key or version.
     """
-    return registry.load(api_key, api_version, part="response")
+    return registry.load_schema(api_key, api_version, part="response")
 
 
 def request_class(api_key: int, api_version: int) -> Any:
@@ -175,7 +175,7 @@ Decoding = Generator[int, None, Any]
 """Decodes a message in steps; yields the number of elements since the last step."""
 
 _request_readers: dict[tuple[int, int], Reader] = {}
-_makers: dict[Any, Callable[..., Any]] = {}
+_message_makers: dict[Any, Callable[..., Any]] = {}
 
 
 def decode_request(header: RequestHeader, frame: bytes) -> Any:
@@ -210,7 +210,9 @@ def decode_in_steps(header: RequestHeader, frame: bytes, layout: Any = None) -> 
     try:
         cls = layout or _request_class(header)
         return (
-            yield from read_in_steps(cls, frame, header.body_offset, elements=REQUEST_ELEMENTS_MAX)
+            yield from read_in_steps(
+                cls, frame, header.body_offset, elements_max=REQUEST_ELEMENTS_MAX
+            )
         )
     except DecodeFaultError as fault:
         raise _malformed_frame(header, frame, fault) from None
@@ -221,8 +223,8 @@ def run_to_end(steps: Generator[int, None, T]) -> T:
     while True:
         try:
             next(steps)
-        except StopIteration as end:
-            result: T = end.value
+        except StopIteration as stop:
+            result: T = stop.value
             return result
 
 
@@ -237,9 +239,10 @@ def _malformed_frame(
 
 def _request_reader(header: RequestHeader) -> Reader:
     read = reader(_request_class(header))
-    key = header.api_key, header.api_version
-    if key in _request_classes:  # no others: a client could fill the cache with versions
-        _request_readers[key] = read
+    api_and_version = header.api_key, header.api_version
+    # No others: a client could fill the cache with versions.
+    if api_and_version in _request_classes:
+        _request_readers[api_and_version] = read
     return read
 
 
@@ -252,7 +255,7 @@ def _request_class(header: RequestHeader) -> Any:
         return request_class(API_VERSIONS, 0)
 
 
-def build(cls: Any, **values: object) -> Any:
+def build(cls: Any, **field_values: object) -> Any:
     """Make a message; values for which this version has no field are left out.
 
     Durations and times may be given in integer milliseconds, error codes as integers.
@@ -261,18 +264,18 @@ def build(cls: Any, **values: object) -> Any:
         TypeError: A field without default is missing, or no version of this class has a field of
             that name.
     """
-    make = _makers.get(cls)
-    if make is None:
-        make = builder(cls)
-    return make(**values)
+    make_message = _message_makers.get(cls)
+    if make_message is None:
+        make_message = builder(cls)
+    return make_message(**field_values)
 
 
 def builder(cls: Any) -> Callable[..., Any]:
     """The function that ``build`` uses for one class; callers on hot paths keep it."""
-    make = _makers.get(cls)
-    if make is None:
-        make = _makers[cls] = maker(cls, registry.check_known)
-    return make
+    make_message = _message_makers.get(cls)
+    if make_message is None:
+        make_message = _message_makers[cls] = maker(cls, registry.check_known)
+    return make_message
 
 
 def encode_body(message: Any) -> bytes:
@@ -297,19 +300,23 @@ def encode_pieces(message: Any) -> list[bytes]:
 # Whole frames
 
 
-class _Heads(dict[tuple[int, int], tuple[Callable[[int, int], bytes], int]]):
+class _ResponseHeads(dict[tuple[int, int], tuple[Callable[[int, int], bytes], int]]):
     """(API key, version) -> (function that packs size and correlation id, number of header bytes
     that count into the size).
     """
 
-    def __missing__(self, api: tuple[int, int]) -> tuple[Callable[[int, int], bytes], int]:
-        key, version = api
-        has_tags = version >= RESPONSE_HEADER_V1_FROM.get(key, NEVER)
-        head = self[api] = (_RESPONSE_V1, 5) if has_tags else (_RESPONSE_V0, 4)
-        return head
+    def __missing__(
+        self, api_and_version: tuple[int, int]
+    ) -> tuple[Callable[[int, int], bytes], int]:
+        api_key, api_version = api_and_version
+        has_tags = api_version >= RESPONSE_HEADER_V1_FROM.get(api_key, NEVER)
+        head_packer = self[api_and_version] = (
+            (_PACK_RESPONSE_HEAD_V1, 5) if has_tags else (_PACK_RESPONSE_HEAD_V0, 4)
+        )
+        return head_packer
 
 
-RESPONSE_HEADS: Final = _Heads()
+RESPONSE_HEADS: Final = _ResponseHeads()
 
 
 def response_head(api_key: int, api_version: int, correlation_id: int, body_size: int) -> bytes:
@@ -318,8 +325,8 @@ def response_head(api_key: int, api_version: int, correlation_id: int, body_size
 
     For large bodies: head and body can be passed to ``writelines`` without joining them.
     """
-    pack, extra = RESPONSE_HEADS[api_key, api_version]
-    return pack(body_size + extra, correlation_id)
+    pack_head, header_bytes = RESPONSE_HEADS[api_key, api_version]
+    return pack_head(body_size + header_bytes, correlation_id)
 
 
 def frame_response(api_key: int, api_version: int, correlation_id: int, body: bytes) -> bytes:
@@ -337,16 +344,16 @@ def encode_request(
 ) -> bytes:
     """A whole request: size field, header, body."""
     body = encode_body(message)
-    name = b"" if client_id is None else client_id.encode()
-    tags = b"\0" if is_flexible(api_key, api_version) else b""
-    head = _REQUEST.pack(
-        10 + len(name) + len(tags) + len(body),
+    client_id_bytes = b"" if client_id is None else client_id.encode()
+    header_tags = b"\0" if is_flexible(api_key, api_version) else b""
+    request_head = _REQUEST_HEAD.pack(
+        10 + len(client_id_bytes) + len(header_tags) + len(body),
         api_key,
         api_version,
         correlation_id,
-        -1 if client_id is None else len(name),
+        -1 if client_id is None else len(client_id_bytes),
     )
-    return head + name + tags + body
+    return request_head + client_id_bytes + header_tags + body
 
 
 def read_response(api_key: int, api_version: int, frame: bytes) -> tuple[int, Any]:
@@ -372,17 +379,27 @@ def read_response(api_key: int, api_version: int, frame: bytes) -> tuple[int, An
             f"{api_name(api_key)} v{api_version} response, byte {fault.position} of {len(frame)}:"
             f" {fault}"
         ) from None
-    correlation_id: int = _CORRELATION.unpack_from(frame)[0]
+    correlation_id: int = _CORRELATION_ID.unpack_from(frame)[0]
     return correlation_id, message
 
 
 # Frames: four bytes of size, then that many (NetworkReceive)
 
-_SIZE: Final = Struct(">i").unpack_from
+_READ_SIZE: Final = Struct(">i").unpack_from
 _SIZE_BYTES: Final = 4
-_TLS: Final = b"\x16\x03"
+_TLS_HANDSHAKE_START: Final = b"\x16\x03"
 """First bytes of a TLS ClientHello: a record of type "handshake" of TLS 1.x."""
-_HTTP: Final = (b"GET ", b"POST", b"PUT ", b"HEAD", b"DELE", b"OPTI", b"PATC", b"CONN", b"PRI ")
+_HTTP_STARTS: Final = (
+    b"GET ",
+    b"POST",
+    b"PUT ",
+    b"HEAD",
+    b"DELE",
+    b"OPTI",
+    b"PATC",
+    b"CONN",
+    b"PRI ",
+)
 """First bytes of an HTTP request."""
 
 
@@ -397,8 +414,8 @@ class FrameReader:
 
     __slots__ = ("_assembled", "_missing", "_size_bytes", "buffered_bytes", "limit")
 
-    def __init__(self, limit: int) -> None:
-        self.limit = limit
+    def __init__(self, frame_bytes_max: int) -> None:
+        self.limit = frame_bytes_max
         """Largest accepted frame from now on, in bytes (``socket.request.max.bytes``, or
         ``sasl.server.max.receive.size`` before the client has logged in).
         """
@@ -426,7 +443,7 @@ class FrameReader:
         if self._missing:
             position = self._missing
             if len(data) < position:
-                self._store(data)
+                self._store_piece(data)
                 return frames
             self._assembled.write(memoryview(data)[:position])
             frames.append(self._assembled.getvalue())
@@ -436,24 +453,24 @@ class FrameReader:
             data = self._size_bytes + data
             self._size_bytes = b""
             self.buffered_bytes = 0
-        end = len(data)
-        while end - position >= _SIZE_BYTES:
-            size = _SIZE(data, position)[0]
-            if size < 0 or size > self.limit:
+        data_end = len(data)
+        while data_end - position >= _SIZE_BYTES:
+            frame_size = _READ_SIZE(data, position)[0]
+            if frame_size < 0 or frame_size > self.limit:
                 protocol_remark = _no_kafka(data[position : position + _SIZE_BYTES])
                 raise MalformedFrameError(
-                    f"frame size {size} is outside 0..{self.limit}{protocol_remark}"
+                    f"frame size {frame_size} is outside 0..{self.limit}{protocol_remark}"
                 )
-            start = position + _SIZE_BYTES
-            position = start + size
-            if position > end:
-                self._missing = size
+            frame_start = position + _SIZE_BYTES
+            position = frame_start + frame_size
+            if position > data_end:
+                self._missing = frame_size
                 self.buffered_bytes = _SIZE_BYTES
-                self._store(memoryview(data)[start:])
+                self._store_piece(memoryview(data)[frame_start:])
                 return frames
-            frames.append(data[start:position])
+            frames.append(data[frame_start:position])
         self._size_bytes = data[position:]
-        self.buffered_bytes = end - position
+        self.buffered_bytes = data_end - position
         return frames
 
     def forget(self) -> None:
@@ -462,17 +479,17 @@ class FrameReader:
         self._size_bytes = b""
         self._missing = self.buffered_bytes = 0
 
-    def _store(self, piece: bytes | memoryview) -> None:
+    def _store_piece(self, piece: bytes | memoryview) -> None:
         """Store a piece of the incomplete frame."""
         self.buffered_bytes += len(piece)
         self._missing -= len(piece)
         self._assembled.write(piece)
 
 
-def _no_kafka(start: bytes) -> str:
+def _no_kafka(first_bytes: bytes) -> str:
     """Says which protocol a peer seems to use, if its first bytes are no size; else empty."""
-    if start.startswith(_TLS):
+    if first_bytes.startswith(_TLS_HANDSHAKE_START):
         return " (so TLS begins, at a listener in clear)"
-    if start in _HTTP:
+    if first_bytes in _HTTP_STARTS:
         return " (so HTTP begins: this is a Kafka listener, the control port has another address)"
     return ""

@@ -24,18 +24,18 @@ GZIP: Final = 1
 SNAPPY: Final = 2
 LZ4: Final = 3
 ZSTD: Final = 4
-NAMES: Final = {NONE: "none", GZIP: "gzip", SNAPPY: "snappy", LZ4: "lz4", ZSTD: "zstd"}
+CODEC_NAMES: Final = {NONE: "none", GZIP: "gzip", SNAPPY: "snappy", LZ4: "lz4", ZSTD: "zstd"}
 
 DECOMPRESSED_MAX: Final = 256 << 20
 """Largest decompressed size of a batch, in bytes: 256 times the default ``message.max.bytes``."""
 
 AT_ONCE_MAX: Final = 256 << 10
 """Number of bytes that are decompressed without a break, in a millisecond at most."""
-_AT_ONCE_MEMBERS: Final = 64
+_AT_ONCE_MEMBERS_MAX: Final = 64
 """Most gzip members in data that is decompressed without a break."""
 
 _GZIP_PIECE: Final = 4096
-_NO_ROOM: Final = "failed to write whole buffer"
+_NO_ROOM_ERROR: Final = "failed to write whole buffer"
 """cramjam's error text if the output does not fit."""
 _GZIP_WINDOW: Final = 31
 """zlib's window size plus 16, for data with gzip's header and trailer."""
@@ -47,13 +47,13 @@ and every flush costs bytes.
 _XERIAL_MAGIC: Final = b"\x82SNAPPY\0"
 _XERIAL_HEADER: Final = _XERIAL_MAGIC + b"\0\0\0\x01\0\0\0\x01"
 _XERIAL_BLOCK: Final = 32 << 10
-_LENGTH: Final = Struct(">i")
+_BLOCK_LENGTH: Final = Struct(">i")
 
 _LZ4_HEADER: Final = bytes.fromhex("04224d18604082")
 """Header of an lz4 frame: magic, version 1 with independent blocks and no checksums, blocks of 64
 KiB, and the header's own checksum.
 """
-_LZ4_FLAGS_AT: Final = 4
+_LZ4_FLAGS_POSITION: Final = 4
 _LZ4_INDEPENDENT: Final = 0x20
 _LZ4_BLOCK: Final = 1 << 16
 _LZ4_STORED: Final = 1 << 31
@@ -97,10 +97,10 @@ def compress_in_pieces(
             yield encoder.flush()
         case 2:
             yield _XERIAL_HEADER
-            yield from map(_snappy_block, _cut(pieces, _XERIAL_BLOCK))
+            yield from map(_snappy_block, _cut_into_blocks(pieces, _XERIAL_BLOCK))
         case 3:
             yield _LZ4_HEADER
-            yield from map(_lz4_block, _cut(pieces, _LZ4_BLOCK))
+            yield from map(_lz4_block, _cut_into_blocks(pieces, _LZ4_BLOCK))
             yield _LZ4_END
         case 4:
             stream = _cramjam(codec).zstd.Compressor(_ZSTD_LEVEL if level is None else level)
@@ -116,36 +116,36 @@ def compress_in_pieces(
             raise ValueError(f"compression {codec} is unknown")
 
 
-def _cut(pieces: Iterable[bytes], size: int) -> Iterator[bytes]:
-    """Cut the data into blocks of ``size`` bytes; the last block may be shorter."""
+def _cut_into_blocks(pieces: Iterable[bytes], block_bytes: int) -> Iterator[bytes]:
+    """Cut the data into blocks of ``block_bytes`` bytes; the last block may be shorter."""
     remainder = b""
     for piece in pieces:
         data = remainder + piece if remainder else piece
-        whole = len(data) - len(data) % size
-        for start in range(0, whole, size):
-            yield data[start : start + size]
-        remainder = data[whole:]
+        whole_blocks_end = len(data) - len(data) % block_bytes
+        for block_start in range(0, whole_blocks_end, block_bytes):
+            yield data[block_start : block_start + block_bytes]
+        remainder = data[whole_blocks_end:]
     if remainder:
         yield remainder
 
 
-def decompress(codec: int, data: bytes, at_most: int = DECOMPRESSED_MAX) -> bytes:
+def decompress(codec: int, data: bytes, bytes_max: int = DECOMPRESSED_MAX) -> bytes:
     """Decompress the records of a batch.
 
     Raises:
         CorruptBatchError: There is no such codec, or the data is malformed.
-        UnpacksTooLargeError: The result has more than ``at_most`` bytes.
+        UnpacksTooLargeError: The result has more than ``bytes_max`` bytes.
         MissingExtraError: The codec needs a library that is not installed.
     """
     match codec:
         case 0:
             return data
         case 1:
-            return _decompress_gzip(data, at_most)
+            return _decompress_gzip(data, bytes_max)
         case 2:
-            return _decompress_snappy(data, at_most)
+            return _decompress_snappy(data, bytes_max)
         case 3 | 4:
-            return _decompress_frame(codec, data, at_most)
+            return _decompress_frame(codec, data, bytes_max)
         case _:
             raise CorruptBatchError(f"compression {codec} is unknown")
 
@@ -164,7 +164,7 @@ def decompress_at_once(codec: int, data: bytes) -> bytes | None:
         return None
     try:
         if codec == GZIP:
-            return _decompress_gzip(data, AT_ONCE_MAX, members_max=_AT_ONCE_MEMBERS)
+            return _decompress_gzip(data, AT_ONCE_MAX, members_max=_AT_ONCE_MEMBERS_MAX)
         return decompress(codec, data, AT_ONCE_MAX)
     except UnpacksTooLargeError:
         return None
@@ -175,38 +175,38 @@ class Packed(NamedTuple):
 
     codec: int
     data: bytes
-    at_most: int
+    bytes_max: int
     """Limit of their decompressed size, in bytes."""
 
     @property
     def room_bytes(self) -> int:
         """Number of bytes that ``unpack`` needs."""
-        return self.at_most + 1
+        return self.bytes_max + 1
 
-    def unpack(self, room: mmap.mmap) -> memoryview:
-        """Decompress into ``room``; the result is a part of it.
+    def unpack(self, output_memory: mmap.mmap) -> memoryview:
+        """Decompress into ``output_memory``; the result is a part of it.
 
         Other threads can run meanwhile: the libraries release the interpreter's lock.
 
         Raises:
             CorruptBatchError: The data is malformed.
-            UnpacksTooLargeError: The result has more than ``at_most`` bytes.
+            UnpacksTooLargeError: The result has more than ``bytes_max`` bytes.
         """
         if self.codec == SNAPPY:
-            size = _snappy_into(self.data, room, self.at_most)
+            output_bytes = _decompress_snappy_into(self.data, output_memory, self.bytes_max)
         else:
-            size = _decompress_into(self.codec, self.data, room, self.at_most)
-        return memoryview(room)[:size]
+            output_bytes = _decompress_into(self.codec, self.data, output_memory, self.bytes_max)
+        return memoryview(output_memory)[:output_bytes]
 
 
-def _decompress_gzip(data: bytes, at_most: int, members_max: int | None = None) -> bytes:
+def _decompress_gzip(data: bytes, bytes_max: int, members_max: int | None = None) -> bytes:
     """Decompress gzip. Several members may follow each other, as Java's ``GZIPInputStream`` allows.
 
     The decoder copies data that it has not used, so it gets small pieces: otherwise tens of
     thousands of empty members would be copied again and again.
     """
     pieces: list[bytes] = []
-    total = position = members = 0
+    total_bytes = position = member_count = 0
     decoder = zlib.decompressobj(_GZIP_WINDOW)
     unread = b""
     while unread or position < len(data):
@@ -215,16 +215,16 @@ def _decompress_gzip(data: bytes, at_most: int, members_max: int | None = None) 
             position += _GZIP_PIECE
         if decoder.eof:
             decoder = zlib.decompressobj(_GZIP_WINDOW)
-            members += 1
-            if members == members_max:
-                raise UnpacksTooLargeError(NAMES[GZIP], at_most)
+            member_count += 1
+            if member_count == members_max:
+                raise UnpacksTooLargeError(CODEC_NAMES[GZIP], bytes_max)
         try:
-            piece = decoder.decompress(unread, at_most - total + 1)
+            piece = decoder.decompress(unread, bytes_max - total_bytes + 1)
         except zlib.error as error:
             raise CorruptBatchError(f"gzip: {error}") from None
         unread = decoder.unused_data or decoder.unconsumed_tail
-        total += len(piece)
-        _check_size(GZIP, total, at_most)
+        total_bytes += len(piece)
+        _check_size(GZIP, total_bytes, bytes_max)
         pieces.append(piece)
     if data and not decoder.eof:
         raise CorruptBatchError("gzip: the stream is cut off")
@@ -234,73 +234,81 @@ def _decompress_gzip(data: bytes, at_most: int, members_max: int | None = None) 
 def _snappy_block(plain: bytes) -> bytes:
     """A block in the format of snappy-java, which Java clients write (``SnappyOutputStream``)."""
     block = bytes(_cramjam(SNAPPY).snappy.compress_raw(plain))
-    return _LENGTH.pack(len(block)) + block
+    return _BLOCK_LENGTH.pack(len(block)) + block
 
 
-def _decompress_snappy(data: bytes, at_most: int) -> bytes:
-    with mmap.mmap(-1, at_most + 1) as room:
-        return room[: _snappy_into(data, room, at_most)]
+def _decompress_snappy(data: bytes, bytes_max: int) -> bytes:
+    with mmap.mmap(-1, bytes_max + 1) as output_memory:
+        return output_memory[: _decompress_snappy_into(data, output_memory, bytes_max)]
 
 
-def _snappy_into(data: bytes, room: mmap.mmap, at_most: int) -> int:
+def _decompress_snappy_into(data: bytes, output_memory: mmap.mmap, bytes_max: int) -> int:
     """Decompress blocks of snappy-java, or a single bare block, as librdkafka writes it
     (``SnappyInputStream``); returns the number of bytes.
     """
-    with memoryview(room) as view:
+    with memoryview(output_memory) as output_view:
         if not data.startswith(_XERIAL_MAGIC):
-            return _block_into(data, view, 0, at_most)
-        total = 0
+            return _decompress_block_into(data, output_view, 0, bytes_max)
+        output_bytes = 0
         position = len(_XERIAL_HEADER)
         while position < len(data):
-            if position + _LENGTH.size > len(data):
+            if position + _BLOCK_LENGTH.size > len(data):
                 raise CorruptBatchError("snappy: the length of a block is cut off")
-            size = _LENGTH.unpack_from(data, position)[0]
-            position += _LENGTH.size
-            if size < 0 or size > len(data) - position:
+            block_size = _BLOCK_LENGTH.unpack_from(data, position)[0]
+            position += _BLOCK_LENGTH.size
+            if block_size < 0 or block_size > len(data) - position:
                 raise CorruptBatchError(
-                    f"snappy: a block of {size} bytes, {len(data) - position} are left"
+                    f"snappy: a block of {block_size} bytes, {len(data) - position} are left"
                 )
-            total += _block_into(data[position : position + size], view, total, at_most)
-            position += size
-        return total
+            output_bytes += _decompress_block_into(
+                data[position : position + block_size], output_view, output_bytes, bytes_max
+            )
+            position += block_size
+        return output_bytes
 
 
-def _block_into(block: bytes, view: memoryview, position: int, at_most: int) -> int:
-    module = _cramjam(SNAPPY)
+def _decompress_block_into(
+    block: bytes, output_view: memoryview, output_position: int, bytes_max: int
+) -> int:
+    cramjam = _cramjam(SNAPPY)
     try:
         # The size stands at the start of a block, so it is known before anything is written.
-        size = module.snappy.decompress_raw_len(block)
-        _check_size(SNAPPY, position + size, at_most)
-        with view[position : position + size] as part:
-            return int(module.snappy.decompress_raw_into(block, part))
-    except module.DecompressionError as error:
+        decompressed_size = cramjam.snappy.decompress_raw_len(block)
+        _check_size(SNAPPY, output_position + decompressed_size, bytes_max)
+        with output_view[output_position : output_position + decompressed_size] as output_part:
+            return int(cramjam.snappy.decompress_raw_into(block, output_part))
+    except cramjam.DecompressionError as error:
         raise CorruptBatchError(f"snappy: {error}") from None
 
 
-def _decompress_frame(codec: int, data: bytes, at_most: int) -> bytes:
+def _decompress_frame(codec: int, data: bytes, bytes_max: int) -> bytes:
     """Decompress an lz4 or zstd frame, which need not say how large it becomes.
 
     So the result goes into anonymous memory, of which the system only provides as much as is used.
     """
-    with mmap.mmap(-1, at_most + 1) as room:
-        return room[: _decompress_into(codec, data, room, at_most)]
+    with mmap.mmap(-1, bytes_max + 1) as output_memory:
+        return output_memory[: _decompress_into(codec, data, output_memory, bytes_max)]
 
 
-def _decompress_into(codec: int, data: bytes, room: mmap.mmap, at_most: int) -> int:
-    """Decompress lz4 and zstd frames and gzip members into ``room``; returns the
+def _decompress_into(codec: int, data: bytes, output_memory: mmap.mmap, bytes_max: int) -> int:
+    """Decompress lz4 and zstd frames and gzip members into ``output_memory``; returns the
     number of bytes.
     """
-    if codec == LZ4 and len(data) > _LZ4_FLAGS_AT and not data[_LZ4_FLAGS_AT] & _LZ4_INDEPENDENT:
+    if (
+        codec == LZ4
+        and len(data) > _LZ4_FLAGS_POSITION
+        and not data[_LZ4_FLAGS_POSITION] & _LZ4_INDEPENDENT
+    ):
         raise CorruptBatchError("lz4: linked blocks, which Lz4BlockInputStream does not read")
-    module = _cramjam(codec)
-    decoder = {GZIP: module.gzip, LZ4: module.lz4, ZSTD: module.zstd}[codec]
+    cramjam = _cramjam(codec)
+    decoder = {GZIP: cramjam.gzip, LZ4: cramjam.lz4, ZSTD: cramjam.zstd}[codec]
     try:
-        size = int(decoder.decompress_into(data, room))
-    except module.DecompressionError as error:
-        if _NO_ROOM in str(error):
-            raise UnpacksTooLargeError(NAMES[codec], at_most) from None
-        raise CorruptBatchError(f"{NAMES[codec]}: not decodable: {error}") from None
-    _check_size(codec, size, at_most)
+        size = int(decoder.decompress_into(data, output_memory))
+    except cramjam.DecompressionError as error:
+        if _NO_ROOM_ERROR in str(error):
+            raise UnpacksTooLargeError(CODEC_NAMES[codec], bytes_max) from None
+        raise CorruptBatchError(f"{CODEC_NAMES[codec]}: not decodable: {error}") from None
+    _check_size(codec, size, bytes_max)
     return size
 
 
@@ -314,9 +322,9 @@ def _lz4_block(plain: bytes) -> bytes:
     return (len(plain) | _LZ4_STORED).to_bytes(4, "little") + plain
 
 
-def _check_size(codec: int, size: int, at_most: int) -> None:
-    if size > at_most:
-        raise UnpacksTooLargeError(NAMES[codec], at_most)
+def _check_size(codec: int, size: int, bytes_max: int) -> None:
+    if size > bytes_max:
+        raise UnpacksTooLargeError(CODEC_NAMES[codec], bytes_max)
 
 
 def _cramjam(codec: int) -> ModuleType:
@@ -324,5 +332,5 @@ def _cramjam(codec: int) -> ModuleType:
         return importlib.import_module("cramjam")
     except ImportError:
         raise MissingExtraError(
-            f"batches in {NAMES[codec]} need a library: pip install cramjam"
+            f"batches in {CODEC_NAMES[codec]} need a library: pip install cramjam"
         ) from None

@@ -20,11 +20,11 @@ COMMIT: Final = 1
 MARKER_BYTES: Final = 78
 """Size of a marker's batch, in bytes."""
 
-_MARKER: Final = Struct(">bbbbbhhbhib").pack
-_KEY: Final = Struct(">hh").unpack_from
-_VALUE: Final = Struct(">hi").unpack_from
+_PACK_MARKER: Final = Struct(">bbbbbhhbhib").pack
+_READ_KEY: Final = Struct(">hh").unpack_from
+_READ_VALUE: Final = Struct(">hi").unpack_from
 _NO_SEQUENCE: Final = -1
-_FLAGS: Final = BatchHeader.TRANSACTIONAL | BatchHeader.CONTROL
+_MARKER_FLAGS: Final = BatchHeader.TRANSACTIONAL | BatchHeader.CONTROL
 
 
 class ControlRecord(msgspec.Struct, frozen=True, kw_only=True):
@@ -59,12 +59,16 @@ def control_batch(
     The transaction version is not part of it: only the WriteTxnMarkers request has it.
     """
     # Lengths are zig-zag varints: 16 bytes of record, 4 of key, 6 of value, no header.
-    record = _MARKER(32, 0, 0, 0, 8, 0, COMMIT if committed else ABORT, 12, 0, coordinator_epoch, 0)
+    record = _PACK_MARKER(
+        32, 0, 0, 0, 8, 0, COMMIT if committed else ABORT, 12, 0, coordinator_epoch, 0
+    )
     return pack_batch(
         record,
         base_offset=base_offset,
         leader_epoch=leader_epoch,
-        attributes=_FLAGS | BatchHeader.LOG_APPEND_TIME if log_append_time else _FLAGS,
+        attributes=_MARKER_FLAGS | BatchHeader.LOG_APPEND_TIME
+        if log_append_time
+        else _MARKER_FLAGS,
         last_offset_delta=0,
         base_timestamp_ms=timestamp_ms,
         max_timestamp_ms=timestamp_ms,
@@ -90,15 +94,15 @@ def read_control_record(batch: Buffer, position: int = 0) -> ControlRecord | Non
     record = read_records(batch, position)[0]
     if record.key is None or len(record.key) < 4:
         raise CorruptBatchError(f"control record at offset {record.offset}: key {record.key!r}")
-    version, kind = _KEY(record.key)
+    version, record_type = _READ_KEY(record.key)
     if version < 0:
         raise CorruptBatchError(f"control record at offset {record.offset}: version {version}")
-    if kind not in (ABORT, COMMIT):
-        return ControlRecord(type=kind, version=version, coordinator_epoch=-1)
+    if record_type not in (ABORT, COMMIT):
+        return ControlRecord(type=record_type, version=version, coordinator_epoch=-1)
     # A higher version is read as far as version 0 goes (EndTransactionMarker.deserializeValue).
     if record.value is None or len(record.value) < 6:
         raise CorruptBatchError(f"marker at offset {record.offset}: value {record.value!r}")
-    value_version, coordinator_epoch = _VALUE(record.value)
+    value_version, coordinator_epoch = _READ_VALUE(record.value)
     if value_version < 0:
         raise CorruptBatchError(f"marker at offset {record.offset}: version {value_version}")
-    return ControlRecord(type=kind, version=version, coordinator_epoch=coordinator_epoch)
+    return ControlRecord(type=record_type, version=version, coordinator_epoch=coordinator_epoch)

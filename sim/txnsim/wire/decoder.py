@@ -23,7 +23,7 @@ from struct import error as StructError  # noqa: N812 - it is an exception class
 from typing import Any, Final, cast
 
 from txnsim.wire._codegen import Source, twin_of
-from txnsim.wire._schema import ENTITY, FIXED, EntityRows, FieldRow, describe
+from txnsim.wire._schema import ENTITY, FIXED_WIDTH_CODES, EntityRows, FieldRow, describe
 from txnsim.wire.values import to_duration, to_error_code, to_time, to_uuid
 from txnsim.wire.varint import read_uvarint
 
@@ -46,7 +46,7 @@ COPIED_RECORDS_MAX: Final = 1 << 20
 takes 50 ms. A topic accepts a little more unless its ``max.message.bytes`` is set.
 """
 
-_CONVERT: Final[dict[str, Callable[[Any], Any]]] = {
+_CONVERTERS: Final[dict[str, Callable[[Any], Any]]] = {
     "error_code": to_error_code,
     # 32 bits of milliseconds are always a duration.
     "timedelta_i32": partial(timedelta, 0, 0, 0),
@@ -56,7 +56,7 @@ _CONVERT: Final[dict[str, Callable[[Any], Any]]] = {
 }
 
 
-class _Kind(Enum):
+class _ReaderKind(Enum):
     """What a decoder does besides decoding."""
 
     PLAIN = "nothing"
@@ -64,10 +64,10 @@ class _Kind(Enum):
     STEPS = "it counts elements, and is a generator that yields after some of them"
 
 
-_readers: dict[tuple[Any, _Kind], Reader] = {}
+_readers: dict[tuple[Any, _ReaderKind], Reader] = {}
 
 
-_elements: Final[ContextVar[list[int]]] = ContextVar("elements")
+_elements_left: Final[ContextVar[list[int]]] = ContextVar("elements")
 """Number of elements that the current message may still have; separate for each thread."""
 
 
@@ -84,21 +84,21 @@ def reader(cls: Any) -> Reader:
 
     It raises DecodeFaultError, and nothing else, on bytes that do not fit.
     """
-    return _reader(cls, _Kind.PLAIN)
+    return _reader(cls, _ReaderKind.PLAIN)
 
 
-def _reader(cls: Any, kind: _Kind) -> Reader:
+def _reader(cls: Any, kind: _ReaderKind) -> Reader:
     reader = _readers.get((cls, kind))
     if reader is None:
-        reader = _readers[cls, kind] = _compile(describe(cls), kind)
+        reader = _readers[cls, kind] = _compile_reader(describe(cls), kind)
     return reader
 
 
 def read_in_steps(
-    cls: Any, buffer: bytes, position: int, *, elements: int
+    cls: Any, buffer: bytes, position: int, *, elements_max: int
 ) -> Generator[int, None, Any]:
     """Decode a message with many elements, in slices; its arrays and tagged fields may have at most
-    ``elements`` in total.
+    ``elements_max`` in total.
 
     Yields the number of elements since the last break.
 
@@ -108,20 +108,20 @@ def read_in_steps(
     Raises:
         DecodeFaultError: The bytes do not fit the schema, or there are too many elements.
     """
-    elements_left = [elements]
-    _elements.set(elements_left)
+    elements_left = [elements_max]
+    _elements_left.set(elements_left)
     end = len(buffer)
     if not _has_loops(cls):
-        return _reader(cls, _Kind.COUNTS)(buffer, position, end)[0]
-    read = cast(StepReader, _reader(cls, _Kind.STEPS))
-    steps = read(buffer, position, end)
+        return _reader(cls, _ReaderKind.COUNTS)(buffer, position, end)[0]
+    read_message = cast(StepReader, _reader(cls, _ReaderKind.STEPS))
+    steps = read_message(buffer, position, end)
     while True:
         try:
             elements_done = next(steps)
         except StopIteration as finished:
             return finished.value[0]
         yield elements_done
-        _elements.set(elements_left)  # others read in between
+        _elements_left.set(elements_left)  # others read in between
 
 
 @cache
@@ -135,29 +135,29 @@ def _has_loops(cls: Any) -> bool:
 
 def _is_packed(row: FieldRow) -> bool:
     """Whether an array's elements are unpacked together."""
-    return row.kind in FIXED and row.kind not in _CONVERT
+    return row.kind in FIXED_WIDTH_CODES and row.kind not in _CONVERTERS
 
 
-def _count(elements: int, position: int) -> None:
-    elements_left = _elements.get()
-    elements_left[0] -= elements
+def _count_elements(element_count: int, position: int) -> None:
+    elements_left = _elements_left.get()
+    elements_left[0] -= element_count
     if elements_left[0] < 0:
         raise DecodeFaultError("more elements than a request may have", position)
 
 
-def _compile(rows: EntityRows, kind: _Kind) -> Reader:
-    name = rows.cls.__name__
+def _compile_reader(rows: EntityRows, kind: _ReaderKind) -> Reader:
+    class_name = rows.cls.__name__
     source = _DecoderSource(kind, is_request=rows.cls.__module__.endswith(".request"))
     source.enter("def read(b, p, end):")
     _emit_message(source, rows, "o")
     source.line("return o, p")
-    read: Reader = source.function("read", origin=f"decoder of {name}")
-    return read
+    read_message: Reader = source.function("read", origin=f"decoder of {class_name}")
+    return read_message
 
 
 def _emit_message(source: _DecoderSource, rows: EntityRows, target: str) -> None:
     """Adds lines that decode all fields of a message into ``target``."""
-    name, kind = rows.cls.__name__, source.kind
+    name, reader_kind = rows.cls.__name__, source.kind
     source.line(f"{target} = {source.bind(twin_of(rows.cls), 'Twin')}()")
     source.enter("try:")
     _emit_plain(source, rows, target)
@@ -168,11 +168,14 @@ def _emit_message(source: _DecoderSource, rows: EntityRows, target: str) -> None
             for row in rows.tagged:
                 source.line(f"{target}.{row.name} = {source.bind(row.default, 'default')}")
         source.enter("if n:")
-        tags = {
+        reader_by_tag = {
             row.tag: (row.name, _value_reader(source.kind, row, flexible=True))
             for row in rows.tagged
         }
-        read_tags = source.bind(_tags_reader(tags, name, counts=kind is not _Kind.PLAIN), "tags")
+        read_tags = source.bind(
+            _tags_reader(reader_by_tag, name, counts_elements=reader_kind is not _ReaderKind.PLAIN),
+            "tags",
+        )
         source.line(f"p = {read_tags}({target}, b, p - 1, end)")
         source.leave()
     source.line("pass")
@@ -189,7 +192,7 @@ def _emit_message(source: _DecoderSource, rows: EntityRows, target: str) -> None
 class _DecoderSource(Source):
     """The source of a decoder."""
 
-    def __init__(self, kind: _Kind, *, is_request: bool = False) -> None:
+    def __init__(self, kind: _ReaderKind, *, is_request: bool = False) -> None:
         super().__init__()
         self.names |= {
             "Fault": DecodeFaultError,
@@ -203,41 +206,41 @@ class _DecoderSource(Source):
     def reads(self, cls: Any) -> str:
         """The expression that calls the decoder of a class."""
         kind = self.kind
-        if kind is _Kind.STEPS:
+        if kind is _ReaderKind.STEPS:
             if _has_loops(cls):
                 return f"yield from {self.bind(_reader(cls, kind), 'read')}"
-            kind = _Kind.COUNTS
+            kind = _ReaderKind.COUNTS
         return self.bind(_reader(cls, kind), "read")
 
 
 def _emit_plain(source: _DecoderSource, rows: EntityRows, target: str) -> None:
     """Adds lines for the untagged fields; adjacent fields of fixed size are unpacked together."""
-    run: list[FieldRow] = []
+    fixed_width_rows: list[FieldRow] = []
     for row in rows.plain:
-        if row.kind in FIXED and not row.array:
-            run.append(row)
+        if row.kind in FIXED_WIDTH_CODES and not row.array:
+            fixed_width_rows.append(row)
             continue
-        _emit_run(source, run, target)
-        run = []
+        _emit_run(source, fixed_width_rows, target)
+        fixed_width_rows = []
         _emit_field(source, row, f"{target}.{row.name}", flexible=rows.flexible)
-    _emit_run(source, run, target)
+    _emit_run(source, fixed_width_rows, target)
 
 
-def _emit_run(source: _DecoderSource, run: list[FieldRow], target: str) -> None:
-    if not run:
+def _emit_run(source: _DecoderSource, fixed_width_rows: list[FieldRow], target: str) -> None:
+    if not fixed_width_rows:
         return
-    struct = Struct(">" + "".join(FIXED[row.kind][0] for row in run))
+    struct = Struct(">" + "".join(FIXED_WIDTH_CODES[row.kind][0] for row in fixed_width_rows))
     unpack = source.bind(struct.unpack_from, "unpack")
     targets = [
-        f"v{index}" if row.kind in _CONVERT else f"{target}.{row.name}"
-        for index, row in enumerate(run)
+        f"v{index}" if row.kind in _CONVERTERS else f"{target}.{row.name}"
+        for index, row in enumerate(fixed_width_rows)
     ]
     source.line(f"{', '.join(targets)}, = {unpack}(b, p)")
     source.line(f"p += {struct.size}")
-    for value, row in zip(targets, run, strict=True):
-        if row.kind in _CONVERT:
-            convert = source.bind(_CONVERT[row.kind], "convert")
-            source.line(f"{target}.{row.name} = {convert}({value})")
+    for target_variable, row in zip(targets, fixed_width_rows, strict=True):
+        if row.kind in _CONVERTERS:
+            convert = source.bind(_CONVERTERS[row.kind], "convert")
+            source.line(f"{target}.{row.name} = {convert}({target_variable})")
 
 
 def _emit_field(source: _DecoderSource, row: FieldRow, target: str, *, flexible: bool) -> None:
@@ -245,7 +248,7 @@ def _emit_field(source: _DecoderSource, row: FieldRow, target: str, *, flexible:
     if row.kind == ENTITY and not row.array:
         _emit_entity(source, row, target)
         return
-    wide = row.array or row.kind in ("bytes", "records")
+    has_wide_length = row.array or row.kind in ("bytes", "records")
     if flexible:
         source.line("n = b[p]")
         source.line("p += 1")
@@ -260,9 +263,9 @@ def _emit_field(source: _DecoderSource, row: FieldRow, target: str, *, flexible:
         source.leave()
         source.line("n -= 1")
     else:
-        code, size = ("i", 4) if wide else ("h", 2)
-        source.line(f"n, = {source.bind(Struct('>' + code).unpack_from, 'unpack')}(b, p)")
-        source.line(f"p += {size}")
+        struct_code, length_size = ("i", 4) if has_wide_length else ("h", 2)
+        source.line(f"n, = {source.bind(Struct('>' + struct_code).unpack_from, 'unpack')}(b, p)")
+        source.line(f"p += {length_size}")
     source.enter("if n < 0:")
     if row.nullable:
         source.line(f"{target} = None")
@@ -277,18 +280,18 @@ def _emit_field(source: _DecoderSource, row: FieldRow, target: str, *, flexible:
         source.enter("if e > end:")
         source.line(f"raise Fault(f'{row.name} of {{n}} bytes ends after the frame', p)")
         source.leave()
-        value = "b[p:e].decode('utf-8', 'replace')" if row.kind == "string" else "b[p:e]"
+        value_expression = "b[p:e].decode('utf-8', 'replace')" if row.kind == "string" else "b[p:e]"
         if row.kind == "records" and source.is_request:
-            value += f" if n <= {COPIED_RECORDS_MAX} else memoryview(b)[p:e]"
-        source.line(f"{target} = {value}")
+            value_expression += f" if n <= {COPIED_RECORDS_MAX} else memoryview(b)[p:e]"
+        source.line(f"{target} = {value_expression}")
         source.line("p = e")
     source.leave()
 
 
 def _emit_entity(source: _DecoderSource, row: FieldRow, target: str) -> None:
-    read = source.reads(row.entity)
+    decoder_expression = source.reads(row.entity)
     if not row.nullable:
-        source.line(f"{target}, p = {read}(b, p, end)")
+        source.line(f"{target}, p = {decoder_expression}(b, p, end)")
         return
     # A nullable struct has a byte before it: negative for null (KIP-893); 0 in a tagged field.
     source.line("n = b[p]")
@@ -297,7 +300,7 @@ def _emit_entity(source: _DecoderSource, row: FieldRow, target: str) -> None:
     source.line(f"{target} = None")
     source.leave()
     source.enter("else:")
-    source.line(f"{target}, p = {read}(b, p, end)")
+    source.line(f"{target}, p = {decoder_expression}(b, p, end)")
     source.leave()
 
 
@@ -305,22 +308,22 @@ def _emit_array(source: _DecoderSource, row: FieldRow, target: str, *, flexible:
     source.enter("if n > end - p:")
     source.line(f"raise Fault(f'{row.name} claims {{n}} elements in {{end - p}} bytes', p)")
     source.leave()
-    if source.kind is not _Kind.PLAIN:
-        source.line(f"{source.bind(_count, 'count')}(n, p)")
+    if source.kind is not _ReaderKind.PLAIN:
+        source.line(f"{source.bind(_count_elements, 'count')}(n, p)")
     if _is_packed(row):
-        code, size = FIXED[row.kind]
-        source.line(f"{target} = unpack_from(f'>{{n}}{code}', b, p)")
-        source.line(f"p += n * {size}")
+        struct_code, element_size = FIXED_WIDTH_CODES[row.kind]
+        source.line(f"{target} = unpack_from(f'>{{n}}{struct_code}', b, p)")
+        source.line(f"p += n * {element_size}")
         return
-    if row.kind == ENTITY and source.kind is not _Kind.STEPS:
+    if row.kind == ENTITY and source.kind is not _ReaderKind.STEPS:
         # Written out: a call for each element costs as much as a few of its fields.
-        item = target.partition(".")[0] + "i"
-        source.line(f"{item}s = []")
+        element_variable = target.partition(".")[0] + "i"
+        source.line(f"{element_variable}s = []")
         source.enter("for _ in range(n):")
-        _emit_message(source, describe(row.entity), item)
-        source.line(f"{item}s.append({item})")
+        _emit_message(source, describe(row.entity), element_variable)
+        source.line(f"{element_variable}s.append({element_variable})")
         source.leave()
-        source.line(f"{target} = tuple({item}s)")
+        source.line(f"{target} = tuple({element_variable}s)")
         return
     if row.kind == ENTITY:
         read = source.reads(row.entity)
@@ -334,7 +337,7 @@ def _emit_array(source: _DecoderSource, row: FieldRow, target: str, *, flexible:
     source.leave()
     source.enter("else:")
     source.line("items = []")
-    has_steps = source.kind is _Kind.STEPS
+    has_steps = source.kind is _ReaderKind.STEPS
     source.enter("for at in range(1, n + 1):" if has_steps else "for _ in range(n):")
     source.line(f"item, p = {read}(b, p, end)")
     source.line("items.append(item)")
@@ -349,43 +352,43 @@ def _emit_array(source: _DecoderSource, row: FieldRow, target: str, *, flexible:
     source.leave()
 
 
-def _value_reader(reader_kind: _Kind, row: FieldRow, *, flexible: bool) -> Reader:
+def _value_reader(reader_kind: _ReaderKind, row: FieldRow, *, flexible: bool) -> Reader:
     """A decoder of a single value, for array elements and tagged fields; it has no steps."""
-    source = _DecoderSource(_Kind.COUNTS if reader_kind is _Kind.STEPS else reader_kind)
+    source = _DecoderSource(_ReaderKind.COUNTS if reader_kind is _ReaderKind.STEPS else reader_kind)
     source.enter("def read(b, p, end):")
-    if row.kind in FIXED and not row.array:
-        code, size = FIXED[row.kind]
-        source.line(f"v, = {source.bind(Struct('>' + code).unpack_from, 'unpack')}(b, p)")
-        if row.kind in _CONVERT:
-            source.line(f"v = {source.bind(_CONVERT[row.kind], 'convert')}(v)")
-        source.line(f"p += {size}")
+    if row.kind in FIXED_WIDTH_CODES and not row.array:
+        struct_code, value_size = FIXED_WIDTH_CODES[row.kind]
+        source.line(f"v, = {source.bind(Struct('>' + struct_code).unpack_from, 'unpack')}(b, p)")
+        if row.kind in _CONVERTERS:
+            source.line(f"v = {source.bind(_CONVERTERS[row.kind], 'convert')}(v)")
+        source.line(f"p += {value_size}")
     else:
         _emit_field(source, row, "v", flexible=flexible)
     source.line("return v, p")
-    read: Reader = source.function("read", origin=f"decoder of {row.name}")
-    return read
+    read_value: Reader = source.function("read", origin=f"decoder of {row.name}")
+    return read_value
 
 
 def _tags_reader(
-    tags: dict[int | None, tuple[str, Reader]], name: str, *, counts: bool
+    reader_by_tag: dict[int | None, tuple[str, Reader]], class_name: str, *, counts_elements: bool
 ) -> Callable[[Any, bytes, int, int], int]:
     """A decoder of the tagged fields of a class: they are rare, so it is an ordinary loop."""
 
     def read_tags(entity: Any, buffer: bytes, position: int, end: int) -> int:
-        count, position = read_uvarint(buffer, position)
-        if counts:
-            _count(count, position)
-        for _ in range(count):
+        tag_count, position = read_uvarint(buffer, position)
+        if counts_elements:
+            _count_elements(tag_count, position)
+        for _ in range(tag_count):
             tag, position = read_uvarint(buffer, position)
-            size, position = read_uvarint(buffer, position)
-            if size > end - position:
-                raise DecodeFaultError(f"{name}: tag {tag} ends after the frame", position)
-            name_and_reader = tags.get(tag)
+            tag_size, position = read_uvarint(buffer, position)
+            if tag_size > end - position:
+                raise DecodeFaultError(f"{class_name}: tag {tag} ends after the frame", position)
+            name_and_reader = reader_by_tag.get(tag)
             if name_and_reader is None:
-                position += size
+                position += tag_size
             else:
-                value, position = name_and_reader[1](buffer, position, end)
-                setattr(entity, name_and_reader[0], value)
+                tag_value, position = name_and_reader[1](buffer, position, end)
+                setattr(entity, name_and_reader[0], tag_value)
         return position
 
     return read_tags

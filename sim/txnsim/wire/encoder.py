@@ -14,21 +14,21 @@ from struct import pack as pack_values
 from typing import Any, Final, cast
 
 from txnsim.wire._codegen import Source, twin_of
-from txnsim.wire._schema import ENTITY, FIXED, REQUIRED, EntityRows, FieldRow, describe
+from txnsim.wire._schema import ENTITY, FIXED_WIDTH_CODES, REQUIRED, EntityRows, FieldRow, describe
 from txnsim.wire.values import Batches, duration_ms, time_ms, uuid_bytes
-from txnsim.wire.varint import SMALL, uvarint
+from txnsim.wire.varint import SMALL_VARINTS, uvarint
 
-Put = Callable[[bytes], object]
-Writer = Callable[[Any, Put], None]
+PutBytes = Callable[[bytes], object]
+Writer = Callable[[Any, PutBytes], None]
 """(value, function that takes its bytes)."""
 
-_CONVERT: Final[dict[str, Callable[[Any], Any]]] = {
+_CONVERTERS: Final[dict[str, Callable[[Any], Any]]] = {
     "timedelta_i32": duration_ms,
     "timedelta_i64": duration_ms,
     "datetime_i64": time_ms,
     "uuid": uuid_bytes,
 }
-StepWriter = Callable[[Any, Put], Generator[int, None, None]]
+StepWriter = Callable[[Any, PutBytes], Generator[int, None, None]]
 """An encoder in steps; yields the number of elements since the last break."""
 STEP_ELEMENTS: Final = 64
 STEP_STRINGS: Final = 256
@@ -44,11 +44,11 @@ def writer(cls: Any) -> Writer:
     """The encoder of a message class."""
     compiled = _writers.get(cls)
     if compiled is None:
-        compiled = _writers[cls] = _compile(describe(cls), has_steps=False)
+        compiled = _writers[cls] = _compile_writer(describe(cls), has_steps=False)
     return compiled
 
 
-def write_in_steps(message: Any, write_bytes: Put) -> Generator[int, None, None]:
+def write_in_steps(message: Any, write_bytes: PutBytes) -> Generator[int, None, None]:
     """Encode a large message; yields the number of elements since the last break."""
     cls = message.__class__
     if _has_arrays(cls):
@@ -60,7 +60,7 @@ def write_in_steps(message: Any, write_bytes: Put) -> Generator[int, None, None]
 def _step_writer(cls: Any) -> StepWriter:
     step_writer = _step_writers.get(cls)
     if step_writer is None:
-        compiled = _compile(describe(cls), has_steps=True)
+        compiled = _compile_writer(describe(cls), has_steps=True)
         step_writer = _step_writers[cls] = cast(StepWriter, compiled)
     return step_writer
 
@@ -79,7 +79,7 @@ def _has_arrays(cls: Any) -> bool:
 
 def _is_packed(row: FieldRow) -> bool:
     """Whether the numbers of an array are packed together."""
-    return row.kind in FIXED and row.kind not in _CONVERT
+    return row.kind in FIXED_WIDTH_CODES and row.kind not in _CONVERTERS
 
 
 def maker(cls: Any, on_dropped: Callable[[Any, dict[str, object]], None]) -> Callable[..., Any]:
@@ -92,16 +92,16 @@ def maker(cls: Any, on_dropped: Callable[[Any, dict[str, object]], None]) -> Cal
     rows = describe(cls)
     source = Source()
     source.names |= {"Twin": twin_of(cls), "Cls": cls, "on_dropped": on_dropped}
-    fields = (*rows.plain, *rows.tagged)
+    field_rows = (*rows.plain, *rows.tagged)
     parameters = [
         row.name if row.default is REQUIRED else f"{row.name}={source.bind(row.default, 'default')}"
-        for row in fields
+        for row in field_rows
     ]
     source.enter(
-        f"def make({', '.join(['*', *parameters, '**dropped'] if fields else ['**dropped'])}):"
+        f"def make({', '.join(['*', *parameters, '**dropped'] if field_rows else ['**dropped'])}):"
     )
     source.line("o = Twin()")
-    for row in fields:
+    for row in field_rows:
         source.line(f"o.{row.name} = {row.name}")
     source.enter("if dropped:")
     source.line("on_dropped(Cls, dropped)")
@@ -120,22 +120,22 @@ class _FixedWidthRun:
         self._codes: list[str] = []
         self._values: list[str] = []
 
-    def add(self, code: str, value: str | None) -> None:
+    def add(self, struct_code: str, value_expression: str | None) -> None:
         """Append a value; None for padding."""
-        self._codes.append(code)
-        if value is not None:
-            self._values.append(value)
+        self._codes.append(struct_code)
+        if value_expression is not None:
+            self._values.append(value_expression)
 
     def flush(self) -> None:
         """Add the line that packs the collected values."""
         if not self._codes:
             return
-        codes = "".join(self._codes)
+        struct_codes = "".join(self._codes)
         if self._values:
-            pack = self._source.bind(Struct(">" + codes).pack, "pack")
+            pack = self._source.bind(Struct(">" + struct_codes).pack, "pack")
             self._source.line(f"put({pack}({', '.join(self._values)}))")
         else:
-            self._source.line(f"put({bytes(len(codes))!r})")
+            self._source.line(f"put({bytes(len(struct_codes))!r})")
         self._codes.clear()
         self._values.clear()
 
@@ -154,7 +154,7 @@ class _EncoderSource(Source):
         return self.bind(writer(cls), "write")
 
 
-def _compile(rows: EntityRows, *, has_steps: bool) -> Writer:
+def _compile_writer(rows: EntityRows, *, has_steps: bool) -> Writer:
     source = _new_source(has_steps=has_steps)
     source.enter("def write(o, put):")
     run = _FixedWidthRun(source)
@@ -186,14 +186,14 @@ def _compile(rows: EntityRows, *, has_steps: bool) -> Writer:
         run.add("x", None)
     run.flush()
     source.line("pass")
-    write: Writer = source.function("write", origin=f"encoder of {rows.cls.__name__}")
-    return write
+    write_message: Writer = source.function("write", origin=f"encoder of {rows.cls.__name__}")
+    return write_message
 
 
 def _new_source(*, has_steps: bool = False) -> _EncoderSource:
     source = _EncoderSource(has_steps=has_steps)
     source.names |= {
-        "SMALL": SMALL,
+        "SMALL": SMALL_VARINTS,
         "uvarint": uvarint,
         "put_tags": _put_tags,
         "put_all": _put_pieces,
@@ -206,100 +206,110 @@ def _new_source(*, has_steps: bool = False) -> _EncoderSource:
 
 
 def _emit_field(
-    source: _EncoderSource, run: _FixedWidthRun, row: FieldRow, value: str, *, flexible: bool
+    source: _EncoderSource,
+    run: _FixedWidthRun,
+    row: FieldRow,
+    value_expression: str,
+    *,
+    flexible: bool,
 ) -> None:
-    if row.kind in FIXED and not row.array:
-        if row.kind in _CONVERT:
-            value = f"{source.bind(_CONVERT[row.kind], 'convert')}({value})"
-        run.add(FIXED[row.kind][0], value)
+    if row.kind in FIXED_WIDTH_CODES and not row.array:
+        if row.kind in _CONVERTERS:
+            value_expression = (
+                f"{source.bind(_CONVERTERS[row.kind], 'convert')}({value_expression})"
+            )
+        run.add(FIXED_WIDTH_CODES[row.kind][0], value_expression)
     elif row.kind == ENTITY and not row.array:
-        _emit_entity(source, run, row, value)
+        _emit_entity(source, run, row, value_expression)
     else:
-        _emit_sized(source, run, row, value, flexible=flexible)
+        _emit_sized(source, run, row, value_expression, flexible=flexible)
 
 
-def _emit_entity(source: _EncoderSource, run: _FixedWidthRun, row: FieldRow, value: str) -> None:
-    write = source.writes(row.entity)
+def _emit_entity(
+    source: _EncoderSource, run: _FixedWidthRun, row: FieldRow, value_expression: str
+) -> None:
+    encoder_expression = source.writes(row.entity)
     if row.nullable:
         # A nullable struct has a byte before it: 1, or -1 for null (KIP-893); 0 in a tagged field.
-        null = -1 if row.tag is None else 0
-        run.add("b", f"{null} if {value} is None else 1")
+        null_marker = -1 if row.tag is None else 0
+        run.add("b", f"{null_marker} if {value_expression} is None else 1")
         run.flush()
-        source.enter(f"if {value} is not None:")
-        source.line(f"{write}({value}, put)")
+        source.enter(f"if {value_expression} is not None:")
+        source.line(f"{encoder_expression}({value_expression}, put)")
         source.leave()
     else:
         run.flush()
-        source.line(f"{write}({value}, put)")
+        source.line(f"{encoder_expression}({value_expression}, put)")
 
 
 def _emit_sized(
     source: _EncoderSource, run: _FixedWidthRun, row: FieldRow, value: str, *, flexible: bool
 ) -> None:
     """Adds lines for strings, bytes and arrays: a length, then the content."""
-    local = f"v_{row.name}"
+    variable = f"v_{row.name}"
     if row.kind == "string" and not row.array:
-        text = f"{value}.encode()"
+        encoded = f"{value}.encode()"
         if row.nullable:
-            text = f"None if {value} is None else {text}"
-        source.line(f"{local} = {text}")
+            encoded = f"None if {value} is None else {encoded}"
+        source.line(f"{variable} = {encoded}")
     else:
-        source.line(f"{local} = {value}")
+        source.line(f"{variable} = {value}")
     if flexible:
         run.flush()
-        length = f"len({local}) + 1"
+        length_expression = f"len({variable}) + 1"
         if row.nullable:
-            length = f"0 if {local} is None else {length}"
-        source.line(f"n = {length}")
-        source.line(f"put(SMALL[n] if n < {len(SMALL)} else uvarint(n))")
+            length_expression = f"0 if {variable} is None else {length_expression}"
+        source.line(f"n = {length_expression}")
+        source.line(f"put(SMALL[n] if n < {len(SMALL_VARINTS)} else uvarint(n))")
     else:
-        length = f"len({local})"
+        length_expression = f"len({variable})"
         if row.nullable:
-            length = f"-1 if {local} is None else {length}"
-        run.add("i" if row.array or row.kind in ("bytes", "records") else "h", length)
+            length_expression = f"-1 if {variable} is None else {length_expression}"
+        run.add("i" if row.array or row.kind in ("bytes", "records") else "h", length_expression)
         run.flush()
     if not row.array:
-        source.enter(f"if {local}:")
+        source.enter(f"if {variable}:")
         if row.kind == "records":
-            source.enter(f"if {local}.__class__ is Batches:")
-            source.line(f"put_all({local}.pieces, put)")
+            source.enter(f"if {variable}.__class__ is Batches:")
+            source.line(f"put_all({variable}.pieces, put)")
             source.leave()
             source.enter("else:")
-        source.line(f"put({local})")
+        source.line(f"put({variable})")
         source.leave(2 if row.kind == "records" else 1)
         return
-    source.enter(f"if {local}:")
+    source.enter(f"if {variable}:")
     if _is_packed(row):
-        source.line(f"put(pack_values(f'>{{len({local})}}{FIXED[row.kind][0]}', *{local}))")
+        code = FIXED_WIDTH_CODES[row.kind][0]
+        source.line(f"put(pack_values(f'>{{len({variable})}}{code}', *{variable}))")
         source.leave()
         return
     if row.kind == ENTITY:
-        write = source.writes(row.entity)
+        encoder = source.writes(row.entity)
     else:
-        write = source.bind(_value_writer(row.element, flexible=flexible), "write")
+        encoder = source.bind(_value_writer(row.element, flexible=flexible), "write")
     if source.has_steps and row.kind != ENTITY:
-        source.enter(f"for first in range(0, len({local}), {STEP_STRINGS}):")
-        source.enter(f"for item in {local}[first : first + {STEP_STRINGS}]:")
-        source.line(f"{write}(item, put)")
+        source.enter(f"for first in range(0, len({variable}), {STEP_STRINGS}):")
+        source.enter(f"for item in {variable}[first : first + {STEP_STRINGS}]:")
+        source.line(f"{encoder}(item, put)")
         source.leave()
         source.line(f"yield {STEP_ELEMENTS}")
         source.leave(2)
         return
     if source.has_steps:
-        source.enter(f"if has_repeats({local}):")
-        source.line(f"yield from write_repeats({local}, put)")
+        source.enter(f"if has_repeats({variable}):")
+        source.line(f"yield from write_repeats({variable}, put)")
         source.leave()
         source.enter("else:")
-        source.enter(f"for at, item in enumerate({local}, 1):")
-        source.line(f"{write}(item, put)")
+        source.enter(f"for at, item in enumerate({variable}, 1):")
+        source.line(f"{encoder}(item, put)")
         source.enter(f"if not at % {STEP_ELEMENTS}:")
         source.line(f"yield {STEP_ELEMENTS}")
         source.leave(2)
-        source.line(f"yield len({local}) % {STEP_ELEMENTS}")
+        source.line(f"yield len({variable}) % {STEP_ELEMENTS}")
         source.leave(2)
         return
-    source.enter(f"for item in {local}:")
-    source.line(f"{write}(item, put)")
+    source.enter(f"for item in {variable}:")
+    source.line(f"{encoder}(item, put)")
     source.leave(2)
 
 
@@ -310,42 +320,42 @@ def _value_writer(row: FieldRow, *, flexible: bool) -> Writer:
     run = _FixedWidthRun(source)
     _emit_field(source, run, row, "o", flexible=flexible)
     run.flush()
-    write: Writer = source.function("write", origin=f"encoder of {row.name}")
-    return write
+    write_value: Writer = source.function("write", origin=f"encoder of {row.name}")
+    return write_value
 
 
-def _has_repeats(items: Sequence[object]) -> bool:
+def _has_repeats(elements: Sequence[object]) -> bool:
     """Whether an element occurs twice: one that a request names again is the same object. Elements
     of ``LazyRows`` have no identity.
     """
-    return items.__class__ is tuple and len(set(map(id, items))) < len(items)
+    return elements.__class__ is tuple and len(set(map(id, elements))) < len(elements)
 
 
-def _write_repeats(items: Sequence[Any], write_bytes: Put) -> Generator[int, None, None]:
+def _write_repeats(elements: Sequence[Any], write_bytes: PutBytes) -> Generator[int, None, None]:
     """Encode each distinct element once, and write its bytes for every repetition."""
-    encoded: dict[int, bytes] = {}
-    for item in items:
-        encoded_item = encoded.get(id(item))
-        if encoded_item is None:
+    bytes_by_id: dict[int, bytes] = {}
+    for element in elements:
+        element_bytes = bytes_by_id.get(id(element))
+        if element_bytes is None:
             pieces: list[bytes] = []
-            yield from write_in_steps(item, pieces.append)
-            encoded_item = encoded[id(item)] = b"".join(pieces)
-        write_bytes(encoded_item)
+            yield from write_in_steps(element, pieces.append)
+            element_bytes = bytes_by_id[id(element)] = b"".join(pieces)
+        write_bytes(element_bytes)
         yield 1
 
 
-def _put_pieces(pieces: tuple[bytes, ...], write_bytes: Put) -> None:
+def _put_pieces(pieces: tuple[bytes, ...], write_bytes: PutBytes) -> None:
     for piece in pieces:
         write_bytes(piece)
 
 
-def _put_tags(tags: list[tuple[int, Any, Writer]], write_bytes: Put) -> None:
+def _put_tags(tagged_fields: list[tuple[int, Any, Writer]], write_bytes: PutBytes) -> None:
     """Encode the tagged fields that do not have their default."""
-    write_bytes(uvarint(len(tags)))
-    for tag, value, write in tags:
-        content: list[bytes] = []
-        write(value, content.append)
-        encoded = b"".join(content)
+    write_bytes(uvarint(len(tagged_fields)))
+    for tag, value, write_value in tagged_fields:
+        value_pieces: list[bytes] = []
+        write_value(value, value_pieces.append)
+        encoded_value = b"".join(value_pieces)
         write_bytes(uvarint(tag))
-        write_bytes(uvarint(len(encoded)))
-        write_bytes(encoded)
+        write_bytes(uvarint(len(encoded_value)))
+        write_bytes(encoded_value)

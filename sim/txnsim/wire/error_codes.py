@@ -12,23 +12,23 @@ from functools import cache
 from typing import Any, Final
 
 from txnsim.wire._codegen import Source
-from txnsim.wire._schema import ENTITY, FIXED, describe
+from txnsim.wire._schema import ENTITY, FIXED_WIDTH_CODES, describe
 
 ERROR_CODE: Final = "error_code"
 """Kafka type of error code fields, whatever their names."""
 
-Tell = Callable[[int], object]
-Teller = Callable[[Any, Tell], object]
+ErrorCallback = Callable[[int], object]
+ErrorTeller = Callable[[Any, ErrorCallback], object]
 """Called with (message, function); it calls the function with each error code that is not NONE."""
 
 
-class _Tellers(dict[Any, Teller | None]):
-    def __missing__(self, cls: Any) -> Teller | None:
-        teller = self[cls] = _compile(cls)
+class _ErrorTellers(dict[Any, ErrorTeller | None]):
+    def __missing__(self, cls: Any) -> ErrorTeller | None:
+        teller = self[cls] = _compile_teller(cls)
         return teller
 
 
-errors_of: Final = _Tellers().__getitem__
+errors_of: Final = _ErrorTellers().__getitem__
 """Message class -> function that finds its error codes; None for a class without any."""
 
 
@@ -39,38 +39,40 @@ def position_of_error(cls: Any) -> int | None:
     """
     position = 0
     for row in describe(cls).plain:
-        if row.array or row.kind not in FIXED:
+        if row.array or row.kind not in FIXED_WIDTH_CODES:
             return None
         if row.kind == ERROR_CODE:
             return position
-        position += FIXED[row.kind][1]
+        position += FIXED_WIDTH_CODES[row.kind][1]
     return None
 
 
-def _compile(cls: Any) -> Teller | None:
+def _compile_teller(cls: Any) -> ErrorTeller | None:
     source = Source()
     source.enter("def tell_errors(o, tell):")
-    if not _tell(source, cls, "o"):
+    if not _emit_error_lines(source, cls, "o"):
         return None
-    teller: Teller = source.function("tell_errors", origin=f"errors of {cls.__name__}")
+    teller: ErrorTeller = source.function("tell_errors", origin=f"errors of {cls.__name__}")
     return teller
 
 
-def _tell(source: Source, cls: Any, value: str) -> bool:
-    """Add the lines that find the error codes of ``value``; returns whether there can be any. Loops
-    are nested: calling a function for each element would take longer than finding its error code.
+def _emit_error_lines(source: Source, cls: Any, message_variable: str) -> bool:
+    """Add the lines that find the error codes of ``message_variable``; returns whether there can be
+    any. Loops are nested: calling a function for each element would take longer than finding its
+    error code.
     """
     rows = describe(cls)
     has_errors = False
     for row in (*rows.plain, *rows.tagged):
-        field = f"{value}.{row.name}"
+        field_expression = f"{message_variable}.{row.name}"
         if row.kind == ERROR_CODE and not row.array:
-            source.line(f"if (error := {field}): tell(error)")
+            source.line(f"if (error := {field_expression}): tell(error)")
         elif row.kind == ENTITY and errors_of(row.entity) is not None:
-            element = f"{value}_{row.name}"
-            source.enter(f"for {element} in {field if row.array else f'({field},)'} or ():")
-            source.enter(f"if {element} is not None:")
-            _tell(source, row.entity, element)
+            row_variable = f"{message_variable}_{row.name}"
+            rows_expression = field_expression if row.array else f"({field_expression},)"
+            source.enter(f"for {row_variable} in {rows_expression} or ():")
+            source.enter(f"if {row_variable} is not None:")
+            _emit_error_lines(source, row.entity, row_variable)
             source.leave()
             source.leave()
         else:

@@ -16,7 +16,7 @@ from typing import Any, ClassVar, Self
 import msgspec
 
 
-class Name(msgspec.Struct, frozen=True):
+class FilterName(msgspec.Struct, frozen=True):
     """A filter's names, and the version from which it exists."""
 
     field: str
@@ -35,22 +35,22 @@ class Name(msgspec.Struct, frozen=True):
 class Filters(msgspec.Struct, frozen=True, kw_only=True):
     """The filters of one API. A negative number or an empty value filters nothing."""
 
-    NAMES: ClassVar[Mapping[str, Name]]
+    NAMES: ClassVar[Mapping[str, FilterName]]
 
     @classmethod
-    def of(cls, message: Any, **instead: Any) -> Self:
+    def of(cls, message: Any, **other_values: Any) -> Self:
         """The filters of a request; those that its version does not have filter nothing.
 
         Args:
             message: The request.
-            instead: Values of fields that the request does not decide.
+            other_values: Values of fields that the request does not decide.
         """
-        values = {
-            name: getattr(message, row.field)
-            for name, row in cls.NAMES.items()
-            if name not in instead and hasattr(message, row.field)
+        filter_values = {
+            filter_name: getattr(message, filter_names.field)
+            for filter_name, filter_names in cls.NAMES.items()
+            if filter_name not in other_values and hasattr(message, filter_names.field)
         }
-        return cls(**values, **instead)
+        return cls(**filter_values, **other_values)
 
     def fields(self) -> dict[str, Any]:
         """The values for the message, by the names of its fields.
@@ -59,26 +59,26 @@ class Filters(msgspec.Struct, frozen=True, kw_only=True):
             ValueError: A number is too large for its field.
         """
         fields = {}
-        for name, row in self.NAMES.items():
-            value = getattr(self, name)
-            if isinstance(value, int) and not fits(value, row.bits):
-                raise ValueError(f"{name}: {value} does not fit in {row.bits} bits")
-            fields[row.field] = _filter_value(value)
+        for filter_name, filter_names in self.NAMES.items():
+            value = getattr(self, filter_name)
+            if isinstance(value, int) and not fits_in_bits(value, filter_names.bits):
+                raise ValueError(f"{filter_name}: {value} does not fit in {filter_names.bits} bits")
+            fields[filter_names.field] = _filter_value(value)
         return fields
 
     def refusal(self, version: int) -> str | None:
         """The error text if that version of the request lacks a filter that is set; else None."""
-        for name, row in self.NAMES.items():
-            value = getattr(self, name)
+        for filter_name, filter_names in self.NAMES.items():
+            value = getattr(self, filter_name)
             is_set = value >= 0 if isinstance(value, int) else bool(value)
-            if is_set and version < row.since:
-                return row.refusal
+            if is_set and version < filter_names.since:
+                return filter_names.refusal
         return None
 
 
-def fits(number: int, bits: int) -> bool:
+def fits_in_bits(number: int, bit_count: int) -> bool:
     """Whether a signed field with that many bits can hold a number."""
-    return -1 << bits - 1 <= number < 1 << bits - 1
+    return -1 << bit_count - 1 <= number < 1 << bit_count - 1
 
 
 def _filter_value(value: Any) -> Any:
@@ -92,9 +92,9 @@ class TransactionFilters(Filters, frozen=True, kw_only=True):
 
     NAMES = MappingProxyType(
         {
-            "states": Name("state_filters"),
-            "producer_ids": Name("producer_id_filters"),
-            "duration_ms": Name(
+            "states": FilterName("state_filters"),
+            "producer_ids": FilterName("producer_id_filters"),
+            "duration_ms": FilterName(
                 "duration_filter",
                 1,
                 "Duration filter can be set only when using API version 1 or higher. If client is "
@@ -104,7 +104,7 @@ class TransactionFilters(Filters, frozen=True, kw_only=True):
                 metavar="MS",
                 help="only transactions running longer than this; below 0: all",
             ),
-            "pattern": Name(
+            "pattern": FilterName(
                 "transactional_id_pattern",
                 2,
                 "Transactional ID pattern filter can be set only when using API version 2 or "
@@ -128,7 +128,9 @@ class TransactionFilters(Filters, frozen=True, kw_only=True):
 class GroupFilters(Filters, frozen=True, kw_only=True):
     """The filters of ListGroups, which ignore case."""
 
-    NAMES = MappingProxyType({"states": Name("states_filter", 4), "types": Name("types_filter", 5)})
+    NAMES = MappingProxyType(
+        {"states": FilterName("states_filter", 4), "types": FilterName("types_filter", 5)}
+    )
 
     states: tuple[str, ...] = ()
     types: tuple[str, ...] = ()

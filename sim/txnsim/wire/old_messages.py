@@ -13,8 +13,8 @@ from typing import Final, NamedTuple
 
 from txnsim.wire.batch_header import BatchHeader, Buffer
 
-_FRONT: Final = Struct(">qi").unpack_from
-_CRC: Final = Struct(">I").unpack_from
+_READ_FRONT: Final = Struct(">qi").unpack_from
+_READ_CRC: Final = Struct(">I").unpack_from
 _SIZES_MIN: Final = (14, 22)
 """Smallest size by format: CRC, format, attributes, a timestamp in format 1, lengths of key and
 value.
@@ -36,7 +36,7 @@ class OldMessage(NamedTuple):
         if len(front) <= BatchHeader.MAGIC_POSITION:
             return None
         magic = front[BatchHeader.MAGIC_POSITION]
-        offset, length = _FRONT(front)
+        offset, length = _READ_FRONT(front)
         if magic >= BatchHeader.MAGIC or length < _SIZES_MIN[magic]:
             return None
         return cls(offset, BatchHeader.OVERHEAD + length)
@@ -44,5 +44,5 @@ class OldMessage(NamedTuple):
     @staticmethod
     def is_sound(message: Buffer) -> bool:
         """Whether a whole message has the right CRC-32."""
-        stated: int = _CRC(message, BatchHeader.OVERHEAD)[0]
-        return zlib.crc32(memoryview(message)[BatchHeader.OVERHEAD + _CRC_BYTES :]) == stated
+        stated_crc: int = _READ_CRC(message, BatchHeader.OVERHEAD)[0]
+        return zlib.crc32(memoryview(message)[BatchHeader.OVERHEAD + _CRC_BYTES :]) == stated_crc

@@ -31,15 +31,15 @@ WALK_PIECES: Final = 2_500
 class Walked(msgspec.Struct, frozen=True, gc=False):
     """How far a walk has got."""
 
-    newest: int
+    newest_delta: int
     """The largest timestamp delta so far."""
-    at: int
+    position: int
     """End of the last record; if records are left, the start of the next one's headers."""
-    headers: int = 0
+    header_count: int = 0
     """Number of headers of the walked records."""
-    left: int = 0
+    records_left: int = 0
     """Number of records that were not walked to their ends, because they have too many headers."""
-    end: int = 0
+    broken_off_end: int = 0
     """End of the first record that is left."""
 
 
@@ -53,14 +53,14 @@ def newest_delta_ms(records: Bytes, position: int, count: int) -> int | None:
         CorruptBatchError: A varint is too long.
     """
     walked = walk(records, position, count)
-    if walked is not None and walked.left:
+    if walked is not None and walked.records_left:
         steps = walk_in_steps(records, position, count)
         try:
             while True:
                 next(steps)
         except StopIteration as end:
             walked = end.value
-    return walked.newest if walked is not None and walked.at == len(records) else None
+    return walked.newest_delta if walked is not None and walked.position == len(records) else None
 
 
 def walk_in_steps(records: Bytes, position: int, count: int) -> Generator[int, None, Walked | None]:
@@ -69,36 +69,38 @@ def walk_in_steps(records: Bytes, position: int, count: int) -> Generator[int, N
     Yields:
         Number of records and headers since the last break.
     """
-    newest, records_left = NO_DELTA, count
+    newest_delta, records_left = NO_DELTA, count
     while records_left > 0:
-        piece = min(records_left, WALK_PIECES)
-        walked = walk(records, position, piece, newest)
+        piece_count = min(records_left, WALK_PIECES)
+        walked = walk(records, position, piece_count, newest_delta)
         if walked is None:
             return None
-        newest, position = walked.newest, walked.at
-        records_left -= piece - walked.left
-        yield piece - walked.left + walked.headers
-        if walked.left:
-            position = yield from _behind_many_headers(records, position, walked.end)
-            if position != walked.end:
+        newest_delta, position = walked.newest_delta, walked.position
+        records_left -= piece_count - walked.records_left
+        yield piece_count - walked.records_left + walked.header_count
+        if walked.records_left:
+            position = yield from _behind_many_headers(records, position, walked.broken_off_end)
+            if position != walked.broken_off_end:
                 return None
             records_left -= 1
-    return Walked(newest, position)
+    return Walked(newest_delta, position)
 
 
-def _behind_many_headers(records: Bytes, position: int, end: int) -> Generator[int, None, int]:
+def _behind_many_headers(
+    records: Bytes, position: int, record_end: int
+) -> Generator[int, None, int]:
     """Skip a record's headers: returns the position after them, -1 if they are malformed; yields
     the number of headers since the last break.
     """
     try:
-        headers_left, position = _size(records, position)
-        if not 0 <= headers_left <= end - position:
+        headers_left, position = _read_size(records, position)
+        if not 0 <= headers_left <= record_end - position:
             return -1
         while headers_left and position >= 0:
-            piece = min(headers_left, WALK_PIECES)
-            position = _behind_headers(records, position, piece)
-            headers_left -= piece
-            yield piece
+            piece_count = min(headers_left, WALK_PIECES)
+            position = _behind_headers(records, position, piece_count)
+            headers_left -= piece_count
+            yield piece_count
     except IndexError:
         return -1
     return position
@@ -125,7 +127,7 @@ def walk(records: Bytes, index: int, count: int, newest: int = NO_DELTA) -> Walk
                     size = size & _ONE_BYTE_MAX | records[index] << 7
                     index += 1
                 else:
-                    size, index = _long_size(records, index)
+                    size, index = _read_long_size(records, index)
             if size & 1 or size < _SIZE_MIN_ENCODED:
                 return None
             end = index + (size >> 1)
@@ -149,7 +151,7 @@ def walk(records: Bytes, index: int, count: int, newest: int = NO_DELTA) -> Walk
             size = records[index + 1]  # of the key; odd: null
             index += 2
             if size > _ONE_BYTE_MAX:
-                size, index = _long_size(records, index)
+                size, index = _read_long_size(records, index)
             if not size & 1:
                 index += size >> 1
             size = records[index]  # of the value
@@ -159,13 +161,13 @@ def walk(records: Bytes, index: int, count: int, newest: int = NO_DELTA) -> Walk
                     size = size & _ONE_BYTE_MAX | records[index] << 7
                     index += 1
                 else:
-                    size, index = _long_size(records, index)
+                    size, index = _read_long_size(records, index)
             if not size & 1:
                 index += size >> 1
             if not records[index]:
                 index += 1
             else:
-                headers, start = _size(records, index)
+                headers, start = _read_size(records, index)
                 if (headers_left := headers_left - headers) < 0:
                     return Walked(newest, index, WALK_PIECES - headers_left - headers, unread, end)
                 index = _behind_headers(records, start, headers) if headers >= 0 else -1
@@ -176,13 +178,13 @@ def walk(records: Bytes, index: int, count: int, newest: int = NO_DELTA) -> Walk
     return Walked(newest, index, WALK_PIECES - headers_left)
 
 
-def _long_size(records: Bytes, position: int) -> tuple[int, int]:
+def _read_long_size(records: Bytes, position: int) -> tuple[int, int]:
     """(length of several bytes in its encoded form, position after it)."""
     size, position = read_signed(records, position - 1, VARINT_BYTES_MAX)
     return (size << 1 if size >= 0 else 1), position
 
 
-def _size(records: Bytes, position: int) -> tuple[int, int]:
+def _read_size(records: Bytes, position: int) -> tuple[int, int]:
     """(length, -1 for null; position after it)."""
     size = records[position]
     if size <= _ONE_BYTE_MAX:
@@ -193,10 +195,10 @@ def _size(records: Bytes, position: int) -> tuple[int, int]:
 def _behind_headers(records: Bytes, position: int, count: int) -> int:
     """Position after ``count`` headers; -1 if one has no key."""
     for _ in range(count):
-        size, position = _size(records, position)
+        size, position = _read_size(records, position)
         if size < 0:
             return -1
-        size, position = _size(records, position + size)
+        size, position = _read_size(records, position + size)
         if size > 0:
             position += size
     return position

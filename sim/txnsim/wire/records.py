@@ -15,7 +15,7 @@ import msgspec
 from txnsim.errors import CorruptBatchError
 from txnsim.wire.batch_header import BatchHeader, Buffer, pack_batch, read_batch_header
 from txnsim.wire.compression import compress, decompress
-from txnsim.wire.varint import SMALL, encode
+from txnsim.wire.varint import SMALL_VARINTS, encode_uvarint
 
 Header = tuple[str, bytes | None]
 ItemT = TypeVar("ItemT")
@@ -74,15 +74,15 @@ def build_batch(
     """
     if not records:
         raise ValueError("a batch needs at least one record")
-    times = [
+    timestamps_ms = [
         timestamp_ms if record.timestamp_ms is None else record.timestamp_ms for record in records
     ]
-    base_timestamp_ms = times[0]
+    base_timestamp_ms = timestamps_ms[0]
     pieces: list[bytes] = []
-    for delta, (record, time_ms) in enumerate(zip(records, times, strict=True)):
+    for offset_delta, (record, time_ms) in enumerate(zip(records, timestamps_ms, strict=True)):
         pieces.append(
             encode_record(
-                record, offset_delta=delta, timestamp_delta_ms=time_ms - base_timestamp_ms
+                record, offset_delta=offset_delta, timestamp_delta_ms=time_ms - base_timestamp_ms
             )
         )
     attributes = compression
@@ -97,7 +97,7 @@ def build_batch(
         attributes=attributes,
         last_offset_delta=len(records) - 1,
         base_timestamp_ms=base_timestamp_ms,
-        max_timestamp_ms=timestamp_ms if log_append_time else max(times),
+        max_timestamp_ms=timestamp_ms if log_append_time else max(timestamps_ms),
         producer_id=producer_id,
         producer_epoch=producer_epoch,
         base_sequence=base_sequence,
@@ -121,16 +121,16 @@ def in_batches(
     """
     batch_items: list[ItemT] = []
     pieces: list[bytes] = []
-    size = BatchHeader.SIZE
+    batch_bytes = BatchHeader.SIZE
     for item in items:
         piece = encode(item, len(pieces))
-        if pieces and size + len(piece) > batch_bytes_max:
+        if pieces and batch_bytes + len(piece) > batch_bytes_max:
             yield batch_items, pieces
-            batch_items, pieces, size = [], [], BatchHeader.SIZE
+            batch_items, pieces, batch_bytes = [], [], BatchHeader.SIZE
             piece = encode(item, 0)
         batch_items.append(item)
         pieces.append(piece)
-        size += len(piece)
+        batch_bytes += len(piece)
     if pieces:
         yield batch_items, pieces
 
@@ -156,12 +156,12 @@ def _put_bytes(pieces: list[bytes], value: bytes | None) -> None:
         pieces.append(value)
 
 
-def signed_varint(value: int) -> bytes:
+def signed_varint(number: int) -> bytes:
     """Encode a number in zig-zag, then base 128 (``ByteUtils.writeVarint`` and
     ``writeVarlong``).
     """
-    value = value << 1 if value >= 0 else (-value << 1) - 1
-    return SMALL[value] if value < len(SMALL) else encode(value)
+    number = number << 1 if number >= 0 else (-number << 1) - 1
+    return SMALL_VARINTS[number] if number < len(SMALL_VARINTS) else encode_uvarint(number)
 
 
 # Reading
@@ -209,47 +209,47 @@ def iter_records(buffer: Buffer, position: int = 0) -> Iterator[Record]:
         )
 
 
-def only_record(data: bytes, header: BatchHeader) -> tuple[bytes, bytes | None] | None:
+def only_record(batch: bytes, header: BatchHeader) -> tuple[bytes, bytes | None] | None:
     """Key and value of a batch as coordinators write it: one record with a key, uncompressed,
     without headers. It takes a quarter of the time of ``read_records``, which can read any batch.
 
     Returns:
         None if the batch is of another kind, or malformed.
     """
-    if header.records_count != 1 or header.compression or len(data) != header.size:
+    if header.records_count != 1 or header.compression or len(batch) != header.size:
         return None
     try:
-        size, position = _length(data, BatchHeader.SIZE)
+        field_size, position = _read_length(batch, BatchHeader.SIZE)
         if (
-            position + size != len(data) or data[position + 1] or data[position + 2]
+            position + field_size != len(batch) or batch[position + 1] or batch[position + 2]
         ):  # it is the first one
             return None
-        key_size, position = _length(data, position + 3)
-        value_at = position + key_size
-        if key_size < 0 or value_at >= len(data):
+        key_size, position = _read_length(batch, position + 3)
+        value_start = position + key_size
+        if key_size < 0 or value_start >= len(batch):
             return None
-        key = data[position:value_at]
-        size, position = _length(data, value_at)
-        end = position + max(size, 0)
-        if end + 1 != len(data) or data[end]:
+        key = batch[position:value_start]
+        field_size, position = _read_length(batch, value_start)
+        value_end = position + max(field_size, 0)
+        if value_end + 1 != len(batch) or batch[value_end]:
             return None
     except IndexError:
         return None
-    return key, None if size < 0 else data[position:end]
+    return key, None if field_size < 0 else batch[position:value_end]
 
 
-def _length(data: bytes, position: int) -> tuple[int, int]:
+def _read_length(data: bytes, position: int) -> tuple[int, int]:
     """(number of a zig-zag varint of one or two bytes, position after it); for a longer varint, a
     length that does not fit.
     """
-    low = data[position]
-    if low > 0x7F:
-        high = data[position + 1]
-        if high > 0x7F:
+    low_byte = data[position]
+    if low_byte > 0x7F:
+        high_byte = data[position + 1]
+        if high_byte > 0x7F:
             return len(data), position
-        low += (high << 7) - 0x80
+        low_byte += (high_byte << 7) - 0x80
         position += 1
-    return (low >> 1) ^ -(low & 1), position + 1
+    return (low_byte >> 1) ^ -(low_byte & 1), position + 1
 
 
 def payload_of(buffer: Buffer, header: BatchHeader, position: int = 0) -> bytes:
@@ -259,16 +259,16 @@ def payload_of(buffer: Buffer, header: BatchHeader, position: int = 0) -> bytes:
         CorruptBatchError: The batch is cut off, or can't be decompressed.
         MissingExtraError: The codec needs a library that is not installed.
     """
-    end = position + header.size
-    if end > len(buffer):
+    batch_end = position + header.size
+    if batch_end > len(buffer):
         raise CorruptBatchError(
             f"batch at byte {position}: {header.size} bytes, only {len(buffer) - position} there"
         )
-    payload = bytes(memoryview(buffer)[position + BatchHeader.SIZE : end])
+    payload = bytes(memoryview(buffer)[position + BatchHeader.SIZE : batch_end])
     return decompress(header.compression, payload)
 
 
-def stamps_in(payload: bytes | memoryview, header: BatchHeader) -> Iterator[tuple[int, int]]:
+def timestamps_in(payload: bytes | memoryview, header: BatchHeader) -> Iterator[tuple[int, int]]:
     """Yield (timestamp in ms, offset) of each record of a batch. Only the lengths of records are
     used to get from one to the next: the records were checked when the batch was written.
 
@@ -278,14 +278,16 @@ def stamps_in(payload: bytes | memoryview, header: BatchHeader) -> Iterator[tupl
     position = 0
     try:
         for _ in range(header.records_count):
-            size, position = read_signed(payload, position, VARINT_BYTES_MAX)
-            delta_ms, after_timestamp = read_signed(payload, position + 1, VARLONG_BYTES_MAX)
-            delta, _ = read_signed(payload, after_timestamp, VARINT_BYTES_MAX)
-            position += size
-            timestamp = header.base_timestamp_ms + delta_ms
+            record_size, position = read_signed(payload, position, VARINT_BYTES_MAX)
+            timestamp_delta_ms, after_timestamp = read_signed(
+                payload, position + 1, VARLONG_BYTES_MAX
+            )
+            offset_delta, _ = read_signed(payload, after_timestamp, VARINT_BYTES_MAX)
+            position += record_size
+            timestamp = header.base_timestamp_ms + timestamp_delta_ms
             if header.is_log_append_time:
                 timestamp = header.max_timestamp_ms
-            yield timestamp, header.base_offset + delta
+            yield timestamp, header.base_offset + offset_delta
     except IndexError:
         raise CorruptBatchError(
             f"batch at offset {header.base_offset}: a record is cut off"
@@ -293,32 +295,32 @@ def stamps_in(payload: bytes | memoryview, header: BatchHeader) -> Iterator[tupl
 
 
 def _read_record(payload: bytes, position: int, header: BatchHeader) -> tuple[Record, int]:
-    size, position = read_signed(payload, position, VARINT_BYTES_MAX)
-    end = position + size
-    if size < 0 or end > len(payload):
+    record_size, position = read_signed(payload, position, VARINT_BYTES_MAX)
+    record_end = position + record_size
+    if record_size < 0 or record_end > len(payload):
         raise CorruptBatchError(
-            f"record at byte {position}: {size} bytes, {len(payload) - position} are left in the "
-            "batch"
+            f"record at byte {position}: {record_size} bytes, {len(payload) - position} are left "
+            "in the batch"
         )
     # Attributes of a record are unused; one byte.
     timestamp_delta_ms, position = read_signed(payload, position + 1, VARLONG_BYTES_MAX)
     offset_delta, position = read_signed(payload, position, VARINT_BYTES_MAX)
     key, position = _read_bytes(payload, position)
     value, position = _read_bytes(payload, position)
-    count, position = read_signed(payload, position, VARINT_BYTES_MAX)
-    if count < 0 or count > end - position:
+    header_count, position = read_signed(payload, position, VARINT_BYTES_MAX)
+    if header_count < 0 or header_count > record_end - position:
         raise CorruptBatchError(
-            f"record at byte {position}: {count} headers in {end - position} bytes"
+            f"record at byte {position}: {header_count} headers in {record_end - position} bytes"
         )
     headers: list[Header] = []
-    for _ in range(count):
+    for _ in range(header_count):
         header_key, position = _read_bytes(payload, position)
         if header_key is None:
             raise CorruptBatchError(f"record at byte {position}: a header without key")
         header_value, position = _read_bytes(payload, position)
         headers.append((header_key.decode("utf-8", "replace"), header_value))
-    if position != end:
-        raise CorruptBatchError(f"record ends at byte {position}, its size says {end}")
+    if position != record_end:
+        raise CorruptBatchError(f"record ends at byte {position}, its size says {record_end}")
     record = Record(
         key=key,
         value=value,
@@ -328,17 +330,17 @@ def _read_record(payload: bytes, position: int, header: BatchHeader) -> tuple[Re
         headers=tuple(headers),
         offset=header.base_offset + offset_delta,
     )
-    return record, end
+    return record, record_end
 
 
 def _read_bytes(payload: bytes, position: int) -> tuple[bytes | None, int]:
     size, position = read_signed(payload, position, VARINT_BYTES_MAX)
     if size < 0:
         return None, position
-    end = position + size
-    if end > len(payload):
+    field_end = position + size
+    if field_end > len(payload):
         raise CorruptBatchError(f"{size} bytes at byte {position} end after the batch")
-    return payload[position:end], end
+    return payload[position:field_end], field_end
 
 
 def read_signed(payload: bytes | memoryview, position: int, bytes_max: int) -> tuple[int, int]:
@@ -350,7 +352,7 @@ def read_signed(payload: bytes | memoryview, position: int, bytes_max: int) -> t
     """
     byte = payload[position]
     position += 1
-    value = byte & 0x7F
+    number = byte & 0x7F
     shift = 7
     while byte > 0x7F:
         if shift >= bytes_max * 7:
@@ -359,6 +361,6 @@ def read_signed(payload: bytes | memoryview, position: int, bytes_max: int) -> t
             )
         byte = payload[position]
         position += 1
-        value |= (byte & 0x7F) << shift
+        number |= (byte & 0x7F) << shift
         shift += 7
-    return (value >> 1) ^ -(value & 1), position
+    return (number >> 1) ^ -(number & 1), position

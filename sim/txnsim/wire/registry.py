@@ -16,7 +16,7 @@ from kio.schema.index import schema_name_map
 from txnsim.errors import UnsupportedRequestError
 from txnsim.wire.apis import APIS
 
-OWN: Final = {
+OWN_MODULES: Final = {
     (18, 5): "txnsim.wire.messages._api_versions_v5",
     (27, 0): "txnsim.wire.messages._write_txn_markers_v0",
     (28, 6): "txnsim.wire.messages._txn_offset_commit_v6",
@@ -30,7 +30,9 @@ OWN: Final = {
 
 
 @cache  # called for every answer; an unknown class raises and is not cached
-def load(api_key: int, api_version: int, *, part: Literal["request", "response"]) -> ModuleType:
+def load_schema(
+    api_key: int, api_version: int, *, part: Literal["request", "response"]
+) -> ModuleType:
     """Import the module with the classes of a request or response.
 
     Raises:
@@ -38,20 +40,20 @@ def load(api_key: int, api_version: int, *, part: Literal["request", "response"]
     """
     if api_key not in APIS:
         raise UnsupportedRequestError(f"API key {api_key} is unknown")
-    own = OWN.get((api_key, api_version))
-    if own is not None:
-        return importlib.import_module(own)
-    name = APIS[api_key][0]
-    package = package_of(name)
+    own_module = OWN_MODULES.get((api_key, api_version))
+    if own_module is not None:
+        return importlib.import_module(own_module)
+    api_name = APIS[api_key][0]
+    package = kio_package_of(api_name)
     if api_version not in schema_name_map.get(package, ()):
-        raise UnsupportedRequestError(f"{name} has no version {api_version}")
+        raise UnsupportedRequestError(f"{api_name} has no version {api_version}")
     return importlib.import_module(f"kio.schema.{package}.v{api_version}.{part}")
 
 
 def versions(api_key: int) -> tuple[int, ...]:
     """The versions of an API for which there are schemas, ascending."""
-    version_numbers = set(schema_name_map.get(package_of(APIS[api_key][0]), ()))
-    version_numbers.update(version for key, version in OWN if key == api_key)
+    version_numbers = set(schema_name_map.get(kio_package_of(APIS[api_key][0]), ()))
+    version_numbers.update(version for key, version in OWN_MODULES if key == api_key)
     return tuple(sorted(version_numbers))
 
 
@@ -66,29 +68,31 @@ def version_range(api_key: int) -> tuple[int, int]:
     return known_versions[0], known_versions[-1]
 
 
-def package_of(name: str) -> str:
+def kio_package_of(api_name: str) -> str:
     """Name of kio's package for an API: ``EndTxn`` -> ``end_txn``."""
-    return "".join("_" + c.lower() if c.isupper() else c for c in name).removeprefix("_")
+    return "".join(
+        "_" + letter.lower() if letter.isupper() else letter for letter in api_name
+    ).removeprefix("_")
 
 
-_known: dict[Any, set[str]] = {}
+_known_fields: dict[Any, set[str]] = {}
 
 
-def check_known(cls: Any, values: dict[str, object]) -> None:
+def check_known(cls: Any, field_values: dict[str, object]) -> None:
     """Checks that names for which a message class has no field exist in another version of it.
 
     Raises:
         TypeError: A name exists in no version: it is misspelt.
     """
-    known_names = _known.setdefault(cls, set())
-    for name in values:
-        if name not in known_names:
-            if not _some_version_has(cls, name):
-                raise TypeError(f"no version of {cls.__name__} has a field {name!r}")
-            known_names.add(name)
+    known_names = _known_fields.setdefault(cls, set())
+    for field_name in field_values:
+        if field_name not in known_names:
+            if not _some_version_has_field(cls, field_name):
+                raise TypeError(f"no version of {cls.__name__} has a field {field_name!r}")
+            known_names.add(field_name)
 
 
-def _some_version_has(cls: Any, name: str) -> bool:
+def _some_version_has_field(cls: Any, field_name: str) -> bool:
     part: Literal["request", "response"] = (
         "request" if cls.__header_schema__.__name__ == "RequestHeader" else "response"
     )
@@ -97,7 +101,7 @@ def _some_version_has(cls: Any, name: str) -> bool:
     # Each is an import. A field that a version lacks mostly came later, and is in the newest one,
     # or went away, and is in the first.
     return any(
-        name in getattr(sibling, "__dataclass_fields__", ())
+        field_name in getattr(sibling, "__dataclass_fields__", ())
         for version in (*higher_versions[-1:], lowest, *reversed(higher_versions[:-1]))
-        if (sibling := getattr(load(api_key, version, part=part), cls.__name__, None))
+        if (sibling := getattr(load_schema(api_key, version, part=part), cls.__name__, None))
     )

@@ -15,7 +15,7 @@ from kio.schema.errors import ErrorCode
 
 T = TypeVar("T")
 
-_MS: Final = timedelta(milliseconds=1)
+_MILLISECOND: Final = timedelta(milliseconds=1)
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _UUIDS_MAX: Final = 4096
 _uuids: dict[bytes, UUID | None] = {bytes(16): None}
@@ -46,10 +46,10 @@ class LazyRows:
 
     __slots__ = ("_make", "_values")
 
-    def __init__(self, make: Callable[[T], Any], values: Collection[T]) -> None:
-        """``make`` makes an element of each value."""
-        self._make: Callable[[Any], Any] = make
-        self._values: Collection[Any] = values
+    def __init__(self, make_row: Callable[[T], Any], row_values: Collection[T]) -> None:
+        """``make_row`` makes an element of each value."""
+        self._make: Callable[[Any], Any] = make_row
+        self._values: Collection[Any] = row_values
 
     def __len__(self) -> int:
         return len(self._values)
@@ -58,16 +58,16 @@ class LazyRows:
         return map(self._make, self._values)
 
 
-def duration_ms(value: timedelta | int) -> int:
+def duration_ms(duration: timedelta | int) -> int:
     """Convert a duration to milliseconds."""
-    return value if isinstance(value, int) else value // _MS
+    return duration if isinstance(duration, int) else duration // _MILLISECOND
 
 
-def time_ms(value: datetime | int | None) -> int:
+def time_ms(time: datetime | int | None) -> int:
     """Convert a time to milliseconds since the epoch; None is Kafka's -1."""
-    if value is None:
+    if time is None:
         return -1
-    return value if isinstance(value, int) else (value - _EPOCH) // _MS
+    return time if isinstance(time, int) else (time - _EPOCH) // _MILLISECOND
 
 
 def to_duration(ms: int) -> timedelta:
@@ -100,9 +100,9 @@ def to_uuid(data: bytes) -> UUID | None:
     return uuid
 
 
-def uuid_bytes(value: UUID | None) -> bytes:
+def uuid_bytes(uuid: UUID | None) -> bytes:
     """Convert an id to sixteen bytes; None to zeros."""
-    return bytes(16) if value is None else value.bytes
+    return bytes(16) if uuid is None else uuid.bytes
 
 
 def to_error_code(number: int) -> ErrorCode:

@@ -7,24 +7,24 @@ from __future__ import annotations
 from typing import Final
 
 
-def uvarint(value: int) -> bytes:
+def uvarint(number: int) -> bytes:
     """Encode an unsigned varint."""
-    if value < len(SMALL):
-        return SMALL[value]
-    return encode(value)
+    if number < len(SMALL_VARINTS):
+        return SMALL_VARINTS[number]
+    return encode_uvarint(number)
 
 
-def encode(value: int) -> bytes:
-    """Encode a value that is not in ``SMALL``."""
+def encode_uvarint(number: int) -> bytes:
+    """Encode a value that is not in ``SMALL_VARINTS``."""
     encoded = bytearray()
-    while value > 0x7F:
-        encoded.append(value & 0x7F | 0x80)
-        value >>= 7
-    encoded.append(value)
+    while number > 0x7F:
+        encoded.append(number & 0x7F | 0x80)
+        number >>= 7
+    encoded.append(number)
     return bytes(encoded)
 
 
-SMALL: Final = tuple(encode(value) for value in range(1024))
+SMALL_VARINTS: Final = tuple(encode_uvarint(value) for value in range(1024))
 """The encodings of the smallest values, computed in advance: nearly every length is among them."""
 
 

@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from txnsim.wire.batch import BatchHeader
-from txnsim.wire.compression import NAMES
+from txnsim.wire.compression import CODEC_NAMES
 from txnsim_spark.options import CrcCheck
 from txnsim_spark.scan import kernel
 from txnsim_spark.scan.crcs import crcs_are_right
@@ -29,7 +29,7 @@ from txnsim_spark.tables.rows import (
     words,
 )
 
-CODECS: Final = tuple(NAMES[number] for number in sorted(NAMES))
+CODECS: Final = tuple(CODEC_NAMES[number] for number in sorted(CODEC_NAMES))
 TIMESTAMP_TYPES: Final = ("CreateTime", "LogAppendTime")
 CONTROL_TYPES: Final = (
     "abort",

@@ -50,7 +50,7 @@ from txnsim.wire.codec import (
     request_class,
     response_class,
 )
-from txnsim.wire.compression import NAMES
+from txnsim.wire.compression import CODEC_NAMES
 from txnsim.wire.values import duration_ms, time_ms
 
 # Our codec against the bytes that Kafka's own classes wrote (``golden/``).
@@ -416,7 +416,7 @@ def test_marker_has_the_same_bytes(line: Line) -> None:
 
 
 def test_every_codec_was_recorded() -> None:
-    assert {line["compression"] for line in GOLDEN_BATCHES_LINES} == set(NAMES)
+    assert {line["compression"] for line in GOLDEN_BATCHES_LINES} == set(CODEC_NAMES)
 
 
 # Golden bytes with a few of them changed: read, or refused; nothing else, and nothing huge.

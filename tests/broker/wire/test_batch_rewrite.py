@@ -28,7 +28,7 @@ from txnsim.wire.batch import (
 )
 from txnsim.wire.batch_header import assign, crc_of, iter_batches, pack_batch, restamp
 from txnsim.wire.batch_rewrite import (
-    Scanned,
+    ScannedRecord,
     batch_keys,
     filtering_batch,
     recoded_batch,
@@ -125,10 +125,10 @@ def test_records_are_scanned_without_being_made() -> None:
     batch = batch_of_records()
     payload = payload_of(batch, read_batch_header(batch))
     assert list(scan_records(payload, 4)) == [
-        Scanned(0, 0, b"a", 1),
-        Scanned(-10, 1, b"b", -1),
-        Scanned(10, 2, None, 1),
-        Scanned(5, 3, b"", 0),
+        ScannedRecord(0, 0, b"a", 1),
+        ScannedRecord(-10, 1, b"b", -1),
+        ScannedRecord(10, 2, None, 1),
+        ScannedRecord(5, 3, b"", 0),
     ]
 
 

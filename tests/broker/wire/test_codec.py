@@ -412,7 +412,7 @@ def test_struct_that_may_be_null_has_a_byte_before_it(*, present: bool) -> None:
 
 
 def read_counted(key: int, version: int, body: bytes, *, allowed: int) -> object:
-    return run_to_end(read_in_steps(request_class(key, version), body, 0, elements=allowed))
+    return run_to_end(read_in_steps(request_class(key, version), body, 0, elements_max=allowed))
 
 
 @pytest.mark.parametrize(
@@ -469,8 +469,8 @@ def test_a_large_message_is_read_with_breaks() -> None:
     topics = [{"name": f"t-{number}", "partitions": [number]} for number in range(1_000)]
     values = {"v3_and_below_transactional_id": "a", "v3_and_below_topics": topics}
     body = encode_body(message_from(cls, values))
-    steps = read_in_steps(cls, body, 0, elements=2_000)
-    other_steps = read_in_steps(cls, body, 0, elements=1_999)
+    steps = read_in_steps(cls, body, 0, elements_max=2_000)
+    other_steps = read_in_steps(cls, body, 0, elements_max=1_999)
     # Two readings take turns, and each counts its own elements.
     elements_by_step = [next(steps) for _ in range(5) if next(other_steps)]
     assert elements_by_step == [64] * 5
@@ -494,7 +494,7 @@ def test_large_records_of_a_request_are_a_view_of_its_frame(
     cls = request_class(0, version)
     body = encode_body(message_from(cls, values))
     if has_steps:
-        message = run_to_end(read_in_steps(cls, body, 0, elements=10))
+        message = run_to_end(read_in_steps(cls, body, 0, elements_max=10))
     else:
         message, _ = reader(cls)(body, 0, len(body))
     message_records = message.topic_data[0].partition_data[0].records

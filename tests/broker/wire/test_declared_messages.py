@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from txnsim.wire._declared_messages import message, remade, versions
+from txnsim.wire._declared_messages import message, remake_class, versions
 from txnsim.wire._schema import REQUIRED, describe
 from txnsim.wire.decoder import reader
 from txnsim.wire.encoder import writer
@@ -69,8 +69,8 @@ def test_a_class_remade_has_the_same_fields_and_other_elements() -> None:
         types={"Element": element},
         api=api,
     )
-    other_element = remade(element, version=0, flexible=False)
-    remade_outer = remade(outer, other_element, version=0, flexible=False)
+    other_element = remake_class(element, version=0, flexible=False)
+    remade_outer = remake_class(outer, other_element, version=0, flexible=False)
     assert (remade_outer.__name__, remade_outer.__doc__, remade_outer.__api_key__) == (
         "Outer",
         "Some.",
@@ -78,9 +78,9 @@ def test_a_class_remade_has_the_same_fields_and_other_elements() -> None:
     )
     assert (remade_outer.__version__, remade_outer.__flexible__, outer.__version__) == (0, False, 1)
     assert describe(remade_outer).plain[0].entity is other_element
-    assert describe(remade(outer)).plain == describe(outer).plain
-    assert describe(remade(outer)).tagged == describe(outer).tagged
-    wider = remade(outer, more=("name string = ''", "later int8 3+ = 0"), version=2)
+    assert describe(remake_class(outer)).plain == describe(outer).plain
+    assert describe(remake_class(outer)).tagged == describe(outer).tagged
+    wider = remake_class(outer, extra_lines=("name string = ''", "later int8 3+ = 0"), version=2)
     assert [row.name for row in describe(wider).plain] == ["elements", "ids", "name"]
 
 

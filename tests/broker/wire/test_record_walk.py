@@ -159,7 +159,11 @@ def test_a_walk_stops_where_there_are_too_many_headers() -> None:
     data = with_headers(0, WALK_PIECES + 2)
     walk_result = walk(data, 0, 2)
     assert walk_result is not None
-    assert (walk_result.newest, walk_result.left, walk_result.end) == (1, 1, len(data))
+    assert (walk_result.newest_delta, walk_result.records_left, walk_result.broken_off_end) == (
+        1,
+        1,
+        len(data),
+    )
     assert walk(data, 0, 1) == Walked(0, data.index(b"v") + 2, 0)
 
 

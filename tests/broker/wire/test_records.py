@@ -26,9 +26,9 @@ from txnsim.wire.batch_header import (
 )
 from txnsim.wire.compression import (
     AT_ONCE_MAX,
+    CODEC_NAMES,
     GZIP,
     LZ4,
-    NAMES,
     NONE,
     SNAPPY,
     ZSTD,
@@ -45,7 +45,7 @@ from txnsim.wire.records import (
     only_record,
     payload_of,
     read_records,
-    stamps_in,
+    timestamps_in,
 )
 
 BYTES = st.one_of(st.none(), st.binary(max_size=40))
@@ -161,10 +161,10 @@ def test_stamps_are_those_of_the_records_or_of_the_append(
         log_append_time=log_append_time,
     )
     header = read_batch_header(built)
-    stamps_found = list(stamps_in(payload_of(built, header), header))
+    stamps_found = list(timestamps_in(payload_of(built, header), header))
     assert stamps_found == list(zip(stamps, (0, 1), strict=True))
     with pytest.raises(CorruptBatchError, match="batch at offset 0: a record is cut off"):
-        list(stamps_in(b"", header))
+        list(timestamps_in(b"", header))
 
 
 def test_attributes_say_what_was_asked_for() -> None:
@@ -334,13 +334,13 @@ def test_arbitrary_bytes_are_decompressed_or_refused(codec: int, data: bytes) ->
     try:
         decompress(codec, data)
     except CorruptBatchError as error:
-        assert NAMES[codec] in str(error)  # noqa: PT017 - not raising is right, too
+        assert CODEC_NAMES[codec] in str(error)  # noqa: PT017 - not raising is right, too
 
 
 @pytest.mark.parametrize("codec", CODECS[1:])
 def test_cut_off_data_is_refused(codec: int) -> None:
     whole_data = compress(codec, bytes(range(256)) * 10)
-    with pytest.raises(CorruptBatchError, match=NAMES[codec]):
+    with pytest.raises(CorruptBatchError, match=CODEC_NAMES[codec]):
         decompress(codec, whole_data[:-1])
 
 
@@ -361,7 +361,9 @@ def test_as_much_as_is_allowed_is_decompressed_and_not_a_byte_more(codec: int) -
     data = bytes(range(256)) * 1_000
     whole_data = compress(codec, data)
     assert decompress(codec, whole_data, len(data)) == data
-    with pytest.raises(UnpacksTooLargeError, match=f"{NAMES[codec]}: .* {len(data) - 1} bytes"):
+    with pytest.raises(
+        UnpacksTooLargeError, match=f"{CODEC_NAMES[codec]}: .* {len(data) - 1} bytes"
+    ):
         decompress(codec, whole_data, len(data) - 1)
 
 
@@ -380,7 +382,7 @@ def test_what_is_little_work_is_done_at_once(codec: int) -> None:
     assert decompress_at_once(codec, compress(codec, unpacked)) == unpacked
     assert decompress_at_once(codec, compress(codec, bytes(AT_ONCE_MAX + 1))) is None
     assert decompress_at_once(codec, bytes(AT_ONCE_MAX + 1)) is None
-    with pytest.raises(CorruptBatchError, match=NAMES[codec]):
+    with pytest.raises(CorruptBatchError, match=CODEC_NAMES[codec]):
         decompress_at_once(codec, compress(codec, data)[:-1])
 
 
@@ -399,11 +401,11 @@ def test_much_work_is_done_in_a_room(codec: int) -> None:
             with packed.unpack(room) as unpacked:
                 assert unpacked == data
         with pytest.raises(UnpacksTooLargeError, match=f"{len(data) - 1} bytes"):
-            packed._replace(at_most=len(data) - 1).unpack(room)
-        with pytest.raises(CorruptBatchError, match=NAMES[codec]):
+            packed._replace(bytes_max=len(data) - 1).unpack(room)
+        with pytest.raises(CorruptBatchError, match=CODEC_NAMES[codec]):
             packed._replace(data=packed.data[:-1]).unpack(room)
         if codec == GZIP:
-            with packed._replace(data=packed.data * 2, at_most=len(data) * 2).unpack(
+            with packed._replace(data=packed.data * 2, bytes_max=len(data) * 2).unpack(
                 mmap.mmap(-1, 2 * len(data) + 1)
             ) as unpacked:
                 assert unpacked == data * 2
@@ -471,7 +473,7 @@ def test_a_missing_library_is_named_with_its_pip_line(
 ) -> None:
     monkeypatch.setitem(sys.modules, "cramjam", None)
     for convert in (compress, decompress):
-        with pytest.raises(MissingExtraError, match=f"{NAMES[codec]}.*pip install cramjam"):
+        with pytest.raises(MissingExtraError, match=f"{CODEC_NAMES[codec]}.*pip install cramjam"):
             convert(codec, b"x")
 
 

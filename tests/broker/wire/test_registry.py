@@ -325,26 +325,30 @@ def test_a_listener_may_read_a_filter_otherwise() -> None:
 
 
 def test_schema_module_holds_message_and_parts() -> None:
-    module = registry.load(0, 12, part="request")
+    module = registry.load_schema(0, 12, part="request")
     assert {"ProduceRequest", "TopicProduceData", "PartitionProduceData"} <= set(dir(module))
 
 
 @pytest.mark.parametrize(("key", "version"), [(26, 6), (0, 2), (26, -1), (93, 1)])
 def test_unknown_version_is_refused_by_name(key: int, version: int) -> None:
     with pytest.raises(UnsupportedRequestError, match=rf"has no version {version}"):
-        registry.load(key, version, part="request")
+        registry.load_schema(key, version, part="request")
 
 
 def test_unknown_key_is_refused() -> None:
     with pytest.raises(UnsupportedRequestError, match="API key 4 is unknown"):
-        registry.load(4, 0, part="request")
+        registry.load_schema(4, 0, part="request")
 
 
 def test_own_messages_stand_beside_those_of_kio() -> None:
     assert registry.versions(65) == (0, 1)
-    assert registry.load(65, 1, part="request") is registry.load(65, 1, part="response")
+    assert registry.load_schema(65, 1, part="request") is registry.load_schema(
+        65, 1, part="response"
+    )
     assert registry.versions(27) == (0, 1, 2)
-    assert registry.load(27, 0, part="request") is registry.load(27, 0, part="response")
+    assert registry.load_schema(27, 0, part="request") is registry.load_schema(
+        27, 0, part="response"
+    )
 
 
 def test_names_of_other_versions_are_known() -> None:

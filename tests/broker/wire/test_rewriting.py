@@ -4,14 +4,14 @@ from typing import Any
 
 from txnsim.wire import codec
 from txnsim.wire.rewriting import (
-    LIST,
-    NUMBER,
-    OTHER,
-    TRUTH,
-    answer_fields,
-    misfit,
+    BOOLEAN_FIELD,
+    LIST_FIELD,
+    NUMBER_FIELD,
+    OTHER_FIELD,
+    element_misfit,
+    response_field_kinds,
     rewrite_field,
-    with_entry,
+    with_list_element,
 )
 from txnsim.wire.values import LazyRows
 
@@ -19,12 +19,12 @@ PRODUCE, FETCH, OFFSET_FETCH, METADATA = 0, 1, 9, 3
 
 
 def test_an_answers_fields_are_those_of_all_versions_and_rows() -> None:
-    fields = answer_fields(FETCH)
-    assert fields["aborted_transactions"] == LIST
-    assert fields["last_stable_offset"] == NUMBER
-    assert fields["topic"] == fields["topic_id"] == OTHER  # of v12 and v13
-    assert answer_fields(OFFSET_FETCH)["committed_offset"] == NUMBER
-    assert answer_fields(METADATA)["is_internal"] == TRUTH
+    fields = response_field_kinds(FETCH)
+    assert fields["aborted_transactions"] == LIST_FIELD
+    assert fields["last_stable_offset"] == NUMBER_FIELD
+    assert fields["topic"] == fields["topic_id"] == OTHER_FIELD  # of v12 and v13
+    assert response_field_kinds(OFFSET_FETCH)["committed_offset"] == NUMBER_FIELD
+    assert response_field_kinds(METADATA)["is_internal"] == BOOLEAN_FIELD
 
 
 def test_a_field_is_changed_wherever_it_stands_and_nothing_else() -> None:
@@ -95,18 +95,23 @@ def test_an_entry_is_put_behind_those_of_a_list_also_where_there_are_none() -> N
 
     old = codec.build(schema.AbortedTransaction, producer_id=1, first_offset=0)
     for entries, entries_after in ((None, []), ((), []), ((old,), [(1, 0)])):
-        changed = with_entry(answer(entries), "aborted_transactions", entry)
+        changed = with_list_element(answer(entries), "aborted_transactions", entry)
         assert aborted_rows(changed) == [*entries_after, (7, 3)]
         assert codec.encode_body(changed)
-    assert with_entry(old, "aborted_transactions", entry) is old
+    assert with_list_element(old, "aborted_transactions", entry) is old
 
 
 def test_an_entry_that_a_list_can_not_have_is_named() -> None:
-    assert misfit(FETCH, "aborted_transactions", {"producer_id": 7, "first_offset": 3}) is None
-    assert misfit(FETCH, "aborted_transactions", {"producer_id": 7}) == "first_offset is missing"
-    wrong = misfit(FETCH, "aborted_transactions", {"producer": 7, "first_offset": 3})
+    assert (
+        element_misfit(FETCH, "aborted_transactions", {"producer_id": 7, "first_offset": 3}) is None
+    )
+    assert (
+        element_misfit(FETCH, "aborted_transactions", {"producer_id": 7})
+        == "first_offset is missing"
+    )
+    wrong = element_misfit(FETCH, "aborted_transactions", {"producer": 7, "first_offset": 3})
     assert wrong is not None
     assert wrong.startswith("no field 'producer'; did you mean producer_id?")
-    text = misfit(FETCH, "aborted_transactions", {"producer_id": "x", "first_offset": 3})
+    text = element_misfit(FETCH, "aborted_transactions", {"producer_id": "x", "first_offset": 3})
     assert text == "producer_id is a number"
-    assert misfit(METADATA, "replica_nodes", {"a": 1}) == "it is no list of rows"
+    assert element_misfit(METADATA, "replica_nodes", {"a": 1}) == "it is no list of rows"

@@ -21,7 +21,7 @@ from txnsim.errors import CorruptBatchError, ErrorCode
 from txnsim.faults.subjects import Subject
 from txnsim.types import TopicPartition, TransactionalId
 from txnsim.wire import codec
-from txnsim.wire.batch_header import BatchHeader, Came, read_batch_header
+from txnsim.wire.batch_header import BatchHeader, ReceivedBatch, read_batch_header
 from txnsim.wire.codec import build
 from txnsim.wire.registry import versions
 from txnsim.wire.values import LazyRows
@@ -206,7 +206,7 @@ def _read_partition(
     return ProducePartition(topic_partition=topic_partition, batch=batch, header=header)
 
 
-def _only_header(records: Came) -> BatchHeader | ProduceOutcome:
+def _only_header(records: ReceivedBatch) -> BatchHeader | ProduceOutcome:
     """The header of the only batch in a partition's records, or an error
     (ProduceRequest.validateRecords).
     """
@@ -255,7 +255,7 @@ def carries_transactions(message: Any) -> bool:
     return False
 
 
-def _next_batch_size(records: Came, position: int) -> int | ProduceOutcome | None:
+def _next_batch_size(records: ReceivedBatch, position: int) -> int | ProduceOutcome | None:
     """The size of the batch at ``position``; None if the bytes end before the batch does
     (ByteBufferLogInputStream.nextBatch).
     """

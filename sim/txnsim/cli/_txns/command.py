@@ -60,7 +60,7 @@ from txnsim.text import time_text
 from txnsim.txn.open_txn_verdict import DISCARD_WARNING, is_two_phase, program_at
 from txnsim.txn.past_decision import GUESSES
 from txnsim.types import TopicPartition
-from txnsim.wire.filters import TransactionFilters, fits
+from txnsim.wire.filters import TransactionFilters, fits_in_bits
 
 FAILED: Final = 1
 """Exit status when the cluster refuses."""
@@ -251,7 +251,7 @@ def _add_audit_file(parser: argparse._ActionsContainer) -> None:
 def _number_parser(bits: int) -> Callable[[str], int]:
     def parse(number_text: str) -> int:
         number = int(number_text)
-        if not fits(number, bits):
+        if not fits_in_bits(number, bits):
             raise argparse.ArgumentTypeError(f"{number_text} does not fit in {bits} bits")
         return number
 

@@ -8,7 +8,7 @@ from typing import Any, Final
 from kio.schema.api_versions.v4 import response
 from kio.schema.api_versions.v4.request import ApiVersionsRequest as RequestV4
 
-from txnsim.wire._declared_messages import message, remade
+from txnsim.wire._declared_messages import message, remake_class
 
 ApiVersionsRequest: Final[Any] = message(
     "ApiVersionsRequest",
@@ -23,9 +23,9 @@ ApiVersionsRequest: Final[Any] = message(
         "__header_schema__": RequestV4.__header_schema__,
     },
 )
-ApiVersion: Final[Any] = remade(response.ApiVersion, version=5)
-SupportedFeatureKey: Final[Any] = remade(response.SupportedFeatureKey, version=5)
-FinalizedFeatureKey: Final[Any] = remade(response.FinalizedFeatureKey, version=5)
-ApiVersionsResponse: Final[Any] = remade(
+ApiVersion: Final[Any] = remake_class(response.ApiVersion, version=5)
+SupportedFeatureKey: Final[Any] = remake_class(response.SupportedFeatureKey, version=5)
+FinalizedFeatureKey: Final[Any] = remake_class(response.FinalizedFeatureKey, version=5)
+ApiVersionsResponse: Final[Any] = remake_class(
     response.ApiVersionsResponse, ApiVersion, SupportedFeatureKey, FinalizedFeatureKey, version=5
 )

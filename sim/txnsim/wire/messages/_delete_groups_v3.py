@@ -5,9 +5,9 @@ from typing import Any, Final
 from kio.schema.delete_groups.v2.request import DeleteGroupsRequest as RequestV2
 from kio.schema.delete_groups.v2.response import DeleteGroupsResponse as ResponseV2
 
-from txnsim.wire._declared_messages import message, remade
+from txnsim.wire._declared_messages import message, remake_class
 
-DeleteGroupsRequest: Final[Any] = remade(RequestV2, version=3)
+DeleteGroupsRequest: Final[Any] = remake_class(RequestV2, version=3)
 DeletableGroupResult: Final[Any] = message(
     "DeletableGroupResult",
     "What came of one group.",
@@ -20,4 +20,4 @@ DeletableGroupResult: Final[Any] = message(
         "__header_schema__": ResponseV2.__header_schema__,
     },
 )
-DeleteGroupsResponse: Final[Any] = remade(ResponseV2, DeletableGroupResult, version=3)
+DeleteGroupsResponse: Final[Any] = remake_class(ResponseV2, DeletableGroupResult, version=3)

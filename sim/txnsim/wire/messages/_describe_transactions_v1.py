@@ -12,9 +12,9 @@ from kio.schema.describe_transactions.v0.response import DescribeTransactionsRes
 from kio.schema.describe_transactions.v0.response import TopicData
 from kio.schema.response_header.v1.header import ResponseHeader
 
-from txnsim.wire._declared_messages import message, remade
+from txnsim.wire._declared_messages import message, remake_class
 
-DescribeTransactionsRequest: Final[Any] = remade(RequestV0, version=1)
+DescribeTransactionsRequest: Final[Any] = remake_class(RequestV0, version=1)
 TransactionState: Final[Any] = message(
     "TransactionState",
     "What the coordinator knows of one transactional id.",
@@ -30,4 +30,4 @@ TransactionState: Final[Any] = message(
     types={"Topic": TopicData},
     api={"__version__": 1, "__api_key__": 65, "__header_schema__": ResponseHeader},
 )
-DescribeTransactionsResponse: Final[Any] = remade(ResponseV0, TransactionState, version=1)
+DescribeTransactionsResponse: Final[Any] = remake_class(ResponseV0, TransactionState, version=1)

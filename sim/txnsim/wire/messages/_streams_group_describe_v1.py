@@ -16,7 +16,7 @@ from kio.schema.streams_group_describe.v0.response import (
 )
 from kio.schema.streams_group_describe.v0.response import StreamsGroupDescribeResponse as ResponseV0
 
-from txnsim.wire._declared_messages import message, remade
+from txnsim.wire._declared_messages import message, remake_class
 from txnsim.wire.messages._streams_group_topology_description_update_v0 import TopologyDescription
 
 __all__ = [
@@ -68,4 +68,4 @@ DescribedGroup: Final[Any] = message(
         "__header_schema__": ResponseV0.__header_schema__,
     },
 )
-StreamsGroupDescribeResponse: Final[Any] = remade(ResponseV0, DescribedGroup, version=1)
+StreamsGroupDescribeResponse: Final[Any] = remake_class(ResponseV0, DescribedGroup, version=1)

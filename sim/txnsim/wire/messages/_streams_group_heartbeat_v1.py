@@ -17,7 +17,7 @@ from kio.schema.streams_group_heartbeat.v0.response import (
     StreamsGroupHeartbeatResponse as ResponseV0,
 )
 
-from txnsim.wire._declared_messages import message, remade
+from txnsim.wire._declared_messages import message, remake_class
 
 __all__ = [
     "Endpoint",
@@ -31,7 +31,7 @@ __all__ = [
     "Topology",
 ]
 
-StreamsGroupHeartbeatRequest: Final[Any] = remade(RequestV0, version=1)
+StreamsGroupHeartbeatRequest: Final[Any] = remake_class(RequestV0, version=1)
 StreamsGroupHeartbeatResponse: Final[Any] = message(
     "StreamsGroupHeartbeatResponse",
     "The member's epoch and tasks.",

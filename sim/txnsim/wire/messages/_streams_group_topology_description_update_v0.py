@@ -7,7 +7,11 @@ from kio.schema.response_header.v1.header import ResponseHeader
 
 from txnsim.wire._declared_messages import message
 
-_ASKED: Final = {"__version__": 0, "__api_key__": 93, "__header_schema__": RequestHeader}
+_REQUEST_VARIABLES: Final = {
+    "__version__": 0,
+    "__api_key__": 93,
+    "__header_schema__": RequestHeader,
+}
 
 TopologyDescriptionNode: Final[Any] = message(
     "TopologyDescriptionNode",
@@ -18,7 +22,7 @@ TopologyDescriptionNode: Final[Any] = message(
     "sink_topic string? = None",
     "stores []string",
     "successors []string",
-    api=_ASKED,
+    api=_REQUEST_VARIABLES,
 )
 TopologyDescriptionSubtopology: Final[Any] = message(
     "TopologyDescriptionSubtopology",
@@ -26,7 +30,7 @@ TopologyDescriptionSubtopology: Final[Any] = message(
     "subtopology_id string",
     "nodes []Node",
     types={"Node": TopologyDescriptionNode},
-    api=_ASKED,
+    api=_REQUEST_VARIABLES,
 )
 TopologyDescriptionGlobalStore: Final[Any] = message(
     "TopologyDescriptionGlobalStore",
@@ -34,7 +38,7 @@ TopologyDescriptionGlobalStore: Final[Any] = message(
     "source Node",
     "processor Node",
     types={"Node": TopologyDescriptionNode},
-    api=_ASKED,
+    api=_REQUEST_VARIABLES,
 )
 TopologyDescription: Final[Any] = message(
     "TopologyDescription",
@@ -45,7 +49,7 @@ TopologyDescription: Final[Any] = message(
         "Subtopology": TopologyDescriptionSubtopology,
         "Store": TopologyDescriptionGlobalStore,
     },
-    api=_ASKED,
+    api=_REQUEST_VARIABLES,
 )
 StreamsGroupTopologyDescriptionUpdateRequest: Final[Any] = message(
     "StreamsGroupTopologyDescriptionUpdateRequest",
@@ -55,7 +59,7 @@ StreamsGroupTopologyDescriptionUpdateRequest: Final[Any] = message(
     "topology_epoch int32",
     "topology_description Description",
     types={"Description": TopologyDescription},
-    api=_ASKED,
+    api=_REQUEST_VARIABLES,
 )
 StreamsGroupTopologyDescriptionUpdateResponse: Final[Any] = message(
     "StreamsGroupTopologyDescriptionUpdateResponse",
@@ -63,5 +67,5 @@ StreamsGroupTopologyDescriptionUpdateResponse: Final[Any] = message(
     "throttle_time timedelta_i32",
     "error_code error_code",
     "error_message string? = None",
-    api={**_ASKED, "__header_schema__": ResponseHeader},
+    api={**_REQUEST_VARIABLES, "__header_schema__": ResponseHeader},
 )

@@ -4,19 +4,19 @@ from typing import Any, Final
 
 from kio.schema.txn_offset_commit.v5 import request, response
 
-from txnsim.wire._declared_messages import message, remade
+from txnsim.wire._declared_messages import message, remake_class
 
-_ASKED: Final = {
+_REQUEST_VARIABLES: Final = {
     "__version__": 6,
     "__api_key__": request.TxnOffsetCommitRequest.__api_key__,
     "__header_schema__": request.TxnOffsetCommitRequest.__header_schema__,
 }
-_ANSWERED: Final = {
-    **_ASKED,
+_RESPONSE_VARIABLES: Final = {
+    **_REQUEST_VARIABLES,
     "__header_schema__": response.TxnOffsetCommitResponse.__header_schema__,
 }
 
-TxnOffsetCommitRequestPartition: Final[Any] = remade(
+TxnOffsetCommitRequestPartition: Final[Any] = remake_class(
     request.TxnOffsetCommitRequestPartition, version=6
 )
 TxnOffsetCommitRequestTopic: Final[Any] = message(
@@ -25,7 +25,7 @@ TxnOffsetCommitRequestTopic: Final[Any] = message(
     "topic_id uuid",
     "partitions []Partition",
     types={"Partition": TxnOffsetCommitRequestPartition},
-    api=_ASKED,
+    api=_REQUEST_VARIABLES,
 )
 TxnOffsetCommitRequest: Final[Any] = message(
     "TxnOffsetCommitRequest",
@@ -39,9 +39,9 @@ TxnOffsetCommitRequest: Final[Any] = message(
     "group_instance_id string? = None",
     "topics []Topic",
     types={"Topic": TxnOffsetCommitRequestTopic},
-    api=_ASKED,
+    api=_REQUEST_VARIABLES,
 )
-TxnOffsetCommitResponsePartition: Final[Any] = remade(
+TxnOffsetCommitResponsePartition: Final[Any] = remake_class(
     response.TxnOffsetCommitResponsePartition, version=6
 )
 TxnOffsetCommitResponseTopic: Final[Any] = message(
@@ -50,8 +50,8 @@ TxnOffsetCommitResponseTopic: Final[Any] = message(
     "topic_id uuid",
     "partitions []Partition",
     types={"Partition": TxnOffsetCommitResponsePartition},
-    api=_ANSWERED,
+    api=_RESPONSE_VARIABLES,
 )
-TxnOffsetCommitResponse: Final[Any] = remade(
+TxnOffsetCommitResponse: Final[Any] = remake_class(
     response.TxnOffsetCommitResponse, TxnOffsetCommitResponseTopic, version=6
 )

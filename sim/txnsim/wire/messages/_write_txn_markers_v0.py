@@ -11,26 +11,33 @@ from kio.schema.request_header.v1.header import RequestHeader
 from kio.schema.response_header.v0.header import ResponseHeader
 from kio.schema.write_txn_markers.v1 import request, response
 
-from txnsim.wire._declared_messages import remade
+from txnsim.wire._declared_messages import remake_class
 
-_OLD: Final[dict[str, Any]] = {"version": 0, "flexible": False}
-_ASKED: Final[dict[str, Any]] = {**_OLD, "header_schema": RequestHeader}
-_ANSWERED: Final[dict[str, Any]] = {**_OLD, "header_schema": ResponseHeader}
+_VERSION_0_VARIABLES: Final[dict[str, Any]] = {"version": 0, "flexible": False}
+_REQUEST_VARIABLES: Final[dict[str, Any]] = {**_VERSION_0_VARIABLES, "header_schema": RequestHeader}
+_RESPONSE_VARIABLES: Final[dict[str, Any]] = {
+    **_VERSION_0_VARIABLES,
+    "header_schema": ResponseHeader,
+}
 
-WritableTxnMarkerTopic: Final[Any] = remade(request.WritableTxnMarkerTopic, **_ASKED)
-WritableTxnMarker: Final[Any] = remade(request.WritableTxnMarker, WritableTxnMarkerTopic, **_ASKED)
-WriteTxnMarkersRequest: Final[Any] = remade(
-    request.WriteTxnMarkersRequest, WritableTxnMarker, **_ASKED
+WritableTxnMarkerTopic: Final[Any] = remake_class(
+    request.WritableTxnMarkerTopic, **_REQUEST_VARIABLES
 )
-WritableTxnMarkerPartitionResult: Final[Any] = remade(
-    response.WritableTxnMarkerPartitionResult, **_ANSWERED
+WritableTxnMarker: Final[Any] = remake_class(
+    request.WritableTxnMarker, WritableTxnMarkerTopic, **_REQUEST_VARIABLES
 )
-WritableTxnMarkerTopicResult: Final[Any] = remade(
-    response.WritableTxnMarkerTopicResult, WritableTxnMarkerPartitionResult, **_ANSWERED
+WriteTxnMarkersRequest: Final[Any] = remake_class(
+    request.WriteTxnMarkersRequest, WritableTxnMarker, **_REQUEST_VARIABLES
 )
-WritableTxnMarkerResult: Final[Any] = remade(
-    response.WritableTxnMarkerResult, WritableTxnMarkerTopicResult, **_ANSWERED
+WritableTxnMarkerPartitionResult: Final[Any] = remake_class(
+    response.WritableTxnMarkerPartitionResult, **_RESPONSE_VARIABLES
 )
-WriteTxnMarkersResponse: Final[Any] = remade(
-    response.WriteTxnMarkersResponse, WritableTxnMarkerResult, **_ANSWERED
+WritableTxnMarkerTopicResult: Final[Any] = remake_class(
+    response.WritableTxnMarkerTopicResult, WritableTxnMarkerPartitionResult, **_RESPONSE_VARIABLES
+)
+WritableTxnMarkerResult: Final[Any] = remake_class(
+    response.WritableTxnMarkerResult, WritableTxnMarkerTopicResult, **_RESPONSE_VARIABLES
+)
+WriteTxnMarkersResponse: Final[Any] = remake_class(
+    response.WriteTxnMarkersResponse, WritableTxnMarkerResult, **_RESPONSE_VARIABLES
 )

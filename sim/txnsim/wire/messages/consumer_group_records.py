@@ -44,7 +44,9 @@ ClassicMemberMetadata: Final[Any] = message(
     "supported_protocols []Protocol",
     types={"Protocol": ClassicProtocol},
 )
-NOT_TOLD: Final[Any] = ClassicMemberMetadata(session_timeout_ms=-1, supported_protocols=())
+NO_CLASSIC_METADATA: Final[Any] = ClassicMemberMetadata(
+    session_timeout_ms=-1, supported_protocols=()
+)
 """The value to use where nothing is written; for a member of the consumer protocol Kafka writes
 null.
 """
@@ -60,8 +62,8 @@ MemberMetadataValue: Final[Any] = message(
     "subscribed_topic_regex string?",
     "rebalance_timeout_ms int32 = -1",
     "server_assignor string?",
-    "classic_member_metadata Classic? tag 0 = NOT_TOLD",
-    types={"Classic": ClassicMemberMetadata, "NOT_TOLD": NOT_TOLD},
+    "classic_member_metadata Classic? tag 0 = NO_CLASSIC_METADATA",
+    types={"Classic": ClassicMemberMetadata, "NO_CLASSIC_METADATA": NO_CLASSIC_METADATA},
 )
 TargetMetadataValue: Final[Any] = message(
     "TargetMetadataValue",

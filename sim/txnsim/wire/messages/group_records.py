@@ -32,7 +32,7 @@ OFFSET_COMMIT_VALUES: Final = versions(
 GroupMetadataKey: Final[Any] = message(
     "GroupMetadataKey", "Which classic group (kind 2).", "group string", flexible=False
 )
-MEMBERS: Final = versions(
+MEMBER_METADATA_VALUES: Final = versions(
     "MemberMetadata",
     "A member: with a rebalance timeout since version 1, static since version 3.",
     "member_id string",
@@ -57,5 +57,5 @@ GROUP_METADATA_VALUES: Final = versions(
     "members []Member",
     flexible_since=4,
     newest=4,
-    types={"Member": MEMBERS},
+    types={"Member": MEMBER_METADATA_VALUES},
 )

@@ -10,16 +10,20 @@ from typing import Any, Final
 from kio.schema.request_header.v2.header import RequestHeader
 from kio.schema.write_txn_markers.v1 import request
 
-from txnsim.wire._declared_messages import message, remade
+from txnsim.wire._declared_messages import message, remake_class
 
-_API: Final = {"__version__": 1, "__api_key__": 27, "__header_schema__": RequestHeader}
+_REQUEST_VARIABLES: Final = {
+    "__version__": 1,
+    "__api_key__": 27,
+    "__header_schema__": RequestHeader,
+}
 
 WritableTxnMarkerPartition: Final[Any] = message(
     "WritableTxnMarkerPartition",
     "A partition, and the transaction that is to end there.",
     "partition_index int32",
     "txn_start_offset int64 tag 0 = -1",
-    api=_API,
+    api=_REQUEST_VARIABLES,
 )
 WritableTxnMarkerTopic: Final[Any] = message(
     "WritableTxnMarkerTopic",
@@ -27,7 +31,7 @@ WritableTxnMarkerTopic: Final[Any] = message(
     "name string",
     "partitions []Partition",
     types={"Partition": WritableTxnMarkerPartition},
-    api=_API,
+    api=_REQUEST_VARIABLES,
 )
-WritableTxnMarker: Final[Any] = remade(request.WritableTxnMarker, WritableTxnMarkerTopic)
-WriteTxnMarkersRequest: Final[Any] = remade(request.WriteTxnMarkersRequest, WritableTxnMarker)
+WritableTxnMarker: Final[Any] = remake_class(request.WritableTxnMarker, WritableTxnMarkerTopic)
+WriteTxnMarkersRequest: Final[Any] = remake_class(request.WriteTxnMarkersRequest, WritableTxnMarker)

@@ -17,13 +17,13 @@ from typing import Any, Final
 import crc32c
 
 from txnsim.wire.batch import Record, build_batch, control_batch
-from txnsim.wire.compression import NAMES
+from txnsim.wire.compression import CODEC_NAMES
 
 STAMP_MS: Final = 1_700_000_000_000
 """Time of every record: long ago, so that it differs from times that a broker reads from its
 clock.
 """
-CODECS: Final = {name: codec for codec, name in NAMES.items()}
+CODECS: Final = {name: codec for codec, name in CODEC_NAMES.items()}
 _HEADER_FIELDS: Final = {
     "base-offset": (0, ">q"),
     "length": (8, ">i"),

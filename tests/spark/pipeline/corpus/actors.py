@@ -24,7 +24,7 @@ TIMEOUT_MS: Final = 900_000
 OLD_PRODUCE: Final = 11
 NEW_PRODUCE: Final = 12
 """First version of Produce that adds its partition to the transaction (KIP-890)."""
-CODECS: Final = {name: number for number, name in compression.NAMES.items()}
+CODECS: Final = {name: number for number, name in compression.CODEC_NAMES.items()}
 
 
 class Notebook:
