@@ -15,7 +15,7 @@ from typing import Final
 from txnsim.interbroker.share_state import UNKNOWN_OFFSET, StateBatch
 from txnsim.releases.rules import LATEST, Rules
 
-_AT_ONCE: Final = 1_000
+_BATCHES_PER_STEP: Final = 1_000
 """Number of batches that are merged between two breaks."""
 
 
@@ -23,7 +23,7 @@ class BackwardsBatchError(ValueError):
     """A batch ends before it begins, and there are other batches."""
 
 
-def combining(
+def combine_in_steps(
     batches: Iterable[StateBatch],
     newer: Iterable[StateBatch],
     *,
@@ -40,22 +40,22 @@ def combining(
     Raises:
         BackwardsBatchError: A batch ends before it begins, and there are other batches.
     """
-    older = _from(start_offset, batches)
-    yield len(older)
-    newer_batches = _from(start_offset, newer)
+    older_batches = _batches_from(start_offset, batches)
+    yield len(older_batches)
+    newer_batches = _batches_from(start_offset, newer)
     yield len(newer_batches)
-    if len(older) + len(newer_batches) < 2:
-        return (*older, *newer_batches)
+    if len(older_batches) + len(newer_batches) < 2:
+        return (*older_batches, *newer_batches)
     if rules.share_states_are_swept:
-        are_merged = _are_in_order(older) and _are_in_order(newer_batches)
-        yield len(older) + len(newer_batches)
-        if not are_merged:
-            return _sweep_batches([*older, *newer_batches])
-        return (yield from _merge_in_steps(older, newer_batches))
-    return _in_pairs([*older, *newer_batches])
+        are_ordered = _are_in_order(older_batches) and _are_in_order(newer_batches)
+        yield len(older_batches) + len(newer_batches)
+        if not are_ordered:
+            return _sweep_batches([*older_batches, *newer_batches])
+        return (yield from _merge_in_steps(older_batches, newer_batches))
+    return _merge_in_pairs([*older_batches, *newer_batches])
 
 
-def _from(start_offset: int, batches: Iterable[StateBatch]) -> list[StateBatch]:
+def _batches_from(start_offset: int, batches: Iterable[StateBatch]) -> list[StateBatch]:
     if start_offset == UNKNOWN_OFFSET:
         return [*batches]
     return [
@@ -71,12 +71,14 @@ def _are_in_order(batches: list[StateBatch]) -> bool:
     """Whether the batches follow each other without overlap, as a state has them and a leader sends
     them.
     """
-    end = None
+    previous_last_offset = None
     for batch in batches:
         first_offset = batch.first_offset
-        if (end is not None and first_offset <= end) or batch.last_offset < first_offset:
+        if (
+            previous_last_offset is not None and first_offset <= previous_last_offset
+        ) or batch.last_offset < first_offset:
             return False
-        end = batch.last_offset
+        previous_last_offset = batch.last_offset
     return True
 
 
@@ -86,46 +88,60 @@ def _merge_in_steps(
     """Merge two ordered lists of batches, in slices: there may be ten thousand of each, and most
     have equal bounds.
     """
-    merged: list[StateBatch] = []
+    merged_batches: list[StateBatch] = []
     equal_count = 0
-    for this, that in zip(older, newer, strict=False):
-        if this.first_offset != that.first_offset or this.last_offset != that.last_offset:
+    for left_batch, right_batch in zip(older, newer, strict=False):
+        if (
+            left_batch.first_offset != right_batch.first_offset
+            or left_batch.last_offset != right_batch.last_offset
+        ):
             break
-        _append(merged, that if _is_heavier(that, this) else this)
+        _append_or_extend(
+            merged_batches,
+            right_batch if _takes_precedence(right_batch, left_batch) else left_batch,
+        )
         equal_count += 1
-        if equal_count % _AT_ONCE == 0:
-            yield _AT_ONCE
+        if equal_count % _BATCHES_PER_STEP == 0:
+            yield _BATCHES_PER_STEP
     older_rest, newer_rest = older[equal_count:][::-1], newer[equal_count:][::-1]
     while older_rest and newer_rest:
-        this, that = older_rest[-1], newer_rest[-1]
-        if this.first_offset > that.first_offset:
-            older_rest, newer_rest, this, that = newer_rest, older_rest, that, this
-        if this.last_offset < that.first_offset:
-            _append(merged, older_rest.pop())
-        elif this.first_offset < that.first_offset:
-            older_rest[-1:] = reversed(_cut(this, that.first_offset))
-        elif this.last_offset > that.last_offset:
-            older_rest[-1:] = reversed(_cut(this, that.last_offset + 1))
-        elif this.last_offset < that.last_offset:
-            newer_rest[-1:] = reversed(_cut(that, this.last_offset + 1))
+        left_batch, right_batch = older_rest[-1], newer_rest[-1]
+        if left_batch.first_offset > right_batch.first_offset:
+            older_rest, newer_rest, left_batch, right_batch = (
+                newer_rest,
+                older_rest,
+                right_batch,
+                left_batch,
+            )
+        if left_batch.last_offset < right_batch.first_offset:
+            _append_or_extend(merged_batches, older_rest.pop())
+        elif left_batch.first_offset < right_batch.first_offset:
+            older_rest[-1:] = reversed(_split_batch(left_batch, right_batch.first_offset))
+        elif left_batch.last_offset > right_batch.last_offset:
+            older_rest[-1:] = reversed(_split_batch(left_batch, right_batch.last_offset + 1))
+        elif left_batch.last_offset < right_batch.last_offset:
+            newer_rest[-1:] = reversed(_split_batch(right_batch, left_batch.last_offset + 1))
         else:
             older_rest.pop(), newer_rest.pop()
-            _append(merged, that if _is_heavier(that, this) else this)
+            _append_or_extend(
+                merged_batches,
+                right_batch if _takes_precedence(right_batch, left_batch) else left_batch,
+            )
     for batch in reversed(older_rest or newer_rest):
-        _append(merged, batch)
-    return tuple(merged)
+        _append_or_extend(merged_batches, batch)
+    return tuple(merged_batches)
 
 
-def _cut(batch: StateBatch, offset: int) -> tuple[StateBatch, StateBatch]:
+def _split_batch(batch: StateBatch, split_offset: int) -> tuple[StateBatch, StateBatch]:
     """Split a batch in front of an offset."""
-    state, count = batch.delivery_state, batch.delivery_count
+    delivery_state, delivery_count = batch.delivery_state, batch.delivery_count
     return (
-        StateBatch(batch.first_offset, offset - 1, state, count),
-        StateBatch(offset, batch.last_offset, state, count),
+        StateBatch(batch.first_offset, split_offset - 1, delivery_state, delivery_count),
+        StateBatch(split_offset, batch.last_offset, delivery_state, delivery_count),
     )
 
 
-def _is_heavier(batch: StateBatch, other_batch: StateBatch) -> bool:
+def _takes_precedence(batch: StateBatch, other_batch: StateBatch) -> bool:
     if batch.delivery_count != other_batch.delivery_count:
         return batch.delivery_count > other_batch.delivery_count
     return batch.delivery_state > other_batch.delivery_state
@@ -135,34 +151,36 @@ def _sweep_batches(batches: list[StateBatch]) -> tuple[StateBatch, ...]:
     """Merge batches in any order: between two bounds, the open batch with the highest count and
     state wins.
     """
-    ends: list[tuple[int, int, tuple[int, int]]] = []
+    bounds: list[tuple[int, int, tuple[int, int]]] = []
     for batch in batches:
-        weight = (-batch.delivery_count, -batch.delivery_state)
-        ends.append((batch.first_offset, 1, weight))
-        ends.append((batch.last_offset + 1, -1, weight))
-    ends.sort()
-    combined: list[StateBatch] = []
+        precedence = (-batch.delivery_count, -batch.delivery_state)
+        bounds.append((batch.first_offset, 1, precedence))
+        bounds.append((batch.last_offset + 1, -1, precedence))
+    bounds.sort()
+    merged_batches: list[StateBatch] = []
     # The strongest open state is on top of the heap; states that have closed leave it late.
-    is_open: Counter[tuple[int, int]] = Counter()
-    strongest: list[tuple[int, int]] = []
-    since = 0
-    for offset, changes in groupby(ends, itemgetter(0)):
-        if strongest and offset > since:
-            count, state = -strongest[0][0], -strongest[0][1]
-            _append(combined, StateBatch(since, offset - 1, state, count))
-        for _, change, weight in changes:
-            is_open[weight] += change
-            if change > 0:
-                heappush(strongest, weight)
-            elif is_open[weight] < 0:
+    open_counts: Counter[tuple[int, int]] = Counter()
+    precedence_heap: list[tuple[int, int]] = []
+    range_start = 0
+    for offset, bounds_at_offset in groupby(bounds, itemgetter(0)):
+        if precedence_heap and offset > range_start:
+            delivery_count, delivery_state = -precedence_heap[0][0], -precedence_heap[0][1]
+            _append_or_extend(
+                merged_batches, StateBatch(range_start, offset - 1, delivery_state, delivery_count)
+            )
+        for _, open_change, precedence in bounds_at_offset:
+            open_counts[precedence] += open_change
+            if open_change > 0:
+                heappush(precedence_heap, precedence)
+            elif open_counts[precedence] < 0:
                 raise BackwardsBatchError(f"a batch ends at {offset} and begins behind that")
-        while strongest and not is_open[strongest[0]]:
-            heappop(strongest)
-        since = offset
-    return tuple(combined)
+        while precedence_heap and not open_counts[precedence_heap[0]]:
+            heappop(precedence_heap)
+        range_start = offset
+    return tuple(merged_batches)
 
 
-def _append(batches: list[StateBatch], batch: StateBatch) -> None:
+def _append_or_extend(batches: list[StateBatch], batch: StateBatch) -> None:
     """Append a batch, or extend the last batch where this one continues it in the same state."""
     if batches:
         previous = batches[-1]
@@ -181,52 +199,54 @@ def _append(batches: list[StateBatch], batch: StateBatch) -> None:
 # Up to Kafka 4.3
 
 
-def _in_pairs(batches: list[StateBatch]) -> tuple[StateBatch, ...]:
+def _merge_in_pairs(batches: list[StateBatch]) -> tuple[StateBatch, ...]:
     """Merge batches pair by pair, from the front, as Kafka does up to 4.3. A finished batch is not
     looked at again, even if the batch that finally follows it is in the same state.
     """
     remaining = [*map(_order_key, batches)]
     heapify(remaining)
-    combined: list[StateBatch] = []
-    lower = heappop(remaining)
+    merged_batches: list[StateBatch] = []
+    lower_batch = heappop(remaining)
     while remaining:
-        upper = heappop(remaining)
-        if upper[0] > lower[1] + 1 or (upper[0] == lower[1] + 1 and upper[2:] != lower[2:]):
-            combined.append(_batch(lower))
-            lower = upper
+        upper_batch = heappop(remaining)
+        if upper_batch[0] > lower_batch[1] + 1 or (
+            upper_batch[0] == lower_batch[1] + 1 and upper_batch[2:] != lower_batch[2:]
+        ):
+            merged_batches.append(_to_state_batch(lower_batch))
+            lower_batch = upper_batch
             continue
-        for part in _of_two(lower, upper):
-            heappush(remaining, part)
-        lower = heappop(remaining)
-    return (*combined, _batch(lower))
+        for merged_part in _merge_two(lower_batch, upper_batch):
+            heappush(remaining, merged_part)
+        lower_batch = heappop(remaining)
+    return (*merged_batches, _to_state_batch(lower_batch))
 
 
-_Ordered = tuple[int, int, int, int]
+_OrderedBatch = tuple[int, int, int, int]
 """(first offset, last offset, delivery count, state): the order in which batches are merged."""
 
 
-def _order_key(batch: StateBatch) -> _Ordered:
+def _order_key(batch: StateBatch) -> _OrderedBatch:
     return (batch.first_offset, batch.last_offset, batch.delivery_count, batch.delivery_state)
 
 
-def _batch(ordered: _Ordered) -> StateBatch:
-    return StateBatch(ordered[0], ordered[1], ordered[3], ordered[2])
+def _to_state_batch(ordered_batch: _OrderedBatch) -> StateBatch:
+    return StateBatch(ordered_batch[0], ordered_batch[1], ordered_batch[3], ordered_batch[2])
 
 
-def _of_two(lower: _Ordered, upper: _Ordered) -> Iterator[_Ordered]:
-    """Merge two batches that overlap, or that are adjacent in the same state; ``upper`` does not
-    begin before ``lower``.
+def _merge_two(lower_batch: _OrderedBatch, upper_batch: _OrderedBatch) -> Iterator[_OrderedBatch]:
+    """Merge two batches that overlap, or that are adjacent in the same state; ``upper_batch`` does
+    not begin before ``lower_batch``.
     """
-    if lower[2:] == upper[2:]:
-        yield (lower[0], max(lower[1], upper[1]), *lower[2:])
+    if lower_batch[2:] == upper_batch[2:]:
+        yield (lower_batch[0], max(lower_batch[1], upper_batch[1]), *lower_batch[2:])
         return
-    if lower[2:] > upper[2:]:
-        yield lower
-        if upper[1] > lower[1]:
-            yield (lower[1] + 1, upper[1], *upper[2:])
+    if lower_batch[2:] > upper_batch[2:]:
+        yield lower_batch
+        if upper_batch[1] > lower_batch[1]:
+            yield (lower_batch[1] + 1, upper_batch[1], *upper_batch[2:])
         return
-    if lower[0] < upper[0]:
-        yield (lower[0], upper[0] - 1, *lower[2:])
-    yield upper
-    if lower[1] > upper[1]:
-        yield (upper[1] + 1, lower[1], *lower[2:])
+    if lower_batch[0] < upper_batch[0]:
+        yield (lower_batch[0], upper_batch[0] - 1, *lower_batch[2:])
+    yield upper_batch
+    if lower_batch[1] > upper_batch[1]:
+        yield (upper_batch[1] + 1, lower_batch[1], *lower_batch[2:])

@@ -27,7 +27,7 @@ from txnsim.interbroker.share_state import (
     StateBatch,
     WriteShareState,
 )
-from txnsim.share_state._combining import BackwardsBatchError, combining
+from txnsim.share_state._combining import BackwardsBatchError, combine_in_steps
 from txnsim.share_state.records import ShareDeleted, ShareRecord, ShareSnapshot, ShareUpdate
 from txnsim.share_state.shard import ShareStateShard
 from txnsim.types import Decision
@@ -37,7 +37,7 @@ NO_EPOCH: Final = -1
 """An epoch that is not given. Up to 4.3 it is never fenced."""
 BATCHES_MAX: Final = 20_000
 """Most batches of one write: twice what a leader may have in flight."""
-_LOOKED_AT: Final = 1_000
+_BATCHES_PER_CHECK: Final = 1_000
 """Number of batches that are checked between two breaks."""
 
 DEVIATIONS: Final = (
@@ -51,7 +51,7 @@ ShareDecision = Decision[ShareRecord, ShareStateError | ShareState | ShareStateS
 CountPartitions = Callable[[str], int]
 """Topic id -> number of the topic's partitions; 0 if there is no such topic."""
 
-_TEXTS: Final = {
+_REASONS: Final = {
     ErrorCode.fenced_leader_epoch: (
         "The leader epoch in the request is older than the epoch on the broker."
     ),
@@ -64,10 +64,10 @@ _TEXTS: Final = {
         "message size the server will accept."
     ),
 }
-_FENCED_BEFORE_4_4: Final = (
+_FENCED_REASON_BEFORE_4_4: Final = (
     "The share coordinator rejected the request because the share-group state epoch did not match."
 )
-_TRIPPED: Final = (
+_COMBINER_FAILURE_REASON: Final = (
     'Unable to write share group state: Cannot invoke "java.lang.Integer.intValue()" because the '
     'return value of "java.util.TreeMap.get(Object)" is null'
 )
@@ -76,11 +76,11 @@ begins.
 """
 
 
-class Deciding(msgspec.Struct, frozen=True, kw_only=True):
+class ShareStateDecisions(msgspec.Struct, frozen=True, kw_only=True):
     """Decides about commands on one shard at one point in time."""
 
     shard: ShareStateShard
-    count: CountPartitions
+    count_partitions: CountPartitions
     now_ms: int
 
     def initialize(self, command: InitializeShareState) -> ShareDecision | Rejection:
@@ -94,8 +94,8 @@ class Deciding(msgspec.Struct, frozen=True, kw_only=True):
         if refusal is not None:
             return refusal
         old_state = self.shard.states.get(key)
-        is_again = old_state is not None and old_state.state_epoch == state_epoch
-        if is_again and self.shard.rules.share_states_are_made_once:
+        is_repeated = old_state is not None and old_state.state_epoch == state_epoch
+        if is_repeated and self.shard.rules.share_states_are_made_once:
             return Decision(reply=ShareStateError(key=key))
         snapshot = ShareSnapshot(
             key=key,
@@ -113,11 +113,11 @@ class Deciding(msgspec.Struct, frozen=True, kw_only=True):
         the log.
         """
         key, leader_epoch = command.key, command.leader_epoch
-        passes = NO_EPOCH if self.shard.rules.share_reads_pass_without_epoch else None
+        unfenced_epoch = NO_EPOCH if self.shard.rules.share_reads_pass_without_epoch else None
         refusal = (
             self._check_numbers(key, leader_epoch=leader_epoch)
             or self._check_initialized(key, "Read")
-            or self._fence_leader(key, leader_epoch, passes=passes)
+            or self._fence_leader(key, leader_epoch, unfenced_epoch=unfenced_epoch)
             or self._check_topic(key)
         )
         if refusal is not None:
@@ -131,21 +131,25 @@ class Deciding(msgspec.Struct, frozen=True, kw_only=True):
         )
         if leader_epoch in (NO_EPOCH, self.shard.leader_epochs[key]):
             return Decision(reply=reply)
-        noted = WriteShareState(
+        leader_epoch_write = WriteShareState(
             key=key,
             state_epoch=state.state_epoch,
             leader_epoch=leader_epoch,
             start_offset=state.start_offset,
             delivery_complete_count=state.delivery_complete_count,
         )
-        change = run_to_end(self._change(noted, leader_epoch=leader_epoch))
-        return Decision(records=(change,), reply=reply)
+        change_record = run_to_end(
+            self._change_record(leader_epoch_write, leader_epoch=leader_epoch)
+        )
+        return Decision(records=(change_record,), reply=reply)
 
     def write(self, command: WriteShareState) -> ShareDecision | Rejection:
-        """Do the same as ``writing``, without breaks."""
-        return run_to_end(self.writing(command))
+        """Do the same as ``write_in_steps``, without breaks."""
+        return run_to_end(self.write_in_steps(command))
 
-    def writing(self, command: WriteShareState) -> Generator[int, None, ShareDecision | Rejection]:
+    def write_in_steps(
+        self, command: WriteShareState
+    ) -> Generator[int, None, ShareDecision | Rejection]:
         """Add a leader's changes to the state. Yield numbers of batches, for breaks.
 
         Kafka fails on a batch that ends before it begins, unless it is alone; then it fails on the
@@ -165,17 +169,17 @@ class Deciding(msgspec.Struct, frozen=True, kw_only=True):
             return refusal
         state = self.shard.states[key]
         try:
-            change = yield from self._change(command, leader_epoch=state.leader_epoch)
-            if (yield from _has_backwards((*state.batches, *command.batches))):
-                yield from combining(
+            change_record = yield from self._change_record(command, leader_epoch=state.leader_epoch)
+            if (yield from _has_backwards_batch((*state.batches, *command.batches))):
+                yield from combine_in_steps(
                     state.batches,
-                    change.batches,
-                    start_offset=change.start_offset,
+                    change_record.batches,
+                    start_offset=change_record.start_offset,
                     rules=self.shard.rules,
                 )
         except BackwardsBatchError:
-            return Rejection(error=ErrorCode.unknown_server_error, reason=_TRIPPED)
-        return Decision(records=(change,), reply=ShareStateError(key=key))
+            return Rejection(error=ErrorCode.unknown_server_error, reason=_COMBINER_FAILURE_REASON)
+        return Decision(records=(change_record,), reply=ShareStateError(key=key))
 
     def delete(self, command: DeleteShareState) -> ShareDecision | Rejection:
         """Delete the state; without a state the request succeeds, too."""
@@ -210,54 +214,57 @@ class Deciding(msgspec.Struct, frozen=True, kw_only=True):
 
     def _check_numbers(self, key: ShareKey, **epochs: int) -> Rejection | None:
         """Reject the first negative number with INVALID_REQUEST."""
-        checked = epochs if self.shard.rules.share_epochs_are_checked else {}
-        for name, number in {"partition_id": key.partition, **checked}.items():
-            if number < 0:
-                text = f"The {name.replace('_', ' ')} cannot be a negative number."
-                return Rejection(error=ErrorCode.invalid_request, reason=text)
+        checked_epochs = epochs if self.shard.rules.share_epochs_are_checked else {}
+        for field_name, field_value in {"partition_id": key.partition, **checked_epochs}.items():
+            if field_value < 0:
+                reason = f"The {field_name.replace('_', ' ')} cannot be a negative number."
+                return Rejection(error=ErrorCode.invalid_request, reason=reason)
         return None
 
     def _fence_leader(
-        self, key: ShareKey, epoch: int, *, passes: int | None = NO_EPOCH
+        self, key: ShareKey, leader_epoch: int, *, unfenced_epoch: int | None = NO_EPOCH
     ) -> Rejection | None:
-        if epoch == passes or self.shard.leader_epochs.get(key, epoch) <= epoch:
+        if (
+            leader_epoch == unfenced_epoch
+            or self.shard.leader_epochs.get(key, leader_epoch) <= leader_epoch
+        ):
             return None
         return _rejection_of(ErrorCode.fenced_leader_epoch)
 
-    def _fence_state(self, key: ShareKey, epoch: int) -> Rejection | None:
-        if epoch == NO_EPOCH or self.shard.state_epochs.get(key, epoch) <= epoch:
+    def _fence_state(self, key: ShareKey, state_epoch: int) -> Rejection | None:
+        if state_epoch == NO_EPOCH or self.shard.state_epochs.get(key, state_epoch) <= state_epoch:
             return None
         if self.shard.rules.share_state_fences_are_brief:
             return _rejection_of(ErrorCode.fenced_state_epoch)
-        return Rejection(error=ErrorCode.fenced_state_epoch, reason=_FENCED_BEFORE_4_4)
+        return Rejection(error=ErrorCode.fenced_state_epoch, reason=_FENCED_REASON_BEFORE_4_4)
 
-    def _check_initialized(self, key: ShareKey, operation: str) -> Rejection | None:
+    def _check_initialized(self, key: ShareKey, operation_name: str) -> Rejection | None:
         if key in self.shard.states:
             return None
-        text = f"{operation} operation on uninitialized share partition not allowed."
-        return Rejection(error=ErrorCode.invalid_request, reason=text)
+        reason = f"{operation_name} operation on uninitialized share partition not allowed."
+        return Rejection(error=ErrorCode.invalid_request, reason=reason)
 
     def _check_topic(self, key: ShareKey) -> Rejection | None:
-        if key.partition < self.count(key.topic_id):
+        if key.partition < self.count_partitions(key.topic_id):
             return None
         return _rejection_of(ErrorCode.unknown_topic_or_partition)
 
-    def _change(
+    def _change_record(
         self, command: WriteShareState, *, leader_epoch: int
     ) -> Generator[int, None, ShareSnapshot | ShareUpdate]:
         """The record of a write: an update, or after ``updates_per_snapshot`` updates the whole
         state. Yield numbers of batches, for breaks.
         """
         state, rules = self.shard.states[command.key], self.shard.rules
-        start_offset, complete = command.start_offset, command.delivery_complete_count
+        start_offset, complete_count = command.start_offset, command.delivery_complete_count
         if rules.share_starts_never_go_back:
             if start_offset == state.start_offset:
-                complete = max(complete, state.delivery_complete_count)
+                complete_count = max(complete_count, state.delivery_complete_count)
             elif start_offset < state.start_offset:
-                complete = state.delivery_complete_count
+                complete_count = state.delivery_complete_count
             start_offset = max(start_offset, state.start_offset)
         is_update = self.shard.update_counts.get(command.key, 0) < self.shard.updates_per_snapshot
-        batches = yield from combining(
+        batches = yield from combine_in_steps(
             () if is_update else state.batches,
             command.batches,
             start_offset=start_offset,
@@ -269,7 +276,7 @@ class Deciding(msgspec.Struct, frozen=True, kw_only=True):
                 snapshot_epoch=state.snapshot_epoch,
                 leader_epoch=leader_epoch,
                 start_offset=start_offset,
-                delivery_complete_count=complete,
+                delivery_complete_count=complete_count,
                 batches=batches,
             )
         return ShareSnapshot(
@@ -278,21 +285,21 @@ class Deciding(msgspec.Struct, frozen=True, kw_only=True):
             state_epoch=state.state_epoch,
             leader_epoch=leader_epoch,
             start_offset=state.start_offset if start_offset == UNKNOWN_OFFSET else start_offset,
-            delivery_complete_count=complete,
+            delivery_complete_count=complete_count,
             create_timestamp_ms=self.now_ms,
             write_timestamp_ms=self.now_ms,
             batches=batches,
         )
 
 
-def _has_backwards(batches: Sequence[StateBatch]) -> Generator[int, None, bool]:
-    for start in range(0, len(batches), _LOOKED_AT):
-        part = batches[start : start + _LOOKED_AT]
-        if any(batch.last_offset < batch.first_offset for batch in part):
+def _has_backwards_batch(batches: Sequence[StateBatch]) -> Generator[int, None, bool]:
+    for slice_start in range(0, len(batches), _BATCHES_PER_CHECK):
+        batch_slice = batches[slice_start : slice_start + _BATCHES_PER_CHECK]
+        if any(batch.last_offset < batch.first_offset for batch in batch_slice):
             return True
-        yield len(part)
+        yield len(batch_slice)
     return False
 
 
 def _rejection_of(error: ErrorCode) -> Rejection:
-    return Rejection(error=error, reason=_TEXTS[error])
+    return Rejection(error=error, reason=_REASONS[error])

@@ -26,10 +26,10 @@ if TYPE_CHECKING:
 else:
     schema = OnDemand("txnsim.wire.messages.share_state_records")
 
-_KIND: Final = struct.Struct("!h")
-_SNAPSHOT: Final = 0
-_UPDATE: Final = 1
-_VERSION: Final = 0
+_INT16: Final = struct.Struct("!h")
+_SNAPSHOT_KIND: Final = 0
+_UPDATE_KIND: Final = 1
+_VALUE_VERSION: Final = 0
 
 
 # Writing
@@ -37,41 +37,47 @@ _VERSION: Final = 0
 
 def encode_batch(records: Iterable[ShareRecord], *, now_ms: int) -> bytes:
     """Encode records, at least one, as one uncompressed record batch."""
-    pairs = map(encode_record, records)
+    keys_and_values = map(encode_record, records)
     return build_batch(
-        [Record(key=key, value=value) for key, value in pairs],
+        [Record(key=key, value=value) for key, value in keys_and_values],
         timestamp_ms=now_ms,
         base_sequence=0,
     )
 
 
-def encoding_batch(records: Iterable[ShareRecord], *, now_ms: int) -> Generator[int, None, bytes]:
+def encode_batch_in_steps(
+    records: Iterable[ShareRecord], *, now_ms: int
+) -> Generator[int, None, bytes]:
     """Do the same as ``encode_batch``, in slices; yields numbers of encoded elements."""
     log_records = []
     for record in records:
-        message, value = _value(record), None
+        message, value = _value_message(record), None
         if message is not None:
-            pieces = [_KIND.pack(_VERSION)]
-            yield from write_in_steps(message, pieces.append)
-            value = b"".join(pieces)
-        log_records.append(Record(key=_key(record), value=value))
+            value_pieces = [_INT16.pack(_VALUE_VERSION)]
+            yield from write_in_steps(message, value_pieces.append)
+            value = b"".join(value_pieces)
+        log_records.append(Record(key=_encode_key(record), value=value))
     return build_batch(log_records, timestamp_ms=now_ms, base_sequence=0)
 
 
 def encode_record(record: ShareRecord) -> tuple[bytes, bytes | None]:
     """Encode the key and the value of a record; the value of a tombstone is None."""
-    message = _value(record)
-    return _key(record), None if message is None else _encode_message(_VERSION, message)
+    message = _value_message(record)
+    return _encode_key(record), None if message is None else _encode_message(
+        _VALUE_VERSION, message
+    )
 
 
-def _key(record: ShareRecord) -> bytes:
+def _encode_key(record: ShareRecord) -> bytes:
     key = record.key
     topic_id = uuid_from(key.topic_id)
     message = schema.ShareKey(group_id=key.group_id, topic_id=topic_id, partition=key.partition)
-    return _encode_message(_UPDATE if isinstance(record, ShareUpdate) else _SNAPSHOT, message)
+    return _encode_message(
+        _UPDATE_KIND if isinstance(record, ShareUpdate) else _SNAPSHOT_KIND, message
+    )
 
 
-def _value(record: ShareRecord) -> Any:
+def _value_message(record: ShareRecord) -> Any:
     """The message to encode as the record's value; None for a tombstone."""
     match record:
         case ShareDeleted():
@@ -98,9 +104,9 @@ def _value(record: ShareRecord) -> Any:
 
 
 def _encode_message(kind_or_version: int, message: Any) -> bytes:
-    pieces = [_KIND.pack(kind_or_version)]
-    writer(type(message))(message, pieces.append)
-    return b"".join(pieces)
+    encoded_pieces = [_INT16.pack(kind_or_version)]
+    writer(type(message))(message, encoded_pieces.append)
+    return b"".join(encoded_pieces)
 
 
 # Reading
@@ -116,27 +122,31 @@ def decode_record(key: bytes, value: bytes | None) -> ShareRecord | None:
         CorruptLogRecordError: The bytes do not fit their kind and version.
     """
     try:
-        (kind,) = _KIND.unpack_from(key)
-        if kind not in (_SNAPSHOT, _UPDATE):
+        (record_kind,) = _INT16.unpack_from(key)
+        if record_kind not in (_SNAPSHOT_KIND, _UPDATE_KIND):
             return None
-        key_message = _read(schema.ShareKey, key)
+        key_message = _read_message(schema.ShareKey, key)
         share_key = ShareKey(
             key_message.group_id, uuid_text(key_message.topic_id), key_message.partition
         )
         if value is None:
-            return ShareDeleted(key=share_key) if kind == _SNAPSHOT else None
-        (version,) = _KIND.unpack_from(value)
-        if version != _VERSION:
+            return ShareDeleted(key=share_key) if record_kind == _SNAPSHOT_KIND else None
+        (value_version,) = _INT16.unpack_from(value)
+        if value_version != _VALUE_VERSION:
             return None
-        return _snapshot(share_key, value) if kind == _SNAPSHOT else _update(share_key, value)
+        return (
+            _decode_snapshot(share_key, value)
+            if record_kind == _SNAPSHOT_KIND
+            else _decode_update(share_key, value)
+        )
     except (struct.error, DecodeFaultError) as error:
         raise CorruptLogRecordError(
             f"unreadable record of __share_group_state: {error}, key {key.hex()}"
         ) from error
 
 
-def _snapshot(key: ShareKey, value: bytes) -> ShareSnapshot:
-    message = _read(schema.ShareSnapshotValue, value)
+def _decode_snapshot(key: ShareKey, value: bytes) -> ShareSnapshot:
+    message = _read_message(schema.ShareSnapshotValue, value)
     return ShareSnapshot(
         key=key,
         snapshot_epoch=message.snapshot_epoch,
@@ -150,8 +160,8 @@ def _snapshot(key: ShareKey, value: bytes) -> ShareSnapshot:
     )
 
 
-def _update(key: ShareKey, value: bytes) -> ShareUpdate:
-    message = _read(schema.ShareUpdateValue, value)
+def _decode_update(key: ShareKey, value: bytes) -> ShareUpdate:
+    message = _read_message(schema.ShareUpdateValue, value)
     return ShareUpdate(
         key=key,
         snapshot_epoch=message.snapshot_epoch,
@@ -169,6 +179,6 @@ def state_batch(message: Any) -> StateBatch:
     )
 
 
-def _read(cls: Any, data: bytes) -> Any:
-    message, _ = reader(cls)(data, _KIND.size, len(data))
+def _read_message(message_class: Any, message_bytes: bytes) -> Any:
+    message, _ = reader(message_class)(message_bytes, _INT16.size, len(message_bytes))
     return message

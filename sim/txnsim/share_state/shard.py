@@ -17,7 +17,7 @@ import msgspec
 from txnsim.errors import CorruptBatchError, CorruptLogRecordError
 from txnsim.interbroker.share_state import UNKNOWN_OFFSET, ShareKey
 from txnsim.releases.rules import LATEST, Rules
-from txnsim.share_state._combining import BackwardsBatchError, combining
+from txnsim.share_state._combining import BackwardsBatchError, combine_in_steps
 from txnsim.share_state.log_format import decode_record
 from txnsim.share_state.records import ShareRecord, ShareSnapshot, ShareUpdate
 from txnsim.wire.batch import iter_batches, read_records
@@ -41,12 +41,12 @@ class ShareStateShard(msgspec.Struct, kw_only=True, eq=False):
     state_epochs: dict[ShareKey, int] = {}
     update_counts: dict[ShareKey, int] = {}
     """Number of updates of each share partition since they last led to a snapshot."""
-    snapshots: SnapshotOffsets = msgspec.field(default_factory=lambda: SnapshotOffsets())
+    snapshot_offsets: SnapshotOffsets = msgspec.field(default_factory=lambda: SnapshotOffsets())
     end_offset: int = 0
     """Offset after the last applied record."""
-    appended: int = -1
+    last_appended_offset: int = -1
     """Offset of the last record that was appended since the load; -1 if none was."""
-    problem: str | None = None
+    load_problem: str | None = None
     """Why loading stopped before the end of the log; None if it did not."""
 
     # Replay
@@ -64,28 +64,28 @@ class ShareStateShard(msgspec.Struct, kw_only=True, eq=False):
         key = record.key
         match record:
             case ShareSnapshot():
-                self._see_leader_epoch(key, record.leader_epoch)
+                self._raise_leader_epoch(key, record.leader_epoch)
                 if self.state_epochs.setdefault(key, record.state_epoch) < record.state_epoch:
                     self.state_epochs[key] = record.state_epoch
                 self.states[key] = record
                 if self.update_counts.get(key, -1) >= self.updates_per_snapshot:
                     self.update_counts[key] = 0
-                self.snapshots.note_snapshot(key, record_offset)
+                self.snapshot_offsets.note_snapshot(key, record_offset)
             case ShareUpdate():
-                self._see_leader_epoch(key, record.leader_epoch)
+                self._raise_leader_epoch(key, record.leader_epoch)
                 self.states[key] = new_state or run_to_end(
                     _apply_update(self.states.get(key), record, self.rules)
                 )
                 self.update_counts[key] = self.update_counts.get(key, 0) + 1
             case _:
-                offsets_by_key: tuple[dict[ShareKey, int], ...] = (
+                numbers_by_key: tuple[dict[ShareKey, int], ...] = (
                     *(self.leader_epochs, self.state_epochs),
                     self.update_counts,
                 )
-                for offsets in offsets_by_key:
-                    offsets.pop(key, None)
+                for share_numbers in numbers_by_key:
+                    share_numbers.pop(key, None)
                 self.states.pop(key, None)
-                self.snapshots.note_snapshot(key, record_offset, is_deleted=True)
+                self.snapshot_offsets.note_snapshot(key, record_offset, is_deleted=True)
         self.end_offset = record_offset + 1
 
     def state_after(self, record: ShareRecord) -> Generator[int, None, ShareSnapshot | None]:
@@ -94,28 +94,31 @@ class ShareStateShard(msgspec.Struct, kw_only=True, eq=False):
             return None
         return (yield from _apply_update(self.states.get(record.key), record, self.rules))
 
-    def read(self, chunks: Iterable[bytes]) -> Iterator[int]:
+    def read(self, log_chunks: Iterable[bytes]) -> Iterator[int]:
         """Apply the records of a log, a batch at a time; yields the number of records of each
-        batch. A record that can't be read ends the reading, as in Kafka; ``problem`` has the error.
+        batch. A record that can't be read ends the reading, as in Kafka; ``load_problem`` has the
+        error.
 
         Args:
-            chunks: Batches in the order of the log; a chunk may hold several, end to end.
+            log_chunks: Batches in the order of the log; a chunk may hold several, end to end.
         """
         try:
-            for chunk in chunks:
-                for position, header in iter_batches(chunk):
-                    if not header.is_control:
-                        for record in read_records(chunk, position):
+            for log_chunk in log_chunks:
+                for batch_position, batch_header in iter_batches(log_chunk):
+                    if not batch_header.is_control:
+                        for record in read_records(log_chunk, batch_position):
                             share_record = decode_record(record.key or b"", record.value)
                             if share_record is not None:
                                 self.apply(share_record, record_offset=record.offset)
-                    yield header.records_count
+                    yield batch_header.records_count
         except (CorruptBatchError, CorruptLogRecordError, BackwardsBatchError) as error:
-            self.problem = str(error)
+            self.load_problem = str(error)
 
     # Upkeep
 
-    def cold(self, keys: Iterable[ShareKey], *, now_ms: int, age_ms: int) -> list[ShareSnapshot]:
+    def cold_snapshots(
+        self, keys: Iterable[ShareKey], *, now_ms: int, age_ms: int
+    ) -> list[ShareSnapshot]:
         """New snapshots for those share partitions whose last snapshot is at least ``age_ms`` old.
 
         They allow the records in front of the old snapshots to be pruned.
@@ -129,7 +132,7 @@ class ShareStateShard(msgspec.Struct, kw_only=True, eq=False):
             and now_ms - state.write_timestamp_ms >= age_ms
         ]
 
-    def has_warm(self) -> bool:
+    def has_warm_partition(self) -> bool:
         """Whether the last snapshot of some share partition came from a change, and was not written
         again since. If none did, no cold snapshots are looked for
         (ShareCoordinatorShard.snapshotColdPartitions).
@@ -138,13 +141,13 @@ class ShareStateShard(msgspec.Struct, kw_only=True, eq=False):
             state.create_timestamp_ms == state.write_timestamp_ms for state in self.states.values()
         )
 
-    def of_topics(self, topic_ids: Collection[str]) -> list[ShareKey]:
+    def keys_of_topics(self, topic_ids: Collection[str]) -> list[ShareKey]:
         """The share partitions of the given topics."""
         return [key for key in self.states if key.topic_id in topic_ids]
 
     # Parts
 
-    def _see_leader_epoch(self, key: ShareKey, leader_epoch: int) -> None:
+    def _raise_leader_epoch(self, key: ShareKey, leader_epoch: int) -> None:
         if self.leader_epochs.setdefault(key, leader_epoch) < leader_epoch:
             self.leader_epochs[key] = leader_epoch
 
@@ -155,7 +158,7 @@ class SnapshotOffsets(msgspec.Struct, eq=False):
     """
 
     _offsets: dict[ShareKey, int] = {}
-    _lowest: list[tuple[int, ShareKey]] = []
+    _offset_heap: list[tuple[int, ShareKey]] = []
     """A heap of snapshot offsets; one that is no longer the last of its share partition leaves it
     late.
     """
@@ -165,11 +168,11 @@ class SnapshotOffsets(msgspec.Struct, eq=False):
     def note_snapshot(self, key: ShareKey, offset: int, *, is_deleted: bool = False) -> None:
         """Note a snapshot or a tombstone at this offset, the highest so far."""
         self._offsets[key] = offset
-        heappush(self._lowest, (offset, key))
-        while self._offsets.get(self._lowest[0][1]) != self._lowest[0][0]:
-            heappop(self._lowest)
+        heappush(self._offset_heap, (offset, key))
+        while self._offsets.get(self._offset_heap[0][1]) != self._offset_heap[0][0]:
+            heappop(self._offset_heap)
         # A tombstone still counts in its own step, as in ShareCoordinatorOffsetsManager.
-        self.redundant_below = self._lowest[0][0]
+        self.redundant_below = self._offset_heap[0][0]
         if is_deleted:
             del self._offsets[key]
 
@@ -190,7 +193,7 @@ def _apply_update(
     start_offset = (
         state.start_offset if update.start_offset == UNKNOWN_OFFSET else update.start_offset
     )
-    batches = yield from combining(
+    batches = yield from combine_in_steps(
         state.batches, update.batches, start_offset=start_offset, rules=rules
     )
     return ShareSnapshot(

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from txnsim.interbroker.share_state import StateBatch
 from txnsim.releases.rules import LATEST, Rules
-from txnsim.share_state._combining import combining
+from txnsim.share_state._combining import combine_in_steps
 from txnsim.wire.codec import run_to_end
 
 GOLDEN: Final = Path(__file__).parents[1] / "codec" / "golden" / "share_state.jsonl"
@@ -32,7 +32,7 @@ def combine_batches(
     start_offset: int,
     rules: Rules = LATEST,
 ) -> tuple[StateBatch, ...]:
-    return run_to_end(combining(older, newer, start_offset=start_offset, rules=rules))
+    return run_to_end(combine_in_steps(older, newer, start_offset=start_offset, rules=rules))
 
 
 def case_key(case: dict[str, Any]) -> str:
@@ -149,7 +149,7 @@ def test_thousands_of_batches_are_combined_with_breaks() -> None:
         tuple(StateBatch(2 * offset, 2 * offset, state, 1) for offset in range(2_500))
         for state in (0, 2)
     )
-    breaks = list(combining(older, newer, start_offset=0))
+    breaks = list(combine_in_steps(older, newer, start_offset=0))
     assert breaks == [2_500, 2_500, 5_000, 1_000, 1_000]
     assert combine_batches(older, newer, start_offset=0) == newer
 

@@ -17,7 +17,7 @@ from txnsim.interbroker.share_state import (
     WriteShareState,
 )
 from txnsim.releases import Rules
-from txnsim.share_state.decisions import BATCHES_MAX, Deciding, ShareDecision
+from txnsim.share_state.decisions import BATCHES_MAX, ShareDecision, ShareStateDecisions
 from txnsim.share_state.records import ShareDeleted, ShareRecord, ShareSnapshot, ShareUpdate
 from txnsim.share_state.shard import ShareStateShard
 
@@ -41,8 +41,10 @@ class World:
             rules=Rules(**rules),
             updates_per_snapshot=updates,
         )
-        self.deciding = Deciding(
-            shard=self.shard, count=lambda topic_id: 2 if topic_id == TOPIC else 0, now_ms=NOW_MS
+        self.decisions = ShareStateDecisions(
+            shard=self.shard,
+            count_partitions=lambda topic_id: 2 if topic_id == TOPIC else 0,
+            now_ms=NOW_MS,
         )
 
     def done(self, decision: ShareDecision | Rejection) -> ShareDecision:
@@ -53,14 +55,14 @@ class World:
 
     def initialize(self, state_epoch: int = 0, start: int = 5) -> ShareDecision:
         command = InitializeShareState(key=KEY, state_epoch=state_epoch, start_offset=start)
-        return self.done(self.deciding.initialize(command))
+        return self.done(self.decisions.initialize(command))
 
     def write(self, *batches: StateBatch, **values: int) -> ShareRecord:
-        (record,) = self.done(self.deciding.write(writing(*batches, **values))).records
+        (record,) = self.done(self.decisions.write(writing(*batches, **values))).records
         return record
 
     def read(self, leader_epoch: int) -> ShareDecision:
-        return self.done(self.deciding.read(reading(leader_epoch)))
+        return self.done(self.decisions.read(reading(leader_epoch)))
 
 
 def writing(*batches: StateBatch, key: ShareKey = KEY, **values: int) -> WriteShareState:
@@ -94,55 +96,59 @@ def world() -> World:
 @pytest.mark.parametrize("key", [GONE, DELETED_TOPIC])
 def test_a_partition_that_is_not_there_has_no_state(world: World, key: ShareKey) -> None:
     answer = (E.unknown_topic_or_partition, NO_TOPIC)
-    deciding = world.deciding
-    assert rejection_of(deciding.initialize(InitializeShareState(key=key, state_epoch=0))) == answer
-    assert rejection_of(deciding.delete(DeleteShareState(key=key))) == answer
-    assert rejection_of(deciding.summarize(reading(key=key))) == answer
+    decisions = world.decisions
+    assert (
+        rejection_of(decisions.initialize(InitializeShareState(key=key, state_epoch=0))) == answer
+    )
+    assert rejection_of(decisions.delete(DeleteShareState(key=key))) == answer
+    assert rejection_of(decisions.summarize(reading(key=key))) == answer
     world.shard.apply(
         ShareSnapshot(key=key, start_offset=0, delivery_complete_count=0), record_offset=0
     )
-    assert rejection_of(deciding.read(reading(key=key))) == answer
-    assert rejection_of(deciding.write(writing(key=key))) == answer
+    assert rejection_of(decisions.read(reading(key=key))) == answer
+    assert rejection_of(decisions.write(writing(key=key))) == answer
 
 
 def test_numbers_are_not_negative(world: World) -> None:
-    deciding = world.deciding
+    decisions = world.decisions
     partition = (E.invalid_request, "The partition id cannot be a negative number.")
     state = (E.invalid_request, "The state epoch cannot be a negative number.")
     leader = (E.invalid_request, "The leader epoch cannot be a negative number.")
     initialize_share_state = InitializeShareState(key=NEGATIVE, state_epoch=-1)
-    assert rejection_of(deciding.initialize(initialize_share_state)) == partition
-    assert rejection_of(deciding.initialize(InitializeShareState(key=KEY, state_epoch=-1))) == state
-    assert rejection_of(deciding.read(reading(-1, NEGATIVE))) == partition
-    assert rejection_of(deciding.read(reading(-1))) == leader
-    assert rejection_of(deciding.write(writing(key=NEGATIVE, leader=-1))) == partition
-    assert rejection_of(deciding.write(writing(leader=-1, state=-1))) == leader
-    assert rejection_of(deciding.write(writing(state=-1))) == state
-    assert rejection_of(deciding.delete(DeleteShareState(key=NEGATIVE))) == partition
-    assert rejection_of(deciding.summarize(reading(-1, NEGATIVE))) == partition
+    assert rejection_of(decisions.initialize(initialize_share_state)) == partition
+    assert (
+        rejection_of(decisions.initialize(InitializeShareState(key=KEY, state_epoch=-1))) == state
+    )
+    assert rejection_of(decisions.read(reading(-1, NEGATIVE))) == partition
+    assert rejection_of(decisions.read(reading(-1))) == leader
+    assert rejection_of(decisions.write(writing(key=NEGATIVE, leader=-1))) == partition
+    assert rejection_of(decisions.write(writing(leader=-1, state=-1))) == leader
+    assert rejection_of(decisions.write(writing(state=-1))) == state
+    assert rejection_of(decisions.delete(DeleteShareState(key=NEGATIVE))) == partition
+    assert rejection_of(decisions.summarize(reading(-1, NEGATIVE))) == partition
 
 
 def test_what_was_never_initialised_is_neither_read_nor_written(world: World) -> None:
     text = "{} operation on uninitialized share partition not allowed."
     invalid = E.invalid_request
-    assert rejection_of(world.deciding.read(reading())) == (invalid, text.format("Read"))
-    assert rejection_of(world.deciding.write(writing())) == (invalid, text.format("Write"))
+    assert rejection_of(world.decisions.read(reading())) == (invalid, text.format("Read"))
+    assert rejection_of(world.decisions.write(writing())) == (invalid, text.format("Write"))
     world.initialize()
-    world.done(world.deciding.delete(DeleteShareState(key=KEY)))
-    assert rejection_of(world.deciding.read(reading())) == (invalid, text.format("Read"))
+    world.done(world.decisions.delete(DeleteShareState(key=KEY)))
+    assert rejection_of(world.decisions.read(reading())) == (invalid, text.format("Read"))
 
 
 def test_older_epochs_are_fenced(world: World) -> None:
     world.initialize(state_epoch=3)
     world.read(4)
-    deciding = world.deciding
+    decisions = world.decisions
     older = InitializeShareState(key=KEY, state_epoch=2)
-    assert rejection_of(deciding.initialize(older)) == (E.fenced_state_epoch, STATE_OTHER)
-    assert rejection_of(deciding.read(reading(3))) == (E.fenced_leader_epoch, LEADER_OLDER)
+    assert rejection_of(decisions.initialize(older)) == (E.fenced_state_epoch, STATE_OTHER)
+    assert rejection_of(decisions.read(reading(3))) == (E.fenced_leader_epoch, LEADER_OLDER)
     old_both = writing(leader=3, state=2)
-    assert rejection_of(deciding.write(old_both)) == (E.fenced_leader_epoch, LEADER_OLDER)
+    assert rejection_of(decisions.write(old_both)) == (E.fenced_leader_epoch, LEADER_OLDER)
     old_state = writing(leader=4, state=2)
-    assert rejection_of(deciding.write(old_state)) == (E.fenced_state_epoch, STATE_OTHER)
+    assert rejection_of(decisions.write(old_state)) == (E.fenced_state_epoch, STATE_OTHER)
     assert isinstance(world.write(leader=9, state=9), ShareUpdate)  # a newer one passes
 
 
@@ -154,22 +160,22 @@ def test_up_to_4_3_a_fence_is_told_in_the_words_of_the_error() -> None:
         "The share coordinator rejected the request because the share-group state epoch did not "
         "match."
     )
-    assert rejection_of(world.deciding.initialize(older)) == (E.fenced_state_epoch, message)
+    assert rejection_of(world.decisions.initialize(older)) == (E.fenced_state_epoch, message)
 
 
 def test_too_many_batches_are_refused_before_anything_is_combined(world: World) -> None:
     world.initialize()
     many = [StateBatch(2 * number, 2 * number, 2, 1) for number in range(BATCHES_MAX + 1)]
-    assert rejection_of(world.deciding.write(writing(*many)))[0] is E.unknown_server_error
+    assert rejection_of(world.decisions.write(writing(*many)))[0] is E.unknown_server_error
     assert isinstance(world.write(*many[:-1]), ShareUpdate)
 
 
 def test_a_batch_that_ends_before_it_begins_trips_what_is_beside_it(world: World) -> None:
     world.initialize()
     odd, sound = StateBatch(9, 7, 2, 1), StateBatch(20, 21, 2, 1)
-    assert rejection_of(world.deciding.write(writing(odd, sound)))[0] is E.unknown_server_error
+    assert rejection_of(world.decisions.write(writing(odd, sound)))[0] is E.unknown_server_error
     assert isinstance(world.write(odd), ShareUpdate)
-    error, text = rejection_of(world.deciding.write(writing(sound)))
+    error, text = rejection_of(world.decisions.write(writing(sound)))
     assert (error, "java.util.TreeMap.get" in text) == (E.unknown_server_error, True)
 
 
@@ -266,18 +272,18 @@ def test_without_updates_every_change_is_a_snapshot() -> None:
 
 def test_delete_leaves_a_tombstone_where_there_was_something(world: World) -> None:
     command = DeleteShareState(key=KEY)
-    assert world.done(world.deciding.delete(command)).records == ()
+    assert world.done(world.decisions.delete(command)).records == ()
     world.initialize()
-    deleted = world.done(world.deciding.delete(command))
+    deleted = world.done(world.decisions.delete(command))
     assert (deleted.records, deleted.reply) == ((ShareDeleted(key=KEY),), ShareStateError(key=KEY))
 
 
 def test_a_summary_has_everything_but_batches(world: World) -> None:
-    assert world.done(world.deciding.summarize(reading())).reply == ShareStateSummary(key=KEY)
+    assert world.done(world.decisions.summarize(reading())).reply == ShareStateSummary(key=KEY)
     world.initialize(state_epoch=2)
     world.read(3)
     world.write(StateBatch(5, 6, 2, 1), leader=3, state=2, start=5, complete=2)
-    assert world.done(world.deciding.summarize(reading(-5))).reply == ShareStateSummary(
+    assert world.done(world.decisions.summarize(reading(-5))).reply == ShareStateSummary(
         key=KEY, state_epoch=2, leader_epoch=3, start_offset=5, delivery_complete_count=2
     )
 
@@ -291,7 +297,7 @@ def test_up_to_4_3_an_epoch_of_minus_1_asks_for_no_check() -> None:
     world.read(4)
     assert world.read(-1).records == ()
     assert isinstance(world.write(leader=-1, state=-1), ShareUpdate)
-    assert rejection_of(world.deciding.read(reading(-2)))[0] is E.fenced_leader_epoch
+    assert rejection_of(world.decisions.read(reading(-2)))[0] is E.fenced_leader_epoch
     world.initialize(state_epoch=-1)
     assert world.shard.state_epochs == {KEY: 3}
     assert world.shard.states[KEY].state_epoch == -1
@@ -300,7 +306,7 @@ def test_up_to_4_3_an_epoch_of_minus_1_asks_for_no_check() -> None:
 def test_before_4_3_1_a_read_without_epoch_is_fenced() -> None:
     world = World(share_epochs_are_checked=False, share_reads_pass_without_epoch=False)
     world.initialize()
-    assert rejection_of(world.deciding.read(reading(-1)))[0] is E.fenced_leader_epoch
+    assert rejection_of(world.decisions.read(reading(-1)))[0] is E.fenced_leader_epoch
 
 
 def test_up_to_4_3_the_start_offset_is_what_the_last_write_says() -> None:

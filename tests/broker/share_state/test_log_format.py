@@ -11,7 +11,12 @@ import pytest
 
 from txnsim.errors import CorruptLogRecordError
 from txnsim.interbroker.share_state import ShareKey, StateBatch
-from txnsim.share_state.log_format import decode_record, encode_batch, encode_record, encoding_batch
+from txnsim.share_state.log_format import (
+    decode_record,
+    encode_batch,
+    encode_batch_in_steps,
+    encode_record,
+)
 from txnsim.share_state.records import ShareDeleted, ShareRecord, ShareSnapshot, ShareUpdate
 from txnsim.wire.batch import read_batch_header, read_records
 from txnsim.wire.codec import run_to_end
@@ -113,5 +118,5 @@ def test_damaged_bytes_are_told(key: bytes, value: bytes) -> None:
 def test_a_batch_that_is_made_with_breaks_has_the_same_bytes() -> None:
     long = tuple(StateBatch(offset, offset, 0, 1 + offset % 2) for offset in range(200))
     records = (*RECORDS, msgspec.structs.replace(RECORDS[3], batches=long))
-    assert len([*encoding_batch(records, now_ms=5)]) > 3, "200 batches are not one step"
-    assert run_to_end(encoding_batch(records, now_ms=5)) == encode_batch(records, now_ms=5)
+    assert len([*encode_batch_in_steps(records, now_ms=5)]) > 3, "200 batches are not one step"
+    assert run_to_end(encode_batch_in_steps(records, now_ms=5)) == encode_batch(records, now_ms=5)

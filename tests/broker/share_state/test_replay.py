@@ -18,7 +18,7 @@ from txnsim.interbroker.share_state import (
     StateBatch,
     WriteShareState,
 )
-from txnsim.share_state.decisions import Deciding, ShareDecision
+from txnsim.share_state.decisions import ShareDecision, ShareStateDecisions
 from txnsim.share_state.log_format import encode_batch
 from txnsim.share_state.records import ShareRecord
 from txnsim.share_state.shard import ShareStateShard
@@ -87,22 +87,24 @@ class Coordinator(RuleBasedStateMachine):
             self.shard.apply(record, record_offset=offset)
 
     @property
-    def deciding(self) -> Deciding:
+    def decisions(self) -> ShareStateDecisions:
         self.now_ms += 10
-        return Deciding(shard=self.shard, count=lambda _: 2, now_ms=self.now_ms)
+        return ShareStateDecisions(
+            shard=self.shard, count_partitions=lambda _: 2, now_ms=self.now_ms
+        )
 
     @rule(key=keys, epoch=epochs, start=st.integers(-1, 30))
     def initialize(self, key: ShareKey, epoch: int, start: int) -> None:
         command = InitializeShareState(key=key, state_epoch=epoch, start_offset=start)
         model = self.models.get(key)
         is_fenced = model is not None and epoch < model.state_epoch
-        assert self.done(self.deciding.initialize(command)) is not is_fenced
+        assert self.done(self.decisions.initialize(command)) is not is_fenced
         if not is_fenced:
             self.models[key] = Model(epoch, start)
 
     @rule(key=keys, leader=epochs)
     def read(self, key: ShareKey, leader: int) -> None:
-        self.done(self.deciding.read(ReadShareState(key=key, leader_epoch=leader)))
+        self.done(self.decisions.read(ReadShareState(key=key, leader_epoch=leader)))
 
     @rule(
         key=keys,
@@ -121,23 +123,23 @@ class Coordinator(RuleBasedStateMachine):
             start_offset=start,
             batches=tuple(batches),
         )
-        if self.done(self.deciding.write(command)):
+        if self.done(self.decisions.write(command)):
             assert self.models[key].state_epoch <= state
             self.models[key].write(start, batches)
 
     @rule(key=keys)
     def delete(self, key: ShareKey) -> None:
-        assert self.done(self.deciding.delete(DeleteShareState(key=key)))
+        assert self.done(self.decisions.delete(DeleteShareState(key=key)))
         self.models.pop(key, None)
 
     @rule()
     def snapshot_the_cold(self) -> None:
         self.now_ms += COLD_MS
-        self.append(tuple(self.shard.cold(KEYS, now_ms=self.now_ms, age_ms=COLD_MS)))
+        self.append(tuple(self.shard.cold_snapshots(KEYS, now_ms=self.now_ms, age_ms=COLD_MS)))
 
     @rule()
     def prune(self) -> None:
-        below = self.shard.snapshots.redundant_below
+        below = self.shard.snapshot_offsets.redundant_below
         entries_left = [entry for entry in self.log if entry[0] >= below]
         self.is_pruned |= len(entries_left) < len(self.log)
         self.log = entries_left
@@ -153,7 +155,10 @@ class Coordinator(RuleBasedStateMachine):
         assert loaded_shard.states == self.shard.states
         assert loaded_shard.state_epochs == self.shard.state_epochs
         assert loaded_shard.end_offset == self.shard.end_offset
-        assert loaded_shard.snapshots.redundant_below == self.shard.snapshots.redundant_below
+        assert (
+            loaded_shard.snapshot_offsets.redundant_below
+            == self.shard.snapshot_offsets.redundant_below
+        )
         if not self.is_pruned:
             assert loaded_shard.leader_epochs == self.shard.leader_epochs
             assert loaded_shard.update_counts == self.shard.update_counts
@@ -163,7 +168,7 @@ class Coordinator(RuleBasedStateMachine):
         assert self.shard.states.keys() == self.models.keys()
         for key, model in self.models.items():
             leader = self.shard.leader_epochs[key]
-            decision = self.deciding.read(ReadShareState(key=key, leader_epoch=leader))
+            decision = self.decisions.read(ReadShareState(key=key, leader_epoch=leader))
             assert not isinstance(decision, Rejection)
             reply = decision.reply
             assert isinstance(reply, ShareState)
@@ -183,7 +188,7 @@ class Coordinator(RuleBasedStateMachine):
         )
         for _ in shard.read(batches):
             pass
-        assert shard.problem is None
+        assert shard.load_problem is None
         return shard
 
 

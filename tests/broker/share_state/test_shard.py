@@ -131,23 +131,23 @@ def test_below_the_oldest_last_snapshot_everything_is_redundant() -> None:
         )
     ):
         state_shard.apply(record, record_offset=offset)
-        redundant_below.append(state_shard.snapshots.redundant_below)
+        redundant_below.append(state_shard.snapshot_offsets.redundant_below)
     assert redundant_below == [0, 0, 0, 1, 3, 4, 6, 7]
 
 
 def test_cold_share_partitions_are_those_whose_snapshot_is_old() -> None:
     state_shard = shard_with_records(snapshot(A), snapshot(B, written_ms=NOW_MS + 50))
-    assert state_shard.has_warm()
-    (cold,) = state_shard.cold((A, B, C), now_ms=NOW_MS + 100, age_ms=100)
+    assert state_shard.has_warm_partition()
+    (cold,) = state_shard.cold_snapshots((A, B, C), now_ms=NOW_MS + 100, age_ms=100)
     assert (cold.key, cold.snapshot_epoch) == (A, 1)
     assert (cold.create_timestamp_ms, cold.write_timestamp_ms) == (NOW_MS, NOW_MS + 100)
     state_shard.apply(cold, record_offset=2)
-    assert not state_shard.has_warm()
+    assert not state_shard.has_warm_partition()
 
 
 def test_share_partitions_are_found_by_their_topic() -> None:
     state_shard = shard_with_records(snapshot(A), snapshot(B), snapshot(C))
-    assert state_shard.of_topics({TOPIC}) == [A, B]
+    assert state_shard.keys_of_topics({TOPIC}) == [A, B]
 
 
 def test_markers_and_records_of_later_kinds_are_passed_by() -> None:
@@ -163,7 +163,7 @@ def test_markers_and_records_of_later_kinds_are_passed_by() -> None:
     later = build_batch([Record(key=b"\0\7", value=b"")], timestamp_ms=NOW_MS)
     state_shard = shard()
     assert list(state_shard.read([marker, later])) == [1, 1]
-    assert (state_shard.states, state_shard.end_offset, state_shard.problem) == ({}, 0, None)
+    assert (state_shard.states, state_shard.end_offset, state_shard.load_problem) == ({}, 0, None)
 
 
 def test_a_log_is_read_up_to_the_first_record_that_can_not_be_read() -> None:
@@ -171,7 +171,7 @@ def test_a_log_is_read_up_to_the_first_record_that_can_not_be_read() -> None:
     second = assign(encode_batch([snapshot(B)], now_ms=NOW_MS), base_offset=2, leader_epoch=0)
     state_shard = shard()
     assert list(state_shard.read([first_batch + second])) == [2, 1]
-    assert (set(state_shard.states), state_shard.end_offset, state_shard.problem) == (
+    assert (set(state_shard.states), state_shard.end_offset, state_shard.load_problem) == (
         {A, B},
         3,
         None,
@@ -179,7 +179,7 @@ def test_a_log_is_read_up_to_the_first_record_that_can_not_be_read() -> None:
     broken = shard()
     assert list(broken.read([first_batch, build_batch([Record()], timestamp_ms=NOW_MS)])) == [2]
     assert set(broken.states) == {A}
-    assert broken.problem is not None
+    assert broken.load_problem is not None
 
 
 def test_a_batch_of_states_that_ends_before_it_begins_ends_the_reading() -> None:
@@ -188,4 +188,4 @@ def test_a_batch_of_states_that_ends_before_it_begins_ends_the_reading() -> None
     state_shard = shard()
     assert list(state_shard.read([log])) == []
     assert state_shard.states[A].batches == (backwards,)
-    assert state_shard.problem == "a batch ends at 8 and begins behind that"
+    assert state_shard.load_problem == "a batch ends at 8 and begins behind that"

@@ -26,8 +26,8 @@ from txnsim.interbroker.share_state import (
     StateBatch,
     WriteShareState,
 )
-from txnsim.share_state._combining import combining
-from txnsim.share_state.decisions import Deciding
+from txnsim.share_state._combining import combine_in_steps
+from txnsim.share_state.decisions import ShareStateDecisions
 from txnsim.share_state.log_format import decode_record, encode_record
 from txnsim.share_state.shard import ShareStateShard
 from txnsim.types import uuid_text
@@ -152,11 +152,11 @@ _KEYS: Final = _keys()
 
 def _play_states(data: bytes) -> None:
     shard = ShareStateShard(partition=0, coordinator_epoch=0, updates_per_snapshot=2)
-    deciding = Deciding(shard=shard, count=lambda _: 2, now_ms=NOW_MS)
+    decisions = ShareStateDecisions(shard=shard, count_partitions=lambda _: 2, now_ms=NOW_MS)
     log: list[tuple[bytes, bytes | None]] = []
     steps = iter(data)
     for step in steps:
-        decision = _decide_step(deciding, step, steps)
+        decision = _decide_step(decisions, step, steps)
         if isinstance(decision, Rejection):
             continue
         for record in decision.records:
@@ -173,23 +173,23 @@ def _play_states(data: bytes) -> None:
         raise Violation("the log makes other states")
 
 
-def _decide_step(deciding: Deciding, step: int, choices: Iterator[int]) -> Any:
+def _decide_step(decisions: ShareStateDecisions, step: int, choices: Iterator[int]) -> Any:
     key = _KEYS[step // 8 % len(_KEYS)]
     epoch, start = next(choices, 0) % 4 - 1, next(choices, 0) % 16 - 1
     match step % 8:
         case 0 | 1:
-            return deciding.initialize(
+            return decisions.initialize(
                 InitializeShareState(key=key, state_epoch=epoch, start_offset=start)
             )
         case 2:
-            return deciding.read(ReadShareState(key=key, leader_epoch=epoch))
+            return decisions.read(ReadShareState(key=key, leader_epoch=epoch))
         case 3:
-            return deciding.delete(DeleteShareState(key=key))
+            return decisions.delete(DeleteShareState(key=key))
         case 4:
-            return deciding.summarize(ReadShareState(key=key))
+            return decisions.summarize(ReadShareState(key=key))
     batches = tuple(_batch(choices) for _ in range(next(choices, 0) % 6))
-    _check_combined(deciding.shard, key, batches, start)
-    return deciding.write(
+    _check_combined(decisions.shard, key, batches, start)
+    return decisions.write(
         WriteShareState(
             key=key,
             state_epoch=epoch,
@@ -216,8 +216,10 @@ def _check_combined(
         batch.last_offset < batch.first_offset for batch in (*older, *newer)
     ):
         return
-    combined = run_to_end(combining(older, newer, start_offset=start))
-    if len(combined) > 1 and combined != run_to_end(combining((), combined, start_offset=start)):
+    combined = run_to_end(combine_in_steps(older, newer, start_offset=start))
+    if len(combined) > 1 and combined != run_to_end(
+        combine_in_steps((), combined, start_offset=start)
+    ):
         raise Violation("what is combined can be combined once more")
     for offset in range(max(start, 0), 24):
         covering = [

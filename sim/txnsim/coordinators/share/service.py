@@ -52,8 +52,8 @@ from txnsim.releases.rules import Rules
 from txnsim.runtime.environment import Clock, Tasks
 from txnsim.runtime.loop_turns import Pace, rest_where_due
 from txnsim.settings import Settings
-from txnsim.share_state.decisions import Deciding, ShareDecision
-from txnsim.share_state.log_format import encode_batch, encoding_batch
+from txnsim.share_state.decisions import ShareDecision, ShareStateDecisions
+from txnsim.share_state.log_format import encode_batch, encode_batch_in_steps
 from txnsim.share_state.records import ShareDeleted, ShareRecord, ShareSnapshot
 from txnsim.share_state.shard import ShareStateShard
 from txnsim.types import SHARE_STATE_TOPIC, BrokerId, CoordinatorEpoch, uuid_from
@@ -104,7 +104,7 @@ class ShareStateOperation(msgspec.Struct, frozen=True, kw_only=True):
     """Kafka's name, in the message of a timeout."""
     does: str
     """What it does, in the message of an error."""
-    decide: Callable[[Deciding, Any], ShareDecision | Rejection]
+    decide: Callable[[ShareStateDecisions, Any], ShareDecision | Rejection]
     answer: Callable[..., ShareAnswer]
 
     def refuse(self, command: ShareCommand, error: ErrorCode, message: str) -> ShareAnswer:
@@ -121,31 +121,31 @@ OPERATIONS: Final[Mapping[int, ShareStateOperation]] = {
     INITIALIZE_SHARE_GROUP_STATE: ShareStateOperation(
         name="initialize-share-group-state",
         does="initialize share group state",
-        decide=Deciding.initialize,
+        decide=ShareStateDecisions.initialize,
         answer=ShareStateError,
     ),
     READ_SHARE_GROUP_STATE: ShareStateOperation(
         name="read-update-leader-epoch-state",
         does="read share group state",
-        decide=Deciding.read,
+        decide=ShareStateDecisions.read,
         answer=partial(ShareState, start_offset=0),
     ),
     WRITE_SHARE_GROUP_STATE: ShareStateOperation(
         name="write-share-group-state",
         does="write share group state",
-        decide=Deciding.write,
+        decide=ShareStateDecisions.write,
         answer=ShareStateError,
     ),
     DELETE_SHARE_GROUP_STATE: ShareStateOperation(
         name="delete-share-group-state",
         does="delete share group state",
-        decide=Deciding.delete,
+        decide=ShareStateDecisions.delete,
         answer=ShareStateError,
     ),
     READ_SHARE_GROUP_STATE_SUMMARY: ShareStateOperation(
         name="read-share-group-state-summary",
         does="read share group state summary",
-        decide=Deciding.summarize,
+        decide=ShareStateDecisions.summarize,
         answer=partial(ShareStateSummary, start_offset=0),
     ),
 }
@@ -194,7 +194,7 @@ class _ShareWrite(WriteOperation[_DecisionT, _PreparedAppend], frozen=True, kw_o
 
     def prepare(self, decision: _DecisionT) -> Generator[int, None, _PreparedAppend]:
         now_ms = self.writes.clock.now_ms()
-        batch = yield from encoding_batch(decision.records, now_ms=now_ms)
+        batch = yield from encode_batch_in_steps(decision.records, now_ms=now_ms)
         yield len(batch) // _ELEMENT_BYTES
         state_after = None
         if len(decision.records) == 1:
@@ -202,7 +202,7 @@ class _ShareWrite(WriteOperation[_DecisionT, _PreparedAppend], frozen=True, kw_o
         return _PreparedAppend(records=decision.records, batch=batch, state_after=state_after)
 
     def read_inputs(self) -> object:
-        return self.shard.appended
+        return self.shard.last_appended_offset
 
     def admit(self) -> Awaitable[Rejection | None] | None:
         return self.writes.log.admit(
@@ -352,7 +352,7 @@ class ShareCoordinator:
 
         def decide_in_steps() -> Generator[int, None, ShareDecision | Rejection]:
             assert isinstance(command, WriteShareState)
-            return answer((yield from self._deciding(shard).writing(command)))
+            return answer((yield from self._deciding(shard).write_in_steps(command)))
 
         return _ShareWrite(
             writes=self._writes,
@@ -363,8 +363,10 @@ class ShareCoordinator:
             append=lambda _, prepared: self._append(shard, prepared),
         )
 
-    def _deciding(self, shard: ShareStateShard) -> Deciding:
-        return Deciding(shard=shard, count=self._partition_count, now_ms=self._clock.now_ms())
+    def _deciding(self, shard: ShareStateShard) -> ShareStateDecisions:
+        return ShareStateDecisions(
+            shard=shard, count_partitions=self._partition_count, now_ms=self._clock.now_ms()
+        )
 
     def _partition_count(self, topic_id: str) -> int:
         """The number of partitions of a topic."""
@@ -391,13 +393,15 @@ class ShareCoordinator:
             return appended
         for index, record in enumerate(records):
             shard.apply(record, record_offset=appended.base_offset + index, new_state=state_after)
-        shard.appended = appended.last_offset
+        shard.last_appended_offset = appended.last_offset
         return appended.last_offset
 
     def _replication_of(self, shard: ShareStateShard) -> Awaitable[ErrorCode] | None:
         """The wait until all that this coordinator has written to the partition is replicated."""
         timeout_ms = self._settings.share_coordinator_write_timeout_ms
-        return self._log.wait_for_commit(shard.partition, shard.appended, timeout_ms=timeout_ms)
+        return self._log.wait_for_commit(
+            shard.partition, shard.last_appended_offset, timeout_ms=timeout_ms
+        )
 
     def _timed_out(self, operation: ShareStateOperation) -> str:
         timeout_ms = self._settings.share_coordinator_write_timeout_ms
@@ -426,9 +430,9 @@ class ShareCoordinator:
         yield from shard.read(batches)
         if not self._ownership.finish_load(shard):
             return False
-        if shard.problem is not None:
+        if shard.load_problem is not None:
             self.load_problems_total += 1
-            _log.error("share.load-stopped", partition=partition, problem=shard.problem)
+            _log.error("share.load-stopped", partition=partition, problem=shard.load_problem)
         return True
 
     def unload(self, partition: int, epoch: CoordinatorEpoch | None = None) -> None:
@@ -441,11 +445,11 @@ class ShareCoordinator:
     def prune(self) -> None:
         """Delete records that are no longer needed."""
         for shard in self._ownership:
-            if self._pruned.get(shard.partition, 0) < shard.snapshots.redundant_below:
+            if self._pruned.get(shard.partition, 0) < shard.snapshot_offsets.redundant_below:
                 self._tasks.drive(self._prune(shard), _raise_error, name="share.prune")
 
     async def _prune(self, shard: ShareStateShard) -> None:
-        redundant_below = shard.snapshots.redundant_below
+        redundant_below = shard.snapshot_offsets.redundant_below
         replication = self._replication_of(shard)
         error = _NO_ERROR if replication is None else await replication
         if error or not self._ownership.is_current(shard):
@@ -465,7 +469,7 @@ class ShareCoordinator:
         """Delete the states of deleted topics."""
 
         def tombstones_of(shard: ShareStateShard) -> Iterator[Callable[[], Sequence[ShareRecord]]]:
-            for keys in _key_slices(shard.of_topics(topic_ids)):
+            for keys in _key_slices(shard.keys_of_topics(topic_ids)):
                 yield partial(_tombstones, shard, keys)
 
         self._append_upkeep(tombstones_of)
@@ -473,7 +477,7 @@ class ShareCoordinator:
     def _snapshot_cold(
         self, shard: ShareStateShard
     ) -> Iterator[Callable[[], Sequence[ShareRecord]]]:
-        if not shard.has_warm():
+        if not shard.has_warm_partition():
             return
         age_ms = self._settings.share_coordinator_cold_partition_snapshot_interval_ms
         for keys in _key_slices(list(shard.states)):
@@ -482,7 +486,7 @@ class ShareCoordinator:
     def _cold_snapshots(
         self, shard: ShareStateShard, keys: Sequence[ShareKey], age_ms: int
     ) -> Sequence[ShareRecord]:
-        return shard.cold(keys, now_ms=self._clock.now_ms(), age_ms=age_ms)
+        return shard.cold_snapshots(keys, now_ms=self._clock.now_ms(), age_ms=age_ms)
 
     def _append_upkeep(
         self,
