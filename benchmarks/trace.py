@@ -179,7 +179,7 @@ def line_bytes(trace: list[bytes]) -> float:
 
 def time_steps(trace: list[bytes]) -> str:
     """How long the steps of GET /trace take, where a ring is full of such events."""
-    events = Recording.of("the server's trace", trace).events
+    events = Recording.from_lines("the server's trace", trace).events
     tracer = Tracer(time.monotonic_ns, level=TraceLevel.FULL, ring_bytes=DEFAULTS.trace_ring_bytes)
     while not tracer.first_index:
         for event in events:

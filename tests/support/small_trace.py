@@ -17,4 +17,4 @@ def small(nodes: tuple[str, ...], *events: tuple[Any, ...], level: str = "full")
         for i, (node, kind, parents, tx, data) in enumerate(events)
     ]
     header = {"k": "run", "schema": 2, "nodes": list(nodes), "level": level}
-    return Recording.of("small", [msgspec.json.encode(row) for row in (header, *rows)])
+    return Recording.from_lines("small", [msgspec.json.encode(row) for row in (header, *rows)])

@@ -23,7 +23,7 @@ def recording_of_run(
     name: str = "z01", run: str = "V-", take: str = "armed", level: TraceLevel = TraceLevel.BRIEF
 ) -> Recording:
     """The recording of a run, read from its trace."""
-    return Recording.of(name, trace_of_run(name, run, take, level).splitlines())
+    return Recording.from_lines(name, trace_of_run(name, run, take, level).splitlines())
 
 
 def hung_at(run: Recording) -> int:

@@ -74,7 +74,9 @@ def write_page(
         page_module = borrowed("txnsim_lab.http.page.one_file", "the page of a failing test")
     except MissingExtraError as error:
         return [("txnsim: page", str(error))]
-    recordings = [(test_name, Recording.of(test_name, trace.splitlines())) for trace in traces]
+    recordings = [
+        (test_name, Recording.from_lines(test_name, trace.splitlines())) for trace in traces
+    ]
     recordings = [(title, recording) for title, recording in recordings if recording.events]
     if not recordings:
         return []

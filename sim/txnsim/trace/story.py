@@ -21,7 +21,7 @@ NARRATOR: Final = "scenario"
 ONLOOKER_SUFFIX: Final = "-answered"
 """Suffix in the id of a fault rule that only counts what another rule has struck."""
 
-_PRODUCER: Final = re.compile(r"-?[0-9]+:-?[0-9]+")
+_PRODUCER_AND_EPOCH: Final = re.compile(r"-?[0-9]+:-?[0-9]+")
 """Producer id and epoch, the end of a transaction's name in the trace. The transactional id before
 them may contain slashes, too.
 """
@@ -44,7 +44,7 @@ def story(events: Iterable[Event], nodes: Sequence[str]) -> tuple[Sentence, ...]
     """Tell the events of a run in sentences, in order."""
     teller = _Teller(nodes)
     for event in events:
-        teller.hear(event)
+        teller.add_event(event)
     return tuple(sentence for sentence in teller.sentences if sentence is not None)
 
 
@@ -60,12 +60,12 @@ def node_label(node: str) -> str:
     return node
 
 
-def id_of(tx: str) -> str:
+def transactional_id_of(tx_name: str) -> str:
     """The transactional id from a transaction's name, which may lack the producer's id and
     epoch.
     """
-    name, slash, producer = tx.rpartition("/")
-    return name if slash and _PRODUCER.fullmatch(producer) else tx
+    transactional_id, slash, producer = tx_name.rpartition("/")
+    return transactional_id if slash and _PRODUCER_AND_EPOCH.fullmatch(producer) else tx_name
 
 
 class _Teller:
@@ -75,40 +75,40 @@ class _Teller:
         self.sentences: list[Sentence | None] = []
         """The sentences so far; None where one was retracted."""
         self._nodes = nodes
-        self._on_the_way: dict[str, int] = {}
+        self._prepared_indexes: dict[str, int] = {}
         """Transactional id -> index of the sentence about its last PrepareCommit or
         PrepareAbort.
         """
-        self._released: set[int] = set()
+        self._released_indexes: set[int] = set()
         """Indexes of the events that follow from the release of a held crossing."""
-        self._strikes: dict[str, int] = {}
-        self._marked: dict[int, int] = {}
+        self._strike_counts: dict[str, int] = {}
+        self._marker_indexes: dict[int, int] = {}
         """Node -> index of the sentence about a marker, until another log event of the node
         follows.
         """
 
-    def hear(self, event: Event) -> None:
+    def add_event(self, event: Event) -> None:
         """Add the sentence of an event, if it has one."""
         data = event.d if isinstance(event.d, Mapping) else {}
-        if event.k == "fault.release" or not self._released.isdisjoint(event.p):
-            self._released.add(event.i)
+        if event.k == "fault.release" or not self._released_indexes.isdisjoint(event.p):
+            self._released_indexes.add(event.i)
         match event.k:
             case "txn.complete":
-                self._transaction(event, data)
+                self._tell_transaction(event, data)
             case "fault.hit":
-                self._strike(event, data)
+                self._tell_strike(event, data)
             case "log.lso":
-                self._stable(event, data)
-            case kind if kind in _TELLERS:
+                self._add_stable_offset(event, data)
+            case kind if kind in _SENTENCE_MAKERS:
                 if kind == "marker.written":
-                    self._marked[event.n] = len(self.sentences)
+                    self._marker_indexes[event.n] = len(self.sentences)
                 elif kind.startswith("log."):
-                    self._marked.pop(event.n, None)
-                text = _TELLERS[kind](data, released=event.i in self._released)
+                    self._marker_indexes.pop(event.n, None)
+                text = _SENTENCE_MAKERS[kind](data, is_released=event.i in self._released_indexes)
                 if text:
-                    self._say(event, text)
+                    self._add_sentence(event, text)
 
-    def _say(self, event: Event, text: str) -> None:
+    def _add_sentence(self, event: Event, text: str) -> None:
         node = self._nodes[event.n]
         sentence = Sentence(
             at_ms=event.t // 1000,
@@ -124,44 +124,48 @@ class _Teller:
             # Several attempts have the same outcome: once is enough.
             self.sentences.append(sentence)
 
-    def _transaction(self, event: Event, data: Data) -> None:
-        state, transactional_id = str(data.get("state")), id_of(event.tx)
+    def _tell_transaction(self, event: Event, data: Data) -> None:
+        state, transactional_id = str(data.get("state")), transactional_id_of(event.tx)
         if state == "Empty":
             # Without a history it is only there; else InitProducerId has given it a new epoch.
             if data.get("last_epoch", -1) >= 0:
-                self._say(event, f"{transactional_id} goes on with epoch {data.get('epoch')}")
+                self._add_sentence(
+                    event, f"{transactional_id} goes on with epoch {data.get('epoch')}"
+                )
             return
-        index_before = self._on_the_way.pop(transactional_id, None)
+        index_before = self._prepared_indexes.pop(transactional_id, None)
         if state.startswith("Complete") and index_before is not None:
             self.sentences[index_before] = None
         if state.startswith("Prepare"):
-            self._on_the_way[transactional_id] = len(self.sentences)
+            self._prepared_indexes[transactional_id] = len(self.sentences)
         partitions = data.get("partitions") or ()
-        where = f" with {', '.join(map(str, partitions))}" if partitions else ""
-        self._say(
+        partitions_text = f" with {', '.join(map(str, partitions))}" if partitions else ""
+        self._add_sentence(
             event,
-            f"{transactional_id}{_identity(data)} is {state}{where}",
+            f"{transactional_id}{_producer_text(data)} is {state}{partitions_text}",
         )
 
-    def _strike(self, event: Event, data: Data) -> None:
+    def _tell_strike(self, event: Event, data: Data) -> None:
         rule, action = str(data.get("rule")), str(data.get("action"))
         if rule.endswith(ONLOOKER_SUFFIX) or action == "pass":
             return
-        self._strikes[rule] = self._strikes.get(rule, 0) + 1
-        is_first = self._strikes[rule] == 1
+        self._strike_counts[rule] = self._strike_counts.get(rule, 0) + 1
+        is_first = self._strike_counts[rule] == 1
         if "api" in data:
             source = str(data.get("source")).removeprefix("client/")
-            self._say(event, f"{action}{'' if is_first else ' another'} {data['api']} of {source}")
+            self._add_sentence(
+                event, f"{action}{'' if is_first else ' another'} {data['api']} of {source}"
+            )
         elif "target" in data:
             again_text = "" if is_first else " again"
-            where = f"{data.get('point')} of {node_label(str(data['target']))}"
-            self._say(event, f"{action}{again_text} at {where}")
+            point_text = f"{data.get('point')} of {node_label(str(data['target']))}"
+            self._add_sentence(event, f"{action}{again_text} at {point_text}")
         else:
-            self._say(event, action)
+            self._add_sentence(event, action)
 
-    def _stable(self, event: Event, data: Data) -> None:
+    def _add_stable_offset(self, event: Event, data: Data) -> None:
         """Add a new last stable offset to the sentence about the marker that moved it."""
-        marker_index = self._marked.pop(event.n, None)
+        marker_index = self._marker_indexes.pop(event.n, None)
         marker = None if marker_index is None else self.sentences[marker_index]
         if marker_index is not None and marker is not None:
             self.sentences[marker_index] = msgspec.structs.replace(
@@ -169,67 +173,70 @@ class _Teller:
             )
 
 
-class _Tell(Protocol):
+class _MakeSentence(Protocol):
     """Makes the sentence of an event; "" if the event gets none."""
 
-    def __call__(self, data: Data, *, released: bool) -> str: ...
+    def __call__(self, data: Data, *, is_released: bool) -> str: ...
 
 
-def _note(data: Data, *, released: bool) -> str:  # noqa: ARG001 - called by table
+def _note_text(data: Data, *, is_released: bool) -> str:  # noqa: ARG001 - called by table
     return " ".join(str(data.get("text", "")).split())
 
 
-def _marker(data: Data, *, released: bool) -> str:  # noqa: ARG001 - called by table
-    kind = "COMMIT" if data.get("committed") else "ABORT"
-    return f"{kind} marker{_identity(data)} at offset {data.get('offset')}"
+def _marker_text(data: Data, *, is_released: bool) -> str:  # noqa: ARG001 - called by table
+    marker_type = "COMMIT" if data.get("committed") else "ABORT"
+    return f"{marker_type} marker{_producer_text(data)} at offset {data.get('offset')}"
 
 
-def _marker_refused(data: Data, *, released: bool) -> str:  # noqa: ARG001 - called by table
-    return f"refuses a marker{_identity(data)}: {data.get('error')}"
+def _marker_refusal_text(data: Data, *, is_released: bool) -> str:  # noqa: ARG001 - called by table
+    return f"refuses a marker{_producer_text(data)}: {data.get('error')}"
 
 
-def _append(data: Data, *, released: bool) -> str:
+def _append_text(data: Data, *, is_released: bool) -> str:
     if not data.get("txn"):
         return ""
-    does = "opens a transaction" if data.get("opened") else "is"
-    return f"{_batch(data, released=released)} {does} at offset {data.get('base')}"
+    predicate = "opens a transaction" if data.get("opened") else "is"
+    return f"{_batch_text(data, is_released=is_released)} {predicate} at offset {data.get('base')}"
 
 
-def _duplicate(data: Data, *, released: bool) -> str:
-    return f"{_batch(data, released=released)} is there already, at offset {data.get('base')}"
+def _duplicate_text(data: Data, *, is_released: bool) -> str:
+    return (
+        f"{_batch_text(data, is_released=is_released)} is there already, at offset"
+        f" {data.get('base')}"
+    )
 
 
-def _reject(data: Data, *, released: bool) -> str:
-    batch = _batch(data, released=released)
+def _rejection_text(data: Data, *, is_released: bool) -> str:
+    batch = _batch_text(data, is_released=is_released)
     return f"{batch} is refused with {data.get('error')}: {data.get('reason')}"
 
 
-def _answer(data: Data, *, released: bool) -> str:
+def _verification_text(data: Data, *, is_released: bool) -> str:
     error = data.get("error")
     if error == "NONE":
         return ""
     return (
-        f"{_batch(data, released=released)} for {data.get('tp')} is refused: asked, the "
+        f"{_batch_text(data, is_released=is_released)} for {data.get('tp')} is refused: asked, the "
         f"coordinator says {error}"
     )
 
 
-def _batch(data: Data, *, released: bool) -> str:
-    return f"{'the released' if released else 'a'} batch{_identity(data)}"
+def _batch_text(data: Data, *, is_released: bool) -> str:
+    return f"{'the released' if is_released else 'a'} batch{_producer_text(data)}"
 
 
-def _identity(data: Data) -> str:
+def _producer_text(data: Data) -> str:
     return f" (producer {data.get('pid')}, epoch {data.get('epoch')})" if "pid" in data else ""
 
 
-_TELLERS: Final[Mapping[str, _Tell]] = {
-    "note": _note,
-    "marker.written": _marker,
-    "marker.refused": _marker_refused,
-    "log.append": _append,
-    "log.duplicate": _duplicate,
-    "log.reject": _reject,
-    "verify.answer": _answer,
+_SENTENCE_MAKERS: Final[Mapping[str, _MakeSentence]] = {
+    "note": _note_text,
+    "marker.written": _marker_text,
+    "marker.refused": _marker_refusal_text,
+    "log.append": _append_text,
+    "log.duplicate": _duplicate_text,
+    "log.reject": _rejection_text,
+    "verify.answer": _verification_text,
 }
 """Kind of event -> function that makes its sentence, from the event's data and from whether a
 release has led to the event.

@@ -13,9 +13,9 @@ from txnsim.files import lines_of, problem_of
 from txnsim.runtime.trace import SCHEMA_VERSION, Event
 
 SCHEMAS: Final = (1, SCHEMA_VERSION)
-_header: Final = msgspec.json.Decoder(dict[str, Any])
-_event_of: Final = msgspec.json.Decoder(Event).decode
-_encoder: Final = msgspec.json.Encoder()
+_header_decoder: Final = msgspec.json.Decoder(dict[str, Any])
+_decode_event: Final = msgspec.json.Decoder(Event).decode
+_event_encoder: Final = msgspec.json.Encoder()
 
 
 class Recording(msgspec.Struct, frozen=True, kw_only=True):
@@ -40,9 +40,9 @@ class Recording(msgspec.Struct, frozen=True, kw_only=True):
         """Encode the trace as the lines of a file."""
         encode = msgspec.json.encode
         trailer = encode(self.trailer) + b"\n" if self.trailer else b""
-        return encode(self.header) + b"\n" + _encoder.encode_lines(self.events) + trailer
+        return encode(self.header) + b"\n" + _event_encoder.encode_lines(self.events) + trailer
 
-    def through(self, last_index: int | None) -> tuple[Event, ...]:
+    def events_through(self, last_index: int | None) -> tuple[Event, ...]:
         """The events up to and including the one with index ``last_index``; all events if it is
         None.
 
@@ -53,19 +53,23 @@ class Recording(msgspec.Struct, frozen=True, kw_only=True):
             return self.events
         events = tuple(event for event in self.events if event.i <= last_index)
         if not events or events[-1].i != last_index:
-            first_index, end = (self.events[0].i, self.events[-1].i) if self.events else (0, -1)
-            raise self.no_event(last_index, first_index, end)
+            first_index, newest_index = (
+                (self.events[0].i, self.events[-1].i) if self.events else (0, -1)
+            )
+            raise self.missing_event_error(last_index, first_index, newest_index)
         return events
 
     @staticmethod
-    def no_event(index: int, first_index: int, end: int) -> BadInputError:
+    def missing_event_error(event_index: int, first_index: int, last_index: int) -> BadInputError:
         """The error for an event index that the trace does not have."""
-        return BadInputError(f"there is no event {index}: the trace has {first_index} to {end}")
+        return BadInputError(
+            f"there is no event {event_index}: the trace has {first_index} to {last_index}"
+        )
 
     @staticmethod
-    def event_of(line: bytes) -> Event:
+    def decode_event(line: bytes) -> Event:
         """Decode the event of a line that a tracer has written."""
-        return _event_of(line)
+        return _decode_event(line)
 
     @classmethod
     def read(cls, path: Path) -> Recording:
@@ -77,13 +81,13 @@ class Recording(msgspec.Struct, frozen=True, kw_only=True):
         """
         try:
             with path.open("rb") as file:
-                return cls.of(str(path), lines_of(file))
+                return cls.from_lines(str(path), lines_of(file))
         except OSError as error:
             raise BadInputError(f"{path}: {problem_of(error)}") from None
 
     @classmethod
-    def of(cls, name: str, lines: Iterable[bytes]) -> Recording:
-        """Decode the lines of a trace; ``name`` stands for their source in errors.
+    def from_lines(cls, source_name: str, lines: Iterable[bytes]) -> Recording:
+        """Decode the lines of a trace; ``source_name`` stands for their source in errors.
 
         Raises:
             BadInputError: A line does not belong in a trace; the message names the line.
@@ -91,42 +95,44 @@ class Recording(msgspec.Struct, frozen=True, kw_only=True):
         header: dict[str, Any] = {}
         trailer: dict[str, Any] = {}
         events: list[Event] = []
-        nodes = 0
-        for number, line in enumerate(lines, 1):
+        node_count = 0
+        for line_number, line in enumerate(lines, 1):
             if not line.strip():
                 continue
-            where = f"{name}, line {number}"
+            line_label = f"{source_name}, line {line_number}"
             if trailer:
-                raise BadInputError(f"{where}: something follows the trailer")
+                raise BadInputError(f"{line_label}: something follows the trailer")
             if not header:
-                header = _read_header(where, line)
-                nodes = len(header["nodes"])
+                header = _read_header(line_label, line)
+                node_count = len(header["nodes"])
                 continue
             if line.startswith(b'{"k":"end"'):
-                trailer = _header.decode(line)
+                trailer = _header_decoder.decode(line)
                 continue
             try:
-                event = cls.event_of(line)
+                event = cls.decode_event(line)
             except msgspec.MsgspecError as error:
-                raise BadInputError(f"{where}: no event of a trace: {error}") from None
-            if not 0 <= event.n < nodes:
-                raise BadInputError(f"{where}: node {event.n} is none of the header's {nodes}")
+                raise BadInputError(f"{line_label}: no event of a trace: {error}") from None
+            if not 0 <= event.n < node_count:
+                raise BadInputError(
+                    f"{line_label}: node {event.n} is none of the header's {node_count}"
+                )
             events.append(event)
         if not header:
-            raise BadInputError(f"{name}: it is empty; a trace begins with its header")
+            raise BadInputError(f"{source_name}: it is empty; a trace begins with its header")
         return cls(header=header, events=tuple(events), trailer=trailer)
 
 
-def _read_header(where: str, line: bytes) -> dict[str, Any]:
+def _read_header(line_label: str, line: bytes) -> dict[str, Any]:
     try:
-        header = _header.decode(line)
+        header = _header_decoder.decode(line)
     except msgspec.MsgspecError as error:
-        raise BadInputError(f"{where}: a trace begins with its header: {error}") from None
+        raise BadInputError(f"{line_label}: a trace begins with its header: {error}") from None
     if header.get("k") != "run" or not isinstance(header.get("nodes"), list):
-        raise BadInputError(f'{where}: a trace begins with its header, {{"k":"run",…}}')
+        raise BadInputError(f'{line_label}: a trace begins with its header, {{"k":"run",…}}')
     if header.get("schema") not in SCHEMAS:
         known_schemas = " and ".join(map(str, SCHEMAS))
         raise BadInputError(
-            f"{where}: schema {header.get('schema')} is unknown here, only {known_schemas}"
+            f"{line_label}: schema {header.get('schema')} is unknown here, only {known_schemas}"
         )
     return header

@@ -74,7 +74,7 @@ def folders(
             for file_name, file_bytes in sources.items()
         }
         if miss.recording:
-            recording = Recording.of(miss.id, miss.recording.splitlines())
+            recording = Recording.from_lines(miss.id, miss.recording.splitlines())
             files[f"{miss_folder}/{PAGE}"] = one_file([(miss.id, recording)]).encode()
     return files
 

@@ -160,7 +160,7 @@ class _LiveTraceReader:
         if asked_position is not None and asked_position < self._next_position - 1:
             return _explain_pieces(whole_trace, asked_position, partition_name, self._program)
         if first_kept_position > self._next_position or level != self._level:
-            recording = Recording.of("the trace", b"".join(whole_trace).splitlines())
+            recording = Recording.from_lines("the trace", b"".join(whole_trace).splitlines())
             self._state, self._faults_and_decisions = (
                 TraceState(level=recording.level),
                 FaultsAndDecisions(),
@@ -171,11 +171,11 @@ class _LiveTraceReader:
             event_lines = (
                 event_line for newer_text in newer_texts for event_line in newer_text.splitlines()
             )
-            self._read_events(map(Recording.event_of, event_lines), node_names, asked_position)
+            self._read_events(map(Recording.decode_event, event_lines), node_names, asked_position)
         self._faults_and_decisions.forget(first_kept_position)
         position = self._next_position - 1
         if asked_position is not None and position != asked_position:
-            raise Recording.no_event(asked_position, first_kept_position, position)
+            raise Recording.missing_event_error(asked_position, first_kept_position, position)
         state = _decode_state(
             _encode_state(self._state)
         )  # the state changes while the answer is sent
@@ -201,8 +201,8 @@ def _explain_pieces(
     partition_name: str | None,
     repair_program: str,
 ) -> Explained:
-    recording = Recording.of("the trace", b"".join(trace_pieces).splitlines())
-    events = recording.through(asked_position)
+    recording = Recording.from_lines("the trace", b"".join(trace_pieces).splitlines())
+    events = recording.events_through(asked_position)
     state = state_at(events, recording.nodes, level=recording.level)
     position = events[-1].i if events else -1
     return _explanation(

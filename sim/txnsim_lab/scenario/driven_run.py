@@ -157,7 +157,7 @@ class DrivenPace:
         if not self._goals:
             return
         lines = b"".join(tracer.pieces()).splitlines()
-        if reaches_goal(self._goals[0], Recording.of("the run", lines)):
+        if reaches_goal(self._goals[0], Recording.from_lines("the run", lines)):
             goal_data = {"goal": self._goals.pop(0).say, "met": True}
             tracer.emit("goal", "lesson", parents=(NO_CAUSE,), data=goal_data)
 

@@ -117,7 +117,7 @@ def difference(plan: Plan, other_side: Plan) -> RunDifference:
         play(side_plan, trace_level=TraceLevel.BRIEF) for side_plan in (plan, other_side)
     )
     runs = [
-        Recording.of(side_name, played_run.trace.splitlines())
+        Recording.from_lines(side_name, played_run.trace.splitlines())
         for side_name, played_run in (("A", left_run), ("B", right_run))
     ]
     parted_moment = diff(*runs)

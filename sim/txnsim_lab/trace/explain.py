@@ -97,7 +97,7 @@ def explain_lso(run: Recording, partition: str, *, at: int | None = None) -> Lso
     Raises:
         BadInputError: The trace has nothing about that partition, or has no such event.
     """
-    events = run.through(at)
+    events = run.events_through(at)
     state = state_at(events, run.nodes, level=run.level)
     return lso_of(
         state,
@@ -279,7 +279,7 @@ def explain_txn(run: Recording, transactional_id: str, *, at: int | None = None)
     Raises:
         BadInputError: The trace has nothing about the id, or has no such event.
     """
-    events = run.through(at)
+    events = run.events_through(at)
     state = state_at(events, run.nodes, level=run.level)
     transaction = state.transactions.get(transactional_id)
     if transaction is None:

@@ -11,7 +11,7 @@ from typing import Any, Final
 import msgspec
 
 from txnsim.runtime.trace import Event
-from txnsim.trace.story import id_of
+from txnsim.trace.story import transactional_id_of
 from txnsim.txn.marker_payment import (
     BEFORE_ALL_MARKERS_MS,
     CoordinatorRecord,
@@ -90,13 +90,13 @@ class FaultsAndDecisions(msgspec.Struct, kw_only=True):
 
     def _take_transition(self, event: Event, payload: Mapping[str, Any]) -> None:
         if payload["state"] in GONE_STATES:
-            self.ended.pop(id_of(event.tx), None)
+            self.ended.pop(transactional_id_of(event.tx), None)
         elif payload["state"].startswith(_PREPARED_PREFIX):
             decision = _decision_of(event.i, payload)
             self.decisions.setdefault(decision.producer_id, []).append(decision)
             self.decision_order.append((event.i, decision.producer_id))
         elif payload["state"] != _ONGOING:
-            self.ended[id_of(event.tx)] = event.i
+            self.ended[transactional_id_of(event.tx)] = event.i
 
     def held_strikes(
         self, transactional_id: str | None, producer_id: int, partition: str

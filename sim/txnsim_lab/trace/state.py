@@ -18,7 +18,7 @@ from typing import Any, Final
 import msgspec
 
 from txnsim.runtime.trace import Event, TraceLevel
-from txnsim.trace.story import id_of
+from txnsim.trace.story import transactional_id_of
 from txnsim.types import NO_PRODUCER_EPOCH
 
 UNKNOWN: Final = -1
@@ -246,13 +246,13 @@ def _bound_setter(field_name: str) -> Callable[[TraceState, Event, str, Payload]
 
 
 def _on_decision(state: TraceState, event: Event, _node: str, payload: Payload) -> None:
-    transaction = state.transactions.get(id_of(event.tx))
+    transaction = state.transactions.get(transactional_id_of(event.tx))
     if transaction is not None and "pending" in payload:
         transaction["pending"] = payload["pending"]
 
 
 def _on_transition(state: TraceState, event: Event, node: str, payload: Payload) -> None:
-    transactional_id = id_of(event.tx)
+    transactional_id = transactional_id_of(event.tx)
     if payload["state"] in GONE_STATES:
         state.transactions.pop(transactional_id, None)
         return
@@ -262,14 +262,14 @@ def _on_transition(state: TraceState, event: Event, node: str, payload: Payload)
 
 
 def _on_prepare(state: TraceState, event: Event, _node: str, payload: Payload) -> None:
-    transaction = state.transactions.get(id_of(event.tx))
+    transaction = state.transactions.get(transactional_id_of(event.tx))
     if transaction is not None:
         transaction["pending"] = payload["pending"]
         transaction["partitions"] = payload["partitions"]
 
 
 def _append_refused(state: TraceState, event: Event, _node: str, payload: Payload) -> None:
-    transaction = state.transactions.get(id_of(event.tx))
+    transaction = state.transactions.get(transactional_id_of(event.tx))
     if transaction is not None and "error" in payload:
         transaction["pending"] = None
 
@@ -295,7 +295,7 @@ def _on_unload(state: TraceState, _event: Event, node: str, _payload: Payload) -
 def owed_by(owed_key: str) -> tuple[str, str]:
     """The transactional id and the partition in a key of ``TraceState.owed``."""
     txn_label, _, partition = owed_key.rpartition(" ")
-    return id_of(txn_label), partition
+    return transactional_id_of(txn_label), partition
 
 
 # Markers, offsets, faults
@@ -312,7 +312,7 @@ def _on_marker_event(state: TraceState, event: Event, _node: str, payload: Paylo
     owed_key = f"{event.tx} {payload['tp']}"
     if step in ("acked", "cancelled"):
         state.owed.pop(owed_key, None)
-        transaction = state.transactions.get(id_of(event.tx))
+        transaction = state.transactions.get(transactional_id_of(event.tx))
         if (
             step == "acked"
             and transaction is not None
@@ -441,7 +441,7 @@ def _snapshot(state: TraceState, event: Event, _node: str, payload: Payload) -> 
         state.logs[log["tp"]] = _log(log["leader"], log)
     for transaction in payload["transactions"]:
         last_move = {**transaction["d"], "node": transaction["node"], "i": event.i}
-        state.transactions[id_of(transaction["tx"])] = last_move
+        state.transactions[transactional_id_of(transaction["tx"])] = last_move
     for position in payload.get("positions", ()):
         if "pid" in position:  # a transaction has added it
             state.offsets[f"{position['group']} {position['tp']}"] = position["offset"]

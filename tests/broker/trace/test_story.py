@@ -225,7 +225,7 @@ def test_a_file_of_schema_1_is_read() -> None:
     written = (
         b'{"i":1,"t":9,"n":1,"l":2,"p":[0],"k":"marker.written","tx":"app/7:0","d":{"tp":"t-0"}}'
     )
-    run = Recording.of("old", [header, sent, written, TRAILER])
+    run = Recording.from_lines("old", [header, sent, written, TRAILER])
     assert (run.nodes, run.level) == (("client/app", "broker/1"), "full")
     assert [(event.k, event.p, event.tx) for event in run.events] == [
         ("msg.send", (), ""),
@@ -234,7 +234,7 @@ def test_a_file_of_schema_1_is_read() -> None:
 
 
 def test_a_file_whose_writer_was_stopped_has_no_trailer() -> None:
-    assert Recording.of("a", [HEADER, EVENT]).trailer == {}
+    assert Recording.from_lines("a", [HEADER, EVENT]).trailer == {}
 
 
 @pytest.mark.parametrize(
@@ -251,7 +251,7 @@ def test_a_file_whose_writer_was_stopped_has_no_trailer() -> None:
 )
 def test_what_is_no_trace_is_refused_with_its_line(lines: list[bytes], complaint: str) -> None:
     with pytest.raises(BadInputError, match=complaint):
-        Recording.of("a", lines)
+        Recording.from_lines("a", lines)
 
 
 def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
@@ -260,8 +260,8 @@ def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
 
 
 def test_events_up_to_a_position() -> None:
-    run = Recording.of("a", [HEADER, EVENT])
-    assert run.through(None) == run.through(4) == run.events
+    run = Recording.from_lines("a", [HEADER, EVENT])
+    assert run.events_through(None) == run.events_through(4) == run.events
     for position in (3, 5):
         with pytest.raises(BadInputError, match=f"there is no event {position}: .* 4 to 4"):
-            run.through(position)
+            run.events_through(position)

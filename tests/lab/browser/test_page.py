@@ -414,7 +414,7 @@ def test_what_a_live_cluster_has_recorded_is_saved_and_told(
         page.click("#share-save")
     saved = download.value
     assert saved.suggested_filename == "trace.jsonl"
-    run = Recording.of("saved", Path(saved.path()).read_bytes().splitlines())
+    run = Recording.from_lines("saved", Path(saved.path()).read_bytes().splitlines())
     assert any(event.k == "pid.open" for event in run.events)
 
 

@@ -53,7 +53,9 @@ def _sort_keys(value: Any) -> Any:
 def differences(page: Page, text: bytes, run: Recording, positions: list[int]) -> list[int]:
     """Positions after which the page's state is another than the reader's in Python."""
     states_of_page = page.evaluate(READ, [text.decode(), positions])
-    states = (state_at(run.through(position), run.nodes, level=run.level) for position in positions)
+    states = (
+        state_at(run.events_through(position), run.nodes, level=run.level) for position in positions
+    )
     return [
         position
         for position, state_of_page, state_of_reader in zip(
@@ -74,7 +76,7 @@ def test_the_browsers_state_is_the_readers_at_fifty_events_of_every_scenario(
         for scenario in list(scenarios().values())[part::PARTS]:
             label = next(iter(scenario.runs))
             text = aside.submit(trace_of_run, scenario.name, label).result()
-            run = Recording.of(scenario.name, text.splitlines())
+            run = Recording.from_lines(scenario.name, text.splitlines())
             event_indexes = [event.i for event in run.events]
             positions = event_indexes[:: max(1, len(event_indexes) // AT_RANDOM)]
             different_positions = differences(page, text, run, positions)

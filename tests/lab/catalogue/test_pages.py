@@ -352,7 +352,7 @@ def test_a_header_is_all_that_a_replay_needs(scenario: str, take: str, level: Tr
     first_trace = run_in_virtual_time(
         ScenarioRun(scenario=scenario_found, run=run, take=take), seed=SEED, trace_level=level
     ).trace
-    header = Recording.of("first", first_trace.splitlines()).header
+    header = Recording.from_lines("first", first_trace.splitlines()).header
     second_run = ScenarioRun(
         scenario=catalog.find(header["scenario"])[1], run=header["run"], take=header["take"]
     )
@@ -360,7 +360,9 @@ def test_a_header_is_all_that_a_replay_needs(scenario: str, take: str, level: Tr
     replayed = run_in_virtual_time(
         second_run, seed=header["seed"], trace_level=TraceLevel(header["level"])
     ).trace
-    assert Recording.of("replay", replayed.splitlines()).trailer["hash"].startswith("sha256:")
+    assert (
+        Recording.from_lines("replay", replayed.splitlines()).trailer["hash"].startswith("sha256:")
+    )
     assert replayed == first_trace
     other_trace = run_in_virtual_time(second_run, seed=SEED + 1, trace_level=level).trace
     assert other_trace != first_trace, "the seed matters, so that equal traces mean something"

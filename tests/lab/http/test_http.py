@@ -175,8 +175,8 @@ def test_what_was_read_for_one_answer_is_not_read_for_the_next(
         read.append(name)
         return original_of(name, lines)
 
-    original_of = Recording.of
-    monkeypatch.setattr(Recording, "of", read_and_count)
+    original_of = Recording.from_lines
+    monkeypatch.setattr(Recording, "from_lines", read_and_count)
     rounds = 40
     for number in range(rounds):
         _transactions(tracer, range(100 * number, 100 * (number + 1)))

@@ -25,7 +25,9 @@ async def test_it_hangs_and_nothing_else_is_made() -> None:
             hanging_example.TARGET
         ]
         assert sim.injector.get(hanging_example.RULE) is None
-        run = Recording.of("the trace", b"".join(sim.environment.tracer.pieces()).splitlines())
+        run = Recording.from_lines(
+            "the trace", b"".join(sim.environment.tracer.pieces()).splitlines()
+        )
         narrated = [
             sentence.text for sentence in story(run.events, run.nodes) if sentence.is_narrated
         ]

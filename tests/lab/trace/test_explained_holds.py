@@ -46,7 +46,7 @@ def test_a_held_end_of_another_transaction_is_no_cause(
                 cluster.injector.disarm("f")
 
     run_cluster(main, trace_level=TraceLevel.BRIEF, level=level)
-    run = Recording.of("run", lines)
+    run = Recording.from_lines("run", lines)
     assert hits_in(run, explain_lso(run, "orders-0")) == names
 
 

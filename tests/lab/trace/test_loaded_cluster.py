@@ -355,7 +355,7 @@ def test_the_trace_of_a_loaded_cluster_knows_what_its_coordinators_have_loaded(
     paths, now_ms = run_cluster(write_disks, cluster_options=options)
 
     async def second(cluster: VirtualCluster) -> str:
-        run = Recording.of("it", b"".join(cluster.env.tracer.pieces()).splitlines())
+        run = Recording.from_lines("it", b"".join(cluster.env.tracer.pieces()).splitlines())
         return explain_lso(run, str(orders)).cause
 
     for level in (TraceLevel.BRIEF, TraceLevel.FULL):

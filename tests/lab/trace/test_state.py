@@ -20,7 +20,7 @@ from txnsim.group.streams.commands import StreamsReply
 from txnsim.group.streams.tasks import Tasks
 from txnsim.runtime.trace import Event, TraceLevel, Tracer
 from txnsim.txn.markers import NoLeader
-from txnsim_lab.trace.state import TraceState, id_of, owed_by, state_at
+from txnsim_lab.trace.state import TraceState, owed_by, state_at, transactional_id_of
 
 NODES = (
     *("user", "broker/3/txn/1", "broker/1/log/t-0", "broker/1", "fault", "broker/2/log/t-0"),
@@ -227,7 +227,7 @@ def test_offsets_of_a_transaction_are_pending_until_it_ends() -> None:
 def test_an_id_may_be_any_text(transactional_id: str) -> None:
     """Whatever stood behind the last slash was taken for the producer if it had a colon."""
     for tx in (transactional_id, f"{transactional_id}/7:0", f"{transactional_id}/-1:-1"):
-        assert id_of(tx) == transactional_id
+        assert transactional_id_of(tx) == transactional_id
     assert owed_by(f"{transactional_id}/7:0 t-0") == (transactional_id, "t-0")
 
 

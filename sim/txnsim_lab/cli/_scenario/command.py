@@ -420,7 +420,7 @@ def _show_page(results: Sequence[RunResult], args: argparse.Namespace) -> None:
     titled_recordings = [
         (
             f"{result.scenario} {result.run} {result.take}",
-            Recording.of("the trace", result.trace.splitlines()),
+            Recording.from_lines("the trace", result.trace.splitlines()),
         )
         for result in results
     ]

@@ -94,4 +94,4 @@ class LessonRoutes(Noun):
 
 
 def _answer_of_trace(trace: bytes, fact_words: str) -> str:
-    return fact(Recording.of("the run", trace.splitlines()), fact_words)
+    return fact(Recording.from_lines("the run", trace.splitlines()), fact_words)

@@ -255,7 +255,7 @@ def _facts_of_trace(trace_pieces: Iterable[bytes], fact_names: list[str]) -> dic
     """Facts of the cluster's trace; the error text for facts that the trace lacks."""
     if not fact_names:
         return {}
-    recording = Recording.of("the cluster's trace", b"".join(trace_pieces).splitlines())
+    recording = Recording.from_lines("the cluster's trace", b"".join(trace_pieces).splitlines())
     facts: dict[str, str] = {}
     for fact_name in fact_names:
         try:

@@ -90,7 +90,7 @@ class OpenedRoutes(Noun):
         posted_trace = await body.read()
         trace_bytes = posted_trace.trace.encode()
         try:
-            recording = Recording.of(posted_trace.name, trace_bytes.splitlines())
+            recording = Recording.from_lines(posted_trace.name, trace_bytes.splitlines())
         except BadInputError as error:
             raise RefusedError(422, str(error)) from error
         self._traces.append(trace_bytes)

@@ -40,7 +40,9 @@ def scenario_run_of(story: StoryRun) -> ScenarioRun:
 
 def recording_so_far(running_story: RunningStory) -> Recording:
     """The trace of a run up to now."""
-    return Recording.of("the run", b"".join(running_story.environment.tracer.pieces()).splitlines())
+    return Recording.from_lines(
+        "the run", b"".join(running_story.environment.tracer.pieces()).splitlines()
+    )
 
 
 def solve_lesson(lesson: Lesson) -> dict[int, PlayedPart]:

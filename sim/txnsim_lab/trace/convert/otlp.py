@@ -15,7 +15,7 @@ from typing import Any, Final
 import msgspec
 
 from txnsim.runtime.trace import Event
-from txnsim.trace.story import id_of
+from txnsim.trace.story import transactional_id_of
 from txnsim.trace.trace_file import Recording
 from txnsim_lab.trace.cause_chains import by_position
 from txnsim_lab.trace.convert.chrome import ENDED_STATES
@@ -55,7 +55,7 @@ def _transaction_spans(run: Recording) -> Iterator[tuple[str, Row]]:
     open_transactions: dict[str, list[Event]] = {}
     transaction_events: dict[str, list[Event]] = {}
     for event in run.events:
-        transactional_id = id_of(event.tx)
+        transactional_id = transactional_id_of(event.tx)
         if not transactional_id:
             continue
         state = event.d.get("state") if isinstance(event.d, Mapping) else None
