@@ -276,7 +276,7 @@ class CoordinatorWorld:
             return reply
         first_id = self._next_block
         self._next_block += 1_000
-        return AllocateProducerIdsReply(first=first_id, length=1_000)
+        return AllocateProducerIdsReply(first_producer_id=first_id, producer_id_count=1_000)
 
     # What tests ask
 

@@ -70,7 +70,7 @@ class LeaderBench:
             logs=logs,
             image=cluster(),
             settings=self.settings,
-            dynamic=self.settings,
+            dynamic_settings=self.settings,
         )
         self.image = image or orders()
         self.apply(self.image)
@@ -124,7 +124,9 @@ class LeaderBench:
 
     def set(self, **changes: Any) -> None:
         """Change settings, as a dynamic config would."""
-        self.settings = self.replicas.dynamic = msgspec.structs.replace(self.settings, **changes)
+        self.settings = self.replicas.dynamic_settings = msgspec.structs.replace(
+            self.settings, **changes
+        )
 
     def log(self, topic_partition: TopicPartition = P0) -> PartitionLog:
         """A led log."""

@@ -86,7 +86,7 @@ class Node:
             logs=logs,
             image=ClusterImage(cluster_id="cluster"),
             settings=bench.settings,
-            dynamic=bench.settings,
+            dynamic_settings=bench.settings,
         )
         self.purgatory: Purgatory[TopicPartition] = Purgatory(clock, tasks)
         peers = Peers(network=cast(Network, bench), broker_id=broker_id, request_timeout_ms=30_000)
@@ -134,9 +134,9 @@ class Node:
 
     def apply(self, image: ClusterImage, now_ms: int) -> None:
         changes = self.replicas.apply(image, now_ms=now_ms)
-        for led in changes.regrouped:
+        for led in changes.regrouped_partitions:
             self.watermarks.advance(led)
-        self.fetchers.apply(changes.followed, changes.unfollowed)
+        self.fetchers.apply(changes.followed_replicas, changes.unfollowed_partitions)
 
     def note_append(self, log: PartitionLog) -> None:
         """Do what follows an append at the leader, for a batch that is already in the log."""

@@ -127,9 +127,9 @@ class CoordinatorHost:
     def apply(self, changes: LeadershipChanges, image: ClusterImage) -> None:
         """Load and unload partitions as a new image says."""
         changed_partitions = (
-            *changes.led,
-            *changes.lost,
-            *((topic_partition, 0) for topic_partition in changes.deleted),
+            *changes.led_partitions,
+            *changes.lost_partitions,
+            *((topic_partition, 0) for topic_partition in changes.deleted_partitions),
         )
         if any(topic_partition.topic == self._topic for topic_partition, _ in changed_partitions):
             self._led = {
@@ -137,13 +137,13 @@ class CoordinatorHost:
                 for topic_partition, log in self._replicas.led.items()
                 if topic_partition.topic == self._topic
             }
-        for topic_partition, epoch in changes.lost:
+        for topic_partition, epoch in changes.lost_partitions:
             if topic_partition.topic == self._topic:
                 self._unload(topic_partition, CoordinatorEpoch(epoch))
-        for topic_partition in changes.deleted:
+        for topic_partition in changes.deleted_partitions:
             if topic_partition.topic == self._topic:
                 self.coordinator.unload(topic_partition.partition)
-        for topic_partition, epoch in changes.led:
+        for topic_partition, epoch in changes.led_partitions:
             if topic_partition.topic == self._topic:
                 self._load(topic_partition, epoch, image)
 

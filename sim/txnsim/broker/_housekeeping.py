@@ -57,7 +57,7 @@ class Housekeeping(msgspec.Struct, kw_only=True, eq=False):
     def note_log_starts(self) -> None:
         """Write the checkpoint of log start offsets."""
         if self._can_write_checkpoints():
-            self.logs.note_log_starts()
+            self.logs.checkpoint_log_starts()
 
     def _arm_expiry(self) -> None:
         interval_ms = self.settings().producer_id_expiration_check_interval_ms
@@ -93,7 +93,7 @@ class Housekeeping(msgspec.Struct, kw_only=True, eq=False):
     def _checkpoint(self) -> None:
         if self._can_write_checkpoints():
             pace = Pace(self.tasks.turns, self.clock.stopwatch_ns)
-            checkpoint_steps = self.logs.checkpoint(lambda: self._is_stopped)
+            checkpoint_steps = self.logs.checkpoint_high_watermarks(lambda: self._is_stopped)
             self.tasks.drive(pace.run(checkpoint_steps), ignore_end, name="logs.checkpoint")
         self._arm_checkpoint()
 

@@ -101,7 +101,7 @@ class MarkerWrites(msgspec.Struct, kw_only=True, eq=False):
         is_forgotten = self._is_never_answered(command, appends)
         late_errors: dict[TopicPartition, ErrorCode] = {}
         if self.commits.are_late(appends):
-            timeout_ms = self.replicas.dynamic.request_timeout_ms
+            timeout_ms = self.replicas.dynamic_settings.request_timeout_ms
             late_errors = await self.commits.wait(appends, timeout_ms=timeout_ms)
         for topic_partition, completion in pending_appends.completions:
             # The positions of the transaction come before the answer (KAFKA-17507).

@@ -471,8 +471,8 @@ class SharePartitions:
         if not image.features.get(SHARE_VERSION, 0):
             self._forget_all(tuple(self._led))
             return
-        self.forget_partitions(topic_partition for topic_partition, _ in changes.lost)
-        self.forget_partitions(changes.deleted)
+        self.forget_partitions(topic_partition for topic_partition, _ in changes.lost_partitions)
+        self.forget_partitions(changes.deleted_partitions)
 
     def forget_partitions(self, topic_partitions: Iterable[TopicPartition]) -> None:
         for topic_partition in topic_partitions:

@@ -102,7 +102,7 @@ class Broker:
             logs=logs,
             image=ClusterImage(cluster_id=metadata.image.cluster_id),
             settings=metadata.settings,
-            dynamic=self.settings,
+            dynamic_settings=self.settings,
         )
         self.purgatory: Purgatory[TopicPartition] = Purgatory(environment.clock, environment.tasks)
         self.peers = Peers(
@@ -332,7 +332,7 @@ class Broker:
         )
         self.fetch_sessions = FetchSessions(
             slots=self.metadata.settings.max_incremental_fetch_session_cache_slots,
-            draw=environment.rng.stream(f"fetch-sessions.b{self.broker_id}").randrange,
+            draw_number=environment.rng.stream(f"fetch-sessions.b{self.broker_id}").randrange,
             partitions=self.metadata.settings.fetch_session_partitions_max,
         )
 
@@ -382,7 +382,7 @@ class Broker:
         """Apply a new image: host, lead, load and unload partitions as it says. Each step yields
         how much work it was.
         """
-        self.settings = self.replicas.dynamic = self._effective_settings(image)
+        self.settings = self.replicas.dynamic_settings = self._effective_settings(image)
         self.coordinator.level = _transaction_version(image)
         self.peers.apply(image.features.get(METADATA_VERSION, 0))
         changes = yield from self.replicas.apply_in_steps(
@@ -390,26 +390,32 @@ class Broker:
         )
         self.coordinator.leaders_changed()
         if self.environment.tracer.on:
-            for topic_partition, epoch in changes.led:
+            for topic_partition, epoch in changes.led_partitions:
                 log = self.replicas.led[topic_partition]
-                self.log_events.trace_leadership(log, epoch, self.replicas.count(topic_partition))
-            for partition in changes.regrouped:
+                self.log_events.trace_leadership(
+                    log, epoch, self.replicas.replica_count(topic_partition)
+                )
+            for partition in changes.regrouped_partitions:
                 self.log_events.trace_replicas(partition.log, len(partition.replicas))
-        for topic_partition, _ in changes.lost:
+        for topic_partition, _ in changes.lost_partitions:
             self.purgatory.release(topic_partition)
-        for topic_partition in changes.deleted:
+        for topic_partition in changes.deleted_partitions:
             self.purgatory.release(topic_partition)
             yield 1
         for host in (self.transaction_host, self.group_host, self.share_host):
             host.apply(changes, image)
-            yield (len(changes.led) + len(changes.lost) + len(changes.deleted)) // CHANGES_PER_STEP
+            yield (
+                len(changes.led_partitions)
+                + len(changes.lost_partitions)
+                + len(changes.deleted_partitions)
+            ) // CHANGES_PER_STEP
         if self.shares_made is not None:
             self.shares_made.apply(changes, image)
-        for partition in changes.regrouped:
+        for partition in changes.regrouped_partitions:
             self.watermarks.advance(partition)
             yield 1
-        if changes.followed or changes.unfollowed:
-            self.replica_fetchers.apply(changes.followed, changes.unfollowed)
+        if changes.followed_replicas or changes.unfollowed_partitions:
+            self.replica_fetchers.apply(changes.followed_replicas, changes.unfollowed_partitions)
 
     def fail_directory(self) -> None:
         """Take the log directory offline: its replicas are no longer served, and the controller is
@@ -420,7 +426,7 @@ class Broker:
         self.logs.has_failed = True
         _log.error("broker.directory_failed", broker=self.broker_id)
         led_partitions = tuple(self.replicas.led)
-        self.replica_fetchers.apply((), self.replicas.directory_failed())
+        self.replica_fetchers.apply((), self.replicas.take_offline())
         self.transaction_host.directory_failed()
         self.group_host.directory_failed()
         self.share_host.directory_failed()

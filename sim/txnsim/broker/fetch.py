@@ -191,11 +191,11 @@ class Fetching(msgspec.Struct, kw_only=True, eq=False):
             return True
         total_bytes, has_answer = 0, False
         for outcome in outcomes:
-            if outcome.error or outcome.diverging:
+            if outcome.error or outcome.diverging_epoch:
                 if outcome.is_missing:
                     continue
                 return True
-            total_bytes, has_answer = total_bytes + outcome.size, True
+            total_bytes, has_answer = total_bytes + outcome.size_bytes, True
         return not has_answer or total_bytes >= command.min_bytes
 
     async def _wait(self, command: FetchCommand, pace: Pace | None) -> None:
@@ -240,7 +240,7 @@ class Fetching(msgspec.Struct, kw_only=True, eq=False):
                 log = self._read_partition(
                     command, partition, log, bytes_left, was_all_stable=was_all_stable
                 )
-            bytes_left.take(log.size)
+            bytes_left.take(log.size_bytes)
             outcomes.append(log)
             if pace is not None and pace.has_done(1):
                 await pace.yield_turn()
@@ -291,9 +291,9 @@ class Fetching(msgspec.Struct, kw_only=True, eq=False):
                     high_watermark=log_read.high_watermark,
                     last_stable_offset=log_read.last_stable_offset,
                     log_start_offset=log_read.log_start_offset,
-                    aborted=log_read.aborted,
+                    aborted_txns=log_read.aborted,
                     records=(*log_read.records, cut_batch) if cut_batch else log_read.records,
-                    size=log_read.size + len(cut_batch),
+                    size_bytes=log_read.size + len(cut_batch),
                 )
             case _:
                 return FetchOutcome(error=log_read.error)
@@ -356,6 +356,6 @@ def _divergence(log: PartitionLog, partition: FetchPartition) -> FetchOutcome | 
             high_watermark=log.high_watermark,
             last_stable_offset=log.last_stable_offset,
             log_start_offset=log.log_start_offset,
-            diverging=(epoch, end_offset),
+            diverging_epoch=(epoch, end_offset),
         )
     return None

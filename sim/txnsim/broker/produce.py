@@ -126,7 +126,7 @@ class Producing(msgspec.Struct, kw_only=True, eq=False):
                 }
             if (
                 command.operation is TransactionOperation.ADD_PARTITION
-                or self.replicas.dynamic.transaction_partition_verification_enable
+                or self.replicas.dynamic_settings.transaction_partition_verification_enable
             ):
                 unverified_batches = self._take_guards(
                     command, transactional_parts, guards, outcomes
@@ -251,7 +251,7 @@ class Producing(msgspec.Struct, kw_only=True, eq=False):
         errors: Errors,
     ) -> Errors:
         """Repeat an implicit add while the previous transaction is still ending (KAFKA-18654)."""
-        settings = self.replicas.dynamic
+        settings = self.replicas.dynamic_settings
         started_ms = self.clock.monotonic_ms()
         patience_ms = min(
             settings.add_partitions_to_txn_retry_backoff_max_ms, settings.request_timeout_ms

@@ -423,7 +423,7 @@ class _Fetch:
         keys_with_data = [
             self.shares[partition].core.key
             for partition, fetch_outcome in zip(fetch_offsets, fetch_outcomes, strict=True)
-            if fetch_outcome.size
+            if fetch_outcome.size_bytes
         ]
         records_left = self._command.max_records
         for (partition, offset), fetch_outcome in zip(
@@ -489,9 +489,9 @@ class _Fetch:
             batches=batches,
             aborted=tuple(
                 AbortedRange(aborted_txn.producer_id, aborted_txn.first_offset)
-                for aborted_txn in fetch_outcome.aborted
+                for aborted_txn in fetch_outcome.aborted_txns
             )
-            if fetch_outcome.aborted
+            if fetch_outcome.aborted_txns
             else (),
         )
 
@@ -534,7 +534,7 @@ def _share_outcome(
         return _EMPTY_ANSWER
     if len(batches) == 1:
         return ShareFetchAnswer(
-            ranges=ranges, records=fetch_outcome.records, size=fetch_outcome.size
+            ranges=ranges, records=fetch_outcome.records, size=fetch_outcome.size_bytes
         )
     needed_batches = batches_of_answer(batches, ranges)
     size = sum(batch.size for batch in batches[needed_batches])

@@ -64,7 +64,7 @@ def subject_of(command: object) -> Subject:
                     for marker in markers
                 ]
             )
-        case ReplicaFetchCommand(followed=followed):
+        case ReplicaFetchCommand(followed_partitions=followed):
             return Subject(partitions=followed)
         case (
             ReplicaOffsetCommand(topic_partition=topic_partition)

@@ -17,7 +17,7 @@ class ReplicatedBatch(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     header fields that a log needs, so that the header is not parsed again.
     """
 
-    data: bytes
+    batch_bytes: bytes
     base_offset: int
     last_offset: int
     leader_epoch: int
@@ -67,8 +67,8 @@ class ReplicaFetchCommand(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """
     partitions: tuple[ReplicaFetchPartition, ...] = ()
     """The partitions whose fetch state has changed since the last request of the session."""
-    forgotten: tuple[tuple[uuid.UUID, TopicPartition], ...] = ()
-    followed: tuple[TopicPartition, ...] = ()
+    forgotten_partitions: tuple[tuple[uuid.UUID, TopicPartition], ...] = ()
+    followed_partitions: tuple[TopicPartition, ...] = ()
     """All partitions of the session, for fault plans; this field is not encoded."""
 
 
@@ -81,7 +81,7 @@ class ReplicaFetchedPartition(msgspec.Struct, frozen=True, kw_only=True, gc=Fals
     high_watermark: int = -1
     log_start_offset: int = -1
     last_stable_offset: int = -1
-    diverging: tuple[int, int] | None = None
+    diverging_epoch: tuple[int, int] | None = None
     """(leader epoch, end offset) at which the follower's log diverges from the leader's
     (KIP-595).
     """

@@ -84,5 +84,5 @@ class AllocateProducerIdsReply(msgspec.Struct, frozen=True, kw_only=True):
     """A block of producer ids: ``first`` to ``first + length - 1``."""
 
     error: int = 0
-    first: int = -1
-    length: int = 0
+    first_producer_id: int = -1
+    producer_id_count: int = 0

@@ -28,7 +28,7 @@ def describe_batch(batch: bytes, header: BatchHeader | None = None) -> Replicate
             committed = control_record.type == COMMIT
             coordinator_epoch = control_record.coordinator_epoch
     return ReplicatedBatch(
-        data=batch,
+        batch_bytes=batch,
         base_offset=header.base_offset,
         last_offset=header.last_offset,
         leader_epoch=header.leader_epoch,

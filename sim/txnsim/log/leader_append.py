@@ -180,7 +180,7 @@ def append_coordinator(
     base_offset, leader_epoch = log.local.end_offset, log.leader_epoch
     log.append(
         ReplicatedBatch(
-            data=b"".join(
+            batch_bytes=b"".join(
                 (
                     PACK_BATCH_START(base_offset, size_bytes - BatchHeader.OVERHEAD, leader_epoch),
                     memoryview(batch)[AFTER_BATCH_START],
@@ -236,7 +236,7 @@ def append_marker(
     )
     log.append(
         ReplicatedBatch(
-            data=batch,
+            batch_bytes=batch,
             base_offset=marker_offset,
             last_offset=marker_offset,
             leader_epoch=leader_epoch,
@@ -287,7 +287,7 @@ def _write(
     place_bytes = PACK_BATCH_START(base_offset, header.batch_length, leader_epoch)
     log.append(
         ReplicatedBatch(
-            data=b"".join((place_bytes, memoryview(batch)[AFTER_BATCH_START])),
+            batch_bytes=b"".join((place_bytes, memoryview(batch)[AFTER_BATCH_START])),
             base_offset=base_offset,
             last_offset=last_offset,
             leader_epoch=leader_epoch,

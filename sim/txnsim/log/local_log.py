@@ -251,7 +251,7 @@ def _from_tail(
     tail_batches.reverse()
     size_bytes = 0
     for index, batch in enumerate(tail_batches):
-        size_bytes += len(batch.data)
+        size_bytes += len(batch.batch_bytes)
         if size_bytes > max_bytes and index:
             return tuple(tail_batches[:index])
     return tuple(tail_batches)

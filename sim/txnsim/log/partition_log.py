@@ -289,7 +289,7 @@ class PartitionLog:
                 f"{self.topic_partition}: a batch begins at {base_offset}, below the log end"
                 f" {local_log.end_offset}"
             )
-        batch_bytes, timestamp_ms = batch.data, batch.timestamp_ms
+        batch_bytes, timestamp_ms = batch.batch_bytes, batch.timestamp_ms
         if not local_log.segments.active.append(
             batch_bytes,
             base_offset,

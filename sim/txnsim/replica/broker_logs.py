@@ -68,7 +68,7 @@ class BrokerLogs(msgspec.Struct, eq=False):
         """The config of a topic's logs on a broker."""
         return log_config(image, topic, self.settings, broker_id, release_rules=self.rules)
 
-    def adopt(self, topic_id: uuid.UUID, log: PartitionLog, *, high_watermark: int) -> None:
+    def adopt_log(self, topic_id: uuid.UUID, log: PartitionLog, *, high_watermark: int) -> None:
         """Add a log that was read from a real disk, with checkpoints of its start and its high
         watermark.
         """
@@ -78,7 +78,7 @@ class BrokerLogs(msgspec.Struct, eq=False):
         self._high_watermarks[key] = high_watermark
         self._log_starts[key] = log.log_start_offset
 
-    def configure(self, topic: TopicImage, config: LogConfig) -> Generator[int, None, None]:
+    def configure_topic(self, topic: TopicImage, config: LogConfig) -> Generator[int, None, None]:
         """Update the config of the topic's logs; yields after each."""
         for partition in range(len(topic.partitions)):
             log = self._logs.get((topic.topic_id, partition))
@@ -86,18 +86,20 @@ class BrokerLogs(msgspec.Struct, eq=False):
                 log.config = config
                 yield 1
 
-    def forget(self, topic: TopicImage) -> Generator[int, None, None]:
+    def delete_topic(self, topic: TopicImage) -> Generator[int, None, None]:
         """Delete all logs of a deleted topic; yields after each."""
-        yield from self._forget(topic, range(len(topic.partitions)))
+        yield from self._delete_logs(topic, range(len(topic.partitions)))
 
-    def forget_replicas(self, topic: TopicImage, partitions: Iterable[int]) -> None:
+    def delete_replicas(self, topic: TopicImage, partitions: Iterable[int]) -> None:
         """Delete the logs of partitions that this broker no longer hosts. This also checkpoints the
         log starts of the other logs, once (LogManager.asyncDelete).
         """
-        for _ in self._forget(topic, partitions):
+        for _ in self._delete_logs(topic, partitions):
             pass
 
-    def _forget(self, topic: TopicImage, partitions: Iterable[int]) -> Generator[int, None, None]:
+    def _delete_logs(
+        self, topic: TopicImage, partitions: Iterable[int]
+    ) -> Generator[int, None, None]:
         had_any = False
         for partition in partitions:
             key = topic.topic_id, partition
@@ -106,22 +108,24 @@ class BrokerLogs(msgspec.Struct, eq=False):
                 had_any = True
                 yield 1
         if had_any and not self.has_failed:
-            self.note_log_starts()
+            self.checkpoint_log_starts()
 
     # Stops and starts
 
-    def checkpoint(self, is_over: Callable[[], bool] = lambda: False) -> Generator[int, None, None]:
+    def checkpoint_high_watermarks(
+        self, is_stopped: Callable[[], bool] = lambda: False
+    ) -> Generator[int, None, None]:
         """Checkpoints the high watermarks (ReplicaManager.checkpointHighWatermarks); yields after
         each, and ends early if the broker has stopped meanwhile.
         """
         for key, log in tuple(self._logs.items()):
-            if is_over():
+            if is_stopped():
                 return
             if key in self._logs:
                 self._high_watermarks[key] = log.high_watermark
             yield 1
 
-    def note_log_starts(self) -> None:
+    def checkpoint_log_starts(self) -> None:
         """Checkpoints the log starts, of logs that do not start with their first segment
         (LogManager.checkpointLogStartOffsetsInDir).
         """
@@ -137,8 +141,8 @@ class BrokerLogs(msgspec.Struct, eq=False):
         """
         if self.has_failed:
             return
-        run_to_end(self.checkpoint())
-        self.note_log_starts()
+        run_to_end(self.checkpoint_high_watermarks())
+        self.checkpoint_log_starts()
         for log in self._logs.values():
             log.local.flush()
 
@@ -146,12 +150,12 @@ class BrokerLogs(msgspec.Struct, eq=False):
         """Drop unflushed records, as a crash of the machine does; returns the logs
         that lost some.
         """
-        losers = [
+        shortened_logs = [
             log for log in self._logs.values() if log.local.recovery_point < log.log_end_offset
         ]
         for log in self._logs.values():
             log.truncate_to(log.local.recovery_point, now_ms=now_ms)
-        return losers
+        return shortened_logs
 
     def reopen(self, image: ClusterImage, broker_id: BrokerId, *, now_ms: int) -> None:
         """Open the logs at a broker's start: delete those of replicas that it no longer has, and
@@ -170,8 +174,8 @@ class BrokerLogs(msgspec.Struct, eq=False):
 
 def _has_replica(key: LogKey, image: ClusterImage, broker_id: BrokerId) -> bool:
     """Whether the broker has a replica of the partition (LogManager.isStrayReplica)."""
-    topic_id, index = key
+    topic_id, partition_index = key
     topic = image.topic_by_id(topic_id)
-    if topic is None or index >= len(topic.partitions):
+    if topic is None or partition_index >= len(topic.partitions):
         return False
-    return broker_id in topic.partitions[index].replicas
+    return broker_id in topic.partitions[partition_index].replicas

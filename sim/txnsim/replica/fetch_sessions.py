@@ -37,20 +37,20 @@ INITIAL_EPOCH: Final = 0
 FINAL_EPOCH: Final = -1
 """Session epoch of a full fetch that asks for no session."""
 
-LARGE: Final = 1_000
+LARGE_SESSION_PARTITIONS: Final = 1_000
 """A session with more partitions is checked against the limit of partitions whenever it grows."""
 EVICTION_MS: Final = 120_000
 """Age from which a session may be evicted (BrokerServer:
 MIN_INCREMENTAL_FETCH_SESSION_EVICTION_MS).
 """
-SHARDS: Final = 8
+SHARD_COUNT: Final = 8
 """Number of parts of the cache, which in Kafka have separate locks; slots are split evenly."""
 _INT32_MAX: Final = 2**31 - 1
-_IDS_PER_SHARD: Final = _INT32_MAX // SHARDS
+_IDS_PER_SHARD: Final = _INT32_MAX // SHARD_COUNT
 
-Asked = Mapping[PartitionKey, FetchPartition]
-Results = list[tuple[PartitionKey, FetchOutcome]]
-_Rank = tuple[bool, int, int]
+AskedPartitions = Mapping[PartitionKey, FetchPartition]
+FetchResults = list[tuple[PartitionKey, FetchOutcome]]
+_EvictionRank = tuple[bool, int, int]
 """(is privileged, number of partitions, id): the lowest rank is evicted first (EvictableKey)."""
 
 
@@ -64,9 +64,9 @@ class SessionRequest(msgspec.Struct, frozen=True, kw_only=True):
 
     session_id: int
     session_epoch: int
-    partitions: Asked
+    partitions: AskedPartitions
     """The listed partitions, in order."""
-    forgotten: tuple[PartitionKey, ...] = ()
+    forgotten_keys: tuple[PartitionKey, ...] = ()
     by_topic_ids: bool
     is_privileged: bool
     """Whether the request comes from a follower."""
@@ -75,7 +75,7 @@ class SessionRequest(msgspec.Struct, frozen=True, kw_only=True):
 # Plans: the partitions to read, and the outcome
 
 
-class Sessionless(msgspec.Struct, frozen=True, kw_only=True):
+class SessionlessPlan(msgspec.Struct, frozen=True, kw_only=True):
     """A fetch without a session. It may wait for long, and for many partitions, so it stores no key
     for each of them.
     """
@@ -85,9 +85,10 @@ class Sessionless(msgspec.Struct, frozen=True, kw_only=True):
     partitions: tuple[FetchPartition, ...]
 
     @classmethod
-    def from_request(cls, partitions: Asked) -> Sessionless:
+    def from_request(cls, asked_partitions: AskedPartitions) -> SessionlessPlan:
         return cls(
-            topics=tuple([topic for topic, _ in partitions]), partitions=tuple(partitions.values())
+            topics=tuple([topic for topic, _ in asked_partitions]),
+            partitions=tuple(asked_partitions.values()),
         )
 
     @property
@@ -101,7 +102,7 @@ class Sessionless(msgspec.Struct, frozen=True, kw_only=True):
         )
 
 
-class Opening(msgspec.Struct, frozen=True, kw_only=True):
+class OpeningPlan(msgspec.Struct, frozen=True, kw_only=True):
     """A full fetch that asks for a session."""
 
     keys: tuple[PartitionKey, ...]
@@ -109,7 +110,7 @@ class Opening(msgspec.Struct, frozen=True, kw_only=True):
     request: SessionRequest
 
 
-class Incremental(msgspec.Struct, frozen=True, kw_only=True):
+class IncrementalPlan(msgspec.Struct, frozen=True, kw_only=True):
     """A fetch of all partitions of a session."""
 
     keys: tuple[PartitionKey, ...]
@@ -119,7 +120,7 @@ class Incremental(msgspec.Struct, frozen=True, kw_only=True):
     """Epoch of the session, unless another request has advanced it meanwhile."""
 
 
-Plan = Sessionless | Opening | Incremental
+FetchPlan = SessionlessPlan | OpeningPlan | IncrementalPlan
 
 
 class Conclusion(msgspec.Struct, frozen=True, kw_only=True):
@@ -127,7 +128,7 @@ class Conclusion(msgspec.Struct, frozen=True, kw_only=True):
 
     error: ErrorCode = ErrorCode.none
     session_id: int = NO_SESSION
-    results: Results
+    results: FetchResults
 
 
 # Sessions
@@ -140,36 +141,36 @@ class CachedPartition(msgspec.Struct, eq=False):
     high_watermark: int = -1
     log_start_offset: int = -1
 
-    def ask(self, partition: FetchPartition) -> None:
+    def replace_request(self, new_request: FetchPartition) -> None:
         """Replace the reader's request; a topic name that was found once is kept."""
-        if partition.naming is Naming.NO_NAME:
+        if new_request.naming is Naming.NO_NAME:
             cached = self.request
-            partition = msgspec.structs.replace(
-                partition, topic_partition=cached.topic_partition, naming=cached.naming
+            new_request = msgspec.structs.replace(
+                new_request, topic_partition=cached.topic_partition, naming=cached.naming
             )
-        self.request = partition
+        self.request = new_request
 
-    def resolve(self, name: str | None) -> None:
-        """Update the topic's name; ``name`` is what the topic id stands for at present
+    def resolve(self, topic_name: str | None) -> None:
+        """Update the topic's name; ``topic_name`` is what the topic id stands for at present
         (FetchSession.CachedPartition.maybeResolveUnknownName).
 
         A name is looked up until it is found and then kept. When the id no longer stands for
         anything, a topic of that name is a different one.
         """
         partition = self.request
-        if partition.naming is Naming.NO_NAME and name is not None:
-            named = TopicPartition(name, partition.topic_partition.partition)
+        if partition.naming is Naming.NO_NAME and topic_name is not None:
+            named_partition = TopicPartition(topic_name, partition.topic_partition.partition)
             self.request = msgspec.structs.replace(
-                partition, topic_partition=named, naming=Naming.NAMED
+                partition, topic_partition=named_partition, naming=Naming.NAMED
             )
-        elif partition.naming is Naming.NAMED and name is None:
+        elif partition.naming is Naming.NAMED and topic_name is None:
             self.request = msgspec.structs.replace(partition, naming=Naming.OTHER_TOPIC)
 
-    def take(self, outcome: FetchOutcome) -> bool:
+    def note_outcome(self, outcome: FetchOutcome) -> bool:
         """Remember an outcome; returns whether it is news for the reader
         (CachedPartition.maybeUpdateResponseData).
         """
-        is_news = outcome.size > 0 or outcome.diverging is not None
+        is_news = outcome.size_bytes > 0 or outcome.diverging_epoch is not None
         if self.high_watermark != outcome.high_watermark:
             self.high_watermark = outcome.high_watermark
             is_news = True
@@ -198,23 +199,25 @@ class Session:
     epoch: int = next_session_epoch(INITIAL_EPOCH)
     """Session epoch that the next request must have."""
     partitions: dict[PartitionKey, CachedPartition] = field(default_factory=dict)
-    rank: _Rank | None = None
+    rank: _EvictionRank | None = None
     is_old: bool = False
     _plan: tuple[tuple[PartitionKey, ...], tuple[FetchPartition, ...]] | None = None
-    _names: Mapping[uuid.UUID, str] | None = None
+    _topic_names: Mapping[uuid.UUID, str] | None = None
 
-    def update(self, partitions: Asked, forgotten: Iterable[PartitionKey]) -> None:
+    def update(
+        self, asked_partitions: AskedPartitions, forgotten_keys: Iterable[PartitionKey]
+    ) -> None:
         """Adds and changes partitions, then forgets some: a partition in both lists is forgotten
         (FetchSession.update).
         """
-        for key, partition in partitions.items():
+        for key, partition in asked_partitions.items():
             cached = self.partitions.get(key)
             if cached is None:
                 self.partitions[key] = CachedPartition(partition)
             else:
-                cached.ask(partition)
+                cached.replace_request(partition)
             self._plan = None
-        for key in forgotten:
+        for key in forgotten_keys:
             if self.partitions.pop(key, None) is not None:
                 self._plan = None
 
@@ -224,65 +227,73 @@ class Session:
         """All partitions in order. The plan is rebuilt only if partitions or topics have
         changed.
         """
-        if self._plan is None or self._names is not topic_names:
+        if self._plan is None or self._topic_names is not topic_names:
             if self.by_topic_ids:
                 for (topic, _), cached in self.partitions.items():
-                    name = topic_names.get(topic) if isinstance(topic, uuid.UUID) else None
-                    cached.resolve(name)
-            self._names = topic_names
+                    topic_name = topic_names.get(topic) if isinstance(topic, uuid.UUID) else None
+                    cached.resolve(topic_name)
+            self._topic_names = topic_names
             self._plan = (
                 tuple(self.partitions),
                 tuple([cached.request for cached in self.partitions.values()]),
             )
         return self._plan
 
-    def news(self, results: Results) -> Results:
+    def results_with_news(self, results: FetchResults) -> FetchResults:
         """The results with news for the reader. Partitions with records move to the end of the
         order, so that the size limits treat all partitions fairly.
         """
         partitions = self.partitions
-        news: Results = []
+        results_with_news: FetchResults = []
         for result in results:
             key, outcome = result
-            if partitions[key].take(outcome):
-                news.append(result)
-                if outcome.size > 0:
+            if partitions[key].note_outcome(outcome):
+                results_with_news.append(result)
+                if outcome.size_bytes > 0:
                     partitions[key] = partitions.pop(key)
                     self._plan = None
-        return news
+        return results_with_news
 
 
-class _Shard:
+class _CacheShard:
     """One part of the cache."""
 
-    __slots__ = ("_evictable_by_followers", "_evictable_by_readers", "_ids", "_slots", "sessions")
+    __slots__ = (
+        "_evictable_by_followers",
+        "_evictable_by_readers",
+        "_id_range",
+        "_slot_count",
+        "sessions",
+    )
 
-    def __init__(self, *, slots: int, ids: tuple[int, int]) -> None:
-        self._slots = slots
-        self._ids = ids
+    def __init__(self, *, slot_count: int, id_range: tuple[int, int]) -> None:
+        self._slot_count = slot_count
+        self._id_range = id_range
         self.sessions: dict[int, Session] = {}
         """Session id -> session, the least recently used first."""
         # Sorted, the cheapest first. Consumers may evict only old sessions.
-        self._evictable_by_readers: list[_Rank] = []
-        self._evictable_by_followers: list[_Rank] = []
+        self._evictable_by_readers: list[_EvictionRank] = []
+        self._evictable_by_followers: list[_EvictionRank] = []
 
-    def make_room(self, *, is_privileged: bool, size: int, now_ms: int) -> bool:
+    def make_room(self, *, is_privileged: bool, partition_count: int, now_ms: int) -> bool:
         """Whether there is a free slot, after evicting a session if that is allowed
         (FetchSessionCacheShard.tryEvict).
         """
-        if len(self.sessions) < self._slots:
+        if len(self.sessions) < self._slot_count:
             return True
         if not self.sessions:
             return False
-        idle = next(iter(self.sessions.values()))
-        if now_ms - idle.last_used_ms > EVICTION_MS:
-            self.remove(idle)
+        oldest_session = next(iter(self.sessions.values()))
+        if now_ms - oldest_session.last_used_ms > EVICTION_MS:
+            self.remove(oldest_session)
             return True
-        ranks = self._evictable_by_followers if is_privileged else self._evictable_by_readers
+        evictable_ranks = (
+            self._evictable_by_followers if is_privileged else self._evictable_by_readers
+        )
         # Id 0 is below every id: of two sessions of the same size the old one stays.
-        if not ranks or (is_privileged, size, NO_SESSION) < ranks[0]:
+        if not evictable_ranks or (is_privileged, partition_count, NO_SESSION) < evictable_ranks[0]:
             return False
-        self.remove(self.sessions[ranks[0][2]])
+        self.remove(self.sessions[evictable_ranks[0][2]])
         return True
 
     def forget_idle(self, now_ms: int) -> None:
@@ -291,10 +302,10 @@ class _Shard:
                 break
             self.remove(session)
 
-    def new_id(self, draw: Callable[[int, int], int]) -> int:
+    def new_id(self, draw_number: Callable[[int, int], int]) -> int:
         """Draw an unused session id of this shard."""
         while True:
-            session_id = draw(*self._ids)
+            session_id = draw_number(*self._id_range)
             if session_id not in self.sessions:
                 return session_id
 
@@ -309,7 +320,7 @@ class _Shard:
         is_old = now_ms - session.created_ms > EVICTION_MS
         if rank == session.rank and is_old == session.is_old:
             return
-        self._unrank(session)
+        self._remove_rank(session)
         session.rank, session.is_old = rank, is_old
         if is_old:
             insort(self._evictable_by_readers, rank)
@@ -318,15 +329,15 @@ class _Shard:
 
     def remove(self, session: Session) -> None:
         del self.sessions[session.session_id]
-        self._unrank(session)
+        self._remove_rank(session)
 
-    def _unrank(self, session: Session) -> None:
+    def _remove_rank(self, session: Session) -> None:
         if session.rank is None:
             return
         for ranks in (self._evictable_by_readers, self._evictable_by_followers):
-            index = bisect_left(ranks, session.rank)
-            if index < len(ranks) and ranks[index] == session.rank:
-                del ranks[index]
+            rank_index = bisect_left(ranks, session.rank)
+            if rank_index < len(ranks) and ranks[rank_index] == session.rank:
+                del ranks[rank_index]
 
 
 class FetchSessions:
@@ -338,20 +349,20 @@ class FetchSessions:
         partitions: Most partitions of all sessions together. Kafka has no such limit.
     """
 
-    __slots__ = ("_draw", "_partitions_max", "_shards", "_turn")
+    __slots__ = ("_draw_number", "_next_shard", "_partitions_max", "_shards")
 
     def __init__(
-        self, *, slots: int, draw: Callable[[int, int], int], partitions: int = 2**31
+        self, *, slots: int, draw_number: Callable[[int, int], int], partitions: int = 2**31
     ) -> None:
-        self._draw = draw
+        self._draw_number = draw_number
         self._partitions_max = partitions
-        self._turn = 0
+        self._next_shard = 0
         self._shards = tuple(
-            _Shard(
-                slots=slots // SHARDS,
-                ids=(max(1, index * _IDS_PER_SHARD), (index + 1) * _IDS_PER_SHARD),
+            _CacheShard(
+                slot_count=slots // SHARD_COUNT,
+                id_range=(max(1, shard_index * _IDS_PER_SHARD), (shard_index + 1) * _IDS_PER_SHARD),
             )
-            for index in range(SHARDS)
+            for shard_index in range(SHARD_COUNT)
         )
 
     def __len__(self) -> int:
@@ -363,7 +374,7 @@ class FetchSessions:
 
     def plan(
         self, request: SessionRequest, *, topic_names: Mapping[uuid.UUID, str], now_ms: int
-    ) -> Plan | ErrorCode:
+    ) -> FetchPlan | ErrorCode:
         """The partitions to read for a request, or the error of the whole request
         (FetchManager.newContext).
         """
@@ -376,17 +387,21 @@ class FetchSessions:
             if session is not None:
                 shard.remove(session)
             if request.session_epoch == FINAL_EPOCH:
-                return Sessionless.from_request(request.partitions)
+                return SessionlessPlan.from_request(request.partitions)
             keys, partitions = tuple(request.partitions), tuple(request.partitions.values())
-            return Opening(keys=keys, partitions=partitions, request=request)
+            return OpeningPlan(keys=keys, partitions=partitions, request=request)
         if session is None:
             return ErrorCode.fetch_session_id_not_found
         if request.session_epoch != session.epoch:
             return ErrorCode.invalid_fetch_session_epoch
         if request.by_topic_ids != session.by_topic_ids:
             return ErrorCode.fetch_session_topic_id_error
-        session.update(request.partitions, request.forgotten)
-        if len(session.partitions) > LARGE and request.partitions and not self._has_room(0):
+        session.update(request.partitions, request.forgotten_keys)
+        if (
+            len(session.partitions) > LARGE_SESSION_PARTITIONS
+            and request.partitions
+            and not self._has_room(0)
+        ):
             shard.remove(session)
             return ErrorCode.fetch_session_id_not_found  # its reader begins a new session
         if not session.partitions:
@@ -395,19 +410,21 @@ class FetchSessions:
                 session.epoch
             )  # a request that still waits gets an error
             # A partition that was listed and forgotten in one request is still read.
-            return Sessionless.from_request(request.partitions)
+            return SessionlessPlan.from_request(request.partitions)
         shard.touch(session, now_ms)
         session.epoch = next_session_epoch(session.epoch)
         keys, partitions = session.fetch_plan(topic_names)
-        return Incremental(
+        return IncrementalPlan(
             keys=keys, partitions=partitions, session=session, session_epoch=session.epoch
         )
 
-    def conclude(self, plan: Plan, outcomes: Sequence[FetchOutcome], *, now_ms: int) -> Conclusion:
+    def conclude(
+        self, plan: FetchPlan, outcomes: Sequence[FetchOutcome], *, now_ms: int
+    ) -> Conclusion:
         """The response, from the outcome of each planned partition."""
         results = list(zip(plan.keys, outcomes, strict=True))
         match plan:
-            case Incremental():
+            case IncrementalPlan():
                 session = plan.session
                 if session.epoch != plan.session_epoch:
                     return Conclusion(
@@ -415,24 +432,24 @@ class FetchSessions:
                         session_id=session.session_id,
                         results=[],
                     )
-                news = _missing_last(session.news(results))
-                return Conclusion(session_id=session.session_id, results=news)
-            case Sessionless():
-                return Conclusion(results=_missing_last(results))
-            case Opening():
-                results = _missing_last(results)
+                results_with_news = _sort_missing_last(session.results_with_news(results))
+                return Conclusion(session_id=session.session_id, results=results_with_news)
+            case SessionlessPlan():
+                return Conclusion(results=_sort_missing_last(results))
+            case OpeningPlan():
+                results = _sort_missing_last(results)
                 return Conclusion(
-                    session_id=self._open(plan.request, results, now_ms), results=results
+                    session_id=self._open_session(plan.request, results, now_ms), results=results
                 )
             case _:
                 assert_never(plan)
 
     # Parts
 
-    def _shard_of(self, session_id: int) -> _Shard | None:
+    def _shard_of(self, session_id: int) -> _CacheShard | None:
         # Java's division goes towards zero: small negative ids, which no session has, are of shard
         # 0.
-        if -_IDS_PER_SHARD < session_id < SHARDS * _IDS_PER_SHARD:
+        if -_IDS_PER_SHARD < session_id < SHARD_COUNT * _IDS_PER_SHARD:
             return self._shards[max(0, session_id) // _IDS_PER_SHARD]
         return None
 
@@ -442,7 +459,7 @@ class FetchSessions:
         partition_count = sum([len(session.partitions) for session in sessions])
         return partition_count + added_count <= self._partitions_max
 
-    def _open(self, request: SessionRequest, results: Results, now_ms: int) -> int:
+    def _open_session(self, request: SessionRequest, results: FetchResults, now_ms: int) -> int:
         """Store a new session if there is room (FetchSessionCacheShard.maybeCreateSession); returns
         its id, or ``NO_SESSION``.
         """
@@ -451,14 +468,14 @@ class FetchSessions:
                 cache_shard.forget_idle(now_ms)
             if not self._has_room(len(results)):
                 return NO_SESSION
-        shard = self._shards[self._turn % SHARDS]
-        self._turn += 1
+        shard = self._shards[self._next_shard % SHARD_COUNT]
+        self._next_shard += 1
         if not shard.make_room(
-            is_privileged=request.is_privileged, size=len(results), now_ms=now_ms
+            is_privileged=request.is_privileged, partition_count=len(results), now_ms=now_ms
         ):
             return NO_SESSION
         session = Session(
-            session_id=shard.new_id(self._draw),
+            session_id=shard.new_id(self._draw_number),
             by_topic_ids=request.by_topic_ids,
             is_privileged=request.is_privileged,
             created_ms=now_ms,
@@ -472,7 +489,7 @@ class FetchSessions:
         return session.session_id
 
 
-def _missing_last(results: Results) -> Results:
+def _sort_missing_last(results: FetchResults) -> FetchResults:
     """Sort partitions that don't exist to the end: unknown ids, then unknown names (KafkaApis)."""
     if not any(outcome.error and outcome.is_missing for _, outcome in results):
         return results

@@ -48,11 +48,11 @@ class FetchOutcome(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     high_watermark: int = -1
     last_stable_offset: int = -1
     log_start_offset: int = -1
-    aborted: tuple[AbortedTxn, ...] | None = None
+    aborted_txns: tuple[AbortedTxn, ...] | None = None
     """Aborted transactions among the records; None unless read_committed."""
     records: tuple[bytes, ...] = ()
-    size: int = 0
-    diverging: tuple[int, int] | None = None
+    size_bytes: int = 0
+    diverging_epoch: tuple[int, int] | None = None
     """(epoch, end offset) at which the reader's log has diverged (KIP-595)."""
 
     @property

@@ -30,9 +30,9 @@ UNKNOWN_EPOCH: Final = -1
 NEVER_MS: Final = -(2**62)
 """Longer ago than any allowed lag, on a monotonic clock that starts anywhere."""
 
-_RESET: Final = frozenset({ErrorCode.operation_not_attempted, ErrorCode.ineligible_replica})
+_RESET_ERRORS: Final = frozenset({ErrorCode.operation_not_attempted, ErrorCode.ineligible_replica})
 """Errors with which the controller has not made the change: the ISR stays as it was."""
-_FINAL: Final = frozenset(
+_FINAL_ERRORS: Final = frozenset(
     {
         ErrorCode.unknown_topic_or_partition,
         ErrorCode.unknown_topic_id,
@@ -67,7 +67,15 @@ class LeaderPartition:
     """The leader's view of one partition."""
 
     __slots__ = (
-        *("_asked", "_end", "_leader", "_may_join", "followers", "is_under_min_isr", "isr"),
+        *(
+            "_requested_change",
+            "_known_log_end",
+            "_leader",
+            "_may_join_isr",
+            "followers",
+            "is_under_min_isr",
+            "isr",
+        ),
         *("leader_epoch", "log", "maximal_isr", "min_isr", "partition_epoch", "replicas"),
         *("topic_id", "topic_partition"),
     )
@@ -81,9 +89,9 @@ class LeaderPartition:
         may_join: MayJoinIsr,
     ) -> None:
         self._leader = leader
-        self._may_join = may_join
-        self._asked: IsrChange | None = None
-        self._end = log.log_end_offset
+        self._may_join_isr = may_join
+        self._requested_change: IsrChange | None = None
+        self._known_log_end = log.log_end_offset
         self.log = log
         self.topic_id = topic_id
         self.topic_partition: TopicPartition = log.topic_partition
@@ -101,7 +109,7 @@ class LeaderPartition:
 
     # Metadata
 
-    def lead(self, image: PartitionImage, *, min_isr: int, now_ms: int) -> None:
+    def apply_image(self, image: PartitionImage, *, min_isr: int, now_ms: int) -> None:
         """Apply the partition's metadata (Partition.makeLeader)."""
         self.min_isr = effective_min_isr(min_isr, image, self.log.config.rules)
         self.is_under_min_isr = len(self.isr) < self.min_isr
@@ -109,9 +117,9 @@ class LeaderPartition:
             return
         is_new_epoch = image.leader_epoch != self.leader_epoch
         self.leader_epoch = image.leader_epoch
-        self._take(image.isr, image.partition_epoch)
+        self._adopt_isr(image.isr, image.partition_epoch)
         self.replicas = image.replicas
-        end = self._end = self.log.log_end_offset
+        log_end = self._known_log_end = self.log.log_end_offset
         old_followers, self.followers = self.followers, {}
         for broker_id in image.replicas:
             if broker_id == self._leader:
@@ -119,18 +127,18 @@ class LeaderPartition:
             follower = old_followers.get(broker_id)
             if follower is None or is_new_epoch:
                 follower = Follower(broker_id)
-                follower.reset(is_in_isr=broker_id in image.isr, leader_end=end, now_ms=now_ms)
+                follower.reset(is_in_isr=broker_id in image.isr, leader_end=log_end, now_ms=now_ms)
             self.followers[broker_id] = follower
             if follower.reader is not None and broker_id not in image.isr:
                 follower.reader.note_out_of_isr(self.topic_partition)
 
     # Data
 
-    def note_append(self, terms: MaxLagAndNow) -> bool:
+    def note_append(self, lag_and_now: MaxLagAndNow) -> bool:
         """Tell the followers that the log has new records; returns whether the high watermark has
         moved already.
         """
-        end_before, self._end = self._end, self.log.local.end_offset
+        end_before, self._known_log_end = self._known_log_end, self.log.local.end_offset
         topic_partition = self.topic_partition
         for follower in self.followers.values():
             reader = follower.reader
@@ -144,7 +152,7 @@ class LeaderPartition:
                     reader.answer_soon()
         if len(self.maximal_isr) > 1:
             return False
-        return self.advance(terms)
+        return self.advance_high_watermark(lag_and_now)
 
     def note_raised_log_start(self) -> None:
         """Tell the followers that records were deleted, so that they delete them, too."""
@@ -155,53 +163,56 @@ class LeaderPartition:
                 if reader.parked_request is not None and not reader.is_answer_due:
                     reader.answer_soon()
 
-    def advance(self, terms: MaxLagAndNow) -> bool:
+    def advance_high_watermark(self, lag_and_now: MaxLagAndNow) -> bool:
         """Move the high watermark as far as possible; returns whether it has moved
         (Partition.maybeIncrementLeaderHW).
         """
         log = self.log
-        end = log.local.end_offset
-        if log.high_watermark == end:
+        new_high_watermark = log.local.end_offset
+        if log.high_watermark == new_high_watermark:
             return False
         if len(self.isr) < self.min_isr and log.config.rules.high_watermark_needs_min_isr:
             return False
-        waited_for = self.maximal_isr
+        awaited_replicas = self.maximal_isr
         followers = self.followers
-        if len(waited_for) <= len(followers):
-            waited_for |= self._joining(*terms())
+        if len(awaited_replicas) <= len(followers):
+            awaited_replicas |= self._joining_replicas(*lag_and_now())
         high_watermark = log.high_watermark
         for follower in followers.values():
-            if follower.log_end_offset < end and follower.broker_id in waited_for:
-                end = follower.log_end_offset
-                if end <= high_watermark:
+            if (
+                follower.log_end_offset < new_high_watermark
+                and follower.broker_id in awaited_replicas
+            ):
+                new_high_watermark = follower.log_end_offset
+                if new_high_watermark <= high_watermark:
                     return False
-        log.advance_high_watermark(end)
+        log.advance_high_watermark(new_high_watermark)
         for follower in followers.values():
             if follower.reader is not None:
                 follower.reader.stale_partitions[self.topic_partition] = None
         return True
 
-    def _joining(self, lag_max_ms: int, now_ms: int) -> frozenset[BrokerId]:
+    def _joining_replicas(self, lag_max_ms: int, now_ms: int) -> frozenset[BrokerId]:
         """Replicas that are about to join the ISR: the high watermark waits for them, or they could
         never join.
         """
-        end = self.log.log_end_offset
+        leader_end = self.log.log_end_offset
         return frozenset(
             follower.broker_id
             for follower in self.followers.values()
             if follower.broker_id not in self.maximal_isr
-            and follower.is_caught_up(leader_end=end, lag_max_ms=lag_max_ms, now_ms=now_ms)
-            and self._may_join(follower.broker_id, follower.broker_epoch)
+            and follower.is_caught_up(leader_end=leader_end, lag_max_ms=lag_max_ms, now_ms=now_ms)
+            and self._may_join_isr(follower.broker_id, follower.broker_epoch)
         )
 
     def low_watermark(self, is_alive: Callable[[BrokerId], bool]) -> int:
         """Lowest log start of all live replicas (Partition.lowWatermarkIfLeader)."""
-        starts = [
+        log_starts = [
             follower.log_start_offset
             for follower in self.followers.values()
             if is_alive(follower.broker_id)
         ]
-        return min([self.log.log_start_offset, *starts])
+        return min([self.log.log_start_offset, *log_starts])
 
     # In-sync replicas
 
@@ -209,41 +220,45 @@ class LeaderPartition:
         """The ISR change to request after a fetch of this follower; None if there is none
         (Partition.maybeExpandIsr).
         """
-        if self._asked is not None or follower.broker_id in self.isr:
+        if self._requested_change is not None or follower.broker_id in self.isr:
             return None
-        if not self._may_join(follower.broker_id, follower.broker_epoch) or not has_caught_up(
+        if not self._may_join_isr(follower.broker_id, follower.broker_epoch) or not has_caught_up(
             follower,
             high_watermark=self.log.high_watermark,
             epoch_start_offset=self.log.leader_epoch_start_offset,
         ):
             return None
-        return self._ask(frozenset((*self.isr, follower.broker_id)))
+        return self._request_isr(frozenset((*self.isr, follower.broker_id)))
 
     def shrink_isr(self, *, lag_max_ms: int, now_ms: int) -> IsrChange | None:
         """The ISR change to request because followers have fallen behind; None if none has
         (Partition.maybeShrinkIsr).
         """
-        if self._asked is not None:
+        if self._requested_change is not None:
             return None
-        late = out_of_sync(
+        lagging_followers = out_of_sync_followers(
             self.followers.values(),
             self.isr,
             leader_end=self.log.log_end_offset,
             lag_max_ms=lag_max_ms,
             now_ms=now_ms,
         )
-        return self._ask(frozenset(self.isr).difference(late)) if late else None
+        return (
+            self._request_isr(frozenset(self.isr).difference(lagging_followers))
+            if lagging_followers
+            else None
+        )
 
     def take_answer(self, answer: AlteredPartition, request: IsrChange) -> IsrChange | None:
         """Apply the controller's answer; returns the change to request again, or None
         (Partition.submitAlterPartition).
         """
-        if request is not self._asked:
+        if request is not self._requested_change:
             return None  # newer metadata was here first
-        if answer.error in _RESET:
-            self._asked = None
+        if answer.error in _RESET_ERRORS:
+            self._requested_change = None
             self.maximal_isr = frozenset(self.isr)
-        elif answer.error in _FINAL:
+        elif answer.error in _FINAL_ERRORS:
             return None
         elif answer.error:
             return request
@@ -252,30 +267,32 @@ class LeaderPartition:
         ):
             return None
         else:
-            self._take(answer.isr, answer.partition_epoch)
+            self._adopt_isr(answer.isr, answer.partition_epoch)
         return None
 
-    def _ask(self, isr: frozenset[BrokerId]) -> IsrChange:
-        self.maximal_isr = isr | frozenset(self.isr)
+    def _request_isr(self, new_isr: frozenset[BrokerId]) -> IsrChange:
+        self.maximal_isr = new_isr | frozenset(self.isr)
         followers = self.followers
-        self._asked = IsrChange(
+        self._requested_change = IsrChange(
             topic_id=self.topic_id,
             topic_partition=self.topic_partition,
             leader_epoch=self.leader_epoch,
             new_isr=tuple(
                 (broker_id, followers[broker_id].broker_epoch if broker_id in followers else -1)
-                for broker_id in sorted(isr)  # as a real leader asks, whatever the replicas' order
+                for broker_id in sorted(
+                    new_isr
+                )  # as a real leader asks, whatever the replicas' order
             ),
             partition_epoch=self.partition_epoch,
         )
-        return self._asked
+        return self._requested_change
 
-    def _take(self, isr: tuple[BrokerId, ...], partition_epoch: int) -> None:
+    def _adopt_isr(self, isr: tuple[BrokerId, ...], partition_epoch: int) -> None:
         self.isr = isr
         self.is_under_min_isr = len(isr) < self.min_isr
         self.maximal_isr = frozenset(isr)
         self.partition_epoch = partition_epoch
-        self._asked = None
+        self._requested_change = None
 
 
 class FollowerReader(Protocol):
@@ -354,7 +371,7 @@ class Follower(msgspec.Struct, eq=False):
         return self.log_end_offset == leader_end or now_ms - self.caught_up_ms <= lag_max_ms
 
 
-def out_of_sync(
+def out_of_sync_followers(
     followers: Iterable[Follower],
     isr: Container[BrokerId],
     *,
@@ -380,22 +397,20 @@ def truncation_offset(
     *,
     log_end_offset: int,
     leader_answer: tuple[int, int],
-    own_answer: tuple[int, int],
+    follower_answer: tuple[int, int],
 ) -> int:
     """The offset to which a diverging follower truncates its log
     (AbstractFetcherThread.getOffsetTruncationState).
 
-    Args:
-        log_end_offset: The follower's log end.
-        leader_answer: (epoch, end offset of that epoch) in the leader's log.
-        own_answer: (epoch, end offset of that epoch) in the follower's own log, looked up for the
-            leader's epoch.
+    Args: log_end_offset: The follower's log end. leader_answer: (epoch, end offset of that epoch)
+    in the leader's log. follower_answer: (epoch, end offset of that epoch) in the follower's own
+    log, looked up for the leader's epoch.
     """
     leader_epoch, leader_end = leader_answer
-    own_epoch, own_end = own_answer
-    if UNKNOWN_EPOCH in (leader_epoch, own_epoch):
+    follower_epoch, follower_end = follower_answer
+    if UNKNOWN_EPOCH in (leader_epoch, follower_epoch):
         return min(leader_end, log_end_offset)
-    if own_epoch != leader_epoch:
+    if follower_epoch != leader_epoch:
         # The epoch is not known here: go back to the end of the one before and ask again.
-        return min(own_end, log_end_offset)
-    return min(own_end, leader_end, log_end_offset)
+        return min(follower_end, log_end_offset)
+    return min(follower_end, leader_end, log_end_offset)

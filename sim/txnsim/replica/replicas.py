@@ -23,9 +23,9 @@ from txnsim.replica.partition import LeaderPartition, effective_min_isr
 from txnsim.settings import DEFAULTS, Settings
 from txnsim.types import INTERNAL_TOPICS, BrokerId, LeaderEpoch, TopicPartition
 
-STEP: Final = 16
+REPLICAS_PER_STEP: Final = 16
 """Number of replicas between two breaks."""
-STEP_WEIGHT: Final = 8
+REPLICA_WEIGHT: Final = 8
 """Work of hosting one replica, in elements of a request."""
 TOPIC_WEIGHT: Final = 8
 """Work of a topic in addition to its replicas, in elements of a request: there may be thousands of
@@ -45,46 +45,52 @@ class FollowedReplica(msgspec.Struct, frozen=True, kw_only=True):
 class LeadershipChanges(msgspec.Struct, frozen=True, kw_only=True):
     """What a new image means for one broker; the lists are filled replica by replica."""
 
-    led: list[tuple[TopicPartition, LeaderEpoch]] = []
+    led_partitions: list[tuple[TopicPartition, LeaderEpoch]] = []
     """Partitions that the broker leads from now on, or leads in a new epoch."""
-    lost: list[tuple[TopicPartition, LeaderEpoch]] = []
+    lost_partitions: list[tuple[TopicPartition, LeaderEpoch]] = []
     """Partitions that the broker no longer leads, with the epoch of the new leader."""
-    deleted: list[TopicPartition] = []
+    deleted_partitions: list[TopicPartition] = []
     """Partitions that the broker no longer hosts: the topic was deleted, or the replica has moved
     to another broker.
     """
-    regrouped: list[LeaderPartition] = []
+    regrouped_partitions: list[LeaderPartition] = []
     """Led partitions with followers whose ISR, epoch or minimum ISR may have changed: the high
     watermark may move.
     """
-    followed: list[FollowedReplica] = []
+    followed_replicas: list[FollowedReplica] = []
     """Partitions to fetch from now on, or from another leader, or in another epoch."""
-    unfollowed: list[TopicPartition] = []
+    unfollowed_partitions: list[TopicPartition] = []
     """Partitions that are no longer fetched: led here, without a leader, or deleted."""
 
 
 def changed_roles(
-    old: ClusterImage, new: ClusterImage, broker_id: BrokerId
+    old_image: ClusterImage, new_image: ClusterImage, broker_id: BrokerId
 ) -> tuple[TopicPartition, ...]:
     """Partitions that a broker leads or follows in a new leader epoch, or no longer hosts."""
-    changed: dict[TopicPartition, None] = {}
-    for name in new.changed_topics(old):
-        topic_before, topic_after = old.topics.get(name), new.topics.get(name)
-        roles_before, roles_after = _roles(topic_before, broker_id), _roles(topic_after, broker_id)
-        for index in sorted({*roles_before, *roles_after}):
-            if roles_before.get(index) != roles_after.get(index):
-                changed[TopicPartition(name, index)] = None
-    return tuple(changed)
+    changed_partitions: dict[TopicPartition, None] = {}
+    for topic_name in new_image.changed_topics(old_image):
+        topic_before, topic_after = (
+            old_image.topics.get(topic_name),
+            new_image.topics.get(topic_name),
+        )
+        roles_before, roles_after = (
+            _roles_of_broker(topic_before, broker_id),
+            _roles_of_broker(topic_after, broker_id),
+        )
+        for partition_index in sorted({*roles_before, *roles_after}):
+            if roles_before.get(partition_index) != roles_after.get(partition_index):
+                changed_partitions[TopicPartition(topic_name, partition_index)] = None
+    return tuple(changed_partitions)
 
 
-def _roles(
+def _roles_of_broker(
     topic: TopicImage | None, broker_id: BrokerId
 ) -> dict[int, tuple[uuid.UUID, BrokerId, LeaderEpoch]]:
     if topic is None:
         return {}
     return {
-        index: (topic.topic_id, partition.leader, partition.leader_epoch)
-        for index, partition in enumerate(topic.partitions)
+        partition_index: (topic.topic_id, partition.leader, partition.leader_epoch)
+        for partition_index, partition in enumerate(topic.partitions)
         if broker_id in partition.replicas
     }
 
@@ -96,7 +102,7 @@ class Replicas(msgspec.Struct, kw_only=True, eq=False):
     logs: BrokerLogs
     settings: Settings
     image: ClusterImage
-    dynamic: Settings = DEFAULTS
+    dynamic_settings: Settings = DEFAULTS
     """Settings with the image's dynamic configs applied; the owner keeps them current."""
     hosted: dict[TopicPartition, PartitionLog] = {}
     led: dict[TopicPartition, PartitionLog] = {}
@@ -152,7 +158,7 @@ class Replicas(msgspec.Struct, kw_only=True, eq=False):
             rule="fetch.unknown-partition",
         )
 
-    def count(self, topic_partition: TopicPartition) -> int:
+    def replica_count(self, topic_partition: TopicPartition) -> int:
         """Number of replicas of a led partition."""
         partition = self.replicated.get(topic_partition)
         return 1 if partition is None else len(partition.replicas)
@@ -170,9 +176,9 @@ class Replicas(msgspec.Struct, kw_only=True, eq=False):
 
     # Changes
 
-    def apply(self, new: ClusterImage, *, now_ms: int) -> LeadershipChanges:
+    def apply(self, new_image: ClusterImage, *, now_ms: int) -> LeadershipChanges:
         """Apply a new image in one step."""
-        steps = self.apply_in_steps(new, now_ms=now_ms)
+        steps = self.apply_in_steps(new_image, now_ms=now_ms)
         while True:
             try:
                 next(steps)
@@ -181,48 +187,61 @@ class Replicas(msgspec.Struct, kw_only=True, eq=False):
                 return changes
 
     def apply_in_steps(
-        self, new: ClusterImage, *, now_ms: int
+        self, new_image: ClusterImage, *, now_ms: int
     ) -> Generator[int, None, LeadershipChanges]:
         """Apply a new image: host, lead, follow and delete replicas as it says. The image is
         the current one at once; its replicas follow one after the other (as in
         BrokerMetadataPublisher.onMetadataUpdate).
 
         Args:
-            new: The metadata.
+            new_image: The metadata.
             now_ms: Monotonic time: followers get ``replica.lag.time.max.ms`` from now on.
 
         Yields:
             Amount of work since the last step, in elements of a request.
         """
-        old, self.image = self.image, new
+        old_image, self.image = self.image, new_image
         changes = LeadershipChanges()
         settings_by_key: dict[tuple[object, ...], tuple[LogConfig, int]] = {}
-        names = new.changed_topics(old)
-        for name in names:
-            topic, current = old.topics.get(name), new.topics.get(name)
-            if topic is not None and (current is None or current.topic_id != topic.topic_id):
-                yield from self._forget(topic, changes)
+        changed_names = new_image.changed_topics(old_image)
+        for topic_name in changed_names:
+            old_topic, new_topic = (
+                old_image.topics.get(topic_name),
+                new_image.topics.get(topic_name),
+            )
+            if old_topic is not None and (
+                new_topic is None or new_topic.topic_id != old_topic.topic_id
+            ):
+                yield from self._forget_topic(old_topic, changes)
                 yield TOPIC_WEIGHT
-        for name in names if new.broker_configs is old.broker_configs else new.topics:
-            topic = new.topics.get(name)
+        for topic_name in (
+            changed_names
+            if new_image.broker_configs is old_image.broker_configs
+            else new_image.topics
+        ):
+            topic = new_image.topics.get(topic_name)
             if topic is None:
                 continue
             # Computing a topic's configs takes 100 µs, and most topics have the same ones.
-            key = (topic.name in INTERNAL_TOPICS and topic.name, *topic.configs.items())
-            settings = settings_by_key.get(key)
-            if settings is None:
-                config = self.logs.config_of(new, topic, self.broker_id)
-                settings = settings_by_key[key] = config, self._min_isr(topic)
-            config, min_isr = settings
-            yield from self._host(topic, config, min_isr, changes, now_ms)
-            yield from self.logs.configure(topic, config)
+            settings_key = (topic.name in INTERNAL_TOPICS and topic.name, *topic.configs.items())
+            topic_settings = settings_by_key.get(settings_key)
+            if topic_settings is None:
+                log_config = self.logs.config_of(new_image, topic, self.broker_id)
+                topic_settings = settings_by_key[settings_key] = log_config, self._min_isr(topic)
+            log_config, min_isr = topic_settings
+            yield from self._host_topic(topic, log_config, min_isr, changes, now_ms)
+            yield from self.logs.configure_topic(topic, log_config)
             yield TOPIC_WEIGHT
         if self.logs.has_failed:  # while this loop ran
-            for withdrawn in (changes.led, changes.followed, changes.regrouped):
-                withdrawn.clear()
+            for withdrawn_changes in (
+                changes.led_partitions,
+                changes.followed_replicas,
+                changes.regrouped_partitions,
+            ):
+                withdrawn_changes.clear()
         return changes
 
-    def directory_failed(self) -> tuple[TopicPartition, ...]:
+    def take_offline(self) -> tuple[TopicPartition, ...]:
         """Stops serving all replicas (ReplicaManager.handleLogDirFailure).
 
         Returns:
@@ -231,59 +250,63 @@ class Replicas(msgspec.Struct, kw_only=True, eq=False):
         self.offline.update(self.hosted)
         self._led_offline.update(self.led)
         unfollowed = tuple(self._followed)
-        for mapping in (self.hosted, self.led, self.replicated, self._followed):
-            mapping.clear()
+        for partition_map in (self.hosted, self.led, self.replicated, self._followed):
+            partition_map.clear()
         return unfollowed
 
     # Parts
 
     def _min_isr(self, topic: TopicImage) -> int:
-        lookup = TopicLookup(
+        topic_configs = TopicLookup(
             topic=topic.configs,
             image=self.image,
             settings=self.settings,
             broker_id=self.broker_id,
         )
-        return int(lookup.text("min.insync.replicas"))
+        return int(topic_configs.text("min.insync.replicas"))
 
-    def _host(
+    def _host_topic(
         self,
         topic: TopicImage,
-        config: LogConfig,
+        log_config: LogConfig,
         min_isr: int,
         changes: LeadershipChanges,
         now_ms: int,
     ) -> Generator[int, None, None]:
         dropped_indexes: list[int] = []
-        for index, partition in enumerate(topic.partitions):
-            if index % STEP == STEP - 1:
-                yield STEP * STEP_WEIGHT
-            topic_partition = TopicPartition(topic.name, index)
+        for partition_index, partition in enumerate(topic.partitions):
+            if partition_index % REPLICAS_PER_STEP == REPLICAS_PER_STEP - 1:
+                yield REPLICAS_PER_STEP * REPLICA_WEIGHT
+            topic_partition = TopicPartition(topic.name, partition_index)
             if self.broker_id not in partition.replicas:
                 if topic_partition in self.hosted or topic_partition in self.offline:
-                    self._give_up(topic_partition, changes)
-                    dropped_indexes.append(index)
+                    self._drop_replica(topic_partition, changes)
+                    dropped_indexes.append(partition_index)
                 continue
             if self.logs.has_failed:
                 self._leave_offline(topic_partition, partition, changes)
                 continue
             log = self.hosted.get(topic_partition)
             if log is None:
-                log = self.hosted[topic_partition] = self.logs.log(topic, index, config)
+                log = self.hosted[topic_partition] = self.logs.log(
+                    topic, partition_index, log_config
+                )
             if partition.leader == self.broker_id:
-                self._lead(log, partition, changes)
+                self._lead_partition(log, partition, changes)
                 # Requests may still wait for the partition's former followers.
-                is_demanding = (
-                    min_isr > 1 and effective_min_isr(min_isr, partition, config.rules) > 1
+                has_high_min_isr = (
+                    min_isr > 1 and effective_min_isr(min_isr, partition, log_config.rules) > 1
                 )
                 is_replicated = len(partition.replicas) > 1 or topic_partition in self.replicated
-                if is_replicated or is_demanding:
-                    self._regroup(log, topic, partition, changes, min_isr=min_isr, now_ms=now_ms)
+                if is_replicated or has_high_min_isr:
+                    self._update_followers(
+                        log, topic, partition, changes, min_isr=min_isr, now_ms=now_ms
+                    )
                 else:
                     log.advance_high_watermark(log.log_end_offset)
             else:
-                self._follow(log, topic, partition, changes)
-        self.logs.forget_replicas(topic, dropped_indexes)
+                self._follow_leader(log, topic, partition, changes)
+        self.logs.delete_replicas(topic, dropped_indexes)
 
     def _leave_offline(
         self, topic_partition: TopicPartition, partition: PartitionImage, changes: LeadershipChanges
@@ -294,25 +317,25 @@ class Replicas(msgspec.Struct, kw_only=True, eq=False):
         self.offline.add(topic_partition)
         if partition.leader != self.broker_id and topic_partition in self._led_offline:
             self._led_offline.discard(topic_partition)
-            changes.lost.append((topic_partition, partition.leader_epoch))
+            changes.lost_partitions.append((topic_partition, partition.leader_epoch))
 
-    def _lead(
+    def _lead_partition(
         self, log: PartitionLog, partition: PartitionImage, changes: LeadershipChanges
     ) -> None:
         topic_partition = log.topic_partition
         if topic_partition in self.led and log.leader_epoch == partition.leader_epoch:
             return
         if self._followed.pop(topic_partition, None) is not None:
-            changes.unfollowed.append(topic_partition)
+            changes.unfollowed_partitions.append(topic_partition)
         self.led[topic_partition] = log
         log.become_leader(partition.leader_epoch)
-        changes.led.append((topic_partition, partition.leader_epoch))
+        changes.led_partitions.append((topic_partition, partition.leader_epoch))
 
-    def _regroup(
+    def _update_followers(
         self,
         log: PartitionLog,
         topic: TopicImage,
-        image: PartitionImage,
+        partition_image: PartitionImage,
         changes: LeadershipChanges,
         *,
         min_isr: int,
@@ -326,12 +349,12 @@ class Replicas(msgspec.Struct, kw_only=True, eq=False):
                 leader=self.broker_id,
                 log=log,
                 topic_id=topic.topic_id,
-                may_join=self._may_join,
+                may_join=self._may_join_isr,
             )
-        partition.lead(image, min_isr=min_isr, now_ms=now_ms)
-        changes.regrouped.append(partition)
+        partition.apply_image(partition_image, min_isr=min_isr, now_ms=now_ms)
+        changes.regrouped_partitions.append(partition)
 
-    def _follow(
+    def _follow_leader(
         self,
         log: PartitionLog,
         topic: TopicImage,
@@ -341,17 +364,17 @@ class Replicas(msgspec.Struct, kw_only=True, eq=False):
         topic_partition = log.topic_partition
         if self.led.pop(topic_partition, None) is not None:
             self.replicated.pop(topic_partition, None)
-            changes.lost.append((topic_partition, partition.leader_epoch))
+            changes.lost_partitions.append((topic_partition, partition.leader_epoch))
         following = (partition.leader, partition.leader_epoch)
         if self._followed.get(topic_partition) == following:
             return
         log.become_follower(partition.leader_epoch)
         if partition.leader == NO_LEADER:
             if self._followed.pop(topic_partition, None) is not None:
-                changes.unfollowed.append(topic_partition)
+                changes.unfollowed_partitions.append(topic_partition)
             return
         self._followed[topic_partition] = following
-        changes.followed.append(
+        changes.followed_replicas.append(
             FollowedReplica(
                 topic_id=topic.topic_id,
                 log=log,
@@ -360,26 +383,28 @@ class Replicas(msgspec.Struct, kw_only=True, eq=False):
             )
         )
 
-    def _forget(self, topic: TopicImage, changes: LeadershipChanges) -> Generator[int, None, None]:
-        for index in range(len(topic.partitions)):
-            if index % STEP == STEP - 1:
-                yield STEP
-            self._give_up(TopicPartition(topic.name, index), changes)
-        yield from self.logs.forget(topic)
+    def _forget_topic(
+        self, topic: TopicImage, changes: LeadershipChanges
+    ) -> Generator[int, None, None]:
+        for partition_index in range(len(topic.partitions)):
+            if partition_index % REPLICAS_PER_STEP == REPLICAS_PER_STEP - 1:
+                yield REPLICAS_PER_STEP
+            self._drop_replica(TopicPartition(topic.name, partition_index), changes)
+        yield from self.logs.delete_topic(topic)
 
-    def _give_up(self, topic_partition: TopicPartition, changes: LeadershipChanges) -> None:
+    def _drop_replica(self, topic_partition: TopicPartition, changes: LeadershipChanges) -> None:
         """Stops hosting the partition."""
         self.led.pop(topic_partition, None)
         self.replicated.pop(topic_partition, None)
         if self._followed.pop(topic_partition, None) is not None:
-            changes.unfollowed.append(topic_partition)
+            changes.unfollowed_partitions.append(topic_partition)
         is_offline = topic_partition in self.offline
         self.offline.discard(topic_partition)
         self._led_offline.discard(topic_partition)
         if self.hosted.pop(topic_partition, None) is not None or is_offline:
-            changes.deleted.append(topic_partition)
+            changes.deleted_partitions.append(topic_partition)
 
-    def _may_join(self, broker_id: BrokerId, broker_epoch: int) -> bool:
+    def _may_join_isr(self, broker_id: BrokerId, broker_epoch: int) -> bool:
         """Whether the broker may join an ISR (Partition.isReplicaIsrEligible)."""
         if not self.image.is_active(broker_id):
             return False

@@ -15,7 +15,13 @@ from txnsim.log.local_log import Allowance
 from txnsim.loggers import Logger
 from txnsim.node.log_events import LogEvents
 from txnsim.replica.broker_logs import BrokerLogs
-from txnsim.replica.log_budget import PARTS, Look, by_partition, enforce, held_bytes
+from txnsim.replica.log_budget import (
+    BUDGET_PARTS,
+    BudgetCheck,
+    enforce_budget,
+    held_bytes,
+    replicas_by_partition,
+)
 from txnsim.replication.log_maintenance import LogMaintenance
 from txnsim.runtime.environment import Environment
 from txnsim.text import spoken_size
@@ -49,19 +55,19 @@ class BudgetKeeper:
         added to the budget.
         """
         self._disks = logs_by_broker
-        self.budget += sum(map(held_bytes, by_partition(list(logs_by_broker.values()))))
+        self.budget += sum(map(held_bytes, replicas_by_partition(list(logs_by_broker.values()))))
 
     def _enforce_soon(self) -> None:
-        allowance_bytes = self.budget // PARTS
+        allowance_bytes = self.budget // BUDGET_PARTS
         self.allowance.bytes_left = allowance_bytes
         if not self._is_looking:
             self._is_looking = True
             self._environment.tasks.spawn(self._enforce(), name="log budget")
 
     async def _enforce(self) -> None:
-        usage, broker_ids = Look(), list(self._disks)
+        usage, broker_ids = BudgetCheck(), list(self._disks)
         now_ms = self._environment.clock.now_ms()
-        for raised_log in enforce(list(self._disks.values()), self.budget, now_ms, usage):
+        for raised_log in enforce_budget(list(self._disks.values()), self.budget, now_ms, usage):
             if raised_log is None:
                 await asyncio.sleep(0)
                 continue
@@ -71,15 +77,15 @@ class BudgetKeeper:
                 LogEvents(tracer, f"broker/{broker_ids[broker_index]}").trace_start(
                     log, "log-budget"
                 )
-        held_bytes = usage.held_bytes - usage.freed
+        held_bytes = usage.held_bytes - usage.freed_bytes
         if held_bytes >= self.budget // 2:
             for log_maintenance in self._maintenance():
                 log_maintenance.clean_soon()
-        if usage.freed and not self._has_told:
+        if usage.freed_bytes and not self._has_told:
             self._has_told = True
             _logger.warning(
                 f"the logs have reached their budget of {spoken_size(self.budget)}"
                 " (--log-budget): the oldest closed segments go from now on"
             )
-        self.allowance.bytes_left = max(self.budget // PARTS, self.budget // 2 - held_bytes)
+        self.allowance.bytes_left = max(self.budget // BUDGET_PARTS, self.budget // 2 - held_bytes)
         self._is_looking = False

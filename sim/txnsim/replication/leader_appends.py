@@ -210,7 +210,7 @@ class Watermarks(msgspec.Struct, kw_only=True, eq=False):
         """Move the high watermark as far as possible after a follower or the ISR has changed;
         returns whether it has moved.
         """
-        if not partition.advance(self.max_lag_and_now_ms):
+        if not partition.advance_high_watermark(self.max_lag_and_now_ms):
             return False
         tracer, topic_partition = self.log_events.tracer, partition.topic_partition
         if not tracer.on:
@@ -227,7 +227,7 @@ class Watermarks(msgspec.Struct, kw_only=True, eq=False):
         """(maximum lag in ms, monotonic time in ms), which a partition needs when a replica is
         about to join (``replica.partition``).
         """
-        return self.replicas.dynamic.replica_lag_time_max_ms, self.clock.monotonic_ms()
+        return self.replicas.dynamic_settings.replica_lag_time_max_ms, self.clock.monotonic_ms()
 
     def note_raised_log_start(self, log: PartitionLog) -> None:
         """Inform followers and wake waiting requests after records of a led log were deleted."""

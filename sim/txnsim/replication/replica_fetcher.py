@@ -258,7 +258,7 @@ class _Fetcher:
             return
         self._request += 1
         request_number = self._request
-        settings = self._replicas.dynamic
+        settings = self._replicas.dynamic_settings
         if self._wait_ms == 0:
             self._wait_ms = settings.replica_fetch_wait_max_ms
         changed_partitions, self._changed = self._changed, {}
@@ -303,7 +303,7 @@ class _Fetcher:
             session_id=self._session_id,
             session_epoch=self._session_epoch,
             partitions=tuple(partitions),
-            forgotten=tuple(
+            forgotten_partitions=tuple(
                 [
                     (topic_id, topic_partition)
                     for topic_partition, topic_id in forgotten_topic_ids.items()
@@ -311,7 +311,7 @@ class _Fetcher:
             )
             if forgotten_topic_ids
             else (),
-            followed=self._names,
+            followed_partitions=self._names,
         )
         self._session_epoch += 1
         answer = self._peers.replica_fetch(self._leader, command)
@@ -333,7 +333,9 @@ class _Fetcher:
                     f"broker {self._broker_id} copies nothing from broker {self._leader}: {error}"
                 )
                 self._unanswered.note_failure(self._leader, type(error).__name__, complaint)
-                self._begin_new_session(pause_ms=self._replicas.dynamic.replica_fetch_backoff_ms)
+                self._begin_new_session(
+                    pause_ms=self._replicas.dynamic_settings.replica_fetch_backoff_ms
+                )
             return
         if self._unanswered.tried:
             self._unanswered.forget_failures(self._leader)
@@ -377,8 +379,8 @@ class _Fetcher:
                 continue
             if self._refused.tried:
                 self._refused.forget_failures(str(fetched_partition.topic_partition))
-            if fetched_partition.diverging is not None:
-                await self._truncate_at_divergence(followed.log, fetched_partition.diverging)
+            if fetched_partition.diverging_epoch is not None:
+                await self._truncate_at_divergence(followed.log, fetched_partition.diverging_epoch)
                 continue
             log = followed.log
             is_abandoned = False
@@ -463,7 +465,7 @@ class _Fetcher:
 
     def _wait_longer(self) -> None:
         """Double the wait after an empty answer, up to a limit."""
-        settings = self._replicas.dynamic
+        settings = self._replicas.dynamic_settings
         longest_ms = max(
             settings.replica_lag_time_max_ms // IDLE_FETCHES_PER_LAG_TIME,
             settings.replica_fetch_wait_max_ms,
@@ -495,7 +497,7 @@ class _Fetcher:
         offset = truncation_offset(
             log_end_offset=log.log_end_offset,
             leader_answer=diverging,
-            own_answer=(own_epoch_end.leader_epoch, own_epoch_end.end_offset),
+            follower_answer=(own_epoch_end.leader_epoch, own_epoch_end.end_offset),
         )
         await self._truncate_log(log, offset)
         if log.topic_partition in self._followed:
@@ -545,7 +547,9 @@ class _Fetcher:
                 self._changed[topic_partition] = None
                 self.send()
 
-        self._clock.call_later(self._replicas.dynamic.replica_fetch_backoff_ms, fetch_again)
+        self._clock.call_later(
+            self._replicas.dynamic_settings.replica_fetch_backoff_ms, fetch_again
+        )
 
     # Truncation
 

@@ -117,13 +117,13 @@ class ReplicaSessions(msgspec.Struct, kw_only=True, eq=False):
         if session.parked_request is not None:
             self._supersede_parked(session)
         session.response_max_bytes = command.max_bytes
-        for topic_id, topic_partition in command.forgotten:
+        for topic_id, topic_partition in command.forgotten_partitions:
             self._forget_partition(session, self._with_topic_name(topic_id, topic_partition))
         refused_partitions = self._note_positions(session, command, now_ms)
         wait_ms = command.max_wait_ms
         if session.partitions_out_of_isr:
             self._ask_to_join_isr(session, command.replica_epoch)
-            wait_ms = min(wait_ms, self.replicas.dynamic.replica_fetch_wait_max_ms)
+            wait_ms = min(wait_ms, self.replicas.dynamic_settings.replica_fetch_wait_max_ms)
         if refused_partitions or session.partitions_with_news or wait_ms <= 0:
             return self._answer_now(self._reply(session, refused_partitions))
         parked_answer: Pending[ReplicaFetchReply] = Pending(self.tasks)
@@ -284,7 +284,7 @@ class ReplicaSessions(msgspec.Struct, kw_only=True, eq=False):
             topic_partition=position.topic_partition,
             high_watermark=log.high_watermark,
             log_start_offset=log.log_start_offset,
-            diverging=(epoch_end.leader_epoch, epoch_end.end_offset),
+            diverging_epoch=(epoch_end.leader_epoch, epoch_end.end_offset),
         )
 
     def _refusal(
@@ -346,7 +346,7 @@ class ReplicaSessions(msgspec.Struct, kw_only=True, eq=False):
         partitions_with_news, session.partitions_with_news = session.partitions_with_news, {}
         stale_partitions, replicated = session.stale_partitions, self.replicas.replicated
         remaining_bytes, remaining_batches = session.response_max_bytes, BATCHES_MAX
-        partition_max_bytes = self.replicas.dynamic.replica_fetch_max_bytes
+        partition_max_bytes = self.replicas.dynamic_settings.replica_fetch_max_bytes
         for topic_partition in partitions_with_news:
             position = session.positions.get(topic_partition)
             if position is None:
@@ -370,7 +370,7 @@ class ReplicaSessions(msgspec.Struct, kw_only=True, eq=False):
                     fetch_offset, max_bytes=partition_max_bytes, max_batches=remaining_batches
                 )
             for batch in new_batches:
-                remaining_bytes -= len(batch.data)
+                remaining_bytes -= len(batch.batch_bytes)
                 remaining_batches -= 1
             answers.append(
                 ReplicaFetchedPartition(
@@ -383,7 +383,10 @@ class ReplicaSessions(msgspec.Struct, kw_only=True, eq=False):
             )
         if stale_partitions:
             now_ms = self.clock.monotonic_ms()
-            if now_ms - session.reported_all_ms >= self.replicas.dynamic.replica_fetch_wait_max_ms:
+            if (
+                now_ms - session.reported_all_ms
+                >= self.replicas.dynamic_settings.replica_fetch_wait_max_ms
+            ):
                 session.reported_all_ms = now_ms
                 self._add_high_watermarks(session, answers)
         return ReplicaFetchReply(session_id=session.session_id, partitions=tuple(answers))

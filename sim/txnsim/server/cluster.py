@@ -619,7 +619,7 @@ class SimCluster:
                 allowance=None if budget is None else budget.allowance,
             )
             for loaded_replica in () if loaded is None else loaded.logs[broker_id]:
-                logs.adopt(
+                logs.adopt_log(
                     loaded_replica.topic_id,
                     loaded_replica.log,
                     high_watermark=loaded_replica.high_watermark,

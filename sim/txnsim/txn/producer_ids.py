@@ -110,10 +110,16 @@ class ProducerIdPool(msgspec.Struct, eq=False):
         A block that is not above the present one is refused (KAFKA-20031).
         """
         self._in_flight = False
-        if reply is None or reply.error != ErrorCode.none or reply.first <= self._block.last_id:
+        if (
+            reply is None
+            or reply.error != ErrorCode.none
+            or reply.first_producer_id <= self._block.last_id
+        ):
             self._retry_at_ms = now_ms + RETRY_BACKOFF_MS
             return False
-        self._next_block = ProducerIdBlock(first_id=reply.first, length=reply.length)
+        self._next_block = ProducerIdBlock(
+            first_id=reply.first_producer_id, length=reply.producer_id_count
+        )
         return True
 
 
@@ -135,7 +141,7 @@ class ProducerIdAllocator(msgspec.Struct, frozen=True, kw_only=True):
             return self, _refusal(ErrorCode.unknown_server_error)
         return (
             ProducerIdAllocator(next_producer_id=first_id + BLOCK_LENGTH),
-            AllocateProducerIdsReply(first=first_id, length=BLOCK_LENGTH),
+            AllocateProducerIdsReply(first_producer_id=first_id, producer_id_count=BLOCK_LENGTH),
         )
 
 

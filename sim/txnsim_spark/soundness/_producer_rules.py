@@ -113,7 +113,7 @@ class Producers:
             row[column] for column in (kernel.BASE_SEQUENCE, kernel.BASE_OFFSET, kernel.LAST_OFFSET)
         )
         batch = ReplicatedBatch(
-            data=b"",
+            batch_bytes=b"",
             base_offset=base_offset,
             last_offset=last_offset,
             leader_epoch=row[kernel.LEADER_EPOCH],

@@ -400,7 +400,7 @@ class Bench:
         now_ms = self.clock.now_ms()
         append_client(self.log, batch(0, timestamp=now_ms), guard=0, now_ms=now_ms)
         self.log.advance_high_watermark(self.log.log_end_offset)
-        self.disk.adopt(uuid.UUID(int=1), self.log, high_watermark=0)
+        self.disk.adopt_log(uuid.UUID(int=1), self.log, high_watermark=0)
         self.housekeeping = Housekeeping(
             clock=self.clock,
             tasks=tasks,
@@ -451,8 +451,8 @@ async def test_checkpoints_are_written_while_there_is_room(
         written.append("watermarks")
         yield 1
 
-    monkeypatch.setattr(BrokerLogs, "checkpoint", checkpoint)
-    monkeypatch.setattr(BrokerLogs, "note_log_starts", lambda _disk: written.append("starts"))
+    monkeypatch.setattr(BrokerLogs, "checkpoint_high_watermarks", checkpoint)
+    monkeypatch.setattr(BrokerLogs, "checkpoint_log_starts", lambda _disk: written.append("starts"))
     bench.clock.pass_ms(CHECKPOINT_MS)
     bench.clock.pass_ms(CHECKPOINT_MS)
     bench.housekeeping.note_log_starts()

@@ -67,7 +67,7 @@ async def test_a_consumer_gets_the_beginning_of_the_batch_at_the_size_limit() ->
     limit = len(uncut.records[0]) + 9
     (cut,) = await leader.fetching.fetch(fetch(fetch_partition(max_bytes=limit)))
     assert cut.records == (uncut.records[0], uncut.records[1][:9])
-    assert cut.size == limit
+    assert cut.size_bytes == limit
     (replicas,) = await leader.fetching.fetch(
         fetch(fetch_partition(max_bytes=limit), replica_id=FUTURE_REPLICA_ID)
     )
@@ -200,7 +200,7 @@ async def test_a_reader_that_has_diverged_learns_where(
     await append(leader, count=2)
     row = fetch_partition(P0, offset, last_fetched_epoch=last_epoch)
     outcome = (await leader.fetching.fetch(fetch(row, max_wait_ms=1_000)))[0]
-    assert outcome.diverging == diverging
+    assert outcome.diverging_epoch == diverging
     assert outcome.error is error
     assert bool(outcome.records) == (diverging is None and error is E.none)
     if diverging is not None:
@@ -254,7 +254,7 @@ async def test_what_is_written_between_the_slices_of_a_wait_is_not_missed(
 
     command = fetch(fetch_partition(), fetch_partition(P1), max_wait_ms=1_000)
     first_partition, second = await leader.fetching.fetch(command, cast(Pace, Interrupted()))
-    assert (first_partition.size > 0, second.size) == (True, 0)
+    assert (first_partition.size_bytes > 0, second.size_bytes) == (True, 0)
     assert len(leader.purgatory) == 0
 
 

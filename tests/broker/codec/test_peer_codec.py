@@ -202,7 +202,9 @@ def test_torn_bodies_are_refused() -> None:
     body = CODEC.encode_request(ALLOCATE, 0, command)
     with pytest.raises(MalformedFrameError):
         CODEC.decode_request(ALLOCATE, 0, body[:-2])
-    answer = CODEC.encode_response(ALLOCATE, 0, AllocateProducerIdsReply(first=1, length=2))
+    answer = CODEC.encode_response(
+        ALLOCATE, 0, AllocateProducerIdsReply(first_producer_id=1, producer_id_count=2)
+    )
     with pytest.raises(MalformedFrameError):
         CODEC.decode_response(ALLOCATE, 0, answer[:-2])
 
@@ -290,7 +292,9 @@ def test_any_block_of_producer_ids_survives(
 ) -> None:
     command = AllocateProducerIdsCommand(broker_id=BrokerId(broker), broker_epoch=number)
     assert there_and_back(ALLOCATE, 0, command) == command
-    reply = AllocateProducerIdsReply(error=error, first=number, length=length)
+    reply = AllocateProducerIdsReply(
+        error=error, first_producer_id=number, producer_id_count=length
+    )
     assert reply_and_back(ALLOCATE, 0, reply) == reply
 
 
@@ -376,7 +380,7 @@ FETCH_COMMAND = ReplicaFetchCommand(
     session_id=5,
     session_epoch=2,
     partitions=(position(0), position(1, max_bytes=7), position(0, topic_id=OTHER_ID)),
-    forgotten=((TOPIC_ID, nameless_partition(3)),),
+    forgotten_partitions=((TOPIC_ID, nameless_partition(3)),),
 )
 FETCH_REPLY = ReplicaFetchReply(
     session_id=5,
@@ -397,7 +401,7 @@ FETCH_REPLY = ReplicaFetchReply(
             topic_id=TOPIC_ID,
             topic_partition=nameless_partition(1),
             high_watermark=1,
-            diverging=(3, 9),
+            diverging_epoch=(3, 9),
         ),
         ReplicaFetchedPartition(
             topic_id=OTHER_ID,

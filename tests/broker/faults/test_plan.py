@@ -328,7 +328,7 @@ def marker(producer_id: int, *partitions: TopicPartition, committed: bool) -> Tx
 def test_a_followers_fetch_is_about_its_whole_session() -> None:
     command = ReplicaFetchCommand(
         replica_id=BrokerId(2), replica_epoch=1, max_wait_ms=500, min_bytes=1, max_bytes=1_000,
-        session_id=3, session_epoch=7, followed=(SUBJECTS_T0, SUBJECTS_T1),
+        session_id=3, session_epoch=7, followed_partitions=(SUBJECTS_T0, SUBJECTS_T1),
     )  # fmt: skip
     assert subject_of(command) == Subject(partitions=(SUBJECTS_T0, SUBJECTS_T1))
 

@@ -428,7 +428,7 @@ def answer(entry: ProducerEntry | None, *, duplicate: bool = False) -> Appended:
 
 def replicated_batch_of(header: BatchHeader) -> ReplicatedBatch:
     return ReplicatedBatch(
-        data=b"",
+        batch_bytes=b"",
         base_offset=20,
         last_offset=20 + header.last_offset_delta,
         leader_epoch=0,

@@ -182,7 +182,7 @@ def test_a_follower_is_sent_what_is_left_however_new_it_was() -> None:
     compacted_log.clean()
     handed = compacted_log.log.local.batches_for_follower(0, max_bytes=1 << 20, max_batches=100)
     assert [batch.base_offset for batch in handed] == [1, 3]
-    assert [batch.data for batch in handed] == list(compacted_log.log.batches())[:2]
+    assert [batch.batch_bytes for batch in handed] == list(compacted_log.log.batches())[:2]
     newest = compacted_log.log.local.batches_for_follower(4, max_bytes=1 << 20, max_batches=100)
     assert [batch.base_offset for batch in newest] == [4, 5]
     batches_again = compacted_log.log.local.batches_for_follower(

@@ -390,7 +390,7 @@ def data(
 ) -> None:
     state.apply(
         ReplicatedBatch(
-            data=b"",
+            batch_bytes=b"",
             base_offset=offset,
             last_offset=offset + count - 1,
             leader_epoch=0,
@@ -622,7 +622,7 @@ def test_an_emptied_marker_leaves_a_producer_without_an_epoch() -> None:
     data(state, 0, pid=8, epoch=3, transactional=False)
     for offset, pid in ((1, 7), (2, 8)):
         emptied = ReplicatedBatch(
-            data=b"",
+            batch_bytes=b"",
             base_offset=offset,
             last_offset=offset,
             leader_epoch=0,

@@ -27,7 +27,9 @@ def test_what_the_leader_knows_is_what_the_bytes_say() -> None:
     assert [batch.is_marker for batch in handed] == [False, False, True, True]
     assert [batch.committed for batch in handed] == [False, False, True, False]
     stored = tuple(driver.log.batches())
-    assert all(batch.data is data for batch, data in zip(handed, stored, strict=True)), "no copies"
+    assert all(batch.batch_bytes is data for batch, data in zip(handed, stored, strict=True)), (
+        "no copies"
+    )
 
 
 def test_a_header_that_was_read_is_not_read_again() -> None:

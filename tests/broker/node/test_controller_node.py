@@ -133,7 +133,8 @@ async def test_producer_ids_come_in_blocks_that_never_overlap(world: World) -> N
         for broker_id in (B1, B2, B1)
     ]
     assert blocks == [
-        AllocateProducerIdsReply(first=first_id, length=1_000) for first_id in (0, 1_000, 2_000)
+        AllocateProducerIdsReply(first_producer_id=first_id, producer_id_count=1_000)
+        for first_id in (0, 1_000, 2_000)
     ]
 
 

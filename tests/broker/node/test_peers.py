@@ -260,8 +260,10 @@ async def test_the_answer_is_the_peers_own() -> None:
     network = RecordingNetwork()
     peers = Peers(network=cast(Network, network), broker_id=ONE, request_timeout_ms=77)
     answer = peers.allocate_producer_ids(AllocateProducerIdsCommand(broker_id=ONE, broker_epoch=4))
-    network.sent[0].answer.resolve(AllocateProducerIdsReply(first=1_000, length=1_000))
-    assert (await answer).first == 1_000
+    network.sent[0].answer.resolve(
+        AllocateProducerIdsReply(first_producer_id=1_000, producer_id_count=1_000)
+    )
+    assert (await answer).first_producer_id == 1_000
 
 
 def test_an_older_peer_is_asked_in_versions_that_it_knows() -> None:

@@ -16,7 +16,13 @@ from txnsim.metadata.image import ClusterImage
 from txnsim.releases.rules import LATEST
 from txnsim.replica.broker_logs import BrokerLogs
 from txnsim.replica.fetch_values import FetchOutcome
-from txnsim.replica.log_budget import BATCH_BYTES, LOGS_PER_STEP, PLACE_BYTES, Look, enforce
+from txnsim.replica.log_budget import (
+    BATCH_BYTES,
+    LIST_ENTRY_BYTES,
+    LOGS_PER_STEP,
+    BudgetCheck,
+    enforce_budget,
+)
 from txnsim.settings import DEFAULTS
 from txnsim.wire.codec import run_to_end
 
@@ -63,8 +69,8 @@ def test_a_deleted_topic_leaves_nothing() -> None:
     disk = BrokerLogs(DEFAULTS, LATEST)
     image = image_of()
     log = log_with_records(disk)
-    run_to_end(disk.checkpoint())
-    assert [*disk.forget(image.topics["orders"])] == [1], "a step for each replica"
+    run_to_end(disk.checkpoint_high_watermarks())
+    assert [*disk.delete_topic(image.topics["orders"])] == [1], "a step for each replica"
     assert list(disk) == []
     assert log_of(disk, image) is not log
 
@@ -74,9 +80,9 @@ def test_a_topic_that_is_deleted_while_high_watermarks_are_noted_leaves_nothing(
     image = image_of()
     for index in (0, 1):
         disk.log(image.topics["orders"], index, config_of())
-    noting = disk.checkpoint()
+    noting = disk.checkpoint_high_watermarks()
     next(noting)
-    assert [*disk.forget(image.topics["orders"])] == [1, 1]
+    assert [*disk.delete_topic(image.topics["orders"])] == [1, 1]
     assert [*noting] == [1], "the second one is passed by"
     assert disk._high_watermarks == {}
 
@@ -84,7 +90,7 @@ def test_a_topic_that_is_deleted_while_high_watermarks_are_noted_leaves_nothing(
 def test_a_broker_that_has_stopped_notes_no_more_high_watermarks() -> None:
     disk = BrokerLogs(DEFAULTS, LATEST)
     log_with_records(disk)
-    assert [*disk.checkpoint(lambda: True)] == []
+    assert [*disk.checkpoint_high_watermarks(lambda: True)] == []
     assert disk._high_watermarks == {}
 
 
@@ -93,14 +99,14 @@ def test_configs_reach_the_logs_that_are_there() -> None:
     log = log_with_records(disk)
     changed = image_of().with_topic_configs("orders", {"max.message.bytes": "99"})
     orders = changed.topics["orders"]
-    assert [*disk.configure(orders, disk.config_of(changed, orders, B1))] == [1]
+    assert [*disk.configure_topic(orders, disk.config_of(changed, orders, B1))] == [1]
     assert log.config.max_message_bytes == 99
 
 
 def test_a_crash_leaves_the_records_and_the_high_watermark_that_was_noted() -> None:
     disk = BrokerLogs(DEFAULTS, LATEST)
     log = log_with_records(disk)
-    run_to_end(disk.checkpoint())
+    run_to_end(disk.checkpoint_high_watermarks())
     log_with_records(disk)
     disk.reopen(image_of(), B1, now_ms=NOW)
     assert (log.log_end_offset, log.high_watermark) == (4, 2)
@@ -143,7 +149,7 @@ def test_a_log_of_before_is_gone_on_with() -> None:
     image = image_of()
     log = log_with_records(BrokerLogs(DEFAULTS, LATEST))
     disk = BrokerLogs(DEFAULTS, LATEST)
-    disk.adopt(image.topics["orders"].topic_id, log, high_watermark=1)
+    disk.adopt_log(image.topics["orders"].topic_id, log, high_watermark=1)
     disk.reopen(image, B1, now_ms=NOW)
     assert log_of(disk, image) is log
     assert (log.high_watermark, log.log_end_offset) == (1, 2)
@@ -160,7 +166,7 @@ def test_a_crash_brings_back_what_was_deleted_since_the_last_note() -> None:
     disk = BrokerLogs(DEFAULTS, LATEST)
     log = log_with_records(disk, 6)
     cut(disk, 3)
-    disk.note_log_starts()
+    disk.checkpoint_log_starts()
     cut(disk, 5)
     disk.reopen(image_of(), B1, now_ms=NOW)
     assert (log.log_start_offset, log.log_end_offset) == (3, 6)
@@ -181,9 +187,9 @@ def test_deleting_a_replica_notes_the_starts_of_the_others() -> None:
     log = log_with_records(disk, 6)
     disk.log(image.topics["orders"], 1, disk.config_of(image, image.topics["orders"], B1))
     cut(disk, 4)
-    disk.forget_replicas(image.topics["orders"], (1,))
+    disk.delete_replicas(image.topics["orders"], (1,))
     cut(disk, 5)
-    disk.forget_replicas(image.topics["orders"], (1,))  # it was not here any more
+    disk.delete_replicas(image.topics["orders"], (1,))  # it was not here any more
     disk.reopen(image_of(), B1, now_ms=NOW)
     assert log.log_start_offset == 4
 
@@ -197,8 +203,10 @@ def test_a_topic_that_is_deleted_costs_one_note(monkeypatch: pytest.MonkeyPatch)
     for index in range(len(orders.partitions)):
         disk.log(orders, index, config)
     notes: list[int] = []
-    monkeypatch.setattr(BrokerLogs, "note_log_starts", lambda self: notes.append(len(self._logs)))
-    assert [*disk.forget(orders)] == [1] * len(orders.partitions)
+    monkeypatch.setattr(
+        BrokerLogs, "checkpoint_log_starts", lambda self: notes.append(len(self._logs))
+    )
+    assert [*disk.delete_topic(orders)] == [1] * len(orders.partitions)
     assert len(orders.partitions) > 1
     assert notes == [0]
 
@@ -210,7 +218,7 @@ def test_a_directory_that_has_failed_takes_no_notes() -> None:
     disk.log(image.topics["orders"], 1, disk.config_of(image, image.topics["orders"], B1))
     cut(disk, 4)
     disk.has_failed = True
-    disk.forget_replicas(image.topics["orders"], (1,))
+    disk.delete_replicas(image.topics["orders"], (1,))
     disk.close()
     disk.reopen(image_of(), B1, now_ms=NOW)
     assert log.log_start_offset == 0
@@ -220,7 +228,7 @@ def test_a_log_that_starts_with_its_first_segment_needs_no_note() -> None:
     disk = BrokerLogs(DEFAULTS, LATEST)
     log = log_with_records(disk, 6)
     log.restart_at(9, now_ms=NOW)
-    disk.note_log_starts()
+    disk.checkpoint_log_starts()
     log.restart_at(7, now_ms=NOW)
     disk.reopen(image_of(), B1, now_ms=NOW)
     assert log.log_start_offset == 7
@@ -231,7 +239,7 @@ def test_a_log_of_before_starts_where_that_was_noted() -> None:
     log = log_with_records(BrokerLogs(DEFAULTS, LATEST), 6)
     log.delete_records_before(4)
     disk = BrokerLogs(DEFAULTS, LATEST)
-    disk.adopt(image.topics["orders"].topic_id, log, high_watermark=6)
+    disk.adopt_log(image.topics["orders"].topic_id, log, high_watermark=6)
     disk.reopen(image, B1, now_ms=NOW)
     assert log.log_start_offset == 4
 
@@ -261,7 +269,7 @@ class Disks:
     def log(self, config: LogConfig = SMALL, *, disk: int = 0) -> LogDriver:
         self.count += 1
         driver = LogDriver(config)
-        self.disks[disk].adopt(uuid.UUID(int=self.count), driver.log, high_watermark=0)
+        self.disks[disk].adopt_log(uuid.UUID(int=self.count), driver.log, high_watermark=0)
         return driver
 
     def follower(self, leader: LogDriver) -> PartitionLog:
@@ -270,13 +278,15 @@ class Disks:
         for data in leader.log.batches():
             follow(log, data)
         log.follow_high_watermark(leader.log.high_watermark)
-        self.disks[1].adopt(uuid.UUID(int=self.count), log, high_watermark=0)
+        self.disks[1].adopt_log(uuid.UUID(int=self.count), log, high_watermark=0)
         return log
 
-    def look(self, budget: int) -> tuple[Look, list[tuple[int, PartitionLog]]]:
-        look = Look()
+    def look(self, budget: int) -> tuple[BudgetCheck, list[tuple[int, PartitionLog]]]:
+        look = BudgetCheck()
         moved = [
-            replica for replica in enforce(self.disks, budget, NOW, look) if replica is not None
+            replica
+            for replica in enforce_budget(self.disks, budget, NOW, look)
+            if replica is not None
         ]
         return look, moved
 
@@ -296,9 +306,9 @@ def test_below_half_of_the_budget_nothing_changes(disks: Disks) -> None:
     driver = disks.log()
     fill(driver, 40)
     look, moved = disks.look(OFF)
-    assert (look.freed, moved, len(driver.log.local.segments)) == (0, [], 4)
+    assert (look.freed_bytes, moved, len(driver.log.local.segments)) == (0, [], 4)
     assert look.held_bytes == driver.log.local.segments.size_bytes + 40 * (
-        BATCH_BYTES + PLACE_BYTES
+        BATCH_BYTES + LIST_ENTRY_BYTES
     )
 
 
@@ -311,7 +321,7 @@ def test_at_the_edge_the_oldest_closed_segments_go_first(disks: Disks) -> None:
     assert moved == [(0, old.log)]
     # Two of sixteen parts are free then, in whole segments: 20 of 120 batches.
     assert (old.log.log_start_offset, young.log.log_start_offset) == (20, 0)
-    assert disks.look(OFF)[0].held_bytes == held_bytes - look.freed <= held_bytes * 14 // 16
+    assert disks.look(OFF)[0].held_bytes == held_bytes - look.freed_bytes <= held_bytes * 14 // 16
 
 
 def test_nothing_from_the_first_open_transaction_on_goes(disks: Disks) -> None:
@@ -340,7 +350,7 @@ def test_compacted_logs_stay_and_their_segments_are_not_ended(disks: Disks) -> N
         assert driver.append(batch(-1, pid=-1, value=VALUE)) == 0
     count = len(driver.log.local.segments)
     look, moved = disks.look(10 * KB)
-    assert (look.freed, moved) == (0, [])
+    assert (look.freed_bytes, moved) == (0, [])
     assert len(driver.log.local.segments) == count
 
 
@@ -350,7 +360,7 @@ def test_replicas_share_their_batches_and_go_together(disks: Disks) -> None:
     alone = disks.look(OFF)[0].held_bytes
     follower = disks.follower(leader)
     held_bytes = disks.look(OFF)[0].held_bytes
-    assert held_bytes == alone + 60 * PLACE_BYTES
+    assert held_bytes == alone + 60 * LIST_ENTRY_BYTES
     _, moved = disks.look(held_bytes)
     assert moved == [(0, leader.log), (1, follower)]
     assert leader.log.log_start_offset == follower.log_start_offset > 0
@@ -372,7 +382,7 @@ def test_an_active_segment_of_a_part_is_ended_from_half_of_the_budget_on(disks: 
     fill(small, 2)
     held_bytes = disks.look(OFF)[0].held_bytes
     look, moved = disks.look(held_bytes * 3 // 2)
-    assert (look.freed, moved) == (0, [])
+    assert (look.freed_bytes, moved) == (0, [])
     assert (len(large.log.local.segments), len(small.log.local.segments)) == (2, 1)
 
 
@@ -382,16 +392,16 @@ def test_where_closed_segments_are_too_few_the_largest_active_ones_are_ended(dis
         fill(driver, 1 + number % 2)
     held_bytes = disks.look(OFF)[0].held_bytes
     look, _ = disks.look(held_bytes)
-    assert look.freed == 0
+    assert look.freed_bytes == 0
     ended = [len(driver.log.local.segments) - 1 for driver in drivers]
     assert ended == [0, 1] * 5 + [0] * 30, "five of two batches: an eighth of all"
-    assert disks.look(held_bytes)[0].freed > 0
+    assert disks.look(held_bytes)[0].freed_bytes > 0
 
 
 def test_a_look_at_many_logs_takes_breaks(disks: Disks) -> None:
     for _ in range(2 * LOGS_PER_STEP):
         disks.log()
-    assert list(enforce(disks.disks, OFF, NOW, Look())) == [None, None]
+    assert list(enforce_budget(disks.disks, OFF, NOW, BudgetCheck())) == [None, None]
 
 
 def test_a_log_that_was_cut_off_during_the_look_keeps_its_start(disks: Disks) -> None:
@@ -399,7 +409,7 @@ def test_a_log_that_was_cut_off_during_the_look_keeps_its_start(disks: Disks) ->
     fill(driver, 60)
     for _ in range(LOGS_PER_STEP):
         disks.log()
-    steps = enforce(disks.disks, 40 * KB, NOW, Look())
+    steps = enforce_budget(disks.disks, 40 * KB, NOW, BudgetCheck())
     assert next(steps) is None
     driver.log.truncate_to(5, now_ms=NOW)
     assert [step for step in steps if step is not None] == []

@@ -13,14 +13,14 @@ from txnsim.replica.fetch_sessions import (
     EVICTION_MS,
     FINAL_EPOCH,
     INITIAL_EPOCH,
-    LARGE,
-    SHARDS,
+    LARGE_SESSION_PARTITIONS,
+    SHARD_COUNT,
     CachedPartition,
     Conclusion,
     FetchSessions,
-    Incremental,
-    Opening,
-    Sessionless,
+    IncrementalPlan,
+    OpeningPlan,
+    SessionlessPlan,
     SessionRequest,
     next_session_epoch,
 )
@@ -33,7 +33,7 @@ ID, OTHER_ID = uuid.UUID(int=1), uuid.UUID(int=2)
 NAMES = {ID: "t"}
 IDLE = FetchOutcome(high_watermark=5, last_stable_offset=5, log_start_offset=0)
 DATA = FetchOutcome(
-    high_watermark=5, last_stable_offset=5, log_start_offset=0, records=(b"x",), size=1
+    high_watermark=5, last_stable_offset=5, log_start_offset=0, records=(b"x",), size_bytes=1
 )
 
 
@@ -56,7 +56,7 @@ def in_turn() -> Callable[[int, int], int]:
 
 
 def sessions(slots: int = 1000) -> FetchSessions:
-    return FetchSessions(slots=slots, draw=in_turn())
+    return FetchSessions(slots=slots, draw_number=in_turn())
 
 
 class Reader:
@@ -73,7 +73,7 @@ class Reader:
 
     def plan(
         self, *keys: PartitionKey | FetchPartition, forget: Sequence[PartitionKey] = ()
-    ) -> Sessionless | Opening | Incremental | ErrorCode:
+    ) -> SessionlessPlan | OpeningPlan | IncrementalPlan | ErrorCode:
         asked_partitions = {}
         for key in keys:
             if isinstance(key, FetchPartition):
@@ -84,7 +84,7 @@ class Reader:
             session_id=self.session_id,
             session_epoch=self.epoch,
             partitions=asked_partitions,
-            forgotten=tuple(forget),
+            forgotten_keys=tuple(forget),
             by_topic_ids=self.by_ids,
             is_privileged=self.follower,
         )
@@ -199,7 +199,7 @@ def test_a_wrong_epoch_is_an_error_and_changes_nothing(epoch: int) -> None:
     assert reader.plan(B) is E.invalid_fetch_session_epoch
     reader.epoch = 1
     plan = reader.plan()
-    assert isinstance(plan, Incremental)
+    assert isinstance(plan, IncrementalPlan)
     assert plan.keys == (A,)
 
 
@@ -217,7 +217,7 @@ def test_an_incremental_fetch_reads_what_was_listed_before_and_now() -> None:
     reader = Reader(sessions())
     reader.fetch(A, B)
     plan = reader.plan(fetch_partition_of(B, 7), C)
-    assert isinstance(plan, Incremental)
+    assert isinstance(plan, IncrementalPlan)
     assert plan.keys == (A, B, C)
     assert [partition.fetch_offset for partition in plan.partitions] == [0, 7, 0]
 
@@ -226,7 +226,7 @@ def test_what_is_listed_and_forgotten_is_forgotten() -> None:
     reader = Reader(sessions())
     reader.fetch(A, B)
     plan = reader.plan(A, C, forget=[A, C, ("gone", 3)])
-    assert isinstance(plan, Incremental)
+    assert isinstance(plan, IncrementalPlan)
     assert plan.keys == (B,)
 
 
@@ -249,7 +249,7 @@ def test_an_answer_that_was_overtaken_is_refused() -> None:
     reader = Reader(sessions())
     reader.fetch(A)
     slow = reader.plan()
-    assert isinstance(slow, Incremental)
+    assert isinstance(slow, IncrementalPlan)
     reader.epoch += 1
     reader.fetch()
     late = reader.cache.conclude(slow, [DATA], now_ms=0)
@@ -264,7 +264,7 @@ def test_an_answer_for_a_session_that_was_closed_meanwhile_is_refused() -> None:
     reader = Reader(sessions())
     reader.fetch(A)
     slow = reader.plan()
-    assert isinstance(slow, Incremental)
+    assert isinstance(slow, IncrementalPlan)
     reader.epoch += 1
     reader.fetch(forget=[A])
     late = reader.cache.conclude(slow, [DATA], now_ms=0)
@@ -284,7 +284,7 @@ def test_an_answer_for_a_session_that_was_closed_meanwhile_is_refused() -> None:
         (FetchOutcome(high_watermark=5, last_stable_offset=3, log_start_offset=0), False),
         (
             FetchOutcome(
-                high_watermark=5, last_stable_offset=5, log_start_offset=0, diverging=(0, 2)
+                high_watermark=5, last_stable_offset=5, log_start_offset=0, diverging_epoch=(0, 2)
             ),
             True,
         ),
@@ -295,7 +295,7 @@ def test_what_is_news(outcome: FetchOutcome, is_news: bool) -> None:
     reader = Reader(sessions())
     reader.fetch(A, B)
     assert result_indexes(reader.fetch(p0=outcome)) == ([0] if is_news else [])
-    repeats = outcome.size > 0 or outcome.error or outcome.diverging
+    repeats = outcome.size_bytes > 0 or outcome.error or outcome.diverging_epoch
     assert result_indexes(reader.fetch(p0=outcome)) == ([0] if repeats else [])
 
 
@@ -309,11 +309,11 @@ def test_a_partition_that_is_new_to_the_session_is_listed() -> None:
 def test_after_an_error_the_watermark_is_sent_again() -> None:
     failed = FetchOutcome(error=E.unknown_leader_epoch, high_watermark=5, log_start_offset=0)
     cached = CachedPartition(fetch_partition_of(A))
-    cached.take(IDLE)
-    assert cached.take(failed)
+    cached.note_outcome(IDLE)
+    assert cached.note_outcome(failed)
     assert cached.high_watermark == -1
-    assert cached.take(IDLE)
-    assert not cached.take(IDLE)
+    assert cached.note_outcome(IDLE)
+    assert not cached.note_outcome(IDLE)
 
 
 def test_an_error_at_the_opening_is_listed_again_once_it_is_over() -> None:
@@ -328,13 +328,13 @@ def test_a_partition_that_had_records_is_read_last_next_time() -> None:
     reader.fetch(A, B, C)
     reader.fetch(p0=DATA)
     plan = reader.plan()
-    assert isinstance(plan, Incremental)
+    assert isinstance(plan, IncrementalPlan)
     assert plan.keys == (B, C, A)
     concluded = reader.cache.conclude(plan, [IDLE, DATA, DATA], now_ms=0)
     assert result_indexes(concluded) == [2, 0]
     reader.epoch += 1
     plan = reader.plan(fetch_partition_of(B, 3))
-    assert isinstance(plan, Incremental)
+    assert isinstance(plan, IncrementalPlan)
     assert plan.keys == (B, C, A), "what is listed keeps its place"
 
 
@@ -344,8 +344,8 @@ def test_the_plan_of_an_idle_session_is_not_made_anew() -> None:
     first_plan = reader.plan()
     reader.epoch += 1
     second = reader.plan()
-    assert isinstance(first_plan, Incremental)
-    assert isinstance(second, Incremental)
+    assert isinstance(first_plan, IncrementalPlan)
+    assert isinstance(second, IncrementalPlan)
     assert first_plan.partitions is second.partitions
 
 
@@ -361,7 +361,7 @@ def test_missing_partitions_come_last_and_unknown_ids_before_unknown_partitions(
     concluded = reader.fetch(A, B, C, p0=nothing, p1=no_id)
     assert result_indexes(concluded) == [2, 1, 0]
     plan = reader.plan()
-    assert isinstance(plan, Incremental)
+    assert isinstance(plan, IncrementalPlan)
     assert plan.keys == (C, B, A), "the session has the order of the answer"
 
 
@@ -370,12 +370,12 @@ def test_an_unknown_id_stays_in_the_session_until_it_has_a_name() -> None:
     reader.names = {}
     reader.fetch(fetch_partition_of((ID, 0), naming=Naming.NO_NAME))
     plan = reader.plan(fetch_partition_of((ID, 0), 4, naming=Naming.NO_NAME))
-    assert isinstance(plan, Incremental)
+    assert isinstance(plan, IncrementalPlan)
     assert plan.partitions[0].naming is Naming.NO_NAME
     reader.epoch += 1
     reader.names = {ID: "t"}
     plan = reader.plan()
-    assert isinstance(plan, Incremental)
+    assert isinstance(plan, IncrementalPlan)
     (partition,) = plan.partitions
     assert (partition.naming, partition.topic_partition, partition.fetch_offset) == (
         Naming.NAMED,
@@ -390,7 +390,7 @@ def test_a_name_that_was_found_stays_and_may_mean_another_topic() -> None:
     reader.names = {OTHER_ID: "t"}
     for listing in ((), (fetch_partition_of((ID, 0), naming=Naming.NO_NAME),)):
         plan = reader.plan(*listing)
-        assert isinstance(plan, Incremental)
+        assert isinstance(plan, IncrementalPlan)
         (partition,) = plan.partitions
         assert (partition.naming, partition.topic_partition) == (
             Naming.OTHER_TOPIC,
@@ -412,12 +412,12 @@ def test_the_zero_id_has_no_name() -> None:
         is_privileged=False,
     )
     plan = reader.cache.plan(request, topic_names=NAMES, now_ms=0)
-    assert isinstance(plan, Opening)
+    assert isinstance(plan, OpeningPlan)
     failed = FetchOutcome(error=E.unknown_topic_id)
     reader.session_id = reader.cache.conclude(plan, [failed], now_ms=0).session_id
     reader.epoch = 1
     second_plan = reader.plan()
-    assert isinstance(second_plan, Incremental)
+    assert isinstance(second_plan, IncrementalPlan)
     assert second_plan.partitions[0].naming is Naming.NO_NAME
 
 
@@ -440,8 +440,8 @@ def test_slots_are_split_evenly_among_the_shards(slots: int, sessions_kept: int)
 
 
 def test_ids_are_positive_distinct_and_drawn_again_when_taken() -> None:
-    cache = FetchSessions(slots=1000, draw=iter_draw([1, 1, 1, 2]))
-    (first_reader, *_, second) = fill(cache, SHARDS + 1, A)
+    cache = FetchSessions(slots=1000, draw_number=iter_draw([1, 1, 1, 2]))
+    (first_reader, *_, second) = fill(cache, SHARD_COUNT + 1, A)
     assert (first_reader.session_id, second.session_id) == (1, 2)
 
 
@@ -452,7 +452,7 @@ def iter_draw(of_first_shard: list[int]) -> Callable[[int, int], int]:
 
 
 def test_sessions_are_bounded_by_what_they_hold() -> None:
-    cache = FetchSessions(slots=1000, draw=in_turn(), partitions=5)
+    cache = FetchSessions(slots=1000, draw_number=in_turn(), partitions=5)
     first_reader, second = Reader(cache), Reader(cache)
     first_reader.fetch(A, B, C)
     assert first_reader.session_id > 0
@@ -464,28 +464,30 @@ def test_sessions_are_bounded_by_what_they_hold() -> None:
 
 
 def test_a_session_that_grows_over_the_bound_ends() -> None:
-    cache = FetchSessions(slots=1000, draw=in_turn(), partitions=LARGE + 1)
+    cache = FetchSessions(
+        slots=1000, draw_number=in_turn(), partitions=LARGE_SESSION_PARTITIONS + 1
+    )
     reader = Reader(cache)
-    reader.fetch(*(("t", number) for number in range(LARGE)))
+    reader.fetch(*(("t", number) for number in range(LARGE_SESSION_PARTITIONS)))
     assert reader.session_id > 0
-    reader.fetch(("t", LARGE))
+    reader.fetch(("t", LARGE_SESSION_PARTITIONS))
     assert len(cache) == 1
-    assert reader.plan(("t", LARGE + 1)) is E.fetch_session_id_not_found
+    assert reader.plan(("t", LARGE_SESSION_PARTITIONS + 1)) is E.fetch_session_id_not_found
     assert len(cache) == 0
 
 
 def test_a_consumer_does_not_evict_a_young_session() -> None:
-    cache = sessions(SHARDS)
-    fill(cache, SHARDS, A)
+    cache = sessions(SHARD_COUNT)
+    fill(cache, SHARD_COUNT, A)
     late = Reader(cache)
     late.now_ms = EVICTION_MS
     assert late.fetch(A, B, C).session_id == 0
-    assert len(cache) == SHARDS
+    assert len(cache) == SHARD_COUNT
 
 
 def test_the_session_that_was_idle_longest_is_evicted() -> None:
-    cache = sessions(2 * SHARDS)
-    idle, *other_readers = fill(cache, 2 * SHARDS, A)
+    cache = sessions(2 * SHARD_COUNT)
+    idle, *other_readers = fill(cache, 2 * SHARD_COUNT, A)
     for reader in other_readers:
         reader.now_ms = 1
         reader.fetch()
@@ -493,7 +495,7 @@ def test_the_session_that_was_idle_longest_is_evicted() -> None:
     late.now_ms = EVICTION_MS + 1
     assert late.fetch(A).session_id > 0
     assert cache.find(idle.session_id) is None
-    assert len(cache) == 2 * SHARDS
+    assert len(cache) == 2 * SHARD_COUNT
 
 
 @pytest.mark.parametrize(("size", "evicts"), [(1, False), (2, False), (3, True)])
@@ -501,8 +503,8 @@ def test_an_old_session_gives_way_to_a_larger_one(
     size: int,
     evicts: bool,
 ) -> None:
-    cache = sessions(SHARDS)
-    readers = fill(cache, SHARDS, A, B)
+    cache = sessions(SHARD_COUNT)
+    readers = fill(cache, SHARD_COUNT, A, B)
     for reader in readers:
         reader.now_ms = EVICTION_MS + 1
         reader.fetch()
@@ -513,9 +515,9 @@ def test_an_old_session_gives_way_to_a_larger_one(
 
 
 def test_of_old_sessions_the_smallest_gives_way() -> None:
-    cache = sessions(2 * SHARDS)
-    large = fill(cache, SHARDS, A, B)[0]
-    small = fill(cache, SHARDS, A)[0]
+    cache = sessions(2 * SHARD_COUNT)
+    large = fill(cache, SHARD_COUNT, A, B)[0]
+    small = fill(cache, SHARD_COUNT, A)[0]
     for reader in (small, large):
         reader.now_ms = EVICTION_MS + 1
         reader.fetch()
@@ -529,13 +531,13 @@ def test_of_old_sessions_the_smallest_gives_way() -> None:
 
 
 def test_a_follower_evicts_any_consumer_but_only_old_smaller_followers() -> None:
-    cache = sessions(SHARDS)
-    fill(cache, SHARDS, A, B, C)
-    followers = fill(cache, SHARDS, A, follower=True)
+    cache = sessions(SHARD_COUNT)
+    fill(cache, SHARD_COUNT, A, B, C)
+    followers = fill(cache, SHARD_COUNT, A, follower=True)
     assert all(reader.session_id for reader in followers)
     (refused,) = fill(cache, 1, A, B, follower=True)
     assert refused.session_id == 0, "nobody old enough"
-    fill(cache, SHARDS - 1, A)
+    fill(cache, SHARD_COUNT - 1, A)
     for reader in followers:
         reader.now_ms = EVICTION_MS + 1
         reader.fetch()
@@ -549,12 +551,12 @@ def test_a_follower_evicts_any_consumer_but_only_old_smaller_followers() -> None
 
 def fill_turns(cache: FetchSessions) -> list[Reader]:
     """Readers who take the turns of the other shards, so that the next one meets the first."""
-    return [Reader(cache) for _ in range(SHARDS - 1)]
+    return [Reader(cache) for _ in range(SHARD_COUNT - 1)]
 
 
 def test_a_closed_session_frees_its_slot() -> None:
-    cache = sessions(SHARDS)
-    readers = fill(cache, SHARDS, A)
+    cache = sessions(SHARD_COUNT)
+    readers = fill(cache, SHARD_COUNT, A)
     readers[0].fetch(forget=[A])
     (new_reader,) = fill(cache, 1, A)
     assert new_reader.session_id > 0

@@ -19,7 +19,7 @@ from txnsim.replica.partition import (
     Follower,
     LeaderPartition,
     has_caught_up,
-    out_of_sync,
+    out_of_sync_followers,
     truncation_offset,
 )
 from txnsim.types import BrokerId, LeaderEpoch, TopicPartition
@@ -61,7 +61,7 @@ class Led:
             topic_id=TOPIC_ID,
             may_join=lambda broker, _epoch: broker not in self.excluded,
         )
-        self.partition.lead(self.image, min_isr=min_isr, now_ms=0)
+        self.partition.apply_image(self.image, min_isr=min_isr, now_ms=0)
 
     def append(self, count: int = 1, *, now_ms: int = 50) -> bool:
         append_client(self.log, plain(count), guard=0, now_ms=NOW)
@@ -75,12 +75,12 @@ class Led:
             broker_epoch=broker * 10,
             now_ms=now_ms,
         )
-        return self.partition.advance(lambda: (LAG_MS, now_ms))
+        return self.partition.advance_high_watermark(lambda: (LAG_MS, now_ms))
 
     def publish(self, **changes: Any) -> None:
         values = {"partition_epoch": self.image.partition_epoch + 1, **changes}
         self.image = msgspec.structs.replace(self.image, **values)
-        self.partition.lead(self.image, min_isr=1, now_ms=60)
+        self.partition.apply_image(self.image, min_isr=1, now_ms=60)
 
     def answer(self, change: IsrChange, **changes: Any) -> IsrChange | None:
         values: dict[str, Any] = {
@@ -238,7 +238,7 @@ def test_a_new_epoch_forgets_where_the_followers_were() -> None:
 
 def test_older_metadata_changes_nothing_but_the_minimum() -> None:
     led = Led()
-    led.partition.lead(msgspec.structs.replace(led.image, isr=(B1,)), min_isr=9, now_ms=0)
+    led.partition.apply_image(msgspec.structs.replace(led.image, isr=(B1,)), min_isr=9, now_ms=0)
     assert list(led.partition.isr) == [B1, B2, B3]
     assert led.partition.min_isr == 3
 
@@ -263,7 +263,7 @@ def test_who_has_not_kept_up_falls_out_once_the_controller_agrees() -> None:
     assert led.partition.shrink_isr(lag_max_ms=LAG_MS, now_ms=2_000) is None, "one wish at a time"
     assert led.answer(change) is None
     assert list(led.partition.isr) == [B1, B2]
-    assert led.partition.advance(lambda: (LAG_MS, 1_000))
+    assert led.partition.advance_high_watermark(lambda: (LAG_MS, 1_000))
 
 
 def test_a_replica_that_keeps_up_stays_in_the_isr() -> None:
@@ -402,9 +402,13 @@ def test_a_new_leader_trusts_the_isr_for_a_while(is_in_isr: bool, is_caught_up: 
 
 def test_out_of_sync_are_members_of_the_isr_that_have_not_kept_up() -> None:
     followers = [follower(B2, offset=3), follower(B3, offset=3, caught_up_ms=950)]
-    late = out_of_sync(followers, {B2, B3}, leader_end=10, lag_max_ms=LAG_MS, now_ms=1_000)
+    late = out_of_sync_followers(
+        followers, {B2, B3}, leader_end=10, lag_max_ms=LAG_MS, now_ms=1_000
+    )
     assert late == (B2,)
-    assert out_of_sync(followers, {B3}, leader_end=10, lag_max_ms=LAG_MS, now_ms=1_000) == ()
+    assert (
+        out_of_sync_followers(followers, {B3}, leader_end=10, lag_max_ms=LAG_MS, now_ms=1_000) == ()
+    )
 
 
 @pytest.mark.parametrize(("offset", "has"), [(4, False), (5, False), (6, True), (9, True)])
@@ -432,4 +436,4 @@ def test_who_joins_has_all_that_is_committed_and_all_from_before_this_leader(
 def test_a_diverging_follower_goes_back_to_where_both_agree(
     leader: tuple[int, int], own: tuple[int, int], offset: int
 ) -> None:
-    assert truncation_offset(log_end_offset=10, leader_answer=leader, own_answer=own) == offset
+    assert truncation_offset(log_end_offset=10, leader_answer=leader, follower_answer=own) == offset

@@ -139,8 +139,8 @@ def test_a_new_topic_is_hosted_by_its_replicas_and_led_by_one() -> None:
         B3: [TP],
     }
     assert [len(replicas.led) for replicas in brokers.each.values()] == [0, 1, 0]
-    assert changes[B2].led == [(TP, 0)]
-    assert changes[B3].led == []
+    assert changes[B2].led_partitions == [(TP, 0)]
+    assert changes[B3].led_partitions == []
 
 
 @pytest.mark.parametrize(("old", "new"), [(1, 2), (2, 1)])
@@ -149,9 +149,9 @@ def test_a_moved_leader_is_lost_by_one_and_gained_by_the_other(old: int, new: in
     brokers = Brokers(image_before)
     follower = brokers.each[BrokerId(new)].hosted[TP]
     changes = brokers.apply(image_before.with_partition(TP, partition(new, epoch=1)))
-    assert changes[BrokerId(old)].lost == [(TP, 1)]
-    assert changes[BrokerId(new)].led == [(TP, 1)]
-    assert changes[BrokerId(new)].unfollowed == [TP]
+    assert changes[BrokerId(old)].lost_partitions == [(TP, 1)]
+    assert changes[BrokerId(new)].led_partitions == [(TP, 1)]
+    assert changes[BrokerId(new)].unfollowed_partitions == [TP]
     assert brokers.each[BrokerId(new)].led[TP] is follower, "a follower's log is the leader's now"
     assert {replicas.hosted[TP].leader_epoch for replicas in brokers.each.values()} == {1}
     assert error_of(brokers.each[BrokerId(old)].leader(TP)) is ErrorCode.not_leader_or_follower
@@ -161,7 +161,7 @@ def test_an_election_of_the_same_leader_is_a_new_epoch() -> None:
     image_before = cluster().with_topic(topic())
     brokers = Brokers(image_before)
     changes = brokers.apply(image_before.with_partition(TP, partition(1, epoch=3)))
-    assert changes[B1].led == [(TP, 3)]
+    assert changes[B1].led_partitions == [(TP, 3)]
     assert brokers.each[B1].led[TP].leader_epoch == 3
 
 
@@ -169,7 +169,7 @@ def test_what_does_not_change_is_no_change() -> None:
     image = cluster().with_topic(topic())
     brokers = Brokers(image)
     changes = brokers.apply(image.with_topic(topic("more", topic_id=uuid.UUID(int=9))))
-    assert changes[B1].led == [(TopicPartition("more", 0), 0)]
+    assert changes[B1].led_partitions == [(TopicPartition("more", 0), 0)]
 
 
 def test_a_deleted_topic_is_forgotten_with_its_log() -> None:
@@ -177,7 +177,7 @@ def test_a_deleted_topic_is_forgotten_with_its_log() -> None:
     brokers = Brokers(image)
     old = brokers.each[B1].led[TP]
     changes = brokers.apply(image.without_topic("orders"))
-    assert changes[B1].deleted == [TP]
+    assert changes[B1].deleted_partitions == [TP]
     assert brokers.each[B1].hosted == {}
     assert error_of(brokers.each[B1].leader(TP)) is ErrorCode.unknown_topic_or_partition
     brokers.apply(image)
@@ -199,8 +199,8 @@ def test_a_topic_made_anew_under_its_old_name_is_another_topic() -> None:
     changes = brokers.apply(
         image.without_topic("orders").with_topic(topic(topic_id=uuid.UUID(int=9)))
     )
-    assert changes[B1].deleted == [TP]
-    assert changes[B1].led == [(TP, 0)]
+    assert changes[B1].deleted_partitions == [TP]
+    assert changes[B1].led_partitions == [(TP, 0)]
     assert brokers.each[B1].led[TP] is not old
     assert TopicPartition("orders", 1) not in brokers.each[B2].hosted
 
@@ -242,14 +242,15 @@ def test_thousands_of_topics_of_one_partition_have_breaks_and_one_config() -> No
 def test_each_epoch_says_which_leader_a_replica_follows() -> None:
     image = cluster().with_topic(topic("orders", partition(1, replicas=(1, 2), epoch=4)))
     brokers = Brokers(image)
-    (following,) = brokers.first[B2].followed
+    (following,) = brokers.first[B2].followed_replicas
     assert (following.leader, following.leader_epoch) == (B1, 4)
     assert following.topic_id == TOPIC_ID
     assert following.log is brokers.each[B2].hosted[TP]
-    assert brokers.first[B1].followed == brokers.first[B3].followed == []
+    assert brokers.first[B1].followed_replicas == brokers.first[B3].followed_replicas == []
     moved = image.with_partition(TP, partition(1, replicas=(1, 2), epoch=5))
     assert [
-        followed_replica.leader_epoch for followed_replica in brokers.apply(moved)[B2].followed
+        followed_replica.leader_epoch
+        for followed_replica in brokers.apply(moved)[B2].followed_replicas
     ] == [5]
     shrunk = moved.with_partition(
         TP,
@@ -257,7 +258,7 @@ def test_each_epoch_says_which_leader_a_replica_follows() -> None:
             partition(1, replicas=(1, 2), isr=(1,), epoch=5), partition_epoch=6
         ),
     )
-    assert brokers.apply(shrunk)[B2].followed == []
+    assert brokers.apply(shrunk)[B2].followed_replicas == []
 
 
 def test_without_a_leader_a_replica_follows_none() -> None:
@@ -265,12 +266,13 @@ def test_without_a_leader_a_replica_follows_none() -> None:
     brokers = Brokers(image)
     leaderless = image.with_partition(TP, partition(-1, replicas=(1, 2), epoch=1))
     changes = brokers.apply(leaderless)
-    assert changes[B2].unfollowed == [TP]
-    assert changes[B1].lost == [(TP, 1)]
-    assert changes[B1].unfollowed == []
+    assert changes[B2].unfollowed_partitions == [TP]
+    assert changes[B1].lost_partitions == [(TP, 1)]
+    assert changes[B1].unfollowed_partitions == []
     image_again = image.with_partition(TP, partition(1, replicas=(1, 2), epoch=2))
     assert [
-        followed_replica.leader for followed_replica in brokers.apply(image_again)[B2].followed
+        followed_replica.leader
+        for followed_replica in brokers.apply(image_again)[B2].followed_replicas
     ] == [B1]
 
 
@@ -278,7 +280,7 @@ def test_a_led_partition_with_followers_knows_them() -> None:
     image = cluster().with_topic(topic("orders", partition(1, replicas=(1, 2))))
     brokers = Brokers(image)
     led = brokers.each[B1].replicated[TP]
-    assert brokers.first[B1].regrouped == [led]
+    assert brokers.first[B1].regrouped_partitions == [led]
     assert list(led.followers) == [B2]
     assert brokers.each[B2].replicated == {}
     brokers.apply(image.without_topic("orders"))
@@ -327,20 +329,20 @@ def test_a_replica_that_was_moved_away_is_gone_with_its_log() -> None:
     log = brokers.each[B1].hosted[TP]
     moved = cluster().with_topic(topic("orders", partition(3, replicas=(3, 2), epoch=1)))
     changes = brokers.apply(moved)
-    assert (changes[B1].deleted, changes[B1].lost) == ([TP], [])
+    assert (changes[B1].deleted_partitions, changes[B1].lost_partitions) == ([TP], [])
     assert TP not in brokers.each[B1].hosted
     assert TP not in brokers.each[B1].led
     assert TP not in brokers.each[B1].replicated
     assert error_of(brokers.each[B1].leader(TP)) is ErrorCode.not_leader_or_follower
-    assert changes[B3].led == [(TP, 1)]
+    assert changes[B3].led_partitions == [(TP, 1)]
     away = brokers.apply(
         cluster().with_topic(topic("orders", partition(3, replicas=(3,), epoch=2)))
     )
-    assert (away[B2].deleted, away[B2].unfollowed) == ([TP], [TP])
+    assert (away[B2].deleted_partitions, away[B2].unfollowed_partitions) == ([TP], [TP])
     back = brokers.apply(
         cluster().with_topic(topic("orders", partition(1, replicas=(1,), epoch=3)))
     )
-    assert back[B1].led == [(TP, 3)]
+    assert back[B1].led_partitions == [(TP, 3)]
     assert brokers.each[B1].hosted[TP] is not log
 
 
@@ -352,12 +354,12 @@ def test_who_was_followed_is_so_until_the_leader_changes() -> None:
             topic("orders", partition(1, replicas=(1, 2), isr=(1,), epoch=1, adding=(2,)))
         )
     )
-    (led,) = changes[B1].regrouped
+    (led,) = changes[B1].regrouped_partitions
     assert list(led.followers) == [B2]
     alone = brokers.apply(
         cluster().with_topic(topic("orders", partition(1, replicas=(1,), epoch=2)))
     )
-    assert alone[B1].regrouped == [led]
+    assert alone[B1].regrouped_partitions == [led]
     assert (list(led.followers), led.isr) == ([], (1,))
 
 
@@ -369,7 +371,7 @@ def brokers_with_failed_directory() -> Brokers:
     image = cluster().with_topic(topic("orders", partition(1), partition(2)))
     brokers = Brokers(image)
     brokers.disks[B1].has_failed = True
-    assert brokers.each[B1].directory_failed() == (TopicPartition("orders", 1),)
+    assert brokers.each[B1].take_offline() == (TopicPartition("orders", 1),)
     return brokers
 
 
@@ -395,7 +397,7 @@ def test_a_leader_that_is_offline_resigns_once_another_one_leads() -> None:
     brokers = brokers_with_failed_directory()
     moved = partition(2, isr=(2, 3), epoch=1)
     changes = brokers.apply(brokers.image.with_partition(TP, moved))
-    assert changes[B1] == LeadershipChanges(lost=[(TP, moved.leader_epoch)])
+    assert changes[B1] == LeadershipChanges(lost_partitions=[(TP, moved.leader_epoch)])
     again = brokers.apply(brokers.image.with_partition(TP, partition(3, isr=(2, 3), epoch=2)))
     assert again[B1] == LeadershipChanges()
 
@@ -404,9 +406,9 @@ def test_an_offline_replica_can_be_deleted_or_moved_away() -> None:
     brokers = brokers_with_failed_directory()
     elsewhere = partition(2, replicas=(2, 3), epoch=1)
     changes = brokers.apply(brokers.image.with_partition(TP, elsewhere))
-    assert changes[B1].deleted == [TP]
+    assert changes[B1].deleted_partitions == [TP]
     changes = brokers.apply(brokers.image.without_topic("orders"))
-    assert changes[B1].deleted == [TopicPartition("orders", 1)]
+    assert changes[B1].deleted_partitions == [TopicPartition("orders", 1)]
     assert brokers.each[B1].offline == set()
 
 

@@ -27,7 +27,7 @@ from txnsim.log.leader_append import append_client, append_coordinator
 from txnsim.log.partition_log import PartitionLog
 from txnsim.node.log_gate import DATA
 from txnsim.node.peers import CONTROLLER_ID
-from txnsim.replica.log_budget import by_partition, held_bytes
+from txnsim.replica.log_budget import held_bytes, replicas_by_partition
 from txnsim.replication.append_events import AppendEvents
 from txnsim.replication.budget_keeper import BudgetKeeper
 from txnsim.replication.deletions import Deletions, LateDeletion
@@ -274,7 +274,7 @@ RECORD = b"v" * 40_000
 
 def held_bytes_of(cluster: VirtualCluster) -> int:
     disks = [member.disk for member in cluster.sim.members.values()]
-    return sum(map(held_bytes, by_partition(disks)))
+    return sum(map(held_bytes, replicas_by_partition(disks)))
 
 
 async def write(app: Cluster, transactions: int, name: str = "app") -> None:

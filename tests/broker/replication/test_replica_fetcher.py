@@ -519,7 +519,7 @@ def test_a_diverging_follower_learns_where_it_diverges() -> None:
     follower.bench.lead(B1)
     follower.bench.append(plain(2))
     partition = follower.told(position(3, current_leader_epoch=1, last_fetched_epoch=0))
-    assert (partition.error, partition.diverging) == (0, (0, 2))
+    assert (partition.error, partition.diverging_epoch) == (0, (0, 2))
 
 
 # Sessions
@@ -549,7 +549,7 @@ def test_a_forgotten_partition_is_no_news() -> None:
     follower = Follower()
     follower.bench.append(plain())
     follower.fetch(position())
-    parked = follower.park(forgotten=((TOPIC_ID, TP),))
+    parked = follower.park(forgotten_partitions=((TOPIC_ID, TP),))
     follower.bench.append(plain())
     follower.bench.settle()
     assert not parked.done()
@@ -560,7 +560,9 @@ def test_a_partition_may_be_named_by_its_topics_id_alone() -> None:
     follower.bench.append(plain())
     unnamed = TopicPartition("", 0)
     assert follower.told(position(topic_partition=unnamed)).topic_partition == TP
-    parked = follower.park(position(1, topic_partition=unnamed), forgotten=((TOPIC_ID, unnamed),))
+    parked = follower.park(
+        position(1, topic_partition=unnamed), forgotten_partitions=((TOPIC_ID, unnamed),)
+    )
     assert not parked.done()
     nobody = uuid.UUID(int=5)
     strange = follower.told(position(topic_id=nobody, topic_partition=unnamed), session_epoch=0)
@@ -638,7 +640,9 @@ def test_an_answer_has_a_size() -> None:
         "of the partition's limit"
     )
     replicas = follower.bench.leader.replicas
-    replicas.dynamic = msgspec.structs.replace(replicas.dynamic, replica_fetch_max_bytes=2 * size)
+    replicas.dynamic_settings = msgspec.structs.replace(
+        replicas.dynamic_settings, replica_fetch_max_bytes=2 * size
+    )
     assert len(follower.told(position()).batches) == 2
 
 

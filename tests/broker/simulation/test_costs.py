@@ -749,7 +749,7 @@ BACKGROUND: Final = frozenset(
         "node/controller_node.py:ControllerNode._arm_rebalance",
         "node/controller_node.py:ControllerNode._arm_unclean",
         "node/controller_node.py:ControllerNode.handle_peer",
-        "replica/broker_logs.py:BrokerLogs.checkpoint",
+        "replica/broker_logs.py:BrokerLogs.checkpoint_high_watermarks",
         "replication/isr_changes.py:IsrChanges._arm_check",
         "replication/log_maintenance.py:LogMaintenance._arm_cleaner",
         "replication/log_maintenance.py:LogMaintenance._arm_retention",

@@ -9,8 +9,8 @@ from txnsim.interbroker.transactions import AllocateProducerIdsCommand, Allocate
 from txnsim.txn.producer_ids import ProducerIdAllocator, ProducerIdPool
 from txnsim.types import BrokerId
 
-FIRST_BLOCK = AllocateProducerIdsReply(first=0, length=1_000)
-SECOND_BLOCK = AllocateProducerIdsReply(first=1_000, length=1_000)
+FIRST_BLOCK = AllocateProducerIdsReply(first_producer_id=0, producer_id_count=1_000)
+SECOND_BLOCK = AllocateProducerIdsReply(first_producer_id=1_000, producer_id_count=1_000)
 
 
 def pool_with_block() -> ProducerIdPool:
@@ -66,7 +66,9 @@ def test_no_request_while_the_next_block_waits() -> None:
     for _ in range(901):
         pool.take()
     assert pool.start_request(now_ms=0)
-    assert pool.on_reply(AllocateProducerIdsReply(first=1_000, length=0), now_ms=0)
+    assert pool.on_reply(
+        AllocateProducerIdsReply(first_producer_id=1_000, producer_id_count=0), now_ms=0
+    )
     for _ in range(99):
         pool.take()
     # the empty block is used up at once; the one after it may be asked for
@@ -96,7 +98,7 @@ def test_a_block_that_overlaps_the_present_one_is_refused(first_id: int) -> None
     for _ in range(901):
         pool.take()
     assert pool.start_request(now_ms=0)
-    overlapping = AllocateProducerIdsReply(first=first_id, length=1_000)
+    overlapping = AllocateProducerIdsReply(first_producer_id=first_id, producer_id_count=1_000)
     assert not pool.on_reply(overlapping, now_ms=0)
 
 
@@ -134,4 +136,6 @@ def test_refusals_give_nothing_away(
 def test_the_very_last_block_is_given_out() -> None:
     last_allocator = ProducerIdAllocator(next_producer_id=2**63 - 1_001)
     _, reply = last_allocator.allocate(allocation_command(), broker_epoch=3)
-    assert reply == AllocateProducerIdsReply(first=2**63 - 1_001, length=1_000)
+    assert reply == AllocateProducerIdsReply(
+        first_producer_id=2**63 - 1_001, producer_id_count=1_000
+    )

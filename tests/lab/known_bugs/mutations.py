@@ -613,7 +613,10 @@ _LOG: Final[Mapping[str, Mutation]] = {
         "a follower takes its log end for the high watermark",
     ),
     "leader-waits-for-nobody": Mutation(
-        LeaderPartition, "advance", Patch(_alone), "the high watermark does not wait for followers"
+        LeaderPartition,
+        "advance_high_watermark",
+        Patch(_alone),
+        "the high watermark does not wait for followers",
     ),
     "acks-all-waits-for-nobody": Mutation(
         Commits,

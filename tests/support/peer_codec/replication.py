@@ -45,7 +45,7 @@ RECOVERED: Final = 0
 
 
 def _records(batches: Iterable[ReplicatedBatch]) -> bytes:
-    return b"".join([batch.data for batch in batches])
+    return b"".join([batch.batch_bytes for batch in batches])
 
 
 def _batches(records: Any) -> tuple[ReplicatedBatch, ...]:
@@ -92,7 +92,7 @@ FETCH_REQUEST: Final = Shape(
         ),
         by_id=True,
     ),
-    forgotten=ByTopic("forgotten_topics_data", "ForgottenTopic", by_id=True),
+    forgotten_partitions=ByTopic("forgotten_topics_data", "ForgottenTopic", by_id=True),
     says={"cluster_id": None, "isolation_level": 0, "rack_id": ""},
 )
 FETCH_RESPONSE: Final = Shape(
@@ -110,7 +110,7 @@ FETCH_RESPONSE: Final = Shape(
             topic_id=TopicIdField(),
             topic_partition=Index(),
             error=error(),
-            diverging=OptionalTuple(
+            diverging_epoch=OptionalTuple(
                 "diverging_epoch",
                 Shape(None, "EpochEndOffset", "epoch", "end_offset"),
             ),

@@ -21,7 +21,7 @@ from txnsim.api.request import Reply, Request
 from txnsim.broker.fetch import FetchCommand
 from txnsim.errors import ErrorCode
 from txnsim.faults.subjects import Subject
-from txnsim.replica.fetch_sessions import FINAL_EPOCH, NO_SESSION, Plan, SessionRequest
+from txnsim.replica.fetch_sessions import FINAL_EPOCH, NO_SESSION, FetchPlan, SessionRequest
 from txnsim.replica.fetch_values import FetchOutcome, FetchPartition, Naming, PartitionKey
 from txnsim.runtime.loop_turns import LOOK_ELEMENTS, Pace
 from txnsim.security.acls import AclOperation
@@ -97,7 +97,7 @@ def refuse(request: Request, error: ErrorCode) -> Reply:
     session_id = getattr(request.message, "session_id", NO_SESSION)
     if request.api_version >= TOPIC_IDS_FROM:
         return request.answer(error_code=error, session_id=session_id, responses=())
-    outcome = FetchOutcome(error=error, aborted=())
+    outcome = FetchOutcome(error=error, aborted_txns=())
     leaders = CurrentLeaders(request)
     partition_keys: list[PartitionKey]
     if request.subject is not None:
@@ -151,7 +151,7 @@ def _subject_of(fetch_partitions: Iterable[FetchPartition]) -> Subject:
 # Reading
 
 
-async def _read_partitions(request: Request, fetch_plan: Plan) -> list[FetchOutcome]:
+async def _read_partitions(request: Request, fetch_plan: FetchPlan) -> list[FetchOutcome]:
     """Read the partitions that the client may read; the others get an error without a read."""
     command = _command(request, fetch_plan)
     fetching = request.broker.fetching
@@ -199,7 +199,7 @@ def _session_request(
         session_id=getattr(message, "session_id", NO_SESSION),
         session_epoch=getattr(message, "session_epoch", FINAL_EPOCH),
         partitions=requested_partitions,
-        forgotten=tuple(forgotten),
+        forgotten_keys=tuple(forgotten),
         by_topic_ids=by_topic_ids,
         is_privileged=_replica_id(request) >= 0,
     )
@@ -273,7 +273,7 @@ def _replica_id(request: Request) -> int:
     return int(message.replica_id)
 
 
-def _command(request: Request, fetch_plan: Plan) -> FetchCommand:
+def _command(request: Request, fetch_plan: FetchPlan) -> FetchCommand:
     message = request.message
     max_wait_ms = message.max_wait.days * 86_400_000 + message.max_wait.seconds * 1000
     max_wait_ms += message.max_wait.microseconds // 1000
@@ -358,8 +358,8 @@ def _partition_row(
 ) -> Any:
     schema = request.schema
     optional_fields: dict[str, object] = {}
-    if outcome.diverging is not None:
-        epoch, end_offset = outcome.diverging
+    if outcome.diverging_epoch is not None:
+        epoch, end_offset = outcome.diverging_epoch
         optional_fields["diverging_epoch"] = schema.EpochEndOffset(
             epoch=epoch, end_offset=end_offset
         )
@@ -377,18 +377,18 @@ def _partition_row(
         last_stable_offset=outcome.last_stable_offset,
         log_start_offset=outcome.log_start_offset,
         aborted_transactions=_aborted_transactions(request, outcome),
-        records=records[0] if len(records) == 1 else Batches(records, outcome.size),
+        records=records[0] if len(records) == 1 else Batches(records, outcome.size_bytes),
         **optional_fields,
     )
 
 
 def _aborted_transactions(request: Request, outcome: FetchOutcome) -> tuple[Any, ...] | None:
-    if outcome.aborted is None:
+    if outcome.aborted_txns is None:
         return () if outcome.error in _EMPTY_ABORTED else None
     schema = request.schema
     return tuple(
         schema.AbortedTransaction(
             producer_id=aborted_txn.producer_id, first_offset=aborted_txn.first_offset
         )
-        for aborted_txn in outcome.aborted
+        for aborted_txn in outcome.aborted_txns
     )

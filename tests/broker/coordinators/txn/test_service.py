@@ -951,7 +951,7 @@ async def test_a_timeout_whose_abort_is_never_logged_is_told_once() -> None:
 
 # Producer ids
 
-BLOCK = AllocateProducerIdsReply(first=0, length=1_000)
+BLOCK = AllocateProducerIdsReply(first_producer_id=0, producer_id_count=1_000)
 
 
 class Controller:
