@@ -110,7 +110,7 @@ class _BatchWalk:
         self.bytes += header.size
         self.end_offset = header.last_offset + 1
         if header.is_control:
-            control = read_control_record(stored_batch.data)
+            control = read_control_record(stored_batch.batch_bytes)
             if control is not None and control.is_marker:
                 self.open.pop(header.producer_id, None)
         elif (

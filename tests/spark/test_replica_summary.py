@@ -68,7 +68,7 @@ def test_what_lies_behind_damage_is_not_counted(tmp_path: Path, driver: LogDrive
     assert replica_summary.torn is not None
     assert replica_summary.torn_file == first_log.name
     assert replica_summary.bytes == replica_summary.torn.position
-    assert replica_summary.bytes + replica_summary.torn.size == len(sound_data) - 1
+    assert replica_summary.bytes + replica_summary.torn.size_bytes == len(sound_data) - 1
 
 
 def test_what_began_in_deleted_segments_is_known_from_their_snapshot(

@@ -97,12 +97,12 @@ def disks_of(args: argparse.Namespace) -> Disks | None:
         for topic_name in args.load_topic:
             if topic_name not in topics_on_disks:
                 raise ConfigError(f"--load-topic {topic_name}: no directory holds it")
-        disks = disks.only({*args.load_topic, *INTERNAL_TOPICS})
+        disks = disks.only_topics({*args.load_topic, *INTERNAL_TOPICS})
     if args.brokers not in (None, len(disks.folders)):
         raise ConfigError(
             f"--brokers {args.brokers}: the directories of --load are of {len(disks.folders)}"
         )
-    if disks.size > args.load_limit_mb * _MEGABYTE:
+    if disks.size_bytes > args.load_limit_mb * _MEGABYTE:
         raise ConfigError(_too_large_text(disks, args.load_limit_mb))
     _check_level(disks, args.transaction_version)
     return disks
@@ -122,10 +122,10 @@ def set_clock(environment: Environment, clock_text: str, disks: Disks | None) ->
     """
     clock = environment.clock
     if clock_text == STOPPED:
-        from txnsim.storage.disks import newest_time
+        from txnsim.storage.disks import newest_timestamp
 
         assert disks is not None
-        newest_ms = newest_time(disks)
+        newest_ms = newest_timestamp(disks)
         if newest_ms is None:
             raise ConfigError(f"--clock-at {STOPPED}: there is no record on the disks")
         clock.shift(newest_ms - clock.now_ms())
@@ -195,7 +195,7 @@ def _too_large_text(disks: Disks, limit_mb: int) -> str:
     size_by_topic: dict[str, int] = {}
     for _, folder in disks.all_folders():
         folder_topic = folder.replica.topic_partition.topic
-        size_by_topic[folder_topic] = size_by_topic.get(folder_topic, 0) + folder.size
+        size_by_topic[folder_topic] = size_by_topic.get(folder_topic, 0) + folder.size_bytes
     largest_topics = sorted(
         size_by_topic, key=lambda topic_name: (-size_by_topic[topic_name], topic_name)
     )[:3]
@@ -204,7 +204,7 @@ def _too_large_text(disks: Disks, limit_mb: int) -> str:
         for topic_name in largest_topics
     )
     return (
-        f"--load: {disks.size / _MEGABYTE:.0f} MB of segments would be kept in memory "
+        f"--load: {disks.size_bytes / _MEGABYTE:.0f} MB of segments would be kept in memory "
         f"({sizes_text}); "
         f"choose topics with --load-topic, or allow more than {limit_mb} with --load-limit-mb"
     )

@@ -31,7 +31,7 @@ from txnsim.releases import Fleet
 from txnsim.releases.rules import LATEST
 from txnsim.settings import Settings
 from txnsim.storage.disks import Disks, StoredFolder
-from txnsim.storage.replica_loading import Loss, load_replica
+from txnsim.storage.replica_loading import DataLoss, load_replica
 from txnsim.txn.log_reader import read_log
 from txnsim.txn.producer_ids import BLOCK_LENGTH
 from txnsim.types import (
@@ -62,7 +62,7 @@ class LoadedCluster(msgspec.Struct, frozen=True, kw_only=True):
     first_producer_id: ProducerId
     size: int
     """Bytes of the segments that were read."""
-    losses: tuple[Loss, ...]
+    losses: tuple[DataLoss, ...]
     """Data that the brokers have thrown away during recovery."""
     left_out: tuple[str, ...]
     """Folders that belong to no topic of this cluster, with reasons."""
@@ -101,7 +101,7 @@ def load_cluster(
     """
     image = image_of_disks(disks, settings=settings, fleet=fleet)
     left_out_folders: list[str] = []
-    losses: list[Loss] = []
+    losses: list[DataLoss] = []
     logs: dict[BrokerId, dict[TopicPartition, LoadedReplicaLog]] = {
         disk_broker_id: {} for disk_broker_id in disks.folders
     }
@@ -118,7 +118,7 @@ def load_cluster(
             config=log_config(
                 image, topic, settings, broker_id, release_rules=fleet.release_of(broker_id).rules
             ),
-            noted=folder.noted,
+            noted=folder.checkpointed,
             was_clean=folder.was_clean,
             now_ms=now_ms,
         )
@@ -130,7 +130,7 @@ def load_cluster(
         image=with_new_leaders(image, logs, knows_isr=disks.metadata is not None),
         logs={broker_id: tuple(broker_logs.values()) for broker_id, broker_logs in logs.items()},
         first_producer_id=_first_producer_id(disks, logs),
-        size=disks.size,
+        size=disks.size_bytes,
         losses=tuple(losses),
         left_out=tuple(left_out_folders),
     )

@@ -12,8 +12,8 @@ from typing import Final
 from txnsim.errors import CorruptLogRecordError
 from txnsim.types import TopicPartition
 
-VERSION: Final = 0
-FRONT_LINES: Final = 2
+CHECKPOINT_VERSION: Final = 0
+HEADER_LINES: Final = 2
 DIGITS_MAX: Final = 19
 """Most digits of a 64-bit number; for thousands of digits Python raises an error of its own."""
 
@@ -66,7 +66,7 @@ def decode_offsets(text: str, *, place: str) -> dict[TopicPartition, int]:
 
 
 def _encode_lines(entry_lines: list[str]) -> str:
-    return "".join(f"{line}\n" for line in (VERSION, len(entry_lines), *entry_lines))
+    return "".join(f"{line}\n" for line in (CHECKPOINT_VERSION, len(entry_lines), *entry_lines))
 
 
 def _entry_lines(text: str, place: str) -> list[tuple[str, str]]:
@@ -74,18 +74,20 @@ def _entry_lines(text: str, place: str) -> list[tuple[str, str]]:
     lines = text.splitlines()
     if not lines:  # a broker makes the file before it has anything to note
         return []
-    if len(lines) < FRONT_LINES:
+    if len(lines) < HEADER_LINES:
         raise CorruptLogRecordError(f"{place}: {len(lines)} lines, without version and count")
-    (version_line, count_line), entry_lines = lines[:FRONT_LINES], lines[FRONT_LINES:]
-    if version_line != str(VERSION):
-        raise CorruptLogRecordError(f"{place}: version {version_line!r}, expected {VERSION}")
+    (version_line, count_line), entry_lines = lines[:HEADER_LINES], lines[HEADER_LINES:]
+    if version_line != str(CHECKPOINT_VERSION):
+        raise CorruptLogRecordError(
+            f"{place}: version {version_line!r}, expected {CHECKPOINT_VERSION}"
+        )
     if count_line != str(len(entry_lines)):
         raise CorruptLogRecordError(
             f"{place}: {len(entry_lines)} entries, but it announces {count_line!r}"
         )
     return [
         (line, f"{place}:{line_number}")
-        for line_number, line in enumerate(entry_lines, FRONT_LINES + 1)
+        for line_number, line in enumerate(entry_lines, HEADER_LINES + 1)
     ]
 
 

@@ -34,11 +34,11 @@ class StoredFolder(msgspec.Struct, frozen=True, kw_only=True):
     replica: names.PartitionDirectory
     topic_id: uuid.UUID | None
     """None if there is no ``partition.metadata``, as before Kafka 2.8."""
-    noted: CheckpointedOffsets
+    checkpointed: CheckpointedOffsets
     high_watermark: int
     was_clean: bool
     """Whether the broker's last shutdown was clean."""
-    size: int
+    size_bytes: int
     """Size of its segments in bytes."""
 
 
@@ -61,9 +61,9 @@ class Disks(msgspec.Struct, frozen=True, kw_only=True):
     """The metadata of the newest copy; None if there is no metadata log, as with ZooKeeper."""
 
     @property
-    def size(self) -> int:
+    def size_bytes(self) -> int:
         """Size of all segments in bytes."""
-        return sum(folder.size for _, folder in self.all_folders())
+        return sum(folder.size_bytes for _, folder in self.all_folders())
 
     def all_folders(self) -> Iterator[tuple[BrokerId, StoredFolder]]:
         return (
@@ -72,7 +72,7 @@ class Disks(msgspec.Struct, frozen=True, kw_only=True):
             for folder in broker_folders
         )
 
-    def only(self, topics: Iterable[str]) -> Disks:
+    def only_topics(self, topics: Iterable[str]) -> Disks:
         topics_asked = frozenset(topics)
         return msgspec.structs.replace(
             self,
@@ -157,7 +157,7 @@ def _stored_folders(
         StoredFolder(
             replica=replica,
             topic_id=_topic_id(replica.path),
-            noted=CheckpointedOffsets(
+            checkpointed=CheckpointedOffsets(
                 recovery_point=checkpoint_offsets[names.FileName.RECOVERY_POINTS].get(
                     replica.topic_partition, 0
                 ),
@@ -172,7 +172,9 @@ def _stored_folders(
                 replica.topic_partition, 0
             ),
             was_clean=was_clean,
-            size=sum(file.stat().st_size for _, file in names.Suffix.LOG.files_in(replica.path)),
+            size_bytes=sum(
+                file.stat().st_size for _, file in names.Suffix.LOG.files_in(replica.path)
+            ),
         )
         for replica in names.PartitionDirectory.all_in(path)
         if replica.topic_partition != _METADATA_PARTITION
@@ -235,7 +237,7 @@ def _folders_by_broker(
     }
 
 
-def newest_time(disks: Disks) -> int | None:
+def newest_timestamp(disks: Disks) -> int | None:
     """The newest timestamp on the disks, about the time when the cluster was stopped: milliseconds
     since the epoch; None if there is no record.
 

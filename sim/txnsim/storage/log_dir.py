@@ -50,7 +50,7 @@ def log_dir_files(
     for replica in sorted_replicas:
         folder = names.directory_name(replica.log.topic_partition)
         for file in partition_files(replica.log, topic_id=replica.topic_id):
-            yield file.below(folder)
+            yield file.in_folder(folder)
     logs = [replica.log for replica in sorted_replicas]
     checkpoints = {
         names.FileName.HIGH_WATERMARKS: {log.topic_partition: log.high_watermark for log in logs},

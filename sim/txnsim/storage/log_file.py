@@ -27,7 +27,7 @@ class TornTail(msgspec.Struct, frozen=True, kw_only=True):
 
     position: int
     """Position of the first byte that belongs to no valid batch."""
-    size: int
+    size_bytes: int
     """Number of bytes from there to the end of the file."""
     reason: str
 
@@ -56,7 +56,7 @@ class StoredBatch(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
     position: int
     header: BatchHeader
-    data: bytes
+    batch_bytes: bytes
 
 
 def read_log_file(
@@ -80,7 +80,7 @@ def read_log_file(
     """
     with RegularFile(path).open(is_sequential=True) as file:
         file_bytes = size_of_open(file)
-        window = Window(file, CHUNK_BYTES)
+        window = FileWindow(file, CHUNK_BYTES)
         position = 0
         while position < file_bytes:
             header_bytes = window.bytes_at(position, BatchHeader.SIZE)
@@ -101,14 +101,18 @@ def read_log_file(
                 if check_crc and not crc_is_valid(batch_bytes, header):
                     torn_reason = header.wrong_crc
             if torn_reason:
-                on_torn(TornTail(position=position, size=file_bytes - position, reason=torn_reason))
+                on_torn(
+                    TornTail(
+                        position=position, size_bytes=file_bytes - position, reason=torn_reason
+                    )
+                )
                 return
-            yield StoredBatch(position=position, header=header, data=batch_bytes)
+            yield StoredBatch(position=position, header=header, batch_bytes=batch_bytes)
             position += header.size
 
 
 def _old_message_at(
-    window: Window, header_bytes: bytes, position: int, file_bytes: int
+    window: FileWindow, header_bytes: bytes, position: int, file_bytes: int
 ) -> OldMessage | None:
     """The valid message of an old format that begins at this position; None if there is none."""
     old_message = OldMessage.parse(header_bytes)
@@ -124,7 +128,7 @@ def _length_of(header_bytes: bytes) -> int:
     return int.from_bytes(header_bytes[8 : BatchHeader.OVERHEAD], "big", signed=True)
 
 
-class Window:
+class FileWindow:
     """A part of a file in memory, to read batches from."""
 
     __slots__ = ("_chunk_bytes", "_data", "_file", "_start")

@@ -35,7 +35,7 @@ _NO_CHANGE: Final = -2
 """Leader of a PartitionChangeRecord that does not change the leader."""
 
 
-class Key(IntEnum):
+class RecordKind(IntEnum):
     """Kinds of records that are read, with their numbers."""
 
     REGISTER_BROKER = 0
@@ -53,7 +53,7 @@ class Key(IntEnum):
     CLEAR_ELR = 28
 
 
-class Resource(IntEnum):
+class ResourceType(IntEnum):
     """Type of the resource that a config belongs to (ConfigResource.Type)."""
 
     TOPIC = 2
@@ -62,15 +62,15 @@ class Resource(IntEnum):
     GROUP = 32
 
 
-_SCHEMAS: Final[dict[Key, tuple[Any, ...]]] = {
-    Key.TOPIC: (schema.TopicRecord,),
-    Key.PARTITION: schema.PARTITION_RECORDS,
-    Key.CONFIG: (schema.ConfigRecord,),
-    Key.PARTITION_CHANGE: (schema.PartitionChangeRecord,) * 3,
-    Key.REMOVE_TOPIC: (schema.RemoveTopicRecord,),
-    Key.FEATURE_LEVEL: (schema.FeatureLevelRecord,),
-    Key.PRODUCER_IDS: (schema.ProducerIdsRecord,),
-    Key.CLEAR_ELR: (schema.ClearElrRecord,),
+_SCHEMAS: Final[dict[RecordKind, tuple[Any, ...]]] = {
+    RecordKind.TOPIC: (schema.TopicRecord,),
+    RecordKind.PARTITION: schema.PARTITION_RECORDS,
+    RecordKind.CONFIG: (schema.ConfigRecord,),
+    RecordKind.PARTITION_CHANGE: (schema.PartitionChangeRecord,) * 3,
+    RecordKind.REMOVE_TOPIC: (schema.RemoveTopicRecord,),
+    RecordKind.FEATURE_LEVEL: (schema.FeatureLevelRecord,),
+    RecordKind.PRODUCER_IDS: (schema.ProducerIdsRecord,),
+    RecordKind.CLEAR_ELR: (schema.ClearElrRecord,),
 }
 """Kind -> schemas by version."""
 
@@ -90,7 +90,7 @@ class StoredMetadata(msgspec.Struct, frozen=True, kw_only=True):
     """The lowest producer id that is in no allocated block."""
     controller_epoch: int
     """Epoch of the controller that wrote the last batch."""
-    removed: frozenset[uuid.UUID] = frozenset()
+    removed_topic_ids: frozenset[uuid.UUID] = frozenset()
     """Ids of deleted topics, as far back as the copy's records go."""
     is_torn: bool = False
     """Whether a file has a torn tail, so that newer metadata may be missing."""
@@ -118,13 +118,13 @@ class StoredMetadata(msgspec.Struct, frozen=True, kw_only=True):
         if snapshot is not None:
             start_offset = snapshot[0]
             for batch in _batches(snapshot[1], reader.torn):
-                reader.take(batch, snapshot[1])
+                reader.apply_batch(batch, snapshot[1])
             reader.end_offset = start_offset
         for _, path in Suffix.LOG.files_in(folder):
             for batch in _batches(path, reader.torn):
                 if batch.header.base_offset >= start_offset:
-                    reader.take(batch, path)
-        return reader.frozen(cluster_id) if reader.batches else None
+                    reader.apply_batch(batch, path)
+        return reader.stored_metadata(cluster_id) if reader.batches else None
 
     @property
     def age(self) -> tuple[int, int]:
@@ -157,15 +157,15 @@ class _MetadataReader:
         self._topics: dict[uuid.UUID, _TopicDraft] = {}
         self._features: dict[str, int] = {}
         self._features_epoch = 0
-        self._configs: dict[Resource, dict[str, dict[str, str]]] = {
-            resource: {} for resource in Resource
+        self._configs: dict[ResourceType, dict[str, dict[str, str]]] = {
+            resource: {} for resource in ResourceType
         }
         self._broker_ids: set[BrokerId] = set()
         self._next_producer_id = 0
-        self._open_txn_records: list[tuple[Key, Any]] | None = None
+        self._open_txn_records: list[tuple[RecordKind, Any]] | None = None
         """Records of an unfinished metadata transaction (KIP-868); None outside of one."""
 
-    def take(self, batch: StoredBatch, path: Path) -> None:
+    def apply_batch(self, batch: StoredBatch, path: Path) -> None:
         """Apply the records of the next batch.
 
         Raises:
@@ -178,7 +178,7 @@ class _MetadataReader:
             return
         place = f"{path}, offset {batch.header.base_offset}"
         try:
-            record_values = [record.value for record in read_records(batch.data)]
+            record_values = [record.value for record in read_records(batch.batch_bytes)]
         except CorruptBatchError as error:
             raise CorruptLogRecordError(f"{place}: {error}") from error
         for record_value in record_values:
@@ -193,13 +193,13 @@ class _MetadataReader:
                     "no record before it has made"
                 ) from None
 
-    def _replay(self, key: Key, record: Any) -> None:
+    def _replay(self, key: RecordKind, record: Any) -> None:
         match key:
-            case Key.BEGIN_TRANSACTION:
+            case RecordKind.BEGIN_TRANSACTION:
                 self._open_txn_records = []
-            case Key.ABORT_TRANSACTION:
+            case RecordKind.ABORT_TRANSACTION:
                 self._open_txn_records = None
-            case Key.END_TRANSACTION:
+            case RecordKind.END_TRANSACTION:
                 held_records, self._open_txn_records = self._open_txn_records or [], None
                 for held_record in held_records:
                     self._apply(*held_record)
@@ -208,40 +208,40 @@ class _MetadataReader:
             case _:
                 self._apply(key, record)
 
-    def _apply(self, key: Key, record: Any) -> None:
+    def _apply(self, key: RecordKind, record: Any) -> None:
         match key:
-            case Key.REGISTER_BROKER:
+            case RecordKind.REGISTER_BROKER:
                 self._broker_ids.add(record)
-            case Key.UNREGISTER_BROKER:
+            case RecordKind.UNREGISTER_BROKER:
                 self._broker_ids.discard(record)
-            case Key.TOPIC:
+            case RecordKind.TOPIC:
                 self._topics[record.topic_id] = _TopicDraft(record.name, record.topic_id)
-            case Key.PARTITION:
+            case RecordKind.PARTITION:
                 partitions = self._topics[record.topic_id].partitions
                 partitions[record.partition_id] = _partition_image(record)
-            case Key.PARTITION_CHANGE:
+            case RecordKind.PARTITION_CHANGE:
                 partitions = self._topics[record.topic_id].partitions
                 partitions[record.partition_id] = _apply_change(
                     partitions[record.partition_id], record
                 )
-            case Key.REMOVE_TOPIC:
+            case RecordKind.REMOVE_TOPIC:
                 removed_topic = self._topics.pop(record.topic_id)
                 self._removed.add(record.topic_id)
-                self._configs[Resource.TOPIC].pop(removed_topic.name, None)
-            case Key.CONFIG:
+                self._configs[ResourceType.TOPIC].pop(removed_topic.name, None)
+            case RecordKind.CONFIG:
                 self._configure(record)
-            case Key.FEATURE_LEVEL:
+            case RecordKind.FEATURE_LEVEL:
                 self._features[record.name] = record.feature_level
                 self._features_epoch = self.end_offset
-            case Key.PRODUCER_IDS:
+            case RecordKind.PRODUCER_IDS:
                 self._next_producer_id = record.next_producer_id
             case _:
                 self._clear_elr(record.topic_name)
 
     def _configure(self, record: Any) -> None:
-        if record.resource_type not in set(Resource):
+        if record.resource_type not in set(ResourceType):
             return
-        configs_by_name = self._configs[Resource(record.resource_type)]
+        configs_by_name = self._configs[ResourceType(record.resource_type)]
         configs = configs_by_name.setdefault(record.resource_name, {})
         if record.value is None:
             configs.pop(record.name, None)
@@ -256,7 +256,7 @@ class _MetadataReader:
                     for partition_id, partition in topic.partitions.items()
                 }
 
-    def frozen(self, cluster_id: str) -> StoredMetadata:
+    def stored_metadata(self, cluster_id: str) -> StoredMetadata:
         """The state as an immutable value."""
         configs = {
             resource: {
@@ -271,7 +271,7 @@ class _MetadataReader:
                 name=topic.name,
                 topic_id=topic.topic_id,
                 partitions=tuple(partition for _, partition in sorted(topic.partitions.items())),
-                configs=configs[Resource.TOPIC].get(topic.name, {}),
+                configs=configs[ResourceType.TOPIC].get(topic.name, {}),
                 is_internal=topic.name in INTERNAL_TOPICS,
             )
             for topic in sorted(self._topics.values(), key=lambda topic: topic.name)
@@ -286,19 +286,19 @@ class _MetadataReader:
                 },
                 features=self._features,
                 features_epoch=self._features_epoch,
-                broker_configs=configs[Resource.BROKER],
-                group_configs=configs[Resource.GROUP],
-                client_metrics=configs[Resource.CLIENT_METRICS],
+                broker_configs=configs[ResourceType.BROKER],
+                group_configs=configs[ResourceType.GROUP],
+                client_metrics=configs[ResourceType.CLIENT_METRICS],
             ),
             broker_ids=frozenset(self._broker_ids),
             next_producer_id=self._next_producer_id,
             controller_epoch=self._controller_epoch,
-            removed=frozenset(self._removed),
+            removed_topic_ids=frozenset(self._removed),
             is_torn=bool(self.torn),
         )
 
 
-def _decode_record(value: bytes, place: str) -> tuple[Key, Any] | None:
+def _decode_record(value: bytes, place: str) -> tuple[RecordKind, Any] | None:
     """Decode a record: (kind, message); None for a kind that is not read.
 
     Of a broker registration only the id is decoded: it is the first field in every version.
@@ -309,10 +309,10 @@ def _decode_record(value: bytes, place: str) -> tuple[Key, Any] | None:
         record_version, position = read_uvarint(value, position)
         if frame_version != FRAME_VERSION:
             raise CorruptLogRecordError(f"{place}: a record of frame version {frame_version}")
-        if kind_number not in set(Key):
+        if kind_number not in set(RecordKind):
             return None
-        key = Key(kind_number)
-        if key in (Key.REGISTER_BROKER, Key.UNREGISTER_BROKER):
+        key = RecordKind(kind_number)
+        if key in (RecordKind.REGISTER_BROKER, RecordKind.UNREGISTER_BROKER):
             return key, BrokerId(int.from_bytes(value[position : position + 4], "big", signed=True))
         if key not in _SCHEMAS:
             return key, None

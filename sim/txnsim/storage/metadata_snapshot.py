@@ -21,7 +21,7 @@ from txnsim.metadata.image import (
     ClusterImage,
     PartitionImage,
 )
-from txnsim.storage.metadata_log import FRAME_VERSION, Key, Resource, StoredMetadata
+from txnsim.storage.metadata_log import FRAME_VERSION, RecordKind, ResourceType, StoredMetadata
 from txnsim.storage.names import Suffix
 from txnsim.storage.stored_file import StoredFile
 from txnsim.wire.batch import Record, build_batch, read_batch_header
@@ -30,7 +30,7 @@ from txnsim.wire.encoder import writer
 from txnsim.wire.messages import metadata_records as schema
 from txnsim.wire.records import encode_record
 
-EPOCH: Final = 1
+SNAPSHOT_EPOCH: Final = 1
 """Epoch of the only controller."""
 RECORDS_PER_BATCH: Final = 1_000
 
@@ -65,13 +65,13 @@ def metadata_files_in_steps(
                 batch_records,
                 timestamp_ms=now_ms,
                 base_offset=_end_offset(batches),
-                leader_epoch=EPOCH,
+                leader_epoch=SNAPSHOT_EPOCH,
             )
         )
         yield
     batches.append(_control_batch(_FOOTER_KEY, _FOOTER, _end_offset(batches), now_ms))
     # A snapshot has the state of all records below its offset; its batches count from 0.
-    snapshot_name = f"{image.offset:020d}-{EPOCH:010d}.checkpoint"
+    snapshot_name = f"{image.offset:020d}-{SNAPSHOT_EPOCH:010d}.checkpoint"
     return [
         StoredFile(path=f"{StoredMetadata.FOLDER}/{snapshot_name}", parts=tuple(batches)),
         *(
@@ -92,7 +92,7 @@ def _control_batch(key: bytes, record_value: bytes, offset: int, now_ms: int) ->
     return pack_batch(
         record,
         base_offset=offset,
-        leader_epoch=EPOCH,
+        leader_epoch=SNAPSHOT_EPOCH,
         attributes=_CONTROL,
         last_offset_delta=0,
         base_timestamp_ms=now_ms,
@@ -114,42 +114,45 @@ def _record_values(
         level = image.features[feature_name]
         if level > 0 and feature_name != KRAFT_VERSION:
             yield _encode_record(
-                Key.FEATURE_LEVEL, schema.FeatureLevelRecord(name=feature_name, feature_level=level)
+                RecordKind.FEATURE_LEVEL,
+                schema.FeatureLevelRecord(name=feature_name, feature_level=level),
             )
     for _, broker in sorted(image.brokers.items()):
-        yield _encode_record(Key.REGISTER_BROKER, _registration_record(broker, features), version=3)
+        yield _encode_record(
+            RecordKind.REGISTER_BROKER, _registration_record(broker, features), version=3
+        )
     for _, topic in sorted(image.topics.items()):
         yield _encode_record(
-            Key.TOPIC, schema.TopicRecord(name=topic.name, topic_id=topic.topic_id)
+            RecordKind.TOPIC, schema.TopicRecord(name=topic.name, topic_id=topic.topic_id)
         )
         for partition_id, partition in enumerate(topic.partitions):
             partition_record = _partition_record(topic.topic_id, partition_id, partition)
-            yield _encode_record(Key.PARTITION, partition_record, version=2)
+            yield _encode_record(RecordKind.PARTITION, partition_record, version=2)
     yield from _config_records(
-        Resource.TOPIC,
+        ResourceType.TOPIC,
         {feature_name: topic.configs for feature_name, topic in image.topics.items()},
     )
-    yield from _config_records(Resource.BROKER, image.broker_configs)
-    yield from _config_records(Resource.GROUP, image.group_configs)
-    yield from _config_records(Resource.CLIENT_METRICS, image.client_metrics)
+    yield from _config_records(ResourceType.BROKER, image.broker_configs)
+    yield from _config_records(ResourceType.GROUP, image.group_configs)
+    yield from _config_records(ResourceType.CLIENT_METRICS, image.client_metrics)
     yield _encode_record(
-        Key.PRODUCER_IDS,
+        RecordKind.PRODUCER_IDS,
         schema.ProducerIdsRecord(broker_id=-1, broker_epoch=-1, next_producer_id=next_producer_id),
     )
 
 
-def _encode_record(key: Key, message: Any, *, version: int = 0) -> bytes:
+def _encode_record(key: RecordKind, message: Any, *, version: int = 0) -> bytes:
     encoded_parts = [bytes((FRAME_VERSION, key, version))]
     writer(type(message))(message, encoded_parts.append)
     return b"".join(encoded_parts)
 
 
 def _config_records(
-    resource_type: Resource, configs_by_resource: Mapping[str, Mapping[str, str]]
+    resource_type: ResourceType, configs_by_resource: Mapping[str, Mapping[str, str]]
 ) -> Iterable[bytes]:
     return (
         _encode_record(
-            Key.CONFIG,
+            RecordKind.CONFIG,
             schema.ConfigRecord(
                 resource_type=resource_type,
                 resource_name=resource_name,

@@ -34,12 +34,12 @@ from txnsim.storage.regular_file import RegularFile
 from txnsim.types import TopicPartition
 from txnsim.wire.batch import assign
 
-EPOCH: Final = 0
+INSTALLED_EPOCH: Final = 0
 """Leader epoch of all installed batches."""
 _OFFSET_FILE_RE: Final = re.compile(r"\d{20}\..+")
 
 
-class Target(msgspec.Struct, frozen=True, kw_only=True):
+class InstallTarget(msgspec.Struct, frozen=True, kw_only=True):
     """A replica's folder to install a replica in."""
 
     log_dir: Path
@@ -47,7 +47,7 @@ class Target(msgspec.Struct, frozen=True, kw_only=True):
     is_empty: bool
 
     @classmethod
-    def found_in(cls, log_dirs: Sequence[Path], topics: Iterable[str]) -> tuple[Target, ...]:
+    def find_in(cls, log_dirs: Sequence[Path], topics: Iterable[str]) -> tuple[InstallTarget, ...]:
         """The folders of these topics in the log directories of stopped brokers.
 
         Raises:
@@ -90,7 +90,7 @@ class InstalledReplica(msgspec.Struct, frozen=True, kw_only=True):
     end_offset: int
 
 
-def _check_replicas(log_dirs: Sequence[Path], targets: Sequence[Target]) -> None:
+def _check_replicas(log_dirs: Sequence[Path], targets: Sequence[InstallTarget]) -> None:
     """Checks that every replica that the metadata log knows is among the targets."""
     target_replicas = {
         (_meta_properties(target.log_dir).node_id, target.replica.topic_partition)
@@ -126,9 +126,9 @@ def _meta_properties(log_dir: Path) -> MetaProperties:
 
 
 def install(
-    sources: Mapping[Path, Iterable[Target]],
+    sources: Mapping[Path, Iterable[InstallTarget]],
     *,
-    on_folder: Callable[[Target], object] = lambda _: None,
+    on_folder: Callable[[InstallTarget], object] = lambda _: None,
 ) -> tuple[InstalledReplica, ...]:
     """Install the replicas of other log directories in the target folders.
 
@@ -174,15 +174,17 @@ def _write_replica(source: StoredFolder, new_folder: Path) -> None:
             elif _OFFSET_FILE_RE.fullmatch(path.name):
                 _write_synced([RegularFile(path).read()], new_folder / path.name)
         first_offset = names.Suffix.LOG.files_in(source.replica.path)[0][0]
-        start_offset = max(first_offset, source.noted.log_start_offset)
-        has_records = source.noted.recovery_point > start_offset
+        start_offset = max(first_offset, source.checkpointed.log_start_offset)
+        has_records = source.checkpointed.recovery_point > start_offset
         epochs_text = checkpoints.encode_leader_epochs(
-            [(EPOCH, start_offset)] if has_records else []
+            [(INSTALLED_EPOCH, start_offset)] if has_records else []
         )
         _write_synced([epochs_text.encode()], new_folder / names.FileName.LEADER_EPOCHS)
 
 
-def _move_into_place(target: Target, source: StoredFolder, new_folder: Path) -> InstalledReplica:
+def _move_into_place(
+    target: InstallTarget, source: StoredFolder, new_folder: Path
+) -> InstalledReplica:
     folder = target.replica.path
     for path in sorted(folder.iterdir()):
         if _OFFSET_FILE_RE.fullmatch(path.name):
@@ -192,15 +194,17 @@ def _move_into_place(target: Target, source: StoredFolder, new_folder: Path) -> 
     return InstalledReplica(
         directory=str(folder),
         files=sum(1 for path in folder.iterdir() if path.is_file()),
-        bytes=source.size,
-        end_offset=source.noted.recovery_point,
+        bytes=source.size_bytes,
+        end_offset=source.checkpointed.recovery_point,
     )
 
 
 def _batches_with_epoch(segment: Path) -> Iterator[bytes]:
     for stored_batch in read_log_file(segment, on_torn=lambda _: None, check_crc=False):
         yield assign(
-            stored_batch.data, base_offset=stored_batch.header.base_offset, leader_epoch=EPOCH
+            stored_batch.batch_bytes,
+            base_offset=stored_batch.header.base_offset,
+            leader_epoch=INSTALLED_EPOCH,
         )
 
 
@@ -212,14 +216,14 @@ def _write_synced(parts: Iterable[bytes], path: Path) -> None:
 
 
 def _write_checkpoints(
-    installed: Sequence[tuple[Target, StoredFolder]], cleanup: ExitStack
+    installed: Sequence[tuple[InstallTarget, StoredFolder]], cleanup: ExitStack
 ) -> None:
     """Write the directories' checkpoints, which take effect when the stack ends: their old values
     belong to the replaced logs.
     """
     offsets_by_file: defaultdict[Path, dict[TopicPartition, int | None]] = defaultdict(dict)
     for target, source in installed:
-        checkpointed = source.noted
+        checkpointed = source.checkpointed
         for checkpoint_name, offset in (
             (names.FileName.HIGH_WATERMARKS, source.high_watermark),
             (names.FileName.RECOVERY_POINTS, checkpointed.recovery_point),

@@ -48,7 +48,7 @@ class CheckpointedOffsets(msgspec.Struct, frozen=True, kw_only=True):
     cleaned_until: int | None = None
 
 
-class Loss(msgspec.Struct, frozen=True, kw_only=True):
+class DataLoss(msgspec.Struct, frozen=True, kw_only=True):
     """Data that a starting broker drops."""
 
     path: str
@@ -67,7 +67,7 @@ class LoadedReplica(msgspec.Struct, frozen=True, kw_only=True):
     """A replica's log, and the data that was dropped."""
 
     log: PartitionLog
-    losses: tuple[Loss, ...]
+    losses: tuple[DataLoss, ...]
 
 
 def load_replica(
@@ -102,7 +102,7 @@ def _load_log(
 ) -> LoadedReplica:
     files = replica_files(replica.path)
     first_offset = files.segments[0].base_offset if files.segments else noted.log_start_offset
-    losses: list[Loss] = []
+    losses: list[DataLoss] = []
     loader = LogLoader(
         topic_partition=replica.topic_partition,
         config=config,
@@ -128,7 +128,7 @@ def _load_log(
     )
     if not is_kept:
         losses.append(
-            Loss(
+            DataLoss(
                 path=str(replica.path),
                 position=0,
                 size=sum(segment.log.stat().st_size for segment in files.segments),
@@ -141,7 +141,7 @@ def _load_log(
 def _load_segments(
     loader: LogLoader,
     segments: Sequence[SegmentFiles],
-    losses: list[Loss],
+    losses: list[DataLoss],
     *,
     recovers_from: int | None,
     now_ms: int,
@@ -199,18 +199,18 @@ def _batches(
             return
         if check_crc and header.is_control:
             try:
-                read_control_record(stored_batch.data)
+                read_control_record(stored_batch.batch_bytes)
             except CorruptBatchError as error:
                 torn_tails.append(_torn_tail(segment.log, stored_batch.position, str(error)))
                 return
         least_offset = header.last_offset + 1
-        yield stored_batch.data, header
+        yield stored_batch.batch_bytes, header
     if torn_tails:
         _refuse_old_format(segment.log, torn_tails[0])
 
 
 def _torn_tail(path: Path, position: int, reason: str) -> TornTail:
-    return TornTail(position=position, size=path.stat().st_size - position, reason=reason)
+    return TornTail(position=position, size_bytes=path.stat().st_size - position, reason=reason)
 
 
 def _refuse_old_format(path: Path, tail: TornTail) -> None:
@@ -224,7 +224,7 @@ def _refuse_old_format(path: Path, tail: TornTail) -> None:
     magic = header_bytes[BatchHeader.MAGIC_POSITION]
     if (
         magic < BatchHeader.MAGIC
-        and _OLD_BATCH_MIN <= batch_bytes <= tail.size - BatchHeader.OVERHEAD
+        and _OLD_BATCH_MIN <= batch_bytes <= tail.size_bytes - BatchHeader.OVERHEAD
     ):
         raise ConfigError(
             f"{path}, byte {tail.position}: a batch of format {magic}, only "
@@ -233,7 +233,7 @@ def _refuse_old_format(path: Path, tail: TornTail) -> None:
 
 
 def _aborted_txns(
-    segment: SegmentFiles, segment_end: int | None, losses: list[Loss]
+    segment: SegmentFiles, segment_end: int | None, losses: list[DataLoss]
 ) -> tuple[AbortedTxn, ...] | None:
     """The aborted transactions in the segment's index; None if the index is damaged, so that the
     segment must be recovered (TransactionIndex.sanityCheck).
@@ -256,12 +256,12 @@ def _aborted_txns(
             return index_entries
         damage = f"a marker at {misplaced_offsets[0]}, outside of its segment"
     losses.append(
-        Loss(path=str(segment.txn_index), position=0, size=len(index_bytes), reason=damage)
+        DataLoss(path=str(segment.txn_index), position=0, size=len(index_bytes), reason=damage)
     )
     return None
 
 
-def _leader_epochs(folder: Path, losses: list[Loss]) -> tuple[tuple[int, int], ...]:
+def _leader_epochs(folder: Path, losses: list[DataLoss]) -> tuple[tuple[int, int], ...]:
     """The leader epochs of the checkpoint; empty if it is missing or damaged: the batches replace
     it.
     """
@@ -273,7 +273,7 @@ def _leader_epochs(folder: Path, losses: list[Loss]) -> tuple[tuple[int, int], .
         return checkpoints.decode_leader_epochs(checkpoint_text, place=str(checkpoint_path))
     except CorruptLogRecordError as error:
         losses.append(
-            Loss(
+            DataLoss(
                 path=str(checkpoint_path), position=0, size=len(checkpoint_text), reason=str(error)
             )
         )
@@ -281,7 +281,7 @@ def _leader_epochs(folder: Path, losses: list[Loss]) -> tuple[tuple[int, int], .
 
 
 def _producer_snapshots(
-    files: ReplicaFiles, losses: list[Loss]
+    files: ReplicaFiles, losses: list[DataLoss]
 ) -> list[tuple[int, tuple[SnapshotEntry, ...]]]:
     """The producer snapshots that can be read; others are dropped (CorruptSnapshotException)."""
     snapshots = []
@@ -291,17 +291,19 @@ def _producer_snapshots(
             snapshots.append((offset, producer_snapshot.decode(snapshot_bytes)))
         except CorruptLogRecordError as error:
             losses.append(
-                Loss(path=str(path), position=0, size=len(snapshot_bytes), reason=str(error))
+                DataLoss(path=str(path), position=0, size=len(snapshot_bytes), reason=str(error))
             )
     return snapshots
 
 
-def _loss_of_tail(path: Path, tail: TornTail) -> Loss:
-    return Loss(path=str(path), position=tail.position, size=tail.size, reason=tail.reason)
+def _loss_of_tail(path: Path, tail: TornTail) -> DataLoss:
+    return DataLoss(
+        path=str(path), position=tail.position, size=tail.size_bytes, reason=tail.reason
+    )
 
 
-def _loss_of_all(path: Path, torn_path: Path) -> Loss:
-    return Loss(
+def _loss_of_all(path: Path, torn_path: Path) -> DataLoss:
+    return DataLoss(
         path=str(path),
         position=0,
         size=path.stat().st_size,

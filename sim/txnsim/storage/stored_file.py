@@ -23,10 +23,10 @@ class StoredFile(msgspec.Struct, frozen=True, kw_only=True):
         return cls(path=path, parts=(data,))
 
     @property
-    def size(self) -> int:
+    def size_bytes(self) -> int:
         return sum(map(len, self.parts))
 
-    def below(self, folder: str) -> StoredFile:
+    def in_folder(self, folder: str) -> StoredFile:
         """The same file in a folder."""
         return StoredFile(path=f"{folder}/{self.path}", parts=self.parts)
 
@@ -35,7 +35,7 @@ def tar_of(files: Iterable[StoredFile], *, modified_ms: int) -> Iterator[bytes]:
     """Yield the bytes of a tar archive of the files, piece by piece."""
     for file in files:
         tar_info = tarfile.TarInfo(file.path)
-        tar_info.size = file.size
+        tar_info.size = file.size_bytes
         tar_info.mtime = modified_ms // 1_000
         yield tar_info.tobuf(tarfile.GNU_FORMAT)
         yield from file.parts

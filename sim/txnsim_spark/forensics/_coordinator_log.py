@@ -164,7 +164,7 @@ def _records_in(
     )
     for stored in read:
         batch_place = f"{segment.path}, offset {stored.header.base_offset}"
-        if not segment.is_recovered and not crc_is_valid(stored.data, stored.header):
+        if not segment.is_recovered and not crc_is_valid(stored.batch_bytes, stored.header):
             on_problem(f"{segment.path}, byte {stored.position}: {stored.header.wrong_crc}")
             damage.is_damaged = True
         if stored.header.is_control:
@@ -177,14 +177,14 @@ def _records_in(
 
 
 def _decode_records(stored: StoredBatch, partition: int) -> Iterator[TxnRecord]:
-    only = only_record(stored.data, stored.header)
+    only = only_record(stored.batch_bytes, stored.header)
     if only is not None:
         key, value = only
         decoded = decode_record(key, value, release_rules=LATEST)
         if decoded is not None:
             yield _record(decoded, partition, stored.header.base_offset)
         return
-    for record in iter_records(stored.data):
+    for record in iter_records(stored.batch_bytes):
         if record.key is None:
             raise CorruptLogRecordError(f"record {record.offset} has no key")
         decoded = decode_record(record.key, record.value, release_rules=LATEST)

@@ -93,7 +93,7 @@ def known_topics_in(log_dirs: Iterable[Path], on_problem: OnProblem) -> KnownTop
         age=newest.age,
         assignments=_assignments_of(newest),
         topic_ids={name: uuid_text(topic.topic_id) for name, topic in newest.image.topics.items()},
-        removed=frozenset(map(uuid_text, newest.removed)),
+        removed=frozenset(map(uuid_text, newest.removed_topic_ids)),
         brokers=frozenset(broker for broker, copy in copies if not copy.is_torn) - {UNKNOWN_BROKER},
     )
 

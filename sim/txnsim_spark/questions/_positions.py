@@ -60,14 +60,14 @@ class PositionFolder:
         """
         header = stored.header
         if header.is_control:
-            control = read_control_record(stored.data)
+            control = read_control_record(stored.batch_bytes)
             if control is not None and control.is_marker:
                 self._end(header.producer_id, committed=control.type == COMMIT)
             return
         target = self.positions
         if header.is_transactional:
             target = self._pending.setdefault(header.producer_id, {})
-        for record in iter_records(stored.data):
+        for record in iter_records(stored.batch_bytes):
             group_record = None if record.key is None else decode_record(record.key, record.value)
             match group_record:
                 case OffsetCommitted():

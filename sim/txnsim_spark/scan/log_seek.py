@@ -21,7 +21,7 @@ import msgspec
 from txnsim.errors import CorruptBatchError
 from txnsim.on_demand_imports import has_libraries
 from txnsim.storage import names
-from txnsim.storage.log_file import TornTail, Window, read_log_file
+from txnsim.storage.log_file import FileWindow, TornTail, read_log_file
 from txnsim.storage.regular_file import RegularFile
 from txnsim.wire.batch import (
     COMMIT,
@@ -73,7 +73,7 @@ def tail_of(segment: SegmentFile) -> Tail:
     end, position, problem = segment.base_offset, 0, ""
     with open_file(segment.path) as file:
         position = position_before(segment, None)
-        window = Window(file, _WINDOW_BYTES)
+        window = FileWindow(file, _WINDOW_BYTES)
         for batch_position, header in _walk(window, segment, position, _ends_and_unsound):
             is_sound = _is_sound(window, batch_position, header)
             # Batches before the index entry are not read: they end where the first one here begins.
@@ -142,7 +142,7 @@ def batches_at(segment: SegmentFile, offsets: Iterable[int]) -> dict[int, Seen]:
     if not starts:
         return by_offset
     with open_file(segment.path) as file:
-        window = Window(file, _WINDOW_BYTES)
+        window = FileWindow(file, _WINDOW_BYTES)
         for start, wanted_offsets in starts.items():
             offsets_left = wanted_offsets[::-1]
 
@@ -164,7 +164,7 @@ def batches_at(segment: SegmentFile, offsets: Iterable[int]) -> dict[int, Seen]:
 def last_batch_position(segment: SegmentFile) -> tuple[int, bytes]:
     """(position, header) of the last whole batch of a segment; -1 without any."""
     with open_file(segment.path) as file:
-        window = Window(file, _WINDOW_BYTES)
+        window = FileWindow(file, _WINDOW_BYTES)
         last_position = -1
         start = position_before(segment, None)
         for position, _ in _walk(window, segment, start, _ends_and_unsound):
@@ -275,7 +275,7 @@ def open_file(path: str) -> BinaryIO:
     return RegularFile(Path(path)).open()
 
 
-def _is_marker(window: Window, position: int) -> bool:
+def _is_marker(window: FileWindow, position: int) -> bool:
     try:
         control = read_control_record(window.bytes_at(position, _MARKER_BYTES_MAX))
     except CorruptBatchError:
@@ -283,7 +283,7 @@ def _is_marker(window: Window, position: int) -> bool:
     return control is not None and control.is_marker
 
 
-def _is_sound(window: Window, position: int, header: BatchHeader) -> bool:
+def _is_sound(window: FileWindow, position: int, header: BatchHeader) -> bool:
     return crc_is_valid(window.bytes_at(position, header.size), header)
 
 
@@ -299,19 +299,19 @@ def _ends_and_unsound(path: Path, table: Ints) -> Ints:
 
 def _batches(
     segment: SegmentFile, offset: int | None, chosen: Chosen
-) -> Iterator[tuple[Window, int, BatchHeader]]:
+) -> Iterator[tuple[FileWindow, int, BatchHeader]]:
     """Batches with their positions, from a batch before an offset on, or from near the segment's
     end.
     """
     with open_file(segment.path) as file:
-        window = Window(file, _WINDOW_BYTES)
+        window = FileWindow(file, _WINDOW_BYTES)
         start = position_before(segment, offset)
         for position, header in _walk(window, segment, start, chosen):
             yield window, position, header
 
 
 def _walk(
-    window: Window, segment: SegmentFile, position: int, chosen: Chosen
+    window: FileWindow, segment: SegmentFile, position: int, chosen: Chosen
 ) -> Iterator[tuple[int, BatchHeader]]:
     """Batches with their positions, up to the first malformed one; of a large segment only the
     chosen ones.

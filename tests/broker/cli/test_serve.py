@@ -41,7 +41,7 @@ from txnsim.runtime.real_world import real_environment, run
 from txnsim.server.disk_loading import LoadedCluster
 from txnsim.server.options import ClusterOptions
 from txnsim.settings import DEFAULTS, Settings
-from txnsim.storage.replica_loading import Loss
+from txnsim.storage.replica_loading import DataLoss
 from txnsim.types import BrokerId, ProducerId
 
 
@@ -751,7 +751,8 @@ def loaded_cluster(losses: int, left_out: int) -> LoadedCluster:
         first_producer_id=ProducerId(0),
         size=7,
         losses=tuple(
-            Loss(path=f"f{number}", position=3, size=9, reason="torn") for number in range(losses)
+            DataLoss(path=f"f{number}", position=3, size=9, reason="torn")
+            for number in range(losses)
         ),
         left_out=tuple(f"g{number}: gone" for number in range(left_out)),
     )

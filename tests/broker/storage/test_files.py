@@ -46,7 +46,7 @@ def test_batches_come_in_order_with_their_places(
     path.write_bytes(b"".join(stored))
     torn: list[TornTail] = []
     stored_batches = list(read_log_file(path, on_torn=torn.append))
-    assert [stored_batch.data for stored_batch in stored_batches] == stored
+    assert [stored_batch.batch_bytes for stored_batch in stored_batches] == stored
     assert [stored_batch.position for stored_batch in stored_batches] == [
         0,
         len(stored[0]),
@@ -80,7 +80,7 @@ def test_what_an_unclean_stop_leaves_is_cut_off_and_reported(
     batches, torn = sound_batches(path)
     assert batches == [batch(0)]
     assert torn is not None
-    assert (torn.position, torn.size) == (len(batch(0)), len(tail))
+    assert (torn.position, torn.size_bytes) == (len(batch(0)), len(tail))
     assert reason in torn.reason
 
 
@@ -89,7 +89,7 @@ def test_who_does_not_ask_for_crcs_gets_damaged_records(path: Path) -> None:
     path.write_bytes(damaged)
     torn: list[TornTail] = []
     stored_batches = list(read_log_file(path, on_torn=torn.append, check_crc=False))
-    assert ([stored_batch.data for stored_batch in stored_batches], torn) == ([damaged], [])
+    assert ([stored_batch.batch_bytes for stored_batch in stored_batches], torn) == ([damaged], [])
 
 
 # Sparse indexes of a segment.

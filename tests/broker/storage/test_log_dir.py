@@ -20,7 +20,7 @@ from txnsim.log.partition_log import PartitionLog
 from txnsim.releases.rules import LATEST
 from txnsim.storage import checkpoints, names, producer_snapshot, regular_file, txn_index
 from txnsim.storage.checkpoints import decode_offsets
-from txnsim.storage.disks import Disks, find_disks, newest_time
+from txnsim.storage.disks import Disks, find_disks, newest_timestamp
 from txnsim.storage.log_dir import StoredReplica, log_dir_files
 from txnsim.storage.metadata_files import MetaProperties, decode_partition_metadata
 from txnsim.storage.names import Suffix
@@ -67,14 +67,16 @@ def test_each_replica_is_found_with_all_that_stands_beside_it(tmp_path: Path) ->
     assert held(disks) == [(1, "orders-0"), (2, "a.b-4"), (2, "orders-0")]
     folder = next(first_folder for _, first_folder in disks.all_folders())
     assert folder.topic_id is not None
-    assert folder.high_watermark == folder.noted.recovery_point == 2
+    assert folder.high_watermark == folder.checkpointed.recovery_point == 2
     assert folder.was_clean
-    assert disks.size == sum(path.stat().st_size for path in tmp_path.rglob("*.log"))
+    assert disks.size_bytes == sum(path.stat().st_size for path in tmp_path.rglob("*.log"))
     assert disks.metadata is None
 
 
 def test_only_some_topics_can_be_taken(tmp_path: Path) -> None:
-    disks = find_disks([broker(tmp_path, 1, ORDERS, ("other", 0))]).only(["orders", "unknown"])
+    disks = find_disks([broker(tmp_path, 1, ORDERS, ("other", 0))]).only_topics(
+        ["orders", "unknown"]
+    )
     assert held(disks) == [(1, "orders-0")]
 
 
@@ -84,16 +86,20 @@ def test_what_is_not_noted_is_nought(tmp_path: Path) -> None:
         file.unlink()
     (path / "orders-0" / "partition.metadata").unlink()
     ((_, folder),) = find_disks([path]).all_folders()
-    assert (folder.high_watermark, folder.noted.recovery_point, folder.was_clean) == (0, 0, False)
+    assert (folder.high_watermark, folder.checkpointed.recovery_point, folder.was_clean) == (
+        0,
+        0,
+        False,
+    )
     assert folder.topic_id is None
-    assert folder.noted.cleaned_until is None
+    assert folder.checkpointed.cleaned_until is None
 
 
 def test_a_checkpoint_that_was_made_and_not_filled_notes_nothing(tmp_path: Path) -> None:
     path = broker(tmp_path, 1)
     (path / "cleaner-offset-checkpoint").write_text("")
     ((_, folder),) = find_disks([path]).all_folders()
-    assert folder.noted.cleaned_until is None
+    assert folder.checkpointed.cleaned_until is None
 
 
 def test_a_broker_may_have_several_directories(tmp_path: Path) -> None:
@@ -190,17 +196,17 @@ def test_coordinators_clocks_are_asked_before_producers(tmp_path: Path) -> None:
         tmp_path,
         {("orders", 0): stamped(NOW + 900_000).log, ("__transaction_state", 3): stamped(NOW).log},
     )
-    assert newest_time(find_disks([tmp_path])) == NOW
+    assert newest_timestamp(find_disks([tmp_path])) == NOW
 
 
 def test_records_have_to_do_where_no_coordinator_wrote(tmp_path: Path) -> None:
     write_disk(tmp_path, {("orders", 0): stamped(NOW, NOW - 5).log, ("orders", 1): stamped().log})
-    assert newest_time(find_disks([tmp_path])) == NOW
+    assert newest_timestamp(find_disks([tmp_path])) == NOW
 
 
 def test_without_a_record_nothing_is_known(tmp_path: Path) -> None:
     write_disk(tmp_path, {("orders", 0): stamped().log})
-    assert newest_time(find_disks([tmp_path])) is None
+    assert newest_timestamp(find_disks([tmp_path])) is None
 
 
 # A broker's log directory.
@@ -488,7 +494,7 @@ def test_files_of_a_kind_are_listed_by_offset(tmp_path: Path) -> None:
 
 FILES = (
     StoredFile.of("a", b"12345"),
-    StoredFile(path="b", parts=(b"x" * 512, b"y" * 512)).below("folder"),
+    StoredFile(path="b", parts=(b"x" * 512, b"y" * 512)).in_folder("folder"),
     StoredFile.of("empty", b""),
 )
 

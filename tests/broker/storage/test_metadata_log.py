@@ -398,8 +398,8 @@ def test_the_level_that_is_needed_to_read_the_rest_comes_first(tmp_path: Path) -
     (path,) = written(tmp_path, image()).glob("*.checkpoint")
     assert path.name == "00000000000000000701-0000000001.checkpoint"
     header, first_batch, footer = list(read_log_file(path, on_torn=print))
-    assert b"metadata.version" in first_batch.data[:100]
-    kinds = [read_control_record(control_batch.data) for control_batch in (header, footer)]
+    assert b"metadata.version" in first_batch.batch_bytes[:100]
+    kinds = [read_control_record(control_batch.batch_bytes) for control_batch in (header, footer)]
     assert [kind and kind.type for kind in kinds] == [3, 4]
     assert [stored_batch.header.base_offset for stored_batch in (header, first_batch, footer)] == [
         *(0, 1, footer.header.base_offset)

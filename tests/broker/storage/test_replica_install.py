@@ -15,7 +15,7 @@ from txnsim.log.config import LogConfig
 from txnsim.releases.rules import LATEST
 from txnsim.storage.disks import find_disks
 from txnsim.storage.metadata_files import decode_partition_metadata
-from txnsim.storage.replica_install import InstalledReplica, Target, install
+from txnsim.storage.replica_install import InstalledReplica, InstallTarget, install
 from txnsim.storage.replica_loading import load_replica
 from txnsim.types import TopicPartition
 from txnsim.wire.batch import read_batch_header
@@ -56,7 +56,7 @@ def installed(driver: LogDriver, target: Path) -> InstalledReplica:
     write_disk(source, {("orders", 0): driver.log}, topic_ids={"orders": OURS})
     folders_told: list[object] = []
     (installed_replica,) = install(
-        {source: Target.found_in([target], ["orders"])}, on_folder=folders_told.append
+        {source: InstallTarget.find_in([target], ["orders"])}, on_folder=folders_told.append
     )
     assert len(folders_told) == 1
     return installed_replica
@@ -66,8 +66,8 @@ def test_the_broker_finds_the_records_as_its_own(driver: LogDriver, target: Path
     installed_replica = installed(driver, target)
     ((_, orders), (_, other_replica)) = find_disks([target]).all_folders()
     assert orders.topic_id == THEIRS
-    assert orders.high_watermark == orders.noted.recovery_point == driver.log.log_end_offset
-    assert (other_replica.high_watermark, other_replica.noted.recovery_point) == (1, 1)
+    assert orders.high_watermark == orders.checkpointed.recovery_point == driver.log.log_end_offset
+    assert (other_replica.high_watermark, other_replica.checkpointed.recovery_point) == (1, 1)
     assert installed_replica.directory == str(target / "orders-0")
     assert (installed_replica.end_offset, installed_replica.bytes) == (
         driver.log.log_end_offset,
@@ -78,7 +78,7 @@ def test_the_broker_finds_the_records_as_its_own(driver: LogDriver, target: Path
         loaded = load_replica(
             orders.replica,
             config=LogConfig(rules=LATEST),
-            noted=orders.noted,
+            noted=orders.checkpointed,
             was_clean=clean,
             now_ms=NOW,
         )
@@ -128,7 +128,7 @@ def test_a_log_whose_beginning_was_deleted_comes_with_its_start(
     (target / "log-start-offset-checkpoint").unlink()
     installed(driver, target)
     ((_, orders), _) = find_disks([target]).all_folders()
-    assert (orders.noted.log_start_offset, orders.noted.cleaned_until) == (3, 1)
+    assert (orders.checkpointed.log_start_offset, orders.checkpointed.cleaned_until) == (3, 1)
     assert (target / "orders-0" / "leader-epoch-checkpoint").read_text() == "0\n1\n0 3\n"
 
 
@@ -139,7 +139,7 @@ def test_an_empty_log_takes_the_place_of_another(target: Path) -> None:
 
 
 def test_empty_and_written_folders_differ(target: Path) -> None:
-    first_target, second = Target.found_in([target], ["orders", "other"])
+    first_target, second = InstallTarget.find_in([target], ["orders", "other"])
     assert (first_target.replica.topic_partition, first_target.is_empty) == (
         TopicPartition("orders", 0),
         True,
@@ -149,28 +149,28 @@ def test_empty_and_written_folders_differ(target: Path) -> None:
 
 def test_a_topic_that_is_not_there_is_refused(target: Path) -> None:
     with pytest.raises(ConfigError, match=f"{target}: no replica of topic new is there; create"):
-        Target.found_in([target], ["orders", "new"])
+        InstallTarget.find_in([target], ["orders", "new"])
 
 
 def test_a_replica_that_would_stay_empty_is_refused(target: Path) -> None:
     folder = target / "__cluster_metadata-0"
     write_metadata_log(folder, [topic("orders", THEIRS), partition(THEIRS, replicas=(1, 2))])
     with pytest.raises(ConfigError, match="orders-0: it has a replica on broker 2, too"):
-        Target.found_in([target], ["orders"])
+        InstallTarget.find_in([target], ["orders"])
     other_directory = target.parent / "second"
     write_disk(other_directory, {("orders", 0): LogDriver().log}, node_id=2)
-    assert len(Target.found_in([target, other_directory], ["orders"])) == 2
+    assert len(InstallTarget.find_in([target, other_directory], ["orders"])) == 2
     # What this copy does not know is of a topic that was made later.
-    assert len(Target.found_in([target], ["other"])) == 1
+    assert len(InstallTarget.find_in([target], ["other"])) == 1
 
 
 def test_a_folder_that_is_no_log_directory_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="is no log directory"):
-        Target.found_in([tmp_path], ["orders"])
+        InstallTarget.find_in([tmp_path], ["orders"])
 
 
 def test_a_directory_that_a_broker_holds_is_left_alone(target: Path) -> None:
     complaint = r"\.lock: a broker runs on that directory; stop it"
     with hold_directory(target), pytest.raises(ConfigError, match=complaint):
-        Target.found_in([target], ["orders"])
-    assert Target.found_in([target], ["orders"])
+        InstallTarget.find_in([target], ["orders"])
+    assert InstallTarget.find_in([target], ["orders"])

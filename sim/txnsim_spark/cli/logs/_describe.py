@@ -75,7 +75,7 @@ def run(args: argparse.Namespace) -> int:
         if replica.torn is not None:
             TERMINAL.line(
                 f"{replica.directory}/{replica.torn_file}, byte {replica.torn.position}: "
-                f"{replica.torn.reason}; a broker would cut off {replica.torn.size} bytes"
+                f"{replica.torn.reason}; a broker would cut off {replica.torn.size_bytes} bytes"
             )
     return status
 

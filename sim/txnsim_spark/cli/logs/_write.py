@@ -24,7 +24,7 @@ from txnsim.errors import BadInputError, ConfigError
 from txnsim.files import problem_of, whole, working_in
 
 if TYPE_CHECKING:
-    from txnsim.storage.replica_install import InstalledReplica, Target
+    from txnsim.storage.replica_install import InstalledReplica, InstallTarget
 
 DESCRIPTION: Final = (
     "Write the log directory of each broker of a running simulator as DIR/broker-ID"
@@ -159,9 +159,9 @@ def _directory_lines(directories: Sequence[dict[str, object]]) -> list[str]:
 
 
 def _fill_directories(args: argparse.Namespace) -> list[InstalledReplica]:
-    from txnsim.storage.replica_install import Target, install
+    from txnsim.storage.replica_install import InstallTarget, install
 
-    targets = Target.found_in(args.into, args.topic)
+    targets = InstallTarget.find_in(args.into, args.topic)
     if not args.replace:
         for target in targets:
             if not target.is_empty:
@@ -185,8 +185,8 @@ def _fill_directories(args: argparse.Namespace) -> list[InstalledReplica]:
 
 
 def _targets_by_leader(
-    args: argparse.Namespace, targets: Sequence[Target]
-) -> dict[int, list[Target]]:
+    args: argparse.Namespace, targets: Sequence[InstallTarget]
+) -> dict[int, list[InstallTarget]]:
     """The folders to fill, by the id of the simulator's broker that leads the partition."""
     leaders: dict[tuple[str, int], int] = {}
     for topic in json.load(_open_resource(args.url, "topics")):
@@ -205,7 +205,7 @@ def _targets_by_leader(
                 f" the directories given {sorted(given_partitions)}; create it with as many"
                 " there, and name with --into the directories of all brokers that have a replica"
             )
-    by_leader: dict[int, list[Target]] = {}
+    by_leader: dict[int, list[InstallTarget]] = {}
     for target in targets:
         topic_partition = target.replica.topic_partition
         leader = leaders[topic_partition.topic, topic_partition.partition]
