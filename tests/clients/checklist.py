@@ -54,10 +54,10 @@ class TransactionChecks(Checks):
         client.create_topic(name, 2)
         with client.producer(name) as producer:
             producer.init()
-            for number in range(24):
+            for transaction_number in range(24):
                 producer.begin()
-                producer.send(name, [Record(b"%d" % number, index) for index in (0, 1)])
-                if number % 3 == 2:
+                producer.send(name, [Record(b"%d" % transaction_number, index) for index in (0, 1)])
+                if transaction_number % 3 == 2:
                     producer.abort()
                 else:
                     producer.commit()
@@ -66,7 +66,11 @@ class TransactionChecks(Checks):
             producer.begin()
             producer.send(name, [Record(b"last", 0), Record(b"last", 1)])
             producer.commit()
-        expected_values = [b"%d" % number for number in range(24) if number % 3 != 2] + [b"last"]
+        expected_values = [
+            b"%d" % transaction_number
+            for transaction_number in range(24)
+            if transaction_number % 3 != 2
+        ] + [b"last"]
         records = until_read(client, name, expected_values * 2)
         for index in (0, 1):
             assert values(records, partition=index) == expected_values
@@ -133,7 +137,7 @@ class ProducerChecks(Checks):
         self, client: Driver, name: str, codec: str
     ) -> None:
         client.create_topic(name, 2)
-        expected_values = [b"%06d " % number * 50 for number in range(200)]
+        expected_values = [b"%06d " % record_number * 50 for record_number in range(200)]
         with client.producer(name, compression=codec) as producer:
             producer.init()
             producer.begin()
@@ -146,13 +150,13 @@ class ProducerChecks(Checks):
 
     def test_a_record_as_large_as_allowed_goes_through(self, client: Driver, name: str) -> None:
         client.create_topic(name, 1)
-        large = random.Random(7).randbytes(990_000)
+        large_record = random.Random(7).randbytes(990_000)
         with client.producer(name) as producer:
             producer.init()
             producer.begin()
-            producer.send(name, [Record(b"before"), Record(large), Record(b"after")])
+            producer.send(name, [Record(b"before"), Record(large_record), Record(b"after")])
             producer.commit()
-        until_read(client, name, [b"before", large, b"after"])
+        until_read(client, name, [b"before", large_record, b"after"])
 
     def test_keys_headers_and_times_survive(self, client: Driver, name: str) -> None:
         client.create_topic(name, 1)

@@ -156,7 +156,7 @@ def texts(client: str) -> Mapping[str, str]:
     for each value.
     """
     folder = release_folder(client)
-    below = RELEASES[client].below
+    source_folder = RELEASES[client].below
     jars = {name: text for jar in sorted(folder.glob("*.jar")) for name, text in _texts_of_jar(jar)}
     if jars:
         return jars
@@ -164,7 +164,7 @@ def texts(client: str) -> Mapping[str, str]:
         path.relative_to(folder).as_posix(): _JOINT.sub("", path.read_text("utf-8", "replace"))
         for path in sorted(folder.rglob("*"))
         if path.suffix in _SOURCES
-        and below in path.as_posix()
+        and source_folder in path.as_posix()
         and not _TEST_FILE.search(path.relative_to(folder).as_posix())
     }
 
@@ -177,12 +177,12 @@ def _texts_of_jar(jar: Path) -> Iterator[tuple[str, str]]:
                 yield name, "\n".join(" ".join(line.split()) for line in lines)
 
 
-def constants(code: bytes) -> list[str]:
+def constants(class_bytes: bytes) -> list[str]:
     """The texts among the constants of a compiled class (JVM specification, 4.4). In one that joins
     values, made of ``\\1`` by javac, `PLACEHOLDER` stands for each.
     """
-    (count,) = struct.unpack_from(">H", code, 8)
-    sizes = {
+    (constant_count,) = struct.unpack_from(">H", class_bytes, 8)
+    entry_sizes = {
         3: 5,
         4: 5,
         5: 9,
@@ -198,22 +198,26 @@ def constants(code: bytes) -> list[str]:
         17: 5,
         18: 5,
     }
-    sizes |= {19: 3, 20: 3}
-    position, index = 10, 1
-    raw: dict[int, str] = {}
+    entry_sizes |= {19: 3, 20: 3}
+    byte_position, constant_index = 10, 1
+    text_by_index: dict[int, str] = {}
     string_indexes: list[int] = []
-    while index < count:
-        tag = code[position]
-        if tag == 1:
-            (length,) = struct.unpack_from(">H", code, position + 1)
-            raw[index] = code[position + 3 : position + 3 + length].decode("utf-8", "replace")
-            position += 3 + length
+    while constant_index < constant_count:
+        entry_tag = class_bytes[byte_position]
+        if entry_tag == 1:
+            (text_length,) = struct.unpack_from(">H", class_bytes, byte_position + 1)
+            text_by_index[constant_index] = class_bytes[
+                byte_position + 3 : byte_position + 3 + text_length
+            ].decode("utf-8", "replace")
+            byte_position += 3 + text_length
         else:
-            if tag == 8:
-                string_indexes.append(struct.unpack_from(">H", code, position + 1)[0])
-            position += sizes[tag]
-        index += 2 if tag in (5, 6) else 1
-    return [raw[string_index].replace("\x01", PLACEHOLDER) for string_index in string_indexes]
+            if entry_tag == 8:
+                string_indexes.append(struct.unpack_from(">H", class_bytes, byte_position + 1)[0])
+            byte_position += entry_sizes[entry_tag]
+        constant_index += 2 if entry_tag in (5, 6) else 1
+    return [
+        text_by_index[string_index].replace("\x01", PLACEHOLDER) for string_index in string_indexes
+    ]
 
 
 def file_with(words: str, texts: Mapping[str, str]) -> str | None:

@@ -91,35 +91,37 @@ class HoldingProxy(ManagedResource):
     def _serve(self, client: socket.socket) -> None:
         address = ("127.0.0.1", self._broker_port or 0)
         with client, contextlib.suppress(OSError), socket.create_connection(address) as broker:
-            delayed: set[int] = set()
-            answers = threading.Thread(
-                target=self._answer, args=(broker, client, delayed), daemon=True
+            delayed_requests: set[int] = set()
+            answer_thread = threading.Thread(
+                target=self._answer, args=(broker, client, delayed_requests), daemon=True
             )
-            answers.start()
+            answer_thread.start()
             for frame in _frames(client):
-                self._pass_on(frame, broker, delayed)
+                self._pass_on(frame, broker, delayed_requests)
             with self._changed:  # the client is gone; its late requests are still answered
-                self._changed.wait_for(lambda: not delayed or self._closed, SLOW_S)
+                self._changed.wait_for(lambda: not delayed_requests or self._closed, SLOW_S)
             broker.shutdown(socket.SHUT_RDWR)
-            answers.join()
+            answer_thread.join()
 
-    def _pass_on(self, frame: bytes, broker: socket.socket, delayed: set[int]) -> None:
-        key, _, correlation_id = struct.unpack_from(">hhi", frame)
+    def _pass_on(self, frame: bytes, broker: socket.socket, delayed_requests: set[int]) -> None:
+        api_key, _, correlation_id = struct.unpack_from(">hhi", frame)
         with self._changed:
-            if key == _PRODUCE and self._holding:
+            if api_key == _PRODUCE and self._holding:
                 self._held += 1
-                delayed.add(correlation_id)
+                delayed_requests.add(correlation_id)
                 self._changed.notify_all()
                 self._changed.wait_for(lambda: not self._holding)
         broker.sendall(struct.pack(">i", len(frame)) + frame)
 
-    def _answer(self, broker: socket.socket, client: socket.socket, delayed: set[int]) -> None:
+    def _answer(
+        self, broker: socket.socket, client: socket.socket, delayed_requests: set[int]
+    ) -> None:
         with contextlib.suppress(OSError):
             for frame in _frames(broker):
                 with self._changed:
                     (correlation_id,) = struct.unpack_from(">i", frame)
-                    if correlation_id in delayed:
-                        delayed.discard(correlation_id)
+                    if correlation_id in delayed_requests:
+                        delayed_requests.discard(correlation_id)
                         self._answered += 1
                         self._changed.notify_all()
                 with contextlib.suppress(OSError):  # nobody waits for a late answer

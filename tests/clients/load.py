@@ -16,27 +16,34 @@ from tests.clients.drivers.confluent_kafka import Driver
 def main(bootstrap: str, topic: str, partitions: str, producers: str, transactions: str) -> None:
     """Run them all and wait."""
     driver = Driver(bootstrap)
-    count = int(producers)
-    with ThreadPoolExecutor(count) as pool:
-        runs = [
-            pool.submit(_produce, driver, topic, number, int(partitions), int(transactions))
-            for number in range(count)
+    producer_count = int(producers)
+    with ThreadPoolExecutor(producer_count) as executor:
+        futures = [
+            executor.submit(
+                _produce, driver, topic, producer_number, int(partitions), int(transactions)
+            )
+            for producer_number in range(producer_count)
         ]
-        for run in runs:
-            run.result()
+        for future in futures:
+            future.result()
 
 
-def _produce(driver: Driver, topic: str, number: int, partitions: int, transactions: int) -> None:
-    with driver.producer(f"{topic}-{number}") as producer:
+def _produce(
+    driver: Driver, topic: str, producer_number: int, partition_count: int, transaction_count: int
+) -> None:
+    with driver.producer(f"{topic}-{producer_number}") as producer:
         producer.init()
-        for turn in range(transactions):
-            partition = (number + turn) % partitions
+        for transaction_number in range(transaction_count):
+            partition = (producer_number + transaction_number) % partition_count
             producer.begin()
             producer.send(
                 topic,
-                [Record(b"x" * 100, partition), Record(b"x" * 100, (partition + 5) % partitions)],
+                [
+                    Record(b"x" * 100, partition),
+                    Record(b"x" * 100, (partition + 5) % partition_count),
+                ],
             )
-            if turn % 10 == 9:
+            if transaction_number % 10 == 9:
                 producer.abort()
             else:
                 producer.commit()

@@ -74,17 +74,17 @@ def test_a_transactional_producer_outlives_brokers_and_coordinators(
 ) -> None:
     client = driver(living.process.bootstrap)
     client.create_topic("orders", 1)
-    sent: list[bytes] = []
+    sent_values: list[bytes] = []
 
     with client.producer("tx") as producer:
         producer.init()
 
         def transaction(name: str) -> None:
             producer.begin()
-            values = [f"{name}-{number}".encode() for number in range(3)]
+            values = [f"{name}-{value_number}".encode() for value_number in range(3)]
             producer.send("orders", [Record(value) for value in values])
             producer.commit()
-            sent.extend(values)
+            sent_values.extend(values)
 
         transaction("healthy")
         leader = living.partition("orders", 0)["leader"]
@@ -98,11 +98,11 @@ def test_a_transactional_producer_outlives_brokers_and_coordinators(
         producer.send("orders", [Record(b"in the middle")])
         living.move_coordinator("tx")
         producer.commit()
-        sent.append(b"in the middle")
+        sent_values.append(b"in the middle")
         victim = living.partition("orders", 0)["leader"]
         living.post(f"brokers/{victim}/kill")
         transaction("one killed")
         assert living.post(f"brokers/{victim}/start")["state"] == "running"
         transaction("the end")
 
-    assert values(until_read(client, "orders", sent)) == sent
+    assert values(until_read(client, "orders", sent_values)) == sent_values

@@ -96,9 +96,9 @@ class TestAssignedConsumer:
             consumer.assign([TopicPartition(name, 0, OFFSET_BEGINNING)])
             with client.producer(name) as producer:
                 producer.init()
-                for number in range(20):
+                for record_number in range(20):
                     producer.begin()
-                    producer.send(name, [Record(b"%d" % number)])
+                    producer.send(name, [Record(b"%d" % record_number)])
                     producer.commit()
             values: list[Any] = []
             deadline_s = time.monotonic() + PATIENCE_S
@@ -113,7 +113,7 @@ class TestAssignedConsumer:
             started_s = time.monotonic()
             consumer.close()
             closing_s = time.monotonic() - started_s
-        assert values == [b"%d" % number for number in range(20)]
+        assert values == [b"%d" % record_number for record_number in range(20)]
         assert closing_s < 5.0
         assert errors == []
         assert logger.lines == []
@@ -121,7 +121,10 @@ class TestAssignedConsumer:
     def test_it_finds_offsets_by_bound_and_by_time(self, client: Driver, name: str) -> None:
         client.create_topic(name, 1)
         start_ms = time.time_ns() // 1_000_000 - 100_000
-        records = [Record(b"%d" % n, timestamp_ms=start_ms + n * 1_000) for n in range(10)]
+        records = [
+            Record(b"%d" % record_number, timestamp_ms=start_ms + record_number * 1_000)
+            for record_number in range(10)
+        ]
         with client.producer(name) as producer:
             producer.init()
             producer.begin()
@@ -149,7 +152,7 @@ class TestAssignedConsumer:
         try:
             consumer.list_topics(name, timeout=PATIENCE_S)
             with client.producer() as producer:
-                producer.send(name, [Record(b"%d" % number) for number in range(5)])
+                producer.send(name, [Record(b"%d" % record_number) for record_number in range(5)])
                 consumer.assign([TopicPartition(name, 0, OFFSET_END)])
                 assert _next(consumer) is None  # the end
                 producer.send(name, [Record(b"new")])
@@ -171,14 +174,16 @@ class TestPlainProducers:
     ) -> None:
         client.create_topic(name, 1)
         producer = Producer({**client.settings, "acks": acks, "enable.idempotence": False})
-        for number in range(10):
-            producer.produce(name, value=b"%d" % number, partition=0)
+        for record_number in range(10):
+            producer.produce(name, value=b"%d" % record_number, partition=0)
         assert producer.flush(PATIENCE_S) == 0
         producer.close()
         deadline_s = time.monotonic() + PATIENCE_S
         while len(records := client.read(name, committed=False)) < 10:  # acks=0 is not answered
             assert time.monotonic() < deadline_s
-        assert [record.value for record in records] == [b"%d" % number for number in range(10)]
+        assert [record.value for record in records] == [
+            b"%d" % record_number for record_number in range(10)
+        ]
 
 
 def _next(consumer: Any) -> Any:
@@ -201,7 +206,7 @@ class TestShareConsumers:
         client.create_topic(name, 3)
         _configure(server, name, "share.auto.offset.reset", "earliest")
         with client.producer() as producer:
-            producer.send(name, [Record(b"%d" % number) for number in range(30)])
+            producer.send(name, [Record(b"%d" % record_number) for record_number in range(30)])
         members = [_share_member(server, name) for _ in range(2)]
         try:
             values: list[bytes] = []
@@ -215,7 +220,7 @@ class TestShareConsumers:
         finally:
             for member in members:
                 member.close()
-        assert sorted(values, key=int) == [b"%d" % number for number in range(30)]
+        assert sorted(values, key=int) == [b"%d" % record_number for record_number in range(30)]
 
     def test_what_is_released_comes_again_and_what_is_rejected_does_not(
         self, client: Driver, server: Server, name: str
@@ -223,7 +228,7 @@ class TestShareConsumers:
         client.create_topic(name, 1)
         _configure(server, name, "share.auto.offset.reset", "earliest")
         with client.producer() as producer:
-            producer.send(name, [Record(b"%d" % number) for number in range(3)])
+            producer.send(name, [Record(b"%d" % record_number) for record_number in range(3)])
         member = _share_member(server, name, **{"share.acknowledgement.mode": "explicit"})
         verdicts = {
             b"0": [AcknowledgeType.ACCEPT],

@@ -102,12 +102,12 @@ def test_readers_that_do_not_read_cost_bounded_memory(version: int, bound_mb: in
     assert grown_mb < bound_mb, f"{READERS * REQUESTS * 8} MB were asked for"
 
 
-def _steady(look: Callable[[], int]) -> int:
+def _steady(measure_kb: Callable[[], int]) -> int:
     """The highest value, once it has stood for a while."""
     end_s = time.monotonic() + PATIENCE_S
-    highest, since_s = look(), time.monotonic()
-    while time.monotonic() < min(end_s, since_s + STEADY_S):
+    highest_kb, steady_since_s = measure_kb(), time.monotonic()
+    while time.monotonic() < min(end_s, steady_since_s + STEADY_S):
         time.sleep(0.05)
-        if (value := look()) > highest + 256:
-            highest, since_s = value, time.monotonic()
-    return highest
+        if (current_kb := measure_kb()) > highest_kb + 256:
+            highest_kb, steady_since_s = current_kb, time.monotonic()
+    return highest_kb

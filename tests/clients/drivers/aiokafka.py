@@ -268,16 +268,16 @@ class DriverMember(ManagedResource):
         await asyncio.wait([self._starting])
         await self._consumer.stop()
 
-    def poll(self, count: int) -> list[ConsumedRecord]:
-        return run(self._poll(count))
+    def poll(self, record_count: int) -> list[ConsumedRecord]:
+        return run(self._poll(record_count))
 
-    async def _poll(self, count: int) -> list[ConsumedRecord]:
+    async def _poll(self, record_count: int) -> list[ConsumedRecord]:
         await asyncio.wait([self._starting], timeout=POLL_MS / 1000)
         if not self._starting.done():
             return []
         self._starting.result()
         await self._listener.turn.acquire()
-        batches = await self._consumer.getmany(timeout_ms=POLL_MS, max_records=count)
+        batches = await self._consumer.getmany(timeout_ms=POLL_MS, max_records=record_count)
         consumed = [consumed_record(record) for records in batches.values() for record in records]
         if not consumed:
             self._listener.turn.release()

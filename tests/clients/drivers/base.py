@@ -110,7 +110,7 @@ class DriverMember(AbstractContextManager["DriverMember"], Protocol):
 
     topic: str
 
-    def poll(self, count: int) -> list[ConsumedRecord]:
+    def poll(self, record_count: int) -> list[ConsumedRecord]:
         """So many records at most; none if there are none for ``POLL_MS``."""
 
     def metadata(self) -> Any:

@@ -184,11 +184,11 @@ class DriverProducer(ManagedResource):
 
     def send(self, topic: str, records: Iterable[Record]) -> list[int]:
         answers: dict[int, KafkaError | int] = {}
-        count = 0
-        for count, record in enumerate(records, start=1):
+        pending_count = 0
+        for pending_count, record in enumerate(records, start=1):
 
             def note_answer(
-                error: KafkaError | None, message: Message, number: int = count
+                error: KafkaError | None, message: Message, number: int = pending_count
             ) -> None:
                 offset = message.offset()
                 answers[number] = error or (-1 if offset is None else offset)
@@ -206,13 +206,15 @@ class DriverProducer(ManagedResource):
                 **timestamp_option,
             )
         deadline_s = time.monotonic() + PATIENCE_S
-        while len(answers) < count:
+        while len(answers) < pending_count:
             # Not `flush`: it raises what has fenced a producer while it hands over the answers.
             self._producer.poll(0.1)
-            assert time.monotonic() < deadline_s, f"{len(answers)} of {count} records answered"
+            assert time.monotonic() < deadline_s, (
+                f"{len(answers)} of {pending_count} records answered"
+            )
         offsets = []
-        for number in range(1, count + 1):
-            answer = answers[number]
+        for record_number in range(1, pending_count + 1):
+            answer = answers[record_number]
             if isinstance(answer, KafkaError):
                 raise KafkaException(answer)
             offsets.append(answer)
@@ -244,9 +246,9 @@ class DriverMember(ManagedResource):
     def _on_exit(self, _error: BaseException | None) -> None:
         self._consumer.close()
 
-    def poll(self, count: int) -> list[ConsumedRecord]:
+    def poll(self, record_count: int) -> list[ConsumedRecord]:
         consumed = []
-        for message in self._consumer.consume(count, timeout=POLL_MS / 1000):
+        for message in self._consumer.consume(record_count, timeout=POLL_MS / 1000):
             if (error := message.error()) is not None:
                 raise KafkaException(error)
             consumed.append(_consumed_record(message))

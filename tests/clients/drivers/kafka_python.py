@@ -242,8 +242,8 @@ class DriverMember(ManagedResource):
     def _on_exit(self, _error: BaseException | None) -> None:
         self._consumer.close()
 
-    def poll(self, count: int) -> list[ConsumedRecord]:
-        batches = self._consumer.poll(timeout_ms=POLL_MS, max_records=count)
+    def poll(self, record_count: int) -> list[ConsumedRecord]:
+        batches = self._consumer.poll(timeout_ms=POLL_MS, max_records=record_count)
         return [consumed_record(record) for records in batches.values() for record in records]
 
     def metadata(self) -> Any:

@@ -53,14 +53,14 @@ def features(shop: Shop) -> None:
     expect_output(
         description,
         "\n".join(
-            f"Feature: {name} SupportedMinVersion: {low} SupportedMaxVersion: {high}"
+            f"Feature: {name} SupportedMinVersion: {lowest} SupportedMaxVersion: {highest}"
             f" FinalizedVersionLevel: {finalized} Epoch: <n>"
-            for name, (low, high, finalized) in supported.items()
+            for name, (lowest, highest, finalized) in supported.items()
         ),
     )
-    lower = ("downgrade", "--dry-run", "--feature", "transaction.version=0")
+    downgrade_options = ("downgrade", "--dry-run", "--feature", "transaction.version=0")
     message = "transaction.version can be downgraded to 0."
-    expect_output(shop.tools.ask(tool, *lower), message)
+    expect_output(shop.tools.ask(tool, *downgrade_options), message)
     levels_after = shop.tools.ask(tool, "describe")
     expect("levels afterwards", _levels(levels_after.stdout), _levels(description.stdout))
     expect_refusal(

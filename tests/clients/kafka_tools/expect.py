@@ -82,5 +82,7 @@ def lean(text: str) -> str:
 
 
 def _pattern(template: str) -> str:
-    parts = re.split("(" + "|".join(_HOLES) + ")", lean(template))
-    return "".join(_HOLES.get(part) or re.escape(part) for part in parts)
+    template_parts = re.split("(" + "|".join(_HOLES) + ")", lean(template))
+    return "".join(
+        _HOLES.get(template_part) or re.escape(template_part) for template_part in template_parts
+    )

@@ -190,15 +190,19 @@ def _set_and_forget(
 def offsets_and_records(shop: Shop) -> None:
     """kafka-get-offsets by every kind of time, kafka-delete-records."""
     topic, tool = shop.new_topic("records", partitions=2), "kafka-get-offsets"
-    filled = f"{topic}-0"
-    payload = "".join(f"key\t{n}\n" for n in range(5))
-    keyed = ("--reader-property", "parse.key=true")
+    first_partition_name = f"{topic}-0"
+    payload = "".join(f"key\t{record_number}\n" for record_number in range(5))
+    keyed_options = ("--reader-property", "parse.key=true")
     expect_output(
-        shop.tools.ask("kafka-console-producer", "--topic", topic, *keyed, stdin=payload), ""
+        shop.tools.ask("kafka-console-producer", "--topic", topic, *keyed_options, stdin=payload),
+        "",
     )
-    ends = shop.tools.ask(tool, "--topic", topic).stdout.split()
-    require(f"one partition has all: {ends}", sorted(end[-1] for end in ends) == ["0", "5"])
-    partition = next(end for end in ends if end.endswith(":5")).split(":")[1]
+    end_rows = shop.tools.ask(tool, "--topic", topic).stdout.split()
+    require(
+        f"one partition has all: {end_rows}",
+        sorted(end_row[-1] for end_row in end_rows) == ["0", "5"],
+    )
+    partition = next(end_row for end_row in end_rows if end_row.endswith(":5")).split(":")[1]
     partition_options = ("--topic-partitions", f"{topic}:{partition}", "--time")
     for time, offset in (
         ("earliest", 0),
@@ -212,7 +216,7 @@ def offsets_and_records(shop: Shop) -> None:
         expect_output(shop.tools.ask(tool, *partition_options, time), row)
     expect_output(shop.tools.ask(tool, *partition_options, "latest-tiered"), "")
     expect_refusal(
-        shop.tools.ask(tool, "--topic", f"{filled}-nowhere"),
+        shop.tools.ask(tool, "--topic", f"{first_partition_name}-nowhere"),
         "Error occurred: Could not match any topic-partitions with the specified filters",
     )
     position = {"topic": topic, "partition": int(partition), "offset": 3}

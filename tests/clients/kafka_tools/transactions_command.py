@@ -277,8 +277,8 @@ def _check_find_nowhere(scene: Scene) -> None:
 
 def _check_abort_by_offset(scene: Scene) -> None:
     partition = scene.hanging[0]
-    start = _hanging_producer(scene, partition)["CurrentTransactionStartOffset"]
-    _abort(scene, partition, "--start-offset", start)
+    start_offset = _hanging_producer(scene, partition)["CurrentTransactionStartOffset"]
+    _abort(scene, partition, "--start-offset", start_offset)
 
 
 def _check_abort_again(scene: Scene) -> None:
@@ -341,14 +341,14 @@ def _expect_error(scene: Scene, *args: str) -> None:
 def _expect_same_transaction(row: Row, partition: Partition, producer: Row) -> None:
     _expect("topic", row["Topic"], partition.topic)
     _expect("partition", row["Partition"], str(partition.number))
-    for theirs, ours in (
+    for column, producer_column in (
         ("ProducerId", "ProducerId"),
         ("ProducerEpoch", "ProducerEpoch"),
         ("CoordinatorEpoch", "LatestCoordinatorEpoch"),
         ("StartOffset", "CurrentTransactionStartOffset"),
         ("LastTimestamp", "LastTimestamp"),
     ):
-        _expect(theirs, row[theirs], producer[ours])
+        _expect(column, row[column], producer[producer_column])
     age_min = (time.time_ns() // 1_000_000 - int(row["LastTimestamp"])) // 60_000
     _require("minutes since", age_min - 1 <= int(row["Duration(min)"]) <= age_min)
 

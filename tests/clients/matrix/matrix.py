@@ -67,8 +67,8 @@ class Matrix:
             environment = self._bench.environment(question.level, question.checks)
         except (ApacheKafkaError, TxnsimServerError, OSError) as failure:
             return self._same_result_for_all(question, CheckVerdict.FAILED, failure)
-        word = "".join(c if c.isalnum() else "-" for c in question.client.name.lower())
-        environment["TXNSIM_RUN"] = f"{word}-{question.level}-{self._run}"
+        run_word = "".join(char if char.isalnum() else "-" for char in question.client.name.lower())
+        environment["TXNSIM_RUN"] = f"{run_word}-{question.level}-{self._run}"
         output = self._programs.run(
             [*command, *question.checks],
             environment=environment,

@@ -49,8 +49,8 @@ def load(file: Path = FILE) -> dict[str, StoredClient]:
 def save(stored: Mapping[str, StoredClient], file: Path = FILE) -> None:
     """One line per check."""
     clients = []
-    for name in sorted(stored):
-        client = stored[name]
+    for client_name in sorted(stored):
+        client = stored[client_name]
         checks = ",\n".join(
             f"   {json.dumps(check)}: {json.dumps({str(n): levels[n] for n in sorted(levels)})}"
             for check, levels in sorted(
@@ -58,7 +58,7 @@ def save(stored: Mapping[str, StoredClient], file: Path = FILE) -> None:
             )
         )
         clients.append(
-            f" {json.dumps(name)}: {{\n"
+            f" {json.dumps(client_name)}: {{\n"
             f'  "version": {json.dumps(client.version)},\n'
             f'  "language": {json.dumps(client.language)},\n'
             f'  "checks": {{\n{checks}\n  }}\n }}'

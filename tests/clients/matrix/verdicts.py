@@ -83,29 +83,29 @@ def report_in(text: str) -> Report | None:
 
 def judge(question: Question, output: Output) -> list[Result]:
     """A result for every check that was asked, and one more if the program itself is at fault."""
-    reported: dict[str, Result] = {}
-    strangers: list[str] = []
+    result_by_check: dict[str, Result] = {}
+    unknown_checks: list[str] = []
     before_s = 0.0
     for line in output.lines:
         report = report_in(line.text)
         if report is None:
             continue
-        if report.check not in question.checks or report.check in reported:
-            strangers.append(report.check)
+        if report.check not in question.checks or report.check in result_by_check:
+            unknown_checks.append(report.check)
             continue
         verdict = CheckVerdict.PASSED if report.passed else CheckVerdict.FAILED
-        reported[report.check] = result(
+        result_by_check[report.check] = result(
             question, report.check, verdict, report.reason, line.second - before_s
         )
         before_s = line.second
     reason = "stopped: its time was over" if output.stopped else "not reported"
     results = [
-        reported.get(check) or result(question, check, CheckVerdict.FAILED, reason)
+        result_by_check.get(check) or result(question, check, CheckVerdict.FAILED, reason)
         for check in question.checks
     ]
-    fault = _fault(results, strangers, output)
-    if fault:
-        results.append(result(question, PROGRAM, CheckVerdict.FAILED, fault))
+    output_fault = _fault(results, unknown_checks, output)
+    if output_fault:
+        results.append(result(question, PROGRAM, CheckVerdict.FAILED, output_fault))
     return results
 
 
@@ -126,12 +126,12 @@ def result(
     )
 
 
-def _fault(results: Sequence[Result], strangers: Sequence[str], output: Output) -> str:
+def _fault(results: Sequence[Result], unknown_checks: Sequence[str], output: Output) -> str:
     """Why the program can't be trusted; empty if it can."""
     if output.stopped:
         return ""  # the checks that it owes say so
-    if strangers:
-        return f"reported twice or unasked: {', '.join(strangers)}"
+    if unknown_checks:
+        return f"reported twice or unasked: {', '.join(unknown_checks)}"
     counts = [_COUNT_RE.fullmatch(line.text.rstrip()) for line in output.lines]
     totals = [(int(count[1]), int(count[2])) for count in counts if count is not None]
     failed = sum(check_result.is_failure for check_result in results)

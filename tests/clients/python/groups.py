@@ -34,9 +34,15 @@ class Pipeline:
 
     def feed(self) -> None:
         """More inputs, on all partitions."""
-        numbers = range(self.inputs, self.inputs + INPUTS)
+        input_numbers = range(self.inputs, self.inputs + INPUTS)
         with self.driver.producer() as producer:
-            producer.send(self.source, [Record(b"%d" % n, n % PARTITIONS) for n in numbers])
+            producer.send(
+                self.source,
+                [
+                    Record(b"%d" % input_number, input_number % PARTITIONS)
+                    for input_number in input_numbers
+                ],
+            )
         self.inputs += INPUTS
 
     def positions(self) -> list[int]:
@@ -57,7 +63,9 @@ class Pipeline:
 
     def expect_each_input_once(self) -> None:
         """Every input has one output that read_committed shows."""
-        until_read(self.driver, self.sink, [b"%d" % number for number in range(self.inputs)])
+        until_read(
+            self.driver, self.sink, [b"%d" % input_number for input_number in range(self.inputs)]
+        )
 
 
 class Worker:

@@ -133,9 +133,9 @@ class Application:
     def _living(self) -> subprocess.Popen[bytes]:
         if self._process is None:
             raise ApplicationError(f"{self.name} is not started")
-        code = self._process.poll()
-        if code is not None:
-            raise ApplicationError(f"{self.name} ended by itself with {code}:\n{self.tail()}")
+        exit_code = self._process.poll()
+        if exit_code is not None:
+            raise ApplicationError(f"{self.name} ended by itself with {exit_code}:\n{self.tail()}")
         return self._process
 
     # Queries

@@ -142,11 +142,11 @@ class ControlPort:
     def ends(self) -> list[PartitionBounds]:
         """The leaders' bounds of every partition that has a leader."""
         bounds = []
-        for name in {entry.topic for entry in self.partitions()}:
-            for partition in self._ask("GET", f"topics/{name}")["partitions"]:
+        for topic_name in {topic_entry.topic for topic_entry in self.partitions()}:
+            for partition in self._ask("GET", f"topics/{topic_name}")["partitions"]:
                 bounds += [
                     PartitionBounds(
-                        name,
+                        topic_name,
                         partition["partition"],
                         replica["last_stable_offset"],
                         replica["high_watermark"],

@@ -59,8 +59,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         if not plan:
             parser.error(f"the plan has no point with these words: {options.point}")
     if options.plan:
-        for number, kill in enumerate(plan, start=1):
-            say(f"{number:3} {kill.instance} {kill.point.name}")
+        for kill_number, kill in enumerate(plan, start=1):
+            say(f"{kill_number:3} {kill.instance} {kill.point.name}")
         return 0
     # Whoever ends this ends its programs, too: the lab is closed on the way out.
     signal.signal(signal.SIGTERM, lambda _signal, _frame: sys.exit(128 + signal.SIGTERM))
@@ -89,8 +89,8 @@ def _carry_out(
     """Every kill; what is wrong."""
     try:
         with Lab(level=options.level, seed=options.seed, protocol=options.protocol) as lab:
-            for number, kill in enumerate(plan, start=1):
-                name = f"kill {number} of {len(plan)}, {kill.instance}: {kill.point.name}"
+            for kill_number, kill in enumerate(plan, start=1):
+                name = f"kill {kill_number} of {len(plan)}, {kill.instance}: {kill.point.name}"
                 try:
                     outcome = Strike(lab, kill).carry_out()
                 except (ControlError, LabError, ApplicationError) as failure:

@@ -28,11 +28,15 @@ class Ledger:
     def see(self, word: str, count: int, position: str) -> None:
         """One more output, in the order of its partition."""
         with self._lock:
-            expected = self._seen[word] + 1
-            if count < expected:
-                self._problems.append(f"{position}: {word} is {count} again, after {expected - 1}")
-            elif count > expected:
-                self._problems.append(f"{position}: {word} is {count}, but {expected} is missing")
+            expected_count = self._seen[word] + 1
+            if count < expected_count:
+                self._problems.append(
+                    f"{position}: {word} is {count} again, after {expected_count - 1}"
+                )
+            elif count > expected_count:
+                self._problems.append(
+                    f"{position}: {word} is {count}, but {expected_count} is missing"
+                )
             self._seen[word] = count  # told once, then it goes on from there
 
     @property
@@ -55,10 +59,10 @@ class Ledger:
 
     def without_outputs(self) -> Ledger:
         """A ledger with the same inputs, for another reader."""
-        copy = Ledger()
+        fresh_ledger = Ledger()
         with self._lock:
-            copy._fed = self._fed.copy()
-        return copy
+            fresh_ledger._fed = self._fed.copy()
+        return fresh_ledger
 
     def missing(self) -> Counter[str]:
         """Inputs without an output so far, per word."""

@@ -38,51 +38,60 @@ def plan_of(level: int, *, seed: int, kills: int) -> tuple[Kill, ...]:
     chance = random.Random(f"{seed}/{level}")
     plan: list[Kill] = []
     while len(plan) < kills:
-        plan += _round(level, count=kills - len(plan), chance=chance)
+        plan += _round(level, kill_count=kills - len(plan), chance=chance)
     return tuple(plan)
 
 
-def select_kills(plan: Sequence[Kill], words: str) -> tuple[Kill, ...]:
+def select_kills(plan: Sequence[Kill], point_words: str) -> tuple[Kill, ...]:
     """The kills whose point has these words in its name, and the deaths that they stand on."""
-    selected: list[Kill] = []
+    selected_kills: list[Kill] = []
     for kill, next_kill in zip(plan, (*plan[1:], None), strict=True):
-        is_followed = kill.stays_dead and next_kill is not None and words in next_kill.point.name
-        if is_followed or words in kill.point.name:
-            selected.append(kill._replace(stays_dead=is_followed))
-    return tuple(selected)
+        is_followed = (
+            kill.stays_dead and next_kill is not None and point_words in next_kill.point.name
+        )
+        if is_followed or point_words in kill.point.name:
+            selected_kills.append(kill._replace(stays_dead=is_followed))
+    return tuple(selected_kills)
 
 
-def _round(level: int, *, count: int, chance: random.Random) -> list[Kill]:
-    """Each point of the level, or ``count`` of them."""
+def _round(level: int, *, kill_count: int, chance: random.Random) -> list[Kill]:
+    """Each point of the level, or ``kill_count`` of them."""
     kills: list[Kill] = []
-    points = _draw_points(points_at(level), count=count, chance=chance)
-    starts = [point for point in points if point.at_start]
+    points = _draw_points(points_at(level), point_count=kill_count, chance=chance)
+    restart_points = [point for point in points if point.at_start]
     for point in points:
         if point.at_start:
             continue
         instance = chance.choice(INSTANCES)
-        is_followed = bool(starts) and _leaves_open(point)
+        is_followed = bool(restart_points) and _leaves_open(point)
         kills.append(Kill(point, instance, stays_dead=is_followed))
         if is_followed:
-            kills.append(Kill(starts.pop(), instance))
+            kills.append(Kill(restart_points.pop(), instance))
     deaths = [point for point in points_at(level) if _leaves_open(point)]
-    for start in starts:  # nothing that was drawn leads to these
+    for restart_point in restart_points:  # nothing that was drawn leads to these
         instance = chance.choice(INSTANCES)
-        kills += [Kill(chance.choice(deaths), instance, stays_dead=True), Kill(start, instance)]
+        kills += [
+            Kill(chance.choice(deaths), instance, stays_dead=True),
+            Kill(restart_point, instance),
+        ]
     return kills
 
 
-def _draw_points(points: Sequence[Point], *, count: int, chance: random.Random) -> list[Point]:
+def _draw_points(
+    points: Sequence[Point], *, point_count: int, chance: random.Random
+) -> list[Point]:
     """So many of the points, shuffled, the indispensable ones among them."""
     shuffled = chance.sample(points, len(points))
-    indispensable: dict[tuple[Stage, bool], Point] = {}
+    indispensable_points: dict[tuple[Stage, bool], Point] = {}
     for point in shuffled:
         if point.stage in NEVER_LEFT_OUT:
-            indispensable.setdefault((point.stage, point.victim is Victim.APPLICATION), point)
-    ordered = list(indispensable.values())
-    ordered += [point for point in shuffled if point not in ordered]
-    chosen = ordered[:count]
-    return [point for point in shuffled if point in chosen]
+            indispensable_points.setdefault(
+                (point.stage, point.victim is Victim.APPLICATION), point
+            )
+    ordered_points = list(indispensable_points.values())
+    ordered_points += [point for point in shuffled if point not in ordered_points]
+    chosen_points = ordered_points[:point_count]
+    return [point for point in shuffled if point in chosen_points]
 
 
 def _leaves_open(point: Point) -> bool:
