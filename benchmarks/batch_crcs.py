@@ -14,7 +14,7 @@ from time import process_time
 
 import numpy as np
 
-from txnsim_spark.scan.kernel_crc import HAS_INSTRUCTION, TABLES, check_by_tables, check_crcs
+from txnsim_spark.scan.kernel_crc import CRC_TABLES, HAS_INSTRUCTION, check_by_tables, check_crcs
 
 BYTES = 60_000_000
 ROUNDS = 5
@@ -32,7 +32,7 @@ def main() -> None:
     stored_crcs = np.zeros(count, dtype=np.int64)
     valid = np.zeros(count, dtype=np.bool_)
     methods: dict[str, Callable[[], None]] = {
-        "tables": lambda: check_by_tables(buffer, starts, sizes, stored_crcs, TABLES, valid),
+        "tables": lambda: check_by_tables(buffer, starts, sizes, stored_crcs, CRC_TABLES, valid),
         "instruction" if HAS_INSTRUCTION else "no instruction here": lambda: check_crcs(
             buffer, starts, sizes, stored_crcs, valid
         ),

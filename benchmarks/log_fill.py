@@ -15,7 +15,7 @@ from numba import njit
 
 from txnsim.wire.batch import Record, build_batch, control_batch
 from txnsim.wire.batch_header import BatchHeader
-from txnsim_spark.scan.kernel_crc import TABLES
+from txnsim_spark.scan.kernel_crc import CRC_TABLES
 
 BATCH_BYTES: Final = 90
 MARKER_BYTES: Final = 78
@@ -69,7 +69,7 @@ def marker_template() -> Any:
 
 def crc_tables() -> Any:
     """What ``fill`` computes CRCs with."""
-    return TABLES
+    return CRC_TABLES
 
 
 @njit(cache=True)

@@ -318,8 +318,8 @@ def _in_memory(log: GeneratedLog) -> np.ndarray:
 
 def _scan_batches(data: np.ndarray) -> None:
     rows = np.empty((kernel.BATCH_COLUMNS, 1 << 16), dtype=np.int64)
-    position, reason = 0, kernel.FULL
-    while reason == kernel.FULL:
+    position, reason = 0, kernel.TABLE_FULL
+    while reason == kernel.TABLE_FULL:
         _, position, reason = kernel.scan_batches(data, position, len(data), len(data), 0, rows, 0)
 
 
@@ -328,8 +328,8 @@ def _scan_fragments(data: np.ndarray) -> None:
     fragments = np.empty((1 << 16, fk.FRAGMENT_COLUMNS), dtype=np.int64)
     endings = np.empty((fk.ENDING_COLUMNS, 1 << 16), dtype=np.int64)
     origin = np.array([0, -1], dtype=np.int64)
-    position, count, reason = 0, 0, kernel.FULL
-    while reason == kernel.FULL:
+    position, count, reason = 0, 0, kernel.TABLE_FULL
+    while reason == kernel.TABLE_FULL:
         count, _, position, reason = fk.scan_fragments(
             data, position, len(data), len(data), slots, fragments, count, endings, origin
         )

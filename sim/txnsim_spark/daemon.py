@@ -35,7 +35,7 @@ def load_kernels() -> None:
     endings = np.empty((fk.ENDING_COLUMNS, 1), dtype=np.int64)
     file_state = np.full(2, -1, dtype=np.int64)
     fk.scan_fragments(no_bytes, 0, 0, 0, slots, fragments, 0, endings, file_state)
-    fk.enter_all(slots, fragments, 0)
+    fk.enter_fragments(slots, fragments, 0)
     kernel_crc.check_crcs(
         no_bytes, no_integers, no_integers, no_integers, np.empty(0, dtype=np.bool_)
     )

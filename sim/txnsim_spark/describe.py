@@ -11,7 +11,7 @@ from pathlib import Path
 from txnsim.storage.names import PartitionDirectory
 from txnsim_spark._replica_summary import ReplicaSummary, summarize
 from txnsim_spark.forensics.identity import identities_in
-from txnsim_spark.scan.log_dirs import LogDirectory, OnProblem, topic_id_of, untold
+from txnsim_spark.scan.log_dirs import LogDirectory, OnProblem, ignore_problem, topic_id_of
 from txnsim_spark.scan.segments import Replica, replicas_in
 
 
@@ -44,7 +44,7 @@ def describe_replicas(
     topics: frozenset[str] = frozenset(),
     *,
     progress: Callable[[str], object],
-    on_problem: OnProblem = untold,
+    on_problem: OnProblem = ignore_problem,
 ) -> Iterator[ReplicaDescription]:
     """Describe every replica, by directory, topic and partition.
 
@@ -55,7 +55,7 @@ def describe_replicas(
         on_problem: Called with a replica that can't be read, which is skipped.
     """
     identities = identities_in(paths, topics)
-    log_directory_at = cache(partial(LogDirectory.at, on_problem=on_problem))
+    log_directory_at = cache(partial(LogDirectory.read, on_problem=on_problem))
     for replica in replicas_in(paths, topics, on_problem):
         log_directory = log_directory_at(Path(replica.log_dir))
         progress(f"reading {replica.path}")

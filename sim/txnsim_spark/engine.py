@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 import msgspec
 
 from txnsim.runtime.process_pool import interrupts_kept_back, process_pool
-from txnsim_spark.scan.log_dirs import untold
+from txnsim_spark.scan.log_dirs import ignore_problem
 from txnsim_spark.stores.mirror import mount_all, mounted_settings
 
 if TYPE_CHECKING:
@@ -87,7 +87,7 @@ class Engine:
     def __init__(
         self,
         new_session: NewSession | None = None,
-        progress: Progress = untold,
+        progress: Progress = ignore_problem,
         *,
         with_spark: bool = False,
         is_alone: bool = False,

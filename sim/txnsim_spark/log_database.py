@@ -18,7 +18,7 @@ from txnsim_spark.log_query import RowScope
 from txnsim_spark.options import KafkaLogOptions, tables_with
 from txnsim_spark.planning import FILES_OF_TABLE, Share, shares_of
 from txnsim_spark.query_plan import TableUse, prepare_planning, scans_of_streams, table_uses
-from txnsim_spark.scan.log_dirs import untold
+from txnsim_spark.scan.log_dirs import ignore_problem
 from txnsim_spark.scan.segments import Replica
 from txnsim_spark.schemas import TABLES
 from txnsim_spark.stores.mirror import mounted_settings
@@ -55,7 +55,7 @@ class LogDatabase:
         self,
         paths: Sequence[Path],
         options: Mapping[str, str] = _NO_OPTIONS,
-        progress: Callable[[str], object] = untold,
+        progress: Callable[[str], object] = ignore_problem,
     ) -> None:
         self._path_texts = paths
         self._progress = progress

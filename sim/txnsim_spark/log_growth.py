@@ -283,7 +283,7 @@ def end_within_limits(
     segments_by_replica = _group_by_replica(_segments_between(listing, start, end))
     oldest_first = heapq.merge(*segments_by_replica, key=_modification_order)
     for segment in islice(oldest_first, files_max):
-        first_offset, end_offset = segment.span or (0, 0)
+        first_offset, end_offset = segment.offset_span or (0, 0)
         partition = partition_of_folder[segment.replica.path]
         if end_offset == end_by_partition.get(partition):
             continue  # came with a segment before it
@@ -329,7 +329,7 @@ def _segments_between(
             cut = cut_at(segment, end_offset)
             part_size = segment.size if cut is None else cut.position
             yield msgspec.structs.replace(
-                segment, size=part_size, span=(first_offset, end_offset), sound_to=sound_to
+                segment, size=part_size, offset_span=(first_offset, end_offset), sound_to=sound_to
             )
 
 

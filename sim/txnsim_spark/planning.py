@@ -30,7 +30,7 @@ from txnsim_spark.empty_reads import refuse_unknown_names, refuse_unreadable
 from txnsim_spark.file_faults import refuse_problem
 from txnsim_spark.log_query import RowScope
 from txnsim_spark.options import BYTE_COSTS, HEADERS_BYTE_COST, OPEN_COST, CrcCheck, KafkaLogOptions
-from txnsim_spark.scan.log_dirs import LogDirectory, OnProblem, untold
+from txnsim_spark.scan.log_dirs import LogDirectory, OnProblem, ignore_problem
 from txnsim_spark.scan.log_seek import greatest_timestamp_of, position_before
 from txnsim_spark.scan.sections import cut_after, cuts_of, in_sections
 from txnsim_spark.scan.segments import Replica, SegmentFile, log_dirs_in, replicas_in, segments_of
@@ -239,7 +239,7 @@ def replicas_of(
     options: KafkaLogOptions,
     scope: RowScope,
     needed_files: NeededFiles,
-    on_problem: OnProblem = untold,
+    on_problem: OnProblem = ignore_problem,
 ) -> list[Replica]:
     """The replicas that a job reads; folders that can't be listed are reported."""
     return [
@@ -305,7 +305,7 @@ def _divide_by_offsets(segment: SegmentFile, part_bytes: int) -> list[SegmentFil
     """
     if segment.may_be_cut or MOUNTS.store_of(Path(segment.path)):  # each part reads all headers
         return [segment]
-    first_offset, end_offset = segment.span or (0, sys.maxsize)
+    first_offset, end_offset = segment.offset_span or (0, sys.maxsize)
     cuts = cuts_of(segment, max(part_bytes, segment.size // _SHARERS_MAX))
     cut_offsets = [
         cut.offset
@@ -313,7 +313,7 @@ def _divide_by_offsets(segment: SegmentFile, part_bytes: int) -> list[SegmentFil
         if first_offset < cut.offset < end_offset and cut.position > segment.start
     ]
     return [
-        msgspec.structs.replace(segment, span=offset_span)
+        msgspec.structs.replace(segment, offset_span=offset_span)
         for offset_span in pairwise([first_offset, *cut_offsets, end_offset])
     ]
 
@@ -367,9 +367,9 @@ def _cut_recovered(
 
 
 def _list_by_replica(
-    replicas: Iterable[Replica], on_problem: OnProblem = untold
+    replicas: Iterable[Replica], on_problem: OnProblem = ignore_problem
 ) -> Iterator[tuple[str, tuple[SegmentFile, ...]]]:
-    log_directory_at = cache(LogDirectory.at)
+    log_directory_at = cache(LogDirectory.read)
 
     def list_segments(replica: Replica) -> tuple[SegmentFile, ...] | None:
         try:

@@ -153,11 +153,11 @@ SEGMENTED = {"batches", "records", "endings"}
 """Of these logs some have segments and an index. Without those, and behind a recovery point, all
 comes at once.
 """
-BOUNDS = [{"maxBytesPerTrigger": "700"}, {"maxFilesPerTrigger": "1"}]
+SCAN_LIMITS = [{"maxBytesPerTrigger": "700"}, {"maxFilesPerTrigger": "1"}]
 
 
 @pytest.mark.parametrize("name", sorted(RECORD_TABLES))
-@pytest.mark.parametrize("bound", BOUNDS)
+@pytest.mark.parametrize("bound", SCAN_LIMITS)
 @pytest.mark.parametrize("is_stopped", [True, False], ids=["stopped", "killed"])
 def test_a_bound_gives_the_same_rows_in_more_batches(
     growing: GrowingDir, name: str, bound: dict[str, str], *, is_stopped: bool

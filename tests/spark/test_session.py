@@ -205,7 +205,7 @@ def signatures() -> dict[str, int]:
     compiled: dict[str, Any] = {
         "batches": kernel.scan_batches,
         "fragments": kernel_fragments.scan_fragments,
-        "enter": kernel_fragments.enter_all,
+        "enter": kernel_fragments.enter_fragments,
         "crc by instruction": kernel_crc.check_by_instruction,
         "crc by tables": kernel_crc.check_by_tables,
     }
@@ -225,9 +225,9 @@ def test_workers_find_everything_compiled_for_what_they_call_it_with(tmp_path: P
     path = tmp_path / "00000000000000000000.log"
     path.write_bytes(segment_of(acts))
     bounds = ScanLimits(producers=4096)
-    (table,) = batch_rows(path, on_damage=print, bounds=bounds)
-    list(fragment_rows(path, on_damage=print, bounds=bounds))
-    list(ending_rows(path, on_damage=print, bounds=bounds))
+    (table,) = batch_rows(path, on_damage=print, limits=bounds)
+    list(fragment_rows(path, on_damage=print, limits=bounds))
+    list(ending_rows(path, on_damage=print, limits=bounds))
     assert crcs_are_right(path, table).all()
     assert signatures() == signatures_before
 

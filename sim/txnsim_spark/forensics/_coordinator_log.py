@@ -31,7 +31,7 @@ from txnsim_spark.forensics._coordinator_entries import (
 )
 from txnsim_spark.forensics.replica_state import ReplicaState
 from txnsim_spark.forensics.verdicts import leading
-from txnsim_spark.scan.log_dirs import OnProblem, untold
+from txnsim_spark.scan.log_dirs import OnProblem, ignore_problem
 from txnsim_spark.scan.log_seek import last_batch_of
 from txnsim_spark.scan.segments import SegmentFile
 
@@ -160,7 +160,7 @@ def _records_in(
         Path(segment.path),
         on_torn=torn.append,
         check_crc=segment.is_recovered,
-        on_old=untold,
+        on_old=ignore_problem,
     )
     for stored in read:
         batch_place = f"{segment.path}, offset {stored.header.base_offset}"

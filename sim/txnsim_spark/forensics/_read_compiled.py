@@ -29,7 +29,7 @@ from txnsim_spark.planning import divide_evenly
 from txnsim_spark.scan import kernel_fragments as fk
 from txnsim_spark.scan.pieces import Ints
 from txnsim_spark.scan.sections import stands_alone
-from txnsim_spark.scan.segment_examination import Examined, Examiner
+from txnsim_spark.scan.segment_examination import Examiner, SegmentExamination
 from txnsim_spark.scan.segments import Replica, Section, SegmentFile
 
 RowsOrNote = Ints | Note
@@ -293,7 +293,7 @@ def walk_segments(
         try:
             examined = examiner.examine(
                 Path(segment.path),
-                until=segment.size,
+                end_position=segment.size,
                 base_offset=section.first_offset,
                 start=section.start,
             )
@@ -324,11 +324,11 @@ def _whole(segment: SegmentFile) -> Section:
 
 
 def _notes(
-    segment: SegmentFile, section: Section, examined: Examined, *, is_cut: bool
+    segment: SegmentFile, section: Section, examined: SegmentExamination, *, is_cut: bool
 ) -> Iterator[Note]:
     file = segment.path
     gaps = [*examined.gaps]
-    for position, kind in examined.odd_controls:
+    for position, kind in examined.non_marker_controls:
         text = f"a control record of type {kind}, no marker"
         yield Note(kind=NoteKind.DAMAGE, file=file, text=text, position=position)
     damage = examined.damage

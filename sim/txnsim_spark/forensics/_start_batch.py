@@ -17,7 +17,7 @@ from txnsim_spark.forensics._evidence import StartBatch
 from txnsim_spark.forensics._read_notes import NOTES_MAX, Gap, ReadNotes
 from txnsim_spark.forensics.replica_state import ReplicaState
 from txnsim_spark.forensics.verdicts import OpenTxn
-from txnsim_spark.scan.log_seek import Seen, batch_from, batches_at, end_offset_of
+from txnsim_spark.scan.log_seek import LookedUpBatch, batch_from, batches_at, end_offset_of
 from txnsim_spark.scan.segments import SegmentFile
 
 
@@ -103,7 +103,7 @@ class Lookups:
         return segments[0].base_offset if segments else self._state.ends.end_offset
 
     @cached_property
-    def _batches(self) -> Mapping[int, Seen]:
+    def _batches(self) -> Mapping[int, LookedUpBatch]:
         places = {txn.start_offset: txn.start_position for txn in self._txns.values()}
         last_ones = (self._deleted_from(txn) for txn in self._txns.values())
         places.update((offset, None) for offset in last_ones if offset is not None)
@@ -113,7 +113,7 @@ class Lookups:
                 if segment.base_offset <= offset:
                     places_by_segment.setdefault(segment, {})[offset] = position
                     break
-        batches: dict[int, Seen] = {}
+        batches: dict[int, LookedUpBatch] = {}
         for segment, places_in_segment in places_by_segment.items():
             try:
                 batches |= _looked_up(segment, places_in_segment)
@@ -122,9 +122,9 @@ class Lookups:
         return batches
 
 
-def _looked_up(segment: SegmentFile, places: Mapping[int, int | None]) -> dict[int, Seen]:
+def _looked_up(segment: SegmentFile, places: Mapping[int, int | None]) -> dict[int, LookedUpBatch]:
     """First batches in one segment, looked up by a known position or by offset."""
-    batches: dict[int, Seen] = {}
+    batches: dict[int, LookedUpBatch] = {}
     for offset, position in places.items():
         batch = None if position is None else batch_from(segment, position, offset)
         if batch is not None:
@@ -132,7 +132,7 @@ def _looked_up(segment: SegmentFile, places: Mapping[int, int | None]) -> dict[i
     return batches | batches_at(segment, places.keys() - batches.keys())
 
 
-def _is_batch_of(batch: Seen, txn: OpenTxn) -> bool:
+def _is_batch_of(batch: LookedUpBatch, txn: OpenTxn) -> bool:
     """Whether a batch belongs to the producer of a transaction. Epochs may rise within a
     transaction, so only the producer id is compared.
     """

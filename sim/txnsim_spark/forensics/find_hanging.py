@@ -56,14 +56,14 @@ from txnsim_spark.forensics.identity import Identities, identify_replicas
 from txnsim_spark.forensics.replica_state import ReplicaState, state_of
 from txnsim_spark.forensics.verdicts import OpenTxn, ReplicaEnds, Spread, leading, spread_of
 from txnsim_spark.libraries import require_libraries
-from txnsim_spark.scan.log_dirs import LogDirectory, OnProblem, untold
+from txnsim_spark.scan.log_dirs import LogDirectory, OnProblem, ignore_problem
 from txnsim_spark.scan.log_seek import markers_in
 from txnsim_spark.scan.segments import (
     Replica,
     SegmentFile,
     by_topic_id,
     log_dirs_in,
-    one_cluster,
+    refuse_logs_of_two_clusters,
     replicas_in,
 )
 from txnsim_spark.stores.mirror import overlapping_map
@@ -113,7 +113,7 @@ def find_hanging(
     search: Search,
     *,
     new_session: NewSession | None = None,
-    progress: Progress = untold,
+    progress: Progress = ignore_problem,
     reading: Reading | None = None,
 ) -> Report:
     """Search for hanging transactions, and judge each open one.
@@ -172,7 +172,7 @@ class Reading:
         self,
         search: Search,
         new_session: NewSession | None = None,
-        progress: Progress = untold,
+        progress: Progress = ignore_problem,
     ) -> None:
         self._search = search
         self._progress = progress
@@ -227,7 +227,7 @@ class Reading:
         paths = [path.absolute() for path in self._search.paths]
         replicas = replicas_in(paths, with_state_topic, self._problem)
         self._log_dirs = _log_dirs(replicas)
-        one_cluster(log_dirs_in(paths))
+        refuse_logs_of_two_clusters(log_dirs_in(paths))
         states = self._read_states(replicas)
         self._segments = {state.replica.path: state.segments for state in states}
         return tuple(states)
@@ -258,7 +258,7 @@ class Reading:
 
     def _read_states(self, replicas: Sequence[Replica]) -> list[ReplicaState]:
         directories = {
-            log_dir: LogDirectory.at(Path(log_dir), self._problem) for log_dir in self._log_dirs
+            log_dir: LogDirectory.read(Path(log_dir), self._problem) for log_dir in self._log_dirs
         }
         for directory in directories.values():
             for file, written_ms in directory.written_ms:

@@ -1,10 +1,10 @@
 """Finds the replicas that belong to the present topic of a name. The name is not enough. A topic
 may have been deleted and created again: then it has its old name and a new id. A broker that was
 down at that time still has the old log. A replica is identified by its cluster
-(``segments.one_cluster``), by its topic's id (``partition.metadata``) and by its partition. The
-newest copy of the metadata log says which id is in use. Replicas of other ids are *stale*: their
-broker removes them when it starts, as it does with one without an id. If ids differ and no copy
-decides, this module does not guess.
+(``segments.refuse_logs_of_two_clusters``), by its topic's id (``partition.metadata``) and by its
+partition. The newest copy of the metadata log says which id is in use. Replicas of other ids are
+*stale*: their broker removes them when it starts, as it does with one without an id. If ids differ
+and no copy decides, this module does not guess.
 
 Kafka's counterparts: PartitionMetadataFile, LogManager.isStrayReplica.
 """
@@ -22,8 +22,13 @@ from txnsim.storage.metadata_log import StoredMetadata
 from txnsim.types import INTERNAL_TOPICS
 from txnsim_spark.forensics._metadata_copies import KnownTopics, known_topics_in
 from txnsim_spark.forensics._read_notes import meaning
-from txnsim_spark.scan.log_dirs import OnProblem, topic_id_of, untold
-from txnsim_spark.scan.segments import Replica, log_dirs_in, one_cluster, replicas_in
+from txnsim_spark.scan.log_dirs import OnProblem, ignore_problem, topic_id_of
+from txnsim_spark.scan.segments import (
+    Replica,
+    log_dirs_in,
+    refuse_logs_of_two_clusters,
+    replicas_in,
+)
 from txnsim_spark.stores.mirror import with_store_names
 
 _METADATA_TOPIC: Final = StoredMetadata.FOLDER.rpartition("-")[0]
@@ -186,7 +191,9 @@ def _undecided_reason(topic: str, replicas: Iterable[tuple[Replica, str]]) -> st
 
 
 def identities_in(
-    paths: Iterable[Path], topics: frozenset[str] = frozenset(), on_problem: OnProblem = untold
+    paths: Iterable[Path],
+    topics: frozenset[str] = frozenset(),
+    on_problem: OnProblem = ignore_problem,
 ) -> Identities:
     """Identify the replicas in log directories (``identify_replicas``).
 
@@ -201,7 +208,7 @@ def identities_in(
     """
     named = tuple(paths)
     log_dirs = log_dirs_in(named)  # also those without a replica of these topics: they have copies
-    one_cluster(log_dirs)
+    refuse_logs_of_two_clusters(log_dirs)
     replicas = replicas_in(named, topics, on_problem)
     return identify_replicas(
         ((replica, topic_id_of(Path(replica.path), on_problem)) for replica in replicas),

@@ -23,10 +23,10 @@ from txnsim_spark.forensics.verdicts import ReplicaEnds
 from txnsim_spark.scan.log_dirs import (
     LogDirectory,
     OnProblem,
+    ignore_problem,
     modified_ms,
     read_small,
     topic_id_of,
-    untold,
 )
 from txnsim_spark.scan.log_seek import tail_of
 from txnsim_spark.scan.segments import Replica, Section, SegmentFile, segments_of
@@ -146,7 +146,7 @@ class ReplicaState(msgspec.Struct, frozen=True, kw_only=True):
 def state_of(
     replica: Replica,
     directory: LogDirectory | None = None,
-    on_problem: OnProblem = untold,
+    on_problem: OnProblem = ignore_problem,
     *,
     use_snapshots: bool = True,
 ) -> ReplicaState:
@@ -158,7 +158,7 @@ def state_of(
         on_problem: Called with malformed files.
         use_snapshots: Whether snapshots are used; otherwise every segment is unread.
     """
-    directory = directory or LogDirectory.at(Path(replica.log_dir), on_problem)
+    directory = directory or LogDirectory.read(Path(replica.log_dir), on_problem)
     damage: list[str] = []
     segments = _readable(segments_of(replica, directory), damage.append)
     partition = replica.topic_partition

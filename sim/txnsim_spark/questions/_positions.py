@@ -21,7 +21,7 @@ from txnsim.wire.records import iter_records
 from txnsim_spark.forensics.find_hanging import Reading, Search
 from txnsim_spark.forensics.replica_state import ReplicaState
 from txnsim_spark.forensics.verdicts import leading
-from txnsim_spark.scan.log_dirs import OnProblem, untold
+from txnsim_spark.scan.log_dirs import OnProblem, ignore_problem
 
 Place = tuple[str, TopicPartition]
 """Group and partition."""
@@ -114,7 +114,7 @@ def _batches(state: ReplicaState, on_problem: OnProblem) -> Iterator[StoredBatch
     for segment in state.segments:
         torn: list[TornTail] = []
         try:
-            yield from read_log_file(Path(segment.path), on_torn=torn.append, on_old=untold)
+            yield from read_log_file(Path(segment.path), on_torn=torn.append, on_old=ignore_problem)
         except OSError as error:
             on_problem(f"{segment.path}: {error.strerror or error}; passed by")
         for tear in torn:

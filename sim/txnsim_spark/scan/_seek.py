@@ -18,52 +18,56 @@ from txnsim_spark.scan.segments import SegmentFile
 from txnsim_spark.scan.walk import OldRun, batch_rows
 
 
-def positions_of(
-    segment: SegmentFile, start: int, chosen: Callable[[Path, Ints], Ints]
+def chosen_positions(
+    segment: SegmentFile, start: int, choose_rows: Callable[[Path, Ints], Ints]
 ) -> Iterator[int]:
     """Positions of the chosen batches from ``start`` on, up to the first malformed batch or one of
     an old format.
     """
     path = Path(segment.path)
-    old: list[OldRun] = []
-    for rows in batch_rows(path, until=segment.size, on_old=old.append, start=start):
-        table = rows[:, rows[kernel.POSITION] < old[0].position] if old else rows
+    old_runs: list[OldRun] = []
+    for rows in batch_rows(
+        path, end_position=segment.size, on_old_run=old_runs.append, start=start
+    ):
+        table = rows[:, rows[kernel.POSITION] < old_runs[0].position] if old_runs else rows
         if table.shape[1]:
-            yield from table[kernel.POSITION, chosen(path, table)].tolist()
-        if old:
+            yield from table[kernel.POSITION, choose_rows(path, table)].tolist()
+        if old_runs:
             return
 
 
-def ends_and_unsound(path: Path, table: Ints) -> Ints:
+def end_and_unsound_batches(path: Path, table: Ints) -> Ints:
     """First and last batch, batches with a wrong CRC, and the batch before each of those."""
-    matters = ~crcs_are_right(path, table)
-    matters[:-1] |= matters[1:]
-    matters[0] = matters[-1] = True
-    return np.flatnonzero(matters)
+    is_chosen = ~crcs_are_right(path, table)
+    is_chosen[:-1] |= is_chosen[1:]
+    is_chosen[0] = is_chosen[-1] = True
+    return np.flatnonzero(is_chosen)
 
 
-def first_to_reach(table: Ints, offsets: Sequence[int]) -> Ints:
+def first_batches_to_reach(table: Ints, offsets: Sequence[int]) -> Ints:
     """Offset -> the first batch that ends at or after it; offsets without such a batch are left
     out.
     """
-    reach = np.maximum.accumulate(table[kernel.LAST_OFFSET])
-    rows = np.unique(np.searchsorted(reach, np.array(offsets, dtype=np.int64)))
-    reaching_rows: Ints = rows[rows < len(reach)]
+    highest_offsets = np.maximum.accumulate(table[kernel.LAST_OFFSET])
+    row_numbers = np.unique(np.searchsorted(highest_offsets, np.array(offsets, dtype=np.int64)))
+    reaching_rows: Ints = row_numbers[row_numbers < len(highest_offsets)]
     return reaching_rows
 
 
-def controls_behind(table: Ints, offset: int) -> Ints:
+def markers_from_offset(table: Ints, offset: int) -> Ints:
     """Control batches at or after an offset."""
-    kinds = table[kernel.CONTROL_TYPE]
-    is_marker = (kinds == COMMIT) | (kinds == ABORT)
+    control_types = table[kernel.CONTROL_TYPE]
+    is_marker = (control_types == COMMIT) | (control_types == ABORT)
     return np.flatnonzero(is_marker & (table[kernel.BASE_OFFSET] >= offset))
 
 
-def controls_and_gaps(table: Ints, expected: int) -> tuple[Ints, bool, int]:
+def control_batches_and_gap(table: Ints, expected_offset: int) -> tuple[Ints, bool, int]:
     """Control batches; whether offsets are missing between the batches, or from the expected one to
     the first; and the offset behind the last.
     """
-    bases, lasts = table[kernel.BASE_OFFSET], table[kernel.LAST_OFFSET]
-    has_gap = bool(bases[0] > expected or (bases[1:] > lasts[:-1] + 1).any())
+    base_offsets, last_offsets = table[kernel.BASE_OFFSET], table[kernel.LAST_OFFSET]
+    has_gap = bool(
+        base_offsets[0] > expected_offset or (base_offsets[1:] > last_offsets[:-1] + 1).any()
+    )
     is_control = (table[kernel.ATTRIBUTES] & BatchHeader.CONTROL) != 0
-    return np.flatnonzero(is_control), has_gap, int(lasts[-1]) + 1
+    return np.flatnonzero(is_control), has_gap, int(last_offsets[-1]) + 1

@@ -22,14 +22,14 @@ SMALL_BATCH_BYTES: Final = 1 << 10
 Truths = np.ndarray[Any, np.dtype[np.bool_]]
 
 
-def wrong_crc_in(table: Ints, number: int, until: int) -> Damage:
+def wrong_crc_in(table: Ints, row: int, segment_end: int) -> Damage:
     """The ``Damage`` of a batch with a wrong CRC (one row of a table), up to the segment's end."""
-    position = int(table[kernel.POSITION, number])
+    position = int(table[kernel.POSITION, row])
     return Damage(
         position=position,
-        size=until - position,
+        size=segment_end - position,
         kind="crc",
-        reason=f"the batch at offset {table[kernel.BASE_OFFSET, number]} has another CRC than it"
+        reason=f"the batch at offset {table[kernel.BASE_OFFSET, row]} has another CRC than it"
         " states",
     )
 
@@ -39,12 +39,12 @@ def crcs_are_right(path: Path, table: Ints) -> Truths:
     valid = np.empty(table.shape[1], dtype=np.bool_)
     with pieces_of(path) as file:
         for first_row, end_row in runs_of(table):
-            if end_row - first_row == 1 and table[kernel.SIZE, first_row] > PIECE_BYTES:
+            if end_row - first_row == 1 and table[kernel.BATCH_SIZE, first_row] > PIECE_BYTES:
                 valid[first_row] = (
                     large_crc_of(file, table[:, first_row]) == table[kernel.CRC, first_row]
                 )
             else:
-                valid[first_row:end_row] = _run_is_valid(file, table[:, first_row:end_row])
+                valid[first_row:end_row] = _crcs_of_run_are_right(file, table[:, first_row:end_row])
     return valid
 
 
@@ -52,7 +52,7 @@ def runs_of(table: Ints, *, bytes_max: int = PIECE_BYTES) -> Iterator[tuple[int,
     """(first, last + 1) of consecutive rows whose batches have at most ``bytes_max`` together; a
     larger batch stands alone.
     """
-    positions, ends = table[kernel.POSITION], table[kernel.POSITION] + table[kernel.SIZE]
+    positions, ends = table[kernel.POSITION], table[kernel.POSITION] + table[kernel.BATCH_SIZE]
     first_row = 0
     while first_row < table.shape[1]:
         end_row = int(np.searchsorted(ends, positions[first_row] + bytes_max, side="right"))
@@ -61,36 +61,36 @@ def runs_of(table: Ints, *, bytes_max: int = PIECE_BYTES) -> Iterator[tuple[int,
         first_row = end_row
 
 
-def _run_is_valid(file: PieceReader, run: Ints) -> Truths:
-    start = int(run[kernel.POSITION, 0])
-    return crcs_in(file.read(start), start, run)
+def _crcs_of_run_are_right(file: PieceReader, batch_rows: Ints) -> Truths:
+    start = int(batch_rows[kernel.POSITION, 0])
+    return crcs_in(file.read(start), start, batch_rows)
 
 
-def crcs_in(piece: Bytes, start: int, run: Ints) -> Truths:
+def crcs_in(piece: Bytes, piece_start: int, batch_rows: Ints) -> Truths:
     """For each row of a table of batches whether its CRC is right; False for those that are not in
     a piece up to their end.
 
     Args:
         piece: Bytes of the segment.
-        start: Their position in the file.
-        run: At least one row, none in front of the piece.
+        piece_start: Their position in the file.
+        batch_rows: At least one row, none in front of the piece.
     """
-    starts = run[kernel.POSITION] - (start - BatchHeader.CRC_START)
-    sizes = run[kernel.SIZE] - BatchHeader.CRC_START
-    stated = run[kernel.CRC]
-    valid = np.zeros(run.shape[1], dtype=np.bool_)
+    starts = batch_rows[kernel.POSITION] - (piece_start - BatchHeader.CRC_START)
+    sizes = batch_rows[kernel.BATCH_SIZE] - BatchHeader.CRC_START
+    stated_crcs = batch_rows[kernel.CRC]
+    valid = np.zeros(batch_rows.shape[1], dtype=np.bool_)
     # The file may shrink meanwhile: only batches that the piece holds in full count.
     whole_count = int(np.searchsorted(starts + sizes, len(piece), side="right"))
     if int(sizes.mean()) < SMALL_BATCH_BYTES:
         kernel_crc.check_crcs(
-            piece, starts[:whole_count], sizes[:whole_count], stated[:whole_count], valid
+            piece, starts[:whole_count], sizes[:whole_count], stated_crcs[:whole_count], valid
         )
         return valid
     view = memoryview(piece.data)
-    for number in range(whole_count):
-        crc_start = int(starts[number])
-        valid[number] = (
-            crc32c.crc32c(view[crc_start : crc_start + int(sizes[number])]) == stated[number]
+    for row in range(whole_count):
+        crc_start = int(starts[row])
+        valid[row] = (
+            crc32c.crc32c(view[crc_start : crc_start + int(sizes[row])]) == stated_crcs[row]
         )
     return valid
 
@@ -100,7 +100,7 @@ def large_crc_of(file: PieceReader, row: Ints) -> int:
     the piece read before.
     """
     position = int(row[kernel.POSITION]) + BatchHeader.CRC_START
-    end = int(row[kernel.POSITION] + row[kernel.SIZE])
+    end = int(row[kernel.POSITION] + row[kernel.BATCH_SIZE])
     crc = 0
     while position < end and len(piece := file.read(position)):
         crc = crc32c.crc32c(memoryview(piece.data)[: end - position], crc)

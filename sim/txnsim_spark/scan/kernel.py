@@ -24,11 +24,11 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 # numba knows no attributes of classes.
-_SIZE: Final = BatchHeader.SIZE
+_HEADER_SIZE: Final = BatchHeader.SIZE
 _OVERHEAD: Final = BatchHeader.OVERHEAD
 _BYTES_MAX: Final = BatchHeader.BYTES_MAX
 _MAGIC: Final = BatchHeader.MAGIC
-_CONTROL: Final = BatchHeader.CONTROL
+_CONTROL_BIT: Final = BatchHeader.CONTROL
 
 
 def compile_function(function: Callable[P, R]) -> Callable[P, R]:
@@ -43,13 +43,13 @@ def compile_function(function: Callable[P, R]) -> Callable[P, R]:
     """
     try:
         machine_code: Any = njit(cache=True, nogil=True)(function)
-        machine_code._cache = _Kept(machine_code._cache)
+        machine_code._cache = _TolerantCache(machine_code._cache)
     except RuntimeError:  # "no locator available": nowhere to keep it
         machine_code = njit(nogil=True)(function)
     return cast("Callable[P, R]", machine_code)
 
 
-class _Kept:
+class _TolerantCache:
     """numba's cache of a function. On a full disk it keeps nothing, and raises nothing: the error
     would be taken for one of the segment that is read.
     """
@@ -60,18 +60,18 @@ class _Kept:
     def __getattr__(self, name: str) -> Any:
         return getattr(self._cache, name)
 
-    def save_overload(self, signature: Any, compiled: Any) -> None:
+    def save_overload(self, signature: Any, machine_code: Any) -> None:
         """Keep machine code."""
         with suppress(OSError):
-            self._cache.save_overload(signature, compiled)
+            self._cache.save_overload(signature, machine_code)
 
 
-CONTROL_BYTES: Final = 128
+CONTROL_BATCH_BYTES_MIN: Final = 128
 """Bytes of a control batch that must be in the buffer; the whole batch of a marker has 78."""
 
 # Columns of a table of batches.
 POSITION: Final = 0
-SIZE: Final = 1
+BATCH_SIZE: Final = 1
 BASE_OFFSET: Final = 2
 LAST_OFFSET: Final = 3
 LEADER_EPOCH: Final = 4
@@ -83,20 +83,20 @@ MAX_TIMESTAMP: Final = 8
 PRODUCER_ID: Final = 9
 PRODUCER_EPOCH: Final = 10
 BASE_SEQUENCE: Final = 11
-RECORDS: Final = 12
+RECORD_COUNT: Final = 12
 CONTROL_TYPE: Final = 13
 """Type of the control record; -1 if the batch is no control batch, or is empty."""
 COORDINATOR_EPOCH: Final = 14
 BATCH_COLUMNS: Final = 15
 
 # Why a walk stopped.
-AT_END: Final = 0
+AT_BUFFER_END: Final = 0
 """The buffer ends in or before the next header."""
-FULL: Final = 1
+TABLE_FULL: Final = 1
 """The table has no room for another row."""
 BAD_FORMAT: Final = 2
 BAD_LENGTH: Final = 3
-CUT_OFF: Final = 4
+BATCH_CUT_OFF: Final = 4
 """A batch that claims to go on after the end of the file."""
 
 NO_CONTROL: Final = -1
@@ -133,29 +133,29 @@ def skip_varint(buffer: Any, position: int, end: int) -> int:
 
 
 @compile_function
-def control_of(buffer: Any, position: int, end: int) -> tuple[int, int]:
+def control_record_at(buffer: Any, position: int, end: int) -> tuple[int, int]:
     """(type, coordinator epoch) of the control record of the batch at ``position``; (-1, -1) where
     it can't be read, (type, -1) of another kind than a marker.
 
     A record is length, attributes, timestamp delta, offset delta, key length, key (int16 version,
     int16 type), value length, value (int16 version, int32 coordinator epoch).
     """
-    cursor = skip_varint(buffer, position + _SIZE, end) + 1
+    cursor = skip_varint(buffer, position + _HEADER_SIZE, end) + 1
     cursor = skip_varint(buffer, cursor, end)
     cursor = skip_varint(buffer, cursor, end)
     cursor = skip_varint(buffer, cursor, end)
     if cursor + 4 > end:
         return -1, -1
-    kind = be16(buffer, cursor + 2)
+    control_type = be16(buffer, cursor + 2)
     cursor = skip_varint(buffer, cursor + 4, end)
-    if kind < 0 or kind > 1 or cursor + 6 > end:
-        return kind, -1
-    return kind, be32(buffer, cursor + 2)
+    if control_type < 0 or control_type > 1 or cursor + 6 > end:
+        return control_type, -1
+    return control_type, be32(buffer, cursor + 2)
 
 
 @compile_function
-def batch_at(buffer: Any, position: int, end: int, file_end: int) -> tuple[int, int]:
-    """(size, AT_END) of the batch at ``position``; (0, why) if it is not complete.
+def batch_size_at(buffer: Any, position: int, end: int, file_end: int) -> tuple[int, int]:
+    """(size, AT_BUFFER_END) of the batch at ``position``; (0, why) if it is not complete.
 
     Args:
         buffer: Bytes of a segment, as an array of uint8.
@@ -163,18 +163,18 @@ def batch_at(buffer: Any, position: int, end: int, file_end: int) -> tuple[int, 
         end: End of the bytes.
         file_end: End of the file, counted from the beginning of the buffer.
     """
-    if position + _SIZE > end:
-        return 0, AT_END
+    if position + _HEADER_SIZE > end:
+        return 0, AT_BUFFER_END
     size = be32(buffer, position + 8) + _OVERHEAD
-    if size < _SIZE or size > _BYTES_MAX:
+    if size < _HEADER_SIZE or size > _BYTES_MAX:
         return 0, BAD_LENGTH
     if buffer[position + 16] != _MAGIC:
         return 0, BAD_FORMAT
     if position + size > file_end:
-        return 0, CUT_OFF
-    if buffer[position + 22] & _CONTROL and position + min(size, CONTROL_BYTES) > end:
-        return 0, AT_END
-    return size, AT_END
+        return 0, BATCH_CUT_OFF
+    if buffer[position + 22] & _CONTROL_BIT and position + min(size, CONTROL_BATCH_BYTES_MIN) > end:
+        return 0, AT_BUFFER_END
+    return size, AT_BUFFER_END
 
 
 @compile_function
@@ -197,20 +197,20 @@ def scan_batches(
         complete), and why the walk stopped.
     """
     position = start
-    room = rows.shape[1]
+    row_limit = rows.shape[1]
     while True:
-        size, why = batch_at(buffer, position, end, file_end)
+        size, stop_reason = batch_size_at(buffer, position, end, file_end)
         if size == 0:
-            return count, position, why
-        if count == room:
-            return count, position, FULL
-        base = be64(buffer, position)
+            return count, position, stop_reason
+        if count == row_limit:
+            return count, position, TABLE_FULL
+        base_offset = be64(buffer, position)
         attributes = be16(buffer, position + 21)
-        records = be32(buffer, position + 57)
+        record_count = be32(buffer, position + 57)
         rows[POSITION, count] = file_position + position
-        rows[SIZE, count] = size
-        rows[BASE_OFFSET, count] = base
-        rows[LAST_OFFSET, count] = base + be32(buffer, position + 23)
+        rows[BATCH_SIZE, count] = size
+        rows[BASE_OFFSET, count] = base_offset
+        rows[LAST_OFFSET, count] = base_offset + be32(buffer, position + 23)
         rows[LEADER_EPOCH, count] = be32(buffer, position + 12)
         rows[CRC, count] = be32(buffer, position + 17) & 0xFFFFFFFF
         rows[ATTRIBUTES, count] = attributes
@@ -219,12 +219,14 @@ def scan_batches(
         rows[PRODUCER_ID, count] = be64(buffer, position + 43)
         rows[PRODUCER_EPOCH, count] = be16(buffer, position + 51)
         rows[BASE_SEQUENCE, count] = be32(buffer, position + 53)
-        rows[RECORDS, count] = records
+        rows[RECORD_COUNT, count] = record_count
         rows[CONTROL_TYPE, count] = NO_CONTROL
         rows[COORDINATOR_EPOCH, count] = -1
-        if attributes & _CONTROL and records > 0:
-            kind, epoch = control_of(buffer, position, min(position + size, end))
-            rows[CONTROL_TYPE, count] = kind
-            rows[COORDINATOR_EPOCH, count] = epoch
+        if attributes & _CONTROL_BIT and record_count > 0:
+            control_type, coordinator_epoch = control_record_at(
+                buffer, position, min(position + size, end)
+            )
+            rows[CONTROL_TYPE, count] = control_type
+            rows[COORDINATOR_EPOCH, count] = coordinator_epoch
         count += 1
         position += size

@@ -27,45 +27,46 @@ _FEATURES: Final[str] = cpu_target.target_context.codegen().magic_tuple()[2]
 """The processor's features that numba compiles for: all, or those of ``NUMBA_CPU_NAME``."""
 HAS_INSTRUCTION: Final = "+sse4.2" in _FEATURES.split(",")
 
-_function: Final[Any] = cgutils.get_or_insert_function
-_BYTE: Final = ir.IntType(8)
-_FOUR: Final = ir.IntType(32)
-_EIGHT: Final = ir.IntType(64)
+_declare_function: Final[Any] = cgutils.get_or_insert_function
+_BYTE_TYPE: Final = ir.IntType(8)
+_INT32_TYPE: Final = ir.IntType(32)
+_INT64_TYPE: Final = ir.IntType(64)
 
-Step = Callable[[Any, Any, Any], Any]
+CrcStep = Callable[[Any, Any, Any], Any]
 """(CRC so far, buffer of uint8, index) -> CRC with the bytes at that index; no bound is checked."""
 
 
-def _step(name: str, crc: Any, piece: Any) -> Any:
+def _crc_step(instruction_name: str, crc_type: Any, piece_type: Any) -> Any:
     """Code of one step for LLVM: load some bytes, aligned or not, and pass them to the processor's
     instruction.
     """
 
     def lower(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        so_far, buffer, position = args
+        crc_so_far, buffer, position = args
         data = context.make_array(signature.args[1])(context, builder, buffer).data
-        address = builder.bitcast(builder.gep(data, [position]), piece.as_pointer())
-        kind = ir.FunctionType(crc, [crc, piece])
+        address = builder.bitcast(builder.gep(data, [position]), piece_type.as_pointer())
+        function_type = ir.FunctionType(crc_type, [crc_type, piece_type])
         return builder.call(
-            _function(builder.module, kind, name), [so_far, builder.load(address, align=1)]
+            _declare_function(builder.module, function_type, instruction_name),
+            [crc_so_far, builder.load(address, align=1)],
         )
 
     return lower
 
 
-def _eight_bytes(_typing: Any, _crc: Any, buffer: Any, _at: Any) -> Any:
-    lower = _step("llvm.x86.sse42.crc32.64.64", _EIGHT, _EIGHT)
+def _step_of_eight_bytes(_typing: Any, _crc: Any, buffer: Any, _position: Any) -> Any:
+    lower = _crc_step("llvm.x86.sse42.crc32.64.64", _INT64_TYPE, _INT64_TYPE)
     return types.uint64(types.uint64, buffer, types.int64), lower
 
 
-def _one_byte(_typing: Any, _crc: Any, buffer: Any, _at: Any) -> Any:
-    lower = _step("llvm.x86.sse42.crc32.32.8", _FOUR, _BYTE)
+def _step_of_one_byte(_typing: Any, _crc: Any, buffer: Any, _position: Any) -> Any:
+    lower = _crc_step("llvm.x86.sse42.crc32.32.8", _INT32_TYPE, _BYTE_TYPE)
     return types.uint32(types.uint32, buffer, types.int64), lower
 
 
-with_eight_bytes: Final = cast("Step", intrinsic(_eight_bytes))
+crc_with_eight_bytes: Final = cast("CrcStep", intrinsic(_step_of_eight_bytes))
 """A step over eight bytes; the CRC is a uint64."""
-with_one_byte: Final = cast("Step", intrinsic(_one_byte))
+crc_with_one_byte: Final = cast("CrcStep", intrinsic(_step_of_one_byte))
 """A step over one byte; the CRC is a uint32."""
 
 
@@ -74,7 +75,7 @@ POLYNOMIAL: Final = 0x82F63B78
 LANES: Final = 8
 
 
-def _tables() -> np.ndarray[Any, np.dtype[np.uint32]]:
+def _crc_tables() -> np.ndarray[Any, np.dtype[np.uint32]]:
     """Table k: how a byte changes the CRC when k more bytes follow it."""
     tables = np.zeros((LANES, 256), dtype=np.uint32)
     for byte in range(256):
@@ -88,42 +89,44 @@ def _tables() -> np.ndarray[Any, np.dtype[np.uint32]]:
     return tables
 
 
-TABLES: Final = _tables()
+CRC_TABLES: Final = _crc_tables()
 
 
-def check_crcs(buffer: Any, starts: Ints, sizes: Ints, stated: Ints, valid: Any) -> None:
+def check_crcs(buffer: Any, starts: Ints, sizes: Ints, stated_crcs: Ints, valid: Any) -> None:
     """Fill ``valid`` with whether each batch's CRC is the one that it states."""
     if HAS_INSTRUCTION:
-        check_by_instruction(buffer, starts, sizes, stated, valid)
+        check_by_instruction(buffer, starts, sizes, stated_crcs, valid)
     else:
-        check_by_tables(buffer, starts, sizes, stated, TABLES, valid)
+        check_by_tables(buffer, starts, sizes, stated_crcs, CRC_TABLES, valid)
 
 
 @compile_function
-def check_by_instruction(buffer: Any, starts: Ints, sizes: Ints, stated: Ints, valid: Any) -> None:
+def check_by_instruction(
+    buffer: Any, starts: Ints, sizes: Ints, stated_crcs: Ints, valid: Any
+) -> None:
     """``check_crcs`` by the processor's instruction."""
-    for number in range(len(starts)):
-        position = starts[number]
-        end = position + sizes[number]
-        wide = np.uint64(0xFFFFFFFF)
+    for row in range(len(starts)):
+        position = starts[row]
+        end = position + sizes[row]
+        wide_crc = np.uint64(0xFFFFFFFF)
         while position + 8 <= end:
-            wide = with_eight_bytes(wide, buffer, position)
+            wide_crc = crc_with_eight_bytes(wide_crc, buffer, position)
             position += 8
-        crc = np.uint32(wide)
+        crc = np.uint32(wide_crc)
         while position < end:
-            crc = with_one_byte(crc, buffer, position)
+            crc = crc_with_one_byte(crc, buffer, position)
             position += 1
-        valid[number] = (crc ^ np.uint32(0xFFFFFFFF)) == np.uint32(stated[number])
+        valid[row] = (crc ^ np.uint32(0xFFFFFFFF)) == np.uint32(stated_crcs[row])
 
 
 @compile_function
 def check_by_tables(
-    buffer: Any, starts: Ints, sizes: Ints, stated: Ints, tables: Any, valid: Any
+    buffer: Any, starts: Ints, sizes: Ints, stated_crcs: Ints, tables: Any, valid: Any
 ) -> None:
-    """``check_crcs`` on any processor; ``tables`` are ``TABLES``."""
-    for number in range(len(starts)):
-        position = starts[number]
-        end = position + sizes[number]
+    """``check_crcs`` on any processor; ``tables`` are ``CRC_TABLES``."""
+    for row in range(len(starts)):
+        position = starts[row]
+        end = position + sizes[row]
         crc = np.uint32(0xFFFFFFFF)
         while position + 8 <= end:
             crc_before, crc = crc, np.uint32(0)
@@ -136,4 +139,4 @@ def check_by_tables(
                 crc >> np.uint32(8)
             )
             position += 1
-        valid[number] = (crc ^ np.uint32(0xFFFFFFFF)) == np.uint32(stated[number])
+        valid[row] = (crc ^ np.uint32(0xFFFFFFFF)) == np.uint32(stated_crcs[row])

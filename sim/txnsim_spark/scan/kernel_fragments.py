@@ -18,10 +18,18 @@ from typing import Any, Final
 import numpy as np
 
 from txnsim.wire.batch import BatchHeader
-from txnsim_spark.scan.kernel import FULL, batch_at, be16, be32, be64, compile_function, control_of
+from txnsim_spark.scan.kernel import (
+    TABLE_FULL,
+    batch_size_at,
+    be16,
+    be32,
+    be64,
+    compile_function,
+    control_record_at,
+)
 
 # numba knows no attributes of classes.
-_CONTROL: Final = BatchHeader.CONTROL
+_CONTROL_BIT: Final = BatchHeader.CONTROL
 _TRANSACTIONAL: Final = BatchHeader.TRANSACTIONAL
 
 # Columns of a fragment. Missing values are negative.
@@ -66,7 +74,7 @@ EPOCHS_BACK: Final = 23
 """Batches and markers whose epoch is lower than that of the one before."""
 IDLE_MARKERS: Final = 24
 """Markers that follow another marker, without a transaction in between."""
-TOLD_COLUMNS: Final = 25
+TABLE_COLUMNS: Final = 25
 """The columns above are those of the table ``fragments``."""
 OPEN_POSITION: Final = 25
 """Position in the segment of the batch at ``OPEN_OFFSET``; -1 where an earlier batch reaches as
@@ -77,7 +85,7 @@ FRAGMENT_COLUMNS: Final = 26
 # What a walk knows of the place where it is.
 FILE_POSITION: Final = 0
 """Position in the file of the buffer's beginning."""
-REACH: Final = 1
+HIGHEST_OFFSET: Final = 1
 """The highest offset of all batches so far; -1 without any."""
 
 # Columns of an ending.
@@ -97,7 +105,7 @@ SEQUENCE_SPAN: Final = 1 << 31
 """Number of sequences: after the largest int32 they begin again at 0."""
 EPOCH_BEGUN: Final = -2
 """Value of ``LAST_SEQUENCE`` after a marker that has begun an epoch without data yet."""
-_HASH: Final = np.uint64(0x9E3779B97F4A7C15)
+_HASH_FACTOR: Final = np.uint64(0x9E3779B97F4A7C15)
 _HASH_SHIFT: Final = np.uint64(20)
 _COMMIT: Final = 1
 
@@ -110,7 +118,7 @@ def scan_fragments(
     file_end: int,
     slots: Any,
     fragments: Any,
-    count: int,
+    fragment_count: int,
     endings: Any,
     file_state: Any,
 ) -> tuple[int, int, int, int]:
@@ -123,70 +131,74 @@ def scan_fragments(
         file_end: End of the file, counted from the beginning of the buffer.
         slots: Hash table, int64, a power of two long: the number of a fragment, or -1.
         fragments: int64, rows of ``FRAGMENT_COLUMNS``; at most half as many as slots.
-        count: Number of fragments that are used already.
+        fragment_count: Number of fragments that are used already.
         endings: int64, ``ENDING_COLUMNS`` by the maximum number of endings.
-        file_state: int64, ``FILE_POSITION`` and ``REACH``, which is updated.
+        file_state: int64, ``FILE_POSITION`` and ``HIGHEST_OFFSET``, which is updated.
 
     Returns:
         Number of used fragments, number of endings, the start of the next batch (after ``end`` if
         the last one is not complete), and why the walk stopped.
     """
-    ended = 0
+    ending_count = 0
     batch_start = start
-    room, endings_room = fragments.shape[0], endings.shape[1]
+    fragment_limit, ending_limit = fragments.shape[0], endings.shape[1]
     row = 0  # of the batch before: producers write several in a row
     while True:
-        size, why = batch_at(buffer, batch_start, end, file_end)
+        size, stop_reason = batch_size_at(buffer, batch_start, end, file_end)
         if size == 0:
-            return count, ended, batch_start, why
-        if ended == endings_room:
-            return count, ended, batch_start, FULL
+            return fragment_count, ending_count, batch_start, stop_reason
+        if ending_count == ending_limit:
+            return fragment_count, ending_count, batch_start, TABLE_FULL
         producer = be64(buffer, batch_start + 43)
-        if row >= count or fragments[row, PRODUCER] != producer:
-            row = _row_of(slots, fragments, count, producer, room)
+        if row >= fragment_count or fragments[row, PRODUCER] != producer:
+            row = _fragment_row(slots, fragments, fragment_count, producer, fragment_limit)
             if row < 0:
-                return count, ended, batch_start, FULL
-            if row == count:
-                _begin(fragments[row], producer, be64(buffer, batch_start))
-                count += 1
-        position = (
+                return fragment_count, ending_count, batch_start, TABLE_FULL
+            if row == fragment_count:
+                _begin_fragment(fragments[row], producer, be64(buffer, batch_start))
+                fragment_count += 1
+        file_position = (
             file_state[FILE_POSITION] + batch_start
-            if be64(buffer, batch_start) > file_state[REACH]
+            if be64(buffer, batch_start) > file_state[HIGHEST_OFFSET]
             else -1
         )
-        ended = _fold(buffer, batch_start, size, end, fragments[row], endings, ended, position)
-        file_state[REACH] = max(
-            file_state[REACH], be64(buffer, batch_start) + be32(buffer, batch_start + 23)
+        ending_count = _fold_batch(
+            buffer, batch_start, size, end, fragments[row], endings, ending_count, file_position
+        )
+        file_state[HIGHEST_OFFSET] = max(
+            file_state[HIGHEST_OFFSET], be64(buffer, batch_start) + be32(buffer, batch_start + 23)
         )
         batch_start += size
 
 
 @compile_function
-def _row_of(slots: Any, fragments: Any, count: int, producer: int, room: int) -> int:
-    """The number of the producer's fragment; if it is new, ``count``, which is entered into the
-    table; -1 if there is no room for a new one.
+def _fragment_row(
+    slots: Any, fragments: Any, fragment_count: int, producer: int, fragment_limit: int
+) -> int:
+    """The number of the producer's fragment; if it is new, ``fragment_count``, which is entered
+    into the table; -1 if there is no room for a new one.
     """
-    mask = slots.shape[0] - 1
-    slot = np.int64((np.uint64(producer) * _HASH) >> _HASH_SHIFT) & mask
+    slot_mask = slots.shape[0] - 1
+    slot = np.int64((np.uint64(producer) * _HASH_FACTOR) >> _HASH_SHIFT) & slot_mask
     while slots[slot] >= 0:
         if fragments[slots[slot], PRODUCER] == producer:
             return int(slots[slot])
-        slot = (slot + 1) & mask
-    if count == room:
+        slot = (slot + 1) & slot_mask
+    if fragment_count == fragment_limit:
         return -1
-    slots[slot] = count
-    return count
+    slots[slot] = fragment_count
+    return fragment_count
 
 
 @compile_function
-def enter_all(slots: Any, fragments: Any, count: int) -> None:
-    """Enter the first ``count`` fragments into an empty hash table."""
-    for row in range(count):
-        _row_of(slots, fragments, row, fragments[row, PRODUCER], count)
+def enter_fragments(slots: Any, fragments: Any, fragment_count: int) -> None:
+    """Enter the first ``fragment_count`` fragments into an empty hash table."""
+    for row in range(fragment_count):
+        _fragment_row(slots, fragments, row, fragments[row, PRODUCER], fragment_count)
 
 
 @compile_function
-def _begin(fragment: Any, producer: int, offset: int) -> None:
+def _begin_fragment(fragment: Any, producer: int, offset: int) -> None:
     fragment[:] = -1
     fragment[PRODUCER] = producer
     fragment[FIRST_OFFSET] = offset
@@ -197,51 +209,72 @@ def _begin(fragment: Any, producer: int, offset: int) -> None:
 
 
 @compile_function
-def _fold(
+def _fold_batch(
     buffer: Any,
     batch_start: int,
     size: int,
     end: int,
     fragment: Any,
     endings: Any,
-    ended: int,
+    ending_count: int,
     position: int,
 ) -> int:
     """Fold one batch of a producer; returns the number of endings so far."""
-    base = be64(buffer, batch_start)
+    base_offset = be64(buffer, batch_start)
     attributes = be16(buffer, batch_start + 21)
     epoch = be16(buffer, batch_start + 51)
     timestamp = be64(buffer, batch_start + 35)
-    records = be32(buffer, batch_start + 57)
+    record_count = be32(buffer, batch_start + 57)
     if epoch < fragment[LAST_EPOCH]:
         fragment[EPOCHS_BACK] += 1
-    fragment[LAST_OFFSET] = base + be32(buffer, batch_start + 23)
+    fragment[LAST_OFFSET] = base_offset + be32(buffer, batch_start + 23)
     fragment[LAST_TIMESTAMP] = max(fragment[LAST_TIMESTAMP], timestamp)
     fragment[BYTES] += size
-    if not attributes & _CONTROL:
-        _data(buffer, batch_start, fragment, base, epoch, timestamp, records, attributes, position)
-        return ended
+    if not attributes & _CONTROL_BIT:
+        _fold_data(
+            buffer,
+            batch_start,
+            fragment,
+            base_offset,
+            epoch,
+            timestamp,
+            record_count,
+            attributes,
+            position,
+        )
+        return ending_count
     if fragment[LAST_EPOCH] >= 0 and epoch != fragment[LAST_EPOCH]:
         fragment[LAST_SEQUENCE] = EPOCH_BEGUN
     fragment[LAST_EPOCH] = epoch
-    if records <= 0:
-        return ended  # emptied by the cleaner: it ends nothing
-    kind, coordinator_epoch = control_of(buffer, batch_start, min(batch_start + size, end))
-    if kind < 0 or kind > 1:
-        return ended
-    _end(fragment, endings, ended, base, epoch, kind, coordinator_epoch, timestamp)
-    return ended + 1
+    if record_count <= 0:
+        return ending_count  # emptied by the cleaner: it ends nothing
+    control_type, coordinator_epoch = control_record_at(
+        buffer, batch_start, min(batch_start + size, end)
+    )
+    if control_type < 0 or control_type > 1:
+        return ending_count
+    _end_transaction(
+        fragment,
+        endings,
+        ending_count,
+        base_offset,
+        epoch,
+        control_type,
+        coordinator_epoch,
+        timestamp,
+    )
+    return ending_count + 1
 
 
 @compile_function
-def _data(
+def _fold_data(
     buffer: Any,
     batch_start: int,
     fragment: Any,
-    base: int,
+    base_offset: int,
     epoch: int,
     timestamp: int,
-    records: int,
+    record_count: int,
     attributes: int,
     position: int,
 ) -> None:
@@ -264,46 +297,46 @@ def _data(
         fragment[LAST_SEQUENCE] = (sequence + be32(buffer, batch_start + 23)) % SEQUENCE_SPAN
     fragment[LAST_EPOCH] = epoch
     fragment[BATCHES] += 1
-    fragment[RECORDS] += records
+    fragment[RECORDS] += record_count
     if attributes & _TRANSACTIONAL:
         if fragment[OPEN_OFFSET] < 0:
-            fragment[OPEN_OFFSET] = base
+            fragment[OPEN_OFFSET] = base_offset
             fragment[OPEN_TIMESTAMP] = timestamp
             fragment[OPEN_POSITION] = position
             if fragment[HEAD_MARKER] < 0:
-                fragment[HEAD_OFFSET] = base
+                fragment[HEAD_OFFSET] = base_offset
         fragment[OPEN_EPOCH] = epoch
         fragment[OPEN_LAST_TIMESTAMP] = timestamp
-        fragment[OPEN_RECORDS] += records
+        fragment[OPEN_RECORDS] += record_count
 
 
 @compile_function
-def _end(
+def _end_transaction(
     fragment: Any,
     endings: Any,
-    ended: int,
+    ending_count: int,
     offset: int,
     epoch: int,
-    kind: int,
+    control_type: int,
     coordinator_epoch: int,
     timestamp: int,
 ) -> None:
-    endings[ENDED_PRODUCER, ended] = fragment[PRODUCER]
-    endings[ENDED_EPOCH, ended] = epoch
-    endings[ENDED_FIRST_OFFSET, ended] = fragment[OPEN_OFFSET]
-    endings[ENDED_MARKER, ended] = offset
-    endings[ENDED_COMMITTED, ended] = kind
-    endings[ENDED_COORDINATOR_EPOCH, ended] = coordinator_epoch
-    endings[ENDED_FIRST_TIMESTAMP, ended] = fragment[OPEN_TIMESTAMP]
-    endings[ENDED_TIMESTAMP, ended] = timestamp
-    endings[ENDED_RECORDS, ended] = fragment[OPEN_RECORDS]
+    endings[ENDED_PRODUCER, ending_count] = fragment[PRODUCER]
+    endings[ENDED_EPOCH, ending_count] = epoch
+    endings[ENDED_FIRST_OFFSET, ending_count] = fragment[OPEN_OFFSET]
+    endings[ENDED_MARKER, ending_count] = offset
+    endings[ENDED_COMMITTED, ending_count] = control_type
+    endings[ENDED_COORDINATOR_EPOCH, ending_count] = coordinator_epoch
+    endings[ENDED_FIRST_TIMESTAMP, ending_count] = fragment[OPEN_TIMESTAMP]
+    endings[ENDED_TIMESTAMP, ending_count] = timestamp
+    endings[ENDED_RECORDS, ending_count] = fragment[OPEN_RECORDS]
     if fragment[HEAD_MARKER] < 0:
         fragment[HEAD_MARKER] = offset
-        fragment[HEAD_IS_COMMIT] = kind
+        fragment[HEAD_IS_COMMIT] = control_type
     elif fragment[OPEN_OFFSET] < 0:
         fragment[IDLE_MARKERS] += 1
     fragment[COORDINATOR_EPOCH] = coordinator_epoch
-    fragment[COMMITS if kind == _COMMIT else ABORTS] += 1
+    fragment[COMMITS if control_type == _COMMIT else ABORTS] += 1
     for column in (OPEN_OFFSET, OPEN_TIMESTAMP, OPEN_LAST_TIMESTAMP, OPEN_EPOCH, OPEN_POSITION):
         fragment[column] = -1
     fragment[OPEN_RECORDS] = 0

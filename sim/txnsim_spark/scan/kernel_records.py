@@ -14,10 +14,10 @@ from txnsim.wire.records import VARINT_BYTES_MAX, VARLONG_BYTES_MAX
 from txnsim_spark.scan.kernel import compile_function
 from txnsim_spark.scan.pieces import Ints
 
-RECORD_MIN: Final = Record.BYTES_MIN
+RECORD_BYTES_MIN: Final = Record.BYTES_MIN
 
 # Columns of a table of records. Places are those in the buffer; a size of -1 is that of none.
-BATCH: Final = 0
+BATCH_NUMBER: Final = 0
 """Number of the batch that the record is in."""
 OFFSET_DELTA: Final = 1
 TIME_DELTA: Final = 2
@@ -26,9 +26,9 @@ KEY_SIZE: Final = 4
 VALUE_AT: Final = 5
 VALUE_SIZE: Final = 6
 HEADERS_AT: Final = 7
-HEADERS: Final = 8
-AT: Final = 9
-SIZE: Final = 10
+HEADER_COUNT: Final = 8
+RECORD_AT: Final = 9
+RECORD_SIZE: Final = 10
 """Size of the record, the length field included."""
 RECORD_COLUMNS: Final = 11
 
@@ -39,12 +39,12 @@ CONTENT_AT: Final = 2
 CONTENT_SIZE: Final = 3
 HEADER_COLUMNS: Final = 4
 
-_BAD: Final = -1
+_MALFORMED: Final = -1
 
 
-def room_for(count: int) -> Ints:
+def empty_record_table(record_count: int) -> Ints:
     """An empty table for that number of records; each of its columns is contiguous."""
-    return np.empty((count, RECORD_COLUMNS), dtype=np.int64, order="F")
+    return np.empty((record_count, RECORD_COLUMNS), dtype=np.int64, order="F")
 
 
 @compile_function
@@ -71,59 +71,59 @@ def varint(buffer: Any, position: int, end: int) -> tuple[int, int]:
 
 
 @compile_function
-def _short(buffer: Any, position: int, end: int) -> tuple[int, int]:
-    """(value, end position) of a varint of at most five bytes; ``_BAD`` if it is malformed."""
+def _short_varint(buffer: Any, position: int, end: int) -> tuple[int, int]:
+    """(value, end position) of a varint of at most five bytes; ``_MALFORMED`` if it is that."""
     value, end_position = varint(buffer, position, end)
     if end_position > end or end_position - position > VARINT_BYTES_MAX:
-        return 0, _BAD
+        return 0, _MALFORMED
     return value, end_position
 
 
 @compile_function
-def _piece(buffer: Any, position: int, end: int) -> tuple[int, int, int]:
+def _sized_bytes(buffer: Any, position: int, end: int) -> tuple[int, int, int]:
     """(start, size, end) of the bytes at a position, which are preceded by their length."""
-    size, begin = _short(buffer, position, end)
-    if begin == _BAD:
-        return 0, 0, _BAD
+    size, begin = _short_varint(buffer, position, end)
+    if begin == _MALFORMED:
+        return 0, 0, _MALFORMED
     if size < 0:
         return begin, -1, begin
     if size > end - begin:
-        return 0, 0, _BAD
+        return 0, 0, _MALFORMED
     return begin, size, begin + size
 
 
 @compile_function
-def _record(buffer: Any, position: int, end: int, rows: Any, row: int) -> int:
-    """Fill a row of a table with the record at a position; returns its end, or ``_BAD``."""
-    size, position = _short(buffer, position, end)
-    if position == _BAD or size < 0 or size > end - position:
-        return _BAD
-    stop = position + size
+def _fill_record(buffer: Any, position: int, end: int, rows: Any, row: int) -> int:
+    """Fill a row of a table with the record at a position; returns its end, or ``_MALFORMED``."""
+    size, position = _short_varint(buffer, position, end)
+    if position == _MALFORMED or size < 0 or size > end - position:
+        return _MALFORMED
+    record_end = position + size
     time_delta, end_position = varint(buffer, position + 1, end)
     if end_position > end or end_position - position - 1 > VARLONG_BYTES_MAX:
-        return _BAD
+        return _MALFORMED
     rows[row, TIME_DELTA] = time_delta
-    rows[row, OFFSET_DELTA], position = _short(buffer, end_position, end)
-    if position == _BAD:
-        return _BAD
-    rows[row, KEY_AT], rows[row, KEY_SIZE], position = _piece(buffer, position, end)
-    if position == _BAD:
-        return _BAD
-    rows[row, VALUE_AT], rows[row, VALUE_SIZE], position = _piece(buffer, position, end)
-    if position == _BAD:
-        return _BAD
-    count, position = _short(buffer, position, end)
-    if position == _BAD or count < 0 or count > stop - position:
-        return _BAD
-    rows[row, HEADERS_AT], rows[row, HEADERS] = position, count
-    for _ in range(count):
-        _, size, position = _piece(buffer, position, end)
-        if position == _BAD or size < 0:
-            return _BAD
-        _, _, position = _piece(buffer, position, end)
-        if position == _BAD:
-            return _BAD
-    return stop if position == stop else _BAD
+    rows[row, OFFSET_DELTA], position = _short_varint(buffer, end_position, end)
+    if position == _MALFORMED:
+        return _MALFORMED
+    rows[row, KEY_AT], rows[row, KEY_SIZE], position = _sized_bytes(buffer, position, end)
+    if position == _MALFORMED:
+        return _MALFORMED
+    rows[row, VALUE_AT], rows[row, VALUE_SIZE], position = _sized_bytes(buffer, position, end)
+    if position == _MALFORMED:
+        return _MALFORMED
+    header_count, position = _short_varint(buffer, position, end)
+    if position == _MALFORMED or header_count < 0 or header_count > record_end - position:
+        return _MALFORMED
+    rows[row, HEADERS_AT], rows[row, HEADER_COUNT] = position, header_count
+    for _ in range(header_count):
+        _, size, position = _sized_bytes(buffer, position, end)
+        if position == _MALFORMED or size < 0:
+            return _MALFORMED
+        _, _, position = _sized_bytes(buffer, position, end)
+        if position == _MALFORMED:
+            return _MALFORMED
+    return record_end if position == record_end else _MALFORMED
 
 
 @compile_function
@@ -145,38 +145,46 @@ def record_rows(
         counts: Number of records of each batch.
         resume_at: Number of a batch, number of a record in it, and its position; updated to the
             next record.
-        rows: A table from ``room_for``.
+        rows: A table from ``empty_record_table``.
         bytes_max: Limit of the bytes of keys and values after which no more rows are filled.
 
     Returns:
         Number of filled rows; 0 at the end.
     """
-    filled = 0
+    filled_rows = 0
     filled_bytes = 0
-    batch, number, position = resume_at[0], resume_at[1], resume_at[2]
-    while batch < len(starts):
-        end = ends[batch]
-        if number == 0:
-            position = starts[batch]
-        if end > len(buffer) or counts[batch] * RECORD_MIN > end - starts[batch]:
-            number = counts[batch]
-        while number < counts[batch]:
-            if filled == rows.shape[0] or filled_bytes >= bytes_max:
-                resume_at[0], resume_at[1], resume_at[2] = batch, number, position
-                return filled
-            begin = position
-            position = _record(buffer, begin, end, rows, filled)
-            if position == _BAD:
+    batch_number, record_number, position = resume_at[0], resume_at[1], resume_at[2]
+    while batch_number < len(starts):
+        end = ends[batch_number]
+        if record_number == 0:
+            position = starts[batch_number]
+        if (
+            end > len(buffer)
+            or counts[batch_number] * RECORD_BYTES_MIN > end - starts[batch_number]
+        ):
+            record_number = counts[batch_number]
+        while record_number < counts[batch_number]:
+            if filled_rows == rows.shape[0] or filled_bytes >= bytes_max:
+                resume_at[0], resume_at[1], resume_at[2] = batch_number, record_number, position
+                return filled_rows
+            record_start = position
+            position = _fill_record(buffer, record_start, end, rows, filled_rows)
+            if position == _MALFORMED:
                 break
-            rows[filled, BATCH] = batch
-            rows[filled, AT], rows[filled, SIZE] = begin, position - begin
-            filled_bytes += max(rows[filled, KEY_SIZE], 0) + max(rows[filled, VALUE_SIZE], 0)
-            filled += 1
-            number += 1
-        batch += 1
-        number = 0
-    resume_at[0], resume_at[1], resume_at[2] = batch, 0, 0
-    return filled
+            rows[filled_rows, BATCH_NUMBER] = batch_number
+            rows[filled_rows, RECORD_AT], rows[filled_rows, RECORD_SIZE] = (
+                record_start,
+                position - record_start,
+            )
+            filled_bytes += max(rows[filled_rows, KEY_SIZE], 0) + max(
+                rows[filled_rows, VALUE_SIZE], 0
+            )
+            filled_rows += 1
+            record_number += 1
+        batch_number += 1
+        record_number = 0
+    resume_at[0], resume_at[1], resume_at[2] = batch_number, 0, 0
+    return filled_rows
 
 
 @compile_function
@@ -188,14 +196,14 @@ def header_rows(buffer: Any, records: Any, rows: Any) -> None:
         records: Rows of ``record_rows``.
         rows: int64, the number of all their headers by ``HEADER_COLUMNS``.
     """
-    filled = 0
-    for number in range(len(records)):
-        position = records[number, HEADERS_AT]
-        for _ in range(records[number, HEADERS]):
-            rows[filled, NAME_AT], rows[filled, NAME_SIZE], position = _piece(
+    filled_rows = 0
+    for record_number in range(len(records)):
+        position = records[record_number, HEADERS_AT]
+        for _ in range(records[record_number, HEADER_COUNT]):
+            rows[filled_rows, NAME_AT], rows[filled_rows, NAME_SIZE], position = _sized_bytes(
                 buffer, position, len(buffer)
             )
-            rows[filled, CONTENT_AT], rows[filled, CONTENT_SIZE], position = _piece(
+            rows[filled_rows, CONTENT_AT], rows[filled_rows, CONTENT_SIZE], position = _sized_bytes(
                 buffer, position, len(buffer)
             )
-            filled += 1
+            filled_rows += 1

@@ -24,7 +24,7 @@ OnProblem = Callable[[str], object]
 """Called with each malformed file and its place."""
 
 
-def untold(_found: object) -> None:
+def ignore_problem(_problem: object) -> None:
     """Ignore a problem, which another reader reports, or which does not matter to the caller."""
 
 
@@ -43,7 +43,7 @@ class LogDirectory(msgspec.Struct, frozen=True, kw_only=True):
     """(file, modification time) of the files that show when the broker last ran."""
 
     @classmethod
-    def at(cls, path: Path, on_problem: OnProblem = untold) -> LogDirectory:
+    def read(cls, path: Path, on_problem: OnProblem = ignore_problem) -> LogDirectory:
         """Read the small files of a log directory.
 
         Args:
@@ -54,21 +54,26 @@ class LogDirectory(msgspec.Struct, frozen=True, kw_only=True):
             path=path,
             meta=meta_of(path),
             is_clean=(path / names.FileName.CLEAN_SHUTDOWN).is_file(),
-            high_watermarks=_offsets_of(path / names.FileName.HIGH_WATERMARKS, on_problem) or {},
-            log_starts=_offsets_of(path / names.FileName.LOG_STARTS, on_problem) or {},
-            recovery_points=_offsets_of(path / names.FileName.RECOVERY_POINTS, untold),
+            high_watermarks=_checkpoint_offsets(path / names.FileName.HIGH_WATERMARKS, on_problem)
+            or {},
+            log_starts=_checkpoint_offsets(path / names.FileName.LOG_STARTS, on_problem) or {},
+            recovery_points=_checkpoint_offsets(
+                path / names.FileName.RECOVERY_POINTS, ignore_problem
+            ),
             written_ms=tuple(
-                (str(file), written_ms)
-                for file in (path / name for name in _TIMED)
-                if (written_ms := modified_ms(file)) >= 0
+                (str(file), time_ms)
+                for file in (path / name for name in _LAST_RUN_FILES)
+                if (time_ms := modified_ms(file)) >= 0
             ),
         )
 
-    def recovered_from(self, whose: TopicPartition, last_segment_offset: int) -> int | None:
+    def recovered_from(
+        self, topic_partition: TopicPartition, last_segment_offset: int
+    ) -> int | None:
         """Offset from which a starting broker checks a replica; None where it does not.
 
         Args:
-            whose: The replica.
+            topic_partition: The replica.
             last_segment_offset: The newest segment's number: used if no recovery point is recorded,
                 since only the newest segment was being written.
         """
@@ -76,10 +81,10 @@ class LogDirectory(msgspec.Struct, frozen=True, kw_only=True):
             return None
         if self.recovery_points is None:
             return last_segment_offset
-        return self.recovery_points.get(whose, 0)
+        return self.recovery_points.get(topic_partition, 0)
 
 
-_TIMED: Final = (names.FileName.HIGH_WATERMARKS, names.FileName.CLEAN_SHUTDOWN)
+_LAST_RUN_FILES: Final = (names.FileName.HIGH_WATERMARKS, names.FileName.CLEAN_SHUTDOWN)
 
 
 def modified_ms(path: Path) -> int:
@@ -93,20 +98,20 @@ def modified_ms(path: Path) -> int:
 def meta_of(path: Path) -> MetaProperties | None:
     """The content of meta.properties; None without a valid file."""
     file = path / names.FileName.META_PROPERTIES
-    return read_small(file, MetaProperties.decode, untold)
+    return read_small(file, MetaProperties.decode, ignore_problem)
 
 
-def topic_id_of(folder: Path, on_problem: OnProblem = untold) -> str | None:
+def topic_id_of(folder: Path, on_problem: OnProblem = ignore_problem) -> str | None:
     """The id of a replica's topic in Kafka's form; None if no file of the folder has it."""
-    named = names.PartitionDirectory.parse(folder)
-    if named is not None and named.topic_id is not None:
-        return named.topic_id
+    directory = names.PartitionDirectory.parse(folder)
+    if directory is not None and directory.topic_id is not None:
+        return directory.topic_id
     file = folder / names.FileName.PARTITION_METADATA
     topic_id = read_small(file, decode_partition_metadata, on_problem)
     return None if topic_id is None else uuid_text(topic_id)
 
 
-def _offsets_of(file: Path, on_problem: OnProblem) -> dict[TopicPartition, int] | None:
+def _checkpoint_offsets(file: Path, on_problem: OnProblem) -> dict[TopicPartition, int] | None:
     return read_small(file, checkpoints.decode_offsets, on_problem)
 
 

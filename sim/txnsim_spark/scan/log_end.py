@@ -50,14 +50,17 @@ def _ends_in_zeros(segment: SegmentFile, position: int) -> bool:
             piece = file.read(piece_start)
             if piece.any():
                 # A running broker may have appended a batch there since the walk stopped.
-                return _has_batch(file, position)
+                return _has_batch_at(file, position)
             piece_start += len(piece)
     return True
 
 
-def _has_batch(file: PieceReader, position: int) -> bool:
-    front = bytes(file.read_whole(position, BatchHeader.SIZE))
-    if len(front) < BatchHeader.SIZE or front[BatchHeader.MAGIC_POSITION] != BatchHeader.MAGIC:
+def _has_batch_at(file: PieceReader, position: int) -> bool:
+    header_bytes = bytes(file.read_whole(position, BatchHeader.SIZE))
+    if (
+        len(header_bytes) < BatchHeader.SIZE
+        or header_bytes[BatchHeader.MAGIC_POSITION] != BatchHeader.MAGIC
+    ):
         return False
-    size = int.from_bytes(front[8:12], "big", signed=True) + BatchHeader.OVERHEAD
+    size = int.from_bytes(header_bytes[8:12], "big", signed=True) + BatchHeader.OVERHEAD
     return BatchHeader.SIZE <= size <= BatchHeader.BYTES_MAX

@@ -37,9 +37,9 @@ from txnsim_spark.scan.segments import SegmentFile
 if TYPE_CHECKING:
     from txnsim_spark.scan.pieces import Ints
 
-_ENTRY: Final = Struct(">ii")
-_TIME_ENTRY: Final = Struct(">qi")
-_TRIES: Final = 64
+_INDEX_ENTRY: Final = Struct(">ii")
+_TIME_INDEX_ENTRY: Final = Struct(">qi")
+_ENTRIES_TRIED_MAX: Final = 64
 """Number of entries at the end of an index that are tried: after an unclean stop some are beyond
 the end of the file.
 """
@@ -52,7 +52,7 @@ longer.
 """
 
 
-class Tail(msgspec.Struct, frozen=True, kw_only=True):
+class SegmentTail(msgspec.Struct, frozen=True, kw_only=True):
     """The end of a segment."""
 
     end_offset: int
@@ -68,64 +68,68 @@ def end_offset_of(segment: SegmentFile) -> int:
     return tail_of(segment).end_offset
 
 
-def tail_of(segment: SegmentFile) -> Tail:
+def tail_of(segment: SegmentFile) -> SegmentTail:
     """The end of a segment. Only batches after the last index entry are read."""
-    end, position, problem = segment.base_offset, 0, ""
+    end_offset, position, problem = segment.base_offset, 0, ""
     with open_file(segment.path) as file:
         position = position_before(segment, None)
         window = FileWindow(file, _WINDOW_BYTES)
-        for batch_position, header in _walk(window, segment, position, _ends_and_unsound):
+        for batch_position, header in _walk_batches(window, segment, position, _end_and_unsound_batches):
             is_sound = _is_sound(window, batch_position, header)
             # Batches before the index entry are not read: they end where the first one here begins.
-            if end == segment.base_offset and batch_position:
-                end = header.base_offset
+            if end_offset == segment.base_offset and batch_position:
+                end_offset = header.base_offset
             if not is_sound and not problem:
                 problem = f"{segment.path}, byte {batch_position}: {header.wrong_crc}"
             if not is_sound and segment.is_recovered:
-                return Tail(end_offset=end, problem=problem)
-            end, position = header.last_offset + 1, batch_position + header.size
+                return SegmentTail(end_offset=end_offset, problem=problem)
+            end_offset, position = header.last_offset + 1, batch_position + header.size
         if position < segment.size:
-            end, position, why = _past_old(file, segment, position, end)
-            if why and not problem:
-                problem = f"{segment.path}, byte {position}: {why}"
-    return Tail(end_offset=end, problem=problem)
+            end_offset, position, reason = _tail_past_old_messages(
+                file, segment, position, end_offset
+            )
+            if reason and not problem:
+                problem = f"{segment.path}, byte {position}: {reason}"
+    return SegmentTail(end_offset=end_offset, problem=problem)
 
 
-def _past_old(
-    file: BinaryIO, segment: SegmentFile, position: int, end: int
+def _tail_past_old_messages(
+    file: BinaryIO, segment: SegmentFile, position: int, end_offset: int
 ) -> tuple[int, int, str]:
     """(end offset, position, problem) after messages of old formats and the batches that follow
     them.
     """
     file.seek(position)
-    front = file.read(BatchHeader.SIZE)
-    if OldMessage.parse(front) is None:
-        return end, position, TornTail.reason_at(front, segment.size - position)
-    old: list[int] = []
-    torn: list[TornTail] = []
+    header_bytes = file.read(BatchHeader.SIZE)
+    if OldMessage.parse(header_bytes) is None:
+        return end_offset, position, TornTail.reason_at(header_bytes, segment.size - position)
+    old_offsets: list[int] = []
+    torn_tails: list[TornTail] = []
     batches = read_log_file(
-        Path(segment.path), on_torn=torn.append, check_crc=False, on_old=old.append
+        Path(segment.path), on_torn=torn_tails.append, check_crc=False, on_old=old_offsets.append
     )
     last_offset = -1
-    for stored in batches:
-        last_offset = max(last_offset, stored.header.last_offset)
-    end = max([end, last_offset + 1, *(old_offset + 1 for old_offset in old[-1:])])
-    if torn:
-        return end, torn[0].position, torn[0].reason
-    return end, segment.size, ""
+    for stored_batch in batches:
+        last_offset = max(last_offset, stored_batch.header.last_offset)
+    end_offset = max(
+        [end_offset, last_offset + 1, *(old_offset + 1 for old_offset in old_offsets[-1:])]
+    )
+    if torn_tails:
+        return end_offset, torn_tails[0].position, torn_tails[0].reason
+    return end_offset, segment.size, ""
 
 
 def last_batch_of(segment: SegmentFile) -> BatchHeader | None:
     """The last whole and sound batch of a segment."""
     last_header = None
-    for window, position, header in _batches(segment, None, _ends_and_unsound):
+    for window, position, header in _positioned_batches(segment, None, _end_and_unsound_batches):
         if not _is_sound(window, position, header):
             break
         last_header = header
     return last_header
 
 
-class Seen(msgspec.Struct, frozen=True):
+class LookedUpBatch(msgspec.Struct, frozen=True):
     """A batch that was looked up."""
 
     header: BatchHeader
@@ -133,9 +137,9 @@ class Seen(msgspec.Struct, frozen=True):
     """Whether its CRC is right."""
 
 
-def batches_at(segment: SegmentFile, offsets: Iterable[int]) -> dict[int, Seen]:
+def batches_at(segment: SegmentFile, offsets: Iterable[int]) -> dict[int, LookedUpBatch]:
     """Offset -> batch that holds the offset; missing offsets are omitted."""
-    by_offset: dict[int, Seen] = {}
+    by_offset: dict[int, LookedUpBatch] = {}
     starts: dict[int, list[int]] = {}
     for offset in sorted(offsets):
         starts.setdefault(position_before(segment, offset), []).append(offset)
@@ -146,16 +150,20 @@ def batches_at(segment: SegmentFile, offsets: Iterable[int]) -> dict[int, Seen]:
         for start, wanted_offsets in starts.items():
             offsets_left = wanted_offsets[::-1]
 
-            def reaching(_path: Path, table: Ints, left: list[int] = offsets_left) -> Ints:
-                from txnsim_spark.scan._seek import first_to_reach
+            def rows_reaching_offsets(
+                _path: Path, table: Ints, sought_offsets: list[int] = offsets_left
+            ) -> Ints:
+                from txnsim_spark.scan._seek import first_batches_to_reach
 
-                return first_to_reach(table, left)
+                return first_batches_to_reach(table, sought_offsets)
 
-            for position, header in _walk(window, segment, start, reaching):
+            for position, header in _walk_batches(window, segment, start, rows_reaching_offsets):
                 while offsets_left and header.last_offset >= offsets_left[-1]:
                     offset = offsets_left.pop()
                     if header.base_offset <= offset:
-                        by_offset[offset] = Seen(header, _is_sound(window, position, header))
+                        by_offset[offset] = LookedUpBatch(
+                            header, _is_sound(window, position, header)
+                        )
                 if not offsets_left:
                     break
     return by_offset
@@ -167,7 +175,7 @@ def last_batch_position(segment: SegmentFile) -> tuple[int, bytes]:
         window = FileWindow(file, _WINDOW_BYTES)
         last_position = -1
         start = position_before(segment, None)
-        for position, _ in _walk(window, segment, start, _ends_and_unsound):
+        for position, _ in _walk_batches(window, segment, start, _end_and_unsound_batches):
             last_position = position
         return last_position, b"" if last_position < 0 else bytes(
             window.bytes_at(last_position, BatchHeader.SIZE)
@@ -181,25 +189,25 @@ def header_at(segment: SegmentFile, position: int) -> bytes:
         return file.read(BatchHeader.SIZE)
 
 
-def batch_from(segment: SegmentFile, position: int, offset: int) -> Seen | None:
+def batch_from(segment: SegmentFile, position: int, offset: int) -> LookedUpBatch | None:
     """The whole batch that begins at a position, if it has an offset."""
     with open_file(segment.path) as file:
         header = whole_batch_at(file, segment, position, offset)
         if header is None:
             return None
         file.seek(position)
-        return Seen(header, crc_is_valid(file.read(header.size), header))
+        return LookedUpBatch(header, crc_is_valid(file.read(header.size), header))
 
 
 def markers_in(segment: SegmentFile, offset: int) -> Iterator[tuple[int, int]]:
     """(producer id, offset) of the markers at or after an offset."""
 
-    def of_control(_path: Path, table: Ints) -> Ints:
-        from txnsim_spark.scan._seek import controls_behind
+    def control_rows(_path: Path, table: Ints) -> Ints:
+        from txnsim_spark.scan._seek import markers_from_offset
 
-        return controls_behind(table, offset)
+        return markers_from_offset(table, offset)
 
-    for window, position, header in _batches(segment, offset, of_control):
+    for window, position, header in _positioned_batches(segment, offset, control_rows):
         if header.base_offset >= offset and header.is_control and _is_marker(window, position):
             yield header.producer_id, header.base_offset
 
@@ -214,35 +222,35 @@ def read_markers(
         on_gap: Called if markers may be missing: the cleaner removed batches or emptied one, or the
             segment is malformed before its end.
     """
-    expected = segment.base_offset
-    is_compiled = False
+    expected_offset = segment.base_offset
+    is_compiled_walk = False
 
-    def controls(_path: Path, table: Ints) -> Ints:
-        nonlocal expected, is_compiled
-        from txnsim_spark.scan._seek import controls_and_gaps
+    def control_rows(_path: Path, table: Ints) -> Ints:
+        nonlocal expected_offset, is_compiled_walk
+        from txnsim_spark.scan._seek import control_batches_and_gap
 
-        rows, has_gap, expected = controls_and_gaps(table, expected)
-        is_compiled = True
+        rows, has_gap, expected_offset = control_batches_and_gap(table, expected_offset)
+        is_compiled_walk = True
         if has_gap:
             on_gap()
         return rows
 
-    for window, position, header in _batches(segment, segment.base_offset, controls):
-        if not is_compiled:  # then every batch comes by here
-            if header.base_offset > expected:
+    for window, position, header in _positioned_batches(segment, segment.base_offset, control_rows):
+        if not is_compiled_walk:  # then every batch comes by here
+            if header.base_offset > expected_offset:
                 on_gap()
-            expected = header.last_offset + 1
+            expected_offset = header.last_offset + 1
         if not header.is_control:
             continue
         try:
-            control = read_control_record(window.bytes_at(position, _MARKER_BYTES_MAX))
+            control_record = read_control_record(window.bytes_at(position, _MARKER_BYTES_MAX))
         except CorruptBatchError:
-            control = None
-        if control is None:
+            control_record = None
+        if control_record is None:
             on_gap()
-        elif control.is_marker:
-            yield header, control.type == COMMIT
-    if segment.next_base_offset is not None and expected < segment.next_base_offset:
+        elif control_record.is_marker:
+            yield header, control_record.type == COMMIT
+    if segment.next_base_offset is not None and expected_offset < segment.next_base_offset:
         on_gap()
 
 
@@ -254,20 +262,26 @@ def greatest_timestamp_of(segment: SegmentFile) -> int | None:
     """
     try:
         with RegularFile(Path(segment.path).with_suffix(names.Suffix.TIME_INDEX)).open() as file:
-            size = file.seek(0, os.SEEK_END)
-            if not size or size % _TIME_ENTRY.size:
+            index_size = file.seek(0, os.SEEK_END)
+            if not index_size or index_size % _TIME_INDEX_ENTRY.size:
                 return None
             file.seek(0)
-            first_timestamp, _ = _TIME_ENTRY.unpack(file.read(_TIME_ENTRY.size))
-            file.seek(size - _TIME_ENTRY.size)
-            greatest, relative = _TIME_ENTRY.unpack(file.read(_TIME_ENTRY.size))
+            first_timestamp, _ = _TIME_INDEX_ENTRY.unpack(file.read(_TIME_INDEX_ENTRY.size))
+            file.seek(index_size - _TIME_INDEX_ENTRY.size)
+            greatest_timestamp, relative_offset = _TIME_INDEX_ENTRY.unpack(
+                file.read(_TIME_INDEX_ENTRY.size)
+            )
     except (OSError, StructError):  # gone, or cut since its size was asked: nothing is known
         return None
     next_base_offset = segment.next_base_offset
-    is_within = relative >= 0 and (
-        next_base_offset is None or segment.base_offset + relative < next_base_offset
+    is_within_segment = relative_offset >= 0 and (
+        next_base_offset is None or segment.base_offset + relative_offset < next_base_offset
     )
-    return int(greatest) if is_within and 0 < first_timestamp <= greatest else None
+    return (
+        int(greatest_timestamp)
+        if is_within_segment and 0 < first_timestamp <= greatest_timestamp
+        else None
+    )
 
 
 def open_file(path: str) -> BinaryIO:
@@ -277,28 +291,28 @@ def open_file(path: str) -> BinaryIO:
 
 def _is_marker(window: FileWindow, position: int) -> bool:
     try:
-        control = read_control_record(window.bytes_at(position, _MARKER_BYTES_MAX))
+        control_record = read_control_record(window.bytes_at(position, _MARKER_BYTES_MAX))
     except CorruptBatchError:
         return False
-    return control is not None and control.is_marker
+    return control_record is not None and control_record.is_marker
 
 
 def _is_sound(window: FileWindow, position: int, header: BatchHeader) -> bool:
     return crc_is_valid(window.bytes_at(position, header.size), header)
 
 
-Chosen = Callable[[Path, "Ints"], "Ints"]
+RowChoice = Callable[[Path, "Ints"], "Ints"]
 """Function: (segment, table of its batches) -> the rows that matter."""
 
 
-def _ends_and_unsound(path: Path, table: Ints) -> Ints:
-    from txnsim_spark.scan._seek import ends_and_unsound
+def _end_and_unsound_batches(path: Path, table: Ints) -> Ints:
+    from txnsim_spark.scan._seek import end_and_unsound_batches
 
-    return ends_and_unsound(path, table)
+    return end_and_unsound_batches(path, table)
 
 
-def _batches(
-    segment: SegmentFile, offset: int | None, chosen: Chosen
+def _positioned_batches(
+    segment: SegmentFile, offset: int | None, choose_rows: RowChoice
 ) -> Iterator[tuple[FileWindow, int, BatchHeader]]:
     """Batches with their positions, from a batch before an offset on, or from near the segment's
     end.
@@ -306,21 +320,21 @@ def _batches(
     with open_file(segment.path) as file:
         window = FileWindow(file, _WINDOW_BYTES)
         start = position_before(segment, offset)
-        for position, header in _walk(window, segment, start, chosen):
+        for position, header in _walk_batches(window, segment, start, choose_rows):
             yield window, position, header
 
 
-def _walk(
-    window: FileWindow, segment: SegmentFile, position: int, chosen: Chosen
+def _walk_batches(
+    window: FileWindow, segment: SegmentFile, position: int, choose_rows: RowChoice
 ) -> Iterator[tuple[int, BatchHeader]]:
     """Batches with their positions, up to the first malformed one; of a large segment only the
     chosen ones.
     """
     size = segment.size
     if size - position > INTERPRETED_BYTES_MAX and has_libraries(*LIBRARIES):
-        from txnsim_spark.scan._seek import positions_of
+        from txnsim_spark.scan._seek import chosen_positions
 
-        for batch_position in positions_of(segment, position, chosen):
+        for batch_position in chosen_positions(segment, position, choose_rows):
             yield (
                 batch_position,
                 read_batch_header(window.bytes_at(batch_position, BatchHeader.SIZE)),
@@ -345,13 +359,18 @@ def position_before(segment: SegmentFile, offset: int | None) -> int:
     if offset is not None and offset <= segment.base_offset:
         return 0
     index = SparseIndex(segment)
-    count = len(index)
+    entry_count = len(index)
     if offset is not None:
-        count = bisect_left(index, offset - segment.base_offset, key=itemgetter(0))
+        entry_count = bisect_left(index, offset - segment.base_offset, key=itemgetter(0))
     with open_file(segment.path) as file:
-        for number in range(count - 1, max(-1, count - 1 - _TRIES), -1):
-            relative, position = index[number]
-            if whole_batch_at(file, segment, position, segment.base_offset + relative) is not None:
+        for entry_number in range(
+            entry_count - 1, max(-1, entry_count - 1 - _ENTRIES_TRIED_MAX), -1
+        ):
+            relative_offset, position = index[entry_number]
+            if (
+                whole_batch_at(file, segment, position, segment.base_offset + relative_offset)
+                is not None
+            ):
                 return position
     return 0
 
@@ -367,15 +386,17 @@ class SparseIndex:
             self._data = RegularFile(Path(segment.path).with_suffix(names.Suffix.INDEX)).read()
         except OSError:
             self._data = b""
-        used = -(-len(self._data.rstrip(b"\0")) // _ENTRY.size)
-        self._count = min(used, len(self._data) // _ENTRY.size)
+        used_entries = -(-len(self._data.rstrip(b"\0")) // _INDEX_ENTRY.size)
+        self._count = min(used_entries, len(self._data) // _INDEX_ENTRY.size)
 
     def __len__(self) -> int:
         return self._count
 
-    def __getitem__(self, number: int) -> tuple[int, int]:
-        relative, position = _ENTRY.unpack_from(self._data, number * _ENTRY.size)
-        return relative, position
+    def __getitem__(self, entry_number: int) -> tuple[int, int]:
+        relative_offset, position = _INDEX_ENTRY.unpack_from(
+            self._data, entry_number * _INDEX_ENTRY.size
+        )
+        return relative_offset, position
 
 
 def whole_batch_at(

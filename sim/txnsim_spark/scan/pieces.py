@@ -44,30 +44,34 @@ class PieceReader:
         self,
         file: RangeFile,
         piece_bytes: int,
-        until: int | None = None,
+        end_position: int | None = None,
         buffer: Bytes | None = None,
     ) -> None:
         if piece_bytes < PIECE_BYTES_MIN:
             raise ValueError(f"piece_bytes is {piece_bytes}, expected {PIECE_BYTES_MIN} or more")
-        if until is not None and file.size < until:
-            raise shorter(file.size, until)
+        if end_position is not None and file.size < end_position:
+            raise shorter_file_error(file.size, end_position)
         self._file = file
-        self.size = file.size if until is None else until
+        self.size = file.size if end_position is None else end_position
         """Number of bytes to read."""
-        room = min(piece_bytes, max(self.size, 1))
-        self._buffer = np.empty(room, dtype=np.uint8) if buffer is None else buffer[:room]
+        buffer_bytes = min(piece_bytes, max(self.size, 1))
+        self._buffer = (
+            np.empty(buffer_bytes, dtype=np.uint8) if buffer is None else buffer[:buffer_bytes]
+        )
         self._view = memoryview(self._buffer.data)
 
     def read(self, position: int) -> Bytes:
         """The piece that begins at ``position``; empty after the end."""
-        want = min(len(self._buffer), max(self.size - position, 0))
-        filled = 0
-        while filled < want:
-            count = self._file.read_into(self._view[filled:want], position + filled)
-            if not count:
-                raise shorter(position + filled, self.size)
-            filled += count
-        return self._buffer[:filled]
+        wanted_bytes = min(len(self._buffer), max(self.size - position, 0))
+        filled_bytes = 0
+        while filled_bytes < wanted_bytes:
+            byte_count = self._file.read_into(
+                self._view[filled_bytes:wanted_bytes], position + filled_bytes
+            )
+            if not byte_count:
+                raise shorter_file_error(position + filled_bytes, self.size)
+            filled_bytes += byte_count
+        return self._buffer[:filled_bytes]
 
     def read_whole(self, position: int, size: int) -> memoryview:
         """Read ``size`` bytes from ``position`` on, fewer at the end: for a batch larger than a
@@ -75,18 +79,18 @@ class PieceReader:
         """
         if size <= len(self._buffer):
             return memoryview(self.read(position).data)[:size]
-        data = bytearray(min(size, max(self.size - position, 0)))
-        view = memoryview(data)
-        filled = 0
-        while filled < len(data):
-            count = self._file.read_into(view[filled:], position + filled)
-            if not count:
-                raise shorter(position + filled, self.size)
-            filled += count
+        whole_bytes = bytearray(min(size, max(self.size - position, 0)))
+        view = memoryview(whole_bytes)
+        filled_bytes = 0
+        while filled_bytes < len(whole_bytes):
+            byte_count = self._file.read_into(view[filled_bytes:], position + filled_bytes)
+            if not byte_count:
+                raise shorter_file_error(position + filled_bytes, self.size)
+            filled_bytes += byte_count
         return view
 
 
-def shorter(size: int, planned: int) -> ShorterFileError:
+def shorter_file_error(size: int, planned: int) -> ShorterFileError:
     """The error for a file of ``size`` bytes of which ``planned`` bytes were to be read."""
     return ShorterFileError(
         errno.EINVAL,
@@ -100,15 +104,13 @@ def pieces_of(
     path: Path,
     piece_bytes: int = PIECE_BYTES,
     *,
-    until: int | None = None,
+    end_position: int | None = None,
     buffer: Bytes | None = None,
 ) -> Iterator[PieceReader]:
-    """Open a file up to the position ``until``. A caller that reads many files passes a buffer to
-    reuse.
-    """
-    file = _open_segment(path, until)
+    """Open a file up to ``end_position``. Who reads many files passes a buffer to reuse."""
+    file = _open_segment(path, end_position)
     try:
-        yield PieceReader(file, piece_bytes, until, buffer)
+        yield PieceReader(file, piece_bytes, end_position, buffer)
     except ShorterFileError as error:
         error.filename = error.filename or str(path)
         raise
@@ -116,7 +118,7 @@ def pieces_of(
         file.close()
 
 
-def _open_segment(path: Path, until: int | None) -> RangeFile:
+def _open_segment(path: Path, end_position: int | None) -> RangeFile:
     """Open a segment's file. A running broker may have renamed it since the read was planned:
     segments that retention or the cleaner gives up are renamed, and deleted after
     ``file.delete.delay.ms`` (LocalLog.deleteSegmentFiles).
@@ -128,9 +130,9 @@ def _open_segment(path: Path, until: int | None) -> RangeFile:
         if renamed is None:
             raise
         return renamed
-    if until is not None and file.size < until:
+    if end_position is not None and file.size < end_position:
         renamed = _open_renamed(path)
-        if renamed is not None and renamed.size >= until:
+        if renamed is not None and renamed.size >= end_position:
             file.close()
             return renamed
         if renamed is not None:

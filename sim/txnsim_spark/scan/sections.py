@@ -29,11 +29,11 @@ from txnsim_spark.scan.log_seek import SparseIndex, open_file, whole_batch_at
 from txnsim_spark.scan.segments import Section, SegmentFile
 
 if TYPE_CHECKING:
-    from txnsim_spark.scan.segment_examination import Examined
+    from txnsim_spark.scan.segment_examination import SegmentExamination
 
 _BATCH_BYTES_MAX: Final = 4 << 20
 """No section begins at a larger batch, since its CRC is computed to be sure of it."""
-_TRIES: Final = 4
+_ENTRIES_TRIED_MAX: Final = 4
 """Number of index entries that are tried for one cut."""
 
 
@@ -56,18 +56,20 @@ def in_sections(segments: Sequence[SegmentFile], section_bytes: int) -> list[Seg
     cuts = [
         cuts_of(segment, section_bytes) if segment.section is None else () for segment in segments
     ]
-    recovered = [number for number, segment in enumerate(segments) if segment.is_recovered]
+    recovered_numbers = [
+        segment_number for segment_number, segment in enumerate(segments) if segment.is_recovered
+    ]
     # Damage in one of these ends the later ones, so if one is divided, all are.
-    are_apart = sum(segments[number].size for number in recovered) > section_bytes or any(
-        cuts[number] for number in recovered
-    )
-    shared: list[SegmentFile] = []
+    divides_recovered = sum(
+        segments[segment_number].size for segment_number in recovered_numbers
+    ) > section_bytes or any(cuts[segment_number] for segment_number in recovered_numbers)
+    divided_segments: list[SegmentFile] = []
     for segment, segment_cuts in zip(segments, cuts, strict=True):
-        if segment_cuts or (segment.section is None and segment.is_recovered and are_apart):
-            shared += sections_at(segment, segment_cuts)
+        if segment_cuts or (segment.section is None and segment.is_recovered and divides_recovered):
+            divided_segments += sections_at(segment, segment_cuts)
         else:
-            shared.append(segment)
-    return shared
+            divided_segments.append(segment)
+    return divided_segments
 
 
 def sections_at(segment: SegmentFile, cuts: Sequence[Cut]) -> Iterator[SegmentFile]:
@@ -77,8 +79,8 @@ def sections_at(segment: SegmentFile, cuts: Sequence[Cut]) -> Iterator[SegmentFi
         segment: The segment.
         cuts: Its cuts, in order.
     """
-    starts = [Cut(position=0, offset=segment.base_offset), *cuts]
-    for cut, next_cut in zip(starts, [*cuts, None], strict=True):
+    section_starts = [Cut(position=0, offset=segment.base_offset), *cuts]
+    for cut, next_cut in zip(section_starts, [*cuts, None], strict=True):
         section = Section(
             start=cut.position,
             first_offset=cut.offset,
@@ -91,27 +93,31 @@ def sections_at(segment: SegmentFile, cuts: Sequence[Cut]) -> Iterator[SegmentFi
 
 def cuts_of(segment: SegmentFile, section_bytes: int) -> tuple[Cut, ...]:
     """Cuts of a segment into sections of about ``section_bytes``; none without a sound index."""
-    count = segment.size // section_bytes
-    if count < 2:
+    section_count = segment.size // section_bytes
+    if section_count < 2:
         return ()
     try:
         with open_file(segment.path) as file:
-            return tuple(_cuts(file, segment, count))
+            return tuple(_cuts(file, segment, section_count))
     except OSError:  # told by who reads the segment
         return ()
 
 
-def _cuts(file: BinaryIO, segment: SegmentFile, count: int) -> Iterator[Cut]:
+def _cuts(file: BinaryIO, segment: SegmentFile, section_count: int) -> Iterator[Cut]:
     index = SparseIndex(segment)
     last_cut = Cut(position=0, offset=segment.base_offset)
-    most = segment.next_base_offset
-    for number in range(1, count):
-        entry_number = bisect_left(index, segment.size * number // count, key=itemgetter(1))
-        for cut in _sound_entries(file, segment, index, range(entry_number, entry_number + _TRIES)):
+    offset_limit = segment.next_base_offset
+    for section_number in range(1, section_count):
+        entry_number = bisect_left(
+            index, segment.size * section_number // section_count, key=itemgetter(1)
+        )
+        for cut in _sound_entries(
+            file, segment, index, range(entry_number, entry_number + _ENTRIES_TRIED_MAX)
+        ):
             if (
                 cut.position > last_cut.position
                 and cut.offset > last_cut.offset
-                and (most is None or cut.offset < most)
+                and (offset_limit is None or cut.offset < offset_limit)
             ):
                 last_cut = cut
                 yield cut
@@ -123,64 +129,70 @@ def cut_behind(segment: SegmentFile, offset: int, position: int) -> Cut | None:
     neither.
     """
 
-    def near(index: SparseIndex) -> Iterator[int]:
+    def entries_near_position(index: SparseIndex) -> Iterator[int]:
         entry_number = bisect_right(index, position, key=itemgetter(1))
-        yield from reversed(range(max(0, entry_number - _TRIES), entry_number))
-        yield from range(entry_number, entry_number + _TRIES)
+        yield from reversed(range(max(0, entry_number - _ENTRIES_TRIED_MAX), entry_number))
+        yield from range(entry_number, entry_number + _ENTRIES_TRIED_MAX)
 
-    return next((cut for cut in _sound_cuts(segment, near) if cut.offset > offset), None)
+    return next(
+        (cut for cut in _sound_cuts(segment, entries_near_position) if cut.offset > offset), None
+    )
 
 
 def has_batch_past(segment: SegmentFile, position: int) -> bool:
     """Whether the index has a sound batch that begins after a position."""
 
-    def there(index: SparseIndex) -> Iterable[int]:
+    def entries_behind_position(index: SparseIndex) -> Iterable[int]:
         entry_number = bisect_right(index, position, key=itemgetter(1))
-        return range(entry_number, entry_number + _TRIES)
+        return range(entry_number, entry_number + _ENTRIES_TRIED_MAX)
 
-    return any(cut.position > position for cut in _sound_cuts(segment, there))
+    return any(cut.position > position for cut in _sound_cuts(segment, entries_behind_position))
 
 
 def cut_at(segment: SegmentFile, offset: int) -> Cut | None:
     """Position of the batch with this base offset; None if the index lacks the batch."""
 
-    def there(index: SparseIndex) -> list[int]:
+    def entry_of_offset(index: SparseIndex) -> list[int]:
         return [bisect_left(index, offset - segment.base_offset, key=itemgetter(0))]
 
-    return next((cut for cut in _sound_cuts(segment, there) if cut.offset == offset), None)
+    return next(
+        (cut for cut in _sound_cuts(segment, entry_of_offset) if cut.offset == offset), None
+    )
 
 
 def cut_after(segment: SegmentFile, offset: int) -> Cut | None:
     """The first cut after an offset that the index allows; None if there is none."""
 
-    def there(index: SparseIndex) -> Iterable[int]:
+    def entries_behind_offset(index: SparseIndex) -> Iterable[int]:
         entry_number = bisect_right(index, offset - segment.base_offset, key=itemgetter(0))
-        return range(entry_number, entry_number + _TRIES)
+        return range(entry_number, entry_number + _ENTRIES_TRIED_MAX)
 
-    return next((cut for cut in _sound_cuts(segment, there) if cut.offset > offset), None)
+    return next(
+        (cut for cut in _sound_cuts(segment, entries_behind_offset) if cut.offset > offset), None
+    )
 
 
 def _sound_cuts(
-    segment: SegmentFile, chosen: Callable[[SparseIndex], Iterable[int]]
+    segment: SegmentFile, choose_entries: Callable[[SparseIndex], Iterable[int]]
 ) -> tuple[Cut, ...]:
     """The chosen index entries at which a sound batch begins."""
     index = SparseIndex(segment)
     try:
         with open_file(segment.path) as file:
-            return tuple(_sound_entries(file, segment, index, chosen(index)))
+            return tuple(_sound_entries(file, segment, index, choose_entries(index)))
     except OSError:  # told by who reads the segment
         return ()
 
 
 def _sound_entries(
-    file: BinaryIO, segment: SegmentFile, index: SparseIndex, numbers: Iterable[int]
+    file: BinaryIO, segment: SegmentFile, index: SparseIndex, entry_numbers: Iterable[int]
 ) -> Iterator[Cut]:
     """The index entries of these numbers at which a sound batch with the entry's offset begins."""
-    for number in numbers:
-        if number >= len(index):
+    for entry_number in entry_numbers:
+        if entry_number >= len(index):
             continue
-        relative, position = index[number]
-        header = whole_batch_at(file, segment, position, segment.base_offset + relative)
+        relative_offset, position = index[entry_number]
+        header = whole_batch_at(file, segment, position, segment.base_offset + relative_offset)
         if header is None or header.size > _BATCH_BYTES_MAX:
             continue
         file.seek(position)
@@ -188,13 +200,13 @@ def _sound_entries(
             yield Cut(position=position, offset=header.base_offset)
 
 
-def stands_alone(segment: SegmentFile, section: Section, examination: Examined) -> bool:
+def stands_alone(segment: SegmentFile, section: Section, examination: SegmentExamination) -> bool:
     """Whether a section's result equals that of reading the whole segment."""
     if examination.damage is not None and not segment.is_recovered:
         return False
     if examination.is_torn and section.has_followers:  # the cut may lie within a batch
         return False
-    if examination.odd_controls and section.has_followers:
+    if examination.non_marker_controls and section.has_followers:
         return False
     if examination.lowest_offset is None or examination.highest_offset is None:
         return True

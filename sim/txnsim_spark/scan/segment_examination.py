@@ -27,23 +27,23 @@ from txnsim_spark.scan.crcs import crcs_in, large_crc_of, wrong_crc_in
 from txnsim_spark.scan.pieces import Bytes, Ints, PieceReader, pieces_of
 from txnsim_spark.scan.segments import Damage, Replica, SegmentFile
 from txnsim_spark.scan.walk import (
-    BOUNDS,
     MAY_BE_OLD,
+    SCAN_LIMITS,
     Folding,
     OldRun,
     ScanLimits,
     fragment_rows,
-    old_at,
-    tell_damage,
+    old_run_at,
+    report_damage,
 )
 
 GAPS_MAX: Final = 20
 """Limit of the gaps that are listed for a segment; those of the highest offsets are listed."""
-ODD_CONTROLS_MAX: Final = 20
+NON_MARKER_CONTROLS_MAX: Final = 20
 """Limit of the control records that are listed; the first ones are listed."""
 
 
-class Examined(msgspec.Struct, frozen=True, kw_only=True):
+class SegmentExamination(msgspec.Struct, frozen=True, kw_only=True):
     """The result of examining a segment."""
 
     damage: Damage | None
@@ -52,7 +52,7 @@ class Examined(msgspec.Struct, frozen=True, kw_only=True):
     """Expected offset at the damage; without damage, the offset after the last batch."""
     gaps: tuple[tuple[int, int], ...]
     """(first missing offset, next offset that exists)."""
-    odd_controls: tuple[tuple[int, int], ...] = ()
+    non_marker_controls: tuple[tuple[int, int], ...] = ()
     """(position, type) of control records of a producer that are no markers."""
     is_torn: bool = False
     """Whether no batch can be read after the damage."""
@@ -68,42 +68,46 @@ class Examiner:
         bounds: Limits of memory.
     """
 
-    def __init__(self, bounds: ScanLimits = BOUNDS) -> None:
-        self._bounds = bounds
-        self._buffer = np.empty(bounds.piece_bytes, dtype=np.uint8)
-        self._rows = np.empty((kernel.BATCH_COLUMNS, bounds.rows), dtype=np.int64)
-        self._folding = Folding(bounds)
+    def __init__(self, limits: ScanLimits = SCAN_LIMITS) -> None:
+        self._bounds = limits
+        self._buffer = np.empty(limits.piece_bytes, dtype=np.uint8)
+        self._rows = np.empty((kernel.BATCH_COLUMNS, limits.rows), dtype=np.int64)
+        self._folding = Folding(limits)
         self._path = Path()
-        self._start = self._until = 0
-        self._wrong: Damage | None = None
+        self._start = self._end_position = 0
+        self._wrong_crc: Damage | None = None
         """Damage of the first wrong CRC."""
         self._is_folded = False
         """Whether the fragments of all sound batches are in ``_folding``."""
 
-    def examine(self, path: Path, *, until: int, base_offset: int, start: int = 0) -> Examined:
+    def examine(
+        self, path: Path, *, end_position: int, base_offset: int, start: int = 0
+    ) -> SegmentExamination:
         """Examine a segment up to the first damage.
 
         Args:
             path: The ``.log`` file.
-            until: Position where it ends.
+            end_position: Position where it ends.
             base_offset: Its base offset.
             start: Position of the first batch to examine.
         """
-        self._path, self._start, self._until = path, start, until
+        self._path, self._start, self._end_position = path, start, end_position
         self._folding.restart()
-        self._is_folded, self._wrong = True, None
-        findings = _Found(base_offset, start)
-        with pieces_of(path, len(self._buffer), until=until, buffer=self._buffer) as file:
-            torn = self._go_through(file, findings)
-        ends = until if self._wrong is None else self._wrong.position
-        return Examined(
-            damage=self._wrong or torn,
-            damaged_offset=findings.next_offset_at(ends),
-            gaps=tuple(findings.gaps),
-            odd_controls=tuple(findings.odd_controls),
-            is_torn=torn is not None,
-            lowest_offset=findings.lowest,
-            highest_offset=findings.highest,
+        self._is_folded, self._wrong_crc = True, None
+        scan_state = _ScanState(base_offset, start)
+        with pieces_of(
+            path, len(self._buffer), end_position=end_position, buffer=self._buffer
+        ) as file:
+            torn_damage = self._scan_file(file, scan_state)
+        sound_end = end_position if self._wrong_crc is None else self._wrong_crc.position
+        return SegmentExamination(
+            damage=self._wrong_crc or torn_damage,
+            damaged_offset=scan_state.next_offset_at(sound_end),
+            gaps=tuple(scan_state.gaps),
+            non_marker_controls=tuple(scan_state.non_marker_controls),
+            is_torn=torn_damage is not None,
+            lowest_offset=scan_state.lowest_offset,
+            highest_offset=scan_state.highest_offset,
         )
 
     def fragments(self, *, is_cut: bool) -> Iterator[Ints]:
@@ -113,50 +117,52 @@ class Examiner:
             is_cut: Whether only batches before the damage count; otherwise batches with a wrong
                 CRC, and later ones, count, too.
         """
-        until = self._until
-        if self._wrong is not None and is_cut:
-            until = self._wrong.position
-        elif self._wrong is not None:
+        end_position = self._end_position
+        if self._wrong_crc is not None and is_cut:
+            end_position = self._wrong_crc.position
+        elif self._wrong_crc is not None:
             self._is_folded = False
         if not self._is_folded:
             yield from fragment_rows(
                 self._path,
-                until=until,
-                bounds=self._bounds,
+                end_position=end_position,
+                limits=self._bounds,
                 start=self._start,
             )
-        elif self._folding.count:
-            yield self._folding.take()
+        elif self._folding.fragment_count:
+            yield self._folding.take_fragments()
 
-    def _go_through(self, file: PieceReader, findings: _Found) -> Damage | None:
+    def _scan_file(self, file: PieceReader, scan_state: _ScanState) -> Damage | None:
         """Scan up to a wrong CRC or to a place without a whole batch; return the damage there, if
         any.
         """
-        position, why = self._start, kernel.AT_END
+        position, stop_reason = self._start, kernel.AT_BUFFER_END
         while position < file.size:
-            size_seen, why = self._look_at(file, position, findings)
-            if self._wrong is not None:
+            size_seen, stop_reason = self._scan_piece(file, position, scan_state)
+            if self._wrong_crc is not None:
                 return None
             position += size_seen
             # A short message is less than a header of format 2.
-            is_odd = why in MAY_BE_OLD or not size_seen
-            if is_odd and (old := old_at(file, position)) is not None:
-                findings.old.append(old)
-                position = old.end
-            elif why != kernel.AT_END or not size_seen:
+            may_be_old = stop_reason in MAY_BE_OLD or not size_seen
+            if may_be_old and (old_run := old_run_at(file, position)) is not None:
+                scan_state.old_runs.append(old_run)
+                position = old_run.end
+            elif stop_reason != kernel.AT_BUFFER_END or not size_seen:
                 break
-        torn: list[Damage] = []
-        tell_damage(file, position, why, torn.append)
-        return torn[0] if torn else None
+        torn_damages: list[Damage] = []
+        report_damage(file, position, stop_reason, torn_damages.append)
+        return torn_damages[0] if torn_damages else None
 
-    def _look_at(self, file: PieceReader, position: int, findings: _Found) -> tuple[int, int]:
+    def _scan_piece(
+        self, file: PieceReader, position: int, scan_state: _ScanState
+    ) -> tuple[int, int]:
         """Scan a piece up to a wrong CRC; return the next position in it, and why it ended."""
         piece = file.read(position)
-        piece_offset, why = 0, kernel.FULL
-        while why == kernel.FULL and self._wrong is None:
-            begin, file_end = piece_offset, file.size - position
-            count, piece_offset, why = kernel.scan_batches(
-                piece, begin, len(piece), file_end, position, self._rows, 0
+        piece_offset, stop_reason = 0, kernel.TABLE_FULL
+        while stop_reason == kernel.TABLE_FULL and self._wrong_crc is None:
+            walk_start, file_end = piece_offset, file.size - position
+            count, piece_offset, stop_reason = kernel.scan_batches(
+                piece, walk_start, len(piece), file_end, position, self._rows, 0
             )
             table = self._rows[:, :count]
             if piece_offset > len(piece) and table[kernel.POSITION, -1] > position:
@@ -171,85 +177,99 @@ class Examiner:
             else:
                 valid = crcs_in(piece, position, table)
             if not valid.all():
-                number = int(np.argmin(valid))
-                self._wrong = wrong_crc_in(table, number, self._until)
-                table = table[:, :number]
+                wrong_row = int(np.argmin(valid))
+                self._wrong_crc = wrong_crc_in(table, wrong_row, self._end_position)
+                table = table[:, :wrong_row]
             if table.shape[1]:
-                findings.take(table)
-                self._fold(piece[: findings.position - position], begin, file_end, position)
-        return piece_offset, why
+                scan_state.add_batches(table)
+                self._fold_piece(
+                    piece[: scan_state.position - position], walk_start, file_end, position
+                )
+        return piece_offset, stop_reason
 
-    def _fold(self, sound: Bytes, piece_offset: int, file_end: int, position: int) -> None:
-        why = kernel.FULL
-        while self._is_folded and why == kernel.FULL and piece_offset < len(sound):
-            _, piece_offset, why = self._folding.fold(sound, piece_offset, file_end, position)
-            if why == kernel.FULL and self._folding.is_full:
+    def _fold_piece(
+        self, sound_bytes: Bytes, piece_offset: int, file_end: int, position: int
+    ) -> None:
+        stop_reason = kernel.TABLE_FULL
+        while (
+            self._is_folded and stop_reason == kernel.TABLE_FULL and piece_offset < len(sound_bytes)
+        ):
+            _, piece_offset, stop_reason = self._folding.fold_piece(
+                sound_bytes, piece_offset, file_end, position
+            )
+            if stop_reason == kernel.TABLE_FULL and self._folding.is_full:
                 # So many producers are not kept: they are walked over once more, table by table.
                 self._folding.restart()
                 self._is_folded = False
 
 
-class _Found:
+class _ScanState:
     """The state of a scan up to a position; it counts sound batches only."""
 
-    def __init__(self, offset: int, position: int) -> None:
-        self._offset = offset
+    def __init__(self, expected_offset: int, position: int) -> None:
+        self._offset = expected_offset
         """The offset that is expected at ``position``."""
         self.position = position
-        self.old: list[OldRun] = []
+        self.old_runs: list[OldRun] = []
         """Messages of old formats at or after ``position``."""
         self.gaps: list[tuple[int, int]] = []
-        self.odd_controls: list[tuple[int, int]] = []
-        self.lowest: int | None = None
-        self.highest: int | None = None
+        self.non_marker_controls: list[tuple[int, int]] = []
+        self.lowest_offset: int | None = None
+        self.highest_offset: int | None = None
 
-    def take(self, table: Ints) -> None:
-        behind_old = {messages.end: messages.next_offset for messages in self.old}
-        self.gaps += _gaps(table, self._offset, self.position, behind_old)
+    def add_batches(self, table: Ints) -> None:
+        offset_behind_old = {messages.end: messages.next_offset for messages in self.old_runs}
+        self.gaps += _gaps(table, self._offset, self.position, offset_behind_old)
         self.gaps = sorted(self.gaps)[-GAPS_MAX:]
-        self.odd_controls += _odd_controls(table)[: ODD_CONTROLS_MAX - len(self.odd_controls)]
-        low = int(table[kernel.BASE_OFFSET].min())
-        high = int(table[kernel.LAST_OFFSET].max())
-        self.lowest = low if self.lowest is None else min(low, self.lowest)
-        self.highest = high if self.highest is None else max(high, self.highest)
+        self.non_marker_controls += _non_marker_controls(table)[
+            : NON_MARKER_CONTROLS_MAX - len(self.non_marker_controls)
+        ]
+        lowest_here = int(table[kernel.BASE_OFFSET].min())
+        highest_here = int(table[kernel.LAST_OFFSET].max())
+        self.lowest_offset = (
+            lowest_here if self.lowest_offset is None else min(lowest_here, self.lowest_offset)
+        )
+        self.highest_offset = (
+            highest_here if self.highest_offset is None else max(highest_here, self.highest_offset)
+        )
         self._offset = int(table[kernel.LAST_OFFSET, -1]) + 1
-        self.position = int(table[kernel.POSITION, -1] + table[kernel.SIZE, -1])
-        self.old = [messages for messages in self.old if messages.end > self.position]
+        self.position = int(table[kernel.POSITION, -1] + table[kernel.BATCH_SIZE, -1])
+        self.old_runs = [messages for messages in self.old_runs if messages.end > self.position]
 
-    def next_offset_at(self, until: int) -> int:
+    def next_offset_at(self, end_position: int) -> int:
         """The offset that is expected after the sound part: after the last batch, or after messages
         of old formats that follow it.
         """
-        following = [
-            messages for messages in self.old if self.position <= messages.position < until
+        following_runs = [
+            old_run for old_run in self.old_runs if self.position <= old_run.position < end_position
         ]
-        return following[-1].next_offset if following else self._offset
+        return following_runs[-1].next_offset if following_runs else self._offset
 
 
-def _odd_controls(table: Ints) -> list[tuple[int, int]]:
+def _non_marker_controls(table: Ints) -> list[tuple[int, int]]:
     """(position, type) of control records of producers that are no markers."""
-    is_odd = (table[kernel.PRODUCER_ID] >= 0) & (table[kernel.CONTROL_TYPE] > COMMIT)
+    is_non_marker = (table[kernel.PRODUCER_ID] >= 0) & (table[kernel.CONTROL_TYPE] > COMMIT)
     return [
         (int(table[kernel.POSITION, row]), int(table[kernel.CONTROL_TYPE, row]))
-        for row in np.flatnonzero(is_odd)
+        for row in np.flatnonzero(is_non_marker)
     ]
 
 
 def _gaps(
-    table: Ints, offset: int, position: int, behind_old: Mapping[int, int]
+    table: Ints, first_expected: int, position: int, offset_behind_old: Mapping[int, int]
 ) -> Iterator[tuple[int, int]]:
     """(first missing offset, next offset) between batches, or between messages of old formats and
-    the batch after them (``behind_old``: position there -> offset that should follow). ``offset``
-    should follow at ``position``. Gaps in front of old messages are unknown: a compressed one has
-    the offset of its last message.
+    the batch after them (``offset_behind_old``: position there -> offset that should follow).
+    ``first_expected`` should follow at ``position``. Gaps in front of old messages are unknown: a
+    compressed one has the offset of its last message.
     """
-    bases, positions = table[kernel.BASE_OFFSET], table[kernel.POSITION]
-    awaited = np.concatenate(([offset], table[kernel.LAST_OFFSET, :-1] + 1))
-    ends = np.concatenate(([position], (positions + table[kernel.SIZE])[:-1]))
-    for number in np.flatnonzero(positions != ends):
-        awaited[number] = behind_old[int(positions[number])]
-    for number in np.flatnonzero(bases > awaited):
-        yield int(awaited[number]), int(bases[number])
+    base_offsets, positions = table[kernel.BASE_OFFSET], table[kernel.POSITION]
+    expected_offsets = np.concatenate(([first_expected], table[kernel.LAST_OFFSET, :-1] + 1))
+    previous_ends = np.concatenate(([position], (positions + table[kernel.BATCH_SIZE])[:-1]))
+    for row in np.flatnonzero(positions != previous_ends):
+        expected_offsets[row] = offset_behind_old[int(positions[row])]
+    for row in np.flatnonzero(base_offsets > expected_offsets):
+        yield int(expected_offsets[row]), int(base_offsets[row])
 
 
 def _cut_before(segment: SegmentFile) -> Damage:
@@ -264,17 +284,17 @@ def cut_short(
     """(part that a broker's start keeps, damage) of each segment; the whole segment unless
     ``is_cut``.
     """
-    ended: Replica | None = None
+    cut_replica: Replica | None = None
     for segment in segments:
         cut: Damage | None = None
-        if is_cut and segment.is_looked_through:
+        if is_cut and segment.is_cut_searched:
             cut = segment.cut
         elif is_cut and segment.is_recovered:
-            cut = _cut_before(segment) if segment.replica == ended else _cut_of(segment)
+            cut = _cut_before(segment) if segment.replica == cut_replica else _cut_of(segment)
         if cut is None:
             yield segment, None
             continue
-        ended = segment.replica
+        cut_replica = segment.replica
         yield msgspec.structs.replace(segment, size=cut.position), cut
 
 
@@ -282,16 +302,16 @@ def examine_recovered(segments: Sequence[SegmentFile]) -> list[SegmentFile]:
     """Examine the segments that a starting broker would check, on all cores of this machine, and
     record in them what it would cut off, so that tasks need not wait for each other.
     """
-    sought = [segment for segment in segments if segment.is_recovered]
+    recovered_segments = [segment for segment in segments if segment.is_recovered]
     with ThreadPoolExecutor(os.cpu_count()) as pool:  # what is compiled lets other threads run
-        cuts = dict(zip(sought, pool.map(_cut_of, sought), strict=True))
-    ended = False
+        cuts = dict(zip(recovered_segments, pool.map(_cut_of, recovered_segments), strict=True))
+    is_log_cut = False
     examined_segments: list[SegmentFile] = []
     for segment in segments:
         if segment.is_recovered:
-            cut = _cut_before(segment) if ended else cuts[segment]
-            ended = cut is not None
-            segment = msgspec.structs.replace(segment, is_looked_through=True, cut=cut)
+            cut = _cut_before(segment) if is_log_cut else cuts[segment]
+            is_log_cut = cut is not None
+            segment = msgspec.structs.replace(segment, is_cut_searched=True, cut=cut)
         examined_segments.append(segment)
     return examined_segments
 
@@ -303,7 +323,7 @@ def _cut_of(segment: SegmentFile) -> Damage | None:
     try:
         examination = Examiner().examine(
             Path(segment.path),
-            until=segment.size,
+            end_position=segment.size,
             base_offset=segment.base_offset,
             start=segment.sound_to,
         )

@@ -21,11 +21,11 @@ from txnsim.storage import names
 from txnsim.storage.names import PartitionDirectory
 from txnsim.storage.replica_files import replica_files
 from txnsim.types import TopicPartition
-from txnsim_spark.scan.log_dirs import LogDirectory, OnProblem, meta_of, untold
+from txnsim_spark.scan.log_dirs import LogDirectory, OnProblem, ignore_problem, meta_of
 
 T = TypeVar("T")
 UNKNOWN_BROKER: Final = -1
-_GOING: Final = re.compile(r"(.+)\.[0-9a-f]{32}-(?:delete|future|stray)")
+_LEAVING_FOLDER: Final = re.compile(r"(.+)\.[0-9a-f]{32}-(?:delete|future|stray)")
 
 
 class Replica(msgspec.Struct, frozen=True, kw_only=True):
@@ -86,14 +86,14 @@ class SegmentFile(msgspec.Struct, frozen=True, kw_only=True):
     """Whether a starting broker checks it, and cuts off what is not sound."""
     is_clean: bool = True
     """Whether the broker was stopped in order, and not started since."""
-    is_looked_through: bool = False
+    is_cut_searched: bool = False
     """Whether ``cut`` was searched for already."""
     cut: Damage | None = None
     start: int = 0
     """Position where reading begins: that of a batch before all wanted ones."""
     sound_to: int = 0
     """Position up to which a stream has read without damage; this part is not checked again."""
-    span: tuple[int, int] | None = None
+    offset_span: tuple[int, int] | None = None
     """Range of offsets: only batches that begin in it become rows; None for all."""
     section: Section | None = None
     """The part to read, up to ``size``; None for all."""
@@ -117,7 +117,7 @@ class SegmentFile(msgspec.Struct, frozen=True, kw_only=True):
         """Whether a cut is possible here, and was not searched for yet; a cut ends later segments,
         too.
         """
-        return self.is_recovered and not self.is_looked_through
+        return self.is_recovered and not self.is_cut_searched
 
     @property
     def is_last(self) -> bool:
@@ -128,17 +128,17 @@ class SegmentFile(msgspec.Struct, frozen=True, kw_only=True):
 def replicas_in(
     paths: Iterable[Path],
     topics: frozenset[str] = frozenset(),
-    on_problem: OnProblem = untold,
+    on_problem: OnProblem = ignore_problem,
 ) -> tuple[Replica, ...]:
     """The replicas under some paths, each once, by log directory, topic and partition. A folder
     with a replica's name that can't be listed is reported.
     """
-    by_path: dict[str, Replica] = {}
+    replica_by_path: dict[str, Replica] = {}
     for path in paths:
         for replica in _replicas_under(path, on_problem):
             if not topics or replica.topic in topics:
-                by_path.setdefault(replica.path, replica)
-    return tuple(by_path.values())
+                replica_by_path.setdefault(replica.path, replica)
+    return tuple(replica_by_path.values())
 
 
 def log_dirs_in(paths: Iterable[Path]) -> tuple[Path, ...]:
@@ -154,16 +154,18 @@ def segments_of(replica: Replica, directory: LogDirectory | None = None) -> Iter
         replica: The replica.
         directory: The small files of its log directory; read unless given.
     """
-    directory = directory or LogDirectory.at(Path(replica.log_dir))
-    files = [
+    directory = directory or LogDirectory.read(Path(replica.log_dir))
+    offsets_and_logs = [
         (files_of_segment.base_offset, files_of_segment.log)
         for files_of_segment in replica_files(Path(replica.path)).segments
     ]
-    if not files:
+    if not offsets_and_logs:
         return
-    next_ones = [*(base_offset for base_offset, _ in files[1:]), None]
-    recovered_from = directory.recovered_from(replica.topic_partition, files[-1][0])
-    for (base_offset, path), next_base_offset in zip(files, next_ones, strict=True):
+    next_base_offsets = [*(base_offset for base_offset, _ in offsets_and_logs[1:]), None]
+    recovered_from = directory.recovered_from(replica.topic_partition, offsets_and_logs[-1][0])
+    for (base_offset, path), next_base_offset in zip(
+        offsets_and_logs, next_base_offsets, strict=True
+    ):
         yield SegmentFile(
             replica=replica,
             path=str(path),
@@ -190,7 +192,7 @@ def broker_of(log_dir: Path) -> int:
     return UNKNOWN_BROKER if meta is None else meta.node_id
 
 
-def one_cluster(log_dirs: Iterable[Path]) -> None:
+def refuse_logs_of_two_clusters(log_dirs: Iterable[Path]) -> None:
     """Checks that log directories are of one cluster, before replicas are compared.
 
     Raises:
@@ -202,7 +204,7 @@ def one_cluster(log_dirs: Iterable[Path]) -> None:
     )
 
 
-def refuse_two_clusters(owned: Iterable[tuple[str, str]]) -> None:
+def refuse_two_clusters(places_and_clusters: Iterable[tuple[str, str]]) -> None:
     """Checks that (place, cluster id) pairs are of one cluster; a place without an id fits any
     cluster.
 
@@ -210,13 +212,13 @@ def refuse_two_clusters(owned: Iterable[tuple[str, str]]) -> None:
         BadInputError: They are of two clusters.
     """
     log_dir_by_cluster: dict[str, str] = {}
-    for log_dir, cluster_id in owned:
+    for log_dir, cluster_id in places_and_clusters:
         if cluster_id:
             log_dir_by_cluster.setdefault(cluster_id, log_dir)
     if len(log_dir_by_cluster) > 1:
-        (cluster, log_dir), (other_cluster, other_place), *_ = log_dir_by_cluster.items()
+        (cluster, log_dir), (other_cluster, other_log_dir), *_ = log_dir_by_cluster.items()
         raise BadInputError(
-            f"{log_dir} is of cluster {cluster}, {other_place} of cluster {other_cluster}:"
+            f"{log_dir} is of cluster {cluster}, {other_log_dir} of cluster {other_cluster}:"
             " replicas of two clusters can't be compared, name the directories of one"
         )
 
@@ -230,7 +232,8 @@ def by_topic_id(
         return (tuple(replicas),)
     ordered = sorted(ids, key=lambda topic_id: topic_id or "")
     return tuple(
-        tuple(replica for replica in replicas if topic_id_of(replica) == its) for its in ordered
+        tuple(replica for replica in replicas if topic_id_of(replica) == group_id)
+        for group_id in ordered
     )
 
 
@@ -240,12 +243,16 @@ def by_topic_id(
 def _log_dirs_under(path: Path) -> tuple[Path, ...]:
     if not path.is_dir():
         raise BadInputError(f"{path} is no directory")
-    if _named_replica(path) is not None:
+    if _partition_of_folder(path) is not None:
         return (path.parent,)
     if _is_log_dir(path):
         return (path,)
     log_dirs = tuple(
-        sorted(below for below in path.iterdir() if below.is_dir() and _is_log_dir(below))
+        sorted(
+            subfolder
+            for subfolder in path.iterdir()
+            if subfolder.is_dir() and _is_log_dir(subfolder)
+        )
     )
     if not log_dirs:
         raise BadInputError(
@@ -257,37 +264,37 @@ def _log_dirs_under(path: Path) -> tuple[Path, ...]:
 
 def _replicas_under(path: Path, on_problem: OnProblem) -> Iterator[Replica]:
     log_dirs = _log_dirs_under(path)
-    named = _named_replica(path)
-    if named is not None:
-        yield _replica(path.parent, broker_of(path.parent), named, path)
+    named_partition = _partition_of_folder(path)
+    if named_partition is not None:
+        yield _make_replica(path.parent, broker_of(path.parent), named_partition, path)
         return
     for log_dir in log_dirs:
         broker = broker_of(log_dir)
-        for directory in _folders_in(log_dir, on_problem):
-            yield _replica(log_dir, broker, directory.topic_partition, directory.path)
+        for directory in _replica_folders(log_dir, on_problem):
+            yield _make_replica(log_dir, broker, directory.topic_partition, directory.path)
 
 
-def _folders_in(log_dir: Path, on_problem: OnProblem) -> tuple[PartitionDirectory, ...]:
+def _replica_folders(log_dir: Path, on_problem: OnProblem) -> tuple[PartitionDirectory, ...]:
     """The folders of replicas that can be listed."""
     try:
-        below = sorted(log_dir.iterdir())
+        folder_paths = sorted(log_dir.iterdir())
     except OSError as error:
         on_problem(f"{log_dir}: {error.strerror}; passed by")
         return ()
-    for path in below:
+    for path in folder_paths:
         if PartitionDirectory.parse(path) is None:
             continue
-        why = _why_no_folder(path)
-        if why:
-            on_problem(f"{path}: {why}; passed by")
+        reason = _listing_error(path)
+        if reason:
+            on_problem(f"{path}: {reason}; passed by")
     return tuple(
         directory
         for directory in PartitionDirectory.all_in(log_dir, with_tiered=True)
-        if not _why_no_folder(directory.path)
+        if not _listing_error(directory.path)
     )
 
 
-def _why_no_folder(path: Path) -> str:
+def _listing_error(path: Path) -> str:
     """Why a folder can't be listed; empty if it can."""
     try:
         next(path.iterdir(), None)
@@ -296,25 +303,29 @@ def _why_no_folder(path: Path) -> str:
     return ""
 
 
-def _replica(log_dir: Path, broker: int, whose: TopicPartition, path: Path) -> Replica:
+def _make_replica(
+    log_dir: Path, broker: int, topic_partition: TopicPartition, path: Path
+) -> Replica:
     return Replica(
         log_dir=str(log_dir),
         broker=broker,
-        topic=whose.topic,
-        partition=whose.partition,
+        topic=topic_partition.topic,
+        partition=topic_partition.partition,
         path=str(path),
     )
 
 
-def _named_replica(path: Path) -> TopicPartition | None:
+def _partition_of_folder(path: Path) -> TopicPartition | None:
     """The partition of a replica's folder that was given as a path, even of one that is being
     deleted.
     """
-    going = _GOING.fullmatch(path.name)
-    named = PartitionDirectory.parse(path if going is None else Path(going[1]))
-    if named is None or (path / names.FileName.META_PROPERTIES).is_file():
+    leaving_folder = _LEAVING_FOLDER.fullmatch(path.name)
+    directory = PartitionDirectory.parse(
+        path if leaving_folder is None else Path(leaving_folder[1])
+    )
+    if directory is None or (path / names.FileName.META_PROPERTIES).is_file():
         return None
-    return named.topic_partition if replica_files(path).segments else None
+    return directory.topic_partition if replica_files(path).segments else None
 
 
 def _is_log_dir(path: Path) -> bool:
@@ -322,11 +333,11 @@ def _is_log_dir(path: Path) -> bool:
         return True
     # A log directory called ``broker-1`` looks like a replica's folder from above.
     return any(
-        below.is_dir()
-        and PartitionDirectory.parse(below) is not None
-        and not (below / names.FileName.META_PROPERTIES).is_file()
-        and _has_files_of_kafka(below)
-        for below in path.iterdir()
+        subfolder.is_dir()
+        and PartitionDirectory.parse(subfolder) is not None
+        and not (subfolder / names.FileName.META_PROPERTIES).is_file()
+        and _has_files_of_kafka(subfolder)
+        for subfolder in path.iterdir()
     )
 
 

@@ -25,7 +25,7 @@ from txnsim.wire.batch import BatchHeader
 from txnsim.wire.old_messages import OldMessage
 from txnsim_spark.scan import kernel
 from txnsim_spark.scan import kernel_fragments as fk
-from txnsim_spark.scan.log_dirs import untold
+from txnsim_spark.scan.log_dirs import ignore_problem
 from txnsim_spark.scan.pieces import PIECE_BYTES, Bytes, Ints, PieceReader, pieces_of
 from txnsim_spark.scan.segments import Damage
 
@@ -42,9 +42,9 @@ class OldRun(msgspec.Struct, frozen=True, kw_only=True):
     """Offset after the last message."""
 
 
-OnOld = Callable[[OldRun], object]
+OnOldRun = Callable[[OldRun], object]
 
-_PRODUCERS_FIRST: Final = 1 << 9
+_PRODUCERS_AT_FIRST: Final = 1 << 9
 
 
 class ScanLimits(msgspec.Struct, frozen=True, kw_only=True):
@@ -57,16 +57,16 @@ class ScanLimits(msgspec.Struct, frozen=True, kw_only=True):
     """Number of fragments that are yielded at once; the default takes 13 MB."""
 
 
-BOUNDS: Final = ScanLimits()
+SCAN_LIMITS: Final = ScanLimits()
 
 
 def batch_rows(
     path: Path,
     *,
-    on_damage: OnDamage = untold,
-    until: int | None = None,
-    bounds: ScanLimits = BOUNDS,
-    on_old: OnOld | None = None,
+    on_damage: OnDamage = ignore_problem,
+    end_position: int | None = None,
+    limits: ScanLimits = SCAN_LIMITS,
+    on_old_run: OnOldRun | None = None,
     start: int = 0,
 ) -> Iterator[Ints]:
     """Tables of a segment's batches, ``kernel.BATCH_COLUMNS`` by rows. The caller may keep each.
@@ -74,93 +74,97 @@ def batch_rows(
     Args:
         path: The ``.log`` file.
         on_damage: Called with the place where the segment becomes malformed.
-        until: Position where it ends.
-        bounds: Limits of memory.
-        on_old: Called with messages of format 0 and 1, which are skipped, before the table of the
-            batches after them.
+        end_position: Position where it ends.
+        limits: Limits of memory.
+        on_old_run: Called with messages of format 0 and 1, which are skipped, before the table of
+            the batches after them.
         start: Position of the first batch.
     """
-    with pieces_of(path, bounds.piece_bytes, until=until) as file:
-        position, count = start, 0
-        why = kernel.AT_END
-        rows = np.empty((kernel.BATCH_COLUMNS, bounds.rows), dtype=np.int64)
+    with pieces_of(path, limits.piece_bytes, end_position=end_position) as file:
+        position, row_count = start, 0
+        stop_reason = kernel.AT_BUFFER_END
+        rows = np.empty((kernel.BATCH_COLUMNS, limits.rows), dtype=np.int64)
         while position < file.size:
             piece = file.read(position)
             piece_offset = 0
             while True:
-                count, piece_offset, why = kernel.scan_batches(
-                    piece, piece_offset, len(piece), file.size - position, position, rows, count
+                row_count, piece_offset, stop_reason = kernel.scan_batches(
+                    piece, piece_offset, len(piece), file.size - position, position, rows, row_count
                 )
-                if why != kernel.FULL:
+                if stop_reason != kernel.TABLE_FULL:
                     break
                 yield rows
-                rows, count = np.empty_like(rows), 0
+                rows, row_count = np.empty_like(rows), 0
             position += piece_offset
             # A short message is less than a header of format 2.
-            is_odd = why in MAY_BE_OLD or not piece_offset
-            if is_odd and (old := old_at(file, position)) is not None:
-                if on_old is not None:
-                    on_old(old)
-                position = old.end
-            elif why != kernel.AT_END or not piece_offset:
+            may_be_old = stop_reason in MAY_BE_OLD or not piece_offset
+            if may_be_old and (old_run := old_run_at(file, position)) is not None:
+                if on_old_run is not None:
+                    on_old_run(old_run)
+                position = old_run.end
+            elif stop_reason != kernel.AT_BUFFER_END or not piece_offset:
                 break
-        if count:
-            yield rows[:, :count]
-        tell_damage(file, position, why, on_damage)
+        if row_count:
+            yield rows[:, :row_count]
+        report_damage(file, position, stop_reason, on_damage)
 
 
 def fragment_rows(
     path: Path,
     *,
-    on_damage: OnDamage = untold,
-    until: int | None = None,
-    bounds: ScanLimits = BOUNDS,
+    on_damage: OnDamage = ignore_problem,
+    end_position: int | None = None,
+    limits: ScanLimits = SCAN_LIMITS,
     start: int = 0,
 ) -> Iterator[Ints]:
     """Tables of what each producer did in a segment, rows by ``kernel_fragments.FRAGMENT_COLUMNS``.
     The caller may keep each. Arguments as of ``batch_rows``.
     """
-    folding = Folding(bounds)
-    for _ in _fold_segment(path, folding, on_damage, until, bounds, start=start):
+    folding = Folding(limits)
+    for _ in _fold_segment(path, folding, on_damage, end_position, limits, start=start):
         if folding.is_full:
-            yield folding.take()
-    if folding.count:
-        yield folding.take()
+            yield folding.take_fragments()
+    if folding.fragment_count:
+        yield folding.take_fragments()
 
 
 def ending_rows(
     path: Path,
     *,
-    on_damage: OnDamage = untold,
-    until: int | None = None,
-    bounds: ScanLimits = BOUNDS,
+    on_damage: OnDamage = ignore_problem,
+    end_position: int | None = None,
+    limits: ScanLimits = SCAN_LIMITS,
 ) -> Iterator[Ints]:
     """Tables of transactions that ended in a segment, ``kernel_fragments.ENDING_COLUMNS`` by rows.
     The caller may keep each. A transaction that began before the last full table of fragments is
     known only by its end, as one that began in an earlier segment.
     """
-    folding = Folding(bounds)
-    for endings in _fold_segment(path, folding, on_damage, until, bounds):
+    folding = Folding(limits)
+    for endings in _fold_segment(path, folding, on_damage, end_position, limits):
         if endings.shape[1]:
             yield endings.copy()
         if folding.is_full:
-            folding.take()
+            folding.take_fragments()
 
 
 def damage_of(
     path: Path,
     *,
-    until: int | None = None,
-    bounds: ScanLimits = BOUNDS,
-    on_old: OnDamage | None = None,
+    end_position: int | None = None,
+    limits: ScanLimits = SCAN_LIMITS,
+    on_old_run: OnDamage | None = None,
 ) -> Damage | None:
     """The place where a segment becomes malformed; None if its last batch ends the file. Messages
     of format 0 and 1 are skipped and reported, too.
     """
     damages: list[Damage] = []
-    passed_over = None if on_old is None else lambda run: on_old(old_damage(run))
+    report_old_run = None if on_old_run is None else lambda run: on_old_run(old_run_damage(run))
     for _ in batch_rows(
-        path, on_damage=damages.append, until=until, bounds=bounds, on_old=passed_over
+        path,
+        on_damage=damages.append,
+        end_position=end_position,
+        limits=limits,
+        on_old_run=report_old_run,
     ):
         pass
     return damages[0] if damages else None
@@ -170,38 +174,38 @@ def _fold_segment(
     path: Path,
     folding: Folding,
     on_damage: OnDamage,
-    until: int | None,
-    bounds: ScanLimits,
+    end_position: int | None,
+    limits: ScanLimits,
     start: int = 0,
 ) -> Iterator[Ints]:
     """Fold a whole segment. Whenever a table may be full it yields the endings so far, which are
     valid for one step.
     """
-    with pieces_of(path, bounds.piece_bytes, until=until) as file:
+    with pieces_of(path, limits.piece_bytes, end_position=end_position) as file:
         position = start
-        why = kernel.AT_END
+        stop_reason = kernel.AT_BUFFER_END
         while position < file.size:
             piece = file.read(position)
             piece_offset = 0
             while True:
-                endings, piece_offset, why = folding.fold(
+                endings, piece_offset, stop_reason = folding.fold_piece(
                     piece, piece_offset, file.size - position, position
                 )
                 if endings.shape[1] or folding.is_full:
                     yield endings
-                if why != kernel.FULL:
+                if stop_reason != kernel.TABLE_FULL:
                     break
             position += piece_offset
             # A short message is less than a header of format 2.
-            is_odd = why in MAY_BE_OLD or not piece_offset
-            if is_odd and (old := old_at(file, position)) is not None:
-                position = old.end
-            elif why != kernel.AT_END or not piece_offset:
+            may_be_old = stop_reason in MAY_BE_OLD or not piece_offset
+            if may_be_old and (old_run := old_run_at(file, position)) is not None:
+                position = old_run.end
+            elif stop_reason != kernel.AT_BUFFER_END or not piece_offset:
                 break
-        tell_damage(file, position, why, on_damage)
+        report_damage(file, position, stop_reason, on_damage)
 
 
-def old_damage(run: OldRun) -> Damage:
+def old_run_damage(run: OldRun) -> Damage:
     """The ``Damage`` that stands for messages of an old format in a table that can't have them as
     rows.
     """
@@ -210,21 +214,21 @@ def old_damage(run: OldRun) -> Damage:
     return Damage(position=run.position, size=size, kind="format", reason=reason)
 
 
-def old_at(file: PieceReader, position: int) -> OldRun | None:
+def old_run_at(file: PieceReader, position: int) -> OldRun | None:
     """The complete and sound messages of format 0 and 1 from ``position`` on, which have no
     producer and are skipped; None if there are none.
     """
     end = position
     last_offset = -1
     while file.size - end > BatchHeader.MAGIC_POSITION:
-        front = bytes(file.read_whole(end, BatchHeader.MAGIC_POSITION + 1))
-        old = OldMessage.parse(front)
-        if old is None or old.size > file.size - end:
+        message_start = bytes(file.read_whole(end, BatchHeader.MAGIC_POSITION + 1))
+        old_message = OldMessage.parse(message_start)
+        if old_message is None or old_message.size > file.size - end:
             break
-        if not old.is_sound(file.read_whole(end, old.size)):
+        if not old_message.is_sound(file.read_whole(end, old_message.size)):
             break
-        last_offset = old.offset
-        end += old.size
+        last_offset = old_message.offset
+        end += old_message.size
     if end == position:
         return None
     return OldRun(position=position, end=end, next_offset=last_offset + 1)
@@ -233,77 +237,79 @@ def old_at(file: PieceReader, position: int) -> OldRun | None:
 class Folding:
     """Fragments that grow with each piece, and a table of endings."""
 
-    def __init__(self, bounds: ScanLimits) -> None:
-        self._producers_max = bounds.producers
-        self._endings = np.empty((fk.ENDING_COLUMNS, bounds.rows), dtype=np.int64)
-        self._place = np.empty(2, dtype=np.int64)
+    def __init__(self, limits: ScanLimits) -> None:
+        self._producers_max = limits.producers
+        self._endings = np.empty((fk.ENDING_COLUMNS, limits.rows), dtype=np.int64)
+        self._file_state = np.empty(2, dtype=np.int64)
         self.restart()
 
-    def _begin(self, producers: int) -> None:
-        slots = 1 << (2 * producers - 1).bit_length()
-        self._slots = np.full(slots, -1, dtype=np.int64)
-        self._fragments = np.empty((producers, fk.FRAGMENT_COLUMNS), dtype=np.int64)
-        self.count = 0
+    def _begin_table(self, producer_room: int) -> None:
+        slot_count = 1 << (2 * producer_room - 1).bit_length()
+        self._slots = np.full(slot_count, -1, dtype=np.int64)
+        self._fragments = np.empty((producer_room, fk.FRAGMENT_COLUMNS), dtype=np.int64)
+        self.fragment_count = 0
 
     @property
     def is_full(self) -> bool:
         """Whether the fragments must be taken before the walk continues."""
-        return self.count == self._producers_max
+        return self.fragment_count == self._producers_max
 
     def restart(self) -> None:
         """Begin another segment, with a small empty table."""
-        self._place[fk.REACH] = -1
-        self._begin(min(_PRODUCERS_FIRST, self._producers_max))
+        self._file_state[fk.HIGHEST_OFFSET] = -1
+        self._begin_table(min(_PRODUCERS_AT_FIRST, self._producers_max))
 
-    def take(self) -> Ints:
+    def take_fragments(self) -> Ints:
         """The fragments so far; the next ones go to a new table."""
-        fragments = self._fragments[: self.count]
-        self._begin(len(self._fragments))
+        fragments = self._fragments[: self.fragment_count]
+        self._begin_table(len(self._fragments))
         return fragments
 
-    def fold(self, piece: Bytes, start: int, file_end: int, position: int) -> tuple[Ints, int, int]:
+    def fold_piece(
+        self, piece: Bytes, start: int, file_end: int, position: int
+    ) -> tuple[Ints, int, int]:
         """Fold a piece that begins at a position of the segment. Return the endings (valid until
         the next call), where it stopped and why.
         """
-        if self.count == len(self._fragments):
-            self._grow()
-        self._place[fk.FILE_POSITION] = position
-        self.count, ended, piece_offset, why = fk.scan_fragments(
+        if self.fragment_count == len(self._fragments):
+            self._grow_table()
+        self._file_state[fk.FILE_POSITION] = position
+        self.fragment_count, ending_count, piece_offset, stop_reason = fk.scan_fragments(
             piece,
             start,
             len(piece),
             file_end,
             self._slots,
             self._fragments,
-            self.count,
+            self.fragment_count,
             self._endings,
-            self._place,
+            self._file_state,
         )
-        return self._endings[:, :ended], piece_offset, why
+        return self._endings[:, :ending_count], piece_offset, stop_reason
 
-    def _grow(self) -> None:
-        fragments, count = self._fragments, self.count
-        self._begin(min(2 * len(fragments), self._producers_max))
+    def _grow_table(self) -> None:
+        fragments, count = self._fragments, self.fragment_count
+        self._begin_table(min(2 * len(fragments), self._producers_max))
         self._fragments[:count] = fragments
-        self.count = count
-        fk.enter_all(self._slots, self._fragments, count)
+        self.fragment_count = count
+        fk.enter_fragments(self._slots, self._fragments, count)
 
 
 MAY_BE_OLD: Final = frozenset({kernel.BAD_FORMAT, kernel.BAD_LENGTH})
 """What the walk reports at messages of format 0 and 1."""
-_REASONS: Final = {
+_DAMAGE_REASONS: Final = {
     kernel.BAD_FORMAT: ("format", "a batch of another format than 2"),
     kernel.BAD_LENGTH: ("length", "a batch that claims an impossible length"),
-    kernel.CUT_OFF: ("torn", "less than the batch that begins there"),
-    kernel.AT_END: ("torn", "less than a header"),
+    kernel.BATCH_CUT_OFF: ("torn", "less than the batch that begins there"),
+    kernel.AT_BUFFER_END: ("torn", "less than a header"),
 }
 
 
-def tell_damage(file: PieceReader, position: int, why: int, on_damage: OnDamage) -> None:
+def report_damage(file: PieceReader, position: int, stop_reason: int, on_damage: OnDamage) -> None:
     """Report why a walk stopped at a position, unless the file ends there."""
     bytes_left = file.size - position
     if bytes_left > 0:
-        kind, reason = _REASONS[why]
+        kind, reason = _DAMAGE_REASONS[stop_reason]
         on_damage(
             Damage(
                 position=position,

@@ -15,7 +15,7 @@ import msgspec
 
 from txnsim.storage.log_file import read_log_file
 from txnsim.wire.batch import BatchHeader
-from txnsim_spark.scan.log_dirs import untold
+from txnsim_spark.scan.log_dirs import ignore_problem
 from txnsim_spark.soundness._replica_facts import ReplicaFacts
 from txnsim_spark.soundness._segment_parts import SegmentPart
 from txnsim_spark.soundness._segment_walk import BUCKET_BITS, SUM_MASK
@@ -117,7 +117,7 @@ def _batches(
         if bucket not in part.digests:
             continue
         path = Path(part.segment.path)
-        for stored in read_log_file(path, on_torn=untold, check_crc=False):
+        for stored in read_log_file(path, on_torn=ignore_problem, check_crc=False):
             header = stored.header
             if header.base_offset >> BUCKET_BITS > bucket:
                 break

@@ -50,7 +50,7 @@ def examine(
     """
     walk = _SegmentWalk(facts, segment, snapshot_offsets, epochs)
     path = Path(segment.path)
-    for table in batch_rows(path, on_damage=walk.tear, on_old=walk.pass_over):
+    for table in batch_rows(path, on_damage=walk.tear, on_old_run=walk.pass_over):
         walk.take(table, crcs_are_right(path, table))
     return walk.part()
 
@@ -172,7 +172,7 @@ class _SegmentWalk:
             self._gaps.append((int(awaited[number]), int(bases[number])))
         self._last_base = max(self._last_base, int(bases.max()))
         has_horizon = (table[kernel.ATTRIBUTES] & BatchHeader.DELETE_HORIZON) != 0
-        is_less = table[kernel.RECORDS] != lasts - bases + 1
+        is_less = table[kernel.RECORD_COUNT] != lasts - bases + 1
         self._shows_cleaning |= bool((has_horizon | is_less).any())
         epochs = table[kernel.LEADER_EPOCH].tolist()
         for number, (epoch, last_offset) in enumerate(zip(epochs, lasts.tolist(), strict=True)):
@@ -233,7 +233,7 @@ class _SegmentWalk:
         """
         with RegularFile(self._path).open() as file:
             file.seek(int(table[kernel.POSITION, number]))
-            data = file.read(int(table[kernel.SIZE, number]))
+            data = file.read(int(table[kernel.BATCH_SIZE, number]))
         try:
             control = read_control_record(data)
         except CorruptBatchError as error:

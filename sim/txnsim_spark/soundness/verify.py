@@ -18,8 +18,13 @@ from txnsim.storage import names
 from txnsim.storage.regular_file import RegularFile
 from txnsim.types import TopicPartition
 from txnsim_spark.engine import Engine, EngineJob, EngineKind, cost_of
-from txnsim_spark.scan.log_dirs import untold
-from txnsim_spark.scan.segments import SegmentFile, by_topic_id, one_cluster, replicas_in
+from txnsim_spark.scan.log_dirs import ignore_problem
+from txnsim_spark.scan.segments import (
+    SegmentFile,
+    by_topic_id,
+    refuse_logs_of_two_clusters,
+    replicas_in,
+)
 from txnsim_spark.soundness._partition import judge_partition, read_epochs
 from txnsim_spark.soundness._replica_facts import (
     PRODUCER_EXPIRATION_MS,
@@ -81,7 +86,7 @@ def plan(
             log_dirs[replica.log_dir] = read_log_dir(Path(replica.log_dir))
         facts = replica_facts(log_dirs[replica.log_dir], replica, producer_expiration_ms)
         partitions[replica.topic_partition].append(facts)
-    one_cluster(map(Path, log_dirs))
+    refuse_logs_of_two_clusters(map(Path, log_dirs))
     facts_by_log_dir = {
         facts.replica.log_dir: facts
         for facts_of_partition in partitions.values()
@@ -146,7 +151,7 @@ def examine_work(work: Work) -> SegmentPart:
     directory = Path(work.facts.replica.path)
     try:
         snapshots = names.Suffix.SNAPSHOT.files_in(directory)
-        epochs = read_epochs(directory, untold)  # told by ``judge_partition``, once
+        epochs = read_epochs(directory, ignore_problem)  # told by ``judge_partition``, once
         return examine(work.facts, work.segment, [offset for offset, _ in snapshots], epochs)
     except OSError as error:
         return unread_part(work.segment, error.strerror or str(error))

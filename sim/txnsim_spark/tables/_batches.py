@@ -49,7 +49,7 @@ def read(segment: SegmentFile, job: TableJob) -> Iterator[Ints]:
     for table in sound_rows(segment, on_damage):
         if checks_crcs(segment, job) and not job.options.passes_over_corrupt:
             refuse_wrong_crcs(segment, table, on_damage)
-        if segment.span is not None:
+        if segment.offset_span is not None:
             table = table[:, in_span(table[kernel.BASE_OFFSET], segment)]
         if job.producer_ids is not None:
             table = table[:, np.isin(table[kernel.PRODUCER_ID], list(job.producer_ids))]
@@ -63,7 +63,7 @@ def columns_of(rows: Ints, segment_tables: SegmentTables, check: CrcCheck) -> di
     return {
         **of_headers(table),
         "position": integers(table[kernel.POSITION]),
-        "size_bytes": integers(table[kernel.SIZE]),
+        "size_bytes": integers(table[kernel.BATCH_SIZE]),
         "base_offset": integers(table[kernel.BASE_OFFSET]),
         "last_offset": integers(table[kernel.LAST_OFFSET]),
         "crc": integers(table[kernel.CRC]),
@@ -71,7 +71,7 @@ def columns_of(rows: Ints, segment_tables: SegmentTables, check: CrcCheck) -> di
         "base_timestamp_ms": integers(table[kernel.BASE_TIMESTAMP]),
         "max_timestamp_ms": integers(table[kernel.MAX_TIMESTAMP]),
         "base_sequence": not_negative(table[kernel.BASE_SEQUENCE]),
-        "records": integers(table[kernel.RECORDS]),
+        "records": integers(table[kernel.RECORD_COUNT]),
         "is_valid": _validity(len(rows), segment_tables, check),
     }
 

@@ -14,7 +14,7 @@ from txnsim_spark.scan.crcs import crcs_are_right
 from txnsim_spark.scan.log_end import TORN
 from txnsim_spark.scan.pieces import Ints
 from txnsim_spark.scan.segments import Damage, SegmentFile
-from txnsim_spark.scan.walk import OnDamage, batch_rows, old_damage
+from txnsim_spark.scan.walk import OnDamage, batch_rows, old_run_damage
 from txnsim_spark.tables.rows import TableJob
 
 
@@ -54,14 +54,14 @@ def sound_rows(segment: SegmentFile, on_damage: OnDamage) -> Iterator[Ints]:
     ends: list[Damage] = []
     for table in batch_rows(
         Path(segment.path),
-        until=segment.size,
+        end_position=segment.size,
         start=segment.start,
         on_damage=ends.append,
-        on_old=lambda run: on_damage(old_damage(run)),
+        on_old_run=lambda run: on_damage(old_run_damage(run)),
     ):
         reached = max(reached, int(table[kernel.LAST_OFFSET].max()) + 1)
         yield table
-    if segment.span is None or reached < segment.span[1]:
+    if segment.offset_span is None or reached < segment.offset_span[1]:
         for damage in ends:
             on_damage(damage)
 
@@ -75,7 +75,7 @@ def check_headers(segment: SegmentFile, job: TableJob) -> None:
     if job.options.passes_over_corrupt or not checks_crcs(segment, job):
         return
     on_damage = refusing(segment, job)
-    for table in batch_rows(Path(segment.path), until=segment.size):
+    for table in batch_rows(Path(segment.path), end_position=segment.size):
         refuse_wrong_crcs(segment, table, on_damage)
 
 
@@ -90,7 +90,7 @@ def wrong_crc(table: Ints, number: int) -> Damage:
     """The ``Damage`` of a batch with a wrong CRC, if the batches after it are read."""
     return Damage(
         position=int(table[kernel.POSITION, number]),
-        size=int(table[kernel.SIZE, number]),
+        size=int(table[kernel.BATCH_SIZE, number]),
         kind="crc",
         reason=f"the batch at offset {table[kernel.BASE_OFFSET, number]} has another CRC than it"
         " states",

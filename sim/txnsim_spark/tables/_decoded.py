@@ -42,7 +42,7 @@ def decoded_batches(
         view = memoryview(data.data)
         for columns in run.T:
             batch_begin = int(columns[kernel.POSITION]) - start
-            stored = view[batch_begin : batch_begin + int(columns[kernel.SIZE])]
+            stored = view[batch_begin : batch_begin + int(columns[kernel.BATCH_SIZE])]
             yield columns, _records(stored, columns, on_damage)
 
 
@@ -69,14 +69,14 @@ def chosen_runs(
         OSError: The file can't be read.
     """
     path = Path(segment.path)
-    with pieces_of(path, until=segment.size) as file:
+    with pieces_of(path, end_position=segment.size) as file:
         for table in sound_rows(segment, on_damage):
             chosen = _choose_batches(segment, table, job)
             chosen &= _right_crcs(path, table, chosen, job, segment, on_damage)
             for run_begin, run_end in runs_of(table):
                 run, chosen_in_run = table[:, run_begin:run_end], chosen[run_begin:run_end]
                 start = int(run[kernel.POSITION, 0])
-                size = int(run[kernel.POSITION, -1] + run[kernel.SIZE, -1]) - start
+                size = int(run[kernel.POSITION, -1] + run[kernel.BATCH_SIZE, -1]) - start
                 if not chosen_in_run.any():
                     continue
                 if size > STORED_MAX:
@@ -145,7 +145,7 @@ def undecoded_batch_damage(columns: Ints, reason: str) -> Damage:
     """The ``Damage`` of a batch whose records can't be decoded."""
     return Damage(
         position=int(columns[kernel.POSITION]),
-        size=int(columns[kernel.SIZE]),
+        size=int(columns[kernel.BATCH_SIZE]),
         kind="records",
         reason=reason,
     )

@@ -20,10 +20,10 @@ from txnsim.wire.batch import BatchHeader
 from txnsim_spark.options import CrcCheck
 from txnsim_spark.scan import kernel
 from txnsim_spark.scan.crcs import crcs_are_right
-from txnsim_spark.scan.log_dirs import read_small, untold
+from txnsim_spark.scan.log_dirs import ignore_problem, read_small
 from txnsim_spark.scan.pieces import Ints, ShorterFileError
 from txnsim_spark.scan.segments import Damage, Replica, SegmentFile, broker_of
-from txnsim_spark.scan.walk import batch_rows, old_damage
+from txnsim_spark.scan.walk import batch_rows, old_run_damage
 from txnsim_spark.schemas import ErrorRow
 from txnsim_spark.tables._damage import checks_crcs, wrong_crc
 from txnsim_spark.tables._decoded import decoded_batches
@@ -54,9 +54,9 @@ def _of_segment(segment: SegmentFile, job: TableJob, cut: Damage | None) -> Iter
         ends: list[Damage] = []
         for table in batch_rows(
             path,
-            until=segment.size,
+            end_position=segment.size,
             on_damage=ends.append,
-            on_old=lambda run: old.append(old_damage(run)),
+            on_old_run=lambda run: old.append(old_run_damage(run)),
         ):
             yield from (_row(segment.path, damage) for damage in _wrong_crcs(segment, table, job))
         yield from (_row(segment.path, damage) for damage in old)
@@ -190,7 +190,7 @@ def _of_log_dir(path: Path) -> Iterator[ErrorRow]:
 def _missing_replicas(path: Path) -> Iterator[ErrorRow]:
     """Replicas in the broker's checkpoints whose folders are missing."""
     checkpoint = path / names.FileName.HIGH_WATERMARKS
-    noted = read_small(checkpoint, checkpoints.decode_offsets, untold) or {}
+    noted = read_small(checkpoint, checkpoints.decode_offsets, ignore_problem) or {}
     for whose in sorted(noted):
         folder = path / names.directory_name(whose)
         if not folder.is_dir():

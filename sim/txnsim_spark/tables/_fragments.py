@@ -29,7 +29,7 @@ def fragments(segment: SegmentFile, job: TableJob) -> Iterator[Ints]:
     """The rows of a segment: a producer may have several."""
     check_headers(segment, job)
     on_damage = refusing(segment, job)
-    for table in fragment_rows(Path(segment.path), until=segment.size, on_damage=on_damage):
+    for table in fragment_rows(Path(segment.path), end_position=segment.size, on_damage=on_damage):
         yield _of_producers(table, table[:, fk.PRODUCER], job)
 
 
@@ -37,9 +37,9 @@ def endings(segment: SegmentFile, job: TableJob) -> Iterator[Ints]:
     """The rows of a segment: one for each marker."""
     check_headers(segment, job)
     on_damage = refusing(segment, job)
-    for table in ending_rows(Path(segment.path), until=segment.size, on_damage=on_damage):
+    for table in ending_rows(Path(segment.path), end_position=segment.size, on_damage=on_damage):
         by_row = np.ascontiguousarray(table.T)
-        if segment.span is not None:
+        if segment.offset_span is not None:
             by_row = by_row[in_span(by_row[:, fk.ENDED_MARKER], segment)]
         yield _of_producers(by_row, by_row[:, fk.ENDED_PRODUCER], job)
 
@@ -64,7 +64,7 @@ def columns_of(table: Ints, segment_tables: SegmentTables = ()) -> dict[str, Arr
     del segment_tables
     head = table[:, fk.HEAD_IS_COMMIT]
     return {
-        **_numbers_of("fragments", table[:, : fk.TOLD_COLUMNS]),
+        **_numbers_of("fragments", table[:, : fk.TABLE_COLUMNS]),
         "head_is_commit": truths(head == 1, absent=head < 0),
     }
 

@@ -40,7 +40,7 @@ def _unpack_batches(
     is compressed, else batches of some megabytes together.
     """
     starts = run[kernel.POSITION] - start + BatchHeader.SIZE
-    ends = run[kernel.POSITION] - start + run[kernel.SIZE]
+    ends = run[kernel.POSITION] - start + run[kernel.BATCH_SIZE]
     codecs = run[kernel.ATTRIBUTES] & BatchHeader.COMPRESSION
     if not codecs.any():
         yield data, starts, ends, run
@@ -85,13 +85,13 @@ def _decode_records(
     on_damage: OnDamage,
 ) -> Iterator[Rows]:
     next_record = np.zeros(3, dtype=np.int64)
-    counts = batches[kernel.RECORDS]
+    counts = batches[kernel.RECORD_COUNT]
     decoded = np.zeros(len(starts), dtype=np.int64)
     while next_record[0] < len(starts):
-        rows = kr.room_for(ROWS_MAX)
+        rows = kr.empty_record_table(ROWS_MAX)
         count = kr.record_rows(buffer, starts, ends, counts, next_record, rows, BYTES_MAX)
         if count:
-            decoded += np.bincount(rows[:count, kr.BATCH], minlength=len(starts))
+            decoded += np.bincount(rows[:count, kr.BATCH_NUMBER], minlength=len(starts))
             yield _rows(segment, buffer, rows[:count], batches)
     for number in np.flatnonzero(decoded < counts):
         text = f"{decoded[number]} of the {counts[number]} records that the batch claims"
@@ -99,7 +99,7 @@ def _decode_records(
 
 
 def _rows(segment: SegmentFile, buffer: Bytes, records: Ints, batches: Ints) -> Rows:
-    of_batch = records[:, kr.BATCH]
+    of_batch = records[:, kr.BATCH_NUMBER]
     first_batch, end = int(of_batch[0]), int(of_batch[-1]) + 1
     # Nothing is copied where each batch has one record.
     table = (
@@ -132,7 +132,7 @@ def _bytes(buffer: Bytes, begins: Ints, sizes: Ints) -> ArrayMaker:
 
 def _headers(buffer: Bytes, records: Ints) -> ArrayMaker:
     def make(kind: pa.DataType) -> Any:
-        count = int(records[:, kr.HEADERS].sum())
+        count = int(records[:, kr.HEADER_COUNT].sum())
         if not count:
             return repeat_value((), len(records), kind)
         header_bounds = np.empty((count, kr.HEADER_COLUMNS), dtype=np.int64)
@@ -150,7 +150,7 @@ def _headers(buffer: Bytes, records: Ints) -> ArrayMaker:
             header_bounds[:, kr.CONTENT_SIZE],
             inner.field("value").type,
         )
-        return of_lists(of_struct([names, contents], inner), records[:, kr.HEADERS], kind)
+        return of_lists(of_struct([names, contents], inner), records[:, kr.HEADER_COUNT], kind)
 
     return make
 

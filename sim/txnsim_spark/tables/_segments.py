@@ -43,7 +43,7 @@ def _walk_segment(segment: SegmentFile, size: int, job: TableJob) -> SegmentRow:
     newest = -1
     for table in sound_rows(segment, damages.append):
         batches += table.shape[1]
-        records += int(table[kernel.RECORDS].sum())
+        records += int(table[kernel.RECORD_COUNT].sum())
         newest = max(newest, int(table[kernel.MAX_TIMESTAMP].max()))
         last_offset = int(table[kernel.LAST_OFFSET, -1])
         if first_offset is None:

@@ -125,7 +125,7 @@ def directory_of(log_dir: Path, options: KafkaLogOptions) -> LogDirectory:
     on_problem = partial(refuse_problem, options=options)
     read_small(log_dir / names.FileName.META_PROPERTIES, MetaProperties.decode, on_problem)
     read_small(log_dir / names.FileName.RECOVERY_POINTS, checkpoints.decode_offsets, on_problem)
-    return LogDirectory.at(log_dir, on_problem)
+    return LogDirectory.read(log_dir, on_problem)
 
 
 def _row_of_replicas(replica: Replica, directory: LogDirectory, job: TableJob) -> ReplicaRow:

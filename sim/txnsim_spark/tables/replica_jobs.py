@@ -19,7 +19,7 @@ from txnsim_spark.file_faults import LogFileError
 from txnsim_spark.log_query import RowScope
 from txnsim_spark.options import Division, KafkaLogOptions
 from txnsim_spark.planning import FILES_OF_TABLE, Share, shares_of
-from txnsim_spark.scan.log_dirs import OnProblem, untold
+from txnsim_spark.scan.log_dirs import OnProblem, ignore_problem
 from txnsim_spark.schemas import TABLES
 from txnsim_spark.tables.row_sources import rows_of
 from txnsim_spark.tables.rows import TableJob
@@ -70,7 +70,10 @@ def kept_rows(
         division = Division(parallelism=engine.cores(engine_kind))
         options = msgspec.structs.replace(options, task_bytes=None, division=division)
         shares = shares_of(
-            options, scope, FILES_OF_TABLE[table], on_problem=None if on_problem is None else untold
+            options,
+            scope,
+            FILES_OF_TABLE[table],
+            on_problem=None if on_problem is None else ignore_problem,
         )
     job = TableJob(
         options=options,

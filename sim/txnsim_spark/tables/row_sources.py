@@ -129,7 +129,7 @@ def _cut_segments(segments: Sequence[SegmentFile], job: TableJob) -> Iterator[Se
         segments, cut_short(segments, is_cut=_cuts(job)), strict=True
     ):
         if job.refuses_loss and damage is not None and damage.offset is not None:
-            until = sys.maxsize if segment.span is None else segment.span[1]
+            until = sys.maxsize if segment.offset_span is None else segment.offset_span[1]
             if damage.offset < until:
                 raise lost_rows_error(
                     f"{segment.path}, byte {damage.position}: {damage.reason}; a starting broker"

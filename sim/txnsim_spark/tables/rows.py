@@ -188,9 +188,9 @@ def _of_segments(
 
 def in_span(offsets: Ints, segment: SegmentFile) -> Any:
     """Which rows belong to the task, by the base offsets of their batches."""
-    if segment.span is None:
+    if segment.offset_span is None:
         return np.ones(len(offsets), dtype=np.bool_)
-    first_offset, end_offset = segment.span
+    first_offset, end_offset = segment.offset_span
     return (offsets >= first_offset) & (offsets < end_offset)
 
 

@@ -21,7 +21,7 @@ from txnsim.wire.batch import BatchHeader
 from txnsim_spark.scan import kernel
 from txnsim_spark.scan import kernel_fragments as fk
 from txnsim_spark.scan.kernel import compile_function
-from txnsim_spark.scan.kernel_crc import HAS_INSTRUCTION, TABLES, check_by_tables, check_crcs
+from txnsim_spark.scan.kernel_crc import CRC_TABLES, HAS_INSTRUCTION, check_by_tables, check_crcs
 
 # Where the compiled walk over headers stops; what it reads is in test_walk.
 
@@ -107,7 +107,7 @@ def with_bytes(position: int, data: bytes) -> bytes:
                 *(BatchHeader.SIZE - BatchHeader.OVERHEAD - 1, BatchHeader.BYTES_MAX),
             )
         ),
-        (with_bytes(8, (1 << 20).to_bytes(4)), kernel.CUT_OFF),
+        (with_bytes(8, (1 << 20).to_bytes(4)), kernel.BATCH_CUT_OFF),
         *((with_bytes(16, bytes([magic])), kernel.BAD_FORMAT) for magic in (0, 1, 3, 255)),
         # Preallocated segments end so after an unclean stop (log.preallocate).
         (bytes(1_000), kernel.BAD_LENGTH),
@@ -123,7 +123,7 @@ def test_less_than_a_header_is_left_behind_a_length_that_is_too_small() -> None:
     data = bytearray(segment_of([act()]))
     data[8:12] = (len(data) - BatchHeader.OVERHEAD - 7).to_bytes(4)
     rows, position, why = scan(bytes(data))
-    assert (len(rows), position, why) == (1, len(data) - 7, kernel.AT_END)
+    assert (len(rows), position, why) == (1, len(data) - 7, kernel.AT_BUFFER_END)
 
 
 @given(st.binary(max_size=17))
@@ -131,7 +131,7 @@ def test_a_control_record_that_makes_no_sense_is_no_marker(record: bytes) -> Non
     data = bytearray(segment_of([act("commit")]))
     data[BatchHeader.SIZE : BatchHeader.SIZE + len(record)] = record
     rows, position, why = scan(bytes(data))
-    assert (len(rows), position, why) == (1, len(data), kernel.AT_END)
+    assert (len(rows), position, why) == (1, len(data), kernel.AT_BUFFER_END)
 
 
 # The compiled CRC against the library's.
@@ -174,7 +174,7 @@ def check_both_ways(data: bytes, pieces: list[tuple[int, int, int]]) -> list[boo
     starts, sizes, stated = np.array(pieces, dtype=np.int64).reshape(-1, 3).T.copy()
     valid = np.zeros(len(pieces), dtype=np.bool_)
     buffer = np.frombuffer(data, dtype=np.uint8)
-    check_by_tables(buffer, starts, sizes, stated, TABLES, valid)
+    check_by_tables(buffer, starts, sizes, stated, CRC_TABLES, valid)
     by_tables = np.zeros(len(pieces), dtype=np.bool_)
     check_crcs(buffer, starts, sizes, stated, by_tables)
     assert (by_tables == valid).all()
@@ -226,7 +226,7 @@ def fold_producer(data: bytes, file_position: int = 0) -> list[int]:
         np.empty((fk.ENDING_COLUMNS, 9), dtype=np.int64),
         np.array([file_position, -1], dtype=np.int64),
     )
-    assert (count, position, why) == (1, len(data), kernel.AT_END)
+    assert (count, position, why) == (1, len(data), kernel.AT_BUFFER_END)
     return fragments[0].tolist()  # type: ignore[no-any-return]
 
 

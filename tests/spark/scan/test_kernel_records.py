@@ -39,7 +39,7 @@ def read_compiled(
     cursor = np.zeros(3, dtype=np.int64)
     records: list[Record] = []
     while cursor[0] < len(batches):
-        rows = kr.room_for(room)
+        rows = kr.empty_record_table(room)
         count = kr.record_rows(buffer, starts, ends, counts, cursor, rows, bytes_max)
         records += records_of(
             buffer, rows[:count], [header.base_timestamp_ms for header in headers]
@@ -48,14 +48,14 @@ def read_compiled(
 
 
 def records_of(buffer: Bytes, rows: Ints, base_ms: list[int]) -> list[Record]:
-    headers = np.empty((int(rows[:, kr.HEADERS].sum()), kr.HEADER_COLUMNS), dtype=np.int64)
+    headers = np.empty((int(rows[:, kr.HEADER_COUNT].sum()), kr.HEADER_COLUMNS), dtype=np.int64)
     kr.header_rows(buffer, rows, headers)
     header_rows = iter(headers.tolist())
     records = []
     for row in rows.tolist():
         pairs = []
         for name_at, name_size, value_at, size in (
-            next(header_rows) for _ in range(row[kr.HEADERS])
+            next(header_rows) for _ in range(row[kr.HEADER_COUNT])
         ):
             name = piece(buffer, name_at, name_size)
             assert name is not None
@@ -64,7 +64,7 @@ def records_of(buffer: Bytes, rows: Ints, base_ms: list[int]) -> list[Record]:
             Record(
                 key=piece(buffer, row[kr.KEY_AT], row[kr.KEY_SIZE]),
                 value=piece(buffer, row[kr.VALUE_AT], row[kr.VALUE_SIZE]),
-                timestamp_ms=base_ms[row[kr.BATCH]] + row[kr.TIME_DELTA],
+                timestamp_ms=base_ms[row[kr.BATCH_NUMBER]] + row[kr.TIME_DELTA],
                 headers=tuple(pairs),
                 offset=row[kr.OFFSET_DELTA],
             )
@@ -123,12 +123,15 @@ def test_damaged_batches_have_the_records_in_front_of_the_damage() -> None:
 def test_each_record_begins_where_the_one_before_ends() -> None:
     batch = draw_records(SeededRng(9).stream("records"))
     counts = np.array([read_batch_header(batch).records_count])
-    rows = kr.room_for(counts[0])
+    rows = kr.empty_record_table(counts[0])
     starts, ends = np.array([BatchHeader.SIZE]), np.array([len(batch)])
     buffer, cursor = np.frombuffer(batch, dtype=np.uint8), np.zeros(3, dtype=np.int64)
     assert kr.record_rows(buffer, starts, ends, counts, cursor, rows, len(batch)) == counts[0]
-    assert rows[0, kr.AT] == BatchHeader.SIZE
-    assert (rows[:, kr.AT] + rows[:, kr.SIZE]).tolist() == [*rows[1:, kr.AT], len(batch)]
+    assert rows[0, kr.RECORD_AT] == BatchHeader.SIZE
+    assert (rows[:, kr.RECORD_AT] + rows[:, kr.RECORD_SIZE]).tolist() == [
+        *rows[1:, kr.RECORD_AT],
+        len(batch),
+    ]
 
 
 def test_more_records_than_bytes_are_none() -> None:

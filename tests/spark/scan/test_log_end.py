@@ -23,7 +23,7 @@ def answers_of(log_dir: Path) -> list[bool | None]:
 
 
 def _answer(segment: SegmentFile) -> bool | None:
-    damage = damage_of(Path(segment.path), until=segment.size)
+    damage = damage_of(Path(segment.path), end_position=segment.size)
     return None if damage is None else is_log_end(segment, damage)
 
 
@@ -54,7 +54,7 @@ def test_a_batch_that_came_meanwhile_does_not_make_the_end_damage(tmp_path: Path
     log = segment(log_dir / "orders-0", [plain()])
     log.write_bytes(log.read_bytes() + bytes(ALLOCATED))
     (planned,) = segments_of(replicas_in([log_dir])[0])
-    damage = damage_of(log, until=planned.size)
+    damage = damage_of(log, end_position=planned.size)
     assert damage is not None
     overwrite(log, BATCH, plain())
     assert is_log_end(planned, damage)

@@ -71,9 +71,9 @@ def test_a_file_that_somebody_shortens_is_an_error(path: Path) -> None:
     with pytest.raises(ShorterFileError, match=f"300 bytes, {len(DATA) - 300} fewer") as raised:
         read_while_it_is_cut()
     assert raised.value.filename == str(path)
-    with pytest.raises(ShorterFileError), pieces_of(path, 512, until=301):
+    with pytest.raises(ShorterFileError), pieces_of(path, 512, end_position=301):
         pass
-    with pieces_of(path, 512, until=300) as file:
+    with pieces_of(path, 512, end_position=300) as file:
         os.truncate(path, 200)
         with pytest.raises(ShorterFileError):
             file.read_whole(100, 200)
@@ -81,13 +81,13 @@ def test_a_file_that_somebody_shortens_is_an_error(path: Path) -> None:
 
 def test_what_a_broker_has_renamed_is_read_until_it_is_deleted(path: Path) -> None:
     renamed = path.rename(f"{path}.deleted")
-    with pieces_of(path, 512, until=400) as file:
+    with pieces_of(path, 512, end_position=400) as file:
         assert bytes(file.read(0)) == DATA[:400]
     path.write_bytes(b"the cleaner's")
-    with pieces_of(path, 512, until=400) as file:
+    with pieces_of(path, 512, end_position=400) as file:
         assert bytes(file.read(0)) == DATA[:400]
     renamed.write_bytes(b"short")
-    with pytest.raises(ShorterFileError), pieces_of(path, 512, until=400):
+    with pytest.raises(ShorterFileError), pieces_of(path, 512, end_position=400):
         pass
 
 

@@ -30,9 +30,16 @@ from txnsim.types import TopicPartition
 from txnsim.wire.batch import BatchHeader
 from txnsim_spark.scan import log_seek
 from txnsim_spark.scan.log_dirs import LogDirectory, meta_of, topic_id_of
-from txnsim_spark.scan.log_seek import Seen, Tail, batches_at, last_batch_of, markers_in, tail_of
+from txnsim_spark.scan.log_seek import (
+    LookedUpBatch,
+    SegmentTail,
+    batches_at,
+    last_batch_of,
+    markers_in,
+    tail_of,
+)
 from txnsim_spark.scan.sections import Cut, cuts_of, in_sections, stands_alone
-from txnsim_spark.scan.segment_examination import Examined
+from txnsim_spark.scan.segment_examination import SegmentExamination
 from txnsim_spark.scan.segments import (
     UNKNOWN_BROKER,
     Damage,
@@ -351,8 +358,8 @@ DAMAGE = Damage(position=9, size=1, kind="crc", reason="")
         ({"damage": DAMAGE, "is_torn": True}, False, True, True),
         ({"damage": DAMAGE}, False, True, True),
         ({"damage": DAMAGE}, False, False, False),
-        ({"odd_controls": ((9, 7),)}, True, False, False),
-        ({"odd_controls": ((9, 7),)}, False, False, True),
+        ({"non_marker_controls": ((9, 7),)}, True, False, False),
+        ({"non_marker_controls": ((9, 7),)}, False, False, True),
         ({"lowest_offset": 3, "highest_offset": 7}, True, False, False),
         ({"lowest_offset": 4, "highest_offset": 8}, True, False, False),
         ({"lowest_offset": 4, "highest_offset": 7}, True, False, True),
@@ -363,7 +370,9 @@ def test_what_can_be_judged_apart(
 ) -> None:
     segment_file = msgspec.structs.replace(segment_file_of(path), is_recovered=is_recovered)
     section = Section(start=0, first_offset=4, next_offset=8, has_followers=has_followers)
-    examined = msgspec.structs.replace(Examined(damage=None, damaged_offset=8, gaps=()), **facts)
+    examined = msgspec.structs.replace(
+        SegmentExamination(damage=None, damaged_offset=8, gaps=()), **facts
+    )
     assert stands_alone(segment_file, section, examined) is alone
 
 
@@ -371,7 +380,7 @@ def test_what_can_be_judged_apart(
 # segments too.
 
 
-Told = tuple[dict[int, Seen], list[tuple[int, int]], BatchHeader | None, list[Tail]]
+Told = tuple[dict[int, LookedUpBatch], list[tuple[int, int]], BatchHeader | None, list[SegmentTail]]
 
 
 def read_facts(path: Path) -> Told:
@@ -395,8 +404,8 @@ def read_facts(path: Path) -> Told:
 
 @pytest.mark.slow
 @given(acts(), st.integers(0, 30), st.data())
-def test_both_walks_find_the_same(history: list[Act], old_at: int, draw: st.DataObject) -> None:
-    parts = segment_of(history[:old_at]), segment_of(history[old_at:], base_offset=50)
+def test_both_walks_find_the_same(history: list[Act], old_run_at: int, draw: st.DataObject) -> None:
+    parts = segment_of(history[:old_run_at]), segment_of(history[old_run_at:], base_offset=50)
     old = old_message(0, offset=45) if draw.draw(st.booleans()) else b""
     data = bytearray(old.join(parts))
     for _ in range(draw.draw(st.integers(0, 2)) if data else 0):
@@ -422,7 +431,7 @@ def test_everything_that_is_there_is_read(tmp_path: Path) -> None:
         (names.FileName.LOG_STARTS, 10),
     ):
         (tmp_path / name).write_text(encode_offsets({ORDERS: offset}))
-    files = LogDirectory.at(tmp_path)
+    files = LogDirectory.read(tmp_path)
     assert files.meta is not None
     assert (files.meta.node_id, files.meta.cluster_id) == (4, "a-cluster")
     assert files.is_clean
@@ -434,7 +443,7 @@ def test_everything_that_is_there_is_read(tmp_path: Path) -> None:
 def test_what_is_missing_or_damaged_counts_as_not_told(tmp_path: Path) -> None:
     (tmp_path / names.FileName.META_PROPERTIES).write_bytes(b"\xff\xfe")
     (tmp_path / names.FileName.HIGH_WATERMARKS).write_text("nonsense")
-    files = LogDirectory.at(tmp_path)
+    files = LogDirectory.read(tmp_path)
     assert files == LogDirectory(
         path=tmp_path,
         meta=None,
@@ -455,12 +464,12 @@ def test_a_log_is_gone_through_from_its_recovery_point_on_unless_it_is_clean(
 ) -> None:
     broker_dir(tmp_path, is_clean=False)
     (tmp_path / names.FileName.RECOVERY_POINTS).write_text(encode_offsets({ORDERS: 20}))
-    assert LogDirectory.at(tmp_path).recovered_from(ORDERS, 90) == 20
+    assert LogDirectory.read(tmp_path).recovered_from(ORDERS, 90) == 20
     other = TopicPartition("orders", 1)
-    assert LogDirectory.at(tmp_path).recovered_from(other, 90) == 0
+    assert LogDirectory.read(tmp_path).recovered_from(other, 90) == 0
     (tmp_path / names.FileName.CLEAN_SHUTDOWN).touch()
-    assert LogDirectory.at(tmp_path).recovered_from(ORDERS, 90) is None
+    assert LogDirectory.read(tmp_path).recovered_from(ORDERS, 90) is None
 
 
 def test_a_copy_without_checkpoints_is_gone_through_in_its_last_segment(tmp_path: Path) -> None:
-    assert LogDirectory.at(tmp_path).recovered_from(ORDERS, 90) == 90
+    assert LogDirectory.read(tmp_path).recovered_from(ORDERS, 90) == 90

@@ -36,7 +36,7 @@ from txnsim_spark.scan.walk import ScanLimits, batch_rows, damage_of, ending_row
 # Walks over whole files, with bounds so small that everything happens at their edges.
 
 
-BOUNDS = st.builds(
+SCAN_LIMITS = st.builds(
     ScanLimits,
     piece_bytes=st.sampled_from([256, 300, 1_000, 1 << 20]),
     rows=st.integers(1, 20),
@@ -106,19 +106,19 @@ def expected_endings(data: bytes) -> list[list[int]]:
     return sorted(rows, key=lambda row: row[fk.ENDED_MARKER])
 
 
-@given(acts(), BOUNDS)
+@given(acts(), SCAN_LIMITS)
 def test_every_batch_is_a_row_whatever_the_bounds(history: list[Act], bounds: ScanLimits) -> None:
     data = segment_of(history)
 
     def check(path: Path) -> None:
-        tables = list(batch_rows(path, on_damage=never, bounds=bounds))
+        tables = list(batch_rows(path, on_damage=never, limits=bounds))
         assert all(0 < table.shape[1] <= bounds.rows for table in tables)
         assert [row.tolist() for table in tables for row in table.T] == expected_rows(data)
 
     on_file(data, check)
 
 
-@given(acts(), BOUNDS)
+@given(acts(), SCAN_LIMITS)
 def test_fragments_merge_to_the_same_whatever_the_bounds(
     history: list[Act], bounds: ScanLimits
 ) -> None:
@@ -126,7 +126,7 @@ def test_fragments_merge_to_the_same_whatever_the_bounds(
     data = segment_of(history)
 
     def check(path: Path) -> None:
-        tables = list(fragment_rows(path, on_damage=never, bounds=bounds))
+        tables = list(fragment_rows(path, on_damage=never, limits=bounds))
         assert all(0 < len(table) <= bounds.producers for table in tables)
         by_producer: dict[int, list[list[int]]] = {}
         for table in tables:
@@ -144,7 +144,7 @@ def test_fragments_merge_to_the_same_whatever_the_bounds(
     on_file(data, check)
 
 
-@given(acts(), BOUNDS)
+@given(acts(), SCAN_LIMITS)
 def test_one_table_of_fragments_suffices_for_few_producers(
     history: list[Act], bounds: ScanLimits
 ) -> None:
@@ -153,14 +153,14 @@ def test_one_table_of_fragments_suffices_for_few_producers(
     def check(path: Path) -> None:
         rows_of_whole = fragments_of(data)
         roomy = ScanLimits(piece_bytes=bounds.piece_bytes, rows=bounds.rows, producers=64)
-        tables = list(fragment_rows(path, on_damage=never, bounds=roomy))
+        tables = list(fragment_rows(path, on_damage=never, limits=roomy))
         assert [row for table in tables for row in table.tolist()] == rows_of_whole
         assert len(tables) == bool(rows_of_whole)
 
     on_file(data, check)
 
 
-@given(acts(), BOUNDS)
+@given(acts(), SCAN_LIMITS)
 def test_every_marker_is_an_ending_whatever_the_bounds(
     history: list[Act], bounds: ScanLimits
 ) -> None:
@@ -168,7 +168,7 @@ def test_every_marker_is_an_ending_whatever_the_bounds(
 
     def check(path: Path) -> None:
         roomy = ScanLimits(piece_bytes=bounds.piece_bytes, rows=bounds.rows, producers=64)
-        tables = list(ending_rows(path, on_damage=never, bounds=roomy))
+        tables = list(ending_rows(path, on_damage=never, limits=roomy))
         assert all(0 < table.shape[1] <= bounds.rows for table in tables)
         merged_rows = [row.tolist() for table in tables for row in table.T]
         assert merged_rows == expected_endings(data)
@@ -177,7 +177,7 @@ def test_every_marker_is_an_ending_whatever_the_bounds(
 
 
 @pytest.mark.slow
-@given(acts(), BOUNDS, st.data())
+@given(acts(), SCAN_LIMITS, st.data())
 def test_all_walks_stop_at_the_same_damage(
     history: list[Act], bounds: ScanLimits, draw: st.DataObject
 ) -> None:
@@ -189,17 +189,17 @@ def test_all_walks_stop_at_the_same_damage(
     def check(path: Path) -> None:
         damages: dict[str, list[Damage]] = {"batches": [], "fragments": [], "endings": []}
         end = sum(
-            int(table[kernel.SIZE].sum())
-            for table in batch_rows(path, on_damage=damages["batches"].append, bounds=bounds)
+            int(table[kernel.BATCH_SIZE].sum())
+            for table in batch_rows(path, on_damage=damages["batches"].append, limits=bounds)
         )
         folded = sum(
             int(table[:, fk.BYTES].sum())
-            for table in fragment_rows(path, on_damage=damages["fragments"].append, bounds=bounds)
+            for table in fragment_rows(path, on_damage=damages["fragments"].append, limits=bounds)
         )
-        for _ in ending_rows(path, on_damage=damages["endings"].append, bounds=bounds):
+        for _ in ending_rows(path, on_damage=damages["endings"].append, limits=bounds):
             pass
         assert end == folded
-        damage = damage_of(path, bounds=bounds)
+        damage = damage_of(path, limits=bounds)
         expected = [] if damage is None else [damage]
         assert list(damages.values()) == [expected] * 3
         assert (damage is None) == (end == len(torn))
@@ -223,7 +223,7 @@ def test_damage_is_told_with_its_place_and_reason(tail: bytes, kind: str, reason
     sound = segment_of([act(), act("commit")])
 
     def check(path: Path) -> None:
-        damage = damage_of(path, bounds=ScanLimits(piece_bytes=256))
+        damage = damage_of(path, limits=ScanLimits(piece_bytes=256))
         assert damage is not None
         assert (damage.position, damage.size, damage.kind) == (len(sound), len(tail), kind)
         assert reason in damage.reason
@@ -236,9 +236,9 @@ def test_a_batch_may_be_larger_than_a_piece() -> None:
 
     def check(path: Path) -> None:
         bounds = ScanLimits(piece_bytes=256)
-        (table,) = batch_rows(path, on_damage=never, bounds=bounds)
-        assert table[kernel.SIZE].sum() == len(data)
-        (fragment,) = fragment_rows(path, on_damage=never, bounds=bounds)
+        (table,) = batch_rows(path, on_damage=never, limits=bounds)
+        assert table[kernel.BATCH_SIZE].sum() == len(data)
+        (fragment,) = fragment_rows(path, on_damage=never, limits=bounds)
         assert fragment.tolist() == fragments_of(data)
 
     on_file(data, check)
@@ -349,7 +349,7 @@ def test_a_sound_segment_whatever_the_bounds(history: list[Act], bounds: ScanLim
     def check(path: Path) -> None:
         examiner = Examiner(bounds)
         for _ in range(2):  # the second time in memory that was used
-            damages = examiner.examine(path, until=len(data), base_offset=0)
+            damages = examiner.examine(path, end_position=len(data), base_offset=0)
             assert damages.damage is None
             assert rows_of(list(examiner.fragments(is_cut=True))) == fragments_of(data)
 
@@ -368,7 +368,7 @@ def test_a_wrong_crc_is_where_separate_walks_find_it(
 
     def check(path: Path) -> None:
         examiner = Examiner(bounds)
-        damages = examiner.examine(path, until=len(data), base_offset=0)
+        damages = examiner.examine(path, end_position=len(data), base_offset=0)
         wrong = [
             int(position)
             for table in batch_rows(path)
@@ -379,9 +379,9 @@ def test_a_wrong_crc_is_where_separate_walks_find_it(
         assert (damages.damage and damages.damage.position) == min(places, default=None)
         sound = len(data) if damages.damage is None else damages.damage.position
         for until, is_cut in ((sound, True), (len(data), False)):
-            walked = list(fragment_rows(path, until=until))
+            walked = list(fragment_rows(path, end_position=until))
             assert rows_of(list(examiner.fragments(is_cut=is_cut))) == rows_of(walked)
-            examiner.examine(path, until=len(data), base_offset=0)
+            examiner.examine(path, end_position=len(data), base_offset=0)
 
     on_file(bytes(data), check)
 
@@ -395,7 +395,7 @@ def test_a_batch_larger_than_a_piece(tmp_path: Path, is_sound: bool) -> None:
     if not is_sound:
         overwrite(path, int(table[kernel.POSITION, 1]) + 4_000, b"!")
     examiner = Examiner(ScanLimits(piece_bytes=PIECE_BYTES_MIN))
-    damages = examiner.examine(path, until=size, base_offset=0)
+    damages = examiner.examine(path, end_position=size, base_offset=0)
     assert (damages.damage is None) == is_sound
     assert damages.damaged_offset == (3 if is_sound else 1)
     opened = np.concatenate([*examiner.fragments(is_cut=True)])[:, fk.OPEN_OFFSET]
@@ -406,7 +406,7 @@ def test_more_producers_than_are_kept_are_walked_over_again(tmp_path: Path) -> N
     count = 10
     path = segment(tmp_path, [batch(0, transactional=True, pid=pid) for pid in range(count)])
     examiner = Examiner(ScanLimits(producers=4))
-    assert examiner.examine(path, until=path.stat().st_size, base_offset=0).damage is None
+    assert examiner.examine(path, end_position=path.stat().st_size, base_offset=0).damage is None
     tables = list(examiner.fragments(is_cut=False))
     assert [len(table) for table in tables] == [4, 4, 2]
     assert [row[fk.PRODUCER] for row in rows_of(tables)] == list(range(count))
@@ -417,7 +417,7 @@ def test_a_section_begins_where_it_is_told(tmp_path: Path) -> None:
     size = path.stat().st_size
     cut(path, size - 1)
     examiner = Examiner()
-    damages = examiner.examine(path, until=size - 1, base_offset=1, start=size // 3)
+    damages = examiner.examine(path, end_position=size - 1, base_offset=1, start=size // 3)
     assert damages.is_torn
     assert (damages.lowest_offset, damages.highest_offset, damages.damaged_offset) == (1, 1, 2)
     assert damages.gaps == ()
@@ -506,7 +506,7 @@ def test_a_file_that_is_gone_is_left_for_others_to_notice(tmp_path: Path) -> Non
 def test_runs_lie_within_so_many_bytes_or_are_one_batch() -> None:
     table = np.zeros((kernel.BATCH_COLUMNS, 6), dtype=np.int64)
     sizes = np.array([10, 10, 10, 50, 10, 10])
-    table[kernel.SIZE] = sizes
+    table[kernel.BATCH_SIZE] = sizes
     table[kernel.POSITION] = np.cumsum(sizes) - sizes
     assert list(runs_of(table, bytes_max=20)) == [(0, 2), (2, 3), (3, 4), (4, 6)]
 

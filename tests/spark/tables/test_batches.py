@@ -88,7 +88,7 @@ ENDINGS = {
 
 @pytest.mark.parametrize(
     ("name", "columns", "column_count"),
-    [("fragments", FRAGMENTS, fk.TOLD_COLUMNS), ("endings", ENDINGS, fk.ENDING_COLUMNS)],
+    [("fragments", FRAGMENTS, fk.TABLE_COLUMNS), ("endings", ENDINGS, fk.ENDING_COLUMNS)],
 )
 def test_the_columns_behind_the_place_are_those_of_the_kernel_in_its_order(
     name: str, columns: dict[str, int], column_count: int

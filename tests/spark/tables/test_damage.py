@@ -58,7 +58,7 @@ def test_a_part_of_a_segment_tells_the_damage_that_ends_it(tmp_path: Path) -> No
 
     def damage_offsets(span: tuple[int, int] | None) -> list[int]:
         damages: list[Damage] = []
-        part = msgspec.structs.replace(segment_in(log_dir), span=span)
+        part = msgspec.structs.replace(segment_in(log_dir), offset_span=span)
         assert sum(rows.shape[1] for rows in sound_rows(part, damages.append)) == 3
         return [damage.position for damage in damages]
 
