@@ -118,17 +118,21 @@ class Coordinators(msgspec.Struct, frozen=True, kw_only=True):
         """The missing partitions in words; empty if complete."""
         if not self.partitions:
             return "the directories hold no partition of __transaction_state"
-        lacks = []
+        sentences = []
         if self.missing:
-            numbers = ", ".join(map(str, self.missing))
-            lacks.append(f"the directories lack __transaction_state, partition {numbers}")
+            partition_numbers = ", ".join(map(str, self.missing))
+            sentences.append(
+                f"the directories lack __transaction_state, partition {partition_numbers}"
+            )
         if self.damaged:
-            numbers = ", ".join(map(str, sorted(self.damaged)))
-            lacks.append(f"__transaction_state, partition {numbers}, can't be read to its end")
-        return "; ".join(lacks)
+            partition_numbers = ", ".join(map(str, sorted(self.damaged)))
+            sentences.append(
+                f"__transaction_state, partition {partition_numbers}, can't be read to its end"
+            )
+        return "; ".join(sentences)
 
 
-class EntryFolder:
+class EntryBuilder:
     """Folds the records of each partition, in order, into entries."""
 
     __slots__ = ("_entries", "decisions", "forgotten_ids")
@@ -190,38 +194,43 @@ def coordinators_of(
         for earlier_id in entry.newest.producer_ids[1:]:
             if earlier_id >= 0:
                 by_other_id[earlier_id] = entry
-    present = frozenset(partitions_on_disk)
-    places = {(entry.newest.transactional_id, entry.newest.log_partition) for entry in all_entries}
-    partitions = partitions_of_log(present, places)
-    owing = (entry for entry in all_entries if entry.newest.state in DECIDED_STATES)
+    present_partitions = frozenset(partitions_on_disk)
+    ids_and_partitions = {(entry.newest.transactional_id, entry.newest.log_partition) for entry in all_entries}
+    partition_count = partitions_of_log(present_partitions, ids_and_partitions)
+    owing_entries = (entry for entry in all_entries if entry.newest.state in DECIDED_STATES)
     return Coordinators(
         by_producer=by_producer,
         by_other_id=by_other_id,
         forgotten=forgotten,
-        decisions=_last_ones(all_entries) if decisions is None else decisions,
-        owing=tuple(sorted(owing, key=lambda entry: entry.newest.transactional_id)),
-        partitions=partitions,
-        missing=tuple(sorted(frozenset(range(partitions)) - present)),
+        decisions=_last_decisions(all_entries) if decisions is None else decisions,
+        owing=tuple(sorted(owing_entries, key=lambda entry: entry.newest.transactional_id)),
+        partitions=partition_count,
+        missing=tuple(sorted(frozenset(range(partition_count)) - present_partitions)),
         damaged=frozenset(damaged),
         cut_off=cut_off or {},
         newest_timestamp_ms=newest_timestamp_ms,
     )
 
 
-def _last_ones(entries: Iterable[Entry]) -> Mapping[int, Sequence[TxnRecord]]:
+def _last_decisions(entries: Iterable[Entry]) -> Mapping[int, Sequence[TxnRecord]]:
     decisions = (entry.decision for entry in entries if entry.decision is not None)
     return {decision.producer_id: (decision,) for decision in decisions}
 
 
-def partitions_of_log(present: frozenset[int], places: Iterable[tuple[str, int]]) -> int:
+def partitions_of_log(
+    present_partitions: frozenset[int], ids_and_partitions: Iterable[tuple[str, int]]
+) -> int:
     """The number of partitions of ``__transaction_state``, which no file contains. It is the
     smallest number, greater than all present partitions, for which each transactional id hashes to
     the partition where it was found.
     """
-    if not present:
+    if not present_partitions:
         return 0
-    known_places = tuple(places)
-    for count in range(max(present) + 1, PARTITIONS_MAX + 1):
-        if all(partition_for(name, count) == partition for name, partition in known_places):
-            return count
-    return max(present) + 1  # the topic was enlarged: ids lie where they belonged before
+    known_pairs = tuple(ids_and_partitions)
+    for partition_count in range(max(present_partitions) + 1, PARTITIONS_MAX + 1):
+        if all(
+            partition_for(transactional_id, partition_count) == partition
+            for transactional_id, partition in known_pairs
+        ):
+            return partition_count
+    return max(present_partitions) + 1  # the topic was enlarged: ids lie where they belonged before

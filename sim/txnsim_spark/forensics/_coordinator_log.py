@@ -25,21 +25,21 @@ from txnsim_spark.forensics._coordinator_entries import (
     DECIDED_STATES,
     Coordinators,
     Entry,
-    EntryFolder,
+    EntryBuilder,
     TxnRecord,
     coordinators_of,
 )
 from txnsim_spark.forensics.replica_state import ReplicaState
-from txnsim_spark.forensics.verdicts import leading
+from txnsim_spark.forensics.verdicts import elected_replica
 from txnsim_spark.scan.log_dirs import OnProblem, ignore_problem
 from txnsim_spark.scan.log_seek import last_batch_of
 from txnsim_spark.scan.segments import SegmentFile
 
-SAMPLE: Final = 200
+SAMPLE_SIZE: Final = 200
 """Number of ids of a partition that suffices to guess the number of partitions."""
 
 
-def logs_of(states: Iterable[ReplicaState]) -> dict[int, tuple[ReplicaState, ...]]:
+def coordinator_logs_of(states: Iterable[ReplicaState]) -> dict[int, tuple[ReplicaState, ...]]:
     """Partition of ``__transaction_state`` -> its replicas, the most trustworthy first."""
     by_partition: dict[int, list[ReplicaState]] = {}
     for state in states:
@@ -54,7 +54,7 @@ def _rank_replicas(states: Sequence[ReplicaState]) -> tuple[ReplicaState, ...]:
     unranked = list(states)
     ranked = []
     while unranked:
-        best_ends = leading([state.ends for state in unranked])
+        best_ends = elected_replica([state.ends for state in unranked])
         ranked.append(next(state for state in unranked if state.ends is best_ends))
         unranked.remove(ranked[-1])
     return tuple(ranked)
@@ -76,31 +76,31 @@ def read_coordinators(
     logs_read: list[ReplayedLog] = []
     damaged: list[int] = []
     cut_off: dict[int, str] = {}
-    newest_ms = -1
+    newest_timestamp_ms = -1
     for partition, replicas in logs.items():
         replays = [replay(replicas[0], on_problem)]
-        newest_ms = max(newest_ms, replays[0].newest_timestamp_ms)
+        newest_timestamp_ms = max(newest_timestamp_ms, replays[0].newest_timestamp_ms)
         for state in replicas[1:]:
             if replays[-1].is_sound:
                 break
             replays.append(replay(state, on_problem))
-        best = next((log_read for log_read in replays if log_read.is_sound), replays[0])
-        logs_read.append(best)
-        if best.is_damaged:
+        best_replay = next((log_read for log_read in replays if log_read.is_sound), replays[0])
+        logs_read.append(best_replay)
+        if best_replay.is_damaged:
             damaged.append(partition)
-        if best.cut_off:
-            cut_off[partition] = best.cut_off
+        if best_replay.cut_off:
+            cut_off[partition] = best_replay.cut_off
     return coordinators_of(
         (entry for log_read in logs_read for entry in log_read.entries),
         forgotten={
-            producer_id: name
+            producer_id: transactional_id
             for log_read in logs_read
-            for producer_id, name in log_read.forgotten_ids.items()
+            for producer_id, transactional_id in log_read.forgotten_ids.items()
         },
         partitions_on_disk=logs,
         damaged=damaged,
         cut_off=cut_off,
-        newest_timestamp_ms=newest_ms,
+        newest_timestamp_ms=newest_timestamp_ms,
         decisions={
             producer_id: decisions
             for log_read in logs_read
@@ -138,61 +138,61 @@ def records_of(
     """
     damage.is_damaged = bool(state.damage)  # reported where the replica was looked at
     for segment in state.segments:
-        torn: list[TornTail] = []
+        torn_tails: list[TornTail] = []
         try:
-            yield from _records_in(segment, on_problem, damage, torn)
+            yield from _records_in(segment, on_problem, damage, torn_tails)
         except OSError as error:
             on_problem(f"{segment.path}: {error.strerror or error}; passed by")
             damage.is_damaged = True
-        if torn:
-            cut = f"{segment.path}, byte {torn[0].position}: {torn[0].reason}"
+        if torn_tails:
+            torn_place = f"{segment.path}, byte {torn_tails[0].position}: {torn_tails[0].reason}"
             if segment.is_recovered:
-                damage.cut_off = cut
+                damage.cut_off = torn_place
                 return
-            on_problem(cut)
+            on_problem(torn_place)
             damage.is_damaged = True
 
 
 def _records_in(
-    segment: SegmentFile, on_problem: OnProblem, damage: LogDamage, torn: list[TornTail]
+    segment: SegmentFile, on_problem: OnProblem, damage: LogDamage, torn_tails: list[TornTail]
 ) -> Iterator[TxnRecord]:
-    read = read_log_file(
+    stored_batches = read_log_file(
         Path(segment.path),
-        on_torn=torn.append,
+        on_torn=torn_tails.append,
         check_crc=segment.is_recovered,
         on_old=ignore_problem,
     )
-    for stored in read:
-        batch_place = f"{segment.path}, offset {stored.header.base_offset}"
-        if not segment.is_recovered and not crc_is_valid(stored.batch_bytes, stored.header):
-            on_problem(f"{segment.path}, byte {stored.position}: {stored.header.wrong_crc}")
+    for stored_batch in stored_batches:
+        batch_place = f"{segment.path}, offset {stored_batch.header.base_offset}"
+        if not segment.is_recovered and not crc_is_valid(stored_batch.batch_bytes, stored_batch.header):
+            on_problem(f"{segment.path}, byte {stored_batch.position}: {stored_batch.header.wrong_crc}")
             damage.is_damaged = True
-        if stored.header.is_control:
+        if stored_batch.header.is_control:
             continue
         try:
-            yield from _decode_records(stored, segment.partition)
+            yield from _decode_records(stored_batch, segment.partition)
         except (CorruptBatchError, CorruptLogRecordError, MissingExtraError) as error:
             on_problem(f"{batch_place}: {error}")
             damage.is_damaged = True
 
 
-def _decode_records(stored: StoredBatch, partition: int) -> Iterator[TxnRecord]:
-    only = only_record(stored.batch_bytes, stored.header)
-    if only is not None:
-        key, value = only
+def _decode_records(stored_batch: StoredBatch, partition: int) -> Iterator[TxnRecord]:
+    single_record = only_record(stored_batch.batch_bytes, stored_batch.header)
+    if single_record is not None:
+        key, value = single_record
         decoded = decode_record(key, value, release_rules=LATEST)
         if decoded is not None:
-            yield _record(decoded, partition, stored.header.base_offset)
+            yield _txn_record(decoded, partition, stored_batch.header.base_offset)
         return
-    for record in iter_records(stored.batch_bytes):
+    for record in iter_records(stored_batch.batch_bytes):
         if record.key is None:
             raise CorruptLogRecordError(f"record {record.offset} has no key")
         decoded = decode_record(record.key, record.value, release_rules=LATEST)
         if decoded is not None:  # a version that is not known: coordinators pass it over as well
-            yield _record(decoded, partition, record.offset)
+            yield _txn_record(decoded, partition, record.offset)
 
 
-def _record(decoded: TxnTransition | Tombstone, partition: int, offset: int) -> TxnRecord:
+def _txn_record(decoded: TxnTransition | Tombstone, partition: int, offset: int) -> TxnRecord:
     if isinstance(decoded, Tombstone):
         return TxnRecord(
             log_partition=partition,
@@ -234,30 +234,32 @@ class ReplayedLog(msgspec.Struct, frozen=True, kw_only=True):
     def is_sound(self) -> bool:
         return not self.is_damaged and not self.cut_off
 
-    def concerning(self, producer_ids: Set[int]) -> ReplayedLog:
+    def restricted_to(self, producer_ids: Set[int]) -> ReplayedLog:
         """The part that a search needs: entries of some producers, entries that still owe markers,
         and a sample of others.
         """
         entries = tuple(
             entry
-            for number, entry in enumerate(self.entries)
-            if number < SAMPLE
+            for entry_number, entry in enumerate(self.entries)
+            if entry_number < SAMPLE_SIZE
             or entry.newest.state in DECIDED_STATES
             or not producer_ids.isdisjoint(entry.newest.producer_ids)
         )
-        decided = producer_ids | {entry.decision.producer_id for entry in entries if entry.decision}
+        deciding_ids = producer_ids | {
+            entry.decision.producer_id for entry in entries if entry.decision
+        }
         return msgspec.structs.replace(
             self,
             entries=entries,
             forgotten_ids={
-                producer_id: name
-                for producer_id, name in self.forgotten_ids.items()
+                producer_id: transactional_id
+                for producer_id, transactional_id in self.forgotten_ids.items()
                 if producer_id in producer_ids
             },
             decisions={
                 producer_id: decisions
                 for producer_id, decisions in self.decisions.items()
-                if producer_id in decided
+                if producer_id in deciding_ids
             },
         )
 
@@ -269,19 +271,19 @@ def replay_log(state: ReplicaState, on_problem: OnProblem) -> ReplayedLog:
         state: The replica.
         on_problem: Called with what can't be read.
     """
-    folder, damage = EntryFolder(), LogDamage()
+    entry_builder, damage = EntryBuilder(), LogDamage()
     for record in records_of(state, on_problem, damage):
-        folder.take(record)
+        entry_builder.take(record)
     last_batch = _last_batch_of(state.segments[-1]) if state.segments else None
-    short = [f"{state.replica.path} {shortcoming}" for shortcoming in state.shortcomings]
-    short += [f"{state.replica.path}: {state.lost_end}"] if state.lost_end else []
+    ends_early = [f"{state.replica.path} {shortcoming}" for shortcoming in state.shortcomings]
+    ends_early += [f"{state.replica.path}: {state.lost_end}"] if state.lost_end else []
     return ReplayedLog(
-        entries=folder.entries,
-        forgotten_ids=folder.forgotten_ids,
-        decisions=folder.decisions,
+        entries=entry_builder.entries,
+        forgotten_ids=entry_builder.forgotten_ids,
+        decisions=entry_builder.decisions,
         newest_timestamp_ms=-1 if last_batch is None else last_batch.max_timestamp_ms,
-        is_damaged=damage.is_damaged or (bool(short) and not damage.cut_off),
-        cut_off=damage.cut_off or next(iter(short), ""),
+        is_damaged=damage.is_damaged or (bool(ends_early) and not damage.cut_off),
+        cut_off=damage.cut_off or next(iter(ends_early), ""),
     )
 
 

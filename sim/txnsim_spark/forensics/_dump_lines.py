@@ -25,36 +25,36 @@ _JSON_TEXT_FIELDS: Final = ("log", "message", "msg", "line", "@message", "textPa
 """Fields in which container runtimes and log collectors keep a line."""
 _JSON_DEPTH_MAX: Final = 3
 
-_FILE: Final = re.compile(
+_FILE_LINE: Final = re.compile(
     r"Dumping (?P<path>.+\.(?:log|snapshot|index|timeindex|txnindex|checkpoint))\s*$"
 )
-_START: Final = re.compile(
+_LINE_START: Final = re.compile(
     r"Dumping \S|baseOffset: \d|\|?[ \t]*\boffset: \d|\bproducerId: -?\d"
     r"|(?:Log s|S)tarting offset: "
 )
 _DIGITS: Final = re.compile(r"\d+(?:[.,]\d+)*")
-_EDGE: Final = " \t|>"
+_EDGE_CHARACTERS: Final = " \t|>"
 """Characters around a line: indentation, the ``>`` of a quotation, the ``|`` that the tool
 prints.
 """
 
 _FIELD: Final = re.compile(r"(\w+): (\S+)")
 _TIMESTAMP_FIELDS: Final = ("CreateTime", "LogAppendTime", "NoTimestampType")
-_HEADERS: Final = re.compile(
+_HEADER_KEYS: Final = re.compile(
     r" headerKeys: \[(?P<keys>.*?)\](?= key: | payload: | endTxnMarker: |$)"
 )
-_CONTENT: Final = re.compile(r" (?:key|payload): ")
+_KEY_OR_PAYLOAD: Final = re.compile(r" (?:key|payload): ")
 _MARKER: Final = re.compile(r" endTxnMarker: (?P<marker>COMMIT|ABORT)\b")
 _OPEN_SINCE: Final = re.compile(r"(?:Some\((?P<scala>\d+)\)|OptionalLong\[(?P<java>\d+)\])")
 _NOT_OPEN: Final = frozenset({"None", "OptionalLong.empty"})
-_FOLDER: Final = re.compile(r"(?P<topic>.+)-(?P<partition>\d+)")
-_ERROR: Final = re.compile(
+_REPLICA_FOLDER: Final = re.compile(r"(?P<topic>.+)-(?P<partition>\d+)")
+_TOOL_ERROR: Final = re.compile(
     r"Exception in thread \".*|^Error: (?:Could not|Unable|A JNI|LinkageError|Main method).*"
 )
 """Java's words for an exception; a record's value may contain them, too. Before 2.8 they follow on
 the line of a record that could not be decoded.
 """
-_NOISE: Final = re.compile(
+_TOOL_REMARK: Final = re.compile(
     r"SLF4J: |log4j:|Found timestamp mismatch|Mismatches in |Non-consecutive offsets "
     r"|Index offset: |Log segment .* has no data|Snapshot |(?:The following|Following) indexes "
     r"|\s*at [\w.$]+\("
@@ -69,7 +69,7 @@ _OLD_FIELDS: Final = re.compile(
     r"producerId:(?P<id>-?\d+),producerEpoch:(?P<epoch>-?\d+),state=(?P<state>\w+),"
     r"partitions=\[(?P<partitions>.*?)\].*?txnTimeoutMs=(?P<timeout>-?\d+)"
 )
-_DELETED: Final = frozenset({"<DELETE>", "null", ""})
+_DELETED_PAYLOADS: Final = frozenset({"<DELETE>", "null", ""})
 
 
 class DumpedFile(msgspec.Struct, frozen=True, kw_only=True):
@@ -182,35 +182,42 @@ class DumpLineReader:
 
     def read(self, text: str) -> DumpLine:
         """Parse a line; ``text`` comes from ``unwrap_lines``."""
-        if (error := _ERROR.search(text)) is not None and _CONTENT.search(text) is None:
+        if (error := _TOOL_ERROR.search(text)) is not None and not _KEY_OR_PAYLOAD.search(text):
             return ToolError(error[0].strip())
-        if (start := _START.search(text)) is not None:
-            prefix, line = text[: start.start()], text[start.start() :].lstrip(_EDGE)
-            if (file := _FILE.match(line)) is not None:
-                self._prefix = _shape(prefix)
-                dumped = _file(file["path"].strip())
-                self._suffix = dumped.suffix
-                return dumped
-            if _shape(prefix) == self._prefix:
-                return self._line(line)
-        elsewhere = self._suffix not in (".log", ".snapshot", None)
-        content = text[_prefix_length(text, self._prefix) :]
-        return OtherLine(is_known=elsewhere or _NOISE.match(content) is not None)
+        if (start_match := _LINE_START.search(text)) is not None:
+            prefix, line = (
+                text[: start_match.start()],
+                text[start_match.start() :].lstrip(_EDGE_CHARACTERS),
+            )
+            if (file_match := _FILE_LINE.match(line)) is not None:
+                self._prefix = _prefix_shape(prefix)
+                dumped_file = _dumped_file(file_match["path"].strip())
+                self._suffix = dumped_file.suffix
+                return dumped_file
+            if _prefix_shape(prefix) == self._prefix:
+                return self._parse_line(line)
+        is_in_other_file = self._suffix not in (".log", ".snapshot", None)
+        unprefixed_line = text[_prefix_length(text, self._prefix) :]
+        return OtherLine(
+            is_known=is_in_other_file or _TOOL_REMARK.match(unprefixed_line) is not None
+        )
 
     def starts(self, text: str) -> bool:
         """Whether a batch, record, producer or file begins with this line; False for the rest of a
         wrapped line.
         """
-        start = _START.search(text)
-        return start is not None and _shape(text[: start.start()]) == self._prefix
+        start_match = _LINE_START.search(text)
+        return (
+            start_match is not None and _prefix_shape(text[: start_match.start()]) == self._prefix
+        )
 
-    def _line(self, line: str) -> DumpLine:
+    def _parse_line(self, line: str) -> DumpLine:
         match self._suffix:
             case ".log" | None:
-                return _log_line(line)
+                return _parse_log_line(line)
             case ".snapshot":
                 return (
-                    _producer(line)
+                    _parse_producer(line)
                     if line.startswith("producerId: ")
                     else OtherLine(is_known=False)
                 )
@@ -218,20 +225,20 @@ class DumpLineReader:
                 return OtherLine(is_known=True)
 
 
-def unwrap_lines(text: str, depth: int = 0) -> Iterator[str]:
+def unwrap_lines(text: str, json_depth: int = 0) -> Iterator[str]:
     """The lines of the tool in a line of a file: without colours, line ends, and JSON around them.
 
     Args:
         text: A line as it was read.
-        depth: How many wrappings of JSON were taken off already.
+        json_depth: How many wrappings of JSON were taken off already.
     """
     text = _ANSI.sub("", text).rstrip("\r\n")
-    if depth < _JSON_DEPTH_MAX and text.lstrip().startswith("{"):
-        inner = _json_text(text)
-        if inner is not None:
-            for line in inner.split("\n") if inner else ("",):
-                if line or "\n" not in inner:
-                    yield from unwrap_lines(line, depth + 1)
+    if json_depth < _JSON_DEPTH_MAX and text.lstrip().startswith("{"):
+        json_text = _json_text(text)
+        if json_text is not None:
+            for line in json_text.split("\n") if json_text else ("",):
+                if line or "\n" not in json_text:
+                    yield from unwrap_lines(line, json_depth + 1)
             return
     yield text
 
@@ -247,61 +254,66 @@ def entry_of(text: str, timestamp_ms: int) -> DumpedEntry | str | None:
         The state; only the transactional id if the record deletes it; None if the record is not
         decoded, or has an unknown form.
     """
-    _, mark, content = text.partition(" key: {")
-    if mark:
-        return _json_entry("{" + content, timestamp_ms)
-    if (entry := _OLD_ENTRY.search(text)) is None:
+    _, separator, key_text = text.partition(" key: {")
+    if separator:
+        return _json_entry("{" + key_text, timestamp_ms)
+    if (entry_match := _OLD_ENTRY.search(text)) is None:
         return None
-    if (fields := _OLD_FIELDS.search(entry["payload"])) is not None:
-        return _old_entry(entry["id"], fields, timestamp_ms)
-    return str(entry["id"]) if entry["payload"].strip() in _DELETED else None
+    if (field_match := _OLD_FIELDS.search(entry_match["payload"])) is not None:
+        return _old_entry(entry_match["id"], field_match, timestamp_ms)
+    return str(entry_match["id"]) if entry_match["payload"].strip() in _DELETED_PAYLOADS else None
 
 
 # Lines
 
 
-def _shape(prefix: str) -> str:
+def _prefix_shape(line_prefix: str) -> str:
     """The part of a collector's prefix that stays the same from line to line: without times and
     numbers.
     """
-    return _DIGITS.sub("0", prefix).strip(_EDGE)
+    return _DIGITS.sub("0", line_prefix).strip(_EDGE_CHARACTERS)
 
 
-def _prefix_length(text: str, shape: str) -> int:
+def _prefix_length(text: str, prefix_shape: str) -> int:
     """Number of characters of a line that match the shape of the prefix."""
-    if not shape:
+    if not prefix_shape:
         return 0
-    longest = min(len(text), 4 * len(shape) + 64)
-    ends = (end for end in range(longest, 0, -1) if _shape(text[:end]) == shape)
-    return next(ends, 0)
+    length_max = min(len(text), 4 * len(prefix_shape) + 64)
+    prefix_ends = (
+        prefix_end
+        for prefix_end in range(length_max, 0, -1)
+        if _prefix_shape(text[:prefix_end]) == prefix_shape
+    )
+    return next(prefix_ends, 0)
 
 
-def _file(path: str) -> DumpedFile:
+def _dumped_file(path: str) -> DumpedFile:
     # PureWindowsPath takes both separators; a broker on Windows has the other one.
-    pure = PureWindowsPath(path)
-    folder = _FOLDER.fullmatch(pure.parent.name)
+    file_path = PureWindowsPath(path)
+    folder_match = _REPLICA_FOLDER.fullmatch(file_path.parent.name)
     return DumpedFile(
         path=path,
-        replica=str(pure.parent),
-        partition=folder and TopicPartition(folder["topic"], int(folder["partition"])),
-        suffix=pure.suffix,
-        offset=int(pure.stem) if pure.stem.isdecimal() else None,
+        replica=str(file_path.parent),
+        partition=folder_match
+        and TopicPartition(folder_match["topic"], int(folder_match["partition"])),
+        suffix=file_path.suffix,
+        offset=int(file_path.stem) if file_path.stem.isdecimal() else None,
     )
 
 
-def _log_line(line: str) -> DumpLine:
+def _parse_log_line(line: str) -> DumpLine:
     if line.startswith("baseOffset: "):
-        return _batch(line)
+        return _parse_batch(line)
     if line.startswith("offset: "):
-        return _record(line)
+        return _parse_record(line)
     if line.startswith(("Log starting offset: ", "Starting offset: ")):
         return DumpedStart()
     return OtherLine(is_known=False)
 
 
-def _batch(line: str) -> DumpedBatch | IncompleteLine:
+def _parse_batch(line: str) -> DumpedBatch | IncompleteLine:
     fields = dict(_FIELD.findall(line))
-    numbers = _numbers(
+    numbers = _field_numbers(
         fields, "baseOffset", "lastOffset", "producerId", "producerEpoch", *_TIMESTAMP_FIELDS
     )
     flags = (fields.get("isTransactional"), fields.get("isControl"))
@@ -321,24 +333,24 @@ def _batch(line: str) -> DumpedBatch | IncompleteLine:
     )
 
 
-def _record(line: str) -> DumpLine:
-    content = _CONTENT.search(line)
-    head = line if content is None else line[: content.start()]
+def _parse_record(line: str) -> DumpLine:
+    content_match = _KEY_OR_PAYLOAD.search(line)
+    metadata_text = line if content_match is None else line[: content_match.start()]
     # Keys of headers are anything, so what they say is not a field.
-    head = _HEADERS.sub("", head)
-    fields = dict(_FIELD.findall(head))
-    numbers = _numbers(fields, "offset", *_TIMESTAMP_FIELDS)
+    metadata_text = _HEADER_KEYS.sub("", metadata_text)
+    fields = dict(_FIELD.findall(metadata_text))
+    numbers = _field_numbers(fields, "offset", *_TIMESTAMP_FIELDS)
     if len(numbers) != 2:
         return IncompleteLine()
     offset, timestamp_ms = numbers
-    marker = _MARKER.search(head)
-    whose = _numbers(fields, "producerId", "producerEpoch")
-    if len(whose) == 2 and fields.get("isTransactional") in ("true", "false"):
+    marker = _MARKER.search(metadata_text)
+    id_and_epoch = _field_numbers(fields, "producerId", "producerEpoch")
+    if len(id_and_epoch) == 2 and fields.get("isTransactional") in ("true", "false"):
         return DumpedBatch(
             first_offset=offset,
             last_offset=offset,
-            producer_id=whose[0],
-            producer_epoch=whose[1],
+            producer_id=id_and_epoch[0],
+            producer_epoch=id_and_epoch[1],
             transactional=fields["isTransactional"] == "true",
             control=marker is not None,
             timestamp_ms=timestamp_ms,
@@ -353,15 +365,15 @@ def _record(line: str) -> DumpLine:
     )
 
 
-def _producer(line: str) -> DumpedProducer | IncompleteLine:
+def _parse_producer(line: str) -> DumpedProducer | IncompleteLine:
     fields = dict(_FIELD.findall(line))
-    numbers = _numbers(fields, "producerId", "producerEpoch")
+    numbers = _field_numbers(fields, "producerId", "producerEpoch")
     since = fields.get("currentTxnFirstOffset", "")
     opened = _OPEN_SINCE.fullmatch(since)
     if len(numbers) != 2 or (opened is None and since not in _NOT_OPEN):
         return IncompleteLine()
     # Before 3.0 only the last batch has a time, and a producer without one has none.
-    times = _numbers(fields, "lastTimestamp") or _numbers(fields, "timestamp") or [-1]
+    times = _field_numbers(fields, "lastTimestamp") or _field_numbers(fields, "timestamp") or [-1]
     return DumpedProducer(
         producer_id=numbers[0],
         producer_epoch=numbers[1],
@@ -370,9 +382,9 @@ def _producer(line: str) -> DumpedProducer | IncompleteLine:
     )
 
 
-def _numbers(fields: Mapping[str, str], *names: str) -> list[int]:
+def _field_numbers(fields: Mapping[str, str], *field_names: str) -> list[int]:
     """The fields that are present and whole numbers."""
-    values = (fields.get(name, "") for name in names)
+    values = (fields.get(field_name, "") for field_name in field_names)
     return [int(value) for value in values if value.lstrip("-").isdecimal()]
 
 
@@ -398,15 +410,17 @@ def _json_entry(content: str, timestamp_ms: int) -> DumpedEntry | str | None:
         key, end = json.JSONDecoder().raw_decode(content)
         transactional_id = str(key["data"]["transactionalId"])
         payload = content[end:].removeprefix(" payload: ").strip()
-        if payload in _DELETED:
+        if payload in _DELETED_PAYLOADS:
             return transactional_id
-        return _of_json(transactional_id, json.loads(payload)["data"], timestamp_ms)
+        return _entry_of_json(transactional_id, json.loads(payload)["data"], timestamp_ms)
     except (ValueError, KeyError, TypeError, RecursionError):
         # Another kind of key, a version that the tool does not know, or a line that was cut.
         return None
 
 
-def _of_json(transactional_id: str, data: Mapping[str, Any], timestamp_ms: int) -> DumpedEntry:
+def _entry_of_json(
+    transactional_id: str, data: Mapping[str, Any], timestamp_ms: int
+) -> DumpedEntry:
     listed = data["transactionPartitions"] or ()
     return DumpedEntry(
         transactional_id=transactional_id,

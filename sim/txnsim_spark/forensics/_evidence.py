@@ -160,9 +160,9 @@ def evidence_of(
         facts: Facts about the replica on which the verdict is based.
     """
     doubts = [
-        *_of_replica(spread.transaction, facts),
-        *_of_replicas(facts),
-        *_of_coordinators(opinion, coordinators),
+        *_doubts_on_replica(spread.transaction, facts),
+        *_doubts_on_other_replicas(facts),
+        *_doubts_on_coordinators(opinion, coordinators),
     ]
     statuses = [status for status, _ in doubts]
     status = Status.SOUND
@@ -190,11 +190,13 @@ def evidence_of(
             cut_off=dict(sorted(coordinators.cut_off.items())),
             log_partition=None if entry is None else entry.newest.log_partition,
         ),
-        replicas=_replicas(facts.brokers_seen, facts.assignment),
+        replicas=_replica_evidence(facts.brokers_seen, facts.assignment),
     )
 
 
-def _replicas(brokers_seen: tuple[int, ...], assignment: Assignment | None) -> ReplicaEvidence:
+def _replica_evidence(
+    brokers_seen: tuple[int, ...], assignment: Assignment | None
+) -> ReplicaEvidence:
     if assignment is None:
         return ReplicaEvidence(
             seen=brokers_seen,
@@ -206,7 +208,7 @@ def _replicas(brokers_seen: tuple[int, ...], assignment: Assignment | None) -> R
         )
     missing = tuple(broker for broker in assignment.replicas if broker not in brokers_seen)
     seen_count = sum(broker in brokers_seen for broker in assignment.replicas)
-    words = [
+    phrases = [
         f"{seen_count} of {len(assignment.replicas)} replicas seen",
         f"in sync {{{','.join(map(str, sorted(assignment.in_sync)))}}}",
         f"leader {assignment.leader}" if assignment.leader >= 0 else "no leader",
@@ -218,14 +220,14 @@ def _replicas(brokers_seen: tuple[int, ...], assignment: Assignment | None) -> R
         in_sync=assignment.in_sync,
         leader=assignment.leader,
         missing=missing,
-        summary=", ".join(words) + not_seen,
+        summary=", ".join(phrases) + not_seen,
     )
 
 
 Doubts = Iterator[tuple[Status, str]]
 
 
-def _of_replica(txn: OpenTxn, facts: ReplicaBasis) -> Doubts:
+def _doubts_on_replica(txn: OpenTxn, facts: ReplicaBasis) -> Doubts:
     ends, notes = facts.state.ends, facts.notes
     repeated_damage = damage_met_again(facts.state.damage, notes)
     for damage in dict.fromkeys((*notes.damage, *facts.state.damage)):
@@ -255,7 +257,7 @@ def _of_replica(txn: OpenTxn, facts: ReplicaBasis) -> Doubts:
             pass
 
 
-def _of_replicas(facts: ReplicaBasis) -> Doubts:
+def _doubts_on_other_replicas(facts: ReplicaBasis) -> Doubts:
     if facts.undecided:
         yield (
             Status.INCOMPLETE,
@@ -270,7 +272,7 @@ def _of_replicas(facts: ReplicaBasis) -> Doubts:
     )
 
 
-def _of_coordinators(opinion: Opinion, coordinators: Coordinators) -> Doubts:
+def _doubts_on_coordinators(opinion: Opinion, coordinators: Coordinators) -> Doubts:
     if not coordinators.partitions:
         yield Status.INCOMPLETE, coordinators.gap
         return
@@ -280,27 +282,27 @@ def _of_coordinators(opinion: Opinion, coordinators: Coordinators) -> Doubts:
             _partitions_text("is not among the directories", coordinators.missing),
         )
     entry = opinion.entry
-    matter = (
+    relevant_partition = (
         None if entry is None or opinion.rule is Reason.FORGOTTEN else entry.newest.log_partition
     )
     damaged = [
         partition
         for partition in sorted(coordinators.damaged - set(coordinators.cut_off))
-        if matter in (None, partition)
+        if relevant_partition in (None, partition)
     ]
     if damaged:
         yield Status.DAMAGED, _partitions_text("can't be read to its end", damaged)
     for partition, reason in sorted(coordinators.cut_off.items()):
-        if matter in (None, partition):
+        if relevant_partition in (None, partition):
             yield (
                 Status.DAMAGED,
                 _partitions_text(f"has lost its end: {reason}", [partition]),
             )
     for partition, reason in sorted(coordinators.not_in_sync.items()):
-        if matter in (None, partition):
+        if relevant_partition in (None, partition):
             yield Status.INCOMPLETE, _partitions_text(reason, [partition])
 
 
-def _partitions_text(state: str, partitions: Sequence[int]) -> str:
+def _partitions_text(state_text: str, partitions: Sequence[int]) -> str:
     numbers = ", ".join(map(str, partitions))
-    return f"__transaction_state, partition {numbers}, {state}"
+    return f"__transaction_state, partition {numbers}, {state_text}"

@@ -35,18 +35,20 @@ def complete_coordinators(
             or could be.
     """
     state_assignments = {
-        whose.partition: assignment
-        for whose, assignment in assignments.items()
-        if whose.topic == TRANSACTION_STATE_TOPIC
+        topic_partition.partition: assignment
+        for topic_partition, assignment in assignments.items()
+        if topic_partition.topic == TRANSACTION_STATE_TOPIC
     }
     if not state_assignments:
         return coordinators
-    count = max({*state_assignments, *brokers_by_partition}) + 1
+    partition_count = max({*state_assignments, *brokers_by_partition}) + 1
     return msgspec.structs.replace(
         coordinators,
-        partitions=count,
+        partitions=partition_count,
         missing=tuple(
-            partition for partition in range(count) if partition not in brokers_by_partition
+            partition
+            for partition in range(partition_count)
+            if partition not in brokers_by_partition
         ),
         not_in_sync={
             partition: f"was seen on broker {_broker_list(brokers)} only; in sync are"
@@ -85,20 +87,20 @@ def known_topics_in(log_dirs: Iterable[Path], on_problem: OnProblem) -> KnownTop
         log_dirs: Log directories that may have a copy.
         on_problem: Called with a copy that can't be read.
     """
-    copies = [(broker_of(log_dir), copy) for log_dir, copy in _copies(log_dirs, on_problem)]
+    copies = [(broker_of(log_dir), copy) for log_dir, copy in _stored_copies(log_dirs, on_problem)]
     if not copies:
         return KnownTopics()
-    newest = max((copy for _, copy in copies), key=lambda copy: copy.age)
+    newest_copy = max((copy for _, copy in copies), key=lambda copy: copy.age)
     return KnownTopics(
-        age=newest.age,
-        assignments=_assignments_of(newest),
-        topic_ids={name: uuid_text(topic.topic_id) for name, topic in newest.image.topics.items()},
-        removed=frozenset(map(uuid_text, newest.removed_topic_ids)),
+        age=newest_copy.age,
+        assignments=_assignments_of(newest_copy),
+        topic_ids={name: uuid_text(topic.topic_id) for name, topic in newest_copy.image.topics.items()},
+        removed=frozenset(map(uuid_text, newest_copy.removed_topic_ids)),
         brokers=frozenset(broker for broker, copy in copies if not copy.is_torn) - {UNKNOWN_BROKER},
     )
 
 
-def _copies(
+def _stored_copies(
     log_dirs: Iterable[Path], on_problem: OnProblem
 ) -> Iterator[tuple[Path, StoredMetadata]]:
     for log_dir in log_dirs:
@@ -114,12 +116,12 @@ def _copies(
 def _assignments_of(copy: StoredMetadata) -> Mapping[TopicPartition, Assignment]:
     """Partition -> its replicas, by one copy."""
     return {
-        TopicPartition(name, number): Assignment(
+        TopicPartition(topic_name, partition_number): Assignment(
             replicas=tuple(map(int, partition.replicas)),
             # After the last stop the ISR is empty, and the ELR has all that is committed.
             in_sync=tuple(map(int, partition.isr or partition.elr)),
             leader=int(partition.leader),
         )
-        for name, topic in copy.image.topics.items()
-        for number, partition in enumerate(topic.partitions)
+        for topic_name, topic in copy.image.topics.items()
+        for partition_number, partition in enumerate(topic.partitions)
     }

@@ -51,12 +51,12 @@ def merge_fragments(fragments: Iterable[Fragment]) -> OpenTxn | None:
         fragments: All of its fragments, in any order; at least one.
     """
     ordered = sorted(fragments, key=lambda fragment: fragment.first_offset)
-    marked = [number for number, fragment in enumerate(ordered) if fragment.markers]
-    after_marker = ordered[marked[-1] :] if marked else ordered
-    opened = [fragment for fragment in after_marker if fragment.open_offset is not None]
-    if not opened:
+    marked_indexes = [index for index, fragment in enumerate(ordered) if fragment.markers]
+    after_marker = ordered[marked_indexes[-1] :] if marked_indexes else ordered
+    open_fragments = [fragment for fragment in after_marker if fragment.open_offset is not None]
+    if not open_fragments:
         return None
-    first_opened, last_opened = opened[0], opened[-1]
+    first_opened, last_opened = open_fragments[0], open_fragments[-1]
     epochs = [
         fragment.coordinator_epoch for fragment in ordered if fragment.coordinator_epoch is not None
     ]
@@ -74,8 +74,8 @@ def merge_fragments(fragments: Iterable[Fragment]) -> OpenTxn | None:
     )
 
 
-def open_after(
-    seeds: Mapping[int, SnapshotEntry], pieces: Sequence[Mapping[int, Fragment]]
+def open_transactions_after(
+    seeds: Mapping[int, SnapshotEntry], fragments_by_piece: Sequence[Mapping[int, Fragment]]
 ) -> dict[int, OpenTxn]:
     """Producer id -> its open transaction at the end of a log, by its entry in the snapshot where
     reading began and its fragment of each piece.
@@ -83,13 +83,13 @@ def open_after(
     by_producer: dict[int, list[Fragment]] = {
         entry.producer_id: [of_snapshot(entry)] for entry in seeds.values()
     }
-    for piece in pieces:
+    for piece in fragments_by_piece:
         for producer_id, fragment in piece.items():
             by_producer.setdefault(producer_id, []).append(fragment)
-    spread = (
+    merged_txns = (
         (producer_id, merge_fragments(fragments)) for producer_id, fragments in by_producer.items()
     )
-    return {producer_id: txn for producer_id, txn in spread if txn is not None}
+    return {producer_id: txn for producer_id, txn in merged_txns if txn is not None}
 
 
 def of_snapshot(entry: SnapshotEntry) -> Fragment:

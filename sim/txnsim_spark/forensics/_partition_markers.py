@@ -26,7 +26,7 @@ ReadMarkers = Callable[[int], PartitionMarkers]
 """Reads the markers since a time, in milliseconds."""
 
 
-def reader_of(
+def marker_reader_of(
     segments: Sequence[SegmentFile], producer_id: int, *, before_offset: int
 ) -> ReadMarkers:
     """A function that reads a producer's markers in front of an offset, given a time."""
@@ -48,14 +48,14 @@ def markers_before(
         before_offset: First offset of the open transaction.
         since_ms: Older markers are not needed.
     """
-    needed = _needed_segments(segments, before_offset, since_ms)
-    if not needed:
+    needed_segments = _needed_segments(segments, before_offset, since_ms)
+    if not needed_segments:
         return NO_MARKERS
-    MOUNTS.expect([segment.path for segment in needed])
+    MOUNTS.expect([segment.path for segment in needed_segments])
     gaps: list[None] = []
     markers: list[tuple[BatchHeader, bool]] = []
     try:
-        for segment in needed:
+        for segment in needed_segments:
             markers += (
                 (header, is_commit)
                 for header, is_commit in read_markers(segment, lambda: gaps.append(None))
@@ -65,7 +65,7 @@ def markers_before(
         gaps.append(None)
     if gaps:
         whole_since_ms = AFTER_ALL_MARKERS_MS
-    elif needed[0] is not segments[0]:
+    elif needed_segments[0] is not segments[0]:
         whole_since_ms = since_ms
     elif segments[0].base_offset == 0:
         whole_since_ms = BEFORE_ALL_MARKERS_MS
@@ -90,12 +90,16 @@ def _needed_segments(
     segments: Sequence[SegmentFile], before_offset: int, since_ms: int
 ) -> Sequence[SegmentFile]:
     """The segments to read: older ones end before the time, newer ones begin after the offset."""
-    end = sum(segment.base_offset < before_offset for segment in segments)
-    begin = end
-    while begin > 0:
-        greatest = greatest_timestamp_of(segments[begin - 1])
+    end_index = sum(segment.base_offset < before_offset for segment in segments)
+    begin_index = end_index
+    while begin_index > 0:
+        greatest_timestamp = greatest_timestamp_of(segments[begin_index - 1])
         # The newest segment has no last entry in its index yet.
-        if begin < end and greatest is not None and greatest < since_ms:
+        if (
+            begin_index < end_index
+            and greatest_timestamp is not None
+            and greatest_timestamp < since_ms
+        ):
             break
-        begin -= 1
-    return segments[begin : max(end, 1)]
+        begin_index -= 1
+    return segments[begin_index : max(end_index, 1)]

@@ -21,7 +21,7 @@ from txnsim.log.producer_state import SnapshotEntry
 from txnsim.storage.regular_file import MOUNTS
 from txnsim_spark.engine import EngineJob
 from txnsim_spark.forensics._coordinator_log import ReplayedLog, replay_log
-from txnsim_spark.forensics._open_transactions import Fragment, of_snapshot, open_after
+from txnsim_spark.forensics._open_transactions import Fragment, of_snapshot, open_transactions_after
 from txnsim_spark.forensics._read_notes import Note, NoteKind, ReadNotes, join_notes
 from txnsim_spark.forensics.replica_state import ReplicaMemory, ReplicaState, SegmentMemory
 from txnsim_spark.forensics.verdicts import OpenTxn
@@ -62,25 +62,25 @@ def log_job(
     logs: Iterable[ReplicaState], producer_ids: Set[int]
 ) -> EngineJob[ReplicaState, LogRead]:
     """A job that replays replicas of ``__transaction_state``, as far as some producers are
-    concerned (``Replayed.concerning``).
+    concerned (``ReplayedLog.restricted_to``).
     """
     largest_first = sorted(logs, key=lambda log: sum(segment.size for segment in log.segments))[
         ::-1
     ]
     return EngineJob(
-        tasks=largest_first, read=partial(_replay, frozenset(producer_ids)), join=_only
+        tasks=largest_first, read=partial(_replay_log, frozenset(producer_ids)), join=_single_read
     )
 
 
-def _replay(producer_ids: Set[int], state: ReplicaState) -> Iterator[tuple[str, LogRead]]:
+def _replay_log(producer_ids: Set[int], state: ReplicaState) -> Iterator[tuple[str, LogRead]]:
     problems: list[str] = []
-    replayed_log = replay_log(state, problems.append).concerning(producer_ids)
+    replayed_log = replay_log(state, problems.append).restricted_to(producer_ids)
     yield state.replica.path, LogRead(replayed=replayed_log, problems=tuple(problems))
 
 
-def _only(_path: str, log_reads: Sequence[LogRead]) -> LogRead:
-    (only,) = log_reads
-    return only
+def _single_read(_path: str, log_reads: Sequence[LogRead]) -> LogRead:
+    (single_read,) = log_reads
+    return single_read
 
 
 def replica_job(
@@ -90,25 +90,29 @@ def replica_job(
     share them.
     """
     return EngineJob(
-        tasks=divide_evenly([state.new for state in states], cores=cores, may_divide=cores > 1),
-        read=_pieces_of,
-        join=partial(_put_together, {state.replica.path: _light(state) for state in states}),
+        tasks=divide_evenly(
+            [state.unread_parts for state in states], cores=cores, may_divide=cores > 1
+        ),
+        read=_read_pieces,
+        join=partial(
+            _join_replica, {state.replica.path: _joining_state(state) for state in states}
+        ),
     )
 
 
-def _pieces_of(task: Sequence[SegmentFile]) -> Iterator[tuple[str, Piece]]:
+def _read_pieces(task: Sequence[SegmentFile]) -> Iterator[tuple[str, Piece]]:
     for segment, piece in walk_segments(task):
-        content = piece if isinstance(piece, Note) else that_matter(piece)
-        yield segment.replica.path, (section_key(segment), content)
+        relevant_piece = piece if isinstance(piece, Note) else rows_with_transactions(piece)
+        yield segment.replica.path, (section_key(segment), relevant_piece)
 
 
-def _put_together(
+def _join_replica(
     states: Mapping[str, ReplicaState], path: str, pieces: Sequence[Piece]
 ) -> ReplicaRead:
-    return read_of(states[path], pieces)
+    return replica_read_of(states[path], pieces)
 
 
-def _light(state: ReplicaState) -> ReplicaState:
+def _joining_state(state: ReplicaState) -> ReplicaState:
     """The replica's state with only what joining the results needs."""
     seeds = {
         producer_id: entry
@@ -118,7 +122,7 @@ def _light(state: ReplicaState) -> ReplicaState:
     return msgspec.structs.replace(state, segments=(), seeds=seeds)
 
 
-def with_epochs(read: ReplicaRead, state: ReplicaState) -> ReplicaRead:
+def with_coordinator_epochs(read: ReplicaRead, state: ReplicaState) -> ReplicaRead:
     """The result with coordinator epochs from the snapshot, for producers without a
     later marker.
     """
@@ -130,8 +134,8 @@ def with_epochs(read: ReplicaRead, state: ReplicaState) -> ReplicaRead:
         epoch = of_snapshot(seed).coordinator_epoch
         return msgspec.structs.replace(txn, coordinator_epoch=epoch)
 
-    opened = {producer_id: date_txn(txn) for producer_id, txn in read.opened.items()}
-    return msgspec.structs.replace(read, opened=opened)
+    dated_txns = {producer_id: date_txn(txn) for producer_id, txn in read.opened.items()}
+    return msgspec.structs.replace(read, opened=dated_txns)
 
 
 def section_key(segment: SegmentFile) -> Place:
@@ -139,13 +143,13 @@ def section_key(segment: SegmentFile) -> Place:
     return segment.base_offset, 0 if segment.section is None else segment.section.start
 
 
-def read_of(state: ReplicaState, pieces: Sequence[Piece]) -> ReplicaRead:
+def replica_read_of(state: ReplicaState, pieces: Sequence[Piece]) -> ReplicaRead:
     """Join the results for the parts of a replica, given in any order."""
     known_pieces = [] if state.memory is None else list(_known_pieces(state.memory, state.unread))
-    by_segment = list(_in_order(state.unread, [*known_pieces, *pieces]))
+    by_segment = list(_ordered_pieces(state.unread, [*known_pieces, *pieces]))
     all_pieces = [piece for _, pieces in by_segment for piece in pieces]
     return ReplicaRead(
-        opened=_merge_open(
+        opened=_merge_open_transactions(
             state.seeds, [piece for piece in all_pieces if not isinstance(piece, Note)]
         ),
         notes=join_notes(
@@ -162,7 +166,7 @@ def _known_pieces(remembered: ReplicaMemory, unread: Sequence[SegmentFile]) -> I
         if segment_memory is None:
             continue
         begin_of_segment = (segment.base_offset, 0)
-        yield begin_of_segment, table_of(segment_memory.fragments)
+        yield begin_of_segment, unpack_fragments(segment_memory.fragments)
         for gap_begin, gap_end in segment_memory.gaps:
             gap = Note(
                 kind=NoteKind.GAP, file=segment.path, from_offset=gap_begin, to_offset=gap_end
@@ -178,7 +182,7 @@ def _segment_memories(
         notes = [piece for piece in pieces if isinstance(piece, Note)]
         if any(note.kind is not NoteKind.GAP for note in notes):
             continue
-        tables = [that_matter(piece) for piece in pieces if not isinstance(piece, Note)]
+        tables = [rows_with_transactions(piece) for piece in pieces if not isinstance(piece, Note)]
         yield (
             segment.base_offset,
             SegmentMemory(
@@ -190,19 +194,19 @@ def _segment_memories(
         )
 
 
-def table_of(fragments: bytes) -> Ints:
+def unpack_fragments(fragments: bytes) -> Ints:
     """Unpack rows of ``walk.fragment_rows``."""
     return np.frombuffer(fragments, dtype=np.int64).reshape(-1, fk.FRAGMENT_COLUMNS)
 
 
-def that_matter(table: Ints) -> Ints:
+def rows_with_transactions(table: Ints) -> Ints:
     """The rows of producers that began or ended a transaction."""
     markers = table[:, fk.COMMITS] + table[:, fk.ABORTS]
-    rows: Ints = table[(table[:, fk.OPEN_OFFSET] >= 0) | (markers > 0)]
-    return rows
+    relevant_rows: Ints = table[(table[:, fk.OPEN_OFFSET] >= 0) | (markers > 0)]
+    return relevant_rows
 
 
-def _in_order(
+def _ordered_pieces(
     unread: Sequence[SegmentFile], pieces: Sequence[Piece]
 ) -> Iterator[tuple[SegmentFile, list[RowsOrNote]]]:
     """The pieces in order, up to where a starting broker cuts the log off. A segment with a section
@@ -225,7 +229,7 @@ def _is_note_of(piece: RowsOrNote, kind: NoteKind) -> bool:
     return isinstance(piece, Note) and piece.kind is kind
 
 
-def _merge_open(
+def _merge_open_transactions(
     seeds: Mapping[int, SnapshotEntry], tables: Sequence[Ints]
 ) -> Mapping[int, OpenTxn]:
     """Transactions open at the end of a log, of the producers that have one open after a piece."""
@@ -235,7 +239,7 @@ def _merge_open(
     if not producer_ids:
         return {}
     ids = np.array(list(producer_ids), dtype=np.int64)
-    return open_after(
+    return open_transactions_after(
         {producer_id: entry for producer_id, entry in seeds.items() if producer_id in producer_ids},
         [
             {
@@ -282,27 +286,27 @@ def walk_segments(
     Args:
         segments: They include all segments of a replica that recovery checks, whole or in sections.
     """
-    ended: Replica | None = None
+    cut_replica: Replica | None = None
     examiner = Examiner()
     segments = tuple(segments)
     MOUNTS.expect([segment.path for segment in segments if segment.section is None])
     for segment in segments:
-        if segment.section is None and segment.is_recovered and segment.replica == ended:
+        if segment.section is None and segment.is_recovered and segment.replica == cut_replica:
             continue  # it goes with what is cut off before it
-        section = segment.section or _whole(segment)
+        section = segment.section or _whole_section(segment)
         try:
-            examined = examiner.examine(
+            examination = examiner.examine(
                 Path(segment.path),
                 end_position=segment.size,
                 base_offset=section.first_offset,
                 start=section.start,
             )
-            if segment.section is not None and not stands_alone(segment, section, examined):
+            if segment.section is not None and not stands_alone(segment, section, examination):
                 yield segment, Note(kind=NoteKind.AGAIN, file=segment.path)
                 continue
-            is_cut = segment.is_recovered and examined.damage is not None
-            ended = segment.replica if is_cut else ended
-            for note in _notes(segment, section, examined, is_cut=is_cut):
+            is_cut = segment.is_recovered and examination.damage is not None
+            cut_replica = segment.replica if is_cut else cut_replica
+            for note in _examination_notes(segment, section, examination, is_cut=is_cut):
                 yield segment, note
             for table in examiner.fragments(is_cut=segment.is_recovered):
                 yield segment, table
@@ -310,11 +314,11 @@ def walk_segments(
             if segment.section is not None:  # the whole segment will say why
                 yield segment, Note(kind=NoteKind.AGAIN, file=segment.path)
                 continue
-            text = f"{error.strerror or error}; passed by"
-            yield segment, Note(kind=NoteKind.DAMAGE, file=segment.path, text=text)
+            problem = f"{error.strerror or error}; passed by"
+            yield segment, Note(kind=NoteKind.DAMAGE, file=segment.path, text=problem)
 
 
-def _whole(segment: SegmentFile) -> Section:
+def _whole_section(segment: SegmentFile) -> Section:
     return Section(
         start=0,
         first_offset=segment.base_offset,
@@ -323,26 +327,26 @@ def _whole(segment: SegmentFile) -> Section:
     )
 
 
-def _notes(
-    segment: SegmentFile, section: Section, examined: SegmentExamination, *, is_cut: bool
+def _examination_notes(
+    segment: SegmentFile, section: Section, examination: SegmentExamination, *, is_cut: bool
 ) -> Iterator[Note]:
     file = segment.path
-    gaps = [*examined.gaps]
-    for position, kind in examined.non_marker_controls:
-        text = f"a control record of type {kind}, no marker"
+    gaps = [*examination.gaps]
+    for position, control_type in examination.non_marker_controls:
+        text = f"a control record of type {control_type}, no marker"
         yield Note(kind=NoteKind.DAMAGE, file=file, text=text, position=position)
-    damage = examined.damage
+    damage = examination.damage
     if damage is not None:
         yield Note(
             kind=NoteKind.CUT if is_cut else NoteKind.DAMAGE,
             file=file,
             text=damage.reason,
             position=damage.position,
-            from_offset=examined.damaged_offset,
+            from_offset=examination.damaged_offset,
         )
-    following = section.next_offset
-    is_followed = damage is None or (examined.is_torn and not is_cut)
-    if is_followed and following is not None and following > examined.damaged_offset:
-        gaps.append((examined.damaged_offset, following))
-    for missing_offset, next_offset in gaps:
-        yield Note(kind=NoteKind.GAP, file=file, from_offset=missing_offset, to_offset=next_offset)
+    section_end = section.next_offset
+    is_followed = damage is None or (examination.is_torn and not is_cut)
+    if is_followed and section_end is not None and section_end > examination.damaged_offset:
+        gaps.append((examination.damaged_offset, section_end))
+    for gap_begin, gap_end in gaps:
+        yield Note(kind=NoteKind.GAP, file=file, from_offset=gap_begin, to_offset=gap_end)

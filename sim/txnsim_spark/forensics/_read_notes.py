@@ -85,12 +85,12 @@ def damage_met_again(earlier_damage: Iterable[str], notes: ReadNotes) -> frozens
     """Damage (``FILE, byte N: …``) that was reported before, and that the walk found at the same
     place with other words.
     """
-    met = [cut.text for cut in (notes.cut_off,) if cut is not None]
-    places = {_place_in_text(text) for text in (*notes.damage, *met)}
+    cut_off_texts = [cut_off.text for cut_off in (notes.cut_off,) if cut_off is not None]
+    damaged_places = {_place_in_text(text) for text in (*notes.damage, *cut_off_texts)}
     return frozenset(
         text
         for text in earlier_damage
-        if text not in notes.damage and _place_in_text(text) in places
+        if text not in notes.damage and _place_in_text(text) in damaged_places
     )
 
 
@@ -110,19 +110,24 @@ def join_notes(first_offset: int, notes: Iterable[Note]) -> ReadNotes:
         notes: Notes on its segments, in any order.
     """
     all_notes = tuple(notes)
-    cuts = [note for note in all_notes if note.kind is NoteKind.CUT]
+    cut_notes = [note for note in all_notes if note.kind is NoteKind.CUT]
     gaps = sorted(
         Gap(first_offset=note.from_offset, next_offset=note.to_offset)
         for note in all_notes
         if note.kind is NoteKind.GAP
     )
     damage = sorted(note.place for note in all_notes if note.kind is NoteKind.DAMAGE)
-    cut = min(cuts, key=lambda note: note.from_offset, default=None)
+    cut_off = min(cut_notes, key=lambda note: note.from_offset, default=None)
     return ReadNotes(
         read_from=first_offset,
         gaps=tuple(gaps[-NOTES_MAX:]),
         damage=tuple(damage[:NOTES_MAX]),
         cut_off=None
-        if cut is None
-        else CutOff(file=cut.file, position=cut.position, offset=cut.from_offset, reason=cut.text),
+        if cut_off is None
+        else CutOff(
+            file=cut_off.file,
+            position=cut_off.position,
+            offset=cut_off.from_offset,
+            reason=cut_off.text,
+        ),
     )

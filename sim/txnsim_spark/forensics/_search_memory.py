@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 VERSION: Final = 1
 
 
-class _File(msgspec.Struct, frozen=True, kw_only=True):
+class _MemoryFile(msgspec.Struct, frozen=True, kw_only=True):
     version: int
     replicas: Mapping[str, ReplicaMemory] = {}
     """Path of the replica's folder -> what was read of it."""
@@ -48,9 +48,9 @@ class Memory:
         self._path = path
         self._new: dict[str, ReplicaMemory] = {}
         try:
-            stored = msgspec.msgpack.decode(path.read_bytes(), type=_File)
+            stored = msgspec.msgpack.decode(path.read_bytes(), type=_MemoryFile)
         except FileNotFoundError:
-            stored = _File(version=VERSION)
+            stored = _MemoryFile(version=VERSION)
         except msgspec.MsgspecError as error:
             raise BadInputError(f"{path}: no state of 'find-hanging --since': {error}") from error
         if stored.version != VERSION:
@@ -59,10 +59,10 @@ class Memory:
 
     def with_memory(self, state: ReplicaState) -> ReplicaState:
         """The replica's state with the results of the previous search."""
-        remembered = self._old.get(with_store_names(state.replica.path))
-        if remembered is None or not _holds(remembered, state):
-            remembered = ReplicaMemory()
-        return msgspec.structs.replace(state, memory=remembered)
+        replica_memory = self._old.get(with_store_names(state.replica.path))
+        if replica_memory is None or not _memory_is_valid(replica_memory, state):
+            replica_memory = ReplicaMemory()
+        return msgspec.structs.replace(state, memory=replica_memory)
 
     def take(self, state: ReplicaState, read: ReplicaRead) -> None:
         """Keep the result for a replica. Without its last segment nothing would tell whether the
@@ -99,18 +99,18 @@ class Memory:
         Raises:
             ConfigError: The file can't be written.
         """
-        data = msgspec.msgpack.encode(_File(version=VERSION, replicas=self._new))
+        data = msgspec.msgpack.encode(_MemoryFile(version=VERSION, replicas=self._new))
         write_whole(self._path, data)
 
 
-def _holds(remembered: ReplicaMemory, state: ReplicaState) -> bool:
+def _memory_is_valid(replica_memory: ReplicaMemory, state: ReplicaState) -> bool:
     """Whether the log still has the last read batch at its position."""
-    newest = remembered.newest
+    newest = replica_memory.newest
     segment = next((segment for segment in state.segments if segment.base_offset == newest), None)
-    if segment is None or segment.size < remembered.segments[newest].size:
+    if segment is None or segment.size < replica_memory.segments[newest].size:
         return False
     try:
-        is_there = header_at(segment, remembered.last_position) == remembered.last_header
+        is_there = header_at(segment, replica_memory.last_position) == replica_memory.last_header
     except OSError:  # told by who reads it
         return False
-    return is_there and remembered.topic_id == state.topic_id
+    return is_there and replica_memory.topic_id == state.topic_id

@@ -38,12 +38,12 @@ class Lookups:
         """The kind of the batch at a transaction's first offset."""
         last_offset = self._deleted_from(txn)
         if last_offset is not None:
-            batch = self._batches.get(last_offset)
-            is_its = batch is not None and _is_batch_of(batch, txn)
-            return StartBatch.DELETED if is_its else StartBatch.ANOTHERS
+            batch = self._batches_by_offset.get(last_offset)
+            is_of_producer = batch is not None and _is_batch_of(batch, txn)
+            return StartBatch.DELETED if is_of_producer else StartBatch.ANOTHERS
         if not self._lowest <= txn.start_offset < self._state.ends.end_offset:
             return StartBatch.NOT_THERE
-        batch = self._batches.get(txn.start_offset)
+        batch = self._batches_by_offset.get(txn.start_offset)
         if (
             batch is None
             or batch.header.base_offset != txn.start_offset
@@ -57,7 +57,7 @@ class Lookups:
         by_producer = dict(self._txns)
         for producer_id, txn in self._txns.items():
             if txn.start_timestamp_ms is None:
-                first_batch = self._batches.get(txn.start_offset)
+                first_batch = self._batches_by_offset.get(txn.start_offset)
                 started_ms = None if first_batch is None else first_batch.header.max_timestamp_ms
                 by_producer[producer_id] = msgspec.structs.replace(
                     txn, start_timestamp_ms=started_ms
@@ -103,7 +103,7 @@ class Lookups:
         return segments[0].base_offset if segments else self._state.ends.end_offset
 
     @cached_property
-    def _batches(self) -> Mapping[int, LookedUpBatch]:
+    def _batches_by_offset(self) -> Mapping[int, LookedUpBatch]:
         places = {txn.start_offset: txn.start_position for txn in self._txns.values()}
         last_ones = (self._deleted_from(txn) for txn in self._txns.values())
         places.update((offset, None) for offset in last_ones if offset is not None)
@@ -116,13 +116,15 @@ class Lookups:
         batches: dict[int, LookedUpBatch] = {}
         for segment, places_in_segment in places_by_segment.items():
             try:
-                batches |= _looked_up(segment, places_in_segment)
+                batches |= _batches_in_segment(segment, places_in_segment)
             except OSError:  # reported where the replica was looked at
                 continue
         return batches
 
 
-def _looked_up(segment: SegmentFile, places: Mapping[int, int | None]) -> dict[int, LookedUpBatch]:
+def _batches_in_segment(
+    segment: SegmentFile, places: Mapping[int, int | None]
+) -> dict[int, LookedUpBatch]:
     """First batches in one segment, looked up by a known position or by offset."""
     batches: dict[int, LookedUpBatch] = {}
     for offset, position in places.items():

@@ -94,7 +94,7 @@ class DumpedAnswer(msgspec.Struct, frozen=True, kw_only=True):
         return None
 
 
-class _Segment:
+class _DumpedSegment:
     """The dumped part of one ``.log`` file. For each producer it keeps whether a marker ended
     earlier transactions, and which transaction the producer has begun since: segments may be dumped
     in any order, and are joined in order of their offsets.
@@ -147,14 +147,14 @@ class _Segment:
             if batch.marker is not None:
                 self.mark(batch.first_offset, batch.marker)
             return
-        opened = DumpedOpen(
+        open_txn = DumpedOpen(
             producer_id=batch.producer_id,
             producer_epoch=batch.producer_epoch,
             start_offset=batch.first_offset,
             first_timestamp_ms=batch.timestamp_ms,
             last_timestamp_ms=batch.timestamp_ms,
         )
-        self.open[batch.producer_id] = _continue_txn(self.open.get(batch.producer_id), opened)
+        self.open[batch.producer_id] = _continue_txn(self.open.get(batch.producer_id), open_txn)
 
     def mark(self, offset: int, marker: str) -> None:
         """Take the printed record of a control batch. A data record may contain the same words."""
@@ -168,22 +168,24 @@ class _Segment:
             self.aborts += 1
 
 
-class _Replica:
+class _DumpedReplica:
     """The dumped part of one replica's folder."""
 
     __slots__ = ("segments", "snapshots")
 
     def __init__(self) -> None:
-        self.segments: dict[str, _Segment] = {}
+        self.segments: dict[str, _DumpedSegment] = {}
         """Path -> segment."""
         self.snapshots: dict[int, dict[int, DumpedOpen]] = {}
         """Offset -> open transactions before it, by producer."""
 
     @property
-    def in_order(self) -> list[_Segment]:
+    def in_order(self) -> list[_DumpedSegment]:
         """Segments that have batches, by first offset."""
-        filled = [segment for segment in self.segments.values() if segment.first is not None]
-        return sorted(filled, key=lambda segment: (segment.first, segment.last))
+        filled_segments = [
+            segment for segment in self.segments.values() if segment.first is not None
+        ]
+        return sorted(filled_segments, key=lambda segment: (segment.first, segment.last))
 
     @property
     def snapshot_offset(self) -> int | None:
@@ -193,8 +195,8 @@ class _Replica:
     @property
     def end(self) -> int:
         """The first offset behind all that the text speaks of."""
-        ends = [segment.last + 1 for segment in self.segments.values()]
-        return max([*ends, self.snapshot_offset or 0])
+        end_offsets = [segment.last + 1 for segment in self.segments.values()]
+        return max([*end_offsets, self.snapshot_offset or 0])
 
     @property
     def read(self) -> bool:
@@ -202,7 +204,7 @@ class _Replica:
         return bool(self.snapshots) or any(segment.read for segment in self.segments.values())
 
     @property
-    def segments_after_snapshot(self) -> list[_Segment]:
+    def segments_after_snapshot(self) -> list[_DumpedSegment]:
         """Segments with offsets at or above the newest snapshot's; all without a snapshot."""
         offset = self.snapshot_offset
         return [segment for segment in self.in_order if offset is None or segment.last >= offset]
@@ -211,20 +213,22 @@ class _Replica:
         """Open transactions by the newest snapshot and the log after it, as a starting broker reads
         them.
         """
-        offset = self.snapshot_offset
-        state = {} if offset is None else dict(self.snapshots[offset])
-        for producer_id, txn in state.items():
+        snapshot_offset = self.snapshot_offset
+        open_by_producer = {} if snapshot_offset is None else dict(self.snapshots[snapshot_offset])
+        for producer_id, txn in open_by_producer.items():
             # The log before it has the time of the first batch, which a snapshot has not.
             for segment in self.in_order:
-                begun = segment.open.get(producer_id)
-                if begun is not None and begun.start_offset == txn.start_offset:
-                    state[producer_id] = _continue_txn(begun, txn)
+                earlier_part = segment.open.get(producer_id)
+                if earlier_part is not None and earlier_part.start_offset == txn.start_offset:
+                    open_by_producer[producer_id] = _continue_txn(earlier_part, txn)
         for segment in self.segments_after_snapshot:
             for producer_id in segment.ended:
-                state.pop(producer_id, None)
+                open_by_producer.pop(producer_id, None)
             for producer_id, txn in segment.open.items():
-                state[producer_id] = _continue_txn(state.get(producer_id), txn)
-        return sorted(state.values(), key=lambda txn: txn.start_offset)
+                open_by_producer[producer_id] = _continue_txn(
+                    open_by_producer.get(producer_id), txn
+                )
+        return sorted(open_by_producer.values(), key=lambda txn: txn.start_offset)
 
     @property
     def begins_late(self) -> bool:
@@ -235,24 +239,24 @@ class _Replica:
         return (segments[0].first or 0) > (self.snapshot_offset or 0)
 
 
-def _continue_txn(begun: DumpedOpen | None, txn: DumpedOpen) -> DumpedOpen:
+def _continue_txn(earlier_part: DumpedOpen | None, later_part: DumpedOpen) -> DumpedOpen:
     """A transaction, extended by a later part of it."""
-    if begun is None:
-        return txn
+    if earlier_part is None:
+        return later_part
     return DumpedOpen(
-        producer_id=txn.producer_id,
-        producer_epoch=txn.producer_epoch,
-        start_offset=min(begun.start_offset, txn.start_offset),
-        first_timestamp_ms=begun.first_timestamp_ms,
-        last_timestamp_ms=max(begun.last_timestamp_ms, txn.last_timestamp_ms),
+        producer_id=later_part.producer_id,
+        producer_epoch=later_part.producer_epoch,
+        start_offset=min(earlier_part.start_offset, later_part.start_offset),
+        first_timestamp_ms=earlier_part.first_timestamp_ms,
+        last_timestamp_ms=max(earlier_part.last_timestamp_ms, later_part.last_timestamp_ms),
     )
 
 
-class _Reading:
+class _TextReading:
     """The texts that were read so far."""
 
     def __init__(self) -> None:
-        self.replicas: dict[str, tuple[TopicPartition, _Replica]] = {}
+        self.replicas: dict[str, tuple[TopicPartition, _DumpedReplica]] = {}
         self.entries: dict[str, tuple[int, DumpedEntry | None]] = {}
         """Transactional id -> (highest offset that speaks of it, its entry there)."""
         self.newest_ms = 0
@@ -266,35 +270,35 @@ class _Reading:
         """Errors that the tool printed."""
         self.undecoded = 0
         """How many records of the transaction log have no decoded entry."""
-        self._numbers = 0
+        self._line_number = 0
         self._begin_text()
 
     def read(self, text: Iterable[str]) -> None:
         """Read another file. A batch before its first ``Dumping`` line belongs to no partition."""
         self._begin_text()
-        for raw in text:
-            self._numbers += 1
-            for line in unwrap_lines(raw):
+        for raw_line in text:
+            self._line_number += 1
+            for line in unwrap_lines(raw_line):
                 self._read_line(line)
         self._give_up_wrapped()
 
     def _begin_text(self) -> None:
-        self._lines = DumpLineReader()
+        self._line_reader = DumpLineReader()
         self._partition: TopicPartition | None = None
-        self._replica: _Replica | None = None
-        self._segment: _Segment | None = None
+        self._replica: _DumpedReplica | None = None
+        self._segment: _DumpedSegment | None = None
         self._producers: dict[int, DumpedOpen] | None = None
         self._wrapped = ""
         self._wrapped_lines = 0
 
     def _read_line(self, text: str) -> None:
-        if self._wrapped and not self._lines.starts(text):
+        if self._wrapped and not self._line_reader.starts(text):
             # A terminal cuts within words, an editor between them.
             for joined in (self._wrapped + text, f"{self._wrapped} {text}"):
-                line = self._lines.read(joined)
+                line = self._line_reader.read(joined)
                 if not isinstance(line, IncompleteLine):
                     self._wrapped = ""
-                    self._add(line)
+                    self._take_line(line)
                     return
             self._wrapped += text
             self._wrapped_lines += 1
@@ -302,18 +306,18 @@ class _Reading:
                 self._give_up_wrapped()
             return
         self._give_up_wrapped()
-        line = self._lines.read(text)
+        line = self._line_reader.read(text)
         if isinstance(line, IncompleteLine):
             self._wrapped, self._wrapped_lines = text, 1
         else:
-            self._add(line)
+            self._take_line(line)
 
     def _give_up_wrapped(self) -> None:
         if self._wrapped:
-            self.incomplete.append(self._numbers)
+            self.incomplete.append(self._line_number)
         self._wrapped = ""
 
-    def _add(self, line: DumpLine) -> None:
+    def _take_line(self, line: DumpLine) -> None:
         match line:
             case DumpedFile():
                 self._add_file(line)
@@ -323,7 +327,7 @@ class _Reading:
             case DumpedBatch():
                 self.newest_ms = max(self.newest_ms, line.timestamp_ms)
                 if self._segment is None:
-                    self.incomplete.append(self._numbers)
+                    self.incomplete.append(self._line_number)
                 else:
                     self._segment.add_batch(line)
             case DumpedRecord():
@@ -334,9 +338,9 @@ class _Reading:
                 self.errors.append(message)
             case OtherLine(is_known):
                 if not is_known:
-                    self.unknown.append(self._numbers)
+                    self.unknown.append(self._line_number)
             case IncompleteLine():
-                self.incomplete.append(self._numbers)
+                self.incomplete.append(self._line_number)
             case _:
                 assert_never(line)
 
@@ -345,11 +349,13 @@ class _Reading:
         self._partition = file.partition
         if file.partition is None or file.suffix not in (".log", ".snapshot"):
             return
-        named = self.replicas.setdefault(file.replica, (file.partition, _Replica()))
-        self._replica = named[1]
+        partition_and_replica = self.replicas.setdefault(
+            file.replica, (file.partition, _DumpedReplica())
+        )
+        self._replica = partition_and_replica[1]
         if file.suffix == ".log":
             # The same file dumped once more, with records for example, counts once.
-            self._segment = self._replica.segments[file.path] = _Segment()
+            self._segment = self._replica.segments[file.path] = _DumpedSegment()
         elif file.offset is not None:
             self._producers = self._replica.snapshots[file.offset] = {}
 
@@ -364,15 +370,18 @@ class _Reading:
             if entry is None:
                 self.undecoded += 1
                 return
-            named = entry if isinstance(entry, str) else entry.transactional_id
+            transactional_id = entry if isinstance(entry, str) else entry.transactional_id
             # Of several replicas the longest counts, whichever was dumped last.
-            if record.offset >= self.entries.get(named, (0, None))[0]:
-                self.entries[named] = (record.offset, None if isinstance(entry, str) else entry)
+            if record.offset >= self.entries.get(transactional_id, (0, None))[0]:
+                self.entries[transactional_id] = (
+                    record.offset,
+                    None if isinstance(entry, str) else entry,
+                )
 
     def _add_producer(self, producer: DumpedProducer) -> None:
         self.newest_ms = max(self.newest_ms, producer.timestamp_ms)
         if self._producers is None:
-            self.incomplete.append(self._numbers)
+            self.incomplete.append(self._line_number)
         elif producer.start_offset is not None:
             self._producers[producer.producer_id] = DumpedOpen(
                 producer_id=producer.producer_id,
@@ -389,43 +398,54 @@ def answer(*texts: Iterable[str]) -> DumpedAnswer:
     Args:
         texts: Lines of each text; parts of one text that was cut are read as separate texts.
     """
-    reading = _Reading()
+    reading = _TextReading()
     for text in texts:
         reading.read(text)
-    logs: dict[TopicPartition, list[_Replica]] = {}
+    replicas_by_partition: dict[TopicPartition, list[_DumpedReplica]] = {}
     for partition, replica in reading.replicas.values():
-        logs.setdefault(partition, []).append(replica)
+        replicas_by_partition.setdefault(partition, []).append(replica)
     entries = [entry for _, (_, entry) in sorted(reading.entries.items()) if entry is not None]
-    owners = {entry.producer_id: entry for entry in entries}
-    longest = {
-        partition: max(logs[partition], key=lambda replica: (replica.end, bool(replica.segments)))
-        for partition in sorted(logs)
+    entry_by_producer = {entry.producer_id: entry for entry in entries}
+    longest_replicas = {
+        partition: max(
+            replicas_by_partition[partition],
+            key=lambda replica: (replica.end, bool(replica.segments)),
+        )
+        for partition in sorted(replicas_by_partition)
         if partition.topic != TRANSACTION_STATE_TOPIC
     }
     partitions = tuple(
-        _partition(partition, replica, len(logs[partition]), owners, reading.newest_ms)
-        for partition, replica in longest.items()
+        _partition(
+            partition,
+            replica,
+            len(replicas_by_partition[partition]),
+            entry_by_producer,
+            reading.newest_ms,
+        )
+        for partition, replica in longest_replicas.items()
     )
     return DumpedAnswer(
         partitions=partitions,
         entries=tuple(entries),
-        missing=tuple(_missing(reading, longest, partitions)),
-        understood=_understood(reading, longest),
+        missing=tuple(_missing_sentences(reading, longest_replicas, partitions)),
+        understood=_is_understood(reading, longest_replicas),
     )
 
 
-def _understood(reading: _Reading, longest: Mapping[TopicPartition, _Replica]) -> bool:
+def _is_understood(
+    reading: _TextReading, longest_replicas: Mapping[TopicPartition, _DumpedReplica]
+) -> bool:
     if reading.incomplete or reading.errors:
         return False
-    replicas = longest.values()
+    replicas = longest_replicas.values()
     if not all(replica.read for replica in replicas) or any(
         _invalid_offset(replica) is not None for replica in replicas
     ):
         return False
-    return bool(longest or reading.entries)
+    return bool(longest_replicas or reading.entries)
 
 
-def _invalid_offset(replica: _Replica) -> int | None:
+def _invalid_offset(replica: _DumpedReplica) -> int | None:
     """Offset of the first batch whose checksum is wrong."""
     return next(
         (segment.invalid for segment in replica.in_order if segment.invalid is not None), None
@@ -434,15 +454,15 @@ def _invalid_offset(replica: _Replica) -> int | None:
 
 def _partition(
     partition: TopicPartition,
-    longest: _Replica,
-    replicas: int,
-    owners: Mapping[int, DumpedEntry],
+    longest_replica: _DumpedReplica,
+    replica_count: int,
+    entry_by_producer: Mapping[int, DumpedEntry],
     newest_ms: int,
 ) -> DumpedPartition:
-    segments = longest.in_order
+    segments = longest_replica.in_order
     return DumpedPartition(
         partition=partition,
-        replicas=replicas,
+        replicas=replica_count,
         first_offset=segments[0].first if segments else None,
         last_offset=max((segment.last for segment in segments), default=None),
         batches=sum(segment.batches for segment in segments),
@@ -450,14 +470,14 @@ def _partition(
         aborts=sum(segment.aborts for segment in segments),
         unread_markers=sum(segment.unread for segment in segments),
         open=tuple(
-            _judge(partition, txn, owners.get(txn.producer_id), newest_ms)
-            for txn in longest.open_transactions()
+            _judge_txn(partition, txn, entry_by_producer.get(txn.producer_id), newest_ms)
+            for txn in longest_replica.open_transactions()
         ),
-        snapshot_offset=longest.snapshot_offset,
+        snapshot_offset=longest_replica.snapshot_offset,
     )
 
 
-def _judge(
+def _judge_txn(
     partition: TopicPartition, txn: DumpedOpen, entry: DumpedEntry | None, newest_ms: int
 ) -> DumpedOpen:
     if entry is None:
@@ -491,9 +511,9 @@ def _judge(
     )
 
 
-def _missing(
-    reading: _Reading,
-    longest: Mapping[TopicPartition, _Replica],
+def _missing_sentences(
+    reading: _TextReading,
+    longest_replicas: Mapping[TopicPartition, _DumpedReplica],
     partitions: tuple[DumpedPartition, ...],
 ) -> Iterator[str]:
     topics = {partition.topic for partition, _ in reading.replicas.values()}
@@ -542,12 +562,12 @@ def _missing(
         )
     if any(partition.unread_markers for partition in partitions):
         yield "Whether a marker is COMMIT or ABORT: dump with --deep-iteration."
-    yield from _missing_of_partitions(longest)
+    yield from _missing_of_partitions(longest_replicas)
     if partitions:
         yield "High watermarks, and replicas that were not dumped: the text never has them."
 
 
-def _missing_of_partitions(longest: Mapping[TopicPartition, _Replica]) -> Iterator[str]:
+def _missing_of_partitions(longest: Mapping[TopicPartition, _DumpedReplica]) -> Iterator[str]:
     late = [str(name) for name, replica in longest.items() if replica.begins_late]
     if late:
         yield (

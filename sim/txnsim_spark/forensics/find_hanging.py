@@ -25,7 +25,7 @@ from txnsim_spark.engine import Engine, EngineKind, NewSession, Progress, cost_o
 from txnsim_spark.forensics._coordinator_entries import Coordinators
 from txnsim_spark.forensics._coordinator_log import (
     ReplayedLog,
-    logs_of,
+    coordinator_logs_of,
     read_coordinators,
     replay_log,
 )
@@ -35,8 +35,8 @@ from txnsim_spark.forensics._metadata_copies import (
     complete_coordinators,
     known_topics_in,
 )
-from txnsim_spark.forensics._open_transactions import open_after
-from txnsim_spark.forensics._partition_markers import reader_of
+from txnsim_spark.forensics._open_transactions import open_transactions_after
+from txnsim_spark.forensics._partition_markers import marker_reader_of
 from txnsim_spark.forensics._read_notes import NOTHING_READ, ReadNotes, damage_met_again
 from txnsim_spark.forensics._search_memory import Memory
 from txnsim_spark.forensics._start_batch import Lookups
@@ -45,8 +45,8 @@ from txnsim_spark.forensics.findings import (
     NEVER,
     Finding,
     PartitionFigures,
-    Question,
     Report,
+    SearchConditions,
     Source,
     figures_of,
     finding_of,
@@ -54,7 +54,7 @@ from txnsim_spark.forensics.findings import (
 )
 from txnsim_spark.forensics.identity import Identities, identify_replicas
 from txnsim_spark.forensics.replica_state import ReplicaState, state_of
-from txnsim_spark.forensics.verdicts import OpenTxn, ReplicaEnds, Spread, leading, spread_of
+from txnsim_spark.forensics.verdicts import OpenTxn, ReplicaEnds, Spread, elected_replica, spread_of
 from txnsim_spark.libraries import require_libraries
 from txnsim_spark.scan.log_dirs import LogDirectory, OnProblem, ignore_problem
 from txnsim_spark.scan.log_seek import markers_in
@@ -131,31 +131,33 @@ def find_hanging(
     reading = reading or Reading(search, new_session, progress)
     states = reading.living_states()
     logs = reading.coordinators_logs(states)
-    data = [state for state in states if state.replica.topic not in NOT_JUDGED]
-    opened = reading.open_transactions(data)
-    producer_ids = {producer_id for txns in opened.values() for producer_id in txns}
+    judged_states = [state for state in states if state.replica.topic not in NOT_JUDGED]
+    open_by_replica = reading.open_transactions(judged_states)
+    producer_ids = {producer_id for txns in open_by_replica.values() for producer_id in txns}
     coordinators = reading.coordinators(logs, producer_ids)
     brokers_by_partition = {partition: _brokers_of(ranked) for partition, ranked in logs.items()}
     coordinators = complete_coordinators(
         coordinators, reading.known.assignments, brokers_by_partition
     )
-    states = reading.as_read(states)
-    question = Question(
+    states = reading.cut_states(states)
+    conditions = SearchConditions(
         as_of_ms=reading.as_of_ms(states, coordinators),
         max_transaction_timeout_ms=search.max_transaction_timeout_ms,
         now_ms=search.latest_ms,
         bootstrap=search.bootstrap,
         accepts_damage=search.accepts_damage,
     )
-    reading.keep()
+    reading.write_memory()
     progress("comparing replicas")
-    findings, figures = _judge(states, opened, coordinators, question, reading)
+    findings, partition_figures = _judge_open_transactions(
+        states, open_by_replica, coordinators, conditions, reading
+    )
     return Report(
-        as_of_ms=question.as_of_ms,
-        max_transaction_timeout_ms=question.max_transaction_timeout_ms,
-        accepts_damage=question.accepts_damage,
+        as_of_ms=conditions.as_of_ms,
+        max_transaction_timeout_ms=conditions.max_transaction_timeout_ms,
+        accepts_damage=conditions.accepts_damage,
         findings=findings,
-        partitions=figures,
+        partitions=partition_figures,
         owed=owed_by(coordinators, findings),
         source=reading.source(states, coordinators),
     )
@@ -181,16 +183,16 @@ class Reading:
         )
         self._problems: dict[str, None] = {}
         """Problems reported by two threads, so in no particular order."""
-        self._notes: dict[str, ReadNotes] = {}
+        self._notes_by_replica: dict[str, ReadNotes] = {}
         """Path of a replica that was read -> notes on it."""
         self._logs_read: Mapping[str, LogRead] = {}
         """Path of a replica of ``__transaction_state`` that workers have read -> its log."""
-        self._future: dict[str, int] = {}
+        self._future_times: dict[str, int] = {}
         """File -> its time, where that is later than this machine's clock."""
         self._log_dirs: tuple[str, ...] = ()
-        self._newest_ms = -1
+        self._newest_file_ms = -1
         self._segments: Mapping[str, Sequence[SegmentFile]] = {}
-        self._marked: dict[tuple[str, int], frozenset[int]] = {}
+        self._marker_producers: dict[tuple[str, int], frozenset[int]] = {}
         """(path of a replica, offset) -> producers with markers at or after it, for the offsets
         that were requested.
         """
@@ -201,22 +203,28 @@ class Reading:
 
     @property
     def problems(self) -> tuple[str, ...]:
-        return tuple(sorted([*self._problems, *self._in_the_future()]))
+        return tuple(sorted([*self._problems, *self._future_time_problems()]))
 
-    def _in_the_future(self) -> Iterator[str]:
+    def _future_time_problems(self) -> Iterator[str]:
         """One line for all files with a time in the future: if a cluster's clock was advanced, all
         files have such times.
         """
-        if not self._future:
+        if not self._future_times:
             return
-        whose, newest_ms = max(self._future.items(), key=lambda item: (item[1], item[0]))
-        newest = time_text(newest_ms + 999)  # --as-of knows whole seconds
-        other_files, also, it = len(self._future) - 1, "", "it"
+        newest_file, newest_ms = max(
+            self._future_times.items(),
+            key=lambda file_and_time: (file_and_time[1], file_and_time[0]),
+        )
+        newest_text = time_text(newest_ms + 999)  # --as-of knows whole seconds
+        other_files, others_text, pronoun = len(self._future_times) - 1, "", "it"
         if other_files:
-            also = f", and neither are those of {other_files} other file{'s' * (other_files > 1)}"
-            it = "them"
+            others_text = (
+                f", and neither are those of {other_files} other file{'s' * (other_files > 1)}"
+            )
+            pronoun = "them"
         yield (
-            f"{whose}: a time in the future, {newest}; not used{also}: --as-of {newest} takes {it}"
+            f"{newest_file}: a time in the future, {newest_text}; not used{others_text}: --as-of"
+            f" {newest_text} takes {pronoun}"
         )
 
     def states(self) -> tuple[ReplicaState, ...]:
@@ -225,7 +233,7 @@ class Reading:
         with_state_topic = topics | {TRANSACTION_STATE_TOPIC} if topics else topics
         # Absolute, as in the data source: workers run in other folders.
         paths = [path.absolute() for path in self._search.paths]
-        replicas = replicas_in(paths, with_state_topic, self._problem)
+        replicas = replicas_in(paths, with_state_topic, self._report_problem)
         self._log_dirs = _log_dirs(replicas)
         refuse_logs_of_two_clusters(log_dirs_in(paths))
         states = self._read_states(replicas)
@@ -248,17 +256,18 @@ class Reading:
         """
         doubts = self.undecided_reasons(TRANSACTION_STATE_TOPIC)
         for doubt in doubts:
-            self._problem(doubt)
-        return {} if doubts else logs_of(states)
+            self._report_problem(doubt)
+        return {} if doubts else coordinator_logs_of(states)
 
     def undecided_reasons(self, topic: str) -> tuple[str, ...]:
         """Sentences on why the present topic of this name is unknown; empty if it is known."""
-        doubts = self._identities.undecided
-        return tuple(doubts[name] for name in [topic] if name in doubts)
+        undecided = self._identities.undecided
+        return tuple(undecided[topic_name] for topic_name in [topic] if topic_name in undecided)
 
     def _read_states(self, replicas: Sequence[Replica]) -> list[ReplicaState]:
         directories = {
-            log_dir: LogDirectory.read(Path(log_dir), self._problem) for log_dir in self._log_dirs
+            log_dir: LogDirectory.read(Path(log_dir), self._report_problem)
+            for log_dir in self._log_dirs
         }
         for directory in directories.values():
             for file, written_ms in directory.written_ms:
@@ -269,11 +278,11 @@ class Reading:
                 state = state_of(
                     replica,
                     directories[replica.log_dir],
-                    self._problem,
+                    self._report_problem,
                     use_snapshots=self._search.use_snapshots,
                 )
             except OSError as error:
-                self._problem(f"{replica.path}: {error.strerror or error}; passed by")
+                self._report_problem(f"{replica.path}: {error.strerror or error}; passed by")
                 return None
             if self._memory is None or not state.unread:
                 return state
@@ -282,35 +291,37 @@ class Reading:
         states = []
         with overlapping_map(self._log_dirs) as mapped:
             for number, state in enumerate(mapped(read_state, replicas), 1):
-                if not number % _TOLD_EVERY:
+                if not number % _PROGRESS_EVERY:
                     self._progress(f"looked at {number} of {len(replicas)} replicas")
                 if state is not None:
                     states.append(state)
         return states
 
     def _take_time(self, file: str, written_ms: int) -> None:
-        self._newest_ms = max(self._newest_ms, self._not_future(written_ms, file))
+        self._newest_file_ms = max(self._newest_file_ms, self._believed_time(written_ms, file))
 
     def open_transactions(self, states: Sequence[ReplicaState]) -> OpenByReplica:
         """Replica path -> transactions open at its end; replicas without any are omitted."""
         unread = [state for state in states if state.unread]
         by_replica = {
-            state.replica.path: open_after(state.seeds, ()) for state in states if not state.unread
+            state.replica.path: open_transactions_after(state.seeds, ())
+            for state in states
+            if not state.unread
         }
-        read = self._read(unread)
+        reads_by_replica = self._read_logs(unread)
         for state in unread:
             path = state.replica.path
-            by_replica[path] = dict(read[path].opened)
-            notes = self._notes[path] = read[path].notes
+            by_replica[path] = dict(reads_by_replica[path].opened)
+            notes = self._notes_by_replica[path] = reads_by_replica[path].notes
             if self._memory is not None:
-                self._memory.take(state, read[path])
+                self._memory.take(state, reads_by_replica[path])
             for problem in damage_met_again(state.damage, notes):
                 self._problems.pop(problem, None)
             for problem in notes.damage:
-                self._problem(problem)
+                self._report_problem(problem)
         return {path: txns for path, txns in by_replica.items() if txns}
 
-    def _read(self, unread: Sequence[ReplicaState]) -> Mapping[str, ReplicaRead]:
+    def _read_logs(self, unread: Sequence[ReplicaState]) -> Mapping[str, ReplicaRead]:
         """Path of a replica -> what was read of its log."""
         if not unread:
             return {}
@@ -318,42 +329,49 @@ class Reading:
         from txnsim_spark.forensics import _read_compiled as compiled
 
         engine_kind = self._engine.kind_for(
-            cost_of(replica_state.unread_bytes for state in unread for replica_state in state.new)
+            cost_of(
+                replica_state.unread_bytes
+                for state in unread
+                for replica_state in state.unread_parts
+            )
         )
-        read = self._engine.results_of(
+        reads_by_replica = self._engine.results_of(
             compiled.replica_job(unread, cores=self._engine.cores(engine_kind)), engine_kind
         )
-        nothing = {
+        states_without_result = {
             replica_state.replica.path: replica_state
             for replica_state in unread
-            if replica_state.replica.path not in read
+            if replica_state.replica.path not in reads_by_replica
         }
-        read |= {path: compiled.read_of(state, ()) for path, state in nothing.items()}
+        reads_by_replica |= {
+            path: compiled.replica_read_of(state, ())
+            for path, state in states_without_result.items()
+        }
         return {
-            replica_state.replica.path: compiled.with_epochs(
-                read[replica_state.replica.path], replica_state
+            replica_state.replica.path: compiled.with_coordinator_epochs(
+                reads_by_replica[replica_state.replica.path], replica_state
             )
             for replica_state in unread
         }
 
-    def keep(self) -> None:
+    def write_memory(self) -> None:
         if self._memory is not None:
             self._memory.write()
 
-    def as_read(self, states: Sequence[ReplicaState]) -> tuple[ReplicaState, ...]:
+    def cut_states(self, states: Sequence[ReplicaState]) -> tuple[ReplicaState, ...]:
         """The replicas' states after a start of their brokers, which may cut off their ends."""
-        return tuple(self._cut(state) for state in states)
+        return tuple(self._cut_off_end(state) for state in states)
 
-    def _cut(self, state: ReplicaState) -> ReplicaState:
-        cut = self.notes_on(state).cut_off
-        if cut is None or cut.offset >= state.ends.end_offset:
+    def _cut_off_end(self, state: ReplicaState) -> ReplicaState:
+        cut_off = self.notes_on(state).cut_off
+        if cut_off is None or cut_off.offset >= state.ends.end_offset:
             return state
-        ends = msgspec.structs.replace(state.ends, end_offset=cut.offset)
+        ends = msgspec.structs.replace(state.ends, end_offset=cut_off.offset)
         return msgspec.structs.replace(state, ends=ends)
 
     def notes_on(self, state: ReplicaState) -> ReadNotes:
         """The notes on a replica."""
-        return self._notes.get(state.replica.path, NOTHING_READ)
+        return self._notes_by_replica.get(state.replica.path, NOTHING_READ)
 
     def coordinators(self, logs: CoordinatorLogs, producer_ids: Set[int]) -> Coordinators:
         """The coordinators' logs, restricted to some producers."""
@@ -367,15 +385,15 @@ class Reading:
             self._logs_read = self._engine.results_of(
                 log_job(best_replicas, producer_ids), engine_kind
             )
-        return read_coordinators(logs, self._problem, self._replay_log)
+        return read_coordinators(logs, self._report_problem, self._replay_log)
 
     def _replay_log(self, state: ReplicaState, on_problem: OnProblem) -> ReplayedLog:
-        read = self._logs_read.get(state.replica.path)
-        if read is None:
+        log_read = self._logs_read.get(state.replica.path)
+        if log_read is None:
             return replay_log(state, on_problem)
-        for problem in read.problems:
+        for problem in log_read.problems:
             on_problem(problem)
-        return read.replayed
+        return log_read.replayed
 
     def as_of_ms(self, states: Sequence[ReplicaState], coordinators: Coordinators) -> int:
         """The time from which ages are counted: the requested one, or the newest time of the files.
@@ -383,36 +401,44 @@ class Reading:
         """
         if self._search.as_of_ms is not None:
             return self._search.as_of_ms
-        written_ms = [self._not_future(state.newest_ms, state.replica.path) for state in states]
-        told_ms = self._not_future(coordinators.newest_timestamp_ms, TRANSACTION_STATE_TOPIC)
-        known_ms = max([self._newest_ms, told_ms, *written_ms])
-        return known_ms if known_ms >= 0 or self._search.now_ms == NEVER else self._search.now_ms
+        segment_times_ms = [
+            self._believed_time(state.newest_ms, state.replica.path) for state in states
+        ]
+        records_time_ms = self._believed_time(
+            coordinators.newest_timestamp_ms, TRANSACTION_STATE_TOPIC
+        )
+        newest_known_ms = max([self._newest_file_ms, records_time_ms, *segment_times_ms])
+        return (
+            newest_known_ms
+            if newest_known_ms >= 0 or self._search.now_ms == NEVER
+            else self._search.now_ms
+        )
 
-    def _not_future(self, time_ms: int, whose: str) -> int:
+    def _believed_time(self, time_ms: int, time_source: str) -> int:
         """A time; -1 where it is later than this machine's clock, which is reported."""
         if time_ms <= self._search.latest_ms:
             return time_ms
-        self._future[whose] = time_ms
+        self._future_times[time_source] = time_ms
         return -1
 
     def known_topics(self) -> KnownTopics:
         """The topics that the copies of the metadata log name."""
         paths = [path.absolute() for path in self._search.paths]
-        return known_topics_in(log_dirs_in(paths), self._problem)
+        return known_topics_in(log_dirs_in(paths), self._report_problem)
 
     def has_marker(self, ends: ReplicaEnds, offset: int, producer_id: int) -> bool:
         key = ends.replica.path, offset
-        if key not in self._marked:
-            self._marked[key] = frozenset(self._markers_behind(*key))
-        return producer_id in self._marked[key]
+        if key not in self._marker_producers:
+            self._marker_producers[key] = frozenset(self._markers_behind(*key))
+        return producer_id in self._marker_producers[key]
 
     def _markers_behind(self, path: str, offset: int) -> Iterator[int]:
         """Producers with a marker at or after an offset of a replica."""
         segments = self._segments[path]
         segments_after = [
             segment
-            for segment, following in zip_longest(segments, segments[1:])
-            if following is None or following.base_offset > offset
+            for segment, next_segment in zip_longest(segments, segments[1:])
+            if next_segment is None or next_segment.base_offset > offset
         ]
         MOUNTS.expect([segment.path for segment in segments_after])
         for segment in segments_after:
@@ -429,60 +455,81 @@ class Reading:
             replicas: All replicas of the topic in the directories.
             lookups: Path of a replica -> lookups of its open transactions.
         """
-        holder = spread.counts if spread.is_open_there else leading(spread.open_on)
+        holder = (
+            spread.deciding_replica
+            if spread.is_open_on_deciding
+            else elected_replica(spread.open_on)
+        )
         state = next(state for state in replicas if state.replica == holder.replica)
         notes = self.notes_on(state)
         txn = spread.transaction
         own_lookups = lookups[state.replica.path]
-        whose = holder.replica.topic_partition
-        undecided = self._identities.undecided.get(whose.topic, "")
+        topic_partition = holder.replica.topic_partition
+        undecided = self._identities.undecided.get(topic_partition.topic, "")
         return ReplicaBasis(
             state=state,
             notes=notes,
             gaps=own_lookups.gaps_behind(notes, txn.start_offset),
             start_batch=own_lookups.start_batch_of(txn),
             brokers_seen=tuple(sorted(state.replica.broker for state in replicas)),
-            assignment=None if undecided else self.known.assignments.get(whose),
+            assignment=None if undecided else self.known.assignments.get(topic_partition),
             undecided=undecided,
         )
 
     def source(self, states: Sequence[ReplicaState], coordinators: Coordinators) -> Source:
         """The amount of data read, and the way of reading."""
-        data = [state for state in states if state.replica.topic not in NOT_JUDGED]
-        read = [size for state in data if (size := self._bytes_read(state)) is not None]
-        cuts = (self.notes_on(state).cut_off for state in data)
+        judged_states = [state for state in states if state.replica.topic not in NOT_JUDGED]
+        read_sizes = [
+            size for state in judged_states if (size := self._bytes_read(state)) is not None
+        ]
+        cut_offs = (self.notes_on(state).cut_off for state in judged_states)
         return Source(
             directories=_log_dirs(state.replica for state in states),
-            replicas=len(data),
-            from_snapshots=len(data) - len(read),
-            scanned=len(read),
-            scanned_bytes=sum(read),
+            replicas=len(judged_states),
+            from_snapshots=len(judged_states) - len(read_sizes),
+            scanned=len(read_sizes),
+            scanned_bytes=sum(read_sizes),
             with_spark=self._engine.has_used_spark,
             transaction_log_partitions=coordinators.partitions,
             transaction_log_gap=coordinators.gap,
-            cut_off=(*(cut.text for cut in cuts if cut), *coordinators.cut_off.values()),
-            problems=tuple(sorted({*self.problems, *_lost_ends(data), *self._unreadable(data)})),
+            cut_off=(
+                *(cut_off.text for cut_off in cut_offs if cut_off),
+                *coordinators.cut_off.values(),
+            ),
+            problems=tuple(
+                sorted(
+                    {
+                        *self.problems,
+                        *_lost_end_sentences(judged_states),
+                        *self._unreadable_replicas(judged_states),
+                    }
+                )
+            ),
             stale=self._identities.stale,
         )
 
-    def _unreadable(self, states: Iterable[ReplicaState]) -> Iterator[str]:
+    def _unreadable_replicas(self, states: Iterable[ReplicaState]) -> Iterator[str]:
         """Replicas of which nothing can be read, although their segments are not empty; they may
         have open transactions that were not found.
         """
         for state in states:
-            cut, segments = self.notes_on(state).cut_off, state.segments
-            if cut is not None and cut.position == 0 and cut.offset <= segments[0].base_offset:
-                yield f"{cut.file}: nothing of this log can be read, so nothing is known of it"
+            cut_off, segments = self.notes_on(state).cut_off, state.segments
+            if (
+                cut_off is not None
+                and cut_off.position == 0
+                and cut_off.offset <= segments[0].base_offset
+            ):
+                yield f"{cut_off.file}: nothing of this log can be read, so nothing is known of it"
 
     def _bytes_read(self, state: ReplicaState) -> int | None:
         """Bytes read of a replica; None if its snapshot was enough."""
         return state.unread_bytes if state.unread else None
 
-    def _problem(self, problem: str) -> None:
+    def _report_problem(self, problem: str) -> None:
         self._problems.setdefault(problem)
 
 
-_TOLD_EVERY: Final = 100
+_PROGRESS_EVERY: Final = 100
 """Number of replicas between two lines of progress."""
 
 
@@ -497,67 +544,69 @@ def _log_dirs(replicas: Iterable[Replica]) -> tuple[str, ...]:
 # Judging
 
 
-def _judge(
+def _judge_open_transactions(
     states: Sequence[ReplicaState],
-    opened: OpenByReplica,
+    open_by_replica: OpenByReplica,
     coordinators: Coordinators,
-    question: Question,
+    conditions: SearchConditions,
     reading: Reading,
 ) -> tuple[tuple[Finding, ...], tuple[PartitionFigures, ...]]:
     """Judge every open transaction, and describe its partition."""
     findings: list[Finding] = []
-    figures: list[PartitionFigures] = []
-    for partition, replicas in _by_partition(states):
+    partition_figures: list[PartitionFigures] = []
+    for partition, replicas in _replicas_by_partition(states):
         lookups = {
-            state.replica.path: Lookups(state, opened[state.replica.path])
+            state.replica.path: Lookups(state, open_by_replica[state.replica.path])
             for state in replicas
-            if state.replica.path in opened
+            if state.replica.path in open_by_replica
         }
         txns_of = {path: lookup.dated_transactions() for path, lookup in lookups.items()}
         ends = [state.ends for state in replicas]
         for producer_id in sorted(
             {producer_id for txns in txns_of.values() for producer_id in txns}
         ):
-            opens = {
+            open_by_path = {
                 path: txns[producer_id] for path, txns in txns_of.items() if producer_id in txns
             }
-            spread = spread_of(ends, opens, reading.has_marker)
+            spread = spread_of(ends, open_by_path, reading.has_marker)
             if spread is not None:
                 facts = reading.facts_on(spread, replicas, lookups)
-                markers = reader_of(
+                markers = marker_reader_of(
                     facts.state.segments,
                     producer_id,
                     before_offset=spread.transaction.start_offset,
                 )
                 findings.append(
-                    finding_of(spread, partition, coordinators, question, facts, markers)
+                    finding_of(spread, partition, coordinators, conditions, facts, markers)
                 )
-        counts = leading(ends)
-        open_txns = txns_of.get(counts.replica.path)
+        leading_replica = elected_replica(ends)
+        open_txns = txns_of.get(leading_replica.replica.path)
         if open_txns is not None:
-            figures.append(figures_of(ends, counts, tuple(open_txns.values()), question))
+            partition_figures.append(
+                figures_of(ends, leading_replica, tuple(open_txns.values()), conditions)
+            )
     findings.sort(key=lambda finding: (finding.last_timestamp_ms, finding.topic_partition))
-    return tuple(findings), tuple(figures)
+    return tuple(findings), tuple(partition_figures)
 
 
-def _by_partition(
+def _replicas_by_partition(
     states: Iterable[ReplicaState],
 ) -> Iterator[tuple[TopicPartition, Sequence[ReplicaState]]]:
     """The replicas of each partition; separate for different topics with the same name."""
     by_partition: dict[TopicPartition, list[ReplicaState]] = {}
     for state in states:
         by_partition.setdefault(state.replica.topic_partition, []).append(state)
-    for partition, named in sorted(by_partition.items()):
-        for replicas in by_topic_id(named, lambda state: state.topic_id):
+    for partition, same_named in sorted(by_partition.items()):
+        for replicas in by_topic_id(same_named, lambda state: state.topic_id):
             yield partition, replicas
 
 
-def _lost_ends(states: Iterable[ReplicaState]) -> Iterator[str]:
+def _lost_end_sentences(states: Iterable[ReplicaState]) -> Iterator[str]:
     """Partitions whose leading replica has lost its end. A transaction in the lost part gives no
     finding, so the partition is named.
     """
-    for _, replicas in _by_partition(states):
-        counts = leading([state.ends for state in replicas])
-        state = next(state for state in replicas if state.ends is counts)
+    for _, replicas in _replicas_by_partition(states):
+        leading_ends = elected_replica([state.ends for state in replicas])
+        state = next(state for state in replicas if state.ends is leading_ends)
         for lost_end in islice(lost_ends(state), 1):
             yield f"{state.replica.path}: {lost_end}"

@@ -21,7 +21,7 @@ from txnsim_spark.forensics._partition_markers import ReadMarkers
 from txnsim_spark.forensics._read_notes import meaning
 from txnsim_spark.forensics.identity import Stale
 from txnsim_spark.forensics.verdicts import (
-    MARKERS,
+    MARKER_OUTCOMES,
     OpenTxn,
     Opinion,
     Reason,
@@ -126,7 +126,9 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
         if self.verdict is not OpenTxnStatus.HANGING or self.outcome is None:
             return None
         decision = next(
-            decision_kind for decision_kind, marker in MARKERS.items() if marker == self.outcome
+            decision_kind
+            for decision_kind, marker in MARKER_OUTCOMES.items()
+            if marker == self.outcome
         )
         return Decided(decision=decision, because=self.outcome_because or "")
 
@@ -230,7 +232,7 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
         return tuple(finding for finding in self.findings if finding.verdict in verdicts)
 
 
-class Question(msgspec.Struct, frozen=True, kw_only=True):
+class SearchConditions(msgspec.Struct, frozen=True, kw_only=True):
     """The conditions of a search."""
 
     as_of_ms: int
@@ -249,7 +251,7 @@ def finding_of(
     spread: Spread,
     partition: TopicPartition,
     coordinators: Coordinators,
-    question: Question,
+    conditions: SearchConditions,
     facts: ReplicaBasis,
     markers: ReadMarkers,
 ) -> Finding:
@@ -264,15 +266,19 @@ def finding_of(
         markers: Reads the producer's markers before it.
     """
     txn = spread.transaction
-    opinion = opinion_on(txn, partition, coordinators, as_of_ms=question.as_of_ms, markers=markers)
+    opinion = opinion_on(
+        txn, partition, coordinators, as_of_ms=conditions.as_of_ms, markers=markers
+    )
     evidence = evidence_of(spread, opinion, coordinators, facts)
-    written_ms = _written_ms(txn, facts, question)
-    judged = _verdict(spread, opinion, question.as_of_ms - written_ms, question)
-    verdict, reason = _apply_doubt(*judged, txn, facts)
-    reason += _by_the_file(txn, written_ms)
-    newest = None if opinion.entry is None else opinion.entry.newest
-    timeout_ms = None if newest is None else newest.timeout_ms
-    command, abort = _commands(txn, partition, verdict, opinion, evidence, question)
+    written_ms = _written_ms(txn, facts, conditions)
+    verdict_and_reason = _judge_spread(
+        spread, opinion, conditions.as_of_ms - written_ms, conditions
+    )
+    verdict, reason = _apply_doubt(*verdict_and_reason, txn, facts)
+    reason += _file_time_reason(txn, written_ms)
+    newest_record = None if opinion.entry is None else opinion.entry.newest
+    timeout_ms = None if newest_record is None else newest_record.timeout_ms
+    command, abort = _repair_commands(txn, partition, verdict, opinion, evidence, conditions)
     return Finding(
         topic=partition.topic,
         partition=partition.partition,
@@ -283,35 +289,35 @@ def finding_of(
         start_offset=txn.start_offset,
         start_timestamp_ms=txn.start_timestamp_ms,
         last_timestamp_ms=txn.last_timestamp_ms,
-        age_ms=question.as_of_ms - txn.last_timestamp_ms,
+        age_ms=conditions.as_of_ms - txn.last_timestamp_ms,
         verdict=verdict,
         rule=opinion.rule,
         reason=reason,
-        listed_by_kafka=spread.is_open_there
+        listed_by_kafka=spread.is_open_on_deciding
         and listed_by_kafka(
             txn,
             partition,
             coordinators,
-            as_of_ms=question.as_of_ms,
-            max_transaction_timeout_ms=question.max_transaction_timeout_ms,
+            as_of_ms=conditions.as_of_ms,
+            max_transaction_timeout_ms=conditions.max_transaction_timeout_ms,
         ),
-        transactional_id=None if newest is None else newest.transactional_id,
-        state=None if newest is None else newest.state,
+        transactional_id=None if newest_record is None else newest_record.transactional_id,
+        state=None if newest_record is None else newest_record.state,
         outcome=opinion.outcome,
         outcome_because=opinion.because or None,
         timeout_ms=timeout_ms,
         is_late=is_late(
             txn.last_timestamp_ms,
-            timeout_ms=question.max_transaction_timeout_ms if timeout_ms is None else timeout_ms,
-            as_of_ms=question.as_of_ms,
+            timeout_ms=conditions.max_transaction_timeout_ms if timeout_ms is None else timeout_ms,
+            as_of_ms=conditions.as_of_ms,
         ),
-        broker=spread.counts.replica.broker,
-        log_dir=spread.counts.replica.log_dir,
-        open_on=_brokers(spread.open_on),
-        behind=_brokers(spread.behind),
-        against=_brokers(spread.against),
+        broker=spread.deciding_replica.replica.broker,
+        log_dir=spread.deciding_replica.replica.log_dir,
+        open_on=_broker_ids(spread.open_on),
+        behind=_broker_ids(spread.lagging),
+        against=_broker_ids(spread.contradicting),
         evidence=evidence,
-        recent_until_ms=_recent_until_ms(verdict, written_ms, question),
+        recent_until_ms=_recent_until_ms(verdict, written_ms, conditions),
         command=command,
         abort=abort,
     )
@@ -337,25 +343,27 @@ def _may_have_ended(verdict: OpenTxnStatus, txn: OpenTxn, facts: ReplicaBasis) -
         return ""  # its coordinator tells, whatever the end of the log was
     end_offset = facts.state.ends.end_offset
     is_behind = txn.start_offset >= end_offset
-    lost = facts.lost_end or (f"the log ends at offset {end_offset}" if is_behind else "")
-    return f"it may have ended: {lost}" if lost else ""
+    lost_end = facts.lost_end or (f"the log ends at offset {end_offset}" if is_behind else "")
+    return f"it may have ended: {lost_end}" if lost_end else ""
 
 
-def _recent_until_ms(verdict: OpenTxnStatus, written_ms: int, question: Question) -> int | None:
+def _recent_until_ms(
+    verdict: OpenTxnStatus, written_ms: int, conditions: SearchConditions
+) -> int | None:
     is_recent = verdict is OpenTxnStatus.RECENT
-    return written_ms + question.max_transaction_timeout_ms if is_recent else None
+    return written_ms + conditions.max_transaction_timeout_ms if is_recent else None
 
 
-def _written_ms(txn: OpenTxn, facts: ReplicaBasis, question: Question) -> int:
+def _written_ms(txn: OpenTxn, facts: ReplicaBasis, conditions: SearchConditions) -> int:
     """Time of the transaction's last write, by the timestamps of its records. If they have none
     (-1), or a future one, the time of the newest file.
     """
-    if 0 <= txn.last_timestamp_ms <= question.now_ms or facts.state.newest_ms < 0:
+    if 0 <= txn.last_timestamp_ms <= conditions.now_ms or facts.state.newest_ms < 0:
         return txn.last_timestamp_ms
-    return min(facts.state.newest_ms, question.now_ms)
+    return min(facts.state.newest_ms, conditions.now_ms)
 
 
-def _by_the_file(txn: OpenTxn, written_ms: int) -> str:
+def _file_time_reason(txn: OpenTxn, written_ms: int) -> str:
     """Why the time of a file is used, if it is."""
     if written_ms == txn.last_timestamp_ms:
         return ""
@@ -363,58 +371,65 @@ def _by_the_file(txn: OpenTxn, written_ms: int) -> str:
     return f"; its records bear {time_problem}, so the time of the file counts"
 
 
-def _verdict(
-    spread: Spread, opinion: Opinion, age_ms: int, question: Question
+def _judge_spread(
+    spread: Spread, opinion: Opinion, age_ms: int, conditions: SearchConditions
 ) -> tuple[OpenTxnStatus, str]:
-    if spread.against:
-        return OpenTxnStatus.REPLICAS_DISAGREE, f"{_contradiction(spread)}; {opinion.reason}"
+    if spread.contradicting:
+        return OpenTxnStatus.REPLICAS_DISAGREE, f"{_contradiction_text(spread)}; {opinion.reason}"
     if opinion.verdict is not OpenTxnStatus.HANGING:
         return opinion.verdict, opinion.reason
-    if age_ms <= question.max_transaction_timeout_ms:
+    if age_ms <= conditions.max_transaction_timeout_ms:
         return OpenTxnStatus.RECENT, (
             f"{opinion.reason}; but it was written to {age_ms} ms before, and only what is older"
-            f" than {question.max_transaction_timeout_ms} ms is called hanging"
+            f" than {conditions.max_transaction_timeout_ms} ms is called hanging"
         )
     return OpenTxnStatus.HANGING, opinion.reason
 
 
-def _contradiction(spread: Spread) -> str:
-    start = spread.transaction.start_offset
-    shared = min(replica.end_offset for replica in (*spread.open_on, *spread.against))
-    committed = [
-        replica.high_watermark for replica in spread.against if replica.high_watermark is not None
+def _contradiction_text(spread: Spread) -> str:
+    start_offset = spread.transaction.start_offset
+    shared_end = min(replica.end_offset for replica in (*spread.open_on, *spread.contradicting))
+    high_watermarks = [
+        replica.high_watermark
+        for replica in spread.contradicting
+        if replica.high_watermark is not None
     ]
-    below = ", below a high watermark too" if any(start < offset for offset in committed) else ""
+    below_text = (
+        ", below a high watermark too"
+        if any(start_offset < offset for offset in high_watermarks)
+        else ""
+    )
     return (
-        f"open since offset {start} on broker {_replica_names(spread.open_on)}, and not so on"
-        f" broker {_replica_names(spread.against)}, although both have the log up to offset"
-        f" {shared}{below}"
+        f"open since offset {start_offset} on broker {_replica_names(spread.open_on)}, and not so"
+        " on"
+        f" broker {_replica_names(spread.contradicting)}, although both have the log up to offset"
+        f" {shared_end}{below_text}"
     )
 
 
 def _replica_names(replicas: Sequence[ReplicaEnds]) -> str:
-    return ", ".join(map(str, _brokers(replicas)))
+    return ", ".join(map(str, _broker_ids(replicas)))
 
 
-def _brokers(replicas: Sequence[ReplicaEnds]) -> tuple[int, ...]:
+def _broker_ids(replicas: Sequence[ReplicaEnds]) -> tuple[int, ...]:
     return tuple(sorted(replica.replica.broker for replica in replicas))
 
 
-def _commands(
+def _repair_commands(
     txn: OpenTxn,
     partition: TopicPartition,
     verdict: OpenTxnStatus,
     opinion: Opinion,
     evidence: Evidence,
-    question: Question,
+    conditions: SearchConditions,
 ) -> tuple[str | None, AbortCommands | None]:
     """The repair command, and Kafka's equivalent, which can only abort."""
-    if not evidence.is_sound and not question.accepts_damage:
+    if not evidence.is_sound and not conditions.accepts_damage:
         return None, None
-    command = verdict.repair_command(partition, program=program_at(question.bootstrap))
-    if command is None or opinion.outcome != MARKERS[Decision.ABORTED]:
+    command = verdict.repair_command(partition, program=program_at(conditions.bootstrap))
+    if command is None or opinion.outcome != MARKER_OUTCOMES[Decision.ABORTED]:
         return command, None
-    return command, abort_commands(txn, partition, question.bootstrap)
+    return command, abort_commands(txn, partition, conditions.bootstrap)
 
 
 def abort_commands(txn: OpenTxn, partition: TopicPartition, bootstrap: str) -> AbortCommands:
@@ -422,18 +437,20 @@ def abort_commands(txn: OpenTxn, partition: TopicPartition, bootstrap: str) -> A
     there is no coordinator epoch yet; then it is 0, which is never higher than a real one
     (AbortTransactionCommand).
     """
-    where = ["abort", "--topic", partition.topic, "--partition", str(partition.partition)]
-    at_offset = [*where, "--start-offset", str(txn.start_offset)]
-    by_identity = [
-        *where,
+    abort_arguments = ["abort", "--topic", partition.topic, "--partition", str(partition.partition)]
+    offset_arguments = [*abort_arguments, "--start-offset", str(txn.start_offset)]
+    identity_arguments = [
+        *abort_arguments,
         *("--producer-id", str(txn.producer_id)),
         *("--producer-epoch", str(txn.producer_epoch)),
         *("--coordinator-epoch", str(max(0, txn.coordinator_epoch or 0))),
     ]
-    server = ["--bootstrap-server", bootstrap]
+    server_arguments = ["--bootstrap-server", bootstrap]
     return AbortCommands(
-        kafka=shlex.join(["kafka-transactions.sh", *server, *at_offset]),
-        kafka_before_3_0=shlex.join(["kafka-transactions.sh", *server, *by_identity]),
+        kafka=shlex.join(["kafka-transactions.sh", *server_arguments, *offset_arguments]),
+        kafka_before_3_0=shlex.join(
+            ["kafka-transactions.sh", *server_arguments, *identity_arguments]
+        ),
     )
 
 
@@ -448,47 +465,51 @@ def duration_min(finding: Finding) -> int:
 
 def figures_of(
     replicas: Sequence[ReplicaEnds],
-    counts: ReplicaEnds,
+    leading_replica: ReplicaEnds,
     transactions: Sequence[OpenTxn],
-    question: Question,
+    conditions: SearchConditions,
 ) -> PartitionFigures:
     """The figures of a partition.
 
     Args:
         replicas: All replicas in the directories. A follower gets the high watermark later than the
             leader, so the highest one of their checkpoints is nearest to the truth.
-        counts: The replica on which the verdict is based.
+        leading_replica: The replica on which the verdict is based.
         transactions: Its open transactions, at least one.
         question: The conditions of the search, with the time for ages.
     """
-    oldest = min(transactions, key=lambda txn: txn.start_offset)
-    noted = [
+    oldest_txn = min(transactions, key=lambda txn: txn.start_offset)
+    high_watermarks = [
         replica.high_watermark
         for replica in replicas
-        if replica.high_watermark is not None and replica.last_epoch == counts.last_epoch
+        if replica.high_watermark is not None and replica.last_epoch == leading_replica.last_epoch
     ]
-    mark = min(max(noted, default=counts.end_offset), counts.end_offset)
-    stable = min(mark, max(oldest.start_offset, counts.log_start_offset))
-    since = oldest.start_timestamp_ms
-    if since is not None and since < 0:
-        since = None
+    high_watermark = min(
+        max(high_watermarks, default=leading_replica.end_offset), leading_replica.end_offset
+    )
+    last_stable_offset = min(
+        high_watermark, max(oldest_txn.start_offset, leading_replica.log_start_offset)
+    )
+    open_since_ms = oldest_txn.start_timestamp_ms
+    if open_since_ms is not None and open_since_ms < 0:
+        open_since_ms = None
     return PartitionFigures(
-        topic=counts.replica.topic,
-        partition=counts.replica.partition,
-        broker=counts.replica.broker,
-        log_start_offset=counts.log_start_offset,
-        last_stable_offset=stable,
-        high_watermark=mark,
-        end_offset=counts.end_offset,
-        lag=mark - stable,
-        producer_id=oldest.producer_id,
-        stands_since_ms=since,
-        stands_for_ms=None if since is None else question.as_of_ms - since,
+        topic=leading_replica.replica.topic,
+        partition=leading_replica.replica.partition,
+        broker=leading_replica.replica.broker,
+        log_start_offset=leading_replica.log_start_offset,
+        last_stable_offset=last_stable_offset,
+        high_watermark=high_watermark,
+        end_offset=leading_replica.end_offset,
+        lag=high_watermark - last_stable_offset,
+        producer_id=oldest_txn.producer_id,
+        stands_since_ms=open_since_ms,
+        stands_for_ms=None if open_since_ms is None else conditions.as_of_ms - open_since_ms,
         open_transactions=len(transactions),
         has_late_transaction=is_late(
-            oldest.last_timestamp_ms,
-            timeout_ms=question.max_transaction_timeout_ms,
-            as_of_ms=question.as_of_ms,
+            oldest_txn.last_timestamp_ms,
+            timeout_ms=conditions.max_transaction_timeout_ms,
+            as_of_ms=conditions.as_of_ms,
         ),
     )
 
@@ -497,24 +518,30 @@ def owed_by(coordinators: Coordinators, findings: Sequence[Finding]) -> tuple[Ow
     """Transactions that are decided and not completed, with the partitions that await
     their marker.
     """
-    open_at = {(finding.producer_id, finding.topic_partition) for finding in findings}
+    open_producers_and_partitions = {
+        (finding.producer_id, finding.topic_partition) for finding in findings
+    }
     owed = []
     for entry in coordinators.owing:
-        newest = entry.newest
-        listed = sorted(newest.partitions)
+        newest_record = entry.newest
+        listed_partitions = sorted(newest_record.partitions)
         open_partitions = [
-            partition for partition in listed if (newest.producer_id, partition) in open_at
+            partition
+            for partition in listed_partitions
+            if (newest_record.producer_id, partition) in open_producers_and_partitions
         ]
         owed.append(
             Owed(
-                transactional_id=newest.transactional_id,
-                producer_id=newest.producer_id,
-                producer_epoch=newest.producer_epoch,
-                state=newest.state,
-                decided_at_ms=newest.last_update_timestamp_ms,
+                transactional_id=newest_record.transactional_id,
+                producer_id=newest_record.producer_id,
+                producer_epoch=newest_record.producer_epoch,
+                state=newest_record.state,
+                decided_at_ms=newest_record.last_update_timestamp_ms,
                 open_on=tuple(map(str, open_partitions)),
                 not_open_on=tuple(
-                    str(partition) for partition in listed if partition not in open_partitions
+                    str(partition)
+                    for partition in listed_partitions
+                    if partition not in open_partitions
                 ),
             )
         )

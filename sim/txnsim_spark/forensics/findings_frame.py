@@ -62,14 +62,14 @@ def find_hanging(
     from txnsim_spark.tables.findings import rows_of
 
     register(spark)
-    named = [paths] if isinstance(paths, str | Path) else list(paths)
-    elsewhere = [path for path in named if isinstance(path, str) and is_elsewhere(path)]
+    given_paths = [paths] if isinstance(paths, str | Path) else list(paths)
+    store_paths = [path for path in given_paths if isinstance(path, str) and is_elsewhere(path)]
     stores = None
-    if elsewhere:
+    if store_paths:
         stores = Stores(settings_of(spark) or StoreSettings(root=own_root()))
-    local_paths = tuple(Path(path) for path in named if path not in elsewhere)
+    local_paths = tuple(Path(path) for path in given_paths if path not in store_paths)
     search = searching.Search(
-        paths=local_paths if stores is None else local_paths + stores.folders(elsewhere),
+        paths=local_paths if stores is None else local_paths + stores.folders(store_paths),
         topics=frozenset(topics),
         as_of_ms=_time_ms(as_of),
         max_transaction_timeout_ms=max_transaction_timeout_ms,

@@ -81,21 +81,26 @@ def stale_words(stale: Iterable[Stale]) -> tuple[str, ...]:
     by_topic: defaultdict[tuple[str, int, str], list[Stale]] = defaultdict(list)
     for replica in stale:
         by_topic[replica.topic, replica.broker, replica.topic_id or ""].append(replica)
-    return tuple(_words(replicas_of_topic) for _, replicas_of_topic in sorted(by_topic.items()))
+    return tuple(
+        _stale_sentence(replicas_of_topic) for _, replicas_of_topic in sorted(by_topic.items())
+    )
 
 
-def _words(stale_replicas: Sequence[Stale]) -> str:
+def _stale_sentence(stale_replicas: Sequence[Stale]) -> str:
     first_stale = stale_replicas[0]
-    numbers = ", ".join(str(replica.partition) for replica in stale_replicas)
+    partition_numbers = ", ".join(str(replica.partition) for replica in stale_replicas)
     reason = (
         "that topic was deleted"
         if first_stale.living_topic_id is None
         else f"that topic was deleted, the one of this name has id {first_stale.living_topic_id}"
     )
-    where = f"stale: {first_stale.topic}, partition {numbers}, on broker {first_stale.broker} has"
+    place_text = (
+        f"stale: {first_stale.topic}, partition {partition_numbers}, on broker"
+        f" {first_stale.broker} has"
+    )
     if first_stale.topic_id is None:
-        return f"{where} no partition.metadata: its broker sets it aside when it starts"
-    return f"{where} topic id {first_stale.topic_id}: {reason}"
+        return f"{place_text} no partition.metadata: its broker sets it aside when it starts"
+    return f"{place_text} topic id {first_stale.topic_id}: {reason}"
 
 
 def identify_replicas(
@@ -118,74 +123,86 @@ def identify_replicas(
         known_topics: The topics in the metadata log.
     """
     by_topic: defaultdict[str, list[tuple[Replica, str]]] = defaultdict(list)
-    nameless = []
+    without_id = []
     for replica, topic_id in replicas_with_ids:
         if replica.topic == _METADATA_TOPIC:
             continue
         if topic_id is None:
             if replica.topic not in INTERNAL_TOPICS:
-                nameless.append(replica)
+                without_id.append(replica)
         else:
             by_topic[replica.topic].append((replica, topic_id))
-    stale = _nameless(nameless, by_topic, known_topics)
+    stale = _stale_without_id(without_id, by_topic, known_topics)
     undecided: dict[str, str] = {}
     for topic, replicas in sorted(by_topic.items()):
-        living = None if known_topics.topic_ids is None else known_topics.topic_ids.get(topic)
-        not_living = [(replica, topic_id) for replica, topic_id in replicas if topic_id != living]
+        living_topic_id = (
+            None if known_topics.topic_ids is None else known_topics.topic_ids.get(topic)
+        )
+        replicas_of_other_ids = [
+            (replica, topic_id) for replica, topic_id in replicas if topic_id != living_topic_id
+        ]
         if known_topics.topic_ids is not None and all(
             topic_id in known_topics.removed or replica.broker in known_topics.brokers
-            for replica, topic_id in not_living
+            for replica, topic_id in replicas_of_other_ids
         ):
             stale |= {
-                replica.path: _stale(replica, topic_id, living) for replica, topic_id in not_living
+                replica.path: _stale_replica(replica, topic_id, living_topic_id)
+                for replica, topic_id in replicas_of_other_ids
             }
             continue
-        ids = {topic_id for _, topic_id in replicas} | ({living} if living is not None else set())
-        if len(ids) > 1:
+        topic_ids = {topic_id for _, topic_id in replicas} | (
+            {living_topic_id} if living_topic_id is not None else set()
+        )
+        if len(topic_ids) > 1:
             undecided[topic] = _undecided_reason(topic, replicas)
-    named = sorted(
+    stale_replicas = sorted(
         stale.values(), key=lambda replica: (replica.topic, replica.partition, replica.broker)
     )
-    return Identities(stale=tuple(named), paths=frozenset(stale), undecided=undecided)
+    return Identities(stale=tuple(stale_replicas), paths=frozenset(stale), undecided=undecided)
 
 
-def _nameless(
+def _stale_without_id(
     replicas: Iterable[Replica],
-    named: Mapping[str, Sequence[tuple[Replica, str]]],
+    replicas_by_topic: Mapping[str, Sequence[tuple[Replica, str]]],
     known_topics: KnownTopics,
 ) -> dict[str, Stale]:
     """Stale ones of the replicas without an id, by path."""
     if known_topics.topic_ids is None:
         return {}
-    have_ids = {replica.log_dir for several in named.values() for replica, _ in several}
+    log_dirs_with_ids = {
+        replica.log_dir
+        for replicas_of_topic in replicas_by_topic.values()
+        for replica, _ in replicas_of_topic
+    }
     return {
-        replica.path: _stale(replica, None, known_topics.topic_ids.get(replica.topic))
+        replica.path: _stale_replica(replica, None, known_topics.topic_ids.get(replica.topic))
         for replica in replicas
-        if replica.log_dir in have_ids
+        if replica.log_dir in log_dirs_with_ids
     }
 
 
-def _stale(replica: Replica, topic_id: str | None, living: str | None) -> Stale:
+def _stale_replica(replica: Replica, topic_id: str | None, living_topic_id: str | None) -> Stale:
     return Stale(
         topic=replica.topic,
         partition=replica.partition,
         topic_id=topic_id,
-        living_topic_id=living,
+        living_topic_id=living_topic_id,
         broker=replica.broker,
         log_dir=replica.log_dir,
     )
 
 
 def _undecided_reason(topic: str, replicas: Iterable[tuple[Replica, str]]) -> str:
-    brokers: defaultdict[str, set[int]] = defaultdict(set)
+    brokers_by_id: defaultdict[str, set[int]] = defaultdict(set)
     for replica, topic_id in replicas:
-        brokers[topic_id].add(replica.broker)
-    named = "; ".join(
-        f"id {topic_id} on broker {', '.join(map(str, sorted(its)))}"
-        for topic_id, its in sorted(brokers.items())
+        brokers_by_id[topic_id].add(replica.broker)
+    ids_text = "; ".join(
+        f"id {topic_id} on broker {', '.join(map(str, sorted(brokers_of_id)))}"
+        for topic_id, brokers_of_id in sorted(brokers_by_id.items())
     )
     return (
-        f"{topic} was deleted and made again ({named}), and no copy of the metadata log tells which"
+        f"{topic} was deleted and made again ({ids_text}), and no copy of the metadata log tells"
+        " which"
         " of these topics lives"
     )
 
@@ -206,10 +223,12 @@ def identities_in(
         BadInputError: A path is no directory, there is nothing of Kafka's in it, or directories are
             of two clusters.
     """
-    named = tuple(paths)
-    log_dirs = log_dirs_in(named)  # also those without a replica of these topics: they have copies
+    given_paths = tuple(paths)
+    log_dirs = log_dirs_in(
+        given_paths
+    )  # also those without a replica of these topics: they have copies
     refuse_logs_of_two_clusters(log_dirs)
-    replicas = replicas_in(named, topics, on_problem)
+    replicas = replicas_in(given_paths, topics, on_problem)
     return identify_replicas(
         ((replica, topic_id_of(Path(replica.path), on_problem)) for replica in replicas),
         known_topics_in(log_dirs, on_problem),

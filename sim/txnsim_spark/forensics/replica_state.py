@@ -116,12 +116,12 @@ class ReplicaState(msgspec.Struct, frozen=True, kw_only=True):
     """Results of the previous search; None where no results are saved."""
 
     @property
-    def new(self) -> tuple[SegmentFile, ...]:
+    def unread_parts(self) -> tuple[SegmentFile, ...]:
         """The unread parts of the unread segments."""
         if self.memory is None:
             return self.unread
-        rests = map(self.memory.unread_part, self.unread)
-        return tuple(segment for segment in rests if segment is not None)
+        parts = map(self.memory.unread_part, self.unread)
+        return tuple(segment for segment in parts if segment is not None)
 
     @property
     def replica(self) -> Replica:
@@ -131,16 +131,19 @@ class ReplicaState(msgspec.Struct, frozen=True, kw_only=True):
     def shortcomings(self) -> tuple[str, ...]:
         """Offsets that its broker had recorded and that are after the log's end, in words."""
         end_offset = self.ends.end_offset
-        noted = {"high watermark": self.ends.high_watermark, "recovery point": self.recovery_point}
+        recorded_offsets = {
+            "high watermark": self.ends.high_watermark,
+            "recovery point": self.recovery_point,
+        }
         return tuple(
-            f"ends at offset {end_offset}, below its {name} {offset}"
-            for name, offset in noted.items()
+            f"ends at offset {end_offset}, below its {offset_name} {offset}"
+            for offset_name, offset in recorded_offsets.items()
             if offset is not None and offset > end_offset
         )
 
     @property
     def unread_bytes(self) -> int:
-        return sum(segment.unread_bytes for segment in self.new)
+        return sum(segment.unread_bytes for segment in self.unread_parts)
 
 
 def state_of(
@@ -160,38 +163,46 @@ def state_of(
     """
     directory = directory or LogDirectory.read(Path(replica.log_dir), on_problem)
     damage: list[str] = []
-    segments = _readable(segments_of(replica, directory), damage.append)
+    segments = _readable_segments(segments_of(replica, directory), damage.append)
     partition = replica.topic_partition
     recovery_point = (directory.recovery_points or {}).get(partition)
-    oldest = segments[0].base_offset if segments else 0
+    oldest_offset = segments[0].base_offset if segments else 0
     snapshots = names.Suffix.SNAPSHOT.files_in(Path(replica.path))
-    end = _end_of(segments, damage.append)
+    end_offset = _log_end_offset(segments, damage.append)
     for problem in damage:
         on_problem(problem)
-    epochs = Path(replica.path) / names.FileName.LEADER_EPOCHS
+    epochs_file = Path(replica.path) / names.FileName.LEADER_EPOCHS
     ends = ReplicaEnds(
         replica=replica,
-        log_start_offset=max(oldest, directory.log_starts.get(partition, oldest)),
-        end_offset=end,
+        log_start_offset=max(oldest_offset, directory.log_starts.get(partition, oldest_offset)),
+        end_offset=end_offset,
         high_watermark=directory.high_watermarks.get(partition),
-        epochs=read_small(epochs, checkpoints.decode_leader_epochs, on_problem) or (),
+        epochs=read_small(epochs_file, checkpoints.decode_leader_epochs, on_problem) or (),
     )
-    starts = {end, *(segment.base_offset for segment in segments)}
+    segment_bounds = {end_offset, *(segment.base_offset for segment in segments)}
     # A starting broker goes through what is to be recovered, so nothing in it is taken for granted.
-    recovered = [segment.base_offset for segment in segments if segment.is_recovered]
-    most = min([end, *recovered])
-    usable = [(start, path) for start, path in snapshots if start in starts and start <= most]
-    offset, seeds = _newest(usable if use_snapshots else [], on_problem)
+    recovered_offsets = [segment.base_offset for segment in segments if segment.is_recovered]
+    offset_max = min([end_offset, *recovered_offsets])
+    usable_snapshots = [
+        (snapshot_start, path)
+        for snapshot_start, path in snapshots
+        if snapshot_start in segment_bounds and snapshot_start <= offset_max
+    ]
+    offset, seeds = _newest_snapshot(usable_snapshots if use_snapshots else [], on_problem)
     unread = tuple(
         segment
         for segment in segments
-        if (segment.is_recovered or offset != end)
+        if (segment.is_recovered or offset != end_offset)
         and (offset is None or segment.base_offset >= offset)
     )
     if len(unread) == 1 and not unread[0].size:
         unread = ()  # beside others, an empty segment shows how far the one before it went
     if not unread:  # then only what is open is asked for: all else would be kept for nothing
-        seeds = {key: entry for key, entry in seeds.items() if entry.txn_first_offset >= 0}
+        seeds = {
+            producer_id: entry
+            for producer_id, entry in seeds.items()
+            if entry.txn_first_offset >= 0
+        }
     return ReplicaState(
         ends=ends,
         segments=segments,
@@ -201,8 +212,8 @@ def state_of(
         is_clean=directory.is_clean,
         recovery_point=recovery_point,
         damage=tuple(damage),
-        lost_end=_lost_end(
-            end,
+        lost_end=_lost_end_sign(
+            end_offset,
             snapshots,
             segments,
             recovery_point=None if directory.is_clean else recovery_point,
@@ -212,19 +223,21 @@ def state_of(
     )
 
 
-def _readable(segments: Iterable[SegmentFile], on_damage: OnProblem) -> tuple[SegmentFile, ...]:
+def _readable_segments(
+    segments: Iterable[SegmentFile], on_damage: OnProblem
+) -> tuple[SegmentFile, ...]:
     """The segments that can be opened; the others are reported."""
     segments_read = []
     for segment in segments:
-        why = RegularFile(Path(segment.path)).why_unreadable()
-        if why:
-            on_damage(f"{segment.path}: {why}; passed by")
+        reason = RegularFile(Path(segment.path)).why_unreadable()
+        if reason:
+            on_damage(f"{segment.path}: {reason}; passed by")
         else:
             segments_read.append(segment)
     return tuple(segments_read)
 
 
-def _end_of(segments: Sequence[SegmentFile], on_damage: OnProblem) -> int:
+def _log_end_offset(segments: Sequence[SegmentFile], on_damage: OnProblem) -> int:
     """End of the log, from its last segment; a snapshot may be after it. What a starting broker
     would cut off is reported when the segment is read.
     """
@@ -241,8 +254,8 @@ def _end_of(segments: Sequence[SegmentFile], on_damage: OnProblem) -> int:
     return tail.end_offset
 
 
-def _lost_end(
-    end: int,
+def _lost_end_sign(
+    end_offset: int,
     snapshots: Sequence[tuple[int, Path]],
     segments: Sequence[SegmentFile],
     *,
@@ -252,24 +265,26 @@ def _lost_end(
     where no segment begins. A broker that stops in order writes one there too, but it also notes
     the recovery point there, so that one is no sign.
     """
-    offsets_beyond = [offset for offset, _ in snapshots if offset > end]
+    offsets_beyond = [offset for offset, _ in snapshots if offset > end_offset]
     if offsets_beyond:
         return (
-            f"the log ends at offset {end}, but there is a snapshot of offset {offsets_beyond[-1]}"
+            f"the log ends at offset {end_offset}, but there is a snapshot of offset"
+            f" {offsets_beyond[-1]}"
         )
     if len(segments) > 1 and not segments[-1].size:
         return (
-            f"the segment from offset {end} on is empty, and brokers make one as they write to it"
+            f"the segment from offset {end_offset} on is empty, and brokers make one as they"
+            " write to it"
         )
-    is_rolled = any(offset == end for offset, _ in snapshots)
-    if not is_rolled or recovery_point is None or recovery_point >= end:
+    has_snapshot_at_end = any(offset == end_offset for offset, _ in snapshots)
+    if not has_snapshot_at_end or recovery_point is None or recovery_point >= end_offset:
         return ""
-    if any(segment.base_offset == end for segment in segments):
+    if any(segment.base_offset == end_offset for segment in segments):
         return ""
-    return f"there is a snapshot of offset {end}, but no segment that begins there"
+    return f"there is a snapshot of offset {end_offset}, but no segment that begins there"
 
 
-def _newest(
+def _newest_snapshot(
     snapshots: Iterable[tuple[int, Path]], on_problem: OnProblem
 ) -> tuple[int | None, Mapping[int, SnapshotEntry]]:
     """The newest snapshot that can be read."""
@@ -277,8 +292,8 @@ def _newest(
         try:
             entries = producer_snapshot.decode(RegularFile(path).read())
         except (OSError, CorruptLogRecordError) as error:
-            why = (error.strerror if isinstance(error, OSError) else "") or str(error)
-            on_problem(f"{path}: {why}; an older one is taken")
+            reason = (error.strerror if isinstance(error, OSError) else "") or str(error)
+            on_problem(f"{path}: {reason}; an older one is taken")
             continue
         return offset, {entry.producer_id: entry for entry in entries}
     return None, {}

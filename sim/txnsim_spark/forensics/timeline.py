@@ -23,7 +23,7 @@ NO_ID: Final = -1
 DECISIONS: Final = {"PrepareCommit": True, "PrepareAbort": False}
 """State in which the coordinator has decided -> whether it commits."""
 COMPLETE: Final = frozenset({"CompleteCommit", "CompleteAbort"})
-RANKS: Final = {
+EVENT_RANKS: Final = {
     "Empty": 0,
     "Ongoing": 0,
     "first": 1,
@@ -32,7 +32,7 @@ RANKS: Final = {
     "PrepareAbort": 2,
 }
 """Order of events within a millisecond; those that are not named come last."""
-SKEW_MS: Final = 1_000
+CLOCK_SKEW_MS: Final = 1_000
 """Limit by which a marker's time may precede its decision, since the clocks of two brokers
 differ.
 """
@@ -62,7 +62,7 @@ class CoordinatorRecord(msgspec.Struct, frozen=True, kw_only=True):
         return DECISIONS.get(self.state or "")
 
 
-class Stay(msgspec.Struct, frozen=True, kw_only=True):
+class PartitionTxn(msgspec.Struct, frozen=True, kw_only=True):
     """One transaction on one partition: first record, last record, marker."""
 
     brokers: tuple[int, ...]
@@ -144,33 +144,33 @@ class Timeline(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def timeline_of(
-    transactional_id: str, records: Sequence[CoordinatorRecord], stays: Sequence[Stay]
+    transactional_id: str, records: Sequence[CoordinatorRecord], txns: Sequence[PartitionTxn]
 ) -> Timeline:
     """Merge both sides in order of time.
 
     Args:
         transactional_id: The transactional id.
         records: The coordinator's records, by offset.
-        stays: The transactions of all its producer ids on the partitions.
+        txns: The transactions of all its producer ids on the partitions.
     """
-    decided = _Decisions(records, stays)
+    paired_decisions = _Decisions(records, txns)
     events = [*_coordinator_events(records)]
-    for stay in stays:
-        events += _stay_events(stay, decided)
-    newest = records[-1].state if records else None
+    for txn in txns:
+        events += _stay_events(txn, paired_decisions)
+    newest_state = records[-1].state if records else None
     return Timeline(
         transactional_id=transactional_id,
         producer_ids=producer_ids_of(records),
         coordinator_partition=records[0].partition if records else None,
-        events=_in_order(events),
-        open=tuple(_open(stay, newest) for stay in stays if stay.marker_offset is None),
-        disagreements=tuple(dict.fromkeys(_disagreements(records, stays, decided))),
+        events=_ordered_events(events),
+        open=tuple(_open_stay(txn, newest_state) for txn in txns if txn.marker_offset is None),
+        disagreements=tuple(dict.fromkeys(_disagreements(records, txns, paired_decisions))),
     )
 
 
 def producer_ids_of(records: Iterable[CoordinatorRecord]) -> tuple[int, ...]:
     """Every producer id that the coordinator ever gave to the transactional id."""
-    named = (
+    named_ids = (
         producer_id
         for record in records
         for producer_id in (
@@ -179,7 +179,7 @@ def producer_ids_of(records: Iterable[CoordinatorRecord]) -> tuple[int, ...]:
             record.next_producer_id,
         )
     )
-    return tuple(sorted({producer_id for producer_id in named if producer_id != NO_ID}))
+    return tuple(sorted({producer_id for producer_id in named_ids if producer_id != NO_ID}))
 
 
 class _Decisions:
@@ -191,75 +191,77 @@ class _Decisions:
     that ended nothing may be a repeated one, and takes none away.
     """
 
-    def __init__(self, records: Iterable[CoordinatorRecord], stays: Iterable[Stay]) -> None:
-        self._made: defaultdict[tuple[int, int], list[CoordinatorRecord]] = defaultdict(list)
+    def __init__(self, records: Iterable[CoordinatorRecord], txns: Iterable[PartitionTxn]) -> None:
+        self._by_epoch: defaultdict[tuple[int, int], list[CoordinatorRecord]] = defaultdict(list)
         for record in records:
             if record.commits is not None:
-                self._made[record.producer_id, record.producer_epoch].append(record)
-        ended = [stay for stay in stays if stay.marker_offset is not None]
-        self._of: dict[tuple[TopicPartition, int | None], CoordinatorRecord] = {}
-        bounds: dict[tuple[TopicPartition, int, int | None], int] = {}
-        for stay in sorted(ended, key=lambda stay: stay.marker_offset or 0, reverse=True):
-            whose = (stay.topic_partition, stay.producer_id, stay.marker_epoch)
-            latest = self._latest(stay, bounds.get(whose))
-            if latest is None:
+                self._by_epoch[record.producer_id, record.producer_epoch].append(record)
+        ended_txns = [txn for txn in txns if txn.marker_offset is not None]
+        self._by_marker: dict[tuple[TopicPartition, int | None], CoordinatorRecord] = {}
+        decision_bounds: dict[tuple[TopicPartition, int, int | None], int] = {}
+        for txn in sorted(ended_txns, key=lambda txn: txn.marker_offset or 0, reverse=True):
+            epoch_key = (txn.topic_partition, txn.producer_id, txn.marker_epoch)
+            number_and_decision = self._latest_fitting(txn, decision_bounds.get(epoch_key))
+            if number_and_decision is None:
                 continue
-            number, decision = latest
-            self._of[stay.topic_partition, stay.marker_offset] = decision
-            if stay.first_offset is not None:
-                bounds[whose] = number
+            number, decision = number_and_decision
+            self._by_marker[txn.topic_partition, txn.marker_offset] = decision
+            if txn.first_offset is not None:
+                decision_bounds[epoch_key] = number
 
-    def about(self, stay: Stay) -> CoordinatorRecord | None:
+    def about(self, txn: PartitionTxn) -> CoordinatorRecord | None:
         """The decision that the marker of a transaction on a partition carries out, if the log
         still has it.
         """
-        return self._of.get((stay.topic_partition, stay.marker_offset))
+        return self._by_marker.get((txn.topic_partition, txn.marker_offset))
 
-    def _latest(self, stay: Stay, bound: int | None) -> tuple[int, CoordinatorRecord] | None:
+    def _latest_fitting(
+        self, txn: PartitionTxn, number_bound: int | None
+    ) -> tuple[int, CoordinatorRecord] | None:
         """(decision, its number): the latest one below a bound that fits a transaction on a
         partition.
         """
-        epoch = -1 if stay.marker_epoch is None else stay.marker_epoch
-        decisions = self._made.get((stay.producer_id, epoch), [])
-        end = len(decisions) if bound is None else bound
-        at_ms = -1 if stay.marker_timestamp_ms is None else stay.marker_timestamp_ms
-        for names_it in (True, False):
-            late: int | None = None
-            for number in range(end - 1, -1, -1):
+        epoch = -1 if txn.marker_epoch is None else txn.marker_epoch
+        decisions = self._by_epoch.get((txn.producer_id, epoch), [])
+        bound_number = len(decisions) if number_bound is None else number_bound
+        marker_ms = -1 if txn.marker_timestamp_ms is None else txn.marker_timestamp_ms
+        for must_name_partition in (True, False):
+            skewed_number: int | None = None
+            for number in range(bound_number - 1, -1, -1):
                 decision = decisions[number]
-                if names_it and stay.topic_partition not in decision.partitions:
+                if must_name_partition and txn.topic_partition not in decision.partitions:
                     continue
-                if decision.timestamp_ms <= at_ms:
+                if decision.timestamp_ms <= marker_ms:
                     return number, decision
-                if decision.timestamp_ms <= at_ms + SKEW_MS:
-                    late = number  # the earliest of those that only another clock explains
-            if late is not None:
-                return late, decisions[late]
+                if decision.timestamp_ms <= marker_ms + CLOCK_SKEW_MS:
+                    skewed_number = number  # the earliest of those that only another clock explains
+            if skewed_number is not None:
+                return skewed_number, decisions[skewed_number]
         return None
 
 
 # Events
 
 
-def _in_order(events: Iterable[Event]) -> tuple[Event, ...]:
+def _ordered_events(events: Iterable[Event]) -> tuple[Event, ...]:
     """The events by time, but never against the order of one log: clients choose the timestamps of
     data, and these may be wrong.
     """
     logs: defaultdict[tuple[str, int], list[Event]] = defaultdict(list)
     for event in events:
         logs[event.topic, event.partition].append(event)
-    placed = [
-        _with_places(sorted(logs[log], key=lambda event: event.offset)) for log in sorted(logs)
+    timed_logs = [
+        _timed_log(sorted(logs[log], key=lambda event: event.offset)) for log in sorted(logs)
     ]
     # Only the fronts of the logs are compared, so each keeps its order.
-    return tuple(event for *_, event in merge(*placed, key=lambda timed_event: timed_event[:2]))
+    return tuple(event for *_, event in merge(*timed_logs, key=lambda timed_event: timed_event[:2]))
 
 
-def _with_places(log: Iterable[Event]) -> Iterator[tuple[int, int, Event]]:
-    at_ms = -1
+def _timed_log(log: Iterable[Event]) -> Iterator[tuple[int, int, Event]]:
+    latest_ms = -1
     for event in log:
-        at_ms = max(at_ms, event.timestamp_ms)
-        yield at_ms, RANKS.get(event.event, 3), event
+        latest_ms = max(latest_ms, event.timestamp_ms)
+        yield latest_ms, EVENT_RANKS.get(event.event, 3), event
 
 
 def _coordinator_events(records: Sequence[CoordinatorRecord]) -> Iterator[Event]:
@@ -274,7 +276,7 @@ def _coordinator_events(records: Sequence[CoordinatorRecord]) -> Iterator[Event]
             partition=record.partition,
             offset=record.offset,
             brokers=record.brokers,
-            text=_text_of(record_before, record, added),
+            text=_record_text(record_before, record, added),
             producer_id=record.producer_id,
             producer_epoch=record.producer_epoch,
             added=added,
@@ -296,34 +298,36 @@ def _added_partitions(
     return tuple(partition for partition in record.partitions if partition not in listed_before)
 
 
-def _text_of(
+def _record_text(
     record_before: CoordinatorRecord | None,
     record: CoordinatorRecord,
     added: Sequence[TopicPartition],
 ) -> str:
-    parts: list[str] = []
+    phrases: list[str] = []
     match record.state:
         case None:
             return "the coordinator forgets the transactional id"
         case "Empty":
-            parts.append("InitProducerId")
+            phrases.append("InitProducerId")
         case "Ongoing" if record_before is None or record_before.state != "Ongoing":
-            parts.append("the transaction begins")
+            phrases.append("the transaction begins")
         case "PrepareCommit" | "PrepareAbort":
             outcome = "commit" if record.commits else "abort"
-            since = record.start_timestamp_ms
+            started_ms = record.start_timestamp_ms
             delay_text = (
-                "" if since is None else f", {record.timestamp_ms - since} ms after its beginning"
+                ""
+                if started_ms is None
+                else f", {record.timestamp_ms - started_ms} ms after its beginning"
             )
-            parts.append(f"decided to {outcome}{delay_text}")
+            phrases.append(f"decided to {outcome}{delay_text}")
         case "CompleteCommit" | "CompleteAbort":
-            parts.append("every partition has its marker")
+            phrases.append("every partition has its marker")
         case _:
             pass
     if added:
-        parts.append(f"added {', '.join(map(str, added))}")
-    parts += _changed_ids(record_before, record)
-    return "; ".join(parts) or "written again"
+        phrases.append(f"added {', '.join(map(str, added))}")
+    phrases += _changed_ids(record_before, record)
+    return "; ".join(phrases) or "written again"
 
 
 def _changed_ids(
@@ -341,48 +345,48 @@ def _changed_ids(
         yield f"epoch {record_before.producer_epoch} -> {record.producer_epoch}"
 
 
-def _stay_events(stay: Stay, decided: _Decisions) -> Iterator[Event]:
-    if stay.first_offset is not None and stay.last_offset is not None:
+def _stay_events(txn: PartitionTxn, paired_decisions: _Decisions) -> Iterator[Event]:
+    if txn.first_offset is not None and txn.last_offset is not None:
         yield _stay_event(
-            stay,
+            txn,
             "first",
-            stay.first_timestamp_ms,
-            stay.first_offset,
-            f"first record (epoch {stay.producer_epoch})",
+            txn.first_timestamp_ms,
+            txn.first_offset,
+            f"first record (epoch {txn.producer_epoch})",
         )
         yield _stay_event(
-            stay,
+            txn,
             "last",
-            stay.last_timestamp_ms,
-            stay.last_offset,
-            _count_of(stay.records),
+            txn.last_timestamp_ms,
+            txn.last_offset,
+            _record_count_text(txn.records),
         )
-    if stay.marker_offset is None:
+    if txn.marker_offset is None:
         return
-    decision = decided.about(stay)
+    decision = paired_decisions.about(txn)
     after_decision_ms = None
-    if decision is not None and stay.marker_timestamp_ms is not None:
-        after_decision_ms = stay.marker_timestamp_ms - decision.timestamp_ms
-    parts = [
-        f"{'COMMIT' if stay.committed else 'ABORT'}, coordinator epoch {stay.coordinator_epoch}"
+    if decision is not None and txn.marker_timestamp_ms is not None:
+        after_decision_ms = txn.marker_timestamp_ms - decision.timestamp_ms
+    phrases = [
+        f"{'COMMIT' if txn.committed else 'ABORT'}, coordinator epoch {txn.coordinator_epoch}"
     ]
     if after_decision_ms is not None:
-        parts.append(f"{after_decision_ms} ms after the decision")
-    if stay.first_offset is None:
-        parts.append("nothing was written here")
+        phrases.append(f"{after_decision_ms} ms after the decision")
+    if txn.first_offset is None:
+        phrases.append("nothing was written here")
     event = _stay_event(
-        stay, "marker", stay.marker_timestamp_ms, stay.marker_offset, ", ".join(parts)
+        txn, "marker", txn.marker_timestamp_ms, txn.marker_offset, ", ".join(phrases)
     )
     yield msgspec.structs.replace(
         event,
-        producer_epoch=-1 if stay.marker_epoch is None else stay.marker_epoch,
-        committed=stay.committed,
-        coordinator_epoch=stay.coordinator_epoch,
+        producer_epoch=-1 if txn.marker_epoch is None else txn.marker_epoch,
+        committed=txn.committed,
+        coordinator_epoch=txn.coordinator_epoch,
         after_decision_ms=after_decision_ms,
     )
 
 
-def _count_of(records: int) -> str:
+def _record_count_text(records: int) -> str:
     match records:
         case 0:
             return "last record; the cleaner has taken it"
@@ -392,31 +396,33 @@ def _count_of(records: int) -> str:
             return f"last of {records} records"
 
 
-def _stay_event(stay: Stay, event: str, timestamp_ms: int | None, offset: int, text: str) -> Event:
+def _stay_event(
+    txn: PartitionTxn, event: str, timestamp_ms: int | None, offset: int, text: str
+) -> Event:
     return Event(
         timestamp_ms=-1 if timestamp_ms is None else timestamp_ms,
         source="partition",
         event=event,
-        topic=stay.topic,
-        partition=stay.partition,
+        topic=txn.topic,
+        partition=txn.partition,
         offset=offset,
-        brokers=stay.brokers,
+        brokers=txn.brokers,
         text=text,
-        producer_id=stay.producer_id,
-        producer_epoch=stay.producer_epoch,
+        producer_id=txn.producer_id,
+        producer_epoch=txn.producer_epoch,
     )
 
 
-def _open(stay: Stay, state: str | None) -> OpenStay:
-    assert stay.first_offset is not None
+def _open_stay(txn: PartitionTxn, state: str | None) -> OpenStay:
+    assert txn.first_offset is not None
     return OpenStay(
-        topic=stay.topic,
-        partition=stay.partition,
-        producer_id=stay.producer_id,
-        producer_epoch=stay.producer_epoch,
-        first_offset=stay.first_offset,
-        first_timestamp_ms=-1 if stay.first_timestamp_ms is None else stay.first_timestamp_ms,
-        brokers=stay.brokers,
+        topic=txn.topic,
+        partition=txn.partition,
+        producer_id=txn.producer_id,
+        producer_epoch=txn.producer_epoch,
+        first_offset=txn.first_offset,
+        first_timestamp_ms=-1 if txn.first_timestamp_ms is None else txn.first_timestamp_ms,
+        brokers=txn.brokers,
         state=state,
     )
 
@@ -425,93 +431,113 @@ def _open(stay: Stay, state: str | None) -> OpenStay:
 
 
 def _disagreements(
-    records: Sequence[CoordinatorRecord], stays: Sequence[Stay], decided: _Decisions
+    records: Sequence[CoordinatorRecord], txns: Sequence[PartitionTxn], paired_decisions: _Decisions
 ) -> Iterator[str]:
-    newest = records[-1] if records else None
-    for stay in stays:
-        where = f"{stay.topic_partition}"
-        if stay.marker_offset is None:
-            for text in _about_open(stay, newest):
-                yield f"{text}{_about_marker_in_front(stay, records, stays, decided)}"
+    newest_record = records[-1] if records else None
+    for txn in txns:
+        place_text = f"{txn.topic_partition}"
+        if txn.marker_offset is None:
+            for text in _open_problems(txn, newest_record):
+                yield f"{text}{_earlier_marker_remark(txn, records, txns, paired_decisions)}"
             continue
-        decision = decided.about(stay)
+        decision = paired_decisions.about(txn)
         if decision is None:
             continue  # compacted away, or an operator's marker
-        if decision.commits != stay.committed:
+        if decision.commits != txn.committed:
             yield (
-                f"{where}: the marker at offset {stay.marker_offset} "
-                f"{'commits' if stay.committed else 'aborts'}, the coordinator had decided to "
+                f"{place_text}: the marker at offset {txn.marker_offset} "
+                f"{'commits' if txn.committed else 'aborts'}, the coordinator had decided to "
                 f"{'commit' if decision.commits else 'abort'} (offset {decision.offset})"
             )
-        if stay.first_offset is not None and stay.topic_partition not in decision.partitions:
+        if txn.first_offset is not None and txn.topic_partition not in decision.partitions:
             yield (
-                f"{where}: records from offset {stay.first_offset} on were ended at "
-                f"{stay.marker_offset}, but the partition is not among those of the transaction"
+                f"{place_text}: records from offset {txn.first_offset} on were ended at "
+                f"{txn.marker_offset}, but the partition is not among those of the transaction"
             )
-    yield from _without_marker(records, stays, decided)
+    yield from _completed_without_marker(records, txns, paired_decisions)
 
 
-def _about_open(stay: Stay, newest: CoordinatorRecord | None) -> Iterator[str]:
-    since = f"{stay.topic_partition}: open since offset {stay.first_offset}"
-    if newest is None or newest.state is None:
-        yield f"{since}; the coordinator knows nothing of it"
-    elif newest.producer_id != stay.producer_id or newest.producer_epoch < stay.producer_epoch:
+def _open_problems(txn: PartitionTxn, newest_record: CoordinatorRecord | None) -> Iterator[str]:
+    open_text = f"{txn.topic_partition}: open since offset {txn.first_offset}"
+    if newest_record is None or newest_record.state is None:
+        yield f"{open_text}; the coordinator knows nothing of it"
+    elif (
+        newest_record.producer_id != txn.producer_id
+        or newest_record.producer_epoch < txn.producer_epoch
+    ):
         yield (
-            f"{since} by producer {stay.producer_id} epoch {stay.producer_epoch}; the coordinator "
-            f"has producer {newest.producer_id} epoch {newest.producer_epoch}, {newest.state}"
+            f"{open_text} by producer {txn.producer_id} epoch {txn.producer_epoch}; the"
+            " coordinator "
+            f"has producer {newest_record.producer_id} epoch {newest_record.producer_epoch},"
+            f" {newest_record.state}"
         )
-    elif newest.state not in ("Ongoing", *DECISIONS):
-        yield f"{since}; for the coordinator it is {newest.state}"
-    elif stay.topic_partition not in newest.partitions:
-        yield f"{since}; the partition is not among those of the transaction ({newest.state})"
+    elif newest_record.state not in ("Ongoing", *DECISIONS):
+        yield f"{open_text}; for the coordinator it is {newest_record.state}"
+    elif txn.topic_partition not in newest_record.partitions:
+        yield (
+            f"{open_text}; the partition is not among those of the transaction"
+            f" ({newest_record.state})"
+        )
 
 
-def _about_marker_in_front(
-    stay: Stay, records: Sequence[CoordinatorRecord], stays: Sequence[Stay], decided: _Decisions
+def _earlier_marker_remark(
+    txn: PartitionTxn,
+    records: Sequence[CoordinatorRecord],
+    txns: Sequence[PartitionTxn],
+    paired_decisions: _Decisions,
 ) -> str:
     """The remark that the last decision on the partition has its marker before the open records;
     empty if it has not.
     """
-    assert stay.first_offset is not None
-    decisions = [
+    assert txn.first_offset is not None
+    partition_decisions = [
         record
         for record in records
         if record.commits is not None
-        and record.producer_id == stay.producer_id
-        and stay.topic_partition in record.partitions
+        and record.producer_id == txn.producer_id
+        and txn.topic_partition in record.partitions
     ]
-    for earlier in stays:
+    for earlier_txn in txns:
         is_in_front = (
-            earlier.topic_partition == stay.topic_partition
-            and earlier.marker_offset is not None
-            and earlier.marker_offset < stay.first_offset
+            earlier_txn.topic_partition == txn.topic_partition
+            and earlier_txn.marker_offset is not None
+            and earlier_txn.marker_offset < txn.first_offset
         )
-        if is_in_front and decisions and decided.about(earlier) is decisions[-1]:
+        if (
+            is_in_front
+            and partition_decisions
+            and paired_decisions.about(earlier_txn) is partition_decisions[-1]
+        ):
             return (
-                f"; the marker at offset {earlier.marker_offset} carried out the last decision with"
-                f" this partition (offset {decisions[-1].offset}), so these records were in no"
+                f"; the marker at offset {earlier_txn.marker_offset} carried out the last"
+                " decision with"
+                f" this partition (offset {partition_decisions[-1].offset}), so these records"
+                " were in no"
                 " transaction"
             )
     return ""
 
 
-def _without_marker(
-    records: Sequence[CoordinatorRecord], stays: Sequence[Stay], decided: _Decisions
+def _completed_without_marker(
+    records: Sequence[CoordinatorRecord], txns: Sequence[PartitionTxn], paired_decisions: _Decisions
 ) -> Iterator[str]:
     """Sentences on transactions that the coordinator has completed although a log among the
     directories lacks their marker.
     """
-    marked = {
-        (id(decision), stay.topic_partition)
-        for stay in stays
-        if (decision := decided.about(stay)) is not None
+    marked_decisions = {
+        (id(decision), txn.topic_partition)
+        for txn in txns
+        if (decision := paired_decisions.about(txn)) is not None
     }
-    partitions_with_stays = {stay.topic_partition for stay in stays}
+    partitions_with_txns = {txn.topic_partition for txn in txns}
     for decision, record in pairwise(records):
         if decision.commits is None or record.state not in COMPLETE:
             continue
         for partition in decision.partitions:
-            if partition in partitions_with_stays and (id(decision), partition) not in marked:
+            if (
+                partition in partitions_with_txns
+                and (id(decision), partition) not in marked_decisions
+            ):
                 yield (
                     f"{partition}: no marker of the transaction that the coordinator has as "
                     f"{record.state} (offset {record.offset})"

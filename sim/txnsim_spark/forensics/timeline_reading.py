@@ -21,7 +21,7 @@ from txnsim_spark.engine import Engine
 from txnsim_spark.forensics.identity import identities_in
 from txnsim_spark.forensics.timeline import (
     CoordinatorRecord,
-    Stay,
+    PartitionTxn,
     Timeline,
     producer_ids_of,
     timeline_of,
@@ -55,8 +55,8 @@ def read_timeline(
         timeline = timeline_of(transactional_id, records, ())
         return msgspec.structs.replace(timeline, problems=tuple(problems))
     rows = transactions_of(engine, paths, producer_ids, topics, problems.setdefault)
-    stays, stay_disagreements = merged_stays(identities.living(rows))
-    timeline = timeline_of(transactional_id, records, stays)
+    txns, stay_disagreements = merged_txns(identities.living(rows))
+    timeline = timeline_of(transactional_id, records, txns)
     doubts = identities.undecided.values()
     return msgspec.structs.replace(
         timeline,
@@ -75,7 +75,7 @@ def _coordinator_rows(
     engine: Engine, paths: Sequence[Path], transactional_id: str, on_problem: OnProblem
 ) -> Iterator[dict[str, Any]]:
     topics = frozenset({TRANSACTION_STATE_TOPIC})
-    keep = partial(_of_id, transactional_id)
+    keep = partial(_rows_of_id, transactional_id)
     batches = kept_rows(engine, "transactions", paths, keep, topics=topics, on_problem=on_problem)
     for batch in batches:
         yield from batch.to_pylist()
@@ -93,7 +93,7 @@ def transactions_of(
     """
     scope = RowScope(producer_ids=frozenset(producer_ids))
     kept_batches = kept_rows(
-        engine, "batches", paths, _keep_all, topics=topics, scope=scope, on_problem=on_problem
+        engine, "batches", paths, _keep_batch, topics=topics, scope=scope, on_problem=on_problem
     )
     batches = pa.Table.from_batches(kept_batches, TABLES["batches"].arrow())
     database = EmbeddedDatabase()
@@ -108,14 +108,14 @@ ORDER BY log_dir, topic, partition, producer_id, coalesce(first_offset, marker_o
 """
 
 
-def _keep_all(batch: pa.RecordBatch) -> pa.RecordBatch:
+def _keep_batch(batch: pa.RecordBatch) -> pa.RecordBatch:
     return batch
 
 
-def _of_id(transactional_id: str, batch: pa.RecordBatch) -> pa.RecordBatch:
-    own = of_values([transactional_id], pa.string())[0]
-    is_its = pc.equal(batch["transactional_id"], own)
-    return batch.filter(pc.and_(is_its, pc.is_null(batch["problem"])))
+def _rows_of_id(transactional_id: str, batch: pa.RecordBatch) -> pa.RecordBatch:
+    own_rows = of_values([transactional_id], pa.string())[0]
+    is_of_id = pc.equal(batch["transactional_id"], own_rows)
+    return batch.filter(pc.and_(is_of_id, pc.is_null(batch["problem"])))
 
 
 # Replicas
@@ -152,46 +152,46 @@ def _record_of(row: dict[str, Any]) -> CoordinatorRecord:
 _RECORD: Final = frozenset(CoordinatorRecord.__struct_fields__) - {"brokers"}
 
 
-def merged_stays(rows: Iterable[dict[str, Any]]) -> tuple[list[Stay], list[str]]:
+def merged_txns(rows: Iterable[dict[str, Any]]) -> tuple[list[PartitionTxn], list[str]]:
     """The transactions of each partition from the replicas with the longest logs; and the replicas
     that lag.
     """
-    by_start: defaultdict[tuple[Any, ...], dict[Stay, set[int]]] = defaultdict(dict)
+    by_start: defaultdict[tuple[Any, ...], dict[PartitionTxn, set[int]]] = defaultdict(dict)
     for row in rows:
-        stay = _stay_of(row)
-        start = stay.marker_offset if stay.first_offset is None else stay.first_offset
-        by_start[stay.topic, stay.partition, start, stay.producer_id].setdefault(stay, set()).add(
+        txn = _stay_of(row)
+        stay_start = txn.marker_offset if txn.first_offset is None else txn.first_offset
+        by_start[txn.topic, txn.partition, stay_start, txn.producer_id].setdefault(txn, set()).add(
             row["broker"]
         )
-    merged: list[Stay] = []
+    merged: list[PartitionTxn] = []
     disagreements: list[str] = []
-    for _, brokers_by_stay in sorted(by_start.items()):
-        ranked = sorted(brokers_by_stay, key=_reach, reverse=True)
+    for _, brokers_by_txn in sorted(by_start.items()):
+        ranked_txns = sorted(brokers_by_txn, key=_reached_offset, reverse=True)
         merged.append(
-            msgspec.structs.replace(ranked[0], brokers=tuple(sorted(brokers_by_stay[ranked[0]])))
-        )
-        for other_stay in ranked[1:]:
-            brokers = ", ".join(
-                f"broker {broker}" for broker in sorted(brokers_by_stay[other_stay])
+            msgspec.structs.replace(
+                ranked_txns[0], brokers=tuple(sorted(brokers_by_txn[ranked_txns[0]]))
             )
+        )
+        for other_txn in ranked_txns[1:]:
+            brokers = ", ".join(f"broker {broker}" for broker in sorted(brokers_by_txn[other_txn]))
             disagreements.append(
-                f"{other_stay.topic_partition}: on {brokers} the transaction from offset "
-                f"{other_stay.first_offset} on {_ending_of(other_stay)};"
-                f" elsewhere it {_ending_of(ranked[0])}"
+                f"{other_txn.topic_partition}: on {brokers} the transaction from offset "
+                f"{other_txn.first_offset} on {_ending_of(other_txn)};"
+                f" elsewhere it {_ending_of(ranked_txns[0])}"
             )
     return merged, disagreements
 
 
-def _reach(stay: Stay) -> tuple[int, int]:
-    return (-1 if stay.marker_offset is None else stay.marker_offset, stay.last_offset or -1)
+def _reached_offset(txn: PartitionTxn) -> tuple[int, int]:
+    return (-1 if txn.marker_offset is None else txn.marker_offset, txn.last_offset or -1)
 
 
-def _ending_of(stay: Stay) -> str:
-    if stay.marker_offset is None:
-        return f"is open (last record at {stay.last_offset})"
-    return f"{'commits' if stay.committed else 'aborts'} at offset {stay.marker_offset}"
+def _ending_of(txn: PartitionTxn) -> str:
+    if txn.marker_offset is None:
+        return f"is open (last record at {txn.last_offset})"
+    return f"{'commits' if txn.committed else 'aborts'} at offset {txn.marker_offset}"
 
 
-def _stay_of(row: dict[str, Any]) -> Stay:
-    fields = {name: row[name] for name in Stay.__struct_fields__ if name != "brokers"}
-    return Stay(brokers=(), **fields)
+def _stay_of(row: dict[str, Any]) -> PartitionTxn:
+    fields = {name: row[name] for name in PartitionTxn.__struct_fields__ if name != "brokers"}
+    return PartitionTxn(brokers=(), **fields)

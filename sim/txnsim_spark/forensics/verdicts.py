@@ -116,13 +116,13 @@ class Spread(msgspec.Struct, frozen=True, kw_only=True):
     """Which replicas of a partition have a transaction open."""
 
     transaction: OpenTxn
-    counts: ReplicaEnds
+    deciding_replica: ReplicaEnds
     """The replica that decides: the longest one of the newest leader epoch."""
-    is_open_there: bool = True
+    is_open_on_deciding: bool = True
     open_on: tuple[ReplicaEnds, ...]
-    behind: tuple[ReplicaEnds, ...] = ()
+    lagging: tuple[ReplicaEnds, ...] = ()
     """Replicas that are shorter, or that would cut off what they have (KIP-101)."""
-    against: tuple[ReplicaEnds, ...] = ()
+    contradicting: tuple[ReplicaEnds, ...] = ()
 
 
 class Opinion(msgspec.Struct, frozen=True, kw_only=True):
@@ -142,7 +142,7 @@ class Opinion(msgspec.Struct, frozen=True, kw_only=True):
 # Across replicas
 
 
-def leading(replicas: Sequence[ReplicaEnds]) -> ReplicaEnds:
+def elected_replica(replicas: Sequence[ReplicaEnds]) -> ReplicaEnds:
     """The replica that an election would choose: no other replica has a newer leader epoch, and of
     those with the same epoch none has a longer log.
     """
@@ -154,65 +154,77 @@ def common_end(ends: ReplicaEnds, other_ends: ReplicaEnds) -> int:
     start of the newer leader epoch where one of them does not know that epoch (KIP-101,
     OffsetsForLeaderEpoch).
     """
-    shorter = min(ends.end_offset, other_ends.end_offset)
+    shorter_end = min(ends.end_offset, other_ends.end_offset)
     if not ends.epochs or not other_ends.epochs:
-        return shorter
-    older, newer = sorted((ends, other_ends), key=lambda replica_ends: replica_ends.last_epoch)
-    unheard = [start for epoch, start in newer.epochs if epoch > older.last_epoch]
-    return min(shorter, *unheard[:1]) if unheard else shorter
+        return shorter_end
+    older_replica, newer_replica = sorted(
+        (ends, other_ends), key=lambda replica_ends: replica_ends.last_epoch
+    )
+    unknown_epoch_starts = [
+        start for epoch, start in newer_replica.epochs if epoch > older_replica.last_epoch
+    ]
+    return min(shorter_end, *unknown_epoch_starts[:1]) if unknown_epoch_starts else shorter_end
 
 
 def spread_of(
     replicas: Sequence[ReplicaEnds],
-    opens: Mapping[str, OpenTxn],
+    open_by_path: Mapping[str, OpenTxn],
     has_marker: HasMarker,
 ) -> Spread | None:
     """Find the replicas of a partition that have a producer's transaction open.
 
     Args:
         replicas: Replicas of the partition in the directories.
-        opens: Path of a replica -> its open transaction.
+        open_by_path: Path of a replica -> its open transaction.
         has_marker: Called as rarely as possible, since it may have to read.
 
     Returns:
         None if the transaction is open only on replicas that lag behind others, which know its end,
         or on replicas that would have to cut it off.
     """
-    counts = leading(replicas)
-    holders = tuple(replica for replica in replicas if replica.replica.path in opens)
-    without_it = tuple(replica for replica in replicas if replica.replica.path not in opens)
-    open_there = opens.get(counts.replica.path)
-    if open_there is not None:
-        against = [
-            replica for replica in without_it if _has_ended(open_there, counts, replica, has_marker)
+    deciding_replica = elected_replica(replicas)
+    holders = tuple(replica for replica in replicas if replica.replica.path in open_by_path)
+    replicas_without_it = tuple(
+        replica for replica in replicas if replica.replica.path not in open_by_path
+    )
+    leading_txn = open_by_path.get(deciding_replica.replica.path)
+    if leading_txn is not None:
+        contradicting = [
+            replica
+            for replica in replicas_without_it
+            if _has_ended(leading_txn, deciding_replica, replica, has_marker)
         ]
-        not_there_yet = [replica for replica in without_it if replica not in against]
-        against += [
+        lagging = [replica for replica in replicas_without_it if replica not in contradicting]
+        contradicting += [
             replica
             for replica in holders
-            if _began_elsewhere(open_there, counts, opens[replica.replica.path], replica)
+            if _began_elsewhere(
+                leading_txn, deciding_replica, open_by_path[replica.replica.path], replica
+            )
         ]
         return Spread(
-            transaction=open_there,
-            counts=counts,
+            transaction=leading_txn,
+            deciding_replica=deciding_replica,
             open_on=holders,
-            behind=tuple(not_there_yet),
-            against=tuple(against),
+            lagging=tuple(lagging),
+            contradicting=tuple(contradicting),
         )
-    stubborn = [
+    contradicting_holders = [
         replica
         for replica in holders
-        if _has_ended(opens[replica.replica.path], replica, counts, has_marker)
+        if _has_ended(open_by_path[replica.replica.path], replica, deciding_replica, has_marker)
     ]
-    if not stubborn:
+    if not contradicting_holders:
         return None
     return Spread(
-        transaction=opens[leading(stubborn).replica.path],
-        counts=counts,
-        is_open_there=False,
+        transaction=open_by_path[elected_replica(contradicting_holders).replica.path],
+        deciding_replica=deciding_replica,
+        is_open_on_deciding=False,
         open_on=holders,
-        behind=tuple(replica for replica in without_it if replica is not counts),
-        against=(counts,),
+        lagging=tuple(
+            replica for replica in replicas_without_it if replica is not deciding_replica
+        ),
+        contradicting=(deciding_replica,),
     )
 
 
@@ -220,22 +232,24 @@ def _has_ended(
     txn: OpenTxn, holder: ReplicaEnds, other_replica: ReplicaEnds, has_marker: HasMarker
 ) -> bool:
     """Whether ``other_replica`` ended or never had a transaction within what both replicas have."""
-    common = common_end(holder, other_replica)
-    if txn.start_offset >= common:
+    common_offset = common_end(holder, other_replica)
+    if txn.start_offset >= common_offset:
         return False
-    return other_replica.end_offset <= common or not has_marker(
-        other_replica, common, txn.producer_id
+    return other_replica.end_offset <= common_offset or not has_marker(
+        other_replica, common_offset, txn.producer_id
     )
 
 
 def _began_elsewhere(
-    txn: OpenTxn, counts: ReplicaEnds, other_txn: OpenTxn, other_replica: ReplicaEnds
+    txn: OpenTxn, deciding_replica: ReplicaEnds, other_txn: OpenTxn, other_replica: ReplicaEnds
 ) -> bool:
-    later = max(txn.start_offset, other_txn.start_offset)
-    if txn.start_offset == other_txn.start_offset or later >= common_end(counts, other_replica):
+    later_start = max(txn.start_offset, other_txn.start_offset)
+    if txn.start_offset == other_txn.start_offset or later_start >= common_end(
+        deciding_replica, other_replica
+    ):
         return False
     # After a deleted segment the first record that is left looks like the beginning.
-    return later > max(counts.log_start_offset, other_replica.log_start_offset)
+    return later_start > max(deciding_replica.log_start_offset, other_replica.log_start_offset)
 
 
 # The coordinator
@@ -258,16 +272,16 @@ def opinion_on(
         as_of_ms: The time of the verdict.
         markers: Reads the producer's markers before it; called only if it hangs.
     """
-    opinion = _opinion_on(txn, partition, coordinators, as_of_ms)
+    opinion = _judge_txn(txn, partition, coordinators, as_of_ms)
     if opinion.verdict is not OpenTxnStatus.HANGING:
         return opinion
     outcome = _decide_outcome(txn, partition, coordinators, opinion.entry, markers)
     return msgspec.structs.replace(
-        opinion, outcome=MARKERS[outcome.decision], because=outcome.because
+        opinion, outcome=MARKER_OUTCOMES[outcome.decision], because=outcome.because
     )
 
 
-MARKERS: Final = {
+MARKER_OUTCOMES: Final = {
     Decision.COMMITTED: "commit",
     Decision.ABORTED: "abort",
     Decision.UNKNOWN: "unknown",
@@ -285,7 +299,7 @@ def _decide_outcome(
     cluster. It is found even if the id has gone on since, as after a commit without a leader
     (KAFKA-20734).
     """
-    log = [
+    coordinator_records = [
         CoordinatorRecord(
             state=decision.state,
             producer_id=decision.producer_id,
@@ -299,97 +313,108 @@ def _decide_outcome(
         )
         for decision in coordinators.decisions.get(txn.producer_id, ())
     ]
-    due = DueDecisions.for_partition(partition, txn.producer_id, txn.producer_epoch, log)
+    due_decisions = DueDecisions.for_partition(
+        partition, txn.producer_id, txn.producer_epoch, coordinator_records
+    )
     outcome = Decided.from_log(
-        due,
-        NO_MARKERS if due is None else markers(due.markers_needed_since_ms),
+        due_decisions,
+        NO_MARKERS if due_decisions is None else markers(due_decisions.markers_needed_since_ms),
         last_write_ms=txn.last_timestamp_ms,
     )
     if outcome is not None:
         return outcome
-    newest = None if entry is None else entry.newest
+    newest_record = None if entry is None else entry.newest
     return Decided.from_newest_txn(
         txn.producer_id,
         txn.producer_epoch,
         txn.last_timestamp_ms,
         None
-        if newest is None
+        if newest_record is None
         else NewestTxn(
-            state=newest.state,
-            producer_id=newest.producer_id,
-            producer_epoch=newest.producer_epoch,
-            start_time_ms=newest.start_timestamp_ms if newest.start_timestamp_ms >= 0 else None,
+            state=newest_record.state,
+            producer_id=newest_record.producer_id,
+            producer_epoch=newest_record.producer_epoch,
+            start_time_ms=newest_record.start_timestamp_ms
+            if newest_record.start_timestamp_ms >= 0
+            else None,
         ),
     )
 
 
-def _opinion_on(
+def _judge_txn(
     txn: OpenTxn, partition: TopicPartition, coordinators: Coordinators, as_of_ms: int
 ) -> Opinion:
     entry = coordinators.by_producer.get(txn.producer_id)
     if entry is None:
-        return _without_entry(txn, coordinators)
-    newest = entry.newest
-    whose = f"transactional id {newest.transactional_id}"
-    if newest.log_partition in coordinators.damaged:
+        return _opinion_without_entry(txn, coordinators)
+    newest_record = entry.newest
+    id_text = f"transactional id {newest_record.transactional_id}"
+    if newest_record.log_partition in coordinators.damaged:
         return Opinion(
             verdict=OpenTxnStatus.UNKNOWN,
             rule=Reason.LOG_MISSING,
-            reason=f"{whose} may have gone on: {coordinators.gap}",
+            reason=f"{id_text} may have gone on: {coordinators.gap}",
             entry=entry,
         )
-    if partition not in newest.partitions:
+    if partition not in newest_record.partitions:
         return _unlisted_opinion(txn, partition, entry)
-    if newest.state in DECIDED_STATES:
-        outcome = OUTCOMES[newest.state]
+    if newest_record.state in DECIDED_STATES:
+        outcome = OUTCOMES[newest_record.state]
         return Opinion(
             verdict=OpenTxnStatus.DECIDED,
             rule=Reason.MARKER_OWED,
-            reason=f"{whose} is {newest.state}: to {outcome} it is decided, and its coordinator has"
+            reason=f"{id_text} is {newest_record.state}: to {outcome} it is decided, and its"
+            " coordinator has"
             " yet to get the marker written here",
             entry=entry,
             outcome=outcome,
-            because=f"its coordinator's log has {newest.state} with this partition",
+            because=f"its coordinator's log has {newest_record.state} with this partition",
         )
-    if newest.producer_epoch != txn.producer_epoch:
+    if newest_record.producer_epoch != txn.producer_epoch:
         return Opinion(
             verdict=OpenTxnStatus.HANGING,
             rule=Reason.OTHER_EPOCH,
-            reason=f"{whose} is {newest.state} with this partition and epoch"
-            f" {newest.producer_epoch}; this transaction is of epoch {txn.producer_epoch}, which is"
+            reason=f"{id_text} is {newest_record.state} with this partition and epoch"
+            f" {newest_record.producer_epoch}; this transaction is of epoch {txn.producer_epoch},"
+            " which is"
             " over, and would share the outcome of the later one",
             entry=entry,
         )
     return Opinion(
-        verdict=OpenTxnStatus.ALIVE, rule=Reason.LISTED, reason=_alive(entry, as_of_ms), entry=entry
+        verdict=OpenTxnStatus.ALIVE,
+        rule=Reason.LISTED,
+        reason=_alive_reason(entry, as_of_ms),
+        entry=entry,
     )
 
 
-def _alive(entry: Entry, as_of_ms: int) -> str:
-    newest = entry.newest
+def _alive_reason(entry: Entry, as_of_ms: int) -> str:
+    newest_record = entry.newest
     state_text = (
-        f"transactional id {newest.transactional_id} is {newest.state} with this partition: "
+        f"transactional id {newest_record.transactional_id} is {newest_record.state}"
+        " with this partition: "
     )
-    over_ms = as_of_ms - newest.start_timestamp_ms - newest.timeout_ms
+    over_ms = as_of_ms - newest_record.start_timestamp_ms - newest_record.timeout_ms
     if over_ms > 0:
         return (
-            f"{state_text}its transaction.timeout.ms={newest.timeout_ms} is over for {over_ms} ms,"
+            f"{state_text}its transaction.timeout.ms={newest_record.timeout_ms} is over for"
+            f" {over_ms} ms,"
             " so its coordinator aborts it as soon as it runs"
         )
     return (
         f"{state_text}it ends with its producer, or after"
-        f" transaction.timeout.ms={newest.timeout_ms}"
+        f" transaction.timeout.ms={newest_record.timeout_ms}"
     )
 
 
-def _without_entry(txn: OpenTxn, coordinators: Coordinators) -> Opinion:
+def _opinion_without_entry(txn: OpenTxn, coordinators: Coordinators) -> Opinion:
     other_entry = coordinators.by_other_id.get(txn.producer_id)
     if other_entry is not None:
-        whose = f"transactional id {other_entry.newest.transactional_id}"
+        id_text = f"transactional id {other_entry.newest.transactional_id}"
         return Opinion(
             verdict=OpenTxnStatus.HANGING,
             rule=Reason.OTHER_PRODUCER_ID,
-            reason=f"{whose} goes on with producer id {other_entry.newest.producer_id}; of"
+            reason=f"{id_text} goes on with producer id {other_entry.newest.producer_id}; of"
             f" {txn.producer_id} its coordinator has no transaction any more",
             entry=other_entry,
         )
@@ -414,14 +439,15 @@ def _without_entry(txn: OpenTxn, coordinators: Coordinators) -> Opinion:
 
 
 def _unlisted_opinion(txn: OpenTxn, partition: TopicPartition, entry: Entry) -> Opinion:
-    newest = entry.newest
-    whose = f"transactional id {newest.transactional_id}"
-    outcome = _was_owed(txn, partition, entry)
-    if newest.state in COMPLETE_STATES and outcome is not None:
+    newest_record = entry.newest
+    id_text = f"transactional id {newest_record.transactional_id}"
+    outcome = _owed_outcome(txn, partition, entry)
+    if newest_record.state in COMPLETE_STATES and outcome is not None:
         return Opinion(
             verdict=OpenTxnStatus.HANGING,
             rule=Reason.COMPLETED_UNMARKED,
-            reason=f"{whose} is {newest.state} and had this partition, but no marker ended it here:"
+            reason=f"{id_text} is {newest_record.state} and had this partition, but no marker"
+            " ended it here:"
             f" the decision was to {outcome}; either the marker was lost, or the records were"
             " written behind it",
             entry=entry,
@@ -429,13 +455,14 @@ def _unlisted_opinion(txn: OpenTxn, partition: TopicPartition, entry: Entry) -> 
     return Opinion(
         verdict=OpenTxnStatus.HANGING,
         rule=Reason.NOT_LISTED,
-        reason=f"{whose} is {newest.state} without this partition, so its coordinator will send no"
+        reason=f"{id_text} is {newest_record.state} without this partition, so its coordinator"
+        " will send no"
         " marker here",
         entry=entry,
     )
 
 
-def _was_owed(txn: OpenTxn, partition: TopicPartition, entry: Entry) -> str | None:
+def _owed_outcome(txn: OpenTxn, partition: TopicPartition, entry: Entry) -> str | None:
     """The last decision about this producer, if it was about this transaction and
     this partition.
     """
@@ -467,27 +494,31 @@ def listed_by_kafka(
         coordinator_epoch=txn.coordinator_epoch,
         txn_start_offset=txn.start_offset,
     )
-    old: tuple[Candidate, ...] = OpenTransaction.candidates(
+    old_candidates: tuple[Candidate, ...] = OpenTransaction.candidates(
         {partition: (producer,)},
         now_ms=as_of_ms,
         max_transaction_timeout_ms=max_transaction_timeout_ms,
     )
     entry = coordinators.by_producer.get(txn.producer_id)
     if entry is None:
-        return bool(OpenTransaction.hanging(old, {}, {}))
-    newest = entry.newest
-    described = TransactionDescription(
+        return bool(OpenTransaction.hanging(old_candidates, {}, {}))
+    newest_record = entry.newest
+    description = TransactionDescription(
         coordinator_id=-1,
-        transactional_id=newest.transactional_id,
-        state=newest.state,
-        producer_id=newest.producer_id,
-        producer_epoch=newest.producer_epoch,
-        timeout_ms=newest.timeout_ms,
-        start_time_ms=newest.start_timestamp_ms,
-        partitions=tuple(newest.partitions),
+        transactional_id=newest_record.transactional_id,
+        state=newest_record.state,
+        producer_id=newest_record.producer_id,
+        producer_epoch=newest_record.producer_epoch,
+        timeout_ms=newest_record.timeout_ms,
+        start_time_ms=newest_record.start_timestamp_ms,
+        partitions=tuple(newest_record.partitions),
     )
-    ids = {txn.producer_id: newest.transactional_id}
-    return bool(OpenTransaction.hanging(old, ids, {newest.transactional_id: described}))
+    id_by_producer = {txn.producer_id: newest_record.transactional_id}
+    return bool(
+        OpenTransaction.hanging(
+            old_candidates, id_by_producer, {newest_record.transactional_id: description}
+        )
+    )
 
 
 def is_late(last_timestamp_ms: int, *, timeout_ms: int, as_of_ms: int) -> bool:

@@ -20,7 +20,7 @@ from txnsim.wire.batch import COMMIT, read_control_record
 from txnsim.wire.records import iter_records
 from txnsim_spark.forensics.find_hanging import Reading, Search
 from txnsim_spark.forensics.replica_state import ReplicaState
-from txnsim_spark.forensics.verdicts import leading
+from txnsim_spark.forensics.verdicts import elected_replica
 from txnsim_spark.scan.log_dirs import OnProblem, ignore_problem
 
 Place = tuple[str, TopicPartition]
@@ -135,5 +135,5 @@ def leading_states(
     for problem in (*reading.problems, *reading.undecided_reasons(topic)):
         on_problem(problem)
     for _, states in sorted(by_partition.items()):
-        leader_ends = leading([state.ends for state in states])
+        leader_ends = elected_replica([state.ends for state in states])
         yield next(state for state in states if state.ends is leader_ends)

@@ -14,7 +14,11 @@ from txnsim.types import TopicPartition, TransactionalId
 from txnsim.wire.batch import Record, assign, build_batch
 from txnsim_spark.forensics import _coordinator_log as coordinator_log
 from txnsim_spark.forensics._coordinator_entries import Coordinators
-from txnsim_spark.forensics._coordinator_log import logs_of, read_coordinators, replay_log
+from txnsim_spark.forensics._coordinator_log import (
+    coordinator_logs_of,
+    read_coordinators,
+    replay_log,
+)
 from txnsim_spark.forensics.replica_state import ReplicaState, state_of
 from txnsim_spark.scan.segments import replicas_in
 
@@ -28,7 +32,7 @@ def states_in(*log_dirs: Path) -> list[ReplicaState]:
 def read(*log_dirs: Path) -> tuple[Coordinators, list[str]]:
     """What coordinators had written down, and what can't be read."""
     problems: list[str] = []
-    return read_coordinators(logs_of(states_in(*log_dirs)), problems.append), problems
+    return read_coordinators(coordinator_logs_of(states_in(*log_dirs)), problems.append), problems
 
 
 @pytest.fixture
@@ -65,7 +69,7 @@ def test_of_several_replicas_the_furthest_one_is_read(tmp_path: Path) -> None:
     lagging_broker, ahead = BrokerDir(tmp_path / "b1", 1), BrokerDir(tmp_path / "b2", 2)
     lagging_broker.coordinator(move("Empty"))
     ahead.coordinator(move("Empty"), move("Ongoing", HERE))
-    logs = logs_of(states_in(lagging_broker.stop(), ahead.stop()))
+    logs = coordinator_logs_of(states_in(lagging_broker.stop(), ahead.stop()))
     assert [state.replica.broker for state in logs[0]] == [2, 1]
     assert read_coordinators(logs, print).by_producer[7].newest.state == "Ongoing"
 
@@ -127,7 +131,7 @@ def test_a_record_of_an_unknown_version_is_passed_over(broker: BrokerDir) -> Non
 
 
 def test_what_concerns_some_producers(broker: BrokerDir, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(coordinator_log, "SAMPLE", 0)
+    monkeypatch.setattr(coordinator_log, "SAMPLE_SIZE", 0)
     broker.coordinator(
         move("PrepareAbort", HERE, name="a", pid=1),
         move("CompleteAbort", name="a", pid=1),
@@ -140,7 +144,7 @@ def test_what_concerns_some_producers(broker: BrokerDir, monkeypatch: pytest.Mon
     )
     (state,) = states_in(broker.stop())
     whole_log = replay_log(state, print)
-    coordinators = whole_log.concerning({1, 3, 6})
+    coordinators = whole_log.restricted_to({1, 3, 6})
     assert {entry.newest.transactional_id for entry in coordinators.entries} == {"a", "c", "owing"}
     assert set(coordinators.entries) <= set(whole_log.entries)
     assert coordinators.forgotten_ids == {6: "d"}
@@ -152,4 +156,4 @@ def test_what_concerns_some_producers(broker: BrokerDir, monkeypatch: pytest.Mon
 def test_a_sample_of_the_other_entries_is_no_larger_than_it_need_be(broker: BrokerDir) -> None:
     broker.coordinator(*(move("Empty", name=f"app-{number}") for number in range(250)))
     (state,) = states_in(broker.stop())
-    assert len(replay_log(state, print).concerning(set()).entries) == 200
+    assert len(replay_log(state, print).restricted_to(set()).entries) == 200

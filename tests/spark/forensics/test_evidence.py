@@ -21,7 +21,7 @@ from txnsim.types import TRANSACTION_STATE_TOPIC, TopicPartition, partition_for,
 from txnsim_spark.forensics._coordinator_entries import (
     Coordinators,
     Entry,
-    EntryFolder,
+    EntryBuilder,
     TxnRecord,
     coordinators_of,
     partitions_of_log,
@@ -60,7 +60,7 @@ KNOWN = coordinators_of([Entry(newest=EMPTY)], forgotten={}, partitions_on_disk=
 
 
 def evidence_for(facts: ReplicaBasis = FACTS, coordinators: Coordinators = KNOWN) -> Evidence:
-    spread = Spread(transaction=txn(), counts=ENDS, open_on=(ENDS,))
+    spread = Spread(transaction=txn(), deciding_replica=ENDS, open_on=(ENDS,))
     return evidence_of(
         spread,
         opinion_on(txn(), HERE, coordinators, as_of_ms=0, markers=no_marker_since),
@@ -406,8 +406,8 @@ def record(offset: int, state: str, *, name: str = "app", producer_id: int = 7) 
     )
 
 
-def fold_entries(*records: TxnRecord) -> EntryFolder:
-    folder = EntryFolder()
+def fold_entries(*records: TxnRecord) -> EntryBuilder:
+    folder = EntryBuilder()
     for record in records:
         folder.take(record)
     return folder

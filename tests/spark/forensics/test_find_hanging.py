@@ -302,7 +302,7 @@ def test_a_beginning_in_a_deleted_segment_has_no_time(tmp_path: Path, driver: Lo
 def test_progress_is_told_now_and_then(
     tmp_path: Path, driver: LogDriver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(module, "_TOLD_EVERY", 1)
+    monkeypatch.setattr(module, "_PROGRESS_EVERY", 1)
     broker = broker_with(tmp_path / "b", driver, "Empty", clean=False)
     cut: list[str] = []
     find_hanging(Search(paths=(broker.path,)), new_session=no_session, progress=cut.append)

@@ -42,8 +42,8 @@ from txnsim_spark.forensics.findings import (
     AbortCommands,
     Finding,
     PartitionFigures,
-    Question,
     Report,
+    SearchConditions,
     Source,
     abort_commands,
     duration_min,
@@ -59,8 +59,8 @@ from txnsim_spark.forensics.verdicts import (
     ReplicaEnds,
     Spread,
     common_end,
+    elected_replica,
     is_late,
-    leading,
     listed_by_kafka,
     opinion_on,
     spread_of,
@@ -264,8 +264,8 @@ def test_the_furthest_replica_of_the_newest_leader_epoch_counts() -> None:
     short_and_new = ends(1, 8, (0, 0), (2, 7))
     long_and_old = ends(2, 90, (0, 0))
     longer = ends(3, 9, (0, 0), (2, 7))
-    assert leading([short_and_new, long_and_old, longer]) is longer
-    assert leading([ends(5, 9), ends(4, 9)]).replica.broker == 4
+    assert elected_replica([short_and_new, long_and_old, longer]) is longer
+    assert elected_replica([ends(5, 9), ends(4, 9)]).replica.broker == 4
 
 
 def test_two_replicas_share_what_the_older_leader_epoch_has_in_both() -> None:
@@ -327,10 +327,10 @@ def test_who_has_it_open(case: Across) -> None:
     assert spread is not None
     spreads = [
         [replica.replica.broker for replica in replicas]
-        for replicas in (spread.open_on, spread.behind, spread.against)
+        for replicas in (spread.open_on, spread.lagging, spread.contradicting)
     ]
     assert spreads == [list(case.opens), case.behind, case.against]
-    assert spread.is_open_there is (1 in case.opens)
+    assert spread.is_open_on_deciding is (1 in case.opens)
 
 
 @pytest.mark.parametrize(
@@ -350,14 +350,17 @@ def test_what_only_such_a_replica_has_open_is_over(
 # What is told of an open transaction.
 
 
-QUESTION = Question(as_of_ms=NOW)
+QUESTION = SearchConditions(as_of_ms=NOW)
 
 
 def finding_with(
     coordinators: Coordinators, *, age_ms: int = 60 * MINUTE, against: tuple[ReplicaEnds, ...] = ()
 ) -> Finding:
     spread = Spread(
-        transaction=txn(age_ms=age_ms), counts=ends(), open_on=(ends(2), ends()), against=against
+        transaction=txn(age_ms=age_ms),
+        deciding_replica=ends(),
+        open_on=(ends(2), ends()),
+        contradicting=against,
     )
     return finding_of(spread, HERE, coordinators, QUESTION, FACTS, no_marker_since)
 
@@ -408,16 +411,16 @@ def test_what_nobody_lists_is_recent_until_it_is_old() -> None:
 
 def finding_on(
     facts: ReplicaBasis,
-    question: Question = QUESTION,
+    conditions: SearchConditions = QUESTION,
     age_ms: int = 60 * MINUTE,
     coordinators: Coordinators | None = None,
 ) -> Finding:
-    spread = Spread(transaction=txn(age_ms=age_ms), counts=ends(), open_on=(ends(),))
+    spread = Spread(transaction=txn(age_ms=age_ms), deciding_replica=ends(), open_on=(ends(),))
     return finding_of(
         spread,
         HERE,
         knowing() if coordinators is None else coordinators,
-        question,
+        conditions,
         facts,
         no_marker_since,
     )
@@ -450,11 +453,11 @@ def test_what_could_not_be_read_to_its_end_may_have_ended() -> None:
 def test_a_time_in_the_future_does_not_hide_what_the_file_tells() -> None:
     old = msgspec.structs.replace(FACTS.state, newest_ms=NOW - 20 * MINUTE)
     facts = msgspec.structs.replace(FACTS, state=old)
-    question = msgspec.structs.replace(QUESTION, now_ms=NOW)
-    finding = finding_on(facts, question, age_ms=-MINUTE)
+    conditions = msgspec.structs.replace(QUESTION, now_ms=NOW)
+    finding = finding_on(facts, conditions, age_ms=-MINUTE)
     assert (finding.verdict, finding.listed_by_kafka) == (OpenTxnStatus.HANGING, False)
     assert finding.reason.endswith("so the time of the file counts")
-    young = finding_on(FACTS, question, age_ms=-MINUTE)
+    young = finding_on(FACTS, conditions, age_ms=-MINUTE)
     assert (young.verdict, young.recent_until_ms) == (OpenTxnStatus.RECENT, NOW + 15 * MINUTE)
 
 
@@ -528,10 +531,10 @@ def test_replicas_that_disagree_are_named_with_what_they_share() -> None:
 def test_what_kafka_would_not_be_told_by_the_leader_it_does_not_list() -> None:
     spread = Spread(
         transaction=txn(),
-        counts=ends(),
-        is_open_there=False,
+        deciding_replica=ends(),
+        is_open_on_deciding=False,
         open_on=(ends(2),),
-        against=(ends(),),
+        contradicting=(ends(),),
     )
     assert not finding_of(spread, HERE, knowing(), QUESTION, FACTS, no_marker_since).listed_by_kafka
 

@@ -17,7 +17,7 @@ from txnsim_spark.forensics._open_transactions import (
     Fragment,
     merge_fragments,
     of_snapshot,
-    open_after,
+    open_transactions_after,
 )
 from txnsim_spark.forensics._read_compiled import fragments_of
 from txnsim_spark.forensics.verdicts import OpenTxn
@@ -73,7 +73,7 @@ def test_any_cut_of_a_log_into_pieces_merges_to_what_one_walk_says(
     parts = cut(data, places)
     starts = accumulate(map(len, parts), initial=0)
     pieces = [fragments_of_piece(part, start) for part, start in zip(parts, starts, strict=False)]
-    assert open_after({}, pieces) == open_by_one_walk(data)
+    assert open_transactions_after({}, pieces) == open_by_one_walk(data)
 
 
 @given(acts(), st.integers(0, 29))
@@ -81,7 +81,7 @@ def test_a_snapshot_stands_for_everything_below_it(history: list[Act], snapshot_
     data = segment_of(history)
     below, rest_of_log = [*cut(data, {snapshot_index}), b""][:2] if snapshot_index else (b"", data)
     seeds = {event.producer_id: entry_of(event) for event in open_by_one_walk(below).values()}
-    open_txns = open_after(seeds, [fragments_of_piece(rest_of_log)])
+    open_txns = open_transactions_after(seeds, [fragments_of_piece(rest_of_log)])
     expected = open_by_one_walk(data)
     assert open_txns.keys() == expected.keys()
     for producer_id, txn in expected.items():
@@ -116,7 +116,7 @@ def test_a_producer_without_an_open_transaction_opens_nothing_by_its_snapshot() 
     )
     fragment = of_snapshot(entry)
     assert (fragment.open_offset, fragment.coordinator_epoch) == (None, 3)
-    assert open_after({7: entry}, ()) == {}
+    assert open_transactions_after({7: entry}, ()) == {}
 
 
 def test_the_coordinator_epoch_of_a_snapshot_stays_until_a_marker_brings_another() -> None:
@@ -143,5 +143,5 @@ def test_a_control_record_that_is_no_marker_ends_nothing() -> None:
             for kind in ("data", "other", "emptied", "plain")
         ]
     )
-    assert open_after({}, [fragments_of_piece(data)]).keys() == {7}
+    assert open_transactions_after({}, [fragments_of_piece(data)]).keys() == {7}
     assert read_batch_header(data).is_transactional

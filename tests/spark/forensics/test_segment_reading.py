@@ -38,8 +38,8 @@ from txnsim_spark.forensics._evidence import StartBatch
 from txnsim_spark.forensics._read_compiled import (
     ReplicaRead,
     log_job,
-    read_of,
     replica_job,
+    replica_read_of,
     section_key,
     walk_segments,
 )
@@ -105,7 +105,7 @@ def test_gaps_behind_messages_of_old_formats(
 
 def read_tasks(state: ReplicaState, tasks: Iterable[Iterable[SegmentFile]]) -> ReplicaRead:
     """What tasks read, put together."""
-    return read_of(
+    return replica_read_of(
         state,
         [
             (section_key(segment), content)
@@ -521,7 +521,7 @@ def test_coordinators_logs_are_replayed_in_processes_as_here(tmp_path: Path) -> 
         local_engine().results_of(log_job([state], {7, 8, 9}), EngineKind.PROCESSES).values()
     )
     problems: list[str] = []
-    assert result.replayed == replay_log(state, problems.append).concerning({7, 8, 9})
+    assert result.replayed == replay_log(state, problems.append).restricted_to({7, 8, 9})
     assert result.problems == tuple(problems)
     committed = next(entry for entry in result.replayed.entries if entry.newest.producer_id == 7)
     assert committed.decision is result.replayed.decisions[7][0]

@@ -13,8 +13,8 @@ from tests.support.broker_dirs import BrokerDir
 from tests.support.logs import NOW, PID, LogDriver
 from txnsim.types import TopicPartition
 from txnsim_spark.engine import lone_engine
-from txnsim_spark.forensics.timeline import CoordinatorRecord, Stay, Timeline, timeline_of
-from txnsim_spark.forensics.timeline_reading import merged_records, merged_stays, transactions_of
+from txnsim_spark.forensics.timeline import CoordinatorRecord, PartitionTxn, Timeline, timeline_of
+from txnsim_spark.forensics.timeline_reading import merged_records, merged_txns, transactions_of
 
 pytest.importorskip("duckdb", reason="the extra spark is not installed")
 
@@ -52,10 +52,10 @@ def stay(
     at_ms: int = 0,
     committed: bool = True,
     epoch: int = 0,
-) -> Stay:
+) -> PartitionTxn:
     """On orders-0; its marker bears the time ``at_ms``."""
     has_marker = marker is not None
-    return Stay(
+    return PartitionTxn(
         brokers=(1, 2),
         topic="orders",
         partition=0,
@@ -239,7 +239,7 @@ def test_what_is_open_is_told() -> None:
     ],
 )
 def test_disagreements(
-    records: Sequence[CoordinatorRecord], stay: Stay, expected_lines: list[str]
+    records: Sequence[CoordinatorRecord], stay: PartitionTxn, expected_lines: list[str]
 ) -> None:
     disagreements = timeline_of("app", records, [stay]).disagreements
     assert len(disagreements) == len(expected_lines)
@@ -396,7 +396,7 @@ def test_a_tombstone_has_nothing_but_its_place() -> None:
 
 
 def test_replicas_that_are_behind_are_told() -> None:
-    (merged,), lagging = merged_stays(
+    (merged,), lagging = merged_txns(
         [
             stay_of_timeline_reading(1),
             stay_of_timeline_reading(2),

@@ -19,7 +19,7 @@ from txnsim.txn.open_txn_verdict import OpenTxnStatus
 from txnsim.types import TopicPartition
 from txnsim_spark import planning
 from txnsim_spark.engine import Engine, EngineJob, EngineKind
-from txnsim_spark.forensics._coordinator_log import logs_of
+from txnsim_spark.forensics._coordinator_log import coordinator_logs_of
 from txnsim_spark.forensics._read_compiled import log_job, replica_job
 from txnsim_spark.forensics.find_hanging import Search, find_hanging
 from txnsim_spark.forensics.findings import Report
@@ -65,7 +65,7 @@ def of_replicas(log_dir: Path) -> EngineJob[Any, Any]:
 
 
 def of_coordinators(log_dir: Path) -> EngineJob[Any, Any]:
-    logs = logs_of(states_in(log_dir))
+    logs = coordinator_logs_of(states_in(log_dir))
     return log_job([ranked[0] for ranked in logs.values()], {7, 8})
 
 

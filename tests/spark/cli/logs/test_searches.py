@@ -35,7 +35,7 @@ from txnsim_spark.cli.logs._searching import (
 )
 from txnsim_spark.engine import Engine, EngineKind
 from txnsim_spark.forensics.findings import json_schema
-from txnsim_spark.forensics.timeline import CoordinatorRecord, Stay, Timeline, timeline_of
+from txnsim_spark.forensics.timeline import CoordinatorRecord, PartitionTxn, Timeline, timeline_of
 
 pytest.importorskip("duckdb", reason="the extra spark is not installed")
 
@@ -280,7 +280,7 @@ def _record(offset: int, state: str, *partitions: TopicPartition) -> Coordinator
 
 
 RECORDS = (_record(0, "Empty"), _record(1, "Ongoing", TopicPartition("orders", 0)))
-OPEN = Stay(
+OPEN = PartitionTxn(
     brokers=(1,),
     topic="orders",
     partition=0,
