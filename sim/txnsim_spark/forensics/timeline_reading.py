@@ -29,7 +29,7 @@ from txnsim_spark.forensics.timeline import (
 from txnsim_spark.log_query import RowScope
 from txnsim_spark.scan.log_dirs import OnProblem
 from txnsim_spark.schemas import TABLES
-from txnsim_spark.tables.arrays import of_values
+from txnsim_spark.tables.arrays import value_array
 from txnsim_spark.tables.replica_jobs import kept_rows
 from txnsim_spark.views import PARTITION_TRANSACTIONS
 
@@ -113,8 +113,8 @@ def _keep_batch(batch: pa.RecordBatch) -> pa.RecordBatch:
 
 
 def _rows_of_id(transactional_id: str, batch: pa.RecordBatch) -> pa.RecordBatch:
-    own_rows = of_values([transactional_id], pa.string())[0]
-    is_of_id = pc.equal(batch["transactional_id"], own_rows)
+    id_scalar = value_array([transactional_id], pa.string())[0]
+    is_of_id = pc.equal(batch["transactional_id"], id_scalar)
     return batch.filter(pc.and_(is_of_id, pc.is_null(batch["problem"])))
 
 

@@ -73,14 +73,14 @@ class Stores:
         """
         if not pa.types.is_list(column.type) or not pa.types.is_string(column.type.value_type):
             return column
-        from txnsim_spark.tables.arrays import of_values  # planning does without numpy
+        from txnsim_spark.tables.arrays import value_array  # planning does without numpy
 
         with_store_names = self._mirror.with_store_names
         texts = (
             None if names is None else [*map(with_store_names, names)]
             for names in column.to_pylist()
         )
-        return of_values(list(texts), column.type)
+        return value_array(list(texts), column.type)
 
     def _rename_texts(self, column: pa.Array) -> pa.Array:
         import pyarrow.compute as pc  # takes longer to load than a table to plan

@@ -30,20 +30,23 @@ class ReadBounds:
     @staticmethod
     def are_in(options: KafkaLogOptions) -> bool:
         """Whether options have bounds on offsets or times."""
-        times = (options.start_ms, options.end_ms)
-        return bool(options.starting_offsets or options.ending_offsets) or times != (None, None)
+        time_bounds = (options.start_ms, options.end_ms)
+        return bool(options.starting_offsets or options.ending_offsets) or time_bounds != (
+            None,
+            None,
+        )
 
     def schema(self, requested_schema: pa.Schema) -> pa.Schema:
         """The wanted columns, and those of offset and time that the bounds need."""
-        table, names = self._options.table, [*requested_schema.names]
+        table, column_names = self._options.table, [*requested_schema.names]
         if self.are_by_partition:
-            names += ["topic", "partition", *OFFSET_COLUMNS[table]]
-        if self._times != (None, None):
-            names.append(TIME_COLUMNS[table])
+            column_names += ["topic", "partition", *OFFSET_COLUMNS[table]]
+        if self._time_bounds != (None, None):
+            column_names.append(TIME_COLUMNS[table])
         table_schema = TABLES[table].arrow()
         bound_columns = [
             table_schema.field(name)
-            for name in dict.fromkeys(names)
+            for name in dict.fromkeys(column_names)
             if name not in requested_schema.names
         ]
         return pa.schema([*requested_schema, *bound_columns])
@@ -52,33 +55,33 @@ class ReadBounds:
         """Rows within offsets and times, without the columns added for that."""
         import pyarrow.compute as pc  # takes longer to load than most tasks take
 
-        conditions = [*self._of_offsets(batch, pc), *self._of_times(batch, pc)]
+        conditions = [*self._offset_condition(batch, pc), *self._time_condition(batch, pc)]
         if conditions and batch.num_rows:
             batch = batch.filter(reduce(pc.and_, conditions))
         return batch.select(requested_schema.names)
 
     @property
-    def _times(self) -> tuple[int | None, int | None]:
+    def _time_bounds(self) -> tuple[int | None, int | None]:
         return self._options.start_ms, self._options.end_ms
 
-    def _of_offsets(self, batch: pa.RecordBatch, pc: Any) -> list[Any]:
+    def _offset_condition(self, batch: pa.RecordBatch, pc: Any) -> list[Any]:
         if not self.are_by_partition or not batch.num_rows:
             return []
         topic, partition = batch["topic"][0].as_py(), batch["partition"][0].as_py()
         first_offsets, last_offsets = (batch[name] for name in OFFSET_COLUMNS[self._options.table])
-        low = self._options.starting_offsets.get(topic, {}).get(partition)
-        end = self._options.ending_offsets.get(topic, {}).get(partition)
+        lowest_offsets = self._options.starting_offsets.get(topic, {}).get(partition)
+        end_offsets = self._options.ending_offsets.get(topic, {}).get(partition)
         return [
-            *([] if low is None else [pc.greater_equal(last_offsets, low)]),
-            *([] if end is None else [pc.less(first_offsets, end)]),
+            *([] if lowest_offsets is None else [pc.greater_equal(last_offsets, lowest_offsets)]),
+            *([] if end_offsets is None else [pc.less(first_offsets, end_offsets)]),
         ]
 
-    def _of_times(self, batch: pa.RecordBatch, pc: Any) -> list[Any]:
-        low, end = self._times
-        if low is None and end is None:
+    def _time_condition(self, batch: pa.RecordBatch, pc: Any) -> list[Any]:
+        lowest_time, end_time = self._time_bounds
+        if lowest_time is None and end_time is None:
             return []
         times = batch[TIME_COLUMNS[self._options.table]]
         return [
-            *([] if low is None else [pc.greater_equal(times, low)]),
-            *([] if end is None else [pc.less(times, end)]),
+            *([] if lowest_time is None else [pc.greater_equal(times, lowest_time)]),
+            *([] if end_time is None else [pc.less(times, end_time)]),
         ]

@@ -28,7 +28,7 @@ def checks_crcs(segment: SegmentFile, job: TableJob) -> bool:
     )
 
 
-def refusing(segment: SegmentFile, job: TableJob) -> Callable[[Damage], None]:
+def refuser_of(segment: SegmentFile, job: TableJob) -> Callable[[Damage], None]:
     """A function that refuses damage of a segment, unless the options ignore it. A stream waits
     until a batch is complete.
     """
@@ -50,19 +50,19 @@ def sound_rows(segment: SegmentFile, on_damage: OnDamage) -> Iterator[Ints]:
             where the segment becomes malformed, if it is within the segment's span. Other damage
             belongs to another part of the segment.
     """
-    reached = segment.base_offset
-    ends: list[Damage] = []
+    reached_offset = segment.base_offset
+    end_damages: list[Damage] = []
     for table in batch_rows(
         Path(segment.path),
         end_position=segment.size,
         start=segment.start,
-        on_damage=ends.append,
+        on_damage=end_damages.append,
         on_old_run=lambda run: on_damage(old_run_damage(run)),
     ):
-        reached = max(reached, int(table[kernel.LAST_OFFSET].max()) + 1)
+        reached_offset = max(reached_offset, int(table[kernel.LAST_OFFSET].max()) + 1)
         yield table
-    if segment.offset_span is None or reached < segment.offset_span[1]:
-        for damage in ends:
+    if segment.offset_span is None or reached_offset < segment.offset_span[1]:
+        for damage in end_damages:
             on_damage(damage)
 
 
@@ -74,24 +74,24 @@ def check_headers(segment: SegmentFile, job: TableJob) -> None:
     """
     if job.options.passes_over_corrupt or not checks_crcs(segment, job):
         return
-    on_damage = refusing(segment, job)
+    on_damage = refuser_of(segment, job)
     for table in batch_rows(Path(segment.path), end_position=segment.size):
         refuse_wrong_crcs(segment, table, on_damage)
 
 
 def refuse_wrong_crcs(segment: SegmentFile, table: Ints, on_damage: OnDamage) -> None:
     """Compute the CRC of each batch of a table; call ``on_damage`` with the wrong ones."""
-    right = crcs_are_right(Path(segment.path), table)
-    for number in np.flatnonzero(~right).tolist():
-        on_damage(wrong_crc(table, number))
+    is_right = crcs_are_right(Path(segment.path), table)
+    for row in np.flatnonzero(~is_right).tolist():
+        on_damage(wrong_crc(table, row))
 
 
-def wrong_crc(table: Ints, number: int) -> Damage:
+def wrong_crc(table: Ints, row: int) -> Damage:
     """The ``Damage`` of a batch with a wrong CRC, if the batches after it are read."""
     return Damage(
-        position=int(table[kernel.POSITION, number]),
-        size=int(table[kernel.BATCH_SIZE, number]),
+        position=int(table[kernel.POSITION, row]),
+        size=int(table[kernel.BATCH_SIZE, row]),
         kind="crc",
-        reason=f"the batch at offset {table[kernel.BASE_OFFSET, number]} has another CRC than it"
+        reason=f"the batch at offset {table[kernel.BASE_OFFSET, row]} has another CRC than it"
         " states",
     )

@@ -21,13 +21,13 @@ from txnsim_spark.scan import kernel
 from txnsim_spark.scan.crcs import crcs_are_right, runs_of
 from txnsim_spark.scan.pieces import Bytes, Ints, pieces_of
 from txnsim_spark.scan.segments import Damage, SegmentFile
-from txnsim_spark.tables._damage import checks_crcs, refusing, sound_rows, wrong_crc
-from txnsim_spark.tables.rows import TableJob, in_span
+from txnsim_spark.tables._damage import checks_crcs, refuser_of, sound_rows, wrong_crc
+from txnsim_spark.tables.rows import TableJob, rows_in_span
 
 T = TypeVar("T")
 OnDamage = Callable[[Damage], object]
 
-STORED_MAX: Final = DECOMPRESSED_MAX
+STORED_BYTES_MAX: Final = DECOMPRESSED_MAX
 """Limit of the stored size of a batch; larger ones are not decoded."""
 
 
@@ -38,17 +38,19 @@ def decoded_batches(
     records in order, up to damage, which is reported. Records are valid until the next batch is
     taken.
     """
-    for data, start, run in chosen_runs(segment, job, on_damage):
-        view = memoryview(data.data)
-        for columns in run.T:
-            batch_begin = int(columns[kernel.POSITION]) - start
-            stored = view[batch_begin : batch_begin + int(columns[kernel.BATCH_SIZE])]
-            yield columns, _records(stored, columns, on_damage)
+    for run_bytes, run_position, batch_run in chosen_runs(segment, job, on_damage):
+        view = memoryview(run_bytes.data)
+        for columns in batch_run.T:
+            batch_begin = int(columns[kernel.POSITION]) - run_position
+            stored_bytes = view[batch_begin : batch_begin + int(columns[kernel.BATCH_SIZE])]
+            yield columns, _records_until_damage(stored_bytes, columns, on_damage)
 
 
-def _records(data: memoryview, columns: Ints, on_damage: OnDamage) -> Iterator[Record]:
+def _records_until_damage(
+    stored_bytes: memoryview, columns: Ints, on_damage: OnDamage
+) -> Iterator[Record]:
     try:
-        yield from iter_records(data)
+        yield from iter_records(stored_bytes)
     except CorruptBatchError as error:
         on_damage(undecoded_batch_damage(columns, str(error)))
 
@@ -71,20 +73,29 @@ def chosen_runs(
     path = Path(segment.path)
     with pieces_of(path, end_position=segment.size) as file:
         for table in sound_rows(segment, on_damage):
-            chosen = _choose_batches(segment, table, job)
-            chosen &= _right_crcs(path, table, chosen, job, segment, on_damage)
+            is_chosen = _choose_batches(segment, table, job)
+            is_chosen &= _right_crcs(path, table, is_chosen, job, segment, on_damage)
             for run_begin, run_end in runs_of(table):
-                run, chosen_in_run = table[:, run_begin:run_end], chosen[run_begin:run_end]
-                start = int(run[kernel.POSITION, 0])
-                size = int(run[kernel.POSITION, -1] + run[kernel.BATCH_SIZE, -1]) - start
+                batch_run, chosen_in_run = table[:, run_begin:run_end], is_chosen[run_begin:run_end]
+                run_position = int(batch_run[kernel.POSITION, 0])
+                run_size = (
+                    int(batch_run[kernel.POSITION, -1] + batch_run[kernel.BATCH_SIZE, -1])
+                    - run_position
+                )
                 if not chosen_in_run.any():
                     continue
-                if size > STORED_MAX:
-                    text = f"a batch of {size} bytes; at most {STORED_MAX} are looked into"
-                    on_damage(undecoded_batch_damage(run[:, 0], text))
+                if run_size > STORED_BYTES_MAX:
+                    reason = (
+                        f"a batch of {run_size} bytes; at most {STORED_BYTES_MAX} are looked into"
+                    )
+                    on_damage(undecoded_batch_damage(batch_run[:, 0], reason))
                     continue
-                data = np.frombuffer(file.read_whole(start, size), dtype=np.uint8)
-                yield data, start, run if chosen_in_run.all() else run[:, chosen_in_run]
+                run_bytes = np.frombuffer(file.read_whole(run_position, run_size), dtype=np.uint8)
+                yield (
+                    run_bytes,
+                    run_position,
+                    batch_run if chosen_in_run.all() else batch_run[:, chosen_in_run],
+                )
 
 
 def decoded_records(segment: SegmentFile, job: TableJob) -> Iterator[tuple[Record, Ints]]:
@@ -93,51 +104,56 @@ def decoded_records(segment: SegmentFile, job: TableJob) -> Iterator[tuple[Recor
     Raises:
         CorruptLogFileError: Some records can't be decoded, and the options don't ignore that.
     """
-    on_damage = refusing(segment, job)
+    on_damage = refuser_of(segment, job)
     for columns, records in decoded_batches(segment, job, on_damage):
         if not columns[kernel.ATTRIBUTES] & BatchHeader.CONTROL:
             for record in records:
                 yield record, columns
 
 
-def record_or_problem(
-    record: Record, decode: Callable[[bytes, bytes | None], T], unknown: Callable[[], str]
+def decode_or_problem(
+    record: Record, decode: Callable[[bytes, bytes | None], T], unknown_reason: Callable[[], str]
 ) -> tuple[T | None, str | None]:
     """The decoded record of a coordinator's log, or the reason why it can't be decoded.
 
     Args:
         record: The record.
         decode: Decodes key and value; returns None if Kafka skips the record.
-        unknown: Returns the reason for that.
+        unknown_reason: Returns the reason for that.
     """
     try:
         row = decode(record.key or b"", record.value)
     except CorruptLogRecordError as error:
         return None, str(error)
-    return row, unknown() if row is None else None
+    return row, unknown_reason() if row is None else None
 
 
 def _choose_batches(segment: SegmentFile, table: Ints, job: TableJob) -> Any:
-    chosen = in_span(table[kernel.BASE_OFFSET], segment)
+    is_chosen = rows_in_span(table[kernel.BASE_OFFSET], segment)
     if job.producer_ids is not None:
-        chosen &= np.isin(table[kernel.PRODUCER_ID], list(job.producer_ids))
-    return chosen
+        is_chosen &= np.isin(table[kernel.PRODUCER_ID], list(job.producer_ids))
+    return is_chosen
 
 
 def _right_crcs(
-    path: Path, table: Ints, chosen: Any, job: TableJob, segment: SegmentFile, on_damage: OnDamage
+    path: Path,
+    table: Ints,
+    is_chosen: Any,
+    job: TableJob,
+    segment: SegmentFile,
+    on_damage: OnDamage,
 ) -> Any:
     """Rows whose CRC is right, or not computed, as the options say. The CRCs of compressed batches
     are always computed, since a changed byte may give other records.
     """
-    is_checked = chosen.copy()
+    is_checked = is_chosen.copy()
     if not checks_crcs(segment, job):
         is_checked &= (table[kernel.ATTRIBUTES] & BatchHeader.COMPRESSION) != 0
     is_right = np.ones(table.shape[1], dtype=np.bool_)
     if is_checked.any():
         is_right[is_checked] = crcs_are_right(path, table[:, is_checked])
-        for number in np.flatnonzero(~is_right).tolist():
-            on_damage(wrong_crc(table, number))
+        for row in np.flatnonzero(~is_right).tolist():
+            on_damage(wrong_crc(table, row))
     return is_right
 
 

@@ -32,11 +32,11 @@ from txnsim_spark.tables.rows import (
     ArrayMaker,
     Rows,
     TableJob,
-    constant,
-    nothing,
-    of_file,
-    of_segment,
-    of_structs,
+    constant_column,
+    file_columns,
+    null_column,
+    rows_of_structs,
+    segment_columns,
 )
 
 # Segments
@@ -44,30 +44,32 @@ from txnsim_spark.tables.rows import (
 
 def read(segment: SegmentFile, job: TableJob, cut: Damage | None) -> Iterator[Rows]:
     """Rows of a segment's damage: what a broker would cut off, and malformed places."""
-    return of_structs(_of_segment(segment, job, cut), partial(of_segment, segment))
+    return rows_of_structs(_segment_errors(segment, job, cut), partial(segment_columns, segment))
 
 
-def _of_segment(segment: SegmentFile, job: TableJob, cut: Damage | None) -> Iterator[ErrorRow]:
+def _segment_errors(segment: SegmentFile, job: TableJob, cut: Damage | None) -> Iterator[ErrorRow]:
     path = Path(segment.path)
     try:
-        old: list[Damage] = []
-        ends: list[Damage] = []
+        old_damages: list[Damage] = []
+        end_damages: list[Damage] = []
         for table in batch_rows(
             path,
             end_position=segment.size,
-            on_damage=ends.append,
-            on_old_run=lambda run: old.append(old_run_damage(run)),
+            on_damage=end_damages.append,
+            on_old_run=lambda run: old_damages.append(old_run_damage(run)),
         ):
-            yield from (_row(segment.path, damage) for damage in _wrong_crcs(segment, table, job))
-        yield from (_row(segment.path, damage) for damage in old)
+            yield from (
+                _error_row(segment.path, damage) for damage in _wrong_crcs(segment, table, job)
+            )
+        yield from (_error_row(segment.path, damage) for damage in old_damages)
         if job.options.check_records:
-            yield from _undecodable(segment, job)
+            yield from _undecodable_batches(segment, job)
         if cut is not None:
-            yield _row(segment.path, cut, is_cut=True)
+            yield _error_row(segment.path, cut, is_cut=True)
         else:
-            yield from (_row(segment.path, damage) for damage in ends)
+            yield from (_error_row(segment.path, damage) for damage in end_damages)
     except OSError as error:
-        yield _unreadable(path, error, segment.size)
+        yield _unreadable_row(path, error, segment.size)
 
 
 def _wrong_crcs(segment: SegmentFile, table: Ints, job: TableJob) -> Iterator[Damage]:
@@ -76,12 +78,12 @@ def _wrong_crcs(segment: SegmentFile, table: Ints, job: TableJob) -> Iterator[Da
     if not (segment.is_recovered and job.options.check_crc is CrcCheck.AUTO):
         is_checked |= (table[kernel.ATTRIBUTES] & BatchHeader.COMPRESSION) != 0
     if is_checked.any():
-        chosen = table[:, is_checked]
-        for number in np.flatnonzero(~crcs_are_right(Path(segment.path), chosen)).tolist():
-            yield wrong_crc(chosen, number)
+        checked_batches = table[:, is_checked]
+        for row in np.flatnonzero(~crcs_are_right(Path(segment.path), checked_batches)).tolist():
+            yield wrong_crc(checked_batches, row)
 
 
-def _undecodable(segment: SegmentFile, job: TableJob) -> Iterator[ErrorRow]:
+def _undecodable_batches(segment: SegmentFile, job: TableJob) -> Iterator[ErrorRow]:
     """Batches whose records can't be decoded, whatever their CRCs are."""
     damages: list[Damage] = []
     options = msgspec.structs.replace(job.options, check_crc=CrcCheck.NONE)
@@ -90,12 +92,14 @@ def _undecodable(segment: SegmentFile, job: TableJob) -> Iterator[ErrorRow]:
     ):
         for _ in records:
             pass
-        yield from (_row(segment.path, damage) for damage in damages if damage.kind == "records")
+        yield from (
+            _error_row(segment.path, damage) for damage in damages if damage.kind == "records"
+        )
         damages.clear()
-    yield from (_row(segment.path, damage) for damage in damages if damage.kind == "records")
+    yield from (_error_row(segment.path, damage) for damage in damages if damage.kind == "records")
 
 
-def _row(file: str, damage: Damage, *, is_cut: bool = False) -> ErrorRow:
+def _error_row(file: str, damage: Damage, *, is_cut: bool = False) -> ErrorRow:
     return ErrorRow(
         file=file,
         kind=damage.kind,
@@ -112,31 +116,36 @@ def _row(file: str, damage: Damage, *, is_cut: bool = False) -> ErrorRow:
 def read_replica(replica: Replica, job: TableJob) -> Iterator[Rows]:
     """The rows of a replica's files other than its segments."""
     del job
-    for base_offset, rows in _of_replica(Path(replica.path)):
-        yield from of_structs(rows, partial(of_file, replica, base_offset))
+    for base_offset, rows in _replica_errors(Path(replica.path)):
+        yield from rows_of_structs(rows, partial(file_columns, replica, base_offset))
 
 
-def _of_replica(folder: Path) -> Iterator[tuple[int | None, Iterator[ErrorRow]]]:
+def _replica_errors(folder: Path) -> Iterator[tuple[int | None, Iterator[ErrorRow]]]:
     """(segment, problem) for the files of a replica."""
     try:
-        aborted = txn_indexes(folder)
+        aborted_indexes = txn_indexes(folder)
         snapshots = replica_files(folder).snapshots
     except OSError as error:
-        yield None, iter([_unreadable(folder, error, 0)])
+        yield None, iter([_unreadable_row(folder, error, 0)])
         return
-    for base_offset, path in aborted:
-        yield base_offset, _of_txn_index(path)
+    for base_offset, path in aborted_indexes:
+        yield base_offset, _txn_index_errors(path)
     for base_offset, path in snapshots:
-        row_or_error = _of_file(path, "snapshot", lambda data, _: producer_snapshot.decode(data))
+        row_or_error = _file_errors(
+            path, "snapshot", lambda data, _: producer_snapshot.decode(data)
+        )
         yield base_offset, row_or_error
-    epochs, metadata = (
+    epochs_file, metadata_file = (
         folder / names.FileName.LEADER_EPOCHS,
         folder / names.FileName.PARTITION_METADATA,
     )
-    if epochs.exists():
-        yield None, _of_file(epochs, "checkpoint", _text(checkpoints.decode_leader_epochs))
-    if metadata.exists():
-        yield None, _of_file(metadata, "metadata", _text(decode_partition_metadata))
+    if epochs_file.exists():
+        yield (
+            None,
+            _file_errors(epochs_file, "checkpoint", _decode_text(checkpoints.decode_leader_epochs)),
+        )
+    if metadata_file.exists():
+        yield None, _file_errors(metadata_file, "metadata", _decode_text(decode_partition_metadata))
 
 
 def read_log_dir(path: Path, job: TableJob) -> Iterator[Rows]:
@@ -145,54 +154,60 @@ def read_log_dir(path: Path, job: TableJob) -> Iterator[Rows]:
 
     def place_columns(count: int) -> dict[str, ArrayMaker]:
         return {
-            "log_dir": constant(str(path), count),
-            "broker": constant(broker_of(path), count),
-            "topic": nothing(count),
-            "partition": nothing(count),
-            "segment_base_offset": nothing(count),
+            "log_dir": constant_column(str(path), count),
+            "broker": constant_column(broker_of(path), count),
+            "topic": null_column(count),
+            "partition": null_column(count),
+            "segment_base_offset": null_column(count),
         }
 
-    return of_structs(_of_log_dir(path), place_columns)
+    return rows_of_structs(_log_dir_errors(path), place_columns)
 
 
 def read_problem(problem: str) -> Iterator[Rows]:
     """The row for a replica's folder that can't be listed, from a sentence that begins with its
     path.
     """
-    name, _, reason = problem.partition(": ")
-    path = Path(name)
-    named = names.PartitionDirectory.parse(path)
+    path_text, _, reason = problem.partition(": ")
+    path = Path(path_text)
+    directory = names.PartitionDirectory.parse(path)
 
     def place_columns(count: int) -> dict[str, ArrayMaker]:
-        whose = None if named is None else named.topic_partition
+        topic_partition = None if directory is None else directory.topic_partition
         return {
-            "log_dir": constant(str(path.parent), count),
-            "broker": constant(broker_of(path.parent), count),
-            "topic": constant(None if whose is None else whose.topic, count),
-            "partition": constant(None if whose is None else whose.partition, count),
-            "segment_base_offset": nothing(count),
+            "log_dir": constant_column(str(path.parent), count),
+            "broker": constant_column(broker_of(path.parent), count),
+            "topic": constant_column(
+                None if topic_partition is None else topic_partition.topic, count
+            ),
+            "partition": constant_column(
+                None if topic_partition is None else topic_partition.partition, count
+            ),
+            "segment_base_offset": null_column(count),
         }
 
-    row = ErrorRow(file=name, kind="unreadable", size_bytes=0, reason=reason)
-    return of_structs(iter([row]), place_columns)
+    row = ErrorRow(file=path_text, kind="unreadable", size_bytes=0, reason=reason)
+    return rows_of_structs(iter([row]), place_columns)
 
 
-def _of_log_dir(path: Path) -> Iterator[ErrorRow]:
-    for name in names.FileName.checkpoints():
-        if (path / name).exists():
-            yield from _of_file(path / name, "checkpoint", _text(checkpoints.decode_offsets))
-    meta = path / names.FileName.META_PROPERTIES
-    if meta.exists():
-        yield from _of_file(meta, "metadata", _text(MetaProperties.decode))
+def _log_dir_errors(path: Path) -> Iterator[ErrorRow]:
+    for file_name in names.FileName.checkpoints():
+        if (path / file_name).exists():
+            yield from _file_errors(
+                path / file_name, "checkpoint", _decode_text(checkpoints.decode_offsets)
+            )
+    meta_file = path / names.FileName.META_PROPERTIES
+    if meta_file.exists():
+        yield from _file_errors(meta_file, "metadata", _decode_text(MetaProperties.decode))
     yield from _missing_replicas(path)
 
 
 def _missing_replicas(path: Path) -> Iterator[ErrorRow]:
     """Replicas in the broker's checkpoints whose folders are missing."""
     checkpoint = path / names.FileName.HIGH_WATERMARKS
-    noted = read_small(checkpoint, checkpoints.decode_offsets, ignore_problem) or {}
-    for whose in sorted(noted):
-        folder = path / names.directory_name(whose)
+    recorded_offsets = read_small(checkpoint, checkpoints.decode_offsets, ignore_problem) or {}
+    for topic_partition in sorted(recorded_offsets):
+        folder = path / names.directory_name(topic_partition)
         if not folder.is_dir():
             yield ErrorRow(
                 file=str(folder),
@@ -205,48 +220,48 @@ def _missing_replicas(path: Path) -> Iterator[ErrorRow]:
 Decode = Callable[[bytes, str], object]
 
 
-def _text(decode: Callable[..., object]) -> Decode:
+def _decode_text(decode: Callable[..., object]) -> Decode:
     return lambda data, path: decode(data.decode(), place=path)
 
 
-def _of_file(path: Path, kind: str, decode: Decode) -> Iterator[ErrorRow]:
+def _file_errors(path: Path, kind: str, decode: Decode) -> Iterator[ErrorRow]:
     """The error row of a file that can't be decoded as a whole; none if it can."""
-    size = 0
+    size_bytes = 0
     try:
-        data = RegularFile(path).read()
-        size = len(data)
-        decode(data, str(path))
+        file_bytes = RegularFile(path).read()
+        size_bytes = len(file_bytes)
+        decode(file_bytes, str(path))
     except OSError as error:
-        yield _unreadable(path, error, size)
+        yield _unreadable_row(path, error, size_bytes)
     except (UnicodeDecodeError, CorruptLogRecordError) as error:
-        yield ErrorRow(file=str(path), kind=kind, size_bytes=size, reason=str(error))
+        yield ErrorRow(file=str(path), kind=kind, size_bytes=size_bytes, reason=str(error))
 
 
-def _of_txn_index(path: Path) -> Iterator[ErrorRow]:
-    entries = size = 0
+def _txn_index_errors(path: Path) -> Iterator[ErrorRow]:
+    entry_count = size_bytes = 0
     try:
-        data = RegularFile(path).read()
-        size = len(data)
-        for _ in txn_index.decode(data, place=str(path)):
-            entries += 1
+        file_bytes = RegularFile(path).read()
+        size_bytes = len(file_bytes)
+        for _ in txn_index.decode(file_bytes, place=str(path)):
+            entry_count += 1
     except OSError as error:
-        yield _unreadable(path, error, size)
+        yield _unreadable_row(path, error, size_bytes)
     except CorruptLogRecordError as error:
-        position = entries * txn_index.ENTRY_BYTES
+        position = entry_count * txn_index.ENTRY_BYTES
         yield ErrorRow(
             file=str(path),
             kind="txn_index",
             position=position,
-            size_bytes=size - position,
+            size_bytes=size_bytes - position,
             reason=str(error),
         )
 
 
-def _unreadable(path: Path, error: OSError, size: int) -> ErrorRow:
+def _unreadable_row(path: Path, error: OSError, size_bytes: int) -> ErrorRow:
     kind = "unreadable"
     if isinstance(error, FileNotFoundError):
         kind = "missing"
     elif isinstance(error, ShorterFileError):
         kind = "short"
     reason = error.strerror or str(error)
-    return ErrorRow(file=str(path), kind=kind, size_bytes=size, reason=reason)
+    return ErrorRow(file=str(path), kind=kind, size_bytes=size_bytes, reason=reason)

@@ -23,9 +23,15 @@ from txnsim_spark.scan import kernel
 from txnsim_spark.scan.pieces import Ints
 from txnsim_spark.scan.segments import SegmentFile
 from txnsim_spark.schemas import OffsetRow
-from txnsim_spark.tables._decoded import decoded_records, record_or_problem
+from txnsim_spark.tables._decoded import decode_or_problem, decoded_records
 from txnsim_spark.tables._transactions import version_of
-from txnsim_spark.tables.rows import Rows, TableJob, of_segment, of_structs, or_none
+from txnsim_spark.tables.rows import (
+    Rows,
+    TableJob,
+    none_if_negative,
+    rows_of_structs,
+    segment_columns,
+)
 
 KINDS: Final = {
     0: "offset_commit",
@@ -59,7 +65,7 @@ DECODED: Final = frozenset({0, 1, *(number for number, kind in kinds().items() i
 def read(segment: SegmentFile, job: TableJob) -> Iterator[Rows]:
     """The rows of a segment."""
     rows = (row_of(record, batch) for record, batch in decoded_records(segment, job))
-    return of_structs(rows, partial(of_segment, segment))
+    return rows_of_structs(rows, partial(segment_columns, segment))
 
 
 def row_of(record: Record, batch: Ints) -> OffsetRow:
@@ -72,7 +78,7 @@ def row_of(record: Record, batch: Ints) -> OffsetRow:
     key = record.key or b""
     version = version_of(key)
     kind = UNKNOWN if version is None else KINDS.get(version, UNKNOWN)
-    decoded, problem = record_or_problem(
+    decoded, problem = decode_or_problem(
         record, decode_record, partial(_unknown_reason, key, record.value, kind)
     )
     commit = decoded if isinstance(decoded, OffsetCommitted) else None
@@ -90,11 +96,15 @@ def row_of(record: Record, batch: Ints) -> OffsetRow:
         committed_partition=None if committed is None else committed.topic_partition.partition,
         committed_topic_id=None if commit is None else _uuid_or_none(commit.topic_id),
         committed_offset=None if commit is None else commit.position,
-        committed_leader_epoch=None if commit is None else or_none(commit.leader_epoch),
+        committed_leader_epoch=None if commit is None else none_if_negative(commit.leader_epoch),
         committed_metadata=None if commit is None else commit.metadata,
-        commit_timestamp_ms=None if commit is None else or_none(commit.commit_timestamp_ms),
-        expire_timestamp_ms=None if commit is None else or_none(commit.expire_timestamp_ms),
-        detail=None if decoded is None or committed is not None else _detail(decoded),
+        commit_timestamp_ms=None
+        if commit is None
+        else none_if_negative(commit.commit_timestamp_ms),
+        expire_timestamp_ms=None
+        if commit is None
+        else none_if_negative(commit.expire_timestamp_ms),
+        detail=None if decoded is None or committed is not None else _detail_json(decoded),
         producer_id=None if producer_id < 0 else producer_id,
         producer_epoch=None if producer_id < 0 else int(batch[kernel.PRODUCER_EPOCH]),
         is_transactional=bool(batch[kernel.ATTRIBUTES] & BatchHeader.TRANSACTIONAL),
@@ -119,12 +129,12 @@ _NAMES_IN_DETAIL: Final = {
 """Field of a record -> its name in ``detail``, which users' queries use."""
 
 
-def _detail(record: msgspec.Struct) -> str:
+def _detail_json(record: msgspec.Struct) -> str:
     """The fields of a record without its group; bytes in base64."""
     fields = {
-        _NAMES_IN_DETAIL.get(name, name): getattr(record, name)
-        for name in record.__struct_fields__
-        if name != "group_id"
+        _NAMES_IN_DETAIL.get(field_name, field_name): getattr(record, field_name)
+        for field_name in record.__struct_fields__
+        if field_name != "group_id"
     }
     return msgspec.json.encode(fields).decode()
 

@@ -15,11 +15,18 @@ from txnsim_spark.scan import kernel
 from txnsim_spark.scan import kernel_records as kr
 from txnsim_spark.scan.pieces import Bytes, Ints
 from txnsim_spark.scan.segments import SegmentFile
-from txnsim_spark.tables._batches import of_headers
-from txnsim_spark.tables._damage import refusing
+from txnsim_spark.tables._batches import header_columns
+from txnsim_spark.tables._damage import refuser_of
 from txnsim_spark.tables._decoded import OnDamage, chosen_runs, undecoded_batch_damage
-from txnsim_spark.tables.arrays import of_lists, of_pieces, of_struct, repeat_value
-from txnsim_spark.tables.rows import ROWS_MAX, ArrayMaker, Rows, TableJob, integers, of_segment
+from txnsim_spark.tables.arrays import list_array, piece_array, repeat_value, struct_array
+from txnsim_spark.tables.rows import (
+    ROWS_MAX,
+    ArrayMaker,
+    Rows,
+    TableJob,
+    integer_column,
+    segment_columns,
+)
 
 BYTES_MAX: Final = 8 << 20
 """Approximate limit of the bytes of keys and values in a batch of rows."""
@@ -27,36 +34,40 @@ BYTES_MAX: Final = 8 << 20
 
 def read(segment: SegmentFile, job: TableJob) -> Iterator[Rows]:
     """The rows of a segment."""
-    on_damage = refusing(segment, job)
-    for data, start, run in chosen_runs(segment, job, on_damage):
-        for buffer, starts, ends, batches in _unpack_batches(data, start, run, on_damage):
+    on_damage = refuser_of(segment, job)
+    for run_bytes, run_position, batch_run in chosen_runs(segment, job, on_damage):
+        for buffer, starts, ends, batches in _unpack_batches(
+            run_bytes, run_position, batch_run, on_damage
+        ):
             yield from _decode_records(segment, buffer, starts, ends, batches, on_damage)
 
 
 def _unpack_batches(
-    data: Bytes, start: int, run: Ints, on_damage: OnDamage
+    run_bytes: Bytes, run_position: int, batch_run: Ints, on_damage: OnDamage
 ) -> Iterator[tuple[Bytes, Ints, Ints, Ints]]:
     """(bytes, start and end of each batch's records in them, the batches): a whole run if nothing
     is compressed, else batches of some megabytes together.
     """
-    starts = run[kernel.POSITION] - start + BatchHeader.SIZE
-    ends = run[kernel.POSITION] - start + run[kernel.BATCH_SIZE]
-    codecs = run[kernel.ATTRIBUTES] & BatchHeader.COMPRESSION
+    starts = batch_run[kernel.POSITION] - run_position + BatchHeader.SIZE
+    ends = batch_run[kernel.POSITION] - run_position + batch_run[kernel.BATCH_SIZE]
+    codecs = batch_run[kernel.ATTRIBUTES] & BatchHeader.COMPRESSION
     if not codecs.any():
-        yield data, starts, ends, run
+        yield run_bytes, starts, ends, batch_run
         return
-    view = memoryview(data.data)
-    first_batch, payload_bytes = 0, 0
-    parts: list[bytes] = []
-    for number in range(run.shape[1]):
-        packed = view[starts[number] : ends[number]]
-        part = _payload(int(codecs[number]), packed, run[:, number], on_damage)
-        if parts and payload_bytes + len(part) > BYTES_MAX:
-            yield (*_join_parts(parts), run[:, first_batch:number])
-            first_batch, payload_bytes, parts = number, 0, []
-        parts.append(part)
-        payload_bytes += len(part)
-    yield (*_join_parts(parts), run[:, first_batch:])
+    view = memoryview(run_bytes.data)
+    first_number, payload_bytes = 0, 0
+    payloads: list[bytes] = []
+    for batch_number in range(batch_run.shape[1]):
+        packed_bytes = view[starts[batch_number] : ends[batch_number]]
+        payload = _payload(
+            int(codecs[batch_number]), packed_bytes, batch_run[:, batch_number], on_damage
+        )
+        if payloads and payload_bytes + len(payload) > BYTES_MAX:
+            yield (*_join_payloads(payloads), batch_run[:, first_number:batch_number])
+            first_number, payload_bytes, payloads = batch_number, 0, []
+        payloads.append(payload)
+        payload_bytes += len(payload)
+    yield (*_join_payloads(payloads), batch_run[:, first_number:])
 
 
 def _payload(codec: int, packed: memoryview, batch: Ints, on_damage: OnDamage) -> bytes:
@@ -67,12 +78,12 @@ def _payload(codec: int, packed: memoryview, batch: Ints, on_damage: OnDamage) -
         return b""
 
 
-def _join_parts(parts: Sequence[bytes]) -> tuple[Bytes, Ints, Ints]:
-    ends = np.cumsum([len(part) for part in parts])
+def _join_payloads(payloads: Sequence[bytes]) -> tuple[Bytes, Ints, Ints]:
+    payload_ends = np.cumsum([len(payload) for payload in payloads])
     return (
-        np.frombuffer(b"".join(parts), dtype=np.uint8),
-        ends - [len(part) for part in parts],
-        ends,
+        np.frombuffer(b"".join(payloads), dtype=np.uint8),
+        payload_ends - [len(payload) for payload in payloads],
+        payload_ends,
     )
 
 
@@ -85,80 +96,93 @@ def _decode_records(
     on_damage: OnDamage,
 ) -> Iterator[Rows]:
     next_record = np.zeros(3, dtype=np.int64)
-    counts = batches[kernel.RECORD_COUNT]
-    decoded = np.zeros(len(starts), dtype=np.int64)
+    record_counts = batches[kernel.RECORD_COUNT]
+    decoded_counts = np.zeros(len(starts), dtype=np.int64)
     while next_record[0] < len(starts):
         rows = kr.empty_record_table(ROWS_MAX)
-        count = kr.record_rows(buffer, starts, ends, counts, next_record, rows, BYTES_MAX)
-        if count:
-            decoded += np.bincount(rows[:count, kr.BATCH_NUMBER], minlength=len(starts))
-            yield _rows(segment, buffer, rows[:count], batches)
-    for number in np.flatnonzero(decoded < counts):
-        text = f"{decoded[number]} of the {counts[number]} records that the batch claims"
-        on_damage(undecoded_batch_damage(batches[:, number], text))
+        row_count = kr.record_rows(
+            buffer, starts, ends, record_counts, next_record, rows, BYTES_MAX
+        )
+        if row_count:
+            decoded_counts += np.bincount(rows[:row_count, kr.BATCH_NUMBER], minlength=len(starts))
+            yield _record_rows(segment, buffer, rows[:row_count], batches)
+    for batch_number in np.flatnonzero(decoded_counts < record_counts):
+        reason = (
+            f"{decoded_counts[batch_number]} of the {record_counts[batch_number]} records"
+            " that the batch claims"
+        )
+        on_damage(undecoded_batch_damage(batches[:, batch_number], reason))
 
 
-def _rows(segment: SegmentFile, buffer: Bytes, records: Ints, batches: Ints) -> Rows:
-    of_batch = records[:, kr.BATCH_NUMBER]
-    first_batch, end = int(of_batch[0]), int(of_batch[-1]) + 1
+def _record_rows(segment: SegmentFile, buffer: Bytes, records: Ints, batches: Ints) -> Rows:
+    batch_numbers = records[:, kr.BATCH_NUMBER]
+    first_batch, end_batch = int(batch_numbers[0]), int(batch_numbers[-1]) + 1
     # Nothing is copied where each batch has one record.
-    table = (
-        batches[:, first_batch:end] if end - first_batch == len(records) else batches[:, of_batch]
+    batch_of_record = (
+        batches[:, first_batch:end_batch]
+        if end_batch - first_batch == len(records)
+        else batches[:, batch_numbers]
     )
-    offsets = table[kernel.BASE_OFFSET] + records[:, kr.OFFSET_DELTA]
-    is_appended = (table[kernel.ATTRIBUTES] & BatchHeader.LOG_APPEND_TIME) != 0
-    created = table[kernel.BASE_TIMESTAMP] + records[:, kr.TIME_DELTA]
-    times = np.where(is_appended, table[kernel.MAX_TIMESTAMP], created)
+    offsets = batch_of_record[kernel.BASE_OFFSET] + records[:, kr.OFFSET_DELTA]
+    is_appended = (batch_of_record[kernel.ATTRIBUTES] & BatchHeader.LOG_APPEND_TIME) != 0
+    create_times = batch_of_record[kernel.BASE_TIMESTAMP] + records[:, kr.TIME_DELTA]
+    timestamps = np.where(is_appended, batch_of_record[kernel.MAX_TIMESTAMP], create_times)
     return Rows(
         len(records),
         {
-            **of_segment(segment, len(records)),
-            "offset": integers(offsets),
-            "timestamp_ms": integers(times),
-            "key": _bytes(buffer, records[:, kr.KEY_AT], records[:, kr.KEY_SIZE]),
-            "value": _bytes(buffer, records[:, kr.VALUE_AT], records[:, kr.VALUE_SIZE]),
-            "headers": _headers(buffer, records),
-            "sequence": _sequences(table, offsets),
-            "batch_base_offset": integers(table[kernel.BASE_OFFSET]),
-            "batch_position": integers(table[kernel.POSITION]),
-            **of_headers(table),
+            **segment_columns(segment, len(records)),
+            "offset": integer_column(offsets),
+            "timestamp_ms": integer_column(timestamps),
+            "key": _bytes_column(buffer, records[:, kr.KEY_AT], records[:, kr.KEY_SIZE]),
+            "value": _bytes_column(buffer, records[:, kr.VALUE_AT], records[:, kr.VALUE_SIZE]),
+            "headers": _headers_column(buffer, records),
+            "sequence": _sequence_column(batch_of_record, offsets),
+            "batch_base_offset": integer_column(batch_of_record[kernel.BASE_OFFSET]),
+            "batch_position": integer_column(batch_of_record[kernel.POSITION]),
+            **header_columns(batch_of_record),
         },
     )
 
 
-def _bytes(buffer: Bytes, begins: Ints, sizes: Ints) -> ArrayMaker:
-    return lambda kind: of_pieces(buffer, begins, sizes, kind)
+def _bytes_column(buffer: Bytes, begins: Ints, sizes: Ints) -> ArrayMaker:
+    return lambda kind: piece_array(buffer, begins, sizes, kind)
 
 
-def _headers(buffer: Bytes, records: Ints) -> ArrayMaker:
+def _headers_column(buffer: Bytes, records: Ints) -> ArrayMaker:
     def make(kind: pa.DataType) -> Any:
-        count = int(records[:, kr.HEADER_COUNT].sum())
-        if not count:
+        header_count = int(records[:, kr.HEADER_COUNT].sum())
+        if not header_count:
             return repeat_value((), len(records), kind)
-        header_bounds = np.empty((count, kr.HEADER_COLUMNS), dtype=np.int64)
+        header_bounds = np.empty((header_count, kr.HEADER_COLUMNS), dtype=np.int64)
         kr.header_rows(buffer, records, header_bounds)
-        inner = kind.value_type
-        names = of_pieces(
+        header_type = kind.value_type
+        header_keys = piece_array(
             buffer,
             header_bounds[:, kr.NAME_AT],
             header_bounds[:, kr.NAME_SIZE],
-            inner.field("key").type,
+            header_type.field("key").type,
         )
-        contents = of_pieces(
+        header_values = piece_array(
             buffer,
             header_bounds[:, kr.CONTENT_AT],
             header_bounds[:, kr.CONTENT_SIZE],
-            inner.field("value").type,
+            header_type.field("value").type,
         )
-        return of_lists(of_struct([names, contents], inner), records[:, kr.HEADER_COUNT], kind)
+        return list_array(
+            struct_array([header_keys, header_values], header_type),
+            records[:, kr.HEADER_COUNT],
+            kind,
+        )
 
     return make
 
 
-def _sequences(table: Ints, offsets: Ints) -> ArrayMaker:
+def _sequence_column(batch_of_record: Ints, offsets: Ints) -> ArrayMaker:
     """The sequence of each record; after the largest int32 they begin again at 0
     (incrementSequence).
     """
-    base = table[kernel.BASE_SEQUENCE]
-    sequences = (base + offsets - table[kernel.BASE_OFFSET]) & BatchHeader.SEQUENCE_MAX
-    return integers(sequences, absent=base < 0)
+    base_sequences = batch_of_record[kernel.BASE_SEQUENCE]
+    sequences = (
+        base_sequences + offsets - batch_of_record[kernel.BASE_OFFSET]
+    ) & BatchHeader.SEQUENCE_MAX
+    return integer_column(sequences, absent=base_sequences < 0)

@@ -12,9 +12,9 @@ from txnsim_spark.scan import kernel
 from txnsim_spark.scan.segments import Damage, SegmentFile
 from txnsim_spark.schemas import SegmentRow
 from txnsim_spark.tables._damage import check_headers, sound_rows
-from txnsim_spark.tables.rows import Rows, TableJob, of_segment, of_structs
+from txnsim_spark.tables.rows import Rows, TableJob, rows_of_structs, segment_columns
 
-WALKED: Final = frozenset(
+WALK_COLUMNS: Final = frozenset(
     {
         *("sound_bytes", "batches", "records", "first_offset", "last_offset"),
         *("max_timestamp_ms", "max_timestamp"),
@@ -26,25 +26,25 @@ WALKED: Final = frozenset(
 def read(segment: SegmentFile, job: TableJob) -> Iterator[Rows]:
     """The row of a segment."""
     path = Path(segment.path)
-    size = path.stat().st_size
-    if WALKED.isdisjoint(job.columns):
-        row = SegmentRow(file=segment.path, size_bytes=size, is_last=segment.is_last)
+    size_bytes = path.stat().st_size
+    if WALK_COLUMNS.isdisjoint(job.columns):
+        row = SegmentRow(file=segment.path, size_bytes=size_bytes, is_last=segment.is_last)
     else:
         check_headers(segment, job)
-        row = _walk_segment(segment, size, job)
-    return of_structs(iter([row]), partial(of_segment, segment))
+        row = _walk_segment(segment, size_bytes, job)
+    return rows_of_structs(iter([row]), partial(segment_columns, segment))
 
 
-def _walk_segment(segment: SegmentFile, size: int, job: TableJob) -> SegmentRow:
+def _walk_segment(segment: SegmentFile, size_bytes: int, job: TableJob) -> SegmentRow:
     damages: list[Damage] = []
-    batches = records = 0
+    batch_count = record_count = 0
     first_offset: int | None = None
     last_offset: int | None = None
-    newest = -1
+    newest_timestamp = -1
     for table in sound_rows(segment, damages.append):
-        batches += table.shape[1]
-        records += int(table[kernel.RECORD_COUNT].sum())
-        newest = max(newest, int(table[kernel.MAX_TIMESTAMP].max()))
+        batch_count += table.shape[1]
+        record_count += int(table[kernel.RECORD_COUNT].sum())
+        newest_timestamp = max(newest_timestamp, int(table[kernel.MAX_TIMESTAMP].max()))
         last_offset = int(table[kernel.LAST_OFFSET, -1])
         if first_offset is None:
             first_offset = int(table[kernel.BASE_OFFSET, 0])
@@ -53,12 +53,12 @@ def _walk_segment(segment: SegmentFile, size: int, job: TableJob) -> SegmentRow:
     damages = [damage for damage in damages if damage.position + damage.size == segment.size]
     return SegmentRow(
         file=segment.path,
-        size_bytes=size,
+        size_bytes=size_bytes,
         is_last=segment.is_last,
         sound_bytes=damages[0].position if damages else segment.size,
-        batches=batches,
-        records=records,
+        batches=batch_count,
+        records=record_count,
         first_offset=first_offset,
         last_offset=last_offset,
-        max_timestamp_ms=None if newest < 0 else newest,
+        max_timestamp_ms=None if newest_timestamp < 0 else newest_timestamp,
     )

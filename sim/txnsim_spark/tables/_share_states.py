@@ -16,9 +16,15 @@ from txnsim.share_state.log_format import decode_record
 from txnsim.wire.batch import Record
 from txnsim_spark.scan.segments import SegmentFile
 from txnsim_spark.schemas import ShareStateRow
-from txnsim_spark.tables._decoded import decoded_records, record_or_problem
+from txnsim_spark.tables._decoded import decode_or_problem, decoded_records
 from txnsim_spark.tables._transactions import version_of
-from txnsim_spark.tables.rows import Rows, TableJob, of_segment, of_structs, or_none
+from txnsim_spark.tables.rows import (
+    Rows,
+    TableJob,
+    none_if_negative,
+    rows_of_structs,
+    segment_columns,
+)
 
 KINDS: Final = {0: "snapshot", 1: "update"}
 """Key version -> name, as CoordinatorRecordType of the share coordinator has it."""
@@ -28,14 +34,14 @@ UNKNOWN: Final = "unknown"
 def read(segment: SegmentFile, job: TableJob) -> Iterator[Rows]:
     """The rows of a segment."""
     rows = (row_of(record) for record, _ in decoded_records(segment, job))
-    return of_structs(rows, partial(of_segment, segment))
+    return rows_of_structs(rows, partial(segment_columns, segment))
 
 
 def row_of(record: Record) -> ShareStateRow:
     key, value = record.key or b"", record.value
     number = version_of(key)
     kind = UNKNOWN if number is None else KINDS.get(number, UNKNOWN)
-    decoded, problem = record_or_problem(
+    decoded, problem = decode_or_problem(
         record, decode_record, partial(_unknown_reason, kind, number, value)
     )
     state_key = None if decoded is None else decoded.key
@@ -54,11 +60,11 @@ def row_of(record: Record) -> ShareStateRow:
         snapshot_epoch=fields.get("snapshot_epoch"),
         state_epoch=fields.get("state_epoch"),
         leader_epoch=fields.get("leader_epoch"),
-        start_offset=or_none(fields.get("start_offset", -1)),
-        delivery_complete_count=or_none(fields.get("delivery_complete_count", -1)),
+        start_offset=none_if_negative(fields.get("start_offset", -1)),
+        delivery_complete_count=none_if_negative(fields.get("delivery_complete_count", -1)),
         state_batches=None if batches is None else tuple(map(msgspec.structs.asdict, batches)),
-        create_timestamp_ms=or_none(fields.get("create_timestamp_ms", -1)),
-        write_timestamp_ms=or_none(fields.get("write_timestamp_ms", -1)),
+        create_timestamp_ms=none_if_negative(fields.get("create_timestamp_ms", -1)),
+        write_timestamp_ms=none_if_negative(fields.get("write_timestamp_ms", -1)),
         problem=problem,
     )
 

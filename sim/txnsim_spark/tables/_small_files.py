@@ -20,23 +20,32 @@ from txnsim_spark.options import KafkaLogOptions
 from txnsim_spark.scan.log_dirs import LogDirectory, read_small, topic_id_of
 from txnsim_spark.scan.segments import Replica, size_of
 from txnsim_spark.schemas import AbortedRow, LeaderEpochRow, ProducerRow, ReplicaRow
-from txnsim_spark.tables.rows import Rows, TableJob, of_file, of_replica, of_structs, or_none
+from txnsim_spark.tables.rows import (
+    Rows,
+    TableJob,
+    file_columns,
+    none_if_negative,
+    replica_columns,
+    rows_of_structs,
+)
 
 
 def aborted_transactions(replica: Replica, job: TableJob) -> Iterator[Rows]:
     """The rows of a replica: from all its ``.txnindex`` files, even if the segment is deleted."""
     for base_offset, path in txn_indexes(Path(replica.path)):
-        yield from of_structs(_rows_of_aborted(path, job), partial(of_file, replica, base_offset))
+        yield from rows_of_structs(
+            _rows_of_aborted(path, job), partial(file_columns, replica, base_offset)
+        )
 
 
 def txn_indexes(folder: Path) -> list[tuple[int, Path]]:
     """(base offset, path) of each index that counts, by offset."""
-    alone = dict(names.Suffix.TXN_INDEX.files_in(folder))
+    lone_indexes = dict(names.Suffix.TXN_INDEX.files_in(folder))
     files = replica_files(folder).segments
-    of_segments = {
+    indexes_of_segments = {
         segment.base_offset: segment.txn_index for segment in files if segment.txn_index is not None
     }
-    return sorted({**alone, **of_segments}.items())
+    return sorted({**lone_indexes, **indexes_of_segments}.items())
 
 
 def _rows_of_aborted(path: Path, job: TableJob) -> Iterator[AbortedRow]:
@@ -58,7 +67,7 @@ def _rows_of_aborted(path: Path, job: TableJob) -> Iterator[AbortedRow]:
 def leader_epochs(replica: Replica, job: TableJob) -> Iterator[Rows]:
     """The rows of a replica."""
     rows = _rows_of_leader_epochs(Path(replica.path), job)
-    return of_structs(rows, partial(of_replica, replica))
+    return rows_of_structs(rows, partial(replica_columns, replica))
 
 
 def _rows_of_leader_epochs(folder: Path, job: TableJob) -> Iterator[LeaderEpochRow]:
@@ -76,7 +85,7 @@ def producer_state(replica: Replica, job: TableJob) -> Iterator[Rows]:
         for row in _rows_of_producer_state(Path(replica.path), job)
         if job.producer_ids is None or row.producer_id in job.producer_ids
     )
-    return of_structs(rows, partial(of_replica, replica))
+    return rows_of_structs(rows, partial(replica_columns, replica))
 
 
 def _rows_of_producer_state(folder: Path, job: TableJob) -> Iterator[ProducerRow]:
@@ -91,10 +100,10 @@ def _rows_of_producer_state(folder: Path, job: TableJob) -> Iterator[ProducerRow
             refuse_file(path, str(error), job.options)
             continue  # a broker goes by an older one then
         for entry in entries:
-            yield _row_of_producer_state(entry, offset, is_last=offset == snapshots[-1][0])
+            yield _producer_row(entry, offset, is_last=offset == snapshots[-1][0])
 
 
-def _row_of_producer_state(entry: SnapshotEntry, offset: int, *, is_last: bool) -> ProducerRow:
+def _producer_row(entry: SnapshotEntry, offset: int, *, is_last: bool) -> ProducerRow:
     has_data = entry.last_offset >= 0
     return ProducerRow(
         snapshot_offset=offset,
@@ -104,19 +113,19 @@ def _row_of_producer_state(entry: SnapshotEntry, offset: int, *, is_last: bool) 
         last_sequence=entry.last_sequence if has_data else None,
         last_offset=entry.last_offset if has_data else None,
         offset_delta=entry.offset_delta if has_data else None,
-        last_timestamp_ms=or_none(entry.timestamp),
-        coordinator_epoch=or_none(entry.coordinator_epoch),
-        open_offset=or_none(entry.txn_first_offset),
+        last_timestamp_ms=none_if_negative(entry.timestamp),
+        coordinator_epoch=none_if_negative(entry.coordinator_epoch),
+        open_offset=none_if_negative(entry.txn_first_offset),
     )
 
 
 def replicas(replica: Replica, job: TableJob, directory: LogDirectory) -> Iterator[Rows]:
     """The row of a replica."""
-    row = _row_of_replicas(replica, directory, job)
-    return of_structs(iter([row]), partial(of_replica, replica))
+    row = _replica_row(replica, directory, job)
+    return rows_of_structs(iter([row]), partial(replica_columns, replica))
 
 
-def directory_of(log_dir: Path, options: KafkaLogOptions) -> LogDirectory:
+def log_directory_of(log_dir: Path, options: KafkaLogOptions) -> LogDirectory:
     """The small files of a log directory, decoded.
 
     Raises:
@@ -128,8 +137,8 @@ def directory_of(log_dir: Path, options: KafkaLogOptions) -> LogDirectory:
     return LogDirectory.read(log_dir, on_problem)
 
 
-def _row_of_replicas(replica: Replica, directory: LogDirectory, job: TableJob) -> ReplicaRow:
-    folder, whose = Path(replica.path), replica.topic_partition
+def _replica_row(replica: Replica, directory: LogDirectory, job: TableJob) -> ReplicaRow:
+    folder, topic_partition = Path(replica.path), replica.topic_partition
     files = replica_files(folder)
     segments, snapshots = files.segments, files.snapshots
     first_offset = segments[0].base_offset if segments else None
@@ -144,13 +153,13 @@ def _row_of_replicas(replica: Replica, directory: LogDirectory, job: TableJob) -
         log_start_offset=max(
             (
                 offset
-                for offset in (directory.log_starts.get(whose), first_offset)
+                for offset in (directory.log_starts.get(topic_partition), first_offset)
                 if offset is not None
             ),
             default=None,
         ),
-        high_watermark=directory.high_watermarks.get(whose),
-        recovery_point=(directory.recovery_points or {}).get(whose),
+        high_watermark=directory.high_watermarks.get(topic_partition),
+        recovery_point=(directory.recovery_points or {}).get(topic_partition),
         last_snapshot_offset=snapshots[-1][0] if snapshots else None,
         is_clean=directory.is_clean,
     )

@@ -17,8 +17,14 @@ from txnsim.txn.state import Tombstone, TxnTransition
 from txnsim.wire.batch import Record
 from txnsim_spark.scan.segments import SegmentFile
 from txnsim_spark.schemas import TransactionRow
-from txnsim_spark.tables._decoded import decoded_records, record_or_problem
-from txnsim_spark.tables.rows import Rows, TableJob, of_segment, of_structs, or_none
+from txnsim_spark.tables._decoded import decode_or_problem, decoded_records
+from txnsim_spark.tables.rows import (
+    Rows,
+    TableJob,
+    none_if_negative,
+    rows_of_structs,
+    segment_columns,
+)
 
 _INT16: Final = struct.Struct(">h")
 
@@ -26,17 +32,17 @@ _INT16: Final = struct.Struct(">h")
 def read(segment: SegmentFile, job: TableJob) -> Iterator[Rows]:
     """The rows of a segment."""
     rows = (row_of(record) for record, _ in decoded_records(segment, job))
-    return of_structs(rows, partial(of_segment, segment))
+    return rows_of_structs(rows, partial(segment_columns, segment))
 
 
 def row_of(record: Record) -> TransactionRow:
     key, value = record.key or b"", record.value
-    decoded, problem = record_or_problem(
+    decoded, problem = decode_or_problem(
         record, partial(decode_record, release_rules=LATEST), partial(_unknown_reason, key, value)
     )
     match decoded:
         case TxnTransition():
-            return _entry(record, decoded)
+            return _decoded_entry(record, decoded)
         case Tombstone():
             return TransactionRow(
                 offset=record.offset,
@@ -53,7 +59,7 @@ def row_of(record: Record) -> TransactionRow:
     )
 
 
-def _entry(record: Record, entry: TxnTransition) -> TransactionRow:
+def _decoded_entry(record: Record, entry: TxnTransition) -> TransactionRow:
     return TransactionRow(
         offset=record.offset,
         timestamp_ms=record.timestamp_ms,
@@ -63,15 +69,15 @@ def _entry(record: Record, entry: TxnTransition) -> TransactionRow:
         state=entry.state.wire_name,
         producer_id=entry.producer_id,
         producer_epoch=entry.producer_epoch,
-        previous_producer_id=or_none(entry.prev_producer_id),
-        next_producer_id=or_none(entry.next_producer_id),
+        previous_producer_id=none_if_negative(entry.prev_producer_id),
+        next_producer_id=none_if_negative(entry.next_producer_id),
         timeout_ms=entry.txn_timeout_ms,
         partitions=tuple(
             {"topic": partition.topic, "partition": partition.partition}
             for partition in sorted(entry.partitions)
         ),
-        start_timestamp_ms=or_none(entry.start_timestamp_ms),
-        last_update_timestamp_ms=or_none(entry.last_update_timestamp_ms),
+        start_timestamp_ms=none_if_negative(entry.start_timestamp_ms),
+        last_update_timestamp_ms=none_if_negative(entry.last_update_timestamp_ms),
         client_transaction_version=int(entry.client_version),
     )
 

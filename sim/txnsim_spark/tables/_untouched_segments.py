@@ -19,7 +19,7 @@ from txnsim.storage.regular_file import RegularFile
 from txnsim_spark.scan.segments import SegmentFile
 
 
-def not_silent(
+def segments_with_batches(
     segments: Sequence[SegmentFile], producer_ids: frozenset[int] | None
 ) -> Iterator[SegmentFile]:
     """The segments that may hold batches of some producers.
@@ -28,29 +28,33 @@ def not_silent(
         segments: In order.
         producer_ids: The producers; None for all.
     """
-    path = Path()
-    entries: Mapping[int, SnapshotEntry] = {}
+    snapshot_path = Path()
+    snapshot_entries: Mapping[int, SnapshotEntry] = {}
     for segment in segments:
         if producer_ids is None or segment.is_last or segment.is_recovered:
             yield segment
             continue
-        front = _snapshot(segment, segment.base_offset)
-        entries_before = entries if front == path else _entries(front)
-        path = _snapshot(segment, segment.next_base_offset or 0)
-        entries = _entries(path)
+        snapshot_before = _snapshot_path(segment, segment.base_offset)
+        entries_before = (
+            snapshot_entries
+            if snapshot_before == snapshot_path
+            else _entries_in_file(snapshot_before)
+        )
+        snapshot_path = _snapshot_path(segment, segment.next_base_offset or 0)
+        snapshot_entries = _entries_in_file(snapshot_path)
         if not all(
             producer_id in entries_before
-            and entries_before[producer_id] == entries.get(producer_id)
+            and entries_before[producer_id] == snapshot_entries.get(producer_id)
             for producer_id in producer_ids
         ):
             yield segment
 
 
-def _snapshot(segment: SegmentFile, offset: int) -> Path:
+def _snapshot_path(segment: SegmentFile, offset: int) -> Path:
     return Path(segment.replica.path) / names.Suffix.SNAPSHOT.file_name(offset)
 
 
-def _entries(path: Path) -> Mapping[int, SnapshotEntry]:
+def _entries_in_file(path: Path) -> Mapping[int, SnapshotEntry]:
     """Producer id -> entry of the snapshot at an offset; empty without a sound snapshot."""
     try:
         return {

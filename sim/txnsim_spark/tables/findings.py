@@ -13,7 +13,7 @@ from txnsim.runtime.wall_clock import wall_ms
 from txnsim_spark.file_faults import refuse_problem
 from txnsim_spark.forensics.find_hanging import Search, find_hanging
 from txnsim_spark.forensics.findings import Finding, Report
-from txnsim_spark.tables.rows import ArrayMaker, Rows, TableJob, values
+from txnsim_spark.tables.rows import ArrayMaker, Rows, TableJob, value_column
 
 _US_PER_MS: Final = 1_000
 
@@ -45,34 +45,44 @@ def read(job: TableJob) -> Iterator[Rows]:
 
 def rows_of(report: Report) -> Iterator[Rows]:
     """The findings of a report as rows, topic by topic."""
-    ordered = sorted(
+    ordered_findings = sorted(
         report.findings,
         key=lambda finding: (finding.topic, finding.partition, finding.start_offset),
     )
-    for _, several in groupby(ordered, key=lambda finding: finding.topic):
-        of_topic = list(several)
-        yield Rows(len(of_topic), _columns(of_topic, report.as_of_ms))
+    for _, findings_of_partition in groupby(ordered_findings, key=lambda finding: finding.topic):
+        topic_columns = list(findings_of_partition)
+        yield Rows(len(topic_columns), _finding_columns(topic_columns, report.as_of_ms))
 
 
-def _columns(findings: list[Finding], as_of_ms: int) -> dict[str, ArrayMaker]:
-    def column(name: str) -> ArrayMaker:
-        return values(lambda: [getattr(finding, name) for finding in findings])
+def _finding_columns(findings: list[Finding], as_of_ms: int) -> dict[str, ArrayMaker]:
+    def column(field_name: str) -> ArrayMaker:
+        return value_column(lambda: [getattr(finding, field_name) for finding in findings])
 
     return {
         **{name: column(name) for name in Finding.__struct_fields__},
-        "started_at": values(lambda: [_us(finding.start_timestamp_ms) for finding in findings]),
-        "last_written_at": values(lambda: [_us(finding.last_timestamp_ms) for finding in findings]),
-        "as_of": values(lambda: [_us(as_of_ms)] * len(findings)),
-        "verdict": values(lambda: [finding.verdict.value for finding in findings]),
-        "rule": values(lambda: [finding.rule.value for finding in findings]),
-        "evidence_status": values(lambda: [finding.evidence.status.value for finding in findings]),
-        "evidence_reasons": values(lambda: [finding.evidence.reasons for finding in findings]),
-        "replicas": values(lambda: [finding.evidence.replicas.summary for finding in findings]),
-        "evidence": values(
+        "started_at": value_column(
+            lambda: [_microseconds(finding.start_timestamp_ms) for finding in findings]
+        ),
+        "last_written_at": value_column(
+            lambda: [_microseconds(finding.last_timestamp_ms) for finding in findings]
+        ),
+        "as_of": value_column(lambda: [_microseconds(as_of_ms)] * len(findings)),
+        "verdict": value_column(lambda: [finding.verdict.value for finding in findings]),
+        "rule": value_column(lambda: [finding.rule.value for finding in findings]),
+        "evidence_status": value_column(
+            lambda: [finding.evidence.status.value for finding in findings]
+        ),
+        "evidence_reasons": value_column(
+            lambda: [finding.evidence.reasons for finding in findings]
+        ),
+        "replicas": value_column(
+            lambda: [finding.evidence.replicas.summary for finding in findings]
+        ),
+        "evidence": value_column(
             lambda: [msgspec.json.encode(finding.evidence).decode() for finding in findings]
         ),
     }
 
 
-def _us(time_ms: int | None) -> int | None:
+def _microseconds(time_ms: int | None) -> int | None:
     return None if time_ms is None else time_ms * _US_PER_MS

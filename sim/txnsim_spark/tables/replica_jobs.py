@@ -81,9 +81,9 @@ def kept_rows(
         producer_ids=scope.producer_ids,
         by_replica=True,
     )
-    read = _kept_by_replica if on_problem is None else _kept_or_problem
+    read_share = _kept_by_replica if on_problem is None else _kept_or_problem
     by_replica = engine.results_of(
-        Reading(tasks=shares, read=partial(read, job, keep), join=_join_batches), engine_kind
+        Reading(tasks=shares, read=partial(read_share, job, keep), join=_join_batches), engine_kind
     )
     for problem in by_replica.pop(_PROBLEMS, ()):
         assert on_problem is not None, "only then a task hands problems over"
@@ -118,7 +118,9 @@ def _kept_by_replica(
     for rows in rows_of(share, job):
         kept_rows_of_batch = keep(rows.in_schema(schema))
         if kept_rows_of_batch.num_rows:
-            log_dir, topic, partition = (kept_rows_of_batch[name][0] for name in _REPLICA_COLUMNS)
+            log_dir, topic, partition = (
+                kept_rows_of_batch[column_name][0] for column_name in _REPLICA_COLUMNS
+            )
             yield f"{log_dir}/{topic}-{partition}", kept_rows_of_batch
 
 

@@ -21,7 +21,7 @@ from txnsim_spark.scan.pieces import Ints
 from txnsim_spark.scan.segment_examination import cut_short
 from txnsim_spark.scan.segments import Replica, SegmentFile
 from txnsim_spark.tables import _batches as batches
-from txnsim_spark.tables import _errors as errors
+from txnsim_spark.tables import _error_rows as errors
 from txnsim_spark.tables import _fragments as fragments
 from txnsim_spark.tables import _offsets as offsets
 from txnsim_spark.tables import _records as records
@@ -30,7 +30,7 @@ from txnsim_spark.tables import _share_states as share_states
 from txnsim_spark.tables import _small_files as small_files
 from txnsim_spark.tables import _transactions as transactions
 from txnsim_spark.tables._bounds import ReadBounds
-from txnsim_spark.tables._untouched_segments import not_silent
+from txnsim_spark.tables._untouched_segments import segments_with_batches
 from txnsim_spark.tables.rows import (
     ArrayMaker,
     Rows,
@@ -42,14 +42,14 @@ from txnsim_spark.tables.rows import (
 
 T = TypeVar("T")
 
-OF_SEGMENT: Final[Mapping[str, Callable[[SegmentFile, TableJob], Iterator[Rows]]]] = {
+READER_OF_SEGMENT: Final[Mapping[str, Callable[[SegmentFile, TableJob], Iterator[Rows]]]] = {
     "records": records.read,
     "transactions": transactions.read,
     "offsets": offsets.read,
     "share_states": share_states.read,
     "segments": segments.read,
 }
-OF_SEGMENTS: Final[Mapping[str, Callable[[SegmentFile, TableJob], Iterator[Ints]]]] = {
+READER_OF_SEGMENTS: Final[Mapping[str, Callable[[SegmentFile, TableJob], Iterator[Ints]]]] = {
     "batches": batches.read,
     "fragments": fragments.fragments,
     "endings": fragments.endings,
@@ -57,7 +57,7 @@ OF_SEGMENTS: Final[Mapping[str, Callable[[SegmentFile, TableJob], Iterator[Ints]
 """Tables whose rows come from several segments -> the function that reads one segment."""
 BY_PRODUCER: Final = frozenset({"batches", "endings", "fragments", "records"})
 """Tables of segments in which each row is of one producer."""
-OF_REPLICA: Final[Mapping[str, Callable[[Replica, TableJob], Iterator[Rows]]]] = {
+READER_OF_REPLICA: Final[Mapping[str, Callable[[Replica, TableJob], Iterator[Rows]]]] = {
     "producer_state": small_files.producer_state,
     "aborted": small_files.aborted_transactions,
     "leader_epochs": small_files.leader_epochs,
@@ -71,18 +71,18 @@ def rows_of(share: Share, job: TableJob) -> Iterator[Rows]:
     """The rows of one task."""
     match job.options.table:
         case "errors":
-            return _errors(share, job)
+            return _error_rows(share, job)
         case "findings":
             # Only here: it knows coordinators, which other tables need not load.
             from txnsim_spark.tables import findings
 
             return findings.read(job)
         case "replicas":
-            return _replicas(share, job)
-        case name if name in OF_SEGMENT or name in OF_SEGMENTS:
-            return _of_segments(name, share, job)
+            return _replica_rows(share, job)
+        case name if name in READER_OF_SEGMENT or name in READER_OF_SEGMENTS:
+            return _segment_rows(name, share, job)
         case name:
-            return _of_replicas(name, share, job)
+            return _replica_file_rows(name, share, job)
 
 
 def batches_of(share: Share, job: TableJob, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
@@ -99,23 +99,25 @@ def batches_of(share: Share, job: TableJob, schema: pa.Schema) -> Iterator[pa.Re
     )
 
 
-def _of_segments(name: str, share: Share, job: TableJob) -> Iterator[Rows]:
+def _segment_rows(table_name: str, share: Share, job: TableJob) -> Iterator[Rows]:
     segments = share.segments
-    if name in BY_PRODUCER:
-        segments = tuple(not_silent(segments, job.producer_ids))
+    if table_name in BY_PRODUCER:
+        segments = tuple(segments_with_batches(segments, job.producer_ids))
     MOUNTS.expect([segment.path for segment in segments])
     sound_segments = _cut_segments(segments, job)
-    if name in OF_SEGMENTS:
-        read = OF_SEGMENTS[name]
+    if table_name in READER_OF_SEGMENTS:
+        read_segment = READER_OF_SEGMENTS[table_name]
         tables = (
             (segment, table)
             for segment in sound_segments
-            for table in _sound(segment.path, job, partial(read, segment, job))
+            for table in _rows_or_refusal(segment.path, job, partial(read_segment, segment, job))
         )
-        yield from rows_of_tables(tables, _columns_of(name, job), by_replica=job.by_replica)
+        yield from rows_of_tables(tables, _columns_of(table_name, job), by_replica=job.by_replica)
         return
     for segment in sound_segments:
-        yield from _sound(segment.path, job, partial(OF_SEGMENT[name], segment, job))
+        yield from _rows_or_refusal(
+            segment.path, job, partial(READER_OF_SEGMENT[table_name], segment, job)
+        )
 
 
 def _cut_segments(segments: Sequence[SegmentFile], job: TableJob) -> Iterator[SegmentFile]:
@@ -126,25 +128,25 @@ def _cut_segments(segments: Sequence[SegmentFile], job: TableJob) -> Iterator[Se
             that; for a stream, records that the stream has to read.
     """
     for whole_segment, (segment, damage) in zip(
-        segments, cut_short(segments, is_cut=_cuts(job)), strict=True
+        segments, cut_short(segments, is_cut=_applies_cuts(job)), strict=True
     ):
         if job.refuses_loss and damage is not None and damage.offset is not None:
-            until = sys.maxsize if segment.offset_span is None else segment.offset_span[1]
-            if damage.offset < until:
+            end_offset = sys.maxsize if segment.offset_span is None else segment.offset_span[1]
+            if damage.offset < end_offset:
                 raise lost_rows_error(
                     f"{segment.path}, byte {damage.position}: {damage.reason}; a starting broker"
                     " cuts the log off there"
                 )
         elif damage is not None and not job.options.follows:
-            with _refusing(whole_segment.path, job):
+            with _refusing_damage(whole_segment.path, job):
                 refuse_damage(whole_segment, damage, job.options)
         yield segment
 
 
 def _columns_of(
-    name: str, job: TableJob
+    table_name: str, job: TableJob
 ) -> Callable[[Ints, SegmentTables], Mapping[str, ArrayMaker]]:
-    match name:
+    match table_name:
         case "batches":
             return partial(batches.columns_of, check=job.options.check_crc)
         case "fragments":
@@ -152,22 +154,24 @@ def _columns_of(
     return fragments.columns_of_endings
 
 
-def _of_replicas(name: str, share: Share, job: TableJob) -> Iterator[Rows]:
+def _replica_file_rows(table_name: str, share: Share, job: TableJob) -> Iterator[Rows]:
     for replica in share.replicas:
-        yield from _sound(replica.path, job, partial(OF_REPLICA[name], replica, job))
+        yield from _rows_or_refusal(
+            replica.path, job, partial(READER_OF_REPLICA[table_name], replica, job)
+        )
 
 
-def _replicas(share: Share, job: TableJob) -> Iterator[Rows]:
-    directory_at = cache(partial(small_files.directory_of, options=job.options))
+def _replica_rows(share: Share, job: TableJob) -> Iterator[Rows]:
+    directory_at = cache(partial(small_files.log_directory_of, options=job.options))
     for replica in share.replicas:
         directory = directory_at(Path(replica.log_dir))
-        read = partial(small_files.replicas, replica, job, directory)
-        yield from _sound(replica.path, job, read)
+        read_replica = partial(small_files.replicas, replica, job, directory)
+        yield from _rows_or_refusal(replica.path, job, read_replica)
 
 
-def _errors(share: Share, job: TableJob) -> Iterator[Rows]:
+def _error_rows(share: Share, job: TableJob) -> Iterator[Rows]:
     MOUNTS.expect([segment.path for segment in share.segments])
-    for segment, cut in cut_short(share.segments, is_cut=_cuts(job)):
+    for segment, cut in cut_short(share.segments, is_cut=_applies_cuts(job)):
         yield from errors.read(segment, job, cut)
     for replica in share.replicas:
         yield from errors.read_replica(replica, job)
@@ -177,22 +181,22 @@ def _errors(share: Share, job: TableJob) -> Iterator[Rows]:
         yield from errors.read_problem(problem)
 
 
-def _cuts(job: TableJob) -> bool:
+def _applies_cuts(job: TableJob) -> bool:
     return job.options.check_crc is not CrcCheck.NONE
 
 
-def _sound(path: str, job: TableJob, read: Callable[[], Iterator[T]]) -> Iterator[T]:
+def _rows_or_refusal(path: str, job: TableJob, read_rows: Callable[[], Iterator[T]]) -> Iterator[T]:
     """Yield the results of reading a file or folder.
 
     Raises:
         LogFileError: It can't be read, and the options don't ignore that.
     """
-    with _refusing(path, job):
-        yield from read()
+    with _refusing_damage(path, job):
+        yield from read_rows()
 
 
 @contextmanager
-def _refusing(path: str, job: TableJob) -> Iterator[None]:
+def _refusing_damage(path: str, job: TableJob) -> Iterator[None]:
     try:
         yield
     except OSError as error:

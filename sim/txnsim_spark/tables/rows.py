@@ -19,7 +19,13 @@ from txnsim_spark.options import KafkaLogOptions
 from txnsim_spark.scan.pieces import Ints
 from txnsim_spark.scan.segments import Replica, SegmentFile
 from txnsim_spark.schemas import milliseconds_of
-from txnsim_spark.tables.arrays import as_times, of_numbers, of_truths, of_values, repeat_value
+from txnsim_spark.tables.arrays import (
+    boolean_array,
+    number_array,
+    repeat_value,
+    time_array,
+    value_array,
+)
 
 ArrayMaker = Callable[[pa.DataType], Any]
 """Function that makes an Arrow array of the type that the schema asks for."""
@@ -61,9 +67,13 @@ class Rows:
             if field.name in self.makers:
                 arrays[field.name] = self.makers[field.name](field.type)
                 continue
-            name = milliseconds_of(field.name)
-            numbers = arrays[name] if name in arrays else self.makers[name](pa.int64())
-            arrays[field.name] = as_times(numbers, field.type)
+            milliseconds_column = milliseconds_of(field.name)
+            milliseconds = (
+                arrays[milliseconds_column]
+                if milliseconds_column in arrays
+                else self.makers[milliseconds_column](pa.int64())
+            )
+            arrays[field.name] = time_array(milliseconds, field.type)
         return pa.RecordBatch.from_arrays([*arrays.values()], schema=schema)
 
 
@@ -72,17 +82,17 @@ def join_batches(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     rows.
     """
     small_batches: list[pa.RecordBatch] = []
-    rows = size = 0
+    row_count = byte_count = 0
     for batch in batches:
         batch_bytes = batch.get_total_buffer_size()
         if small_batches and (
-            rows + batch.num_rows > ROWS_MAX or size + batch_bytes > JOINED_BYTES_MAX
+            row_count + batch.num_rows > ROWS_MAX or byte_count + batch_bytes > JOINED_BYTES_MAX
         ):
             yield from _combine_batches(small_batches)
-            small_batches, rows, size = [], 0, 0
+            small_batches, row_count, byte_count = [], 0, 0
         small_batches.append(batch)
-        rows += batch.num_rows
-        size += batch_bytes
+        row_count += batch.num_rows
+        byte_count += batch_bytes
     if small_batches:
         yield from _combine_batches(small_batches)
 
@@ -98,34 +108,39 @@ def _combine_batches(batches: list[pa.RecordBatch]) -> list[pa.RecordBatch]:
 # Places
 
 
-def of_replica(replica: Replica, count: int) -> dict[str, ArrayMaker]:
+def replica_columns(replica: Replica, count: int) -> dict[str, ArrayMaker]:
     return {
-        "log_dir": constant(replica.log_dir, count),
-        "broker": constant(replica.broker, count),
-        "topic": constant(replica.topic, count),
-        "partition": constant(replica.partition, count),
+        "log_dir": constant_column(replica.log_dir, count),
+        "broker": constant_column(replica.broker, count),
+        "topic": constant_column(replica.topic, count),
+        "partition": constant_column(replica.partition, count),
     }
 
 
-def of_file(replica: Replica, base_offset: int | None, count: int) -> dict[str, ArrayMaker]:
+def file_columns(replica: Replica, base_offset: int | None, count: int) -> dict[str, ArrayMaker]:
     """Columns that identify a segment's file; base offset None for a file of all segments."""
-    return {**of_replica(replica, count), "segment_base_offset": constant(base_offset, count)}
+    return {
+        **replica_columns(replica, count),
+        "segment_base_offset": constant_column(base_offset, count),
+    }
 
 
-def of_segment(segment: SegmentFile, count: int) -> dict[str, ArrayMaker]:
-    return of_file(segment.replica, segment.base_offset, count)
+def segment_columns(segment: SegmentFile, count: int) -> dict[str, ArrayMaker]:
+    return file_columns(segment.replica, segment.base_offset, count)
 
 
-def of_segments(segments: Sequence[SegmentFile], counts: Sequence[int]) -> dict[str, ArrayMaker]:
-    """Columns that identify segments; ``counts`` holds the rows of each."""
+def columns_of_segments(
+    segments: Sequence[SegmentFile], row_counts: Sequence[int]
+) -> dict[str, ArrayMaker]:
+    """Columns that identify segments; ``row_counts`` holds the rows of each."""
     if len(segments) == 1:
-        return of_segment(segments[0], counts[0])
-    numbers = np.repeat(np.arange(len(segments)), counts)
+        return segment_columns(segments[0], row_counts[0])
+    segment_numbers = np.repeat(np.arange(len(segments)), row_counts)
 
     def by_segment(value_of: Callable[[SegmentFile], Any]) -> ArrayMaker:
         def make(kind: pa.DataType) -> Any:
-            return of_values(list(map(value_of, segments)), kind).take(
-                of_numbers(numbers, pa.int32())
+            return value_array(list(map(value_of, segments)), kind).take(
+                number_array(segment_numbers, pa.int32())
             )
 
         return make
@@ -154,39 +169,41 @@ def rows_of_tables(
         by_replica: Whether each batch of rows is of one replica.
     """
     small_tables: list[tuple[SegmentFile, Ints]] = []
-    count = 0
+    row_count = 0
     for segment, table in segment_tables:
-        is_other = by_replica and small_tables and small_tables[0][0].replica != segment.replica
-        if is_other or (small_tables and count + len(table) > ROWS_MAX):
-            yield _of_segments(small_tables, columns)
-            small_tables, count = [], 0
+        is_other_replica = (
+            by_replica and small_tables and small_tables[0][0].replica != segment.replica
+        )
+        if is_other_replica or (small_tables and row_count + len(table) > ROWS_MAX):
+            yield _rows_of_segments(small_tables, columns)
+            small_tables, row_count = [], 0
         if len(table):
             # A small one may be a view of a table with room for many rows.
             small_tables.append(
                 (segment, table if len(table) >= ROWS_MAX else table.copy(order="K"))
             )
-            count += len(table)
+            row_count += len(table)
     if small_tables:
-        yield _of_segments(small_tables, columns)
+        yield _rows_of_segments(small_tables, columns)
 
 
-def _of_segments(
+def _rows_of_segments(
     segment_tables: SegmentTables,
     columns: Callable[[Ints, SegmentTables], Mapping[str, ArrayMaker]],
 ) -> Rows:
     tables = [table for _, table in segment_tables]
     table = np.concatenate(tables) if len(tables) > 1 else tables[0]
-    counts = [len(rows) for rows in tables]
+    row_counts = [len(rows) for rows in tables]
     return Rows(
         len(table),
         {
-            **of_segments([segment for segment, _ in segment_tables], counts),
+            **columns_of_segments([segment for segment, _ in segment_tables], row_counts),
             **columns(table, segment_tables),
         },
     )
 
 
-def in_span(offsets: Ints, segment: SegmentFile) -> Any:
+def rows_in_span(offsets: Ints, segment: SegmentFile) -> Any:
     """Which rows belong to the task, by the base offsets of their batches."""
     if segment.offset_span is None:
         return np.ones(len(offsets), dtype=np.bool_)
@@ -197,62 +214,63 @@ def in_span(offsets: Ints, segment: SegmentFile) -> Any:
 # Columns
 
 
-def constant(value: Hashable, count: int) -> ArrayMaker:
+def constant_column(value: Hashable, count: int) -> ArrayMaker:
     """A column with one value in all rows."""
     return lambda kind: repeat_value(value, count, kind)
 
 
-def nothing(count: int) -> ArrayMaker:
+def null_column(count: int) -> ArrayMaker:
     """A column of nulls."""
     return lambda kind: pa.nulls(count, kind)
 
 
-def integers(values: Ints, *, absent: Any = None) -> ArrayMaker:
+def integer_column(values: Ints, *, absent: Any = None) -> ArrayMaker:
     """A column of numbers; null where ``absent`` is true."""
-    return lambda kind: of_numbers(values, kind, absent=absent)
+    return lambda kind: number_array(values, kind, absent=absent)
 
 
-def not_negative(values: Ints) -> ArrayMaker:
+def nonnegative_column(values: Ints) -> ArrayMaker:
     """A column of numbers; negative ones of the kernel become null."""
-    return integers(values, absent=values < 0)
+    return integer_column(values, absent=values < 0)
 
 
-def truths(values: Any, *, absent: Any = None) -> ArrayMaker:
+def boolean_column(values: Any, *, absent: Any = None) -> ArrayMaker:
     """A column of booleans; null where ``absent`` is true."""
-    return lambda kind: of_truths(values, kind, absent=absent)
+    return lambda kind: boolean_array(values, kind, absent=absent)
 
 
-def words(indexes: Any, choice: Sequence[str]) -> ArrayMaker:
+def word_column(word_indexes: Any, word_choice: Sequence[str]) -> ArrayMaker:
     """A column of words by index; null for an index without a word."""
 
     def make(kind: pa.DataType) -> Any:
-        least = int(indexes.min(initial=len(choice)))
-        if least == int(indexes.max(initial=-1)):  # as in most tables
-            word = choice[least] if 0 <= least < len(choice) else None
-            return repeat_value(word, len(indexes), kind)
-        outside = (indexes < 0) | (indexes >= len(choice))
-        numbers = np.where(outside, 0, indexes)
+        lowest_index = int(word_indexes.min(initial=len(word_choice)))
+        if lowest_index == int(word_indexes.max(initial=-1)):  # as in most tables
+            word = word_choice[lowest_index] if 0 <= lowest_index < len(word_choice) else None
+            return repeat_value(word, len(word_indexes), kind)
+        has_no_word = (word_indexes < 0) | (word_indexes >= len(word_choice))
+        valid_indexes = np.where(has_no_word, 0, word_indexes)
         return pa.DictionaryArray.from_arrays(
-            of_numbers(numbers, pa.int8(), absent=outside), of_values(choice, pa.string())
+            number_array(valid_indexes, pa.int8(), absent=has_no_word),
+            value_array(word_choice, pa.string()),
         ).cast(kind)
 
     return make
 
 
-def values(values_of_rows: Callable[[], list[Any]]) -> ArrayMaker:
+def value_column(values_of_rows: Callable[[], list[Any]]) -> ArrayMaker:
     """A column of Python values."""
-    return lambda kind: of_values(values_of_rows(), kind)
+    return lambda kind: value_array(values_of_rows(), kind)
 
 
 # Decoded tables
 
 
-def or_none(number: int) -> int | None:
+def none_if_negative(number: int) -> int | None:
     """A number from Kafka; None if it is negative."""
     return None if number < 0 else number
 
 
-def of_structs(
+def rows_of_structs(
     structs: Iterator[msgspec.Struct], place_columns: Callable[[int], dict[str, ArrayMaker]]
 ) -> Iterator[Rows]:
     """Rows from structs whose fields have the names of the columns, plus columns that are the same
@@ -263,10 +281,10 @@ def of_structs(
             len(chunk),
             {
                 **place_columns(len(chunk)),
-                **{name: _field(chunk, name) for name in chunk[0].__struct_fields__},
+                **{name: _field_column(chunk, name) for name in chunk[0].__struct_fields__},
             },
         )
 
 
-def _field(chunk: list[msgspec.Struct], name: str) -> ArrayMaker:
-    return values(lambda: [getattr(struct, name) for struct in chunk])
+def _field_column(chunk: list[msgspec.Struct], name: str) -> ArrayMaker:
+    return value_column(lambda: [getattr(struct, name) for struct in chunk])

@@ -59,7 +59,7 @@ from txnsim_spark.scan.sections import in_sections
 from txnsim_spark.scan.segments import SegmentFile, replicas_in, segments_of
 from txnsim_spark.schemas import TABLES
 from txnsim_spark.tables import _fragments as fragments
-from txnsim_spark.tables.rows import Rows, of_segment
+from txnsim_spark.tables.rows import Rows, segment_columns
 
 # The pass over segments that Spark's workers and this process share. It says what the tables
 # ``fragments`` and ``errors`` say; damaged directories are in tests/spark/pipeline/test_damaged.
@@ -217,7 +217,7 @@ def rows_and_notes(path: Path) -> tuple[list[Row], list[Note]]:
         if isinstance(content, Note):
             notes.append(content)
             continue
-        columns = {**of_segment(file, len(content)), **fragments.columns_of(content)}
+        columns = {**segment_columns(file, len(content)), **fragments.columns_of(content)}
         rows += Rows(len(content), columns).in_schema(schema).to_pylist()
     return rows, notes
 

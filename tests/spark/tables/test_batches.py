@@ -226,7 +226,7 @@ KINDS: list[tuple[pa.DataType, st.SearchStrategy[Any]]] = [
 def test_values_are_those_of_pyarrow(data: st.DataObject) -> None:
     kind, strategy = data.draw(st.sampled_from(KINDS))
     values = data.draw(st.lists(st.none() | strategy, max_size=20))
-    array = arrays.of_values(values, kind)
+    array = arrays.value_array(values, kind)
     array.validate(full=True)
     expected = pa.array(values, kind)
     assert array.equals(expected)
@@ -240,9 +240,9 @@ def test_numbers_and_truths_are_those_of_pyarrow(rows: list[tuple[int, bool]]) -
     absent = np.array([flag for _, flag in rows], dtype=np.bool_)
     for kind in (pa.int32(), pa.int64()):
         expected = pa.array(table[:, 0].astype(kind.to_pandas_dtype()), kind, mask=absent)
-        assert arrays.of_numbers(table[:, 0], kind, absent=absent).equals(expected)
-    assert arrays.of_truths(absent, pa.bool_()).equals(pa.array(absent))
-    assert arrays.of_truths(~absent, pa.bool_(), absent=absent).equals(
+        assert arrays.number_array(table[:, 0], kind, absent=absent).equals(expected)
+    assert arrays.boolean_array(absent, pa.bool_()).equals(pa.array(absent))
+    assert arrays.boolean_array(~absent, pa.bool_(), absent=absent).equals(
         pa.array(~absent, mask=absent)
     )
 
@@ -256,11 +256,11 @@ def test_pieces_are_those_of_the_buffer(rows: list[tuple[bytes, bytes | None]]) 
     sizes = np.array([-1 if piece is None else len(piece) for _, piece in rows], dtype=np.int64)
     data_array, places = np.frombuffer(buffer, dtype=np.uint8), np.array(begins, dtype=np.int64)
     expected = [piece for _, piece in rows]
-    array = arrays.of_pieces(data_array, places, sizes, pa.binary())
+    array = arrays.piece_array(data_array, places, sizes, pa.binary())
     array.validate(full=True)
     assert array.to_pylist() == expected
     texts = [None if piece is None else piece.decode("utf-8", "replace") for piece in expected]
-    assert arrays.of_pieces(data_array, places, sizes, pa.string()).to_pylist() == texts
+    assert arrays.piece_array(data_array, places, sizes, pa.string()).to_pylist() == texts
 
 
 @pytest.mark.parametrize("value", [5, None])
@@ -270,18 +270,18 @@ def test_one_value_stands_in_all_rows(value: int | None) -> None:
 
 def test_what_does_not_fit_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(OverflowError):
-        arrays.of_values([2**31], pa.int32())
+        arrays.value_array([2**31], pa.int32())
     with pytest.raises(OverflowError):
-        arrays.of_values([2**63], pa.int64())
+        arrays.value_array([2**63], pa.int64())
     with pytest.raises(TypeError):
-        arrays.of_values([7], pa.string())
+        arrays.value_array([7], pa.string())
     with pytest.raises(TypeError, match="no array of double"):
-        arrays.of_values([0.5], pa.float64())
+        arrays.value_array([0.5], pa.float64())
     monkeypatch.setattr(arrays, "_BYTES_MAX", 3)
     with pytest.raises(OverflowError, match="4 bytes"):
-        arrays.of_values(["ab", "cd"], pa.string())
+        arrays.value_array(["ab", "cd"], pa.string())
     with pytest.raises(OverflowError, match="4 bytes"):
-        arrays.of_pieces(np.zeros(4, np.uint8), np.zeros(1), np.ones(1), pa.binary())
+        arrays.piece_array(np.zeros(4, np.uint8), np.zeros(1), np.ones(1), pa.binary())
 
 
 WITHOUT_PANDAS = """
@@ -289,10 +289,10 @@ import sys
 import numpy as np
 import pyarrow as pa
 from txnsim_spark.tables import arrays
-arrays.of_values([[{"a": "x"}], None], pa.list_(pa.struct([("a", pa.string())])))
+arrays.value_array([[{"a": "x"}], None], pa.list_(pa.struct([("a", pa.string())])))
 arrays.repeat_value(5, 2, pa.int64())
-arrays.of_numbers(np.arange(3), pa.int32())
-arrays.of_pieces(np.frombuffer(b"abc", np.uint8), np.arange(2), np.array([1, -1]), pa.string())
+arrays.number_array(np.arange(3), pa.int32())
+arrays.piece_array(np.frombuffer(b"abc", np.uint8), np.arange(2), np.array([1, -1]), pa.string())
 assert "pandas" not in sys.modules
 pa.array([1])
 assert "pandas" in sys.modules, "then arrays may be made by pyarrow again"

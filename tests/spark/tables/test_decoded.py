@@ -98,7 +98,7 @@ def test_a_bomb_is_told_and_not_unpacked(tmp_path: Path) -> None:
 def test_a_batch_that_is_too_large_as_it_is_stored_is_told(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(decoded, "STORED_MAX", PIECE_BYTES)
+    monkeypatch.setattr(decoded, "STORED_BYTES_MAX", PIECE_BYTES)
     large = plain(value=b"v" * PIECE_BYTES)
     segment(broker_dir(tmp_path) / "orders-0", [plain(), large, plain()])
     offsets, (problem,) = looked_into(tmp_path)

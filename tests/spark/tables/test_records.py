@@ -45,8 +45,13 @@ from txnsim_spark.schemas import TABLES
 from txnsim_spark.tables import _records as records
 from txnsim_spark.tables import _segments as segments
 from txnsim_spark.tables import rows as r
-from txnsim_spark.tables._segments import WALKED
-from txnsim_spark.tables.row_sources import OF_REPLICA, OF_SEGMENT, OF_SEGMENTS, rows_of
+from txnsim_spark.tables._segments import WALK_COLUMNS
+from txnsim_spark.tables.row_sources import (
+    READER_OF_REPLICA,
+    READER_OF_SEGMENT,
+    READER_OF_SEGMENTS,
+    rows_of,
+)
 from txnsim_spark.tables.rows import TableJob
 
 # ``small_files``: Indexes of aborted transactions, leader epochs, snapshots and what a folder says,
@@ -228,7 +233,7 @@ def test_a_damaged_topic_id_is_refused_or_null(tmp_path: Path) -> None:
 
 def test_every_table_that_is_documented_can_be_read() -> None:
     other_tables = {"errors", "findings", "replicas"}
-    assert {*OF_SEGMENT, *OF_SEGMENTS, *OF_REPLICA, *other_tables} == {*TABLES}
+    assert {*READER_OF_SEGMENT, *READER_OF_SEGMENTS, *READER_OF_REPLICA, *other_tables} == {*TABLES}
     for name in TABLES:
         reads = FILES_OF_TABLE[name]
         assert reads.segments or reads.replicas or reads.is_whole
@@ -237,14 +242,14 @@ def test_every_table_that_is_documented_can_be_read() -> None:
     assert FILES_OF_TABLE["transactions"].topic == "__transaction_state"
 
 
-@pytest.mark.parametrize("name", [*OF_SEGMENT, *OF_SEGMENTS, *OF_REPLICA])
+@pytest.mark.parametrize("name", [*READER_OF_SEGMENT, *READER_OF_SEGMENTS, *READER_OF_REPLICA])
 def test_what_a_table_is_made_of_is_what_is_planned_for_it(name: str) -> None:
-    assert FILES_OF_TABLE[name].segments == (name not in OF_REPLICA)
-    assert FILES_OF_TABLE[name].replicas == (name in OF_REPLICA)
+    assert FILES_OF_TABLE[name].segments == (name not in READER_OF_REPLICA)
+    assert FILES_OF_TABLE[name].replicas == (name in READER_OF_REPLICA)
 
 
 @pytest.mark.parametrize("check", ["auto", "true", "false"])
-@pytest.mark.parametrize("name", OF_SEGMENTS)
+@pytest.mark.parametrize("name", READER_OF_SEGMENTS)
 def test_small_segments_have_the_rows_together_that_each_has_alone(
     tmp_path: Path, name: str, check: str
 ) -> None:
@@ -552,13 +557,13 @@ def test_only_columns_of_the_schema_are_made() -> None:
     def never(kind: pa.DataType) -> pa.Array:
         raise AssertionError(kind)
 
-    rows = r.Rows(2, {"a": r.constant(5, 2), "b": never})
+    rows = r.Rows(2, {"a": r.constant_column(5, 2), "b": never})
     schema = pa.schema([pa.field("a", pa.int32())])
     assert rows.in_schema(schema).to_pylist() == [{"a": 5}, {"a": 5}]
 
 
 def test_a_place_is_the_same_in_all_rows() -> None:
-    rows = r.Rows(2, r.of_segment(SEGMENT, 2))
+    rows = r.Rows(2, r.segment_columns(SEGMENT, 2))
     schema = pa.schema(
         [
             ("log_dir", pa.string()),
@@ -575,18 +580,18 @@ def test_a_place_is_the_same_in_all_rows() -> None:
 
 def test_numbers_words_and_nothing() -> None:
     numbers = np.array([3, -1, 9], dtype=np.int64)
-    assert r.integers(numbers)(pa.int32()).to_pylist() == [3, -1, 9]
-    assert r.integers(numbers, absent=numbers == 9)(pa.int64()).to_pylist() == [3, -1, None]
-    assert r.not_negative(numbers)(pa.int64()).to_pylist() == [3, None, 9]
-    assert r.truths(numbers > 0)(pa.bool_()).to_pylist() == [True, False, True]
-    assert r.words(numbers, "abcd")(pa.string()).to_pylist() == ["d", None, None]
+    assert r.integer_column(numbers)(pa.int32()).to_pylist() == [3, -1, 9]
+    assert r.integer_column(numbers, absent=numbers == 9)(pa.int64()).to_pylist() == [3, -1, None]
+    assert r.nonnegative_column(numbers)(pa.int64()).to_pylist() == [3, None, 9]
+    assert r.boolean_column(numbers > 0)(pa.bool_()).to_pylist() == [True, False, True]
+    assert r.word_column(numbers, "abcd")(pa.string()).to_pylist() == ["d", None, None]
     for number, word in ((1, "b"), (-1, None), (4, None)):
         alike = np.full(2, number, dtype=np.int64)
-        assert r.words(alike, "abcd")(pa.string()).to_pylist() == [word, word]
-    assert r.words(numbers[:0], "abcd")(pa.string()).to_pylist() == []
-    assert r.nothing(2)(pa.string()).to_pylist() == [None, None]
-    assert r.constant(None, 2)(pa.int32()).to_pylist() == [None, None]
-    assert r.values(lambda: [b"x", None])(pa.binary()).to_pylist() == [b"x", None]
+        assert r.word_column(alike, "abcd")(pa.string()).to_pylist() == [word, word]
+    assert r.word_column(numbers[:0], "abcd")(pa.string()).to_pylist() == []
+    assert r.null_column(2)(pa.string()).to_pylist() == [None, None]
+    assert r.constant_column(None, 2)(pa.int32()).to_pylist() == [None, None]
+    assert r.value_column(lambda: [b"x", None])(pa.binary()).to_pylist() == [b"x", None]
 
 
 def test_structs_come_in_pieces_of_bounded_size() -> None:
@@ -596,7 +601,9 @@ def test_structs_come_in_pieces_of_bounded_size() -> None:
         for number in range(count):
             yield Pair(number, None if number % 2 else "x")
 
-    pieces = list(r.of_structs(all_pairs(), lambda size: {"topic": r.constant("t", size)}))
+    pieces = list(
+        r.rows_of_structs(all_pairs(), lambda size: {"topic": r.constant_column("t", size)})
+    )
     assert [piece.count for piece in pieces] == [r.ROWS_MAX, 3]
     schema = pa.schema([("b", pa.string()), ("a", pa.int64()), ("topic", pa.string())])
     assert pieces[1].in_schema(schema).to_pylist()[0] == {
@@ -604,7 +611,7 @@ def test_structs_come_in_pieces_of_bounded_size() -> None:
         "a": r.ROWS_MAX,
         "topic": "t",
     }
-    assert list(r.of_structs(iter(()), lambda _: {})) == []
+    assert list(r.rows_of_structs(iter(()), lambda _: {})) == []
 
 
 def test_small_batches_are_put_together_up_to_a_bound() -> None:
@@ -686,7 +693,7 @@ def test_nobody_goes_through_segments_for_their_names(
 ) -> None:
     replica(broker_dir(tmp_path), busy_log())
     all_rows = table(tmp_path, "segments")
-    cheap = [name for name in TABLES["segments"].names if name not in WALKED]
+    cheap = [name for name in TABLES["segments"].names if name not in WALK_COLUMNS]
 
     def never(*args: object, **named: object) -> None:
         raise AssertionError(args)

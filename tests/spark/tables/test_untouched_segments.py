@@ -13,7 +13,7 @@ from tests.support.logs import LogDriver
 from txnsim.log.config import LogConfig
 from txnsim.releases.rules import LATEST
 from txnsim_spark.scan.segments import replicas_in, segments_of
-from txnsim_spark.tables._untouched_segments import not_silent
+from txnsim_spark.tables._untouched_segments import segments_with_batches
 
 
 def test_segments_without_a_producer_are_left_out_where_snapshots_show_it(tmp_path: Path) -> None:
@@ -26,13 +26,13 @@ def test_segments_without_a_producer_are_left_out_where_snapshots_show_it(tmp_pa
     all_rows = [row for row in table(tmp_path, "batches") if row["producer_id"] == 77]
     (replica_found,) = replicas_in([tmp_path])
     segments = list(segments_of(replica_found))
-    touched = list(not_silent(segments, frozenset({77})))
+    touched = list(segments_with_batches(segments, frozenset({77})))
     assert {row["segment_base_offset"] for row in all_rows} <= {
         segment.base_offset for segment in touched
     }
     assert len(touched) < len(segments) - 2
-    assert list(not_silent(segments, None)) == segments
-    assert list(not_silent(segments, frozenset({77, 5}))) == segments, "5 is not known"
+    assert list(segments_with_batches(segments, None)) == segments
+    assert list(segments_with_batches(segments, frozenset({77, 5}))) == segments, "5 is not known"
     for snapshot in folder.glob("*.snapshot"):
         snapshot.write_bytes(b"torn")
-    assert list(not_silent(segments, frozenset({77}))) == segments
+    assert list(segments_with_batches(segments, frozenset({77}))) == segments
