@@ -261,7 +261,7 @@ def finding_of(
         spread: The replicas that have it open.
         partition: The partition.
         coordinators: The coordinators' logs.
-        question: The conditions of the search.
+        conditions: The conditions of the search.
         facts: Facts about the replica on which the verdict is based.
         markers: Reads the producer's markers before it.
     """
@@ -293,14 +293,7 @@ def finding_of(
         verdict=verdict,
         rule=opinion.rule,
         reason=reason,
-        listed_by_kafka=spread.is_open_on_deciding
-        and listed_by_kafka(
-            txn,
-            partition,
-            coordinators,
-            as_of_ms=conditions.as_of_ms,
-            max_transaction_timeout_ms=conditions.max_transaction_timeout_ms,
-        ),
+        listed_by_kafka=_is_listed(spread, partition, coordinators, conditions),
         transactional_id=None if newest_record is None else newest_record.transactional_id,
         state=None if newest_record is None else newest_record.state,
         outcome=opinion.outcome,
@@ -320,6 +313,21 @@ def finding_of(
         recent_until_ms=_recent_until_ms(verdict, written_ms, conditions),
         command=command,
         abort=abort,
+    )
+
+
+def _is_listed(
+    spread: Spread,
+    partition: TopicPartition,
+    coordinators: Coordinators,
+    conditions: SearchConditions,
+) -> bool:
+    return spread.is_open_on_deciding and listed_by_kafka(
+        spread.transaction,
+        partition,
+        coordinators,
+        as_of_ms=conditions.as_of_ms,
+        max_transaction_timeout_ms=conditions.max_transaction_timeout_ms,
     )
 
 
@@ -476,7 +484,7 @@ def figures_of(
             leader, so the highest one of their checkpoints is nearest to the truth.
         leading_replica: The replica on which the verdict is based.
         transactions: Its open transactions, at least one.
-        question: The conditions of the search, with the time for ages.
+        conditions: The conditions of the search, with the time for ages.
     """
     oldest_txn = min(transactions, key=lambda txn: txn.start_offset)
     high_watermarks = [

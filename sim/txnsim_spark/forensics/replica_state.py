@@ -179,16 +179,12 @@ def state_of(
         high_watermark=directory.high_watermarks.get(partition),
         epochs=read_small(epochs_file, checkpoints.decode_leader_epochs, on_problem) or (),
     )
-    segment_bounds = {end_offset, *(segment.base_offset for segment in segments)}
+    starts = {end_offset, *(segment.base_offset for segment in segments)}
     # A starting broker goes through what is to be recovered, so nothing in it is taken for granted.
     recovered_offsets = [segment.base_offset for segment in segments if segment.is_recovered]
     offset_max = min([end_offset, *recovered_offsets])
-    usable_snapshots = [
-        (snapshot_start, path)
-        for snapshot_start, path in snapshots
-        if snapshot_start in segment_bounds and snapshot_start <= offset_max
-    ]
-    offset, seeds = _newest_snapshot(usable_snapshots if use_snapshots else [], on_problem)
+    usable = [(start, path) for start, path in snapshots if start in starts and start <= offset_max]
+    offset, seeds = _newest_snapshot(usable if use_snapshots else [], on_problem)
     unread = tuple(
         segment
         for segment in segments
@@ -198,11 +194,7 @@ def state_of(
     if len(unread) == 1 and not unread[0].size:
         unread = ()  # beside others, an empty segment shows how far the one before it went
     if not unread:  # then only what is open is asked for: all else would be kept for nothing
-        seeds = {
-            producer_id: entry
-            for producer_id, entry in seeds.items()
-            if entry.txn_first_offset >= 0
-        }
+        seeds = {key: entry for key, entry in seeds.items() if entry.txn_first_offset >= 0}
     return ReplicaState(
         ends=ends,
         segments=segments,

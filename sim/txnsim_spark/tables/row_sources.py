@@ -21,7 +21,7 @@ from txnsim_spark.scan.pieces import Ints
 from txnsim_spark.scan.segment_examination import cut_short
 from txnsim_spark.scan.segments import Replica, SegmentFile
 from txnsim_spark.tables import _batches as batches
-from txnsim_spark.tables import _error_rows as errors
+from txnsim_spark.tables import _errors as errors
 from txnsim_spark.tables import _fragments as fragments
 from txnsim_spark.tables import _offsets as offsets
 from txnsim_spark.tables import _records as records
