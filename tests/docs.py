@@ -62,7 +62,7 @@ from txnsim_spark.forensics.timeline import Timeline
 from txnsim_spark.questions.waiting_groups import WaitingGroups
 from txnsim_spark.schemas import TABLES as LOG_TABLES
 from txnsim_spark.soundness.violations import MEANINGS as SOUNDNESS
-from txnsim_spark.soundness.violations import TOLD_BY, Violation
+from txnsim_spark.soundness.violations import REPORTED_BY, Violation
 from txnsim_spark.streaming._alerts import ALERT_TABLE
 from txnsim_spark.traces.analyses import ANALYSES
 from txnsim_spark.traces.schemas import TABLES as TRACE_TABLES
@@ -447,7 +447,7 @@ def logs_reference_page() -> str:
         + _table(
             ("Rule", "What must hold", "What else finds it"),
             (
-                (f"`{rule}`", meaning, TOLD_BY.get(rule, "nothing"))
+                (f"`{rule}`", meaning, REPORTED_BY.get(rule, "nothing"))
                 for rule, meaning in SOUNDNESS.items()
             ),
         ),

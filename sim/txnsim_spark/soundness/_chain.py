@@ -20,7 +20,7 @@ from txnsim_spark.soundness._segment_parts import SegmentPart
 from txnsim_spark.soundness._stored_file_rules import judge_aborted, judge_snapshot
 from txnsim_spark.soundness.violations import Broken, Findings, Invariant, Violation
 
-LACKING: Final = frozenset(
+RULES_OF_MISSING_BATCHES: Final = frozenset(
     {
         Invariant.SEQUENCE,
         Invariant.OFFSET_GAP,
@@ -53,19 +53,21 @@ def judge_replica(
     chain = _Chain(facts, snapshots, cleaned_until)
     for part in parts:
         for broken in without_followers(part, (*part.broken, *chain.link(part))):
-            is_lack = broken.rule in LACKING and (broken.offset or 0) < cleaned_until
-            if not is_lack:
+            is_cleaned_away = (
+                broken.rule in RULES_OF_MISSING_BATCHES and (broken.offset or 0) < cleaned_until
+            )
+            if not is_cleaned_away:
                 # A segment whose first batch is torn ends where it begins, and is recovered if the
                 # recovery point is there (LogSegments.values begins with the floor segment).
                 segment_end = max(part.end_offset, part.segment.base_offset + 1)
                 yield facts.finding(broken, segment_end=segment_end)
     if all(part.has_no_batch for part in parts) and any(part.is_torn for part in parts):
-        sizes = sum(part.segment.size for part in parts)
+        size_bytes = sum(part.segment.size for part in parts)
         broken = Broken(
             rule=Invariant.NO_BATCH,
             file=parts[0].file,
             offset=parts[0].base_offset,
-            found=f"no batch in {sizes} bytes",
+            found=f"no batch in {size_bytes} bytes",
             expected="at least one batch that can be read",
         )
         yield facts.finding(broken, segment_end=END)
@@ -83,7 +85,7 @@ def judge_replica(
             yield facts.finding(broken, segment_end=END)
 
 
-ITSELF: Final = frozenset(
+RULES_OF_DAMAGE: Final = frozenset(
     {
         Invariant.CRC,
         Invariant.TORN,
@@ -113,7 +115,7 @@ def without_followers(part: SegmentPart, violations: Iterable[Broken]) -> Iterat
         is_before = broken.file == part.file and (
             broken.position is not None and broken.position < part.doubtful_from
         )
-        if broken.rule in ITSELF or is_before or broken.is_notice:
+        if broken.rule in RULES_OF_DAMAGE or is_before or broken.is_notice:
             yield broken
         else:
             left_out += 1
@@ -132,27 +134,27 @@ def judge_bounds(facts: ReplicaFacts, parts: Sequence[SegmentPart]) -> Iterator[
     """Compare checkpoints with the log (UnifiedLog.maybeIncrementLogStartOffset and similar
     checks).
     """
-    start, end = parts[0].base_offset, parts[-1].end_offset
-    for name, file, offset in (
+    start_offset, end_offset = parts[0].base_offset, parts[-1].end_offset
+    for checkpoint_name, file, offset in (
         ("high watermark", names.FileName.HIGH_WATERMARKS, facts.high_watermark),
         ("recovery point", names.FileName.RECOVERY_POINTS, facts.recovery_point),
         ("log start", names.FileName.LOG_STARTS, facts.log_start),
     ):
-        if offset is not None and offset > end:
+        if offset is not None and offset > end_offset:
             yield Broken(
                 rule=Invariant.CHECKPOINT,
                 file=file,
                 offset=offset,
-                found=f"the {name} {offset}",
-                expected=f"{end}, the end of the log, or below",
+                found=f"the {checkpoint_name} {offset}",
+                expected=f"{end_offset}, the end of the log, or below",
             )
-    if facts.log_start is not None and facts.log_start < start:
+    if facts.log_start is not None and facts.log_start < start_offset:
         yield Broken(
             rule=Invariant.CHECKPOINT,
             file=names.FileName.LOG_STARTS,
             offset=facts.log_start,
             found=f"the log start {facts.log_start}",
-            expected=f"{start}, the oldest segment, or above",
+            expected=f"{start_offset}, the oldest segment, or above",
         )
 
 
@@ -164,12 +166,12 @@ class _Chain:
         self._snapshots = snapshots
         self._cleaned_until = cleaned_until
         self._producers = Producers(facts)
-        self._before: SegmentPart | None = None
+        self._previous_part: SegmentPart | None = None
         self._first_offset = self._blind_below = 0
 
     def link(self, part: SegmentPart) -> Iterator[Broken]:
         """Add the next segment; yields violations."""
-        previous_part = self._before
+        previous_part = self._previous_part
         if previous_part is not None and previous_part.is_followed:
             yield from self._judge_seam(previous_part, part)
         if (
@@ -177,10 +179,10 @@ class _Chain:
             or not previous_part.is_followed
             or self._starts_anew(previous_part, part)
         ):
-            self._begin(part.base_offset)
+            self._restart_producers(part.base_offset)
         for end, base in part.gaps:
-            yield gap(part.file, end, base)
-        yield from self._walk(part)
+            yield offset_gap(part.file, end, base)
+        yield from self._check_producers(part)
         if part.aborted_index is not None:
             yield from judge_aborted(
                 part.aborted_index,
@@ -189,7 +191,7 @@ class _Chain:
                 blind_below=self._blind_below,
             )
         self._producers.aborted = []
-        self._before = part
+        self._previous_part = part
 
     # Steps
 
@@ -197,7 +199,7 @@ class _Chain:
         """Whether a whole segment is missing and a snapshot has the state after it."""
         return part.base_offset > previous_part.end_offset and part.base_offset in self._snapshots
 
-    def _begin(self, offset: int) -> None:
+    def _restart_producers(self, offset: int) -> None:
         """Restart producers' state with a snapshot, or empty without one."""
         entries = self._snapshots.get(offset)
         self._first_offset = offset
@@ -219,7 +221,7 @@ class _Chain:
                 expected=f"{previous_part.end_offset}, the end of {previous_part.file}, or above",
             )
         elif first_offset > previous_part.end_offset:
-            yield gap(file, previous_part.end_offset, first_offset)
+            yield offset_gap(file, previous_part.end_offset, first_offset)
         if 0 <= part.first_epoch < previous_part.last_epoch:
             yield Broken(
                 rule=Invariant.LEADER_EPOCH,
@@ -230,19 +232,21 @@ class _Chain:
                 expected=f"{previous_part.last_epoch} or a higher one",
             )
 
-    def _walk(self, part: SegmentPart) -> Iterator[Broken]:
+    def _check_producers(self, part: SegmentPart) -> Iterator[Broken]:
         """Check the batches of producers, and each snapshot when the log reaches its offset."""
-        broken = Findings(part.file)
-        start, end = part.base_offset, part.end_offset
-        cuts = [offset for offset in sorted(self._snapshots) if start < offset <= part.last_base]
+        findings = Findings(part.file)
+        start_offset, end_offset = part.base_offset, part.end_offset
+        snapshot_offsets = [
+            offset for offset in sorted(self._snapshots) if start_offset < offset <= part.last_base
+        ]
         for table in part.rows:
             for row in table.T.tolist():
-                while cuts and cuts[0] <= row[kernel.BASE_OFFSET]:
-                    yield from self._judge_snapshot(cuts.pop(0))
-                self._producers.take(row, broken)
-        for cut in (*cuts, end):
-            yield from self._judge_snapshot(cut)
-        yield from broken.all()
+                while snapshot_offsets and snapshot_offsets[0] <= row[kernel.BASE_OFFSET]:
+                    yield from self._judge_snapshot(snapshot_offsets.pop(0))
+                self._producers.take(row, findings)
+        for offset in (*snapshot_offsets, end_offset):
+            yield from self._judge_snapshot(offset)
+        yield from findings.all()
 
     def _judge_snapshot(self, offset: int) -> Iterator[Broken]:
         entries = self._snapshots.get(offset)
@@ -258,14 +262,14 @@ class _Chain:
             )
 
 
-def gap(file: str, end: int, base: int) -> Broken:
+def offset_gap(file: str, missing_offset: int, next_offset: int) -> Broken:
     """The violation that no batch has some offsets."""
     return Broken(
         rule=Invariant.OFFSET_GAP,
         file=file,
-        offset=end,
-        found=f"nothing from {end} to {base - 1}",
-        expected=f"a batch from {end} on",
+        offset=missing_offset,
+        found=f"nothing from {missing_offset} to {next_offset - 1}",
+        expected=f"a batch from {missing_offset} on",
     )
 
 

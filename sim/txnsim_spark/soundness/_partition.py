@@ -10,7 +10,7 @@ from txnsim.storage import checkpoints, names, producer_snapshot
 from txnsim_spark.scan.segments import by_topic_id
 from txnsim_spark.soundness._chain import judge_replica
 from txnsim_spark.soundness._replica_rules import Replica, judge_replicas
-from txnsim_spark.soundness.violations import Broken, Violation, read_or_tell
+from txnsim_spark.soundness.violations import Broken, Violation, read_or_report
 
 
 def judge_partition(replicas: Sequence[Replica]) -> Iterator[Violation]:
@@ -27,8 +27,8 @@ def judge_partition(replicas: Sequence[Replica]) -> Iterator[Violation]:
         for violation in broken:
             yield facts.finding(violation, segment_end=parts[-1].end_offset)
         yield from judge_replica(facts, parts, snapshots)
-    for of_one_topic in by_topic_id(replicas, lambda violation: violation[0].topic_id):
-        yield from judge_replicas(of_one_topic)
+    for replicas_of_topic in by_topic_id(replicas, lambda violation: violation[0].topic_id):
+        yield from judge_replicas(replicas_of_topic)
 
 
 def read_snapshots(
@@ -37,7 +37,7 @@ def read_snapshots(
     """The readable snapshots of a replica by offset."""
     snapshots: dict[int, tuple[SnapshotEntry, ...]] = {}
     for offset, path in names.Suffix.SNAPSHOT.files_in(directory):
-        entries = read_or_tell(
+        entries = read_or_report(
             path,
             producer_snapshot.decode,
             "a snapshot of producers (ProducerSnapshot.json)",
@@ -55,7 +55,7 @@ def read_epochs(
 ) -> tuple[tuple[int, int], ...] | None:
     """(leader epoch, first offset) of a replica's checkpoint; None without a readable one."""
     path = directory / names.FileName.LEADER_EPOCHS
-    return read_or_tell(
+    return read_or_report(
         path,
         lambda data: checkpoints.decode_leader_epochs(data.decode(), place=path.name),
         "leader epochs with their first offsets (LeaderEpochCheckpointFile)",

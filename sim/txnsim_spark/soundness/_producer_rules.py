@@ -18,17 +18,17 @@ from txnsim.releases.rules import LATEST
 from txnsim.wire.batch import COMMIT, BatchHeader
 from txnsim_spark.scan import kernel
 from txnsim_spark.soundness._replica_facts import ReplicaFacts
-from txnsim_spark.soundness._segment_parts import GOES_ON
+from txnsim_spark.soundness._segment_parts import CONTINUES_PREVIOUS
 from txnsim_spark.soundness.violations import Findings, Invariant
 
-RULES: Final = {
+RULE_OF_ERROR: Final = {
     ErrorCode.out_of_order_sequence_number: Invariant.SEQUENCE,
     ErrorCode.invalid_producer_epoch: Invariant.PRODUCER_EPOCH,
     ErrorCode.invalid_txn_state: Invariant.OUTSIDE_TRANSACTION,
     ErrorCode.transaction_coordinator_fenced: Invariant.COORDINATOR_EPOCH,
 }
 """Error with which a leader refuses a batch -> the rule that the batch breaks."""
-EXPECTED: Final = {
+EXPECTATION_OF_RULE: Final = {
     Invariant.SEQUENCE: "the sequence after the last one, 0 in a new epoch",
     Invariant.PRODUCER_EPOCH: "the producer's epoch or a higher one",
     Invariant.OUTSIDE_TRANSACTION: "only transactional batches until the marker",
@@ -37,7 +37,7 @@ EXPECTED: Final = {
 NEVER_MS: Final = 1 << 63
 
 Row = list[int]
-"""A row of a table of batches: the kernel's columns and ``GOES_ON``."""
+"""A row of a table of batches: the kernel's columns and ``CONTINUES_PREVIOUS``."""
 
 
 class Producers:
@@ -65,22 +65,22 @@ class Producers:
         self.aborted: list[AbortedTxn] = []
         """Aborted transactions since the walk last took them, which it does after each segment."""
 
-    def take(self, row: Row, broken: Findings) -> None:
+    def take(self, row: Row, findings: Findings) -> None:
         """Check the next batch of a producer, and apply it."""
         producer_id, epoch = row[kernel.PRODUCER_ID], row[kernel.PRODUCER_EPOCH]
         entry = self.state.find(producer_id)
         self.last_offsets[producer_id] = row[kernel.LAST_OFFSET]
-        marked = self._marked.pop(producer_id, None)
+        marked_epoch = self._marked.pop(producer_id, None)
         if row[kernel.ATTRIBUTES] & BatchHeader.CONTROL:
-            if entry is None or marked == epoch:
+            if entry is None or marked_epoch == epoch:
                 self._marked[producer_id] = epoch
-            _tell(_refusal_of_marker(entry, row), row, broken)
+            _report_refusal(_refusal_of_marker(entry, row), row, findings)
             if self._is_idle(entry):
-                _report_idle_marker(row, broken)
+                _report_idle_marker(row, findings)
             self._apply_marker(row)
             return
-        if entry is not None and not row[GOES_ON] and marked != epoch:
-            _tell(self._refusal_of_data(entry, row), row, broken)
+        if entry is not None and not row[CONTINUES_PREVIOUS] and marked_epoch != epoch:
+            _report_refusal(self._refusal_of_data(entry, row), row, findings)
         self._apply_data(row)
 
     # Steps
@@ -156,20 +156,20 @@ def _refusal_of_marker(entry: ProducerEntry | None, row: Row) -> Refusal | None:
     )
 
 
-def _tell(refusal: Refusal | None, row: Row, broken: Findings) -> None:
+def _report_refusal(refusal: Refusal | None, row: Row, findings: Findings) -> None:
     """Add the violation that a leader would have refused a batch of the log."""
     if refusal is not None:
-        rule = RULES[refusal.error]
-        broken.add(rule, refusal.reason, EXPECTED[rule], **_batch_location(row))
+        rule = RULE_OF_ERROR[refusal.error]
+        findings.add(rule, refusal.reason, EXPECTATION_OF_RULE[rule], **_batch_location(row))
 
 
-def _report_idle_marker(row: Row, broken: Findings) -> None:
+def _report_idle_marker(row: Row, findings: Findings) -> None:
     """Add a notice about a marker that ended nothing: this is sound, but useful if a transaction is
     missing.
     """
     actual = f"a marker of producer {row[kernel.PRODUCER_ID]}, which has no transaction open"
     expected = "a transaction that it ends"
-    broken.add(Invariant.IDLE_MARKER, actual, expected, **_batch_location(row), is_notice=True)
+    findings.add(Invariant.IDLE_MARKER, actual, expected, **_batch_location(row), is_notice=True)
 
 
 def _batch_location(row: Row) -> dict[str, int]:

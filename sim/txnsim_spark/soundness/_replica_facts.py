@@ -13,7 +13,7 @@ from txnsim.storage import checkpoints, names
 from txnsim.types import TopicPartition
 from txnsim_spark.scan.log_dirs import topic_id_of
 from txnsim_spark.scan.segments import Replica
-from txnsim_spark.soundness.violations import Broken, Invariant, Severity, Violation, read_or_tell
+from txnsim_spark.soundness.violations import Broken, Invariant, Severity, Violation, read_or_report
 
 PRODUCER_EXPIRATION_MS: Final = 86_400_000
 """Default of ``producer.id.expiration.ms``."""
@@ -78,8 +78,8 @@ class ReplicaFacts(msgspec.Struct, frozen=True, kw_only=True):
             segment_end: Offset after the last one of its segment: if a starting broker recovers
                 this segment, it repairs the files that are derived from it.
         """
-        recovered = not self.is_clean and segment_end > (self.recovery_point or 0)
-        is_notice = broken.is_notice or (recovered and broken.rule in MENDED)
+        is_recovered = not self.is_clean and segment_end > (self.recovery_point or 0)
+        is_notice = broken.is_notice or (is_recovered and broken.rule in MENDED)
         fields = msgspec.structs.asdict(broken)
         del fields["is_notice"]
         return Violation(
@@ -103,10 +103,10 @@ def read_log_dir(log_dir: Path) -> LogDirFacts:
     """
     broken: list[Broken] = []
 
-    def offsets(name: str) -> dict[TopicPartition, int]:
-        offsets_by_partition = read_or_tell(
-            log_dir / name,
-            lambda data: checkpoints.decode_offsets(data.decode(), place=name),
+    def offsets(file_name: str) -> dict[TopicPartition, int]:
+        offsets_by_partition = read_or_report(
+            log_dir / file_name,
+            lambda data: checkpoints.decode_offsets(data.decode(), place=file_name),
             "offsets of partitions (OffsetCheckpointFile)",
             broken.append,
             is_small=True,
@@ -130,18 +130,18 @@ def replica_facts(
     replica: Replica,
     producer_expiration_ms: int = PRODUCER_EXPIRATION_MS,
 ) -> ReplicaFacts:
-    whose = replica.topic_partition
+    topic_partition = replica.topic_partition
     # A coordinator's log is compacted also where no checkpoint names it: a copy of one folder.
-    unknown = END if whose.topic in COORDINATED else 0
+    unknown = END if topic_partition.topic in COORDINATED else 0
     return ReplicaFacts(
         replica=replica,
         is_clean=log_dir_facts.is_clean,
-        high_watermark=log_dir_facts.high_watermarks.get(whose),
+        high_watermark=log_dir_facts.high_watermarks.get(topic_partition),
         recovery_point=None
         if log_dir_facts.recovery_points is None
-        else log_dir_facts.recovery_points.get(whose, 0),
-        log_start=log_dir_facts.log_starts.get(whose),
-        cleaned_until=log_dir_facts.cleaned.get(whose, unknown),
+        else log_dir_facts.recovery_points.get(topic_partition, 0),
+        log_start=log_dir_facts.log_starts.get(topic_partition),
+        cleaned_until=log_dir_facts.cleaned.get(topic_partition, unknown),
         topic_id=topic_id_of(Path(replica.path)),
         producer_expiration_ms=producer_expiration_ms,
     )

@@ -24,22 +24,24 @@ from txnsim_spark.soundness.violations import Broken, Invariant, Violation
 Replica = tuple[ReplicaFacts, Sequence[SegmentPart]]
 
 
-def comparable(replicas: Sequence[ReplicaFacts], starts: Sequence[int]) -> tuple[ReplicaFacts, ...]:
+def comparable(
+    replicas: Sequence[ReplicaFacts], start_offsets: Sequence[int]
+) -> tuple[ReplicaFacts, ...]:
     """The replicas of one partition, with the offsets between which they must agree.
 
     Args:
         replicas: All replicas.
-        starts: Base offset of the oldest segment of each.
+        start_offsets: Base offset of the oldest segment of each.
     """
-    start = max(
-        max(replica.log_start or 0, replica.cleaned_until, oldest)
-        for replica, oldest in zip(replicas, starts, strict=True)
+    start_offset = max(
+        max(replica.log_start or 0, replica.cleaned_until, oldest_offset)
+        for replica, oldest_offset in zip(replicas, start_offsets, strict=True)
     )
-    until = min(replica.high_watermark or 0 for replica in replicas)
-    if len(replicas) == 1 or start >= until:
+    end_offset = min(replica.high_watermark or 0 for replica in replicas)
+    if len(replicas) == 1 or start_offset >= end_offset:
         return tuple(replicas)
     return tuple(
-        msgspec.structs.replace(replica, compare_from=start, compare_until=until)
+        msgspec.structs.replace(replica, compare_from=start_offset, compare_until=end_offset)
         for replica in replicas
     )
 
@@ -54,17 +56,19 @@ def judge_replicas(replicas: Sequence[Replica]) -> Iterator[Violation]:
         for part in parts
     ):
         return  # cleaned, it is not known how far
-    (reference, reference_parts), *followers = replicas
+    (reference_facts, reference_parts), *followers = replicas
     reference_sums = sums_of(reference_parts)
     for facts, parts in followers:
         sums = sums_of(parts)
-        differing = sorted(
+        differing_buckets = sorted(
             bucket
             for bucket in reference_sums.keys() | sums.keys()
             if reference_sums.get(bucket) != sums.get(bucket)
         )
-        if differing:
-            yield _first_difference(facts, parts, reference, reference_parts, differing)
+        if differing_buckets:
+            yield _first_difference(
+                facts, parts, reference_facts, reference_parts, differing_buckets
+            )
 
 
 def sums_of(parts: Sequence[SegmentPart]) -> dict[int, tuple[int, int]]:
@@ -73,25 +77,25 @@ def sums_of(parts: Sequence[SegmentPart]) -> dict[int, tuple[int, int]]:
     """
     sums: defaultdict[int, tuple[int, int]] = defaultdict(lambda: (0, 0))
     for part in parts:
-        for bucket, (batches, total) in part.digests.items():
-            batches_so_far, so_far = sums[bucket]
-            sums[bucket] = batches_so_far + batches, (so_far + total) & SUM_MASK
+        for bucket, (batch_count, digest_sum) in part.digests.items():
+            count_so_far, sum_so_far = sums[bucket]
+            sums[bucket] = count_so_far + batch_count, (sum_so_far + digest_sum) & SUM_MASK
     return sums
 
 
 def _first_difference(
     facts: ReplicaFacts,
     parts: Sequence[SegmentPart],
-    reference: ReplicaFacts,
+    reference_facts: ReplicaFacts,
     reference_parts: Sequence[SegmentPart],
     buckets: Sequence[int],
 ) -> Violation:
-    batches = _batches(facts, parts, buckets[0])
-    reference_batches = _batches(reference, reference_parts, buckets[0])
+    batches = _batches_of_range(facts, parts, buckets[0])
+    reference_batches = _batches_of_range(reference_facts, reference_parts, buckets[0])
     offset = min(
-        base
-        for base in batches.keys() | reference_batches.keys()
-        if batches.get(base) != reference_batches.get(base)
+        base_offset
+        for base_offset in batches.keys() | reference_batches.keys()
+        if batches.get(base_offset) != reference_batches.get(base_offset)
     )
     file, position, actual = batches.get(offset, (Path(facts.replica.path).name, None, "no batch"))
     _, _, expected = reference_batches.get(offset, ("", None, "no batch"))
@@ -103,12 +107,12 @@ def _first_difference(
             position=position,
             offset=offset,
             found=actual + (range_count_text if len(buckets) > 1 else ""),
-            expected=f"{expected}, as {_broker_name(reference)} has it",
+            expected=f"{expected}, as {_broker_name(reference_facts)} has it",
         )
     )
 
 
-def _batches(
+def _batches_of_range(
     facts: ReplicaFacts, parts: Sequence[SegmentPart], bucket: int
 ) -> dict[int, tuple[str, int | None, str]]:
     """Base offset -> (file, position, text) of the batches of one range."""
@@ -117,19 +121,23 @@ def _batches(
         if bucket not in part.digests:
             continue
         path = Path(part.segment.path)
-        for stored in read_log_file(path, on_torn=ignore_problem, check_crc=False):
-            header = stored.header
+        for stored_batch in read_log_file(path, on_torn=ignore_problem, check_crc=False):
+            header = stored_batch.header
             if header.base_offset >> BUCKET_BITS > bucket:
                 break
             if (
                 header.base_offset >> BUCKET_BITS == bucket
                 and facts.compare_from <= header.base_offset < facts.compare_until
             ):
-                batches[header.base_offset] = (path.name, stored.position, _description(header))
+                batches[header.base_offset] = (
+                    path.name,
+                    stored_batch.position,
+                    _batch_description(header),
+                )
     return batches
 
 
-def _description(header: BatchHeader) -> str:
+def _batch_description(header: BatchHeader) -> str:
     return (
         f"a batch of offsets {header.base_offset} to {header.last_offset}, leader epoch "
         f"{header.leader_epoch}, CRC {header.crc}"

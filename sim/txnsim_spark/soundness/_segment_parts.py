@@ -16,7 +16,7 @@ from txnsim_spark.scan.pieces import Ints
 from txnsim_spark.scan.segments import SegmentFile
 from txnsim_spark.soundness.violations import Broken, Invariant
 
-GOES_ON: Final = kernel.BATCH_COLUMNS
+CONTINUES_PREVIOUS: Final = kernel.BATCH_COLUMNS
 """Column after those of the kernel: whether the batch continues the previous batch of its
 producer.
 """
@@ -42,8 +42,8 @@ class SegmentPart(msgspec.Struct, frozen=True, kw_only=True):
     """(end of a batch, base offset of the next) if offsets between them are missing."""
     broken: tuple[Broken, ...]
     rows: tuple[Ints, ...]
-    """Batches of producers, with the column ``GOES_ON``. Of a run of batches that continue each
-    other only the first and the last are kept.
+    """Batches of producers, with the column ``CONTINUES_PREVIOUS``. Of a run of batches that
+    continue each other only the first and the last are kept.
     """
     aborted_index: tuple[AbortedTxn, ...] | None
     """Entries of the ``.txnindex``; None where it can't be read."""

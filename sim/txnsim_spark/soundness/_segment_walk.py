@@ -27,7 +27,7 @@ from txnsim_spark.scan.segments import Damage, SegmentFile
 from txnsim_spark.scan.walk import OldRun, batch_rows
 from txnsim_spark.soundness._replica_facts import ReplicaFacts
 from txnsim_spark.soundness._segment_parts import SegmentPart
-from txnsim_spark.soundness.violations import Findings, Invariant, read_or_tell
+from txnsim_spark.soundness.violations import Findings, Invariant, read_or_report
 
 BUCKET_BITS: Final = 16
 """Number of bits: replicas are compared by ranges of 65,536 offsets."""
@@ -75,11 +75,11 @@ class _SegmentWalk:
         self._shows_cleaning = False
         self._gaps: list[tuple[int, int]] = []
         self._first: tuple[int, int] | None = None
-        self._end = segment.base_offset
+        self._end_offset = segment.base_offset
         self._last_base = -1
-        self._epoch = -1
+        self._last_epoch = -1
         self._epoch_until = -1
-        self._old: list[OldRun] = []
+        self._old_runs: list[OldRun] = []
         self._snapshots = np.array(sorted(snapshot_offsets), dtype=np.int64)
         self._rows: list[Ints] = []
         self._digests: dict[int, tuple[int, int]] = {}
@@ -88,25 +88,25 @@ class _SegmentWalk:
 
     def take(self, table: Ints, is_valid: Truths) -> None:
         """Check the next batches."""
-        bases, lasts = table[kernel.BASE_OFFSET], table[kernel.LAST_OFFSET]
-        awaited = np.concatenate(([self._end], lasts[:-1] + 1))
-        while self._old and self._old[0].end <= table[kernel.POSITION, -1]:
-            old = self._old.pop(0)
-            next_batch = np.searchsorted(table[kernel.POSITION], old.end)
-            awaited[next_batch] = max(awaited[next_batch], old.next_offset)
-        is_behind = bases < awaited
-        for number in np.flatnonzero(~is_valid | is_behind).tolist():
-            self._doubt(table, number, int(awaited[number]), is_valid=bool(is_valid[number]))
-        self._end = int(lasts[-1]) + 1
+        base_offsets, last_offsets = table[kernel.BASE_OFFSET], table[kernel.LAST_OFFSET]
+        expected_offsets = np.concatenate(([self._end_offset], last_offsets[:-1] + 1))
+        while self._old_runs and self._old_runs[0].end <= table[kernel.POSITION, -1]:
+            old_run = self._old_runs.pop(0)
+            next_batch = np.searchsorted(table[kernel.POSITION], old_run.end)
+            expected_offsets[next_batch] = max(expected_offsets[next_batch], old_run.next_offset)
+        is_behind = base_offsets < expected_offsets
+        for row in np.flatnonzero(~is_valid | is_behind).tolist():
+            self._report_doubt(table, row, int(expected_offsets[row]), is_valid=bool(is_valid[row]))
+        self._end_offset = int(last_offsets[-1]) + 1
         # Either a disordered offset is wrong or the one before: what follows is held against it.
-        in_order = table[:, ~is_behind]
-        if in_order.shape[1]:
-            self._take_places(in_order, awaited[~is_behind])
-            self._take_producers(in_order, is_valid[~is_behind])
+        ordered_table = table[:, ~is_behind]
+        if ordered_table.shape[1]:
+            self._check_offsets(ordered_table, expected_offsets[~is_behind])
+            self._take_producers(ordered_table, is_valid[~is_behind])
 
-    def pass_over(self, old: OldRun) -> None:
+    def pass_over(self, old_run: OldRun) -> None:
         """Skip messages of format 0 or 1, which have no producer."""
-        self._old.append(old)
+        self._old_runs.append(old_run)
 
     def tear(self, torn: Damage) -> None:
         """Stops at damage: the rest of the segment can't be read."""
@@ -125,22 +125,22 @@ class _SegmentWalk:
     # Queries
 
     def part(self) -> SegmentPart:
-        end = self._next_offset_due()
-        aborted = self._read_aborted()
+        end_offset = self._next_offset_due()
+        aborted_index = self._read_aborted()
         return SegmentPart(
             segment=self._segment,
             first_offset=None if self._first is None else self._first[0],
             last_base=self._last_base,
-            end_offset=end,
+            end_offset=end_offset,
             first_epoch=-1 if self._first is None else self._first[1],
-            last_epoch=self._epoch,
+            last_epoch=self._last_epoch,
             is_torn=self._torn,
             doubtful_from=self._doubtful_from,
             shows_cleaning=self._shows_cleaning,
             gaps=tuple(self._gaps),
             broken=self._broken.all(),
             rows=tuple(self._rows),
-            aborted_index=aborted,
+            aborted_index=aborted_index,
             digests=self._digests,
         )
 
@@ -148,168 +148,170 @@ class _SegmentWalk:
 
     def _next_offset_due(self) -> int:
         """The offset that is expected after the last batch."""
-        return max([self._end, *(old.next_offset for old in self._old)])
+        return max([self._end_offset, *(old_run.next_offset for old_run in self._old_runs)])
 
-    def _doubt(self, table: Ints, number: int, awaited: int, *, is_valid: bool) -> None:
+    def _report_doubt(self, table: Ints, row: int, expected_offset: int, *, is_valid: bool) -> None:
         """Notes that from this batch on the segment may differ from what was written."""
         if self._doubtful_from is None:
-            self._doubtful_from = int(table[kernel.POSITION, number])
-        base = int(table[kernel.BASE_OFFSET, number])
+            self._doubtful_from = int(table[kernel.POSITION, row])
+        base_offset = int(table[kernel.BASE_OFFSET, row])
         if not is_valid:
-            expected = f"CRC {table[kernel.CRC, number]}"
-            self._report(Invariant.CRC, table, number, "another CRC", expected)
-        if base < awaited:
-            expected = f"{awaited} or above"
-            self._report(Invariant.OFFSET_ORDER, table, number, f"a batch from {base} on", expected)
+            expected = f"CRC {table[kernel.CRC, row]}"
+            self._report(Invariant.CRC, table, row, "another CRC", expected)
+        if base_offset < expected_offset:
+            expected = f"{expected_offset} or above"
+            self._report(
+                Invariant.OFFSET_ORDER, table, row, f"a batch from {base_offset} on", expected
+            )
 
-    def _take_places(self, table: Ints, awaited: Ints) -> None:
-        bases, lasts = table[kernel.BASE_OFFSET], table[kernel.LAST_OFFSET]
-        is_gap = bases > awaited
+    def _check_offsets(self, table: Ints, expected_offsets: Ints) -> None:
+        base_offsets, last_offsets = table[kernel.BASE_OFFSET], table[kernel.LAST_OFFSET]
+        is_gap = base_offsets > expected_offsets
         if self._first is None:
-            self._first = int(bases[0]), int(table[kernel.LEADER_EPOCH, 0])
+            self._first = int(base_offsets[0]), int(table[kernel.LEADER_EPOCH, 0])
             is_gap[0] = False
-        for number in np.flatnonzero(is_gap)[: GAPS_MAX - len(self._gaps)]:
-            self._gaps.append((int(awaited[number]), int(bases[number])))
-        self._last_base = max(self._last_base, int(bases.max()))
+        for row in np.flatnonzero(is_gap)[: GAPS_MAX - len(self._gaps)]:
+            self._gaps.append((int(expected_offsets[row]), int(base_offsets[row])))
+        self._last_base = max(self._last_base, int(base_offsets.max()))
         has_horizon = (table[kernel.ATTRIBUTES] & BatchHeader.DELETE_HORIZON) != 0
-        is_less = table[kernel.RECORD_COUNT] != lasts - bases + 1
-        self._shows_cleaning |= bool((has_horizon | is_less).any())
+        lacks_records = table[kernel.RECORD_COUNT] != last_offsets - base_offsets + 1
+        self._shows_cleaning |= bool((has_horizon | lacks_records).any())
         epochs = table[kernel.LEADER_EPOCH].tolist()
-        for number, (epoch, last_offset) in enumerate(zip(epochs, lasts.tolist(), strict=True)):
-            if epoch != self._epoch or last_offset >= self._epoch_until:
-                self._judge_epoch(table, number, epoch, last_offset)
-        self._sum_up(table)
+        for row, (epoch, last_offset) in enumerate(zip(epochs, last_offsets.tolist(), strict=True)):
+            if epoch != self._last_epoch or last_offset >= self._epoch_until:
+                self._judge_epoch(table, row, epoch, last_offset)
+        self._add_digests(table)
 
-    def _judge_epoch(self, table: Ints, number: int, epoch: int, last_offset: int) -> None:
-        epoch_before = self._epoch
-        self._epoch = epoch  # what follows is held against this one, so it is reported once
-        base = int(table[kernel.BASE_OFFSET, number])
+    def _judge_epoch(self, table: Ints, row: int, epoch: int, last_offset: int) -> None:
+        epoch_before = self._last_epoch
+        self._last_epoch = epoch  # what follows is held against this one, so it is reported once
+        base_offset = int(table[kernel.BASE_OFFSET, row])
         if epoch < epoch_before:
             expected = f"{epoch_before} or a higher one"
-            self._report(Invariant.LEADER_EPOCH, table, number, f"epoch {epoch}", expected)
+            self._report(Invariant.LEADER_EPOCH, table, row, f"epoch {epoch}", expected)
             return
         if self._epochs is None:
             self._epoch_until = ENDLESS
             return
-        if base < (self._facts.log_start or 0):
+        if base_offset < (self._facts.log_start or 0):
             return
-        epoch_known, until = epoch_at(self._epochs, base)
-        self._epoch_until = until
-        if epoch_known != epoch or last_offset >= until:
-            up_to = f" up to offset {until}" if until < ENDLESS else ""
-            expected = f"epoch {epoch_known}{up_to}, by {names.FileName.LEADER_EPOCHS}"
+        epoch_known, end_offset = epoch_at(self._epochs, base_offset)
+        self._epoch_until = end_offset
+        if epoch_known != epoch or last_offset >= end_offset:
+            range_text = f" up to offset {end_offset}" if end_offset < ENDLESS else ""
+            expected = f"epoch {epoch_known}{range_text}, by {names.FileName.LEADER_EPOCHS}"
             actual = f"a batch of epoch {epoch}"
-            self._report(Invariant.LEADER_EPOCH, table, number, actual, expected)
+            self._report(Invariant.LEADER_EPOCH, table, row, actual, expected)
             self._epoch_until = ENDLESS  # reported once, not with each batch of it
 
-    def _sum_up(self, table: Ints) -> None:
+    def _add_digests(self, table: Ints) -> None:
         """Add the batches to the digests by which replicas are compared."""
-        bases = table[kernel.BASE_OFFSET]
+        base_offsets = table[kernel.BASE_OFFSET]
         facts = self._facts
-        is_compared = (facts.compare_from <= bases) & (bases < facts.compare_until)
-        sums = digests_of(table[:, is_compared])
-        buckets = bases[is_compared] >> BUCKET_BITS
+        is_compared = (facts.compare_from <= base_offsets) & (base_offsets < facts.compare_until)
+        batch_digests = digests_of(table[:, is_compared])
+        buckets = base_offsets[is_compared] >> BUCKET_BITS
         for bucket in np.unique(buckets).tolist():
-            bucket_sums = sums[buckets == bucket]
-            count, total = self._digests.get(bucket, (0, 0))
-            total = (total + int(bucket_sums.sum(dtype=np.uint64))) & SUM_MASK
-            self._digests[bucket] = count + len(bucket_sums), total
+            bucket_sums = batch_digests[buckets == bucket]
+            batch_count, digest_sum = self._digests.get(bucket, (0, 0))
+            digest_sum = (digest_sum + int(bucket_sums.sum(dtype=np.uint64))) & SUM_MASK
+            self._digests[bucket] = batch_count + len(bucket_sums), digest_sum
 
     def _take_producers(self, table: Ints, is_valid: Truths) -> None:
-        counts = table[kernel.PRODUCER_ID] >= 0
+        is_of_producer = table[kernel.PRODUCER_ID] >= 0
         is_control = (table[kernel.ATTRIBUTES] & BatchHeader.CONTROL) != 0
-        kinds = table[kernel.CONTROL_TYPE]
-        is_odd = ((kinds != ABORT) & (kinds != COMMIT)) | ~is_valid
-        for number in np.flatnonzero(counts & is_control & is_odd).tolist():
-            counts[number] = self._is_marker(table, number)
-        rows = with_what_goes_on(table[:, counts])
-        needed = ~_lie_between(rows, self._snapshots)
-        if needed.any():
-            self._rows.append(rows[:, needed])
+        control_types = table[kernel.CONTROL_TYPE]
+        is_doubtful = ((control_types != ABORT) & (control_types != COMMIT)) | ~is_valid
+        for row in np.flatnonzero(is_of_producer & is_control & is_doubtful).tolist():
+            is_of_producer[row] = self._is_marker(table, row)
+        rows = with_continuation_column(table[:, is_of_producer])
+        is_needed = ~_are_between_equals(rows, self._snapshots)
+        if is_needed.any():
+            self._rows.append(rows[:, is_needed])
 
-    def _is_marker(self, table: Ints, number: int) -> bool:
+    def _is_marker(self, table: Ints, row: int) -> bool:
         """Whether a control batch ends a transaction, by its record, with which it completes the
         row. An emptied batch ends nothing. A control batch that is no marker is reported.
         """
         with RegularFile(self._path).open() as file:
-            file.seek(int(table[kernel.POSITION, number]))
-            data = file.read(int(table[kernel.BATCH_SIZE, number]))
+            file.seek(int(table[kernel.POSITION, row]))
+            batch_bytes = file.read(int(table[kernel.BATCH_SIZE, row]))
         try:
-            control = read_control_record(data)
+            control_record = read_control_record(batch_bytes)
         except CorruptBatchError as error:
             rule, expected = Invariant.UNREADABLE_MARKER, "a control record"
-            self._report(rule, table, number, str(error), expected)
+            self._report(rule, table, row, str(error), expected)
             return False
-        if control is None:
+        if control_record is None:
             return False
-        if not control.is_marker:
+        if not control_record.is_marker:
             self._report(
                 Invariant.UNREADABLE_MARKER,
                 table,
-                number,
-                f"a control record of type {control.type}",
+                row,
+                f"a control record of type {control_record.type}",
                 "a COMMIT or an ABORT; a real broker that reads this ends as it starts",
             )
             return False
-        table[kernel.CONTROL_TYPE, number] = control.type
-        table[kernel.COORDINATOR_EPOCH, number] = control.coordinator_epoch
+        table[kernel.CONTROL_TYPE, row] = control_record.type
+        table[kernel.COORDINATOR_EPOCH, row] = control_record.coordinator_epoch
         return True
 
     def _read_aborted(self) -> tuple[AbortedTxn, ...] | None:
         path = self._path.with_suffix(names.Suffix.TXN_INDEX)
-        none: tuple[AbortedTxn, ...] = ()
-        return read_or_tell(
+        no_entries: tuple[AbortedTxn, ...] = ()
+        return read_or_report(
             path,
             lambda data: tuple(txn_index.decode(data, place=path.name)),
             "whole entries that ascend",
             self._broken.found.append,
-            missing=none,
+            missing=no_entries,
         )
 
-    def _report(
-        self, rule: Invariant, table: Ints, number: int, actual: str, expected: str
-    ) -> None:
+    def _report(self, rule: Invariant, table: Ints, row: int, actual: str, expected: str) -> None:
         self._broken.add(
             rule,
             actual,
             expected,
-            position=int(table[kernel.POSITION, number]),
-            offset=int(table[kernel.BASE_OFFSET, number]),
+            position=int(table[kernel.POSITION, row]),
+            offset=int(table[kernel.BASE_OFFSET, row]),
         )
 
 
-def with_what_goes_on(table: Ints) -> Ints:
-    """The rows of producers' batches with the column ``GOES_ON``: whether the batch has the epoch
-    and type of its producer's previous batch, and the next sequence.
+def with_continuation_column(table: Ints) -> Ints:
+    """The rows of producers' batches with the column ``CONTINUES_PREVIOUS``: whether the batch
+    has the epoch and type of its producer's previous batch, and the next sequence.
     """
     order = np.argsort(table[kernel.PRODUCER_ID], kind="stable")
     rows = table[:, order]
     sequences = rows[kernel.BASE_SEQUENCE]
-    size = rows[kernel.LAST_OFFSET] - rows[kernel.BASE_OFFSET] + 1
-    alike = (kernel.PRODUCER_ID, kernel.PRODUCER_EPOCH, kernel.ATTRIBUTES)
+    offset_counts = rows[kernel.LAST_OFFSET] - rows[kernel.BASE_OFFSET] + 1
+    equal_columns = (kernel.PRODUCER_ID, kernel.PRODUCER_EPOCH, kernel.ATTRIBUTES)
     goes_on = np.zeros(rows.shape[1], dtype=np.int64)
     goes_on[1:] = (sequences[:-1] >= 0) & (
-        sequences[1:] == (sequences[:-1] + size[:-1]) & BatchHeader.SEQUENCE_MAX
+        sequences[1:] == (sequences[:-1] + offset_counts[:-1]) & BatchHeader.SEQUENCE_MAX
     )
-    goes_on[1:] &= (rows[alike, 1:] == rows[alike, :-1]).all(axis=0)
+    goes_on[1:] &= (rows[equal_columns, 1:] == rows[equal_columns, :-1]).all(axis=0)
     goes_on &= (rows[kernel.ATTRIBUTES] & BatchHeader.CONTROL) == 0
-    marked = np.empty((table.shape[0] + 1, table.shape[1]), dtype=np.int64)
-    marked[:-1] = table
-    marked[-1, order] = goes_on
-    return marked
+    table_with_column = np.empty((table.shape[0] + 1, table.shape[1]), dtype=np.int64)
+    table_with_column[:-1] = table
+    table_with_column[-1, order] = goes_on
+    return table_with_column
 
 
-def _lie_between(rows: Ints, snapshots: Ints) -> Truths:
+def _are_between_equals(rows: Ints, snapshots: Ints) -> Truths:
     """Which rows both continue the previous batch and are continued by the next one, with no
     snapshot between.
     """
     order = np.argsort(rows[kernel.PRODUCER_ID], kind="stable")
     goes_on = rows[-1, order] != 0
-    stretch = np.searchsorted(snapshots, rows[kernel.BASE_OFFSET, order], side="right")
-    between = np.zeros(len(order), dtype=np.bool_)
-    between[:-1] = goes_on[:-1] & goes_on[1:] & (stretch[:-1] == stretch[1:])
-    is_between: Truths = np.empty_like(between)
-    is_between[order] = between
+    snapshot_ranges = np.searchsorted(snapshots, rows[kernel.BASE_OFFSET, order], side="right")
+    is_between_sorted = np.zeros(len(order), dtype=np.bool_)
+    is_between_sorted[:-1] = (
+        goes_on[:-1] & goes_on[1:] & (snapshot_ranges[:-1] == snapshot_ranges[1:])
+    )
+    is_between: Truths = np.empty_like(is_between_sorted)
+    is_between[order] = is_between_sorted
     return is_between
 
 
@@ -318,8 +320,8 @@ def epoch_at(epochs: Sequence[tuple[int, int]], offset: int) -> tuple[int, int]:
     offsets before its first entry.
     """
     next_number = bisect_right(epochs, offset, key=lambda entry: entry[1])
-    until = epochs[next_number][1] if next_number < len(epochs) else ENDLESS
-    return (epochs[next_number - 1][0] if next_number else -1), until
+    next_start = epochs[next_number][1] if next_number < len(epochs) else ENDLESS
+    return (epochs[next_number - 1][0] if next_number else -1), next_start
 
 
 def digests_of(table: Ints) -> np.ndarray[Any, np.dtype[np.uint64]]:

@@ -36,25 +36,39 @@ def judge_aborted(
         blind_below: It is unknown which transactions were open at this offset, so entries that
             reach below it are not checked.
     """
-    listed = {entry.last_offset: entry for entry in index}
-    due = {entry.last_offset: entry for entry in expected}
-    for marker in sorted(listed.keys() | due.keys()):
-        entry, true = listed.get(marker), due.get(marker)
+    entry_by_marker = {entry.last_offset: entry for entry in index}
+    expected_by_marker = {entry.last_offset: entry for entry in expected}
+    for marker in sorted(entry_by_marker.keys() | expected_by_marker.keys()):
+        entry, expected_entry = entry_by_marker.get(marker), expected_by_marker.get(marker)
         if entry is None:
-            assert true is not None
-            yield _of_index(Invariant.ABORTED_MISSING, file, true, "no entry", _fields_text(true))
+            assert expected_entry is not None
+            yield _index_violation(
+                Invariant.ABORTED_MISSING,
+                file,
+                expected_entry,
+                "no entry",
+                _fields_text(expected_entry),
+            )
         elif min(entry.first_offset, entry.last_stable_offset) < blind_below:
             continue
-        elif true is None:
-            none = "no entry: no transaction was aborted there"
-            yield _of_index(Invariant.ABORTED_EXTRA, file, entry, _fields_text(entry), none)
-        elif entry != true:
-            yield _of_index(
-                Invariant.ABORTED_DIFFERS, file, true, _fields_text(entry), _fields_text(true)
+        elif expected_entry is None:
+            no_entry_text = "no entry: no transaction was aborted there"
+            yield _index_violation(
+                Invariant.ABORTED_EXTRA, file, entry, _fields_text(entry), no_entry_text
+            )
+        elif entry != expected_entry:
+            yield _index_violation(
+                Invariant.ABORTED_DIFFERS,
+                file,
+                expected_entry,
+                _fields_text(entry),
+                _fields_text(expected_entry),
             )
 
 
-def _of_index(rule: Invariant, file: str, entry: AbortedTxn, actual: str, expected: str) -> Broken:
+def _index_violation(
+    rule: Invariant, file: str, entry: AbortedTxn, actual: str, expected: str
+) -> Broken:
     return Broken(
         rule=rule,
         file=file,
@@ -66,7 +80,9 @@ def _of_index(rule: Invariant, file: str, entry: AbortedTxn, actual: str, expect
 
 
 def _fields_text(entry: AbortedTxn) -> str:
-    return ", ".join(f"{name} {value}" for name, value in msgspec.structs.asdict(entry).items())
+    return ", ".join(
+        f"{field_name} {value}" for field_name, value in msgspec.structs.asdict(entry).items()
+    )
 
 
 def judge_snapshot(
@@ -91,48 +107,58 @@ def judge_snapshot(
             may have removed the batches that the snapshot is about.
         expiration_ms: Time after which a broker forgets a producer.
     """
-    saved = {entry.producer_id: entry for entry in entries}
-    taken_by_ms = path.stat().st_mtime * 1_000
-    for true in expected:
-        entry = saved.get(true.producer_id)
-        if last_offsets.get(true.producer_id, NO_OFFSET) < judged_from:
+    entry_by_producer = {entry.producer_id: entry for entry in entries}
+    file_time_ms = path.stat().st_mtime * 1_000
+    for expected_entry in expected:
+        entry = entry_by_producer.get(expected_entry.producer_id)
+        if last_offsets.get(expected_entry.producer_id, NO_OFFSET) < judged_from:
             continue
         if entry is None:
             # A file that is older than the record was copied without its time.
-            is_young = 0 <= taken_by_ms - true.timestamp < expiration_ms
-            if true.txn_first_offset != NO_OFFSET or is_young:
-                actual = f"producer {true.producer_id}: no such producer"
-                yield _of_snapshot(path, offset, true, actual, ", ".join(_fields(true)))
-        elif entry != true:
-            pairs = zip(_fields(entry), _fields(true), strict=True)
+            is_unexpired = 0 <= file_time_ms - expected_entry.timestamp < expiration_ms
+            if expected_entry.txn_first_offset != NO_OFFSET or is_unexpired:
+                actual = f"producer {expected_entry.producer_id}: no such producer"
+                yield _snapshot_violation(
+                    path, offset, expected_entry, actual, ", ".join(_field_texts(expected_entry))
+                )
+        elif entry != expected_entry:
+            field_pairs = zip(_field_texts(entry), _field_texts(expected_entry), strict=True)
             differing = ", ".join(
-                saved_field for saved_field, true_field in pairs if saved_field != true_field
+                saved_field for saved_field, true_field in field_pairs if saved_field != true_field
             )
-            actual = f"producer {true.producer_id}: {differing}"
-            yield _of_snapshot(path, offset, true, actual, ", ".join(_fields(true)))
+            actual = f"producer {expected_entry.producer_id}: {differing}"
+            yield _snapshot_violation(
+                path, offset, expected_entry, actual, ", ".join(_field_texts(expected_entry))
+            )
     expected_producers = {entry.producer_id for entry in expected}
     for entry in entries:
         # An entry without an epoch is what an emptied marker leaves of a producer.
         if entry.producer_id in expected_producers or entry.producer_epoch == NO_PRODUCER_EPOCH:
             continue
-        newest = max(entry.last_offset, entry.txn_first_offset)
-        if newest >= judged_from:
-            actual = f"producer {entry.producer_id} with a batch at offset {newest}"
-            yield _of_snapshot(path, offset, entry, actual, "no such producer in the log")
+        newest_offset = max(entry.last_offset, entry.txn_first_offset)
+        if newest_offset >= judged_from:
+            actual = f"producer {entry.producer_id} with a batch at offset {newest_offset}"
+            yield _snapshot_violation(path, offset, entry, actual, "no such producer in the log")
 
 
-def _of_snapshot(path: Path, offset: int, whose: SnapshotEntry, actual: str, true: str) -> Broken:
+def _snapshot_violation(
+    path: Path, offset: int, entry: SnapshotEntry, actual: str, expected: str
+) -> Broken:
     return Broken(
         rule=Invariant.SNAPSHOT,
         file=path.name,
         offset=offset,
         found=actual,
-        expected=true,
-        producer_id=whose.producer_id,
-        producer_epoch=whose.producer_epoch,
+        expected=expected,
+        producer_id=entry.producer_id,
+        producer_epoch=entry.producer_epoch,
     )
 
 
-def _fields(entry: SnapshotEntry) -> list[str]:
+def _field_texts(entry: SnapshotEntry) -> list[str]:
     values = msgspec.structs.asdict(entry)
-    return [f"{name} {value}" for name, value in values.items() if name != "producer_id"]
+    return [
+        f"{field_name} {value}"
+        for field_name, value in values.items()
+        if field_name != "producer_id"
+    ]

@@ -77,40 +77,40 @@ def plan(
         producer_expiration_ms: The brokers' ``producer.id.expiration.ms``.
         task_bytes: Limit of the bytes of one task, unless a single segment is larger.
     """
-    log_dirs: dict[str, LogDirFacts] = {}
-    partitions: defaultdict[TopicPartition, list[ReplicaFacts]] = defaultdict(list)
+    facts_of_log_dirs: dict[str, LogDirFacts] = {}
+    facts_by_partition: defaultdict[TopicPartition, list[ReplicaFacts]] = defaultdict(list)
     findings: list[Violation] = []
     unreadable: list[str] = []
     for replica in replicas_in(paths, topics, unreadable.append):
-        if replica.log_dir not in log_dirs:
-            log_dirs[replica.log_dir] = read_log_dir(Path(replica.log_dir))
-        facts = replica_facts(log_dirs[replica.log_dir], replica, producer_expiration_ms)
-        partitions[replica.topic_partition].append(facts)
-    refuse_logs_of_two_clusters(map(Path, log_dirs))
+        if replica.log_dir not in facts_of_log_dirs:
+            facts_of_log_dirs[replica.log_dir] = read_log_dir(Path(replica.log_dir))
+        facts = replica_facts(facts_of_log_dirs[replica.log_dir], replica, producer_expiration_ms)
+        facts_by_partition[replica.topic_partition].append(facts)
+    refuse_logs_of_two_clusters(map(Path, facts_of_log_dirs))
     facts_by_log_dir = {
         facts.replica.log_dir: facts
-        for facts_of_partition in partitions.values()
+        for facts_of_partition in facts_by_partition.values()
         for facts in facts_of_partition
     }
     for log_dir, facts in facts_by_log_dir.items():
-        nowhere = msgspec.structs.replace(facts.replica, topic="", partition=-1)
-        whole = msgspec.structs.replace(facts, replica=nowhere)
-        findings += [whole.finding(broken) for broken in log_dirs[log_dir].broken]
-    findings += [_passed_by(problem) for problem in unreadable]
+        nameless_replica = msgspec.structs.replace(facts.replica, topic="", partition=-1)
+        log_dir_facts = msgspec.structs.replace(facts, replica=nameless_replica)
+        findings += [log_dir_facts.finding(broken) for broken in facts_of_log_dirs[log_dir].broken]
+    findings += [_unlisted_folder(problem) for problem in unreadable]
     works = [
         work
-        for _, replicas in sorted(partitions.items())
-        for of_one_topic in by_topic_id(replicas, lambda one: one.topic_id)
-        for work in _works(sorted(of_one_topic, key=_by_broker), findings.append)
+        for _, replicas in sorted(facts_by_partition.items())
+        for facts_of_topic in by_topic_id(replicas, lambda topic_facts: topic_facts.topic_id)
+        for work in _work_of_replicas(sorted(facts_of_topic, key=_by_broker), findings.append)
     ]
-    total = sum(work.segment.size for work in works)
-    task_bytes = min(task_bytes, max(1, total // TASKS_MIN))
+    total_bytes = sum(work.segment.size for work in works)
+    task_bytes = min(task_bytes, max(1, total_bytes // TASKS_MIN))
     tasks = group_in_tasks(works, task_bytes, size_of=lambda work: work.segment.size)
     return Plan(
         tasks=tuple(tasks),
-        replicas=sum(map(len, partitions.values())),
+        replicas=sum(map(len, facts_by_partition.values())),
         segments=len(works),
-        bytes=total,
+        bytes=total_bytes,
         findings=tuple(findings),
     )
 
@@ -119,10 +119,10 @@ def verify(engine: Engine, planned: Plan, engine_kind: EngineKind) -> Iterator[V
     """All violations, by partition, replica and place."""
     yield from planned.findings
     violations = engine.results_of(
-        EngineJob(tasks=planned.tasks, read=_parts_of, join=_judge_parts), engine_kind
+        EngineJob(tasks=planned.tasks, read=_examine_task, join=_judge_parts), engine_kind
     )
-    for key in sorted(violations):
-        yield from violations[key]
+    for partition_key in sorted(violations):
+        yield from violations[partition_key]
 
 
 def cost(planned: Plan) -> int:
@@ -139,7 +139,7 @@ def _sort_key(finding: Violation) -> tuple[object, ...]:
 # On workers
 
 
-def _parts_of(task: Sequence[Work]) -> Iterator[tuple[str, tuple[ReplicaFacts, SegmentPart]]]:
+def _examine_task(task: Sequence[Work]) -> Iterator[tuple[str, tuple[ReplicaFacts, SegmentPart]]]:
     """Walk over the segments of a task; yields the partition and what each segment returns."""
     for work in task:
         key = f"{work.segment.topic}/{work.segment.partition:010}"
@@ -179,7 +179,7 @@ def _by_broker_and_offset(
             )
             for facts, parts in replicas.items()
         ),
-        key=lambda one: _by_broker(one[0]),
+        key=lambda facts_and_parts: _by_broker(facts_and_parts[0]),
     )
 
 
@@ -190,18 +190,25 @@ def _by_broker(facts: ReplicaFacts) -> tuple[int, str]:
 # On the driver
 
 
-def _works(
+def _work_of_replicas(
     replicas: Sequence[ReplicaFacts], on_unreadable: Callable[[Violation], object]
 ) -> Iterator[Work]:
     """The segments of one partition's replicas that can be read, as work."""
-    files = [_segments_of(facts, on_unreadable) for facts in replicas]
-    starts = [numbered[0][0] if numbered else 0 for numbered in files]
-    for facts, numbered in zip(comparable(replicas, starts), files, strict=True):
-        if facts.recovery_point is None and numbered:
+    segments_of_replicas = [_segments_of(facts, on_unreadable) for facts in replicas]
+    start_offsets = [
+        offsets_and_paths[0][0] if offsets_and_paths else 0
+        for offsets_and_paths in segments_of_replicas
+    ]
+    for facts, offsets_and_paths in zip(
+        comparable(replicas, start_offsets), segments_of_replicas, strict=True
+    ):
+        if facts.recovery_point is None and offsets_and_paths:
             # It was not noted: only the newest segment was written to.
-            facts = msgspec.structs.replace(facts, recovery_point=numbered[-1][0])
-        for number, (base_offset, path) in enumerate(numbered, 1):
-            next_base_offset = numbered[number][0] if number < len(numbered) else None
+            facts = msgspec.structs.replace(facts, recovery_point=offsets_and_paths[-1][0])
+        for number, (base_offset, path) in enumerate(offsets_and_paths, 1):
+            next_base_offset = (
+                offsets_and_paths[number][0] if number < len(offsets_and_paths) else None
+            )
             segment = SegmentFile(
                 replica=facts.replica,
                 path=str(path),
@@ -232,7 +239,7 @@ def _segments_of(
     return segments
 
 
-def _passed_by(problem: str) -> Violation:
+def _unlisted_folder(problem: str) -> Violation:
     """The violation that a folder with a replica's name can't be listed."""
     path, _, reason = problem.partition(": ")
     return Violation(

@@ -91,13 +91,13 @@ MEANINGS: Final = {
 }
 """What each rule demands, and which part of Kafka demands it."""
 DUMP_LOG: Final = "kafka-dump-log"
-_WITHIN: Final = f"{DUMP_LOG} --deep-iteration, within a segment"
-TOLD_BY: Final = {
+_DUMP_LOG_DEEP: Final = f"{DUMP_LOG} --deep-iteration, within a segment"
+REPORTED_BY: Final = {
     Invariant.CRC: DUMP_LOG,
     Invariant.TORN: f"{DUMP_LOG}; zeros: a broker that starts ends",
     Invariant.NO_BATCH: DUMP_LOG,
-    Invariant.OFFSET_ORDER: _WITHIN,
-    Invariant.OFFSET_GAP: _WITHIN,
+    Invariant.OFFSET_ORDER: _DUMP_LOG_DEEP,
+    Invariant.OFFSET_GAP: _DUMP_LOG_DEEP,
     Invariant.UNREADABLE_MARKER: "a broker that recovers the segment ends",
     Invariant.UNREADABLE_FILE: "a broker that starts ends",
 }
@@ -150,9 +150,9 @@ class Findings:
         self._counts: Counter[Invariant] = Counter()
         self.found: list[Broken] = []
 
-    def add(self, rule: Invariant, found: str, expected: str, **where: Any) -> None:
-        """Add a violation; ``where`` are fields of ``Broken``."""
-        self.take(Broken(rule=rule, file=self._file, found=found, expected=expected, **where))
+    def add(self, rule: Invariant, found: str, expected: str, **fields: Any) -> None:
+        """Add a violation; ``fields`` are fields of ``Broken``."""
+        self.take(Broken(rule=rule, file=self._file, found=found, expected=expected, **fields))
 
     def take(self, broken: Broken) -> None:
         """Add a violation, which may concern a file next to the segment."""
@@ -162,7 +162,7 @@ class Findings:
 
     def all(self) -> tuple[Broken, ...]:
         """The listed findings, and a count of the others of each rule."""
-        more = (
+        counts_of_others = (
             Broken(
                 rule=rule,
                 file=self._file,
@@ -172,10 +172,10 @@ class Findings:
             for rule, count in sorted(self._counts.items())
             if count > SAME_FINDINGS_MAX
         )
-        return (*self.found, *more)
+        return (*self.found, *counts_of_others)
 
 
-def read_or_tell(
+def read_or_report(
     path: Path,
     decode: Callable[[bytes], T],
     expected: str,

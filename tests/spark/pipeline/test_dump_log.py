@@ -22,7 +22,7 @@ from txnsim.storage import names
 from txnsim.storage.metadata_log import StoredMetadata
 from txnsim.storage.names import Suffix
 from txnsim.types import CONSUMER_OFFSETS_TOPIC, TRANSACTION_STATE_TOPIC
-from txnsim_spark.soundness.violations import DUMP_LOG, TOLD_BY, Invariant
+from txnsim_spark.soundness.violations import DUMP_LOG, REPORTED_BY, Invariant
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -375,7 +375,7 @@ def test_the_tool_tells_of_the_rules_that_say_so(tmp_path: Path) -> None:
         lines_by_file = _lines_about(log_dir / "orders-0")
         if rule == Invariant.UNREADABLE_FILE or expected.startswith(_BETWEEN):
             continue  # of a snapshot, not of .txnindex; of no more than one segment
-        assert bool(lines_by_file) is (DUMP_LOG in TOLD_BY.get(Invariant(rule), "")), (
+        assert bool(lines_by_file) is (DUMP_LOG in REPORTED_BY.get(Invariant(rule), "")), (
             expected,
             lines_by_file,
         )

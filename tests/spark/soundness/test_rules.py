@@ -30,7 +30,7 @@ from txnsim_spark.scan import kernel
 from txnsim_spark.scan.segments import SegmentFile
 from txnsim_spark.soundness._producer_rules import Producers, Row
 from txnsim_spark.soundness._segment_parts import SegmentPart
-from txnsim_spark.soundness._segment_walk import epoch_at, examine, with_what_goes_on
+from txnsim_spark.soundness._segment_walk import epoch_at, examine, with_continuation_column
 from txnsim_spark.soundness._stored_file_rules import judge_aborted, judge_snapshot
 from txnsim_spark.soundness.violations import (
     MEANINGS,
@@ -168,7 +168,7 @@ def test_batches_that_go_on_one_after_the_other_are_known() -> None:
         *(data(5, 8, epoch=1), marker(6), data(7, (1 << 31) - 1, pid=9), data(8, 0, pid=9)),
     ]
     table = np.array([row[: kernel.BATCH_COLUMNS] for row in rows], dtype=np.int64).T
-    goes_on = with_what_goes_on(table)[-1]
+    goes_on = with_continuation_column(table)[-1]
     assert np.flatnonzero(goes_on).tolist() == [2, 8]
 
 
