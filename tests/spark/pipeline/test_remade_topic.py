@@ -114,8 +114,8 @@ def test_the_exit_status_says_it(tmp_path: Path, capsys: pytest.CaptureFixture[s
     assert "stale replicas: 2" in output.err
     assert f"stale: orders, partition 0, on broker 2 has topic id {OLD_ID}" in output.err
     assert "repair --topic orders --partition 0" in output.out
-    ignore_problem = remade_topic(tmp_path / "untold", copies=())
-    assert main(["logs", "find-hanging", str(ignore_problem), *AS_OF]) == 4
+    untold = remade_topic(tmp_path / "untold", copies=())
+    assert main(["logs", "find-hanging", str(untold), *AS_OF]) == 4
     assert "replica" not in capsys.readouterr().out.replace("this replica is of the topic", "")
 
 
@@ -154,7 +154,7 @@ def test_a_timeline_leaves_the_old_log_out(
     monkeypatch: pytest.MonkeyPatch,
     way: list[str],
 ) -> None:
-    with_copies, ignore_problem = (
+    with_copies, untold = (
         remade_topic(tmp_path / "told"),
         remade_topic(tmp_path / "untold", copies=()),
     )
@@ -163,7 +163,7 @@ def test_a_timeline_leaves_the_old_log_out(
     timeline = json.loads(capsys.readouterr().out)
     assert timeline["open"] == []
     assert [stale_replica["topic"] for stale_replica in timeline["stale"]] == ["gone", "orders"]
-    assert main(["logs", "timeline", "report", "--json", str(ignore_problem), *way]) != 0
+    assert main(["logs", "timeline", "report", "--json", str(untold), *way]) != 0
     timeline = json.loads(capsys.readouterr().out)
     assert [stale_replica["topic"] for stale_replica in timeline["open"]] == ["gone", "orders"]
     assert "orders was deleted and made again" in timeline["disagreements"][0]
@@ -184,14 +184,14 @@ def test_describe_marks_the_old_log(tmp_path: Path, capsys: pytest.CaptureFixtur
 
 def test_questions_about_one_topic_read_the_log_of_the_living_one(tmp_path: Path) -> None:
     problems: list[str] = []
-    with_copies, ignore_problem = (
+    with_copies, untold = (
         remade_topic(tmp_path / "told"),
         remade_topic(tmp_path / "untold", copies=()),
     )
     (finding_by_topic_id,) = leading_states([with_copies], "orders", problems.append)
     assert (finding_by_topic_id.replica.broker, problems) == (1, [])
     assert not list(leading_states([with_copies], "gone", problems.append))
-    list(leading_states([ignore_problem], "orders", problems.append))
+    list(leading_states([untold], "orders", problems.append))
     assert len(problems) == 1
     assert problems[0].startswith("orders was deleted and made again")
 
