@@ -195,7 +195,9 @@ def coordinators_of(
             if earlier_id >= 0:
                 by_other_id[earlier_id] = entry
     present_partitions = frozenset(partitions_on_disk)
-    ids_and_partitions = {(entry.newest.transactional_id, entry.newest.log_partition) for entry in all_entries}
+    ids_and_partitions = {
+        (entry.newest.transactional_id, entry.newest.log_partition) for entry in all_entries
+    }
     partition_count = partitions_of_log(present_partitions, ids_and_partitions)
     owing_entries = (entry for entry in all_entries if entry.newest.state in DECIDED_STATES)
     return Coordinators(

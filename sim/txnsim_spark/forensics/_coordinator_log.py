@@ -164,8 +164,12 @@ def _records_in(
     )
     for stored_batch in stored_batches:
         batch_place = f"{segment.path}, offset {stored_batch.header.base_offset}"
-        if not segment.is_recovered and not crc_is_valid(stored_batch.batch_bytes, stored_batch.header):
-            on_problem(f"{segment.path}, byte {stored_batch.position}: {stored_batch.header.wrong_crc}")
+        if not segment.is_recovered and not crc_is_valid(
+            stored_batch.batch_bytes, stored_batch.header
+        ):
+            on_problem(
+                f"{segment.path}, byte {stored_batch.position}: {stored_batch.header.wrong_crc}"
+            )
             damage.is_damaged = True
         if stored_batch.header.is_control:
             continue

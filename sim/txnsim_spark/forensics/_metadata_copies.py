@@ -94,7 +94,9 @@ def known_topics_in(log_dirs: Iterable[Path], on_problem: OnProblem) -> KnownTop
     return KnownTopics(
         age=newest_copy.age,
         assignments=_assignments_of(newest_copy),
-        topic_ids={name: uuid_text(topic.topic_id) for name, topic in newest_copy.image.topics.items()},
+        topic_ids={
+            name: uuid_text(topic.topic_id) for name, topic in newest_copy.image.topics.items()
+        },
         removed=frozenset(map(uuid_text, newest_copy.removed_topic_ids)),
         brokers=frozenset(broker for broker, copy in copies if not copy.is_torn) - {UNKNOWN_BROKER},
     )

@@ -74,7 +74,9 @@ def tail_of(segment: SegmentFile) -> SegmentTail:
     with open_file(segment.path) as file:
         position = position_before(segment, None)
         window = FileWindow(file, _WINDOW_BYTES)
-        for batch_position, header in _walk_batches(window, segment, position, _end_and_unsound_batches):
+        for batch_position, header in _walk_batches(
+            window, segment, position, _end_and_unsound_batches
+        ):
             is_sound = _is_sound(window, batch_position, header)
             # Batches before the index entry are not read: they end where the first one here begins.
             if end_offset == segment.base_offset and batch_position:
