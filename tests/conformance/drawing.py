@@ -11,7 +11,7 @@ from typing import Any, Final, NamedTuple
 from tests.conformance.choices import Choices
 from tests.conformance.model import Identity, Place, Producer, World
 from tests.conformance.operations import FOREIGN, Batch, Operation, Pid, TopicId, Values
-from txnsim_lab.conformance._book.frame_player import add_values, produce
+from txnsim_lab.conformance._book.frame_player import add_partitions_values, produce
 
 RIGHT: Final = "right"
 NO_IDENTITY: Final = Identity(-1, -1)
@@ -414,4 +414,6 @@ def _add_values(name: str | None, drawn: Drawn, places: list[Place], *, verify: 
     """Values of AddPartitionsToTxn in both shapes."""
     unresolved: Any = drawn.pid
     topics = list(by_topic(places).items())
-    return add_values(name or "", unresolved, drawn.identity.epoch, topics, verify=verify)
+    return add_partitions_values(
+        name or "", unresolved, drawn.identity.epoch, topics, verify=verify
+    )

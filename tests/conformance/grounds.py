@@ -33,7 +33,7 @@ from txnsim.runtime.blocking_world import playing_in
 from txnsim.server.options import ClusterOptions
 from txnsim_lab.conformance._book.frame_player import FramePlayer
 from txnsim_lab.conformance._book.model import BrokerConfig
-from txnsim_lab.conformance._book.targets import BlockingTarget, There
+from txnsim_lab.conformance._book.targets import BlockingTarget, RunningTarget
 from txnsim_lab.target.cluster import Ability
 
 _PATIENCE_S: Final = 30.0
@@ -119,7 +119,7 @@ def simulator_on(
         for broker in ground.down:
             _post(f"{server.http}/api/v1/brokers/{broker}/kill")
         _await_brokers(server.bootstrap, ground)
-        yield There(server.bootstrap)
+        yield RunningTarget(server.bootstrap)
 
 
 @contextlib.contextmanager
@@ -149,9 +149,9 @@ def first_address(target: BlockingTarget) -> str:
 def take_first_producer_id(target: BlockingTarget, level: int) -> None:
     """Rows of errors have 0 where they have no producer id; so no story shall be given that one."""
     with contextlib.closing(
-        FramePlayer(first_address(target), scene="first", level=level)
+        FramePlayer(first_address(target), play_prefix="first", level=level)
     ) as player:
-        player.producer()
+        player.init_producer()
 
 
 @cache

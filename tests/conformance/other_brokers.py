@@ -27,13 +27,13 @@ from benchmarks.build import go_program
 from tests.conformance.grounds import Ground, kafka_on, simulator_on
 from tests.support.console import say
 from tests.support.patience import until
-from txnsim_lab.conformance.results import CaseOutcome, Conformance, by_file
-from txnsim_lab.conformance.run import needs
+from txnsim_lab.conformance.results import CaseOutcome, ConformanceResults, outcome_counts_by_file
+from txnsim_lab.conformance.run import needed_settings
 
 KEPT: Final = Path(__file__).with_name("other_brokers.json")
 GROUND: Final = Ground(
     name="conformance",
-    properties=needs(),
+    properties=needed_settings(),
     kafka_only={"broker.session.timeout.ms": "120000"},  # on a busy machine heartbeats come late
 )
 KFAKE: Final = Path(__file__).parents[2] / "benchmarks/kfake/go.mod"
@@ -101,12 +101,12 @@ def kept_rows() -> list[Row]:
     return msgspec.json.decode(KEPT.read_bytes(), type=list[Row]) if KEPT.exists() else []
 
 
-def _ask_conformance(broker: Broker, address: str) -> Conformance:
+def _ask_conformance(broker: Broker, address: str) -> ConformanceResults:
     command = [sys.executable, "-m", "txnsim", "conformance", address, "--release", broker.release]
     command += ["--patience", str(broker.patience_s), "--json"]
     process = subprocess.run(command, stdout=subprocess.PIPE, check=False)
     assert process.returncode in (0, 1), broker.name
-    run = msgspec.json.decode(process.stdout, type=Conformance)
+    run = msgspec.json.decode(process.stdout, type=ConformanceResults)
     for result in run.results:
         if result.outcome is CaseOutcome.DIFFERS:
             requests = (line.request for line in result.differences)
@@ -114,7 +114,7 @@ def _ask_conformance(broker: Broker, address: str) -> Conformance:
     return run
 
 
-def _row(broker: Broker, run: Conformance) -> Row:
+def _row(broker: Broker, run: ConformanceResults) -> Row:
     kept_rules, broken = run.rules()
     return Row(
         broker=broker.name,
@@ -122,15 +122,15 @@ def _row(broker: Broker, run: Conformance) -> Row:
         claims=run.release,
         day=datetime.datetime.now(datetime.UTC).date().isoformat(),  # noqa: TID251 - when it was asked
         transaction_version=run.transaction_version,
-        passed=run.count(CaseOutcome.PASSED),
-        differs=run.count(CaseOutcome.DIFFERS),
-        not_applicable=run.count(CaseOutcome.NOT_APPLICABLE),
+        passed=run.outcome_count(CaseOutcome.PASSED),
+        differs=run.outcome_count(CaseOutcome.DIFFERS),
+        not_applicable=run.outcome_count(CaseOutcome.NOT_APPLICABLE),
         kept=len(kept_rules),
         broken=tuple(sorted(broken)),
         lacks=run.lacks,
         files={
             file: {str(outcome): count for outcome, count in row.items()}
-            for file, row in by_file(run.results).items()
+            for file, row in outcome_counts_by_file(run.results).items()
         },
         left_behind=run.left_behind,
     )

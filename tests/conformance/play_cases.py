@@ -16,9 +16,9 @@ import time  # noqa: TID251 - seconds on the real machine
 from collections.abc import Iterator, Sequence
 
 from tests.conformance.grounds import ground_of, virtual_on
-from txnsim_lab.conformance._book.case_player import finalize, play
-from txnsim_lab.conformance._book.casebook_reader import Case, brokers, choose_cases, rules
-from txnsim_lab.conformance._book.model import LEVELS, BrokerConfig
+from txnsim_lab.conformance._book.case_player import finalize_level, play
+from txnsim_lab.conformance._book.casebook_reader import Case, broker_configs, choose_cases, rules
+from txnsim_lab.conformance._book.model import TXN_LEVELS, BrokerConfig
 from txnsim_lab.conformance._book.values import CaseError
 
 
@@ -26,17 +26,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Play, and print."""
     parser = argparse.ArgumentParser(prog="python -m tests.conformance.play_cases")
     parser.add_argument("case", nargs="*", metavar="FILE[/NAME]")
-    parser.add_argument("--level", action="append", type=int, choices=LEVELS)
+    parser.add_argument("--level", action="append", type=int, choices=TXN_LEVELS)
     parser.add_argument("--tell", action="store_true", help="print every answer")
     options = parser.parse_args(arguments)
     rules()  # a mistake there is told once
     cases_chosen = choose_cases(options.case)
     wrong = 0
-    for name, config in brokers().items():
+    for name, config in broker_configs().items():
         cases_of_broker = [case for case in cases_chosen if case.broker == name]
         if not cases_of_broker:
             continue
-        for level in options.level or LEVELS:
+        for level in options.level or TXN_LEVELS:
             begun_s = time.monotonic()
             for case in cases_of_broker:
                 if level in case.text.levels:
@@ -50,13 +50,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _play_case(case: Case, config: BrokerConfig, level: int, *, tell: bool) -> Iterator[str]:
     try:
-        with virtual_on(ground_of(config), LEVELS[0]) as target:
-            finalize(target.bootstrap, level)
+        with virtual_on(ground_of(config), TXN_LEVELS[0]) as target:
+            finalize_level(target.bootstrap, level)
             played = play(case, target, level)
     except CaseError as failure:
         yield f"{failure}"
         return
-    yield from (f"{case.id} at {level}: {line}" for line in played.unshown)
+    yield from (f"{case.id} at {level}: {line}" for line in played.unshown_rules)
     for question, answer in played.transcript.entries if tell else ():
         yield f"  {case.name} at {level}: {question}: {answer}"
 

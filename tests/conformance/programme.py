@@ -208,7 +208,7 @@ def grounds() -> tuple[tuple[int, Ground], ...]:
 
 def play_story(story: Story, address: str, level: int) -> Transcript:
     """What the broker at that address answers to a story."""
-    player = FramePlayer(address, scene=name_of(story).replace("_", "-"), level=level)
+    player = FramePlayer(address, play_prefix=name_of(story).replace("_", "-"), level=level)
     try:
         story(player)
     finally:

@@ -38,7 +38,7 @@ from tests.conformance.programme import (
 )
 from tests.conformance.recordings import FOLDER, path_of, read, recorded_stories, write
 from tests.support.console import say
-from txnsim_lab.conformance._book.recordings import Recording, recording_of, together
+from txnsim_lab.conformance._book.recordings import Recording, combine_plays, recording_of
 
 NAMES: Final = sorted({name_of(story) for story, _ in STORIES})
 
@@ -92,7 +92,7 @@ def record_stories(names: Sequence[str], levels: Sequence[int], times: int = 1) 
             ):
                 for play, recording in part.items():
                     recordings_by_play.setdefault(play, []).append(recording)
-    return {play: together(several) for play, several in recordings_by_play.items()}
+    return {play: combine_plays(several) for play, several in recordings_by_play.items()}
 
 
 def _on_ground(names: Sequence[str], level: int, ground: Ground) -> Plays:

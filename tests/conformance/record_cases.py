@@ -23,15 +23,21 @@ from tests.conformance.grounds import ground_of, kafka_on
 from tests.support.apache_kafka import KAFKA_VERSION
 from tests.support.console import say
 from txnsim_lab.conformance._book import answers
-from txnsim_lab.conformance._book.case_player import Play, finalize, play_all
-from txnsim_lab.conformance._book.casebook_reader import Case, brokers, cases, choose_cases, rules
-from txnsim_lab.conformance._book.model import LEVELS
+from txnsim_lab.conformance._book.case_player import Play, finalize_level, play_all
+from txnsim_lab.conformance._book.casebook_reader import (
+    Case,
+    broker_configs,
+    cases,
+    choose_cases,
+    rules,
+)
+from txnsim_lab.conformance._book.model import TXN_LEVELS
 from txnsim_lab.conformance._book.recordings import (
     Exchange,
     Recording,
     Recordings,
+    combine_plays,
     recording_of,
-    together,
 )
 from txnsim_lab.conformance._book.targets import BlockingTarget
 
@@ -45,13 +51,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Record, or compare."""
     parser = argparse.ArgumentParser(prog="python -m tests.conformance.record_cases")
     parser.add_argument("--case", action="append", default=[], metavar="FILE[/NAME]")
-    parser.add_argument("--level", action="append", type=int, choices=LEVELS)
+    parser.add_argument("--level", action="append", type=int, choices=TXN_LEVELS)
     parser.add_argument("--times", type=int, default=1, metavar="N", help="plays of each case")
     parser.add_argument("--check", action="store_true", help="compare, and change nothing")
     options = parser.parse_args(arguments)
     rules()  # a mistake there is told once
     cases_chosen = choose_cases(options.case)
-    plays, wrong = record_cases_chosen(cases_chosen, options.level or LEVELS, options.times)
+    plays, wrong = record_cases_chosen(cases_chosen, options.level or TXN_LEVELS, options.times)
     recordings = {case_and_level: _together(several) for case_and_level, several in plays.items()}
     wrong += undeclared_variations(plays, recordings)
     if options.check:
@@ -73,7 +79,7 @@ def record_cases_chosen(
     """Play these cases at these levels; and what went wrong."""
     plays: Plays = {}
     wrong: list[str] = []
-    for name, config in brokers().items():
+    for name, config in broker_configs().items():
         cases_of_broker = [case for case in cases_chosen if case.broker == name]
         levels_needed = [
             level for level in levels if any(level in case.text.levels for case in cases_of_broker)
@@ -84,7 +90,7 @@ def record_cases_chosen(
         with kafka_on(ground_of(config), levels_needed[0]) as target:
             for level in sorted(levels_needed):
                 for turn in range(times):
-                    finalize(target.bootstrap, level)
+                    finalize_level(target.bootstrap, level)
                     wrong += _one_turn(cases_of_broker, target, level, plays, turn)
                 say(f"{time.monotonic() - begun_s:6.1f} s  {name} at {level}")
     return plays, wrong
@@ -93,32 +99,32 @@ def record_cases_chosen(
 def _one_turn(
     cases_of_broker: Sequence[Case], target: BlockingTarget, level: int, plays: Plays, turn: int
 ) -> Iterator[str]:
-    for case, outcome in play_all(cases_of_broker, target, level, turn=turn):
+    for case, outcome in play_all(cases_of_broker, target, level, repetition=turn):
         failure = outcome.exception()
         if failure is not None:
             yield str(failure)
             continue
         played = outcome.result()
         plays.setdefault((case.file, case.name, level), []).append(played)
-        yield from (f"{case.id} at {level}: {line}" for line in played.unshown)
+        yield from (f"{case.id} at {level}: {line}" for line in played.unshown_rules)
 
 
 def _together(several: Sequence[Play]) -> Recording:
-    return together([recording_of(play.transcript) for play in several])
+    return combine_plays([recording_of(play.transcript) for play in several])
 
 
 def undeclared_variations(plays: Plays, recordings: dict[Place, Recording]) -> Iterator[str]:
     """Answers that varied though no step says that they may."""
     for case_and_level, recording in recordings.items():
         for index, exchange in enumerate(recording):
-            if len(exchange.answers) > 1 and index not in plays[case_and_level][0].racy:
+            if len(exchange.answers) > 1 and index not in plays[case_and_level][0].racy_entries:
                 yield f"{case_and_level}: {exchange.asked} varies: {' or '.join(exchange.answers)}"
 
 
 def changes(recordings: dict[Place, Recording]) -> Iterator[str]:
     """Where Kafka says something else than what is kept."""
     for (file, name, level), recording_now in sorted(recordings.items()):
-        was = answers.read(file).get(name, {}).get(level, ())
+        was = answers.read_recordings(file).get(name, {}).get(level, ())
         play_label = f"{file}/{name} at {level}"
         if [exchange.asked for exchange in was] != [exchange.asked for exchange in recording_now]:
             yield f"{play_label}: asks other things than what is kept"
@@ -137,7 +143,7 @@ def keep(recordings: dict[Place, Recording], *, is_complete: bool) -> None:
     What was known to vary keeps all its answers.
     """
     for file in sorted({file for file, _, _ in recordings}):
-        kept_answers = answers.read(file)
+        kept_answers = answers.read_recordings(file)
         book: dict[str, Recordings] = {}
         for case in (case for case in cases() if case.file == file):
             was = kept_answers.get(case.name, {})
@@ -150,12 +156,12 @@ def keep(recordings: dict[Place, Recording], *, is_complete: bool) -> None:
                     levels[level] = was[level]
             if levels:
                 book[case.name] = levels
-        path = answers.path_of(file)
+        path = answers.transcript_path(file)
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(answers.text_of(file, book, book, kafka=KAFKA_VERSION), "utf-8")
+        path.write_text(answers.transcript_text(file, book, book, kafka=KAFKA_VERSION), "utf-8")
     if is_complete:
         for file in set(answers.recorded_files()) - {case.file for case in cases()}:
-            answers.path_of(file).unlink()
+            answers.transcript_path(file).unlink()
 
 
 def _merge_answers(was: Recording | None, recording_now: Recording) -> Recording:

@@ -23,9 +23,9 @@ from txnsim_lab.conformance._book import answers
 from txnsim_lab.conformance._book.case_player import FEATURE, play_all
 from txnsim_lab.conformance._book.casebook_reader import Case, cases
 from txnsim_lab.conformance._book.frame_player import NotOfferedError
-from txnsim_lab.conformance._book.recordings import Recording, recording_of, together
+from txnsim_lab.conformance._book.recordings import Recording, combine_plays, recording_of
 from txnsim_lab.conformance._book.targets import BlockingTarget
-from txnsim_lab.conformance.run import around_of, needs, why_not
+from txnsim_lab.conformance.run import needed_settings, surroundings_of, unplayable_reason
 
 TIMES: Final = 2
 
@@ -38,10 +38,10 @@ def main(arguments: Sequence[str]) -> int:
     release = release_named(arguments[0])
     feature = release.features.get(FEATURE)
     level = 0 if feature is None else feature.new_cluster_level
-    ground = Ground(name="conformance", properties=needs())
+    ground = Ground(name="conformance", properties=needed_settings())
     with kafka_on(ground, level, release.patch_release) as target:
         plays_by_case = _play_cases(target, level)
-    folder = answers.own_of(release.name)
+    folder = answers.own_folder_of(release.name)
     shutil.rmtree(folder, ignore_errors=True)
     files: dict[str, dict[str, Recording]] = defaultdict(dict)
     unplayed_cases: dict[str, list[str]] = defaultdict(list)
@@ -53,13 +53,13 @@ def main(arguments: Sequence[str]) -> int:
         if not plays_kept:
             unplayed_cases[case.file].append(case.name)
         elif not _as_the_reference(case, level, plays_kept):
-            files[case.file][case.name] = together(plays_kept)
+            files[case.file][case.name] = combine_plays(plays_kept)
     for file in sorted({*files, *unplayed_cases}):
-        path = answers.path_of(file, folder)
+        path = answers.transcript_path(file, folder)
         path.parent.mkdir(parents=True, exist_ok=True)
         book = {name: {level: recording} for name, recording in files[file].items()}
         kafka = release.patch_release
-        text = answers.text_of(file, book, book, kafka=kafka, without=unplayed_cases[file])
+        text = answers.transcript_text(file, book, book, kafka=kafka, without=unplayed_cases[file])
         path.write_text(text, "utf-8")
     otherwise, unplayed = (
         sum(map(len, cases_by_file.values())) for cases_by_file in (files, unplayed_cases)
@@ -71,11 +71,13 @@ def main(arguments: Sequence[str]) -> int:
 def _play_cases(target: BlockingTarget, level: int) -> Found:
     plays_by_case: Found = defaultdict(list)
     cases_chosen = [
-        case for case in cases() if level in case.text.levels and not why_not(case, level)
+        case for case in cases() if level in case.text.levels and not unplayable_reason(case, level)
     ]
-    with around_of(target.bootstrap) as around:
+    with surroundings_of(target.bootstrap) as surroundings:
         for turn in range(TIMES):
-            for case, outcome in play_all(cases_chosen, target, level, turn=turn, around=around):
+            for case, outcome in play_all(
+                cases_chosen, target, level, repetition=turn, surroundings=surroundings
+            ):
                 failure = outcome.exception()
                 if isinstance(failure, NotOfferedError):
                     continue
@@ -88,7 +90,7 @@ def _play_cases(target: BlockingTarget, level: int) -> Found:
 
 
 def _as_the_reference(case: Case, level: int, plays: Sequence[Recording]) -> bool:
-    was = answers.read(case.file).get(case.name, {}).get(level)
+    was = answers.read_recordings(case.file).get(case.name, {}).get(level)
     return was is not None and all(
         len(was) == len(play)
         and all(

@@ -11,7 +11,12 @@ from pathlib import Path
 from typing import Final
 
 from tests.support.apache_kafka import KAFKA_VERSION
-from txnsim_lab.conformance._book.recordings import Recording, Recordings, from_lines, to_lines
+from txnsim_lab.conformance._book.recordings import (
+    Recording,
+    Recordings,
+    recordings_from_lines,
+    recordings_to_lines,
+)
 
 FOLDER: Final = Path(__file__).with_name("transcripts")
 
@@ -29,7 +34,7 @@ def recorded_stories(folder: Path = FOLDER) -> list[str]:
 def read(name: str, folder: Path = FOLDER) -> dict[int, Recording]:
     """The recordings of a story."""
     head, *lines = path_of(name, folder).read_text("utf-8").splitlines()
-    return from_lines(lines, json.loads(head)["levels"])
+    return recordings_from_lines(lines, json.loads(head)["levels"])
 
 
 def write(name: str, recordings: Recordings, folder: Path = FOLDER) -> None:
@@ -37,5 +42,5 @@ def write(name: str, recordings: Recordings, folder: Path = FOLDER) -> None:
     head = json.dumps(
         {"story": name, "kafka": KAFKA_VERSION, "levels": sorted(recordings)}, separators=(",", ":")
     )
-    lines = [head, *to_lines(recordings)]
+    lines = [head, *recordings_to_lines(recordings)]
     path_of(name, folder).write_text("".join(f"{line}\n" for line in lines), "utf-8")

@@ -29,11 +29,11 @@ import msgspec
 from tests.conformance import programme
 from tests.conformance.grounds import ground_of, kafka_on, simulator_on
 from txnsim.releases import RELEASES, Release
-from txnsim_lab.conformance._book.case_player import Play, finalize, play_all
-from txnsim_lab.conformance._book.casebook_reader import Case, brokers, choose_cases, rules
-from txnsim_lab.conformance._book.frame_player import KEYS, Story
-from txnsim_lab.conformance._book.model import LEVELS, BrokerConfig
-from txnsim_lab.conformance._book.targets import ALONE, Around, There
+from txnsim_lab.conformance._book.case_player import Play, finalize_level, play_all
+from txnsim_lab.conformance._book.casebook_reader import Case, broker_configs, choose_cases, rules
+from txnsim_lab.conformance._book.frame_player import API_KEYS, Story
+from txnsim_lab.conformance._book.model import TXN_LEVELS, BrokerConfig
+from txnsim_lab.conformance._book.targets import NO_OTHER_USERS, PlaySurroundings, RunningTarget
 from txnsim_lab.conformance._book.transcript import Transcript, differences
 
 FEATURE: Final = "transaction.version"
@@ -141,7 +141,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     )
     parser.add_argument("--case", action="append", default=[], metavar="FILE[/NAME]")
     parser.add_argument("--story", action="append", default=[], metavar="NAME")
-    parser.add_argument("--level", action="append", type=int, choices=LEVELS)
+    parser.add_argument("--level", action="append", type=int, choices=TXN_LEVELS)
     parser.add_argument(
         "--keep",
         type=Path,
@@ -159,9 +159,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     sides = partial(both, release)
     if everything or options.case:
         cases = [case for case in choose_cases(options.case) if feature or not _moves_level(case)]
-        around = Around(offered=offered_by(release))
+        surroundings = PlaySurroundings(offered_versions=offered_by(release))
         for comparison in compared_cases(
-            sides, cases, levels, labels_done=compared.plays, around=around
+            sides, cases, levels, labels_done=compared.plays, surroundings=surroundings
         ):
             compared.add(comparison)
     if everything or options.story:
@@ -233,7 +233,7 @@ def offered_by(release: Release) -> dict[str, tuple[int, int]]:
     connection, and what the case waits for comes by a timeout, if it comes.
     """
     versions_by_key = release.api_versions
-    return {name: versions_by_key[key] for name, key in KEYS.items() if key in versions_by_key}
+    return {name: versions_by_key[key] for name, key in API_KEYS.items() if key in versions_by_key}
 
 
 def compared_cases(
@@ -242,10 +242,10 @@ def compared_cases(
     levels: Sequence[int],
     *,
     labels_done: Container[str] = (),
-    around: Around = ALONE,
+    surroundings: PlaySurroundings = NO_OTHER_USERS,
 ) -> Iterator[Told]:
     """Each case that is not known, a handful on the one broker and then on the other."""
-    for name, config in brokers().items():
+    for name, config in broker_configs().items():
         for level in levels:
             cases_left = [
                 case
@@ -261,7 +261,8 @@ def compared_cases(
                 for handful_start in range(0, len(cases_left), HANDFUL):
                     handful = cases_left[handful_start : handful_start + HANDFUL]
                     expected, plays_found = (
-                        _play_handful(handful, address, level, around) for address in addresses
+                        _play_handful(handful, address, level, surroundings)
+                        for address in addresses
                     )
                     for case in handful:
                         label = _label(case.id, level)
@@ -351,14 +352,16 @@ def two_real(older: str, newer: str) -> Sides:
 
 
 def _play_handful(
-    handful: Sequence[Case], address: str, level: int, around: Around
+    handful: Sequence[Case], address: str, level: int, surroundings: PlaySurroundings
 ) -> dict[str, Play | str]:
     plays_by_case: dict[str, Play | str] = {}
-    for case, outcome in play_all(handful, There(address), level, around=around):
+    for case, outcome in play_all(
+        handful, RunningTarget(address), level, surroundings=surroundings
+    ):
         failure = outcome.exception()
         plays_by_case[case.id] = outcome.result() if failure is None else f"{failure}"
         if case.text.alone and level:
-            finalize(address, level)
+            finalize_level(address, level)
     return plays_by_case
 
 
@@ -369,7 +372,7 @@ def _unlike(expected_play: Play | str, play_found: Play | str) -> list[str]:
         failure = expected_play if isinstance(expected_play, str) else play_found
         side = "the real broker" if isinstance(expected_play, str) else "ours"
         return [f"{side} can't play it: {failure}"]
-    racy = {expected_play.transcript.entries[index][0] for index in expected_play.racy}
+    racy = {expected_play.transcript.entries[index][0] for index in expected_play.racy_entries}
     return [
         line
         for line in _differences(expected_play.transcript, play_found.transcript)

@@ -39,7 +39,7 @@ class Side:
     """One broker."""
 
     def __init__(self, address: str, *, scene: str, level: int) -> None:
-        self.player = FramePlayer(address, scene=scene, level=level)
+        self.player = FramePlayer(address, play_prefix=scene, level=level)
         self.races: Counter[Race] = Counter()
         self._pids: list[int] = []
         self._topic_ids: dict[str, Any] = {}
@@ -63,19 +63,19 @@ class Side:
         configs = {name.replace(".", "_"): value for name, value in LASTING.items()}
         for name in world.topics:
             short = name.removeprefix(f"{world.prefix}-")
-            _, self._topic_ids[name] = self.player.plain_topic(short, PARTITIONS, **configs)
+            _, self._topic_ids[name] = self.player.create_plain_topic(short, PARTITIONS, **configs)
 
     def ask(self, operation: Operation) -> Any:
         """Its answer, written down."""
         values = resolve_names(operation.values, self)
         label = f"{operation.api} ({operation.flow}, {operation.mode})"
         if operation.unanswered:
-            self.player.ask_in_vain(operation.api, operation.version, label, **values)
+            self.player.ask_unanswered(operation.api, operation.version, label, **values)
             _, happened = self.player.transcript.entries[-1]
             return NoAnswer(happened) if happened in _OUTCOMES else happened
         deadline_s = time.monotonic() + PATIENCE_S
         while True:
-            answer = self.player.quiet(operation.api, operation.version, **values)
+            answer = self.player.ask_unrecorded(operation.api, operation.version, **values)
             code = getattr(answer, "error_code", None)
             waits = code == ErrorCode.coordinator_load_in_progress
             if not waits or operation.api not in _TAKE_PRODUCER_IDS:
@@ -90,7 +90,7 @@ class Side:
 
     def await_level(self, level: int) -> None:
         """Until it says that this level of ``transaction.version`` is finalized."""
-        self.player.until(
+        self.player.ask_until(
             lambda answer: _finalized_level(answer) == level,
             "ApiVersions",
             4,
@@ -108,12 +108,12 @@ class Side:
             return bool(topic.error_code == expected and len(led) == partitions)
 
         values: Values = {"topics": [{"name": name}], "allow_auto_topic_creation": False}
-        answer = self.player.until(has_led_partitions, "Metadata", 12, **values)
+        answer = self.player.ask_until(has_led_partitions, "Metadata", 12, **values)
         if partitions:
             self._topic_ids[name] = answer.topics[0].topic_id
         for index in range(partitions or PARTITIONS):
             partition = {"partition_index": index, "timestamp": -1}
-            self.player.until(
+            self.player.ask_until(
                 lambda answer: answer.topics[0].partitions[0].error_code == expected,
                 "ListOffsets",
                 7,
@@ -135,18 +135,18 @@ class Side:
             is_own = config.config_source == own
             return bool(is_own and config.value == value if value is not None else not is_own)
 
-        self.player.until(has_config_value, "DescribeConfigs", 4, resources=[resource])
+        self.player.ask_until(has_config_value, "DescribeConfigs", 4, resources=[resource])
         if kind == 2:
             # Configs are told before they are in force; a later topic is served after that.
-            self.player.caught_up()
+            self.player.await_metadata()
 
     def await_group(self, group: str) -> None:
         """Until the group has a loaded coordinator."""
         values: Values = {"key": group, "key_type": 0}
-        self.player.until(
+        self.player.ask_until(
             lambda answer: answer.error_code == ErrorCode.none, "FindCoordinator", 1, **values
         )
-        self.player.until(
+        self.player.ask_until(
             lambda answer: answer.groups[0].error_code not in _LOADING,
             "DescribeGroups",
             5,
@@ -155,7 +155,7 @@ class Side:
 
     def await_coordinator(self, transactional_id: str) -> None:
         """Until the transactional id has a loaded coordinator."""
-        self.player.coordinator(transactional_id)
+        self.player.await_coordinator(transactional_id)
 
 
 class Pair:
@@ -218,7 +218,9 @@ class Pair:
 
         def rows() -> tuple[Any, Any]:
             real, ours = (
-                side.player.quiet("DescribeTransactions", 0, **values).transaction_states[0]
+                side.player.ask_unrecorded("DescribeTransactions", 0, **values).transaction_states[
+                    0
+                ]
                 for side in (self.real, self.ours)
             )
             return real, ours

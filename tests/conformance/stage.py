@@ -284,7 +284,7 @@ class Stage:
         """Bring a transactional id near its last epoch (KIP-360: then comes a new producer id)."""
         name = producer.name
         assert name is not None
-        self._pair.both(lambda side: side.player.climb(name, NEARLY_LAST_EPOCH))
+        self._pair.both(lambda side: side.player.raise_epoch(name, NEARLY_LAST_EPOCH))
         self.ask(plain_init(producer))
 
     def switch_level(self, level: int, choices: Choices | None = None) -> None:

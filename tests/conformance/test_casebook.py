@@ -21,7 +21,7 @@ from txnsim.node import log_events
 from txnsim.replica import replicas
 from txnsim.runtime.trace_kinds import KINDS
 from txnsim_lab.conformance._book import answers
-from txnsim_lab.conformance._book.casebook_reader import all_files, brokers, cases, rules
+from txnsim_lab.conformance._book.casebook_reader import all_files, broker_configs, cases, rules
 
 CASES_MIN = 300
 NAMED_MIN = 180
@@ -47,7 +47,7 @@ def test_every_rule_is_shown_at_each_of_its_levels() -> None:
     levels_by_rule: dict[str, set[int]] = defaultdict(set)
     for case in cases():
         for level in LEVELS:
-            for row in case.rows(level):
+            for row in case.rule_ids(level):
                 levels_by_rule[row].add(level)
     none_of(
         (
@@ -66,7 +66,7 @@ def test_every_row_that_a_case_names_is_a_rule() -> None:
             f"{case.id}: {row}"
             for case in cases()
             for level in LEVELS
-            for row in case.rows(level)
+            for row in case.rule_ids(level)
             if row not in rules()
         ),
         "unknown rules",
@@ -74,7 +74,7 @@ def test_every_row_that_a_case_names_is_a_rule() -> None:
 
 
 def test_a_rule_that_a_case_shows_does_not_point_elsewhere() -> None:
-    rules_shown = {row for case in cases() for level in LEVELS for row in case.rows(level)}
+    rules_shown = {row for case in cases() for level in LEVELS for row in case.rule_ids(level)}
     none_of((row for row in rules_shown if rules()[row][1].elsewhere), "shown by a case after all")
 
 
@@ -165,8 +165,8 @@ def subjects() -> frozenset[str]:
 
 
 def test_every_case_has_a_broker_that_is_configured() -> None:
-    none_of((case.id for case in cases() if case.broker not in brokers()), "no such broker")
-    none_of(set(brokers()) - {case.broker for case in cases()}, "brokers that no case needs")
+    none_of((case.id for case in cases() if case.broker not in broker_configs()), "no such broker")
+    none_of(set(broker_configs()) - {case.broker for case in cases()}, "brokers that no case needs")
 
 
 def test_there_are_as_many_cases_as_promised() -> None:
@@ -178,7 +178,7 @@ def test_every_play_is_recorded_and_every_recording_is_played() -> None:
     recorded = {
         (file, name, level)
         for file in answers.recorded_files()
-        for name, book in answers.read(file).items()
+        for name, book in answers.read_recordings(file).items()
         for level in book
     }
     none_of(map(str, played - recorded), "record them: python -m tests.conformance.record_cases")
@@ -186,7 +186,9 @@ def test_every_play_is_recorded_and_every_recording_is_played() -> None:
 
 
 def test_transcripts_are_small_enough_to_be_read_in_a_review() -> None:
-    sizes = {file: answers.path_of(file).stat().st_size for file in answers.recorded_files()}
+    sizes = {
+        file: answers.transcript_path(file).stat().st_size for file in answers.recorded_files()
+    }
     assert max(sizes.values()) <= FILE_BYTES_MAX
     assert sum(sizes.values()) <= ALL_BYTES_MAX
 

@@ -16,20 +16,20 @@ import pytest
 from tests.conformance.grounds import Ground, ground_of, virtual_on
 from tests.support.virtual_world import VirtualWorld
 from txnsim_lab.conformance._book import answers
-from txnsim_lab.conformance._book.case_player import finalize, play
-from txnsim_lab.conformance._book.casebook_reader import Case, brokers, cases
+from txnsim_lab.conformance._book.case_player import finalize_level, play
+from txnsim_lab.conformance._book.casebook_reader import Case, broker_configs, cases
 from txnsim_lab.conformance._book.frame_player import FramePlayer
-from txnsim_lab.conformance._book.model import LEVELS
-from txnsim_lab.conformance._book.recordings import unlike
+from txnsim_lab.conformance._book.model import TXN_LEVELS
+from txnsim_lab.conformance._book.recordings import answer_differences
 
-PLAYS = [(case, level) for level in LEVELS for case in cases() if level in case.text.levels]
+PLAYS = [(case, level) for level in TXN_LEVELS for case in cases() if level in case.text.levels]
 EXHAUSTED = "coordinator/exhausted"
-recorded = cache(answers.read)
+recorded = cache(answers.read_recordings)
 
 
 @cache
 def grounds() -> dict[str, Ground]:
-    return {name: ground_of(config) for name, config in brokers().items()}
+    return {name: ground_of(config) for name, config in broker_configs().items()}
 
 
 def id_of(case: Case, level: int) -> str:
@@ -48,7 +48,7 @@ def marks_of(case: Case, level: int) -> tuple[pytest.MarkDecorator, ...]:
     return () if is_quick else (pytest.mark.slow,)
 
 
-@pytest.mark.parametrize("level", LEVELS)
+@pytest.mark.parametrize("level", TXN_LEVELS)
 def test_a_leap_leaves_what_each_single_step_leaves(
     level: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -56,13 +56,13 @@ def test_a_leap_leaves_what_each_single_step_leaves(
     for leaps in (True, False):
         if not leaps:
             monkeypatch.setattr(VirtualWorld, "can", frozenset())
-        with virtual_on(grounds()["default"], LEVELS[0]) as target:
-            finalize(target.bootstrap, level)
+        with virtual_on(grounds()["default"], TXN_LEVELS[0]) as target:
+            finalize_level(target.bootstrap, level)
             with contextlib.closing(
-                FramePlayer(target.bootstrap, scene="leap", level=level)
+                FramePlayer(target.bootstrap, play_prefix="leap", level=level)
             ) as player:
-                player.climb("p", 100)
-                answer = player.quiet("DescribeTransactions", 0, transactional_ids=["p"])
+                player.raise_epoch("p", 100)
+                answer = player.ask_unrecorded("DescribeTransactions", 0, transactional_ids=["p"])
                 described.append(answer.transaction_states[0])
                 of_the_last = {
                     "transactional_id": "p",
@@ -70,7 +70,7 @@ def test_a_leap_leaves_what_each_single_step_leaves(
                     "producer_id": described[-1].producer_id,
                     "producer_epoch": 99,
                 }
-                described.append(player.quiet("InitProducerId", 4, **of_the_last))
+                described.append(player.ask_unrecorded("InitProducerId", 4, **of_the_last))
     assert described[2:] == described[:2]
     assert described[0].producer_epoch == 100
 
@@ -82,10 +82,10 @@ def test_a_leap_leaves_what_each_single_step_leaves(
 def test_the_simulator_answers_as_kafka_did(case: Case, level: int) -> None:
     recording = recorded(case.file).get(case.name, {}).get(level)
     assert recording is not None, "record it: python -m tests.conformance.record_cases"
-    release = answers.release_of(case.file)
-    with virtual_on(grounds()[case.broker], LEVELS[0], release) as target:
-        finalize(target.bootstrap, level)
+    release = answers.recorded_release(case.file)
+    with virtual_on(grounds()[case.broker], TXN_LEVELS[0], release) as target:
+        finalize_level(target.bootstrap, level)
         played = play(case, target, level)
-    wrong = [*unlike(recording, played.transcript), *played.unshown]
+    wrong = [*answer_differences(recording, played.transcript), *played.unshown_rules]
     advice = f"If the case has changed: python -m tests.conformance.record_cases --case {case.id}"
     assert not wrong, "\n".join([f"{len(wrong)} differences (Kafka != ours):", *wrong, advice])

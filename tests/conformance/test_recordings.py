@@ -9,17 +9,17 @@ import pytest
 from tests.conformance.record import undeclared_variations
 from tests.conformance.recordings import path_of, read, write
 from txnsim_lab.conformance._book.recordings import (
-    SHORT,
+    SHORT_ANSWER_CHARS,
     Exchange,
     Recording,
+    answer_differences,
+    combine_plays,
     recording_of,
-    together,
-    unlike,
 )
 from txnsim_lab.conformance._book.transcript import Transcript
 
-LONG = '{"message":"' + "x" * SHORT + '"}'
-OTHER = '{"message":"' + "y" * SHORT + '"}'
+LONG = '{"message":"' + "x" * SHORT_ANSWER_CHARS + '"}'
+OTHER = '{"message":"' + "y" * SHORT_ANSWER_CHARS + '"}'
 
 
 def recording(*exchanges: tuple[str, str]) -> Recording:
@@ -52,24 +52,26 @@ def test_what_is_equal_is_written_once(tmp_path: Path) -> None:
 
 
 def test_an_answer_that_came_once_is_enough_where_kafka_is_racy() -> None:
-    both = together([recording(("a", '"x"'), ("b", "1")), recording(("a", '"y"'), ("b", "1"))])
+    both = combine_plays([recording(("a", '"x"'), ("b", "1")), recording(("a", '"y"'), ("b", "1"))])
     for answer in ("x", "y"):
-        assert not list(unlike(both, transcript(("a", answer), ("b", 1))))
-    assert list(unlike(both, transcript(("a", "z"), ("b", 1)))) == ["a: 'x' != 'z'"]
+        assert not list(answer_differences(both, transcript(("a", answer), ("b", 1))))
+    assert list(answer_differences(both, transcript(("a", "z"), ("b", 1)))) == ["a: 'x' != 'z'"]
 
 
 def test_an_answer_that_varies_must_be_declared() -> None:
-    both = together([recording(("a", '"x"')), recording(("a", '"y"'))])
+    both = combine_plays([recording(("a", '"x"')), recording(("a", '"y"'))])
     assert list(undeclared_variations({("story", 2): both})) == ['story at 2: a: "x" or "y"']
     assert not list(undeclared_variations({("story", 2): recording(("a", '"x"'))}))
 
 
 def test_plays_that_part_are_no_recording() -> None:
     with pytest.raises(ValueError, match="part"):
-        together([recording(("a", "1")), recording(("b", "1"))])
+        combine_plays([recording(("a", "1")), recording(("b", "1"))])
 
 
 def test_a_play_that_ends_early_or_says_more_is_told() -> None:
     recording = recording_of(transcript(("a", 1), ("b", 2)))
-    assert list(unlike(recording, transcript(("a", 1)))) == ["2 answers against 1"]
-    assert list(unlike(recording[:1], transcript(("a", 1), ("b", 2)))) == ["1 answers against 2"]
+    assert list(answer_differences(recording, transcript(("a", 1)))) == ["2 answers against 1"]
+    assert list(answer_differences(recording[:1], transcript(("a", 1), ("b", 2)))) == [
+        "1 answers against 2"
+    ]

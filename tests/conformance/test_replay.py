@@ -38,7 +38,7 @@ from tests.conformance.recordings import FOLDER, read, recorded_stories
 from tests.real import stories
 from tests.support.shared_results import make_once
 from txnsim_lab.conformance._book.frame_player import Story
-from txnsim_lab.conformance._book.recordings import Recordings, unlike
+from txnsim_lab.conformance._book.recordings import Recordings, answer_differences
 from txnsim_lab.conformance._book.transcript import Transcript
 
 FILE_BYTES_MAX: Final = 1_200_000
@@ -101,7 +101,7 @@ def test_the_simulator_answers_so_over_tcp(story: Story, address: Address) -> No
 
 def assert_as_recorded(story: Story, level: int, transcript: Transcript) -> None:
     name = name_of(story)
-    wrong = unexplained_lines(name, unlike(read(name)[level], transcript))
+    wrong = unexplained_lines(name, answer_differences(read(name)[level], transcript))
     advice = f"If the story has changed: python -m tests.conformance.record --story {name}"
     assert not wrong, "\n".join([f"{len(wrong)} differences (Kafka != ours):", *wrong, advice])
 

@@ -34,7 +34,7 @@ from tests.support.apache_kafka import POM, ApacheKafka, ApacheKafkaError, tool
 from tests.support.lifetime import ManagedResource
 from txnsim.client.raw.connection import RawConnection
 from txnsim.errors import ErrorCode
-from txnsim_lab.conformance._book.frame_player import KEYS, FramePlayer
+from txnsim_lab.conformance._book.frame_player import API_KEYS, FramePlayer
 
 HOLDER: Final = POM.with_name("threads") / "ThreadHolder.java"
 JVM_OPTION: Final = "-agentlib:jdwp=transport=dt_socket,server=y,suspend=n,address=127.0.0.1:0"
@@ -144,8 +144,8 @@ def play(version: str) -> UnloadOutcome:
         _commit_until_accepted(first_player, "before")
         size = _size(first_player)
         followers.hold(FETCHER)
-        client.send(KEYS["OffsetCommit"], 8, **_commit("waits", 7))
-        first_player.until(lambda _: _size(first_player) > size, "ApiVersions", 0)
+        client.send(API_KEYS["OffsetCommit"], 8, **_commit("waits", 7))
+        first_player.ask_until(lambda _: _size(first_player) > size, "ApiVersions", 0)
         threads.hold(COORDINATOR)
         _lead(2, first_player, second_player)
         followers.release(FETCHER)
@@ -153,14 +153,16 @@ def play(version: str) -> UnloadOutcome:
         # The high watermark of the first one travels with the second commit.
         _commit_until_accepted(second_player, "after")
         threads.release(COORDINATOR)
-        answer = client.receive(KEYS["OffsetCommit"], 8)
+        answer = client.receive(API_KEYS["OffsetCommit"], 8)
         return UnloadOutcome(_code(answer), _position(second_player, "waits"))
 
 
 @contextlib.contextmanager
 def _players(bootstrap: str) -> Iterator[Sequence[FramePlayer]]:
     with contextlib.ExitStack() as open_ones:
-        players = [FramePlayer(address, scene="late", level=2) for address in bootstrap.split(",")]
+        players = [
+            FramePlayer(address, play_prefix="late", level=2) for address in bootstrap.split(",")
+        ]
         for player in players:
             open_ones.callback(player.close)
         yield players
@@ -174,9 +176,9 @@ def _make_topic(player: FramePlayer) -> None:
         "replication_factor": -1,
         "assignments": [assignment],
     }
-    player.quiet("CreateTopics", 7, timeout=30_000, topics=[topic])
+    player.ask_unrecorded("CreateTopics", 7, timeout=30_000, topics=[topic])
     _is_led(player, TOPIC, 1)
-    player.until(
+    player.ask_until(
         lambda answer: answer.error_code is ErrorCode.none,
         *("FindCoordinator", 1),
         key="before",
@@ -189,10 +191,10 @@ def _lead(broker: int, *players: FramePlayer) -> None:
     partition = {"partition_index": 0, "replicas": [broker, 3 - broker]}
     topics = [{"name": POSITIONS, "partitions": [partition]}]
     operator = players[0]
-    operator.quiet("AlterPartitionReassignments", 0, timeout=30_000, topics=topics)
+    operator.ask_unrecorded("AlterPartitionReassignments", 0, timeout=30_000, topics=topics)
     for player in players:
         moved_partition = {"topic": POSITIONS, "partitions": [0]}
-        operator.quiet(
+        operator.ask_unrecorded(
             *("ElectLeaders", 2),
             timeout=30_000,
             election_type=0,
@@ -206,13 +208,13 @@ def _is_led(player: FramePlayer, topic: str, broker: int) -> None:
         partitions = answer.topics[0].partitions
         return bool(partitions) and partitions[0].leader_id == broker
 
-    player.until(is_so, "Metadata", 8, topics=[{"name": topic}])
+    player.ask_until(is_so, "Metadata", 8, topics=[{"name": topic}])
 
 
 def _size(player: FramePlayer) -> int:
     """Bytes of the partition's log at a broker."""
     topics = [{"topic": POSITIONS, "partitions": [0]}]
-    (directory,) = player.quiet("DescribeLogDirs", 1, topics=topics).results
+    (directory,) = player.ask_unrecorded("DescribeLogDirs", 1, topics=topics).results
     return int(directory.topics[0].partitions[0].partition_size)
 
 
@@ -234,7 +236,7 @@ def _commit(group: str, position: int) -> dict[str, Any]:
 def _commit_until_accepted(player: FramePlayer, group: str) -> None:
     """Repeat an offset commit until the broker is the coordinator."""
     ready = ErrorCode.none
-    player.until(lambda answer: _code(answer) is ready, "OffsetCommit", 8, **_commit(group, 1))
+    player.ask_until(lambda answer: _code(answer) is ready, "OffsetCommit", 8, **_commit(group, 1))
 
 
 def _code(answer: Any) -> ErrorCode:
@@ -245,7 +247,7 @@ def _code(answer: Any) -> ErrorCode:
 
 def _position(player: FramePlayer, group: str) -> int:
     topics = [{"name": TOPIC, "partition_indexes": [0]}]
-    answer = player.quiet("OffsetFetch", 7, group_id=group, topics=topics)
+    answer = player.ask_unrecorded("OffsetFetch", 7, group_id=group, topics=topics)
     return int(answer.topics[0].partitions[0].committed_offset)
 
 

@@ -22,7 +22,7 @@ from txnsim.wire.batch import (
 )
 from txnsim.wire.varint import read_uvarint
 from txnsim_lab.conformance._book.frame_player import STAMP_MS, FramePlayer, Topic, fetch, produce
-from txnsim_lab.conformance._book.transcript import NOW_MS
+from txnsim_lab.conformance._book.transcript import CLOCK_TIME_MIN_MS
 
 PROPERTIES: Final = {
     "log.cleaner.backoff.ms": "100",
@@ -50,7 +50,7 @@ def compact(player: FramePlayer, topic: Topic) -> None:
     """From now on the topic is compacted."""
     change = {"name": "cleanup.policy", "config_operation": 0, "value": "compact"}
     resource = {"resource_type": 2, "resource_name": topic[0], "configs": [change]}
-    player.quiet("IncrementalAlterConfigs", 1, resources=[resource])
+    player.ask_unrecorded("IncrementalAlterConfigs", 1, resources=[resource])
 
 
 def produce_batch(
@@ -67,7 +67,7 @@ def produce_batch(
         timestamp_ms=STAMP_MS + offset_ms,
         compression=codec,
     )
-    player.quiet("Produce", 8, **produce(topic, batch, 8, partition=partition))
+    player.ask_unrecorded("Produce", 8, **produce(topic, batch, 8, partition=partition))
 
 
 def _bytes(text: str | None) -> bytes | None:
@@ -113,7 +113,7 @@ def comparable_bytes(answer: Any) -> list[list[str]]:
         clock_positions = [
             position
             for position in (27, 35)
-            if struct.unpack_from(">q", batch, position)[0] >= NOW_MS
+            if struct.unpack_from(">q", batch, position)[0] >= CLOCK_TIME_MIN_MS
         ]
         for position in clock_positions:
             batch[position : position + 8] = bytes(8)
@@ -142,7 +142,7 @@ def until_read(
     player: FramePlayer, topic: Topic, ready: Callable[[list[BatchHeader]], bool], start: int = 0
 ) -> None:
     """Wait until the first Fetch shows the expected records."""
-    player.until(lambda answer: ready(headers(answer)), "Fetch", 12, **fetch(topic, start))
+    player.ask_until(lambda answer: ready(headers(answer)), "Fetch", 12, **fetch(topic, start))
 
 
 def list_offsets(player: FramePlayer, topic: Topic, note: str, stamps: tuple[int, ...]) -> None:
@@ -181,7 +181,7 @@ ALL_STAMPS: Final = (-1, -2, -3, -4, -5, -6, 0, 500, 1_000, 1_500, 2_500, 9_000)
 
 def segments(player: FramePlayer) -> None:
     """A read ends with its segment; searches by time look into one segment."""
-    topic = player.plain_topic("t", 1, **LASTING)
+    topic = player.create_plain_topic("t", 1, **LASTING)
     for stamp_ms in (0, 500, 1_000, 1_001, 1_500, 900, 2_002, 5_000, 5_001):
         produce_batch(player, topic, ("k", str(stamp_ms)), offset_ms=stamp_ms)
     read_all(player, topic, "all")
@@ -199,7 +199,7 @@ def segments(player: FramePlayer) -> None:
         )
         if upper == 4:
             # The first segment lies below, and goes.
-            player.until(
+            player.ask_until(
                 lambda answer: answer.results[0].topics[0].partitions[0].partition_size < 500,
                 size,
                 1,
@@ -212,7 +212,7 @@ def segments(player: FramePlayer) -> None:
 
 def segments_of_a_small_index(player: FramePlayer) -> None:
     """An index without room for an entry ends the segment."""
-    tiny = player.plain_topic("tiny", segment_index_bytes="12", retention_ms="-1")
+    tiny = player.create_plain_topic("tiny", segment_index_bytes="12", retention_ms="-1")
     for stamp_ms in range(3):
         produce_batch(player, tiny, ("k", str(stamp_ms)), offset_ms=stamp_ms)
     read_all(player, tiny, "tiny index")
@@ -220,8 +220,8 @@ def segments_of_a_small_index(player: FramePlayer) -> None:
 
 def retention(player: FramePlayer) -> None:
     """By age and by size; what is open stays open, producers stay known."""
-    aged = player.plain_topic("aged", segment_ms="1000", retention_ms="3600000")
-    producer = player.producer()
+    aged = player.create_plain_topic("aged", segment_ms="1000", retention_ms="3600000")
+    producer = player.init_producer()
     for sequence, stamp_ms in enumerate((0, 500, 2_000, 2_100)):
         batch = build_batch(
             [Record(key=b"k", value=b"v")],
@@ -230,8 +230,8 @@ def retention(player: FramePlayer) -> None:
             producer_epoch=0,
             base_sequence=sequence,
         )
-        player.quiet("Produce", 8, **produce(aged, batch, 8))
-    player.until(
+        player.ask_unrecorded("Produce", 8, **produce(aged, batch, 8))
+    player.ask_until(
         lambda answer: answer.topics[0].partitions[0].offset == 4,
         "ListOffsets",
         7,
@@ -249,10 +249,12 @@ def retention(player: FramePlayer) -> None:
     player.ask("Fetch", 12, "aged end", **fetch(aged, 4))
     player.ask("DescribeProducers", 0, "aged", topics=[{"name": aged[0], "partition_indexes": [0]}])
     player.ask("DescribeLogDirs", 1, "aged", topics=[{"topic": aged[0], "partitions": [0]}])
-    large = player.plain_topic("large", segment_ms="1000", retention_ms="-1", retention_bytes="150")
+    large = player.create_plain_topic(
+        "large", segment_ms="1000", retention_ms="-1", retention_bytes="150"
+    )
     for stamp_ms in (0, 2_000, 4_000, 6_000):
         produce_batch(player, large, ("k", str(stamp_ms)), offset_ms=stamp_ms)
-    player.until(
+    player.ask_until(
         lambda answer: answer.results[0].topics[0].partitions[0].partition_size < 280,
         "DescribeLogDirs",
         1,
@@ -264,7 +266,7 @@ def retention(player: FramePlayer) -> None:
 
 def compaction(player: FramePlayer) -> None:
     """Compaction: the last value of each key, tombstones with their horizon, every codec."""
-    topic = player.plain_topic("t", 1, **COMPACTED)
+    topic = player.create_plain_topic("t", 1, **COMPACTED)
     produce_batch(player, topic, ("a", "1"), ("b", "1"), ("c", "1"), offset_ms=0)
     produce_batch(player, topic, ("a", "2"), offset_ms=10)
     produce_batch(player, topic, ("c", "2"), ("b", None), offset_ms=20)
@@ -284,7 +286,7 @@ def compaction(player: FramePlayer) -> None:
     read_all(player, topic, "second round")
     read_all(player, topic, "into a gap", start=1)
     for codec in (GZIP, SNAPPY, LZ4, ZSTD):
-        packed = player.plain_topic(f"codec-{codec}", 1, **COMPACTED)
+        packed = player.create_plain_topic(f"codec-{codec}", 1, **COMPACTED)
         produce_batch(player, packed, ("a", "1"), ("b", "1"), ("c", "1"), offset_ms=0, codec=codec)
         produce_batch(player, packed, ("a", "2"), offset_ms=10, codec=codec)
         produce_batch(player, packed, ("z", "1"), offset_ms=2_000, codec=codec)
@@ -294,7 +296,7 @@ def compaction(player: FramePlayer) -> None:
 
 def end_of_a_round(player: FramePlayer) -> None:
     """A batch at the end of a cleaning round that leaves none of its records (KAFKA-20452)."""
-    topic = player.plain_topic("t", 1, **NOT_YET_COMPACTED)
+    topic = player.create_plain_topic("t", 1, **NOT_YET_COMPACTED)
     produce_batch(player, topic, ("a", "1"), offset_ms=0)
     produce_batch(player, topic, (None, "1"), (None, "2"), offset_ms=10)  # of no use without a key
     produce_batch(player, topic, ("z", "1"), offset_ms=2_000)
@@ -313,10 +315,10 @@ def compaction_of_transactions(player: FramePlayer) -> None:
     """Aborted records go, markers stay as long as they end something, producers stay known."""
     future = {"message_timestamp_after_max_ms": str(2**63 - 1)}
     lasting = {**NOT_YET_COMPACTED, **future, "delete_retention_ms": "0"}
-    topic = player.plain_topic("t", 1, **lasting)
+    topic = player.create_plain_topic("t", 1, **lasting)
     partitions = [{"name": topic[0], "partitions": [0]}]
-    tid = player.name("app")
-    producer = player.producer(tid)
+    tid = player.full_name("app")
+    producer = player.init_producer(tid)
     values = {
         "transactional_id": tid,
         "producer_id": producer.producer_id,
@@ -324,7 +326,7 @@ def compaction_of_transactions(player: FramePlayer) -> None:
     }
 
     def transaction(sequence: int, key: str, *, committed: bool) -> None:
-        player.until(
+        player.ask_until(
             lambda answer: (
                 answer.results_by_topic_v3_and_below[0].results_by_partition[0].partition_error_code
                 == 0
@@ -344,11 +346,11 @@ def compaction_of_transactions(player: FramePlayer) -> None:
             base_sequence=sequence,
             transactional=True,
         )
-        player.quiet("Produce", 8, **produce(topic, batch, 8, transactional_id=tid))
-        player.until(
+        player.ask_unrecorded("Produce", 8, **produce(topic, batch, 8, transactional_id=tid))
+        player.ask_until(
             lambda answer: answer.error_code == 0, "EndTxn", 3, committed=committed, **values
         )
-        player.until(
+        player.ask_until(
             lambda answer: answer.transaction_states[0].transaction_state.startswith("Complete"),
             "DescribeTransactions",
             0,
@@ -377,7 +379,7 @@ def compaction_of_transactions(player: FramePlayer) -> None:
 
 def lies(player: FramePlayer) -> None:
     """Headers that their records don't bear out."""
-    topic = player.topic()
+    topic = player.create_topic()
     good = build_batch(
         [Record(key=b"k", value=b"v", timestamp_ms=STAMP_MS + stamp_ms) for stamp_ms in (5, 0)],
         timestamp_ms=STAMP_MS,
@@ -421,12 +423,12 @@ def codecs_of_topics(player: FramePlayer) -> None:
         Record(key=b"k", value=b"v" * 200, timestamp_ms=STAMP_MS + stamp_ms) for stamp_ms in (5, 0)
     ]
     for codec_name in ("uncompressed", "gzip", "snappy", "lz4", "zstd", "producer"):
-        topic = player.topic(codec_name, compression_type=codec_name)
+        topic = player.create_topic(codec_name, compression_type=codec_name)
         for codec in (0, GZIP, SNAPPY, LZ4, ZSTD):
             batch = build_batch(records, timestamp_ms=STAMP_MS, compression=codec)
             player.ask("Produce", 8, f"{codec} into {codec_name}", **produce(topic, batch, 8))
         read_all(player, topic, codec_name)
-    stamped = player.topic(
+    stamped = player.create_topic(
         "stamped", compression_type="lz4", message_timestamp_type="LogAppendTime"
     )
     player.ask(
@@ -436,7 +438,7 @@ def codecs_of_topics(player: FramePlayer) -> None:
         **produce(stamped, build_batch(records, timestamp_ms=STAMP_MS), 8),
     )
     read_all(player, stamped, "stamped")
-    small = player.topic("small", compression_type="uncompressed", max_message_bytes="200")
+    small = player.create_topic("small", compression_type="uncompressed", max_message_bytes="200")
     packed = build_batch(records, timestamp_ms=STAMP_MS, compression=GZIP)
     player.ask("Produce", 8, "too large once unpacked", **produce(small, packed, 8))
 

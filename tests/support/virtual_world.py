@@ -20,13 +20,13 @@ from txnsim.runtime.virtual._connection import VirtualTransport
 from txnsim.runtime.virtual.run import VirtualLoop
 from txnsim.server.cluster import SimCluster
 from txnsim.server.options import ClusterOptions
-from txnsim_lab.conformance._book.transcript import NOW_MS
+from txnsim_lab.conformance._book.transcript import CLOCK_TIME_MIN_MS
 from txnsim_lab.target.cluster import SIMULATED, Ability
 from txnsim_lab.target.simulated import SimulatedTarget
 
 T = TypeVar("T")
 
-START_MS: Final = NOW_MS + 50_000_000_000
+START_MS: Final = CLOCK_TIME_MIN_MS + 50_000_000_000
 """Later than any time that a transcript attributes to the story itself."""
 
 

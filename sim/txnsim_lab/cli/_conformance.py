@@ -19,7 +19,7 @@ from txnsim.releases import REFERENCE
 from txnsim.text import read_host_and_port
 
 if TYPE_CHECKING:
-    from txnsim_lab.conformance.results import CaseResult, Conformance
+    from txnsim_lab.conformance.results import CaseResult, ConformanceResults
     from txnsim_lab.conformance.run import ConformanceOptions
 
 DIFFERS_STATUS: Final = 1
@@ -57,13 +57,13 @@ def run(args: argparse.Namespace) -> int:
     Raises:
         ConfigError: An argument is wrong, or the cluster may not be used.
     """
-    from txnsim_lab.conformance.results import CaseOutcome, junit, lines
-    from txnsim_lab.conformance.run import needs, run_conformance
+    from txnsim_lab.conformance.results import CaseOutcome, junit_xml, result_lines
+    from txnsim_lab.conformance.run import needed_settings, run_conformance
 
     if args.needs:
         TERMINAL.tell(
             args,
-            dict(sorted(needs().items())),
+            dict(sorted(needed_settings().items())),
             lambda settings: [
                 f"{setting_name}={value}" for setting_name, value in settings.items()
             ],
@@ -83,26 +83,26 @@ def run(args: argparse.Namespace) -> int:
     if progress is not None:
         progress.end()
     if args.junit is not None:
-        write_whole(args.junit, junit(conformance))
+        write_whole(args.junit, junit_xml(conformance))
     if args.json:
         TERMINAL.json(msgspec.to_builtins(conformance))
     else:
         for case_result in conformance.results:
             if case_result.outcome is CaseOutcome.DIFFERS:
-                for line in lines(case_result):
+                for line in result_lines(case_result):
                     TERMINAL.line(line)
         _sum_up(conformance)
     if conformance.is_stopped:
         _exit_stopped_run(args, conformance)
-    if conformance.count(CaseOutcome.DIFFERS):
+    if conformance.outcome_count(CaseOutcome.DIFFERS):
         return DIFFERS_STATUS
-    if not conformance.count(CaseOutcome.PASSED):
+    if not conformance.outcome_count(CaseOutcome.PASSED):
         TERMINAL.complain("no case applied, so nothing was compared")
         return MISUSE_STATUS
     return 0
 
 
-def _exit_stopped_run(args: argparse.Namespace, conformance: Conformance) -> NoReturn:
+def _exit_stopped_run(args: argparse.Namespace, conformance: ConformanceResults) -> NoReturn:
     """Print how to continue, and exits without waiting for pending answers."""
     from txnsim.cli.main import INTERRUPTED_STATUS
 
@@ -140,10 +140,10 @@ def _options_from(args: argparse.Namespace) -> ConformanceOptions:
     return msgspec.structs.replace(options, security=settings.security)
 
 
-def _sum_up(conformance: Conformance) -> None:
-    from txnsim_lab.conformance.results import CaseOutcome, by_file
+def _sum_up(conformance: ConformanceResults) -> None:
+    from txnsim_lab.conformance.results import CaseOutcome, outcome_counts_by_file
 
-    counts_by_file = by_file(conformance.results)
+    counts_by_file = outcome_counts_by_file(conformance.results)
     TERMINAL.table(
         ("Cases", *(str(outcome) for outcome in CaseOutcome)),
         [
@@ -157,7 +157,9 @@ def _sum_up(conformance: Conformance) -> None:
     for leftover in conformance.left_behind:
         TERMINAL.warn(f"left behind: {leftover}")
     kept_rules, broken_rules = conformance.rules()
-    counts_text = ", ".join(f"{conformance.count(outcome)} {outcome}" for outcome in CaseOutcome)
+    counts_text = ", ".join(
+        f"{conformance.outcome_count(outcome)} {outcome}" for outcome in CaseOutcome
+    )
     TERMINAL.line(
         f"{conformance.bootstrap} as Kafka {conformance.release}"
         f" (answers of {conformance.answered_by}),"

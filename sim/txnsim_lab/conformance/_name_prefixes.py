@@ -12,16 +12,16 @@ from typing import Final
 
 from txnsim.runtime.real_world import new_token
 
-_WRAP: Final = 1 << 32
-_INVERSE: Final = pow(31, -1, _WRAP)
-_END: Final = "-"
+_HASH_MODULUS: Final = 1 << 32
+_INVERSE_OF_31: Final = pow(31, -1, _HASH_MODULUS)
+_LAST_CHARACTER: Final = "-"
 
 
 def java_hash(text: str) -> int:
     """``String.hashCode``, as an unsigned number."""
     hash_code = 0
     for letter in text:
-        hash_code = (31 * hash_code + ord(letter)) % _WRAP
+        hash_code = (31 * hash_code + ord(letter)) % _HASH_MODULUS
     return hash_code
 
 
@@ -29,17 +29,21 @@ def prefix_without_hash(beginning: str) -> str:
     """A text that has this beginning, ends in a hyphen, and has the hash 0; a different one each
     time.
     """
-    ends = {java_hash("".join(letters)): "".join(letters) for letters in _letters(3)}
-    wanted_hash = -ord(_END) * _INVERSE  # in front of the last hyphen
+    ends_by_hash = {
+        java_hash("".join(letters)): "".join(letters) for letters in _letter_combinations(3)
+    }
+    wanted_hash = -ord(_LAST_CHARACTER) * _INVERSE_OF_31  # in front of the last hyphen
     while True:
         head = beginning + "".join(letter for letter in new_token().lower() if letter.isalpha())[:3]
         hash_of_head = java_hash(head) * 31**7
-        for letters in _letters(4):
+        for letters in _letter_combinations(4):
             middle = "".join(letters)
-            end = ends.get((wanted_hash - hash_of_head - java_hash(middle) * 31**3) % _WRAP)
+            end = ends_by_hash.get(
+                (wanted_hash - hash_of_head - java_hash(middle) * 31**3) % _HASH_MODULUS
+            )
             if end is not None:
-                return f"{head}{middle}{end}{_END}"
+                return f"{head}{middle}{end}{_LAST_CHARACTER}"
 
 
-def _letters(count: int) -> Iterator[tuple[str, ...]]:
+def _letter_combinations(count: int) -> Iterator[tuple[str, ...]]:
     return product(ascii_lowercase, repeat=count)

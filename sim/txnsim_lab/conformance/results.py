@@ -48,7 +48,7 @@ class CaseResult(msgspec.Struct, frozen=True, kw_only=True):
     seconds: float = 0.0
 
 
-class Conformance(msgspec.Struct, frozen=True, kw_only=True):
+class ConformanceResults(msgspec.Struct, frozen=True, kw_only=True):
     """All results of one broker."""
 
     bootstrap: str
@@ -73,7 +73,7 @@ class Conformance(msgspec.Struct, frozen=True, kw_only=True):
         unplayed = (case for case in self.cases if case not in played)
         return list(dict.fromkeys(case.rpartition("/")[0] for case in unplayed))
 
-    def count(self, outcome: CaseOutcome) -> int:
+    def outcome_count(self, outcome: CaseOutcome) -> int:
         return sum(result.outcome is outcome for result in self.results)
 
     def rules(self) -> tuple[set[str], set[str]]:
@@ -99,10 +99,10 @@ class Conformance(msgspec.Struct, frozen=True, kw_only=True):
         return shown_rules - broken_rules - unplayed_rules, broken_rules
 
 
-_WIDTH_MAX: Final = 500
+_JSON_CHARS_MAX: Final = 500
 
 
-def lines(result: CaseResult) -> Iterator[str]:
+def result_lines(result: CaseResult) -> Iterator[str]:
     """Describe a case that differs."""
     yield f"{result.case}: {result.outcome}"
     if result.because:
@@ -116,14 +116,14 @@ def lines(result: CaseResult) -> Iterator[str]:
         yield f"    Kafka  {_shortened(_to_json(difference.kafka))}"
 
 
-def junit(run: Conformance) -> str:
+def junit_xml(run: ConformanceResults) -> str:
     """All results as JUnit XML; each case is a test case."""
     suite = ElementTree.Element(
         "testsuite",
         name=f"txnsim conformance, Kafka {run.release}",
         tests=str(len(run.results)),
-        failures=str(run.count(CaseOutcome.DIFFERS)),
-        skipped=str(run.count(CaseOutcome.NOT_APPLICABLE)),
+        failures=str(run.outcome_count(CaseOutcome.DIFFERS)),
+        skipped=str(run.outcome_count(CaseOutcome.NOT_APPLICABLE)),
         errors="0",
         time=f"{sum(result.seconds for result in run.results):.3f}",
     )
@@ -140,11 +140,11 @@ def junit(run: Conformance) -> str:
             ElementTree.SubElement(test_case, "skipped", message=result.because)
         elif result.outcome is CaseOutcome.DIFFERS:
             failure = ElementTree.SubElement(test_case, "failure", message=_failure_message(result))
-            failure.text = "\n".join(lines(result))
+            failure.text = "\n".join(result_lines(result))
     return ElementTree.tostring(suite, encoding="unicode", xml_declaration=True) + "\n"
 
 
-def by_file(results: Iterable[CaseResult]) -> dict[str, dict[CaseOutcome, int]]:
+def outcome_counts_by_file(results: Iterable[CaseResult]) -> dict[str, dict[CaseOutcome, int]]:
     """Number of cases by file and outcome."""
     counts: dict[str, dict[CaseOutcome, int]] = {}
     for result in results:
@@ -166,4 +166,4 @@ def _to_json(value: Any) -> str:
 
 
 def _shortened(text: str) -> str:
-    return text if len(text) <= _WIDTH_MAX else f"{text[:_WIDTH_MAX]}…"
+    return text if len(text) <= _JSON_CHARS_MAX else f"{text[:_JSON_CHARS_MAX]}…"

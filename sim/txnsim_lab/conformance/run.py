@@ -22,27 +22,32 @@ from txnsim.wire.apis import api_name
 from txnsim.wire.registry import versions
 from txnsim_lab.conformance._book import answers
 from txnsim_lab.conformance._book.case_player import FEATURE, Play, play_all
-from txnsim_lab.conformance._book.casebook_reader import Case, brokers, choose_cases
-from txnsim_lab.conformance._book.frame_player import KEYS, NotOfferedError
-from txnsim_lab.conformance._book.recordings import Recording, unlike
-from txnsim_lab.conformance._book.targets import Around, There
+from txnsim_lab.conformance._book.casebook_reader import Case, broker_configs, choose_cases
+from txnsim_lab.conformance._book.frame_player import API_KEYS, NotOfferedError
+from txnsim_lab.conformance._book.recordings import Recording, answer_differences
+from txnsim_lab.conformance._book.targets import PlaySurroundings, RunningTarget
 from txnsim_lab.conformance._book.transcript import Transcript
 from txnsim_lab.conformance._name_prefixes import prefix_without_hash
-from txnsim_lab.conformance.results import AnswerDifference, CaseOutcome, CaseResult, Conformance
+from txnsim_lab.conformance.results import (
+    AnswerDifference,
+    CaseOutcome,
+    CaseResult,
+    ConformanceResults,
+)
 
-PREFIX: Final = "txnsim-conformance-"
-GROUNDS: Final = ("default", "groups")
+NAME_PREFIX: Final = "txnsim-conformance-"
+PLAYED_CONFIGS: Final = ("default", "groups")
 """Broker configurations whose cases are played; ``needs`` is the union of their settings."""
-CLIMB_MAX: Final = 1_000
+RAISED_EPOCH_MAX: Final = 1_000
 PATIENCE_S: Final = 10.0
-AGAIN_MAX: Final = 20
-ASKED_MAX: Final = 2
+REPLAYED_CASES_MAX: Final = 20
+ASK_ATTEMPTS_MAX: Final = 2
 """Limit of attempts of a request: brokers close idle connections."""
-HANDFUL: Final = 100
+CASES_AT_ONCE: Final = 100
 """Number of cases whose topics exist at the same time."""
-_LEAVES: Final = -1
+_LEAVING_EPOCH: Final = -1
 """Member epoch with which a member leaves."""
-_MARKED: Final = ("PrepareCommit", "PrepareAbort", "Ongoing")
+_UNFINISHED_STATES: Final = ("PrepareCommit", "PrepareAbort", "Ongoing")
 
 
 class ConformanceOptions(msgspec.Struct, frozen=True, kw_only=True):
@@ -56,12 +61,14 @@ class ConformanceOptions(msgspec.Struct, frozen=True, kw_only=True):
     security: ClientSecurity = ClientSecurity()
 
 
-def needs() -> dict[str, str]:
+def needed_settings() -> dict[str, str]:
     """Settings that a broker needs for all cases, in addition to being the only broker of its
     cluster.
     """
     return {
-        name: value for ground in GROUNDS for name, value in brokers()[ground].properties.items()
+        setting_name: value
+        for config_name in PLAYED_CONFIGS
+        for setting_name, value in broker_configs()[config_name].properties.items()
     }
 
 
@@ -70,7 +77,7 @@ def run_conformance(
     report_result: Callable[[CaseResult, int], None],
     *,
     stops: tuple[type[BaseException], ...] = (),
-) -> Conformance:
+) -> ConformanceResults:
     """Play all cases that apply.
 
     Args:
@@ -94,32 +101,32 @@ def run_conformance(
         cases = [case for case in choose_cases(options.only) if cluster.level in case.text.levels]
         if not cases:
             raise ConfigError(f"no case is called {' or '.join(options.only)}")
-        cluster.clean(PREFIX)  # of a run that was killed
-        around = cluster.around(options.patience_s)
+        cluster.clean(NAME_PREFIX)  # of a run that was killed
+        surroundings = cluster.new_surroundings(options.patience_s)
         results: list[CaseResult] = []
         is_stopped = False
         try:
             with contextlib.closing(
-                _play_cases(cases, options.bootstrap, cluster, around, recorded_answers)
+                _play_cases(cases, options.bootstrap, cluster, surroundings, recorded_answers)
             ) as case_results:
                 for result in case_results:
                     results.append(result)
                     report_result(result, len(cases))
-            later_surroundings = cluster.around(options.patience_s)
+            later_surroundings = cluster.new_surroundings(options.patience_s)
             results = _replay_differing(
                 results, options.bootstrap, cluster, later_surroundings, recorded_answers
             )
         except stops:
             is_stopped = True
         finally:
-            left_behind = cluster.clean(PREFIX)
+            left_behind = cluster.clean(NAME_PREFIX)
     case_order = {case.id: index for index, case in enumerate(cases)}
-    return Conformance(
+    return ConformanceResults(
         bootstrap=options.bootstrap,
         release=release.name,
         answered_by=recorded_answers.kafka,
         transaction_version=cluster.level,
-        lacks=tuple(cluster.lacks(release)),
+        lacks=tuple(cluster.missing_versions(release)),
         results=tuple(sorted(results, key=lambda result: case_order[result.case])),
         left_behind=left_behind,
         cases=tuple(case.id for case in cases),
@@ -131,7 +138,7 @@ def _replay_differing(
     results: list[CaseResult],
     bootstrap: str,
     cluster: _Cluster,
-    around: Around,
+    surroundings: PlaySurroundings,
     recorded_answers: answers.Answers,
 ) -> list[CaseResult]:
     """Plays differing cases once more, each alone: on a busy machine a state may have changed
@@ -139,12 +146,12 @@ def _replay_differing(
     nothing is repeated.
     """
     differing_ids = [result.case for result in results if result.outcome is CaseOutcome.DIFFERS]
-    if len(differing_ids) > AGAIN_MAX:
+    if len(differing_ids) > REPLAYED_CASES_MAX:
         return results
     second_results: dict[str, CaseResult] = {}
     for case_id in differing_ids:
         (case,) = (candidate for candidate in choose_cases([case_id]) if candidate.id == case_id)
-        for result in _play_cases([case], bootstrap, cluster, around, recorded_answers):
+        for result in _play_cases([case], bootstrap, cluster, surroundings, recorded_answers):
             second_results[case_id] = result
     return [second_results.get(result.case, result) for result in results]
 
@@ -153,53 +160,55 @@ def _play_cases(
     cases: Sequence[Case],
     bootstrap: str,
     cluster: _Cluster,
-    around: Around,
+    surroundings: PlaySurroundings,
     recorded_answers: answers.Answers,
 ) -> Generator[CaseResult, None, None]:
     level = cluster.level
     playable = []
     for case in cases:
-        if reason := why_not(case, level):
+        if reason := unplayable_reason(case, level):
             yield _not_applicable(case, level, reason)
         else:
             playable.append(case)
-    for start in range(0, len(playable), HANDFUL):
-        chunk = playable[start : start + HANDFUL]
-        plays = play_all(chunk, There(bootstrap), level, around=around)
+    for chunk_start in range(0, len(playable), CASES_AT_ONCE):
+        case_chunk = playable[chunk_start : chunk_start + CASES_AT_ONCE]
+        plays = play_all(case_chunk, RunningTarget(bootstrap), level, surroundings=surroundings)
         with contextlib.closing(plays):  # now, and not when the traceback of Ctrl-C goes
             for case, outcome in plays:
                 recording = recorded_answers.of_case(case.file, case.name, level)
                 yield _judge_play(case, level, recording, outcome.exception() or outcome.result())
-        cluster.clean(around.prefix)
+        cluster.clean(surroundings.run_prefix)
 
 
 @contextlib.contextmanager
-def around_of(bootstrap: str) -> Iterator[Around]:
+def surroundings_of(bootstrap: str) -> Iterator[PlaySurroundings]:
     """The surroundings of plays on a cluster; what they create is removed at the end."""
     cluster = _Cluster(bootstrap)
-    around = cluster.around(PATIENCE_S)
+    surroundings = cluster.new_surroundings(PATIENCE_S)
     try:
-        yield around
+        yield surroundings
     finally:
-        cluster.clean(around.prefix)
+        cluster.clean(surroundings.run_prefix)
         cluster.close()
 
 
 # Verdicts
 
 
-def why_not(case: Case, level: int) -> str:
-    if case.broker not in GROUNDS:
-        return f"it needs other brokers or settings: {brokers()[case.broker].about}"
+def unplayable_reason(case: Case, level: int) -> str:
+    if case.broker not in PLAYED_CONFIGS:
+        return f"it needs other brokers or settings: {broker_configs()[case.broker].about}"
     if case.alone:
         return "it changes what other clients of the cluster see"
-    if any(step.verb == "climb" and step.given["to"] > CLIMB_MAX for step in case.steps(level)):
+    if any(
+        step.verb == "climb" and step.given["to"] > RAISED_EPOCH_MAX for step in case.steps(level)
+    ):
         return "it goes through all epochs of a producer"
     return ""
 
 
 def _not_applicable(case: Case, level: int, reason: str) -> CaseResult:
-    rules = tuple(sorted(case.rows(level)))
+    rules = tuple(sorted(case.rule_ids(level)))
     return CaseResult(case=case.id, outcome=CaseOutcome.NOT_APPLICABLE, rules=rules, because=reason)
 
 
@@ -212,7 +221,7 @@ def _judge_play(
         return _not_applicable(case, level, "the broker is gone")
     if recording is None:
         return _not_applicable(case, level, "this release of Kafka can't play it either")
-    case_rules = tuple(sorted(case.rows(level)))
+    case_rules = tuple(sorted(case.rule_ids(level)))
     if isinstance(outcome, BaseException):
         failure = f"it could not be played to its end: {str(outcome) or type(outcome).__name__}"
         return CaseResult(
@@ -237,7 +246,7 @@ def _differences(recording: Recording, play: Play) -> Iterator[AnswerDifference]
         single_transcript.entries.append((request, answer))
         fields = tuple(
             difference_line.removeprefix(f"{request}.")
-            for difference_line in unlike((exchange,), single_transcript)
+            for difference_line in answer_differences((exchange,), single_transcript)
         )
         if fields:
             yield AnswerDifference(
@@ -245,7 +254,7 @@ def _differences(recording: Recording, play: Play) -> Iterator[AnswerDifference]
                 answer=answer,
                 kafka=json.loads(exchange.answers[0]),
                 fields=fields,
-                rules=play.rows[index],
+                rules=play.rule_ids[index],
             )
         if exchange.asked != request:
             return
@@ -272,7 +281,7 @@ class _Cluster:
         self.offered = {
             api_name(api.api_key): (api.min_version, api.max_version)
             for api in versions.api_keys
-            if api.api_key in KEYS.values()
+            if api.api_key in API_KEYS.values()
         }
         finalized = {feature.name: feature.max_version_level for feature in _features(versions)}
         self.level = int(finalized.get(FEATURE, 0))
@@ -283,7 +292,7 @@ class _Cluster:
     def _ask_versions(self, bootstrap: str) -> Any:
         for version in (4, 3, 0):
             answer = self._connection.ask(
-                KEYS["ApiVersions"],
+                API_KEYS["ApiVersions"],
                 version,
                 client_software_name="txnsim",
                 client_software_version="1",
@@ -312,30 +321,32 @@ class _Cluster:
             raise ConfigError(
                 f"the cluster has {len(self.brokers)} brokers: the cases ask one that leads all"
             )
-        foreign_topics = [topic.name for topic in self.topics if not topic.name.startswith(PREFIX)]
+        foreign_topics = [
+            topic.name for topic in self.topics if not topic.name.startswith(NAME_PREFIX)
+        ]
         if foreign_topics and not beside_others:
             example_names = ", ".join(sorted(foreign_topics)[:3])
             raise ConfigError(
                 f"the cluster has {len(foreign_topics)} topics of others ({example_names}):"
                 " --beside-others plays"
-                f" the cases all the same; their names begin with {PREFIX}"
+                f" the cases all the same; their names begin with {NAME_PREFIX}"
             )
 
-    def around(self, patience_s: float) -> Around:
+    def new_surroundings(self, patience_s: float) -> PlaySurroundings:
         """The surroundings of plays on this cluster, with a new prefix."""
-        return Around(
-            prefix=prefix_without_hash(PREFIX),
+        return PlaySurroundings(
+            run_prefix=prefix_without_hash(NAME_PREFIX),
             patience_s=patience_s,
-            offered=self.offered,
+            offered_versions=self.offered,
             broker_id=self.broker_id,
         )
 
-    def lacks(self, release: Release) -> Iterator[str]:
+    def missing_versions(self, release: Release) -> Iterator[str]:
         """APIs and versions that the release offers and the broker does not."""
         for api_key, (_, highest_wanted) in sorted(release.api_versions.items()):
             api = api_name(api_key)
             lowest, highest = self.offered.get(api, (0, -1))
-            if api in KEYS and highest < highest_wanted:
+            if api in API_KEYS and highest < highest_wanted:
                 yield (
                     f"{api} v{highest_wanted}"
                     if highest < lowest
@@ -361,7 +372,7 @@ class _Cluster:
         for transaction in listing.transaction_states:
             if (
                 transaction.transactional_id.startswith(prefix)
-                and transaction.transaction_state in _MARKED
+                and transaction.transaction_state in _UNFINISHED_STATES
             ):
                 self._ask(
                     "InitProducerId",
@@ -404,7 +415,7 @@ class _Cluster:
                 group_id=group,
                 member_id=member.member_id,
                 instance_id=member.instance_id,
-                member_epoch=_LEAVES,
+                member_epoch=_LEAVING_EPOCH,
             )
 
     def _delete_topics(self, prefix: str) -> list[str]:
@@ -431,11 +442,11 @@ class _Cluster:
             NotOfferedError: There is no such version.
         """
         lowest, highest = self.offered.get(api, (1, 0))
-        version = min(highest, versions(KEYS[api])[-1])
+        version = min(highest, versions(API_KEYS[api])[-1])
         if version < lowest:
             raise NotOfferedError(api, lowest)
-        for _ in range(ASKED_MAX):
-            answer = self._connection.ask(KEYS[api], version, **values)
+        for _ in range(ASK_ATTEMPTS_MAX):
+            answer = self._connection.ask(API_KEYS[api], version, **values)
             if not isinstance(answer, WireOutcome):
                 return answer
             self._connection.close()

@@ -15,8 +15,8 @@ from typing import Any, Final
 from tests.conformance.recordings import FOLDER
 from txnsim.client.raw.connection import NoAnswer
 from txnsim.errors import ErrorCode
-from txnsim_lab.conformance._book.model import CLOSED, SILENT, Recorded, Rule
-from txnsim_lab.conformance._book.recordings import from_lines
+from txnsim_lab.conformance._book.model import CLOSED, SILENT, RecordedProof, Rule
+from txnsim_lab.conformance._book.recordings import recordings_from_lines
 
 _OUTCOMES: Final = {NoAnswer.CLOSED.value: CLOSED, NoAnswer.SILENT.value: SILENT}
 _ERRORS: Final = {
@@ -35,7 +35,7 @@ def recording_complaints(rule: Rule) -> Iterator[str]:
         yield from _wrong(rule, recorded)
 
 
-def _wrong(rule: Rule, recorded: Recorded) -> Iterator[str]:
+def _wrong(rule: Rule, recorded: RecordedProof) -> Iterator[str]:
     if not path_of(recorded.file).exists():
         yield f"{rule.id}: no transcript {recorded.file}"
         return
@@ -53,7 +53,7 @@ def _wrong(rule: Rule, recorded: Recorded) -> Iterator[str]:
                 yield f"{rule.id}: {recorded.file} is answered otherwise to {question!r}"
 
 
-def _shows(rule: Rule, recorded: Recorded, answer: Any) -> bool:
+def _shows(rule: Rule, recorded: RecordedProof, answer: Any) -> bool:
     if recorded.says:
         answer_text = json.dumps(answer, ensure_ascii=False, separators=(",", ":"))
         return recorded.says in answer_text
@@ -78,7 +78,7 @@ def answers_by_level(file: str) -> Mapping[int | None, Answers]:
             for exchange in recording
             for answer in exchange.answers
         )
-        for level, recording in from_lines(lines[1:], header["levels"]).items()
+        for level, recording in recordings_from_lines(lines[1:], header["levels"]).items()
     }
 
 

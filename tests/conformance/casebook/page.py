@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Final
 
 from txnsim_lab.conformance._book.casebook_reader import Case, cases, rule_files
-from txnsim_lab.conformance._book.model import LEVELS, Rule, RuleFile
+from txnsim_lab.conformance._book.model import TXN_LEVELS, Rule, RuleFile
 
 CASES_TOLD_MAX: Final = 4
 """Cases that are named for a rule; the files have the others."""
@@ -51,7 +51,7 @@ def subjects() -> Iterator[tuple[RuleFile, list[tuple[str, ...]]]]:
 def _cases_by_rule() -> Mapping[str, list[Case]]:
     cases_by_rule: dict[str, list[Case]] = defaultdict(list)
     for case in cases():
-        for row in sorted({row for level in LEVELS for row in case.rows(level)}):
+        for row in sorted({row for level in TXN_LEVELS for row in case.rule_ids(level)}):
             cases_by_rule[row].append(case)
     return cases_by_rule
 
@@ -59,7 +59,7 @@ def _cases_by_rule() -> Mapping[str, list[Case]]:
 def _row(file: RuleFile, rule: Rule, proofs: list[Case]) -> tuple[str, ...]:
     source = rule.source or file.source
     says = " ".join(rule.says.split())
-    if rule.levels != LEVELS:
+    if rule.levels != TXN_LEVELS:
         says += f" *(at level {' and '.join(map(str, rule.levels))})*"
     answers = " or ".join("none" if answer == "NONE" else f"`{answer}`" for answer in rule.answers)
     decided_in = ", ".join(f"`{function_name}`" for function_name in rule.decided_in)

@@ -17,11 +17,17 @@ from txnsim_lab.conformance._book.answers import Answers
 from txnsim_lab.conformance._book.casebook_reader import choose_cases
 from txnsim_lab.conformance._book.transcript import Transcript
 from txnsim_lab.conformance._name_prefixes import java_hash, prefix_without_hash
-from txnsim_lab.conformance.results import CaseOutcome, CaseResult, Conformance, junit
-from txnsim_lab.conformance.run import PREFIX, ConformanceOptions, needs, run_conformance, why_not
+from txnsim_lab.conformance.results import CaseOutcome, CaseResult, ConformanceResults, junit_xml
+from txnsim_lab.conformance.run import (
+    NAME_PREFIX,
+    ConformanceOptions,
+    needed_settings,
+    run_conformance,
+    unplayable_reason,
+)
 
 METADATA, LIST_GROUPS, DELETE_GROUPS = 3, 16, 42
-SETTINGS = {name: int(value) for name, value in needs().items()}
+SETTINGS = {name: int(value) for name, value in needed_settings().items()}
 SOME = ("coordinator/end_txn_v5", "groups/consumer", "groups/migration", "coordinator/listing")
 
 
@@ -31,7 +37,7 @@ def kafka() -> Iterator[SimulatedKafka]:
         yield cluster
 
 
-def run_cases(kafka: SimulatedKafka, *only: str, release: str = "4.4") -> Conformance:
+def run_cases(kafka: SimulatedKafka, *only: str, release: str = "4.4") -> ConformanceResults:
     conformance_request = ConformanceOptions(bootstrap=kafka.bootstrap, release=release, only=only)
     return run_conformance(conformance_request, lambda _result, _total: None)
 
@@ -46,9 +52,9 @@ def names_on(kafka: SimulatedKafka) -> list[str]:
 def test_a_broker_that_answers_as_kafka_passes_and_is_left_clean(kafka: SimulatedKafka) -> None:
     run = run_cases(kafka, *SOME)
     assert [result.case for result in run.results if result.outcome is CaseOutcome.DIFFERS] == []
-    assert run.count(CaseOutcome.PASSED) >= 90
+    assert run.outcome_count(CaseOutcome.PASSED) >= 90
     assert run.left_behind == ()
-    assert [name for name in names_on(kafka) if name.startswith(PREFIX)] == []
+    assert [name for name in names_on(kafka) if name.startswith(NAME_PREFIX)] == []
     kept_rules, broken = run.rules()
     assert "end.v5.commit" in kept_rules
     assert not broken
@@ -74,15 +80,15 @@ def test_an_answer_of_its_own_is_shown_beside_kafkas_with_its_rule(kafka: Simula
 def test_an_older_release_has_answers_of_its_own() -> None:
     only = ("coordinator/fencing",)
     with SimulatedKafka(brokers=1, settings=SETTINGS, as_version="3.9") as older:
-        assert run_cases(older, *only, release="3.9").count(CaseOutcome.DIFFERS) == 0
-        assert run_cases(older, *only, release="4.4").count(CaseOutcome.DIFFERS) > 0
+        assert run_cases(older, *only, release="3.9").outcome_count(CaseOutcome.DIFFERS) == 0
+        assert run_cases(older, *only, release="4.4").outcome_count(CaseOutcome.DIFFERS) > 0
 
 
 def test_cases_that_need_more_of_a_cluster_do_not_apply() -> None:
     (death,) = choose_cases(["leader/deaths"])[:1]
     (climbs,) = choose_cases(["coordinator/exhausted"])[:1]
-    assert why_not(death, 2).startswith("it needs other brokers or settings")
-    assert why_not(climbs, 2) == "it goes through all epochs of a producer"
+    assert unplayable_reason(death, 2).startswith("it needs other brokers or settings")
+    assert unplayable_reason(climbs, 2) == "it goes through all epochs of a producer"
 
 
 @pytest.mark.costly
@@ -141,7 +147,9 @@ def test_a_failure_is_one_for_junit(kafka: SimulatedKafka) -> None:
     kafka.faults.arm(
         point="client.request", api="EndTxn", action={"do": "error", "error": "NOT_COORDINATOR"}
     )
-    suite = ElementTree.fromstring(junit(run_cases(kafka, "coordinator/end_txn/empty-session-v4")))
+    suite = ElementTree.fromstring(
+        junit_xml(run_cases(kafka, "coordinator/end_txn/empty-session-v4"))
+    )
     failure = suite.find("testcase/failure")
     assert failure is not None
     assert "end.v4.empty-commit" in str(failure.text)
@@ -167,14 +175,14 @@ def test_tls_and_a_login_lead_to_the_broker_too(
 def test_what_a_broker_needs_is_a_file_of_settings(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["conformance", "--needs"]) == 0
     printed = dict(line.split("=") for line in capsys.readouterr().out.splitlines())
-    assert printed == needs()
+    assert printed == needed_settings()
     assert printed["group.initial.rebalance.delay.ms"] == "0"
 
 
 def test_a_prefix_and_the_number_of_a_broker_do_not_tell_answers_apart() -> None:
     first_transcript, other_transcript = (
-        Transcript(scene="case-"),
-        Transcript(scene="of-us-case-", prefix="of-us-", broker_id=7),
+        Transcript(play_prefix="case-"),
+        Transcript(play_prefix="of-us-case-", run_prefix="of-us-", broker_id=7),
     )
     first_transcript.note(
         "asked", {"leader_id": 1, "group": "case-g", "metadata": b"\x00\x06case-t\xff"}
@@ -188,10 +196,10 @@ def test_a_prefix_and_the_number_of_a_broker_do_not_tell_answers_apart() -> None
 @pytest.mark.costly
 def test_a_prefix_does_not_change_the_hash_of_a_name() -> None:
     assert java_hash("billing") == 0xFFFFFFFF & -109829509
-    first_prefix, second = (prefix_without_hash(PREFIX) for _ in range(2))
+    first_prefix, second = (prefix_without_hash(NAME_PREFIX) for _ in range(2))
     assert first_prefix != second
     assert java_hash(f"{first_prefix}billing") == java_hash("billing")
-    assert first_prefix.startswith(PREFIX)
+    assert first_prefix.startswith(NAME_PREFIX)
 
 
 def test_the_reference_is_asked_where_a_release_answers_the_same() -> None:

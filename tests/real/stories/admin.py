@@ -6,14 +6,14 @@ import struct
 from typing import Any, Final
 
 from tests.real.stories.configs import BAD_TOPIC_CONFIGS
-from txnsim_lab.conformance._book.frame_player import NO_SUCH_ID, FramePlayer, Story
-from txnsim_lab.conformance._book.transcript import in_order
+from txnsim_lab.conformance._book.frame_player import UNUSED_TOPIC_ID, FramePlayer, Story
+from txnsim_lab.conformance._book.transcript import sort_by_fields
 
 
 def api_versions(player: FramePlayer) -> None:
     """Every version, a future version, client names that are not allowed."""
     for version in range(5):
-        answer = player.quiet(
+        answer = player.ask_unrecorded(
             "ApiVersions", version, client_software_name="x", client_software_version="1"
         )
         player.note(
@@ -25,12 +25,12 @@ def api_versions(player: FramePlayer) -> None:
                     for api in answer.api_keys
                     if api.api_key in OURS
                 ],
-                "features": in_order(getattr(answer, "supported_features", ()), "name"),
-                "finalized": in_order(getattr(answer, "finalized_features", ()), "name"),
+                "features": sort_by_fields(getattr(answer, "supported_features", ()), "name"),
+                "finalized": sort_by_fields(getattr(answer, "finalized_features", ()), "name"),
             },
         )
     for name in ("", "-x", "x-", "a b", "a.b-c", "é"):
-        answer = player.quiet(
+        answer = player.ask_unrecorded(
             "ApiVersions", 3, client_software_name=name, client_software_version="1"
         )
         player.note(
@@ -78,7 +78,7 @@ def bad_frames(player: FramePlayer) -> None:
 
 def metadata(player: FramePlayer) -> None:
     """Topics by name and by id, known and unknown, in every version."""
-    topic, topic_id = player.topic(partitions=3)
+    topic, topic_id = player.create_topic(partitions=3)
     for version in range(14):
         named: list[dict[str, Any]] = [{"name": topic}]
         player.ask("Metadata", version, "a topic", topics=named, allow_auto_topic_creation=False)
@@ -87,7 +87,7 @@ def metadata(player: FramePlayer) -> None:
                 "Metadata",
                 version,
                 "unknown names",
-                topics=[{"name": player.name("missing")}, {"name": "bad name"}, {"name": ""}],
+                topics=[{"name": player.full_name("missing")}, {"name": "bad name"}, {"name": ""}],
                 allow_auto_topic_creation=False,
             )
         if version >= 1:
@@ -98,7 +98,7 @@ def metadata(player: FramePlayer) -> None:
                 "Metadata",
                 version,
                 "unknown id",
-                topics=[{"name": None, "topic_id": NO_SUCH_ID}, {"name": topic}],
+                topics=[{"name": None, "topic_id": UNUSED_TOPIC_ID}, {"name": topic}],
             )
             player.ask(
                 "Metadata",
@@ -117,7 +117,7 @@ def metadata(player: FramePlayer) -> None:
             include_cluster_authorized_operations=True,
             include_topic_authorized_operations=True,
         )
-    everything = player.quiet("Metadata", 12, topics=None)
+    everything = player.ask_unrecorded("Metadata", 12, topics=None)
     player.note(
         "all topics",
         [listed_topic for listed_topic in everything.topics if listed_topic.name == topic],
@@ -144,11 +144,11 @@ def create_topics_by_hand(player: FramePlayer) -> None:
     """Assignments by hand, valid and faulty."""
     own = {"partition_index": 0, "broker_ids": [1]}
     neither: dict[str, Any] = {"num_partitions": -1, "replication_factor": -1}
-    create(player, "assigned", name=player.name("m0"), assignments=[own], **neither)
+    create(player, "assigned", name=player.full_name("m0"), assignments=[own], **neither)
     create(
         player,
         "assigned, partitions",
-        name=player.name("m1"),
+        name=player.full_name("m1"),
         assignments=[own],
         num_partitions=1,
         replication_factor=-1,
@@ -156,12 +156,12 @@ def create_topics_by_hand(player: FramePlayer) -> None:
     create(
         player,
         "assigned, replicas",
-        name=player.name("m2"),
+        name=player.full_name("m2"),
         assignments=[own],
         num_partitions=-1,
         replication_factor=1,
     )
-    create(player, "assigned, both", name=player.name("m2"), assignments=[own])
+    create(player, "assigned, both", name=player.full_name("m2"), assignments=[own])
     for note, assignments in (
         ("gap", [{"partition_index": 1, "broker_ids": [1]}]),
         ("gap 2", [own, {"partition_index": 2, "broker_ids": [1]}]),
@@ -172,7 +172,11 @@ def create_topics_by_hand(player: FramePlayer) -> None:
         ("uneven", [own, {"partition_index": 1, "broker_ids": [1, 2]}]),
     ):
         create(
-            player, f"assigned {note}", name=player.name("m3"), assignments=assignments, **neither
+            player,
+            f"assigned {note}",
+            name=player.full_name("m3"),
+            assignments=assignments,
+            **neither,
         )
 
 
@@ -182,14 +186,14 @@ def create_topics_with_configs(player: FramePlayer) -> None:
         create(
             player,
             f"config {name}={value}",
-            name=player.name("c1"),
+            name=player.full_name("c1"),
             validate_only=True,
             configs=[{"name": name, "value": value}],
         )
     create(
         player,
         "config set",
-        name=player.name("c2"),
+        name=player.full_name("c2"),
         configs=[
             {"name": "retention.ms", "value": "5"},
             {"name": "cleanup.policy", "value": "compact"},
@@ -198,7 +202,7 @@ def create_topics_with_configs(player: FramePlayer) -> None:
     create(
         player,
         "config twice",
-        name=player.name("c3"),
+        name=player.full_name("c3"),
         configs=[{"name": "retention.ms", "value": "5"}, {"name": "retention.ms", "value": "6"}],
     )
 
@@ -206,26 +210,26 @@ def create_topics_with_configs(player: FramePlayer) -> None:
 def delete_topics(player: FramePlayer) -> None:
     """By name, by id, twice, missing."""
     for version in range(1, 7):
-        name, _ = player.topic(f"v{version}")
+        name, _ = player.create_topic(f"v{version}")
         deletion: dict[str, Any] = {"topic_names": [name], "topics": [{"name": name}]}
-        answer = player.quiet("DeleteTopics", version, timeout=5_000, **deletion)
+        answer = player.ask_unrecorded("DeleteTopics", version, timeout=5_000, **deletion)
         player.note(f"DeleteTopics v{version}", answer)
         player.ask("DeleteTopics", version, "again", timeout=5_000, **deletion)
-    name, topic_id = player.topic("by-id")
-    other, other_id = player.topic("other")
+    name, topic_id = player.create_topic("by-id")
+    other, other_id = player.create_topic("other")
 
     def delete(note: str, *topics: dict[str, Any]) -> None:
         player.ask("DeleteTopics", 6, note, timeout=5_000, topics=list(topics))
 
     delete("both", {"name": name, "topic_id": topic_id})
     delete("neither", {"name": None})
-    delete("unknown id", {"name": None, "topic_id": NO_SUCH_ID})
+    delete("unknown id", {"name": None, "topic_id": UNUSED_TOPIC_ID})
     delete("id twice", {"name": None, "topic_id": topic_id}, {"name": None, "topic_id": topic_id})
     delete("name twice", {"name": other}, {"name": other})
     delete("bad name", {"name": "a b"})
     delete("by id", {"name": None, "topic_id": topic_id})
     delete("by id again", {"name": None, "topic_id": topic_id})
-    answer = player.quiet(
+    answer = player.ask_unrecorded(
         "DeleteTopics",
         6,
         timeout=5_000,
@@ -257,9 +261,9 @@ def describe_cluster(player: FramePlayer) -> None:
 
 def describe_topic_partitions(player: FramePlayer) -> None:
     """Pages and cursors."""
-    first_topic, _ = player.topic("one", 3)
-    second_topic, _ = player.topic("two", 2)
-    missing = player.name("missing")
+    first_topic, _ = player.create_topic("one", 3)
+    second_topic, _ = player.create_topic("two", 2)
+    missing = player.full_name("missing")
 
     def ask(
         note: str, *names: str, limit: int = 2000, cursor: tuple[str, int] | None = None
@@ -295,9 +299,9 @@ def describe_topic_partitions(player: FramePlayer) -> None:
             limit=1,
         )
     ask("cursor second", first_topic, second_topic, cursor=(second_topic, 1))
-    ask("cursor before all", first_topic, second_topic, cursor=(player.name("a"), 0))
-    ask("cursor between", first_topic, second_topic, cursor=(player.name("p"), 1))
-    ask("cursor behind", first_topic, second_topic, cursor=(player.name("z"), 0))
+    ask("cursor before all", first_topic, second_topic, cursor=(player.full_name("a"), 0))
+    ask("cursor between", first_topic, second_topic, cursor=(player.full_name("p"), 1))
+    ask("cursor behind", first_topic, second_topic, cursor=(player.full_name("z"), 0))
     ask("cursor negative", first_topic, second_topic, cursor=(first_topic, -1))
     ask("cursor at missing", first_topic, missing, cursor=(missing, 0))
     ask("cursor behind all, no topics", cursor=("zzzzzz", 0))

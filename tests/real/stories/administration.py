@@ -62,10 +62,10 @@ GROUP_VALUES: Final = (
 
 def group_operations(player: FramePlayer) -> None:
     """The authorized operations on a group, without an authorizer."""
-    topic, _ = player.topic()
-    classic, modern = player.name("classic"), player.name("modern")
-    player.quiet("FindCoordinator", 3, key=classic, key_type=0)
-    player.until(
+    topic, _ = player.create_topic()
+    classic, modern = player.full_name("classic"), player.full_name("modern")
+    player.ask_unrecorded("FindCoordinator", 3, key=classic, key_type=0)
+    player.ask_until(
         lambda answer: int(answer.topics[0].partitions[0].error_code) == 0,
         "OffsetCommit",
         8,
@@ -73,7 +73,7 @@ def group_operations(player: FramePlayer) -> None:
         generation_id_or_member_epoch=-1,
         topics=[{"name": topic, "partitions": [{"partition_index": 0, "committed_offset": 0}]}],
     )
-    player.until(
+    player.ask_until(
         lambda answer: int(answer.error_code) == 0,
         "ConsumerGroupHeartbeat",
         1,
@@ -84,10 +84,10 @@ def group_operations(player: FramePlayer) -> None:
         subscribed_topic_names=[topic],
         topic_partitions=[],
     )
-    names = [classic, modern, player.name("absent")]
+    names = [classic, modern, player.full_name("absent")]
     for version in range(3, 7):
         for with_operations in (False, True):
-            answer = player.quiet(
+            answer = player.ask_unrecorded(
                 "DescribeGroups",
                 version,
                 groups=names,
@@ -99,7 +99,7 @@ def group_operations(player: FramePlayer) -> None:
             )
     for version in range(2):
         for with_operations in (False, True):
-            answer = player.quiet(
+            answer = player.ask_unrecorded(
                 "ConsumerGroupDescribe",
                 version,
                 group_ids=names,
@@ -117,11 +117,11 @@ def group_cleanup(player: FramePlayer) -> None:
     offsets.
     """
     count = 60
-    topic, _ = player.topic(partitions=count)
-    group, parts = player.name("group"), list(range(count))
-    player.quiet("FindCoordinator", 3, key=group, key_type=0)
+    topic, _ = player.create_topic(partitions=count)
+    group, parts = player.full_name("group"), list(range(count))
+    player.ask_unrecorded("FindCoordinator", 3, key=group, key_type=0)
     positions = [{"partition_index": index, "committed_offset": index} for index in parts]
-    player.until(
+    player.ask_until(
         lambda answer: int(answer.topics[0].partitions[0].error_code) == 0,
         "OffsetCommit",
         8,
@@ -134,19 +134,23 @@ def group_cleanup(player: FramePlayer) -> None:
         return sum(part.committed_offset >= 0 for part in answer.topics[0].partitions)
 
     fetch_fields = {"group_id": group, "topics": [{"name": topic, "partition_indexes": parts}]}
-    player.note("positions", count_positions(player.quiet("OffsetFetch", 7, **fetch_fields)))
+    player.note(
+        "positions", count_positions(player.ask_unrecorded("OffsetFetch", 7, **fetch_fields))
+    )
     _limit_offsets(player, "700")
     partitions = [{"partition_index": index} for index in parts]
     several = [{"name": topic, "partitions": partitions}]
     player.ask("OffsetDelete", 0, "all of them", group_id=group, topics=several)
     player.ask("DeleteGroups", 2, "the group", groups_names=[group])
-    player.note("positions kept", count_positions(player.quiet("OffsetFetch", 7, **fetch_fields)))
+    player.note(
+        "positions kept", count_positions(player.ask_unrecorded("OffsetFetch", 7, **fetch_fields))
+    )
     player.ask("DeleteTopics", 5, "its topic", timeout=5_000, topic_names=[topic])
-    player.until(lambda answer: count_positions(answer) == 0, "OffsetFetch", 7, **fetch_fields)
-    player.topic(partitions=count)
+    player.ask_until(lambda answer: count_positions(answer) == 0, "OffsetFetch", 7, **fetch_fields)
+    player.create_topic(partitions=count)
     player.note(
         "positions of the next topic",
-        count_positions(player.quiet("OffsetFetch", 7, **fetch_fields)),
+        count_positions(player.ask_unrecorded("OffsetFetch", 7, **fetch_fields)),
     )
     _limit_offsets(player, None)
 
@@ -157,8 +161,8 @@ def _limit_offsets(player: FramePlayer, limit: str | None) -> None:
     operation = DELETE if limit is None else SET
     config = {"name": name, "config_operation": operation, "value": limit}
     where = {"resource_type": 2, "resource_name": topic}
-    player.quiet("IncrementalAlterConfigs", 1, resources=[{**where, "configs": [config]}])
-    player.until(
+    player.ask_unrecorded("IncrementalAlterConfigs", 1, resources=[{**where, "configs": [config]}])
+    player.ask_until(
         lambda answer: answer.results[0].configs[0].value == (limit or "1048588"),
         "DescribeConfigs",
         4,
@@ -170,7 +174,7 @@ def group_bounds(player: FramePlayer) -> None:
     """The group configs that are accepted if the broker's file sets bounds, and the description of
     a group's configs.
     """
-    group = player.name("group")
+    group = player.full_name("group")
     for name, values in GROUP_VALUES:
         for value in values:
             _configure_group(player, group, {name: value})
@@ -179,8 +183,8 @@ def group_bounds(player: FramePlayer) -> None:
         {"streams.session.timeout.ms": "16000", "streams.heartbeat.interval.ms": "15000"},
     ):
         _configure_group(player, group, pair)
-    for group_name in (group, player.name("unconfigured")):
-        answer = player.until(
+    for group_name in (group, player.full_name("unconfigured")):
+        answer = player.ask_until(
             lambda answer: len(answer.results[0].configs) > 1,
             "DescribeConfigs",
             4,
@@ -224,7 +228,7 @@ def _operations(answer: Any) -> Any:
 
 def scram_credentials(player: FramePlayer) -> None:
     """Users are created, changed and deleted. No answer contains their credentials."""
-    alice, bob = player.name("alice"), player.name("bob")
+    alice, bob = player.full_name("alice"), player.full_name("bob")
     for users in (None, [], [alice], [alice, alice], [""]):
         _describe_users(player, f"of {users}", users)
     for note, changes in (
@@ -239,15 +243,15 @@ def scram_credentials(player: FramePlayer) -> None:
         ("a negative mechanism", [_upsert(bob, -1)]),
         ("nobody", [_upsert("")]),
         ("twice", [_upsert(bob), _upsert(bob, SHA_256, 5_000)]),
-        ("one good, one bad", [_upsert(bob), _upsert(player.name("carl"), SHA_256, 1)]),
+        ("one good, one bad", [_upsert(bob), _upsert(player.full_name("carl"), SHA_256, 1)]),
         ("one user, one bad", [_upsert(bob, SHA_256, 6_000), _upsert(bob, SHA_512, 1)]),
         ("nothing", []),
     ):
         _alter_users(player, note, changes)
     for note, deletions in (
         ("nobody", [("", SHA_256)]),
-        ("an unknown user", [(player.name("eve"), SHA_256)]),
-        ("what is not there", [(player.name("carl"), SHA_512)]),
+        ("an unknown user", [(player.full_name("eve"), SHA_256)]),
+        ("what is not there", [(player.full_name("carl"), SHA_512)]),
         ("no mechanism", [(alice, NO_MECHANISM)]),
         ("twice", [(alice, SHA_256), (alice, SHA_256)]),
         ("one of two", [(alice, SHA_256)]),
@@ -257,7 +261,7 @@ def scram_credentials(player: FramePlayer) -> None:
     _alter_users(player, "there and gone", [_upsert(alice)], [(alice, SHA_256)])
     _until_told(player, bob, exists=True)
     _describe_users(player, "of all", None)
-    _describe_users(player, "of some", [bob, alice, player.name("eve"), bob])
+    _describe_users(player, "of some", [bob, alice, player.full_name("eve"), bob])
     _alter_users(player, "the last of each", [], [(alice, SHA_512), (bob, SHA_256)])
     _alter_users(player, "the last", [], [(bob, SHA_512)])
     _until_told(player, bob, exists=False)
@@ -266,7 +270,7 @@ def scram_credentials(player: FramePlayer) -> None:
 
 def _describe_users(player: FramePlayer, note: str, users: list[str] | None) -> None:
     named = None if users is None else [{"name": name} for name in users]
-    answer = player.quiet("DescribeUserScramCredentials", 0, users=named)
+    answer = player.ask_unrecorded("DescribeUserScramCredentials", 0, users=named)
     player.note(
         f"DescribeUserScramCredentials v0 {note}",
         {
@@ -285,7 +289,7 @@ def _describe_users(player: FramePlayer, note: str, users: list[str] | None) -> 
 
 
 def _until_told(player: FramePlayer, user: str, *, exists: bool) -> None:
-    player.until(
+    player.ask_until(
         lambda answer: (int(answer.results[0].error_code) == 0) is exists,
         "DescribeUserScramCredentials",
         0,
@@ -309,7 +313,7 @@ def _alter_users(
     upserts: list[dict[str, Any]],
     deletions: list[tuple[str, int]] | None = None,
 ) -> None:
-    answer = player.quiet(
+    answer = player.ask_unrecorded(
         "AlterUserScramCredentials",
         0,
         upsertions=upserts,
@@ -328,7 +332,7 @@ def without_authorizer(player: FramePlayer) -> None:
     """Without an authorizer ACLs can be neither described nor changed."""
     rule = {
         "resource_type": 2,
-        "resource_name": player.name(),
+        "resource_name": player.full_name(),
         "resource_pattern_type": 3,
         "principal": "User:a",
         "host": "*",
@@ -418,7 +422,7 @@ def fenced_brokers(player: FramePlayer) -> None:
 def _cluster(player: FramePlayer) -> None:
     for version in range(3):
         for fenced in (False, True) if version == 2 else (False,):
-            answer = player.quiet(
+            answer = player.ask_unrecorded(
                 "DescribeCluster", version, endpoint_type=1, include_fenced_brokers=fenced
             )
             # Which broker is told as the controller is left to chance.
@@ -426,7 +430,7 @@ def _cluster(player: FramePlayer) -> None:
                 f"DescribeCluster v{version} fenced={fenced}",
                 [(node.broker_id, getattr(node, "is_fenced", None)) for node in answer.brokers],
             )
-    answer = player.quiet("Metadata", 12, topics=[])
+    answer = player.ask_unrecorded("Metadata", 12, topics=[])
     player.note("Metadata v12", sorted(node.node_id for node in answer.brokers))
     for broker in ("1", str(ABSENT)):
         resource = {"resource_type": 4, "resource_name": broker}
@@ -436,7 +440,7 @@ def _cluster(player: FramePlayer) -> None:
             f"of {broker}",
             resources=[{**resource, "configuration_keys": ["num.partitions"]}],
         )
-    answer = player.quiet("ListConfigResources", 1, resource_types=[4])
+    answer = player.ask_unrecorded("ListConfigResources", 1, resource_types=[4])
     player.note(
         "ListConfigResources v1 brokers",
         sorted(config_resource.resource_name for config_resource in answer.config_resources),
@@ -449,7 +453,7 @@ def _create(player: FramePlayer, note: str, **values: Any) -> None:
         7,
         note,
         validate_only=True,
-        topics=[{"name": player.name("new"), "assignments": [], "configs": [], **values}],
+        topics=[{"name": player.full_name("new"), "assignments": [], "configs": [], **values}],
     )
 
 

@@ -14,9 +14,9 @@ NO_BROKER: Final = 4711
 
 def describe_quorum(player: FramePlayer) -> None:
     """The metadata log, other partitions of it, other topics."""
-    topic, _ = player.topic()
+    topic, _ = player.create_topic()
     for version in range(3):
-        answer = player.quiet(
+        answer = player.ask_unrecorded(
             "DescribeQuorum",
             version,
             topics=[{"topic_name": METADATA_TOPIC, "partitions": [{"partition_index": 0}]}],
@@ -38,7 +38,7 @@ def describe_quorum(player: FramePlayer) -> None:
             },
         )
         for name, indexes in ((METADATA_TOPIC, [1]), (topic, [0]), (METADATA_TOPIC, [0, 1])):
-            answer = player.quiet(
+            answer = player.ask_unrecorded(
                 "DescribeQuorum",
                 version,
                 topics=[
@@ -51,7 +51,7 @@ def describe_quorum(player: FramePlayer) -> None:
             player.note(f"DescribeQuorum v{version} {name} {indexes}", _quorum_state(answer))
         player.note(
             f"DescribeQuorum v{version} nothing",
-            _quorum_state(player.quiet("DescribeQuorum", version, topics=[])),
+            _quorum_state(player.ask_unrecorded("DescribeQuorum", version, topics=[])),
         )
 
 
@@ -86,13 +86,13 @@ def unregister_broker(player: FramePlayer) -> None:
 
 def move_log_dirs(player: FramePlayer) -> None:
     """Moves of replicas to a missing directory."""
-    topic, _ = player.topic()
+    topic, _ = player.create_topic()
     for version in (1, 2):
         for note, path, name, indexes in (
             ("no such directory", "/no/such/directory", topic, [0]),
             ("relative", "logs", topic, [0]),
             ("no such partition", "/no/such/directory", topic, [7]),
-            ("no such topic", "/no/such/directory", player.name("absent"), [0]),
+            ("no such topic", "/no/such/directory", player.full_name("absent"), [0]),
         ):
             player.ask(
                 "AlterReplicaLogDirs",
@@ -101,12 +101,12 @@ def move_log_dirs(player: FramePlayer) -> None:
                 dirs=[{"path": path, "topics": [{"name": name, "partitions": indexes}]}],
             )
         player.ask("AlterReplicaLogDirs", version, "nothing", dirs=[])
-        described = player.quiet("DescribeLogDirs", 4, topics=None)
+        described = player.ask_unrecorded("DescribeLogDirs", 4, topics=None)
         own = described.results[0].log_dir
         for note, dirs in (
             ("where it is", [(own, topic, 0)]),
             ("where it would be", [(own, topic, 7)]),
-            ("of no topic", [(own, player.name("absent"), 0)]),
+            ("of no topic", [(own, player.full_name("absent"), 0)]),
             ("here and there", [(own, topic, 0), ("/no/such/directory", topic, 0)]),
         ):
             player.ask(
@@ -132,7 +132,7 @@ def delegation_tokens(player: FramePlayer) -> None:
 
 def client_quotas(player: FramePlayer) -> None:
     """Set, described by every kind of filter, removed; and what can't be set."""
-    user, client = ("user", player.name("u")), ("client-id", player.name("c"))
+    user, client = ("user", player.full_name("u")), ("client-id", player.full_name("c"))
     address = ("ip", "192.0.2.1")
     rate = ("producer_byte_rate", 1024.0)
     _alter(player, "of a user", [user], rate, version=0)
@@ -147,7 +147,7 @@ def client_quotas(player: FramePlayer) -> None:
         _describe(player, "client", [(*client, 0)], version=version)
         _describe(player, "both", [(*user, 0), (*client, 0)], version=version)
         _describe(player, "address", [(*address, 0)], version=version)
-        _describe(player, "nobody", [("user", player.name("absent"), 0)], version=version)
+        _describe(player, "nobody", [("user", player.full_name("absent"), 0)], version=version)
         _describe(player, "default", [("user", None, 1)], version=version)
     rates = (("producer_byte_rate", 2048.0), ("consumer_byte_rate", 1.0))
     _alter(player, "replaced", [user], *rates)
@@ -163,7 +163,7 @@ def client_quotas(player: FramePlayer) -> None:
 
 def bad_quotas(player: FramePlayer) -> None:
     """Quotas for entities that are not allowed, and values that are not allowed."""
-    name = player.name("u")
+    name = player.full_name("u")
     user, address = ("user", name), ("ip", "192.0.2.1")
     good, connections = ("producer_byte_rate", 1.0), ("connection_creation_rate", 1.0)
     _alter(player, "of nobody", [], good)
@@ -196,7 +196,7 @@ def bad_quotas(player: FramePlayer) -> None:
     # Other stories find a cluster without quotas.
     none = (("producer_byte_rate", None), ("request_percentage", None))
     for entity in (user, ("user", "v"), ("user", "twice")):
-        player.quiet("AlterClientQuotas", 1, entries=[_entry([entity], *none)])
+        player.ask_unrecorded("AlterClientQuotas", 1, entries=[_entry([entity], *none)])
         _until_told(player, entity, is_set=False)
 
 
@@ -237,7 +237,7 @@ def _describe(
     strict: bool = False,
     version: int = 1,
 ) -> None:
-    answer = player.quiet(
+    answer = player.ask_unrecorded(
         "DescribeClientQuotas", version, strict=strict, components=_filter(components)
     )
     entries = [
@@ -254,7 +254,7 @@ def _describe(
 
 def _until_told(player: FramePlayer, entity: tuple[str, str], *, is_set: bool) -> None:
     """Wait until the broker has heard of a quota, which takes a moment after the change."""
-    player.until(
+    player.ask_until(
         lambda answer: bool(answer.entries) == is_set,
         "DescribeClientQuotas",
         1,
@@ -265,7 +265,7 @@ def _until_told(player: FramePlayer, entity: tuple[str, str], *, is_set: bool) -
 
 def at_once(player: FramePlayer) -> None:
     """Requests with a time-out of 0, in which nothing can be done."""
-    topic, _ = player.topic(partitions=1)
+    topic, _ = player.create_topic(partitions=1)
     for version in (0, 2):
         player.ask(
             "CreatePartitions",
@@ -289,10 +289,10 @@ def at_once(player: FramePlayer) -> None:
         "at once",
         timeout=0,
         validate_only=False,
-        topics=[{"name": player.name("u"), "num_partitions": 1, "replication_factor": 1}],
+        topics=[{"name": player.full_name("u"), "num_partitions": 1, "replication_factor": 1}],
     )
     player.ask("DeleteTopics", 6, "at once", timeout=0, topics=[{"name": topic}])
-    player.ask("DeleteTopics", 3, "at once", timeout=-1, topic_names=[topic, player.name("u")])
+    player.ask("DeleteTopics", 3, "at once", timeout=-1, topic_names=[topic, player.full_name("u")])
     player.ask("ElectLeaders", 2, "nothing at once", timeout=0, topic_partitions=[])
     player.ask("ElectLeaders", 2, "all at once", timeout=0, topic_partitions=None)
 

@@ -65,7 +65,7 @@ BROKER_FORMS: Final = (
 
 def describe_configs(player: FramePlayer) -> None:
     """All configs of a topic, chosen ones, synonyms, brokers, what can't be described."""
-    topic, _ = player.plain_topic("t", 1, retention_ms="77", cleanup_policy="compact")
+    topic, _ = player.create_plain_topic("t", 1, retention_ms="77", cleanup_policy="compact")
     for version in range(1, 5):
         for synonyms in (False, True):
             player.ask(
@@ -81,7 +81,7 @@ def describe_configs(player: FramePlayer) -> None:
     for kind, name, keys in (
         (2, topic, chosen),
         (2, topic, []),
-        (2, player.name("missing"), None),
+        (2, player.full_name("missing"), None),
         (2, "a b", None),
         (2, "", None),
         (4, "9", None),
@@ -140,12 +140,12 @@ def describe_broker_configs(player: FramePlayer) -> None:
 
 def config_synonyms(player: FramePlayer) -> None:
     """Static configs in hours and minutes, and dynamic ones in ms over them."""
-    created = player.quiet(
+    created = player.ask_unrecorded(
         "CreateTopics",
         7,
         topics=[
             {
-                "name": player.name(),
+                "name": player.full_name(),
                 "num_partitions": 1,
                 "replication_factor": 1,
                 "assignments": [],
@@ -159,7 +159,7 @@ def config_synonyms(player: FramePlayer) -> None:
     alter(player, "", "in minutes", ("log.retention.minutes", 0, "7"), kind=4)
     alter(player, "", "for all", ("log.retention.ms", 0, "7777"), kind=4)
     alter(player, "1", "for one", ("log.roll.ms", 0, "999"), ("log.roll.jitter.ms", 0, "9"), kind=4)
-    player.until(
+    player.ask_until(
         lambda answer: (
             {config.value for config in answer.results[0].configs} == {"7777", "999", "9"}
         ),
@@ -174,13 +174,13 @@ def config_synonyms(player: FramePlayer) -> None:
         ],
     )
     _synonyms(player, "dynamic")
-    validated = player.quiet(
+    validated = player.ask_unrecorded(
         "CreateTopics",
         7,
         validate_only=True,
         topics=[
             {
-                "name": player.name("other"),
+                "name": player.full_name("other"),
                 "num_partitions": 1,
                 "replication_factor": 1,
                 "assignments": [],
@@ -201,7 +201,7 @@ def _told_at_creation(player: FramePlayer, note: str, answer: Any) -> None:
 
 def _synonyms(player: FramePlayer, note: str) -> None:
     for kind, name, keys in (
-        (2, player.name(), TOPIC_FORMS),
+        (2, player.full_name(), TOPIC_FORMS),
         (4, "1", BROKER_FORMS),
         (4, "", BROKER_FORMS),
     ):
@@ -247,7 +247,7 @@ def describe_config(
 ) -> None:
     """Describe a config once the change has reached this broker."""
     resources = [{"resource_type": kind, "resource_name": name, "configuration_keys": [key]}]
-    player.until(
+    player.ask_until(
         lambda answer: (
             [config.value for config in answer.results[0].configs]
             == ([] if value is GONE else [value])
@@ -261,12 +261,12 @@ def describe_config(
 
 def alter_configs_refused(player: FramePlayer) -> None:
     """Bad values, resources that are not there, resources named twice."""
-    topic, _ = player.plain_topic()
+    topic, _ = player.create_plain_topic()
     for key, value in BAD_TOPIC_CONFIGS:
         if value is not None:
             alter(player, topic, f"{key}={value}", (key, 0, value), validate_only=True)
     alter(player, topic, "no changes")
-    alter(player, player.name("missing"), "missing topic", ("retention.ms", 0, "5"))
+    alter(player, player.full_name("missing"), "missing topic", ("retention.ms", 0, "5"))
     alter(player, "a b", "bad name", ("retention.ms", 0, "5"))
     alter(player, "", "empty name", ("retention.ms", 0, "5"))
     for kind, name in ((0, "x"), (1, "x"), (99, "x"), (4, "9"), (4, "x"), (4, "-1")):
@@ -282,7 +282,7 @@ def alter_configs_refused(player: FramePlayer) -> None:
         "IncrementalAlterConfigs",
         1,
         "several",
-        resources=[resource, {**resource, "resource_name": player.name("missing")}],
+        resources=[resource, {**resource, "resource_name": player.full_name("missing")}],
     )
     describe_config(player, topic, "retention.ms", "9")
     player.ask("IncrementalAlterConfigs", 1, "none")

@@ -8,7 +8,7 @@ from typing import Final
 from txnsim.wire.batch import GZIP, LZ4, SNAPPY, ZSTD, control_batch, crc_of
 from txnsim_lab.conformance._book.batches import STAMP_MS
 from txnsim_lab.conformance._book.frame_player import (
-    NO_SUCH_ID,
+    UNUSED_TOPIC_ID,
     FramePlayer,
     Story,
     Topic,
@@ -29,9 +29,9 @@ def _patch(batch: bytes, position: int, piece: bytes, *, crc: bool = True) -> by
 
 def produce_versions(player: FramePlayer) -> None:
     """Every version: appended, unknown, several partitions, acks."""
-    topic = player.topic(partitions=2)
-    missing: Topic = (player.name("missing"), NO_SUCH_ID)
-    player.coordinator(player.name())
+    topic = player.create_topic(partitions=2)
+    missing: Topic = (player.full_name("missing"), UNUSED_TOPIC_ID)
+    player.await_coordinator(player.full_name())
     for version in range(3, 14):
         player.ask("Produce", version, "one", **produce(topic, records("a", "b"), version))
         player.ask("Produce", version, "acks 1", **produce(topic, records("c"), version, acks=1))
@@ -70,7 +70,7 @@ def produce_versions(player: FramePlayer) -> None:
             "Produce",
             version,
             "null topic of internals",
-            **produce(("__transaction_state", NO_SUCH_ID), records("h"), version),
+            **produce(("__transaction_state", UNUSED_TOPIC_ID), records("h"), version),
         )
     player.ask("Fetch", 12, "all", **fetch(topic))
     player.ask("Fetch", 12, "all of 1", **fetch(topic, partition=1))
@@ -83,7 +83,7 @@ def send_unanswered(player: FramePlayer, version: int, topic: Topic, missing: To
         ("acks 0, unknown", produce(missing, records("g"), version, acks=0)),
         ("null records", produce(topic, None, version)),
     ):
-        player.ask_in_vain("Produce", version, note, **fields)
+        player.ask_unanswered("Produce", version, note, **fields)
 
 
 GOOD: Final = records("a", "b")
@@ -129,7 +129,7 @@ BATCHES: Final[tuple[tuple[str, bytes], ...]] = (
 
 def produce_batches(player: FramePlayer) -> None:
     """Batches that are refused, and how: shapes, checksums, counts, codecs."""
-    topic = player.topic()
+    topic = player.create_topic()
     for version in (3, 7, 8, 13):
         for note, batch in BATCHES:
             player.ask("Produce", version, note, **produce(topic, batch, version))
@@ -170,10 +170,10 @@ def produce_batches(player: FramePlayer) -> None:
 
 def fetch_versions(player: FramePlayer) -> None:
     """Every version, offsets in and out of range, epochs, isolation, sizes."""
-    topic = player.topic(partitions=2)
-    missing: Topic = (player.name("missing"), NO_SUCH_ID)
+    topic = player.create_topic(partitions=2)
+    missing: Topic = (player.full_name("missing"), UNUSED_TOPIC_ID)
     for value in ("a", "b", "c"):
-        player.quiet("Produce", 8, **produce(topic, records(value, value), 8))
+        player.ask_unrecorded("Produce", 8, **produce(topic, records(value, value), 8))
     for version in range(4, 19):
         for isolation in (0, 1):
             player.ask(
@@ -229,10 +229,10 @@ def fetch_versions(player: FramePlayer) -> None:
 
 def list_offsets(player: FramePlayer) -> None:
     """All special timestamps at all versions, times, isolation, epochs, bad partitions."""
-    topic, _ = topic_and_id = player.topic(partitions=2)
+    topic, _ = topic_and_id = player.create_topic(partitions=2)
     for index, stamp in enumerate((10, 30, 20, 40, 40)):
         batch = records(f"{index}", timestamp_ms=STAMP_MS + stamp)
-        player.quiet("Produce", 8, **produce(topic_and_id, batch, 8))
+        player.ask_unrecorded("Produce", 8, **produce(topic_and_id, batch, 8))
 
     def ask(
         note: str,
@@ -273,7 +273,7 @@ def list_offsets(player: FramePlayer) -> None:
             ask(f"{timestamp} committed", version, timestamp=timestamp, isolation=1)
         for offset in (0, 10, 11, 25, 30, 31, 40, 41):
             ask(f"time {offset}", version, timestamp=STAMP_MS + offset)
-        ask("unknown topic", version, name=player.name("missing"))
+        ask("unknown topic", version, name=player.full_name("missing"))
         ask("bad name", version, name="a b")
         ask("unknown partition", version, partition=9)
         ask("negative partition", version, partition=-1)
@@ -313,9 +313,9 @@ def delete(
 
 def delete_records(player: FramePlayer) -> None:
     """Deletion of records, and the log's new start."""
-    topic, _ = topic_and_id = player.topic()
+    topic, _ = topic_and_id = player.create_topic()
     for value in ("a", "b", "c"):
-        player.quiet("Produce", 8, **produce(topic_and_id, records(value, value), 8))
+        player.ask_unrecorded("Produce", 8, **produce(topic_and_id, records(value, value), 8))
 
     delete(player, topic, "3", 3)
     player.ask("Fetch", 12, "from 2", **fetch(topic_and_id, 2))
@@ -362,8 +362,8 @@ def delete_records(player: FramePlayer) -> None:
 
 def offset_for_leader_epoch(player: FramePlayer) -> None:
     """Known, unknown and negative epochs."""
-    topic, _ = topic_and_id = player.topic(partitions=2)
-    player.quiet("Produce", 8, **produce(topic_and_id, records("a", "b"), 8))
+    topic, _ = topic_and_id = player.create_topic(partitions=2)
+    player.ask_unrecorded("Produce", 8, **produce(topic_and_id, records("a", "b"), 8))
 
     def ask(
         note: str,
@@ -401,7 +401,7 @@ def offset_for_leader_epoch(player: FramePlayer) -> None:
             ask(f"epoch {epoch} debugging", version, epoch=epoch, replica=-2)
         for current in (0, 1):
             ask(f"current {current}", version, current=current)
-        ask("unknown topic", version, name=player.name("missing"))
+        ask("unknown topic", version, name=player.full_name("missing"))
         ask("bad name", version, name="a b")
         ask("unknown partition", version, partition=9)
         player.ask("OffsetForLeaderEpoch", version, "none", replica_id=-1, topics=[])

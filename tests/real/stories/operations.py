@@ -27,10 +27,10 @@ PATTERNS: Final = (
 
 def describing(player: FramePlayer) -> None:
     """DescribeProducers, DescribeTransactions and ListTransactions with their filters."""
-    topic = player.topic(partitions=2)
+    topic = player.create_topic(partitions=2)
     for name, partitions in (
         (topic[0], [0, 1, 7, -1]),
-        (player.name("missing"), [0]),
+        (player.full_name("missing"), [0]),
         ("a b", [0]),
         ("", [0]),
         (topic[0], []),
@@ -62,7 +62,7 @@ def describing(player: FramePlayer) -> None:
         "DescribeTransactions",
         0,
         "several",
-        transactional_ids=[idle.id, "", player.name("nobody"), txn.id, finished.id],
+        transactional_ids=[idle.id, "", player.full_name("nobody"), txn.id, finished.id],
     )
     player.ask("DescribeTransactions", 0, "same twice", transactional_ids=[idle.id, idle.id])
     player.ask("DescribeTransactions", 0, "none", transactional_ids=[])
@@ -122,18 +122,18 @@ def list_by_filters(player: FramePlayer, version: int, txn: StoryTxn, pids: list
 
 def find_coordinator(player: FramePlayer) -> None:
     """Every version and type of key."""
-    player.coordinator(player.name())
+    player.await_coordinator(player.full_name())
     for version in range(7):
         keys: dict[str, Any] = {
-            "key": player.name(),
-            "coordinator_keys": [player.name(), "", player.name("b")],
+            "key": player.full_name(),
+            "coordinator_keys": [player.full_name(), "", player.full_name("b")],
         }
         for kind in (1, 2, 3, -1) if version else ():
             player.ask("FindCoordinator", version, f"type {kind}", key_type=kind, **keys)
         if version >= 4:
             player.ask("FindCoordinator", version, "no keys", key_type=1, coordinator_keys=[])
         if version == 6:
-            for key in ("a:b:0", f"{player.name()}:AAAAAAAAAAAAAAAAAAAAAQ:x", "::"):
+            for key in ("a:b:0", f"{player.full_name()}:AAAAAAAAAAAAAAAAAAAAAQ:x", "::"):
                 player.ask(
                     "FindCoordinator",
                     version,
@@ -149,7 +149,7 @@ def lasting_prepare(player: FramePlayer) -> None:
     """A transaction that stays prepared because of a marker of a higher epoch. Requests are
     answered that they have to wait.
     """
-    topic = player.topic()
+    topic = player.create_topic()
     for version, end in ((11, 4), (12, 5)) if player.level else ((11, 4),):
         for committed in (True, False):
             txn = StoryTxn(player, f"id-{version}-{committed}")
@@ -158,7 +158,7 @@ def lasting_prepare(player: FramePlayer) -> None:
             txn.send("send", topic, version, 0)
             marker(player, topic, "higher epoch", txn.pid, txn.epoch + 5)
             txn.end("end", end, committed=committed, epoch=txn.epoch)
-            txn.player.until_state(txn.id, "PrepareCommit" if committed else "PrepareAbort")
+            txn.player.await_state(txn.id, "PrepareCommit" if committed else "PrepareAbort")
             txn.describe("prepared")
             for committed_again in (True, False):
                 for api in (3, 4, 5):
@@ -183,7 +183,7 @@ def lasting_prepare(player: FramePlayer) -> None:
             txn.init("init", 4)
             txn.init("init expected", 4, expected=(txn.pid, txn.epoch))
             txn.init("init other", 4, expected=(txn.pid + 100_000, 0))
-            other = player.topic(f"other-{version}-{committed}")
+            other = player.create_topic(f"other-{version}-{committed}")
             for api in (10, 11, 12, 13) if player.level else (10, 11):
                 txn.send("elsewhere", other, api, 0)
                 txn.send("here", topic, api, 1)

@@ -13,7 +13,7 @@ Replicas = list[int] | None
 
 def reassign_alone(player: FramePlayer) -> None:
     """Reassignments on one broker: those that are rejected, and those that change nothing."""
-    topic, _ = player.topic(partitions=2)
+    topic, _ = player.create_topic(partitions=2)
     for version in (0, 1):
         for note, where, replicas in (
             ("as it is", (topic, 0), [1]),
@@ -22,7 +22,7 @@ def reassign_alone(player: FramePlayer) -> None:
             ("to nobody", (topic, 0), []),
             ("twice the same", (topic, 0), [1, 1]),
             ("no such partition", (topic, 7), [1]),
-            ("no such topic", (player.name("absent"), 0), [1]),
+            ("no such topic", (player.full_name("absent"), 0), [1]),
             ("cancelled while nothing moves", (topic, 0), None),
             ("cancelled in no such partition", (topic, 7), None),
         ):
@@ -40,7 +40,7 @@ def reassign_alone(player: FramePlayer) -> None:
         allow_replication_factor_change=False,
         topics=[],
     )
-    for topics in (None, [], [(topic, [0, 7])], [(player.name("absent"), [0])]):
+    for topics in (None, [], [(topic, [0, 7])], [(player.full_name("absent"), [0])]):
         _list(player, topics)
 
 
@@ -112,7 +112,7 @@ def _changed_on_the_way(player: FramePlayer) -> None:
     _alter(player, "the new one alone", {(topic, 4): [3]})
     _alter(player, "another order", {(topic, 5): [3, 1]})
     _note_partitions(player, topic)
-    _list(player, [(topic, [5, 0, 3, 9]), (player.name("absent"), [0])])
+    _list(player, [(topic, [5, 0, 3, 9]), (player.full_name("absent"), [0])])
     _alter(player, "all cancelled", {(topic, index): None for index in range(6)})
     _note_partitions(player, topic)
 
@@ -151,8 +151,8 @@ def _list(player: FramePlayer, topics: list[tuple[str, list[int]]] | None) -> No
 
 def _make_topic(player: FramePlayer, name: str, replicas: list[list[int]]) -> str:
     """A topic whose replicas are chosen by hand."""
-    topic = player.name(name)
-    player.quiet(
+    topic = player.full_name(name)
+    player.ask_unrecorded(
         "CreateTopics",
         7,
         timeout=5_000,
@@ -174,14 +174,14 @@ def _make_topic(player: FramePlayer, name: str, replicas: list[list[int]]) -> st
 
 def _wait_for_metadata(player: FramePlayer) -> None:
     """Wait until the player's broker knows all decisions so far."""
-    name = player.name(player.next_wait())
-    player.quiet(
+    name = player.full_name(player.next_awaited_topic())
+    player.ask_unrecorded(
         "CreateTopics",
         7,
         timeout=5_000,
         topics=[{"name": name, "num_partitions": 1, "replication_factor": 1}],
     )
-    player.until(
+    player.ask_until(
         lambda answer: not answer.topics[0].error_code,
         "Metadata",
         12,
@@ -192,7 +192,7 @@ def _wait_for_metadata(player: FramePlayer) -> None:
 
 def _wait_until_settled(player: FramePlayer, topic: str) -> None:
     """Wait until no partition of the topic moves any more, and note the topic."""
-    player.until(
+    player.ask_until(
         lambda answer: not answer.topics,
         "ListPartitionReassignments",
         0,
@@ -208,7 +208,7 @@ def _note_partitions(player: FramePlayer, topic: str) -> None:
     _wait_for_metadata(player)
     _list(player, None)
     player.ask("DescribeTopicPartitions", 0, "now", topics=[{"name": topic}])
-    metadata = player.quiet(
+    metadata = player.ask_unrecorded(
         "Metadata", 12, topics=[{"name": topic}], allow_auto_topic_creation=False
     )
     player.note("Metadata v12 now", metadata.topics)

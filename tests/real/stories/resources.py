@@ -85,7 +85,7 @@ BAD_METRICS: Final = (
 
 def group_configs(player: FramePlayer) -> None:
     """The configs of one group, within the bounds of the broker."""
-    group = player.name("g")
+    group = player.full_name("g")
     player.ask(
         "DescribeConfigs",
         4,
@@ -128,7 +128,7 @@ def client_metrics_configs(player: FramePlayer) -> None:
     """Client metrics subscriptions: their valid settings. A subscription exists as long as it has a
     setting.
     """
-    name = player.name("s")
+    name = player.full_name("s")
     player.ask(
         "DescribeConfigs",
         4,
@@ -176,7 +176,7 @@ def _note_listed(
     """Note the listed resources once there are as many as expected, as a broker hears of changes a
     little later.
     """
-    player.until(
+    player.ask_until(
         lambda answer: len(answer.config_resources) == count,
         "ListConfigResources",
         version,

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from txnsim.errors import ErrorCode
 from txnsim_lab.conformance._book.frame_player import (
-    NO_SUCH_ID,
+    UNUSED_TOPIC_ID,
     FramePlayer,
     Story,
     Topic,
@@ -50,7 +50,7 @@ class SessionReader:
 
 def merge_requests(*requests: dict[str, Any]) -> dict[str, Any]:
     """One request for the partitions of several, in this order."""
-    combined = {**fetch(("", NO_SUCH_ID)), "topics": []}
+    combined = {**fetch(("", UNUSED_TOPIC_ID)), "topics": []}
     for request in requests:
         combined["topics"] = [*combined["topics"], *request["topics"]]
     return combined
@@ -68,9 +68,9 @@ def forget_partitions(topic: Topic, *partitions: int) -> dict[str, Any]:
 
 def session_life(player: FramePlayer) -> None:
     """Opened, kept, extended, shortened, closed; wrong epochs, wrong ids."""
-    topic = player.topic(partitions=3)
-    missing: Topic = (player.name("missing"), NO_SUCH_ID)
-    player.quiet("Produce", 8, **produce(topic, records("a"), 8))
+    topic = player.create_topic(partitions=3)
+    missing: Topic = (player.full_name("missing"), UNUSED_TOPIC_ID)
+    player.ask_unrecorded("Produce", 8, **produce(topic, records("a"), 8))
     for version in VERSIONS:
         reader = SessionReader(player, version)
         reader.ask("opens", fetch(topic), fetch(missing), fetch(topic, partition=1))
@@ -116,14 +116,14 @@ def session_topics(player: FramePlayer) -> None:
     again.
     """
     for version in (12, 13, 18):
-        topic = player.topic(f"t{version}")
-        steady = player.topic(f"steady{version}")
+        topic = player.create_topic(f"t{version}")
+        steady = player.create_topic(f"steady{version}")
         reader = SessionReader(player, version)
         reader.ask("opens", fetch(topic), fetch(steady))
         reader.stray("the other naming", version=25 - version if version < 18 else 12)
         reader.stray("the other naming of nothing", version=4)
-        player.quiet("DeleteTopics", 5, topic_names=[topic[0]], timeout=5000)
-        player.until(
+        player.ask_unrecorded("DeleteTopics", 5, topic_names=[topic[0]], timeout=5000)
+        player.ask_until(
             lambda answer: answer.topics[0].error_code is ErrorCode.unknown_topic_or_partition,
             "Metadata",
             12,
@@ -132,7 +132,7 @@ def session_topics(player: FramePlayer) -> None:
         )
         reader.ask("deleted")
         reader.ask("deleted, and listed", fetch(topic))
-        new_topic = player.topic(f"t{version}")
+        new_topic = player.create_topic(f"t{version}")
         reader.ask("another of that name")
         reader.ask("another of that name, listed by the old id", fetch(topic))
         reader.ask("both", fetch(new_topic))
@@ -143,7 +143,7 @@ def session_topics(player: FramePlayer) -> None:
 
 def session_cache(player: FramePlayer) -> None:
     """More readers than slots: the last reader gets no session."""
-    topic = player.topic()
+    topic = player.create_topic()
     readers = [SessionReader(player, 12 + index % 2) for index in range(SLOTS)]
     for index, reader in enumerate(readers):
         reader.ask(f"reader {index} opens", fetch(topic))
@@ -157,7 +157,7 @@ def session_cache(player: FramePlayer) -> None:
         reader.stray("one of eight finds the free slot", fetch(topic), session_epoch=-1)
     has_session = []
     for reader in opened:
-        answer = player.quiet("Fetch", 13, **fetch(topic), session_id=0, session_epoch=0)
+        answer = player.ask_unrecorded("Fetch", 13, **fetch(topic), session_id=0, session_epoch=0)
         reader.session_id = answer.session_id
         has_session.append(answer.session_id > 0)
     player.note("sessions found", sorted(has_session))

@@ -21,7 +21,7 @@ NAMES: Final = tuple(f"org.apache.kafka.{word}.{number}." for word in "ab" for n
 
 def client_telemetry(player: FramePlayer) -> None:
     """Subscriptions and pushes, each by another client instance."""
-    apis = player.quiet("ApiVersions", 3, **_software("differ", "1.2"))
+    apis = player.ask_unrecorded("ApiVersions", 3, **_software("differ", "1.2"))
     versions = [
         (api.api_key, api.min_version, api.max_version)
         for api in apis.api_keys
@@ -35,7 +35,7 @@ def client_telemetry(player: FramePlayer) -> None:
 
 
 def _without_subscription(player: FramePlayer) -> None:
-    answer = player.quiet(GET, 0, client_instance_id=None)
+    answer = player.ask_unrecorded(GET, 0, client_instance_id=None)
     player.note(f"{GET} v0 a new client", (answer.error_code, answer.client_instance_id))
     client = _client(1)
     player.ask(GET, 0, "nothing is wanted", client_instance_id=client)
@@ -43,7 +43,7 @@ def _without_subscription(player: FramePlayer) -> None:
     player.ask(PUSH, 0, "another subscription", **_push(client, 7))
     player.ask(GET, 0, "after that", client_instance_id=client)
     player.ask(GET, 0, "and too early", client_instance_id=client)
-    answer = player.quiet(GET, 0, client_instance_id=_client(2))
+    answer = player.ask_unrecorded(GET, 0, client_instance_id=_client(2))
     push = _push(_client(2), answer.subscription_id)
     player.ask(PUSH, 0, "nothing", **push)
     player.ask(PUSH, 0, "too early", **push)
@@ -76,7 +76,7 @@ def _push_metrics(player: FramePlayer) -> None:
         start=10,
     ):
         client = _client(number)
-        answer = player.quiet(GET, 0, client_instance_id=client)
+        answer = player.ask_unrecorded(GET, 0, client_instance_id=client)
         push = {**_push(client, answer.subscription_id), "compression_type": kind}
         player.ask(PUSH, 0, note, **{**push, "metrics": metrics})
         player.ask(GET, 0, f"after {note}", client_instance_id=client)
@@ -131,8 +131,8 @@ def _match_clients(player: FramePlayer) -> None:
         _subscribe(player, "mark", {"metrics": mark})
         _until_wanted(player, _client(39), {mark}.issubset)
         player.reconnect(client_id=client_id)
-        player.quiet("ApiVersions", 3, **_software("differ", "1.2"))
-        answer = player.quiet(GET, 0, client_instance_id=_client(number))
+        player.ask_unrecorded("ApiVersions", 3, **_software("differ", "1.2"))
+        answer = player.ask_unrecorded(GET, 0, client_instance_id=_client(number))
         chosen = "yes" in answer.requested_metrics
         player.note(f"{GET} v0 {match} of {client_id}", (answer.error_code, chosen))
 
@@ -144,7 +144,7 @@ def _until_wanted(
     player: FramePlayer, client: uuid.UUID, is_so: Callable[[Collection[str]], bool]
 ) -> None:
     """Wait until the broker has heard of the subscription. Other answers come at once."""
-    player.until(
+    player.ask_until(
         lambda answer: is_so(set(answer.requested_metrics)), GET, 0, client_instance_id=client
     )
 
@@ -172,7 +172,7 @@ def _push(client: uuid.UUID, subscription_id: int) -> dict[str, Any]:
 
 def _subscribe(player: FramePlayer, name: str, configs: dict[str, str]) -> None:
     """Replace the settings of a subscription."""
-    player.quiet(
+    player.ask_unrecorded(
         "AlterConfigs",
         2,
         resources=[

@@ -11,7 +11,7 @@ TOPIC, BROKER = 2, 4
 
 def create_partitions(player: FramePlayer) -> None:
     """Counts, assignments by hand, duplicates, dry runs; the new partitions are used."""
-    topic_and_id = player.topic(partitions=2)
+    topic_and_id = player.create_topic(partitions=2)
     topic = topic_and_id[0]
 
     def grow(note: str, count: int, version: int = 3, **more: Any) -> None:
@@ -24,7 +24,7 @@ def create_partitions(player: FramePlayer) -> None:
     for version in range(4):
         for count in (2, 1, 0, -1):
             grow(f"to {count}", count, version)
-        grow("unknown topic", 5, version, name=player.name("missing"))
+        grow("unknown topic", 5, version, name=player.full_name("missing"))
         grow("bad name", 5, version, name="a b")
         grow("no name", 5, version, name="")
         grow("dry", 3, version, validate_only=True)
@@ -42,21 +42,21 @@ def create_partitions(player: FramePlayer) -> None:
         grow(note, 4, assignments=[{"broker_ids": replicas} for replicas in brokers])
     grow("by hand", 3, assignments=[{"broker_ids": [1]}])
     grow("one more", 4, 0)
-    other = player.plain_topic("other")[0]
+    other = player.create_plain_topic("other")[0]
     new_counts = [
         {"name": name, "count": 9, "assignments": None}
-        for name in (player.name("missing"), topic, other, topic)
+        for name in (player.full_name("missing"), topic, other, topic)
     ]
     player.ask("CreatePartitions", 3, "twice", topics=new_counts, timeout=5000, validate_only=False)
     player.ask("CreatePartitions", 3, "none", topics=[], timeout=5000, validate_only=False)
-    player.until(
+    player.ask_until(
         lambda answer: len(answer.topics[0].partitions) == 4,
         "Metadata",
         12,
         topics=[{"name": topic}],
         allow_auto_topic_creation=False,
     )
-    player.until(
+    player.ask_until(
         lambda answer: not answer.responses[0].partition_responses[0].error_code,
         "Produce",
         8,
@@ -66,7 +66,7 @@ def create_partitions(player: FramePlayer) -> None:
 
 def replace_configs(player: FramePlayer) -> None:
     """All configs at once of topics and brokers, refused and replaced."""
-    topic = player.plain_topic()[0]
+    topic = player.create_plain_topic()[0]
 
     def alter(note: str, *configs: tuple[str, str | None], version: int = 2, **more: Any) -> None:
         dry = more.pop("validate_only", False)
@@ -77,7 +77,7 @@ def replace_configs(player: FramePlayer) -> None:
             **more,
         }
         player.ask("AlterConfigs", version, note, resources=[resource], validate_only=dry)
-        player.caught_up()
+        player.await_metadata()
         player.ask(
             "DescribeConfigs",
             1,
@@ -101,7 +101,7 @@ def replace_configs(player: FramePlayer) -> None:
     alter("unknown", ("no.such", "x"))
     alter("good and bad", ("retention.ms", "1"), ("no.such", "x"))
     alter("twice", ("retention.ms", "1"), ("retention.ms", "2"))
-    alter("unknown topic", ("retention.ms", "1"), resource_name=player.name("missing"))
+    alter("unknown topic", ("retention.ms", "1"), resource_name=player.full_name("missing"))
     alter("bad name", ("retention.ms", "1"), resource_name="a b")
     alter("no name", ("retention.ms", "1"), resource_name="")
     for kind in (0, 1, 8, 99):
@@ -123,17 +123,17 @@ def replace_configs(player: FramePlayer) -> None:
         alter(f"broker {name!r} {configs}", *configs, resource_type=BROKER, resource_name=name)
     player.ask("AlterConfigs", 2, "none", resources=[], validate_only=False)
     twice = {"resource_type": TOPIC, "resource_name": topic, "configs": []}
-    player.ask_in_vain("AlterConfigs", 2, "twice", resources=[twice, twice], validate_only=False)
+    player.ask_unanswered("AlterConfigs", 2, "twice", resources=[twice, twice], validate_only=False)
 
 
 def describe_log_dirs(player: FramePlayer) -> None:
     """Sizes of the replicas that a broker hosts. Others are left out."""
-    topic_and_id = player.topic(partitions=2)
+    topic_and_id = player.create_topic(partitions=2)
     topic = topic_and_id[0]
-    player.quiet("Produce", 8, **produce(topic_and_id, records("a", "b"), 8))
-    player.quiet("Produce", 8, **produce(topic_and_id, records("c"), 8))
+    player.ask_unrecorded("Produce", 8, **produce(topic_and_id, records("a", "b"), 8))
+    player.ask_unrecorded("Produce", 8, **produce(topic_and_id, records("c"), 8))
     asked_partitions = {"topic": topic, "partitions": [0, 1, 7, -1]}
-    missing = {"topic": player.name("missing"), "partitions": [0]}
+    missing = {"topic": player.full_name("missing"), "partitions": [0]}
     for version in range(1, 6):
         player.ask("DescribeLogDirs", version, "some", topics=[asked_partitions, missing])
         player.ask("DescribeLogDirs", version, "none", topics=[])
@@ -145,10 +145,10 @@ def describe_log_dirs(player: FramePlayer) -> None:
 
 def elect_leaders(player: FramePlayer) -> None:
     """Nobody needs an election on a single broker; wrong types, wrong partitions."""
-    topic = player.topic(partitions=2)[0]
+    topic = player.create_topic(partitions=2)[0]
     topic_partitions = [
         {"topic": topic, "partitions": [0, 9, -1]},
-        {"topic": player.name("missing"), "partitions": [0]},
+        {"topic": player.full_name("missing"), "partitions": [0]},
         {"topic": topic, "partitions": [1]},
     ]
     for version in range(3):
@@ -166,7 +166,7 @@ def elect_leaders(player: FramePlayer) -> None:
 
 def nothing_there(player: FramePlayer) -> None:
     """Reassignments, quotas and resources of a cluster that has none of them."""
-    topic = player.topic()[0]
+    topic = player.create_topic()[0]
     partitions = [
         {"name": topic, "partition_indexes": [0, 9]},
         {"name": "no", "partition_indexes": [0]},

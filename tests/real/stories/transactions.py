@@ -11,7 +11,7 @@ from txnsim_lab.conformance._book.frame_player import FramePlayer, Story, Topic
 def new_flow(player: FramePlayer) -> None:
     """Transactions v2: Produce 12 and 13 add, EndTxn 5 bumps; every mistake."""
     for version in (12, 13):
-        topic = player.topic(f"t{version}", partitions=2)
+        topic = player.create_topic(f"t{version}", partitions=2)
         txn = StoryTxn(player, f"id-{version}")
         txn.end("commit of nothing", 5)
         txn.end("abort of nothing", 5, committed=False)
@@ -36,7 +36,7 @@ def new_flow(player: FramePlayer) -> None:
         txn.end("wrong pid", 5, pid=txn.pid + 100_000)
         txn.end("lower epoch", 5, epoch=txn.epoch - 1)
         txn.end("higher epoch", 5, epoch=txn.epoch + 1)
-        for name in ("", player.name("nobody")):
+        for name in ("", player.full_name("nobody")):
             player.ask(
                 "EndTxn",
                 5,

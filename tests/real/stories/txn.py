@@ -7,7 +7,7 @@ from typing import Any
 from txnsim_lab.conformance._book.frame_player import (
     FramePlayer,
     Topic,
-    add_values,
+    add_partitions_values,
     fetch,
     produce,
     records,
@@ -19,9 +19,9 @@ class StoryTxn:
 
     def __init__(self, player: FramePlayer, name: str = "id", *, timeout_ms: int = 60_000) -> None:
         self.player = player
-        self.id = player.name(name)
+        self.id = player.full_name(name)
         self.timeout_ms = timeout_ms
-        self.first = player.producer(self.id, timeout_ms)
+        self.first = player.init_producer(self.id, timeout_ms)
         self.pid, self.epoch = self.first.producer_id, self.first.producer_epoch
 
     def init(self, note: str, version: int = 4, *, expected: tuple[int, int] = (-1, -1)) -> Any:
@@ -66,7 +66,7 @@ class StoryTxn:
             "AddPartitionsToTxn",
             version,
             note,
-            **add_values(
+            **add_partitions_values(
                 self.id,
                 self.pid if pid is None else pid,
                 self.epoch if epoch is None else epoch,
@@ -76,10 +76,10 @@ class StoryTxn:
         )
 
     def quiet_add(self, topic: Topic, version: int = 3) -> None:
-        self.player.quiet(
+        self.player.ask_unrecorded(
             "AddPartitionsToTxn",
             version,
-            **add_values(self.id, self.pid, self.epoch, [(topic[0], [0])]),
+            **add_partitions_values(self.id, self.pid, self.epoch, [(topic[0], [0])]),
         )
 
     def send(
@@ -134,7 +134,7 @@ class StoryTxn:
         self.player.ask("DescribeTransactions", 0, note, transactional_ids=[self.id])
 
     def wait_until_ended(self, state: str) -> None:
-        self.player.until_state(self.id, state)
+        self.player.await_state(self.id, state)
         self.describe(state)
 
 

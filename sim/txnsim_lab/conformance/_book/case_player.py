@@ -20,9 +20,9 @@ import msgspec
 from txnsim.client.raw.connection import NoAnswer, RawConnection
 from txnsim.errors import ErrorCode
 from txnsim_lab.conformance._book.casebook_reader import Case, rules
-from txnsim_lab.conformance._book.frame_player import KEYS, FramePlayer, NotOfferedError
+from txnsim_lab.conformance._book.frame_player import API_KEYS, FramePlayer, NotOfferedError
 from txnsim_lab.conformance._book.model import CLOSED, SILENT, CaseStep
-from txnsim_lab.conformance._book.targets import ALONE, Around, BlockingTarget
+from txnsim_lab.conformance._book.targets import NO_OTHER_USERS, BlockingTarget, PlaySurroundings
 from txnsim_lab.conformance._book.transcript import Transcript
 from txnsim_lab.conformance._book.values import (
     CaseError,
@@ -30,12 +30,17 @@ from txnsim_lab.conformance._book.values import (
     Producer,
     TooLateError,
     Variables,
-    at_path,
     check_fields,
     error_codes,
-    resolve,
+    resolve_placeholders,
+    value_at_path,
 )
-from txnsim_lab.conformance._book.verbs import DESCRIBING, TIMEOUT_MS, VerbRequest, partition_of
+from txnsim_lab.conformance._book.verbs import (
+    DESCRIBE_TRANSACTIONS,
+    TIMEOUT_MS,
+    VerbRequest,
+    partition_of,
+)
 from txnsim_lab.conformance._book.vocabulary import requests_of
 from txnsim_lab.target.cluster import Ability, TargetError, need
 
@@ -44,13 +49,13 @@ WORKERS: Final = 6
 transactions time out between two steps of a case.
 """
 ATTEMPTS_MAX: Final = 5
-ANSWER: Final = "answer"
+ANSWER_VERB: Final = "answer"
 FEATURE: Final = "transaction.version"
 _UPGRADE: Final = 1
 _UNSAFE_DOWNGRADE: Final = 3
-_PAUSE_S: Final = 0.01
-_LATER_QUESTIONS: Final = 3
-_BUSY: Final = frozenset(
+_RETRY_PAUSE_S: Final = 0.01
+_LATER_REQUEST_COUNT: Final = 3
+_BUSY_ERRORS: Final = frozenset(
     {
         ErrorCode.coordinator_not_available,
         ErrorCode.coordinator_load_in_progress,
@@ -58,7 +63,7 @@ _BUSY: Final = frozenset(
         ErrorCode.concurrent_transactions,
     }
 )
-_OUTCOMES: Final = {NoAnswer.CLOSED: CLOSED, NoAnswer.SILENT: SILENT}
+_OUTCOME_NAMES: Final = {NoAnswer.CLOSED: CLOSED, NoAnswer.SILENT: SILENT}
 
 
 class Play(msgspec.Struct, frozen=True, kw_only=True):
@@ -68,11 +73,11 @@ class Play(msgspec.Struct, frozen=True, kw_only=True):
 
     transcript: Transcript
     seconds: float = 0.0
-    racy: frozenset[int]
+    racy_entries: frozenset[int]
     """Indexes of transcript entries for which a real broker may give different answers."""
-    rows: tuple[tuple[str, ...], ...]
+    rule_ids: tuple[tuple[str, ...], ...]
     """Rules that each transcript entry shows, by index."""
-    unshown: tuple[str, ...]
+    unshown_rules: tuple[str, ...]
     """Rules that a step names although its answer does not show them."""
 
 
@@ -93,28 +98,35 @@ class CasePlayer:
         target: BlockingTarget,
         level: int,
         *,
-        turn: str = "0",
-        around: Around = ALONE,
+        play_suffix: str = "0",
+        surroundings: PlaySurroundings = NO_OTHER_USERS,
     ) -> None:
         self._case = case
         self._level = level
-        self._around = around
-        self._scene = f"{around.prefix}{case.id.replace('/', '-')}-tv{level}-{turn}"
+        self._surroundings = surroundings
+        self._play_prefix = (
+            f"{surroundings.run_prefix}{case.id.replace('/', '-')}-tv{level}-{play_suffix}"
+        )
         self._addresses = target.bootstrap.split(",")
         self._player = FramePlayer(
-            self._addresses[0], scene=self._scene, level=level, around=around
+            self._addresses[0],
+            play_prefix=self._play_prefix,
+            level=level,
+            surroundings=surroundings,
         )
         self._connections: dict[str, RawConnection] = {}
-        self._awaited: dict[str, tuple[VerbRequest, str]] = {}
+        self._awaited_requests: dict[str, tuple[VerbRequest, str]] = {}
         self._transcript = Transcript(
-            scene=f"{self._scene}-", prefix=around.prefix, broker_id=around.broker_id
+            play_prefix=f"{self._play_prefix}-",
+            run_prefix=surroundings.run_prefix,
+            broker_id=surroundings.broker_id,
         )
-        self._rows: list[tuple[str, ...]] = []
-        self._variables: Variables = {**case.chosen, "level": level}
-        self._racy: set[int] = set()
+        self._rule_ids: list[tuple[str, ...]] = []
+        self._variables: Variables = {**case.chosen_values, "level": level}
+        self._racy_entries: set[int] = set()
         self._target = target
-        self._dead: set[int] = set()
-        self._unshown: list[str] = []
+        self._ended_brokers: set[int] = set()
+        self._unshown_rules: list[str] = []
 
     def __enter__(self) -> Self:
         return self
@@ -128,8 +140,8 @@ class CasePlayer:
         self._player.close()
         for connection in self._connections.values():
             connection.close()
-        for broker_id in tuple(self._dead):
-            self._start(broker_id)
+        for broker_id in tuple(self._ended_brokers):
+            self._start_broker(broker_id)
 
     def play(self) -> Play:
         """Play all steps in order.
@@ -137,11 +149,11 @@ class CasePlayer:
         Raises:
             CaseError: A step can't be played; the message names the step.
         """
-        begun_s = RawConnection.now_s()
+        start_s = RawConnection.now_s()
         for name, topic in self._case.topics().items():
-            configs = resolve(topic.configs, self._variables, self._player.name)
+            configs = resolve_placeholders(topic.configs, self._variables, self._player.full_name)
             configs = {"segment.ms": str(2**63 - 1), "retention.ms": "-1", **configs}
-            name_and_id = self._player.plain_topic(name, topic.partitions, **configs)
+            name_and_id = self._player.create_plain_topic(name, topic.partitions, **configs)
             self._variables[name] = PlayTopic(name=name_and_id[0], id=name_and_id[1])
         for step_number, step in enumerate(self._case.steps(self._level), start=1):
             try:
@@ -162,26 +174,26 @@ class CasePlayer:
                 raise CaseError(f"{step_label}: {error}") from error
         return Play(
             transcript=self._transcript,
-            racy=frozenset(self._racy),
-            rows=tuple(self._rows),
-            seconds=RawConnection.now_s() - begun_s,
-            unshown=tuple(self._unshown),
+            racy_entries=frozenset(self._racy_entries),
+            rule_ids=tuple(self._rule_ids),
+            seconds=RawConnection.now_s() - start_s,
+            unshown_rules=tuple(self._unshown_rules),
         )
 
     # Steps
 
     def _play_step(self, step: CaseStep) -> None:
-        parameters = resolve(step.given, self._variables, self._player.name)
+        parameters = resolve_placeholders(step.given, self._variables, self._player.full_name)
         preparation = _PREPARATIONS.get(step.verb)
         if preparation is not None:
             preparation(self, parameters)
             return
-        if step.verb == ANSWER:
+        if step.verb == ANSWER_VERB:
             self._receive_later_answer(step)
             return
         for request in self._requests(step, parameters):
-            check_fields(KEYS[request.api], request.values)
-            offered_version = self._around.version(request.api, request.version)
+            check_fields(API_KEYS[request.api], request.fields)
+            offered_version = self._surroundings.chosen_version(request.api, request.version)
             if offered_version != request.version and not step.closes and not step.silent:
                 raise NotOfferedError(request.api, request.version)
             if step.later:
@@ -189,40 +201,44 @@ class CasePlayer:
                 continue
             answer = self._answer_of(step, request)
             if step.promptly and set(error_codes(answer)) != {ErrorCode.none}:
-                codes = ", ".join(code.name.upper() for code in set(error_codes(answer)))
-                raise TooLateError(f"{request.api} came too late: {codes}")
-            self._take_answer(step, request, answer, step.note or _parameter_text(step.given))
+                error_names = ", ".join(
+                    error_code.name.upper() for error_code in set(error_codes(answer))
+                )
+                raise TooLateError(f"{request.api} came too late: {error_names}")
+            self._process_answer(step, request, answer, step.note or _parameter_text(step.given))
 
     def _send(self, step: CaseStep, request: VerbRequest) -> None:
         """Send a request without waiting; a later step reads the answer."""
-        if step.later in self._awaited:
+        if step.later in self._awaited_requests:
             raise CaseError(f"{step.later} is asked already")
-        connection = self._connection(step.model_copy(update={"over": step.later}))
+        connection = self._connection_of(step.model_copy(update={"over": step.later}))
         assert connection is not None
-        connection.send(KEYS[request.api], request.version, **request.values)
-        self._awaited[step.later] = (request, step.note or _parameter_text(step.given))
+        connection.send(API_KEYS[request.api], request.version, **request.fields)
+        self._awaited_requests[step.later] = (request, step.note or _parameter_text(step.given))
 
     def _receive_later_answer(self, step: CaseStep) -> None:
-        if step.given not in self._awaited:
+        if step.given not in self._awaited_requests:
             raise CaseError(f"{step.given} was not asked")
-        request, label = self._awaited.pop(step.given)
-        connection = self._connection(step.model_copy(update={"over": step.given}))
+        request, label = self._awaited_requests.pop(step.given)
+        connection = self._connection_of(step.model_copy(update={"over": step.given}))
         assert connection is not None
-        answer = connection.receive(KEYS[request.api], request.version)
-        self._take_answer(step, request, answer, step.note or label)
+        answer = connection.receive(API_KEYS[request.api], request.version)
+        self._process_answer(step, request, answer, step.note or label)
 
-    def _take_answer(self, step: CaseStep, request: VerbRequest, answer: Any, label: str) -> None:
+    def _process_answer(
+        self, step: CaseStep, request: VerbRequest, answer: Any, label: str
+    ) -> None:
         if not step.quiet:
-            self._note(step, request, answer, label)
-        self._compare(step, answer)
-        self._save(step, answer)
+            self._note_answer(step, request, answer, label)
+        self._compare_with_rules(step, answer)
+        self._save_variables(step, answer)
 
     def _requests(self, step: CaseStep, parameters: Any) -> list[VerbRequest]:
         api_and_version = step.request
         if api_and_version is None:
             return requests_of(step.verb, parameters, self._variables)
         api, version = api_and_version
-        if api not in KEYS:
+        if api not in API_KEYS:
             raise CaseError(f"there is no {api}")
         chosen_version = self._variables[version[1:]] if version.startswith("$") else version
         return [VerbRequest(api, int(chosen_version), parameters or {})]
@@ -233,26 +249,26 @@ class CasePlayer:
         return self._ask_until(step, request)
 
     def _ask_until(self, step: CaseStep, request: VerbRequest) -> Any:
-        deadline_s = RawConnection.now_s() + self._around.patience_s
-        awaited_values = resolve(step.until, self._variables, self._player.name)
+        deadline_s = RawConnection.now_s() + self._surroundings.patience_s
+        awaited_values = resolve_placeholders(step.until, self._variables, self._player.full_name)
         while True:
             answer = self._ask(step, request)
-            is_busy = step.settled and bool(_BUSY & set(error_codes(answer)))
+            is_busy = step.settled and bool(_BUSY_ERRORS & set(error_codes(answer)))
             if not is_busy and all(
-                _matches(at_path(answer, path), awaited_value)
+                _matches(value_at_path(answer, path), awaited_value)
                 for path, awaited_value in awaited_values.items()
             ):
                 return answer
             if RawConnection.now_s() > deadline_s:
                 raise CaseError(f"{request.api} stays {answer}")
-            RawConnection.pause(_PAUSE_S)
+            RawConnection.pause(_RETRY_PAUSE_S)
 
     def _ask(self, step: CaseStep, request: VerbRequest) -> Any:
-        connection = self._connection(step)
+        connection = self._connection_of(step)
         if connection is None:
-            answer = self._player.quiet(request.api, request.version, **request.values)
+            answer = self._player.ask_unrecorded(request.api, request.version, **request.fields)
         else:
-            answer = connection.ask(KEYS[request.api], request.version, **request.values)
+            answer = connection.ask(API_KEYS[request.api], request.version, **request.fields)
         if request.api == "ListTransactions":
             own_transactions = [
                 transaction
@@ -262,7 +278,9 @@ class CasePlayer:
             answer = replace(answer, transaction_states=tuple(own_transactions))
         elif request.api == "ListGroups":
             own_groups = [
-                group for group in answer.groups if group.group_id.startswith(f"{self._scene}-")
+                group
+                for group in answer.groups
+                if group.group_id.startswith(f"{self._play_prefix}-")
             ]
             answer = replace(answer, groups=tuple(own_groups))
         elif request.api == "ApiVersions":
@@ -271,45 +289,49 @@ class CasePlayer:
         return answer
 
     def _is_own_transaction(self, transaction: Any) -> bool:
-        return str(transaction.transactional_id).startswith(f"{self._scene}-")
+        return str(transaction.transactional_id).startswith(f"{self._play_prefix}-")
 
     def _ask_without_answer(self, request: VerbRequest, *, closes: bool) -> Any:
         """Send a request that should get no answer; returns what happens instead."""
         with RawConnection(self._addresses[0]) as connection:
-            connection.send(KEYS[request.api], request.version, **request.values)
+            connection.send(API_KEYS[request.api], request.version, **request.fields)
             # A broker that has answered later questions has had its time for this one, too.
-            for _ in range(_LATER_QUESTIONS):
-                self._player.quiet("ApiVersions", 0)
+            for _ in range(_LATER_REQUEST_COUNT):
+                self._player.ask_unrecorded("ApiVersions", 0)
             answer = connection.receive_frame() if closes else connection.silence()
         return answer if isinstance(answer, NoAnswer) else f"answered {len(answer)} bytes"
 
-    def _note(self, step: CaseStep, request: VerbRequest, answer: Any, parameters: str) -> None:
+    def _note_answer(
+        self, step: CaseStep, request: VerbRequest, answer: Any, parameters: str
+    ) -> None:
         if step.racy:
-            self._racy.add(len(self._transcript.entries))
-        self._rows.append(step.row)
+            self._racy_entries.add(len(self._transcript.entries))
+        self._rule_ids.append(step.row)
         label = f"{request.api} v{request.version} {parameters} {request.note}"
         if step.parts:
             answer = {
-                part: at_path(answer, part)
-                for part in step.parts
-                if hasattr(answer, part.partition(".")[0])
+                field_path: value_at_path(answer, field_path)
+                for field_path in step.parts
+                if hasattr(answer, field_path.partition(".")[0])
             }
         self._transcript.note(" ".join(label.split()), answer)
 
-    def _compare(self, step: CaseStep, answer: Any) -> None:
+    def _compare_with_rules(self, step: CaseStep, answer: Any) -> None:
         if not step.row:
             return
-        outcomes = {_OUTCOMES[answer]} if isinstance(answer, NoAnswer) else set()
-        outcomes |= {code.name.upper() for code in error_codes(answer)}
+        outcomes = {_OUTCOME_NAMES[answer]} if isinstance(answer, NoAnswer) else set()
+        outcomes |= {error_code.name.upper() for error_code in error_codes(answer)}
         outcomes = outcomes or {ErrorCode.none.name.upper()}  # an answer without a place for errors
-        for row in step.row:
-            file_and_rule = rules().get(row)
+        for rule_id in step.row:
+            file_and_rule = rules().get(rule_id)
             expected = () if file_and_rule is None else file_and_rule[1].answers
             if not outcomes & set(expected):
                 outcome_names = " ".join(sorted(outcomes))
-                self._unshown.append(f"{row} is {' or '.join(expected)}, found {outcome_names}")
+                self._unshown_rules.append(
+                    f"{rule_id} is {' or '.join(expected)}, found {outcome_names}"
+                )
 
-    def _save(self, step: CaseStep, answer: Any) -> None:
+    def _save_variables(self, step: CaseStep, answer: Any) -> None:
         if isinstance(step.save, str):
             if step.save:
                 old_value = self._variables.get(step.save)
@@ -319,32 +341,32 @@ class CasePlayer:
                 )
             return
         for name, path in step.save.items():
-            self._variables[name] = at_path(answer, path)
+            self._variables[name] = value_at_path(answer, path)
 
     # Who is asked
 
-    def _connection(self, step: CaseStep) -> RawConnection | None:
+    def _connection_of(self, step: CaseStep) -> RawConnection | None:
         if not step.via and not step.over:
             return None
-        address = self._address(step.via) if step.via else self._addresses[0]
+        address = self._broker_address(step.via) if step.via else self._addresses[0]
         connection_key = f"{step.over} {address}"
         if connection_key not in self._connections:
             self._connections[connection_key] = RawConnection(address)
         return self._connections[connection_key]
 
-    def _address(self, via: str) -> str:
-        *route_words, address_kind = via.split()
+    def _broker_address(self, route: str) -> str:
+        *route_words, address_kind = route.split()
         if route_words == ["broker"]:
             return self._addresses[int(address_kind) - 1]
         if route_words[-2:] == ["coordinator", "of"]:
-            coordinator = self._coordinator(self._variables[address_kind].id)
+            coordinator = self._coordinator_address(self._variables[address_kind].id)
             if route_words[0] == "not":
                 return next(address for address in self._addresses if address != coordinator)
             return coordinator
         if route_words not in (["leader", "of"], ["not", "leader", "of"]):
-            raise CaseError(f"via {via}: unknown")
+            raise CaseError(f"via {route}: unknown")
         topic, _, partition = address_kind.partition(".")
-        metadata = self._player.quiet(
+        metadata = self._player.ask_unrecorded(
             "Metadata", 12, topics=[{"name": self._variables[topic].name}]
         )
         leader = metadata.topics[0].partitions[int(partition or 0)].leader_id
@@ -355,8 +377,8 @@ class CasePlayer:
         )
         return f"{broker.host}:{broker.port}"
 
-    def _coordinator(self, transactional_id: str) -> str:
-        answer = self._player.until(
+    def _coordinator_address(self, transactional_id: str) -> str:
+        answer = self._player.ask_until(
             lambda answer: answer.error_code is ErrorCode.none,
             "FindCoordinator",
             1,
@@ -367,59 +389,59 @@ class CasePlayer:
 
     # Words that only prepare: nothing of them is written down
 
-    def _producer(self, parameters: Any) -> None:
+    def _init_producer(self, parameters: Any) -> None:
         """Step ``producer: p``, or with name, id, timeout, and transactional: false."""
         fields = parameters if isinstance(parameters, Mapping) else {"name": parameters}
         variable_name = fields["name"]
         is_transactional = fields.get("transactional", True)
         transactional_id = (
-            fields.get("id", self._player.name(variable_name)) if is_transactional else None
+            fields.get("id", self._player.full_name(variable_name)) if is_transactional else None
         )
-        answer = self._player.producer(transactional_id, fields.get("timeout", TIMEOUT_MS))
+        answer = self._player.init_producer(transactional_id, fields.get("timeout", TIMEOUT_MS))
         if answer.error_code is not ErrorCode.none:
             raise CaseError(f"producer {variable_name}: {answer}")
         self._variables[variable_name] = Producer(
             id=transactional_id, pid=answer.producer_id, epoch=answer.producer_epoch
         )
 
-    def _nobody(self, short_name: str) -> None:
+    def _prepare_unused_id(self, short_name: str) -> None:
         """Step ``nobody: p``: a transactional id with a coordinator, but never initialized."""
-        transactional_id = self._player.name(short_name)
-        address = self._coordinator(transactional_id)
+        transactional_id = self._player.full_name(short_name)
+        address = self._coordinator_address(transactional_id)
         with contextlib.closing(
-            FramePlayer(address, scene=self._scene, level=self._level)
+            FramePlayer(address, play_prefix=self._play_prefix, level=self._level)
         ) as coordinator_player:
-            coordinator_player.coordinator(transactional_id)
+            coordinator_player.await_coordinator(transactional_id)
         self._variables[short_name] = Producer(id=transactional_id, pid=4_000_000_000, epoch=0)
 
-    def _wait(self, parameters: Mapping[str, Any]) -> None:
+    def _await_state(self, parameters: Mapping[str, Any]) -> None:
         """Step ``wait: {of: p, state: CompleteCommit}``."""
         states = (
             parameters["state"] if isinstance(parameters["state"], list) else [parameters["state"]]
         )
-        self._player.until(
+        self._player.ask_until(
             lambda answer: answer.transaction_states[0].transaction_state in states,
-            *DESCRIBING,
+            *DESCRIBE_TRANSACTIONS,
             transactional_ids=[self._variables[parameters["of"]].id],
         )
 
-    def _climb(self, parameters: Mapping[str, Any]) -> None:
+    def _raise_epoch(self, parameters: Mapping[str, Any]) -> None:
         """Step ``climb: {of: p, to: 32766}``: initializes the producer until it has that epoch."""
         producer = self._variables[parameters["of"]]
-        self._player.climb(producer.id, parameters["to"] - 1)
-        self._producer({"name": parameters["of"], "id": producer.id})
+        self._player.raise_epoch(producer.id, parameters["to"] - 1)
+        self._init_producer({"name": parameters["of"], "id": producer.id})
 
-    def _finalize(self, level: int) -> None:
+    def _finalize_level(self, level: int) -> None:
         """Step ``finalize: 1``: sets that level of ``transaction.version``; only in cases that are
         played alone.
         """
-        finalize(self._addresses[0], level)
+        finalize_level(self._addresses[0], level)
 
     def _await_level(self, level: int) -> None:
         """Step ``level: 1``: waits until the broker knows that level."""
         await_level(self._player, level)
 
-    def _topic(self, parameters: Mapping[str, Any]) -> None:
+    def _create_topic(self, parameters: Mapping[str, Any]) -> None:
         """Step ``topic: {name: t, brokers: [[1, 2], [3]]}``: creates a topic whose partitions have
         these brokers as replicas, the first ones as leaders, and waits until all brokers know it.
         """
@@ -433,62 +455,64 @@ class CasePlayer:
         for partition, address in enumerate(self._addresses):
             asked_partition = {"partition_index": partition, "timestamp": -1}
             with contextlib.closing(
-                FramePlayer(address, scene=self._scene, level=self._level)
+                FramePlayer(address, play_prefix=self._play_prefix, level=self._level)
             ) as broker_player:
-                broker_player.until(
+                broker_player.ask_until(
                     lambda answer: answer.topics[0].partitions[0].error_code is ErrorCode.none,
                     "ListOffsets",
                     7,
                     replica_id=-1,
                     topics=[{"name": later_topic, "partitions": [asked_partition]}],
                 )
-        metadata = self._player.quiet("Metadata", 12, topics=[{"name": topic_name}])
+        metadata = self._player.ask_unrecorded("Metadata", 12, topics=[{"name": topic_name}])
         self._variables[topic_variable] = PlayTopic(name=topic_name, id=metadata.topics[0].topic_id)
 
     def _create_assigned(self, short_name: str, replica_lists: Sequence[Sequence[int]]) -> str:
-        topic_name = self._player.name(short_name)
+        topic_name = self._player.full_name(short_name)
         assignments = [
             {"partition_index": partition, "broker_ids": list(broker_ids)}
             for partition, broker_ids in enumerate(replica_lists)
         ]
         topic_fields = {"num_partitions": -1, "replication_factor": -1, "assignments": assignments}
         request_fields = {"topics": [{"name": topic_name, **topic_fields}], "timeout": 10_000}
-        answer = self._player.quiet("CreateTopics", 7, **request_fields)
+        answer = self._player.ask_unrecorded("CreateTopics", 7, **request_fields)
         if answer.topics[0].error_code is not ErrorCode.none:
             raise CaseError(f"topic {short_name}: {answer}")
         return topic_name
 
-    def _caught_up(self, _given: None) -> None:
+    def _await_metadata(self, _no_parameters: None) -> None:
         """Step ``caught-up:``: waits until the broker has applied all that the controller has
         decided so far.
         """
-        self._player.caught_up()
+        self._player.await_metadata()
 
-    def _kill(self, broker: int) -> None:
+    def _kill_broker(self, broker_id: int) -> None:
         """Step ``kill: 3``: kills that broker; the controller notices when its session expires."""
         need(self._target.can, Ability.BROKERS, "kill")
-        self._dead.add(broker)
-        self._target.kill(broker)
+        self._ended_brokers.add(broker_id)
+        self._target.kill(broker_id)
 
-    def _stop(self, broker: int) -> None:
+    def _stop_broker(self, broker_id: int) -> None:
         """Step ``stop: 3``: stops that broker with a controlled shutdown."""
         need(self._target.can, Ability.BROKERS, "stop")
-        self._dead.add(broker)
-        self._target.stop(broker)
+        self._ended_brokers.add(broker_id)
+        self._target.stop(broker_id)
 
-    def _start(self, broker: int) -> None:
-        self._target.start(broker)
-        self._dead.discard(broker)
+    def _start_broker(self, broker_id: int) -> None:
+        self._target.start(broker_id)
+        self._ended_brokers.discard(broker_id)
 
-    def _sharing(self, parameters: Mapping[str, Any]) -> None:
+    def _prepare_share_group(self, parameters: Mapping[str, Any]) -> None:
         """Step ``sharing: {group: ~g, of: [t.0], start: 0, epoch: 0, configs: {name: value}}``: a
         share group with state and configs, as its coordinator creates them.
         """
         group, configs = parameters["group"], parameters.get("configs", {})
         for name in parameters.get("of", ["t.0"]):
             topic, partition = partition_of(self._variables, name)
-            share_key = resolve({"$share": [group, topic.id, partition]}, self._variables, str)
-            self._player.until(
+            share_key = resolve_placeholders(
+                {"$share": [group, topic.id, partition]}, self._variables, str
+            )
+            self._player.ask_until(
                 lambda answer: answer.coordinators[0].error_code is ErrorCode.none,
                 *("FindCoordinator", 6),
                 key_type=2,
@@ -499,7 +523,7 @@ class CasePlayer:
                 "start_offset": parameters.get("start", 0),
             }
             partitions = [{"partition": partition, **state_fields}]
-            self._player.until(
+            self._player.ask_until(
                 lambda answer: answer.results[0].partitions[0].error_code is ErrorCode.none,
                 *("InitializeShareGroupState", 0),
                 group_id=group,
@@ -511,12 +535,12 @@ class CasePlayer:
         config_changes = [
             {"name": name, "config_operation": 0, "value": value} for name, value in configs.items()
         ]
-        self._player.until(
+        self._player.ask_until(
             lambda answer: answer.responses[0].error_code is ErrorCode.none,
             *("IncrementalAlterConfigs", 1),
             resources=[{**group_resource, "configs": config_changes}],
         )
-        self._player.until(
+        self._player.ask_until(
             lambda answer: (
                 configs.items()
                 <= {config.name: config.value for config in answer.results[0].configs}.items()
@@ -525,24 +549,24 @@ class CasePlayer:
             resources=[{**group_resource, "configuration_keys": list(configs)}],
         )
 
-    def _pause(self, ms: int) -> None:
+    def _pause_play(self, pause_ms: int) -> None:
         """Step ``pause: 300``: waits that many milliseconds, for times that are compared."""
-        RawConnection.pause(ms / 1000)
+        RawConnection.pause(pause_ms / 1000)
 
 
 _PREPARATIONS: Final[Mapping[str, Callable[[CasePlayer, Any], None]]] = {
-    "producer": CasePlayer._producer,
-    "nobody": CasePlayer._nobody,
-    "wait": CasePlayer._wait,
-    "climb": CasePlayer._climb,
-    "topic": CasePlayer._topic,
-    "caught-up": CasePlayer._caught_up,
-    "pause": CasePlayer._pause,
-    "sharing": CasePlayer._sharing,
-    "kill": CasePlayer._kill,
-    "stop": CasePlayer._stop,
-    "start": CasePlayer._start,
-    "finalize": CasePlayer._finalize,
+    "producer": CasePlayer._init_producer,
+    "nobody": CasePlayer._prepare_unused_id,
+    "wait": CasePlayer._await_state,
+    "climb": CasePlayer._raise_epoch,
+    "topic": CasePlayer._create_topic,
+    "caught-up": CasePlayer._await_metadata,
+    "pause": CasePlayer._pause_play,
+    "sharing": CasePlayer._prepare_share_group,
+    "kill": CasePlayer._kill_broker,
+    "stop": CasePlayer._stop_broker,
+    "start": CasePlayer._start_broker,
+    "finalize": CasePlayer._finalize_level,
     "level": CasePlayer._await_level,
 }
 
@@ -584,7 +608,12 @@ def _parameter_text(parameters: Any) -> str:
 
 
 def play(
-    case: Case, target: BlockingTarget, level: int, *, turn: int = 0, around: Around = ALONE
+    case: Case,
+    target: BlockingTarget,
+    level: int,
+    *,
+    repetition: int = 0,
+    surroundings: PlaySurroundings = NO_OTHER_USERS,
 ) -> Play:
     """Play one case; repeat it if the machine was too busy for its timeouts.
 
@@ -594,8 +623,10 @@ def play(
     last_error: TooLateError | None = None
     for attempt in range(ATTEMPTS_MAX):
         try:
-            play_name = f"{turn}-{attempt}"
-            with CasePlayer(case, target, level, turn=play_name, around=around) as player:
+            play_suffix = f"{repetition}-{attempt}"
+            with CasePlayer(
+                case, target, level, play_suffix=play_suffix, surroundings=surroundings
+            ) as player:
                 return player.play()
         except TooLateError as error:
             last_error = error
@@ -607,13 +638,13 @@ def play_all(
     target: BlockingTarget,
     level: int,
     *,
-    turn: int = 0,
-    around: Around = ALONE,
+    repetition: int = 0,
+    surroundings: PlaySurroundings = NO_OTHER_USERS,
 ) -> Generator[tuple[Case, Future[Play]], None, None]:
     played_cases = [case for case in cases if level in case.text.levels]
 
     def play_case(case: Case) -> Play:
-        return play(case, target, level, turn=turn, around=around)
+        return play(case, target, level, repetition=repetition, surroundings=surroundings)
 
     threads = ThreadPoolExecutor(WORKERS)
     try:
@@ -638,12 +669,12 @@ def play_all(
             yield case, outcome
 
 
-def finalize(address: str, level: int) -> None:
+def finalize_level(address: str, level: int) -> None:
     """Finalize a level of ``transaction.version`` on a running cluster, and wait until it is in
     effect.
     """
     with contextlib.closing(
-        FramePlayer(address.split(",")[0], scene="level", level=level)
+        FramePlayer(address.split(",")[0], play_prefix="level", level=level)
     ) as player:
         for upgrade_type in (_UPGRADE, _UNSAFE_DOWNGRADE):
             feature_update = {
@@ -651,19 +682,19 @@ def finalize(address: str, level: int) -> None:
                 "max_version_level": level,
                 "upgrade_type": upgrade_type,
             }
-            answer = player.quiet(
+            answer = player.ask_unrecorded(
                 "UpdateFeatures", 1, timeout=60_000, feature_updates=[feature_update]
             )
             if answer.error_code is ErrorCode.none:
                 break
         await_level(player, level)
         # Rows of errors have 0 where they have no producer id; so nobody shall be given that one.
-        player.producer()
+        player.init_producer()
 
 
 def await_level(player: FramePlayer, level: int) -> None:
     """Wait until a broker reports that level."""
-    player.until(
+    player.ask_until(
         lambda answer: _finalized_level(answer) == level,
         "ApiVersions",
         4,

@@ -20,15 +20,15 @@ from txnsim_lab.conformance._book.model import (
     CaseFile,
     CaseStep,
     CaseText,
+    InitialTopic,
     Rule,
     RuleFile,
-    TopicWanted,
 )
 
-BOOK: Final = Path(__file__).parents[1] / "casebook"
-CASES: Final = BOOK / "cases"
-RULES: Final = BOOK / "rules"
-BROKERS: Final = CASES / "brokers.yaml"
+CASEBOOK_FOLDER: Final = Path(__file__).parents[1] / "casebook"
+CASES_FOLDER: Final = CASEBOOK_FOLDER / "cases"
+RULES_FOLDER: Final = CASEBOOK_FOLDER / "rules"
+BROKERS_FILE: Final = CASES_FOLDER / "brokers.yaml"
 
 _LOADER: Final = yaml.CSafeLoader if yaml.__with_libyaml__ else yaml.SafeLoader
 """Uses libyaml if available: every worker of a test run reads the casebook, and libyaml is ten
@@ -45,7 +45,7 @@ class Case(msgspec.Struct, frozen=True, kw_only=True):
     """Path of the file without ``.yaml``: ``coordinator/end_txn``."""
     name: str
     text: CaseText
-    chosen: Mapping[str, Any]
+    chosen_values: Mapping[str, Any]
     broker: str
     alone: bool
     """Whether no other case may be played at the same time."""
@@ -57,17 +57,17 @@ class Case(msgspec.Struct, frozen=True, kw_only=True):
 
     def steps(self, level: int) -> list[CaseStep]:
         """The steps that are played at a level."""
-        return [step for step in self.text.steps if step.happens(level, self.chosen)]
+        return [step for step in self.text.steps if step.is_played(level, self.chosen_values)]
 
-    def rows(self, level: int) -> set[str]:
+    def rule_ids(self, level: int) -> set[str]:
         """The rules that the case shows at a level."""
         if level not in self.text.levels:
             return set()
         return {row for step in self.steps(level) for row in step.row}
 
-    def topics(self) -> dict[str, TopicWanted]:
+    def topics(self) -> dict[str, InitialTopic]:
         return {
-            name: TopicWanted(partitions=topic) if isinstance(topic, int) else topic
+            name: InitialTopic(partitions=topic) if isinstance(topic, int) else topic
             for name, topic in self.text.topics.items()
         }
 
@@ -78,7 +78,7 @@ def cases() -> tuple[Case, ...]:
     read_cases: list[Case] = []
     for path in case_files():
         file = _read_yaml(path, CaseFile)
-        file_name = path.relative_to(CASES).with_suffix("").as_posix()
+        file_name = path.relative_to(CASES_FOLDER).with_suffix("").as_posix()
         for case_text in file.cases:
             read_cases += _variants(file_name, case_text, file)
     _refuse_duplicates(case.id for case in read_cases)
@@ -107,13 +107,13 @@ def rules() -> dict[str, tuple[RuleFile, Rule]]:
 @cache
 def rule_files() -> tuple[RuleFile, ...]:
     """All files of rules, sorted."""
-    return tuple(_read_yaml(path, RuleFile) for path in sorted(RULES.glob("*.yaml")))
+    return tuple(_read_yaml(path, RuleFile) for path in sorted(RULES_FOLDER.glob("*.yaml")))
 
 
 @cache
-def brokers() -> dict[str, BrokerConfig]:
+def broker_configs() -> dict[str, BrokerConfig]:
     """The broker configurations by name, each including the properties of ``default``."""
-    configs = dict(_read_yaml(BROKERS, BrokerFile).brokers)
+    configs = dict(_read_yaml(BROKERS_FILE, BrokerFile).brokers)
     default_config = configs["default"]
     return {
         config_name: config.model_copy(
@@ -128,12 +128,12 @@ def brokers() -> dict[str, BrokerConfig]:
 
 def case_files() -> list[Path]:
     """All files with cases."""
-    return sorted(CASES.glob("*/*.yaml"))
+    return sorted(CASES_FOLDER.glob("*/*.yaml"))
 
 
 def all_files() -> list[Path]:
     """All files of the casebook that are written by hand."""
-    return [*case_files(), *sorted(RULES.glob("*.yaml")), BROKERS]
+    return [*case_files(), *sorted(RULES_FOLDER.glob("*.yaml")), BROKERS_FILE]
 
 
 def _variants(file_name: str, case_text: CaseText, file: CaseFile) -> Iterator[Case]:
@@ -152,7 +152,7 @@ def _variants(file_name: str, case_text: CaseText, file: CaseFile) -> Iterator[C
             file=file_name,
             name="-".join([case_text.name, *name_parts]),
             text=case_text,
-            chosen=dict(zip(case_text.vary, values, strict=True)),
+            chosen_values=dict(zip(case_text.vary, values, strict=True)),
             broker=file.broker,
             alone=file.alone or case_text.alone,
         )
@@ -180,17 +180,18 @@ def _read_yaml(path: Path, model: type[Model]) -> Model:
     except ValidationError as error:
         from txnsim_lab.scenario.scenario_reader import parse_document
 
-        _, lines = parse_document(path.name, path.read_text("utf-8"))
+        _, line_numbers = parse_document(path.name, path.read_text("utf-8"))
         raise ConfigError(
-            "\n".join(_problem_line(path.name, problem, lines) for problem in error.errors())
+            "\n".join(_problem_line(path.name, problem, line_numbers) for problem in error.errors())
         ) from None
 
 
-def _problem_line(file: str, problem: Any, lines: Mapping[tuple[str | int, ...], int]) -> str:
+def _problem_line(
+    file: str, problem: Any, line_numbers: Mapping[tuple[str | int, ...], int]
+) -> str:
     field_path = tuple(problem["loc"])
     nearest_path = field_path
-    while nearest_path and nearest_path not in lines:
+    while nearest_path and nearest_path not in line_numbers:
         nearest_path = nearest_path[:-1]
-    return (
-        f"{file}:{lines.get(nearest_path, 1)}: {'.'.join(map(str, field_path))}: {problem['msg']}"
-    )
+    line_number = line_numbers.get(nearest_path, 1)
+    return f"{file}:{line_number}: {'.'.join(map(str, field_path))}: {problem['msg']}"

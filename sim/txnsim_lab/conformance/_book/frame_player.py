@@ -11,21 +11,21 @@ from txnsim.errors import ErrorCode
 from txnsim.wire.apis import APIS
 from txnsim.wire.batch import Record, build_batch
 from txnsim_lab.conformance._book.batches import STAMP_MS
-from txnsim_lab.conformance._book.targets import ALONE, Around
+from txnsim_lab.conformance._book.targets import NO_OTHER_USERS, PlaySurroundings
 from txnsim_lab.conformance._book.transcript import Transcript
 
-KEYS: Final = {name: key for key, (name, _) in APIS.items()}
-NO_SUCH_ID: Final = uuid.UUID("11111111-2222-4333-8444-555555555555")
+API_KEYS: Final = {api_name: api_key for api_key, (api_name, _) in APIS.items()}
+UNUSED_TOPIC_ID: Final = uuid.UUID("11111111-2222-4333-8444-555555555555")
 """A topic id that no topic has."""
 
 Story = Callable[["FramePlayer"], None]
 Topic = tuple[str, Any]
 """(name, topic id)."""
 
-_PAUSE_S: Final = 0.01
-_STEPS_AT_ONCE: Final = 200
-_ASKED_ABOVE_A_LEAP: Final = 20
-_LATER_QUESTIONS: Final = 3
+_RETRY_PAUSE_S: Final = 0.01
+_EPOCHS_AT_ONCE: Final = 200
+_EPOCHS_ABOVE_LEAP: Final = 20
+_LATER_REQUEST_COUNT: Final = 3
 _RETRIABLE_ERRORS: Final = frozenset(
     {
         ErrorCode.coordinator_not_available,
@@ -58,53 +58,60 @@ class FramePlayer:
         around: The surroundings on a cluster with other users.
     """
 
-    def __init__(self, address: str, *, scene: str, level: int, around: Around = ALONE) -> None:
+    def __init__(
+        self,
+        address: str,
+        *,
+        play_prefix: str,
+        level: int,
+        surroundings: PlaySurroundings = NO_OTHER_USERS,
+    ) -> None:
         self.transcript = Transcript()
         self.level = level
-        self._around = around
+        self._surroundings = surroundings
         self._address = address
-        self._scene = scene
+        self._play_prefix = play_prefix
         self._topics_to_wait_for = 0
         self._connection = RawConnection(address)
 
     def close(self) -> None:
         self._connection.close()
 
-    def name(self, short_name: str = "t") -> str:
+    def full_name(self, short_name: str = "t") -> str:
         """A name that only this case uses."""
-        return f"{self._scene}-{short_name}"
+        return f"{self._play_prefix}-{short_name}"
 
     # Asking
 
     def ask(self, api: str, version: int, note: str = "", **values: Any) -> Any:
         """Send a request, add the answer to the transcript, and return it."""
-        answer = self.quiet(api, version, **values)
+        answer = self.ask_unrecorded(api, version, **values)
         self.note(f"{api} v{version} {note}".rstrip(), answer)
         return answer
 
-    def quiet(self, api: str, version: int, **values: Any) -> Any:
-        answer = self._connection.ask(KEYS[api], version, **values)
+    def ask_unrecorded(self, api: str, version: int, **values: Any) -> Any:
+        answer = self._connection.ask(API_KEYS[api], version, **values)
         if answer is NoAnswer.CLOSED:
             self.reconnect()
         return answer
 
-    def ask_bytes(self, note: str, data: bytes) -> bytes | NoAnswer:
+    def ask_bytes(self, note: str, request_bytes: bytes) -> bytes | NoAnswer:
         """Send raw bytes on a new connection; add what comes back to the transcript."""
         with RawConnection(self._address) as connection:
-            connection.send_bytes(data)
+            connection.send_bytes(request_bytes)
             answer = connection.receive_frame()
         self.note(note, answer if isinstance(answer, NoAnswer) else answer.hex())
         return answer
 
-    def ask_in_vain(self, api: str, version: int, note: str, **values: Any) -> None:
+    def ask_unanswered(self, api: str, version: int, note: str, **values: Any) -> None:
         """Send a request that should get no answer on a new connection; add what happens to the
         transcript.
         """
         with RawConnection(self._address) as connection:
-            connection.send(KEYS[api], version, **values)
+            connection.send(API_KEYS[api], version, **values)
             # A broker that has answered later questions has had its time for this one, too.
-            for _ in range(_LATER_QUESTIONS):
-                self.quiet("ApiVersions", 0)
+            for _ in range(_LATER_REQUEST_COUNT):
+                self.ask_unrecorded("ApiVersions", 0)
             answer = connection.silence()
         self.note(
             f"{api} v{version} {note}",
@@ -120,17 +127,19 @@ class FramePlayer:
         self.close()
         self._connection = RawConnection(self._address, client_id=client_id)
 
-    def until(self, is_ready: Callable[[Any], bool], api: str, version: int, **values: Any) -> Any:
-        deadline_s = RawConnection.now_s() + self._around.patience_s
+    def ask_until(
+        self, is_ready: Callable[[Any], bool], api: str, version: int, **values: Any
+    ) -> Any:
+        deadline_s = RawConnection.now_s() + self._surroundings.patience_s
         while True:
-            answer = self.quiet(api, version, **values)
+            answer = self.ask_unrecorded(api, version, **values)
             if is_ready(answer):
                 return answer
             assert RawConnection.now_s() < deadline_s, f"{api} stays {answer}"
-            RawConnection.pause(_PAUSE_S)
+            RawConnection.pause(_RETRY_PAUSE_S)
 
     def ask_until_settled(self, api: str, version: int, note: str = "", **values: Any) -> Any:
-        answer = self.until(
+        answer = self.ask_until(
             lambda answer: answer.error_code not in _RETRIABLE_ERRORS, api, version, **values
         )
         self.note(f"{api} v{version} {note}".rstrip(), answer)
@@ -138,22 +147,24 @@ class FramePlayer:
 
     # What many stories do first; nothing of it is written down
 
-    def topic(self, name: str = "t", partitions: int = 1, **configs: str) -> Topic:
+    def create_topic(self, short_name: str = "t", partitions: int = 1, **configs: str) -> Topic:
         """A new topic that all its leaders know. Its log keeps its records in one segment: the
         records have old times, next to markers with present ones, and would otherwise roll the
         segment or expire at once.
         """
         lasting_configs = {"segment_ms": str(2**63 - 1), "retention_ms": "-1"}
-        return self.plain_topic(name, partitions, **{**lasting_configs, **configs})
+        return self.create_plain_topic(short_name, partitions, **{**lasting_configs, **configs})
 
-    def plain_topic(self, name: str = "t", partitions: int = 1, **configs: str) -> Topic:
+    def create_plain_topic(
+        self, short_name: str = "t", partitions: int = 1, **configs: str
+    ) -> Topic:
         """A new topic with only these configs."""
-        topic_name = self.name(name)
+        topic_name = self.full_name(short_name)
         create_version, metadata_version = (
-            self._newest(*api_and_version)
+            self._newest_version(*api_and_version)
             for api_and_version in (("CreateTopics", 7), ("Metadata", 12))
         )
-        self.quiet(
+        self.ask_unrecorded(
             "CreateTopics",
             create_version,
             topics=[
@@ -168,7 +179,7 @@ class FramePlayer:
                 }
             ],
         )
-        metadata = self.until(
+        metadata = self.ask_until(
             lambda answer: (
                 answer.topics[0].error_code is ErrorCode.none
                 and all(partition.leader_id >= 0 for partition in answer.topics[0].partitions)
@@ -179,10 +190,10 @@ class FramePlayer:
             allow_auto_topic_creation=False,
         ).topics[0]
         for partition_index in range(partitions):
-            self.until(
+            self.ask_until(
                 lambda answer: answer.topics[0].partitions[0].error_code is ErrorCode.none,
                 "ListOffsets",
-                self._newest("ListOffsets", 7),
+                self._newest_version("ListOffsets", 7),
                 replica_id=-1,
                 topics=[
                     {
@@ -193,78 +204,80 @@ class FramePlayer:
             )
         return topic_name, getattr(metadata, "topic_id", None)
 
-    def _newest(self, api: str, highest: int) -> int:
+    def _newest_version(self, api: str, highest_wanted: int) -> int:
         """The newest version up to a wanted one that the broker offers.
 
         Raises:
             NotOfferedError: There is none.
         """
-        version = self._around.version(api, highest)
+        version = self._surroundings.chosen_version(api, highest_wanted)
         if version is None:
-            raise NotOfferedError(api, highest)
+            raise NotOfferedError(api, highest_wanted)
         return version
 
-    def caught_up(self) -> None:
+    def await_metadata(self) -> None:
         """Wait until the broker has applied all that the controller has decided so far. It creates
         a topic and waits for it, since a broker applies decisions in order.
         """
-        self.plain_topic(self.next_wait())
+        self.create_plain_topic(self.next_awaited_topic())
 
-    def next_wait(self) -> str:
+    def next_awaited_topic(self) -> str:
         """A name for a topic that is created only to wait for it."""
         self._topics_to_wait_for += 1
         return f"wait-{self._topics_to_wait_for}"
 
-    def coordinator(self, transactional_id: str) -> None:
+    def await_coordinator(self, transactional_id: str) -> None:
         """Wait until the transactional id has a loaded coordinator."""
-        self.until(
+        self.ask_until(
             lambda answer: answer.error_code is ErrorCode.none,
             "FindCoordinator",
-            self._newest("FindCoordinator", 1),
+            self._newest_version("FindCoordinator", 1),
             key=transactional_id,
             key_type=1,
         )
-        if self._around.version("DescribeTransactions", 0) is not None:
-            self.until(
+        if self._surroundings.chosen_version("DescribeTransactions", 0) is not None:
+            self.ask_until(
                 lambda answer: answer.transaction_states[0].error_code not in _RETRIABLE_ERRORS,
                 "DescribeTransactions",
                 0,
                 transactional_ids=[transactional_id],
             )
 
-    def producer(self, transactional_id: str | None = None, timeout_ms: int = 60_000) -> Any:
+    def init_producer(self, transactional_id: str | None = None, timeout_ms: int = 60_000) -> Any:
         """Get a producer id and epoch: the answer to InitProducerId."""
         if transactional_id is not None:
-            self.coordinator(transactional_id)
-        return self.until(
+            self.await_coordinator(transactional_id)
+        return self.ask_until(
             lambda answer: answer.error_code not in _RETRIABLE_ERRORS,
             "InitProducerId",
-            self._newest("InitProducerId", 4),
+            self._newest_version("InitProducerId", 4),
             transactional_id=transactional_id,
             transaction_timeout=timeout_ms,
         )
 
-    def climb(self, transactional_id: str, epoch: int) -> None:
-        reached_epoch = self.producer(transactional_id).producer_epoch
-        if epoch - reached_epoch > _ASKED_ABOVE_A_LEAP:
-            epoch_below = epoch - _ASKED_ABOVE_A_LEAP
+    def raise_epoch(self, transactional_id: str, epoch: int) -> None:
+        reached_epoch = self.init_producer(transactional_id).producer_epoch
+        if epoch - reached_epoch > _EPOCHS_ABOVE_LEAP:
+            epoch_below = epoch - _EPOCHS_ABOVE_LEAP
             if RawConnection.age(transactional_id, epoch_below):
                 reached_epoch = epoch_below
-        values = {"transactional_id": transactional_id, "transaction_timeout": 60_000}
+        request_fields = {"transactional_id": transactional_id, "transaction_timeout": 60_000}
         while reached_epoch < epoch:
-            step_count = min(_STEPS_AT_ONCE, epoch - reached_epoch)
-            answers = self._connection.ask_often(KEYS["InitProducerId"], 4, step_count, **values)
+            step_count = min(_EPOCHS_AT_ONCE, epoch - reached_epoch)
+            answers = self._connection.ask_often(
+                API_KEYS["InitProducerId"], 4, step_count, **request_fields
+            )
             # The last answer with an epoch has the highest; CONCURRENT_TRANSACTIONS has none.
             reached_epoch = next(
                 answer.producer_epoch for answer in answers if answer.producer_epoch >= 0
             )
 
-    def until_state(self, transactional_id: str, state: str) -> None:
+    def await_state(self, transactional_id: str, state: str) -> None:
         """Wait until a transactional id has a state."""
-        self.until(
+        self.ask_until(
             lambda answer: answer.transaction_states[0].transaction_state == state,
             "DescribeTransactions",
-            self._newest("DescribeTransactions", 0),
+            self._newest_version("DescribeTransactions", 0),
             transactional_ids=[transactional_id],
         )
 
@@ -336,10 +349,10 @@ def fetch(
     }
 
 
-def add_values(
+def add_partitions_values(
     transactional_id: str,
-    pid: int,
-    epoch: int,
+    producer_id: int,
+    producer_epoch: int,
     topics: list[tuple[str, list[int]]],
     *,
     verify: bool = False,
@@ -350,14 +363,14 @@ def add_values(
     ]
     return {
         "v3_and_below_transactional_id": transactional_id,
-        "v3_and_below_producer_id": pid,
-        "v3_and_below_producer_epoch": epoch,
+        "v3_and_below_producer_id": producer_id,
+        "v3_and_below_producer_epoch": producer_epoch,
         "v3_and_below_topics": asked_topics,
         "transactions": [
             {
                 "transactional_id": transactional_id,
-                "producer_id": pid,
-                "producer_epoch": epoch,
+                "producer_id": producer_id,
+                "producer_epoch": producer_epoch,
                 "verify_only": verify,
                 "topics": asked_topics,
             }

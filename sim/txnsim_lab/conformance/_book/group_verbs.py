@@ -9,26 +9,32 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from txnsim_lab.conformance._book.values import Variables
-from txnsim_lab.conformance._book.verbs import Values, Verb, VerbRequest, partition_of, producer_of
+from txnsim_lab.conformance._book.verbs import (
+    RequestFields,
+    Verb,
+    VerbRequest,
+    partition_of,
+    producer_of,
+)
 
 NO_GENERATION: Final = -1
 
 
-def add_offsets(
+def add_offsets_to_txn(
     variables: Variables, of: str, *, group: str, v: int = 3, **other: Any
 ) -> list[VerbRequest]:
     """AddOffsetsToTxn."""
     producer = producer_of(variables, of, other)
-    values: Values = {
+    fields: RequestFields = {
         "transactional_id": producer.id,
         "producer_id": producer.pid,
         "producer_epoch": producer.epoch,
         "group_id": group,
     }
-    return [VerbRequest("AddOffsetsToTxn", v, values)]
+    return [VerbRequest("AddOffsetsToTxn", v, fields)]
 
 
-def commit(
+def txn_offset_commit(
     variables: Variables,
     of: str,
     *,
@@ -45,7 +51,7 @@ def commit(
     """TxnOffsetCommit of one position."""
     producer = producer_of(variables, of, other)
     topic, partition = partition_of(variables, to)
-    values: Values = {
+    fields: RequestFields = {
         "transactional_id": producer.id,
         "group_id": group,
         "producer_id": producer.pid,
@@ -67,24 +73,24 @@ def commit(
             }
         ],
     }
-    return [VerbRequest("TxnOffsetCommit", v, values)]
+    return [VerbRequest("TxnOffsetCommit", v, fields)]
 
 
-def committed(
+def fetch_committed_offset(
     variables: Variables, group: str, *, of: str = "t", v: int = 7, stable: bool = False
 ) -> list[VerbRequest]:
     """OffsetFetch of one position."""
     topic, partition = partition_of(variables, of)
-    values: Values = {
+    fields: RequestFields = {
         "group_id": group,
         "topics": [{"name": topic.name, "partition_indexes": [partition]}],
         "require_stable": stable,
     }
-    return [VerbRequest("OffsetFetch", v, values)]
+    return [VerbRequest("OffsetFetch", v, fields)]
 
 
 VERBS: Final[Mapping[str, Verb]] = {
-    "add-offsets": add_offsets,
-    "commit": commit,
-    "committed": committed,
+    "add-offsets": add_offsets_to_txn,
+    "commit": txn_offset_commit,
+    "committed": fetch_committed_offset,
 }

@@ -11,15 +11,15 @@ from typing import Any, Final
 
 from txnsim_lab.conformance._book.frame_player import fetch
 from txnsim_lab.conformance._book.values import Variables
-from txnsim_lab.conformance._book.verbs import Values, Verb, VerbRequest, partition_of
+from txnsim_lab.conformance._book.verbs import RequestFields, Verb, VerbRequest, partition_of
 
-TOPIC: Final = 2
-BROKER: Final = 4
-SET: Final = 0
-_MOST: Final = 1 << 20
+TOPIC_RESOURCE: Final = 2
+BROKER_RESOURCE: Final = 4
+SET_OPERATION: Final = 0
+_BYTES_MAX: Final = 1 << 20
 
 
-def look(
+def fetch_partitions(
     variables: Variables,
     of: str | Sequence[str] = "t",
     *,
@@ -28,27 +28,27 @@ def look(
     isolation: int = 0,
     wait: int = 0,
     min_bytes: int = 1,
-    max_bytes: int = _MOST,
-    each: int = _MOST,
+    max_bytes: int = _BYTES_MAX,
+    each: int = _BYTES_MAX,
     epoch: int = -1,
     fetched: int = -1,
     replica: int = -1,
     session: Sequence[int] = (0, -1),
     forget: Sequence[str] = (),
 ) -> list[VerbRequest]:
-    values: Values = {**fetch(("", None)), "topics": [], "forgotten_topics_data": []}
-    for name in [of] if isinstance(of, str) else of:
-        topic, partition = partition_of(variables, name)
+    fields: RequestFields = {**fetch(("", None)), "topics": [], "forgotten_topics_data": []}
+    for partition_name in [of] if isinstance(of, str) else of:
+        topic, partition = partition_of(variables, partition_name)
         epoch_fields = {"current_leader_epoch": epoch, "last_fetched_epoch": fetched}
-        whole = fetch((topic.name, topic.id), offset, partition=partition, **epoch_fields)
-        whole["topics"][0]["partitions"][0]["partition_max_bytes"] = each
-        values["topics"] += whole["topics"]
-    for name in forget:
-        topic, partition = partition_of(variables, name)
-        values["forgotten_topics_data"].append(
+        single_fetch = fetch((topic.name, topic.id), offset, partition=partition, **epoch_fields)
+        single_fetch["topics"][0]["partitions"][0]["partition_max_bytes"] = each
+        fields["topics"] += single_fetch["topics"]
+    for partition_name in forget:
+        topic, partition = partition_of(variables, partition_name)
+        fields["forgotten_topics_data"].append(
             {"topic": topic.name, "topic_id": topic.id, "partitions": [partition]}
         )
-    values |= {
+    fields |= {
         "replica_id": replica,
         "max_wait": wait,
         "min_bytes": min_bytes,
@@ -57,10 +57,10 @@ def look(
         "session_id": session[0],
         "session_epoch": session[1],
     }
-    return [VerbRequest("Fetch", v, values)]
+    return [VerbRequest("Fetch", v, fields)]
 
 
-def find(
+def list_offsets(
     variables: Variables,
     of: str = "t",
     *,
@@ -71,7 +71,7 @@ def find(
     replica: int = -1,
 ) -> list[VerbRequest]:
     topic, partition = partition_of(variables, of)
-    times = [at] if isinstance(at, int) else at
+    timestamps = [at] if isinstance(at, int) else at
     return [
         VerbRequest(
             "ListOffsets",
@@ -86,20 +86,20 @@ def find(
                         "partitions": [
                             {
                                 "partition_index": partition,
-                                "timestamp": time,
+                                "timestamp": timestamp,
                                 "current_leader_epoch": epoch,
                             }
                         ],
                     }
                 ],
             },
-            f"at {time}" if len(times) > 1 else "",
+            f"at {timestamp}" if len(timestamps) > 1 else "",
         )
-        for time in times
+        for timestamp in timestamps
     ]
 
 
-def epoch_end(
+def offset_for_leader_epoch(
     variables: Variables,
     of: str = "t",
     *,
@@ -128,7 +128,9 @@ def epoch_end(
     ]
 
 
-def cut(variables: Variables, of: str = "t", *, before: int, v: int = 2) -> list[VerbRequest]:
+def delete_records(
+    variables: Variables, of: str = "t", *, before: int, v: int = 2
+) -> list[VerbRequest]:
     """DeleteRecords up to an offset."""
     topic, partition = partition_of(variables, of)
     asked_partition = {"partition_index": partition, "offset": before}
@@ -136,19 +138,19 @@ def cut(variables: Variables, of: str = "t", *, before: int, v: int = 2) -> list
     return [VerbRequest("DeleteRecords", v, {"timeout": 10_000, "topics": topics})]
 
 
-def configure(
+def alter_configs(
     variables: Variables,
     of: str = "t",
     *,
     configs: Mapping[str, str | None],
-    op: int = SET,
+    op: int = SET_OPERATION,
     v: int = 1,
     dry: bool = False,
     broker: str | None = None,
 ) -> list[VerbRequest]:
     """IncrementalAlterConfigs of a topic, or of a broker (empty: the default of all brokers)."""
     resource = {
-        "resource_type": TOPIC if broker is None else BROKER,
+        "resource_type": TOPIC_RESOURCE if broker is None else BROKER_RESOURCE,
         "resource_name": partition_of(variables, of)[0].name if broker is None else broker,
         "configs": [
             {"name": name, "config_operation": op, "value": value}
@@ -160,7 +162,7 @@ def configure(
     ]
 
 
-def configured(
+def describe_configs(
     variables: Variables,
     of: str = "t",
     *,
@@ -171,7 +173,7 @@ def configured(
 ) -> list[VerbRequest]:
     """DescribeConfigs of a topic, or of a broker (empty: the default of all brokers)."""
     resource = {
-        "resource_type": TOPIC if broker is None else BROKER,
+        "resource_type": TOPIC_RESOURCE if broker is None else BROKER_RESOURCE,
         "resource_name": partition_of(variables, of)[0].name if broker is None else broker,
         "configuration_keys": names,
     }
@@ -180,7 +182,7 @@ def configured(
     ]
 
 
-def create(
+def create_topic(
     variables: Variables,
     name: str,
     *,
@@ -201,7 +203,9 @@ def create(
             {"partition_index": index, "broker_ids": list(brokers)}
             for index, brokers in enumerate(assigned)
         ],
-        "configs": [{"name": key, "value": value} for key, value in (configs or {}).items()],
+        "configs": [
+            {"name": config_name, "value": value} for config_name, value in (configs or {}).items()
+        ],
     }
     return [
         VerbRequest(
@@ -211,11 +215,11 @@ def create(
 
 
 VERBS: Final[Mapping[str, Verb]] = {
-    "configure": configure,
-    "configured": configured,
-    "create": create,
-    "cut": cut,
-    "epoch-end": epoch_end,
-    "find": find,
-    "look": look,
+    "configure": alter_configs,
+    "configured": describe_configs,
+    "create": create_topic,
+    "cut": delete_records,
+    "epoch-end": offset_for_leader_epoch,
+    "find": list_offsets,
+    "look": fetch_partitions,
 }

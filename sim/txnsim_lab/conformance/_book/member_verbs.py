@@ -8,9 +8,15 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from txnsim_lab.conformance._book.values import Variables
-from txnsim_lab.conformance._book.verbs import Values, Verb, VerbRequest, partition_of, topic_named
+from txnsim_lab.conformance._book.verbs import (
+    RequestFields,
+    Verb,
+    VerbRequest,
+    partition_of,
+    topic_named,
+)
 
-NOBODY: Final = -1
+UNSET_NUMBER: Final = -1
 GROUPS_FROM: Final = 8
 """First version of OffsetFetch that can ask for several groups."""
 SUBSCRIPTION_V0: Final = b"\x00\x00"
@@ -20,7 +26,7 @@ _NO_USER_DATA: Final = b"\xff\xff\xff\xff"
 # Classic members
 
 
-def join(
+def join_group(
     variables: Variables,
     group: str,
     *,
@@ -35,7 +41,7 @@ def join(
     owned: Mapping[str, Sequence[int]] | None = None,
 ) -> list[VerbRequest]:
     """JoinGroup; before v4 a new member needs no second request with its id."""
-    values: Values = {
+    fields: RequestFields = {
         "group_id": group,
         "session_timeout": session,
         "rebalance_timeout": rebalance,
@@ -46,10 +52,10 @@ def join(
             {"name": name, "metadata": _subscription(variables, topic, owned)} for name in protocols
         ],
     }
-    return [VerbRequest("JoinGroup", v, values)]
+    return [VerbRequest("JoinGroup", v, fields)]
 
 
-def sync(
+def sync_group(
     variables: Variables,
     group: str,
     *,
@@ -67,10 +73,12 @@ def sync(
     """
     assignment = b"given" if parts is None else _assignment(variables, parts)
     assignments = [
-        (assignee, assignment) if isinstance(assignee, str) else _own(variables, *assignee)
+        (assignee, assignment)
+        if isinstance(assignee, str)
+        else _assignment_of_member(variables, *assignee)
         for assignee in give
     ]
-    values: Values = {
+    fields: RequestFields = {
         "group_id": group,
         "generation_id": generation,
         "member_id": member,
@@ -78,13 +86,14 @@ def sync(
         "protocol_type": type,
         "protocol_name": protocol,
         "assignments": [
-            {"member_id": assignee, "assignment": its} for assignee, its in assignments
+            {"member_id": assignee, "assignment": member_assignment}
+            for assignee, member_assignment in assignments
         ],
     }
-    return [VerbRequest("SyncGroup", v, values)]
+    return [VerbRequest("SyncGroup", v, fields)]
 
 
-def beat(
+def heartbeat(
     _variables: Variables,
     group: str,
     *,
@@ -94,16 +103,16 @@ def beat(
     v: int = 4,
 ) -> list[VerbRequest]:
     """Heartbeat."""
-    values: Values = {
+    fields: RequestFields = {
         "group_id": group,
         "generation_id": generation,
         "member_id": member,
         "group_instance_id": instance,
     }
-    return [VerbRequest("Heartbeat", v, values)]
+    return [VerbRequest("Heartbeat", v, fields)]
 
 
-def leave(
+def leave_group(
     _variables: Variables,
     group: str,
     *,
@@ -112,18 +121,18 @@ def leave(
     v: int = 5,
 ) -> list[VerbRequest]:
     """LeaveGroup of one member."""
-    values: Values = {
+    fields: RequestFields = {
         "group_id": group,
         "member_id": member,
         "members": [{"member_id": member, "group_instance_id": instance}],
     }
-    return [VerbRequest("LeaveGroup", v, values)]
+    return [VerbRequest("LeaveGroup", v, fields)]
 
 
 # Members of the consumer protocol
 
 
-def consume(
+def consumer_group_heartbeat(
     variables: Variables,
     group: str,
     *,
@@ -145,32 +154,32 @@ def consume(
         topics = ["t"] if topics is None and regex is None else topics
         owned = {} if owned is None else owned
         rebalance = 60_000 if rebalance is None else rebalance
-    values: Values = {
+    fields: RequestFields = {
         "group_id": group,
         "member_id": member,
         "member_epoch": epoch,
         "instance_id": instance,
         "rack_id": rack,
-        "rebalance_timeout": NOBODY if rebalance is None else rebalance,
+        "rebalance_timeout": UNSET_NUMBER if rebalance is None else rebalance,
         "subscribed_topic_names": None
         if topics is None
-        else tuple(topic_named(variables, name) for name in topics),
+        else tuple(topic_named(variables, topic_name) for topic_name in topics),
         "subscribed_topic_regex": regex,
         "server_assignor": assignor,
         "topic_partitions": None
         if owned is None
         else tuple(
-            {"topic_id": partition_of(variables, name)[0].id, "partitions": tuple(numbers)}
-            for name, numbers in owned.items()
+            {"topic_id": partition_of(variables, topic_name)[0].id, "partitions": tuple(partitions)}
+            for topic_name, partitions in owned.items()
         ),
     }
-    return [VerbRequest("ConsumerGroupHeartbeat", v, values)]
+    return [VerbRequest("ConsumerGroupHeartbeat", v, fields)]
 
 
 # Positions
 
 
-def plain(
+def commit_offset(
     variables: Variables,
     group: str,
     *,
@@ -178,14 +187,14 @@ def plain(
     offset: int = 1,
     v: int = 8,
     member: str = "",
-    generation: int = NOBODY,
+    generation: int = UNSET_NUMBER,
     instance: str | None = None,
     metadata: str | None = "",
-    retention: int = NOBODY,
+    retention: int = UNSET_NUMBER,
 ) -> list[VerbRequest]:
     """OffsetCommit of one position."""
     topic, partition = partition_of(variables, to)
-    values: Values = {
+    fields: RequestFields = {
         "group_id": group,
         "generation_id_or_member_epoch": generation,
         "member_id": member,
@@ -206,57 +215,59 @@ def plain(
             }
         ],
     }
-    return [VerbRequest("OffsetCommit", v, values)]
+    return [VerbRequest("OffsetCommit", v, fields)]
 
 
-def positions(
+def fetch_offsets(
     variables: Variables,
     group: str,
     *,
     of: str | None = "t",
     v: int = 9,
     member: str | None = None,
-    epoch: int = NOBODY,
+    epoch: int = UNSET_NUMBER,
     stable: bool = False,
 ) -> list[VerbRequest]:
     """OffsetFetch of one group: for one partition, or for all."""
-    asked_group: Values = {"group_id": group, "topics": None}
+    group_fields: RequestFields = {"group_id": group, "topics": None}
     if of is not None:
         topic, partition = partition_of(variables, of)
-        asked_topic: Values = {"name": topic.name, "partition_indexes": [partition]}
+        topic_fields: RequestFields = {"name": topic.name, "partition_indexes": [partition]}
         if v >= GROUPS_FROM:
-            asked_topic["topic_id"] = topic.id
-        asked_group["topics"] = [asked_topic]
+            topic_fields["topic_id"] = topic.id
+        group_fields["topics"] = [topic_fields]
     if v < GROUPS_FROM:
-        return [VerbRequest("OffsetFetch", v, {"require_stable": stable, **asked_group})]
-    asked_group |= {"member_id": member, "member_epoch": epoch}
-    return [VerbRequest("OffsetFetch", v, {"require_stable": stable, "groups": [asked_group]})]
+        return [VerbRequest("OffsetFetch", v, {"require_stable": stable, **group_fields})]
+    group_fields |= {"member_id": member, "member_epoch": epoch}
+    return [VerbRequest("OffsetFetch", v, {"require_stable": stable, "groups": [group_fields]})]
 
 
-def forget(variables: Variables, group: str, *, of: str = "t", v: int = 0) -> list[VerbRequest]:
+def delete_offset(
+    variables: Variables, group: str, *, of: str = "t", v: int = 0
+) -> list[VerbRequest]:
     """OffsetDelete of one position."""
     topic, partition = partition_of(variables, of)
-    values: Values = {
+    fields: RequestFields = {
         "group_id": group,
         "topics": [{"name": topic.name, "partitions": [{"partition_index": partition}]}],
     }
-    return [VerbRequest("OffsetDelete", v, values)]
+    return [VerbRequest("OffsetDelete", v, fields)]
 
 
 # Administration
 
 
-def group(_variables: Variables, of: str, *, v: int = 6) -> list[VerbRequest]:
+def describe_group(_variables: Variables, of: str, *, v: int = 6) -> list[VerbRequest]:
     """DescribeGroups."""
     return [VerbRequest("DescribeGroups", v, _describe_values("groups", of))]
 
 
-def consumers(_variables: Variables, of: str, *, v: int = 1) -> list[VerbRequest]:
+def describe_consumer_group(_variables: Variables, of: str, *, v: int = 1) -> list[VerbRequest]:
     """ConsumerGroupDescribe."""
     return [VerbRequest("ConsumerGroupDescribe", v, _describe_values("group_ids", of))]
 
 
-def groups(
+def list_groups(
     _variables: Variables,
     v: int = 5,
     *,
@@ -264,16 +275,16 @@ def groups(
     types: Sequence[str] = (),
 ) -> list[VerbRequest]:
     """ListGroups; only groups of this play are kept in the transcript."""
-    values: Values = {"states_filter": tuple(states), "types_filter": tuple(types)}
-    return [VerbRequest("ListGroups", v, values)]
+    fields: RequestFields = {"states_filter": tuple(states), "types_filter": tuple(types)}
+    return [VerbRequest("ListGroups", v, fields)]
 
 
-def drop(_variables: Variables, group: str, *, v: int = 2) -> list[VerbRequest]:
+def delete_group(_variables: Variables, group: str, *, v: int = 2) -> list[VerbRequest]:
     """DeleteGroups."""
     return [VerbRequest("DeleteGroups", v, {"groups_names": [group]})]
 
 
-def _describe_values(field: str, group_id: str) -> Values:
+def _describe_values(field: str, group_id: str) -> RequestFields:
     return {field: [group_id], "include_authorized_operations": False}
 
 
@@ -281,54 +292,62 @@ def _subscription(
     variables: Variables, topic: str, owned: Mapping[str, Sequence[int]] | None
 ) -> bytes:
     """A subscription of version 0; of version 1 if it names owned partitions."""
-    name = _text(topic_named(variables, topic))
+    topic_name = _encode_text(topic_named(variables, topic))
     if owned is None:
-        return SUBSCRIPTION_V0 + (1).to_bytes(4, "big") + name + _NO_USER_DATA
+        return SUBSCRIPTION_V0 + (1).to_bytes(4, "big") + topic_name + _NO_USER_DATA
     return b"".join(
         (
             b"\x00\x01",
             (1).to_bytes(4, "big"),
-            name,
+            topic_name,
             _NO_USER_DATA,
             len(owned).to_bytes(4, "big"),
             *(
-                _text(topic_named(variables, name)) + _numbers(indexes)
-                for name, indexes in owned.items()
+                _encode_text(topic_named(variables, topic_name)) + _encode_numbers(partitions)
+                for topic_name, partitions in owned.items()
             ),
         )
     )
 
 
-def _assignment(variables: Variables, indexes: Sequence[int]) -> bytes:
+def _assignment(variables: Variables, partitions: Sequence[int]) -> bytes:
     """An assignment of partitions of ``t``, in version 0."""
-    name = _text(topic_named(variables, "t"))
-    return b"\x00\x00" + (1).to_bytes(4, "big") + name + _numbers(indexes) + _NO_USER_DATA
+    encoded_name = _encode_text(topic_named(variables, "t"))
+    return (
+        b"\x00\x00"
+        + (1).to_bytes(4, "big")
+        + encoded_name
+        + _encode_numbers(partitions)
+        + _NO_USER_DATA
+    )
 
 
-def _own(variables: Variables, member: str, indexes: Sequence[int]) -> tuple[str, bytes]:
-    return member, _assignment(variables, indexes)
+def _assignment_of_member(
+    variables: Variables, member: str, partitions: Sequence[int]
+) -> tuple[str, bytes]:
+    return member, _assignment(variables, partitions)
 
 
-def _text(value: str) -> bytes:
-    data = value.encode()
-    return len(data).to_bytes(2, "big") + data
+def _encode_text(text: str) -> bytes:
+    text_bytes = text.encode()
+    return len(text_bytes).to_bytes(2, "big") + text_bytes
 
 
-def _numbers(values: Sequence[int]) -> bytes:
-    return b"".join(number.to_bytes(4, "big") for number in (len(values), *values))
+def _encode_numbers(numbers: Sequence[int]) -> bytes:
+    return b"".join(number.to_bytes(4, "big") for number in (len(numbers), *numbers))
 
 
 VERBS: Final[Mapping[str, Verb]] = {
-    "join": join,
-    "sync": sync,
-    "beat": beat,
-    "leave": leave,
-    "consume": consume,
-    "plain": plain,
-    "positions": positions,
-    "forget": forget,
-    "group": group,
-    "consumers": consumers,
-    "groups": groups,
-    "drop": drop,
+    "join": join_group,
+    "sync": sync_group,
+    "beat": heartbeat,
+    "leave": leave_group,
+    "consume": consumer_group_heartbeat,
+    "plain": commit_offset,
+    "positions": fetch_offsets,
+    "forget": delete_offset,
+    "group": describe_group,
+    "consumers": describe_consumer_group,
+    "groups": list_groups,
+    "drop": delete_group,
 }

@@ -15,15 +15,15 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_valida
 
 from txnsim.errors import ErrorCode
 
-LEVELS: Final = (0, 1, 2)
+TXN_LEVELS: Final = (0, 1, 2)
 """Levels of ``transaction.version``."""
 CLOSED: Final = "CLOSED"
 SILENT: Final = "SILENT"
 """Stands for no answer: the broker does not respond."""
 
-_REQUEST: Final = re.compile(r"([A-Z]\w+) v(\d+|\$\w+)")
+_REQUEST_RE: Final = re.compile(r"([A-Z]\w+) v(\d+|\$\w+)")
 
-Level = Literal[0, 1, 2]
+TxnLevel = Literal[0, 1, 2]
 
 
 def _as_list(value: Any) -> Any:
@@ -31,8 +31,8 @@ def _as_list(value: Any) -> Any:
     return value if isinstance(value, list) else [value]
 
 
-Several = Annotated[tuple[str, ...], BeforeValidator(_as_list)]
-Levels = Annotated[tuple[Level, ...], Field(min_length=1)]
+OneOrMore = Annotated[tuple[str, ...], BeforeValidator(_as_list)]
+TxnLevels = Annotated[tuple[TxnLevel, ...], Field(min_length=1)]
 
 
 class CasebookPart(BaseModel):
@@ -44,28 +44,28 @@ class CasebookPart(BaseModel):
 # Rules
 
 
-class Recorded(CasebookPart):
+class RecordedProof(CasebookPart):
     """Requests of a transcript that is not of a case, whose answers show a rule."""
 
     file: str
     """The file below ``transcripts/``, without ``.jsonl``: a story, or ``security/denied``."""
-    asked: Annotated[Several, Field(min_length=1)]
+    asked: Annotated[OneOrMore, Field(min_length=1)]
     says: str = ""
 
 
-class Elsewhere(CasebookPart):
+class ProofElsewhere(CasebookPart):
     """For a rule that no case shows: the reason, and what shows it instead."""
 
     why: str
     test: str = ""
     """The test that shows it: ``path/of/test_file.py::test_name``."""
-    recorded: tuple[Recorded, ...] = ()
+    recorded: tuple[RecordedProof, ...] = ()
     """Other recordings of a real Apache Kafka that show the rule."""
     deviation: str = ""
     """The beginning of the sentence in DEVIATIONS.md which says that we lack it."""
 
     @model_validator(mode="after")
-    def _one_proof(self) -> Elsewhere:
+    def _check_one_proof(self) -> ProofElsewhere:
         if sum(map(bool, (self.test, self.recorded, self.deviation))) != 1:
             raise ValueError("needs one of test, recorded, deviation")
         return self
@@ -82,18 +82,21 @@ class Rule(CasebookPart):
     """
     source: str = ""
     """Kafka's class and method; unless given, that of the file."""
-    decided_in: Annotated[Several, Field(min_length=1)]
+    decided_in: Annotated[OneOrMore, Field(min_length=1)]
     """Our function that decides it, as ``module:qualified name``; several if versions of a request,
     or types of groups, are decided in different places.
     """
-    levels: Levels = LEVELS
-    elsewhere: Elsewhere | None = None
+    levels: TxnLevels = TXN_LEVELS
+    elsewhere: ProofElsewhere | None = None
 
     @model_validator(mode="after")
-    def _known_answers(self) -> Rule:
-        for name in self.answers:
-            if name not in (CLOSED, SILENT) and name.lower() not in ErrorCode.__members__:
-                raise ValueError(f"{name} is no error of Kafka")
+    def _check_answer_names(self) -> Rule:
+        for answer_name in self.answers:
+            if (
+                answer_name not in (CLOSED, SILENT)
+                and answer_name.lower() not in ErrorCode.__members__
+            ):
+                raise ValueError(f"{answer_name} is no error of Kafka")
         return self
 
 
@@ -117,7 +120,7 @@ class BrokerConfig(CasebookPart):
     properties: Mapping[str, str] = {}
     """Properties of both brokers, in addition to those of ``default``."""
     kafka_only: Mapping[str, str] = {}
-    levels: Levels = LEVELS
+    levels: TxnLevels = TXN_LEVELS
     """Levels of ``transaction.version`` with which it is started."""
 
 
@@ -130,7 +133,7 @@ class BrokerFile(CasebookPart):
 # Cases
 
 
-class TopicWanted(CasebookPart):
+class InitialTopic(CasebookPart):
     """A topic that is created before the first step."""
 
     partitions: int = 1
@@ -143,7 +146,7 @@ class CaseStep(CasebookPart):
     verb: str
     """``EndTxn v5``, or a verb of ``verbs``."""
     given: Any = None
-    row: Several = ()
+    row: OneOrMore = ()
     """Ids of the rules that this answer shows."""
     note: str = ""
     """Text for the transcript, instead of the parameters."""
@@ -153,7 +156,7 @@ class CaseStep(CasebookPart):
     """
     until: Mapping[str, Any] = {}
     settled: bool = False
-    parts: Several = ()
+    parts: OneOrMore = ()
     promptly: bool = False
     """Whether the step must succeed before something times out; otherwise the case is played
     again.
@@ -173,7 +176,7 @@ class CaseStep(CasebookPart):
     """
     over: str = ""
     """Name of the connection; unless given, that of the case."""
-    levels: Levels = LEVELS
+    levels: TxnLevels = TXN_LEVELS
     when: Mapping[str, tuple[Any, ...]] = {}
     """Values of the varied names with which the step is played."""
     racy: str = ""
@@ -181,24 +184,26 @@ class CaseStep(CasebookPart):
 
     @model_validator(mode="before")
     @classmethod
-    def _verb_apart(cls, value: Any) -> Any:
-        if not isinstance(value, dict):
+    def _separate_verb(cls, step_fields: Any) -> Any:
+        if not isinstance(step_fields, dict):
             raise ValueError("a step is a mapping")
-        verbs = [key for key in value if key not in cls.model_fields]
+        verbs = [key for key in step_fields if key not in cls.model_fields]
         if len(verbs) != 1:
             raise ValueError(f"a step has one verb, not {verbs}")
-        fields = {key: inner for key, inner in value.items() if key != verbs[0]}
-        return {**fields, "verb": verbs[0], "given": value[verbs[0]]}
+        fields = {key: field_value for key, field_value in step_fields.items() if key != verbs[0]}
+        return {**fields, "verb": verbs[0], "given": step_fields[verbs[0]]}
 
     @property
     def request(self) -> tuple[str, str] | None:
         """API and version, if the verb is a request in full."""
-        match = _REQUEST.fullmatch(self.verb)
+        match = _REQUEST_RE.fullmatch(self.verb)
         return None if match is None else (match[1], match[2])
 
-    def happens(self, level: int, chosen: Mapping[str, Any]) -> bool:
+    def is_played(self, level: int, chosen: Mapping[str, Any]) -> bool:
         """Whether the step is played at a level, with the chosen values."""
-        return level in self.levels and all(chosen[k] in values for k, values in self.when.items())
+        return level in self.levels and all(
+            chosen[variable] in values for variable, values in self.when.items()
+        )
 
 
 class CaseText(CasebookPart):
@@ -206,11 +211,11 @@ class CaseText(CasebookPart):
 
     name: Annotated[str, Field(pattern=r"^[a-z0-9-]+$")]
     about: str = ""
-    levels: Levels = LEVELS
+    levels: TxnLevels = TXN_LEVELS
     alone: bool = False
     """Whether the case changes the broker for others, so that no other case may run."""
     vary: Mapping[str, tuple[Any, ...]] = {}
-    topics: Mapping[str, TopicWanted | int] = {}
+    topics: Mapping[str, InitialTopic | int] = {}
     """Topics by name; a number is the number of partitions."""
     steps: Annotated[tuple[CaseStep, ...], Field(min_length=1)]
 

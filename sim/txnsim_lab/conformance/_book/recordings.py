@@ -20,7 +20,7 @@ import msgspec
 
 from txnsim_lab.conformance._book.transcript import Transcript, differences
 
-SHORT: Final = 60
+SHORT_ANSWER_CHARS: Final = 60
 """Answers up to this length are always written out, since a reference would not be shorter."""
 
 
@@ -45,7 +45,7 @@ def recording_of(transcript: Transcript) -> Recording:
     )
 
 
-def together(plays: Sequence[Recording]) -> Recording:
+def combine_plays(plays: Sequence[Recording]) -> Recording:
     """Combine several plays of a case into one recording with all answers.
 
     Raises:
@@ -64,7 +64,7 @@ def together(plays: Sequence[Recording]) -> Recording:
     )
 
 
-def unlike(recording: Recording, transcript: Transcript) -> Iterator[str]:
+def answer_differences(recording: Recording, transcript: Transcript) -> Iterator[str]:
     """Lines about answers of a play that the recording does not have."""
     expected_transcript = Transcript()
     for index, exchange in enumerate(recording):
@@ -76,7 +76,7 @@ def unlike(recording: Recording, transcript: Transcript) -> Iterator[str]:
     yield from differences(expected_transcript, transcript)
 
 
-def from_lines(lines: Iterable[str], levels: Sequence[int]) -> dict[int, Recording]:
+def recordings_from_lines(lines: Iterable[str], levels: Sequence[int]) -> dict[int, Recording]:
     """Read the lines that ``to_lines`` wrote."""
     exchanges_by_level: dict[int, list[Exchange]] = {level: [] for level in levels}
     first_answers: dict[str, str] = {}
@@ -92,7 +92,7 @@ def from_lines(lines: Iterable[str], levels: Sequence[int]) -> dict[int, Recordi
     return {level: tuple(exchanges) for level, exchanges in exchanges_by_level.items()}
 
 
-def to_lines(recordings: Recordings) -> list[str]:
+def recordings_to_lines(recordings: Recordings) -> list[str]:
     levels = sorted(recordings)
     lines = []
     first_requests: dict[str, str] = {}
@@ -105,7 +105,7 @@ def to_lines(recordings: Recordings) -> list[str]:
         if other_answers:
             line["any"] = [json.loads(answer_text) for answer_text in exchange.answers]
             written_requests.add(exchange.asked)
-        elif answer in first_requests and len(answer) > SHORT:
+        elif answer in first_requests and len(answer) > SHORT_ANSWER_CHARS:
             line["as"] = first_requests[answer]
         else:
             line["says"] = json.loads(answer)

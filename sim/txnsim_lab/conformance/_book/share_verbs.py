@@ -11,12 +11,18 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from txnsim_lab.conformance._book.values import Variables
-from txnsim_lab.conformance._book.verbs import Values, Verb, VerbRequest, partition_of, topic_named
+from txnsim_lab.conformance._book.verbs import (
+    RequestFields,
+    Verb,
+    VerbRequest,
+    partition_of,
+    topic_named,
+)
 
-_MOST: Final = 1 << 20
+_BYTES_MAX: Final = 1 << 20
 
 
-def share(
+def share_fetch(
     variables: Variables,
     group: str,
     *,
@@ -28,14 +34,14 @@ def share(
     forget: Sequence[str] = (),
     wait: int = 5_000,
     min_bytes: int = 1,
-    max_bytes: int = _MOST,
+    max_bytes: int = _BYTES_MAX,
     records: int = 500,
     batch: int = 500,
     mode: int = 0,
     renew: bool = False,
 ) -> list[VerbRequest]:
     """ShareFetch."""
-    values: Values = {
+    fields: RequestFields = {
         "group_id": group,
         "member_id": member,
         "share_session_epoch": _next_epoch(variables, group, member, epoch),
@@ -44,18 +50,20 @@ def share(
         "max_bytes": max_bytes,
         "max_records": records,
         "batch_size": batch,
-        "topics": _topics(variables, of, acks),
+        "topics": _acknowledged_topics(variables, of, acks),
         "forgotten_topics_data": [
             {"topic_id": topic.id, "partitions": [partition]}
-            for topic, partition in (partition_of(variables, name) for name in forget)
+            for topic, partition in (
+                partition_of(variables, partition_name) for partition_name in forget
+            )
         ],
     }
     if v >= 2:
-        values |= {"share_acquire_mode": mode, "is_renew_ack": renew}
-    return [VerbRequest("ShareFetch", v, values)]
+        fields |= {"share_acquire_mode": mode, "is_renew_ack": renew}
+    return [VerbRequest("ShareFetch", v, fields)]
 
 
-def settle(
+def share_acknowledge(
     variables: Variables,
     group: str,
     *,
@@ -67,26 +75,28 @@ def settle(
     renew: bool = False,
 ) -> list[VerbRequest]:
     """ShareAcknowledge."""
-    values: Values = {
+    fields: RequestFields = {
         "group_id": group,
         "member_id": member,
         "share_session_epoch": _next_epoch(variables, group, member, epoch),
-        "topics": _topics(variables, of, acks),
+        "topics": _acknowledged_topics(variables, of, acks),
     }
     if v >= 2:
-        values["is_renew_ack"] = renew
-    return [VerbRequest("ShareAcknowledge", v, values)]
+        fields["is_renew_ack"] = renew
+    return [VerbRequest("ShareAcknowledge", v, fields)]
 
 
-def kept(variables: Variables, group: str, *, of: str = "t.0", epoch: int = 0) -> list[VerbRequest]:
+def read_share_state(
+    variables: Variables, group: str, *, of: str = "t.0", epoch: int = 0
+) -> list[VerbRequest]:
     """ReadShareGroupState, in the name of a leader with that epoch."""
     topic, partition = partition_of(variables, of)
-    part = {"partition": partition, "leader_epoch": epoch}
-    topics = [{"topic_id": topic.id, "partitions": [part]}]
+    partition_fields = {"partition": partition, "leader_epoch": epoch}
+    topics = [{"topic_id": topic.id, "partitions": [partition_fields]}]
     return [VerbRequest("ReadShareGroupState", 0, {"group_id": group, "topics": topics})]
 
 
-def share_beat(
+def share_group_heartbeat(
     variables: Variables,
     group: str,
     *,
@@ -98,23 +108,23 @@ def share_beat(
 ) -> list[VerbRequest]:
     """ShareGroupHeartbeat."""
     names = None if topics is None else tuple(topic_named(variables, topic) for topic in topics)
-    values: Values = {
+    fields: RequestFields = {
         "group_id": group,
         "member_id": member,
         "member_epoch": epoch,
         "rack_id": rack,
         "subscribed_topic_names": names,
     }
-    return [VerbRequest("ShareGroupHeartbeat", v, values)]
+    return [VerbRequest("ShareGroupHeartbeat", v, fields)]
 
 
-def sharers(_variables: Variables, of: str, *, v: int = 1) -> list[VerbRequest]:
+def describe_share_group(_variables: Variables, of: str, *, v: int = 1) -> list[VerbRequest]:
     """ShareGroupDescribe."""
-    values: Values = {"group_ids": [of], "include_authorized_operations": False}
-    return [VerbRequest("ShareGroupDescribe", v, values)]
+    fields: RequestFields = {"group_ids": [of], "include_authorized_operations": False}
+    return [VerbRequest("ShareGroupDescribe", v, fields)]
 
 
-def starts(
+def describe_start_offsets(
     variables: Variables,
     group: str,
     *,
@@ -135,7 +145,7 @@ def starts(
     ]
 
 
-def start_at(
+def alter_start_offsets(
     variables: Variables, group: str, *, v: int = 0, to: Mapping[str, Mapping[str, int]]
 ) -> list[VerbRequest]:
     """AlterShareGroupOffsets; ``to`` has topic, partition and offset."""
@@ -152,7 +162,7 @@ def start_at(
     return [VerbRequest("AlterShareGroupOffsets", v, {"group_id": group, "topics": topics})]
 
 
-def forget_starts(
+def delete_start_offsets(
     variables: Variables, group: str, *, v: int = 0, of: Sequence[str]
 ) -> list[VerbRequest]:
     """DeleteShareGroupOffsets of whole topics."""
@@ -166,29 +176,31 @@ def _next_epoch(variables: Variables, group: str, member: str, named_epoch: int 
     """
     if named_epoch is not None:
         return named_epoch
-    name = f"share session of {member} in {group}"
-    epoch = int(variables.setdefault(name, 0))
-    variables[name] = epoch + 1
+    variable_name = f"share session of {member} in {group}"
+    epoch = int(variables.setdefault(variable_name, 0))
+    variables[variable_name] = epoch + 1
     return epoch
 
 
-def _topics(variables: Variables, of: Sequence[str], acks: Sequence[str]) -> list[Any]:
-    acknowledgements: dict[str, list[Any]] = {name: [] for name in of}
+def _acknowledged_topics(variables: Variables, of: Sequence[str], acks: Sequence[str]) -> list[Any]:
+    acknowledgements: dict[str, list[Any]] = {partition_name: [] for partition_name in of}
     for acknowledgement in acks:
-        name, _, acknowledge_type = acknowledgement.partition(" ")
-        acknowledgements.setdefault(name, [])
+        partition_name, _, acknowledge_type = acknowledgement.partition(" ")
+        acknowledgements.setdefault(partition_name, [])
         if acknowledge_type:
-            acknowledgements[name].append(_acknowledgement(acknowledge_type))
+            acknowledgements[partition_name].append(_acknowledged_range(acknowledge_type))
     topics: dict[Any, list[Any]] = {}
-    for name, batches in acknowledgements.items():
-        topic, partition = partition_of(variables, name)
-        part = {"partition_index": partition, "acknowledgement_batches": batches}
-        topics.setdefault(topic.id, []).append(part)
-    return [{"topic_id": topic_id, "partitions": parts} for topic_id, parts in topics.items()]
+    for partition_name, batches in acknowledgements.items():
+        topic, partition = partition_of(variables, partition_name)
+        partition_fields = {"partition_index": partition, "acknowledgement_batches": batches}
+        topics.setdefault(topic.id, []).append(partition_fields)
+    return [
+        {"topic_id": topic_id, "partitions": partitions} for topic_id, partitions in topics.items()
+    ]
 
 
-def _acknowledgement(text: str) -> Mapping[str, Any]:
-    offsets, _, types = text.partition(":")
+def _acknowledged_range(range_and_types: str) -> Mapping[str, Any]:
+    offsets, _, types = range_and_types.partition(":")
     first_offset, _, last_offset = offsets.partition("-")
     return {
         "first_offset": int(first_offset),
@@ -198,12 +210,12 @@ def _acknowledgement(text: str) -> Mapping[str, Any]:
 
 
 VERBS: Final[Mapping[str, Verb]] = {
-    "share": share,
-    "settle": settle,
-    "kept": kept,
-    "share-beat": share_beat,
-    "sharers": sharers,
-    "starts": starts,
-    "start-at": start_at,
-    "forget-starts": forget_starts,
+    "share": share_fetch,
+    "settle": share_acknowledge,
+    "kept": read_share_state,
+    "share-beat": share_group_heartbeat,
+    "sharers": describe_share_group,
+    "starts": describe_start_offsets,
+    "start-at": alter_start_offsets,
+    "forget-starts": delete_start_offsets,
 }

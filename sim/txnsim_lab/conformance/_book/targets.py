@@ -31,29 +31,29 @@ class BlockingTarget(Protocol):
         """Start a stopped or killed broker again, and wait until it has joined the cluster."""
 
 
-class Around(msgspec.Struct, frozen=True, kw_only=True):
+class PlaySurroundings(msgspec.Struct, frozen=True, kw_only=True):
     """The surroundings of plays on a cluster that has other users."""
 
-    prefix: str = ""
+    run_prefix: str = ""
     """Prefix of the names of all topics, ids and groups."""
     patience_s: float = 60.0
-    offered: Mapping[str, tuple[int, int]] | None = None
+    offered_versions: Mapping[str, tuple[int, int]] | None = None
     broker_id: int = 1
     """Id of the broker that recorded answers call 1."""
 
-    def version(self, api: str, highest_wanted: int) -> int | None:
-        if self.offered is None:
+    def chosen_version(self, api: str, highest_wanted: int) -> int | None:
+        if self.offered_versions is None:
             return highest_wanted
-        lowest, highest = self.offered.get(api, (1, 0))
-        chosen = min(highest_wanted, highest)
-        return chosen if chosen >= lowest else None
+        lowest, highest = self.offered_versions.get(api, (1, 0))
+        version = min(highest_wanted, highest)
+        return version if version >= lowest else None
 
 
-ALONE: Final = Around()
+NO_OTHER_USERS: Final = PlaySurroundings()
 """For plays on a cluster that was started for them."""
 
 
-class There:
+class RunningTarget:
     """A cluster that runs already.
 
     Args:

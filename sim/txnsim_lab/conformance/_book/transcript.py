@@ -19,26 +19,26 @@ from txnsim.errors import ErrorCode
 from txnsim.wire.batch import iter_batches, read_control_record
 from txnsim.wire.records import iter_records
 
-Plain = Any
+PlainValue = Any
 
 # Normalised: everything in which two correct brokers may differ.
-ADDRESSES: Final = frozenset({"host", "port", "cluster_id", "log_dir"})
-DISK: Final = frozenset({"total_bytes", "usable_bytes"})
-NUMBERED: Final = {
+ADDRESS_FIELDS: Final = frozenset({"host", "port", "cluster_id", "log_dir"})
+DISK_SPACE_FIELDS: Final = frozenset({"total_bytes", "usable_bytes"})
+GENERATED_ID_FIELDS: Final = {
     "producer_id": "producer",
     "producer_ids": "producer",
     "session_id": "session",
 }
 """Fields with ids that a broker generates; they are replaced by their order of appearance."""
-BROKERS: Final = frozenset(
+BROKER_ID_FIELDS: Final = frozenset(
     {"broker_id", "controller_id", "isr_nodes", "leader_id", "node_id", "replica_nodes"}
 )
 NO_SESSION: Final = ("session_id", 0)
-EPOCHS: Final = frozenset({"finalized_features_epoch"})
+METADATA_EPOCH_FIELDS: Final = frozenset({"finalized_features_epoch"})
 """Fields with positions in the metadata log."""
-NOW_MS: Final = 1_750_000_000_000
+CLOCK_TIME_MIN_MS: Final = 1_750_000_000_000
 """Later times were read from a clock; the records of cases have earlier ones."""
-UNORDERED: Final = {
+UNORDERED_LISTS: Final = {
     "active_producers": ("producer_id",),
     "configs": ("name",),
     "finalized_features": ("name",),
@@ -72,15 +72,15 @@ UNORDERED: Final = {
     "unknown_state_filters": (),
 }
 """Lists for which Kafka defines no order (hash maps), with the fields to sort by."""
-UNORDERED_AFTERWARDS: Final = {
+SORT_FIELD_BY_ELEMENT: Final = {
     "DescribedGroupMember": "member_id",
     "JoinGroupResponseMember": "member_id",
     "Member": "member_id",
     "TopicPartitions": "topic_id",
 }
-TEXTS: Final = frozenset({"assignment", "member_assignment", "member_metadata", "metadata"})
+TEXT_FIELDS: Final = frozenset({"assignment", "member_assignment", "member_metadata", "metadata"})
 """Fields with bytes that are no record batches."""
-DRAWN: Final = frozenset({"leader", "member_id"})
+GENERATED_NAME_FIELDS: Final = frozenset({"leader", "member_id"})
 """Fields with names that a broker may have generated."""
 TEXT_BYTES_MAX: Final = 1_000
 """Keys and values of records up to this length are written out."""
@@ -100,18 +100,18 @@ class Transcript:
         broker_id: Id of the broker; it is replaced by 1.
     """
 
-    def __init__(self, *, scene: str = "", prefix: str = "", broker_id: int = 1) -> None:
-        self.entries: list[tuple[str, Plain]] = []
+    def __init__(self, *, play_prefix: str = "", run_prefix: str = "", broker_id: int = 1) -> None:
+        self.entries: list[tuple[str, PlainValue]] = []
         self._numbers: dict[tuple[str, object], str] = {}
-        self._scene = scene
-        self._prefix = prefix.encode()
+        self._play_prefix = play_prefix
+        self._run_prefix = run_prefix.encode()
         self._broker_id = broker_id
 
     def note(self, label: str, answer: object) -> None:
         """Record an answer."""
         self.entries.append((label, self._normalise(answer, "")))
 
-    def _normalise(self, value: Any, field_name: str) -> Plain:
+    def _normalise(self, value: Any, field_name: str) -> PlainValue:
         if is_dataclass(value) and not isinstance(value, type):
             return {
                 field.name: self._normalise(getattr(value, field.name), field.name)
@@ -136,7 +136,7 @@ class Transcript:
                 )
             case uuid.UUID():
                 return self._ordinal_of("uuid", value)
-            case bytes() | bytearray() | memoryview() if field_name in TEXTS:
+            case bytes() | bytearray() | memoryview() if field_name in TEXT_FIELDS:
                 return self._without_play_names(
                     _plain_text(self._without_prefix(bytes(value))) or ""
                 )
@@ -148,23 +148,25 @@ class Transcript:
                 return value
             case int():
                 return self._normalise_number(value, field_name)
-        if field_name in ADDRESSES:
+        if field_name in ADDRESS_FIELDS:
             return f"some {field_name}"
         value = self._without_play_names(value)
         value = _UUID_IN_TEXT.sub(lambda match: self._ordinal_of("id", match[0]), value)
-        if field_name in DRAWN and _ID_IN_TEXT.fullmatch(value):
+        if field_name in GENERATED_NAME_FIELDS and _ID_IN_TEXT.fullmatch(value):
             return self._ordinal_of("id", value)
         if field_name.endswith("error_message"):
             return _WINDOW_IN_TEXT.sub("within some window", _ID_IN_TEXT.sub("some-id", value))
         return value
 
-    def _normalise_list(self, values: Any, field_name: str) -> Plain:
+    def _normalise_list(self, values: Any, field_name: str) -> PlainValue:
         element_kind = type(values[0]).__name__ if values else ""
-        sort_fields = UNORDERED.get(field_name, UNORDERED.get(f"{field_name} of {element_kind}"))
+        sort_fields = UNORDERED_LISTS.get(
+            field_name, UNORDERED_LISTS.get(f"{field_name} of {element_kind}")
+        )
         if sort_fields is not None:
-            values = in_order(values, *sort_fields)
+            values = sort_by_fields(values, *sort_fields)
         plain_values = [self._normalise(value, field_name) for value in values]
-        sort_field = UNORDERED_AFTERWARDS.get(element_kind)
+        sort_field = SORT_FIELD_BY_ELEMENT.get(element_kind)
         return (
             plain_values
             if sort_field is None
@@ -175,38 +177,38 @@ class Transcript:
         """Remove the prefix from names in bytes, and corrects the two bytes of length
         before them.
         """
-        if not self._prefix:
+        if not self._run_prefix:
             return name_bytes
-        joined, *pieces = name_bytes.split(self._prefix)
-        for piece in pieces:
-            length = int.from_bytes(joined[-2:], "big") - len(self._prefix)
-            joined = joined[:-2] + length.to_bytes(2, "big") + piece
+        joined, *name_pieces = name_bytes.split(self._run_prefix)
+        for name_piece in name_pieces:
+            name_length = int.from_bytes(joined[-2:], "big") - len(self._run_prefix)
+            joined = joined[:-2] + name_length.to_bytes(2, "big") + name_piece
         return joined
 
     def _without_play_names(self, text: str) -> str:
-        if not self._scene:
+        if not self._play_prefix:
             return text
-        bare_prefix = self._scene.removeprefix(self._prefix.decode())
-        return text.replace(self._scene, "~").replace(bare_prefix, "~")
+        bare_prefix = self._play_prefix.removeprefix(self._run_prefix.decode())
+        return text.replace(self._play_prefix, "~").replace(bare_prefix, "~")
 
-    def _normalise_number(self, value: int, field_name: str) -> Plain:
-        if (field_name in ADDRESSES or field_name in DISK) and value >= 0:
+    def _normalise_number(self, value: int, field_name: str) -> PlainValue:
+        if (field_name in ADDRESS_FIELDS or field_name in DISK_SPACE_FIELDS) and value >= 0:
             return f"some {field_name}"
-        if field_name in BROKERS and value == self._broker_id:
+        if field_name in BROKER_ID_FIELDS and value == self._broker_id:
             return 1
-        if field_name in NUMBERED and value >= 0 and (field_name, value) != NO_SESSION:
-            return self._ordinal_of(NUMBERED[field_name], value)
-        if field_name in EPOCHS and value >= 0:
+        if field_name in GENERATED_ID_FIELDS and value >= 0 and (field_name, value) != NO_SESSION:
+            return self._ordinal_of(GENERATED_ID_FIELDS[field_name], value)
+        if field_name in METADATA_EPOCH_FIELDS and value >= 0:
             return "some epoch"
-        return "now" if value >= NOW_MS and value < 1 << 62 else int(value)
+        return "now" if value >= CLOCK_TIME_MIN_MS and value < 1 << 62 else int(value)
 
     def _ordinal_of(self, id_kind: str, value: object) -> str:
         ordinal = sum(1 for numbered_kind, _ in self._numbers if numbered_kind == id_kind) + 1
         return self._numbers.setdefault((id_kind, value), f"{id_kind} #{ordinal}")
 
-    def _plain_batches(self, record_bytes: bytes) -> Plain:
+    def _plain_batches(self, record_bytes: bytes) -> PlainValue:
         """Stored batches, as their headers and records."""
-        batches: list[Plain] = []
+        batches: list[PlainValue] = []
         batch_end = 0
         for batch_start, header in iter_batches(record_bytes):
             batch_end = batch_start + header.size
@@ -243,7 +245,7 @@ def _plain_text(data: bytes | None) -> str | None:
     return bytes(data).decode("utf-8", "backslashreplace")
 
 
-def in_order(values: Iterable[Any], *field_names: str) -> list[Any]:
+def sort_by_fields(values: Iterable[Any], *field_names: str) -> list[Any]:
     """Sort values by these fields, or by themselves."""
 
     def key(element: Any) -> list[Any]:
@@ -270,7 +272,7 @@ def differences(expected: Transcript, actual: Transcript) -> Iterator[str]:
         yield f"{len(expected.entries)} answers against {len(actual.entries)}"
 
 
-def _value_differences(path: str, expected: Plain, actual: Plain) -> Iterator[str]:
+def _value_differences(path: str, expected: PlainValue, actual: PlainValue) -> Iterator[str]:
     if isinstance(expected, dict) and isinstance(actual, dict):
         for field_name in {**expected, **actual}:
             yield from _value_differences(

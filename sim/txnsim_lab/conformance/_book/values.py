@@ -24,7 +24,7 @@ from txnsim_lab.conformance._book.batches import batch_from
 
 Variables = dict[str, Any]
 
-_VARIABLE: Final = re.compile(r"\$(\w+)(?:\.(\w+))?([+-]\d+)?")
+_VARIABLE_RE: Final = re.compile(r"\$(\w+)(?:\.(\w+))?([+-]\d+)?")
 
 
 class Producer(msgspec.Struct, frozen=True, kw_only=True):
@@ -50,7 +50,7 @@ class TooLateError(CaseError):
     """On a busy machine a transaction timed out before its step."""
 
 
-def resolve(value: Any, variables: Variables, make_name: Callable[[str], str]) -> Any:
+def resolve_placeholders(value: Any, variables: Variables, make_name: Callable[[str], str]) -> Any:
     """Replace all placeholders in a value.
 
     Args:
@@ -61,11 +61,13 @@ def resolve(value: Any, variables: Variables, make_name: Callable[[str], str]) -
     if isinstance(value, str):
         return _resolve_text(value, variables, make_name)
     if isinstance(value, list | tuple):
-        return [resolve(element, variables, make_name) for element in value]
+        return [resolve_placeholders(element, variables, make_name) for element in value]
     if not isinstance(value, Mapping):
         return value
-    inner = {key: resolve(element, variables, make_name) for key, element in value.items()}
-    match inner:
+    resolved_fields = {
+        key: resolve_placeholders(element, variables, make_name) for key, element in value.items()
+    }
+    match resolved_fields:
         case {"$batch": fields}:
             return batch_from(fields)
         case {"$hex": digits}:
@@ -76,7 +78,7 @@ def resolve(value: Any, variables: Variables, make_name: Callable[[str], str]) -
             return text * times
         case {"$share": [group_id, topic_id, partition]}:
             return f"{group_id}:{uuid_text(topic_id)}:{partition}"
-    return inner
+    return resolved_fields
 
 
 def _resolve_text(value: str, variables: Variables, make_name: Callable[[str], str]) -> Any:
@@ -84,7 +86,7 @@ def _resolve_text(value: str, variables: Variables, make_name: Callable[[str], s
         return make_name(value[1:])
     if not value.startswith("$") or value.startswith(("$batch", "$hex", "$times")):
         return value
-    match = _VARIABLE.fullmatch(value)
+    match = _VARIABLE_RE.fullmatch(value)
     if match is None or match[1] not in variables:
         raise CaseError(f"{value}: known are {', '.join(sorted(variables))}")
     variable = variables[match[1]]
@@ -93,7 +95,7 @@ def _resolve_text(value: str, variables: Variables, make_name: Callable[[str], s
     return variable + int(match[3]) if match[3] else variable
 
 
-def at_path(answer: Any, path: str) -> Any:
+def value_at_path(answer: Any, path: str) -> Any:
     """The value at a path such as ``topics.0.partitions.1.error_code`` in an answer; None if the
     path does not exist. ``*`` takes every element of a list.
     """
@@ -102,7 +104,8 @@ def at_path(answer: Any, path: str) -> Any:
         if path_part == "*":
             rest_of_path = ".".join(path_parts[index + 1 :])
             return [
-                at_path(element, rest_of_path) if rest_of_path else element for element in answer
+                value_at_path(element, rest_of_path) if rest_of_path else element
+                for element in answer
             ]
         if path_part.lstrip("-").isdigit():
             if not isinstance(answer, tuple | list) or int(path_part) >= len(answer):
@@ -125,13 +128,13 @@ def error_codes(answer: Any) -> Iterator[ErrorCode]:
             yield from error_codes(element)
 
 
-def check_fields(key: int, values: Mapping[str, Any]) -> None:
+def check_fields(api_key: int, values: Mapping[str, Any]) -> None:
     """Checks that some version of the request has each field.
 
     Raises:
         CaseError: A field is unknown; the message lists the known ones.
     """
     try:
-        RawConnection.check(key, values)
+        RawConnection.check(api_key, values)
     except TypeError as error:
         raise CaseError(str(error)) from None

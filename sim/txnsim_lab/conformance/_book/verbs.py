@@ -9,14 +9,19 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 from txnsim_lab.conformance._book.batches import batch_from
-from txnsim_lab.conformance._book.frame_player import NO_SUCH_ID, add_values, fetch, produce
+from txnsim_lab.conformance._book.frame_player import (
+    UNUSED_TOPIC_ID,
+    add_partitions_values,
+    fetch,
+    produce,
+)
 from txnsim_lab.conformance._book.values import CaseError, PlayTopic, Producer, Variables
 
-Values = dict[str, Any]
+RequestFields = dict[str, Any]
 
 TIMEOUT_MS: Final = 60_000
 LATEST: Final = -1
-DESCRIBING: Final = ("DescribeTransactions", 0)
+DESCRIBE_TRANSACTIONS: Final = ("DescribeTransactions", 0)
 
 
 class VerbRequest(NamedTuple):
@@ -24,7 +29,7 @@ class VerbRequest(NamedTuple):
 
     api: str
     version: int
-    values: Values
+    fields: RequestFields
     note: str = ""
     """Addition to the step's note, if a verb makes several requests."""
 
@@ -35,7 +40,7 @@ Verb = Callable[..., list[VerbRequest]]
 # Transactional ids
 
 
-def init(
+def init_producer_id(
     variables: Variables,
     of: str | None = None,
     *,
@@ -46,16 +51,16 @@ def init(
 ) -> list[VerbRequest]:
     """InitProducerId, with an expected identity (KIP-360) if given."""
     producer = producer_of(variables, of)
-    values = {
+    fields = {
         "transactional_id": producer.id if id is None else id,
         "transaction_timeout": timeout,
         "producer_id": expect[0],
         "producer_epoch": expect[1],
     }
-    return [VerbRequest("InitProducerId", v, values)]
+    return [VerbRequest("InitProducerId", v, fields)]
 
 
-def add(
+def add_partitions_to_txn(
     variables: Variables,
     of: str,
     *,
@@ -67,34 +72,38 @@ def add(
     """AddPartitionsToTxn; ``verify`` from v4 on."""
     producer = producer_of(variables, of, other)
     topics: dict[str, list[int]] = {}
-    for name in [to] if isinstance(to, str) else to:
-        topic, partition = partition_of(variables, name)
+    for partition_name in [to] if isinstance(to, str) else to:
+        topic, partition = partition_of(variables, partition_name)
         topics.setdefault(topic.name, []).append(partition)
-    values = add_values(
+    fields = add_partitions_values(
         producer.id or "", producer.pid, producer.epoch, list(topics.items()), verify=verify
     )
-    return [VerbRequest("AddPartitionsToTxn", v, values)]
+    return [VerbRequest("AddPartitionsToTxn", v, fields)]
 
 
-def end(
+def end_txn(
     variables: Variables, of: str, *, v: int = 4, commit: bool = True, **other: Any
 ) -> list[VerbRequest]:
     """EndTxn."""
     producer = producer_of(variables, of, other)
-    values = {
+    fields = {
         "transactional_id": producer.id,
         "producer_id": producer.pid,
         "producer_epoch": producer.epoch,
         "committed": commit,
     }
-    return [VerbRequest("EndTxn", v, values)]
+    return [VerbRequest("EndTxn", v, fields)]
 
 
-def describe(variables: Variables, of: str | list[str], *, v: int = 0) -> list[VerbRequest]:
+def describe_transactions(
+    variables: Variables, of: str | list[str], *, v: int = 0
+) -> list[VerbRequest]:
     """DescribeTransactions of one or several producers' ids."""
-    names = [of] if isinstance(of, str) else of
-    ids = [producer_of(variables, name).id for name in names]
-    return [VerbRequest(DESCRIBING[0], v, {"transactional_ids": ids})]
+    variable_names = [of] if isinstance(of, str) else of
+    transactional_ids = [
+        producer_of(variables, variable_name).id for variable_name in variable_names
+    ]
+    return [VerbRequest(DESCRIBE_TRANSACTIONS[0], v, {"transactional_ids": transactional_ids})]
 
 
 def list_transactions(
@@ -106,16 +115,16 @@ def list_transactions(
     pids: Sequence[int] = (),
     duration: int = -1,
 ) -> list[VerbRequest]:
-    values = {
+    fields = {
         "state_filters": list(states),
         "producer_id_filters": list(pids),
         "duration_filter": duration,
         "transactional_id_pattern": pattern,
     }
-    return [VerbRequest("ListTransactions", v, values)]
+    return [VerbRequest("ListTransactions", v, fields)]
 
 
-def mark(
+def write_txn_markers(
     variables: Variables,
     of: str,
     *,
@@ -129,8 +138,8 @@ def mark(
     """WriteTxnMarkers with one marker, as an operator writes it."""
     producer = producer_of(variables, of, other)
     topics: dict[str, list[int]] = {}
-    for name in [to] if isinstance(to, str) else to:
-        topic, partition = partition_of(variables, name)
+    for partition_name in [to] if isinstance(to, str) else to:
+        topic, partition = partition_of(variables, partition_name)
         topics.setdefault(topic.name, []).append(partition)
     marker = {
         "producer_id": producer.pid,
@@ -138,7 +147,10 @@ def mark(
         "transaction_result": commit,
         "coordinator_epoch": coordinator,
         "transaction_version": tv,
-        "topics": [{"name": name, "partition_indexes": parts} for name, parts in topics.items()],
+        "topics": [
+            {"name": partition_name, "partition_indexes": parts}
+            for partition_name, parts in topics.items()
+        ],
     }
     return [VerbRequest("WriteTxnMarkers", v, {"markers": [marker]})]
 
@@ -146,7 +158,7 @@ def mark(
 # Logs
 
 
-def send(
+def produce_batch(
     variables: Variables,
     of: str | None = None,
     *,
@@ -160,22 +172,22 @@ def send(
 ) -> list[VerbRequest]:
     """Produce of one batch; all other parameters are fields of the batch (``batches``)."""
     topic, partition = partition_of(variables, to)
-    batch: Values = {}
+    producer_fields: RequestFields = {}
     producer = None if of is None else producer_of(variables, of)
     if producer is not None:
-        batch = {"pid": producer.pid, "epoch": producer.epoch, "seq": seq}
+        producer_fields = {"pid": producer.pid, "epoch": producer.epoch, "seq": seq}
         id = producer.id if id is None else id
     is_transactional = (producer is not None and producer.id is not None) or id is not None
-    batch["transactional"] = is_transactional if transactional is None else transactional
+    producer_fields["transactional"] = is_transactional if transactional is None else transactional
     other = {key.replace("_", "-"): value for key, value in other.items()}
-    data = batch_from({**batch, **({} if seq == -1 else {"seq": seq}), **other})
-    values = produce(
-        (topic.name, topic.id), data, v, partition=partition, transactional_id=id, acks=acks
+    batch_bytes = batch_from({**producer_fields, **({} if seq == -1 else {"seq": seq}), **other})
+    fields = produce(
+        (topic.name, topic.id), batch_bytes, v, partition=partition, transactional_id=id, acks=acks
     )
-    return [VerbRequest("Produce", v, values)]
+    return [VerbRequest("Produce", v, fields)]
 
 
-def read(
+def fetch_partition(
     variables: Variables,
     of: str = "t",
     *,
@@ -196,7 +208,7 @@ def read(
     ]
 
 
-def ends(variables: Variables, of: str = "t", *, v: int = 7) -> list[VerbRequest]:
+def list_end_offsets(variables: Variables, of: str = "t", *, v: int = 7) -> list[VerbRequest]:
     """ListOffsets of the end: high watermark and last stable offset."""
     topic, partition = partition_of(variables, of)
     return [
@@ -219,7 +231,7 @@ def ends(variables: Variables, of: str = "t", *, v: int = 7) -> list[VerbRequest
     ]
 
 
-def producers(variables: Variables, of: str = "t") -> list[VerbRequest]:
+def describe_producers(variables: Variables, of: str = "t") -> list[VerbRequest]:
     """DescribeProducers of one partition."""
     topic, partition = partition_of(variables, of)
     topics = [{"name": topic.name, "partition_indexes": [partition]}]
@@ -227,16 +239,16 @@ def producers(variables: Variables, of: str = "t") -> list[VerbRequest]:
 
 
 VERBS: Final[Mapping[str, Verb]] = {
-    "add": add,
-    "describe": describe,
-    "end": end,
-    "ends": ends,
-    "init": init,
+    "add": add_partitions_to_txn,
+    "describe": describe_transactions,
+    "end": end_txn,
+    "ends": list_end_offsets,
+    "init": init_producer_id,
     "list": list_transactions,
-    "mark": mark,
-    "producers": producers,
-    "read": read,
-    "send": send,
+    "mark": write_txn_markers,
+    "producers": describe_producers,
+    "read": fetch_partition,
+    "send": produce_batch,
 }
 
 
@@ -244,34 +256,38 @@ VERBS: Final[Mapping[str, Verb]] = {
 
 
 def producer_of(
-    variables: Variables, name: str | None, other: Mapping[str, Any] | None = None
+    variables: Variables, variable_name: str | None, other: Mapping[str, Any] | None = None
 ) -> Producer:
-    producer = Producer(id=None, pid=-1, epoch=-1) if name is None else variables.get(name)
-    if not isinstance(producer, Producer):
-        raise CaseError(f"{name}: no producer of this play")
-    changed = dict(other or {})
-    changed_producer = Producer(
-        id=changed.pop("id", producer.id),
-        pid=changed.pop("pid", producer.pid),
-        epoch=changed.pop("epoch", producer.epoch),
+    producer = (
+        Producer(id=None, pid=-1, epoch=-1)
+        if variable_name is None
+        else variables.get(variable_name)
     )
-    if changed:
-        raise CaseError(f"unknown parameters: {', '.join(changed)}")
+    if not isinstance(producer, Producer):
+        raise CaseError(f"{variable_name}: no producer of this play")
+    changed_fields = dict(other or {})
+    changed_producer = Producer(
+        id=changed_fields.pop("id", producer.id),
+        pid=changed_fields.pop("pid", producer.pid),
+        epoch=changed_fields.pop("epoch", producer.epoch),
+    )
+    if changed_fields:
+        raise CaseError(f"unknown parameters: {', '.join(changed_fields)}")
     return changed_producer
 
 
-def topic_named(variables: Variables, name: str) -> str:
+def topic_named(variables: Variables, topic_name: str) -> str:
     """The full name of a topic of the play; any other name unchanged."""
-    variable = variables.get(name)
-    return variable.name if isinstance(variable, PlayTopic) else name
+    variable = variables.get(topic_name)
+    return variable.name if isinstance(variable, PlayTopic) else topic_name
 
 
-def partition_of(variables: Variables, name: str) -> tuple[PlayTopic, int]:
+def partition_of(variables: Variables, partition_name: str) -> tuple[PlayTopic, int]:
     """Parse ``t.0``, or ``t`` for partition 0. A topic that the case does not declare does not
     exist, and its name is sent unchanged.
     """
-    topic, _, partition = name.partition(".")
+    topic, _, partition = partition_name.partition(".")
     variable = variables.get(topic)
     if not isinstance(variable, PlayTopic):
-        variable = PlayTopic(name=topic, id=NO_SUCH_ID)
+        variable = PlayTopic(name=topic, id=UNUSED_TOPIC_ID)
     return variable, int(partition or 0)

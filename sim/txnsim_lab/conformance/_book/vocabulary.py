@@ -11,7 +11,7 @@ from txnsim_lab.conformance._book import group_verbs, log_verbs, member_verbs, s
 from txnsim_lab.conformance._book.values import CaseError, Variables
 from txnsim_lab.conformance._book.verbs import Verb, VerbRequest
 
-WORDS: Final[Mapping[str, Verb]] = {
+VERB_FUNCTIONS: Final[Mapping[str, Verb]] = {
     **verbs.VERBS,
     **log_verbs.VERBS,
     **group_verbs.VERBS,
@@ -34,15 +34,19 @@ def requests_of(verb: str, arguments: Any, variables: Variables) -> list[VerbReq
     Raises:
         CaseError: There is no such verb, or it does not take these parameters.
     """
-    make = WORDS.get(verb)
-    if make is None:
-        raise CaseError(f"{verb}: no word of {', '.join(sorted(WORDS))}, and no request in full")
-    parameters = _signature(make).parameters
+    make_requests = VERB_FUNCTIONS.get(verb)
+    if make_requests is None:
+        raise CaseError(
+            f"{verb}: no word of {', '.join(sorted(VERB_FUNCTIONS))}, and no request in full"
+        )
+    parameters = _signature(make_requests).parameters
     if not isinstance(arguments, Mapping):
         arguments = {list(parameters)[1]: arguments}
-    arguments = {key.replace("-", "_"): value for key, value in arguments.items()}
+    arguments = {
+        parameter_name.replace("-", "_"): value for parameter_name, value in arguments.items()
+    }
     try:
-        bound = _signature(make).bind(variables, **arguments)
+        bound_arguments = _signature(make_requests).bind(variables, **arguments)
     except TypeError as error:
         raise CaseError(f"{verb}: {error}; it takes {', '.join(list(parameters)[1:])}") from None
-    return make(*bound.args, **bound.kwargs)
+    return make_requests(*bound_arguments.args, **bound_arguments.kwargs)
