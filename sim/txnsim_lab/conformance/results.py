@@ -39,7 +39,7 @@ class CaseResult(msgspec.Struct, frozen=True, kw_only=True):
     """The result of one case."""
 
     case: str
-    """FILE/NAME."""
+    """Name of the case as FILE/NAME."""
     outcome: CaseOutcome
     rules: tuple[str, ...] = ()
     """All rules that the case shows."""

@@ -1,6 +1,6 @@
 """Plays the casebook to any broker, and compares its answers with Kafka's. It uses only Kafka's
 protocol. All topics, ids and groups that it creates have a prefix, and are removed at the end. It
-plays the cases that need only one broker with the settings of ``needs``.
+plays the cases that need only one broker with the settings of ``needed_settings``.
 """
 
 from __future__ import annotations
@@ -37,21 +37,21 @@ from txnsim_lab.conformance.results import (
 
 NAME_PREFIX: Final = "txnsim-conformance-"
 PLAYED_CONFIGS: Final = ("default", "groups")
-"""Broker configurations whose cases are played; ``needs`` is the union of their settings."""
+"""Broker configurations whose cases are played; ``needed_settings`` are the settings of all."""
 RAISED_EPOCH_MAX: Final = 1_000
 PATIENCE_S: Final = 10.0
 REPLAYED_CASES_MAX: Final = 20
 ASK_ATTEMPTS_MAX: Final = 2
-"""Limit of attempts of a request: brokers close idle connections."""
+"""Maximum number of attempts to send a request: brokers close idle connections."""
 CASES_AT_ONCE: Final = 100
-"""Number of cases whose topics exist at the same time."""
+"""Number of cases that are played before their topics are deleted."""
 _LEAVING_EPOCH: Final = -1
 """Member epoch with which a member leaves."""
 _UNFINISHED_STATES: Final = ("PrepareCommit", "PrepareAbort", "Ongoing")
 
 
 class ConformanceOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """The user's choices."""
+    """What the user chose: the cluster, the release, the cases."""
 
     bootstrap: str
     release: str
@@ -141,7 +141,7 @@ def _replay_differing(
     surroundings: PlaySurroundings,
     recorded_answers: answers.Answers,
 ) -> list[CaseResult]:
-    """Plays differing cases once more, each alone: on a busy machine a state may have changed
+    """Play differing cases once more, each alone: on a busy machine a state may have changed
     between two steps. The second answer counts. If many cases differ, chance is excluded, and
     nothing is repeated.
     """
@@ -182,7 +182,7 @@ def _play_cases(
 
 @contextlib.contextmanager
 def surroundings_of(bootstrap: str) -> Iterator[PlaySurroundings]:
-    """The surroundings of plays on a cluster; what they create is removed at the end."""
+    """Make surroundings for plays on a cluster; what the plays create is removed at the end."""
     cluster = _Cluster(bootstrap)
     surroundings = cluster.new_surroundings(PATIENCE_S)
     try:
@@ -312,7 +312,7 @@ class _Cluster:
         return int(self.brokers[0])
 
     def check(self, *, beside_others: bool) -> None:
-        """Checks that the cluster may be used.
+        """Check that the cases may be played on the cluster.
 
         Raises:
             ConfigError: It has several brokers, or topics of others.
@@ -333,7 +333,7 @@ class _Cluster:
             )
 
     def new_surroundings(self, patience_s: float) -> PlaySurroundings:
-        """The surroundings of plays on this cluster, with a new prefix."""
+        """Make surroundings for plays on this cluster, with a new prefix of names."""
         return PlaySurroundings(
             run_prefix=prefix_without_hash(NAME_PREFIX),
             patience_s=patience_s,
@@ -364,8 +364,8 @@ class _Cluster:
         return tuple(leftovers)
 
     def _end_transactions(self, prefix: str) -> list[str]:
-        """Ends open transactions: a new session of the id aborts them. The ids themselves expire on
-        the broker.
+        """End open transactions: InitProducerId of a transactional id aborts its transaction. The
+        ids themselves expire on the broker.
         """
         listing = self._ask("ListTransactions", state_filters=[], producer_id_filters=[],
                            duration_filter=-1)  # fmt: skip
@@ -435,7 +435,7 @@ class _Cluster:
             if topic.error_code not in (ErrorCode.none, ErrorCode.unknown_topic_or_partition)
         ]
 
-    def _ask(self, api: str, **values: Any) -> Any:
+    def _ask(self, api: str, **fields: Any) -> Any:
         """Send a request in the newest version that both sides have.
 
         Raises:
@@ -446,7 +446,7 @@ class _Cluster:
         if version < lowest:
             raise NotOfferedError(api, lowest)
         for _ in range(ASK_ATTEMPTS_MAX):
-            answer = self._connection.ask(API_KEYS[api], version, **values)
+            answer = self._connection.ask(API_KEYS[api], version, **fields)
             if not isinstance(answer, WireOutcome):
                 return answer
             self._connection.close()

@@ -33,7 +33,8 @@ class Answers:
     """Recordings of one release line: those of the reference, overlaid with its own.
 
     Args:
-        own: Folder of its own recordings; None for the reference.
+        own_folder: Folder with the answers that differ from the reference's; None for the
+            reference itself.
     """
 
     def __init__(self, own_folder: Path | None) -> None:
@@ -49,7 +50,7 @@ class Answers:
         """The answers of a release line.
 
         Raises:
-            ConfigError: There are no recordings of it.
+            ConfigError: There are no recordings of this release line.
         """
         if release == REFERENCE.name:
             return cls(None)

@@ -88,8 +88,8 @@ class CasePlayer:
         case: What to play.
         target: The brokers.
         level: Finalized level of ``transaction.version``.
-        turn: Number that distinguishes this play from others of the same case. around: The
-            surroundings on a cluster with other users.
+        play_suffix: Distinguishes this play from others of the same case.
+        surroundings: The limits on a cluster with other users.
     """
 
     def __init__(
@@ -335,13 +335,13 @@ class CasePlayer:
         if isinstance(step.save, str):
             if step.save:
                 old_value = self._variables.get(step.save)
-                name = old_value.id if isinstance(old_value, Producer) else None
+                transactional_id = old_value.id if isinstance(old_value, Producer) else None
                 self._variables[step.save] = Producer(
-                    id=name, pid=answer.producer_id, epoch=answer.producer_epoch
+                    id=transactional_id, pid=answer.producer_id, epoch=answer.producer_epoch
                 )
             return
-        for name, path in step.save.items():
-            self._variables[name] = value_at_path(answer, path)
+        for variable_name, answer_path in step.save.items():
+            self._variables[variable_name] = value_at_path(answer, answer_path)
 
     # Who is asked
 
@@ -390,7 +390,9 @@ class CasePlayer:
     # Words that only prepare: nothing of them is written down
 
     def _init_producer(self, parameters: Any) -> None:
-        """Step ``producer: p``, or with name, id, timeout, and transactional: false."""
+        """Step ``producer: p``, or a mapping with ``name``, ``id``, ``timeout``, ``transactional``:
+        gets a producer id and epoch.
+        """
         fields = parameters if isinstance(parameters, Mapping) else {"name": parameters}
         variable_name = fields["name"]
         is_transactional = fields.get("transactional", True)
@@ -405,7 +407,9 @@ class CasePlayer:
         )
 
     def _prepare_unused_id(self, short_name: str) -> None:
-        """Step ``nobody: p``: a transactional id with a coordinator, but never initialized."""
+        """Step ``nobody: p``: makes a transactional id that has a coordinator but was never
+        initialized.
+        """
         transactional_id = self._player.full_name(short_name)
         address = self._coordinator_address(transactional_id)
         with contextlib.closing(
@@ -415,7 +419,9 @@ class CasePlayer:
         self._variables[short_name] = Producer(id=transactional_id, pid=4_000_000_000, epoch=0)
 
     def _await_state(self, parameters: Mapping[str, Any]) -> None:
-        """Step ``wait: {of: p, state: CompleteCommit}``."""
+        """Step ``wait: {of: p, state: CompleteCommit}``: waits until the producer's transaction has
+        that state.
+        """
         states = (
             parameters["state"] if isinstance(parameters["state"], list) else [parameters["state"]]
         )
@@ -438,7 +444,7 @@ class CasePlayer:
         finalize_level(self._addresses[0], level)
 
     def _await_level(self, level: int) -> None:
-        """Step ``level: 1``: waits until the broker knows that level."""
+        """Step ``level: 1``: waits until the broker knows that level of ``transaction.version``."""
         await_level(self._player, level)
 
     def _create_topic(self, parameters: Mapping[str, Any]) -> None:
@@ -507,8 +513,8 @@ class CasePlayer:
         share group with state and configs, as its coordinator creates them.
         """
         group, configs = parameters["group"], parameters.get("configs", {})
-        for name in parameters.get("of", ["t.0"]):
-            topic, partition = partition_of(self._variables, name)
+        for partition_name in parameters.get("of", ["t.0"]):
+            topic, partition = partition_of(self._variables, partition_name)
             share_key = resolve_placeholders(
                 {"$share": [group, topic.id, partition]}, self._variables, str
             )
@@ -693,7 +699,7 @@ def finalize_level(address: str, level: int) -> None:
 
 
 def await_level(player: FramePlayer, level: int) -> None:
-    """Wait until a broker reports that level."""
+    """Wait until a broker reports this level of ``transaction.version``."""
     player.ask_until(
         lambda answer: _finalized_level(answer) == level,
         "ApiVersions",

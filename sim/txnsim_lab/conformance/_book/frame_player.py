@@ -41,7 +41,7 @@ class NotOfferedError(Exception):
 
     Args:
         api: Name of the API.
-        version: The wanted version.
+        version: The version that a request needs.
     """
 
     def __init__(self, api: str, version: int) -> None:
@@ -53,9 +53,10 @@ class FramePlayer:
 
     Args:
         address: Address of the broker.
-        scene: Prefix of every name that the case uses, so that cases do not affect each other.
+        play_prefix: Prefix of every name that the case uses, so that cases do not affect each
+            other.
         level: Finalized level of ``transaction.version``.
-        around: The surroundings on a cluster with other users.
+        surroundings: The limits on a cluster with other users.
     """
 
     def __init__(
@@ -83,14 +84,14 @@ class FramePlayer:
 
     # Asking
 
-    def ask(self, api: str, version: int, note: str = "", **values: Any) -> Any:
+    def ask(self, api: str, version: int, note: str = "", **fields: Any) -> Any:
         """Send a request, add the answer to the transcript, and return it."""
-        answer = self.ask_unrecorded(api, version, **values)
+        answer = self.ask_unrecorded(api, version, **fields)
         self.note(f"{api} v{version} {note}".rstrip(), answer)
         return answer
 
-    def ask_unrecorded(self, api: str, version: int, **values: Any) -> Any:
-        answer = self._connection.ask(API_KEYS[api], version, **values)
+    def ask_unrecorded(self, api: str, version: int, **fields: Any) -> Any:
+        answer = self._connection.ask(API_KEYS[api], version, **fields)
         if answer is NoAnswer.CLOSED:
             self.reconnect()
         return answer
@@ -103,12 +104,12 @@ class FramePlayer:
         self.note(note, answer if isinstance(answer, NoAnswer) else answer.hex())
         return answer
 
-    def ask_unanswered(self, api: str, version: int, note: str, **values: Any) -> None:
+    def ask_unanswered(self, api: str, version: int, note: str, **fields: Any) -> None:
         """Send a request that should get no answer on a new connection; add what happens to the
         transcript.
         """
         with RawConnection(self._address) as connection:
-            connection.send(API_KEYS[api], version, **values)
+            connection.send(API_KEYS[api], version, **fields)
             # A broker that has answered later questions has had its time for this one, too.
             for _ in range(_LATER_REQUEST_COUNT):
                 self.ask_unrecorded("ApiVersions", 0)
@@ -123,24 +124,24 @@ class FramePlayer:
         self.transcript.note(label, answer)
 
     def reconnect(self, client_id: str | None = "differ") -> None:
-        """Continue with a new connection."""
+        """Close the connection and open a new one."""
         self.close()
         self._connection = RawConnection(self._address, client_id=client_id)
 
     def ask_until(
-        self, is_ready: Callable[[Any], bool], api: str, version: int, **values: Any
+        self, is_ready: Callable[[Any], bool], api: str, version: int, **fields: Any
     ) -> Any:
         deadline_s = RawConnection.now_s() + self._surroundings.patience_s
         while True:
-            answer = self.ask_unrecorded(api, version, **values)
+            answer = self.ask_unrecorded(api, version, **fields)
             if is_ready(answer):
                 return answer
             assert RawConnection.now_s() < deadline_s, f"{api} stays {answer}"
             RawConnection.pause(_RETRY_PAUSE_S)
 
-    def ask_until_settled(self, api: str, version: int, note: str = "", **values: Any) -> Any:
+    def ask_until_settled(self, api: str, version: int, note: str = "", **fields: Any) -> Any:
         answer = self.ask_until(
-            lambda answer: answer.error_code not in _RETRIABLE_ERRORS, api, version, **values
+            lambda answer: answer.error_code not in _RETRIABLE_ERRORS, api, version, **fields
         )
         self.note(f"{api} v{version} {note}".rstrip(), answer)
         return answer
@@ -148,9 +149,9 @@ class FramePlayer:
     # What many stories do first; nothing of it is written down
 
     def create_topic(self, short_name: str = "t", partitions: int = 1, **configs: str) -> Topic:
-        """A new topic that all its leaders know. Its log keeps its records in one segment: the
-        records have old times, next to markers with present ones, and would otherwise roll the
-        segment or expire at once.
+        """Create a topic, and wait until its leaders know it. Its log keeps its records in one
+        segment: the records have old times, next to markers with present ones, and would otherwise
+        roll the segment or expire at once.
         """
         lasting_configs = {"segment_ms": str(2**63 - 1), "retention_ms": "-1"}
         return self.create_plain_topic(short_name, partitions, **{**lasting_configs, **configs})
@@ -158,7 +159,7 @@ class FramePlayer:
     def create_plain_topic(
         self, short_name: str = "t", partitions: int = 1, **configs: str
     ) -> Topic:
-        """A new topic with only these configs."""
+        """Create a topic with only these configs, and wait until its leaders know it."""
         topic_name = self.full_name(short_name)
         create_version, metadata_version = (
             self._newest_version(*api_and_version)
@@ -205,10 +206,10 @@ class FramePlayer:
         return topic_name, getattr(metadata, "topic_id", None)
 
     def _newest_version(self, api: str, highest_wanted: int) -> int:
-        """The newest version up to a wanted one that the broker offers.
+        """The newest version that the broker offers, up to ``highest_wanted``.
 
         Raises:
-            NotOfferedError: There is none.
+            NotOfferedError: The broker offers none of these versions.
         """
         version = self._surroundings.chosen_version(api, highest_wanted)
         if version is None:
@@ -222,7 +223,7 @@ class FramePlayer:
         self.create_plain_topic(self.next_awaited_topic())
 
     def next_awaited_topic(self) -> str:
-        """A name for a topic that is created only to wait for it."""
+        """A new name for a topic that is created only to wait for it."""
         self._topics_to_wait_for += 1
         return f"wait-{self._topics_to_wait_for}"
 
@@ -261,11 +262,11 @@ class FramePlayer:
             epoch_below = epoch - _EPOCHS_ABOVE_LEAP
             if RawConnection.age(transactional_id, epoch_below):
                 reached_epoch = epoch_below
-        request_fields = {"transactional_id": transactional_id, "transaction_timeout": 60_000}
+        fields = {"transactional_id": transactional_id, "transaction_timeout": 60_000}
         while reached_epoch < epoch:
             step_count = min(_EPOCHS_AT_ONCE, epoch - reached_epoch)
             answers = self._connection.ask_often(
-                API_KEYS["InitProducerId"], 4, step_count, **request_fields
+                API_KEYS["InitProducerId"], 4, step_count, **fields
             )
             # The last answer with an epoch has the highest; CONCURRENT_TRANSACTIONS has none.
             reached_epoch = next(

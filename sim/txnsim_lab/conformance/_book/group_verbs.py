@@ -23,7 +23,7 @@ NO_GENERATION: Final = -1
 def add_offsets_to_txn(
     variables: Variables, of: str, *, group: str, v: int = 3, **other: Any
 ) -> list[VerbRequest]:
-    """AddOffsetsToTxn."""
+    """Make an AddOffsetsToTxn request."""
     producer = producer_of(variables, of, other)
     fields: RequestFields = {
         "transactional_id": producer.id,
@@ -48,7 +48,7 @@ def txn_offset_commit(
     metadata: str | None = "",
     **other: Any,
 ) -> list[VerbRequest]:
-    """TxnOffsetCommit of one position."""
+    """Make a TxnOffsetCommit request for one partition."""
     producer = producer_of(variables, of, other)
     topic, partition = partition_of(variables, to)
     fields: RequestFields = {
@@ -79,7 +79,7 @@ def txn_offset_commit(
 def fetch_committed_offset(
     variables: Variables, group: str, *, of: str = "t", v: int = 7, stable: bool = False
 ) -> list[VerbRequest]:
-    """OffsetFetch of one position."""
+    """Make an OffsetFetch request for one partition."""
     topic, partition = partition_of(variables, of)
     fields: RequestFields = {
         "group_id": group,

@@ -131,7 +131,7 @@ def offset_for_leader_epoch(
 def delete_records(
     variables: Variables, of: str = "t", *, before: int, v: int = 2
 ) -> list[VerbRequest]:
-    """DeleteRecords up to an offset."""
+    """Make a DeleteRecords request up to the offset ``before``."""
     topic, partition = partition_of(variables, of)
     asked_partition = {"partition_index": partition, "offset": before}
     topics = [{"name": topic.name, "partitions": [asked_partition]}]

@@ -49,7 +49,8 @@ def join_group(
         "group_instance_id": instance,
         "protocol_type": type,
         "protocols": [
-            {"name": name, "metadata": _subscription(variables, topic, owned)} for name in protocols
+            {"name": protocol_name, "metadata": _subscription(variables, topic, owned)}
+            for protocol_name in protocols
         ],
     }
     return [VerbRequest("JoinGroup", v, fields)]
@@ -102,7 +103,7 @@ def heartbeat(
     instance: str | None = None,
     v: int = 4,
 ) -> list[VerbRequest]:
-    """Heartbeat."""
+    """Make a Heartbeat request of a classic member."""
     fields: RequestFields = {
         "group_id": group,
         "generation_id": generation,
@@ -120,7 +121,7 @@ def leave_group(
     instance: str | None = None,
     v: int = 5,
 ) -> list[VerbRequest]:
-    """LeaveGroup of one member."""
+    """Make a LeaveGroup request for one member."""
     fields: RequestFields = {
         "group_id": group,
         "member_id": member,
@@ -192,7 +193,7 @@ def commit_offset(
     metadata: str | None = "",
     retention: int = UNSET_NUMBER,
 ) -> list[VerbRequest]:
-    """OffsetCommit of one position."""
+    """Make an OffsetCommit request for one partition."""
     topic, partition = partition_of(variables, to)
     fields: RequestFields = {
         "group_id": group,
@@ -245,7 +246,7 @@ def fetch_offsets(
 def delete_offset(
     variables: Variables, group: str, *, of: str = "t", v: int = 0
 ) -> list[VerbRequest]:
-    """OffsetDelete of one position."""
+    """Make an OffsetDelete request for one partition."""
     topic, partition = partition_of(variables, of)
     fields: RequestFields = {
         "group_id": group,
@@ -258,12 +259,12 @@ def delete_offset(
 
 
 def describe_group(_variables: Variables, of: str, *, v: int = 6) -> list[VerbRequest]:
-    """DescribeGroups."""
+    """Make a DescribeGroups request."""
     return [VerbRequest("DescribeGroups", v, _describe_values("groups", of))]
 
 
 def describe_consumer_group(_variables: Variables, of: str, *, v: int = 1) -> list[VerbRequest]:
-    """ConsumerGroupDescribe."""
+    """Make a ConsumerGroupDescribe request."""
     return [VerbRequest("ConsumerGroupDescribe", v, _describe_values("group_ids", of))]
 
 
@@ -274,13 +275,13 @@ def list_groups(
     states: Sequence[str] = (),
     types: Sequence[str] = (),
 ) -> list[VerbRequest]:
-    """ListGroups; only groups of this play are kept in the transcript."""
+    """Make a ListGroups request; only groups of this play are kept in the transcript."""
     fields: RequestFields = {"states_filter": tuple(states), "types_filter": tuple(types)}
     return [VerbRequest("ListGroups", v, fields)]
 
 
 def delete_group(_variables: Variables, group: str, *, v: int = 2) -> list[VerbRequest]:
-    """DeleteGroups."""
+    """Make a DeleteGroups request."""
     return [VerbRequest("DeleteGroups", v, {"groups_names": [group]})]
 
 

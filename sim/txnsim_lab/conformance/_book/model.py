@@ -45,7 +45,7 @@ class CasebookPart(BaseModel):
 
 
 class RecordedProof(CasebookPart):
-    """Requests of a transcript that is not of a case, whose answers show a rule."""
+    """Requests whose recorded answers show a rule, in a transcript that belongs to no case."""
 
     file: str
     """The file below ``transcripts/``, without ``.jsonl``: a story, or ``security/denied``."""
@@ -54,7 +54,7 @@ class RecordedProof(CasebookPart):
 
 
 class ProofElsewhere(CasebookPart):
-    """For a rule that no case shows: the reason, and what shows it instead."""
+    """Why no case shows a rule, and what shows the rule instead."""
 
     why: str
     test: str = ""
@@ -62,7 +62,7 @@ class ProofElsewhere(CasebookPart):
     recorded: tuple[RecordedProof, ...] = ()
     """Other recordings of a real Apache Kafka that show the rule."""
     deviation: str = ""
-    """The beginning of the sentence in DEVIATIONS.md which says that we lack it."""
+    """The beginning of the sentence in DEVIATIONS.md which says that txnsim lacks the rule."""
 
     @model_validator(mode="after")
     def _check_one_proof(self) -> ProofElsewhere:
@@ -81,7 +81,7 @@ class Rule(CasebookPart):
     ``SILENT`` if there is no answer.
     """
     source: str = ""
-    """Kafka's class and method; unless given, that of the file."""
+    """Kafka's class and method that decide; by default those that the file names."""
     decided_in: Annotated[OneOrMore, Field(min_length=1)]
     """Our function that decides it, as ``module:qualified name``; several if versions of a request,
     or types of groups, are decided in different places.
@@ -121,7 +121,7 @@ class BrokerConfig(CasebookPart):
     """Properties of both brokers, in addition to those of ``default``."""
     kafka_only: Mapping[str, str] = {}
     levels: TxnLevels = TXN_LEVELS
-    """Levels of ``transaction.version`` with which it is started."""
+    """Levels of ``transaction.version`` with which these brokers are started."""
 
 
 class BrokerFile(CasebookPart):
@@ -175,7 +175,7 @@ class CaseStep(CasebookPart):
     ``broker 2``.
     """
     over: str = ""
-    """Name of the connection; unless given, that of the case."""
+    """Name of the connection to send on; by default the case's own connection."""
     levels: TxnLevels = TXN_LEVELS
     when: Mapping[str, tuple[Any, ...]] = {}
     """Values of the varied names with which the step is played."""

@@ -38,7 +38,7 @@ Recordings = Mapping[int, Recording]
 
 
 def recording_of(transcript: Transcript) -> Recording:
-    """The recording of one play of a case."""
+    """Convert the transcript of one play of a case to a recording."""
     return tuple(
         Exchange(asked=request, answers=(_to_json(answer),))
         for request, answer in transcript.entries
@@ -65,7 +65,7 @@ def combine_plays(plays: Sequence[Recording]) -> Recording:
 
 
 def answer_differences(recording: Recording, transcript: Transcript) -> Iterator[str]:
-    """Lines about answers of a play that the recording does not have."""
+    """Describe each answer of a play that the recording does not have, one line per field."""
     expected_transcript = Transcript()
     for index, exchange in enumerate(recording):
         played_answer = (
@@ -77,7 +77,7 @@ def answer_differences(recording: Recording, transcript: Transcript) -> Iterator
 
 
 def recordings_from_lines(lines: Iterable[str], levels: Sequence[int]) -> dict[int, Recording]:
-    """Read the lines that ``to_lines`` wrote."""
+    """Read the lines that ``recordings_to_lines`` wrote."""
     exchanges_by_level: dict[int, list[Exchange]] = {level: [] for level in levels}
     first_answers: dict[str, str] = {}
     for line in map(json.loads, lines):

@@ -40,7 +40,7 @@ def share_fetch(
     mode: int = 0,
     renew: bool = False,
 ) -> list[VerbRequest]:
-    """ShareFetch."""
+    """Make a ShareFetch request."""
     fields: RequestFields = {
         "group_id": group,
         "member_id": member,
@@ -74,7 +74,7 @@ def share_acknowledge(
     acks: Sequence[str] = (),
     renew: bool = False,
 ) -> list[VerbRequest]:
-    """ShareAcknowledge."""
+    """Make a ShareAcknowledge request."""
     fields: RequestFields = {
         "group_id": group,
         "member_id": member,
@@ -89,7 +89,7 @@ def share_acknowledge(
 def read_share_state(
     variables: Variables, group: str, *, of: str = "t.0", epoch: int = 0
 ) -> list[VerbRequest]:
-    """ReadShareGroupState, in the name of a leader with that epoch."""
+    """Make a ReadShareGroupState request, in the name of a leader with this epoch."""
     topic, partition = partition_of(variables, of)
     partition_fields = {"partition": partition, "leader_epoch": epoch}
     topics = [{"topic_id": topic.id, "partitions": [partition_fields]}]
@@ -106,7 +106,7 @@ def share_group_heartbeat(
     topics: Sequence[str] | None = None,
     rack: str | None = None,
 ) -> list[VerbRequest]:
-    """ShareGroupHeartbeat."""
+    """Make a ShareGroupHeartbeat request."""
     names = None if topics is None else tuple(topic_named(variables, topic) for topic in topics)
     fields: RequestFields = {
         "group_id": group,
@@ -119,7 +119,7 @@ def share_group_heartbeat(
 
 
 def describe_share_group(_variables: Variables, of: str, *, v: int = 1) -> list[VerbRequest]:
-    """ShareGroupDescribe."""
+    """Make a ShareGroupDescribe request."""
     fields: RequestFields = {"group_ids": [of], "include_authorized_operations": False}
     return [VerbRequest("ShareGroupDescribe", v, fields)]
 
@@ -131,12 +131,12 @@ def describe_start_offsets(
     v: int = 1,
     of: Mapping[str, Sequence[int]] | None = None,
 ) -> list[VerbRequest]:
-    """DescribeShareGroupOffsets, of these partitions or of all."""
+    """Make a DescribeShareGroupOffsets request, for the partitions ``of`` or for all."""
     topics = None
     if of is not None:
         topics = [
-            {"topic_name": topic_named(variables, name), "partitions": tuple(numbers)}
-            for name, numbers in of.items()
+            {"topic_name": topic_named(variables, topic_name), "partitions": tuple(partitions)}
+            for topic_name, partitions in of.items()
         ]
     return [
         VerbRequest(
@@ -151,13 +151,13 @@ def alter_start_offsets(
     """AlterShareGroupOffsets; ``to`` has topic, partition and offset."""
     topics = [
         {
-            "topic_name": topic_named(variables, name),
+            "topic_name": topic_named(variables, topic_name),
             "partitions": [
-                {"partition_index": int(index), "start_offset": offset}
-                for index, offset in offsets.items()
+                {"partition_index": int(partition), "start_offset": offset}
+                for partition, offset in offsets.items()
             ],
         }
-        for name, offsets in to.items()
+        for topic_name, offsets in to.items()
     ]
     return [VerbRequest("AlterShareGroupOffsets", v, {"group_id": group, "topics": topics})]
 
@@ -165,13 +165,13 @@ def alter_start_offsets(
 def delete_start_offsets(
     variables: Variables, group: str, *, v: int = 0, of: Sequence[str]
 ) -> list[VerbRequest]:
-    """DeleteShareGroupOffsets of whole topics."""
-    topics = [{"topic_name": topic_named(variables, name)} for name in of]
+    """Make a DeleteShareGroupOffsets request, which takes whole topics."""
+    topics = [{"topic_name": topic_named(variables, topic_name)} for topic_name in of]
     return [VerbRequest("DeleteShareGroupOffsets", v, {"group_id": group, "topics": topics})]
 
 
 def _next_epoch(variables: Variables, group: str, member: str, named_epoch: int | None) -> int:
-    """The share session epoch of a request: the given one, else the member's next one, from 0
+    """The share session epoch of a request: ``named_epoch``, else the member's next one, from 0
     on.
     """
     if named_epoch is not None:

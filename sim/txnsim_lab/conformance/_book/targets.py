@@ -11,11 +11,11 @@ from txnsim_lab.target.cluster import THERE, Ability, need
 
 
 class BlockingTarget(Protocol):
-    """The part of ``Target`` that blocking players need."""
+    """The part of ``txnsim_lab.target.cluster.Target`` that players of cases need."""
 
     @property
     def can(self) -> frozenset[Ability]:
-        """Its abilities."""
+        """What the test may do with the cluster, such as stop its brokers."""
 
     @property
     def bootstrap(self) -> str:
@@ -32,14 +32,14 @@ class BlockingTarget(Protocol):
 
 
 class PlaySurroundings(msgspec.Struct, frozen=True, kw_only=True):
-    """The surroundings of plays on a cluster that has other users."""
+    """What plays respect on a cluster that has other users: names, versions, time limits."""
 
     run_prefix: str = ""
     """Prefix of the names of all topics, ids and groups."""
     patience_s: float = 60.0
     offered_versions: Mapping[str, tuple[int, int]] | None = None
     broker_id: int = 1
-    """Id of the broker that recorded answers call 1."""
+    """Id of the broker, which has the id 1 in recorded answers."""
 
     def chosen_version(self, api: str, highest_wanted: int) -> int | None:
         if self.offered_versions is None:
@@ -54,7 +54,7 @@ NO_OTHER_USERS: Final = PlaySurroundings()
 
 
 class RunningTarget:
-    """A cluster that runs already.
+    """A cluster that runs already; its brokers can't be stopped.
 
     Args:
         bootstrap: Addresses of its brokers.

@@ -35,9 +35,9 @@ BROKER_ID_FIELDS: Final = frozenset(
 )
 NO_SESSION: Final = ("session_id", 0)
 METADATA_EPOCH_FIELDS: Final = frozenset({"finalized_features_epoch"})
-"""Fields with positions in the metadata log."""
+"""Fields with an epoch that is an offset of the metadata log."""
 CLOCK_TIME_MIN_MS: Final = 1_750_000_000_000
-"""Later times were read from a clock; the records of cases have earlier ones."""
+"""Times from this one on were read from a clock; the records of cases have earlier ones."""
 UNORDERED_LISTS: Final = {
     "active_producers": ("producer_id",),
     "configs": ("name",),
@@ -95,8 +95,8 @@ class Transcript:
     """The answers of one broker to one case.
 
     Args:
-        scene: Prefix of the names that only this play uses; it is replaced by ``~``.
-        prefix: Prefix before the scene; it is removed.
+        play_prefix: Prefix of the names that only this play uses; it is replaced by ``~``.
+        run_prefix: Beginning of ``play_prefix`` that all plays of a run have; it is removed.
         broker_id: Id of the broker; it is replaced by 1.
     """
 
@@ -174,8 +174,8 @@ class Transcript:
         )
 
     def _without_prefix(self, name_bytes: bytes) -> bytes:
-        """Remove the prefix from names in bytes, and corrects the two bytes of length
-        before them.
+        """Remove the run's prefix from names in bytes, and correct the two bytes of length before
+        each name.
         """
         if not self._run_prefix:
             return name_bytes
@@ -246,7 +246,7 @@ def _plain_text(data: bytes | None) -> str | None:
 
 
 def sort_by_fields(values: Iterable[Any], *field_names: str) -> list[Any]:
-    """Sort values by these fields, or by themselves."""
+    """Sort values by these fields; without fields, by the values themselves."""
 
     def key(element: Any) -> list[Any]:
         sort_values = (

@@ -128,13 +128,13 @@ def error_codes(answer: Any) -> Iterator[ErrorCode]:
             yield from error_codes(element)
 
 
-def check_fields(api_key: int, values: Mapping[str, Any]) -> None:
+def check_fields(api_key: int, fields: Mapping[str, Any]) -> None:
     """Checks that some version of the request has each field.
 
     Raises:
         CaseError: A field is unknown; the message lists the known ones.
     """
     try:
-        RawConnection.check(api_key, values)
+        RawConnection.check(api_key, fields)
     except TypeError as error:
         raise CaseError(str(error)) from None

@@ -49,7 +49,9 @@ def init_producer_id(
     timeout: int = TIMEOUT_MS,
     expect: Sequence[int] = (-1, -1),
 ) -> list[VerbRequest]:
-    """InitProducerId, with an expected identity (KIP-360) if given."""
+    """Make an InitProducerId request; ``expect`` is the producer id and epoch that the client has
+    (KIP-360).
+    """
     producer = producer_of(variables, of)
     fields = {
         "transactional_id": producer.id if id is None else id,
@@ -69,7 +71,7 @@ def add_partitions_to_txn(
     verify: bool = False,
     **other: Any,
 ) -> list[VerbRequest]:
-    """AddPartitionsToTxn; ``verify`` from v4 on."""
+    """Make an AddPartitionsToTxn request; ``verify`` exists from v4 on."""
     producer = producer_of(variables, of, other)
     topics: dict[str, list[int]] = {}
     for partition_name in [to] if isinstance(to, str) else to:
@@ -84,7 +86,7 @@ def add_partitions_to_txn(
 def end_txn(
     variables: Variables, of: str, *, v: int = 4, commit: bool = True, **other: Any
 ) -> list[VerbRequest]:
-    """EndTxn."""
+    """Make an EndTxn request."""
     producer = producer_of(variables, of, other)
     fields = {
         "transactional_id": producer.id,
@@ -98,7 +100,7 @@ def end_txn(
 def describe_transactions(
     variables: Variables, of: str | list[str], *, v: int = 0
 ) -> list[VerbRequest]:
-    """DescribeTransactions of one or several producers' ids."""
+    """Make a DescribeTransactions request for one or several producers."""
     variable_names = [of] if isinstance(of, str) else of
     transactional_ids = [
         producer_of(variables, variable_name).id for variable_name in variable_names
@@ -135,7 +137,7 @@ def write_txn_markers(
     tv: int = 0,
     **other: Any,
 ) -> list[VerbRequest]:
-    """WriteTxnMarkers with one marker, as an operator writes it."""
+    """Make a WriteTxnMarkers request with one marker, as an operator writes it."""
     producer = producer_of(variables, of, other)
     topics: dict[str, list[int]] = {}
     for partition_name in [to] if isinstance(to, str) else to:
@@ -170,7 +172,9 @@ def produce_batch(
     acks: int = -1,
     **other: Any,
 ) -> list[VerbRequest]:
-    """Produce of one batch; all other parameters are fields of the batch (``batches``)."""
+    """Make a Produce request with one batch; all other parameters are fields of the batch
+    (``batches``).
+    """
     topic, partition = partition_of(variables, to)
     producer_fields: RequestFields = {}
     producer = None if of is None else producer_of(variables, of)
@@ -179,7 +183,7 @@ def produce_batch(
         id = producer.id if id is None else id
     is_transactional = (producer is not None and producer.id is not None) or id is not None
     producer_fields["transactional"] = is_transactional if transactional is None else transactional
-    other = {key.replace("_", "-"): value for key, value in other.items()}
+    other = {field_name.replace("_", "-"): field_value for field_name, field_value in other.items()}
     batch_bytes = batch_from({**producer_fields, **({} if seq == -1 else {"seq": seq}), **other})
     fields = produce(
         (topic.name, topic.id), batch_bytes, v, partition=partition, transactional_id=id, acks=acks
@@ -195,7 +199,7 @@ def fetch_partition(
     offset: int = 0,
     isolation: int | None = None,
 ) -> list[VerbRequest]:
-    """Fetch, at both isolation levels unless one is given."""
+    """Make a Fetch request, or one for each isolation level unless ``isolation`` is given."""
     topic, partition = partition_of(variables, of)
     return [
         VerbRequest(
@@ -209,7 +213,7 @@ def fetch_partition(
 
 
 def list_end_offsets(variables: Variables, of: str = "t", *, v: int = 7) -> list[VerbRequest]:
-    """ListOffsets of the end: high watermark and last stable offset."""
+    """Make ListOffsets requests for the high watermark and for the last stable offset."""
     topic, partition = partition_of(variables, of)
     return [
         VerbRequest(
@@ -232,7 +236,7 @@ def list_end_offsets(variables: Variables, of: str = "t", *, v: int = 7) -> list
 
 
 def describe_producers(variables: Variables, of: str = "t") -> list[VerbRequest]:
-    """DescribeProducers of one partition."""
+    """Make a DescribeProducers request for one partition."""
     topic, partition = partition_of(variables, of)
     topics = [{"name": topic.name, "partition_indexes": [partition]}]
     return [VerbRequest("DescribeProducers", 0, {"topics": topics})]
