@@ -55,7 +55,7 @@ from txnsim.metrics.table import METRICS, Metric
 from txnsim.releases._kafka import REFERENCE
 from txnsim.settings import DEFAULTS, Setting, documentation
 from txnsim.wire.apis import APIS, api_name
-from txnsim_lab.campaigns import COLUMNS as CAMPAIGN_COLUMNS
+from txnsim_lab.campaigns import TABLE_COLUMNS as CAMPAIGN_COLUMNS
 from txnsim_lab.check.observations import Observation, Seen
 from txnsim_spark.forensics.findings import Report, json_schema
 from txnsim_spark.forensics.timeline import Timeline

@@ -34,24 +34,24 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-SEED_S: Final = 60.0
+SEED_CPU_SECONDS: Final = 60.0
 """Limit of processor time of one run in seconds; an ordinary run takes less than one."""
-TASK_SEEDS: Final = 8
+SEEDS_PER_TASK: Final = 8
 """Number of seeds in one task of Spark, which takes some seconds."""
-FILE_SEEDS: Final = 1_000
+SEEDS_PER_FILE: Final = 1_000
 """Number of seeds in one file."""
-HEALTHY: Final = "healthy"
-FOUND: Final = "found"
-FAILED: Final = "failed"
+HEALTHY_VERDICT: Final = "healthy"
+FOUND_VERDICT: Final = "found"
+FAILED_VERDICT: Final = "failed"
 NO_CLUSTER: Final = "no-cluster"
 """Kind of a row whose cluster can't be configured as the plan needs."""
-FINDINGS: Final = "findings"
+FINDINGS_FOLDER: Final = "findings"
 """Name of the folder with the reports on findings."""
-_WITHOUT_VERDICT: Final = (OVER_LIMIT, NO_CLUSTER)
-_HEAD: Final = "campaign.json"
-_FILE: Final = re.compile(r"seeds-(\d+)-(\d+)\.parquet")
+_KINDS_WITHOUT_VERDICT: Final = (OVER_LIMIT, NO_CLUSTER)
+_HEAD_FILE_NAME: Final = "campaign.json"
+_SEEDS_FILE_RE: Final = re.compile(r"seeds-(\d+)-(\d+)\.parquet")
 
-_PLACES_TYPE: Final = "array<struct<state:string,asked:string,outcome:string,times:bigint>>"
+_CELLS_TYPE: Final = "array<struct<state:string,asked:string,outcome:string,times:bigint>>"
 
 
 class Column(NamedTuple):
@@ -62,13 +62,14 @@ class Column(NamedTuple):
     meaning: str
 
 
-COLUMNS: Final = (
+TABLE_COLUMNS: Final = (
     Column("seed", "bigint", "Of all chance in the run."),
     Column("mode", "string", "The transaction protocol: `V-`, `V+`, `TV2` or `TV2+`."),
     Column(
         "verdict",
         "string",
-        f"`{HEALTHY}`, `{FOUND}`, or `{FAILED}`: the run came to no verdict.",
+        f"`{HEALTHY_VERDICT}`, `{FOUND_VERDICT}`, or `{FAILED_VERDICT}`: the run came to no"
+        " verdict.",
     ),
     Column("anomalies", "array<string>", "What was found, each kind once."),
     Column(
@@ -86,7 +87,7 @@ COLUMNS: Final = (
     Column("struck", "bigint", "What was done to the cluster, and was possible."),
     Column(
         "places",
-        _PLACES_TYPE,
+        _CELLS_TYPE,
         "What was exercised: state of the transaction, what was asked for, the outcome.",
     ),
     Column("failure", "string", "Why there is no verdict; null where there is one."),
@@ -94,34 +95,41 @@ COLUMNS: Final = (
 """Columns of the table, which has one row per seed. All except ``cpu_ms`` depend only on the
 seed.
 """
-DDL: Final = ", ".join(f"{column.name} {column.type}" for column in COLUMNS)
+TABLE_DDL: Final = ", ".join(
+    f"{table_column.name} {table_column.type}" for table_column in TABLE_COLUMNS
+)
 
 
-def schema() -> pa.Schema:
+def table_schema() -> pa.Schema:
     """The table's schema for Arrow."""
     import pyarrow as pa
 
     place_type = pa.struct(
-        [*((name, pa.string()) for name in ("state", "asked", "outcome")), ("times", pa.int64())]
+        [
+            *((field_name, pa.string()) for field_name in ("state", "asked", "outcome")),
+            ("times", pa.int64()),
+        ]
     )
-    types = {
+    arrow_types = {
         "bigint": pa.int64(),
         "string": pa.string(),
         "array<string>": pa.list_(pa.field("element", pa.string())),
-        _PLACES_TYPE: pa.list_(pa.field("element", place_type)),
+        _CELLS_TYPE: pa.list_(pa.field("element", place_type)),
     }
-    return pa.schema([(column.name, types[column.type]) for column in COLUMNS])
+    return pa.schema(
+        [(table_column.name, arrow_types[table_column.type]) for table_column in TABLE_COLUMNS]
+    )
 
 
-class Share(msgspec.Struct, frozen=True, kw_only=True):
+class TaskSeeds(msgspec.Struct, frozen=True, kw_only=True):
     """The seeds of one task, and how they are played."""
 
     seeds: tuple[int, ...]
     options: SimulationOptions
-    cpu_s: float = SEED_S
+    cpu_s: float = SEED_CPU_SECONDS
 
 
-class _Head(msgspec.Struct, frozen=True, kw_only=True):
+class _CampaignHead(msgspec.Struct, frozen=True, kw_only=True):
     """The version and the options with which a folder was made."""
 
     txnsim: str
@@ -135,7 +143,7 @@ class ExaminedSeed(msgspec.Struct, frozen=True, kw_only=True):
     files: dict[str, bytes]
 
 
-class First(msgspec.Struct, frozen=True, kw_only=True):
+class FirstSeed(msgspec.Struct, frozen=True, kw_only=True):
     """The first seed of one kind of finding."""
 
     seed: int
@@ -145,7 +153,7 @@ class First(msgspec.Struct, frozen=True, kw_only=True):
     """Number of seeds with findings of the kind."""
 
 
-class Summary(msgspec.Struct, frozen=True, kw_only=True):
+class CampaignSummary(msgspec.Struct, frozen=True, kw_only=True):
     """Totals over all files of a campaign."""
 
     seeds: int
@@ -156,19 +164,19 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True):
     committed: int
     places: int
     """Number of different cells of the coverage map."""
-    firsts: tuple[First, ...]
+    firsts: tuple[FirstSeed, ...]
     """The first seed for each cause, and for each kind without a cause."""
 
 
-Record = Mapping[str, Any]
+ResultRow = Mapping[str, Any]
 """A row of the table."""
-Place = tuple[str, str, str]
-Play = Callable[[Sequence[range]], Iterator[Record]]
+CoverageCell = tuple[str, str, str]
+PlaySeeds = Callable[[Sequence[range]], Iterator[ResultRow]]
 """Plays seeds; yields their rows in any order."""
-Examine = Callable[[Sequence[int]], Iterator[ExaminedSeed]]
+ExamineSeeds = Callable[[Sequence[int]], Iterator[ExaminedSeed]]
 
 
-class Engine(Protocol):
+class CampaignEngine(Protocol):
     """Plays a campaign on other machines than this one: a module ``campaign_engine`` of an
     extension has one (``txnsim.on_demand_imports``).
     """
@@ -179,11 +187,11 @@ class Engine(Protocol):
         kind: type[T],
         read: Callable[[T], Iterator[pa.RecordBatch]],
         ddl: str,
-    ) -> Iterator[Record]:
-        """Plays tasks on the workers; yields the rows."""
+    ) -> Iterator[ResultRow]:
+        """Play tasks on the workers; yield the rows of the table."""
 
     def run_each(self, work: Callable[[int], T], seeds: Sequence[int]) -> Iterator[T]:
-        """Call a function for each seed on the workers; yields the results."""
+        """Call ``work`` for each seed on the workers; yield the results in any order."""
 
 
 def campaign(
@@ -193,7 +201,7 @@ def campaign(
     *,
     as_version: str | None = None,
     rules: Mapping[str, bool] | None = None,
-    cpu_s: float = SEED_S,
+    cpu_s: float = SEED_CPU_SECONDS,
 ) -> DataFrame:
     """Play a campaign on the workers of a session; returns its table.
 
@@ -213,7 +221,7 @@ def campaign(
     options = SimulationOptions(as_version=as_version, rules=rules or {}, workload=workload)
     tasks = borrowed("txnsim_spark.tasks", "a campaign on Spark")
     table: DataFrame = tasks.run_on_workers(
-        spark, _shares(seeds, options, cpu_s), Share, _play_share, DDL
+        spark, _tasks_of_range(seeds, options, cpu_s), TaskSeeds, _play_task, TABLE_DDL
     )
     return table
 
@@ -221,80 +229,91 @@ def campaign(
 # Where runs are played
 
 
-def on_this_machine(options: SimulationOptions, *, jobs: int, cpu_s: float) -> tuple[Play, Examine]:
-    """Plays seeds in processes of this machine."""
+def on_this_machine(
+    options: SimulationOptions, *, jobs: int, cpu_s: float
+) -> tuple[PlaySeeds, ExamineSeeds]:
+    """Make functions that play and examine seeds in processes of this machine."""
 
-    def play(ranges: Sequence[range]) -> Iterator[Record]:
-        seeds = (seed for part in ranges for seed in part)
-        yield from in_pool(partial(record_of, options=options, cpu_s=cpu_s), seeds, jobs=jobs)
+    def play(ranges: Sequence[range]) -> Iterator[ResultRow]:
+        seeds = (seed for seed_range in ranges for seed in seed_range)
+        yield from in_pool(partial(result_row, options=options, cpu_s=cpu_s), seeds, jobs=jobs)
 
     return play, lambda seeds: in_pool(
         partial(_examine_seed, options), seeds, jobs=jobs, chunk_size=1
     )
 
 
-def elsewhere(engine: Engine, options: SimulationOptions, *, cpu_s: float) -> tuple[Play, Examine]:
-    """Plays seeds on an engine, with a job for each range."""
+def on_engine(
+    engine: CampaignEngine, options: SimulationOptions, *, cpu_s: float
+) -> tuple[PlaySeeds, ExamineSeeds]:
+    """Make functions that play and examine seeds on an engine, with a job for each range."""
 
-    def play(ranges: Sequence[range]) -> Iterator[Record]:
-        for part in ranges:
-            yield from engine.rows(_shares(part, options, cpu_s), Share, _play_share, DDL)
+    def play(ranges: Sequence[range]) -> Iterator[ResultRow]:
+        for seed_range in ranges:
+            yield from engine.rows(
+                _tasks_of_range(seed_range, options, cpu_s), TaskSeeds, _play_task, TABLE_DDL
+            )
 
     return play, lambda seeds: engine.run_each(partial(_examine_on_worker, options), seeds)
 
 
-def _shares(seeds: range, options: SimulationOptions, cpu_s: float) -> list[Share]:
-    return [Share(seeds=tuple(part), options=options, cpu_s=cpu_s) for part in _task_ranges(seeds)]
+def _tasks_of_range(seeds: range, options: SimulationOptions, cpu_s: float) -> list[TaskSeeds]:
+    return [
+        TaskSeeds(seeds=tuple(task_seeds), options=options, cpu_s=cpu_s)
+        for task_seeds in _task_ranges(seeds)
+    ]
 
 
-def record_of(seed: int, options: SimulationOptions, cpu_s: float) -> Record:
+def result_row(seed: int, options: SimulationOptions, cpu_s: float) -> ResultRow:
     """Play one seed; its result is a row, even if it fails."""
     try:
         row = row_of(seed, options, cpu_s=cpu_s)
     except ConfigError as error:
         row = without_verdict(seed, NO_CLUSTER, str(error))
-    is_over = not row.kinds or row.kinds[0] not in _WITHOUT_VERDICT
+    has_verdict = not row.kinds or row.kinds[0] not in _KINDS_WITHOUT_VERDICT
     return {
         "seed": row.seed,
         "mode": row.mode,
-        "verdict": (FOUND if row.kinds else HEALTHY) if is_over else FAILED,
-        "anomalies": [*row.kinds] if is_over else [],
+        "verdict": (FOUND_VERDICT if row.kinds else HEALTHY_VERDICT)
+        if has_verdict
+        else FAILED_VERDICT,
+        "anomalies": [*row.kinds] if has_verdict else [],
         "causes": [*(row.names or ())],
-        "because": [*row.because] if is_over else [],
+        "because": [*row.because] if has_verdict else [],
         "run_hash": row.digest,
-        **{name: getattr(row, name) for name in _NUMBERS},
+        **{column_name: getattr(row, column_name) for column_name in _NUMBER_COLUMNS},
         "places": [
-            {"state": cell.state, "asked": cell.request, "outcome": cell.outcome, "times": times}
-            for cell, times in row.cells
+            {"state": cell.state, "asked": cell.request, "outcome": cell.outcome, "times": count}
+            for cell, count in row.cells
         ],
-        "failure": None if is_over else row.because[0],
+        "failure": None if has_verdict else row.because[0],
     }
 
 
-_NUMBERS: Final = ("virtual_ms", "cpu_ms", "acts", "answered", "committed", "struck")
+_NUMBER_COLUMNS: Final = ("virtual_ms", "cpu_ms", "acts", "answered", "committed", "struck")
 
 
-def group_of(row: Record) -> tuple[str, ...]:
+def finding_kind(row: ResultRow) -> tuple[str, ...]:
     """The causes of a row's findings, else their kinds."""
     return tuple(row["causes"] or row["anomalies"])
 
 
-def places_of(row: Record) -> set[Place]:
+def coverage_cells(row: ResultRow) -> set[CoverageCell]:
     """What a run exercised: state of the transaction, request, outcome."""
-    return {(place["state"], place["asked"], place["outcome"]) for place in row["places"]}
+    return {(cell["state"], cell["asked"], cell["outcome"]) for cell in row["places"]}
 
 
-def _play_share(share: Share) -> Iterator[pa.RecordBatch]:
+def _play_task(task: TaskSeeds) -> Iterator[pa.RecordBatch]:
     """Play the seeds of one task on a worker."""
     import pyarrow as pa
 
-    _prepare()
-    rows = [record_of(seed, share.options, share.cpu_s) for seed in share.seeds]
-    yield pa.RecordBatch.from_pylist(rows, schema=schema())
+    _prepare_worker()
+    rows = [result_row(seed, task.options, task.cpu_s) for seed in task.seeds]
+    yield pa.RecordBatch.from_pylist(rows, schema=table_schema())
 
 
 def _examine_on_worker(options: SimulationOptions, seed: int) -> ExaminedSeed:
-    _prepare()
+    _prepare_worker()
     return _examine_seed(options, seed)
 
 
@@ -303,7 +322,7 @@ def _examine_seed(options: SimulationOptions, seed: int) -> ExaminedSeed:
     return ExaminedSeed(report=report, files=files)
 
 
-def _prepare() -> None:
+def _prepare_worker() -> None:
     """Prepare a worker: it logs nothing, and its hashes of strings are deterministic."""
     quieten()
     for limit in limits_of_process():
@@ -312,14 +331,14 @@ def _prepare() -> None:
 
 
 def _task_ranges(seeds: range) -> Iterator[range]:
-    for start in range(0, len(seeds), TASK_SEEDS):
-        yield seeds[start : start + TASK_SEEDS]
+    for start in range(0, len(seeds), SEEDS_PER_TASK):
+        yield seeds[start : start + SEEDS_PER_TASK]
 
 
 # The folder
 
 
-class Folder:
+class CampaignFolder:
     """The folder of a campaign."""
 
     def __init__(self, path: Path, options: SimulationOptions) -> None:
@@ -327,76 +346,84 @@ class Folder:
 
         Args:
             path: The folder, which may not exist yet.
-            options: The user's choices.
+            options: How the seeds are played.
 
         Raises:
             BadInputError: The folder has another campaign, or other files.
             ConfigError: The folder can't be written.
         """
         self._path = path
-        self.wanted = options
-        head = msgspec.json.encode(_Head(txnsim=TXNSIM, options=options))
-        file = path / _HEAD
-        if file.is_file():
-            if file.read_bytes() != head:
-                raise BadInputError(f"{path} has another campaign: {file.read_text()}")
+        self.options = options
+        head = msgspec.json.encode(_CampaignHead(txnsim=TXNSIM, options=options))
+        head_file = path / _HEAD_FILE_NAME
+        if head_file.is_file():
+            if head_file.read_bytes() != head:
+                raise BadInputError(f"{path} has another campaign: {head_file.read_text()}")
             return
         if path.exists() and any(path.iterdir()):
-            raise BadInputError(f"{path} is no campaign: it has no {_HEAD}; name another folder")
+            raise BadInputError(
+                f"{path} is no campaign: it has no {_HEAD_FILE_NAME}; name another folder"
+            )
         path.mkdir(parents=True, exist_ok=True)
-        write_whole(file, head)
+        write_whole(head_file, head)
 
     @classmethod
-    def open(cls, path: Path) -> Folder:
+    def open(cls, path: Path) -> CampaignFolder:
         """Open an existing folder for reading.
 
         Raises:
             BadInputError: The folder has no campaign.
         """
         try:
-            head = msgspec.json.decode((path / _HEAD).read_bytes(), type=_Head)
+            campaign_head = msgspec.json.decode(
+                (path / _HEAD_FILE_NAME).read_bytes(), type=_CampaignHead
+            )
         except (OSError, msgspec.MsgspecError) as error:
-            raise BadInputError(f"{path} is no campaign: {_HEAD}: {problem_of(error)}") from None
+            raise BadInputError(
+                f"{path} is no campaign: {_HEAD_FILE_NAME}: {problem_of(error)}"
+            ) from None
         folder = cls.__new__(cls)
-        folder._path, folder.wanted = path, head.options
+        folder._path, folder.options = path, campaign_head.options
         return folder
 
-    def missing(self, seeds: range, *, size: int = FILE_SEEDS) -> list[range]:
-        """Ranges of the given seeds that no file has, cut at multiples of the file size."""
-        file_ranges = sorted(self._ranges(), key=lambda file_seeds: file_seeds.start)
+    def missing_ranges(self, seeds: range, *, file_size: int = SEEDS_PER_FILE) -> list[range]:
+        """Ranges of ``seeds`` that no file has yet, cut at multiples of the file size."""
+        file_ranges = sorted(self._ranges_of_files(), key=lambda file_seeds: file_seeds.start)
         gaps: list[range] = []
         next_seed = seeds.start
         for file_seeds in [*file_ranges, range(seeds.stop, seeds.stop)]:
             while next_seed < min(file_seeds.start, seeds.stop):
-                end = min(file_seeds.start, seeds.stop, (next_seed // size + 1) * size)
+                end = min(file_seeds.start, seeds.stop, (next_seed // file_size + 1) * file_size)
                 gaps.append(range(next_seed, end))
                 next_seed = end
             next_seed = max(next_seed, file_seeds.stop)
         return gaps
 
-    def take(self, ranges: Sequence[range], records: Iterable[Record]) -> Iterator[range]:
+    def write_rows(
+        self, ranges: Sequence[range], result_rows: Iterable[ResultRow]
+    ) -> Iterator[range]:
         """Write each range as soon as all its rows are there, and then yield it.
 
         Args:
-            ranges: The result of ``missing``, or a part of it in that order.
-            records: A row for each seed of the ranges.
+            ranges: The result of ``missing_ranges``, or a part of it in that order.
+            result_rows: A row for each seed of the ranges.
 
         Raises:
             ConfigError: A file can't be written.
         """
-        rows_by_range: dict[range, list[Record]] = {}
-        starts = [part.start for part in ranges]
-        for record in records:
-            where = ranges[bisect_right(starts, record["seed"]) - 1]
-            rows = rows_by_range.setdefault(where, [])
-            rows.append(record)
-            if len(rows) == len(where):
-                self._write(where, sorted(rows, key=lambda row: int(row["seed"])))
-                del rows_by_range[where]
-                yield where
+        rows_by_range: dict[range, list[ResultRow]] = {}
+        range_starts = [planned_range.start for planned_range in ranges]
+        for row in result_rows:
+            seed_range = ranges[bisect_right(range_starts, row["seed"]) - 1]
+            rows = rows_by_range.setdefault(seed_range, [])
+            rows.append(row)
+            if len(rows) == len(seed_range):
+                self._write_range(seed_range, sorted(rows, key=lambda row: int(row["seed"])))
+                del rows_by_range[seed_range]
+                yield seed_range
 
-    def read(self) -> pa.Table:
-        """All rows, sorted by seed.
+    def read_table(self) -> pa.Table:
+        """Read all rows, sorted by seed.
 
         Raises:
             BadInputError: A seed is in two files.
@@ -404,10 +431,10 @@ class Folder:
         import pyarrow as pa
         import pyarrow.parquet as pq
 
-        tables = [pq.read_table(file) for file in self._files()]
-        return pa.concat_tables(tables) if tables else schema().empty_table()
+        tables = [pq.read_table(seeds_file) for seeds_file in self._files()]
+        return pa.concat_tables(tables) if tables else table_schema().empty_table()
 
-    def records(self, columns: Sequence[str]) -> Iterator[Record]:
+    def read_rows(self, columns: Sequence[str]) -> Iterator[ResultRow]:
         """Yield the rows sorted by seed; read one file at a time, as there may be millions of rows.
 
         Raises:
@@ -415,80 +442,100 @@ class Folder:
         """
         import pyarrow.parquet as pq
 
-        for file in self._files():
-            yield from pq.read_table(file, columns=[*columns]).to_pylist()
+        for seeds_file in self._files():
+            yield from pq.read_table(seeds_file, columns=[*columns]).to_pylist()
 
-    def summary(self) -> Summary:
+    def summarize(self) -> CampaignSummary:
         """Totals over all files.
 
         Raises:
             BadInputError: A seed is in two files.
         """
-        groups: dict[tuple[str, ...], list[Record]] = {}
+        rows_by_kind: dict[tuple[str, ...], list[ResultRow]] = {}
         totals = Counter[str]()
-        places: set[Place] = set()
-        numbers = ("virtual_ms", "cpu_ms", "committed")
-        for row in self.records(("seed", "verdict", "anomalies", "causes", *numbers, "places")):
-            totals.update({row["verdict"]: 1, **{name: row[name] for name in numbers}})
-            places |= places_of(row)
-            if row["verdict"] == FOUND:
-                groups.setdefault(group_of(row), []).append(row)
-        return Summary(
-            seeds=sum(totals[verdict] for verdict in (HEALTHY, FOUND, FAILED)),
-            found=totals[FOUND],
-            failed=totals[FAILED],
+        cells: set[CoverageCell] = set()
+        number_columns = ("virtual_ms", "cpu_ms", "committed")
+        for row in self.read_rows(
+            ("seed", "verdict", "anomalies", "causes", *number_columns, "places")
+        ):
+            totals.update(
+                {
+                    row["verdict"]: 1,
+                    **{column_name: row[column_name] for column_name in number_columns},
+                }
+            )
+            cells |= coverage_cells(row)
+            if row["verdict"] == FOUND_VERDICT:
+                rows_by_kind.setdefault(finding_kind(row), []).append(row)
+        return CampaignSummary(
+            seeds=sum(
+                totals[verdict] for verdict in (HEALTHY_VERDICT, FOUND_VERDICT, FAILED_VERDICT)
+            ),
+            found=totals[FOUND_VERDICT],
+            failed=totals[FAILED_VERDICT],
             virtual_ms=totals["virtual_ms"],
             cpu_ms=totals["cpu_ms"],
             committed=totals["committed"],
-            places=len(places),
+            places=len(cells),
             firsts=tuple(
-                First(
-                    seed=alike[0]["seed"],
-                    causes=tuple(alike[0]["causes"]),
-                    anomalies=tuple(sorted({kind for row in alike for kind in row["anomalies"]})),
-                    seeds=len(alike),
+                FirstSeed(
+                    seed=kind_rows[0]["seed"],
+                    causes=tuple(kind_rows[0]["causes"]),
+                    anomalies=tuple(
+                        sorted({anomaly for row in kind_rows for anomaly in row["anomalies"]})
+                    ),
+                    seeds=len(kind_rows),
                 )
-                for alike in groups.values()
+                for kind_rows in rows_by_kind.values()
             ),
         )
 
-    def reports(self, seeds: Sequence[int], examine: Examine) -> list[Report]:
+    def examine_seeds(self, seeds: Sequence[int], examine: ExamineSeeds) -> list[Report]:
         """Examine seeds in order, except those that have a report already.
 
         Raises:
             ConfigError: A file can't be written.
         """
-        report_files = {seed: self._path / FINDINGS / f"seed-{seed}.report.json" for seed in seeds}
-        for look in examine([seed for seed, file in report_files.items() if not file.is_file()]):
-            report = write_report(look.report, look.files, folder=self._path / FINDINGS)
-            packed = msgspec.json.format(msgspec.json.encode(report))
+        report_files = {
+            seed: self._path / FINDINGS_FOLDER / f"seed-{seed}.report.json" for seed in seeds
+        }
+        for examined_seed in examine(
+            [seed for seed, report_file in report_files.items() if not report_file.is_file()]
+        ):
+            report = write_report(
+                examined_seed.report, examined_seed.files, folder=self._path / FINDINGS_FOLDER
+            )
+            report_json = msgspec.json.format(msgspec.json.encode(report))
             write_report(
-                report, {report_files[report.seed].name: packed}, folder=self._path / FINDINGS
+                report,
+                {report_files[report.seed].name: report_json},
+                folder=self._path / FINDINGS_FOLDER,
             )
         return [
-            msgspec.json.decode(file.read_bytes(), type=Report) for file in report_files.values()
+            msgspec.json.decode(report_file.read_bytes(), type=Report)
+            for report_file in report_files.values()
         ]
 
     def _files(self) -> list[Path]:
-        file_ranges = sorted(self._ranges(), key=lambda seeds: seeds.start)
+        file_ranges = sorted(self._ranges_of_files(), key=lambda seeds: seeds.start)
         for seeds, later_seeds in pairwise(file_ranges):
             if later_seeds.start < seeds.stop:
                 raise BadInputError(f"{self._path}: two files have the seed {later_seeds.start}")
-        return [self._file(seeds) for seeds in file_ranges]
+        return [self._path_of_range(seeds) for seeds in file_ranges]
 
-    def _ranges(self) -> Iterator[range]:
-        for file in self._path.iterdir():
-            match = _FILE.fullmatch(file.name)
+    def _ranges_of_files(self) -> Iterator[range]:
+        for seeds_file in self._path.iterdir():
+            match = _SEEDS_FILE_RE.fullmatch(seeds_file.name)
             if match:
                 yield range(int(match[1]), int(match[2]))
 
-    def _file(self, seeds: range) -> Path:
+    def _path_of_range(self, seeds: range) -> Path:
         return self._path / f"seeds-{seeds.start:010}-{seeds.stop:010}.parquet"
 
-    def _write(self, seeds: range, rows: Sequence[Record]) -> None:
+    def _write_range(self, seeds: range, rows: Sequence[ResultRow]) -> None:
         import pyarrow as pa
         import pyarrow.parquet as pq
 
-        table = pa.Table.from_pylist(rows, schema=schema())
-        with whole(self._file(seeds)) as part:
-            pq.write_table(table, part)
+        table = pa.Table.from_pylist(rows, schema=table_schema())
+        with whole(self._path_of_range(seeds)) as parquet_file:
+            pq.write_table(table, parquet_file)

@@ -18,22 +18,22 @@ from txnsim.errors import ConfigError, ErrorCode
 
 PLACEHOLDER: Final = "…"
 """In a message of the page: stands for text that the client fills in."""
-SEEN_AS: Final = "**Also seen as:**"
-NEAREST: Final = 3
+SEEN_AS_HEADING: Final = "**Also seen as:**"
+NEAREST_SECTIONS_MAX: Final = 3
 """Number of sections to suggest if none fits."""
 
-_HEADING: Final = re.compile(r"^## ", re.MULTILINE)
-_ITEM: Final = re.compile(r"^- (?P<clients>[^:`\n]+): (?P<words>`.+)$", re.MULTILINE)
-_CODE: Final = re.compile(r"(`+)(.+?)\1(?!`)")
+_HEADING_RE: Final = re.compile(r"^## ", re.MULTILINE)
+_CLIENT_ITEM_RE: Final = re.compile(r"^- (?P<clients>[^:`\n]+): (?P<words>`.+)$", re.MULTILINE)
+_CODE_RE: Final = re.compile(r"(`+)(.+?)\1(?!`)")
 """Matches code; code with a backtick is between two backticks and spaces."""
-_ERROR: Final = re.compile(r"\b[A-Z]+(?:_[A-Z]+)+\b")
-_STORY: Final = re.compile(r"^\$ (txnsim scenario run .+)$", re.MULTILINE)
-_NOT_IN_ANCHOR: Final = re.compile(r"[^\w\- ]")
-_WORD: Final = re.compile(r"\w+")
-_NAME: Final = re.compile(r"[A-Za-z_]\w*")
-_BEFORE_NAME: Final = re.compile(r"^(rd_kafka_resp_err_+|kafkajs|err)")
-_BEHIND_NAME: Final = re.compile(r"(_?(exception|error))+$")
-_NUMBER: Final = re.compile(
+_ERROR_NAME_RE: Final = re.compile(r"\b[A-Z]+(?:_[A-Z]+)+\b")
+_STORY_COMMAND_RE: Final = re.compile(r"^\$ (txnsim scenario run .+)$", re.MULTILINE)
+_NOT_IN_ANCHOR_RE: Final = re.compile(r"[^\w\- ]")
+_WORD_RE: Final = re.compile(r"\w+")
+_NAME_RE: Final = re.compile(r"[A-Za-z_]\w*")
+_BEFORE_NAME_RE: Final = re.compile(r"^(rd_kafka_resp_err_+|kafkajs|err)")
+_BEHIND_NAME_RE: Final = re.compile(r"(_?(exception|error))+$")
+_ERROR_NUMBER_RE: Final = re.compile(
     r"\b(?:error[ _]?code|errorcode|code|val|errno|error)\b\W{0,3}(-?\d+)(?=\W*$|[\s,;:\])}])"
     r"|^\W*?(-?\d+)\W*$",
     re.IGNORECASE,
@@ -46,17 +46,17 @@ _PART_CHARS_MIN: Final = 10
 _GAP_CHARS: Final = 300
 """Maximum length of the text that a client fills in at one placeholder."""
 _LIKENESS_MIN: Final = 0.6
-_PREFIX: Final = re.compile(
+_CLIENT_PREFIX_RE: Final = re.compile(
     r"failed to acquire \w+ pid from broker \S+: |failed to initialize producer id: "  # librdkafka
     r"|unexpected error in \w+response[;:] "  # Java
     r"|producer id has a fatal, unrecoverable error, err: ",  # franz-go
     re.IGNORECASE,
 )
-"""Matches what a client writes before the error; the rest of the line decides."""
-_OLD_ANCHOR: Final = re.compile(r'^<a id="[^"]+"></a>\n+', re.MULTILINE)
+"""Matches what a client writes before the error; only the text behind it names the error."""
+_OLD_ANCHOR_RE: Final = re.compile(r'^<a id="[^"]+"></a>\n+', re.MULTILINE)
 """Matches the anchor that a section had before it was renamed."""
-_CODES: Final = re.compile(r"^\*\*(?:`code \d+`(?:, )?)+\.\*\* ")
-_SENTENCE: Final = re.compile(r".+?\.(?=\s|$)", re.DOTALL)
+_CODES_RE: Final = re.compile(r"^\*\*(?:`code \d+`(?:, )?)+\.\*\* ")
+_SENTENCE_RE: Final = re.compile(r".+?\.(?=\s|$)", re.DOTALL)
 _STRENGTH_OF_ERROR: Final = 60
 """Strength of a section about the error that a line names; for a section with a matching message it
 is the number of letters.
@@ -65,7 +65,7 @@ _STRENGTH_OF_CLASS: Final = 5
 """Strength of a section that only mentions a class, which may have other causes."""
 
 
-class SeenAs(msgspec.Struct, frozen=True, kw_only=True):
+class ClientMessages(msgspec.Struct, frozen=True, kw_only=True):
     """The messages by which some clients show an error."""
 
     clients: tuple[str, ...]
@@ -73,22 +73,22 @@ class SeenAs(msgspec.Struct, frozen=True, kw_only=True):
     """Classes and messages; `PLACEHOLDER` stands for variable text."""
 
 
-class Section(msgspec.Struct, frozen=True, kw_only=True):
+class TroubleSection(msgspec.Struct, frozen=True, kw_only=True):
     """A section of the page: one error or symptom."""
 
     title: str
     anchor: str
     """Fragment of its URL, as GitHub derives it."""
     text: str
-    """Its text in Markdown: paragraphs and stories, without heading and list of clients."""
-    seen_as: tuple[SeenAs, ...]
+    """The section in Markdown: paragraphs and stories, without heading and list of clients."""
+    seen_as: tuple[ClientMessages, ...]
     stories: tuple[str, ...]
     """Commands that play the error."""
 
     @property
     def summary(self) -> str:
-        """Its first sentence, as Markdown."""
-        sentence = _SENTENCE.match(_CODES.sub("", self.text))
+        """First sentence of the section, as Markdown."""
+        sentence = _SENTENCE_RE.match(_CODES_RE.sub("", self.text))
         return " ".join(sentence[0].split()) if sentence else ""
 
     @property
@@ -99,7 +99,7 @@ class Section(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def errors(self) -> frozenset[str]:
         """Keys of the errors that the section is about."""
-        return frozenset(map(name_key, _ERROR.findall(self.title)))
+        return frozenset(map(name_key, _ERROR_NAME_RE.findall(self.title)))
 
     @property
     def names(self) -> frozenset[str]:
@@ -114,9 +114,9 @@ class Section(msgspec.Struct, frozen=True, kw_only=True):
 class SectionMatch(msgspec.Struct, frozen=True, kw_only=True):
     """The sections for a text; if there are none, the nearest ones."""
 
-    sections: tuple[Section, ...]
+    sections: tuple[TroubleSection, ...]
     """The sections, the best match first; equal ones in the order of the page."""
-    nearest: tuple[Section, ...] = ()
+    nearest: tuple[TroubleSection, ...] = ()
     error: str | None = None
     """Kafka's name of the error that the text names, if it names one."""
 
@@ -140,40 +140,40 @@ def page_file() -> Path:
     raise ConfigError(f"no troubleshooting.md in {package}: the installation is incomplete")
 
 
-def read_sections(page: str) -> tuple[Section, ...]:
+def read_sections(page: str) -> tuple[TroubleSection, ...]:
     """Read every section of the page, in order."""
-    return tuple(_section(part) for part in _HEADING.split(page)[1:])
+    return tuple(_parse_section(section_text) for section_text in _HEADING_RE.split(page)[1:])
 
 
-def _section(part: str) -> Section:
-    title, _, body = part.partition("\n")
-    text, _, sightings = _OLD_ANCHOR.sub("", body).partition(SEEN_AS)
-    listed, _, text_behind = sightings.strip().partition("\n\n")
-    return Section(
+def _parse_section(section_text: str) -> TroubleSection:
+    title, _, body = section_text.partition("\n")
+    text, _, sightings = _OLD_ANCHOR_RE.sub("", body).partition(SEEN_AS_HEADING)
+    client_list, _, text_behind = sightings.strip().partition("\n\n")
+    return TroubleSection(
         title=title,
-        anchor=_NOT_IN_ANCHOR.sub("", title.lower()).replace(" ", "-"),
+        anchor=_NOT_IN_ANCHOR_RE.sub("", title.lower()).replace(" ", "-"),
         text="\n\n".join(filter(None, (text.strip(), text_behind.strip()))),
         seen_as=tuple(
-            SeenAs(
+            ClientMessages(
                 clients=tuple(item["clients"].split(", ")),
-                words=tuple(code[2].strip() for code in _CODE.finditer(item["words"])),
+                words=tuple(code[2].strip() for code in _CODE_RE.finditer(item["words"])),
             )
-            for item in _ITEM.finditer(listed)
+            for item in _CLIENT_ITEM_RE.finditer(client_list)
         ),
-        stories=tuple(_STORY.findall(body)),
+        stories=tuple(_STORY_COMMAND_RE.findall(body)),
     )
 
 
-def error_names(sections: Iterable[Section]) -> tuple[str, ...]:
+def error_names(sections: Iterable[TroubleSection]) -> tuple[str, ...]:
     """Kafka's names of errors in the titles, in the order of the page."""
-    named = (name for section in sections for name in _ERROR.findall(section.title))
-    return tuple(dict.fromkeys(named))
+    names = (name for section in sections for name in _ERROR_NAME_RE.findall(section.title))
+    return tuple(dict.fromkeys(names))
 
 
 # Finding
 
 
-def find_sections(text: str, sections: Sequence[Section]) -> SectionMatch:
+def find_sections(text: str, sections: Sequence[TroubleSection]) -> SectionMatch:
     """Find the sections for a text.
 
     Args:
@@ -183,25 +183,27 @@ def find_sections(text: str, sections: Sequence[Section]) -> SectionMatch:
         sections: The sections of the page.
     """
     line = " ".join(text.split())
-    by_title = [section for section in sections if _plain(section.title) == _plain(line)]
+    by_title = [section for section in sections if _plain_text(section.title) == _plain_text(line)]
     if by_title:
         return SectionMatch(sections=tuple(by_title))
-    bare = " ".join(_PREFIX.sub(" ", line).split())
-    strengths, error = _strengths(bare, sections)
+    bare_line = " ".join(_CLIENT_PREFIX_RE.sub(" ", line).split())
+    strengths, error = _match_strengths(bare_line, sections)
     if not strengths:
-        strengths, error = _strengths(line, sections)
+        strengths, error = _match_strengths(line, sections)
     matching = sorted(
         (section for section in sections if section.title in strengths),
         key=lambda section: -strengths[section.title],
     )
-    nearest = () if matching else _nearest(line, sections)
+    nearest = () if matching else _nearest_sections(line, sections)
     return SectionMatch(sections=tuple(matching), nearest=nearest, error=error)
 
 
-def _strengths(line: str, sections: Sequence[Section]) -> tuple[dict[str, int], str | None]:
-    """Title -> how well the section fits a line; and the error that the line names."""
-    keys, error = _keys(line)
-    hits = [_about(key, sections) for key in sorted(keys)]
+def _match_strengths(
+    line: str, sections: Sequence[TroubleSection]
+) -> tuple[dict[str, int], str | None]:
+    """How well each section fits a line, by title, and the error that the line names."""
+    keys, error = _error_keys(line)
+    hits = [_sections_about(key, sections) for key in sorted(keys)]
     messages = sorted({message for section in sections for message in section.messages})
     for message in messages:
         if _is_message(message, line):
@@ -210,41 +212,45 @@ def _strengths(line: str, sections: Sequence[Section]) -> tuple[dict[str, int], 
                 {section.title: strength for section in sections if message in section.messages}
             )
     # A hit with one section outweighs a class with many causes (TimeoutException).
-    sharp = [hit for hit in hits if len(hit) == 1]
+    single_hits = [hit for hit in hits if len(hit) == 1]
     strengths: dict[str, int] = {}
-    for hit in sharp or hits:
+    for hit in single_hits or hits:
         for title, strength in hit.items():
             strengths[title] = max(strength, strengths.get(title, 0))
     return strengths, error
 
 
-def _about(key: str, sections: Sequence[Section]) -> dict[str, int]:
-    """Title of each section about an error -> how well it fits; if there are none, of the sections
+def _sections_about(key: str, sections: Sequence[TroubleSection]) -> dict[str, int]:
+    """The strength of each section about an error, by title; if there are none, of the sections
     that mention the class.
     """
-    about = {section.title: _STRENGTH_OF_ERROR for section in sections if key in section.errors}
-    return about or {
+    titles_about = {
+        section.title: _STRENGTH_OF_ERROR for section in sections if key in section.errors
+    }
+    return titles_about or {
         section.title: _STRENGTH_OF_CLASS for section in sections if key in section.names
     }
 
 
 def name_key(name: str) -> str:
     """A key that is equal for all spellings of a name: ``producerfenced``."""
-    bare = name.rsplit(".", 1)[-1].rsplit("$", 1)[-1].lower()
-    bare = _BEHIND_NAME.sub("", _BEFORE_NAME.sub("", bare.replace("-", "_").replace(" ", "_")))
-    return bare.replace("_", "")
+    bare_name = name.rsplit(".", 1)[-1].rsplit("$", 1)[-1].lower()
+    bare_name = _BEHIND_NAME_RE.sub(
+        "", _BEFORE_NAME_RE.sub("", bare_name.replace("-", "_").replace(" ", "_"))
+    )
+    return bare_name.replace("_", "")
 
 
-def _keys(line: str) -> tuple[set[str], str | None]:
-    """Keys of the names in a line, or of the error with a number in it; and Kafka's name of that
-    error.
+def _error_keys(line: str) -> tuple[set[str], str | None]:
+    """Keys of the names in a line, or of the error whose number the line has; and Kafka's name of
+    the error.
     """
     code_names = {name_key(code.name): code.name.upper() for code in ErrorCode}
-    whole = name_key(line)
-    names = (word for word in _NAME.findall(line) if _is_name(word))
-    keys = {whole} | {name_key(word) for word in names if len(word) >= _NAME_CHARS_MIN}
+    line_key = name_key(line)
+    name_words = (word for word in _NAME_RE.findall(line) if _is_name(word))
+    keys = {line_key} | {name_key(word) for word in name_words if len(word) >= _NAME_CHARS_MIN}
     error = next((code_names[key] for key in sorted(keys) if key in code_names), None)
-    if error is None and (number := _NUMBER.search(line)) is not None:
+    if error is None and (number := _ERROR_NUMBER_RE.search(line)) is not None:
         code = next((code for code in ErrorCode if code.value == int(number[1] or number[2])), None)
         if code is not None and code is not ErrorCode.none:
             return {*keys, name_key(code.name)}, code.name.upper()
@@ -252,7 +258,7 @@ def _keys(line: str) -> tuple[set[str], str | None]:
 
 
 def _is_one_name(words: str) -> bool:
-    return _NAME.fullmatch(words) is not None
+    return _NAME_RE.fullmatch(words) is not None
 
 
 def _is_name(word: str) -> bool:
@@ -262,35 +268,41 @@ def _is_name(word: str) -> bool:
 
 def _is_message(message: str, line: str) -> bool:
     """Whether a line contains the whole message, or is a part of it."""
-    parts = [re.escape(part) for part in _plain(message).split(PLACEHOLDER) if part.strip()]
-    plain = _plain(line)
-    if re.search(rf".{{0,{_GAP_CHARS}}}?".join(parts), plain):
+    part_patterns = [
+        re.escape(message_part)
+        for message_part in _plain_text(message).split(PLACEHOLDER)
+        if message_part.strip()
+    ]
+    plain_line = _plain_text(line)
+    if re.search(rf".{{0,{_GAP_CHARS}}}?".join(part_patterns), plain_line):
         return True
-    is_long = len(plain) >= _PART_CHARS_MIN and (" " in plain or "." in plain)
-    return is_long and re.sub(r"\d+", PLACEHOLDER, plain) in _plain(message)
+    is_long_enough = len(plain_line) >= _PART_CHARS_MIN and (" " in plain_line or "." in plain_line)
+    return is_long_enough and re.sub(r"\d+", PLACEHOLDER, plain_line) in _plain_text(message)
 
 
-def _plain(text: str) -> str:
+def _plain_text(text: str) -> str:
     return " ".join(text.split()).casefold().strip(" .'\"`")
 
 
-def _nearest(line: str, sections: Sequence[Section]) -> tuple[Section, ...]:
-    likeness = {section.title: _likeness(line, section) for section in sections}
-    ranked = sorted(sections, key=lambda section: -likeness[section.title])
+def _nearest_sections(line: str, sections: Sequence[TroubleSection]) -> tuple[TroubleSection, ...]:
+    likeness_by_title = {section.title: _likeness(line, section) for section in sections}
+    ranked_sections = sorted(sections, key=lambda section: -likeness_by_title[section.title])
     return tuple(
-        section for section in ranked[:NEAREST] if likeness[section.title] >= _LIKENESS_MIN
+        section
+        for section in ranked_sections[:NEAREST_SECTIONS_MAX]
+        if likeness_by_title[section.title] >= _LIKENESS_MIN
     )
 
 
-def _likeness(line: str, section: Section) -> float:
+def _likeness(line: str, section: TroubleSection) -> float:
     key = name_key(line)
-    names = (SequenceMatcher(None, key, name).ratio() for name in sorted(section.names))
-    words = set(_words((line,)))
+    name_ratios = (SequenceMatcher(None, key, name).ratio() for name in sorted(section.names))
+    line_words = set(_words((line,)))
     known_words = set(_words((section.title, section.text, *section.messages)))
-    shared = len(words & known_words) / len(words) if words else 0.0
-    return max((shared, *names))
+    shared_fraction = len(line_words & known_words) / len(line_words) if line_words else 0.0
+    return max((shared_fraction, *name_ratios))
 
 
 def _words(texts: Iterable[str]) -> Iterator[str]:
     for text in texts:
-        yield from (word for word in _WORD.findall(text.lower()) if len(word) > 2)
+        yield from (word for word in _WORD_RE.findall(text.lower()) if len(word) > 2)

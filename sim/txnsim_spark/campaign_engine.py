@@ -1,4 +1,4 @@
-"""Plays a campaign of the lab on the workers of Spark (``txnsim_lab.campaigns.Engine``)."""
+"""Plays a campaign of the lab on the workers of Spark (``txnsim_lab.campaigns.CampaignEngine``)."""
 
 from __future__ import annotations
 

@@ -10,7 +10,7 @@ import pytest
 import txnsim_lab
 from txnsim.errors import ConfigError
 from txnsim_lab.troubleshooting import (
-    SeenAs,
+    ClientMessages,
     error_names,
     find_sections,
     name_key,
@@ -67,11 +67,13 @@ def test_a_section_has_its_text_what_clients_show_and_its_stories() -> None:
     assert fenced.text.startswith("A newer instance.")
     assert fenced.text.endswith("```")
     assert fenced.seen_as == (
-        SeenAs(
+        ClientMessages(
             clients=("Java", "kafka-python"),
             words=("ProducerFencedException", "There is a newer producer."),
         ),
-        SeenAs(clients=("librdkafka",), words=("Local: fenced by …, epoch …", "call `…` failed")),
+        ClientMessages(
+            clients=("librdkafka",), words=("Local: fenced by …, epoch …", "call `…` failed")
+        ),
     )
     assert fenced.stories == ("txnsim scenario run producer-fenced",)
     assert error_names(SECTIONS) == ("PRODUCER_FENCED", "INVALID_TXN_STATE")

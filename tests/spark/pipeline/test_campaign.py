@@ -13,13 +13,13 @@ import pytest
 from tests.spark.pipeline.test_standalone import with_a_worker_killed
 from tests.support.standalone_spark import StandaloneSpark
 from txnsim_lab.campaigns import (
-    COLUMNS,
-    DDL,
-    FAILED,
-    FOUND,
-    Folder,
+    FAILED_VERDICT,
+    FOUND_VERDICT,
+    TABLE_COLUMNS,
+    TABLE_DDL,
+    CampaignFolder,
     campaign,
-    elsewhere,
+    on_engine,
     on_this_machine,
 )
 from txnsim_lab.simulation.drawing import SimulationOptions
@@ -77,36 +77,38 @@ def without_machine(table: pa.Table) -> pa.Table:
 def test_a_hundred_seeds_on_spark_are_what_this_machine_plays(
     spark: SparkSession, tmp_path: Path
 ) -> None:
-    spark_folder = Folder(tmp_path / "spark", SimulationOptions())
-    play, _ = elsewhere(SparkEngine(spark), SimulationOptions(), cpu_s=LIMIT_S)
-    [*spark_folder.take([SEEDS], play([SEEDS]))]
-    table = spark_folder.read()
+    spark_folder = CampaignFolder(tmp_path / "spark", SimulationOptions())
+    play, _ = on_engine(SparkEngine(spark), SimulationOptions(), cpu_s=LIMIT_S)
+    [*spark_folder.write_rows([SEEDS], play([SEEDS]))]
+    table = spark_folder.read_table()
     assert table.column("seed").to_pylist() == [*SEEDS]
-    assert FAILED not in table.column("verdict").to_pylist()
-    violation_rows = [row for row in table.to_pylist() if row["verdict"] == FOUND]
+    assert FAILED_VERDICT not in table.column("verdict").to_pylist()
+    violation_rows = [row for row in table.to_pylist() if row["verdict"] == FOUND_VERDICT]
     assert [row["seed"] for row in violation_rows if not row["causes"]] == []
-    local = Folder(tmp_path / "local", SimulationOptions())
+    local = CampaignFolder(tmp_path / "local", SimulationOptions())
     play_here, _ = on_this_machine(SimulationOptions(), jobs=2, cpu_s=LIMIT_S)
-    [*local.take([ALIKE], play_here([ALIKE]))]
-    assert without_machine(local.read()).equals(
+    [*local.write_rows([ALIKE], play_here([ALIKE]))]
+    assert without_machine(local.read_table()).equals(
         without_machine(table.slice(0, len(ALIKE))), check_metadata=True
     )
 
 
 def test_a_frame_has_the_columns_and_a_limit_is_a_row(spark: SparkSession) -> None:
     frame = campaign(spark, None, range(2), cpu_s=0.001)
-    assert tuple(frame.columns) == tuple(column.name for column in COLUMNS)
-    assert frame.schema.simpleString() == f"struct<{DDL.replace(' ', ':').replace(',:', ',')}>"
+    assert tuple(frame.columns) == tuple(column.name for column in TABLE_COLUMNS)
+    assert (
+        frame.schema.simpleString() == f"struct<{TABLE_DDL.replace(' ', ':').replace(',:', ',')}>"
+    )
     rows = frame.collect()
     assert sorted(row.seed for row in rows) == [0, 1]
-    assert {row.verdict for row in rows} == {FAILED}
+    assert {row.verdict for row in rows} == {FAILED_VERDICT}
     assert "more than 0.001 s" in rows[0].failure
 
 
 def test_findings_are_shrunk_on_the_workers(spark: SparkSession, tmp_path: Path) -> None:
-    folder = Folder(tmp_path, SimulationOptions())
-    _, examine = elsewhere(SparkEngine(spark), SimulationOptions(), cpu_s=LIMIT_S)
-    (report,) = folder.reports([8], examine)
+    folder = CampaignFolder(tmp_path, SimulationOptions())
+    _, examine = on_engine(SparkEngine(spark), SimulationOptions(), cpu_s=LIMIT_S)
+    (report,) = folder.examine_seeds([8], examine)
     assert [cause.anomalies for cause in report.causes] == [("z23",)]
     assert report.shrunk is not None
     assert {Path(file).name for file in report.files} > {"seed-8.plan.json", "seed-8.trace.jsonl"}
@@ -122,15 +124,15 @@ def test_a_worker_that_is_killed_costs_no_seed_and_doubles_none(
     assert printed == f"{len(ALIKE)}\n"
     assert ends > {"Success"}, "the task of the worker that was killed has failed"
     play_here, _ = on_this_machine(SimulationOptions(), jobs=2, cpu_s=LIMIT_S)
-    local = Folder(tmp_path / "local", SimulationOptions())
-    [*local.take([ALIKE], play_here([ALIKE]))]
-    assert without_machine(Folder(out, SimulationOptions()).read()).equals(
-        without_machine(local.read()), check_metadata=True
+    local = CampaignFolder(tmp_path / "local", SimulationOptions())
+    [*local.write_rows([ALIKE], play_here([ALIKE]))]
+    assert without_machine(CampaignFolder(out, SimulationOptions()).read_table()).equals(
+        without_machine(local.read_table()), check_metadata=True
     )
 
 
 def test_a_worker_whose_hashes_do_not_repeat_is_refused() -> None:
-    program = "from txnsim_lab import campaigns; campaigns._prepare()"
+    program = "from txnsim_lab import campaigns; campaigns._prepare_worker()"
     process = subprocess.run(
         [sys.executable, "-c", program],
         env={**os.environ, "PYTHONHASHSEED": "random"},

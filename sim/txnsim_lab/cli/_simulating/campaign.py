@@ -22,7 +22,7 @@ from txnsim_lab.cli._simulating.simulate import (
 )
 
 if TYPE_CHECKING:
-    from txnsim_lab.campaigns import Examine, Play, Summary
+    from txnsim_lab.campaigns import CampaignSummary, ExamineSeeds, PlaySeeds
     from txnsim_lab.simulation.drawing import SimulationOptions
     from txnsim_lab.simulation.reports import Report
 
@@ -80,22 +80,22 @@ def _run_campaign(args: argparse.Namespace) -> int:
         raise ConfigError(f"--file-seeds {args.file_seeds}: expected 1 or more")
     seeds, options = seeds_in(args.seeds), options_from(args)
     require_libraries("spark", "pyarrow")
-    from txnsim_lab.campaigns import Folder
+    from txnsim_lab.campaigns import CampaignFolder
 
-    folder = Folder(args.out, options)
-    missing_ranges = folder.missing(seeds, size=args.file_seeds)
+    folder = CampaignFolder(args.out, options)
+    missing_ranges = folder.missing_ranges(seeds, file_size=args.file_seeds)
     with ExitStack() as exit_stack:
         play_seeds, examine_seed = _play_and_examine(args, options, exit_stack)
         seeds_to_play = seed_count = sum(map(len, missing_ranges))
         progress = Progress("seeds", seed_count, how_to_go_on="the same command goes on there")
-        for record_file in folder.take(missing_ranges, play_seeds(missing_ranges)):
+        for record_file in folder.write_rows(missing_ranges, play_seeds(missing_ranges)):
             seeds_to_play -= len(record_file)
             progress.advance(seed_count - seeds_to_play)
-        summary = folder.summary()
+        summary = folder.summarize()
         first_seeds = (
             () if args.no_shrink else tuple(first_seed.seed for first_seed in summary.firsts)
         )
-        reports = folder.reports(first_seeds, examine_seed)
+        reports = folder.examine_seeds(first_seeds, examine_seed)
     TERMINAL.progress("")
     if args.json:
         TERMINAL.json({"folder": str(args.out), "summary": summary, "reports": reports})
@@ -109,8 +109,8 @@ def _run_campaign(args: argparse.Namespace) -> int:
 
 def _play_and_examine(
     args: argparse.Namespace, options: SimulationOptions, exit_stack: ExitStack
-) -> tuple[Play, Examine]:
-    from txnsim_lab.campaigns import elsewhere, on_this_machine
+) -> tuple[PlaySeeds, ExamineSeeds]:
+    from txnsim_lab.campaigns import on_engine, on_this_machine
     from txnsim_lab.simulation.seed_batch import processors
 
     cpu_s = duration_of("--seed-limit", args.seed_limit) / 1_000
@@ -125,10 +125,12 @@ def _play_and_examine(
         for engine_module in offered("campaign_engine")
         if args.engine == engine_module.NAME
     )
-    return elsewhere(exit_stack.enter_context(chosen_module.engine(args)), options, cpu_s=cpu_s)
+    return on_engine(exit_stack.enter_context(chosen_module.engine(args)), options, cpu_s=cpu_s)
 
 
-def _summary_lines(summary: Summary, reports: list[Report], added_options: str) -> Iterator[str]:
+def _summary_lines(
+    summary: CampaignSummary, reports: list[Report], added_options: str
+) -> Iterator[str]:
     yield (
         f"{summary.seeds} seeds in {summary.cpu_ms / 1_000:.0f} s of processor time: "
         f"{summary.committed} commits, {summary.virtual_ms / 3_600_000:.1f} hours of virtual time, "

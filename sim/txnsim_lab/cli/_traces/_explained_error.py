@@ -12,8 +12,8 @@ from typing import Any, Final
 from txnsim.cli.output import TERMINAL
 from txnsim.cli.parsing import columns
 from txnsim_lab.troubleshooting import (
-    Section,
     SectionMatch,
+    TroubleSection,
     find_sections,
     page_file,
     read_sections,
@@ -74,7 +74,7 @@ def _as_json(error_text: str, section_match: SectionMatch) -> dict[str, Any]:
     }
 
 
-def _section_lines(section: Section) -> Iterator[str]:
+def _section_lines(section: TroubleSection) -> Iterator[str]:
     """The section as lines for a terminal: its Markdown without links."""
     width = min(columns() - 2, WIDTH_MAX)
     yield section.title
@@ -109,7 +109,7 @@ def _without_links(markdown: str) -> str:
     return _LINK.sub(link_text, markdown).replace("**", "").replace("`", "")
 
 
-def _further_section_lines(sections: Sequence[Section]) -> Iterator[str]:
+def _further_section_lines(sections: Sequence[TroubleSection]) -> Iterator[str]:
     """Lines about further sections that fit less well: the command for each, and its first
     sentence.
     """
