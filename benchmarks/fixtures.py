@@ -67,7 +67,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def start_simulated(thread: LoopThread, brokers: int) -> float:
     """Milliseconds to start a cluster as the plugin does; its end is not counted."""
-    cluster = SimulatedKafka.of(
+    cluster = SimulatedKafka.from_description(
         options_from_keywords(brokers=brokers, topics={"orders": 3}), thread=thread
     )
     began_s = time.perf_counter()

@@ -18,7 +18,7 @@ from txnsim.testing._clock_and_brokers import AsyncBrokers, AsyncClock, AsyncLea
 from txnsim.testing._members import AsyncMember, AsyncMembers, MemberProgress
 from txnsim.testing._recording import AsyncTrace
 from txnsim.testing._topics import AsyncTopics, AsyncTransactions
-from txnsim.testing.cluster import HISTORY, AsyncSimulatedKafka
+from txnsim.testing.cluster import HISTORY_FEATURE, AsyncSimulatedKafka
 from txnsim.testing.event_loop import InClusterLoop, LoopThread, blocking
 from txnsim.testing.faults import AsyncFault, AsyncFaults, FaultResults
 from txnsim.testing.options import SimulatedClusterOptions
@@ -194,7 +194,9 @@ class SimulatedKafka:
         self._thread: LoopThread | None = None
 
     @classmethod
-    def of(cls, description: SimulatedClusterOptions, *, thread: LoopThread | None = None) -> Self:
+    def from_description(
+        cls, description: SimulatedClusterOptions, *, thread: LoopThread | None = None
+    ) -> Self:
         """Make a cluster with these options.
 
         Args:
@@ -233,7 +235,9 @@ class SimulatedKafka:
         if self._thread is not None:
             raise RuntimeError("the cluster runs already")
         thread = self._given_thread or LoopThread()
-        kafka = AsyncSimulatedKafka.of(self._requested_options, cluster_loop=thread.cluster_loop)
+        kafka = AsyncSimulatedKafka.from_description(
+            self._requested_options, cluster_loop=thread.cluster_loop
+        )
         try:
             thread.cluster_loop.block(kafka.start())
         except BaseException:
@@ -294,7 +298,9 @@ class SimulatedKafka:
             MissingExtraError: ``txnsim_lab`` is not installed.
         """
         asynchronous = self.asynchronous.history
-        history: History = borrowed("txnsim_lab.testing.history", HISTORY).History(asynchronous)
+        history: History = borrowed("txnsim_lab.testing.history", HISTORY_FEATURE).History(
+            asynchronous
+        )
         return history
 
     @property

@@ -275,7 +275,7 @@ class AsyncForeignKafka(_KafkaFeaturesOnly, AsyncSimulatedKafka):
         """The cluster at an address, with or without a fault proxy in front of it."""
         if not has_proxy:  # and so no faults
             description = msgspec.structs.replace(description, faults_may_miss=True)
-        self = cls.of(description, cluster_loop=cluster_loop)
+        self = cls.from_description(description, cluster_loop=cluster_loop)
         self._foreign = ForeignCluster(cluster_loop, description, bootstrap, has_proxy=has_proxy)
         return self
 
@@ -333,7 +333,7 @@ class ForeignKafka(_KafkaFeaturesOnly, blocking.SimulatedKafka):
         has_proxy: bool = False,
     ) -> Self:
         """The cluster at an address, with or without a fault proxy in front of it."""
-        self = cls.of(description, thread=thread)
+        self = cls.from_description(description, thread=thread)
         self.asynchronous = AsyncForeignKafka.at_address(
             bootstrap, description, thread.cluster_loop, has_proxy=has_proxy
         )

@@ -157,7 +157,7 @@ class ClusterGuard:
         """A cluster that is not started yet, or the other cluster if there is one."""
         thread = self._loop_thread()
         if self._other_bootstrap is None:
-            return SimulatedKafka.of(description.cluster, thread=thread)
+            return SimulatedKafka.from_description(description.cluster, thread=thread)
         other_bootstrap, has_proxy = self._other_bootstrap, self._has_proxy
         return ForeignKafka.at_address(
             other_bootstrap, description.cluster, thread, has_proxy=has_proxy
@@ -173,7 +173,7 @@ class ClusterGuard:
             seed_option: int | None = item.config.getoption(SEED_OPTION)
             seed = self._seed = seed_given if seed_option is None else seed_option
             description = self.options_for(item, {"trace": "full"}, option_changes).cluster
-            return run_virtual(main, seed=seed, asked=description, keep=self._watch)
+            return run_virtual(main, seed=seed, cluster_options=description, keep=self._watch)
 
         return run
 
@@ -201,7 +201,7 @@ class ClusterGuard:
         return options
 
     def _test_options(self, options: dict[str, Any]) -> SessionOptions:
-        description = options_from_keywords(**{**from_ini(self._ini), **options})
+        description = options_from_keywords(**{**options_from_ini(self._ini), **options})
         # stop() does not know the test, so the verdict is checked here, unless the test has failed.
         cluster = msgspec.structs.replace(description, faults_may_miss=True)
         return SessionOptions(cluster=cluster, faults_may_miss=description.faults_may_miss)
@@ -327,7 +327,7 @@ def _fixture_names(item: pytest.Item) -> Sequence[str]:
     return fixture_names
 
 
-def from_ini(ini_options: Mapping[str, Any]) -> dict[str, Any]:
+def options_from_ini(ini_options: Mapping[str, Any]) -> dict[str, Any]:
     """Convert ini options to keyword arguments of ``options.options_from_keywords``.
 
     Raises:

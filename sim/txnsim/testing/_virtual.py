@@ -38,7 +38,7 @@ def run_virtual(
     *,
     seed: int = SEED_DEFAULT,
     start_ms: int = START_MS,
-    asked: SimulatedClusterOptions | None = None,
+    cluster_options: SimulatedClusterOptions | None = None,
     keep: KeepCluster | None = None,
     **options: Any,
 ) -> T:
@@ -48,7 +48,7 @@ def run_virtual(
         main: Gets the running cluster.
         seed: Seed of all random numbers in the run.
         start_ms: Time of the clock at the start; the same in every run unless given.
-        asked: Options of the cluster; ``options`` unless given.
+        cluster_options: Options of the cluster; ``options`` unless given.
         keep: Called with the cluster before it starts, so that the caller can look at it after a
             failure.
         options: Options of ``AsyncSimulatedKafka``.
@@ -60,10 +60,10 @@ def run_virtual(
         ConfigError: The options are invalid.
         SimulationError: Deadlock, livelock, or use of something that is not simulated.
     """
-    resolved_options = asked or options_from_keywords(**{"trace": "full", **options})
+    resolved_options = cluster_options or options_from_keywords(**{"trace": "full", **options})
 
     async def whole(environment: VirtualEnvironment) -> T:
-        kafka = AsyncSimulatedKafka.of(
+        kafka = AsyncSimulatedKafka.from_description(
             resolved_options, cluster_loop=ClusterLoop(environment.loop), environment=environment
         )
         if keep is not None:

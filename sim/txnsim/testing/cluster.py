@@ -28,8 +28,8 @@ from txnsim.testing.rebuilt_cluster import RebuiltCluster
 if TYPE_CHECKING:
     from txnsim_lab.testing.history import AsyncHistory
 
-DEFAULTS: Final = SimulatedClusterOptions()
-HISTORY: Final = "`history`, with its judges,"
+DEFAULT_OPTIONS: Final = SimulatedClusterOptions()
+HISTORY_FEATURE: Final = "`history`, with its judges,"
 
 
 class AsyncSimulatedKafka:
@@ -38,18 +38,18 @@ class AsyncSimulatedKafka:
     def __init__(
         self,
         *,
-        brokers: int = DEFAULTS.brokers,
-        first_broker_id: int = DEFAULTS.first_broker_id,
+        brokers: int = DEFAULT_OPTIONS.brokers,
+        first_broker_id: int = DEFAULT_OPTIONS.first_broker_id,
         topics: Topics = (),
         transaction_version: int | None = None,
         virgin: bool = False,
         settings: Mapping[str, Any] | None = None,
         as_version: str | Sequence[str] = (),
         rules: Mapping[str, bool] | None = None,
-        port: int = DEFAULTS.port,
-        trace: str = DEFAULTS.trace,
+        port: int = DEFAULT_OPTIONS.port,
+        trace: str = DEFAULT_OPTIONS.trace,
         seed: int | None = None,
-        faults_may_miss: bool = DEFAULTS.faults_may_miss,
+        faults_may_miss: bool = DEFAULT_OPTIONS.faults_may_miss,
     ) -> None:
         """Set the options; the cluster does not run yet: use it as a context manager, or ``start``
         it.
@@ -93,7 +93,7 @@ class AsyncSimulatedKafka:
         self._rebuilt: RebuiltCluster | None = None
 
     @classmethod
-    def of(
+    def from_description(
         cls,
         description: SimulatedClusterOptions,
         *,
@@ -236,7 +236,7 @@ class AsyncSimulatedKafka:
             MissingExtraError: ``txnsim_lab`` is not installed.
         """
         if self._history is None:
-            history_module = borrowed("txnsim_lab.testing.history", HISTORY)
+            history_module = borrowed("txnsim_lab.testing.history", HISTORY_FEATURE)
             self._history = history_module.AsyncHistory(self.rebuilt, self.topics.deletions)
         return self._history
 

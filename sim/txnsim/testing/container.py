@@ -31,7 +31,7 @@ KAFKA_PREFIX: Final = "KAFKA_"
 BITNAMI_PREFIX: Final = "KAFKA_CFG_"
 """Prefix of properties in Bitnami's image."""
 HTTP_PORT: Final = "9080"
-DEFAULTS: Final = {
+DEFAULT_VARIABLES: Final = {
     "TXNSIM_HOST": "0.0.0.0",
     "TXNSIM_HTTP_PORT": HTTP_PORT,
 }
@@ -89,7 +89,14 @@ def command_of_environment(
     Raises:
         ConfigError: A variable of txnsim is unknown or wrong, or two contradict each other.
     """
-    own_variables = {**DEFAULTS, **{k: v for k, v in environment.items() if is_given(k, v)}}
+    own_variables = {
+        **DEFAULT_VARIABLES,
+        **{
+            variable: value_text
+            for variable, value_text in environment.items()
+            if is_given(variable, value_text)
+        },
+    }
     unknown_variables = sorted(own_variables.keys() - OPTIONS.keys())
     if unknown_variables:
         raise ConfigError(
@@ -108,7 +115,7 @@ def command_of_environment(
     except ValueError as error:
         raise ConfigError(str(error)) from None
     if "--http" in arguments:
-        arguments += ["--http-host", DEFAULTS["TXNSIM_HOST"]]
+        arguments += ["--http-host", DEFAULT_VARIABLES["TXNSIM_HOST"]]
     return ContainerCommand(
         arguments=(*arguments, *passed_arguments),
         properties="".join(

@@ -16,7 +16,7 @@ from txnsim.server.options import ClusterOptions, check_release, topics_of
 from txnsim.settings import DEFAULTS, Settings
 from txnsim.value_errors import WrongValueError, convert_value
 
-WHERE: Final = "txnsim"
+ARGUMENTS_LABEL: Final = "txnsim"
 """Name of a test's arguments in messages about settings."""
 Topics = Mapping[str, int] | Iterable[str] | str
 """Name -> partitions, or ``orders`` or ``orders:3``, or several of these (``topics_of``)."""
@@ -83,7 +83,7 @@ class SimulatedClusterOptions(
             return DEFAULTS
         from txnsim.config import settings_of  # pydantic, loaded only if a setting is changed
 
-        settings, without_effect = settings_of(settings_given, source_name=WHERE)
+        settings, without_effect = settings_of(settings_given, source_name=ARGUMENTS_LABEL)
         for remark in without_effect:
             warnings.warn(remark, stacklevel=2)
         return settings
@@ -115,7 +115,7 @@ def options_from_keywords(
     except WrongValueError as error:
         error_lines = str(error).splitlines()
         raise ConfigError(
-            "\n".join(f"{WHERE}: {error_line}" for error_line in error_lines)
+            "\n".join(f"{ARGUMENTS_LABEL}: {error_line}" for error_line in error_lines)
         ) from None
 
 

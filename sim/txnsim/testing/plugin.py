@@ -98,7 +98,7 @@ def pytest_load_initial_conftests(early_config: pytest.Config) -> Generator[None
     """Make runs reproducible before pytest captures output, because that may restart
     the process.
     """
-    if _is_to_repeat(early_config):
+    if _is_repeatable_run(early_config):
         from txnsim.testing._repeating import (
             restart_reproducibly,
         )  # loads txnsim only if it is wanted
@@ -114,7 +114,7 @@ def pytest_report_header(config: pytest.Config) -> str | None:
     other_bootstrap = _other_bootstrap(config)
     if other_bootstrap is not None:
         return f"txnsim: on {other_bootstrap}, without a simulator"
-    if not _is_to_repeat(config):
+    if not _is_repeatable_run(config):
         return None
     from txnsim.runtime.virtual.reproducible_process import limits_of_process
     from txnsim.testing._repeating import report_header
@@ -128,7 +128,7 @@ def _other_bootstrap(config: pytest.Config) -> str | None:
     return bootstrap_option or os.environ.get("TXNSIM_BOOTSTRAP") or None
 
 
-def _is_to_repeat(config: pytest.Config) -> bool:
+def _is_repeatable_run(config: pytest.Config) -> bool:
     is_repeatable: bool = config.known_args_namespace.txnsim_repeatable or config.getini(
         REPEATABLE_INI
     )

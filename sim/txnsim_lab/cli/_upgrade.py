@@ -121,7 +121,7 @@ def rehearse(old_release: Release, new_release: Release, print_text: PrintText) 
     )
 
     async def play_upgrade(environment: VirtualEnvironment) -> Rehearsal:
-        kafka = AsyncSimulatedKafka.of(
+        kafka = AsyncSimulatedKafka.from_description(
             cluster_options, cluster_loop=ClusterLoop(environment.loop), environment=environment
         )
         async with kafka:

@@ -14,7 +14,7 @@ from txnsim_lab.check.observations import Deleted, Seen
 from txnsim_lab.scenario.outside_view import look
 from txnsim_lab.scenario.recorder import Recorder
 
-TEST: Final = "test"
+TEST_ACTOR: Final = "test"
 """Name of the test itself as an actor in the history."""
 
 
@@ -80,7 +80,7 @@ class AsyncHistory(ClusterPart):
     def _add(self, *seen: Seen) -> None:
         """Adds observations after the deletions that the test has made meanwhile."""
         for topic, at_ms in self._deletions[self._deletions_seen :]:
-            self._history.add(Deleted(at_ms=at_ms, who=TEST, topic=topic, asked_ms=at_ms))
+            self._history.add(Deleted(at_ms=at_ms, who=TEST_ACTOR, topic=topic, asked_ms=at_ms))
         self._deletions_seen = len(self._deletions)
         for observation in seen:
             self._history.add(observation)

@@ -56,7 +56,7 @@ def run_scenario(
         MissingExtraError: The client is not installed.
     """
     _path, scenario = find(name)
-    scenario_run = ScenarioRun(scenario=scenario, run=_run_of(scenario, run), take=take)
+    scenario_run = ScenarioRun(scenario=scenario, run=_chosen_run_name(scenario, run), take=take)
     read_inputs = inputs_of(msgspec.json.encode(list(inputs)).decode())
     if over_tcp or player is not None:
         if read_inputs:
@@ -67,11 +67,11 @@ def run_scenario(
     )
 
 
-def _run_of(scenario: Scenario, run: str | None) -> str:
-    names = list(scenario.runs)
-    if run is None and len(names) == 1:
-        return names[0]
-    if run not in names:
-        problem = "say which run" if run is None else f"no run {run!r}"
-        raise ConfigError(f"scenario {scenario.name}: {problem}; there are {', '.join(names)}")
-    return run
+def _chosen_run_name(scenario: Scenario, run_name: str | None) -> str:
+    run_names = list(scenario.runs)
+    if run_name is None and len(run_names) == 1:
+        return run_names[0]
+    if run_name not in run_names:
+        problem = "say which run" if run_name is None else f"no run {run_name!r}"
+        raise ConfigError(f"scenario {scenario.name}: {problem}; there are {', '.join(run_names)}")
+    return run_name

@@ -204,8 +204,10 @@ def test_a_failed_start_leaves_no_thread_behind() -> None:
 def test_several_share_a_thread() -> None:
     thread = LoopThread()
     with (
-        SimulatedKafka.of(options_from_keywords(brokers=1), thread=thread) as first_kafka,
-        SimulatedKafka.of(options_from_keywords(brokers=1), thread=thread) as two,
+        SimulatedKafka.from_description(
+            options_from_keywords(brokers=1), thread=thread
+        ) as first_kafka,
+        SimulatedKafka.from_description(options_from_keywords(brokers=1), thread=thread) as two,
     ):
         assert first_kafka.bootstrap != two.bootstrap
         assert first_kafka.asynchronous.cluster_loop is two.asynchronous.cluster_loop

@@ -25,7 +25,7 @@ from txnsim.settings import DEFAULTS
 from txnsim.testing import _repeating as repeating
 from txnsim.testing import plugin
 from txnsim.testing._report import EVENTS_MAX, report_sections
-from txnsim.testing._session import ClusterGuard, from_ini
+from txnsim.testing._session import ClusterGuard, options_from_ini
 from txnsim.testing._virtual import run_virtual
 from txnsim.testing.cluster import AsyncSimulatedKafka
 from txnsim.testing.event_loop import ClusterLoop
@@ -127,7 +127,7 @@ def test_the_test_s_own_looking_is_left_out() -> None:
 
 
 def test_ini_options_are_those_of_a_cluster() -> None:
-    assert from_ini(
+    assert options_from_ini(
         {
             "txnsim_brokers": "1",
             "txnsim_transaction_version": "2",
@@ -170,7 +170,7 @@ def test_ini_options_are_those_of_a_cluster() -> None:
 )
 def test_what_is_no_option_is_refused(name: str, value: Any, complaint: str) -> None:
     with pytest.raises(ConfigError, match=complaint):
-        from_ini({name: value})
+        options_from_ini({name: value})
 
 
 class Item:
