@@ -29,13 +29,13 @@ from txnsim_lab.check.observations import (
 )
 
 DECIDED_STATES: Final = frozenset({"PrepareCommit", "PrepareAbort"})
-BUSY: Final = "CONCURRENT_TRANSACTIONS"
+BUSY_ERROR: Final = "CONCURRENT_TRANSACTIONS"
 
-_Granted = Initialised | Added | Wrote | SentOffsets | Ended
+_GrantedRequest = Initialised | Added | Wrote | SentOffsets | Ended
 
 
 ONGOING: Final = "Ongoing"
-SCANS_MS: Final = 60_000
+SCANS_GRACE_MS: Final = 60_000
 """Six scans for timed-out transactions: a healthy coordinator needs one
 (``transaction.abort.timed.out.transaction.cleanup.interval.ms``).
 """
@@ -43,10 +43,10 @@ TIMEOUT_NEVER_MS: Final = 2**31 - 1
 """Such a transaction is never timed out (KIP-939)."""
 
 
-class _Spell(msgspec.Struct):
+class _StuckPeriod(msgspec.Struct):
     """A time in which a transactional id shows the same trouble."""
 
-    what: tuple[object, ...]
+    progress_key: tuple[object, ...]
     """Does not change as long as the transaction makes no progress. The first element is the
     trouble, the last the time since when it lasts (None if unknown).
     """
@@ -61,30 +61,30 @@ class _Spell(msgspec.Struct):
     @property
     def trouble(self) -> object:
         """The kind of trouble, the first element of ``what``."""
-        return self.what[0]
+        return self.progress_key[0]
 
 
 def stuck_coordinators(history: History) -> tuple[Anomaly, ...]:
     """Ids that are stuck at the end of a history, each convicted once."""
     timeouts = timeouts_of(history)
-    stuck: dict[str, Anomaly] = {}
-    for transactional_id, spell in (
-        *_spells_of_decided(history).items(),
-        *_spells_of_busy(history).items(),
+    anomaly_by_id: dict[str, Anomaly] = {}
+    for transactional_id, period in (
+        *_periods_in_decided_state(history).items(),
+        *_periods_of_busy_answers(history).items(),
     ):
         timeout_ms = timeouts.get(transactional_id)
-        if transactional_id in stuck or timeout_ms is None:
+        if transactional_id in anomaly_by_id or timeout_ms is None:
             continue
-        if spell.last_index == spell.index or spell.waited_ms <= timeout_ms + spell.grace_ms:
+        if period.last_index == period.index or period.waited_ms <= timeout_ms + period.grace_ms:
             continue
         reason = (
-            f"{transactional_id} has been {spell.trouble} for {spell.waited_ms} ms, longer than "
+            f"{transactional_id} has been {period.trouble} for {period.waited_ms} ms, longer than "
             f"its timeout of {timeout_ms}"
         )
-        stuck[transactional_id] = convict(
-            Kind.STUCK_COORDINATOR, reason, spell.index, spell.last_index
+        anomaly_by_id[transactional_id] = convict(
+            Kind.STUCK_COORDINATOR, reason, period.index, period.last_index
         )
-    return tuple(stuck.values())
+    return tuple(anomaly_by_id.values())
 
 
 def stuck_partitions(history: History) -> set[TopicPartition]:
@@ -94,13 +94,13 @@ def stuck_partitions(history: History) -> set[TopicPartition]:
     partitions: set[TopicPartition] = set()
     for anomaly in stuck_coordinators(history):
         first_index, last_index = anomaly.evidence[0], anomaly.evidence[-1]
-        stuck = history[first_index]
-        if not isinstance(stuck, Described):
+        first_description = history[first_index]
+        if not isinstance(first_description, Described):
             continue  # an answer to a producer
         for index, description in history.all_of(Described):
             if (
                 first_index <= index <= last_index
-                and description.transactional_id == stuck.transactional_id
+                and description.transactional_id == first_description.transactional_id
             ):
                 partitions.update(description.partitions)
     return partitions
@@ -118,36 +118,42 @@ def timeouts_of(history: History) -> dict[str, int]:
     return timeouts
 
 
-def _spells_of_decided(history: History) -> dict[str, _Spell]:
+def _periods_in_decided_state(history: History) -> dict[str, _StuckPeriod]:
     """Ids with a decision but without all markers, while nothing was broken. Without a start time,
     two transactions of one epoch look alike. So a request that was granted to the producer
     meanwhile, or may have been, counts as the end of the first transaction.
     """
-    spells: dict[str, _Spell] = {}
+    periods: dict[str, _StuckPeriod] = {}
     for index, observation in enumerate(history):
-        if isinstance(observation, _Granted) and observation.outcome is not Outcome.FAILED:
+        if isinstance(observation, _GrantedRequest) and observation.outcome is not Outcome.FAILED:
             owner = _owner(history, observation) or ""
-            if owner in spells and spells[owner].what[-1] is None:
-                del spells[owner]
+            if owner in periods and periods[owner].progress_key[-1] is None:
+                del periods[owner]
         if isinstance(observation, Healed):
-            spells.clear()
+            periods.clear()
         if not isinstance(observation, Described) or observation.error:
             continue
         is_overdue = _is_overdue(observation)
         if not is_overdue and observation.state not in DECIDED_STATES:
-            spells.pop(observation.transactional_id, None)
+            periods.pop(observation.transactional_id, None)
             continue
         trouble = f"{ONGOING} past its timeout" if is_overdue else observation.state
-        spell_key = (
+        progress_key = (
             trouble,
             observation.producer_id,
             observation.producer_epoch,
             observation.start_ms,
         )
-        _note(spells, observation.transactional_id, spell_key, index=index, at_ms=observation.at_ms)
+        _extend_period(
+            periods,
+            observation.transactional_id,
+            progress_key,
+            index=index,
+            at_ms=observation.at_ms,
+        )
         if is_overdue:
-            spells[observation.transactional_id].grace_ms = SCANS_MS
-    return spells
+            periods[observation.transactional_id].grace_ms = SCANS_GRACE_MS
+    return periods
 
 
 def _is_overdue(description: Described) -> bool:
@@ -158,38 +164,44 @@ def _is_overdue(description: Described) -> bool:
     return timeout_ms != TIMEOUT_NEVER_MS and description.at_ms - start_ms > timeout_ms
 
 
-def _spells_of_busy(history: History) -> dict[str, _Spell]:
+def _periods_of_busy_answers(history: History) -> dict[str, _StuckPeriod]:
     """Ids whose producers get only CONCURRENT_TRANSACTIONS, while nothing was broken."""
-    spells: dict[str, _Spell] = {}
+    periods: dict[str, _StuckPeriod] = {}
     for index, observation in enumerate(history):
         if isinstance(observation, Healed):
-            spells.clear()
+            periods.clear()
         elif (
-            isinstance(observation, _Granted)
+            isinstance(observation, _GrantedRequest)
             and (owner := _owner(history, observation)) is not None
         ):
-            if observation.error == BUSY:
-                _note(spells, owner, (f"answered {BUSY}", -1), index=index, at_ms=observation.at_ms)
+            if observation.error == BUSY_ERROR:
+                _extend_period(
+                    periods,
+                    owner,
+                    (f"answered {BUSY_ERROR}", -1),
+                    index=index,
+                    at_ms=observation.at_ms,
+                )
             elif observation.outcome is not Outcome.FAILED:
-                spells.pop(owner, None)  # it was done, or may have been
-    return spells
+                periods.pop(owner, None)  # it was done, or may have been
+    return periods
 
 
-def _note(
-    spells: dict[str, _Spell],
+def _extend_period(
+    periods: dict[str, _StuckPeriod],
     transactional_id: str,
-    spell_key: tuple[object, ...],
+    progress_key: tuple[object, ...],
     *,
     index: int,
     at_ms: int,
 ) -> None:
-    spell = spells.get(transactional_id)
-    if spell is None or spell.what != spell_key:
-        spell = spells[transactional_id] = _Spell(spell_key, index, at_ms)
-    spell.last_index, spell.waited_ms = index, at_ms - spell.at_ms
+    period = periods.get(transactional_id)
+    if period is None or period.progress_key != progress_key:
+        period = periods[transactional_id] = _StuckPeriod(progress_key, index, at_ms)
+    period.last_index, period.waited_ms = index, at_ms - period.at_ms
 
 
-def _owner(history: History, answer: _Granted) -> str | None:
+def _owner(history: History, answer: _GrantedRequest) -> str | None:
     """The transactional id that an answer is about."""
     if isinstance(answer, Initialised):
         return answer.transactional_id

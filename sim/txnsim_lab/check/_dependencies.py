@@ -179,7 +179,7 @@ def circle(edges: Iterable[Edge], *, through: Iterable[Edge] | None = None) -> t
     """
     graph: dict[str, list[Edge]] = defaultdict(list)
     plain_edges, closing_edges = tuple(edges), tuple(through or ())
-    circular_edges = frozenset(_between_circles((*plain_edges, *closing_edges)))
+    circular_edges = frozenset(_edges_on_circles((*plain_edges, *closing_edges)))
     for edge in plain_edges:
         if edge in circular_edges:
             graph[edge.earlier].append(edge)
@@ -194,10 +194,14 @@ def circle(edges: Iterable[Edge], *, through: Iterable[Edge] | None = None) -> t
     return min(circles, key=lambda path_edges: (len(path_edges), path_edges), default=())
 
 
-def _between_circles(edges: tuple[Edge, ...]) -> tuple[Edge, ...]:
+def _edges_on_circles(edges: tuple[Edge, ...]) -> tuple[Edge, ...]:
     """The edges between cycles; none in a healthy history."""
-    led_to = _without_dead_ends(edges, {edge: (edge.earlier, edge.later) for edge in edges})
-    return _without_dead_ends(led_to, {edge: (edge.later, edge.earlier) for edge in led_to})
+    reachable_edges = _without_dead_ends(
+        edges, {edge: (edge.earlier, edge.later) for edge in edges}
+    )
+    return _without_dead_ends(
+        reachable_edges, {edge: (edge.later, edge.earlier) for edge in reachable_edges}
+    )
 
 
 def _without_dead_ends(
@@ -224,20 +228,20 @@ def _without_dead_ends(
 def _path(
     graph: dict[str, list[Edge]], first_label: str, last_label: str
 ) -> tuple[Edge, ...] | None:
-    came_by: dict[str, Edge] = {}
+    edge_by_label: dict[str, Edge] = {}
     queue = deque([first_label])
     while queue:
         node = queue.popleft()
         for edge in graph.get(node, ()):
-            if edge.later != first_label and edge.later not in came_by:
-                came_by[edge.later] = edge
+            if edge.later != first_label and edge.later not in edge_by_label:
+                edge_by_label[edge.later] = edge
                 queue.append(edge.later)
-    if last_label not in came_by:
+    if last_label not in edge_by_label:
         return None
     path: list[Edge] = []
     while last_label != first_label:
-        path.append(came_by[last_label])
-        last_label = came_by[last_label].earlier
+        path.append(edge_by_label[last_label])
+        last_label = edge_by_label[last_label].earlier
     return tuple(reversed(path))
 
 
@@ -250,7 +254,7 @@ def dirty_writes(history: History) -> tuple[Anomaly, ...]:
     for edges in (graph.write_write, *graph.sessions.values()):
         path = circle(edges)
         if path:
-            anomalies.append(_circle(Kind.DIRTY_WRITE, graph, path))
+            anomalies.append(_convict_circle(Kind.DIRTY_WRITE, graph, path))
     return tuple(anomalies)
 
 
@@ -260,7 +264,7 @@ def circular_information_flow(history: History) -> tuple[Anomaly, ...]:
     """
     graph = dependencies(history)
     path = circle((*graph.write_write, *graph.write_read), through=graph.write_read)
-    return (_circle(Kind.CIRCULAR_INFORMATION_FLOW, graph, path),) if path else ()
+    return (_convict_circle(Kind.CIRCULAR_INFORMATION_FLOW, graph, path),) if path else ()
 
 
 def read_skews(history: History) -> tuple[Anomaly, ...]:
@@ -269,10 +273,10 @@ def read_skews(history: History) -> tuple[Anomaly, ...]:
     """
     graph = dependencies(history)
     path = circle((*graph.write_write, *graph.write_read), through=graph.read_write)
-    return (_circle(Kind.READ_SKEW, graph, path),) if path else ()
+    return (_convict_circle(Kind.READ_SKEW, graph, path),) if path else ()
 
 
-def _circle(kind: Kind, graph: Dependencies, path: tuple[Edge, ...]) -> Anomaly:
+def _convict_circle(kind: Kind, graph: Dependencies, path: tuple[Edge, ...]) -> Anomaly:
     members = [graph.transactions[edge.earlier] for edge in path]
     evidence = [index for member in members for index, _ in (*member.writes, *member.ends)]
     reads = [index for member in members for index, _ in member.reads]
@@ -336,10 +340,10 @@ def _replaced_keys(transaction: Transaction) -> list[tuple[_Register, list[int]]
 def _replaced_positions(
     history: History, committed: dict[str, Transaction]
 ) -> list[tuple[str, _Register, list[int]]]:
-    set_to: dict[tuple[str, TopicPartition, int], int] = defaultdict(int)
+    last_positions: dict[tuple[str, TopicPartition, int], int] = defaultdict(int)
     for _, sent in history.all_of(SentOffsets):
         if sent.outcome is not Outcome.FAILED:
-            set_to[sent.group, sent.place, sent.position] += 1
+            last_positions[sent.group, sent.place, sent.position] += 1
     positions_read: dict[tuple[str, str, TopicPartition], tuple[int, int]] = {}
     replacements = []
     for index, observation in enumerate(history):
@@ -353,7 +357,7 @@ def _replaced_positions(
             version, read_index = positions_read.get(
                 (observation.transaction, observation.group, observation.place), (-1, -1)
             )
-            unique = set_to[observation.group, observation.place, version] < 2
+            unique = last_positions[observation.group, observation.place, version] < 2
             if (
                 read_index >= 0
                 and version != observation.position

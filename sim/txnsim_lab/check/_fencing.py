@@ -27,11 +27,11 @@ from txnsim_lab.check.observations import (
     Wrote,
 )
 
-FENCED: Final = frozenset({"PRODUCER_FENCED", "INVALID_PRODUCER_EPOCH"})
-WRONG_STATE: Final = "INVALID_TXN_STATE"
+FENCED_ERRORS: Final = frozenset({"PRODUCER_FENCED", "INVALID_PRODUCER_EPOCH"})
+WRONG_STATE_ERROR: Final = "INVALID_TXN_STATE"
 
 Answer = Added | Wrote | SentOffsets | Ended
-_Seen = Initialised | Described | Began | Aborted | Answer
+_LifeObservation = Initialised | Described | Began | Aborted | Answer
 
 
 def false_fencing(history: History) -> tuple[Anomaly, ...]:
@@ -75,7 +75,7 @@ class _Event(NamedTuple):
 
     since: int
     history_index: int
-    observation: _Seen
+    observation: _LifeObservation
 
 
 Life = list[_Event]
@@ -129,18 +129,18 @@ def _why_answer_is_false(
 ) -> str:
     """Why the answer at an index is false; empty if it is right, or may be."""
     answer, owner = dict(answers)[index], transaction.transactional_id
-    is_wrong_state = answer.error == WRONG_STATE and isinstance(answer, Ended)
-    if owner is None or not (is_wrong_state or answer.error in FENCED):
+    is_wrong_state = answer.error == WRONG_STATE_ERROR and isinstance(answer, Ended)
+    if owner is None or not (is_wrong_state or answer.error in FENCED_ERRORS):
         return ""
     life = lives[owner]
     if has_cause(life, transaction, answer, answer_index=index):
         return ""
     if is_wrong_state:
-        if not _took_part(answers, index):
+        if not _coordinator_knew(answers, index):
             return ""
         return (
-            f"{answer.who} got {WRONG_STATE} at the end of {transaction.label}, though it had "
-            f"begun it, had not ended it, and no producer took over {owner}"
+            f"{answer.who} got {WRONG_STATE_ERROR} at the end of {transaction.label}, though it "
+            f"had begun it, had not ended it, and no producer took over {owner}"
         )
     timeout_ms = last_timeout_ms(life, (Initialised, Described), answer_index=index)
     if timeout_ms is None or answer.at_ms - transaction.heard_of_ms >= timeout_ms:
@@ -219,7 +219,7 @@ def _producer_ids(life: Life) -> frozenset[int]:
     )
 
 
-def _may_end(observation: _Seen, producer_ids: frozenset[int]) -> bool:
+def _may_end(observation: _LifeObservation, producer_ids: frozenset[int]) -> bool:
     """Whether the request may have ended a transaction of another producer."""
     match observation:
         case Initialised():
@@ -325,7 +325,7 @@ def last_timeout_ms(
     )
 
 
-def _took_part(answers: Sequence[tuple[int, Answer]], index: int) -> bool:
+def _coordinator_knew(answers: Sequence[tuple[int, Answer]], index: int) -> bool:
     """Whether the coordinator knew the transaction: it has acknowledged an addition; or, if the
     producer does not add partitions itself (transactions v2), a leader has accepted a record.
     """

@@ -63,17 +63,17 @@ def hanging(history: History) -> tuple[Hanging, ...]:
 
 def _hanging(history: History) -> tuple[Hanging, ...]:
     owners = _ids_by_producer(history)
-    last_looks = {producers.place: index for index, producers in _looks(history)}
+    last_answers = {producers.place: index for index, producers in _producer_answers(history)}
     hanging_transactions = []
     deleted = deleted_topics(history)
-    for partition in sorted(last_looks):
+    for partition in sorted(last_answers):
         if partition.topic in deleted:
             continue  # and nobody is held back any more
-        pinned = _last_read_held_back(history, partition)
-        if pinned is None:
+        indexed_read = _last_read_held_back(history, partition)
+        if indexed_read is None:
             continue
-        read_index, read = pinned
-        for producer_id, start_offset in _open_at(history, last_looks[partition]):
+        read_index, read = indexed_read
+        for producer_id, start_offset in _open_at(history, last_answers[partition]):
             if start_offset > read.last_stable_offset:
                 continue  # another one is before it
             proof = _proof_without_owner(
@@ -87,13 +87,13 @@ def _hanging(history: History) -> tuple[Hanging, ...]:
                         start_offset=start_offset,
                         last_stable_offset=read.last_stable_offset,
                         high_watermark=read.high_watermark,
-                        evidence=tuple(sorted({*proof, last_looks[partition], read_index})),
+                        evidence=tuple(sorted({*proof, last_answers[partition], read_index})),
                     )
                 )
     return tuple(hanging_transactions)
 
 
-def _looks(history: History) -> Iterator[tuple[int, Producers]]:
+def _producer_answers(history: History) -> Iterator[tuple[int, Producers]]:
     return (
         (index, producers) for index, producers in history.all_of(Producers) if not producers.error
     )

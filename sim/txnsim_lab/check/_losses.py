@@ -26,15 +26,15 @@ def losses(history: History) -> tuple[Anomaly, ...]:
     - nothing of it is visible, it was committed and had several records: the commit is lost;
     - it was committed and had one record: that write is lost.
     """
-    books = _LossProofs(history)
+    loss_proofs = _LossProofs(history)
     anomalies: list[Anomaly] = []
     for index, write in history.writes():
         if write.transaction is None and write.outcome is Outcome.OK:
-            proof = books.proof_of_loss(index, write, end_index=None)
+            proof = loss_proofs.proof_of_loss(index, write, end_index=None)
             if proof:
                 anomalies.append(_lost_write(write, "", index, *proof))
     for transaction in history.transactions().values():
-        anomalies += _losses_of_transaction(transaction, books)
+        anomalies += _losses_of_transaction(transaction, loss_proofs)
     return tuple(anomalies)
 
 
@@ -63,19 +63,19 @@ class _LossProofs:
         return tuple(sight.index for sight in self._seen.sights_of(write))[:1]
 
 
-def _losses_of_transaction(transaction: Transaction, books: _LossProofs) -> list[Anomaly]:
+def _losses_of_transaction(transaction: Transaction, loss_proofs: _LossProofs) -> list[Anomaly]:
     end_index = max(
         (index for index, end in transaction.ends if end.commit and end.outcome is Outcome.OK),
         default=None,
     )
     lost_writes = {}
-    visible: dict[_Name, tuple[int, ...]] = {}
+    visible: dict[_RecordKey, tuple[int, ...]] = {}
     for index, write in transaction.acknowledged:
-        proof = books.proof_of_loss(index, write, end_index=end_index)
+        proof = loss_proofs.proof_of_loss(index, write, end_index=end_index)
         if proof:
             lost_writes[index] = (write, proof)
-        if sights := books.deliveries(write):
-            visible[_name(index, write)] = sights
+        if sights := loss_proofs.deliveries(write):
+            visible[_record_key(index, write)] = sights
     if not lost_writes:
         return []
     proofs = [
@@ -83,7 +83,7 @@ def _losses_of_transaction(transaction: Transaction, books: _LossProofs) -> list
     ]
     ends = [index for index, _ in transaction.ends]
     anomalies = []
-    lost_names = {_name(index, write) for index, (write, _) in lost_writes.items()}
+    lost_names = {_record_key(index, write) for index, (write, _) in lost_writes.items()}
     if visible and len(lost_names | visible.keys()) > 1:
         missing = ", ".join(_record_name(write) for write, _ in lost_writes.values())
         anomalies.append(
@@ -105,10 +105,10 @@ def _losses_of_transaction(transaction: Transaction, books: _LossProofs) -> list
     return anomalies
 
 
-_Name = tuple[TopicPartition, str | int]
+_RecordKey = tuple[TopicPartition, str | int]
 
 
-def _name(index: int, write: Wrote) -> _Name:
+def _record_key(index: int, write: Wrote) -> _RecordKey:
     """One name for all attempts to write a record; a tombstone is named by its index."""
     return write.place, index if write.value is None else write.value
 

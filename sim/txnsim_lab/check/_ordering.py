@@ -43,12 +43,12 @@ def out_of_order(history: History) -> tuple[Anomaly, ...]:
         attempts = sorted(sessions[session], key=lambda attempt: attempt[:2])
         culprit = _find_overtaking(attempts, visible)
         if culprit is not None:
-            (_, low_at, low), (_, high_at, high) = culprit
+            (_, lower_index, lower_attempt), (_, higher_index, higher_attempt) = culprit
             reason = (
-                f"producer {session[0]} epoch {session[1]} sent {low.value!r} before "
-                f"{high.value!r} to {session[2]}, which came first"
+                f"producer {session[0]} epoch {session[1]} sent {lower_attempt.value!r} before "
+                f"{higher_attempt.value!r} to {session[2]}, which came first"
             )
-            anomalies.append(convict(Kind.OUT_OF_ORDER, reason, low_at, high_at))
+            anomalies.append(convict(Kind.OUT_OF_ORDER, reason, lower_index, higher_index))
     return tuple(anomalies)
 
 
@@ -62,17 +62,19 @@ def _find_overtaking(
     accepted = [
         attempt_before for attempt_before in attempts if attempt_before[2].outcome is Outcome.OK
     ]
-    for low in attempts:
-        high = next(
+    for lower_attempt in attempts:
+        higher_attempt = next(
             (
                 attempt
                 for attempt in accepted
-                if _follows(attempt[0], low[0]) and _overtook(low, attempt)
+                if _follows(attempt[0], lower_attempt[0]) and _overtook(lower_attempt, attempt)
             ),
             None,
         )
-        if high is not None and (low in accepted or _undeliverable(low[0], attempts, visible)):
-            return low, high
+        if higher_attempt is not None and (
+            lower_attempt in accepted or _undeliverable(lower_attempt[0], attempts, visible)
+        ):
+            return lower_attempt, higher_attempt
     return None
 
 

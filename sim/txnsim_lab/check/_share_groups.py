@@ -18,7 +18,7 @@ import msgspec
 from txnsim.types import TopicPartition
 from txnsim_lab.check._coordinators import stuck_partitions
 from txnsim_lab.check._hanging import hanging
-from txnsim_lab.check._starvation import patience_of
+from txnsim_lab.check._starvation import blocking_limit_ms
 from txnsim_lab.check._topics import deleted_topics
 from txnsim_lab.check._visibility import visibility
 from txnsim_lab.check.anomaly import Anomaly, Kind, convict
@@ -251,7 +251,7 @@ def starving_groups(history: History) -> tuple[Anomaly, ...]:
         for commit_index, write in _undelivered_writes(history, consumption):
             was_before = _started_at_or_below(consumption, write.offset, first_at)
             waited_ms = last_fetch.at_ms - first_fetch.at_ms
-            if commit_index < first_at and was_before and waited_ms > patience_of(history):
+            if commit_index < first_at and was_before and waited_ms > blocking_limit_ms(history):
                 reason = (
                     f"{consumption.group} has got nothing of {consumption.topic_partition} for"
                     f" {waited_ms} "

@@ -22,10 +22,10 @@ from txnsim_lab.check.anomaly import Anomaly, Kind, convict
 from txnsim_lab.check.history import History
 from txnsim_lab.check.observations import Outcome, PositionsRead, Read, SentOffsets, Wrote
 
-_NAMED: Final = 3
+_OFFSETS_NAMED_MAX: Final = 3
 """Number of offsets that a message names."""
 
-_Reads = Sequence[tuple[int, Read]]
+_IndexedReads = Sequence[tuple[int, Read]]
 
 
 class _Group(msgspec.Struct):
@@ -35,17 +35,17 @@ class _Group(msgspec.Struct):
     sent: set[int]
     """Offsets that were sent as positions, even if the commit failed."""
     transactions: set[str | None]
-    vouched: int = -1
+    vouched_position: int = -1
     """The group's highest committed position; all records below count as processed."""
-    reached: int = -1
+    highest_position: int = -1
     """The group's highest effective position."""
     index: int = -1
     """Index of the observation that shows this position."""
 
     def is_in_force(self, position: int, index: int) -> None:
         """Note an effective position."""
-        if position > self.reached:
-            self.reached, self.index = position, index
+        if position > self.highest_position:
+            self.highest_position, self.index = position, index
 
 
 def skipped_input(history: History) -> tuple[Anomaly, ...]:
@@ -72,11 +72,15 @@ def skipped_input(history: History) -> tuple[Anomaly, ...]:
         missed = _unprocessed_records(history, partition, group, reads)
         if missed:
             offsets = sorted(missed)
-            unlisted_text = f" and {len(offsets) - _NAMED} more" if len(offsets) > _NAMED else ""
+            unlisted_text = (
+                f" and {len(offsets) - _OFFSETS_NAMED_MAX} more"
+                if len(offsets) > _OFFSETS_NAMED_MAX
+                else ""
+            )
             reason = (
-                f"the position of {group_name} on {partition} was {group.reached}, and no "
+                f"the position of {group_name} on {partition} was {group.highest_position}, and no "
                 f"member of the group has processed "
-                f"{', '.join(map(str, offsets[:_NAMED]))}{unlisted_text}"
+                f"{', '.join(map(str, offsets[:_OFFSETS_NAMED_MAX]))}{unlisted_text}"
             )
             evidence = (group.index, missed[offsets[0]])
             anomalies.append(convict(Kind.SKIPPED_INPUT, reason, *evidence))
@@ -95,7 +99,7 @@ def _groups(history: History) -> dict[tuple[str, TopicPartition], _Group]:
         transaction = history.transaction_of(sent)
         fate = None if transaction is None else transaction.fate
         if sent.outcome is not Outcome.FAILED and (fate is None or not fate.aborted):
-            group.vouched = max(group.vouched, sent.position)
+            group.vouched_position = max(group.vouched_position, sent.position)
         if sent.outcome is Outcome.OK and (fate is None or fate.committed):
             group.is_in_force(sent.position, index)
     for index, read in history.all_of(PositionsRead):
@@ -108,7 +112,7 @@ def _groups(history: History) -> dict[tuple[str, TopicPartition], _Group]:
 
 
 def _unprocessed_records(
-    history: History, partition: TopicPartition, group: _Group, reads: _Reads
+    history: History, partition: TopicPartition, group: _Group, reads: _IndexedReads
 ) -> dict[int, int]:
     """Offset of each unprocessed record -> index of the observation that shows that it exists."""
     delivered: set[int] = set()
@@ -124,9 +128,12 @@ def _unprocessed_records(
     for index, read in history.committed_reads(partition):
         for record in read.records:
             offset = record.offset
-            if not max(first_offset, start_offset) <= offset < group.reached or offset in processed:
+            if (
+                not max(first_offset, start_offset) <= offset < group.highest_position
+                or offset in processed
+            ):
                 continue
-            if offset in delivered and offset < group.vouched and not names_inputs:
+            if offset in delivered and offset < group.vouched_position and not names_inputs:
                 continue  # it was done again, from memory perhaps: its position was committed
             if offset not in replaced:
                 missed.setdefault(offset, index)
@@ -134,7 +141,7 @@ def _unprocessed_records(
 
 
 def _processed_inputs(
-    history: History, partition: TopicPartition, group: _Group, reads: _Reads
+    history: History, partition: TopicPartition, group: _Group, reads: _IndexedReads
 ) -> tuple[set[int], bool]:
     """The inputs that have an output, except refused or aborted ones; and whether the outputs of
     this group's transactions name their inputs on the partition.

@@ -49,9 +49,9 @@ def starving_readers(history: History) -> tuple[Anomaly, ...]:
         transaction.topic_partition for transaction in hanging(history)
     } | stuck_partitions(history)
     deleted = deleted_topics(history)
-    patience_ms = patience_of(history)
+    patience_ms = blocking_limit_ms(history)
     anomalies = []
-    for (reader_name, partition), last_reads in sorted(_standing(history).items()):
+    for (reader_name, partition), last_reads in sorted(_reads_without_progress(history).items()):
         is_explained = partition in explained or partition.topic in deleted
         if not is_explained and len(last_reads) > 1:
             anomalies += _starving(reader_name, partition, last_reads, patience_ms)
@@ -96,19 +96,21 @@ def _first_read_held_back(last_reads: list[tuple[int, Read]]) -> tuple[int, Read
     return first_at, first_read
 
 
-def _standing(history: History) -> dict[tuple[str, TopicPartition], list[tuple[int, Read]]]:
+def _reads_without_progress(
+    history: History,
+) -> dict[tuple[str, TopicPartition], list[tuple[int, Read]]]:
     """(reader, partition) -> its last Reads, all from one offset and without records."""
-    tails: dict[tuple[str, TopicPartition], list[tuple[int, Read]]] = defaultdict(list)
+    reads_by_reader: dict[tuple[str, TopicPartition], list[tuple[int, Read]]] = defaultdict(list)
     for index, read in history.committed_reads():
-        last_reads = tails[read.who, read.place]
-        stands = not read.records and read.next_offset == read.asked
-        if not stands or (last_reads and last_reads[-1][1].asked != read.asked):
+        last_reads = reads_by_reader[read.who, read.place]
+        makes_no_progress = not read.records and read.next_offset == read.asked
+        if not makes_no_progress or (last_reads and last_reads[-1][1].asked != read.asked):
             last_reads.clear()
-        if stands and read.last_stable_offset != UNKNOWN_OFFSET:
+        if makes_no_progress and read.last_stable_offset != UNKNOWN_OFFSET:
             last_reads.append((index, read))
-    return tails
+    return reads_by_reader
 
 
-def patience_of(history: History) -> int:
+def blocking_limit_ms(history: History) -> int:
     """Time for which a transaction may block readers, in milliseconds."""
     return max((TIMEOUT_MAX_MS, *timeouts_of(history).values())) + PADDING_MS

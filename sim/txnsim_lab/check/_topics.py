@@ -26,9 +26,9 @@ from txnsim_lab.check.observations import (
     Wrote,
 )
 
-AGAIN: Final = "#"
+REMADE_MARK: Final = "#"
 """A character that Kafka does not allow in topic names."""
-IN_DOUBT: Final = f"{AGAIN}?"
+IN_DOUBT_MARK: Final = f"{REMADE_MARK}?"
 
 
 def with_distinct_topics(history: History) -> History:
@@ -57,13 +57,13 @@ def in_doubt_of(partition: TopicPartition) -> TopicPartition | None:
     """The partition under its real name, if an answer may be about either of two topics of that
     name; None for all other partitions.
     """
-    topic, doubt, _ = partition.topic.partition(IN_DOUBT)
+    topic, doubt, _ = partition.topic.partition(IN_DOUBT_MARK)
     return TopicPartition(topic, partition.partition) if doubt else None
 
 
 def own_name(partition: TopicPartition) -> TopicPartition:
     """The partition under its real name, which clients know."""
-    return TopicPartition(partition.topic.partition(AGAIN)[0], partition.partition)
+    return TopicPartition(partition.topic.partition(REMADE_MARK)[0], partition.partition)
 
 
 class _Names:
@@ -123,7 +123,7 @@ class _Names:
                 break
             deletion_count += 1
             in_doubt = deleted.outcome is not Outcome.OK or sent_ms <= deleted.at_ms
-        return f"{topic}{IN_DOUBT}{index}" if in_doubt else _name(topic, deletion_count)
+        return f"{topic}{IN_DOUBT_MARK}{index}" if in_doubt else _name(topic, deletion_count)
 
     def _all_names_of(self, partitions: Sequence[TopicPartition]) -> tuple[TopicPartition, ...]:
         """The partitions of all topics with this name: a coordinator knows only the name."""
@@ -135,4 +135,4 @@ class _Names:
 
 
 def _name(topic: str, deletion_count: int) -> str:
-    return topic if deletion_count == 0 else f"{topic}{AGAIN}{deletion_count + 1}"
+    return topic if deletion_count == 0 else f"{topic}{REMADE_MARK}{deletion_count + 1}"

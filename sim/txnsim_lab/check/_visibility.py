@@ -19,10 +19,10 @@ from txnsim_lab.check._topics import in_doubt_of, own_name
 from txnsim_lab.check.history import History
 from txnsim_lab.check.observations import UNKNOWN_OFFSET, Outcome, Wrote
 
-_ANYWHERE: Final = 1 << 63
+_ABOVE_ALL_OFFSETS: Final = 1 << 63
 """Higher than every offset: for a record whose offset is unknown."""
 
-Name = tuple[TopicPartition, str]
+RecordName = tuple[TopicPartition, str]
 """A record by its partition and value."""
 
 
@@ -37,11 +37,11 @@ class Sight(msgspec.Struct, frozen=True):
 class Visibility(msgspec.Struct, frozen=True, kw_only=True):
     """Visible records of one history."""
 
-    writers: Mapping[Name, tuple[tuple[int, Wrote], ...]]
+    writers: Mapping[RecordName, tuple[tuple[int, Wrote], ...]]
     """Every attempt to write a record that was not refused; if all attempts were refused, all of
     them.
     """
-    sights: Mapping[Name, tuple[Sight, ...]]
+    sights: Mapping[RecordName, tuple[Sight, ...]]
     """Every delivery of a record to a read_committed reader."""
     misses: Mapping[int, int]
     """Index of an acknowledged write -> index of the first Read that passed it without returning
@@ -64,11 +64,11 @@ def visibility(history: History) -> Visibility:
 
 
 def _visibility(history: History) -> Visibility:
-    writers: dict[Name, list[tuple[int, Wrote]]] = defaultdict(list)
+    writers: dict[RecordName, list[tuple[int, Wrote]]] = defaultdict(list)
     for index, write in history.writes():
         if write.value is not None:
             writers[write.place, write.value].append((index, write))
-    sights: dict[Name, list[Sight]] = defaultdict(list)
+    sights: dict[RecordName, list[Sight]] = defaultdict(list)
     for index, read in history.committed_reads():
         for record in read.records:
             if record.value is not None:
@@ -95,25 +95,27 @@ def _failed_everywhere(attempts: Iterable[tuple[int, Wrote]]) -> bool:
     return all(write.outcome is Outcome.FAILED for _, write in attempts)
 
 
-def _misses(history: History, sights: Mapping[Name, list[Sight]]) -> dict[int, int]:
+def _misses(history: History, sights: Mapping[RecordName, list[Sight]]) -> dict[int, int]:
     """Index of each write that a Read passed without returning it -> index of the Read."""
-    due: dict[TopicPartition, list[tuple[int, int, Wrote]]] = defaultdict(list)
-    excused = _Superseded(history)
+    due_writes: dict[TopicPartition, list[tuple[int, int, Wrote]]] = defaultdict(list)
+    superseded = _Superseded(history)
     for index, write in history.writes():
-        if write.outcome is not Outcome.OK or write.value is None or excused.covers(write):
+        if write.outcome is not Outcome.OK or write.value is None or superseded.covers(write):
             continue
         if write.offset == UNKNOWN_OFFSET:
             continue  # "not there" would need a reader of everything, and nothing deleted meanwhile
         if not _seen_elsewhere(write, sights.get((write.place, write.value), ())):
-            due[write.place].append((write.offset, index, write))
+            due_writes[write.place].append((write.offset, index, write))
     misses: dict[int, int] = {}
-    for partition, written in due.items():
-        written.sort(key=lambda offset_and_write: offset_and_write[:2])
-        offsets = [offset for offset, _, _ in written]
+    for partition, partition_writes in due_writes.items():
+        partition_writes.sort(key=lambda offset_and_write: offset_and_write[:2])
+        offsets = [offset for offset, _, _ in partition_writes]
         for read_index, read in history.committed_reads(partition):
             delivered = {(record.offset, record.value) for record in read.records}
-            passed = slice(bisect_left(offsets, read.asked), bisect_left(offsets, read.next_offset))
-            for offset, index, write in written[passed]:
+            passed_slice = slice(
+                bisect_left(offsets, read.asked), bisect_left(offsets, read.next_offset)
+            )
+            for offset, index, write in partition_writes[passed_slice]:
                 if (offset, write.value) not in delivered:
                     misses.setdefault(index, read_index)
     return misses
@@ -133,24 +135,26 @@ class _Superseded:
         """Records that may be in any of several topics with the same name."""
         for _, write in history.writes():
             if write.key is not None and write.outcome is not Outcome.FAILED:
-                placed = write.outcome is Outcome.OK and write.offset != UNKNOWN_OFFSET
-                self._note(write.place, write.key, write.offset if placed else _ANYWHERE)
+                has_offset = write.outcome is Outcome.OK and write.offset != UNKNOWN_OFFSET
+                self._note_record(
+                    write.place, write.key, write.offset if has_offset else _ABOVE_ALL_OFFSETS
+                )
         for _, read in history.reads():
             for record in read.records:
                 if record.key is not None:
-                    self._note(read.place, record.key, record.offset)
+                    self._note_record(read.place, record.key, record.offset)
 
-    def _note(self, partition: TopicPartition, key: str, offset: int) -> None:
-        any_of = in_doubt_of(partition)
-        if any_of is not None:
-            self._in_doubt.add((any_of, key))
+    def _note_record(self, partition: TopicPartition, key: str, offset: int) -> None:
+        doubtful_partition = in_doubt_of(partition)
+        if doubtful_partition is not None:
+            self._in_doubt.add((doubtful_partition, key))
         self._last[partition, key] = max(offset, self._last.get((partition, key), offset))
 
     def covers(self, write: Wrote) -> bool:
         if write.key is None:
             return False
-        later = self._last[write.place, write.key] > write.offset
-        return later or (own_name(write.place), write.key) in self._in_doubt
+        has_later_record = self._last[write.place, write.key] > write.offset
+        return has_later_record or (own_name(write.place), write.key) in self._in_doubt
 
 
 def writers_by_offset(
@@ -161,22 +165,22 @@ def writers_by_offset(
     that several transactions have written counts for none of them.
     """
     write_by_offset: dict[TopicPartition, dict[int, Wrote | None]] = defaultdict(dict)
-    read: dict[TopicPartition, dict[int, Wrote | None]] = defaultdict(dict)
+    delivered_by_offset: dict[TopicPartition, dict[int, Wrote | None]] = defaultdict(dict)
     for _, write in history.writes():
         if write.outcome is Outcome.OK and write.offset != UNKNOWN_OFFSET:
-            _note(write_by_offset[write.place], write.offset, write)
+            _note_record(write_by_offset[write.place], write.offset, write)
     for (partition, value), sights in visible.sights.items():
         writers = [write for _, write in visible.writers.get((partition, value), ())]
         if len({write.transaction for write in writers}) == 1:
             for sight in sights:
-                _note(read[partition], sight.offset, writers[0])
+                _note_record(delivered_by_offset[partition], sight.offset, writers[0])
     return {
         partition: {
             offset: write
-            for offset, write in (log | read.get(partition, {})).items()
+            for offset, write in (log | delivered_by_offset.get(partition, {})).items()
             if write is not None
         }
-        for partition, log in (read | write_by_offset).items()
+        for partition, log in (delivered_by_offset | write_by_offset).items()
     }
 
 
@@ -184,8 +188,8 @@ def _record(write: Wrote) -> tuple[str | None, str | None, str | None]:
     return write.transaction, write.key, write.value
 
 
-def _note(log: dict[int, Wrote | None], offset: int, write: Wrote) -> None:
+def _note_record(write_by_offset: dict[int, Wrote | None], offset: int, write: Wrote) -> None:
     """Note a record; None at an offset with two different records."""
-    noted = log.setdefault(offset, write)
-    if noted is None or _record(noted) != _record(write):
-        log[offset] = None
+    earlier_write = write_by_offset.setdefault(offset, write)
+    if earlier_write is None or _record(earlier_write) != _record(write):
+        write_by_offset[offset] = None

@@ -71,12 +71,12 @@ class History:
 
     # Queries
 
-    def derived(self, make: Callable[[History], DerivedT]) -> DerivedT:
+    def derived(self, derive: Callable[[History], DerivedT]) -> DerivedT:
         """The function's result for this history, computed once for all judges."""
-        length, derived_value = self._derived.get(make, (-1, None))
+        length, derived_value = self._derived.get(derive, (-1, None))
         if length != len(self):
-            derived_value = make(self)
-            self._derived[make] = (len(self), derived_value)
+            derived_value = derive(self)
+            self._derived[derive] = (len(self), derived_value)
         value: DerivedT = derived_value
         return value
 
