@@ -17,7 +17,7 @@ from tests.clients.exam_java import java_program
 from tests.clients.klag_exporter import klag_exporter, lags, run_exporter
 from tests.clients.test_exam_pairs import outcome
 from tests.support.spark_connector import connector_jars
-from txnsim_lab.exam.readers import Said, expected_topics, library, misses
+from txnsim_lab.exam.readers import ReaderStatement, expected_topics, library, misses
 from txnsim_lab.exam.results import SituationOutcome
 
 pytestmark = [pytest.mark.clients, pytest.mark.nightly]
@@ -57,7 +57,7 @@ async def test_an_exporter_of_lag_counts_what_nobody_can_read(tmp_path: Path) ->
     program = await asyncio.to_thread(klag_exporter, "0.1.29")
     async with library() as kafka, run_exporter(program, kafka.bootstrap, tmp_path) as address:
         lag_by_topic = await lags(address, topics=len(expected))
-    answers = [Said(topic=topic, lag=lag) for topic, lag in lag_by_topic.items()]
+    answers = [ReaderStatement(topic=topic, lag=lag) for topic, lag in lag_by_topic.items()]
     [miss] = misses(expected, answers)
     assert miss.startswith("open: lag 3; expected: 0.")
 
@@ -73,6 +73,6 @@ async def test_sparks_connector_reads_what_is_committed(tmp_path: Path) -> None:
         )
         output, _ = await process.communicate()
     assert process.returncode == 0
-    answers = [msgspec.json.decode(line, type=Said) for line in output.splitlines()]
+    answers = [msgspec.json.decode(line, type=ReaderStatement) for line in output.splitlines()]
     assert all(answer.values is not None for answer in answers)
     assert list(misses(expected, answers)) == []

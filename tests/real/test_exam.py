@@ -23,7 +23,7 @@ def test_a_library_sits_some_of_the_exam_on_a_cluster_that_is_there(
     target: ClusterUnderTest,
 ) -> None:
     async def sat() -> dict[str, tuple[str, ...]]:
-        targets = await RealTargets.connect(target.bootstrap, say=lambda _: None)
+        targets = await RealTargets.connect(target.bootstrap, report_progress=lambda _: None)
         assert targets.levels == (target.level,)
         exam_run = await run_exam(
             command_of("confluent-kafka"),

@@ -155,7 +155,7 @@ async def _run_exam(
         from txnsim_lab.exam.real_targets import RealTargets
 
         try:
-            targets = await RealTargets.connect(args.on, say=TERMINAL.warn)
+            targets = await RealTargets.connect(args.on, report_progress=TERMINAL.warn)
         except ClientError as error:
             raise ConfigError(f"--on {args.on}: {error}") from None
     missed_count = 0
@@ -172,7 +172,7 @@ async def _run_exam(
         situations,
         levels=levels,
         targets=targets,
-        tell=report_result,
+        report_result=report_result,
         stops=(asyncio.CancelledError,),  # as ``asyncio.run`` tells of Ctrl-C
     )
 

@@ -68,7 +68,7 @@ def run(args: argparse.Namespace) -> int:
             SimulatedTargets(args.as_version),
             bounds,
             clock=real_environment().clock,
-            tell=_DifferenceReporter(is_quiet=args.json).tell,
+            report_difference=_DifferenceReporter(is_quiet=args.json).tell,
         )
 
     comparison = asyncio.run(compare_sides())

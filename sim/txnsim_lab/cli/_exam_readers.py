@@ -16,7 +16,7 @@ from txnsim.errors import ConfigError
 from txnsim.files import problem_of, write_all, write_whole
 
 if TYPE_CHECKING:
-    from txnsim_lab.exam.fixture_topics import Expected
+    from txnsim_lab.exam.fixture_topics import ExpectedReading
 
 EXPECTED_FILE: Final = "expected.json"
 MISSED_STATUS: Final = 1
@@ -100,13 +100,15 @@ def _write_directories(directory: Path) -> None:
 
 
 def _check_answers(args: argparse.Namespace) -> int:
-    from txnsim_lab.exam.fixture_topics import Expected
-    from txnsim_lab.exam.readers import Said, misses
+    from txnsim_lab.exam.fixture_topics import ExpectedReading
+    from txnsim_lab.exam.readers import ReaderStatement, misses
 
-    reader_topics = _read_json(args.expected, tuple[Expected, ...])
+    reader_topics = _read_json(args.expected, tuple[ExpectedReading, ...])
     answer_lines = _read_text(args.answers).splitlines()
     answers = [
-        _decode_json(args.answers, line.encode(), Said) for line in answer_lines if line.strip()
+        _decode_json(args.answers, line.encode(), ReaderStatement)
+        for line in answer_lines
+        if line.strip()
     ]
     topic_misses = list(misses(reader_topics, answers))
     for line in topic_misses:
@@ -115,7 +117,7 @@ def _check_answers(args: argparse.Namespace) -> int:
     return MISSED_STATUS if topic_misses else 0
 
 
-def _topics_as_json(topics: Sequence[Expected]) -> bytes:
+def _topics_as_json(topics: Sequence[ExpectedReading]) -> bytes:
     return msgspec.json.format(msgspec.json.encode(topics), indent=1) + b"\n"
 
 

@@ -27,7 +27,7 @@ from txnsim.testing.faults import AsyncFault
 from txnsim.types import CONSUMER_OFFSETS_TOPIC, IsolationLevel, TopicPartition, partition_for
 from txnsim.wire.batch import Record, build_batch
 from txnsim_lab.exam._driver import Answer, Driver, LibraryError
-from txnsim_lab.exam._ledger import Entry, Ledger, Told
+from txnsim_lab.exam._ledger import Ledger, LedgerEntry, ReportedEnd
 from txnsim_lab.exam._session import DriverSession
 from txnsim_lab.exam.results import MissError, NotAskedError
 from txnsim_lab.exam.targets import TOPICS, Opened
@@ -35,45 +35,47 @@ from txnsim_lab.scenario.practise_situation import VERIFICATION
 from txnsim_lab.target.cluster import Ability
 
 READ_COMMITTED: Final = "read_committed"
-TOPIC: Final = "t"
-PARTITIONS: Final = TOPICS[TOPIC]
-INPUT: Final = "input"
+TOPIC_NAME: Final = "t"
+PARTITIONS: Final = TOPICS[TOPIC_NAME]
+INPUT_TOPIC: Final = "input"
 """Name of the topic whose offsets groups commit."""
-NAMES: Final = ("topic", "transactional_id", "group")
+NAME_FIELDS: Final = ("topic", "transactional_id", "group")
 """Fields of a fault rule that name a topic, id or group of the situation."""
-TIMED_OUT_MS: Final = 30_000
-WAITED_MS: Final = 120_000
-"""By this time the clock of a simulated cluster is moved, past the timeout of each transaction."""
-EXPIRING_MS: Final = 16_000
+TIME_OUT_PATIENCE_MS: Final = 30_000
+CLOCK_ADVANCE_MS: Final = 120_000
+"""Time by which the clock of a simulated cluster is moved: longer than any transaction's
+timeout.
+"""
+EXPIRING_TIMEOUT_MS: Final = 16_000
 """Timeout of a transaction that is to time out on a real cluster, where that takes real time.
 Longer than the delivery of a record may take (``PATIENCE_MS``), as some libraries require.
 """
-OVER_MS: Final = 5_000
-OVER: Final = ("Empty", "CompleteCommit", "CompleteAbort", "Dead")
-UNDER_WAY: Final = ("Ongoing", "PrepareEpochFence", "PrepareAbort")
+END_PATIENCE_MS: Final = 5_000
+ENDED_STATES: Final = ("Empty", "CompleteCommit", "CompleteAbort", "Dead")
+OPEN_STATES: Final = ("Ongoing", "PrepareEpochFence", "PrepareAbort")
 """States of a transaction that has not timed out yet."""
-CLIENT: Final = "exam"
+CLIENT_ID: Final = "exam"
 """The client id of drivers: faults strike and count only its requests."""
-ID: Final = "shop"
+TRANSACTIONAL_ID: Final = "shop"
 REQUEST_TIMEOUT_MS: Final = 2_000
 PATIENCE_MS: Final = 15_000
-SESSION_MS: Final = 6_000
+SESSION_TIMEOUT_MS: Final = 6_000
 """Session timeout of a member of a classic group: the smallest that a broker allows."""
-BOUNDS: Final = {
+DEFAULT_BOUNDS: Final = {
     "transaction_timeout_ms": 60_000,
     "request_timeout_ms": REQUEST_TIMEOUT_MS,
     "patience_ms": PATIENCE_MS,
 }
-REPEATS_MAX: Final = 10
-"""Limit of repeats of a call whose error is retriable."""
-PAUSE_S: Final = 0.1
-AGAIN_S: Final = 1.0
+CALL_ATTEMPTS_MAX: Final = 10
+"""Maximum number of attempts of a call whose error is retriable."""
+RETRY_PAUSE_S: Final = 0.1
+NEXT_TRANSACTION_PAUSE_S: Final = 1.0
 """Pause after a transaction that failed although the fault was over: librdkafka goes on refusing
 records of a topic until it has fetched metadata.
 """
 POLLS_MAX: Final = 20
 POLL_MS: Final = 400
-_END_OF: Final = {"commit": Told.COMMITTED, "abort": Told.ABORTED}
+_END_OF_DECISION: Final = {"commit": ReportedEnd.COMMITTED, "abort": ReportedEnd.ABORTED}
 
 
 class Application(DriverSession):
@@ -83,11 +85,11 @@ class Application(DriverSession):
         super().__init__(driver)
         self.target = opened.target
         self.ledger = Ledger()
-        self.topic, self.partitions = TOPIC, PARTITIONS
+        self.topic, self.partitions = TOPIC_NAME, PARTITIONS
         """Topic of the records that drivers send, and its partitions."""
         self._opened = opened
         self.choices: list[str] = []
-        """Where the library differs from the Java client in a point that is left to libraries."""
+        """Sentences on behaviour in which the library differs from the Java client, and may."""
         self.must_strike: list[AsyncFault] = []
         self.positions: dict[int, int] = {}
         """The reader's position after its last poll, by partition."""
@@ -96,13 +98,13 @@ class Application(DriverSession):
         self.dead: set[str] = set()
         """Producers and consumers that were closed because the library called them dead."""
         self.opened: set[str] = set()
-        """Producers and consumers, by name."""
+        """Names of the producers and consumers that were opened."""
         self.moves = 1
         """How often a leader or coordinator moves in a situation: with 3 there, back, and to a
         third broker.
         """
         self._ids: dict[str, str] = {}
-        """Producer -> its transactional id."""
+        """Transactional ids, by the name of the producer."""
 
     @property
     def kafka(self) -> AsyncSimulatedKafka:
@@ -125,8 +127,8 @@ class Application(DriverSession):
         self,
         producer: str = "p",
         *,
-        transactional_id: str = ID,
-        repeats: int = REPEATS_MAX,
+        transactional_id: str = TRANSACTIONAL_ID,
+        repeats: int = CALL_ATTEMPTS_MAX,
         state: str = "",
         **bounds: int,
     ) -> Answer:
@@ -147,21 +149,21 @@ class Application(DriverSession):
                 "init",
                 producer=producer,
                 bootstrap=self.target.bootstrap,
-                client_id=CLIENT,
+                client_id=CLIENT_ID,
                 transactional_id=self.name(transactional_id),
-                **{**BOUNDS, **bounds},
+                **{**DEFAULT_BOUNDS, **bounds},
                 **({"state": state} if state else {}),
             )
             if answer.error is None or not answer.error.retriable:
                 return answer
-            await asyncio.sleep(PAUSE_S)
+            await asyncio.sleep(RETRY_PAUSE_S)
         return answer
 
     async def must_init(
         self,
         producer: str = "p",
         *,
-        transactional_id: str = ID,
+        transactional_id: str = TRANSACTIONAL_ID,
         state: str = "",
         **bounds: int,
     ) -> None:
@@ -173,7 +175,7 @@ class Application(DriverSession):
         answer = await self.init(producer, transactional_id=transactional_id, state=state, **bounds)
         self.expect_done(answer, "init")
 
-    async def open(self, *values: str, producer: str = "p") -> Entry:
+    async def open(self, *values: str, producer: str = "p") -> LedgerEntry:
         """Begin a transaction, send the records, and leave it open; the records are
         acknowledged.
         """
@@ -183,7 +185,7 @@ class Application(DriverSession):
             self.expect_done(await self.send(value, producer), f"sending {value}")
         return transaction
 
-    async def must_send(self, transaction: Entry, value: str, producer: str) -> None:
+    async def must_send(self, transaction: LedgerEntry, value: str, producer: str) -> None:
         """Send one more record in an open transaction."""
         self.expect_done(await self.send(value, producer), f"sending {value}")
         transaction.values = (*transaction.values, value)
@@ -200,7 +202,7 @@ class Application(DriverSession):
         return answer.error
 
     async def must_end(
-        self, ledger_entry: Entry, producer: str = "p", decision: str = "commit"
+        self, ledger_entry: LedgerEntry, producer: str = "p", decision: str = "commit"
     ) -> None:
         """End a transaction; the library must report this end.
 
@@ -208,15 +210,19 @@ class Application(DriverSession):
             MissError: It reports another end, or none.
         """
         await self.end(ledger_entry, producer=producer, decision=decision)
-        self.expect_told(ledger_entry, _END_OF[decision])
+        self.expect_end(ledger_entry, _END_OF_DECISION[decision])
 
-    async def must_transact(self, *values: str, end: str = "commit", **more: Any) -> None:
+    async def must_transact(
+        self, *values: str, end: str = "commit", **transact_options: Any
+    ) -> None:
         """Make a whole transaction, whose end the library must report; see ``transact``.
 
         Raises:
             MissError: It reports another end, or none.
         """
-        self.expect_told(await self.transact(*values, end=end, **more), _END_OF[end])
+        self.expect_end(
+            await self.transact(*values, end=end, **transact_options), _END_OF_DECISION[end]
+        )
 
     async def send(self, value: str, producer: str = "p", *, wait: bool = True) -> Answer:
         """Send one record; its last letter determines the partition."""
@@ -239,7 +245,7 @@ class Application(DriverSession):
         wait: bool = True,
         member: str = "",
         needs_positions: bool = True,
-    ) -> Entry:
+    ) -> LedgerEntry:
         """Make a whole transaction, following the library's errors.
 
         Args:
@@ -287,40 +293,42 @@ class Application(DriverSession):
             "send-offsets",
             producer=producer,
             group=self.name(group),
-            offsets=[[self.name(INPUT), 0, position]],
+            offsets=[[self.name(INPUT_TOPIC), 0, position]],
             **({"consumer": member} if member else {}),
         )
 
     async def end(
-        self, transaction: Entry, *, producer: str = "p", decision: str = "commit"
-    ) -> Told:
+        self, transaction: LedgerEntry, *, producer: str = "p", decision: str = "commit"
+    ) -> ReportedEnd:
         """End a transaction, obeying the library's errors; returns the end that the library
         reported.
         """
-        for _ in range(REPEATS_MAX):
+        for _ in range(CALL_ATTEMPTS_MAX):
             if decision == "commit":
-                transaction.told = Told.UNKNOWN
+                transaction.reported_end = ReportedEnd.UNKNOWN
             answer = await self.do(decision, producer=producer)
             if answer.error is None:
-                transaction.told = _END_OF[decision]
-                return transaction.told
+                transaction.reported_end = _END_OF_DECISION[decision]
+                return transaction.reported_end
             if answer.error.fatal or not (answer.error.retriable or answer.error.abortable):
                 break
             if answer.error.abortable:
                 if decision == "abort":
                     break
                 decision = "abort"
-            await asyncio.sleep(PAUSE_S)
+            await asyncio.sleep(RETRY_PAUSE_S)
         await self.close(producer)
-        return transaction.told
+        return transaction.reported_end
 
-    async def give_up(self, transaction: Entry, producer: str, error: LibraryError) -> Told:
+    async def give_up(
+        self, transaction: LedgerEntry, producer: str, error: LibraryError
+    ) -> ReportedEnd:
         """Abort after an error in the middle of a transaction; close the producer if the error is
         fatal.
         """
         if error.fatal:
             await self.close(producer)
-            return transaction.told
+            return transaction.reported_end
         return await self.end(transaction, producer=producer, decision="abort")
 
     async def close(self, name: str) -> None:
@@ -344,9 +352,9 @@ class Application(DriverSession):
                 answer = await self.init(producer, transactional_id=self._ids[producer])
                 self.expect_done(answer, "init of a new producer")
             transaction = await self.transact(value + attempt, producer=producer)
-            if transaction.told is Told.COMMITTED:
+            if transaction.reported_end is ReportedEnd.COMMITTED:
                 return was_dead or attempt == "-2"
-            await asyncio.sleep(AGAIN_S)
+            await asyncio.sleep(NEXT_TRANSACTION_PAUSE_S)
         raise MissError(f"the application can commit nothing more{self.after_errors}")
 
     # Readers
@@ -356,7 +364,7 @@ class Application(DriverSession):
         name: str = "c",
         *,
         group: str = "readers",
-        topic: str = TOPIC,
+        topic: str = TOPIC_NAME,
         partitions: int = PARTITIONS,
         isolation: str = READ_COMMITTED,
     ) -> None:
@@ -369,7 +377,9 @@ class Application(DriverSession):
             partitions=partitions,
         )
 
-    async def subscribe(self, name: str, group: str, protocol: str, *, topic: str = INPUT) -> None:
+    async def subscribe(
+        self, name: str, group: str, protocol: str, *, topic: str = INPUT_TOPIC
+    ) -> None:
         """Open a member of a group that reads a topic."""
         self.dead.discard(name)
         self.opened.add(name)
@@ -379,14 +389,14 @@ class Application(DriverSession):
             consumer=name,
             **reading,
             protocol=protocol,
-            session_timeout_ms=SESSION_MS,
+            session_timeout_ms=SESSION_TIMEOUT_MS,
         )
 
     def reading(self, group: str, topic: str) -> dict[str, Any]:
-        """Arguments that all commands have which open a reader."""
+        """Make the arguments that all commands have which open a reader."""
         return {
             "bootstrap": self.target.bootstrap,
-            "client_id": CLIENT,
+            "client_id": CLIENT_ID,
             "group": self.name(group),
             "topic": self.name(topic),
             "isolation": READ_COMMITTED,
@@ -438,11 +448,11 @@ class Application(DriverSession):
 
     # The cluster
 
-    async def neighbour(self) -> Neighbour:
+    async def neighbour(self) -> OldProtocolProducer:
         """A producer of our own, on a simulated cluster, with the old protocol."""
         cluster = await self.kafka.rebuilt.client("neighbour")
         self.kafka.rebuilt.guests.append(cluster.close)
-        neighbour = Neighbour(
+        neighbour = OldProtocolProducer(
             cluster=cluster,
             wait_for_state=self.kafka.transactions.wait_for_state,
             transactional_id="neighbour",
@@ -457,11 +467,11 @@ class Application(DriverSession):
             NotAskedError: The proxy in front of this cluster can't do it.
         """
         if str(rule_fields.get("point", "")).startswith("client."):
-            rule_fields.setdefault("client_id", CLIENT)
+            rule_fields.setdefault("client_id", CLIENT_ID)
         if rule_fields["action"] != "pass":
             self.steps.append(f"fault {msgspec.json.encode(rule_fields).decode()}")
         rule_fields |= {
-            field: self.name(rule_fields[field]) for field in NAMES if field in rule_fields
+            field: self.name(rule_fields[field]) for field in NAME_FIELDS if field in rule_fields
         }
         try:
             fault = await self._opened.faults.arm(may_miss=True, **rule_fields)
@@ -491,9 +501,11 @@ class Application(DriverSession):
             MissError: There is no open transaction.
         """
         self.steps.append("the transaction runs out of time")
-        await self.target.wait_out(WAITED_MS if self._can_move_clock else EXPIRING_MS)
-        admin, transactional_id = await self.target.admin(), self.name(ID)
-        deadline = admin.cluster.deadline(TIMED_OUT_MS)
+        await self.target.wait_out(
+            CLOCK_ADVANCE_MS if self._can_move_clock else EXPIRING_TIMEOUT_MS
+        )
+        admin, transactional_id = await self.target.admin(), self.name(TRANSACTIONAL_ID)
+        deadline = admin.cluster.deadline(TIME_OUT_PATIENCE_MS)
         while True:
             description = (await admin.describe_transactions([transactional_id]))[transactional_id]
             transaction_state = (
@@ -501,9 +513,9 @@ class Application(DriverSession):
             )
             if transaction_state == "CompleteAbort":
                 return
-            if transaction_state not in UNDER_WAY or deadline.has_passed:
+            if transaction_state not in OPEN_STATES or deadline.has_passed:
                 raise MissError(f"no transaction has timed out: {transaction_state}")
-            await asyncio.sleep(PAUSE_S)
+            await asyncio.sleep(RETRY_PAUSE_S)
 
     async def expect_end_at_coordinator(self) -> None:
         """Wait until a transaction that the library reports as ended has also ended at the
@@ -512,17 +524,17 @@ class Application(DriverSession):
         Raises:
             MissError: It is still open.
         """
-        admin, transactional_id = await self.target.admin(), self.name(ID)
-        deadline = admin.cluster.deadline(OVER_MS)
+        admin, transactional_id = await self.target.admin(), self.name(TRANSACTIONAL_ID)
+        deadline = admin.cluster.deadline(END_PATIENCE_MS)
         while True:
             description = (await admin.describe_transactions([transactional_id]))[transactional_id]
-            if isinstance(description, ClientError) or description.state in OVER:
+            if isinstance(description, ClientError) or description.state in ENDED_STATES:
                 return
             if deadline.has_passed:
                 raise MissError(
                     f"told as ended, but {description.state}: readers wait until it times out"
                 )
-            await asyncio.sleep(PAUSE_S)
+            await asyncio.sleep(RETRY_PAUSE_S)
 
     async def gets_free(self, partition: int) -> None:
         """Wait until no open transaction blocks the readers of a partition, before any timeout.
@@ -530,7 +542,7 @@ class Application(DriverSession):
         Raises:
             MissError: A transaction is still open in it.
         """
-        deadline = (await self.target.admin()).cluster.deadline(OVER_MS)
+        deadline = (await self.target.admin()).cluster.deadline(END_PATIENCE_MS)
         while True:
             stable_offset = await self.end_of(partition, committed=True)
             if stable_offset == (end_offset := await self.end_of(partition)):
@@ -539,7 +551,7 @@ class Application(DriverSession):
                 raise MissError(
                     f"readers get to {stable_offset} of {end_offset}: a transaction is left open"
                 )
-            await asyncio.sleep(PAUSE_S)
+            await asyncio.sleep(RETRY_PAUSE_S)
 
     @property
     def _can_move_clock(self) -> bool:
@@ -550,12 +562,16 @@ class Application(DriverSession):
         """Timeout for a transaction that is to time out; short on a real cluster, where it takes
         real time.
         """
-        return BOUNDS["transaction_timeout_ms"] if self._can_move_clock else EXPIRING_MS
+        return (
+            DEFAULT_BOUNDS["transaction_timeout_ms"]
+            if self._can_move_clock
+            else EXPIRING_TIMEOUT_MS
+        )
 
     async def home_of_group(self, group: str) -> TopicPartition:
         """The partition of ``__consumer_offsets`` that keeps a group."""
-        topic = await (await self.target.admin()).wait_for_topic(CONSUMER_OFFSETS_TOPIC)
-        partition_index = partition_for(self.name(group), len(topic.partitions))
+        offsets_topic = await (await self.target.admin()).wait_for_topic(CONSUMER_OFFSETS_TOPIC)
+        partition_index = partition_for(self.name(group), len(offsets_topic.partitions))
         return TopicPartition(CONSUMER_OFFSETS_TOPIC, partition_index)
 
     async def move_leader_of(self, partition: TopicPartition, *, to: int | None = None) -> None:
@@ -606,7 +622,7 @@ class Application(DriverSession):
     async def move_coordinator(self) -> None:
         """Move the coordinator of the transactional id to another broker, which loads its log."""
         self.steps.append("the transactional id gets another coordinator")
-        await self.move_leader_of(await self.target.home_of_id(self.name(ID)))
+        await self.move_leader_of(await self.target.home_of_id(self.name(TRANSACTIONAL_ID)))
 
     async def move_group(self, group: str) -> None:
         """Move the coordinator of a group to another broker."""
@@ -617,17 +633,19 @@ class Application(DriverSession):
         """Kill the broker of the transaction coordinator; it stays dead."""
         self.steps.append("the coordinator's broker dies")
         admin = await self.target.admin()
-        await self.kill(await admin.leader_of(await self.target.home_of_id(self.name(ID))))
+        await self.kill(
+            await admin.leader_of(await self.target.home_of_id(self.name(TRANSACTIONAL_ID)))
+        )
 
     async def with_leader(self, group: str, partition: int) -> None:
-        """Arranges that one broker coordinates a group and leads a partition of the topic, and does
+        """Arrange that one broker coordinates a group and leads a partition of the topic, and does
         not coordinate the transactional id. To be called before the library asks for any of them.
         """
         admin = await self.target.admin()
         await self.position_of(group)  # whoever asks for a group first makes the topic of groups
         home = await self.home_of_group(group)
         if await admin.leader_of(home) == await admin.leader_of(
-            await self.target.home_of_id(self.name(ID))
+            await self.target.home_of_id(self.name(TRANSACTIONAL_ID))
         ):
             await self.move_leader_of(home)
         broker = await admin.leader_of(home)
@@ -647,7 +665,7 @@ class Application(DriverSession):
         admin = await self.target.admin()
         async with Producer(admin.cluster) as producer:
             for value in values:
-                await producer.send(self.name(INPUT), 0, value.encode())
+                await producer.send(self.name(INPUT_TOPIC), 0, value.encode())
 
     # The log
 
@@ -680,7 +698,7 @@ class Application(DriverSession):
         records = await self.records()
         return [(record.value or b"").decode() for record in records if record.is_committed]
 
-    async def position_of(self, group: str, topic: str = INPUT, partition: int = 0) -> int:
+    async def position_of(self, group: str, topic: str = INPUT_TOPIC, partition: int = 0) -> int:
         topic_partition = TopicPartition(self.name(topic), partition)
         admin = await self.target.admin()
         return (await admin.committed_positions(self.name(group), [topic_partition]))[
@@ -688,28 +706,28 @@ class Application(DriverSession):
         ]
 
 
-async def together(*coroutines: Coroutine[Any, Any, Any]) -> list[Any]:
+async def run_together(*coroutines: Coroutine[Any, Any, Any]) -> list[Any]:
     """Run several acts at the same time. If one fails, the others are cancelled, so that no command
     is sent after the situation's end.
     """
     try:
         async with asyncio.TaskGroup() as task_group:
             tasks = [task_group.create_task(coroutine) for coroutine in coroutines]
-    except ExceptionGroup as failed:
-        raise failed.exceptions[0] from None
+    except ExceptionGroup as group_error:
+        raise group_error.exceptions[0] from None
     return [task.result() for task in tasks]
 
 
 # A transactional producer of our own, which writes what a library is to read: transactions without
 # a record, and compressed ones, whatever the library itself would write.
 
-VERSION_1: Final = VersionRange(0, 4)
+END_TXN_VERSIONS: Final = VersionRange(0, 4)
 """Versions of EndTxn that keep the epoch (transactions v1)."""
-PRODUCE: Final = VersionRange(3, 11)
+PRODUCE_VERSIONS: Final = VersionRange(3, 11)
 """Versions of Produce that do not add the partition to the transaction."""
 
 
-class Neighbour(msgspec.Struct, kw_only=True):
+class OldProtocolProducer(msgspec.Struct, kw_only=True):
     """A producer with the old protocol (transactions v1), which the tested library must not
     disturb.
     """
@@ -751,7 +769,7 @@ class Neighbour(msgspec.Struct, kw_only=True):
         if values:
             await self._produce(partition, values, compression)
         end_request = TxnRequests(self.transactional_id, **identity_fields).end(
-            committed=committed, within=VERSION_1
+            committed=committed, within=END_TXN_VERSIONS
         )
         await self._ask(end_request)
         awaited_state = "CompleteCommit" if committed else "CompleteAbort"
@@ -777,8 +795,10 @@ class Neighbour(msgspec.Struct, kw_only=True):
         """
         deadline, backoff = self.cluster.deadline(), self.cluster.backoff()
         while True:
-            home = await self.cluster.coordinator(self.transactional_id, deadline=deadline)
-            answer = await self.cluster.ask(home, request)
+            coordinator_id = await self.cluster.coordinator(
+                self.transactional_id, deadline=deadline
+            )
+            answer = await self.cluster.ask(coordinator_id, request)
             error = ErrorCode(error_of(answer))
             if error == ErrorCode.none:
                 return answer
@@ -808,7 +828,7 @@ class Neighbour(msgspec.Struct, kw_only=True):
             {partition: batch},
             topic_ids={},
             transactional_id=self.transactional_id,
-            within=PRODUCE,
+            within=PRODUCE_VERSIONS,
         )
         answer = await self.cluster.ask(leader.leader_id, request)
         assert not answer.responses[0].partition_responses[0].error_code, answer

@@ -18,15 +18,15 @@ import msgspec
 from txnsim.errors import ConfigError
 from txnsim.files import problem_of
 
-CONTRACT: Final = 1
-HANGS_S: Final = 30.0
+CONTRACT_VERSION: Final = 1
+ANSWER_LIMIT_S: Final = 30.0
 """A command that has no answer after this time counts as hanging. The libraries' own timeouts are
 half as long.
 """
 LINE_BYTES_MAX: Final = 1 << 24
-LAST_WORDS_BYTES: Final = 1_000
-TCP: Final = "tcp://"
-UNSUPPORTED: Final = "UNSUPPORTED_COMMAND"
+ERROR_TAIL_BYTES: Final = 1_000
+TCP_SCHEME: Final = "tcp://"
+UNSUPPORTED_COMMAND: Final = "UNSUPPORTED_COMMAND"
 
 
 class LibraryError(msgspec.Struct, frozen=True, kw_only=True):
@@ -103,8 +103,8 @@ class Driver:
         pipe = asyncio.subprocess.PIPE
         with contextlib.ExitStack() as exit_stack:
             try:
-                if command.startswith(TCP):
-                    host, _, port = command.removeprefix(TCP).rpartition(":")
+                if command.startswith(TCP_SCHEME):
+                    host, _, port = command.removeprefix(TCP_SCHEME).rpartition(":")
                     return cls(
                         *await asyncio.open_connection(host, int(port), limit=LINE_BYTES_MAX)
                     )
@@ -120,43 +120,45 @@ class Driver:
         assert process.stdout is not None
         return cls(process.stdout, process.stdin, process, error_output)
 
-    async def ask(self, do: str, **arguments: Any) -> Answer:
+    async def ask(self, verb: str, **arguments: Any) -> Answer:
         """Send one command and wait for its answer.
 
         Raises:
             NoAnswerError: There is no answer.
         """
         self._number += 1
-        command_line = msgspec.json.encode({"id": self._number, "do": do, **arguments}) + b"\n"
+        command_line = msgspec.json.encode({"id": self._number, "do": verb, **arguments}) + b"\n"
         try:
             self._commands.write(command_line)
             await self._commands.drain()
-            async with asyncio.timeout(HANGS_S):
+            async with asyncio.timeout(ANSWER_LIMIT_S):
                 line_read = await self._answers.readline()
         except TimeoutError:
-            raise NoAnswerError(f"{do} gave no answer in {HANGS_S:g} s: it hangs") from None
+            raise NoAnswerError(
+                f"{verb} gave no answer in {ANSWER_LIMIT_S:g} s: it hangs"
+            ) from None
         except ConnectionError:
             line_read = b""
         except ValueError as error:
-            raise NoAnswerError(f"{do}: {error}") from None
+            raise NoAnswerError(f"{verb}: {error}") from None
         if not line_read:
-            raise NoAnswerError(f"{do}: the driver's process has ended{self._last_words()}")
+            raise NoAnswerError(f"{verb}: the driver's process has ended{self._error_tail()}")
         try:
             answer = msgspec.json.decode(line_read, type=Answer)
         except (msgspec.DecodeError, UnicodeDecodeError) as error:
             raise NoAnswerError(
-                f"{do}: the driver wrote no answer of the contract: {error}"
+                f"{verb}: the driver wrote no answer of the contract: {error}"
             ) from None
         if answer.id != self._number:
-            raise NoAnswerError(f"{do}: answer {answer.id} to command {self._number}")
+            raise NoAnswerError(f"{verb}: answer {answer.id} to command {self._number}")
         return answer
 
-    def _last_words(self) -> str:
+    def _error_tail(self) -> str:
         """The last lines that the program wrote to its standard error."""
         if self._errors is None:
             return ""
         output_size = self._errors.seek(0, io.SEEK_END)
-        self._errors.seek(max(0, output_size - LAST_WORDS_BYTES))
+        self._errors.seek(max(0, output_size - ERROR_TAIL_BYTES))
         lines = self._errors.read().decode("utf-8", "replace").strip().splitlines()
         return "".join(f"\n  {line}" for line in lines)
 
@@ -167,13 +169,15 @@ class Driver:
             ConfigError: The driver gives no answer, or speaks another version of the contract.
         """
         try:
-            answer = await self.ask("describe", contract=CONTRACT)
+            answer = await self.ask("describe", contract=CONTRACT_VERSION)
         except NoAnswerError as error:
             raise ConfigError(f"--driver: {error}") from None
         if not answer.ok and answer.error is not None:
             raise ConfigError(f"--driver: describe failed: {answer.error.message}")
-        if answer.contract != CONTRACT:
-            raise ConfigError(f"--driver speaks contract {answer.contract}; this is {CONTRACT}")
+        if answer.contract != CONTRACT_VERSION:
+            raise ConfigError(
+                f"--driver speaks contract {answer.contract}; this is {CONTRACT_VERSION}"
+            )
         return answer
 
     async def end(self) -> None:

@@ -16,7 +16,7 @@ import msgspec
 SHOWN_CHARS: Final = 20
 
 
-class Told(StrEnum):
+class ReportedEnd(StrEnum):
     """The end of a transaction, as the library reported it."""
 
     COMMITTED = "committed"
@@ -26,24 +26,24 @@ class Told(StrEnum):
     """A commit was requested and failed with an error."""
 
 
-class Entry(msgspec.Struct, kw_only=True):
-    """One transaction."""
+class LedgerEntry(msgspec.Struct, kw_only=True):
+    """One transaction of the application, with the end that the library reported."""
 
     values: tuple[str, ...]
     group: str = ""
     """Group whose positions were committed in the transaction."""
     position: int = -1
-    told: Told = Told.ABORTED
+    reported_end: ReportedEnd = ReportedEnd.ABORTED
 
 
 class Ledger(msgspec.Struct):
     """Every transaction of a situation, in order."""
 
-    entries: list[Entry] = []
+    entries: list[LedgerEntry] = []
 
-    def begin(self, *values: str, group: str = "", position: int = -1) -> Entry:
+    def begin(self, *values: str, group: str = "", position: int = -1) -> LedgerEntry:
         """Record a transaction before it begins."""
-        transaction = Entry(values=values, group=group, position=position)
+        transaction = LedgerEntry(values=values, group=group, position=position)
         self.entries.append(transaction)
         return transaction
 
@@ -67,16 +67,18 @@ class Ledger(msgspec.Struct):
         for group, position in positions.items():
             yield from self._position_contradictions(group, position, count_by_value)
 
-    def _record_contradictions(self, transaction: Entry, readable: list[str]) -> Iterator[str]:
+    def _record_contradictions(
+        self, transaction: LedgerEntry, readable: list[str]
+    ) -> Iterator[str]:
         missing_values = [value for value in transaction.values if value not in readable]
-        match transaction.told:
-            case Told.COMMITTED if missing_values:
+        match transaction.reported_end:
+            case ReportedEnd.COMMITTED if missing_values:
                 missing_text = values_text(missing_values)
                 yield f'the library says "committed", but readers do not get {missing_text}'
-            case Told.ABORTED if readable:
+            case ReportedEnd.ABORTED if readable:
                 claim = 'the library says "aborted" or was never asked to commit'
                 yield f"{claim}, but readers get {values_text(readable)}"
-            case Told.UNKNOWN if missing_values and readable:
+            case ReportedEnd.UNKNOWN if missing_values and readable:
                 claim = "half of a transaction is committed"
                 yield f"{claim}: {values_text(readable)} without {values_text(missing_values)}"
             case _:
@@ -93,7 +95,9 @@ class Ledger(msgspec.Struct):
             is_complete = transaction.values and all(
                 count_by_value[value] for value in transaction.values
             )
-            if transaction.group == group and (is_complete or transaction.told is Told.COMMITTED):
+            if transaction.group == group and (
+                is_complete or transaction.reported_end is ReportedEnd.COMMITTED
+            ):
                 expected_position = transaction.position
         if position != expected_position:
             claim = f"the position of group {group} is {position}"
@@ -110,5 +114,5 @@ def shorten_value(record_value: str) -> str:
 
 
 def values_text(values: Sequence[str]) -> str:
-    """Values for a message."""
+    """Join the values of records for a message; large ones are shortened."""
     return ", ".join(map(shorten_value, values))

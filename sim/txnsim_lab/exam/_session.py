@@ -8,14 +8,14 @@ from contextlib import asynccontextmanager
 from itertools import groupby
 from typing import Any, Final
 
-from txnsim_lab.exam._driver import UNSUPPORTED, Answer, Driver, LibraryError
-from txnsim_lab.exam._ledger import Entry, Told, shorten_value, values_text
+from txnsim_lab.exam._driver import UNSUPPORTED_COMMAND, Answer, Driver, LibraryError
+from txnsim_lab.exam._ledger import LedgerEntry, ReportedEnd, shorten_value, values_text
 from txnsim_lab.exam.results import MissError, NotAskedError
 
-UNTOLD: Final = ("bootstrap", "client_id")
+OMITTED_ARGUMENTS: Final = ("bootstrap", "client_id")
 """Arguments that reports omit: they are the same in every command."""
 
-Between = Callable[[int], Awaitable[None]]
+BeforeCommand = Callable[[int], Awaitable[None]]
 
 
 class DriverSession:
@@ -27,7 +27,7 @@ class DriverSession:
         """All errors that the library has reported."""
         self.steps: list[str] = []
         """All that was done, in order: commands with their answers, and faults."""
-        self.between: Between | None = None
+        self.before_command: BeforeCommand | None = None
         """Called before each command, with its number from 1 on."""
         self._command_text = 0
 
@@ -39,14 +39,14 @@ class DriverSession:
             NotAskedError: The driver has no such command.
         """
         self._command_text += 1
-        if self.between is not None:
-            await self.between(self._command_text)
+        if self.before_command is not None:
+            await self.before_command(self._command_text)
         step, command = len(self.steps), _command_text(verb, arguments)
         self.steps.append(f"{command}: no answer")
         answer = await self._driver.ask(verb, **arguments)
         self.steps[step] = f"{command}: {_answer_text(answer)}"
         if answer.error is not None and not answer.ok:
-            if answer.error.name == UNSUPPORTED:
+            if answer.error.name == UNSUPPORTED_COMMAND:
                 raise NotAskedError(f"the driver has no command {verb}")
             self.errors.append(f"{verb}: {_error_text(answer.error)}")
         elif not answer.ok:
@@ -74,19 +74,19 @@ class DriverSession:
         if actual != expected:
             raise MissError(f"{subject}: {actual}; expected: {expected}")
 
-    def expect_told(self, transaction: Entry, expected: Told) -> None:
+    def expect_end(self, transaction: LedgerEntry, expected: ReportedEnd) -> None:
         """Compare the end that the library has reported for a transaction with the expected one.
 
         Raises:
             MissError: They differ.
         """
-        if transaction.told is not expected:
+        if transaction.reported_end is not expected:
             of_values = f" with {values_text(transaction.values)}" if transaction.values else ""
-            claim = f'the library says "{transaction.told}" of the transaction{of_values}'
+            claim = f'the library says "{transaction.reported_end}" of the transaction{of_values}'
             raise MissError(f'{claim}, and "{expected}" was expected{self.after_errors}')
 
     def expect_done(self, answer: Answer, subject: str) -> None:
-        """Checks that a call has succeeded.
+        """Check that a call has succeeded.
 
         Raises:
             MissError: It has failed.
@@ -96,7 +96,7 @@ class DriverSession:
 
     @asynccontextmanager
     async def within(self, seconds: float, subject: str) -> AsyncIterator[None]:
-        """Limits the time that several calls of the library may take.
+        """Limit the time that several calls of the library may take.
 
         Raises:
             MissError: They took longer.
@@ -111,15 +111,13 @@ class DriverSession:
 
     @property
     def after_errors(self) -> str:
-        """For messages: the errors that the library has reported so far, as the end of a
-        sentence.
-        """
+        """The errors that the library has reported so far, worded as the end of a sentence."""
         return f"; its errors: {'; '.join(self.errors)}" if self.errors else ""
 
 
 def without_repeats(steps: Iterable[str]) -> Iterator[str]:
-    for step, repeats in groupby(steps):
-        repeat_count = len(list(repeats))
+    for step, equal_steps in groupby(steps):
+        repeat_count = len(list(equal_steps))
         yield step if repeat_count == 1 else f"{step} ({repeat_count} times)"
 
 
@@ -127,7 +125,7 @@ def _command_text(verb: str, arguments: Mapping[str, Any]) -> str:
     argument_texts = (
         f"{argument_name}={_argument_text(argument_value)}"
         for argument_name, argument_value in arguments.items()
-        if argument_name not in UNTOLD
+        if argument_name not in OMITTED_ARGUMENTS
     )
     return " ".join((verb, *argument_texts))
 

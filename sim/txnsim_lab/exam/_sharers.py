@@ -13,7 +13,7 @@ from typing import Final, Literal
 
 from txnsim.errors import ClientError
 from txnsim_lab.exam._application import (
-    CLIENT,
+    CLIENT_ID,
     PATIENCE_MS,
     POLL_MS,
     REQUEST_TIMEOUT_MS,
@@ -22,18 +22,18 @@ from txnsim_lab.exam._application import (
 from txnsim_lab.exam.results import MissError, NotAskedError
 from txnsim_lab.exam.targets import create_topic
 
-How = Literal["accept", "release", "reject", "renew"]
+AcknowledgeWord = Literal["accept", "release", "reject", "renew"]
 GROUP: Final = "sharers"
-JOBS: Final = "jobs"
+JOBS_TOPIC: Final = "jobs"
 """A topic with one partition, which all members read."""
-OTHER: Final = f"{CLIENT}-2"
+OTHER_CLIENT_ID: Final = f"{CLIENT_ID}-2"
 """Client id of the member that no fault strikes."""
 READ_COMMITTED: Final = "read_committed"
 POLLS_MAX: Final = 25
 """Limit of polls for one record; each takes POLL_MS."""
 EMPTY_POLLS: Final = 3
 """Number of empty polls in a row after which a partition counts as read."""
-LOCK_MS: Final = 2_000
+SHORT_LOCK_MS: Final = 2_000
 """Record lock duration of a group whose locks are to expire."""
 
 
@@ -59,8 +59,8 @@ class Sharers:
         Raises:
             NotAskedError: The cluster refuses the configs.
         """
-        self._app.topic, self._app.partitions = JOBS, 1
-        await create_topic(self._app.target, self._app.name(JOBS))
+        self._app.topic, self._app.partitions = JOBS_TOPIC, 1
+        await create_topic(self._app.target, self._app.name(JOBS_TOPIC))
         admin = await self._app.target.admin()
         try:
             for config_name, config_value in self._configs.items():
@@ -68,7 +68,7 @@ class Sharers:
         except ClientError as refused:
             raise NotAskedError(f"the cluster: {refused}") from None
 
-    async def join(self, member_name: str = "m", *, client_id: str = CLIENT) -> None:
+    async def join(self, member_name: str = "m", *, client_id: str = CLIENT_ID) -> None:
         """Subscribe a member with explicit acknowledgement."""
         self._app.dead.discard(member_name)
         self._app.opened.add(member_name)
@@ -79,7 +79,7 @@ class Sharers:
             bootstrap=self._app.target.bootstrap,
             client_id=client_id,
             group=self._app.name(GROUP),
-            topic=self._app.name(JOBS),
+            topic=self._app.name(JOBS_TOPIC),
             request_timeout_ms=REQUEST_TIMEOUT_MS,
         )
 
@@ -121,7 +121,7 @@ class Sharers:
         for _ in range(EMPTY_POLLS):
             self._app.expect(await self.poll(member_name), [], subject)
 
-    async def say(self, acknowledge_type: How, member_name: str = "m") -> bool:
+    async def acknowledge(self, acknowledge_type: AcknowledgeWord, member_name: str = "m") -> bool:
         """Acknowledge every record of the last poll, and commit the acknowledgements.
 
         Returns:
@@ -145,17 +145,19 @@ class Sharers:
             self.rejected.update(values)
         return not failed_partitions
 
-    async def must_say(self, acknowledge_type: How, member_name: str = "m") -> None:
-        """Acknowledge as ``say`` does, which must succeed.
+    async def must_acknowledge(
+        self, acknowledge_type: AcknowledgeWord, member_name: str = "m"
+    ) -> None:
+        """Acknowledge every record of the last poll, which must succeed.
 
         Raises:
             MissError: The library reports a failure.
         """
-        if not await self.say(acknowledge_type, member_name):
+        if not await self.acknowledge(acknowledge_type, member_name):
             raise MissError(f"{acknowledge_type} failed{self._app.after_errors}")
 
     async def work(self, *member_names: str, wanted_values: Collection[str]) -> None:
-        """Let members poll and accept until the wanted values are accepted and poll are empty.
+        """Let members poll and accept until the wanted values are accepted and polls are empty.
 
         Raises:
             MissError: A value is missing, or there is an additional one.
@@ -166,7 +168,7 @@ class Sharers:
                 values = await self.poll(member_name)
                 empty_polls = 0 if values else empty_polls + 1
                 if values:
-                    await self.say("accept", member_name)
+                    await self.acknowledge("accept", member_name)
             if empty_polls >= EMPTY_POLLS and self.done >= set(wanted_values):
                 break
         missing_values = sorted(set(wanted_values) - self.done)

@@ -17,22 +17,22 @@ from txnsim.runtime.rng import SeededRng
 from txnsim_lab.exam._application import Application
 from txnsim_lab.exam.results import NotAskedError, Result
 from txnsim_lab.exam.run import Exam
-from txnsim_lab.exam.situation import Play, Situation
+from txnsim_lab.exam.situation import PlaySituation, Situation
 from txnsim_lab.exam.targets import Targets
 from txnsim_lab.target.cluster import TargetError
 
-TIMES: Final = 2
-"""How often a situation with a difference is played."""
+PLAYS_PER_DIFFERENCE: Final = 2
+"""Number of times that a situation with a difference is played."""
 ACTS_MAX: Final = 2
 COMMANDS_MAX: Final = 12
 """An act of a variant comes before a driver command with at most this number."""
-_WORD: Final = re.compile(r"[a-z]+")
-_COMMON: Final = (
+_WORD_RE: Final = re.compile(r"[a-z]+")
+_COMMON_TEXT: Final = (
     "a an and are as at be been by can does for from has in is it its no not of on or so than"
     " that the then there to was when where which while with"
 )
-_COMMON_WORDS: Final = frozenset(_COMMON.split(" "))
-_STEM: Final = 5
+_COMMON_WORDS: Final = frozenset(_COMMON_TEXT.split(" "))
+_STEM_CHARS: Final = 5
 
 Act = Callable[[Application], Awaitable[None]]
 
@@ -57,7 +57,7 @@ class SituationDifference(msgspec.Struct, frozen=True, kw_only=True):
     one: Result
     other: Result
     times: int
-    """In how many of the ``TIMES`` plays the sides differed."""
+    """In how many of the ``PLAYS_PER_DIFFERENCE`` plays the sides differed."""
     drawn: str = ""
     """What a variant adds to the situation; empty for the situation itself."""
 
@@ -94,7 +94,7 @@ async def compare(
     bounds: Bounds,
     *,
     clock: Clock,
-    tell: Callable[[str, SituationDifference | None], None],
+    report_difference: Callable[[str, SituationDifference | None], None],
 ) -> Comparison:
     """Compare two drivers.
 
@@ -104,7 +104,7 @@ async def compare(
         targets: The clusters to play on; closed at the end.
         bounds: The limits of the comparison.
         clock: The clock of the machine, for the minutes.
-        tell: Takes each situation with its result.
+        report_difference: Takes each situation with its result.
 
     Raises:
         ConfigError: A driver can't be started, or does not speak the contract.
@@ -121,7 +121,7 @@ async def compare(
         ]
         for situation, level in asked_situations:
             difference = await compared_pair.compare(situation, level)
-            tell(f"{situation.name}@{level}", difference)
+            report_difference(f"{situation.name}@{level}", difference)
             differences += [difference] if difference else []
         near_situations = [
             (situation, asked_level)
@@ -137,7 +137,7 @@ async def compare(
                 break
             difference = await compared_pair.compare(variant, level, acts_drawn=acts_text)
             acts_drawn += 1
-            tell(f"{variant.name}@{level} {acts_text}", difference)
+            report_difference(f"{variant.name}@{level} {acts_text}", difference)
             differences += [difference] if difference else []
     finally:
         await compared_pair.end()
@@ -187,7 +187,7 @@ class _Pair:
         if not results_differ(*results):
             return None
         play_count = 1
-        for _ in range(TIMES - 1):
+        for _ in range(PLAYS_PER_DIFFERENCE - 1):
             play_count += results_differ(*await self._play_both(situation, level))
         return SituationDifference(
             situation=situation.name,
@@ -233,7 +233,9 @@ def by_hints(situations: Sequence[Situation], hints: Iterable[str]) -> list[Situ
 
 def _word_stems(text: str) -> set[str]:
     """The words of a text, cut to their first letters, so that ``committed`` equals ``commit``."""
-    return {word[:_STEM] for word in _WORD.findall(text.lower()) if word not in _COMMON_WORDS}
+    return {
+        word[:_STEM_CHARS] for word in _WORD_RE.findall(text.lower()) if word not in _COMMON_WORDS
+    }
 
 
 # Variants
@@ -242,7 +244,7 @@ def _word_stems(text: str) -> set[str]:
 def variants(
     near_situations: Sequence[tuple[Situation, int]], seed: int
 ) -> Iterator[tuple[Situation, int, str]]:
-    """An endless series of situations with acts between their commands; the same for the same
+    """Draw an endless series of situations with acts between their commands; the same for the same
     seed.
     """
     rng = SeededRng(seed).stream("exam.variants")
@@ -263,7 +265,7 @@ def variants(
         )
 
 
-def with_acts(play: Play, numbered_acts: Sequence[tuple[int, str]]) -> Play:
+def with_acts(play: PlaySituation, numbered_acts: Sequence[tuple[int, str]]) -> PlaySituation:
     """A situation in which acts come before the commands of these numbers."""
 
     async def play_with_acts(app: Application) -> None:
@@ -276,7 +278,7 @@ def with_acts(play: Play, numbered_acts: Sequence[tuple[int, str]]) -> Play:
                 except (NotAskedError, TargetError) as reason:
                     app.steps.append(f"not done: {reason}")
 
-        app.between = between
+        app.before_command = between
         await play(app)
 
     return play_with_acts

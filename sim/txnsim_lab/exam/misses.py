@@ -17,23 +17,23 @@ from txnsim import VERSION
 from txnsim.errors import ConfigError
 from txnsim.files import problem_of
 from txnsim.trace.trace_file import Recording
-from txnsim_lab.exam.results import PAGE, ExamRun, Result, escape_unprintable
+from txnsim_lab.exam.results import PAGE_FILE_NAME, ExamRun, Result, escape_unprintable
 from txnsim_lab.http.page.one_file import one_file
 
-TEXT: Final = "README.md"
-DRIVER: Final = "driver"
+REPORT_FILE_NAME: Final = "README.md"
+DRIVER_FOLDER_NAME: Final = "driver"
 """Name of the folder with the driver's own files."""
 SOURCE_BYTES_MAX: Final = 1 << 18
-SAID_MAX: Final = 2_000
+DRIVER_TEXT_CHARS_MAX: Final = 2_000
 """Limit of the characters of one text from a driver."""
-_MARKUP: Final = re.compile(r"[<>&\[\]]")
-_OBEYS: Final = (
+_MARKUP_RE: Final = re.compile(r"[<>&\[\]]")
+_RULES_OF_APPLICATION: Final = (
     "The application obeys the library. It repeats a call whose error is retriable. It aborts after"
     " an error that is abortable. It closes the producer after every other error, and takes a new"
     " one with the same id. These are its calls in order, with the library's answers. A fault is a"
     " rule of what happens to requests on their way."
 )
-_LAWS: Final = (
+_LAWS_TEXT: Final = (
     "In every situation these laws hold, too: what the library calls committed is readable, once."
     " What it calls aborted is not. An end that is unknown is whole. Nothing hangs. When the fault"
     " is over, the application commits again."
@@ -64,18 +64,18 @@ def folders(
         miss_folder = miss.folder
         repeat_command = f"{command} --only {miss.situation} --transaction-version {miss.level}"
         report_text = "\n".join(_report(run, miss, repeat_command, sorted(sources)))
-        files[f"{miss_folder}/{TEXT}"] = report_text.encode() + b"\n"
+        files[f"{miss_folder}/{REPORT_FILE_NAME}"] = report_text.encode() + b"\n"
         files[f"{miss_folder}/story.txt"] = "\n".join(map(_one_line, miss.story)).encode() + b"\n"
         files[f"{miss_folder}/versions.json"] = msgspec.json.format(
             msgspec.json.encode(_versions(run, miss)), indent=1
         )
         files |= {
-            f"{miss_folder}/{DRIVER}/{file_name}": file_bytes
+            f"{miss_folder}/{DRIVER_FOLDER_NAME}/{file_name}": file_bytes
             for file_name, file_bytes in sources.items()
         }
         if miss.recording:
             recording = Recording.from_lines(miss.id, miss.recording.splitlines())
-            files[f"{miss_folder}/{PAGE}"] = one_file([(miss.id, recording)]).encode()
+            files[f"{miss_folder}/{PAGE_FILE_NAME}"] = one_file([(miss.id, recording)]).encode()
     return files
 
 
@@ -120,10 +120,10 @@ def _versions(run: ExamRun, miss: Result) -> dict[str, object]:
 def _report(run: ExamRun, miss: Result, repeat_command: str, sources: list[str]) -> Iterator[str]:
     library = _escape_markup(f"{run.library} {run.version}")
     yield f"# {library}: {miss.situation}, at transaction.version {miss.level}\n\n{miss.asks}\n"
-    yield f"## What was done\n\n{_OBEYS}\n"
+    yield f"## What was done\n\n{_RULES_OF_APPLICATION}\n"
     steps = (_one_line(step).replace("`", "'") for step in miss.steps)
     yield from (f"{step_number}. `{step}`" for step_number, step in enumerate(steps, 1))
-    yield f"\n## What was expected\n\n{miss.yardstick.replace('``', '`')}\n\n{_LAWS}\n"
+    yield f"\n## What was expected\n\n{miss.yardstick.replace('``', '`')}\n\n{_LAWS_TEXT}\n"
     yield "## What was seen\n"
     yield from _bullets(miss.because)
     if miss.errors:
@@ -143,7 +143,7 @@ def _report(run: ExamRun, miss: Result, repeat_command: str, sources: list[str])
     yield "\n## What happened in the cluster\n"
     yield from (f"    {_one_line(line)}" for line in miss.story)
     if miss.recording:
-        yield f"\n[{PAGE}]({PAGE}) shows it step by step."
+        yield f"\n[{PAGE_FILE_NAME}]({PAGE_FILE_NAME}) shows it step by step."
 
 
 def _bullets(lines: Iterable[str]) -> Iterator[str]:
@@ -154,8 +154,9 @@ def _one_line(driver_text: str) -> str:
     """Shorten a text of a driver or its library, and escape control characters."""
     shortened_text = (
         driver_text
-        if len(driver_text) <= SAID_MAX
-        else f"{driver_text[:SAID_MAX]} … {len(driver_text) - SAID_MAX} more"
+        if len(driver_text) <= DRIVER_TEXT_CHARS_MAX
+        else f"{driver_text[:DRIVER_TEXT_CHARS_MAX]} …"
+        f" {len(driver_text) - DRIVER_TEXT_CHARS_MAX} more"
     )
     return escape_unprintable(shortened_text)
 
@@ -163,12 +164,11 @@ def _one_line(driver_text: str) -> str:
 def _escape_markup(markup_text: str) -> str:
     """One line of text, with Markdown and HTML characters escaped."""
     single_spaced = " ".join(_one_line(markup_text).split())
-    return _MARKUP.sub(lambda match: f"&#{ord(match[0])};", single_spaced)
+    return _MARKUP_RE.sub(lambda match: f"&#{ord(match[0])};", single_spaced)
 
 
 def _driver_file_links(sources: list[str]) -> str:
     if not sources:
         return "Its files are not in this folder."
-    return (
-        f"Its files: {', '.join(f'[{file_name}]({DRIVER}/{file_name})' for file_name in sources)}."
-    )
+    links = (f"[{file_name}]({DRIVER_FOLDER_NAME}/{file_name})" for file_name in sources)
+    return f"Its files: {', '.join(links)}."

@@ -17,25 +17,25 @@ from txnsim.testing.cluster import AsyncSimulatedKafka
 from txnsim.types import TopicPartition
 from txnsim_lab.exam.fixture_topics import (
     FIXTURE_TOPICS,
-    Expected,
+    ExpectedReading,
     TopicWriter,
+    fixture_topic,
     short_values,
-    topic_of,
     write_fixture,
 )
 from txnsim_lab.exam.targets import SETTINGS, simulated_target
 
 GROUP: Final = "readers"
 """A group that has read everything that ``read_committed`` gets, and committed its position."""
-LASTING_MS: Final = 86_400_000
+OPEN_TRANSACTION_TIMEOUT_MS: Final = 86_400_000
 CUT_BYTES: Final = 10
-SIDE: Final = {"position": "stable", "end": "stable", "lag": ""}
+EXPECTED_FIELD_BY_STATEMENT: Final = {"position": "stable", "end": "stable", "lag": ""}
 """What a reader may report besides values -> the field it is compared with; a lag is compared with
 zero.
 """
 
 
-class Said(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class ReaderStatement(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A reader's answer for one topic; unknown fields are omitted."""
 
     topic: str
@@ -48,14 +48,14 @@ class Said(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     """Lag of the group ``readers``."""
 
 
-def expected_topics(*, on_disk: bool) -> tuple[Expected, ...]:
+def expected_topics(*, on_disk: bool) -> tuple[ExpectedReading, ...]:
     """The expected answer for each topic."""
     fixtures = (*FIXTURE_TOPICS, cut_short) if on_disk else FIXTURE_TOPICS
     return tuple(fixture.expected for fixture in fixtures)
 
 
-@topic_of("cut-short", "The last batch is cut short on disk, as after a broker that was killed.",
-          "a b", 3, 3)  # fmt: skip
+@fixture_topic("cut-short", "The last batch is cut short on disk, as after a broker that was"
+               " killed.", "a b", 3, 3)  # fmt: skip
 async def cut_short(writer: TopicWriter) -> None:
     """Write 0 a, 1 b, 2 COMMIT, 3 a record in a batch that is truncated afterwards."""
     async with writer.producers("p") as (producer,), Producer(writer.cluster) as plain_producer:
@@ -70,12 +70,14 @@ async def library(*, port: int = 0) -> AsyncIterator[AsyncSimulatedKafka]:
     Args:
         port: First of consecutive ports; 0 picks free ones.
     """
-    settings = {**SETTINGS, "transaction.max.timeout.ms": LASTING_MS}
+    settings = {**SETTINGS, "transaction.max.timeout.ms": OPEN_TRANSACTION_TIMEOUT_MS}
     async with AsyncSimulatedKafka(settings=settings, port=port) as kafka:
         target = simulated_target(kafka)
         admin = await target.admin()
         for fixture in FIXTURE_TOPICS:
-            topic_name = await write_fixture(target, fixture, lasting_ms=LASTING_MS)
+            topic_name = await write_fixture(
+                target, fixture, lasting_ms=OPEN_TRANSACTION_TIMEOUT_MS
+            )
             offsets = {TopicPartition(topic_name, 0): fixture.expected.stable}
             await admin.commit_positions(GROUP, offsets)
         yield kafka
@@ -95,9 +97,13 @@ async def directories() -> dict[str, bytes]:
     return files
 
 
-def misses(topics: Sequence[Expected], statements: Sequence[Said]) -> Iterator[str]:
+def misses(
+    topics: Sequence[ExpectedReading], statements: Sequence[ReaderStatement]
+) -> Iterator[str]:
     """The wrong and missing answers of a reader, in words."""
-    answers: Mapping[str, Said] = {statement.topic: statement for statement in statements}
+    answers: Mapping[str, ReaderStatement] = {
+        statement.topic: statement for statement in statements
+    }
     for topic in topics:
         answer = answers.get(topic.topic)
         if answer is None:
@@ -108,7 +114,7 @@ def misses(topics: Sequence[Expected], statements: Sequence[Said]) -> Iterator[s
             and (values_text := short_values(answer.values)) != topic.values
         ):
             yield _wrong(topic, "values", _value_list(values_text), _value_list(topic.values))
-        for side_name, expected_field in SIDE.items():
+        for side_name, expected_field in EXPECTED_FIELD_BY_STATEMENT.items():
             stated_value, expected_value = (
                 getattr(answer, side_name),
                 getattr(topic, expected_field, 0),
@@ -117,7 +123,9 @@ def misses(topics: Sequence[Expected], statements: Sequence[Said]) -> Iterator[s
                 yield _wrong(topic, side_name, stated_value, expected_value)
 
 
-def _wrong(topic: Expected, subject: str, stated_value: object, expected_value: object) -> str:
+def _wrong(
+    topic: ExpectedReading, subject: str, stated_value: object, expected_value: object
+) -> str:
     return f"{topic.topic}: {subject} {stated_value}; expected: {expected_value}. {topic.about}"
 
 

@@ -38,8 +38,8 @@ from txnsim_lab.target.real_clusters import (
     running_cluster,
 )
 
-APACHE: Final = "apache-"
-IDS: Final = ("shop", "till", "stall")
+APACHE_PREFIX: Final = "apache-"
+TRANSACTIONAL_IDS: Final = ("shop", "till", "stall")
 GROUPS: Final = ("g", "readers", "sharers")
 
 
@@ -52,7 +52,7 @@ class _Proxied(RebuiltCluster):
 
     @property
     def injector(self) -> Injector:
-        """The injector of the proxy."""
+        """The injector of the proxy's faults."""
         return self._proxys
 
 
@@ -61,14 +61,14 @@ class RealTargets:
 
     def __init__(
         self,
-        on: str,
+        cluster_name: str,
         *,
         level: int | None,
-        say: Callable[[str], object],
+        report_progress: Callable[[str], object],
         settings: ClientSettings,
     ) -> None:
-        self._on = on
-        self._say = say
+        self._on = cluster_name
+        self._say = report_progress
         self._settings = settings
         self._cluster: tuple[int, RealCluster, Environment] | None = None
         self._closing = contextlib.AsyncExitStack()
@@ -77,19 +77,27 @@ class RealTargets:
         self._token = "".join(
             character for character in new_token().lower() if character.isalnum()
         )[:6]
-        self.is_ours = on.startswith(APACHE)
-        self.about = f"Apache Kafka {on.removeprefix(APACHE)}" if self.is_ours else on
+        self.is_ours = cluster_name.startswith(APACHE_PREFIX)
+        self.about = (
+            f"Apache Kafka {cluster_name.removeprefix(APACHE_PREFIX)}"
+            if self.is_ours
+            else cluster_name
+        )
         self.levels: tuple[int, ...] = (0, 1, 2) if level is None else (level,)
 
     @classmethod
     async def connect(
-        cls, on: str, *, say: Callable[[str], object], settings: ClientSettings | None = None
+        cls,
+        cluster_name: str,
+        *,
+        report_progress: Callable[[str], object],
+        settings: ClientSettings | None = None,
     ) -> RealTargets:
         """Inspect the cluster; brokers of a release are started when a situation needs them.
 
         Args:
-            on: ``HOST:PORT``, or ``apache-RELEASE``.
-            say: Takes lines of progress, and the names of what could not be removed.
+            cluster_name: ``HOST:PORT``, or ``apache-RELEASE``.
+            report_progress: Takes lines of progress, and the names of what could not be removed.
             settings: The settings of clients of a running cluster.
 
         Raises:
@@ -97,11 +105,16 @@ class RealTargets:
             ClientError: No broker answers.
         """
         settings = settings or ClientSettings()
-        if on.startswith(APACHE):
-            version_of(on)
-            return cls(on, level=None, say=say, settings=settings)
-        generation = await generation_of(on, settings)
-        return cls(on, level=generation.transaction_version, say=say, settings=settings)
+        if cluster_name.startswith(APACHE_PREFIX):
+            version_of(cluster_name)
+            return cls(cluster_name, level=None, report_progress=report_progress, settings=settings)
+        generation = await generation_of(cluster_name, settings)
+        return cls(
+            cluster_name,
+            level=generation.transaction_version,
+            report_progress=report_progress,
+            settings=settings,
+        )
 
     @contextlib.asynccontextmanager
     async def open(self, level: int, *, begins_as: str = "") -> AsyncIterator[Opened]:
@@ -123,7 +136,7 @@ class RealTargets:
             settings=Settings(),
             processes=cluster.brokers,
             groups=[prefix + suffix for suffix in GROUPS],
-            transactional_ids=[prefix + suffix for suffix in IDS],
+            transactional_ids=[prefix + suffix for suffix in TRANSACTIONAL_IDS],
         )
         loop = ClusterLoop(asyncio.get_running_loop())
         faults = AsyncFaults(_Proxied(loop, cluster.proxy.injector))

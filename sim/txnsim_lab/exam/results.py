@@ -96,16 +96,16 @@ def known_misses(lines: Iterable[str]) -> frozenset[str]:
     return frozenset(line for line in plain_lines if line)
 
 
-STYLE: Final = (
+PAGE_CSS: Final = (
     "body{font:15px/1.5 system-ui;max-width:70rem;margin:2rem auto;padding:0 1rem}"
     "table{border-collapse:collapse;width:100%}td,th{border-bottom:1px solid #ccc;padding:.3rem;"
     "text-align:left;vertical-align:top}.missed{color:#a40000;font-weight:bold}.passed{color:#186218}"
     "pre{white-space:pre-wrap;background:#f6f6f6;padding:.6rem}"
 )
 
-PAGE: Final = "page.html"
+PAGE_FILE_NAME: Final = "page.html"
 """Name of the page in the folder of a miss, which shows what happened in the cluster."""
-UNDER_WORDS: Final = (SituationOutcome.MISSED, SituationOutcome.PROTOCOL)
+FULLY_REPORTED_OUTCOMES: Final = (SituationOutcome.MISSED, SituationOutcome.PROTOCOL)
 """Outcomes that are reported in full."""
 
 
@@ -130,7 +130,7 @@ def page(run: ExamRun, *, misses: str = "", known: Collection[str] = ()) -> str:
     return "\n".join(
         (
             '<!doctype html><html lang="en"><meta charset="utf-8">',
-            f"<title>{escape(title)}</title><style>{STYLE}</style><h1>{escape(title)}</h1>",
+            f"<title>{escape(title)}</title><style>{PAGE_CSS}</style><h1>{escape(title)}</h1>",
             f"<p>{escape(counts)}. It speaks version {run.speaks} of transactions.</p>",
             "<table><tr><th>Class<th>Situation<th>transaction.version<th>Outcome</tr>",
             *map(_row, run.results),
@@ -142,7 +142,7 @@ def page(run: ExamRun, *, misses: str = "", known: Collection[str] = ()) -> str:
 
 def _row(result: Result) -> str:
     situation_cell = escape(result.situation)
-    if result.outcome in UNDER_WORDS:
+    if result.outcome in FULLY_REPORTED_OUTCOMES:
         situation_cell = f'<a href="#{escape(result.id)}">{situation_cell}</a>'
     return (
         f"<tr><td>{escape(result.kind)}<td>{situation_cell}<br><small>{escape(result.asks)}</small>"
@@ -151,14 +151,16 @@ def _row(result: Result) -> str:
 
 
 def _stories(run: ExamRun, misses: str, known_ids: Collection[str]) -> Iterator[str]:
-    for result in (candidate for candidate in run.results if candidate.outcome in UNDER_WORDS):
+    for result in (
+        candidate for candidate in run.results if candidate.outcome in FULLY_REPORTED_OUTCOMES
+    ):
         yield f'<h2 id="{escape(result.id)}">{escape(result.id)}</h2><p>{escape(result.asks)}</p>'
         reasons = map(escape_unprintable, result.because)
         yield f"<ul>{''.join(f'<li>{escape(reason)}' for reason in reasons)}</ul>"
         yield f"<p>What was expected: {escape(result.yardstick)}</p>"
         has_folder = result.outcome is SituationOutcome.MISSED and result.id not in known_ids
         if misses and result.recording and has_folder:
-            link = f"{misses}/{result.folder}/{PAGE}"
+            link = f"{misses}/{result.folder}/{PAGE_FILE_NAME}"
             yield f'<p><a href="{escape(link)}">What happened, step by step</a>'
         for heading, lines in (
             ("What was done", result.steps),

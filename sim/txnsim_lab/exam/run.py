@@ -18,8 +18,8 @@ from txnsim_lab.exam.targets import Opened, SimulatedTargets, Targets
 from txnsim_lab.target.cluster import TargetError
 
 STORY_LINES_MAX: Final = 80
-NEWEST: Final = 2
-Tell = Callable[[Result], None]
+NEWEST_LEVEL: Final = 2
+ReportResult = Callable[[Result], None]
 
 
 async def run_exam(
@@ -28,7 +28,7 @@ async def run_exam(
     *,
     levels: Sequence[int],
     targets: Targets | None = None,
-    tell: Tell = lambda _: None,
+    report_result: ReportResult = lambda _: None,
     stops: tuple[type[BaseException], ...] = (),
 ) -> ExamRun:
     """Run the exam of a library.
@@ -38,7 +38,7 @@ async def run_exam(
         situations: The situations to play.
         levels: Levels of ``transaction.version``; those that the cluster can't have are left out.
         targets: Opens the clusters; simulated ones unless given.
-        tell: Takes each result when it is there.
+        report_result: Takes each result when it is there.
         stops: Exceptions that end the run early, such as ``CancelledError``: the results so far are
             returned, and the driver and clusters are stopped.
 
@@ -55,7 +55,7 @@ async def run_exam(
                 for situation in situations:
                     if level in situation.levels:
                         results.append(await exam.play(situation, level))
-                        tell(results[-1])
+                        report_result(results[-1])
         except stops:
             is_stopped = True
     finally:
@@ -129,9 +129,9 @@ class Exam:
         send_requests = await app.requests("Produce")
         outcome, reasons = await self._outcome(situation, app)
         await opened.faults.disarm_all()
-        if level == NEWEST and send_requests.matched and not add_requests.matched:
-            self.speaks = NEWEST
-        is_version_1 = level < NEWEST or add_requests.matched
+        if level == NEWEST_LEVEL and send_requests.matched and not add_requests.matched:
+            self.speaks = NEWEST_LEVEL
+        is_version_1 = level < NEWEST_LEVEL or add_requests.matched
         if outcome is SituationOutcome.MISSED and situation.needs_version_2 and is_version_1:
             outcome = SituationOutcome.PROTOCOL
         is_missed = outcome in (SituationOutcome.MISSED, SituationOutcome.PROTOCOL)

@@ -10,22 +10,24 @@ import msgspec
 
 from txnsim_lab.exam._application import Application
 
-Kind = Literal["fenced", "end unknown", "middle", "readers", "groups", "share groups", "liveness"]
-Play = Callable[[Application], Awaitable[None]]
-ALL: Final = (0, 1, 2)
+SituationKind = Literal[
+    "fenced", "end unknown", "middle", "readers", "groups", "share groups", "liveness"
+]
+PlaySituation = Callable[[Application], Awaitable[None]]
+ALL_LEVELS: Final = (0, 1, 2)
 
 
 class Situation(msgspec.Struct, frozen=True, kw_only=True):
     """One question of the exam."""
 
     name: str
-    kind: Kind
+    kind: SituationKind
     asks: str
     """The question, in words."""
-    play: Play
+    play: PlaySituation
     yardstick: str
     """The rule of Kafka, or what the Java client does."""
-    levels: tuple[int, ...] = ALL
+    levels: tuple[int, ...] = ALL_LEVELS
     """Levels of ``transaction.version`` at which it exists."""
     groups: tuple[str, ...] = ()
     """Groups whose positions are compared with the log."""
@@ -41,17 +43,17 @@ class Situation(msgspec.Struct, frozen=True, kw_only=True):
 
 def situation(
     name: str,
-    kind: Kind,
+    kind: SituationKind,
     asks: str,
     *,
     yardstick: str = "",
-    levels: tuple[int, ...] = ALL,
+    levels: tuple[int, ...] = ALL_LEVELS,
     groups: tuple[str, ...] = (),
     about: tuple[str, ...] = (),
     needs_version_2: bool = False,
     core: bool = False,
     begins_as: str = "",
-) -> Callable[[Play], Situation]:
+) -> Callable[[PlaySituation], Situation]:
     """Decorate a coroutine function that plays a situation.
 
     Args:

@@ -68,7 +68,7 @@ def compare_programs(
             SimulatedTargets(),
             Bounds(levels=(2,), minutes=minutes, seed=7),
             clock=real_environment().clock,
-            tell=tell,
+            report_difference=tell,
         )
 
     return asyncio.run(asked()), situations
@@ -149,8 +149,8 @@ def test_acts_come_before_their_commands_and_what_can_not_be_done_is_noted(
 
     async def play(app: Application) -> None:
         for number in (1, 2, 3):
-            assert app.between is not None
-            await app.between(number)
+            assert app.before_command is not None
+            await app.before_command(number)
             order.append(str(number))
 
     app = Played()

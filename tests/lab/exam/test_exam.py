@@ -23,13 +23,13 @@ from txnsim.testing.cluster import AsyncSimulatedKafka
 from txnsim.types import BrokerId, IsolationLevel, TopicPartition
 from txnsim.wire.compression import GZIP
 from txnsim_lab.exam import run
-from txnsim_lab.exam._application import Application, Neighbour, together
+from txnsim_lab.exam._application import Application, OldProtocolProducer, run_together
 from txnsim_lab.exam._driver import Answer, Driver, LibraryError, NoAnswerError
-from txnsim_lab.exam._ledger import Entry, Ledger, Told
+from txnsim_lab.exam._ledger import Ledger, LedgerEntry, ReportedEnd
 from txnsim_lab.exam._session import DriverSession, without_repeats
 from txnsim_lab.exam.fixture_topics import (
     FIXTURE_TOPICS,
-    LARGE,
+    LARGE_VALUE_BYTES,
     FixtureTopic,
     short_values,
     write_fixture,
@@ -45,7 +45,7 @@ from txnsim_lab.exam.results import (
 )
 from txnsim_lab.exam.run import Exam, choose_situations, run_exam
 from txnsim_lab.exam.situation import situation
-from txnsim_lab.exam.situations import MOVES, MOVES_ONCE, SITUATIONS
+from txnsim_lab.exam.situations import MOVE_COUNT, SINGLE_MOVE_SITUATIONS, SITUATIONS
 from txnsim_lab.exam.targets import SimulatedTargets
 
 # Drivers that know nothing sit the exam: whoever answers "ok" to everything must fail.
@@ -209,7 +209,7 @@ def test_where_one_of_two_things_fails_the_other_gives_no_further_command() -> N
             raise MissError("it fails")
 
         with pytest.raises(MissError, match="it fails"):
-            await together(endless(), fails())
+            await run_together(endless(), fails())
         return len(asyncio.all_tasks())
 
     assert asyncio.run(played_together()) == 1
@@ -238,10 +238,10 @@ class Fake(Driver):
     def __init__(self, *answers: Answer | LibraryError | None) -> None:
         self._loop_and_environment = list(answers)
 
-    async def ask(self, do: str, **_arguments: Any) -> Answer:
+    async def ask(self, verb: str, **_arguments: Any) -> Answer:
         answer = self._loop_and_environment.pop(0)
         if answer is None:
-            raise NoAnswerError(f"{do} hangs")
+            raise NoAnswerError(f"{verb} hangs")
         if isinstance(answer, LibraryError):
             return Answer(id=1, ok=False, error=answer)
         return answer
@@ -279,11 +279,11 @@ async def test_a_command_that_must_work_and_fails_is_a_miss() -> None:
 
 async def test_another_end_than_the_expected_one_is_told_with_the_librarys_errors() -> None:
     session = DriverSession(Fake(TIMED_OUT))
-    entry = Entry(values=("a-1", "b-2"), told=Told.UNKNOWN)
-    session.expect_told(entry, Told.UNKNOWN)
+    entry = LedgerEntry(values=("a-1", "b-2"), reported_end=ReportedEnd.UNKNOWN)
+    session.expect_end(entry, ReportedEnd.UNKNOWN)
     await session.do("commit")
     with pytest.raises(MissError) as missed:
-        session.expect_told(entry, Told.COMMITTED)
+        session.expect_end(entry, ReportedEnd.COMMITTED)
     assert str(missed.value) == (
         'the library says "unknown" of the transaction with a-1, b-2, and "committed" was expected;'
         " its errors: commit: TIMED_OUT (retriable) too late"
@@ -306,45 +306,47 @@ def test_the_same_step_again_and_again_is_one_line() -> None:
 # The laws of the exam, each broken once.
 
 
-def ledger(outcome_told: Told) -> Ledger:
+def ledger(outcome_told: ReportedEnd) -> Ledger:
     """One transaction with two values and a position."""
     ledger_of_one = Ledger([])
-    ledger_of_one.begin("a", "b", group="g", position=3).told = outcome_told
+    ledger_of_one.begin("a", "b", group="g", position=3).reported_end = outcome_told
     return ledger_of_one
 
 
-def misses(outcome_told: Told, committed: list[str], position: int) -> list[str]:
+def misses(outcome_told: ReportedEnd, committed: list[str], position: int) -> list[str]:
     return list(ledger(outcome_told).misses(committed, {"g": position}))
 
 
 @pytest.mark.parametrize(
     ("outcome_told", "committed", "position"),
     [
-        (Told.COMMITTED, ["a", "b"], 3),
-        (Told.ABORTED, [], -1),
-        (Told.UNKNOWN, ["b", "a"], 3),
-        (Told.UNKNOWN, [], -1),
+        (ReportedEnd.COMMITTED, ["a", "b"], 3),
+        (ReportedEnd.ABORTED, [], -1),
+        (ReportedEnd.UNKNOWN, ["b", "a"], 3),
+        (ReportedEnd.UNKNOWN, [], -1),
     ],
 )
-def test_what_agrees_is_no_miss(outcome_told: Told, committed: list[str], position: int) -> None:
+def test_what_agrees_is_no_miss(
+    outcome_told: ReportedEnd, committed: list[str], position: int
+) -> None:
     assert misses(outcome_told, committed, position) == []
 
 
 @pytest.mark.parametrize(
     ("outcome_told", "committed", "position", "expected_miss"),
     [
-        (Told.COMMITTED, ["a"], 3, 'the library says "committed", but readers do not get b'),
+        (ReportedEnd.COMMITTED, ["a"], 3, 'the library says "committed", but readers do not get b'),
         (
-            Told.ABORTED,
+            ReportedEnd.ABORTED,
             ["a", "b"],
             3,
             'the library says "aborted" or was never asked to commit, but readers get a, b',
         ),
-        (Told.UNKNOWN, ["a"], -1, "half of a transaction is committed: a without b"),
-        (Told.COMMITTED, ["a", "b", "b"], 3, "b is in the log 2 times"),
-        (Told.COMMITTED, ["a", "b", "c"], 3, "c is in the log, and was never sent"),
+        (ReportedEnd.UNKNOWN, ["a"], -1, "half of a transaction is committed: a without b"),
+        (ReportedEnd.COMMITTED, ["a", "b", "b"], 3, "b is in the log 2 times"),
+        (ReportedEnd.COMMITTED, ["a", "b", "c"], 3, "c is in the log, and was never sent"),
         (
-            Told.UNKNOWN,
+            ReportedEnd.UNKNOWN,
             ["a", "b"],
             -1,
             "the position of group g is -1; by its transactions it has to be 3",
@@ -352,14 +354,14 @@ def test_what_agrees_is_no_miss(outcome_told: Told, committed: list[str], positi
     ],
 )
 def test_a_broken_law_is_named(
-    outcome_told: Told, committed: list[str], position: int, expected_miss: str
+    outcome_told: ReportedEnd, committed: list[str], position: int, expected_miss: str
 ) -> None:
     assert misses(outcome_told, committed, position) == [expected_miss]
 
 
 def test_positions_are_those_of_the_last_transaction_that_counts() -> None:
-    ledger_of_two = ledger(Told.COMMITTED)
-    ledger_of_two.begin("c", group="g", position=5).told = Told.ABORTED
+    ledger_of_two = ledger(ReportedEnd.COMMITTED)
+    ledger_of_two.begin("c", group="g", position=5).reported_end = ReportedEnd.ABORTED
     assert list(ledger_of_two.misses(["a", "b"], {"g": 3})) == []
 
 
@@ -391,7 +393,7 @@ async def test_what_moves_may_move_there_and_back_and_on(monkeypatch: pytest.Mon
             await move(topic_partition, to)
 
         monkeypatch.setattr(opened.target, "move_leader", noting)
-        app.moves = MOVES
+        app.moves = MOVE_COUNT
         await app.move_leader(1)
         moved_there, back, on = moved
         assert back == leader_before
@@ -400,7 +402,7 @@ async def test_what_moves_may_move_there_and_back_and_on(monkeypatch: pytest.Mon
 
 def test_each_situation_that_moves_once_has_a_neighbour() -> None:
     names = {situation.name: situation for situation in SITUATIONS}
-    for name in MOVES_ONCE:
+    for name in SINGLE_MOVE_SITUATIONS:
         neighbour = names[f"{name}-there-back-and-on"]
         assert neighbour.levels == names[name].levels
         assert not neighbour.core
@@ -470,7 +472,7 @@ async def test_an_answer_is_cut_in_the_middle_of_a_large_batch() -> None:
         leader = kafka.cluster.brokers[BrokerId(await kafka.leaders.of("large"))]
         read = leader.replicas.hosted[TopicPartition("large", 0)].read(0, max_bytes=1 << 20)
         assert isinstance(read, LogRead)
-        assert 0 < len(read.cut_batch) < LARGE
+        assert 0 < len(read.cut_batch) < LARGE_VALUE_BYTES
 
 
 async def test_the_cleaner_has_left_an_empty_batch() -> None:
@@ -500,7 +502,7 @@ def test_transactions_without_a_record_and_compressed_ones(level: int) -> None:
         async with AsyncSimulatedKafka(topics={"t": 2}, transaction_version=level) as kafka:
             cluster = await kafka.rebuilt.client("neighbour")
             kafka.rebuilt.guests.append(cluster.close)
-            neighbour = Neighbour(
+            neighbour = OldProtocolProducer(
                 cluster=cluster,
                 wait_for_state=kafka.transactions.wait_for_state,
                 transactional_id="neighbour",

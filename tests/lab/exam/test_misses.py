@@ -15,7 +15,7 @@ import pytest
 from tests.lab.exam.test_exam import YES, driver
 from txnsim import VERSION
 from txnsim.errors import ConfigError
-from txnsim_lab.exam.misses import SAID_MAX, driver_sources, folders
+from txnsim_lab.exam.misses import DRIVER_TEXT_CHARS_MAX, driver_sources, folders
 from txnsim_lab.exam.results import page
 from txnsim_lab.exam.run import choose_situations, run_exam
 from txnsim_lab.exam.situations import SITUATIONS
@@ -72,7 +72,7 @@ def test_what_a_driver_says_is_no_order_to_a_terminal_or_a_page() -> None:
             continue  # what programs read stays exact
         text = data.decode()
         assert not {"\x1b", "\u202e"} & set(text), name
-        assert len(text) < 20 * SAID_MAX, name
+        assert len(text) < 20 * DRIVER_TEXT_CHARS_MAX, name
         if name.endswith(".md"):
             prose = [line for line in text.splitlines() if not re.match(r"    |\d+\. `", line)]
             assert not [line for line in prose if "<script>" in line or "[x](y)" in line]

@@ -6,15 +6,22 @@ import pytest
 
 from txnsim.client._positions import committed_positions
 from txnsim.types import TopicPartition
-from txnsim_lab.exam.readers import GROUP, Said, directories, expected_topics, library, misses
+from txnsim_lab.exam.readers import (
+    GROUP,
+    ReaderStatement,
+    directories,
+    expected_topics,
+    library,
+    misses,
+)
 
 WANTED = expected_topics(on_disk=True)
 
 
-def right(**fields: object) -> list[Said]:
+def right(**fields: object) -> list[ReaderStatement]:
     """A reader that says the truth of all topics, but for ``open``."""
     answers = [
-        Said(
+        ReaderStatement(
             topic=expected_topic.topic,
             values=expected_topic.values,
             position=expected_topic.stable,
@@ -24,7 +31,7 @@ def right(**fields: object) -> list[Said]:
         for expected_topic in WANTED
         if expected_topic.topic != "open"
     ]
-    return [*answers, *([Said(topic="open", **fields)] if fields else [])]  # type: ignore[arg-type]
+    return [*answers, *([ReaderStatement(topic="open", **fields)] if fields else [])]  # type: ignore[arg-type]
 
 
 def test_who_says_the_truth_misses_nothing() -> None:

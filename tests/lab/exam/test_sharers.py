@@ -34,7 +34,7 @@ async def test_what_is_accepted_or_rejected_is_not_given_again() -> None:
     for how in ("accept", "reject"):
         group = sharers(got("a"), DONE, DONE, got("b", "a"))
         assert await group.get() == ["a"]
-        await group.must_say(how)
+        await group.must_acknowledge(how)
         with pytest.raises(MissError, match=f"the library called a {how}ed, and gives it again"):
             await group.poll()
 
@@ -48,21 +48,21 @@ async def test_what_is_released_or_failed_may_come_again() -> None:
         *(got("a"), DONE, DONE),
     )
     await group.get()
-    await group.must_say("release")
+    await group.must_acknowledge("release")
     for _ in range(3):
         await group.get()
-        assert not await group.say("accept")
+        assert not await group.acknowledge("accept")
     assert group.done == set()
     await group.get()
-    await group.must_say("accept")
+    await group.must_acknowledge("accept")
     assert group.done == {"a"}
 
 
 async def test_what_is_renewed_is_held_on() -> None:
     group = sharers(got("a"), DONE, DONE, DONE, DONE)
     await group.get()
-    await group.must_say("renew")
-    await group.must_say("accept")
+    await group.must_acknowledge("renew")
+    await group.must_acknowledge("accept")
     assert group.done == {"a"}
 
 
@@ -84,7 +84,7 @@ async def test_a_member_gets_nothing_or_something() -> None:
     group = sharers(got("a"), DONE, FAILED)
     await group.get()
     with pytest.raises(MissError, match="accept failed"):
-        await group.must_say("accept")
+        await group.must_acknowledge("accept")
 
 
 def test_each_situation_says_what_it_is_judged_by() -> None:

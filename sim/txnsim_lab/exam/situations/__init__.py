@@ -21,7 +21,7 @@ from txnsim_lab.exam.situations import _share_groups as share_groups
 from txnsim_lab.exam.situations import _unknown_ends as ends
 from txnsim_lab.exam.situations import _workers as workers
 
-MOVES_ONCE: Final = (
+SINGLE_MOVE_SITUATIONS: Final = (
     "commit-while-coordinator-moves",
     "coordinator-moves-before-offsets",
     "end-is-stable-across-leader-change",
@@ -33,14 +33,14 @@ MOVES_ONCE: Final = (
 there, back, and to a third broker, since a library that follows one move may keep something from
 the broker before.
 """
-MOVES: Final = 3
+MOVE_COUNT: Final = 3
 
 
 def there_back_and_on(base_situation: Situation) -> Situation:
     """The variant of a situation with three moves instead of one."""
 
     async def play(app: Application) -> None:
-        app.moves = MOVES
+        app.moves = MOVE_COUNT
         await base_situation.play(app)
 
     return msgspec.structs.replace(
@@ -53,7 +53,7 @@ def there_back_and_on(base_situation: Situation) -> Situation:
     )
 
 
-_ASKED: Final[tuple[Situation, ...]] = (
+_BASE_SITUATIONS: Final[tuple[Situation, ...]] = (
     *fenced.SITUATIONS,
     *ends.SITUATIONS,
     *codes.SITUATIONS,
@@ -66,6 +66,6 @@ _ASKED: Final[tuple[Situation, ...]] = (
     *reports.SITUATIONS,
 )
 SITUATIONS: Final = (
-    *_ASKED,
-    *(there_back_and_on(base) for base in _ASKED if base.name in MOVES_ONCE),
+    *_BASE_SITUATIONS,
+    *(there_back_and_on(base) for base in _BASE_SITUATIONS if base.name in SINGLE_MOVE_SITUATIONS),
 )

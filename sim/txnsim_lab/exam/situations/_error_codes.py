@@ -10,56 +10,57 @@ from __future__ import annotations
 from typing import Any, Final, Literal
 
 from txnsim_lab.exam._application import Application
-from txnsim_lab.exam.situation import ALL, Play, Situation, situation
+from txnsim_lab.exam.situation import ALL_LEVELS, PlaySituation, Situation, situation
 
-Then = Literal["asked again", "aborted", "dead"]
+ExpectedReaction = Literal["asked again", "aborted", "dead"]
 """What must follow: the library retries by itself; or the application aborts and goes on; or it
 opens a new producer.
 """
-CLIENTS_ADD: Final = (0, 1)
+LEVELS_WITH_ADDITIONS: Final = (0, 1)
 """Levels at which clients add partitions and groups by a request (KIP-890 ends that)."""
 
-OF_POSITIONS: Final = ("AddOffsetsToTxn", "TxnOffsetCommit")
+POSITION_REQUESTS: Final = ("AddOffsetsToTxn", "TxnOffsetCommit")
 """Requests that concern positions; a driver without ``send-offsets`` gets only the others."""
-_RECORDS: Final = ("a-1", "b-2")
+_RECORD_VALUES: Final = ("a-1", "b-2")
 _POSITIONS: Final[dict[str, Any]] = {"group": "g", "position": 3}
 
-_TABLE: Final[tuple[tuple[str, Then, tuple[int, ...], str], ...]] = (
-    ("FindCoordinator", "asked again", ALL, "COORDINATOR_NOT_AVAILABLE"),
-    ("FindCoordinator", "dead", ALL, "TRANSACTIONAL_ID_AUTHORIZATION_FAILED"),
-    ("InitProducerId", "asked again", ALL,
+_REACTION_TABLE: Final[tuple[tuple[str, ExpectedReaction, tuple[int, ...], str], ...]] = (
+    ("FindCoordinator", "asked again", ALL_LEVELS, "COORDINATOR_NOT_AVAILABLE"),
+    ("FindCoordinator", "dead", ALL_LEVELS, "TRANSACTIONAL_ID_AUTHORIZATION_FAILED"),
+    ("InitProducerId", "asked again", ALL_LEVELS,
      "CONCURRENT_TRANSACTIONS NOT_COORDINATOR COORDINATOR_NOT_AVAILABLE"
      " COORDINATOR_LOAD_IN_PROGRESS REQUEST_TIMED_OUT"),
-    ("InitProducerId", "dead", ALL,
+    ("InitProducerId", "dead", ALL_LEVELS,
      "TRANSACTIONAL_ID_AUTHORIZATION_FAILED PRODUCER_FENCED INVALID_PRODUCER_EPOCH"
      " INVALID_TRANSACTION_TIMEOUT"),
-    ("AddPartitionsToTxn", "asked again", CLIENTS_ADD,
+    ("AddPartitionsToTxn", "asked again", LEVELS_WITH_ADDITIONS,
      "CONCURRENT_TRANSACTIONS NOT_COORDINATOR COORDINATOR_NOT_AVAILABLE"
      " COORDINATOR_LOAD_IN_PROGRESS UNKNOWN_TOPIC_OR_PARTITION"),
-    ("AddPartitionsToTxn", "dead", CLIENTS_ADD,
+    ("AddPartitionsToTxn", "dead", LEVELS_WITH_ADDITIONS,
      "PRODUCER_FENCED INVALID_PRODUCER_EPOCH INVALID_TXN_STATE INVALID_PRODUCER_ID_MAPPING"
      " TRANSACTIONAL_ID_AUTHORIZATION_FAILED TOPIC_AUTHORIZATION_FAILED"),
-    ("AddOffsetsToTxn", "asked again", CLIENTS_ADD,
+    ("AddOffsetsToTxn", "asked again", LEVELS_WITH_ADDITIONS,
      "CONCURRENT_TRANSACTIONS NOT_COORDINATOR COORDINATOR_NOT_AVAILABLE"
      " COORDINATOR_LOAD_IN_PROGRESS"),
-    ("AddOffsetsToTxn", "dead", CLIENTS_ADD,
+    ("AddOffsetsToTxn", "dead", LEVELS_WITH_ADDITIONS,
      "PRODUCER_FENCED INVALID_PRODUCER_EPOCH INVALID_TXN_STATE INVALID_PRODUCER_ID_MAPPING"
      " GROUP_AUTHORIZATION_FAILED"),
-    ("TxnOffsetCommit", "asked again", ALL,
+    ("TxnOffsetCommit", "asked again", ALL_LEVELS,
      "NOT_COORDINATOR COORDINATOR_NOT_AVAILABLE COORDINATOR_LOAD_IN_PROGRESS"
      " UNKNOWN_TOPIC_OR_PARTITION REQUEST_TIMED_OUT"),
-    ("TxnOffsetCommit", "aborted", ALL, "UNKNOWN_MEMBER_ID ILLEGAL_GENERATION FENCED_INSTANCE_ID"),
+    ("TxnOffsetCommit", "aborted", ALL_LEVELS,
+     "UNKNOWN_MEMBER_ID ILLEGAL_GENERATION FENCED_INSTANCE_ID"),
     ("TxnOffsetCommit", "aborted", (2,), "TRANSACTION_ABORTABLE"),
-    ("TxnOffsetCommit", "dead", ALL,
+    ("TxnOffsetCommit", "dead", ALL_LEVELS,
      "PRODUCER_FENCED INVALID_PRODUCER_EPOCH GROUP_AUTHORIZATION_FAILED"),
-    ("Produce", "asked again", ALL,
+    ("Produce", "asked again", ALL_LEVELS,
      "NOT_LEADER_OR_FOLLOWER NOT_ENOUGH_REPLICAS NOT_ENOUGH_REPLICAS_AFTER_APPEND"
      " UNKNOWN_TOPIC_OR_PARTITION REQUEST_TIMED_OUT KAFKA_STORAGE_ERROR CORRUPT_MESSAGE"),
-    ("Produce", "aborted", ALL,
+    ("Produce", "aborted", ALL_LEVELS,
      "INVALID_PRODUCER_EPOCH UNKNOWN_PRODUCER_ID MESSAGE_TOO_LARGE INVALID_RECORD"
      " INVALID_TXN_STATE UNKNOWN_SERVER_ERROR"),
     ("Produce", "aborted", (2,), "TRANSACTION_ABORTABLE"),
-    ("Produce", "dead", ALL,
+    ("Produce", "dead", ALL_LEVELS,
      "OUT_OF_ORDER_SEQUENCE_NUMBER TOPIC_AUTHORIZATION_FAILED"
      " TRANSACTIONAL_ID_AUTHORIZATION_FAILED PRODUCER_FENCED INVALID_PRODUCER_ID_MAPPING"),
 )  # fmt: skip
@@ -67,17 +68,17 @@ _TABLE: Final[tuple[tuple[str, Then, tuple[int, ...], str], ...]] = (
 situation.
 """
 
-_ASKS: Final = {
+_QUESTION_BY_REACTION: Final = {
     "asked again": "twice: is it asked again?",
     "aborted": "once: may the application abort, and go on?",
     "dead": "once: does the application learn it, and go on with a new producer?",
 }
 
 
-def _answer_with_error(api: str, error: str, expected_reaction: Then) -> Play:
+def _answer_with_error(api: str, error: str, expected_reaction: ExpectedReaction) -> PlaySituation:
     """Plays a transaction with records and positions; one request is answered with an error."""
     is_repeated = expected_reaction == "asked again"
-    needs_positions = api in OF_POSITIONS
+    needs_positions = api in POSITION_REQUESTS
 
     async def play(app: Application) -> None:
         fault = await app.arm(
@@ -88,11 +89,11 @@ def _answer_with_error(api: str, error: str, expected_reaction: Then) -> Play:
         )
         if is_repeated:
             await app.must_init()
-            await app.must_transact(*_RECORDS, needs_positions=needs_positions, **_POSITIONS)
+            await app.must_transact(*_RECORD_VALUES, needs_positions=needs_positions, **_POSITIONS)
         elif (await app.init()).error is not None:
             await app.close("p")
         else:
-            await app.transact(*_RECORDS, needs_positions=needs_positions, **_POSITIONS)
+            await app.transact(*_RECORD_VALUES, needs_positions=needs_positions, **_POSITIONS)
         await app.disarm(fault)
         takes_new = await app.goes_on()
         if takes_new is (expected_reaction == "aborted") and not is_repeated and fault.struck:
@@ -107,7 +108,7 @@ _CHOICES: Final = {
 }
 
 
-_YARDSTICK: Final[dict[Then, str]] = {
+_YARDSTICK_BY_REACTION: Final[dict[ExpectedReaction, str]] = {
     "asked again": "Kafka's protocol calls {error} of {api} retriable. The Java client"
     " (TransactionManager, Sender) sends the request again, and the application does not learn of"
     " it.",
@@ -125,13 +126,13 @@ def _situations_of_errors() -> list[Situation]:
         situation(
             f"{api}-{error}".lower().replace("_", "-"),
             "middle",
-            f"{api} is answered {error}, {_ASKS[expected_reaction]}",
-            yardstick=_YARDSTICK[expected_reaction].format(error=error, api=api),
+            f"{api} is answered {error}, {_QUESTION_BY_REACTION[expected_reaction]}",
+            yardstick=_YARDSTICK_BY_REACTION[expected_reaction].format(error=error, api=api),
             levels=levels,
             groups=("g",),
             core=not error_index,
         )(_answer_with_error(api, error, expected_reaction))
-        for api, expected_reaction, levels, errors in _TABLE
+        for api, expected_reaction, levels, errors in _REACTION_TABLE
         for error_index, error in enumerate(errors.split())
     ]
 

@@ -9,18 +9,18 @@ from typing import Final
 
 from txnsim.client.producer import Producer
 from txnsim_lab.exam._application import (
-    CLIENT,
-    ID,
+    CLIENT_ID,
     REQUEST_TIMEOUT_MS,
-    TOPIC,
+    TOPIC_NAME,
+    TRANSACTIONAL_ID,
     Application,
-    together,
+    run_together,
 )
-from txnsim_lab.exam._ledger import Told
+from txnsim_lab.exam._ledger import ReportedEnd
 from txnsim_lab.exam.results import MissError, NotAskedError
 from txnsim_lab.exam.situation import Situation, situation
 
-LOST_MS: Final = 4_000
+LOSS_PATIENCE_MS: Final = 4_000
 """Time after which a library repeats a request that has no answer."""
 
 
@@ -36,7 +36,7 @@ async def by_newer(app: Application) -> None:
     await app.must_transact("kept-1", producer="new")
     refused = await app.do("commit", producer="old")
     if refused.error is None:
-        transaction.told = Told.COMMITTED
+        transaction.reported_end = ReportedEnd.COMMITTED
         raise MissError("the library told the older producer that it has committed")
     if refused.error.retriable:
         raise MissError(f"the library told the older producer to try again{app.after_errors}")
@@ -69,7 +69,7 @@ async def timed_out(app: Application) -> None:
     await app.must_init(transaction_timeout_ms=app.expiring_ms)
     transaction = await app.open("lost-1")
     await app.time_out()
-    if await app.end(transaction) is Told.COMMITTED:
+    if await app.end(transaction) is ReportedEnd.COMMITTED:
         raise MissError('the library says "committed", though the coordinator has aborted it')
     await app.goes_on()
 
@@ -101,9 +101,9 @@ async def by_administrator(app: Application) -> None:
     """
     await app.must_init()
     transaction = await app.open("lost-1")
-    await app.must("fence", bootstrap=app.target.bootstrap, client_id=CLIENT,
-                    transactional_id=app.name(ID))  # fmt: skip
-    if await app.end(transaction) is Told.COMMITTED:
+    await app.must("fence", bootstrap=app.target.bootstrap, client_id=CLIENT_ID,
+                    transactional_id=app.name(TRANSACTIONAL_ID))  # fmt: skip
+    if await app.end(transaction) is ReportedEnd.COMMITTED:
         raise MissError('the library says "committed", though an administrator has fenced it')
     await app.close("p")
     await app.goes_on()
@@ -145,7 +145,7 @@ async def one_of_a_pool(app: Application) -> None:
     await app.must_send(kept_entry, "b-2", "q")
     await app.must_end(kept_entry, "q", "commit")
     await app.must_transact("c-1", producer="newer")
-    if await app.end(lost, producer="p") is Told.COMMITTED:
+    if await app.end(lost, producer="p") is ReportedEnd.COMMITTED:
         raise MissError("the library told the older producer that it has committed")
     await app.goes_on("q")
 
@@ -163,12 +163,12 @@ async def administrator_aborts(app: Application) -> None:
     await dead_producer.init_transactions()
     for value in (b"lost-1", b"lost-3"):
         dead_producer.begin()
-        await dead_producer.send(app.name(TOPIC), 1, value)
+        await dead_producer.send(app.name(TOPIC_NAME), 1, value)
         if value == b"lost-1":
             await dead_producer.abort()
     app.steps.append("a producer is gone, and its transaction is open in partition 1")
-    await app.must("abort-open", bootstrap=app.target.bootstrap, client_id=CLIENT,
-                    topic=app.name(TOPIC), partition=1)  # fmt: skip
+    await app.must("abort-open", bootstrap=app.target.bootstrap, client_id=CLIENT_ID,
+                    topic=app.name(TOPIC_NAME), partition=1)  # fmt: skip
     stable = await app.end_of(1, committed=True)
     app.expect(stable, await app.end_of(1), "readers get to")
 
@@ -183,12 +183,12 @@ async def init_lost(app: Application) -> None:
     waits for the same request as the first one.
     """
     lost = await app.arm(point="client.request", api="InitProducerId", limit=1, action="drop")
-    await together(
-        app.must_init(patience_ms=LOST_MS // 2, request_timeout_ms=LOST_MS),
+    await run_together(
+        app.must_init(patience_ms=LOSS_PATIENCE_MS // 2, request_timeout_ms=LOSS_PATIENCE_MS),
         lost.wait_until_struck(),
     )
     transaction = await app.open("a-1")
-    await asyncio.sleep(LOST_MS * 1.5 / 1_000)
+    await asyncio.sleep(LOSS_PATIENCE_MS * 1.5 / 1_000)
     await app.must_end(transaction)
     await app.goes_on()
 
@@ -224,7 +224,7 @@ async def goes_back(app: Application) -> None:
     await app.must_init("old")
     kept_entry = await app.open("a-1", producer="old")
     state = (await app.must("commit", producer="old")).state
-    kept_entry.told = Told.COMMITTED
+    kept_entry.reported_end = ReportedEnd.COMMITTED
     if not state:
         raise NotAskedError("the library keeps no state of its transactions")
     await app.must_transact("b-1", producer="old")

@@ -7,10 +7,10 @@ from collections.abc import Awaitable, Callable, Iterator
 from typing import Final, cast
 
 from txnsim.client.members.membership import GroupProtocol
-from txnsim_lab.exam._application import POLLS_MAX, Application, together
+from txnsim_lab.exam._application import POLLS_MAX, Application, run_together
 from txnsim_lab.exam._driver import Answer
-from txnsim_lab.exam._ledger import Told
-from txnsim_lab.exam.situation import Play, Situation, situation
+from txnsim_lab.exam._ledger import ReportedEnd
+from txnsim_lab.exam.situation import PlaySituation, Situation, situation
 
 PENDING_POLLS: Final = 3
 
@@ -69,7 +69,7 @@ STEPS: Final = ("begin", "record", "positions")
 INPUTS: Final = ("i-1", "i-2", "i-3")
 
 
-def _rebalance_during(protocol: str, step: str) -> Play:
+def _rebalance_during(protocol: str, step: str) -> PlaySituation:
     """A worker reads, writes, and commits its positions in a transaction while another member joins
     its group.
     """
@@ -122,10 +122,10 @@ async def _another_joins(app: Application, protocol: str) -> None:
         joined.append(True)
 
     joined: list[bool] = []
-    await together(join(), follow())
+    await run_together(join(), follow())
 
 
-def _expel_member(protocol: str) -> Play:
+def _expel_member(protocol: str) -> PlaySituation:
     """A member that the group has expelled sends positions."""
 
     async def play(app: Application) -> None:
@@ -141,7 +141,7 @@ def _expel_member(protocol: str) -> Play:
         app.steps.append("another member joins the group, which gives the silent one up")
         await app.kafka.members.join("g", ["input"], protocol=cast("GroupProtocol", protocol))
         transaction = await app.transact("a-1", group="g", position=3, member="m")
-        if transaction.told is Told.COMMITTED:
+        if transaction.reported_end is ReportedEnd.COMMITTED:
             app.choices.append("it sends positions without its member's generation (KIP-447)")
         await app.disarm(silent)
         await app.goes_on()
@@ -149,7 +149,7 @@ def _expel_member(protocol: str) -> Play:
     return play
 
 
-def _pending_positions(protocol: str) -> Play:
+def _pending_positions(protocol: str) -> PlaySituation:
     """A member asks for positions that are in an open transaction."""
 
     async def play(app: Application) -> None:

@@ -8,12 +8,12 @@ import asyncio
 from collections.abc import Callable
 from typing import Any, Final
 
-from txnsim_lab.exam._application import Application, together
+from txnsim_lab.exam._application import Application, run_together
 from txnsim_lab.exam.results import MissError
-from txnsim_lab.exam.situation import ALL, Play, Situation, situation
-from txnsim_lab.exam.situations._error_codes import CLIENTS_ADD
+from txnsim_lab.exam.situation import ALL_LEVELS, PlaySituation, Situation, situation
+from txnsim_lab.exam.situations._error_codes import LEVELS_WITH_ADDITIONS
 
-LASTS_S: Final = 3
+FAULT_DURATION_S: Final = 3
 REQUESTS_PER_S_MAX: Final = 60
 """Kafka's clients pause for 100 ms between retries, some for 20 ms while a transaction is
 completing.
@@ -26,7 +26,7 @@ HEALED_WITHIN_S: Final = 10
 """Time after the fault within which a client must have resumed, or reported an error."""
 
 
-def _transact_amid_fault(api: str, action: Any, requests_per_s_max: int) -> Play:
+def _transact_amid_fault(api: str, action: Any, requests_per_s_max: int) -> PlaySituation:
     """Plays a transaction in the middle of some seconds in which a fault strikes one API."""
 
     async def play(app: Application) -> None:
@@ -38,8 +38,8 @@ def _transact_amid_fault(api: str, action: Any, requests_per_s_max: int) -> Play
         requests = await app.requests()
 
         async def heal() -> float:
-            await asyncio.sleep(LASTS_S)
-            rate = requests.matched / LASTS_S
+            await asyncio.sleep(FAULT_DURATION_S)
+            rate = requests.matched / FAULT_DURATION_S
             await app.disarm(fault)
             return rate
 
@@ -49,17 +49,17 @@ def _transact_amid_fault(api: str, action: Any, requests_per_s_max: int) -> Play
             return loop.time()
 
         start_s = loop.time()
-        end_s, rate = await together(begin(), heal())
+        end_s, rate = await run_together(begin(), heal())
         if rate > requests_per_s_max:
             raise MissError(f"{rate:.0f} requests per second while {api} is struck")
-        if (late_s := end_s - start_s - LASTS_S) > HEALED_WITHIN_S:
+        if (late_s := end_s - start_s - FAULT_DURATION_S) > HEALED_WITHIN_S:
             raise MissError(f"the application goes on only {late_s:.0f} s after {api} is healed")
         await app.goes_on()
 
     return play
 
 
-def _read_amid_fault(api: str, action: Any, requests_per_s_max: int) -> Play:
+def _read_amid_fault(api: str, action: Any, requests_per_s_max: int) -> PlaySituation:
     """Reads while a fault strikes the reader's requests for some seconds."""
 
     async def play(app: Application) -> None:
@@ -78,13 +78,13 @@ def _read_amid_fault(api: str, action: Any, requests_per_s_max: int) -> Play:
                 values.extend(await app.poll_once())
 
         async def heal() -> float:
-            await asyncio.sleep(LASTS_S)
-            rate = requests.matched / LASTS_S
+            await asyncio.sleep(FAULT_DURATION_S)
+            rate = requests.matched / FAULT_DURATION_S
             await app.disarm(fault)
             healed.set()
             return rate
 
-        _, rate = await together(read(), heal())
+        _, rate = await run_together(read(), heal())
         if rate > requests_per_s_max:
             raise MissError(f"{rate:.0f} requests per second while {api} is struck")
         app.expect(values + await app.poll(2 - len(values)), ["a-1", "b-1"], "the reader gets")
@@ -92,48 +92,49 @@ def _read_amid_fault(api: str, action: Any, requests_per_s_max: int) -> Play:
     return play
 
 
-def _error(error: str) -> dict[str, str]:
+def _error_action(error: str) -> dict[str, str]:
     return {"do": "error", "error": error}
 
 
-_BREAKS: Final = (
+_BREAK_ROWS: Final = (
     ("breaks", "disconnect", RECONNECTS_PER_S_MAX, "each connection breaks at"),
     ("silent", "drop", RECONNECTS_PER_S_MAX, "nothing answers"),
 )
 """Connection faults; readers are left out, as they wait for their own request timeout."""
-_REQUESTS: Final = (
-    ("FindCoordinator", "COORDINATOR_NOT_AVAILABLE", ALL),
-    ("InitProducerId", "CONCURRENT_TRANSACTIONS", ALL),
-    ("AddPartitionsToTxn", "CONCURRENT_TRANSACTIONS", CLIENTS_ADD),
-    ("AddOffsetsToTxn", "COORDINATOR_LOAD_IN_PROGRESS", CLIENTS_ADD),
-    ("TxnOffsetCommit", "COORDINATOR_LOAD_IN_PROGRESS", ALL),
-    ("Produce", "NOT_LEADER_OR_FOLLOWER", ALL),
-    ("EndTxn", "COORDINATOR_LOAD_IN_PROGRESS", ALL),
+_REQUEST_ROWS: Final = (
+    ("FindCoordinator", "COORDINATOR_NOT_AVAILABLE", ALL_LEVELS),
+    ("InitProducerId", "CONCURRENT_TRANSACTIONS", ALL_LEVELS),
+    ("AddPartitionsToTxn", "CONCURRENT_TRANSACTIONS", LEVELS_WITH_ADDITIONS),
+    ("AddOffsetsToTxn", "COORDINATOR_LOAD_IN_PROGRESS", LEVELS_WITH_ADDITIONS),
+    ("TxnOffsetCommit", "COORDINATOR_LOAD_IN_PROGRESS", ALL_LEVELS),
+    ("Produce", "NOT_LEADER_OR_FOLLOWER", ALL_LEVELS),
+    ("EndTxn", "COORDINATOR_LOAD_IN_PROGRESS", ALL_LEVELS),
 )
-_READS: Final = (("Fetch", ""), ("ListOffsets", "NOT_LEADER_OR_FOLLOWER"))
+_READ_ROWS: Final = (("Fetch", ""), ("ListOffsets", "NOT_LEADER_OR_FOLLOWER"))
 """Reader's APIs and errors. For a Fetch the fault has no error: a broker refuses single partitions,
 while an injected error would refuse the whole Fetch.
 """
-_CORE: Final = ("endtxn-breaks-long", "endtxn-refused-long", "produce-refused-long",
+_CORE_NAMES: Final = ("endtxn-breaks-long", "endtxn-refused-long", "produce-refused-long",
                 "initproducerid-refused-long", "listoffsets-refused-long")  # fmt: skip
 
 
 def _liveness_situations(
-    api: str, error: str, levels: tuple[int, ...], play: Callable[..., Play]
+    api: str, error: str, levels: tuple[int, ...], play: Callable[..., PlaySituation]
 ) -> list[Situation]:
-    refused_rows = (("refused", _error(error), REQUESTS_PER_S_MAX, f"{error} answers"),)
+    refused_rows = (("refused", _error_action(error), REQUESTS_PER_S_MAX, f"{error} answers"),)
     return [
         situation(
             f"{api}-{fault_name}-long".lower(),
             "liveness",
-            f"For {LASTS_S} seconds {fault_text} {api}: is there no storm, and does it then go on?",
+            f"For {FAULT_DURATION_S} seconds {fault_text} {api}: is there no storm, and does it"
+            " then go on?",
             levels=levels,
             groups=("g",) if play is _transact_amid_fault else (),
-            core=f"{api}-{fault_name}-long".lower() in _CORE,
+            core=f"{api}-{fault_name}-long".lower() in _CORE_NAMES,
         )(play(api, action, requests_max))
         for fault_name, action, requests_max, fault_text in (
             *(refused_rows if error else ()),
-            *(_BREAKS if play is _transact_amid_fault else _BREAKS[:1]),
+            *(_BREAK_ROWS if play is _transact_amid_fault else _BREAK_ROWS[:1]),
         )
     ]
 
@@ -141,12 +142,12 @@ def _liveness_situations(
 SITUATIONS: Final[tuple[Situation, ...]] = (
     *(
         row
-        for api, error, levels in _REQUESTS
+        for api, error, levels in _REQUEST_ROWS
         for row in _liveness_situations(api, error, levels, _transact_amid_fault)
     ),
     *(
         row
-        for api, error in _READS
-        for row in _liveness_situations(api, error, ALL, _read_amid_fault)
+        for api, error in _READ_ROWS
+        for row in _liveness_situations(api, error, ALL_LEVELS, _read_amid_fault)
     ),
 )

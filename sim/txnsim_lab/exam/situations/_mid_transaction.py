@@ -7,33 +7,36 @@ from typing import Any, Final
 
 from txnsim.releases import REFERENCE
 from txnsim.types import PRODUCER_EPOCH_MAX, BrokerId, ProducerEpoch, TransactionalId
-from txnsim_lab.exam._application import ID, TOPIC, Application
-from txnsim_lab.exam._ledger import Entry, Told
+from txnsim_lab.exam._application import TOPIC_NAME, TRANSACTIONAL_ID, Application
+from txnsim_lab.exam._ledger import LedgerEntry, ReportedEnd
 from txnsim_lab.exam.results import MissError
-from txnsim_lab.exam.situation import ALL, Play, Situation, situation
-from txnsim_lab.exam.situations._error_codes import CLIENTS_ADD, OF_POSITIONS
+from txnsim_lab.exam.situation import ALL_LEVELS, PlaySituation, Situation, situation
+from txnsim_lab.exam.situations._error_codes import LEVELS_WITH_ADDITIONS, POSITION_REQUESTS
 from txnsim_lab.exam.targets import create_topic
 
-_BEFORE: Final[dict[str, Any]] = {"point": "client.request", "action": "disconnect"}
-_LOST: Final[dict[str, Any]] = {"point": "client.request", "action": "drop"}
-_ANSWER_LOST: Final[dict[str, Any]] = {"point": "client.response", "action": "drop"}
-_AFTER: Final[dict[str, Any]] = {"point": "client.response", "action": "disconnect"}
+_DISCONNECT_AT_REQUEST: Final[dict[str, Any]] = {"point": "client.request", "action": "disconnect"}
+_DROP_REQUEST: Final[dict[str, Any]] = {"point": "client.request", "action": "drop"}
+_DROP_RESPONSE: Final[dict[str, Any]] = {"point": "client.response", "action": "drop"}
+_DISCONNECT_AT_RESPONSE: Final[dict[str, Any]] = {
+    "point": "client.response",
+    "action": "disconnect",
+}
 _FAULTS: Final = (
-    ("lost", "is lost", _LOST),
-    ("answer-lost", "takes effect, and its answer is lost", _ANSWER_LOST),
-    ("connection-breaks-before", "is not read, as its connection breaks", _BEFORE),
-    ("connection-breaks-after", "takes effect, and its connection breaks", _AFTER),
+    ("lost", "is lost", _DROP_REQUEST),
+    ("answer-lost", "takes effect, and its answer is lost", _DROP_RESPONSE),
+    ("connection-breaks-before", "is not read, as its connection breaks", _DISCONNECT_AT_REQUEST),
+    ("connection-breaks-after", "takes effect, and its connection breaks", _DISCONNECT_AT_RESPONSE),
 )
-_REQUESTS: Final = (
-    ("InitProducerId", ALL),
-    ("AddPartitionsToTxn", CLIENTS_ADD),
-    ("AddOffsetsToTxn", CLIENTS_ADD),
-    ("TxnOffsetCommit", ALL),
-    ("Produce", ALL),
+_BROKEN_REQUESTS: Final = (
+    ("InitProducerId", ALL_LEVELS),
+    ("AddPartitionsToTxn", LEVELS_WITH_ADDITIONS),
+    ("AddOffsetsToTxn", LEVELS_WITH_ADDITIONS),
+    ("TxnOffsetCommit", ALL_LEVELS),
+    ("Produce", ALL_LEVELS),
 )
 
 
-def _break_request(api: str, fault: dict[str, Any]) -> Play:
+def _break_request(api: str, fault: dict[str, Any]) -> PlaySituation:
     """Plays a transaction with records and positions; one request meets a fault that the library
     must handle by itself.
     """
@@ -46,7 +49,7 @@ def _break_request(api: str, fault: dict[str, Any]) -> Play:
         rule = await app.arm(api=api, limit=1, **fault)
         await app.must_init()
         await app.must_transact(
-            "a-1", "b-2", group="g", position=3, needs_positions=api in OF_POSITIONS
+            "a-1", "b-2", group="g", position=3, needs_positions=api in POSITION_REQUESTS
         )
         await app.disarm(rule)
         await app.goes_on()
@@ -63,7 +66,7 @@ async def lost_in_flight(app: Application) -> None:
     """
     await app.must_init()
     await app.must_transact("a-1")
-    fault = await app.arm(api="Produce", limit=1, **_BEFORE)
+    fault = await app.arm(api="Produce", limit=1, **_DISCONNECT_AT_REQUEST)
     values = ("b-1", "c-1", "d-1", "e-1", "f-1")
     await app.must_transact(*values, wait=False)
     await app.disarm(fault)
@@ -112,10 +115,10 @@ async def epoch_runs_out(app: Application) -> None:
     await app.must_init("old")
     await app.must_transact("a-1", producer="old")
     await app.close("old")
-    home = BrokerId(await app.kafka.leaders.coordinator_of(ID))
+    home = BrokerId(await app.kafka.leaders.coordinator_of(TRANSACTIONAL_ID))
     near = ProducerEpoch(PRODUCER_EPOCH_MAX - 3)
     app.steps.append(f"the epoch of the id is {near}, as after very many transactions")
-    await app.kafka.cluster.brokers[home].coordinator.age(TransactionalId(ID), near)
+    await app.kafka.cluster.brokers[home].coordinator.age(TransactionalId(TRANSACTIONAL_ID), near)
     await app.must_init()
     for value in ("b-1", "c-2", "d-1", "e-2", "f-1"):
         await app.must_transact(value)
@@ -174,16 +177,16 @@ async def coordinator_dies(app: Application) -> None:
 
 
 @situation("second-partition-refused", "middle", "A record is in, and AddPartitionsToTxn is refused"
-           " for the next partition: does an abort end what is open?", levels=CLIENTS_ADD,
+           " for the next partition: does an abort end what is open?", levels=LEVELS_WITH_ADDITIONS,
            about=("franz-go 07525c50",))  # fmt: skip
 async def second_partition_refused(app: Application) -> None:
     """The Java client sends EndTxn where a partition was added before. The refused partition is in
     one request with a further record of the one that was added.
     """
     leaders = app.kafka.leaders
-    leader = await leaders.of(TOPIC, 1)
-    if await leaders.of(TOPIC, 0) != leader:
-        await leaders.move(TOPIC, 0, to=leader)
+    leader = await leaders.of(TOPIC_NAME, 1)
+    if await leaders.of(TOPIC_NAME, 0) != leader:
+        await leaders.move(TOPIC_NAME, 0, to=leader)
     await app.must_init()
     transaction = await app.open("a-1")
     refused = {"do": "error", "error": "TOPIC_AUTHORIZATION_FAILED"}
@@ -215,10 +218,10 @@ async def every_record_refused(app: Application) -> None:
     await _expect_aborted(app, transaction)
 
 
-async def _expect_aborted(app: Application, transaction: Entry) -> None:
+async def _expect_aborted(app: Application, transaction: LedgerEntry) -> None:
     """Checks that a transaction which a live producer reports as aborted has ended in the log."""
     if "p" not in app.dead:
-        app.expect_told(transaction, Told.ABORTED)
+        app.expect_end(transaction, ReportedEnd.ABORTED)
         await app.expect_end_at_coordinator()
     await app.goes_on()
 
@@ -229,7 +232,7 @@ SITUATIONS: Final[tuple[Situation, ...]] = (
             f"{api}-{name}".lower(), "middle", f"{api} {what}.", levels=levels, groups=("g",),
             core=name == "answer-lost",
         )(_break_request(api, fault))
-        for api, levels in _REQUESTS
+        for api, levels in _BROKEN_REQUESTS
         for name, what, fault in _FAULTS
     ),
     situation("produce-answered-twice", "middle", "A record arrives twice.", groups=("g",))(

@@ -5,19 +5,19 @@ from __future__ import annotations
 import asyncio
 from typing import Any, Final
 
-from txnsim_lab.exam._application import READ_COMMITTED, Application, together
+from txnsim_lab.exam._application import READ_COMMITTED, Application, run_together
 from txnsim_lab.exam.fixture_topics import (
     FIXTURE_TOPICS,
     FixtureTopic,
-    overlapping,
     short_values,
     write_fixture,
+    write_overlapping,
 )
-from txnsim_lab.exam.situation import Play, Situation, situation
+from txnsim_lab.exam.situation import PlaySituation, Situation, situation
 
-FIRST_MS: Final = 10_000
-KNOWN_S: Final = 0.5
-_UNSORTED: Final = {"do": "rewrite", "field": "aborted_transactions", "how": "reverse"}
+FIRST_RECORD_PATIENCE_MS: Final = 10_000
+METADATA_PAUSE_S: Final = 0.5
+_REVERSE_ABORTED_LIST: Final = {"do": "rewrite", "field": "aborted_transactions", "how": "reverse"}
 
 
 @situation("reads-around-aborted", "readers", "Transactions of two producers lie through each"
@@ -94,7 +94,7 @@ async def commits_each_record(app: Application) -> None:
     await app.must_transact("a-1")
     end_offset = await app.end_of(1)
     await app.consumer()
-    answer = await app.must("poll-first", consumer="c", timeout_ms=FIRST_MS)
+    answer = await app.must("poll-first", consumer="c", timeout_ms=FIRST_RECORD_PATIENCE_MS)
     app.expect([value for _, _, value in answer.records], ["a-1"], "the reader gets")
     await app.must("commit-positions", consumer="c")
     app.expect(
@@ -150,7 +150,7 @@ async def across_leader_change(app: Application) -> None:
     app.expect(await app.poll(2), ["a-1", "b-1"], "in the end the reader gets")
 
 
-def _second_move(*, isolation: str, and_back: bool) -> Play:
+def _second_move(*, isolation: str, and_back: bool) -> PlaySituation:
     """A reader after a marker of a later leader; then the leader changes once more."""
 
     async def play(app: Application) -> None:
@@ -233,10 +233,10 @@ async def end_across_leader_change(app: Application) -> None:
     )
 
     async def know() -> None:
-        await asyncio.sleep(KNOWN_S)
+        await asyncio.sleep(METADATA_PAUSE_S)
         await app.disarm(rule)
 
-    ends, _ = await together(app.ends(), know())
+    ends, _ = await run_together(app.ends(), know())
     app.expect(ends.get(1), stable_offset, "the end behind the move")
     await app.must_end(open_entry, "p", "commit")
     end = await app.end_of(1)
@@ -266,7 +266,7 @@ async def former_leader(app: Application) -> None:
     app.expect((await app.ends()).get(1), await app.end_of(1), "the end that it is told")
 
 
-def _read_fixture(fixture: FixtureTopic, **fault: Any) -> Play:
+def _read_fixture(fixture: FixtureTopic, **fault: Any) -> PlaySituation:
     """Reads a fixture topic from its beginning.
 
     Args:
@@ -307,7 +307,7 @@ async def unsorted_list_of_one(app: Application) -> None:
     await app.must_init()
     for value in ("lost-1", "a-1", "lost-3", "b-1"):
         await app.must_transact(value, end="abort" if value.startswith("lost") else "commit")
-    await app.arm(point="client.response", api="Fetch", action=_UNSORTED)
+    await app.arm(point="client.response", api="Fetch", action=_REVERSE_ABORTED_LIST)
     await app.consumer()
     app.expect(await app.poll(2), ["a-1", "b-1"], "the reader gets")
 
@@ -332,5 +332,5 @@ SITUATIONS: Final[tuple[Situation, ...]] = (
     ),
     situation("reads-unsorted-list", "readers", "The list of aborted transactions comes in another"
               " order than that of offsets: are all of them left out?")(
-                  _read_fixture(overlapping, api="Fetch", action=_UNSORTED)),
+                  _read_fixture(write_overlapping, api="Fetch", action=_REVERSE_ABORTED_LIST)),
 )  # fmt: skip

@@ -10,19 +10,19 @@ from typing import Any, Final
 from txnsim.testing.faults import AsyncFault
 from txnsim.types import TRANSACTION_STATE_TOPIC, TopicPartition
 from txnsim.wire.compression import GZIP
-from txnsim_lab.exam._application import CLIENT, ID, Application, together
-from txnsim_lab.exam._ledger import Told
+from txnsim_lab.exam._application import CLIENT_ID, TRANSACTIONAL_ID, Application, run_together
+from txnsim_lab.exam._ledger import ReportedEnd
 from txnsim_lab.exam.results import MissError
 from txnsim_lab.exam.situation import Situation, situation
-from txnsim_lab.exam.situations._error_codes import CLIENTS_ADD
-from txnsim_lab.exam.situations._unknown_ends import SHORT_MS
+from txnsim_lab.exam.situations._error_codes import LEVELS_WITH_ADDITIONS
+from txnsim_lab.exam.situations._unknown_ends import SHORT_CALL_TIMEOUT_MS
 
 LEARNS_S: Final = 25
 FOUND_S: Final = 10
 CLOSES_S: Final = 8
 UNREACHABLE_S: Final = 3
 UNKNOWN_S: Final = 2.5
-TOO_LARGE: Final = 1_100_000
+TOO_LARGE_CHARS: Final = 1_100_000
 """Characters of a record that is larger than any library sends by default."""
 
 
@@ -47,8 +47,8 @@ async def fenced_slowly(app: Application) -> None:
         topic=TRANSACTION_STATE_TOPIC,
         action=slow,
     )
-    await app.must("fence", bootstrap=app.target.bootstrap, client_id=CLIENT,
-                    transactional_id=app.name(ID))  # fmt: skip
+    await app.must("fence", bootstrap=app.target.bootstrap, client_id=CLIENT_ID,
+                    transactional_id=app.name(TRANSACTIONAL_ID))  # fmt: skip
     await app.close("p")
     await app.goes_on()
 
@@ -68,7 +68,7 @@ async def while_recovering(app: Application) -> None:
         await app.give_up(transaction, "old", refused)
         if "old" not in app.dead:
             transaction = await app.transact("lost-5", producer="old")
-            if transaction.told is Told.COMMITTED:
+            if transaction.reported_end is ReportedEnd.COMMITTED:
                 raise MissError("the older producer has committed")
     await app.goes_on("new")
 
@@ -113,7 +113,7 @@ async def init_slow(app: Application) -> None:
         await app.release(slow)
         await asyncio.sleep(1)
 
-    answer, _ = await together(app.init(repeats=1, **bounds), come())
+    answer, _ = await run_together(app.init(repeats=1, **bounds), come())
     if answer.error is not None:
         if not answer.error.retriable:
             raise MissError(f"init is slow, and fails{app.after_errors}")
@@ -124,7 +124,8 @@ async def init_slow(app: Application) -> None:
 
 @situation("abort-behind-slow-markers", "end unknown", "The markers of a commit are slow; the next"
            " transaction hands a record over and is aborted at once: may the application go on with"
-           " the same producer?", levels=CLIENTS_ADD, about=("librdkafka #4849",))  # fmt: skip
+           " the same producer?", levels=LEVELS_WITH_ADDITIONS,
+           about=("librdkafka #4849",))  # fmt: skip
 async def abort_behind_slow_markers(app: Application) -> None:
     """AddPartitionsToTxn gets CONCURRENT_TRANSACTIONS. An EndTxn that does not wait for its retry
     finds the transaction complete, and gets INVALID_TXN_STATE. In the Java client EndTxn waits for
@@ -164,25 +165,25 @@ async def too_large(app: Application) -> None:
     that refuses the record at once passes, too.
     """
     await app.must_init()
-    await app.transact("a-1", f"{'x' * TOO_LARGE}-1", wait=False)
+    await app.transact("a-1", f"{'x' * TOO_LARGE_CHARS}-1", wait=False)
     await app.goes_on()
 
 
 @situation("partition-never-added", "middle", "AddPartitionsToTxn is not answered until the records"
-           " have expired, and the application looks at its commit alone.", levels=CLIENTS_ADD,
-           about=("librdkafka #3325",))  # fmt: skip
+           " have expired, and the application looks at its commit alone.",
+           levels=LEVELS_WITH_ADDITIONS, about=("librdkafka #3325",))  # fmt: skip
 async def never_added(app: Application) -> None:
     """What the coordinator never heard of is not committed. In the Java client the commit fails, as
     records of its transaction have failed.
     """
-    await app.must_init(patience_ms=SHORT_MS)
+    await app.must_init(patience_ms=SHORT_CALL_TIMEOUT_MS)
     rule = await app.arm(point="client.request", api="AddPartitionsToTxn", action="drop")
 
     async def heal() -> None:
         await asyncio.sleep(7)
         await app.disarm(rule)
 
-    await together(app.transact("a-1", "b-2", wait=False), heal())
+    await run_together(app.transact("a-1", "b-2", wait=False), heal())
     await app.goes_on()
 
 
@@ -249,7 +250,7 @@ async def topic_unknown(app: Application) -> None:
         await asyncio.sleep(UNKNOWN_S)
         await app.disarm(forgets)
 
-    await together(app.transact("b-1"), learn())
+    await run_together(app.transact("b-1"), learn())
     for value in ("c-1", "d-1"):
         await app.goes_on(value=value)
 
@@ -265,7 +266,7 @@ async def closes_after_timeout(app: Application) -> None:
     await app.must("begin", producer="p")
     await app.send("a-1", wait=False)
     answer = await app.do("commit", producer="p")
-    transaction.told = Told.UNKNOWN if answer.error else Told.COMMITTED
+    transaction.reported_end = ReportedEnd.UNKNOWN if answer.error else ReportedEnd.COMMITTED
     await app.disarm(lost)
     await asyncio.sleep(0.5)
     async with app.within(CLOSES_S, "closing the producer"):
@@ -299,7 +300,7 @@ async def aborted_and_compressed(app: Application) -> None:
     for index, committed in enumerate((False, True, False)):
         values = (f"x{index}-1", f"y{index}-1")
         if committed:
-            app.ledger.begin(*values).told = Told.COMMITTED
+            app.ledger.begin(*values).reported_end = ReportedEnd.COMMITTED
         await neighbour.transact(
             TopicPartition("t", 1), values, committed=committed, compression=GZIP
         )
@@ -313,7 +314,7 @@ async def aborted_and_compressed(app: Application) -> None:
 async def both_die(app: Application) -> None:
     """The Java client sends FindCoordinator for each of the two when the connection is lost."""
     await app.must_init()
-    shared_broker = await app.kafka.leaders.coordinator_of(ID)
+    shared_broker = await app.kafka.leaders.coordinator_of(TRANSACTIONAL_ID)
     await _coordinate(app, shared_broker)
     await app.must_transact("a-1", group="g", position=3)
     app.steps.append(f"broker {shared_broker} dies, which coordinates both")
@@ -340,7 +341,7 @@ async def breaks_at_first(app: Application) -> None:
            about=("librdkafka #5456",))  # fmt: skip
 async def unreachable(app: Application) -> None:
     """The Java client throws TimeoutException after ``max.block.ms``, here four seconds."""
-    await app.must_init(patience_ms=SHORT_MS)
+    await app.must_init(patience_ms=SHORT_CALL_TIMEOUT_MS)
     broker = await _broker_without_role(app)
     silent = await _cut_off_broker(app, broker)
     await app.transact("a-1", group="g", position=3)
@@ -365,10 +366,10 @@ async def unreachable_then_moves(app: Application) -> None:
     async def move() -> None:
         await asyncio.sleep(UNREACHABLE_S)
         app.steps.append("the group gets another coordinator")
-        await _coordinate(app, await app.kafka.leaders.coordinator_of(ID))
+        await _coordinate(app, await app.kafka.leaders.coordinator_of(TRANSACTIONAL_ID))
 
     async with app.within(UNREACHABLE_S + FOUND_S, "finding the new coordinator"):
-        answer, _ = await together(app.send_offsets("g", 3), move())
+        answer, _ = await run_together(app.send_offsets("g", 3), move())
     for rule in silent:
         await app.disarm(rule)
     app.expect_done(answer, "sending the positions")
@@ -408,7 +409,10 @@ async def _coordinate(app: Application, broker: int) -> None:
 
 async def _broker_without_role(app: Application) -> int:
     """Makes a broker the coordinator of the group that the producer needs for nothing else."""
-    busy_brokers = {await app.kafka.leaders.of("t", 1), await app.kafka.leaders.coordinator_of(ID)}
+    busy_brokers = {
+        await app.kafka.leaders.of("t", 1),
+        await app.kafka.leaders.coordinator_of(TRANSACTIONAL_ID),
+    }
     broker = min(set(await app.kafka.brokers.states()) - busy_brokers)
     await _coordinate(app, broker)
     return broker

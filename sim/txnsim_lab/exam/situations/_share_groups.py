@@ -13,17 +13,24 @@ from typing import Any, Final
 from txnsim.client.inspection.txn_views import AbortSpec
 from txnsim.types import TopicPartition
 from txnsim_lab.exam._application import Application
-from txnsim_lab.exam._sharers import GROUP, JOBS, LOCK_MS, OTHER, READ_COMMITTED, Sharers
+from txnsim_lab.exam._sharers import (
+    GROUP,
+    JOBS_TOPIC,
+    OTHER_CLIENT_ID,
+    READ_COMMITTED,
+    SHORT_LOCK_MS,
+    Sharers,
+)
 from txnsim_lab.exam.results import MissError
-from txnsim_lab.exam.situation import Play, Situation, situation
+from txnsim_lab.exam.situation import PlaySituation, Situation, situation
 
-LEVELS: Final = (2,)
+SHARE_GROUP_LEVELS: Final = (2,)
 """Releases with share groups create new clusters at this level only."""
-SOON_S: Final = 10.0
+WITHIN_LOCK_S: Final = 10.0
 """Shorter than the duration of a lock."""
-LIMIT: Final = 3
-SHORT: Final = {"share.record.lock.duration.ms": str(LOCK_MS)}
-_Shared = Callable[[Application, Sharers], Awaitable[None]]
+DELIVERY_LIMIT: Final = 3
+SHORT_LOCK_CONFIGS: Final = {"share.record.lock.duration.ms": str(SHORT_LOCK_MS)}
+_PlayWithSharers = Callable[[Application, Sharers], Awaitable[None]]
 
 
 def _asks(
@@ -33,10 +40,10 @@ def _asks(
     isolation: str = READ_COMMITTED,
     core: bool = False,
     configs: Mapping[str, str] = MappingProxyType({}),
-) -> Callable[[_Shared], Situation]:
+) -> Callable[[_PlayWithSharers], Situation]:
     """A situation with a share group of this isolation level and these other configs."""
 
-    def make_situation(play: _Shared) -> Situation:
+    def make_situation(play: _PlayWithSharers) -> Situation:
         async def play_with_sharers(app: Application) -> None:
             sharers = Sharers(app, isolation=isolation, configs=configs)
             await sharers.begin()
@@ -46,8 +53,8 @@ def _asks(
                 await sharers.forget()
 
         play_with_sharers.__doc__ = play.__doc__
-        of_kind: Callable[[Play], Situation] = situation(
-            name, "share groups", asks, levels=LEVELS, core=core
+        of_kind: Callable[[PlaySituation], Situation] = situation(
+            name, "share groups", asks, levels=SHARE_GROUP_LEVELS, core=core
         )
         return of_kind(play_with_sharers)
 
@@ -109,7 +116,7 @@ async def stops_at_open(app: Application, sharers: Sharers) -> None:
 async def behind_hanging(app: Application, sharers: Sharers) -> None:
     """Brokers do not show transactions to a member. Polls are empty until the marker is written."""
     neighbour, admin = await app.neighbour(), await app.target.admin()
-    partition = TopicPartition(app.name(JOBS), 0)
+    partition = TopicPartition(app.name(JOBS_TOPIC), 0)
     await app.must_init()
     await app.must_transact("a-1")
     app.steps.append("a transaction that no coordinator knows is open in the partition")
@@ -147,7 +154,7 @@ async def release(app: Application, sharers: Sharers) -> None:
     await app.must_transact("a-1")
     await sharers.join()
     app.expect(await sharers.get(), ["a-1"], "the member gets")
-    await sharers.must_say("release")
+    await sharers.must_acknowledge("release")
     await sharers.work(wanted_values=("a-1",))
 
 
@@ -159,40 +166,40 @@ async def reject(app: Application, sharers: Sharers) -> None:
     await app.must_transact("bad-1")
     await sharers.join()
     app.expect(await sharers.get(), ["bad-1"], "the member gets")
-    await sharers.must_say("reject")
+    await sharers.must_acknowledge("reject")
     await app.must_transact("a-1", "b-2")
     await sharers.work(wanted_values=("a-1", "b-2"))
 
 
 @_asks("share-renew", "The member renews the lock of a record for longer than a lock lasts: is the"
        " record its own until it accepts it?",
-       configs=SHORT)  # fmt: skip
+       configs=SHORT_LOCK_CONFIGS)  # fmt: skip
 async def renew(app: Application, sharers: Sharers) -> None:
     """RENEW starts the lock again and keeps the record acquired (KIP-1222)."""
     await app.must_init()
     await app.must_transact("a-1")
     await sharers.join("m")
     app.expect(await sharers.get("m"), ["a-1"], "the member gets")
-    await sharers.join("n", client_id=OTHER)
+    await sharers.join("n", client_id=OTHER_CLIENT_ID)
     for _ in range(4):
-        await sharers.must_say("renew", "m")
+        await sharers.must_acknowledge("renew", "m")
         app.expect(await sharers.poll("n"), [], "the other member gets")
-        await asyncio.sleep(LOCK_MS / 3_000)
-    await sharers.must_say("accept", "m")
+        await asyncio.sleep(SHORT_LOCK_MS / 3_000)
+    await sharers.must_acknowledge("accept", "m")
     await sharers.gets_nothing("n", subject="the other member gets")
 
 
 @_asks("share-delivery-limit", "A record was given back as often as the group delivers one: is it"
        " gone, and do others come?",
-       configs={"share.delivery.count.limit": str(LIMIT)})  # fmt: skip
+       configs={"share.delivery.count.limit": str(DELIVERY_LIMIT)})  # fmt: skip
 async def delivery_limit(app: Application, sharers: Sharers) -> None:
     """At the delivery count limit of the group a record that is given back is archived."""
     await app.must_init()
     await app.must_transact("bad-1")
     await sharers.join()
-    for _ in range(LIMIT):
+    for _ in range(DELIVERY_LIMIT):
         app.expect(await sharers.get(), ["bad-1"], "the member gets")
-        await sharers.must_say("release")
+        await sharers.must_acknowledge("release")
     await sharers.gets_nothing(subject="after the last delivery the member gets")
     await app.must_transact("a-1")
     await sharers.work(wanted_values=("a-1",))
@@ -200,19 +207,19 @@ async def delivery_limit(app: Application, sharers: Sharers) -> None:
 
 @_asks("share-lock-runs-out", "A member takes longer than a lock lasts, and accepts: is it told"
        " that the record is no longer its own?", core=True,
-       configs=SHORT)  # fmt: skip
+       configs=SHORT_LOCK_CONFIGS)  # fmt: skip
 async def lock_runs_out(app: Application, sharers: Sharers) -> None:
     """The leader answers INVALID_RECORD_STATE while the record is another member's."""
     await app.must_init()
     await app.must_transact("a-1")
     await sharers.join("m")
     app.expect(await sharers.get("m"), ["a-1"], "the member gets")
-    await sharers.join("n", client_id=OTHER)
-    await asyncio.sleep(LOCK_MS / 1_000)
+    await sharers.join("n", client_id=OTHER_CLIENT_ID)
+    await asyncio.sleep(SHORT_LOCK_MS / 1_000)
     app.expect(await sharers.get("n"), ["a-1"], "when the lock has run out, the other one gets")
-    if await sharers.say("accept", "m"):
+    if await sharers.acknowledge("accept", "m"):
         raise MissError("the library says that a record was accepted that another member has")
-    await sharers.must_say("accept", "n")
+    await sharers.must_acknowledge("accept", "n")
     await app.must_transact("b-1")
     await sharers.work("m", "n", wanted_values=("a-1", "b-1"))
 
@@ -225,8 +232,8 @@ async def member_closes(app: Application, sharers: Sharers) -> None:
     await app.must_transact("a-1")
     await sharers.join("m")
     app.expect(await sharers.get("m"), ["a-1"], "the member gets")
-    await sharers.join("n", client_id=OTHER)
-    async with app.within(SOON_S, "that the other member gets what was not acknowledged"):
+    await sharers.join("n", client_id=OTHER_CLIENT_ID)
+    async with app.within(WITHIN_LOCK_S, "that the other member gets what was not acknowledged"):
         await app.close("m")
         await sharers.work("n", wanted_values=("a-1",))
 
@@ -245,16 +252,16 @@ async def connection_lost(app: Application, sharers: Sharers) -> None:
                         must_strike=False)  # fmt: skip
     settled = await app.arm(point="client.request", api="ShareAcknowledge", limit=1,
                             action="disconnect", must_strike=False)  # fmt: skip
-    await sharers.say("accept")
+    await sharers.acknowledge("accept")
     for _ in range(2):
         if await sharers.poll():
-            await sharers.say("accept")
+            await sharers.acknowledge("accept")
     await app.disarm(cut)
     await app.disarm(settled)
     await sharers.work(wanted_values=("a-1", "b-2"))
 
 
-def _answer_lost(api: str) -> _Shared:
+def _answer_lost(api: str) -> _PlayWithSharers:
     async def play(app: Application, sharers: Sharers) -> None:
         """The leader has persisted the acceptance, and its answer is lost. Asked again it refuses,
         so a library may report a failure or success.
@@ -264,7 +271,7 @@ def _answer_lost(api: str) -> _Shared:
         await sharers.join()
         await sharers.get()
         await app.arm(point="client.response", api=api, limit=1, action="disconnect")
-        await sharers.say("accept")
+        await sharers.acknowledge("accept")
         sharers.done.add("a-1")  # the leader has it, also if the library does not know
         await app.must_transact("b-1")
         await sharers.work(wanted_values=("a-1", "b-1"))
@@ -272,7 +279,7 @@ def _answer_lost(api: str) -> _Shared:
     return play
 
 
-def _refuse_session(error: str) -> _Shared:
+def _refuse_session(error: str) -> _PlayWithSharers:
     async def play(app: Application, sharers: Sharers) -> None:
         """A library opens another session, and reports that the acceptance has failed: the record
         is delivered again when its lock expires.
@@ -285,23 +292,23 @@ def _refuse_session(error: str) -> _Shared:
         for api in ("ShareFetch", "ShareAcknowledge"):
             await app.arm(point="client.request", api=api, limit=1, action=refused,
                           must_strike=False)  # fmt: skip
-        await sharers.say("accept")
+        await sharers.acknowledge("accept")
         await app.must_transact("b-1")
         await sharers.work(wanted_values=("a-1", "b-1"))
 
     return play
 
 
-_LOST: Final = _asks(
+_LOST_ANSWERS: Final = _asks(
     "share-acceptance-unanswered",
     "The answer to an acceptance is lost: does the member go on, and is the record not given"
     " again?",
 )(_answer_lost("ShareAcknowledge"))
-_SESSIONS: Final = tuple(
+_REFUSED_SESSIONS: Final = tuple(
     _asks(
         name,
         f"The leader answers {error}: does the member open another session, and go on?",
-        configs=SHORT,
+        configs=SHORT_LOCK_CONFIGS,
     )(_refuse_session(error))
     for name, error in (
         ("share-session-not-found", "SHARE_SESSION_NOT_FOUND"),
@@ -321,7 +328,7 @@ async def leader_moves(app: Application, sharers: Sharers) -> None:
     await sharers.join()
     await sharers.get()
     await app.move_leader(0)
-    await sharers.say("accept")
+    await sharers.acknowledge("accept")
     await app.must_transact("b-1")
     await sharers.work(wanted_values=("a-1", "b-1"))
 
@@ -336,8 +343,8 @@ async def leader_dies(app: Application, sharers: Sharers) -> None:
     await sharers.get()
     admin = await app.target.admin()
     app.steps.append("the broker of the leader dies")
-    await app.kill(await admin.leader_of(TopicPartition(app.name(JOBS), 0)))
-    await sharers.say("accept")
+    await app.kill(await admin.leader_of(TopicPartition(app.name(JOBS_TOPIC), 0)))
+    await sharers.acknowledge("accept")
     await app.goes_on(value="b")
     await sharers.work(wanted_values=("a-1", "b-1"))
 
@@ -360,7 +367,7 @@ async def two_members(app: Application, sharers: Sharers) -> None:
     """A record is one member's while it is acquired."""
     await app.must_init()
     await sharers.join("m")
-    await sharers.join("n", client_id=OTHER)
+    await sharers.join("n", client_id=OTHER_CLIENT_ID)
     values = [f"a{index}-{1 + index % 2}" for index in range(8)]
     for start in range(0, 8, 4):
         await app.must_transact(*values[start : start + 4], end="commit")
@@ -381,8 +388,8 @@ SITUATIONS: Final = (
     lock_runs_out,
     member_closes,
     connection_lost,
-    _LOST,
-    *_SESSIONS,
+    _LOST_ANSWERS,
+    *_REFUSED_SESSIONS,
     leader_moves,
     leader_dies,
     coordinator_moves,

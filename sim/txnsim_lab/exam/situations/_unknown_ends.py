@@ -6,13 +6,13 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Any, Final
 
-from txnsim_lab.exam._application import ID, INPUT, Application, together
-from txnsim_lab.exam._ledger import Told
+from txnsim_lab.exam._application import INPUT_TOPIC, TRANSACTIONAL_ID, Application, run_together
+from txnsim_lab.exam._ledger import ReportedEnd
 from txnsim_lab.exam.results import MissError
-from txnsim_lab.exam.situation import Play, Situation, situation
+from txnsim_lab.exam.situation import PlaySituation, Situation, situation
 
 
-def _struck(end: str, *, must: bool = True, **fault: Any) -> Play:
+def _struck(end: str, *, must: bool = True, **fault: Any) -> PlaySituation:
     """Plays a transaction whose EndTxn meets a fault.
 
     Args:
@@ -56,7 +56,7 @@ _REFUSED: Final = (
     "INVALID_PRODUCER_ID_MAPPING", "TRANSACTIONAL_ID_AUTHORIZATION_FAILED",
 )  # fmt: skip
 
-_TABLE: Final = (
+_FAULT_TABLE: Final = (
     ("commit-lost", "The commit is lost on its way: is it sent again?",
      _struck("commit", **_ASKED, action="drop"), _REPEATED),
     ("commit-answer-lost", "The answer to the commit is lost: is the commit asked for again?",
@@ -91,21 +91,21 @@ _TABLE: Final = (
        _struck("abort", must=False, **_ASKED, action={"do": "error", "error": error}), _REFUSAL)
       for error in _REFUSED),
 )  # fmt: skip
-_CORE: Final = (
+_CORE_NAMES: Final = (
     "commit-lost", "commit-answer-lost", "commit-connection-breaks-after", "abort-answer-lost",
     "commit-answered-not-coordinator", "commit-answered-concurrent-transactions",
     "commit-refused-unknown-server-error", "commit-refused-producer-fenced",
 )  # fmt: skip
-AWAY_MS: Final = 2_000
+COORDINATOR_AWAY_MS: Final = 2_000
 COMPLETING_MS: Final = 3_000
 WAITING_S: Final = 2.6
 """Seconds for which a record waits for the markers before its partition loses its leader: a library
 with a growing backoff then asks for the partition less often than it retries the end.
 """
 LEADERLESS_S: Final = 1.5
-SHORT_MS: Final = 4_000
+SHORT_CALL_TIMEOUT_MS: Final = 4_000
 """Timeout of the application's calls if a call is to time out."""
-_ABOUT: Final = {"commit-refused-unknown-server-error": ("franz-go 42b3d833",)}
+_KNOWN_BUGS: Final = {"commit-refused-unknown-server-error": ("franz-go 42b3d833",)}
 
 
 @situation("markers-slow", "end unknown", "The markers of a commit take a second, and the next"
@@ -166,12 +166,12 @@ async def abort_without_leader(app: Application) -> None:
         await app.disarm(leaderless)
 
     async def abort_with_slow_markers() -> None:
-        await app.do("send", producer="p", topic=app.name(INPUT), partition=0, value="lost-2",
+        await app.do("send", producer="p", topic=app.name(INPUT_TOPIC), partition=0, value="lost-2",
                      wait=False)  # fmt: skip
         app.expect_done(await app.do("abort", producer="p"), "the abort")
-        transaction.told = Told.ABORTED
+        transaction.reported_end = ReportedEnd.ABORTED
 
-    await together(abort_with_slow_markers(), comes_back())
+    await run_together(abort_with_slow_markers(), comes_back())
     await app.disarm(slow)
     await app.goes_on()
 
@@ -246,7 +246,7 @@ async def breaks_twice(app: Application) -> None:
     await app.goes_on()
 
 
-def _while_coordinator(disturb: Callable[[Application], Awaitable[None]]) -> Play:
+def _while_coordinator(disturb: Callable[[Application], Awaitable[None]]) -> PlaySituation:
     """Plays a transaction; disturbs its coordinator before the commit."""
 
     async def play(app: Application) -> None:
@@ -264,23 +264,25 @@ def _while_coordinator(disturb: Callable[[Application], Awaitable[None]]) -> Pla
 
 
 async def _resigns(app: Application) -> None:
-    home = await app.target.home_of_id(app.name(ID))
+    home = await app.target.home_of_id(app.name(TRANSACTIONAL_ID))
     action = {"do": "resign-leader", "topic": home.topic, "partition": home.partition}
     await app.arm(**_ASKED, api="EndTxn", limit=1, action=action)
 
 
 async def _loads(app: Application) -> None:
-    await app.arm(point="coordinator.load", limit=1, action={"do": "delay", "delay_ms": AWAY_MS})
+    await app.arm(
+        point="coordinator.load", limit=1, action={"do": "delay", "delay_ms": COORDINATOR_AWAY_MS}
+    )
     await app.move_coordinator()
 
 
 async def _is_cut_off(app: Application) -> None:
-    broker = await app.kafka.leaders.coordinator_of(ID)
+    broker = await app.kafka.leaders.coordinator_of(TRANSACTIONAL_ID)
     app.steps.append(f"all that clients send to broker {broker}, the coordinator, is lost")
     await app.kafka.brokers.isolate(broker, from_clients=True)
 
 
-_COORDINATORS: Final = (
+_COORDINATOR_ROWS: Final = (
     situation("commit-while-coordinator-moves", "end unknown", "The coordinator's partition gets"
               " another leader when the commit arrives.")(
                   _while_coordinator(Application.move_coordinator)),
@@ -306,13 +308,15 @@ async def coordinator_gone(app: Application) -> None:
     """The Java client throws TimeoutException after ``max.block.ms``, here four seconds. The commit
     may be called again. No library may wait for ever.
     """
-    await app.must_init(patience_ms=SHORT_MS)
+    await app.must_init(patience_ms=SHORT_CALL_TIMEOUT_MS)
     transaction = await app.open("a-1", "b-2")
     lost = await app.arm(**_ASKED, api="EndTxn", action="drop")
     away = {"do": "error", "error": "COORDINATOR_NOT_AVAILABLE"}
     nowhere = await app.arm(**_ASKED, api="FindCoordinator", action=away, must_strike=False)
     answer = await app.do("commit", producer="p")
-    transaction.told = Told.COMMITTED if answer.error is None else Told.UNKNOWN
+    transaction.reported_end = (
+        ReportedEnd.COMMITTED if answer.error is None else ReportedEnd.UNKNOWN
+    )
     await app.disarm(lost)
     await app.disarm(nowhere)
     if answer.error is not None and answer.error.retriable:
@@ -322,7 +326,7 @@ async def coordinator_gone(app: Application) -> None:
     await app.goes_on()
 
 
-def _call_after_end(first_end: str, second_end: str) -> Play:
+def _call_after_end(first_end: str, second_end: str) -> PlaySituation:
     """Calls commit or abort after the end of the transaction."""
 
     async def play(app: Application) -> None:
@@ -353,15 +357,17 @@ async def abort_after_unknown(app: Application) -> None:
     await app.must_init()
     late = await app.arm(point="client.request", api="EndTxn", limit=1, action="hold")
     transaction = await app.open("a-1", "b-2")
-    transaction.told = Told.UNKNOWN
+    transaction.reported_end = ReportedEnd.UNKNOWN
     answer = await app.do("commit", producer="p")
     if answer.error is None:
-        transaction.told = Told.COMMITTED  # it was sent again in time, so its end is known
+        transaction.reported_end = (
+            ReportedEnd.COMMITTED
+        )  # it was sent again in time, so its end is known
     elif (await app.do("abort", producer="p")).error is None:
-        transaction.told = Told.ABORTED
+        transaction.reported_end = ReportedEnd.ABORTED
     await app.release(late)
     await asyncio.sleep(0.5)
-    if transaction.told is Told.UNKNOWN:
+    if transaction.reported_end is ReportedEnd.UNKNOWN:
         await app.end(transaction)
     await app.goes_on()
 
@@ -373,10 +379,10 @@ async def closes_with_unknown_end(app: Application) -> None:
     """``close`` of the Java client ends the transaction, so the commit is sent again. A transaction
     that stays open blocks readers until it times out, and is aborted then.
     """
-    await app.must_init(patience_ms=SHORT_MS)
+    await app.must_init(patience_ms=SHORT_CALL_TIMEOUT_MS)
     transaction = await app.open("a-1")
     lost = await app.arm(**_ASKED, api="EndTxn", action="drop")
-    transaction.told = Told.UNKNOWN
+    transaction.reported_end = ReportedEnd.UNKNOWN
     await app.do("commit", producer="p")
     await app.disarm(lost)
     await app.close("p")
@@ -386,10 +392,10 @@ async def closes_with_unknown_end(app: Application) -> None:
 SITUATIONS: Final[tuple[Situation, ...]] = (
     *(
         situation(
-            name, "end unknown", asks, yardstick=rule, about=_ABOUT.get(name, ()),
-            core=name in _CORE,
+            name, "end unknown", asks, yardstick=rule, about=_KNOWN_BUGS.get(name, ()),
+            core=name in _CORE_NAMES,
         )(play)
-        for name, asks, play, rule in _TABLE
+        for name, asks, play, rule in _FAULT_TABLE
     ),
     *(
         situation(f"{later}-after-{initial}", "end unknown",
@@ -403,7 +409,7 @@ SITUATIONS: Final[tuple[Situation, ...]] = (
     markers_slow,
     markers_slow_offsets,
     commit_late,
-    *_COORDINATORS,
+    *_COORDINATOR_ROWS,
     coordinator_gone,
     abort_behind_unsent,
     breaks_twice,

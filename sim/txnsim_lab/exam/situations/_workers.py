@@ -10,17 +10,17 @@ from typing import Any, Final
 import msgspec
 
 from txnsim_lab.exam._application import (
-    BOUNDS,
-    ID,
-    INPUT,
+    CALL_ATTEMPTS_MAX,
+    DEFAULT_BOUNDS,
+    INPUT_TOPIC,
     POLL_MS,
     POLLS_MAX,
-    REPEATS_MAX,
+    TRANSACTIONAL_ID,
     Application,
 )
-from txnsim_lab.exam._ledger import Entry, Told
+from txnsim_lab.exam._ledger import LedgerEntry, ReportedEnd
 from txnsim_lab.exam.results import MissError, NotAskedError
-from txnsim_lab.exam.situation import Kind, Play, Situation, situation
+from txnsim_lab.exam.situation import PlaySituation, Situation, SituationKind, situation
 
 # Workers: applications that read, work and write exactly once, positions included.
 #
@@ -48,7 +48,12 @@ class Worker:
     """
 
     def __init__(
-        self, app: Application, name: str = "w", *, topic: str = INPUT, transactional_id: str = ID
+        self,
+        app: Application,
+        name: str = "w",
+        *,
+        topic: str = INPUT_TOPIC,
+        transactional_id: str = TRANSACTIONAL_ID,
     ) -> None:
         """Starts nothing yet; ``start`` does."""
         self._app = app
@@ -73,7 +78,7 @@ class Worker:
                 worker=self.name,
                 transactional_id=app.name(self._id),
                 **app.reading(GROUP, self._topic),
-                **BOUNDS,
+                **DEFAULT_BOUNDS,
             )
         except NotAskedError:
             self._member = f"{self.name}-member"
@@ -119,7 +124,7 @@ class Worker:
                 return inputs
         raise MissError(f"nothing more comes to the worker{self._app.after_errors}")
 
-    async def transact(self, *values: str, inputs: Taken | None = None) -> Entry:
+    async def transact(self, *values: str, inputs: Taken | None = None) -> LedgerEntry:
         """Writes records, and commits them with the positions of the inputs."""
         app, position = self._app, -1 if inputs is None else inputs.following
         transaction = app.ledger.begin(*values, group=GROUP if inputs else "", position=position)
@@ -132,7 +137,11 @@ class Worker:
             await app.give_up(transaction, self.name, answer.error)
         else:
             await app.end(transaction, producer=self.name)
-        if inputs is not None and transaction.told is not Told.COMMITTED and not self._is_dead:
+        if (
+            inputs is not None
+            and transaction.reported_end is not ReportedEnd.COMMITTED
+            and not self._is_dead
+        ):
             await self._go_back(inputs)
         return transaction
 
@@ -170,7 +179,7 @@ class Worker:
             MissError: An input is not processed, or is processed twice.
         """
         finished: set[str] = set()
-        for number in range(REPEATS_MAX):
+        for number in range(CALL_ATTEMPTS_MAX):
             if self._is_dead:
                 await self.end()
                 await self.start()
@@ -178,7 +187,7 @@ class Worker:
             values = [f"{value}.{number}" for value in batch.values]
             async with fault_context if fault_context is not None and not number else nullcontext():
                 transaction = await self.transact(*values, inputs=batch)
-            if transaction.told is Told.COMMITTED:
+            if transaction.reported_end is ReportedEnd.COMMITTED:
                 finished |= set(batch.values)
             if finished >= set(inputs):
                 break
@@ -199,7 +208,7 @@ async def _ready(app: Application) -> Worker:
     return worker
 
 
-def _struck(api: str, action: Any, *, point: str = "client.request") -> Play:
+def _struck(api: str, action: Any, *, point: str = "client.request") -> PlaySituation:
     """Runs a worker; one of its requests meets a fault."""
 
     async def play(app: Application) -> None:
@@ -214,25 +223,25 @@ def _struck(api: str, action: Any, *, point: str = "client.request") -> Play:
     return play
 
 
-def _error(error: str) -> dict[str, str]:
+def _error_action(error: str) -> dict[str, str]:
     return {"do": "error", "error": error}
 
 
-_TABLE: Final[tuple[tuple[str, Kind, str, Play], ...]] = (
+_SITUATION_TABLE: Final[tuple[tuple[str, SituationKind, str, PlaySituation], ...]] = (
     ("worker-commit-refused", "end unknown",
      "A worker's commit is refused with UNKNOWN_SERVER_ERROR: does each input count once?",
-     _struck("EndTxn", _error("UNKNOWN_SERVER_ERROR"))),
+     _struck("EndTxn", _error_action("UNKNOWN_SERVER_ERROR"))),
     ("worker-commit-answer-lost", "end unknown",
      "The answer to a worker's commit is lost: does each input count once?",
      _struck("EndTxn", "drop", point="client.response")),
     ("worker-positions-refused", "groups",
      "A worker's positions are refused with NOT_COORDINATOR: does each input count once?",
-     _struck("TxnOffsetCommit", _error("NOT_COORDINATOR"))),
+     _struck("TxnOffsetCommit", _error_action("NOT_COORDINATOR"))),
     ("worker-is-unknown", "groups",
      "A worker's positions are refused with UNKNOWN_MEMBER_ID: does each input count once?",
-     _struck("TxnOffsetCommit", _error("UNKNOWN_MEMBER_ID"))),
+     _struck("TxnOffsetCommit", _error_action("UNKNOWN_MEMBER_ID"))),
 )  # fmt: skip
-_ABOUT: Final = {"worker-commit-refused": ("franz-go 6ecd2f9f",)}
+_KNOWN_BUGS: Final = {"worker-commit-refused": ("franz-go 6ecd2f9f",)}
 
 
 @situation("worker-works", "groups", "A worker reads, writes and commits: does each input count"
@@ -259,7 +268,7 @@ async def ends_when_refused(app: Application) -> None:
         await worker.end()
 
     await app.arm(point="client.request", api="EndTxn", limit=1,
-                   action=_error("UNKNOWN_SERVER_ERROR"))  # fmt: skip
+                   action=_error_action("UNKNOWN_SERVER_ERROR"))  # fmt: skip
     await worker.work(_INPUTS, fault_context=to_its_end())
 
 
@@ -289,13 +298,13 @@ async def without_input(app: Application) -> None:
     """
     worker = Worker(app, topic="later")
     await worker.start()
-    app.expect_told(await worker.transact("a-1"), Told.COMMITTED)
+    app.expect_end(await worker.transact("a-1"), ReportedEnd.COMMITTED)
 
 
 SITUATIONS: Final[tuple[Situation, ...]] = (
     *(
-        situation(name, kind, asks, groups=(GROUP,), about=_ABOUT.get(name, ()))(play)
-        for name, kind, asks, play in _TABLE
+        situation(name, kind, asks, groups=(GROUP,), about=_KNOWN_BUGS.get(name, ()))(play)
+        for name, kind, asks, play in _SITUATION_TABLE
     ),
     works,
     ends_when_refused,
