@@ -24,7 +24,7 @@ from txnsim.files import problem_of, whole, write_whole
 from txnsim.on_demand_imports import borrowed
 from txnsim.runtime.virtual.reproducible_process import limits_of_process
 from txnsim_lab.simulation.drawing import SimulationOptions
-from txnsim_lab.simulation.play import OVER_LIMIT, quieten
+from txnsim_lab.simulation.play import OVER_LIMIT_KIND, quieten
 from txnsim_lab.simulation.reports import Report, examine_seed, write_report
 from txnsim_lab.simulation.seed_batch import in_pool, row_of, without_verdict
 
@@ -47,7 +47,7 @@ NO_CLUSTER: Final = "no-cluster"
 """Kind of a row whose cluster can't be configured as the plan needs."""
 FINDINGS_FOLDER: Final = "findings"
 """Name of the folder with the reports on findings."""
-_KINDS_WITHOUT_VERDICT: Final = (OVER_LIMIT, NO_CLUSTER)
+_KINDS_WITHOUT_VERDICT: Final = (OVER_LIMIT_KIND, NO_CLUSTER)
 _HEAD_FILE_NAME: Final = "campaign.json"
 _SEEDS_FILE_RE: Final = re.compile(r"seeds-(\d+)-(\d+)\.parquet")
 

@@ -22,20 +22,24 @@ from txnsim_lab.check.observations import (
     Wrote,
 )
 
-Broken = tuple[str, str]
+BrokenPromise = tuple[str, str]
 """The kind of the broken promise, and a sentence."""
 
 GRANTED_TO_REPLACED: Final = "granted-to-replaced"
 UNSTABLE_POSITION: Final = "unstable-position"
 LOST_POSITION: Final = "lost-position"
 
-_EVER: Final = 1 << 62
-_ASKED: Final = {Added: "a partition or a group", Wrote: "a record", SentOffsets: "positions"}
+_END_OF_TIME_MS: Final = 1 << 62
+_NOUN_BY_OBSERVATION: Final = {
+    Added: "a partition or a group",
+    Wrote: "a record",
+    SentOffsets: "positions",
+}
 
 
 def broken_promises(
     history: History, *, keeps_positions: bool, watchers: frozenset[str] = frozenset()
-) -> Iterator[Broken]:
+) -> Iterator[BrokenPromise]:
     """All broken promises.
 
     Args:
@@ -52,7 +56,7 @@ def broken_promises(
         yield from _lost_positions(history, watchers)
 
 
-def _granted_to_replaced(history: History) -> Iterator[Broken]:
+def _granted_to_replaced(history: History) -> Iterator[BrokenPromise]:
     """Requests with an old epoch that were granted after a client got a newer epoch of the same
     producer. EndTxn is left out, since a repeated EndTxn is confirmed.
     """
@@ -75,7 +79,7 @@ def _granted_to_replaced(history: History) -> Iterator[Broken]:
             if newer.producer_epoch > epoch and newer.at_ms < asked_ms:
                 yield (
                     GRANTED_TO_REPLACED,
-                    f"{observation.who} asked for {_ASKED[type(observation)]} in"
+                    f"{observation.who} asked for {_NOUN_BY_OBSERVATION[type(observation)]} in"
                     f" {observation.transaction} at epoch"
                     f" {epoch}, and it was granted, though {newer.who} had got epoch"
                     f" {newer.producer_epoch} of producer {newer.producer_id} before",
@@ -120,7 +124,7 @@ def _positions(history: History) -> dict[tuple[str, TopicPartition], list[_SentP
 
 def _plain_position(sent: SentOffsets) -> _SentPosition:
     is_taken, asked_ms = sent.outcome is Outcome.OK, sent.asked_ms or 0
-    latest_ms = sent.at_ms if is_taken else _EVER
+    latest_ms = sent.at_ms if is_taken else _END_OF_TIME_MS
     return _SentPosition(
         offset=sent.position,
         who=sent.who,
@@ -129,7 +133,7 @@ def _plain_position(sent: SentOffsets) -> _SentPosition:
         is_certain=is_taken,
         may_count=True,
         written_ms=latest_ms,
-        pends_from_ms=_EVER,
+        pends_from_ms=_END_OF_TIME_MS,
         pends_until_ms=0,
         transaction=None,
     )
@@ -151,17 +155,17 @@ def _position_in_transaction(sent: SentOffsets, transaction: Transaction) -> _Se
         offset=sent.position,
         who=sent.who,
         earliest_ms=asked_ms,
-        latest_ms=_EVER,
+        latest_ms=_END_OF_TIME_MS,
         is_certain=is_taken and fate.committed,
         may_count=not fate.aborted,
-        written_ms=sent.at_ms if is_taken else _EVER,
-        pends_from_ms=sent.at_ms if is_taken else _EVER,
+        written_ms=sent.at_ms if is_taken else _END_OF_TIME_MS,
+        pends_from_ms=sent.at_ms if is_taken else _END_OF_TIME_MS,
         pends_until_ms=asked_ms if is_committed else 0,
         transaction=transaction.label,
     )
 
 
-def _unstable_positions(history: History, watchers: frozenset[str]) -> Iterator[Broken]:
+def _unstable_positions(history: History, watchers: frozenset[str]) -> Iterator[BrokenPromise]:
     """A member got a position while an open transaction had sent one for the same partition
     (KIP-447).
     """
@@ -221,7 +225,7 @@ def _answers_while_pending(
         )
 
 
-def _lost_positions(history: History, watchers: frozenset[str]) -> Iterator[Broken]:
+def _lost_positions(history: History, watchers: frozenset[str]) -> Iterator[BrokenPromise]:
     """A group has a position that is neither the last one that was certainly written, nor one that
     may have been written since. A position that a reader got was written. A position of a
     transaction that was sent before a plain one is replaced by the plain one, whenever its marker
@@ -263,7 +267,7 @@ class _PositionAccount:
         answered_positions = (
             position
             for position in certain_positions
-            if position.is_certain and position.latest_ms < _EVER
+            if position.is_certain and position.latest_ms < _END_OF_TIME_MS
         )
         self._answered = sorted(
             answered_positions, key=lambda position: position.latest_ms, reverse=True

@@ -19,12 +19,12 @@ from txnsim.releases.rules import LATEST, Rules
 from txnsim_lab.check.anomaly import Kind
 from txnsim_lab.check.judge import HEALTHY
 from txnsim_lab.scenario import catalog
-from txnsim_lab.simulation._further_features import EXPIRATIONS, SHORT_EXPIRATIONS
+from txnsim_lab.simulation._further_features import EXPIRATION_SETTINGS, SHORT_EXPIRATIONS_FEATURE
 from txnsim_lab.simulation._plan import Plan
 from txnsim_lab.simulation._shrinking import (
-    BY_ACT,
-    EARLY_MARKERS,
-    ONE_REPLICA,
+    EARLY_MARKERS_HABIT,
+    HABIT_TESTS,
+    ONE_REPLICA_HABIT,
     start_later,
     with_care,
     with_more_locks,
@@ -34,7 +34,7 @@ from txnsim_lab.simulation._shrinking import (
 )
 from txnsim_lab.simulation.play import PlayedRun, play
 
-HARMFUL: Final[Mapping[str, tuple[str, tuple[str, ...]]]] = {
+HARMFUL_HABITS: Final[Mapping[str, tuple[str, tuple[str, ...]]]] = {
     "other-identity": ("a program uses an identity that is another's", ("z30",)),
     "operator-errs": ("an operator aborts what does not hang", ("z25-trap",)),
     "operator-aborts": ("an operator aborts what does not hang", ("z25-trap",)),
@@ -46,18 +46,21 @@ HARMFUL: Final[Mapping[str, tuple[str, tuple[str, ...]]]] = {
     "remake-topic": ("a topic is made again for a group that has positions of the old one", ()),
     "feature-levels": ("a feature level changes under an open transaction", ()),
     "clock-jumps": ("a broker's clock is set ahead, so timeouts come early", ()),
-    EARLY_MARKERS: ("an operator writes a marker with an epoch that its producer has not had", ()),
-    ONE_REPLICA: (
+    EARLY_MARKERS_HABIT: (
+        "an operator writes a marker with an epoch that its producer has not had",
+        (),
+    ),
+    ONE_REPLICA_HABIT: (
         "a partition is reassigned to one broker, and those that had it stay eligible to lead it",
         (),
     ),
-    SHORT_EXPIRATIONS: ("a broker forgets what a client still counts on", ("z09",)),
+    SHORT_EXPIRATIONS_FEATURE: ("a broker forgets what a client still counts on", ("z09",)),
 }
 """Habit -> a description of what no release of Kafka can cope with, and the scenarios that show
 it.
 """
 
-SHOWN: Final[Mapping[str, str]] = {"loads_wait_for_replication": "z34"}
+SCENARIO_BY_SWITCH: Final[Mapping[str, str]] = {"loads_wait_for_replication": "z34"}
 """Switch -> scenario, for switches of which no run of the scenario has the other position."""
 
 FEW_LOCKS: Final = "an aborted transaction has no fewer records than a share group may lock"
@@ -91,7 +94,7 @@ class Cause(msgspec.Struct, frozen=True, kw_only=True):
 
 CAUSES_MAX: Final = 4
 """Maximum number of causes of one run."""
-FREQUENT: Final = ("leaderless_partitions_keep_markers", "late_commit_is_fenced")
+FREQUENT_SWITCHES: Final = ("leaderless_partitions_keep_markers", "late_commit_is_fenced")
 """Switches that explain most findings of the reference release; they are tried first."""
 
 SHIFT_MS: Final = 40
@@ -108,24 +111,24 @@ def causes_of(plan: Plan) -> tuple[Cause, ...]:
     causes: list[Cause] = []
     played = play(plan)
     while played.kinds and len(causes) < CAUSES_MAX:
-        best: tuple[PlayedRun, _Cure] | None = None
+        best_cure: tuple[PlayedRun, _Cure] | None = None
         for cure in _cures(plan, played.kinds):
             cured_run = play(cure[0])
             # Where one thing is healed the run goes on, and may meet another.
-            is_other = set(cured_run.kinds).isdisjoint(played.kinds)
-            helps = is_other or _finding_count(cured_run) < _finding_count(played)
-            if not helps or (
-                best is not None and _finding_count(cured_run) >= _finding_count(best[0])
+            has_other_kinds = set(cured_run.kinds).isdisjoint(played.kinds)
+            is_improvement = has_other_kinds or _finding_count(cured_run) < _finding_count(played)
+            if not is_improvement or (
+                best_cure is not None and _finding_count(cured_run) >= _finding_count(best_cure[0])
             ):
                 continue
             if not cured_run.kinds and _is_chance(plan, cure, played.kinds):
                 continue
-            best = cured_run, cure
+            best_cure = cured_run, cure
             if not cured_run.kinds:
                 break
-        if best is None:
+        if best_cure is None:
             return ()
-        played, (plan, cause) = best
+        played, (plan, cause) = best_cure
         causes.append(cause())
     return () if played.kinds else tuple(causes)
 
@@ -133,7 +136,7 @@ def causes_of(plan: Plan) -> tuple[Cause, ...]:
 def _is_chance(plan: Plan, cure: _Cure, kinds: Collection[str]) -> bool:
     """Whether a switch makes the run healthy only because it changes the time of events."""
     cured_plan, cause = cure
-    if cause().switch in ("", *FREQUENT):
+    if cause().switch in ("", *FREQUENT_SWITCHES):
         return False
     for track in range(len(plan.tracks)):
         cured_kinds = {*play(start_later(cured_plan, track, SHIFT_MS)).kinds}
@@ -156,23 +159,25 @@ def _cures(plan: Plan, kinds: tuple[str, ...]) -> Iterator[_Cure]:
     if Kind.STARVING_READER in kinds and (changed_plan := with_more_locks(plan)) != plan:
         cause = Cause(habit="few record locks", ticket=FEW_LOCKS, anomalies=("z36",))
         yield changed_plan, partial(_known_cause, cause)
-    for switch_name, is_on in sorted(_switches(plan), key=lambda switch: switch[0] not in FREQUENT):
+    for switch_name, is_on in sorted(
+        _switches(plan), key=lambda switch: switch[0] not in FREQUENT_SWITCHES
+    ):
         yield (
             with_switch(plan, switch_name, not is_on),
             partial(_cause_of_switch, switch_name, healthy=not is_on),
         )
     present_habits = {planned_act.habit for planned_act in plan.acts}
-    if not plan.world.settings.keys().isdisjoint(EXPIRATIONS):
-        present_habits.add(SHORT_EXPIRATIONS)
+    if not plan.world.settings.keys().isdisjoint(EXPIRATION_SETTINGS):
+        present_habits.add(SHORT_EXPIRATIONS_FEATURE)
     present_habits |= {
-        habit for habit, has_habit in BY_ACT.items() if any(map(has_habit, plan.acts))
+        habit for habit, has_habit in HABIT_TESTS.items() if any(map(has_habit, plan.acts))
     }
-    for habit, (ticket, anomalies) in HARMFUL.items():
+    for habit, (ticket, anomalies) in HARMFUL_HABITS.items():
         if habit in present_habits:
             cause = Cause(habit=habit, ticket=ticket, anomalies=anomalies)
             yield without_habit(plan, habit), partial(_known_cause, cause)
     if (careful_plan := with_care(plan)) != plan:
-        ticket, anomalies = HARMFUL["unknown-end"]
+        ticket, anomalies = HARMFUL_HABITS["unknown-end"]
         cause = Cause(habit="going on after errors", ticket=ticket, anomalies=anomalies)
         yield careful_plan, partial(_known_cause, cause)
 
@@ -210,16 +215,16 @@ def _switches(plan: Plan) -> Iterator[tuple[str, bool]]:
 
 def _anomalies(switch: str, *, healthy: bool) -> Iterator[str]:
     """Scenarios whose runs differ by this switch, and are healthy in one position only."""
-    if switch in SHOWN:
-        yield SHOWN[switch]
+    if switch in SCENARIO_BY_SWITCH:
+        yield SCENARIO_BY_SWITCH[switch]
     for scenario_head in catalog.heads():
         scenario_runs = scenario_head["runs"].values()
         heals = any(
-            scenario_run.get("rules") == {switch: healthy} and _is_well(scenario_run)
+            scenario_run.get("rules") == {switch: healthy} and _ends_healthy(scenario_run)
             for scenario_run in scenario_runs
         )
         harms = any(
-            scenario_run.get("rules") == {switch: not healthy} and not _is_well(scenario_run)
+            scenario_run.get("rules") == {switch: not healthy} and not _ends_healthy(scenario_run)
             for scenario_run in scenario_runs
         )
         unswitched_runs = [
@@ -228,14 +233,14 @@ def _anomalies(switch: str, *, healthy: bool) -> Iterator[str]:
             if switch not in scenario_run.get("rules", {})
         ]
         differs_alone = (
-            any(not _is_well(scenario_run) for scenario_run in unswitched_runs)
+            any(not _ends_healthy(scenario_run) for scenario_run in unswitched_runs)
             if heals
-            else any(map(_is_well, unswitched_runs))
+            else any(map(_ends_healthy, unswitched_runs))
         )
         if (heals or harms) and differs_alone:
             aliases = scenario_head.get("aliases", ())
             yield aliases[0] if aliases else scenario_head["name"]
 
 
-def _is_well(scenario_run: Mapping[str, Any]) -> bool:
+def _ends_healthy(scenario_run: Mapping[str, Any]) -> bool:
     return bool(scenario_run["verdict"] == HEALTHY)

@@ -11,11 +11,11 @@ import msgspec
 
 from txnsim_lab.simulation import _defaults as defaults
 from txnsim_lab.simulation._dice import Dice
-from txnsim_lab.simulation._plan import Act, Body, OnError, Track
+from txnsim_lab.simulation._plan import Act, OnError, StepBody, Track
 
-OPERATOR: Final = "operator"
-READER: Final = "reader"
-BYSTANDER: Final = "bystander"
+OPERATOR_NAME: Final = "operator"
+READER_NAME: Final = "reader"
+BYSTANDER_NAME: Final = "bystander"
 
 
 class PlanChoices(msgspec.Struct, frozen=True, kw_only=True):
@@ -46,7 +46,7 @@ class UnitOfWork:
         self._who = actor_name
         self._number = unit_number
 
-    def add(self, step: Body, *, habit: str = "", after_ms: int | None = None) -> None:
+    def add(self, step: StepBody, *, habit: str = "", after_ms: int | None = None) -> None:
         """Add an act, after a drawn pause unless one is given."""
         pause_ms = self._dice.up_to(defaults.PAUSES_MS) if after_ms is None else after_ms
         self.acts.append(Act(step, pause_ms, self._number, habit))
@@ -72,10 +72,10 @@ def application(
 ) -> Track:
     """A track of an application that uses its client library correctly."""
     acts: list[Act] = []
-    for transaction_number in range(1, dice.pick_weighted(defaults.TRANSACTIONS) + 1):
+    for transaction_number in range(1, dice.pick_weighted(defaults.TRANSACTION_COUNTS) + 1):
         unit = UnitOfWork(dice, actor_name, transaction_number)
         unit.call("begin")
-        for record_number in range(dice.pick_weighted(defaults.RECORDS)):
+        for record_number in range(dice.pick_weighted(defaults.RECORD_COUNTS)):
             value = f"{actor_name}.{transaction_number}.{record_number}"
             unit.call("send", partition=dice.pick(plan_choices.places), value=value)
             unit.call("await-ack", after_ms=0)
@@ -93,7 +93,7 @@ def wire(dice: Dice, plan_choices: PlanChoices, actor_name: str, transactional_i
     first_unit = UnitOfWork(dice, actor_name, 0)
     first_unit.call("init-producer-id")
     acts = first_unit.acts
-    for transaction_number in range(1, dice.pick_weighted(defaults.TRANSACTIONS) + 1):
+    for transaction_number in range(1, dice.pick_weighted(defaults.TRANSACTION_COUNTS) + 1):
         acts += _wire_unit(dice, plan_choices, actor_name, transaction_number)
     actor = {
         "plays": "wire",
@@ -111,7 +111,7 @@ def _wire_unit(
     if plan_choices.has("bumps") and dice.happens(0.2):
         unit.call("init-producer-id", habit="bumps", bump=True)
     unit.call("begin")
-    partitions = dice.pick_several(plan_choices.places, dice.pick_weighted(defaults.RECORDS))
+    partitions = dice.pick_several(plan_choices.places, dice.pick_weighted(defaults.RECORD_COUNTS))
     habit = _add_partitions(dice, plan_choices, unit, partitions)
     if plan_choices.has("zombie") and dice.happens(0.25):
         unit.add({"observe": "everything"}, habit="zombie", after_ms=_is_long(dice))
@@ -151,7 +151,7 @@ def _produce(
     habit: str = "",
 ) -> bool:
     """Add a call with one record; returns whether the track goes on without its answer."""
-    call_fields: Body = {"partition": partition, "value": record_value}
+    call_fields: StepBody = {"partition": partition, "value": record_value}
     if plan_choices.has("plain-records") and dice.happens(0.2):
         unit.call("produce", habit="plain-records", plain=True, **call_fields)
         return False
@@ -178,7 +178,7 @@ def _end_wire_transaction(
     end_call = _end_call(dice)
     if given_up and dice.happens(0.7):
         end_call = "abort"  # what was not answered can't be committed
-    call_fields: Body = {}
+    call_fields: StepBody = {}
     habit = ""
     if plan_choices.has("ends-elsewhere") and dice.happens(0.4):
         habit, call_fields = "ends-elsewhere", {"connection": "another"}
@@ -196,7 +196,7 @@ def _end_wire_transaction(
 
 
 def _end_call(dice: Dice) -> str:
-    return "commit" if dice.happens(defaults.COMMITTED) else "abort"
+    return "commit" if dice.happens(defaults.COMMIT_PROBABILITY) else "abort"
 
 
 def _is_long(dice: Dice) -> int:
@@ -214,7 +214,7 @@ def group(dice: Dice, plan_choices: PlanChoices, group_number: int) -> Iterator[
     protocol = "consumer" if plan_choices.has("new-protocol") else "classic"
     for member_number in range(1, dice.pick_weighted(((1, 0.4), (2, 0.6))) + 1):
         member, producer = f"m{group_number}{member_number}", f"p{group_number}{member_number}"
-        actor: Body = {"plays": "member", "group": group_name, "group-protocol": protocol}
+        actor: StepBody = {"plays": "member", "group": group_name, "group-protocol": protocol}
         if plan_choices.has("static-members"):
             actor["instance-id"] = f"{group_name}-{member_number}"
         yield Track(member, tuple(_member(dice, plan_choices, member)), actor)
@@ -227,7 +227,7 @@ def group(dice: Dice, plan_choices: PlanChoices, group_number: int) -> Iterator[
 
 
 def _member(dice: Dice, plan_choices: PlanChoices, actor_name: str) -> Iterator[Act]:
-    for unit_number in range(1, dice.pick_weighted(defaults.TRANSACTIONS) + 1):
+    for unit_number in range(1, dice.pick_weighted(defaults.TRANSACTION_COUNTS) + 1):
         unit = UnitOfWork(dice, actor_name, unit_number)
         if unit_number == 1:
             unit.call("subscribe", topics=[*plan_choices.inputs], generation=f"{actor_name} first")
@@ -246,7 +246,7 @@ def _transform(
     first_unit = UnitOfWork(dice, actor_name, 0)
     first_unit.call("init-producer-id", after_ms=dice.up_to(((3_000, 1),)))
     yield from first_unit.acts
-    for unit_number in range(1, dice.pick_weighted(defaults.TRANSACTIONS) + 1):
+    for unit_number in range(1, dice.pick_weighted(defaults.TRANSACTION_COUNTS) + 1):
         unit = UnitOfWork(dice, actor_name, unit_number)
         unit.call("begin")
         if dice.happens(0.6):
@@ -257,7 +257,7 @@ def _transform(
             )
         if not plan_choices.is_v2:
             unit.call("add-offsets", group=group_id)
-        commit_fields: Body = {"member": member}
+        commit_fields: StepBody = {"member": member}
         habit = ""
         if plan_choices.has("members-behind") and dice.happens(0.3):
             habit, commit_fields = (
@@ -275,22 +275,22 @@ def _transform(
 def bystander(dice: Dice, plan_choices: PlanChoices) -> Track:
     """A track that writes records outside of transactions."""
     acts: list[Act] = []
-    for unit_number in range(1, dice.pick_weighted(defaults.TRANSACTIONS) * 2 + 1):
-        unit = UnitOfWork(dice, BYSTANDER, unit_number)
+    for unit_number in range(1, dice.pick_weighted(defaults.TRANSACTION_COUNTS) * 2 + 1):
+        unit = UnitOfWork(dice, BYSTANDER_NAME, unit_number)
         partition = dice.pick(plan_choices.places)
         unit.call("append", partition=partition, value=f"b{unit_number}", key=f"k{unit_number % 3}")
         acts += unit.acts
-    return Track(BYSTANDER, tuple(acts))
+    return Track(BYSTANDER_NAME, tuple(acts))
 
 
 def reader(dice: Dice, plan_choices: PlanChoices) -> Track:
     """A track that reads from its last position."""
     acts: list[Act] = []
-    for unit_number in range(1, dice.pick_weighted(defaults.TRANSACTIONS) * 2 + 1):
-        unit = UnitOfWork(dice, READER, unit_number)
+    for unit_number in range(1, dice.pick_weighted(defaults.TRANSACTION_COUNTS) * 2 + 1):
+        unit = UnitOfWork(dice, READER_NAME, unit_number)
         unit.call("read", partition=dice.pick(plan_choices.places))
         acts += unit.acts
-    return Track(READER, tuple(acts))
+    return Track(READER_NAME, tuple(acts))
 
 
 def monitor(
@@ -300,9 +300,9 @@ def monitor(
     require-stable.
     """
     acts: list[Act] = []
-    for unit_number in range(1, dice.pick_weighted(defaults.TRANSACTIONS) * 2 + 1):
+    for unit_number in range(1, dice.pick_weighted(defaults.TRANSACTION_COUNTS) * 2 + 1):
         unit = UnitOfWork(dice, actor_name, unit_number)
-        call_fields: Body = {"group": dice.pick(groups), "partitions": [*partitions]}
+        call_fields: StepBody = {"group": dice.pick(groups), "partitions": [*partitions]}
         unit.call("read-positions", habit=habit, **call_fields)
         acts += unit.acts
     return Track(actor_name, tuple(acts), {"plays": "reader"})
@@ -310,20 +310,20 @@ def monitor(
 
 def operator(dice: Dice, plan_choices: PlanChoices) -> Track:
     """A track of an operator, who sometimes makes mistakes."""
-    habits = [feature_name for feature_name in _OPERATOR if plan_choices.has(feature_name)]
+    habits = [feature_name for feature_name in _OPERATOR_FEATURES if plan_choices.has(feature_name)]
     acts: list[Act] = []
-    for unit_number in range(1, dice.pick_weighted(defaults.TRANSACTIONS) + 1):
-        unit = UnitOfWork(dice, OPERATOR, unit_number)
+    for unit_number in range(1, dice.pick_weighted(defaults.TRANSACTION_COUNTS) + 1):
+        unit = UnitOfWork(dice, OPERATOR_NAME, unit_number)
         feature = dice.pick(habits)
         after_ms = dice.up_to(defaults.DISTURBANCE_PAUSES_MS)
         for call in _operator_calls(dice, plan_choices, feature):
             do = call.pop("do")
             unit.call(do, habit=feature, after_ms=after_ms, **call)
         acts += unit.acts
-    return Track(OPERATOR, tuple(acts))
+    return Track(OPERATOR_NAME, tuple(acts))
 
 
-_OPERATOR: Final = (
+_OPERATOR_FEATURES: Final = (
     "operator-looks",
     "operator-aborts",
     "operator-errs",
@@ -334,10 +334,10 @@ _OPERATOR: Final = (
 
 
 def has_operator(plan_choices: PlanChoices) -> bool:
-    return any(plan_choices.has(feature_name) for feature_name in _OPERATOR)
+    return any(plan_choices.has(feature_name) for feature_name in _OPERATOR_FEATURES)
 
 
-def _operator_calls(dice: Dice, plan_choices: PlanChoices, feature: str) -> tuple[Body, ...]:
+def _operator_calls(dice: Dice, plan_choices: PlanChoices, feature: str) -> tuple[StepBody, ...]:
     partition = dice.pick(plan_choices.places)
     match feature:
         case "operator-looks":

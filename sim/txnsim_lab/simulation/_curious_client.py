@@ -18,17 +18,17 @@ from txnsim.wire.codec import request_class
 from txnsim_lab.scenario.actors.base import Surroundings
 from txnsim_lab.scenario.call_results import CallResult
 from txnsim_lab.simulation._curious_requests import (
-    CURIOUS,
-    KEYS,
-    TOPICS,
+    API_KEYS,
+    CURIOUS_FEATURE,
+    OWN_TOPICS,
     CuriousRequest,
     DrawnBatch,
     RememberedField,
     hints_of,
 )
-from txnsim_lab.simulation._plan import Body
+from txnsim_lab.simulation._plan import StepBody
 
-ASK: Final = "ask"
+ASK_KEY: Final = "ask"
 """Key of the step that sends a drawn request."""
 PATIENCE_MS: Final = 10_000
 _INITIAL_FIELDS: Final = {
@@ -59,10 +59,10 @@ class Curious:
             ClientError: There was no answer.
         """
         if self._cluster is None:
-            self._cluster = self._around.client(CURIOUS, request_timeout_ms=PATIENCE_MS)
+            self._cluster = self._around.client(CURIOUS_FEATURE, request_timeout_ms=PATIENCE_MS)
             await self._cluster.connect()
-            await self._cluster.refresh(TOPICS)
-        api_key, version = KEYS[request["api"]], request["version"]
+            await self._cluster.refresh(OWN_TOPICS)
+        api_key, version = API_KEYS[request["api"]], request["version"]
         request_message = self._build_message(request_class(api_key, version), request["fields"])
         broker = await self._broker(self._cluster, request["to"])
         answer = await (await self._cluster.connection(broker)).ask_by_hand(
@@ -78,7 +78,7 @@ class Curious:
         if self._cluster is not None:
             await self._cluster.close()
 
-    async def _broker(self, cluster: Cluster, to: Body) -> int:
+    async def _broker(self, cluster: Cluster, to: StepBody) -> int:
         deadline = cluster.deadline(PATIENCE_MS)
         match to:
             case {"leader": partition}:
@@ -96,7 +96,7 @@ class Curious:
     # From what was drawn
 
     def _build_message(
-        self, message_class: Any, drawn_fields: Body, enclosing_keys: tuple[Any, ...] = ()
+        self, message_class: Any, drawn_fields: StepBody, enclosing_keys: tuple[Any, ...] = ()
     ) -> Any:
         """Build a message, or a part of one.
 
@@ -187,7 +187,7 @@ class Curious:
         ]
         return values[0] if values else _INITIAL_FIELDS.get(field_name, -1)
 
-    def _remember(self, request_fields: Body, answer: Any, error: ErrorCode) -> None:
+    def _remember(self, request_fields: StepBody, answer: Any, error: ErrorCode) -> None:
         owner_id = request_fields.get("transactional_id") or request_fields.get("group_id") or ""
         if "member_epoch" in request_fields:
             owner_id = f"{owner_id} {request_fields['member_id']}"

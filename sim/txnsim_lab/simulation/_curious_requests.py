@@ -24,17 +24,17 @@ from txnsim.wire.apis import APIS, api_name
 from txnsim.wire.codec import request_class
 from txnsim_lab.simulation import _defaults as defaults
 from txnsim_lab.simulation._dice import Dice
-from txnsim_lab.simulation._plan import Act, Body, Plan, Track, World
+from txnsim_lab.simulation._plan import Act, Plan, StepBody, Track, World
 
-CURIOUS: Final = "curious"
+CURIOUS_FEATURE: Final = "curious"
 """Name of the feature, of its random stream and of the actor."""
-TOPICS: Final = ("own", "own-compacted")
-GROUPS: Final = ("own-group", "own-group-2")
-IDS: Final = ("own-id", "own-id-2")
-MISSING: Final = ("missing", "missing-2", "missing-3")
-KEYS: Final = {name: key for key, (name, _) in APIS.items()}
+OWN_TOPICS: Final = ("own", "own-compacted")
+OWN_GROUPS: Final = ("own-group", "own-group-2")
+OWN_TRANSACTIONAL_IDS: Final = ("own-id", "own-id-2")
+MISSING_NAMES: Final = ("missing", "missing-2", "missing-3")
+API_KEYS: Final = {name: key for key, (name, _) in APIS.items()}
 
-INTERESTS: Final = (
+INTEREST_WORDS: Final = (
     ("records",),
     ("records", "transactions"),
     ("groups",),
@@ -70,82 +70,117 @@ class CuriousRequest(TypedDict):
 
     api: str
     version: int
-    to: Body
-    fields: Body
+    to: StepBody
+    fields: StepBody
 
 
-_LOOKS: Final = ("Describe", "List", "Fetch", "Find", "Metadata", "OffsetF", "ConsumerGroupD")
+_READING_API_PREFIXES: Final = (
+    "Describe",
+    "List",
+    "Fetch",
+    "Find",
+    "Metadata",
+    "OffsetF",
+    "ConsumerGroupD",
+)
 """Beginnings of the names of APIs that change nothing."""
-_HARMFUL: Final = ("UnregisterBroker", "UpdateFeatures", "AlterReplicaLogDirs", "PushTelemetry")
+_HARMFUL_APIS: Final = (
+    "UnregisterBroker",
+    "UpdateFeatures",
+    "AlterReplicaLogDirs",
+    "PushTelemetry",
+)
 """APIs that concern the whole cluster."""
-_BY_LEADER: Final = (
+_LEADER_APIS: Final = (
     *("Produce", "Fetch", "ListOffsets", "DeleteRecords", "OffsetForLeaderEpoch"),
     *("DescribeProducers", "WriteTxnMarkers"),
 )
-_SELDOM: Final = ("broker_ids", "assignments", "topic_partitions", "forgotten_topics_data")
+_SELDOM_FILLED_FIELDS: Final = (
+    "broker_ids",
+    "assignments",
+    "topic_partitions",
+    "forgotten_topics_data",
+)
 """List fields that are mostly left empty."""
-_PARTITIONS: Final = ("partition", "partition_index", "index", "partitions", "partition_indexes")
-_TOPIC, _BROKER, _LOGGER, _METRICS, _GROUP = 2, 4, 8, 16, 32
-_MANY: Final = 300
-_LARGE: Final = "x" * 4_096
+_PARTITION_FIELDS: Final = (
+    "partition",
+    "partition_index",
+    "index",
+    "partitions",
+    "partition_indexes",
+)
+_TOPIC_RESOURCE, _BROKER_RESOURCE, _LOGGER_RESOURCE, _METRICS_RESOURCE, _GROUP_RESOURCE = (
+    2,
+    4,
+    8,
+    16,
+    32,
+)
+_MANY_ELEMENTS: Final = 300
+_LARGE_TEXT: Final = "x" * 4_096
 """``offset.metadata.max.bytes``"""
-_SUBSCRIPTION: Final = "000000000001" + f"{len(TOPICS[0]):04x}" + TOPICS[0].encode().hex() + "f" * 8
+_SUBSCRIPTION_HEX: Final = (
+    "000000000001" + f"{len(OWN_TOPICS[0]):04x}" + OWN_TOPICS[0].encode().hex() + "f" * 8
+)
 
-Values = tuple[Sequence[Any], Sequence[Any]]
+SensibleAndOddValues = tuple[Sequence[Any], Sequence[Any]]
 """Sensible values, and odd values."""
-_OFFSETS: Final[Values] = ((0, 1, 2), (-1, 1 << 40))
-_BY_NAME: Final[Mapping[str, Values]] = {
+_OFFSET_VALUES: Final[SensibleAndOddValues] = ((0, 1, 2), (-1, 1 << 40))
+_VALUES_BY_FIELD: Final[Mapping[str, SensibleAndOddValues]] = {
     "acks": ((-1,), (1, 2)),
-    "committed_metadata": (("", "note", _LARGE), (None, f"{_LARGE}x")),
-    "committed_offset": _OFFSETS,
+    "committed_metadata": (("", "note", _LARGE_TEXT), (None, f"{_LARGE_TEXT}x")),
+    "committed_offset": _OFFSET_VALUES,
     "config_operation": ((0, 0, 1, 2, 3), (4, 9)),
     "coordinator_epoch": ((0,), (-1,)),
     "count": ((2, 3), (0, -1, 1)),
     "current_leader_epoch": ((-1,), (0, 1, 99)),
     "endpoint_type": ((1,), (2, 9)),
-    "entity_name": ((CURIOUS,), ("nobody",)),
+    "entity_name": ((CURIOUS_FEATURE,), ("nobody",)),
     "entity_type": (("client-id", "user"), ("odd",)),
-    "fetch_offset": _OFFSETS,
+    "fetch_offset": _OFFSET_VALUES,
     "group_instance_id": ((None,), ("i1", "i2")),
     "instance_id": ((None, "i1", "i2"), ("",)),
     "isolation_level": ((0, 1), (9,)),
     "key": (("consumer_byte_rate", "request_percentage"), ("odd",)),
     "key_type": ((0, 1), (9,)),
     "max_bytes": ((1 << 20,), (0, 1)),
-    "metadata": ((_SUBSCRIPTION,), ("", "00", "0001ff")),
+    "metadata": ((_SUBSCRIPTION_HEX,), ("", "00", "0001ff")),
     "num_partitions": ((1, 2), (0, -1, 99)),
-    "offset": _OFFSETS,
+    "offset": _OFFSET_VALUES,
     "partition_max_bytes": ((1 << 20,), (0, 1)),
     "protocol_name": (("range",), (None, "odd")),
     "protocol_type": (("consumer",), ("", "odd")),
     "replica_id": ((-1,), ()),
     "replica_epoch": ((-1,), ()),
     "replication_factor": ((1,), (-1, 0, 99)),
-    "resource_types": ((_TOPIC, _GROUP), (_BROKER, _METRICS, 99)),
+    "resource_types": (
+        (_TOPIC_RESOURCE, _GROUP_RESOURCE),
+        (_BROKER_RESOURCE, _METRICS_RESOURCE, 99),
+    ),
     "server_assignor": ((None, "uniform", "range"), ("odd",)),
     "session_epoch": ((-1,), (0, 1)),
     "timestamp": ((-1, -2), (0, -3, 1 << 41)),
     "transaction_version": ((0, 2), (1, 9)),
 }
-_BY_TYPE: Final[Mapping[str, Values]] = {
+_VALUES_BY_TYPE: Final[Mapping[str, SensibleAndOddValues]] = {
     "bool": ((True, False), ()),
     "bytes": (("",), ("00",)),
     "f64": ((1_000.0,), (0.0, -1.0, "inf", "nan")),
     "str": (("odd",), ("",)),
 }
-_RESOURCES: Final[Mapping[int, Values]] = {
-    _TOPIC: (TOPICS, MISSING),
-    _GROUP: (GROUPS, (*MISSING, "")),
-    _METRICS: (("own-metrics",), ("",)),
-    _BROKER: (("1", "2"), ("", "99")),
-    _LOGGER: (("1", "2"), ("", "99")),
+_RESOURCE_NAMES: Final[Mapping[int, SensibleAndOddValues]] = {
+    _TOPIC_RESOURCE: (OWN_TOPICS, MISSING_NAMES),
+    _GROUP_RESOURCE: (OWN_GROUPS, (*MISSING_NAMES, "")),
+    _METRICS_RESOURCE: (("own-metrics",), ("",)),
+    _BROKER_RESOURCE: (("1", "2"), ("", "99")),
+    _LOGGER_RESOURCE: (("1", "2"), ("", "99")),
 }
-_CONFIGS: Final[Mapping[int, Sequence[str]]] = {
+_CONFIG_NAMES: Final[Mapping[int, Sequence[str]]] = {
     # Without the config that can make the topic refuse every record, and so the markers, too.
-    _TOPIC: sorted({*TOPIC_CONFIGS} - {"min.insync.replicas"}),
-    _GROUP: sorted(GROUP_CONFIGS),
-    _METRICS: ("metrics", "interval.ms", "match"),
-    _LOGGER: ("kafka", "kafka.server"),
+    _TOPIC_RESOURCE: sorted({*TOPIC_CONFIGS} - {"min.insync.replicas"}),
+    _GROUP_RESOURCE: sorted(GROUP_CONFIGS),
+    _METRICS_RESOURCE: ("metrics", "interval.ms", "match"),
+    _LOGGER_RESOURCE: ("kafka", "kafka.server"),
 }
 
 
@@ -193,33 +228,33 @@ class _Drawing:
         self._api = api
         self._odd = odd_share
         self._known = configs
-        self._looks = api.startswith(_LOOKS)
+        self._looks = api.startswith(_READING_API_PREFIXES)
         self._is_member = dice.happens(0.5)
         self._resource, self._config = 0, ""
         self._topic, self._id, self._group = (
-            dice.pick(own_names) for own_names in (TOPICS, IDS, GROUPS)
+            dice.pick(own_names) for own_names in (OWN_TOPICS, OWN_TRANSACTIONAL_IDS, OWN_GROUPS)
         )
         self._place = f"{self._topic}-0"
-        self._whom: Body = {}
+        self._whom: StepBody = {}
         self._member = dice.pick(("m1", "m2", "m3", "m4"))
 
-    def message(self, message_class: Any) -> Body:
+    def message(self, message_class: Any) -> StepBody:
         return {hint.name: self._field(hint) for hint in hints_of(message_class)}
 
-    def to(self) -> Body:
+    def to(self) -> StepBody:
         """The broker or coordinator that gets the drawn message; sometimes an arbitrary broker."""
-        broker: Body = {"broker": self._dice.pick(range(1, self._plan.world.brokers + 1))}
+        broker: StepBody = {"broker": self._dice.pick(range(1, self._plan.world.brokers + 1))}
         if self._is_odd():
             return broker
-        if self._api in _BY_LEADER:
-            is_topic_known = self._topic in (*TOPICS, *self._plan.world.topics)
-            return {"leader": self._place if is_topic_known else f"{TOPICS[0]}-0"}
+        if self._api in _LEADER_APIS:
+            is_topic_known = self._topic in (*OWN_TOPICS, *self._plan.world.topics)
+            return {"leader": self._place if is_topic_known else f"{OWN_TOPICS[0]}-0"}
         return self._whom or broker
 
     def _field(self, hint: _Hint) -> Any:
         if not hint.is_list:
             return self._value(hint)
-        if hint.name in _SELDOM:
+        if hint.name in _SELDOM_FILLED_FIELDS:
             return None if hint.may_be_null and self._dice.happens(0.4) else []
         if hint.may_be_null and self._dice.happens(0.15):
             return None
@@ -229,7 +264,7 @@ class _Drawing:
             return [first_value]
         more = [first_value, self._value(hint)], [first_value, self._value(hint), self._value(hint)]
         return self._dice.pick(
-            ([], *more, [first_value, first_value], {"each": first_value, "times": _MANY})
+            ([], *more, [first_value, first_value], {"each": first_value, "times": _MANY_ELEMENTS})
         )
 
     def _value(self, hint: _Hint) -> Any:
@@ -240,11 +275,11 @@ class _Drawing:
                 configured = self._config_value(hint.name)
                 return "" if configured is None and not hint.may_be_null else configured
             case "resource_type", _:
-                more = (_BROKER, 99) if self._looks else ()
+                more = (_BROKER_RESOURCE, 99) if self._looks else ()
                 self._resource = self._dice.pick((*self._known, *more))
                 return self._resource
             case "key" | "coordinator_keys", _ if self._api == "FindCoordinator":
-                return self._pick((*GROUPS, *IDS), MISSING)
+                return self._pick((*OWN_GROUPS, *OWN_TRANSACTIONAL_IDS), MISSING_NAMES)
             case name, _ if "producer_epoch" in name or "producer_id" in name:
                 if self._api == "InitProducerId" and not self._is_odd():
                     return -1
@@ -258,35 +293,40 @@ class _Drawing:
                 return {"id-of": self._topic} if name == "topic_id" else None
             case _, "Records":
                 return self._records()
-            case name, "BrokerId" if name not in _BY_NAME:
+            case name, "BrokerId" if name not in _VALUES_BY_FIELD:
                 return self._pick(range(1, self._plan.world.brokers + 1), (-1, 99))
             case _, "TopicName":
                 further_topics = (
                     ("__consumer_offsets", *self._plan.world.topics) if self._looks else ()
                 )
-                self._topic = self._pick((*TOPICS, *further_topics), MISSING)
+                self._topic = self._pick((*OWN_TOPICS, *further_topics), MISSING_NAMES)
                 return self._topic
             case _, "GroupId":
-                self._group = self._pick((*GROUPS, *self._names_of_others("group")), MISSING)
+                self._group = self._pick(
+                    (*OWN_GROUPS, *self._names_of_others("group")), MISSING_NAMES
+                )
                 self._whom = self._whom or {"group": self._group}
                 if self._api == "TxnOffsetCommit":
                     self._whom = {"group": self._group}
                 return self._group
             case _, "TransactionalId":
-                self._id = self._pick((*IDS, *self._names_of_others("transactional-id")), MISSING)
+                self._id = self._pick(
+                    (*OWN_TRANSACTIONAL_IDS, *self._names_of_others("transactional-id")),
+                    MISSING_NAMES,
+                )
                 self._whom = {"id": self._id}
                 return None if hint.may_be_null and self._is_odd() else self._id
-        if hint.name in _PARTITIONS:
+        if hint.name in _PARTITION_FIELDS:
             partition = self._pick((0, 0, 1), (-1, 99))
             self._place = f"{self._topic}-{min(1, abs(partition))}"
             return partition
-        if hint.name in _BY_NAME:
-            return self._pick(*_BY_NAME[hint.name])
+        if hint.name in _VALUES_BY_FIELD:
+            return self._pick(*_VALUES_BY_FIELD[hint.name])
         if hint.may_be_null and not self._is_odd():
             return None
         if issubclass(hint.kind, timedelta):
             return self._pick((10_000, 30_000), (0, -1, (1 << 31) - 1))
-        return self._pick(*_BY_TYPE.get(hint.kind.__name__, ((0,), (-1, 1, 99))))
+        return self._pick(*_VALUES_BY_TYPE.get(hint.kind.__name__, ((0,), (-1, 1, 99))))
 
     def _is_odd(self) -> bool:
         return self._dice.happens(self._odd)
@@ -323,10 +363,10 @@ class _Drawing:
         if self._api == "JoinGroup":
             return self._pick(("range",), ("odd",))
         if field_name == "resource_name":
-            return self._pick(*_RESOURCES.get(self._resource, (("odd",), ())))
+            return self._pick(*_RESOURCE_NAMES.get(self._resource, (("odd",), ())))
         if field_name == "value":
             return self._pick(_values_of(self._config), (None, "", "odd", "-1", str((1 << 63) - 1)))
-        resource = _TOPIC if self._api == "CreateTopics" else self._resource
+        resource = _TOPIC_RESOURCE if self._api == "CreateTopics" else self._resource
         self._config = self._pick(self._known.get(resource, ("odd",)), ("odd", ""))
         return self._config
 
@@ -366,60 +406,64 @@ def curious(dice: Dice, plan: Plan) -> Track:
     """A track that sends all kinds of requests to brokers."""
     release = REFERENCE if plan.world.as_version is None else release_named(plan.world.as_version)
     spoken_apis = shipped_apis(release)
-    interests = dice.pick_several(INTERESTS, dice.pick_weighted(defaults.INTERESTS))
+    interests = dice.pick_several(INTEREST_WORDS, dice.pick_weighted(defaults.INTEREST_COUNTS))
     interest_words = {interest_word for interest in interests for interest_word in interest}
     apis = [
         api_name(api_key)
         for api_key in spoken_apis.accepted
         if spoken_apis.handlers[api_key].kind in interest_words
-        and api_name(api_key) not in _HARMFUL
+        and api_name(api_key) not in _HARMFUL_APIS
     ]
-    apis = dice.pick_several(apis, dice.pick_weighted(defaults.ASKED_FOR))
-    odd_share = dice.pick_weighted(defaults.ODDITIES)
+    apis = dice.pick_several(apis, dice.pick_weighted(defaults.CURIOUS_API_COUNTS))
+    odd_share = dice.pick_weighted(defaults.ODD_VALUE_PROBABILITIES)
     favourites = dice.pick_several(apis, 2)
     configs = {
-        interest_word: dice.pick_several(_CONFIGS[interest_word], 2)
-        for interest_word in dice.pick_several([*_CONFIGS], 2)
+        interest_word: dice.pick_several(_CONFIG_NAMES[interest_word], 2)
+        for interest_word in dice.pick_several([*_CONFIG_NAMES], 2)
     }
     acts = [*_setup_acts(dice, plan.world, may_be_old="transactions" in interest_words)]
-    for request_number in range(2, dice.pick_weighted(defaults.QUESTIONS) + 2):
+    for request_number in range(2, dice.pick_weighted(defaults.CURIOUS_REQUEST_COUNTS) + 2):
         pause_ms = dice.up_to(defaults.PAUSES_MS)
-        if dice.happens(defaults.CARE):
-            partition = f"{dice.pick(TOPICS)}-0"
+        if dice.happens(defaults.LOG_CARE_PROBABILITY):
+            partition = f"{dice.pick(OWN_TOPICS)}-0"
             for do in ("roll", "clean"):
-                care_act: Body = {"do": do, "partition": partition}
-                acts.append(Act({"cluster": care_act}, pause_ms, request_number, CURIOUS))
+                care_act: StepBody = {"do": do, "partition": partition}
+                acts.append(Act({"cluster": care_act}, pause_ms, request_number, CURIOUS_FEATURE))
             continue
-        api = dice.pick(favourites if dice.happens(defaults.FAVOURITES) else apis)
-        lowest_version, highest_version = spoken_apis.accepted[KEYS[api]]
+        api = dice.pick(favourites if dice.happens(defaults.FAVOURITE_PROBABILITY) else apis)
+        lowest_version, highest_version = spoken_apis.accepted[API_KEYS[api]]
         version = (
             highest_version
             if dice.happens(0.5)
             else dice.pick(range(lowest_version, highest_version + 1))
         )
         drawing = _Drawing(dice, plan, api, odd_share=odd_share, configs=configs)
-        message_fields = drawing.message(request_class(KEYS[api], version))
+        message_fields = drawing.message(request_class(API_KEYS[api], version))
         request: CuriousRequest = {
             "api": api,
             "version": version,
             "to": drawing.to(),
             "fields": message_fields,
         }
-        acts.append(Act({"ask": request}, pause_ms, request_number, CURIOUS))
-    return Track(CURIOUS, tuple(acts))
+        acts.append(Act({"ask": request}, pause_ms, request_number, CURIOUS_FEATURE))
+    return Track(CURIOUS_FEATURE, tuple(acts))
 
 
 def _setup_acts(dice: Dice, world: World, *, may_be_old: bool) -> Iterator[Act]:
     """Acts that create the client's topics, and an id with an epoch as after many transactions."""
-    replicas = min(world.brokers, dice.pick_weighted(defaults.REPLICATION))
-    for topic, cleanup_policy in zip(TOPICS, ("delete", "compact"), strict=True):
-        new_topic: Body = {"topic": topic, "partitions": 2, "replication-factor": replicas}
+    replicas = min(world.brokers, dice.pick_weighted(defaults.REPLICA_COUNTS))
+    for topic, cleanup_policy in zip(OWN_TOPICS, ("delete", "compact"), strict=True):
+        new_topic: StepBody = {"topic": topic, "partitions": 2, "replication-factor": replicas}
         new_topic["configs"] = {"cleanup.policy": cleanup_policy, "delete.retention.ms": 100}
-        yield Act({"cluster": {"do": "create-topic", **new_topic}}, 0, 1, CURIOUS)
+        yield Act({"cluster": {"do": "create-topic", **new_topic}}, 0, 1, CURIOUS_FEATURE)
     if may_be_old and dice.happens(0.6):
         epoch = PRODUCER_EPOCH_MAX - dice.up_to(((3, 1),))
-        aged_topic: Body = {"do": "age", "transactional-id": dice.pick(IDS), "epoch": epoch}
-        yield Act({"cluster": aged_topic}, 0, 1, CURIOUS)
+        aged_topic: StepBody = {
+            "do": "age",
+            "transactional-id": dice.pick(OWN_TRANSACTIONAL_IDS),
+            "epoch": epoch,
+        }
+        yield Act({"cluster": aged_topic}, 0, 1, CURIOUS_FEATURE)
 
 
 def with_small_groups(dice: Dice, world: World) -> World:

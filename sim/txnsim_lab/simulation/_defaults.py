@@ -74,9 +74,9 @@ FURTHER_FEATURES: Final[Mapping[str, float]] = {
 }
 """Share of seeds with each further feature, from its own random stream (``_further_features``)."""
 
-TROUBLED: Final = 0.12
+TROUBLED_BROKERS_SHARE: Final = 0.12
 """Share of seeds with troubled brokers, from its own random stream."""
-STEPS: Final = (
+DELAYED_STEPS: Final = (
     "log.read",
     "group.completion",
     "metadata.apply",
@@ -84,94 +84,94 @@ STEPS: Final = (
     "coordinator.unload",
 )
 """Background steps of a broker that may be delayed."""
-REFUSED: Final = 0.3
+APPEND_REFUSAL_PROBABILITY: Final = 0.3
 """Probability that a troubled broker's log refuses an append, instead of a delay."""
-KINDS: Final = ("data", "marker", "coordinator", "coordinator")
-REFUSAL: Final = "NOT_ENOUGH_REPLICAS"
+APPENDED_RECORD_KINDS: Final = ("data", "marker", "coordinator", "coordinator")
+REFUSAL_ERROR: Final = "NOT_ENOUGH_REPLICAS"
 """Not NOT_LEADER: a coordinator would wait forever for its successor."""
-CURIOSITY: Final = 0.1
+CURIOUS_CLIENT_SHARE: Final = 0.1
 """Share of seeds with a curious client, from its own random stream."""
-INTERESTS: Final = ((1, 0.4), (2, 0.4), (3, 0.2))
+INTEREST_COUNTS: Final = ((1, 0.4), (2, 0.4), (3, 0.2))
 """Number of interests of a curious actor."""
-ODDITIES: Final = ((0.04, 0.35), (0.12, 0.4), (0.3, 0.25))
+ODD_VALUE_PROBABILITIES: Final = ((0.04, 0.35), (0.12, 0.4), (0.3, 0.25))
 """Probability of an odd value, per field and per list."""
-ASKED_FOR: Final = ((4, 0.3), (8, 0.4), (16, 0.3))
+CURIOUS_API_COUNTS: Final = ((4, 0.3), (8, 0.4), (16, 0.3))
 """Number of APIs of these kinds that a curious client uses."""
-FAVOURITES: Final = 0.4
+FAVOURITE_PROBABILITY: Final = 0.4
 """Probability of reusing one of two favourite values."""
-QUESTIONS: Final = ((20, 0.3), (60, 0.4), (120, 0.3))
-CARE: Final = 0.06
+CURIOUS_REQUEST_COUNTS: Final = ((20, 0.3), (60, 0.4), (120, 0.3))
+LOG_CARE_PROBABILITY: Final = 0.06
 """Probability that a curious client has a log of its own rolled or cleaned instead of a request."""
-MOVES_WHILE_HELD: Final = 0.2
+MOVES_WHILE_HELD_SHARE: Final = 0.2
 """Share of seeds with three brokers in which leaders move while a step is held; own random
 stream.
 """
-HELD: Final = (
+HELD_STEPS: Final = (
     ("Fetch", 0.5),
     ("WriteTxnMarkers", 0.15),
     ("AddPartitionsToTxn", 0.15),
     ("load", 0.2),
 )
 """What is held while leaders move: an API between brokers, or the loading of a coordinator."""
-KEYED_RECORDS: Final = 0.7
+KEYED_RECORDS_SHARE: Final = 0.7
 """Share of seeds with a compacted topic in which wire actors write keyed records."""
 DELETE_RETENTIONS_MS: Final = ((100, 0.6), (86_400_000, 0.4))
-TOGETHER: Final = 0.4
+JOINT_PRODUCE_SHARE: Final = 0.4
 """Share of seeds with a wire actor in which it writes to several partitions in one request."""
-MONITORED: Final = 0.4
+MONITORED_GROUPS_SHARE: Final = 0.4
 """Share of seeds with a group in which a monitor polls its positions."""
-REPLACED_MEMBERS: Final = 0.3
+REPLACED_MEMBERS_SHARE: Final = 0.3
 """Share of seeds with a group in which producers commit positions with the first identity of their
 member.
 """
-BOTH_WAYS: Final = 0.35
+MEMBER_COMMITS_SHARE: Final = 0.35
 """Share of seeds with a group in which members also commit by themselves, as with
 enable.auto.commit.
 """
-ROUNDS: Final = ((0, 0.3), (1, 0.4), (2, 0.3))
+MEMBER_COMMIT_COUNTS: Final = ((0, 0.3), (1, 0.4), (2, 0.3))
 """Number of such commits per poll."""
-GOES_BACK: Final = 0.25
+SEEK_BACK_PROBABILITY: Final = 0.25
 """Probability that a member seeks back before such a commit, to read again."""
-LATE_FOLLOWERS: Final = 0.12
+LATE_FOLLOWERS_SHARE: Final = 0.12
 """Share of seeds with three brokers in which followers lag; own random stream."""
-LAGS_MS: Final = ((500, 0.5), (2_000, 0.5))
+REPLICA_LAGS_MS: Final = ((500, 0.5), (2_000, 0.5))
 """replica.lag.time.max.ms in these seeds."""
-LATE_ANSWERS_MS: Final = ((40, 0.3), (150, 0.4), (400, 0.3))
+LATE_ANSWER_DELAYS_MS: Final = ((40, 0.3), (150, 0.4), (400, 0.3))
 """Delay of the answers to followers, in milliseconds."""
-BEHIND_MS: Final = ((300, 0.4), (1_000, 0.3), (4_000, 0.3))
+FOLLOWER_BEHIND_PAUSES_MS: Final = ((300, 0.4), (1_000, 0.3), (4_000, 0.3))
 """Pause between acts while a follower is behind, in milliseconds."""
-MOVES: Final = ((1, 0.3), (2, 0.4), (3, 0.3))
+LEADER_MOVE_COUNTS: Final = ((1, 0.3), (2, 0.4), (3, 0.3))
 """Number of moves of one leader in a row."""
 MOVE_PAUSES_MS: Final = ((1_500, 1.0),)
 """Pause between these moves, in milliseconds: enough for a client's request."""
-AMID_FAULTS: Final = 0.16
+OVERLAPPING_FAULTS_SHARE: Final = 0.16
 """Share of seeds in which a disturbance begins before another one has ended."""
-AMID_UNITS: Final = ((1, 0.4), (2, 0.4), (3, 0.2))
-AMID: Final = ((1, 0.4), (2, 0.4), (4, 0.2))
-AMID_TRANSACTIONS: Final = 0.15
+OVERLAPPING_FAULT_UNITS: Final = ((1, 0.4), (2, 0.4), (3, 0.2))
+OVERLAPPING_FAULT_COUNTS: Final = ((1, 0.4), (2, 0.4), (4, 0.2))
+MAINTENANCE_SHARE: Final = 0.15
 """Share of seeds in which an operator maintains partitions with an open transaction."""
-LOOKED_AFTER: Final = 0.4
+MAINTENANCE_PROBABILITY: Final = 0.4
 """Probability of such maintenance, for each act that writes."""
-CARES: Final = ("clean", "delete-old", "move-leader", "reassign", "producers", "read")
+MAINTENANCE_ACTS: Final = ("clean", "delete-old", "move-leader", "reassign", "producers", "read")
 """Maintenance of a partition, also of an internal topic, that loses no data."""
-LEAVING: Final = 0.3
+LEAVING_MEMBERS_SHARE: Final = 0.3
 """Share of seeds with a group in which members leave while their positions are in an open
 transaction.
 """
-GOES: Final = ("leave", "leave", "die", "stand-still")
-BROKERS: Final = ((3, 0.75), (2, 0.15), (1, 0.1))
-REPLICATION: Final = ((1, 0.6), (3, 0.25), (2, 0.15))
+LEAVING_ACTS: Final = ("leave", "leave", "die", "stand-still")
+BROKER_COUNTS: Final = ((3, 0.75), (2, 0.15), (1, 0.1))
+REPLICA_COUNTS: Final = ((1, 0.6), (3, 0.25), (2, 0.15))
 """Replicas per partition. One replica in most seeds, so that an outage of a broker is noticed."""
-TOPICS: Final = ((1, 0.4), (2, 0.45), (3, 0.15))
-PARTITIONS: Final = ((1, 0.55), (2, 0.3), (3, 0.15))
-INTERNAL_PARTITIONS: Final = ((1, 0.3), (2, 0.3), (3, 0.4))
-APPLICATIONS: Final = ((0, 0.2), (1, 0.45), (2, 0.35))
-WIRES: Final = ((0, 0.15), (1, 0.35), (2, 0.35), (3, 0.15))
-TRANSACTIONS: Final = ((1, 0.15), (2, 0.2), (3, 0.2), (5, 0.25), (8, 0.2))
+TOPIC_COUNTS: Final = ((1, 0.4), (2, 0.45), (3, 0.15))
+PARTITION_COUNTS: Final = ((1, 0.55), (2, 0.3), (3, 0.15))
+INTERNAL_PARTITION_COUNTS: Final = ((1, 0.3), (2, 0.3), (3, 0.4))
+APPLICATION_COUNTS: Final = ((0, 0.2), (1, 0.45), (2, 0.35))
+WIRE_ACTOR_COUNTS: Final = ((0, 0.15), (1, 0.35), (2, 0.35), (3, 0.15))
+TRANSACTION_COUNTS: Final = ((1, 0.15), (2, 0.2), (3, 0.2), (5, 0.25), (8, 0.2))
 """Number of transactions per client."""
-RECORDS: Final = ((1, 0.5), (2, 0.3), (4, 0.2))
+RECORD_COUNTS: Final = ((1, 0.5), (2, 0.3), (4, 0.2))
 """Number of records per transaction."""
-COMMITTED: Final = 0.72
+COMMIT_PROBABILITY: Final = 0.72
 """Share of transactions that commit."""
 TIMEOUTS_S: Final = ((10, 0.2), (20, 0.3), (60, 0.5))
 """transaction.timeout.ms"""
@@ -179,14 +179,14 @@ PAUSES_MS: Final = ((0, 0.35), (20, 0.2), (200, 0.2), (1_000, 0.15), (6_000, 0.1
 """Upper bound of the pause between two acts of a client, in milliseconds."""
 LONG_PAUSES_MS: Final = ((8_000, 0.4), (25_000, 0.4), (70_000, 0.2))
 """Pause of a client that sleeps in the middle of a transaction, in milliseconds."""
-DISTURBERS: Final = ((0, 0.1), (1, 0.4), (2, 0.35), (3, 0.15))
+DISTURBER_COUNTS: Final = ((0, 0.1), (1, 0.4), (2, 0.35), (3, 0.15))
 """Number of disturbers; each makes its disturbances one after the other."""
-DISTURBANCES: Final = ((1, 0.2), (2, 0.3), (3, 0.3), (5, 0.2))
+DISTURBANCE_COUNTS: Final = ((1, 0.2), (2, 0.3), (3, 0.3), (5, 0.2))
 """Number of disturbances of each disturber."""
 DISTURBANCE_PAUSES_MS: Final = ((300, 0.25), (2_000, 0.35), (8_000, 0.25), (25_000, 0.15))
 OUTAGES_MS: Final = ((1_000, 0.2), (6_000, 0.2), (20_000, 0.4), (60_000, 0.2))
 """Upper bounds of the time for which a broker is down or cut off."""
-FAULT_TIMES: Final = ((1, 0.5), (2, 0.3), (5, 0.2))
+FAULT_STRIKE_COUNTS: Final = ((1, 0.5), (2, 0.3), (5, 0.2))
 FAULT_DELAYS_MS: Final = ((50, 0.25), (600, 0.3), (4_000, 0.3), (32_000, 0.15))
 TIME_JUMPS_S: Final = ((2, 0.3), (15, 0.3), (70, 0.3), (1_300, 0.1))
 EXPIRATIONS_MS: Final = ((10_000, 0.3), (30_000, 0.4), (120_000, 0.3))
@@ -207,25 +207,25 @@ CLIENT_APIS: Final = (
     "InitProducerId",
     "TxnOffsetCommit",
 )
-SHARED: Final = 0.2
+SHARE_GROUPS_PROBABILITY: Final = 0.2
 """Share of seeds with the reference release that have share groups; own random stream."""
-SHARE_GROUPS: Final = ((1, 0.7), (2, 0.3))
-SHARE_MEMBERS: Final = ((1, 0.4), (2, 0.4), (3, 0.2))
-SHARE_POLLS: Final = ((3, 0.3), (6, 0.4), (12, 0.3))
+SHARE_GROUP_COUNTS: Final = ((1, 0.7), (2, 0.3))
+SHARE_MEMBER_COUNTS: Final = ((1, 0.4), (2, 0.4), (3, 0.2))
+SHARE_POLL_COUNTS: Final = ((3, 0.3), (6, 0.4), (12, 0.3))
 SHARE_ISOLATIONS: Final = (("read_committed", 0.65), ("read_uncommitted", 0.35))
-LOCKS_MS: Final = ((1_000, 0.4), (5_000, 0.3), (30_000, 0.3))
-RECORD_LOCKS: Final = ((100, 0.5), (2_000, 0.5))
+LOCK_DURATIONS_MS: Final = ((1_000, 0.4), (5_000, 0.3), (30_000, 0.3))
+RECORD_LOCK_LIMITS: Final = ((100, 0.5), (2_000, 0.5))
 """Maximum number of acquired records of a group in a partition."""
 DELIVERY_LIMITS: Final = ((2, 0.4), (5, 0.6))
-SAYS_SOMETHING: Final = 0.8
+ACKNOWLEDGE_PROBABILITY: Final = 0.8
 """Probability of an acknowledgement after a poll."""
-ACKNOWLEDGED_AS: Final = (("accept", 0.55), ("release", 0.25), ("reject", 0.1), ("renew", 0.1))
-COMES_AND_GOES: Final = 0.12
+ACKNOWLEDGE_TYPES: Final = (("accept", 0.55), ("release", 0.25), ("reject", 0.1), ("renew", 0.1))
+MEMBER_RESTART_PROBABILITY: Final = 0.12
 """Probability that a member dies or leaves after a poll, and comes back."""
-LARGE_TRANSACTIONS: Final = 0.4
+LARGE_TRANSACTIONS_SHARE: Final = 0.4
 """Share of these seeds in which a client writes transactions larger than these limits."""
-LARGE: Final = ((20, 0.4), (130, 0.6))
-STREAMS: Final = 0.25
+LARGE_RECORD_COUNTS: Final = ((20, 0.4), (130, 0.6))
+STREAMS_GROUPS_SHARE: Final = 0.25
 """Share of seeds with a group and the reference release in which its members are threads of Kafka
 Streams.
 """

@@ -10,32 +10,34 @@ from typing import Final
 from txnsim_lab.simulation import _defaults as defaults
 from txnsim_lab.simulation._client_behaviour import PlanChoices
 from txnsim_lab.simulation._dice import Dice
-from txnsim_lab.simulation._plan import CLUSTER, Act, Body, Track
+from txnsim_lab.simulation._plan import CLUSTER_TRACK, Act, StepBody, Track
 
 POWER_FAILURE: Final = "power-failure"
 """A machine loses data that is not on disk; with a single replica, data loss is then no bug."""
 
-Steps = Iterator[tuple[int, Body]]
+TimedSteps = Iterator[tuple[int, StepBody]]
 """Pairs of a pause in ms and the step after it."""
 
 
 def disturber(dice: Dice, plan_choices: PlanChoices, track_number: int) -> Track:
     """A track that disturbs the cluster, one disturbance after the other."""
-    disturbances = [feature_name for feature_name in MAKERS if plan_choices.has(feature_name)]
+    disturbances = [
+        feature_name for feature_name in DISTURBANCE_MAKERS if plan_choices.has(feature_name)
+    ]
     acts: list[Act] = []
-    for unit in range(1, dice.pick_weighted(defaults.DISTURBANCES) + 1):
+    for unit in range(1, dice.pick_weighted(defaults.DISTURBANCE_COUNTS) + 1):
         disturbance = dice.pick(disturbances)
         rule_id = f"d{track_number}.{unit}"
         pause_ms = dice.up_to(defaults.DISTURBANCE_PAUSES_MS)
-        for after_ms, step in MAKERS[disturbance](dice, plan_choices, rule_id):
+        for after_ms, step in DISTURBANCE_MAKERS[disturbance](dice, plan_choices, rule_id):
             acts.append(Act(step, pause_ms + after_ms, unit, disturbance))
             pause_ms = 0
-    return Track(CLUSTER, tuple(acts))
+    return Track(CLUSTER_TRACK, tuple(acts))
 
 
 def has_disturber(plan_choices: PlanChoices) -> bool:
     """Whether the seed has any feature that disturbs the cluster."""
-    return any(plan_choices.has(feature_name) for feature_name in MAKERS)
+    return any(plan_choices.has(feature_name) for feature_name in DISTURBANCE_MAKERS)
 
 
 def _pick_broker(dice: Dice, plan_choices: PlanChoices) -> int:
@@ -49,31 +51,31 @@ def _outage_ms(dice: Dice) -> int:
 # Brokers
 
 
-def _kill(dice: Dice, plan_choices: PlanChoices, _rule: str) -> Steps:
+def _kill(dice: Dice, plan_choices: PlanChoices, _rule: str) -> TimedSteps:
     yield from _stop_and_restart(dice, {"do": "kill", "broker": _pick_broker(dice, plan_choices)})
 
 
-def _power_failure(dice: Dice, plan_choices: PlanChoices, _rule: str) -> Steps:
+def _power_failure(dice: Dice, plan_choices: PlanChoices, _rule: str) -> TimedSteps:
     cluster_act = {"do": "kill", "broker": _pick_broker(dice, plan_choices), "lose-unflushed": True}
     yield from _stop_and_restart(dice, cluster_act)
 
 
-def _stop(dice: Dice, plan_choices: PlanChoices, _rule: str) -> Steps:
+def _stop(dice: Dice, plan_choices: PlanChoices, _rule: str) -> TimedSteps:
     yield from _stop_and_restart(dice, {"do": "stop", "broker": _pick_broker(dice, plan_choices)})
 
 
-def _stop_and_restart(dice: Dice, stop_act: Body) -> Steps:
+def _stop_and_restart(dice: Dice, stop_act: StepBody) -> TimedSteps:
     yield 0, {"cluster": stop_act}
     yield _outage_ms(dice), {"cluster": {"do": "start", "broker": stop_act["broker"]}}
 
 
-def _isolate(dice: Dice, plan_choices: PlanChoices, _rule: str) -> Steps:
+def _isolate(dice: Dice, plan_choices: PlanChoices, _rule: str) -> TimedSteps:
     broker = _pick_broker(dice, plan_choices)
     yield 0, {"cluster": {"do": "isolate", "broker": broker, "from-clients": dice.happens(0.4)}}
     yield _outage_ms(dice), {"cluster": {"do": "heal", "broker": broker}}
 
 
-def _full_disk(dice: Dice, plan_choices: PlanChoices, rule_id: str) -> Steps:
+def _full_disk(dice: Dice, plan_choices: PlanChoices, rule_id: str) -> TimedSteps:
     fault_action = {"do": "fill-disk", "broker": _pick_broker(dice, plan_choices)}
     yield 0, {"arm": {"id": rule_id, "point": "now", "action": fault_action}}
     yield _outage_ms(dice), {"disarm": rule_id}
@@ -82,7 +84,7 @@ def _full_disk(dice: Dice, plan_choices: PlanChoices, rule_id: str) -> Steps:
 # Leaders and replicas
 
 
-def _move_leader(dice: Dice, plan_choices: PlanChoices, _rule: str) -> Steps:
+def _move_leader(dice: Dice, plan_choices: PlanChoices, _rule: str) -> TimedSteps:
     for _ in range(dice.pick_weighted(((1, 0.6), (2, 0.4)))):
         cluster_act = {"do": "move-leader", "partition": dice.pick(plan_choices.places)}
         yield (
@@ -91,7 +93,7 @@ def _move_leader(dice: Dice, plan_choices: PlanChoices, _rule: str) -> Steps:
         )
 
 
-def _move_coordinator(dice: Dice, plan_choices: PlanChoices, _rule: str) -> Steps:
+def _move_coordinator(dice: Dice, plan_choices: PlanChoices, _rule: str) -> TimedSteps:
     transactional_id = dice.pick(plan_choices.ids)
     for _ in range(dice.pick_weighted(((1, 0.6), (2, 0.4)))):
         cluster_act = {
@@ -102,16 +104,16 @@ def _move_coordinator(dice: Dice, plan_choices: PlanChoices, _rule: str) -> Step
         yield dice.up_to(defaults.PAUSES_MS), {"cluster": cluster_act}
 
 
-def _lagging_replica(dice: Dice, plan_choices: PlanChoices, rule_id: str) -> Steps:
+def _lagging_replica(dice: Dice, plan_choices: PlanChoices, rule_id: str) -> TimedSteps:
     follower = f"broker/{_pick_broker(dice, plan_choices)}"
     rule_fields = {"point": "peer.request", "api": "Fetch", "source": follower}
     yield 0, {"arm": {"id": rule_id, **rule_fields, "action": {"do": "hold"}}}
     yield _outage_ms(dice), {"disarm": rule_id}
 
 
-def _reassign(dice: Dice, plan_choices: PlanChoices, _rule: str) -> Steps:
+def _reassign(dice: Dice, plan_choices: PlanChoices, _rule: str) -> TimedSteps:
     broker_ids = range(1, plan_choices.brokers + 1)
-    replicas = dice.pick_several(broker_ids, dice.pick_weighted(defaults.REPLICATION))
+    replicas = dice.pick_several(broker_ids, dice.pick_weighted(defaults.REPLICA_COUNTS))
     partition = dice.pick(
         (*plan_choices.places, f"__transaction_state@{dice.pick(plan_choices.ids)}")
     )
@@ -121,7 +123,7 @@ def _reassign(dice: Dice, plan_choices: PlanChoices, _rule: str) -> Steps:
 # Topics and logs
 
 
-def _remake_topic(dice: Dice, plan_choices: PlanChoices, _rule: str) -> Steps:
+def _remake_topic(dice: Dice, plan_choices: PlanChoices, _rule: str) -> TimedSteps:
     topic = dice.pick(plan_choices.places).rpartition("-")[0]
     partition_count = sum(
         partition.rpartition("-")[0] == topic for partition in plan_choices.places
@@ -131,7 +133,7 @@ def _remake_topic(dice: Dice, plan_choices: PlanChoices, _rule: str) -> Steps:
     yield dice.up_to(defaults.PAUSES_MS), {"cluster": {**new_topic, "replication-factor": 1}}
 
 
-def _grow_topic(dice: Dice, plan_choices: PlanChoices, _rule: str) -> Steps:
+def _grow_topic(dice: Dice, plan_choices: PlanChoices, _rule: str) -> TimedSteps:
     topic = dice.pick(plan_choices.places).rpartition("-")[0]
     partition_count = sum(
         partition.rpartition("-")[0] == topic for partition in plan_choices.places
@@ -139,7 +141,7 @@ def _grow_topic(dice: Dice, plan_choices: PlanChoices, _rule: str) -> Steps:
     yield 0, {"cluster": {"do": "grow-topic", "topic": topic, "partitions": partition_count + 1}}
 
 
-def _care_for_logs(dice: Dice, plan_choices: PlanChoices, _rule: str) -> Steps:
+def _care_for_logs(dice: Dice, plan_choices: PlanChoices, _rule: str) -> TimedSteps:
     internal_partition = f"__transaction_state@{dice.pick(plan_choices.ids)}"
     partition = dice.pick((*plan_choices.places, internal_partition))
     yield 0, {"cluster": {"do": "roll", "partition": partition}}
@@ -150,11 +152,11 @@ def _care_for_logs(dice: Dice, plan_choices: PlanChoices, _rule: str) -> Steps:
 # Time
 
 
-def _time_passes(dice: Dice, _scene: PlanChoices, _rule: str) -> Steps:
+def _time_passes(dice: Dice, _scene: PlanChoices, _rule: str) -> TimedSteps:
     yield 0, {"advance": f"{1 + dice.up_to(defaults.TIME_JUMPS_S)}s"}
 
 
-def _clock_jumps(dice: Dice, plan_choices: PlanChoices, rule_id: str) -> Steps:
+def _clock_jumps(dice: Dice, plan_choices: PlanChoices, rule_id: str) -> TimedSteps:
     by_ms = (1 + dice.up_to(defaults.TIME_JUMPS_S)) * dice.pick((-1_000, 1_000))
     fault_action = {"do": "clock", "by_ms": by_ms, "broker": _pick_broker(dice, plan_choices)}
     yield 0, {"arm": {"id": rule_id, "point": "now", "action": fault_action}}
@@ -164,37 +166,37 @@ def _clock_jumps(dice: Dice, plan_choices: PlanChoices, rule_id: str) -> Steps:
 # Links and steps inside of brokers
 
 
-def _slow_peers(dice: Dice, _scene: PlanChoices, rule_id: str) -> Steps:
+def _slow_peers(dice: Dice, _scene: PlanChoices, rule_id: str) -> TimedSteps:
     rule_fields = {"point": dice.pick(("peer.request", "peer.response")), **_peer_api(dice)}
     yield from slow_messages(dice, {"id": rule_id, **rule_fields})
 
 
-def _lossy_peers(dice: Dice, _scene: PlanChoices, rule_id: str) -> Steps:
+def _lossy_peers(dice: Dice, _scene: PlanChoices, rule_id: str) -> TimedSteps:
     point = dice.pick(("peer.request", "peer.response"))
     loss_action = dice.pick(
         ("drop", "disconnect", *(("duplicate",) if point == "peer.request" else ()))
     )
     rule_fields = {"id": rule_id, "point": point, **_peer_api(dice), "action": {"do": loss_action}}
-    yield 0, {"arm": {**rule_fields, "limit": dice.pick_weighted(defaults.FAULT_TIMES)}}
+    yield 0, {"arm": {**rule_fields, "limit": dice.pick_weighted(defaults.FAULT_STRIKE_COUNTS)}}
 
 
-def _slow_clients(dice: Dice, _scene: PlanChoices, rule_id: str) -> Steps:
+def _slow_clients(dice: Dice, _scene: PlanChoices, rule_id: str) -> TimedSteps:
     point = dice.pick(("client.request", "client.response"))
     yield from slow_messages(
         dice, {"id": rule_id, "point": point, "api": dice.pick(defaults.CLIENT_APIS)}
     )
 
 
-def _lossy_clients(dice: Dice, _scene: PlanChoices, rule_id: str) -> Steps:
+def _lossy_clients(dice: Dice, _scene: PlanChoices, rule_id: str) -> TimedSteps:
     point = dice.pick(("client.request", "client.response"))
     loss = "drop-answer" if point == "client.request" else "drop"  # no network doubles a request
     rule_fields = {"id": rule_id, "point": point, "api": dice.pick(defaults.CLIENT_APIS)}
     fault_action = {"do": dice.pick((loss, "disconnect"))}
-    strike_limit = dice.pick_weighted(defaults.FAULT_TIMES)
+    strike_limit = dice.pick_weighted(defaults.FAULT_STRIKE_COUNTS)
     yield 0, {"arm": {**rule_fields, "action": fault_action, "limit": strike_limit}}
 
 
-def _slow_logs(dice: Dice, plan_choices: PlanChoices, rule_id: str) -> Steps:
+def _slow_logs(dice: Dice, plan_choices: PlanChoices, rule_id: str) -> TimedSteps:
     record_kind = dice.pick(("data", "marker", "coordinator"))
     rule_fields = {
         "point": "log.append",
@@ -204,16 +206,16 @@ def _slow_logs(dice: Dice, plan_choices: PlanChoices, rule_id: str) -> Steps:
     yield from slow_messages(dice, {"id": rule_id, **rule_fields})
 
 
-def _slow_loading(dice: Dice, plan_choices: PlanChoices, rule_id: str) -> Steps:
+def _slow_loading(dice: Dice, plan_choices: PlanChoices, rule_id: str) -> TimedSteps:
     yield from slow_messages(
         dice,
         {"id": rule_id, "point": "coordinator.load", "broker": _pick_broker(dice, plan_choices)},
     )
 
 
-def slow_messages(dice: Dice, rule_fields: Body) -> Steps:
+def slow_messages(dice: Dice, rule_fields: StepBody) -> TimedSteps:
     """Hold some messages until the rule is disarmed, or delay each by a drawn time."""
-    strike_limit = dice.pick_weighted(defaults.FAULT_TIMES)
+    strike_limit = dice.pick_weighted(defaults.FAULT_STRIKE_COUNTS)
     if dice.happens(0.4):
         yield 0, {"arm": {**rule_fields, "action": {"do": "hold"}, "limit": strike_limit}}
         yield _outage_ms(dice), {"disarm": rule_fields["id"]}
@@ -222,24 +224,28 @@ def slow_messages(dice: Dice, rule_fields: Body) -> Steps:
     yield 0, {"arm": {**rule_fields, "action": delay_action, "limit": strike_limit}}
 
 
-def trouble(dice: Dice, rule_fields: Body) -> Steps:
+def trouble(dice: Dice, rule_fields: StepBody) -> TimedSteps:
     """Delay a background step of a broker, as a slow thread or disk does; or make its log refuse an
     append.
     """
-    if not dice.happens(defaults.REFUSED):
-        yield from slow_messages(dice, {**rule_fields, "point": dice.pick(defaults.STEPS)})
+    if not dice.happens(defaults.APPEND_REFUSAL_PROBABILITY):
+        yield from slow_messages(dice, {**rule_fields, "point": dice.pick(defaults.DELAYED_STEPS)})
         return
-    rule_fields |= {"point": "log.append", "role": "leader", "kind": dice.pick(defaults.KINDS)}
-    rule_fields |= {"action": {"do": "error", "error": defaults.REFUSAL}}
-    yield 0, {"arm": {**rule_fields, "limit": dice.pick_weighted(defaults.FAULT_TIMES)}}
+    rule_fields |= {
+        "point": "log.append",
+        "role": "leader",
+        "kind": dice.pick(defaults.APPENDED_RECORD_KINDS),
+    }
+    rule_fields |= {"action": {"do": "error", "error": defaults.REFUSAL_ERROR}}
+    yield 0, {"arm": {**rule_fields, "limit": dice.pick_weighted(defaults.FAULT_STRIKE_COUNTS)}}
 
 
-def _peer_api(dice: Dice) -> Body:
+def _peer_api(dice: Dice) -> StepBody:
     api = dice.pick(defaults.PEER_APIS)
     return {} if api == "any" else {"api": api}
 
 
-MAKERS: Final[Mapping[str, Callable[[Dice, PlanChoices, str], Steps]]] = {
+DISTURBANCE_MAKERS: Final[Mapping[str, Callable[[Dice, PlanChoices, str], TimedSteps]]] = {
     "kill": _kill,
     POWER_FAILURE: _power_failure,
     "stop": _stop,

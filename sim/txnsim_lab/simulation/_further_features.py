@@ -12,51 +12,65 @@ import msgspec
 from txnsim.releases import REFERENCE
 from txnsim.types import PRODUCER_EPOCH_MAX
 from txnsim_lab.simulation import _defaults as defaults
-from txnsim_lab.simulation._client_behaviour import OPERATOR, READER, PlanChoices, monitor
-from txnsim_lab.simulation._curious_requests import CURIOUS, curious, with_small_groups
+from txnsim_lab.simulation._client_behaviour import OPERATOR_NAME, READER_NAME, PlanChoices, monitor
+from txnsim_lab.simulation._curious_requests import CURIOUS_FEATURE, curious, with_small_groups
 from txnsim_lab.simulation._dice import Dice
-from txnsim_lab.simulation._disturbances import MAKERS, POWER_FAILURE, Steps, trouble
-from txnsim_lab.simulation._plan import CLUSTER, Act, Body, Plan, Track, World
-from txnsim_lab.simulation._share_groups import SHARED, with_share_groups
+from txnsim_lab.simulation._disturbances import (
+    DISTURBANCE_MAKERS,
+    POWER_FAILURE,
+    TimedSteps,
+    trouble,
+)
+from txnsim_lab.simulation._plan import CLUSTER_TRACK, Act, Plan, StepBody, Track, World
+from txnsim_lab.simulation._share_groups import SHARE_GROUPS_FEATURE, with_share_groups
 
-STREAM: Final = "later"
-HELD: Final = "moves-while-held"
-KEYED: Final = "keyed-records"
-TOGETHER: Final = "partitions-together"
-MONITORED: Final = "monitored-groups"
-REPLACED: Final = "replaced-members"
-TROUBLED: Final = "troubled-brokers"
-BOTH_WAYS: Final = "commits-both-ways"
-LATE: Final = "late-followers"
-STREAMS: Final = "streams-groups"
+STREAM_NAME: Final = "later"
+HELD_FEATURE: Final = "moves-while-held"
+KEYED_FEATURE: Final = "keyed-records"
+JOINT_PRODUCE_FEATURE: Final = "partitions-together"
+MONITORED_FEATURE: Final = "monitored-groups"
+REPLACED_FEATURE: Final = "replaced-members"
+TROUBLED_FEATURE: Final = "troubled-brokers"
+MEMBER_COMMITS_FEATURE: Final = "commits-both-ways"
+LATE_FOLLOWERS_FEATURE: Final = "late-followers"
+STREAMS_FEATURE: Final = "streams-groups"
 """Name of the feature and of its random stream, like the names above."""
-MONITOR: Final = "monitor"
-SHORT_EXPIRATIONS: Final = "short-expirations"
-INTERNAL: Final = ("transaction.state.log", "offsets.topic")
-EXPIRATIONS: Final = (
+MONITOR_ACTOR: Final = "monitor"
+SHORT_EXPIRATIONS_FEATURE: Final = "short-expirations"
+INTERNAL_TOPIC_PREFIXES: Final = ("transaction.state.log", "offsets.topic")
+EXPIRATION_SETTINGS: Final = (
     "transactional.id.expiration.ms",
     "producer.id.expiration.ms",
     "offsets.retention.minutes",
 )
 """The settings that the feature changes."""
-AMID_FAULTS: Final = "amid-faults"
-AMID_TRANSACTIONS: Final = "amid-transactions"
-LEAVING: Final = "members-leave-amid"
-OWN_TOPICS: Final = "internal-topics"
+AMID_FAULTS_FEATURE: Final = "amid-faults"
+AMID_TRANSACTIONS_FEATURE: Final = "amid-transactions"
+LEAVING_FEATURE: Final = "members-leave-amid"
+INTERNAL_TOPICS_HABIT: Final = "internal-topics"
 """Habit of acts on partitions of internal topics."""
-_LASTING: Final = (
-    *("kill", "stop", "isolate", "full-disk", "clock-jumps", "lagging-replica", TROUBLED, TROUBLED),
+_LASTING_DISTURBANCES: Final = (
+    *(
+        "kill",
+        "stop",
+        "isolate",
+        "full-disk",
+        "clock-jumps",
+        "lagging-replica",
+        TROUBLED_FEATURE,
+        TROUBLED_FEATURE,
+    ),
     *("slow-peers", "slow-peers", "lossy-peers", "lossy-peers", "slow-clients", "lossy-clients"),
     *("slow-logs", "slow-loading"),
 )
 """Disturbances that last for some time."""
-_SHORT: Final = (
+_SHORT_DISTURBANCES: Final = (
     *("kill", "stop", "isolate", "move-leader", "move-coordinator", "reassign", "remake-topic"),
-    *("grow-topic", "care-for-logs", "time-passes", OWN_TOPICS, OWN_TOPICS),
+    *("grow-topic", "care-for-logs", "time-passes", INTERNAL_TOPICS_HABIT, INTERNAL_TOPICS_HABIT),
 )
 """Short acts on the cluster during these."""
-_WRITES: Final = ("produce", "send", "commit-offsets")
-_Maker = Callable[[Dice, PlanChoices, str], Steps]
+_WRITING_CALLS: Final = ("produce", "send", "commit-offsets")
+_DisturbanceMaker = Callable[[Dice, PlanChoices, str], TimedSteps]
 
 
 def with_further_features(plan: Plan, *, older_releases: Sequence[str]) -> Plan:
@@ -66,63 +80,68 @@ def with_further_features(plan: Plan, *, older_releases: Sequence[str]) -> Plan:
         plan: The plan without them.
         older_releases: The releases from which its cluster can be upgraded.
     """
-    dice = Dice(plan.seed, STREAM)
+    dice = Dice(plan.seed, STREAM_NAME)
     features = dice.left_in(defaults.FURTHER_FEATURES)
     world, tracks = plan.world, plan.tracks
-    if SHORT_EXPIRATIONS in features:
+    if SHORT_EXPIRATIONS_FEATURE in features:
         settings = {**world.settings, **dict(_short_expirations(dice))}
         world = msgspec.structs.replace(world, settings=settings)
     if "long-lived-ids" in features:
         tracks = tuple(_long_lived(dice, track, tracks) for track in tracks)
     if "move-groups" in features and plan.groups:
-        tracks = (*tracks, Track(CLUSTER, tuple(_group_moves(dice, world.brokers, plan.groups))))
+        tracks = (
+            *tracks,
+            Track(CLUSTER_TRACK, tuple(_group_moves(dice, world.brokers, plan.groups))),
+        )
     else:
         features -= {"move-groups"}
     if "rolling-upgrade" in features and older_releases:
         newest = world.as_version or REFERENCE.name
         world = msgspec.structs.replace(world, as_version=dice.pick(older_releases))
-        tracks = (*tracks, Track(CLUSTER, tuple(_upgrade(dice, world.brokers, newest))))
+        tracks = (*tracks, Track(CLUSTER_TRACK, tuple(_upgrade(dice, world.brokers, newest))))
     else:
         features -= {"rolling-upgrade"}
-    dice = Dice(plan.seed, HELD)
+    dice = Dice(plan.seed, HELD_FEATURE)
     partitions = [*_replicated_partitions(world, tracks, plan.groups)]
-    if world.brokers > 2 and partitions and dice.happens(defaults.MOVES_WHILE_HELD):
-        features |= {HELD}
+    if world.brokers > 2 and partitions and dice.happens(defaults.MOVES_WHILE_HELD_SHARE):
+        features |= {HELD_FEATURE}
         world = _fully_replicated(dice, world)
         partitions = [*_replicated_partitions(world, tracks, plan.groups)]
         moves = tuple(_moves_while_held(dice, world.brokers, partitions))
-        tracks = (*tracks, Track(CLUSTER, moves))
-    dice = Dice(plan.seed, KEYED)
-    if (compacted := [*_compacted_topics(world)]) and dice.happens(defaults.KEYED_RECORDS):
-        features |= {KEYED}
+        tracks = (*tracks, Track(CLUSTER_TRACK, moves))
+    dice = Dice(plan.seed, KEYED_FEATURE)
+    if (compacted := [*_compacted_topics(world)]) and dice.happens(defaults.KEYED_RECORDS_SHARE):
+        features |= {KEYED_FEATURE}
         world = _soon_forgotten(dice, world, compacted)
         tracks = tuple(_with_keys(dice, track, compacted) for track in tracks)
-        tracks = (*tracks, Track(CLUSTER, tuple(_cleaner_turns(dice, compacted))))
-    dice = Dice(plan.seed, TOGETHER)
-    if any(_sends_by_hand(track) for track in tracks) and dice.happens(defaults.TOGETHER):
+        tracks = (*tracks, Track(CLUSTER_TRACK, tuple(_cleaner_turns(dice, compacted))))
+    dice = Dice(plan.seed, JOINT_PRODUCE_FEATURE)
+    if any(_sends_by_hand(track) for track in tracks) and dice.happens(
+        defaults.JOINT_PRODUCE_SHARE
+    ):
         leaders = dict(_first_leaders(world))
         tracks = tuple(_join_near_produces(dice, track, leaders) for track in tracks)
-        features |= {TOGETHER}
-    dice = Dice(plan.seed, STREAMS)
-    if plan.groups and world.as_version is None and dice.happens(defaults.STREAMS):
-        features |= {STREAMS}
+        features |= {JOINT_PRODUCE_FEATURE}
+    dice = Dice(plan.seed, STREAMS_FEATURE)
+    if plan.groups and world.as_version is None and dice.happens(defaults.STREAMS_GROUPS_SHARE):
+        features |= {STREAMS_FEATURE}
         tracks = tuple(map(_with_streams_calls, tracks))
     if plan.groups:
         tracks, habits = _with_group_features(
             plan, tracks, [partition_name for partition_name, _ in _first_leaders(world)]
         )
         features |= habits
-    dice = Dice(plan.seed, LATE)
-    if world.brokers > 2 and dice.happens(defaults.LATE_FOLLOWERS):
+    dice = Dice(plan.seed, LATE_FOLLOWERS_FEATURE)
+    if world.brokers > 2 and dice.happens(defaults.LATE_FOLLOWERS_SHARE):
         world = _soon_out_of_sync(dice, world)
         if partitions := [*_replicated_partitions(world, tracks, plan.groups)]:
-            features |= {LATE}
+            features |= {LATE_FOLLOWERS_FEATURE}
             late_acts = _late_followers(dice, world.brokers, partitions)
-            tracks = (*tracks, Track(CLUSTER, tuple(late_acts)))
-    dice = Dice(plan.seed, TROUBLED)
-    if dice.happens(defaults.TROUBLED):
-        features |= {TROUBLED}
-        tracks = (*tracks, Track(CLUSTER, tuple(_trouble_acts(dice, world.brokers))))
+            tracks = (*tracks, Track(CLUSTER_TRACK, tuple(late_acts)))
+    dice = Dice(plan.seed, TROUBLED_FEATURE)
+    if dice.happens(defaults.TROUBLED_BROKERS_SHARE):
+        features |= {TROUBLED_FEATURE}
+        tracks = (*tracks, Track(CLUSTER_TRACK, tuple(_trouble_acts(dice, world.brokers))))
     if plan.workload is None:
         world, tracks, stranger_features = _with_share_and_other_tracks(plan, world, tracks)
         features |= stranger_features
@@ -135,14 +154,14 @@ def _with_share_and_other_tracks(
 ) -> tuple[World, tuple[Track, ...], frozenset[str]]:
     """Adds clients with tracks of their own: a curious client, and share groups."""
     features: set[str] = set()
-    dice = Dice(plan.seed, CURIOUS)
-    if dice.happens(defaults.CURIOSITY):
-        features.add(CURIOUS)
+    dice = Dice(plan.seed, CURIOUS_FEATURE)
+    if dice.happens(defaults.CURIOUS_CLIENT_SHARE):
+        features.add(CURIOUS_FEATURE)
         world = with_small_groups(dice, world)
         tracks = (*tracks, curious(dice, msgspec.structs.replace(plan, world=world)))
-    dice = Dice(plan.seed, SHARED)
-    if world.as_version is None and dice.happens(defaults.SHARED):
-        features.add(SHARED)
+    dice = Dice(plan.seed, SHARE_GROUPS_FEATURE)
+    if world.as_version is None and dice.happens(defaults.SHARE_GROUPS_PROBABILITY):
+        features.add(SHARE_GROUPS_FEATURE)
         world, share_tracks = with_share_groups(
             dice, world, [partition_name for partition_name, _ in _first_leaders(world)]
         )
@@ -163,33 +182,33 @@ def _with_group_features(
 ) -> tuple[tuple[Track, ...], frozenset[str]]:
     """Add further acts with groups; returns the features that they belong to."""
     features: set[str] = set()
-    dice = Dice(plan.seed, MONITORED)
-    if dice.happens(defaults.MONITORED):
-        tracks = (*tracks, monitor(dice, MONITOR, plan.groups, read, habit=MONITORED))
-        features.add(MONITORED)
-    dice = Dice(plan.seed, REPLACED)
-    if dice.happens(defaults.REPLACED_MEMBERS):
+    dice = Dice(plan.seed, MONITORED_FEATURE)
+    if dice.happens(defaults.MONITORED_GROUPS_SHARE):
+        tracks = (*tracks, monitor(dice, MONITOR_ACTOR, plan.groups, read, habit=MONITORED_FEATURE))
+        features.add(MONITORED_FEATURE)
+    dice = Dice(plan.seed, REPLACED_FEATURE)
+    if dice.happens(defaults.REPLACED_MEMBERS_SHARE):
         tracks = tuple(_as_replaced_member(dice, track) for track in tracks)
-        features.add(REPLACED)
-    dice = Dice(plan.seed, BOTH_WAYS)
-    if dice.happens(defaults.BOTH_WAYS):
+        features.add(REPLACED_FEATURE)
+    dice = Dice(plan.seed, MEMBER_COMMITS_FEATURE)
+    if dice.happens(defaults.MEMBER_COMMITS_SHARE):
         tracks = tuple(_both_ways(dice, track, read) for track in tracks)
-        features.add(BOTH_WAYS)
+        features.add(MEMBER_COMMITS_FEATURE)
     return tracks, frozenset(features)
 
 
 def _short_expirations(dice: Dice) -> Iterator[tuple[str, object]]:
     """Settings with short expirations of unused ids, producers or positions."""
-    setting_groups: tuple[Body, ...] = (
+    setting_groups: tuple[StepBody, ...] = (
         {
-            EXPIRATIONS[0]: dice.pick_weighted(defaults.EXPIRATIONS_MS),
+            EXPIRATION_SETTINGS[0]: dice.pick_weighted(defaults.EXPIRATIONS_MS),
             "transaction.remove.expired.transaction.cleanup.interval.ms": 5_000,
         },
         {
-            EXPIRATIONS[1]: dice.pick_weighted(defaults.EXPIRATIONS_MS),
+            EXPIRATION_SETTINGS[1]: dice.pick_weighted(defaults.EXPIRATIONS_MS),
             "producer.id.expiration.check.interval.ms": 5_000,
         },
-        {EXPIRATIONS[2]: 1, "offsets.retention.check.interval.ms": 5_000},
+        {EXPIRATION_SETTINGS[2]: 1, "offsets.retention.check.interval.ms": 5_000},
     )
     for setting_group in setting_groups:
         if dice.happens(0.5):
@@ -203,22 +222,24 @@ def _long_lived(dice: Dice, track: Track, tracks: tuple[Track, ...]) -> Track:
     if own_id is None or users > 1 or not dice.happens(0.5):
         return track
     epoch = PRODUCER_EPOCH_MAX - 1 - dice.up_to(((8, 1),))
-    step: Body = {"cluster": {"do": "age", "transactional-id": own_id, "epoch": epoch}}
+    step: StepBody = {"cluster": {"do": "age", "transactional-id": own_id, "epoch": epoch}}
     unit_number = max((act.unit for act in track.acts), default=0) + 1
     acts = (Act(step, 0, unit_number, "long-lived-ids"), *track.acts)
     return msgspec.structs.replace(track, acts=acts)
 
 
-def _actors(tracks: Iterable[Track]) -> Iterator[Body]:
+def _actors(tracks: Iterable[Track]) -> Iterator[StepBody]:
     return (track.actor for track in tracks if track.actor is not None)
 
 
 def _group_moves(dice: Dice, brokers: int, groups: Sequence[str]) -> Iterator[Act]:
     """Move the coordinators of groups between brokers."""
-    for unit_number in range(1, dice.pick_weighted(defaults.DISTURBANCES) + 1):
+    for unit_number in range(1, dice.pick_weighted(defaults.DISTURBANCE_COUNTS) + 1):
         partition = f"__consumer_offsets@{dice.pick(groups)}"
         new_leader = dice.pick(range(1, brokers + 1))
-        step: Body = {"cluster": {"do": "move-leader", "partition": partition, "to": new_leader}}
+        step: StepBody = {
+            "cluster": {"do": "move-leader", "partition": partition, "to": new_leader}
+        }
         yield Act(step, dice.up_to(defaults.DISTURBANCE_PAUSES_MS), unit_number, "move-groups")
 
 
@@ -238,21 +259,25 @@ def _replicated_partitions(
 def _moves_while_held(dice: Dice, brokers: int, partitions: Sequence[str]) -> Iterator[Act]:
     """Moves leaders, as in a rolling restart, while one background step is held."""
     broker_ids = range(1, brokers + 1)
-    for unit_number in range(1, dice.pick_weighted(defaults.DISTURBANCES) + 1):
+    for unit_number in range(1, dice.pick_weighted(defaults.DISTURBANCE_COUNTS) + 1):
         rule_id, partition, new_leader = f"held.{unit_number}", dice.pick(partitions), 0
-        held_step = _held_match(dice, dice.pick(broker_ids), dice.pick_weighted(defaults.HELD))
-        step: Body = {"arm": {"id": rule_id, **held_step, "action": {"do": "hold"}}}
-        yield Act(step, dice.up_to(defaults.DISTURBANCE_PAUSES_MS), unit_number, HELD)
-        for _ in range(dice.pick_weighted(defaults.MOVES)):
+        held_step = _held_match(
+            dice, dice.pick(broker_ids), dice.pick_weighted(defaults.HELD_STEPS)
+        )
+        step: StepBody = {"arm": {"id": rule_id, **held_step, "action": {"do": "hold"}}}
+        yield Act(step, dice.up_to(defaults.DISTURBANCE_PAUSES_MS), unit_number, HELD_FEATURE)
+        for _ in range(dice.pick_weighted(defaults.LEADER_MOVE_COUNTS)):
             new_leader = dice.pick([broker for broker in broker_ids if broker != new_leader])
-            move: Body = {
+            move: StepBody = {
                 "cluster": {"do": "move-leader", "partition": partition, "to": new_leader}
             }
-            yield Act(move, dice.up_to(defaults.MOVE_PAUSES_MS), unit_number, HELD)
-        yield Act({"disarm": rule_id}, dice.up_to(defaults.MOVE_PAUSES_MS), unit_number, HELD)
+            yield Act(move, dice.up_to(defaults.MOVE_PAUSES_MS), unit_number, HELD_FEATURE)
+        yield Act(
+            {"disarm": rule_id}, dice.up_to(defaults.MOVE_PAUSES_MS), unit_number, HELD_FEATURE
+        )
 
 
-def _held_match(dice: Dice, broker: int, held_request: str) -> Body:
+def _held_match(dice: Dice, broker: int, held_request: str) -> StepBody:
     """The match of a fault rule: a broker's loading, or its requests or responses to peers."""
     if held_request == "load":
         return {"point": "coordinator.load", "broker": broker}
@@ -265,7 +290,7 @@ def _held_match(dice: Dice, broker: int, held_request: str) -> Body:
 def _fully_replicated(dice: Dice, world: World) -> World:
     """The world in which every broker has a replica of the internal topics, and of some others."""
     internal_settings = {
-        f"{topic_name}.replication.factor": world.brokers for topic_name in INTERNAL
+        f"{topic_name}.replication.factor": world.brokers for topic_name in INTERNAL_TOPIC_PREFIXES
     }
     topics = {
         topic_name: {**topic, "replication-factor": world.brokers} if dice.happens(0.5) else topic
@@ -311,7 +336,7 @@ def _with_keys(dice: Dice, track: Track, compacted: Sequence[str]) -> Track:
 
 def _cleaner_turns(dice: Dice, compacted: Sequence[str]) -> Iterator[Act]:
     """Run the cleaner again and again."""
-    for unit_number in range(1, 2 * dice.pick_weighted(defaults.DISTURBANCES) + 1):
+    for unit_number in range(1, 2 * dice.pick_weighted(defaults.DISTURBANCE_COUNTS) + 1):
         partition = f"{dice.pick(compacted)}-0"
         for cleaning_act, after_ms in (
             ("roll", dice.up_to(defaults.DISTURBANCE_PAUSES_MS)),
@@ -321,7 +346,7 @@ def _cleaner_turns(dice: Dice, compacted: Sequence[str]) -> Iterator[Act]:
                 {"cluster": {"do": cleaning_act, "partition": partition}},
                 after_ms,
                 unit_number,
-                KEYED,
+                KEYED_FEATURE,
             )
 
 
@@ -380,7 +405,7 @@ def _join_produces(earlier_act: Act, later_act: Act) -> Act:
     call, later_call = earlier_act.step["call"], later_act.step["call"]
     further_values = {**call.get("beside", {}), later_call["partition"]: later_call["value"]}
     joint_step = {"call": {**later_call, **call, "beside": further_values}}
-    return msgspec.structs.replace(earlier_act, step=joint_step, habit=TOGETHER)
+    return msgspec.structs.replace(earlier_act, step=joint_step, habit=JOINT_PRODUCE_FEATURE)
 
 
 def _as_replaced_member(dice: Dice, track: Track) -> Track:
@@ -393,7 +418,7 @@ def _as_replaced_member(dice: Dice, track: Track) -> Track:
             return act
         generation_name = f"{member} first"
         call_fields = {**call, "generation": generation_name, "member-id": generation_name}
-        return msgspec.structs.replace(act, step={"call": call_fields}, habit=REPLACED)
+        return msgspec.structs.replace(act, step={"call": call_fields}, habit=REPLACED_FEATURE)
 
     return msgspec.structs.replace(
         track, acts=tuple(with_first_identity(act) for act in track.acts)
@@ -415,8 +440,8 @@ def _both_ways(dice: Dice, track: Track, read_partitions: Sequence[str]) -> Trac
             continue
         acts.append(act)
         if call.get("do") == "poll":
-            for _ in range(dice.pick_weighted(defaults.ROUNDS)):
-                if dice.happens(defaults.GOES_BACK):
+            for _ in range(dice.pick_weighted(defaults.MEMBER_COMMIT_COUNTS)):
+                if dice.happens(defaults.SEEK_BACK_PROBABILITY):
                     seek_call = {"do": "seek", "partition": dice.pick(read_partitions), "from": 0}
                     acts.append(_act_by_itself(dice, track.name, act.unit, seek_call))
                 for other_call in ("commit-offsets", "poll"):
@@ -429,18 +454,20 @@ def _processed_less(dice: Dice, act: Act, read_partitions: Sequence[str]) -> Act
     if not dice.happens(0.5):
         return act
     call = {**act.step["call"], "offsets": {dice.pick(read_partitions): 0}}
-    return msgspec.structs.replace(act, step={"call": call}, habit=act.habit or BOTH_WAYS)
+    return msgspec.structs.replace(
+        act, step={"call": call}, habit=act.habit or MEMBER_COMMITS_FEATURE
+    )
 
 
-def _act_by_itself(dice: Dice, member: str, unit_number: int, call: Body) -> Act:
-    step: Body = {"call": {"who": member, **call}}
-    return Act(step, dice.up_to(defaults.PAUSES_MS), unit_number, BOTH_WAYS)
+def _act_by_itself(dice: Dice, member: str, unit_number: int, call: StepBody) -> Act:
+    step: StepBody = {"call": {"who": member, **call}}
+    return Act(step, dice.up_to(defaults.PAUSES_MS), unit_number, MEMBER_COMMITS_FEATURE)
 
 
 def _soon_out_of_sync(dice: Dice, world: World) -> World:
     """The world with several replicas, which soon get out of sync."""
     world = _fully_replicated(dice, world)
-    lag_ms = {"replica.lag.time.max.ms": dice.pick_weighted(defaults.LAGS_MS)}
+    lag_ms = {"replica.lag.time.max.ms": dice.pick_weighted(defaults.REPLICA_LAGS_MS)}
     return msgspec.structs.replace(world, settings={**world.settings, **lag_ms})
 
 
@@ -449,12 +476,12 @@ def _late_followers(dice: Dice, brokers: int, partitions: Sequence[str]) -> Iter
     again. The leader moves between the others, and a former leader does not fetch for a while.
     """
     broker_ids = range(1, brokers + 1)
-    for unit_number in range(1, dice.pick_weighted(defaults.DISTURBANCES) + 1):
+    for unit_number in range(1, dice.pick_weighted(defaults.DISTURBANCE_COUNTS) + 1):
         rule_prefix, partition = f"late.{unit_number}", dice.pick(partitions)
         slow_broker = dice.pick(broker_ids)
         old_leader, new_leader = (broker for broker in broker_ids if broker != slow_broker)
-        answer_delay_ms = dice.pick_weighted(defaults.LATE_ANSWERS_MS)
-        steps: list[Body] = [
+        answer_delay_ms = dice.pick_weighted(defaults.LATE_ANSWER_DELAYS_MS)
+        steps: list[StepBody] = [
             {"cluster": {"do": "move-leader", "partition": partition, "to": old_leader}},
             _delayed_fetch_answer(
                 f"{rule_prefix}.last",
@@ -463,7 +490,7 @@ def _late_followers(dice: Dice, brokers: int, partitions: Sequence[str]) -> Iter
             ),
             _delayed_fetch_answer(f"{rule_prefix}.all", answer_delay_ms),
         ]
-        for move in range(2 * dice.pick_weighted(defaults.MOVES)):
+        for move in range(2 * dice.pick_weighted(defaults.LEADER_MOVE_COUNTS)):
             steps += [
                 _held_fetch(f"{rule_prefix}.{move}", old_leader),
                 {"cluster": {"do": "move-leader", "partition": partition, "to": new_leader}},
@@ -472,35 +499,40 @@ def _late_followers(dice: Dice, brokers: int, partitions: Sequence[str]) -> Iter
             old_leader, new_leader = new_leader, old_leader
         steps += [{"disarm": f"{rule_prefix}.last"}, {"disarm": f"{rule_prefix}.all"}]
         for step in steps:
-            yield Act(step, dice.up_to(defaults.BEHIND_MS), unit_number, LATE)
+            yield Act(
+                step,
+                dice.up_to(defaults.FOLLOWER_BEHIND_PAUSES_MS),
+                unit_number,
+                LATE_FOLLOWERS_FEATURE,
+            )
 
 
-def _delayed_fetch_answer(rule_id: str, delay_ms: int, **rule_match: str) -> Body:
+def _delayed_fetch_answer(rule_id: str, delay_ms: int, **rule_match: str) -> StepBody:
     rule_fields = {"id": rule_id, "point": "peer.response", "api": "Fetch", **rule_match}
     return {"arm": {**rule_fields, "action": {"do": "delay", "delay_ms": delay_ms}}}
 
 
-def _held_fetch(rule_id: str, broker: int) -> Body:
+def _held_fetch(rule_id: str, broker: int) -> StepBody:
     rule_fields = {"point": "peer.request", "api": "Fetch", "source": f"broker/{broker}"}
     return {"arm": {"id": rule_id, **rule_fields, "action": {"do": "hold"}}}
 
 
 def _trouble_acts(dice: Dice, brokers: int) -> Iterator[Act]:
-    for unit_number in range(1, dice.pick_weighted(defaults.DISTURBANCES) + 1):
-        rule_fields: Body = {
+    for unit_number in range(1, dice.pick_weighted(defaults.DISTURBANCE_COUNTS) + 1):
+        rule_fields: StepBody = {
             "id": f"step.{unit_number}",
             "broker": dice.pick(range(1, brokers + 1)),
         }
         pause_ms = dice.up_to(defaults.DISTURBANCE_PAUSES_MS)
         for after_ms, step in trouble(dice, rule_fields):
-            yield Act(step, pause_ms + after_ms, unit_number, TROUBLED)
+            yield Act(step, pause_ms + after_ms, unit_number, TROUBLED_FEATURE)
             pause_ms = 0
 
 
 def _upgrade(dice: Dice, brokers: int, newest_release: str) -> Iterator[Act]:
     """Upgrade the brokers one after the other: each stops, and starts as the newer release."""
     for broker in range(1, brokers + 1):
-        restart: Body = {"do": "start", "broker": broker, "as-version": newest_release}
+        restart: StepBody = {"do": "start", "broker": broker, "as-version": newest_release}
         for cluster_act, pause_choices in (
             ({"do": "stop", "broker": broker}, defaults.DISTURBANCE_PAUSES_MS),
             (restart, defaults.OUTAGES_MS),
@@ -520,17 +552,17 @@ def with_amid(plan: Plan) -> Plan:
     if POWER_FAILURE in plan.features:
         return plan
     tracks, features = plan.tracks, {*plan.features}
-    dice = Dice(plan.seed, AMID_FAULTS)
-    if dice.happens(defaults.AMID_FAULTS):
-        features.add(AMID_FAULTS)
-        tracks = (*tracks, Track(CLUSTER, tuple(_amid_faults(dice, _plan_choices(plan)))))
-    dice = Dice(plan.seed, AMID_TRANSACTIONS)
-    if _actor_fields(plan, "transactional-id") and dice.happens(defaults.AMID_TRANSACTIONS):
-        features.add(AMID_TRANSACTIONS)
+    dice = Dice(plan.seed, AMID_FAULTS_FEATURE)
+    if dice.happens(defaults.OVERLAPPING_FAULTS_SHARE):
+        features.add(AMID_FAULTS_FEATURE)
+        tracks = (*tracks, Track(CLUSTER_TRACK, tuple(_amid_faults(dice, _plan_choices(plan)))))
+    dice = Dice(plan.seed, AMID_TRANSACTIONS_FEATURE)
+    if _actor_fields(plan, "transactional-id") and dice.happens(defaults.MAINTENANCE_SHARE):
+        features.add(AMID_TRANSACTIONS_FEATURE)
         tracks = tuple(_amid_transactions(dice, actor_track, plan) for actor_track in tracks)
-    dice = Dice(plan.seed, LEAVING)
-    if plan.groups and dice.happens(defaults.LEAVING):
-        features.add(LEAVING)
+    dice = Dice(plan.seed, LEAVING_FEATURE)
+    if plan.groups and dice.happens(defaults.LEAVING_MEMBERS_SHARE):
+        features.add(LEAVING_FEATURE)
         tracks = tuple(
             _with_leaves(dice, actor_track, [*plan.world.topics]) for actor_track in tracks
         )
@@ -569,16 +601,22 @@ def _plan_choices(plan: Plan) -> PlanChoices:
 
 def _amid_faults(dice: Dice, plan_choices: PlanChoices) -> Iterator[Act]:
     """Begin a disturbance, make others, and end the first one."""
-    makers: dict[str, _Maker] = {**MAKERS, TROUBLED: _trouble, OWN_TOPICS: _to_internal_topics}
-    for unit_number in range(1, dice.pick_weighted(defaults.AMID_UNITS) + 1):
+    makers: dict[str, _DisturbanceMaker] = {
+        **DISTURBANCE_MAKERS,
+        TROUBLED_FEATURE: _trouble,
+        INTERNAL_TOPICS_HABIT: _to_internal_topics,
+    }
+    for unit_number in range(1, dice.pick_weighted(defaults.OVERLAPPING_FAULT_UNITS) + 1):
         pause_ms = dice.up_to(defaults.DISTURBANCE_PAUSES_MS)
-        outer_disturbance = dice.pick(_LASTING)
+        outer_disturbance = dice.pick(_LASTING_DISTURBANCES)
         first_step, *end_steps = makers[outer_disturbance](
             dice, plan_choices, f"amid.{unit_number}"
         )
         timed_steps = [(outer_disturbance, *first_step)]
-        for inner_number in range(dice.pick_weighted(defaults.AMID)):
-            inner_disturbance = dice.pick(_SHORT if dice.happens(0.7) else _LASTING)
+        for inner_number in range(dice.pick_weighted(defaults.OVERLAPPING_FAULT_COUNTS)):
+            inner_disturbance = dice.pick(
+                _SHORT_DISTURBANCES if dice.happens(0.7) else _LASTING_DISTURBANCES
+            )
             timed_steps += (
                 (inner_disturbance, *inner_step)
                 for inner_step in makers[inner_disturbance](
@@ -593,13 +631,13 @@ def _amid_faults(dice: Dice, plan_choices: PlanChoices) -> Iterator[Act]:
             pause_ms = 0
 
 
-def _trouble(dice: Dice, plan_choices: PlanChoices, rule_id: str) -> Steps:
+def _trouble(dice: Dice, plan_choices: PlanChoices, rule_id: str) -> TimedSteps:
     yield from trouble(
         dice, {"id": rule_id, "broker": dice.pick(range(1, plan_choices.brokers + 1))}
     )
 
 
-def _to_internal_topics(dice: Dice, plan_choices: PlanChoices, _rule: str) -> Steps:
+def _to_internal_topics(dice: Dice, plan_choices: PlanChoices, _rule: str) -> TimedSteps:
     internal_partitions = [
         f"__transaction_state@{transactional_id}" for transactional_id in plan_choices.ids
     ]
@@ -607,25 +645,25 @@ def _to_internal_topics(dice: Dice, plan_choices: PlanChoices, _rule: str) -> St
     yield from _care(dice, dice.pick(internal_partitions), plan_choices.brokers)
 
 
-def _care(dice: Dice, partition: str, brokers: int) -> Steps:
+def _care(dice: Dice, partition: str, brokers: int) -> TimedSteps:
     """Maintenance of a partition that loses no data."""
     broker_ids = range(1, brokers + 1)
-    cluster_act: Body = {"do": dice.pick(defaults.CARES), "partition": partition}
+    cluster_act: StepBody = {"do": dice.pick(defaults.MAINTENANCE_ACTS), "partition": partition}
     match cluster_act["do"]:
         case "clean" | "delete-old":
-            random_number: Body = {"do": "roll", "partition": partition}
+            random_number: StepBody = {"do": "roll", "partition": partition}
             yield dice.up_to(defaults.PAUSES_MS), {"cluster": random_number}
         case "move-leader":
             cluster_act["to"] = dice.pick(broker_ids)
         case "reassign":
             cluster_act["replicas"] = dice.pick_several(
-                broker_ids, dice.pick_weighted(defaults.REPLICATION)
+                broker_ids, dice.pick_weighted(defaults.REPLICA_COUNTS)
             )
         case "producers":
-            yield dice.up_to(defaults.PAUSES_MS), {"call": {"who": OPERATOR, **cluster_act}}
+            yield dice.up_to(defaults.PAUSES_MS), {"call": {"who": OPERATOR_NAME, **cluster_act}}
             return
         case "read":
-            yield dice.up_to(defaults.PAUSES_MS), {"call": {"who": READER, **cluster_act}}
+            yield dice.up_to(defaults.PAUSES_MS), {"call": {"who": READER_NAME, **cluster_act}}
             return
     yield dice.up_to(defaults.PAUSES_MS), {"cluster": cluster_act}
 
@@ -644,7 +682,9 @@ def _amid_transactions(dice: Dice, track: Track, plan: Plan) -> Track:
     for act in track.acts:
         acts.append(act)
         call = act.step.get("call", {})
-        if call.get("do") not in _WRITES or not dice.happens(defaults.LOOKED_AFTER):
+        if call.get("do") not in _WRITING_CALLS or not dice.happens(
+            defaults.MAINTENANCE_PROBABILITY
+        ):
             continue
         partition = (
             call.get("partition") or f"__consumer_offsets@{groups[call.get('member', call['who'])]}"
@@ -652,7 +692,7 @@ def _amid_transactions(dice: Dice, track: Track, plan: Plan) -> Track:
         if dice.happens(0.3):
             partition = f"__transaction_state@{actor['transactional-id']}"
         for after_ms, step in _care(dice, partition, plan.world.brokers):
-            acts.append(Act(step, after_ms, act.unit, AMID_TRANSACTIONS))
+            acts.append(Act(step, after_ms, act.unit, AMID_TRANSACTIONS_FEATURE))
     return msgspec.structs.replace(track, acts=tuple(acts))
 
 
@@ -667,9 +707,9 @@ def _with_leaves(dice: Dice, track: Track, topics: Sequence[str]) -> Track:
         if call.get("do") != "commit-offsets" or "member" not in call or not dice.happens(0.4):
             continue
         for call_fields in (
-            {"do": dice.pick(defaults.GOES)},
+            {"do": dice.pick(defaults.LEAVING_ACTS)},
             {"do": "subscribe", "topics": topics},
         ):
-            step: Body = {"call": {"who": call["member"], **call_fields}}
-            acts.append(Act(step, dice.up_to(defaults.PAUSES_MS), act.unit, LEAVING))
+            step: StepBody = {"call": {"who": call["member"], **call_fields}}
+            acts.append(Act(step, dice.up_to(defaults.PAUSES_MS), act.unit, LEAVING_FEATURE))
     return msgspec.structs.replace(track, acts=tuple(acts))

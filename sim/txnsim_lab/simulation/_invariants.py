@@ -42,7 +42,7 @@ OLD_MARKER: Final = "marker-of-an-older-coordinator"
 DIFFERENT_REPLICAS: Final = "replicas-differ"
 WRONG_COORDINATOR: Final = "coordinator-owns-what-it-does-not-lead"
 
-KINDS: Final = (
+VIOLATION_KINDS: Final = (
     UNSOUND_LOG,
     FORGETFUL_COORDINATOR,
     FORGETFUL_GROUP,

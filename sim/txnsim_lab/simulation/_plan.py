@@ -14,7 +14,7 @@ import msgspec
 from txnsim.errors import ConfigError
 from txnsim_lab.scenario.model import Run, Scenario, Topic
 
-CLUSTER: Final = ""
+CLUSTER_TRACK: Final = ""
 """Name of a track that only acts on the cluster: it needs no actor."""
 
 OnError = Literal["go-on", "abort", "anew", "leave"]
@@ -22,14 +22,14 @@ OnError = Literal["go-on", "abort", "anew", "leave"]
 or stop for good.
 """
 
-Body = dict[str, Any]
+StepBody = dict[str, Any]
 """A step, as in a scenario file."""
 
 
 class Act(msgspec.Struct, frozen=True, omit_defaults=True):
     """One act of a track."""
 
-    step: Body
+    step: StepBody
     after_ms: int = 0
     """Pause between the end of the previous act and this one."""
     unit: int = 0
@@ -64,7 +64,7 @@ class Track(msgspec.Struct, frozen=True, omit_defaults=True):
 
     name: str
     acts: tuple[Act, ...]
-    actor: Body | None = None
+    actor: StepBody | None = None
     """The actor, as in a scenario file; None for actors that every scenario has, or if none is
     needed.
     """
@@ -76,8 +76,8 @@ class World(msgspec.Struct, frozen=True, kw_only=True):
 
     mode: str
     brokers: int = 3
-    settings: Body = {}
-    topics: dict[str, Body] = {}
+    settings: StepBody = {}
+    topics: dict[str, StepBody] = {}
     latency_us: tuple[int, int] = (50, 500)
     peer_latency_us: tuple[int, int] = (50, 500)
     as_version: str | None = None
@@ -128,7 +128,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
             raise ConfigError(f"no plan: {error}") from None
 
 
-RUN: Final = "drawn"
+RUN_NAME: Final = "drawn"
 """Name of the only run of a plan's scenario."""
 
 
@@ -139,7 +139,7 @@ def scenario_of(plan: Plan) -> Scenario:
         pydantic.ValidationError: The plan says something that no scenario file may say.
     """
     world = plan.world
-    run_fields: Body = {"mode": world.mode, "verdict": "healthy", "rules": world.rules}
+    run_fields: StepBody = {"mode": world.mode, "verdict": "healthy", "rules": world.rules}
     if world.as_version is not None:
         run_fields["as-version"] = world.as_version
     return Scenario.model_validate(
@@ -155,7 +155,7 @@ def scenario_of(plan: Plan) -> Scenario:
                 for topic_name, topic in world.topics.items()
             },
             "actors": {track.name: track.actor for track in plan.tracks if track.actor is not None},
-            "runs": {RUN: Run.model_validate(run_fields)},
+            "runs": {RUN_NAME: Run.model_validate(run_fields)},
             "steps": [],
         }
     )

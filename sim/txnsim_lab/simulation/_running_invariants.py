@@ -18,12 +18,12 @@ from txnsim.server.cluster import SimCluster
 from txnsim.types import CONSUMER_OFFSETS_TOPIC, BrokerId, TopicPartition, partition_for
 from txnsim.wire.batch import BatchHeader, iter_batches
 from txnsim_lab.check.observations import PositionsRead
-from txnsim_lab.simulation._broker_promises import Broken
+from txnsim_lab.simulation._broker_promises import BrokenPromise
 
-UNREPLICATED: Final = "high-watermark-too-high"
-UNSTABLE: Final = "last-stable-offset-too-high"
-UNSOUND_ISR: Final = "unsound-isr"
-EARLY_POSITION: Final = "position-before-replication"
+HIGH_WATERMARK_KIND: Final = "high-watermark-too-high"
+STABLE_OFFSET_KIND: Final = "last-stable-offset-too-high"
+UNSOUND_ISR_KIND: Final = "unsound-isr"
+EARLY_POSITION_KIND: Final = "position-before-replication"
 
 
 class MomentChecks:
@@ -36,22 +36,26 @@ class MomentChecks:
         """Partitions with several replicas, and the ids of those that are in sync."""
         self._reported_kinds: set[str] = set()
 
-    def look(self) -> list[Broken]:
+    def look(self) -> list[BrokenPromise]:
         """The violations now that were not reported before."""
         brokers, image = self._cluster.brokers, self._cluster.metadata.image
-        unsound: Iterator[Broken] = iter(())
+        isr_violations: Iterator[BrokenPromise] = iter(())
         if image is not self._image:
             self._image = image
             self._replicated_partitions = [*_replicated_partitions(image)]
-            unsound = _isr_violations(image)
-        looks = (
-            unsound,
+            isr_violations = _isr_violations(image)
+        violation_lists = (
+            isr_violations,
             self._watermark_violations(brokers),
             _stable_offset_violations(brokers, image),
         )
-        return [violation for violation in chain.from_iterable(looks) if self._is_new(violation)]
+        return [
+            violation
+            for violation in chain.from_iterable(violation_lists)
+            if self._is_new(violation)
+        ]
 
-    def early_positions(self, positions_read: PositionsRead) -> list[Broken]:
+    def early_positions(self, positions_read: PositionsRead) -> list[BrokenPromise]:
         """Positions that a broker has answered although a failover could undo them."""
         partition_index = partition_for(positions_read.group, self._groups_partitions())
         partition = TopicPartition(CONSUMER_OFFSETS_TOPIC, partition_index)
@@ -68,13 +72,13 @@ class MomentChecks:
         topic = self._cluster.metadata.image.topics.get(CONSUMER_OFFSETS_TOPIC)
         return 1 if topic is None else len(topic.partitions)
 
-    def _is_new(self, violation: Broken) -> bool:
+    def _is_new(self, violation: BrokenPromise) -> bool:
         kind, _ = violation
         is_new = kind not in self._reported_kinds
         self._reported_kinds.add(kind)
         return is_new
 
-    def _watermark_violations(self, brokers: Mapping[BrokerId, Broker]) -> Iterator[Broken]:
+    def _watermark_violations(self, brokers: Mapping[BrokerId, Broker]) -> Iterator[BrokenPromise]:
         """Checks that records below a replica's high watermark are on every in-sync replica."""
         for partition, in_sync in self._replicated_partitions:
             highest_watermark, highest_broker, ends = -1, 0, []
@@ -89,7 +93,7 @@ class MomentChecks:
             lowest_end, shortest_broker = min(ends, default=(highest_watermark, 0))
             if lowest_end < highest_watermark:
                 yield (
-                    UNREPLICATED,
+                    HIGH_WATERMARK_KIND,
                     f"{partition}: the high watermark of broker {highest_broker} is"
                     f" {highest_watermark}, and the log of"
                     f" broker {shortest_broker}, which is in sync, ends at {lowest_end}",
@@ -103,7 +107,7 @@ def _replicated_partitions(image: ClusterImage) -> Iterator[tuple[TopicPartition
                 yield TopicPartition(topic_name, partition_index), partition.isr
 
 
-def _isr_violations(image: ClusterImage) -> Iterator[Broken]:
+def _isr_violations(image: ClusterImage) -> Iterator[BrokenPromise]:
     """Checks that a leader is in its ISR, and that the ISR has only replicas on brokers in service
     (KIP-903).
     """
@@ -118,7 +122,7 @@ def _isr_violations(image: ClusterImage) -> Iterator[Broken]:
                 partition.isr
             ):
                 yield (
-                    UNSOUND_ISR,
+                    UNSOUND_ISR_KIND,
                     f"{topic_name}-{partition_index} is led by {partition.leader}, and in sync are"
                     f" {[*partition.isr]}; replicas"
                     f" in service are {sorted(eligible_replicas)}",
@@ -127,7 +131,7 @@ def _isr_violations(image: ClusterImage) -> Iterator[Broken]:
 
 def _stable_offset_violations(
     brokers: Mapping[BrokerId, Broker], image: ClusterImage
-) -> Iterator[Broken]:
+) -> Iterator[BrokenPromise]:
     """Checks that each transaction below the last stable offset has its marker, and that the marker
     is replicated, since readers have seen its end. A record counts as replicated if all in-sync
     replicas have it. The high watermark of a leader may be lower: a new leader begins with an older
@@ -145,7 +149,7 @@ def _stable_offset_violations(
                     brokers, partition, _in_sync_replicas(image, partition), marker
                 ):
                     yield (
-                        UNSTABLE,
+                        STABLE_OFFSET_KIND,
                         f"{partition} on broker {broker_id}: the last stable offset is"
                         f" {stable_offset}, and"
                         f" the transaction that begins at {first_offset} has its marker at"
@@ -197,7 +201,7 @@ def _batch_headers(log: PartitionLog, start_offset: int) -> Iterator[BatchHeader
 
 def _early_position_violations(
     positions_read: PositionsRead, log: PartitionLog
-) -> Iterator[Broken]:
+) -> Iterator[BrokenPromise]:
     """Positions answered from group records that are not replicated yet."""
     answered_offsets = {
         position.place: position.offset
@@ -225,7 +229,7 @@ def _early_position_violations(
         committed = reread_shard.offsets.committed_offset(positions_read.group, partition)
         if partition not in replicated and committed is not None and committed.position == offset:
             yield (
-                EARLY_POSITION,
+                EARLY_POSITION_KIND,
                 f"{positions_read.who} got {offset} of {positions_read.group} on {partition}, which"
                 f" is not replicated yet: the high watermark of {log.topic_partition}"
                 f" is {log.high_watermark}",

@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from string import Formatter
 from typing import Any, Final
 
-from txnsim_lab.simulation._plan import Body
+from txnsim_lab.simulation._plan import StepBody
 
-_CALLS: Final[Mapping[str, str]] = {
+_CALL_SENTENCES: Final[Mapping[str, str]] = {
     "init-producer-id": "{who} asks for an identity",
     "begin": "{who} begins a transaction",
     "add-partitions": "{who} adds {partitions}",
@@ -36,7 +36,7 @@ _CALLS: Final[Mapping[str, str]] = {
     "update-feature": "{who} sets {name} to level {level}",
     "producers": "{who} asks who writes to {partition}",
 }
-_CLUSTER: Final[Mapping[str, str]] = {
+_CLUSTER_SENTENCES: Final[Mapping[str, str]] = {
     "stop": "broker {broker} is stopped",
     "kill": "broker {broker} is killed",
     "start": "broker {broker} is started",
@@ -51,7 +51,7 @@ _CLUSTER: Final[Mapping[str, str]] = {
     "clean": "{partition} is cleaned",
     "delete-old": "what is old in {partition} is deleted",
 }
-_OTHERS: Final[Mapping[str, str]] = {
+_OTHER_SENTENCES: Final[Mapping[str, str]] = {
     "give-up": "{give-up} is not waited for any longer",
     "release": "{release} is released",
     "hold": "{api} is held at {point}",
@@ -63,7 +63,7 @@ _FILE_ONLY_FIELDS: Final = frozenset({"who", "do", "error", "background", "id"})
 """Fields that only a file needs."""
 
 
-def sentence_of(step: Body) -> str:
+def sentence_of(step: StepBody) -> str:
     """The beginning of a sentence that describes an act; its remaining fields follow it."""
     ((step_kind, step_fields),) = step.items()
     field_texts = (
@@ -76,7 +76,9 @@ def sentence_of(step: Body) -> str:
     if step_kind == "cluster" and "coordinator-of" in field_texts:
         template = "broker {to} becomes the coordinator of {coordinator-of}"
     else:
-        templates = {"call": _CALLS, "cluster": _CLUSTER}.get(step_kind, _OTHERS)
+        templates = {"call": _CALL_SENTENCES, "cluster": _CLUSTER_SENTENCES}.get(
+            step_kind, _OTHER_SENTENCES
+        )
         template = templates.get(act_name if step_kind in ("call", "cluster") else step_kind, "")
     placeholders = [field_name for _, field_name, _, _ in Formatter().parse(template) if field_name]
     if not template or not field_texts.keys() >= set(placeholders):

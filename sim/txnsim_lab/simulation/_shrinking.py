@@ -13,21 +13,21 @@ from typing import Final, TypeVar
 import msgspec
 
 from txnsim.errors import ConfigError
-from txnsim_lab.simulation._curious_client import ASK
-from txnsim_lab.simulation._further_features import EXPIRATIONS, SHORT_EXPIRATIONS
-from txnsim_lab.simulation._plan import Act, Body, Plan, Track
-from txnsim_lab.simulation._share_groups import RECORD_LOCKS
+from txnsim_lab.simulation._curious_client import ASK_KEY
+from txnsim_lab.simulation._further_features import EXPIRATION_SETTINGS, SHORT_EXPIRATIONS_FEATURE
+from txnsim_lab.simulation._plan import Act, Plan, StepBody, Track
+from txnsim_lab.simulation._share_groups import RECORD_LOCKS_SETTING
 from txnsim_lab.simulation.play import PlayedRun, play
 
 T = TypeVar("T")
 
-CALM_MS: Final = 12_000
+CALM_PAUSE_MS: Final = 12_000
 """Longer than a broker's session timeout, so that all effects of an act are over by then."""
 TRIES_MAX: Final = 600
 """Limit of runs for one plan."""
-_ORDINARY_US: Final = (200, 200)
-EARLY_MARKERS: Final = "early-markers"
-ONE_REPLICA: Final = "one-replica"
+_ORDINARY_LATENCY_US: Final = (200, 200)
+EARLY_MARKERS_HABIT: Final = "early-markers"
+ONE_REPLICA_HABIT: Final = "one-replica"
 """Habits for which no act is drawn: they are recognized by an act's content (``BY_ACT``)."""
 
 
@@ -173,7 +173,7 @@ class _Shrinking:
         for start_rank, (_, track_index, act_index) in enumerate(starts):
             acts[track_index][act_index] = msgspec.structs.replace(
                 acts[track_index][act_index],
-                after_ms=(start_rank - latest_rank[track_index]) * CALM_MS,
+                after_ms=(start_rank - latest_rank[track_index]) * CALM_PAUSE_MS,
             )
             latest_rank[track_index] = start_rank
         tracks = [
@@ -217,8 +217,8 @@ class _Shrinking:
 
     def _plainer_worlds(self) -> Iterator[object]:
         replace = msgspec.structs.replace
-        yield replace(self.plan.world, latency_us=_ORDINARY_US)
-        yield replace(self.plan.world, peer_latency_us=_ORDINARY_US)
+        yield replace(self.plan.world, latency_us=_ORDINARY_LATENCY_US)
+        yield replace(self.plan.world, peer_latency_us=_ORDINARY_LATENCY_US)
         for dropped_name in tuple(self.plan.world.settings):
             yield replace(
                 self.plan.world, settings=_without_key(self.plan.world.settings, dropped_name)
@@ -248,15 +248,15 @@ def with_switch(plan: Plan, switch_name: str, is_on: bool) -> Plan:  # noqa: FBT
 
 def without_habit(plan: Plan, habit: str) -> Plan:
     """The plan without the acts of one habit, or without its settings."""
-    if habit == SHORT_EXPIRATIONS:
+    if habit == SHORT_EXPIRATIONS_FEATURE:
         settings = {
             setting_name: setting_value
             for setting_name, setting_value in plan.world.settings.items()
-            if setting_name not in EXPIRATIONS
+            if setting_name not in EXPIRATION_SETTINGS
         }
         world = msgspec.structs.replace(plan.world, settings=settings)
         return msgspec.structs.replace(plan, world=world)
-    is_dropped = BY_ACT.get(habit) or (lambda act: act.habit == habit)
+    is_dropped = HABIT_TESTS.get(habit) or (lambda act: act.habit == habit)
     tracks = [
         msgspec.structs.replace(track, acts=tuple(act for act in track.acts if not is_dropped(act)))
         for track in plan.tracks
@@ -266,7 +266,7 @@ def without_habit(plan: Plan, habit: str) -> Plan:
 
 def is_early_marker(act: Act) -> bool:
     """Whether an act sends WriteTxnMarkers with an epoch that its producer never had."""
-    request_fields = act.step.get(ASK, {})
+    request_fields = act.step.get(ASK_KEY, {})
     if request_fields.get("api") != "WriteTxnMarkers":
         return False
     markers = request_fields["fields"]["markers"]
@@ -280,9 +280,9 @@ def is_for_one_replica(act: Act) -> bool:
     return cluster_act.get("do") == "reassign" and len(cluster_act["replicas"]) == 1
 
 
-BY_ACT: Final[Mapping[str, Callable[[Act], bool]]] = {
-    EARLY_MARKERS: is_early_marker,
-    ONE_REPLICA: is_for_one_replica,
+HABIT_TESTS: Final[Mapping[str, Callable[[Act], bool]]] = {
+    EARLY_MARKERS_HABIT: is_early_marker,
+    ONE_REPLICA_HABIT: is_for_one_replica,
 }
 
 
@@ -325,9 +325,9 @@ def with_own_keys(plan: Plan) -> Plan:
 def with_more_locks(plan: Plan) -> Plan:
     """The plan in which share groups may acquire as many records as by default."""
     settings = plan.world.settings
-    if RECORD_LOCKS not in settings:
+    if RECORD_LOCKS_SETTING not in settings:
         return plan
-    settings = {**settings, RECORD_LOCKS: 2_000}
+    settings = {**settings, RECORD_LOCKS_SETTING: 2_000}
     world = msgspec.structs.replace(plan.world, settings=settings)
     return msgspec.structs.replace(plan, world=world)
 
@@ -336,5 +336,5 @@ def _with_tracks(plan: Plan, tracks: Sequence[Track]) -> Plan:
     return msgspec.structs.replace(plan, tracks=tuple(tracks))
 
 
-def _without_key(mapping: Body, dropped_key: str) -> Body:
+def _without_key(mapping: StepBody, dropped_key: str) -> StepBody:
     return {key: kept_value for key, kept_value in mapping.items() if key != dropped_key}

@@ -19,7 +19,7 @@ from txnsim.releases.rules import Rules
 from txnsim.runtime.trace import TraceLevel
 from txnsim.text import unknown_word_message
 from txnsim.trace.trace_file import Recording
-from txnsim_lab.simulation._plan import Body, Plan
+from txnsim_lab.simulation._plan import Plan, StepBody
 from txnsim_lab.simulation._sentences import sentence_of
 from txnsim_lab.simulation.drawing import modes_of
 from txnsim_lab.simulation.play import PlayedAct, PlayedRun, play
@@ -57,7 +57,7 @@ class _Parting(NamedTuple):
 class _Comparable(NamedTuple):
     """The parts of an act that must be equal in both runs."""
 
-    request: Body
+    request: StepBody
     error: str
     answer_digest: str
 

@@ -24,9 +24,9 @@ from txnsim_lab.simulation._client_behaviour import (
 from txnsim_lab.simulation._dice import Dice
 from txnsim_lab.simulation._disturbances import POWER_FAILURE, disturber, has_disturber
 from txnsim_lab.simulation._further_features import with_amid, with_further_features
-from txnsim_lab.simulation._plan import Body, Plan, Track, World
+from txnsim_lab.simulation._plan import Plan, StepBody, Track, World
 
-STREAM: Final = "plan"
+STREAM_NAME: Final = "plan"
 
 
 class SimulationOptions(msgspec.Struct, frozen=True, kw_only=True):
@@ -42,14 +42,14 @@ class SimulationOptions(msgspec.Struct, frozen=True, kw_only=True):
 
 def draw(seed: int, options: SimulationOptions = SimulationOptions()) -> Plan:  # noqa: B008 - a frozen value
     """Draw the plan of a seed."""
-    dice = Dice(seed, STREAM)
+    dice = Dice(seed, STREAM_NAME)
     drawn_features = dice.left_in({**defaults.CLIENT_FEATURES, **defaults.CLUSTER_FEATURES})
     modes = modes_of(options.as_version)
     mode = dice.pick(modes)
-    brokers = dice.pick_weighted(defaults.BROKERS)
+    brokers = dice.pick_weighted(defaults.BROKER_COUNTS)
     topics = {
         f"t{topic_number}": _draw_topic(dice, brokers)
-        for topic_number in range(1, dice.pick_weighted(defaults.TOPICS) + 1)
+        for topic_number in range(1, dice.pick_weighted(defaults.TOPIC_COUNTS) + 1)
     }
     settings = _draw_settings(dice, brokers)
     features = drawn_features - (
@@ -94,7 +94,7 @@ def draw(seed: int, options: SimulationOptions = SimulationOptions()) -> Plan:  
 
 
 def _survives_power_failure(
-    topics: Mapping[str, Body], settings: Body, features: frozenset[str]
+    topics: Mapping[str, StepBody], settings: StepBody, features: frozenset[str]
 ) -> bool:
     """Whether the cluster must lose nothing if one machine loses its power: every acknowledged
     record is on two other brokers, and no other broker is out of service.
@@ -131,11 +131,11 @@ def _older_releases(as_version: str | None, mode: str) -> list[str]:
     ]
 
 
-def _draw_topic(dice: Dice, brokers: int) -> Body:
-    replicas = min(brokers, dice.pick_weighted(defaults.REPLICATION))
-    partition_count = dice.pick_weighted(defaults.PARTITIONS)
+def _draw_topic(dice: Dice, brokers: int) -> StepBody:
+    replicas = min(brokers, dice.pick_weighted(defaults.REPLICA_COUNTS))
+    partition_count = dice.pick_weighted(defaults.PARTITION_COUNTS)
     first_leader = dice.pick(range(brokers))
-    topic: Body = {
+    topic: StepBody = {
         "partitions": partition_count,
         "replication-factor": replicas,
         "leaders": [
@@ -143,7 +143,7 @@ def _draw_topic(dice: Dice, brokers: int) -> Body:
             for partition_index in range(partition_count)
         ],
     }
-    configs: Body = {}
+    configs: StepBody = {}
     if dice.happens(0.2):
         configs["cleanup.policy"] = "compact"
     if replicas > 1 and dice.happens(0.4):
@@ -151,26 +151,26 @@ def _draw_topic(dice: Dice, brokers: int) -> Body:
     return {**topic, "configs": configs} if configs else topic
 
 
-def _draw_settings(dice: Dice, brokers: int) -> Body:
+def _draw_settings(dice: Dice, brokers: int) -> StepBody:
     """Draw the settings of the cluster, mainly of its internal topics."""
-    settings: Body = {
+    settings: StepBody = {
         "broker.session.timeout.ms": dice.pick((4_000, 6_000, 9_000)),
         "group.initial.rebalance.delay.ms": 0,
     }
     for topic in ("transaction.state.log", "offsets.topic"):
-        replicas = min(brokers, dice.pick_weighted(defaults.REPLICATION))
+        replicas = min(brokers, dice.pick_weighted(defaults.REPLICA_COUNTS))
         settings[f"{topic}.replication.factor"] = replicas
-        settings[f"{topic}.num.partitions"] = dice.pick_weighted(defaults.INTERNAL_PARTITIONS)
+        settings[f"{topic}.num.partitions"] = dice.pick_weighted(defaults.INTERNAL_PARTITION_COUNTS)
         if topic == "transaction.state.log":
             settings[f"{topic}.min.isr"] = min(replicas, dice.pick((1, 2)))
     return settings
 
 
 def _draw_client_tracks(dice: Dice, plan_choices: PlanChoices) -> Iterator[Track]:
-    for actor_number in range(1, dice.pick_weighted(defaults.APPLICATIONS) + 1):
+    for actor_number in range(1, dice.pick_weighted(defaults.APPLICATION_COUNTS) + 1):
         yield application(dice, plan_choices, f"a{actor_number}", f"a{actor_number}")
     has_pool = plan_choices.has("pooled")
-    for actor_number in range(1, dice.pick_weighted(defaults.WIRES) + 1):
+    for actor_number in range(1, dice.pick_weighted(defaults.WIRE_ACTOR_COUNTS) + 1):
         yield wire(dice, plan_choices, f"w{actor_number}", "x1" if has_pool else f"x{actor_number}")
     if plan_choices.has("groups"):
         yield from group(dice, plan_choices, 1)
@@ -185,5 +185,5 @@ def _draw_other_tracks(dice: Dice, plan_choices: PlanChoices) -> Iterator[Track]
     if has_operator(plan_choices):
         yield operator(dice, plan_choices)
     if has_disturber(plan_choices):
-        for disturber_number in range(1, dice.pick_weighted(defaults.DISTURBERS) + 1):
+        for disturber_number in range(1, dice.pick_weighted(defaults.DISTURBER_COUNTS) + 1):
             yield disturber(dice, plan_choices, disturber_number)

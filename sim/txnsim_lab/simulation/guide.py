@@ -14,10 +14,10 @@ from typing import Final
 from txnsim_lab.simulation._plan import Plan
 from txnsim_lab.simulation.drawing import SimulationOptions, draw
 
-AMONG: Final = 8
+CANDIDATES_PER_RUN: Final = 8
 """One of this number of seeds is played."""
 
-TROUBLES: Final = frozenset(("cluster", "arm", "advance"))
+DISTURBING_STEP_KINDS: Final = frozenset(("cluster", "arm", "advance"))
 """Kinds of steps that disturb the cluster; all others are requests."""
 
 
@@ -29,7 +29,7 @@ def guided_seeds(seeds: Iterable[int], options: SimulationOptions) -> Iterator[i
         options: What the user has fixed.
     """
     remaining, played_pairs = iter(seeds), Counter[tuple[str, str]]()
-    while candidate_seeds := list(islice(remaining, AMONG)):
+    while candidate_seeds := list(islice(remaining, CANDIDATES_PER_RUN)):
         pairs_by_seed = {seed: pairs_of(draw(seed, options)) for seed in candidate_seeds}
         best_seed = max(
             candidate_seeds,
@@ -45,7 +45,7 @@ def pairs_of(plan: Plan) -> set[tuple[str, str]]:
     troubles = {
         request_name
         for request_name, step in steps_by_request.items()
-        if not TROUBLES.isdisjoint(step)
+        if not DISTURBING_STEP_KINDS.isdisjoint(step)
     }
     met_condition = troubles | {plan.world.mode, *plan.features}
     return {

@@ -48,19 +48,19 @@ from txnsim_lab.scenario.runner import ScenarioRun, casts_of
 from txnsim_lab.scenario.stage import LOOKER, RunningStory, open_story, simulated_target
 from txnsim_lab.scenario.steps import act, expected_error, make_call
 from txnsim_lab.scenario.steps_model import Call, Step
-from txnsim_lab.simulation._broker_promises import Broken, broken_promises
-from txnsim_lab.simulation._client_behaviour import OPERATOR, READER
-from txnsim_lab.simulation._curious_client import ASK, Curious
-from txnsim_lab.simulation._further_features import EXPIRATIONS, MONITOR
+from txnsim_lab.simulation._broker_promises import BrokenPromise, broken_promises
+from txnsim_lab.simulation._client_behaviour import OPERATOR_NAME, READER_NAME
+from txnsim_lab.simulation._curious_client import ASK_KEY, Curious
+from txnsim_lab.simulation._further_features import EXPIRATION_SETTINGS, MONITOR_ACTOR
 from txnsim_lab.simulation._invariants import violations
-from txnsim_lab.simulation._plan import RUN, Act, Body, Plan, Track, scenario_of
+from txnsim_lab.simulation._plan import RUN_NAME, Act, Plan, StepBody, Track, scenario_of
 from txnsim_lab.simulation._running_invariants import MomentChecks
 from txnsim_lab.simulation.guests import Guest, commit_markers, end_of, workload_named
 from txnsim_lab.target.simulated import SimulatedTarget
 
 HORIZON_MS: Final = 240_000
 """Time of the run at which everything is healed, even if actors still act."""
-FAREWELL_MS: Final = 420_000
+UNFINISHED_CALLS_LIMIT_MS: Final = 420_000
 """Time left to unfinished calls: longer than a rebalance waits for a member that beats and does not
 poll (``max.poll.interval.ms``, 300 s), and than any timeout of a client.
 """
@@ -70,18 +70,18 @@ SETTLING_MS: Final = 30_000
 DRAINING_POLLS_MAX: Final = 500
 EMPTY_POLLS: Final = 3
 """This number of empty polls in a row ends the draining of a share group."""
-BEGINNING: Final = 0
+FIRST_UNIT: Final = 0
 """Number of the unit with the acts that an actor needs before all others."""
-ATTEMPTS: Final = 10
+ATTEMPTS_MAX: Final = 10
 ATTEMPT_PAUSE_MS: Final = 2_000
-CRASH: Final = "crash"
+CRASH_KIND: Final = "crash"
 """Kind of a finding: our own code raised an exception."""
-UNSETTLED: Final = "unsettled"
+UNSETTLED_KIND: Final = "unsettled"
 """Kind of a finding: everything is healed, but the cluster does not answer or settle."""
-OVER_LIMIT: Final = "over-limit"
+OVER_LIMIT_KIND: Final = "over-limit"
 """Kind of a finding: the run took more processor time than allowed."""
-WORKLOAD: Final = "workload"
-_PASSING: Final = (ClientError, StoryFailedError, ConfigError)
+WORKLOAD_ACTOR: Final = "workload"
+_HARMLESS_ERRORS: Final = (ClientError, StoryFailedError, ConfigError)
 """Errors of actors that are no findings."""
 
 
@@ -99,7 +99,7 @@ class PlayedAct(msgspec.Struct, frozen=True, omit_defaults=True):
     """Time when the act began, in microseconds from the start of the run."""
     took_us: int
     who: str
-    step: Body
+    step: StepBody
     error: str
     leaders: dict[str, int]
     """Leader of each partition when the act begins; 0 if there is none."""
@@ -168,9 +168,9 @@ def play(
     except ConfigError:
         raise
     except (Exception, OverLimitError, BaseExceptionGroup) as error:  # noqa: BLE001 - a finding
-        broken.append(Finding(CRASH, _error_text(error)))
+        broken.append(Finding(CRASH_KIND, _error_text(error)))
     if limit.is_over:
-        broken = [Finding(OVER_LIMIT, f"it took more than {cpu_s:g} s of processor time")]
+        broken = [Finding(OVER_LIMIT_KIND, f"it took more than {cpu_s:g} s of processor time")]
     return playing_run.to_played_run(broken)
 
 
@@ -202,7 +202,7 @@ class _PlayingRun:
             id(act): _step_of_act(act)
             for track in plan.tracks
             for act in track.acts
-            if ASK not in act.step
+            if ASK_KEY not in act.step
         }
         self._guest = None if plan.workload is None else workload_named(plan.workload)
         self._is_over = False
@@ -211,7 +211,7 @@ class _PlayingRun:
         self._findings: list[Finding] = []
         self._shared: list[Finding] = []
         self._deletes_topics = _deletes_topics(plan)
-        self._remembered_fields: Told = {}
+        self._remembered_fields: PartitionsByGeneration = {}
         self._curious: Curious | None = None
         self._moments: MomentChecks | None = None
         self._recorder: Recorder | None = None
@@ -231,11 +231,11 @@ class _PlayingRun:
                 promises = broken_promises(
                     self._recorder.history,
                     keeps_positions=_keeps_positions(self.plan),
-                    watchers=frozenset({MONITOR}),
+                    watchers=frozenset({MONITOR_ACTOR}),
                 )
                 findings += [Finding(*promise) for promise in promises]
             except HistoryError as error:
-                findings.append(Finding(CRASH, f"the history can't be judged: {error}"))
+                findings.append(Finding(CRASH_KIND, f"the history can't be judged: {error}"))
         if self._environment is not None and self._environment.tracer.on:
             lines: list[bytes] = []
             verdict = ", ".join(sorted({finding.kind for finding in findings})) or "healthy"
@@ -261,11 +261,13 @@ class _PlayingRun:
         self._environment = environment
         self._start_us = environment.clock.monotonic_us()
         recorder = self._recorder = Recorder(environment.clock, environment.tracer)
-        scenario_run = ScenarioRun(scenario=self._scenario, run=RUN)
-        situation = RunSelection(run=RUN, mode=self.plan.world.mode, take="armed")
+        scenario_run = ScenarioRun(scenario=self._scenario, run=RUN_NAME)
+        situation = RunSelection(run=RUN_NAME, mode=self.plan.world.mode, take="armed")
         try:
             async with (
-                simulated_target(self._scenario, self._scenario.runs[RUN], environment) as target,
+                simulated_target(
+                    self._scenario, self._scenario.runs[RUN_NAME], environment
+                ) as target,
                 open_story(
                     self._scenario,
                     situation,
@@ -293,15 +295,15 @@ class _PlayingRun:
                 recorder=running_story.recorder,
                 client=running_story.around.client,
             )
-            tasks.append(spawn(self._play_guest(self._guest(guest)), name=WORKLOAD))
+            tasks.append(spawn(self._play_guest(self._guest(guest)), name=WORKLOAD_ACTOR))
         await _until_done(clock, tasks, HORIZON_MS)
         self._is_over = True
         await heal(target.cluster)
-        await _until_done(clock, tasks, FAREWELL_MS)
+        await _until_done(clock, tasks, UNFINISHED_CALLS_LIMIT_MS)
         unfinished_tasks = [task.get_name() for task in tasks if not task.done()]
         if unfinished_tasks:
             self._findings.append(
-                Finding(UNSETTLED, f"{', '.join(unfinished_tasks)}: no answer came")
+                Finding(UNSETTLED_KIND, f"{', '.join(unfinished_tasks)}: no answer came")
             )
         for task in tasks:
             task.cancel()
@@ -313,8 +315,10 @@ class _PlayingRun:
         try:
             await observe_twice(running_story)
             await _look_at_positions(running_story, self.plan)
-        except _PASSING as error:
-            self._findings.append(Finding(UNSETTLED, f"the last look was not answered: {error}"))
+        except _HARMLESS_ERRORS as error:
+            self._findings.append(
+                Finding(UNSETTLED_KIND, f"the last look was not answered: {error}")
+            )
         self._findings += [Finding(*violation) for violation in violations(target.cluster)]
         if self._guest is not None:
             self._guest_commits = commit_markers(target.cluster)
@@ -329,14 +333,14 @@ class _PlayingRun:
             PlayedAct(
                 at_us=began_us - self._start_us,
                 took_us=clock.monotonic_us() - began_us,
-                who=WORKLOAD,
-                step={WORKLOAD: self.plan.workload},
+                who=WORKLOAD_ACTOR,
+                step={WORKLOAD_ACTOR: self.plan.workload},
                 error=error,
                 leaders={},
                 states={},
             )
         )
-        self._cells[CoverageCell("", WORKLOAD, error)] += 1
+        self._cells[CoverageCell("", WORKLOAD_ACTOR, error)] += 1
 
     # Tracks
 
@@ -354,7 +358,7 @@ class _PlayingRun:
             answer = await self._perform_act(running_story, cluster, track, drawn_act)
             if answer.error == NONE or _is_other_actors_act(drawn_act):
                 continue
-            if drawn_act.unit == BEGINNING:
+            if drawn_act.unit == FIRST_UNIT:
                 if not await self._begins_after_all(running_story, cluster, track, drawn_act):
                     return  # without an identity nobody can even do wrong
                 continue
@@ -385,7 +389,7 @@ class _PlayingRun:
         self, running_story: RunningStory, cluster: SimCluster, track: Track, act: Act
     ) -> bool:
         """Retry an act that the track needs before all others; returns whether it succeeded."""
-        for _ in range(ATTEMPTS):
+        for _ in range(ATTEMPTS_MAX):
             await pause(running_story.environment.clock, ATTEMPT_PAUSE_MS)
             if self._is_over:
                 return False
@@ -399,7 +403,7 @@ class _PlayingRun:
         """Perform one act; an error is its answer."""
         step = (
             None
-            if ASK in drawn_act.step
+            if ASK_KEY in drawn_act.step
             else self._steps.get(id(drawn_act)) or _step_of_act(drawn_act)
         )
         call = None if step is None else step.call
@@ -416,7 +420,7 @@ class _PlayingRun:
         try:
             if step is None:
                 self._curious = self._curious or Curious(running_story.around)
-                answer = await self._curious.ask(drawn_act.step[ASK])
+                answer = await self._curious.ask(drawn_act.step[ASK_KEY])
             else:
                 answer = await _play_step(running_story, step)
         except ClientError as error:
@@ -442,9 +446,9 @@ class _PlayingRun:
             # A coordinator that has moved meanwhile may not know the later generation.
             commit = asked_of_group(running_story.around, cluster, call)
             if old_generation_reason and answer.error == NONE and reason_to_refuse(commit, cluster):
-                self._findings.append(Finding(OLD_GENERATION, old_generation_reason))
-            if fenced_reason and answer.error in UNFENCED and reason_to_fence(commit):
-                self._findings.append(Finding(NOT_FENCED, f"{fenced_reason}: {answer.error}"))
+                self._findings.append(Finding(OLD_GENERATION_KIND, old_generation_reason))
+            if fenced_reason and answer.error in UNFENCED_ANSWERS and reason_to_fence(commit):
+                self._findings.append(Finding(NOT_FENCED_KIND, f"{fenced_reason}: {answer.error}"))
         self._findings += [Finding(*violation) for violation in self._note_violations(cluster)]
         if call is not None and call.do == "read-positions" and answer.error == NONE:
             self._findings += [
@@ -458,12 +462,12 @@ class _PlayingRun:
             self._shared = [Finding(*violation) for violation in violations]
         return answer
 
-    def _note_violations(self, cluster: SimCluster) -> list[Broken]:
+    def _note_violations(self, cluster: SimCluster) -> list[BrokenPromise]:
         if self._moments is None:
             self._moments = MomentChecks(cluster)
         return self._moments.look()
 
-    def _early_positions(self, running_story: RunningStory, actor_name: str) -> list[Broken]:
+    def _early_positions(self, running_story: RunningStory, actor_name: str) -> list[BrokenPromise]:
         """Violations in the positions that an actor just got, if they are not replicated."""
         assert self._moments is not None
         history = running_story.recorder.history
@@ -493,7 +497,7 @@ def _keeps_positions(plan: Plan) -> bool:
     """Whether positions of groups can't disappear: no topic is deleted, and nothing expires
     soon.
     """
-    return not _deletes_topics(plan) and plan.world.settings.keys().isdisjoint(EXPIRATIONS)
+    return not _deletes_topics(plan) and plan.world.settings.keys().isdisjoint(EXPIRATION_SETTINGS)
 
 
 async def _look_at_positions(running_story: RunningStory, plan: Plan) -> None:
@@ -553,7 +557,7 @@ def _is_other_actors_act(act: Act) -> bool:
     error.
     """
     actor_name = act.step.get("call", {}).get("who")
-    return "cluster" in act.step or actor_name in (OPERATOR, READER)
+    return "cluster" in act.step or actor_name in (OPERATOR_NAME, READER_NAME)
 
 
 def _is_unknown_end(act: Act, answer: CallResult) -> bool:
@@ -640,10 +644,10 @@ async def heal(cluster: SimCluster) -> None:
 
 # A limit on a run's processor time; a run without end becomes a finding
 
-SOON_S: Final = 0.001
+SIGNAL_REPEAT_S: Final = 0.001
 """Pause before the signal is raised again if it was swallowed."""
-_WEAK: Final = frozenset((_weakrefset.__file__, weakref.__file__))
-AGAIN_S: Final = 5.0
+_WEAKREF_FILES: Final = frozenset((_weakrefset.__file__, weakref.__file__))
+CLEAN_UP_LIMIT_S: Final = 5.0
 """Seconds allowed for cleaning up."""
 
 
@@ -668,14 +672,16 @@ def _is_in_finalizer(frame: FrameType | None) -> bool:
     """
     while frame is not None:
         code = frame.f_code
-        if code.co_name == "__del__" or code.co_filename in _WEAK:
+        if code.co_name == "__del__" or code.co_filename in _WEAKREF_FILES:
             return True
         frame = frame.f_back
     return False
 
 
 @contextlib.contextmanager
-def processor_limit(seconds: float | None, *, repeat_s: float = AGAIN_S) -> Iterator[Limit]:
+def processor_limit(
+    seconds: float | None, *, repeat_s: float = CLEAN_UP_LIMIT_S
+) -> Iterator[Limit]:
     """Raise ``OverLimitError`` when this process has used its processor time.
 
     Only the main thread of a process gets signals. Elsewhere, and on Windows, there is no limit.
@@ -692,7 +698,7 @@ def processor_limit(seconds: float | None, *, repeat_s: float = AGAIN_S) -> Iter
 
     def on_limit(_signal: int, frame: FrameType | None) -> None:
         if _is_in_finalizer(frame):
-            signal.setitimer(signal.ITIMER_VIRTUAL, SOON_S, repeat_s)
+            signal.setitimer(signal.ITIMER_VIRTUAL, SIGNAL_REPEAT_S, repeat_s)
         else:
             processor_limit.is_over = True
             # It may strike between the making of a coroutine and its first step.
@@ -717,18 +723,18 @@ def processor_limit(seconds: float | None, *, repeat_s: float = AGAIN_S) -> Iter
 # Promises to members of groups, checked while they act: the assignments of clients are compared
 # with the coordinator's present state.
 
-TWO_MEMBERS: Final = "partition-of-two-members"
-OLD_GENERATION: Final = "granted-to-old-generation"
-NOT_FENCED: Final = "replaced-member-is-not-told"
-UNFENCED: Final = ("NONE", "UNKNOWN_MEMBER_ID", "ILLEGAL_GENERATION")
+TWO_MEMBERS_KIND: Final = "partition-of-two-members"
+OLD_GENERATION_KIND: Final = "granted-to-old-generation"
+NOT_FENCED_KIND: Final = "replaced-member-is-not-told"
+UNFENCED_ANSWERS: Final = ("NONE", "UNKNOWN_MEMBER_ID", "ILLEGAL_GENERATION")
 """Answers that do not tell a member that it was replaced."""
-SAME_GENERATION: Final = "two-assignments-of-one-generation"
+SAME_GENERATION_KIND: Final = "two-assignments-of-one-generation"
 
-Told = dict[tuple[str, int], frozenset[TopicPartition]]
+PartitionsByGeneration = dict[tuple[str, int], frozenset[TopicPartition]]
 """(member id, generation) -> the partitions that the member had."""
 
 
-def of_two_members(surroundings: Surroundings, cluster: SimCluster) -> Iterator[Broken]:
+def of_two_members(surroundings: Surroundings, cluster: SimCluster) -> Iterator[BrokenPromise]:
     """Partitions that two members of a group have at the same time, although the coordinator knows
     both. Neither protocol assigns a partition before its former owner has given it up, except when
     the owner has not polled for too long, which notices it with its next poll. Partitions go by
@@ -746,12 +752,14 @@ def of_two_members(surroundings: Surroundings, cluster: SimCluster) -> Iterator[
             other_actor = holders.setdefault((group_id, partition), actor_name)
             if other_actor != actor_name:
                 yield (
-                    TWO_MEMBERS,
+                    TWO_MEMBERS_KIND,
                     f"{other_actor} and {actor_name} of group {group_id} both have {partition}",
                 )
 
 
-def changed_assignments(surroundings: Surroundings, assignments: Told) -> Iterator[Broken]:
+def changed_assignments(
+    surroundings: Surroundings, assignments: PartitionsByGeneration
+) -> Iterator[BrokenPromise]:
     """Members of classic groups whose partitions changed within one generation.
 
     Args:
@@ -767,7 +775,7 @@ def changed_assignments(surroundings: Surroundings, assignments: Told) -> Iterat
         )
         if partitions_before != member.assigned:
             yield (
-                SAME_GENERATION,
+                SAME_GENERATION_KIND,
                 f"{actor_name} had {_partition_list(partitions_before)} at generation"
                 f" {metadata.generation} of group {member.options.group_id}, and has"
                 f" {_partition_list(member.assigned)} at the same",

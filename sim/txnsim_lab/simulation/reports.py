@@ -16,7 +16,7 @@ from txnsim.runtime.trace import TraceLevel
 from txnsim_lab.scenario.model import Scenario
 from txnsim_lab.scenario.runner import FAILED, ScenarioRun, run_in_virtual_time
 from txnsim_lab.simulation._causes import Cause, causes_of
-from txnsim_lab.simulation._plan import RUN, Body, Plan
+from txnsim_lab.simulation._plan import RUN_NAME, Plan, StepBody
 from txnsim_lab.simulation._sentences import sentence_of
 from txnsim_lab.simulation._shrinking import shrink
 from txnsim_lab.simulation.drawing import SimulationOptions, draw
@@ -159,7 +159,7 @@ def write_files(folder: Path, files: dict[str, bytes]) -> tuple[str, ...]:
 # removed again.
 
 TRIES_MAX: Final = 120
-_NEVER: Final = ("IMPOSSIBLE", "IN_VAIN")
+_ERRORS_WITHOUT_EFFECT: Final = ("IMPOSSIBLE", "IN_VAIN")
 """Errors of acts that had no effect, and so need no step."""
 
 
@@ -196,31 +196,33 @@ def story_of(plan: Plan, played: PlayedRun) -> Story | None:
     )
 
 
-def _is_act(step: Body) -> bool:
+def _is_act(step: StepBody) -> bool:
     return step.keys().isdisjoint(("wait-until", "await"))
 
 
-def _sentence_of_step(step: Body) -> str:
+def _sentence_of_step(step: StepBody) -> str:
     sentence = sentence_of(step)
     is_name = "call" in step  # of an actor, as the file has it
     return f"{sentence if is_name else sentence[0].upper() + sentence[1:]}."
 
 
-def _observed_verdict(plan: Plan, steps: Sequence[Body]) -> tuple[str, ...]:
+def _observed_verdict(plan: Plan, steps: Sequence[StepBody]) -> tuple[str, ...]:
     """Verdict of the judges on the steps; empty if the story can't be played."""
     try:
         scenario = Scenario.model_validate(_story_text(plan, steps, ()))
-        run_result = run_in_virtual_time(ScenarioRun(scenario=scenario, run=RUN), seed=plan.seed)
+        run_result = run_in_virtual_time(
+            ScenarioRun(scenario=scenario, run=RUN_NAME), seed=plan.seed
+        )
     except (ConfigError, ValueError, KeyError):
         return ()
     observed_kinds = run_result.verdict.observed
     return () if FAILED in observed_kinds else observed_kinds
 
 
-def _story_text(plan: Plan, steps: Sequence[Body], verdict: tuple[str, ...]) -> Body:
+def _story_text(plan: Plan, steps: Sequence[StepBody], verdict: tuple[str, ...]) -> StepBody:
     """The content of the scenario file."""
     world = plan.world
-    run_fields: Body = {"mode": world.mode, "verdict": [*verdict] or "healthy"}
+    run_fields: StepBody = {"mode": world.mode, "verdict": [*verdict] or "healthy"}
     if world.rules:
         run_fields["rules"] = dict(world.rules)
     if world.as_version is not None:
@@ -235,15 +237,15 @@ def _story_text(plan: Plan, steps: Sequence[Body], verdict: tuple[str, ...]) -> 
         **({"settings": dict(world.settings)} if world.settings else {}),
         "topics": dict(world.topics),
         "actors": actors,
-        "runs": {RUN: run_fields},
+        "runs": {RUN_NAME: run_fields},
         "steps": [*steps],
     }
 
 
-def _story_steps(acts: Sequence[PlayedAct]) -> Iterator[Body]:
+def _story_steps(acts: Sequence[PlayedAct]) -> Iterator[StepBody]:
     """A step per act, with the conditions that must hold before the next."""
     acts_by_time = sorted(
-        (act for act in acts if act.error not in _NEVER), key=lambda act: act.at_us
+        (act for act in acts if act.error not in _ERRORS_WITHOUT_EFFECT), key=lambda act: act.at_us
     )
     open_calls: list[tuple[int, str]] = []
     for act_index, act in enumerate(acts_by_time):
@@ -267,7 +269,7 @@ def _story_steps(acts: Sequence[PlayedAct]) -> Iterator[Body]:
     yield from _healing_steps(acts_by_time)
 
 
-def _healing_steps(acts: Sequence[PlayedAct]) -> Iterator[Body]:
+def _healing_steps(acts: Sequence[PlayedAct]) -> Iterator[StepBody]:
     """Steps that undo the remaining damage: the end of a run does so by itself, that of a story
     does not.
     """
@@ -284,7 +286,7 @@ def _healing_steps(acts: Sequence[PlayedAct]) -> Iterator[Body]:
         yield {"cluster": {"do": do, "broker": broker}}
 
 
-def _with_expected_error(act: PlayedAct) -> Body:
+def _with_expected_error(act: PlayedAct) -> StepBody:
     """The step of an act; a call that got an error expects any answer."""
     call = act.step.get("call")
     if call is None or act.error == "NONE" or "background" in call:
@@ -292,7 +294,7 @@ def _with_expected_error(act: PlayedAct) -> Body:
     return {"call": {**call, "error": "any"}}
 
 
-def _wait_steps(acts: Sequence[PlayedAct], act_index: int) -> Iterator[Body]:
+def _wait_steps(acts: Sequence[PlayedAct], act_index: int) -> Iterator[StepBody]:
     """Conditions that clients can see, and that the act before has brought about."""
     if act_index == 0:
         return

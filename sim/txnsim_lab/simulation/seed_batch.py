@@ -24,12 +24,12 @@ from txnsim.runtime.wall_clock import cpu_ms
 from txnsim_lab.simulation._causes import causes_of
 from txnsim_lab.simulation._plan import Plan
 from txnsim_lab.simulation.drawing import SimulationOptions, draw
-from txnsim_lab.simulation.play import OVER_LIMIT, CoverageCell, play, quieten
+from txnsim_lab.simulation.play import OVER_LIMIT_KIND, CoverageCell, play, quieten
 
 T = TypeVar("T")
 
 _HASH_SEED: Final = "PYTHONHASHSEED"
-CHUNK: Final = 8
+SEEDS_PER_TASK: Final = 8
 """Seeds per task: a task costs about a millisecond, a seed a few hundred."""
 
 
@@ -118,9 +118,11 @@ def row_of(seed: int, options: SimulationOptions, *, cpu_s: float | None = None)
     began_ms = cpu_ms()
     plan = draw(seed, options)
     played = play(plan, cpu_s=cpu_s)
-    if OVER_LIMIT in played.kinds:
-        (because,) = [finding.because for finding in played.findings if finding.kind == OVER_LIMIT]
-        return without_verdict(seed, OVER_LIMIT, because, mode=plan.world.mode)
+    if OVER_LIMIT_KIND in played.kinds:
+        (because,) = [
+            finding.because for finding in played.findings if finding.kind == OVER_LIMIT_KIND
+        ]
+        return without_verdict(seed, OVER_LIMIT_KIND, because, mode=plan.world.mode)
     successful_acts = [act for act in played.acts if act.error == "NONE"]
     return Row(
         seed=seed,
@@ -204,7 +206,7 @@ def in_pool(
     seeds: Iterable[int],
     *,
     jobs: int,
-    chunk_size: int = CHUNK,
+    chunk_size: int = SEEDS_PER_TASK,
     goes_on: Callable[[], bool] = lambda: True,
 ) -> Iterator[T]:
     """Call ``play_seed`` for each seed in other processes; yields the results in the order of

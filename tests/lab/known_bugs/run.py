@@ -34,7 +34,7 @@ from txnsim.runtime.wall_clock import cpu_ms
 from txnsim_lab.simulation._plan import Plan
 from txnsim_lab.simulation._shrinking import shrink, with_switch
 from txnsim_lab.simulation.drawing import draw
-from txnsim_lab.simulation.play import OVER_LIMIT, PlayedRun, play, quieten
+from txnsim_lab.simulation.play import OVER_LIMIT_KIND, PlayedRun, play, quieten
 
 RESULTS: Final = Path(__file__).with_name("results")
 SHRINK_TRIES: Final = 150
@@ -258,7 +258,7 @@ def shrunk(answer: Answer) -> Answer:
     switch = None if answer.bug in MUTATIONS else (answer.bug, True)
     with bug_in(answer.bug):
         kinds = play(bad, cpu_s=SHRUNK_S).kinds
-        if OVER_LIMIT in kinds:
+        if OVER_LIMIT_KIND in kinds:
             return answer
         small = shrink(bad, kinds, switch=switch, tries_max=SHRINK_TRIES)
     return msgspec.structs.replace(answer, shrunk=small.plan.size)

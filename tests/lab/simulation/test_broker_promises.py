@@ -348,7 +348,7 @@ def test_lost_positions_are_those_of_the_rule_as_it_reads() -> None:
     assert healthy > 50
 
 
-Judge = Callable[[History, frozenset[str]], Iterator[promises.Broken]]
+Judge = Callable[[History, frozenset[str]], Iterator[promises.BrokenPromise]]
 
 
 def moves(how: str, count: int) -> History:
@@ -455,11 +455,11 @@ def let_somebody_be_in_sync_who_is_no_replica(cluster: VirtualCluster) -> None:
 @pytest.mark.parametrize(
     ("harm", "kind"),
     [
-        (raise_the_watermark_of_a_follower, moments.UNREPLICATED),
-        (show_a_transaction_before_its_marker_is_replicated, moments.UNSTABLE),
-        (show_a_transaction_where_a_follower_has_another_record, moments.UNSTABLE),
-        (let_somebody_lead_who_is_not_in_sync, moments.UNSOUND_ISR),
-        (let_somebody_be_in_sync_who_is_no_replica, moments.UNSOUND_ISR),
+        (raise_the_watermark_of_a_follower, moments.HIGH_WATERMARK_KIND),
+        (show_a_transaction_before_its_marker_is_replicated, moments.STABLE_OFFSET_KIND),
+        (show_a_transaction_where_a_follower_has_another_record, moments.STABLE_OFFSET_KIND),
+        (let_somebody_lead_who_is_not_in_sync, moments.UNSOUND_ISR_KIND),
+        (let_somebody_be_in_sync_who_is_no_replica, moments.UNSOUND_ISR_KIND),
     ],
 )
 def test_harm_is_found_once_and_nothing_before(
@@ -490,7 +490,9 @@ def test_a_marker_is_replicated_when_all_in_sync_have_it_whatever_the_watermark(
         )
         await cluster.sim.kill_broker(follower)
         # It is in sync until its session ends. Its log can not be seen.
-        assert [kind for kind, _ in MomentChecks(cluster.sim).look()] == [moments.UNSTABLE]
+        assert [kind for kind, _ in MomentChecks(cluster.sim).look()] == [
+            moments.STABLE_OFFSET_KIND
+        ]
 
     run_cluster(main)
 
@@ -507,6 +509,6 @@ def test_a_position_is_told_when_it_is_replicated(offset: int, above: int, early
         position = Position(topic=PLACE.topic, partition=PLACE.partition, offset=offset)
         read = PositionsRead(at_ms=1, who="monitor", group="g", positions=(position,))
         kinds_found = [kind for kind, _ in MomentChecks(cluster.sim).early_positions(read)]
-        assert kinds_found == ([moments.EARLY_POSITION] if early else [])
+        assert kinds_found == ([moments.EARLY_POSITION_KIND] if early else [])
 
     run_cluster(main)

@@ -22,7 +22,7 @@ from txnsim_lab.simulation._plan import Act, Plan, Track, World
 from txnsim_lab.simulation._shrinking import shrink, with_own_keys, with_switch
 from txnsim_lab.simulation.differential import difference, other_plan
 from txnsim_lab.simulation.drawing import SimulationOptions, draw
-from txnsim_lab.simulation.play import OVER_LIMIT, OverLimitError, play, processor_limit
+from txnsim_lab.simulation.play import OVER_LIMIT_KIND, OverLimitError, play, processor_limit
 from txnsim_lab.simulation.seed_batch import Row, RowFile, Tally, in_pool, row_of, rows
 
 
@@ -236,7 +236,7 @@ async def stubborn(_guest: object) -> None:
 @pytest.mark.costly
 def test_a_run_that_ends_with_another_error_is_over_its_limit_all_the_same() -> None:
     plan = msgspec.structs.replace(leaderless_plan(), workload=f"{__name__}:stubborn")
-    assert OVER_LIMIT in play(plan, cpu_s=0.5).kinds
+    assert OVER_LIMIT_KIND in play(plan, cpu_s=0.5).kinds
 
 
 def test_a_coroutine_that_was_made_and_not_begun_is_no_warning() -> None:
@@ -258,11 +258,11 @@ def test_a_run_over_its_limit_is_a_finding_and_the_next_run_is_as_ever(
 ) -> None:
     plan = leaderless_plan()
     alone = play(plan).digest
-    assert OVER_LIMIT in play(plan, cpu_s=0.001).kinds
+    assert OVER_LIMIT_KIND in play(plan, cpu_s=0.001).kinds
     assert play(plan, cpu_s=60).digest == alone
     monkeypatch.setattr(seed_batch, "draw", lambda seed, wanted_plan: plan)
     row = row_of(7, SimulationOptions(), cpu_s=0.001)
-    assert (row.seed, row.kinds, row.digest, row.mode) == (7, (OVER_LIMIT,), "", "TV2+")
+    assert (row.seed, row.kinds, row.digest, row.mode) == (7, (OVER_LIMIT_KIND,), "", "TV2+")
     assert row.because == ("over-limit: it took more than 0.001 s of processor time",)
 
 

@@ -52,4 +52,4 @@ def test_every_feature_is_drawn_for_something() -> None:
     sources = "".join(map(inspect.getsource, (habits, drawing, further_features)))
     for name in (*defaults.CLIENT_FEATURES, *defaults.FURTHER_FEATURES):
         assert f'"{name}"' in sources, name
-    assert set(disturbances.MAKERS) == set(defaults.CLUSTER_FEATURES)
+    assert set(disturbances.DISTURBANCE_MAKERS) == set(defaults.CLUSTER_FEATURES)

@@ -17,30 +17,36 @@ from txnsim_lab.scenario.runner import ScenarioRun, run_in_virtual_time
 from txnsim_lab.scenario.scenario_reader import read
 from txnsim_lab.scenario.steps_model import Step
 from txnsim_lab.simulation import _defaults as defaults
-from txnsim_lab.simulation._curious_client import ASK
-from txnsim_lab.simulation._curious_requests import CURIOUS, GROUPS, IDS, MISSING, TOPICS
-from txnsim_lab.simulation._further_features import (
-    AMID_FAULTS,
-    AMID_TRANSACTIONS,
-    BOTH_WAYS,
-    HELD,
-    KEYED,
-    LATE,
-    LEAVING,
-    MONITORED,
-    REPLACED,
-    STREAMS,
-    TOGETHER,
-    TROUBLED,
+from txnsim_lab.simulation._curious_client import ASK_KEY
+from txnsim_lab.simulation._curious_requests import (
+    CURIOUS_FEATURE,
+    MISSING_NAMES,
+    OWN_GROUPS,
+    OWN_TOPICS,
+    OWN_TRANSACTIONAL_IDS,
 )
-from txnsim_lab.simulation._plan import RUN, Act, Plan, Track, World, scenario_of
+from txnsim_lab.simulation._further_features import (
+    AMID_FAULTS_FEATURE,
+    AMID_TRANSACTIONS_FEATURE,
+    HELD_FEATURE,
+    JOINT_PRODUCE_FEATURE,
+    KEYED_FEATURE,
+    LATE_FOLLOWERS_FEATURE,
+    LEAVING_FEATURE,
+    MEMBER_COMMITS_FEATURE,
+    MONITORED_FEATURE,
+    REPLACED_FEATURE,
+    STREAMS_FEATURE,
+    TROUBLED_FEATURE,
+)
+from txnsim_lab.simulation._plan import RUN_NAME, Act, Plan, Track, World, scenario_of
 from txnsim_lab.simulation._sentences import sentence_of
-from txnsim_lab.simulation._share_groups import SHARED
+from txnsim_lab.simulation._share_groups import SHARE_GROUPS_FEATURE
 from txnsim_lab.simulation.differential import difference, other_plan
 from txnsim_lab.simulation.drawing import SimulationOptions, draw
 from txnsim_lab.simulation.guests import Guest
-from txnsim_lab.simulation.guide import AMONG, guided_seeds, pairs_of
-from txnsim_lab.simulation.play import CRASH, CoverageCell, play, quieten
+from txnsim_lab.simulation.guide import CANDIDATES_PER_RUN, guided_seeds, pairs_of
+from txnsim_lab.simulation.play import CRASH_KIND, CoverageCell, play, quieten
 from txnsim_lab.simulation.reports import pytest_of, story_of
 from txnsim_lab.simulation.seed_batch import Tally, row_of
 
@@ -50,7 +56,7 @@ SEEDS = range(120)
 def steps_of(plan: Plan) -> list[Step]:
     """Its acts but questions of somebody curious, which no step can say."""
     acts = [act for track in plan.tracks for act in track.acts]
-    return [Step.model_validate(act.step) for act in acts if ASK not in act.step]
+    return [Step.model_validate(act.step) for act in acts if ASK_KEY not in act.step]
 
 
 @pytest.mark.costly
@@ -77,20 +83,20 @@ def test_seeds_leave_features_out_and_have_one_replica_mostly() -> None:
         replicas.update(topic["replication-factor"] for topic in plan.world.topics.values())
     drawn = defaults.CLIENT_FEATURES, defaults.CLUSTER_FEATURES, defaults.FURTHER_FEATURES
     known_features = {
-        HELD,
-        KEYED,
-        TOGETHER,
-        MONITORED,
-        REPLACED,
-        CURIOUS,
-        TROUBLED,
-        BOTH_WAYS,
-        LATE,
-        SHARED,
-        STREAMS,
-        AMID_FAULTS,
-        AMID_TRANSACTIONS,
-        LEAVING,
+        HELD_FEATURE,
+        KEYED_FEATURE,
+        JOINT_PRODUCE_FEATURE,
+        MONITORED_FEATURE,
+        REPLACED_FEATURE,
+        CURIOUS_FEATURE,
+        TROUBLED_FEATURE,
+        MEMBER_COMMITS_FEATURE,
+        LATE_FOLLOWERS_FEATURE,
+        SHARE_GROUPS_FEATURE,
+        STREAMS_FEATURE,
+        AMID_FAULTS_FEATURE,
+        AMID_TRANSACTIONS_FEATURE,
+        LEAVING_FEATURE,
         *(name for features in drawn for name in features),
     }
     assert set(features) <= set(known_features)
@@ -133,7 +139,7 @@ def test_an_unknown_release_is_refused() -> None:
 
 
 def plans() -> Iterator[Plan]:
-    return (plan for plan in map(draw, range(400)) if CURIOUS in plan.features)
+    return (plan for plan in map(draw, range(400)) if CURIOUS_FEATURE in plan.features)
 
 
 @pytest.mark.costly
@@ -152,8 +158,8 @@ def asking(api: str, version: int, to: dict[str, Any], **fields: Any) -> Plan:
     """A plan in which somebody asks for one thing."""
     plan = leaderless_plan(as_version="4.4")
     question = {"api": api, "version": version, "to": to, "fields": fields}
-    act = Act({"ask": question}, 0, 1, CURIOUS)
-    return msgspec.structs.replace(plan, tracks=(Track(CURIOUS, (act,)),))
+    act = Act({"ask": question}, 0, 1, CURIOUS_FEATURE)
+    return msgspec.structs.replace(plan, tracks=(Track(CURIOUS_FEATURE, (act,)),))
 
 
 def test_an_answer_with_the_same_error_is_told_apart() -> None:
@@ -190,7 +196,7 @@ def test_what_he_was_told_is_what_he_says_next() -> None:
     (track,) = plan.tracks
     (act,) = track.acts
     early = {**act.step["ask"], "fields": {**heartbeat, "member_epoch": {**reference, "plus": 5}}}
-    acts = (act, act, Act({"ask": early}, 0, 1, CURIOUS))
+    acts = (act, act, Act({"ask": early}, 0, 1, CURIOUS_FEATURE))
     plan = msgspec.structs.replace(plan, tracks=(msgspec.structs.replace(track, acts=acts),))
     errors = [act.error for act in play(plan).acts]
     assert errors == ["NONE", "NONE", "FENCED_MEMBER_EPOCH"]
@@ -250,7 +256,7 @@ def test_a_coroutine_of_the_users_takes_part() -> None:
 
 def test_what_it_asserts_is_a_finding() -> None:
     played = play(with_workload("wrong"))
-    assert played.kinds == (CRASH,)
+    assert played.kinds == (CRASH_KIND,)
     assert "two orders for one" in played.findings[0].because
 
 
@@ -275,11 +281,11 @@ def test_a_workload_that_is_not_there_is_refused() -> None:
 
 CURIOSITY_SEEDS = range(400)
 LOOKS = ("Describe", "List", "Fetch", "Find", "Metadata", "OffsetF", "ConsumerGroupD")
-OWN = {*TOPICS, *GROUPS, *IDS, *MISSING}
+OWN = {*OWN_TOPICS, *OWN_GROUPS, *OWN_TRANSACTIONAL_IDS, *MISSING_NAMES}
 
 
 def plans_of_curiosity() -> Iterator[Plan]:
-    return (plan for plan in map(draw, CURIOSITY_SEEDS) if CURIOUS in plan.features)
+    return (plan for plan in map(draw, CURIOSITY_SEEDS) if CURIOUS_FEATURE in plan.features)
 
 
 def questions(plan: Plan) -> list[dict[str, Any]]:
@@ -379,7 +385,7 @@ def test_a_run_becomes_a_scenario_that_has_the_same_verdict() -> None:
     assert story is not None
     assert story.steps <= 8
     scenario = read("found.yaml", story.text)
-    result = run_in_virtual_time(ScenarioRun(scenario=scenario, run=RUN), seed=plan.seed)
+    result = run_in_virtual_time(ScenarioRun(scenario=scenario, run=RUN_NAME), seed=plan.seed)
     assert result.as_declared
     assert result.verdict.observed == story.verdict
     assert "stuck-last-stable-offset" in story.verdict
@@ -406,7 +412,7 @@ WANTED = SimulationOptions()
 
 def test_of_each_eight_seeds_one_is_played_and_always_the_same() -> None:
     chosen = [*guided_seeds(range(100), WANTED)]
-    assert [seed // AMONG for seed in chosen] == [*range(13)]
+    assert [seed // CANDIDATES_PER_RUN for seed in chosen] == [*range(13)]
     assert chosen == [*guided_seeds(range(100), WANTED)]
 
 
@@ -415,7 +421,7 @@ def test_what_is_chosen_has_more_pairs_than_what_comes_first() -> None:
     def pairs(seeds: list[int]) -> int:
         return len({pair for seed in seeds for pair in pairs_of(draw(seed))})
 
-    chosen = [*guided_seeds(range(40 * AMONG), WANTED)]
+    chosen = [*guided_seeds(range(40 * CANDIDATES_PER_RUN), WANTED)]
     assert pairs(chosen) > 1.1 * pairs([*range(40)])
 
 
@@ -470,7 +476,7 @@ def test_what_is_no_plan_is_refused() -> None:
 
 def test_its_cluster_and_cast_are_those_of_a_scenario() -> None:
     scenario = scenario_of(leaderless_plan(as_version="4.2"))
-    assert scenario.runs[RUN].as_version == "4.2"
+    assert scenario.runs[RUN_NAME].as_version == "4.2"
     assert scenario.cast["p"].plays == "wire"
     assert [*scenario.topics] == ["t", "u"]
 

@@ -9,28 +9,28 @@ import pytest
 from txnsim.releases import RELEASES
 from txnsim_lab.simulation import _defaults as defaults
 from txnsim_lab.simulation._causes import _switches
-from txnsim_lab.simulation._curious_requests import CURIOUS
+from txnsim_lab.simulation._curious_requests import CURIOUS_FEATURE
 from txnsim_lab.simulation._disturbances import POWER_FAILURE
 from txnsim_lab.simulation._further_features import (
-    AMID_FAULTS,
-    AMID_TRANSACTIONS,
-    BOTH_WAYS,
-    EXPIRATIONS,
-    HELD,
-    KEYED,
-    LATE,
-    LEAVING,
-    MONITOR,
-    MONITORED,
-    REPLACED,
-    SHORT_EXPIRATIONS,
-    STREAMS,
-    TOGETHER,
-    TROUBLED,
+    AMID_FAULTS_FEATURE,
+    AMID_TRANSACTIONS_FEATURE,
+    EXPIRATION_SETTINGS,
+    HELD_FEATURE,
+    JOINT_PRODUCE_FEATURE,
+    KEYED_FEATURE,
+    LATE_FOLLOWERS_FEATURE,
+    LEAVING_FEATURE,
+    MEMBER_COMMITS_FEATURE,
+    MONITOR_ACTOR,
+    MONITORED_FEATURE,
+    REPLACED_FEATURE,
+    SHORT_EXPIRATIONS_FEATURE,
+    STREAMS_FEATURE,
+    TROUBLED_FEATURE,
     with_further_features,
 )
 from txnsim_lab.simulation._plan import Act, Plan, Track, World
-from txnsim_lab.simulation._share_groups import SHARED
+from txnsim_lab.simulation._share_groups import SHARE_GROUPS_FEATURE
 from txnsim_lab.simulation._shrinking import without_habit
 from txnsim_lab.simulation.drawing import SimulationOptions, draw
 from txnsim_lab.simulation.play import PlayedRun, play
@@ -56,17 +56,17 @@ def answers(played: PlayedRun, habit: str, plan: Plan) -> list[str]:
 def test_a_seed_without_any_of_it_is_what_it_was() -> None:
     later = {
         *defaults.FURTHER_FEATURES,
-        HELD,
-        KEYED,
-        TOGETHER,
-        MONITORED,
-        REPLACED,
-        TROUBLED,
-        BOTH_WAYS,
-        LATE,
-        CURIOUS,
-        SHARED,
-        STREAMS,
+        HELD_FEATURE,
+        KEYED_FEATURE,
+        JOINT_PRODUCE_FEATURE,
+        MONITORED_FEATURE,
+        REPLACED_FEATURE,
+        TROUBLED_FEATURE,
+        MEMBER_COMMITS_FEATURE,
+        LATE_FOLLOWERS_FEATURE,
+        CURIOUS_FEATURE,
+        SHARE_GROUPS_FEATURE,
+        STREAMS_FEATURE,
     }
     plain = [plan for plan in map(draw, SEEDS) if later.isdisjoint(plan.features)]
     assert len(plain) > len(SEEDS) / 8
@@ -125,34 +125,36 @@ def test_coordinators_of_groups_move() -> None:
 @pytest.mark.costly
 def test_short_expirations_are_settings_and_can_be_left_out() -> None:
     plans = [
-        plan for plan in having(SHORT_EXPIRATIONS) if plan.world.settings.keys() & {*EXPIRATIONS}
+        plan
+        for plan in having(SHORT_EXPIRATIONS_FEATURE)
+        if plan.world.settings.keys() & {*EXPIRATION_SETTINGS}
     ]
     assert len(plans) > 5
     for plan in plans:
-        careful = without_habit(plan, SHORT_EXPIRATIONS)
-        assert not careful.world.settings.keys() & {*EXPIRATIONS}
+        careful = without_habit(plan, SHORT_EXPIRATIONS_FEATURE)
+        assert not careful.world.settings.keys() & {*EXPIRATION_SETTINGS}
         assert careful.tracks == plan.tracks
 
 
 @pytest.mark.costly
 def test_leaders_move_while_something_is_held_and_can_move() -> None:
     held_apis: set[str] = set()
-    for plan in having(HELD):
-        acts = acts_of_habit(plan, HELD)
+    for plan in having(HELD_FEATURE):
+        acts = acts_of_habit(plan, HELD_FEATURE)
         held_apis |= {act.step["arm"].get("api", "load") for act in acts if "arm" in act.step}
         assert plan.world.settings["transaction.state.log.replication.factor"] == 3
         assert {"arm", "cluster", "disarm"} == {key for act in acts for key in act.step}
-    assert held_apis == {name for name, _ in defaults.HELD}
-    for plan in list(having(HELD))[:3]:
-        assert "NONE" in answers(play(plan), HELD, plan)
+    assert held_apis == {name for name, _ in defaults.HELD_STEPS}
+    for plan in list(having(HELD_FEATURE))[:3]:
+        assert "NONE" in answers(play(plan), HELD_FEATURE, plan)
 
 
 @pytest.mark.costly
 def test_records_of_compacted_topics_have_keys_and_are_cleaned() -> None:
     answered: set[str] = set()
-    for plan in list(having(KEYED))[:6]:
+    for plan in list(having(KEYED_FEATURE))[:6]:
         compacted = {name for name, topic in plan.world.topics.items() if "configs" in topic}
-        answered |= {*answers(play(plan), KEYED, plan)}
+        answered |= {*answers(play(plan), KEYED_FEATURE, plan)}
         for act in plan.acts:
             call = act.step.get("call", {})
             if "key" in call and call["do"] == "produce":
@@ -163,11 +165,13 @@ def test_records_of_compacted_topics_have_keys_and_are_cleaned() -> None:
 @pytest.mark.costly
 def test_one_request_brings_records_to_partitions_that_one_broker_leads() -> None:
     answered: set[str] = set()
-    joined = [plan for plan in having(TOGETHER) if acts_of_habit(plan, TOGETHER)]
+    joined = [
+        plan for plan in having(JOINT_PRODUCE_FEATURE) if acts_of_habit(plan, JOINT_PRODUCE_FEATURE)
+    ]
     assert len(joined) > len(SEEDS) / 25
     for plan in joined:
         values: list[str] = []
-        for act in acts_of_habit(plan, TOGETHER):
+        for act in acts_of_habit(plan, JOINT_PRODUCE_FEATURE):
             call = act.step["call"]
             places = [call["partition"], *call["beside"]]
             assert len({*places}) == len(places)
@@ -179,7 +183,7 @@ def test_one_request_brings_records_to_partitions_that_one_broker_leads() -> Non
             values += [call["value"], *call["beside"].values()]
         assert len({*values}) == len(values)
     for plan in joined[:6]:
-        answered |= {*answers(play(plan), TOGETHER, plan)}
+        answered |= {*answers(play(plan), JOINT_PRODUCE_FEATURE, plan)}
     assert "NONE" in answered
 
 
@@ -191,66 +195,70 @@ def split_partition_name(partition_name: str) -> tuple[str, int]:
 @pytest.mark.costly
 def test_somebody_watches_where_groups_stand() -> None:
     answered: set[str] = set()
-    for plan in list(having(MONITORED))[:4]:
-        assert [track.name for track in plan.tracks].count(MONITOR) == 1
+    for plan in list(having(MONITORED_FEATURE))[:4]:
+        assert [track.name for track in plan.tracks].count(MONITOR_ACTOR) == 1
         assert plan.groups
-        answered |= {*answers(play(plan), MONITORED, plan)}
+        answered |= {*answers(play(plan), MONITORED_FEATURE, plan)}
     assert "NONE" in answered
 
 
 @pytest.mark.costly
 def test_producers_commit_for_what_their_member_was_first() -> None:
     answered: set[str] = set()
-    for plan in [plan for plan in having(REPLACED) if acts_of_habit(plan, REPLACED)][:12]:
-        for act in acts_of_habit(plan, REPLACED):
+    for plan in [
+        plan for plan in having(REPLACED_FEATURE) if acts_of_habit(plan, REPLACED_FEATURE)
+    ][:12]:
+        for act in acts_of_habit(plan, REPLACED_FEATURE):
             call = act.step["call"]
             assert call["member-id"] == call["generation"] == f"{call['member']} first"
-        answered |= {*answers(play(plan), REPLACED, plan)}
+        answered |= {*answers(play(plan), REPLACED_FEATURE, plan)}
     assert "NONE" in answered
     assert not answered.isdisjoint({"UNKNOWN_MEMBER_ID", "FENCED_INSTANCE_ID"})
 
 
 @pytest.mark.costly
 def test_positions_are_committed_in_transactions_and_outside_of_them() -> None:
-    plans = list(having(BOTH_WAYS))
+    plans = list(having(MEMBER_COMMITS_FEATURE))
     assert len(plans) > 20
     for plan in plans[:20]:
-        calls = [act.step["call"] for act in acts_of_habit(plan, BOTH_WAYS)]
+        calls = [act.step["call"] for act in acts_of_habit(plan, MEMBER_COMMITS_FEATURE)]
         members = {track.name for track in plan.tracks if "group" in (track.actor or {})}
         assert {call["who"] for call in calls if "member" not in call} <= members
     everything = [
         call
         for plan in plans
-        for call in (act.step["call"] for act in acts_of_habit(plan, BOTH_WAYS))
+        for call in (act.step["call"] for act in acts_of_habit(plan, MEMBER_COMMITS_FEATURE))
     ]
     assert {call["do"] for call in everything} == {"commit-offsets", "poll", "seek"}
     assert any("member" in call and call["offsets"] for call in everything)
-    assert any("NONE" in answers(play(plan), BOTH_WAYS, plan) for plan in plans[:3])
+    assert any("NONE" in answers(play(plan), MEMBER_COMMITS_FEATURE, plan) for plan in plans[:3])
 
 
 @pytest.mark.costly
 def test_a_follower_is_out_of_sync_while_the_leader_moves() -> None:
-    plans = list(having(LATE))
+    plans = list(having(LATE_FOLLOWERS_FEATURE))
     assert len(plans) > 10
     for plan in plans:
         assert plan.world.brokers == 3
         assert plan.world.settings["replica.lag.time.max.ms"] < 6_000
-        acts = acts_of_habit(plan, LATE)
+        acts = acts_of_habit(plan, LATE_FOLLOWERS_FEATURE)
         armed = [act.step["arm"]["id"] for act in acts if "arm" in act.step]
         assert sorted(armed) == sorted(act.step["disarm"] for act in acts if "disarm" in act.step)
-    assert any("NONE" in answers(play(plan), LATE, plan) for plan in plans[:3])
+    assert any("NONE" in answers(play(plan), LATE_FOLLOWERS_FEATURE, plan) for plan in plans[:3])
 
 
 @pytest.mark.costly
 def test_brokers_in_trouble_are_late_or_refuse_and_a_sound_cluster_bears_it() -> None:
     points: set[str] = set()
-    for plan in having(TROUBLED):
-        armed = [act.step["arm"] for act in acts_of_habit(plan, TROUBLED) if "arm" in act.step]
+    for plan in having(TROUBLED_FEATURE):
+        armed = [
+            act.step["arm"] for act in acts_of_habit(plan, TROUBLED_FEATURE) if "arm" in act.step
+        ]
         points |= {rule["point"] for rule in armed}
         assert {rule["action"]["do"] for rule in armed} <= {"hold", "delay", "error"}
-    assert points == {*defaults.STEPS, "log.append"}
-    for plan in list(having(TROUBLED))[:2]:
-        assert "NONE" in answers(play(plan), TROUBLED, plan)
+    assert points == {*defaults.DELAYED_STEPS, "log.append"}
+    for plan in list(having(TROUBLED_FEATURE))[:2]:
+        assert "NONE" in answers(play(plan), TROUBLED_FEATURE, plan)
 
 
 # In the middle of something else
@@ -271,7 +279,7 @@ def of_amid(plan: Plan) -> list[list[Act]]:
 
 @pytest.mark.costly
 def test_what_begins_in_the_middle_of_a_fault_is_a_disturbance_of_its_own() -> None:
-    plans = list(having(AMID_FAULTS))
+    plans = list(having(AMID_FAULTS_FEATURE))
     assert 0.08 < len(plans) / len(SEEDS) < 0.25
     habits: set[str] = set()
     for plan in plans:
@@ -285,22 +293,24 @@ def test_what_begins_in_the_middle_of_a_fault_is_a_disturbance_of_its_own() -> N
 def test_nothing_is_added_where_a_machine_loses_its_power() -> None:
     for plan in map(draw, range(1_500)):
         if POWER_FAILURE in plan.features:
-            assert {AMID_FAULTS, AMID_TRANSACTIONS, LEAVING}.isdisjoint(plan.features)
+            assert {AMID_FAULTS_FEATURE, AMID_TRANSACTIONS_FEATURE, LEAVING_FEATURE}.isdisjoint(
+                plan.features
+            )
 
 
 @pytest.mark.costly
 def test_partitions_of_an_open_transaction_are_looked_after_those_of_kafka_as_well() -> None:
     actions_and_topics: set[tuple[str, str]] = set()
-    for plan in having(AMID_TRANSACTIONS):
+    for plan in having(AMID_TRANSACTIONS_FEATURE):
         for track in plan.tracks:
             for act_before, act in zip(track.acts, track.acts[1:], strict=False):
-                if act.habit == AMID_TRANSACTIONS:
+                if act.habit == AMID_TRANSACTIONS_FEATURE:
                     assert act.unit == act_before.unit
                     request = act.step.get("cluster") or act.step["call"]
                     actions_and_topics.add(
                         (request["do"], request["partition"].partition("@")[0].partition("-")[0])
                     )
-    cares = {*defaults.CARES, "roll"}
+    cares = {*defaults.MAINTENANCE_ACTS, "roll"}
     for topic in ("__transaction_state", "__consumer_offsets"):
         assert {do for do, where in actions_and_topics if where == topic} == cares
     assert {do for do, where in actions_and_topics if where == "t1"} == cares
@@ -309,23 +319,27 @@ def test_partitions_of_an_open_transaction_are_looked_after_those_of_kafka_as_we
 @pytest.mark.costly
 def test_care_in_the_middle_of_a_transaction_comes_to_something() -> None:
     answered: set[tuple[str, str]] = set()
-    for plan in list(having(AMID_TRANSACTIONS))[:12]:
-        steps = [act.step for act in plan.acts if act.habit == AMID_TRANSACTIONS]
+    for plan in list(having(AMID_TRANSACTIONS_FEATURE))[:12]:
+        steps = [act.step for act in plan.acts if act.habit == AMID_TRANSACTIONS_FEATURE]
         for act in play(plan).acts:
             if act.step in steps:
                 request = act.step.get("cluster") or act.step["call"]
                 answered.add((request["do"], act.error))
-    assert {(do, "NONE") for do in (*defaults.CARES, "roll")} <= answered
+    assert {(do, "NONE") for do in (*defaults.MAINTENANCE_ACTS, "roll")} <= answered
 
 
 @pytest.mark.costly
 def test_members_go_before_their_positions_are_decided_and_come_back() -> None:
-    plans = [plan for plan in having(LEAVING) if any(act.habit == LEAVING for act in plan.acts)]
+    plans = [
+        plan
+        for plan in having(LEAVING_FEATURE)
+        if any(act.habit == LEAVING_FEATURE for act in plan.acts)
+    ]
     assert len(plans) > 10
     calls_and_errors: set[tuple[str, str]] = set()
     for plan in plans[:8]:
-        acts = [act for act in plan.acts if act.habit == LEAVING]
-        assert {act.step["call"]["do"] for act in acts[::2]} <= {*defaults.GOES}
+        acts = [act for act in plan.acts if act.habit == LEAVING_FEATURE]
+        assert {act.step["call"]["do"] for act in acts[::2]} <= {*defaults.LEAVING_ACTS}
         assert {act.step["call"]["do"] for act in acts[1::2]} == {"subscribe"}
         steps = [act.step for act in acts]
         calls_and_errors |= {
@@ -337,10 +351,12 @@ def test_members_go_before_their_positions_are_decided_and_come_back() -> None:
 def test_a_workload_without_clients_has_faults_too() -> None:
     wanted_plan = SimulationOptions(workload="some.module:shop")
     plans = [
-        plan for plan in (draw(seed, wanted_plan) for seed in SEEDS) if AMID_FAULTS in plan.features
+        plan
+        for plan in (draw(seed, wanted_plan) for seed in SEEDS)
+        if AMID_FAULTS_FEATURE in plan.features
     ]
     assert len(plans) > 10
-    assert all(AMID_TRANSACTIONS not in plan.features for plan in plans)
+    assert all(AMID_TRANSACTIONS_FEATURE not in plan.features for plan in plans)
 
 
 def test_a_program_goes_on_where_somebody_else_s_act_fails_in_its_track() -> None:

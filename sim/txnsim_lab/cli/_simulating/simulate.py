@@ -86,7 +86,7 @@ def run(args: argparse.Namespace) -> int:
     Raises:
         ConfigError: A release, a switch, a workload or a range is wrong.
     """
-    from txnsim_lab.simulation.guide import AMONG, guided_seeds
+    from txnsim_lab.simulation.guide import CANDIDATES_PER_RUN, guided_seeds
     from txnsim_lab.simulation.play import quieten
     from txnsim_lab.simulation.seed_batch import Tally, processors, rows, with_names
 
@@ -97,7 +97,7 @@ def run(args: argparse.Namespace) -> int:
     seeds = _seeds_of(args)
     jobs = 1 if len(seeds) == 1 else args.jobs or processors()
     end_ms = None if args.time is None else wall_ms() + duration_of("--time", args.time)
-    seed_count = -(-len(seeds) // AMONG) if args.guided else len(seeds)
+    seed_count = -(-len(seeds) // CANDIDATES_PER_RUN) if args.guided else len(seeds)
     tally = Tally()
     progress = Progress("seeds", None if seeds is ENDLESS_SEEDS else seed_count)
     is_stopped = False
