@@ -24,7 +24,7 @@ from txnsim.settings import DEFAULTS
 from txnsim_lab.http.site import build
 from txnsim_lab.scenario import catalog
 from txnsim_lab.scenario.on_real.comparison import only_simulated
-from txnsim_lab.target.cluster import STARTED, THERE, Ability
+from txnsim_lab.target.cluster import RUNNING_ABILITIES, STARTED_ABILITIES, Ability
 
 ABSENCE: Final = re.compile(
     r"\bthere (?:is|are) no\b|\bnot (?:yet )?(?:supported|implemented|tried|tested|simulated)\b"
@@ -118,7 +118,7 @@ def has_no_writer() -> bool:
 
 
 def is_needed_by_no_story() -> bool:
-    return Ability.CLOCK not in STARTED | THERE
+    return Ability.CLOCK not in STARTED_ABILITIES | RUNNING_ABILITIES
 
 
 DELEGATION: Final = (
@@ -194,7 +194,7 @@ CHECKED: Final[dict[tuple[str, str], Callable[[], bool]]] = {
     ),
     ("docs/kafka-log.md", "The source has no writer."): has_no_writer,
     ("docs/on-real-kafka.md", "There the proxy is not between the brokers"): lambda: (
-        not THERE & {Ability.PEERS, Ability.BROKERS}
+        not RUNNING_ABILITIES & {Ability.PEERS, Ability.BROKERS}
     ),
     ("docs/on-real-kafka.md", "- **Time.** A broker's clock can't be moved."): (
         is_needed_by_no_story
@@ -307,7 +307,7 @@ def test_eight_stories_need_a_simulator() -> None:
         scenario.name
         for scenario in catalog.scenarios().values()
         for run in scenario.runs
-        if only_simulated(scenario, run, "armed", abilities=STARTED) is not None
+        if only_simulated(scenario, run, "armed", abilities=STARTED_ABILITIES) is not None
     }
     page = (ROOT / "docs/on-real-kafka.md").read_text("utf-8")
     assert len(need) == 8

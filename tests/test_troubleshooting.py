@@ -134,7 +134,7 @@ def test_each_error_that_contributors_look_up_is_there() -> None:
 
 
 def test_each_story_of_an_error_is_told_there() -> None:
-    files = {path.stem for path in (catalog.directory() / catalog.ERRORS).glob("*.yaml")}
+    files = {path.stem for path in (catalog.directory() / catalog.ERRORS_FOLDER).glob("*.yaml")}
     assert files <= set(re.findall(r"scenario run ([\w-]+)", PAGE))
 
 

@@ -69,7 +69,7 @@ def ground_of(config: BrokerConfig) -> Ground:
 class _Started:
     """A real one, whose processes are ours."""
 
-    can: Final = frozenset({Ability.BROKERS})
+    abilities: Final = frozenset({Ability.BROKERS})
 
     def __init__(self, kafka: ApacheKafka) -> None:
         self.bootstrap: Final = kafka.bootstrap

@@ -88,7 +88,11 @@ def play(version: str, plan: Sequence[ScenarioRun]) -> list[dict[str, Any]]:
         for line in cell.left:
             print(f"    could not be cleaned: {line}", flush=True)
 
-    real_world.run(run_on_apache(version, plan, Casting(player="own"), say=print, on_cell=keep))
+    real_world.run(
+        run_on_apache(
+            version, plan, Casting(player="own"), report_progress=print, on_compared_run=keep
+        )
+    )
     return played
 
 

@@ -14,7 +14,7 @@ from txnsim.releases import REFERENCE, Rules
 from txnsim_lab.scenario.catalog import scenarios
 from txnsim_lab.scenario.model import HEALTHY, Scenario
 from txnsim_lab.scenario.on_real.comparison import only_simulated, why_not_there
-from txnsim_lab.target.cluster import STARTED
+from txnsim_lab.target.cluster import STARTED_ABILITIES
 
 FILE: Final = Path(__file__).with_name("verdicts.jsonl")
 RELEASES: Final = ("3.1.0", "3.5.2", "3.9.2", "4.0.2", "4.2.2", "4.3.1", "4.4.0")
@@ -99,7 +99,7 @@ def _cell(
 ) -> str:
     if why_not_there(scenario, run, release) is not None:
         return "–"
-    obstacle = only_simulated(scenario, run, "armed", abilities=STARTED)
+    obstacle = only_simulated(scenario, run, "armed", abilities=STARTED_ABILITIES)
     if obstacle is not None:
         return f"*{obstacle.partition(':')[0]}*"
     cell_rows = rows_by_cell.get((scenario.name, run, release), [])
@@ -173,7 +173,10 @@ def obstacles() -> tuple[Row, list[Row]]:
     for scenario in sorted(
         scenarios().values(), key=lambda scenario: (scenario.anomaly, scenario.name)
     ):
-        whys = {only_simulated(scenario, run, "armed", abilities=STARTED) for run in scenario.runs}
+        whys = {
+            only_simulated(scenario, run, "armed", abilities=STARTED_ABILITIES)
+            for run in scenario.runs
+        }
         body += [
             (scenario.anomaly, f"`{scenario.name}`", why) for why in sorted(filter(None, whys))
         ]

@@ -21,7 +21,7 @@ from txnsim.runtime.virtual.run import VirtualLoop
 from txnsim.server.cluster import SimCluster
 from txnsim.server.options import ClusterOptions
 from txnsim_lab.conformance._book.transcript import CLOCK_TIME_MIN_MS
-from txnsim_lab.target.cluster import SIMULATED, Ability
+from txnsim_lab.target.cluster import SIMULATED_ABILITIES, Ability
 from txnsim_lab.target.simulated import SimulatedTarget
 
 T = TypeVar("T")
@@ -56,7 +56,7 @@ class VirtualWorld(ManagedResource):
         seed: Of all chance in the run.
     """
 
-    can: frozenset[Ability] = SIMULATED
+    abilities: frozenset[Ability] = SIMULATED_ABILITIES
 
     def __init__(self, options: ClusterOptions, *, seed: int = 1) -> None:
         self._loop = VirtualLoop()
@@ -103,7 +103,7 @@ class VirtualWorld(ManagedResource):
 
     def age(self, transactional_id: str, epoch: int) -> bool:
         """Raise the epoch of an idle transactional id."""
-        if Ability.INSIDE not in self.can:
+        if Ability.INSIDE not in self.abilities:
             return False
         self._run(self._age(transactional_id, epoch))
         return True

@@ -555,7 +555,7 @@ class Application(DriverSession):
 
     @property
     def _can_move_clock(self) -> bool:
-        return Ability.CLOCK in self.target.can
+        return Ability.CLOCK in self.target.abilities
 
     @property
     def expiring_ms(self) -> int:

@@ -78,7 +78,7 @@ class JudgingRoutes(WireNoun):
         partition = self._place_of(asked_look.topic, asked_look.partition)
         look_recorder = recorder.Recorder(self._environment.clock)
         client_settings = ClientSettings(
-            client_id=outside_view.ONLOOKER, api_timeout_ms=LOOK_TIMEOUT_MS
+            client_id=outside_view.ONLOOKER_NAME, api_timeout_ms=LOOK_TIMEOUT_MS
         )
         try:
             async with self._outside(client_settings) as onlooker_cluster:

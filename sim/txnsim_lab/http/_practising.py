@@ -46,7 +46,7 @@ class PractiseRoutes(ClusterNoun):
     @Operation("post", f"{PREFIX}/practise", refusals=("409", "503"))
     async def practise(self, _request: Request) -> Practised:
         """Make a hanging transaction on orders-0 and explain it in the trace; repeatable."""
-        if self._cluster.injector.get(hanging_example.RULE) is not None:
+        if self._cluster.injector.get(hanging_example.HOLD_RULE_ID) is not None:
             raise RefusedError(409, "a hanging transaction is being made: wait until it hangs")
         hang_number = next(self._hang_numbers)
         transactional_id = "billing" if hang_number == 1 else f"billing-{hang_number}"
@@ -60,15 +60,17 @@ class PractiseRoutes(ClusterNoun):
                 f"no transaction could be made to hang: {failure_reason}; are brokers stopped, "
                 "links cut or faults armed?",
             ) from error
-        return Practised(hangs=str(hanging_example.TARGET), transactional_id=transactional_id)
+        return Practised(
+            hangs=str(hanging_example.HANGING_PARTITION), transactional_id=transactional_id
+        )
 
     async def _make_hang(self, transactional_id: str) -> None:
         def connect_client(client_id: str) -> Cluster:
             client_settings = ClientSettings(client_id=client_id)
             return self.outside(client_settings, traced=True)
 
-        async with connect_client(hanging_example.CLIENT) as client:
-            topic = hanging_example.TARGET.topic
+        async with connect_client(hanging_example.APPLICATION_CLIENT) as client:
+            topic = hanging_example.HANGING_PARTITION.topic
             admin = Admin(client)
             if topic not in {topic_view.name for topic_view in await admin.describe_topics(None)}:
                 await admin.create_topic(topic, partitions=1)

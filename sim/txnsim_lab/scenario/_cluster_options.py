@@ -25,8 +25,8 @@ STRICT_MARKERS: Final = "v2_markers_need_higher_epoch"
 """The switch of KIP-1228: on in mode TV2+, off in TV2."""
 REPLICAS_MAX: Final = 3
 TRANSACTION_LOG_PARTITIONS: Final = 6
-"""Fewer than Kafka's 50: a story has few transactional ids, and this is enough for each broker to
-lead some of the partitions.
+"""Partitions of ``__transaction_state``, fewer than Kafka's 50: a story has few transactional ids,
+and this is enough for each broker to lead some of the partitions.
 """
 
 

@@ -11,29 +11,29 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final
 
-Place = tuple[int | str, ...]
+DocumentPath = tuple[int | str, ...]
 """Path of keys and list indices from the top of the document."""
-Complaint = tuple[Place, str]
+Complaint = tuple[DocumentPath, str]
 
 ROUNDS_MAX: Final = 20
 """Limit of passes over a document: wrong parts may be nested this deep."""
-_RUN: Final = {"mode": "V-", "verdict": "healthy"}
-_DECLARED: Final[Mapping[str, Mapping[str, Any]]] = {
-    "runs": _RUN,
+_PLAIN_RUN: Final = {"mode": "V-", "verdict": "healthy"}
+_PLAIN_DECLARATIONS: Final[Mapping[str, Mapping[str, Any]]] = {
+    "runs": _PLAIN_RUN,
     "topics": {"partitions": 100},
     "actors": {"plays": "wire"},
 }
 """Replaces a wrong mode, verdict, partition count or player: later steps still know the label."""
-_STEP: Final = {"advance": "1ms"}
+_PLAIN_STEP: Final = {"advance": "1ms"}
 """A step that uses no names."""
-_SKELETON: Final[Mapping[str, Any]] = {
+_SCENARIO_SKELETON: Final[Mapping[str, Any]] = {
     "name": "name", "title": "title", "goal": "goal", "method": "method",
     "topics": {"topic": {"partitions": 1}},
     "actors": {},
-    "runs": {"V-": _RUN},
-    "steps": [_STEP],
+    "runs": {"V-": _PLAIN_RUN},
+    "steps": [_PLAIN_STEP],
 }  # fmt: skip
-_DECLARES: Final = frozenset({"id", "background", "generation", "topic"})
+_DECLARING_FIELDS: Final = frozenset({"id", "background", "generation", "topic"})
 """Fields of a step that declare a name for later steps."""
 
 
@@ -46,7 +46,7 @@ class Pruning:
 
     def __init__(self, document: Mapping[Any, Any]) -> None:
         self.document = _copy_yaml(document)
-        self._taken: set[Place] = set()
+        self._taken: set[DocumentPath] = set()
         self._names: set[str] = set()
         """Names that the removed parts had declared."""
         self._strangers: set[str] = set()
@@ -67,7 +67,7 @@ class Pruning:
             self._remove_path(hyphenated_path)
         return new_complaints
 
-    def follows(self, path: Place, message: str) -> bool:
+    def follows(self, path: DocumentPath, message: str) -> bool:
         """Whether a complaint follows from the removal of a step or a run."""
         if self._lacks_declarations or any(
             f"{removed_name!r}" in message for removed_name in self._names
@@ -84,7 +84,7 @@ class Pruning:
             case _:
                 return False
 
-    def _remove_path(self, path: Place) -> None:
+    def _remove_path(self, path: DocumentPath) -> None:
         removed_path = path[:3]
         while removed_path in self._taken and len(removed_path) > 1:
             removed_path = removed_path[:-1]
@@ -96,8 +96,8 @@ class Pruning:
                 self._remove_from_declaration(part, str(name), keys)
             case (str(part), *_):
                 self.document.pop(_key_of(self.document, part), None)
-                if part in _SKELETON:
-                    self.document[part] = _copy_yaml(_SKELETON[part])
+                if part in _SCENARIO_SKELETON:
+                    self.document[part] = _copy_yaml(_SCENARIO_SKELETON[part])
                     self._lacks_declarations |= part in ("topics", "actors", "runs", "steps")
             case _:
                 self._lacks_declarations = True
@@ -106,7 +106,7 @@ class Pruning:
         """Remove a wrong field of a declaration; the name itself stays declared, since steps use
         it.
         """
-        defaults = _DECLARED.get(part, {})
+        defaults = _PLAIN_DECLARATIONS.get(part, {})
         declaration = self.document[part].get(name)
         if keys and isinstance(declaration, dict):
             declaration.pop(_key_of(declaration, keys[0]), None)
@@ -130,11 +130,11 @@ class Pruning:
         key = _key_of(step, keys[0]) if keys and isinstance(step, dict) else None
         if key is None:
             self._names |= _declared_names(step)
-            steps[index] = dict(_STEP)
+            steps[index] = dict(_PLAIN_STEP)
         else:
             self._names |= _declared_names(step.pop(key))
             if not step.keys() - {"only", "say"}:
-                step.update(_STEP)
+                step.update(_PLAIN_STEP)
 
 
 def complaints_of(
@@ -162,7 +162,7 @@ def complaints_of(
     return complaints
 
 
-def _is_within(path: Place, other_path: Place) -> bool:
+def _is_within(path: DocumentPath, other_path: DocumentPath) -> bool:
     """Whether one of two paths begins with the other: ``runs.V-`` and ``runs.V-.mode``."""
     shorter_length = min(len(path), len(other_path))
     return path[:shorter_length] == other_path[:shorter_length]
@@ -170,7 +170,7 @@ def _is_within(path: Place, other_path: Place) -> bool:
 
 def _declared_names(step_part: Any) -> set[str]:
     if isinstance(step_part, dict):
-        names_here = {str(value) for key, value in step_part.items() if key in _DECLARES}
+        names_here = {str(value) for key, value in step_part.items() if key in _DECLARING_FIELDS}
         return names_here.union(*(_declared_names(value) for value in step_part.values()))
     return set()
 

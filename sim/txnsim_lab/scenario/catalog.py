@@ -18,8 +18,8 @@ from txnsim.text import unknown_word_message
 if TYPE_CHECKING:
     from txnsim_lab.scenario.model import Scenario
 
-SUFFIXES: Final = (".yaml", ".yml")
-ERRORS: Final = "errors"
+FILE_SUFFIXES: Final = (".yaml", ".yml")
+ERRORS_FOLDER: Final = "errors"
 """The folder of small stories, one for an error or symptom of docs/troubleshooting.md. They can be
 found by name, but are no anomalies, so ``scenarios()`` leaves them out.
 """
@@ -58,7 +58,7 @@ def heads() -> Iterator[Mapping[str, Any]]:
 
 def _files(subfolder: str = "") -> list[Path]:
     files = directory().glob(f"{subfolder}/*" if subfolder else "*")
-    return sorted(path for path in files if path.suffix in SUFFIXES)
+    return sorted(path for path in files if path.suffix in FILE_SUFFIXES)
 
 
 def find(name: str) -> tuple[Path, Scenario]:
@@ -67,7 +67,7 @@ def find(name: str) -> tuple[Path, Scenario]:
     Raises:
         ConfigError: There is no such scenario.
     """
-    if name.endswith(SUFFIXES):
+    if name.endswith(FILE_SUFFIXES):
         return Path(name), load(Path(name))
     file_and_scenario = scenario_of_name(name)
     if file_and_scenario is None:
@@ -98,7 +98,7 @@ def _two_digits(scenario_name: str) -> str:
 
 
 def _of_exact_name(name: str) -> tuple[Path, Scenario] | None:
-    for path in (*_files(), *_files(ERRORS)):
+    for path in (*_files(), *_files(ERRORS_FOLDER)):
         if path.stem == name or name in path.read_text("utf-8").lower():
             scenario = _load_once(path, path.stat().st_mtime_ns)
             if name in (known_name.lower() for known_name in (scenario.name, *scenario.aliases)):

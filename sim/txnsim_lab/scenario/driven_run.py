@@ -36,17 +36,17 @@ from txnsim_lab.scenario.driver_commands import (
     to_command,
     to_order,
 )
-from txnsim_lab.scenario.forked_processes import BACK_MAX, Channel, Checkpoints, serve
+from txnsim_lab.scenario.forked_processes import CHECKPOINTS_BACK_MAX, Channel, Checkpoints, serve
 from txnsim_lab.scenario.repeated_inputs import GivenInputs, do_input
-from txnsim_lab.scenario.runner import FAILED, ScenarioRun, run_in_virtual_time
+from txnsim_lab.scenario.runner import FAILED_VERDICT, ScenarioRun, run_in_virtual_time
 from txnsim_lab.scenario.scenario_reader import read, read_step
 from txnsim_lab.scenario.stage import RunningStory
 from txnsim_lab.scenario.steps_model import Step
 from txnsim_lab.scenario.teaching.lessons import goals, reaches_goal
 
-WARM_UP: Final = "z01"
+WARM_UP_SCENARIO: Final = "z01"
 WARM_UP_RUN: Final = "V-"
-POSTED: Final = "posted.yaml"
+POSTED_FILE_NAME: Final = "posted.yaml"
 """File name in messages about a scenario that was posted without a file."""
 
 
@@ -115,10 +115,10 @@ class DrivenPace:
                 continue
             input_step: Step | None = None
             to_its_end = isinstance(command, Go) and command.steps is None
-            if self.checkpoint_count >= BACK_MAX and not to_its_end:
+            if self.checkpoint_count >= CHECKPOINTS_BACK_MAX and not to_its_end:
                 error = (
-                    f"a run has {BACK_MAX} stops to return to, and no more are kept: step back, or"
-                    " let the story go on to its end"
+                    f"a run has {CHECKPOINTS_BACK_MAX} stops to return to, and no more are kept:"
+                    " step back, or let the story go on to its end"
                 )
                 continue
             if isinstance(command, Drive):
@@ -193,13 +193,13 @@ def run_driven(channel: DriverChannel, checkpoints: Kept) -> None:
     driver = DrivenPace(channel, order, checkpoints)
     try:
         scenario_run = ScenarioRun(
-            scenario=read(POSTED, order.yaml), run=order.run, take=order.take
+            scenario=read(POSTED_FILE_NAME, order.yaml), run=order.run, take=order.take
         )
         run_result = run_in_virtual_time(scenario_run, seed=order.seed, pace=driver)
     except Exception as error:  # noqa: BLE001 - a bug in a story is the answer to the one who asked
         channel.send(encode(Failed(error=f"{type(error).__name__}: {error}")))
         return
-    if driver.inputs and FAILED in run_result.verdict.observed:
+    if driver.inputs and FAILED_VERDICT in run_result.verdict.observed:
         driver.take_back(run_result.verdict.because[0])
     encoded_order, refusal = encode(run_result), None
     while True:
@@ -218,7 +218,7 @@ def run_driven(channel: DriverChannel, checkpoints: Kept) -> None:
 
 def warm_up() -> None:
     """Play a story once, so that the forked children have all imports."""
-    scenario_run = ScenarioRun(scenario=find(WARM_UP)[1], run=WARM_UP_RUN)
+    scenario_run = ScenarioRun(scenario=find(WARM_UP_SCENARIO)[1], run=WARM_UP_RUN)
     run_in_virtual_time(scenario_run)
     gc.collect()
     gc.freeze()  # children share what there is, and no collection writes to it

@@ -70,11 +70,13 @@ class Model(BaseModel):
         return fields
 
 
-Change = Callable[[Model | None, str, Any], Any]
+ChangeValue = Callable[[Model | None, str, Any], Any]
 """(part of a step, its field, a single value in it) -> the value to put in its place."""
 
 
-def map_values(value: Any, change: Change, part: Model | None = None, field_name: str = "") -> Any:
+def map_values(
+    value: Any, change: ChangeValue, part: Model | None = None, field_name: str = ""
+) -> Any:
     """Apply a change to each single value in a step, or in a part of it, including the keys of
     mappings; returns the same object if nothing changes.
     """
@@ -223,14 +225,22 @@ FAULT_RULE_TITLE: Final = "FaultRule"
 """Placeholder in a JSON Schema for the schema of fault rules (``scenario.json_schema``)."""
 
 # Behind each reader, what an editor is shown: the form that people write.
-_DURATION: Final = {"type": "string", "pattern": r"^-?[0-9]+(ms|s|m|h|d)$", "examples": ["30s"]}
-_PARTITION: Final = {
+_DURATION_SCHEMA: Final = {
+    "type": "string",
+    "pattern": r"^-?[0-9]+(ms|s|m|h|d)$",
+    "examples": ["30s"],
+}
+_PARTITION_SCHEMA: Final = {
     "type": "string",
     "pattern": "^(.+-[0-9]+|__(transaction_state|consumer_offsets)@.+)$",
     "examples": ["orders-0", "__transaction_state@shop", "__consumer_offsets@billing"],
 }
-_RECORD: Final = {"type": "string", "pattern": "^.+-[0-9]+@[0-9]+$", "examples": ["orders-0@5"]}
-_NAME: Final = {"type": ["string", "integer"]}
+_RECORD_SCHEMA: Final = {
+    "type": "string",
+    "pattern": "^.+-[0-9]+@[0-9]+$",
+    "examples": ["orders-0@5"],
+}
+_NAME_SCHEMA: Final = {"type": ["string", "integer"]}
 
 
 def _one_or_several(schema: dict[str, Any]) -> dict[str, Any]:
@@ -241,13 +251,13 @@ Milliseconds = Annotated[
     int,
     BeforeValidator(duration_ms),
     PlainSerializer(lambda ms: None if ms is None else f"{ms}ms", when_used="json"),
-    WithJsonSchema(_DURATION, mode="validation"),
+    WithJsonSchema(_DURATION_SCHEMA, mode="validation"),
 ]
 Partition = Annotated[
     TopicPartition,
     BeforeValidator(partition),
     PlainSerializer(partition_text, when_used="json"),
-    WithJsonSchema(_PARTITION, mode="validation"),
+    WithJsonSchema(_PARTITION_SCHEMA, mode="validation"),
 ]
 Offsets = Annotated[
     dict[TopicPartition, int],
@@ -271,7 +281,7 @@ FaultRuleField = Annotated[
     PlainSerializer(msgspec.to_builtins, when_used="json"),
     WithJsonSchema({"title": FAULT_RULE_TITLE}, mode="validation"),
 ]
-Content = Annotated[
+RecordContent = Annotated[
     bytes,
     BeforeValidator(content),
     PlainSerializer(_shown_content, when_used="json"),
@@ -291,10 +301,12 @@ Content = Annotated[
     ),
 ]
 Names = Annotated[
-    tuple[str, ...], BeforeValidator(as_tuple), WithJsonSchema(_one_or_several(_NAME))
+    tuple[str, ...], BeforeValidator(as_tuple), WithJsonSchema(_one_or_several(_NAME_SCHEMA))
 ]
 Partitions = Annotated[
-    tuple[Partition, ...], BeforeValidator(as_tuple), WithJsonSchema(_one_or_several(_PARTITION))
+    tuple[Partition, ...],
+    BeforeValidator(as_tuple),
+    WithJsonSchema(_one_or_several(_PARTITION_SCHEMA)),
 ]
 
 
@@ -328,13 +340,13 @@ class RecordAt(Model):
 
 
 Inputs = Annotated[
-    tuple[RecordAt, ...], BeforeValidator(as_tuple), WithJsonSchema(_one_or_several(_RECORD))
+    tuple[RecordAt, ...], BeforeValidator(as_tuple), WithJsonSchema(_one_or_several(_RECORD_SCHEMA))
 ]
 Only = Annotated[
     tuple[Names, ...],
     BeforeValidator(groups),
     PlainSerializer(lambda value: value[0] if len(value) == 1 else value, when_used="json"),
-    WithJsonSchema(_one_or_several(_NAME)),
+    WithJsonSchema(_one_or_several(_NAME_SCHEMA)),
 ]
 """Groups of words; a run is meant if it has a word of each group (``Scenario.meant_for``)."""
 ByRun = str | dict[str, str | dict[str, str]]
@@ -344,8 +356,8 @@ A mapping in the mapping selects by two words.
 OffsetByRun = int | dict[str, int | dict[str, int]]
 Values = tuple[str | None, ...]
 ValuesByRun = Values | dict[str, Values | dict[str, Values]]
-ELSE: Final = "else"
-HARMLESS: Final = ("disarmed", "control")
+ELSE_KEY: Final = "else"
+HARMLESS_TAKES: Final = ("disarmed", "control")
 """Takes without the fault: the values that are expected of an armed run do not apply."""
 
 
@@ -380,11 +392,13 @@ def by_run(
         situation: The run.
         take_selected: Whether an outer word already selected the take; None at the outermost level.
     """
-    takes_allowed = take_selected if take_selected is not None else situation.take not in HARMLESS
-    for word in (*situation.words, ELSE):
+    takes_allowed = (
+        take_selected if take_selected is not None else situation.take not in HARMLESS_TAKES
+    )
+    for word in (*situation.words, ELSE_KEY):
         if word not in by_word:
             continue
-        is_allowed, expected = takes_allowed or word in HARMLESS, by_word[word]
+        is_allowed, expected = takes_allowed or word in HARMLESS_TAKES, by_word[word]
         if isinstance(expected, dict):
             expected = by_run(expected, situation, take_selected=is_allowed)
         elif not is_allowed:

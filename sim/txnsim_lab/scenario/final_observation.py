@@ -14,7 +14,7 @@ from txnsim.client.inspection.txn_views import TransactionListing
 from txnsim.errors import ClientError
 from txnsim.types import IsolationLevel
 from txnsim_lab.scenario.actors._share_member import ShareMemberActor
-from txnsim_lab.scenario.stage import LOOKER, RunningStory
+from txnsim_lab.scenario.stage import LOOKER_NAME, RunningStory
 
 SETTLED_LOOKS: Final = 3
 """After this number of equal observations in a row, the cluster counts as settled."""
@@ -24,7 +24,7 @@ DECIDED_POLL_MS: Final = 1_000
 DECIDED_MAX_MS: Final = 35_000
 """A little longer than the 30 s after which brokers retry."""
 LATE_GAUGE: Final = "PartitionsWithLateTransactionsCount"
-LONG_MS: Final = 21 * 60_000
+SECOND_LOOK_PAUSE_MS: Final = 21 * 60_000
 """Longer than the 15 minutes of find-hanging and the 20 minutes of the gauge of late transactions.
 """
 
@@ -43,20 +43,20 @@ async def observe_everything(running_story: RunningStory) -> None:
         for actor in running_story.actors.values():
             if isinstance(actor, ShareMemberActor):
                 await actor.look()
-    late_count = running_story.target.late()
+    late_count = running_story.target.late_partition_count()
     if late_count is not None:
-        running_story.recorder.note_gauge(LOOKER, LATE_GAUGE, late_count)
+        running_story.recorder.note_gauge(LOOKER_NAME, LATE_GAUGE, late_count)
 
 
 async def observe_twice(running_story: RunningStory) -> None:
     """Observe everything when the cluster has settled, and again after longer than any timeout."""
     is_stuck = await wait_until_settled(running_story)
     await observe_everything(running_story)
-    late_before = running_story.target.late()
-    await running_story.target.wait_out(LONG_MS)
+    late_before = running_story.target.late_partition_count()
+    await running_story.target.wait_out(SECOND_LOOK_PAUSE_MS)
     await wait_until_settled(running_story, patient=not is_stuck, overdue=True)
     await observe_everything(running_story)
-    late_after = running_story.target.late()
+    late_after = running_story.target.late_partition_count()
     if late_before or late_after:
         running_story.say("metrics", f"{LATE_GAUGE} was {late_before} and is {late_after}")
 
@@ -104,7 +104,7 @@ async def _observe_producers(running_story: RunningStory) -> None:
         try:
             await running_story.operator.producers(partition)
         except ClientError as error:
-            running_story.say(LOOKER, f"it is not known who writes to {partition}: {error}")
+            running_story.say(LOOKER_NAME, f"it is not known who writes to {partition}: {error}")
 
 
 class _Snapshot(msgspec.Struct, frozen=True, kw_only=True):

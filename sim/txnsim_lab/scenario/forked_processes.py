@@ -23,22 +23,22 @@ from collections.abc import Callable
 from typing import Final
 
 HAS_FORK: Final = hasattr(os, "fork") and sys.platform != "emscripten"
-_LENGTH: Final = struct.Struct(">Q")
-_PID: Final = struct.Struct(">i")
+_LENGTH_STRUCT: Final = struct.Struct(">Q")
+_PID_STRUCT: Final = struct.Struct(">i")
 _POLL_S: Final = 0.005
-_BACK: Final = 100
+_BACK_STATUS: Final = 100
 """Exit status of a process that returns to its newest checkpoint; higher values return to older
 ones.
 """
-BACK_MAX: Final = 100
+CHECKPOINTS_BACK_MAX: Final = 100
 CHILD_BYTES_MAX: Final = 1 << 30
 """Memory limit of a child, since it may run a stranger's file."""
 CHILD_CPU_S_MAX: Final = 600
-END_S: Final = 1.0
+END_LIMIT_S: Final = 1.0
 """Seconds to wait for the helper's end before it is killed. On a busy machine, ending 200 processes
 takes seconds, and a server has five seconds to stop.
 """
-LOWEST: Final = 19
+LOWEST_PRIORITY: Final = 19
 """The lowest scheduling priority (nice)."""
 
 
@@ -102,16 +102,16 @@ class ForkServer:
             parent_end, child_end = socket.socketpair()
             try:
                 socket.send_fds(control, [b"b"], [child_end.fileno()])
-                pid_bytes = control.recv(_PID.size)
+                pid_bytes = control.recv(_PID_STRUCT.size)
             except OSError:
                 pid_bytes = b""
             finally:
                 child_end.close()
-            if len(pid_bytes) != _PID.size:
+            if len(pid_bytes) != _PID_STRUCT.size:
                 parent_end.close()
                 self._end()
                 raise ProcessEndedError("the helper process for runs has ended")
-            return Child(parent_end, _PID.unpack(pid_bytes)[0])
+            return Child(parent_end, _PID_STRUCT.unpack(pid_bytes)[0])
 
     def warm_up(self) -> None:
         """Start the helper now, so that the first child starts at once. This blocks.
@@ -184,13 +184,13 @@ class ForkServer:
         if process is not None:
             process.terminate()
             try:
-                process.wait(END_S)
+                process.wait(END_LIMIT_S)
             except subprocess.TimeoutExpired:
                 process.kill()
                 with contextlib.suppress(
                     subprocess.TimeoutExpired
                 ):  # no more than that can be done
-                    process.wait(END_S)
+                    process.wait(END_LIMIT_S)
 
 
 class Child:
@@ -210,7 +210,7 @@ class Child:
             ProcessEndedError: The child was ended before its first message.
         """
         _, writer = await self._open()
-        writer.write(_LENGTH.pack(len(message)) + message)
+        writer.write(_LENGTH_STRUCT.pack(len(message)) + message)
         with contextlib.suppress(ConnectionError):  # hear() tells
             await writer.drain()
 
@@ -222,7 +222,7 @@ class Child:
         """
         reader, _ = await self._open()
         try:
-            (length,) = _LENGTH.unpack(await reader.readexactly(_LENGTH.size))
+            (length,) = _LENGTH_STRUCT.unpack(await reader.readexactly(_LENGTH_STRUCT.size))
             return await reader.readexactly(length)
         except (asyncio.IncompleteReadError, ConnectionError) as error:
             raise ProcessEndedError("the process of the run has ended") from error
@@ -237,7 +237,7 @@ class Child:
         gone_errors = ProcessLookupError, PermissionError
         with contextlib.suppress(*gone_errors):
             # A hundred processes take a second of a busy machine to end: not before others.
-            os.setpriority(os.PRIO_PGRP, self._pid, LOWEST)
+            os.setpriority(os.PRIO_PGRP, self._pid, LOWEST_PRIORITY)
         with contextlib.suppress(*gone_errors):
             os.killpg(self._pid, signal.SIGKILL)
 
@@ -265,16 +265,16 @@ class Channel:
     def send(self, message: bytes) -> None:
         """Send a message; if the other end is closed, the process exits."""
         try:
-            self._connection.sendall(_LENGTH.pack(len(message)) + message)
+            self._connection.sendall(_LENGTH_STRUCT.pack(len(message)) + message)
         except OSError:
             os._exit(0)
 
     def hear(self) -> bytes:
         """Wait for the next message; if the other end is closed, the process exits."""
-        (length,) = _LENGTH.unpack(self._exactly(_LENGTH.size))
-        return self._exactly(length)
+        (length,) = _LENGTH_STRUCT.unpack(self._read_exactly(_LENGTH_STRUCT.size))
+        return self._read_exactly(length)
 
-    def _exactly(self, byte_count: int) -> bytes:
+    def _read_exactly(self, byte_count: int) -> bytes:
         received = bytearray()
         while len(received) < byte_count:
             try:
@@ -311,9 +311,9 @@ class Checkpoints:
             return False
         _, status = os.waitpid(pid, 0)
         code = os.waitstatus_to_exitcode(status)
-        if code == _BACK:
+        if code == _BACK_STATUS:
             return True
-        os._exit(code - 1 if code > _BACK else max(code, 0))
+        os._exit(code - 1 if code > _BACK_STATUS else max(code, 0))
 
     def back(self, checkpoint_count: int) -> None:
         """Return to the ``checkpoint_count``-th newest checkpoint; the call itself does not return.
@@ -321,12 +321,12 @@ class Checkpoints:
         Raises:
             ValueError: There are fewer checkpoints.
         """
-        if not 1 <= checkpoint_count <= min(self.kept, BACK_MAX):
+        if not 1 <= checkpoint_count <= min(self.kept, CHECKPOINTS_BACK_MAX):
             raise ValueError(f"{self.kept} moments are kept, {checkpoint_count} back was asked for")
-        os._exit(_BACK + checkpoint_count - 1)
+        os._exit(_BACK_STATUS + checkpoint_count - 1)
 
 
-def _bound() -> None:
+def _limit_child() -> None:
     """Limits memory (MemoryError) and CPU time (the process ends), also of forked children."""
     import resource  # no such module on Windows
 
@@ -353,7 +353,7 @@ def serve(handle: Callable[[Channel], None]) -> None:
             status = 1
             try:
                 os.setpgid(0, 0)
-                _bound()
+                _limit_child()
                 handle(Channel(numbers[0]))
                 status = 0
             finally:
@@ -362,4 +362,4 @@ def serve(handle: Callable[[Channel], None]) -> None:
         with contextlib.suppress(OSError):
             os.setpgid(pid, pid)  # the child does so too: one of them is first
         os.close(numbers[0])
-        control.send(_PID.pack(pid))
+        control.send(_PID_STRUCT.pack(pid))

@@ -29,16 +29,16 @@ from txnsim.types import ProducerIdAndEpoch, TopicPartition
 from txnsim.wire.batch import Record, build_batch
 from txnsim_lab.scenario.practise_situation import HOUR_MS, VERIFICATION
 
-CLIENT: Final = "app"
+APPLICATION_CLIENT: Final = "app"
 """The client id of the application."""
-OTHER: Final = "other"
+OTHER_CLIENT: Final = "other"
 """The client id of a producer without transactions."""
-READER: Final = "reader"
+READER_CLIENT: Final = "reader"
 """The client id of the consumer that is blocked."""
-RULE: Final = "late-produce"
+HOLD_RULE_ID: Final = "late-produce"
 """Id of the rule that holds the Produce; it is removed at the end."""
-TARGET: Final = TopicPartition("orders", 0)
-_OLD_FLOW: Final = TxnProtocol.V1
+HANGING_PARTITION: Final = TopicPartition("orders", 0)
+_OLD_PROTOCOL: Final = TxnProtocol.V1
 
 
 async def make(
@@ -55,18 +55,18 @@ async def make(
     Raises:
         ClientError: A broker refused a request or did not answer.
     """
-    async with outside_client(CLIENT) as client:
+    async with outside_client(APPLICATION_CLIENT) as client:
         admin = Admin(client)
         await admin.set_broker_default(VERIFICATION, "false")
         try:
-            await _Story(cluster, client, outside_client, transactional_id).play()
+            await _HangingStory(cluster, client, outside_client, transactional_id).play()
         finally:
-            if cluster.injector.get(RULE) is not None:
-                cluster.injector.disarm(RULE)
+            if cluster.injector.get(HOLD_RULE_ID) is not None:
+                cluster.injector.disarm(HOLD_RULE_ID)
             await admin.set_broker_default(VERIFICATION, None)
 
 
-class _Story:
+class _HangingStory:
     """The steps that make the transaction hang."""
 
     def __init__(
@@ -86,23 +86,23 @@ class _Story:
     async def play(self) -> None:
         self._tell(
             f"An application begins the transaction {self._name}. Its coordinator notes that it is"
-            f" open on {TARGET}."
+            f" open on {HANGING_PARTITION}."
         )
         identity = await self._identity()
         await self._begin(identity)
         self._tell("It sends “late”. The Produce is slow: here a fault rule holds it on its way.")
         hold_rule = FaultRule(
-            id=RULE,
+            id=HOLD_RULE_ID,
             point=FaultPoint.CLIENT_REQUEST,
             api="Produce",
-            client_id=CLIENT,
+            client_id=APPLICATION_CLIENT,
             action=Hold(),
         )
         self._cluster.injector.arm(hold_rule)
         late_produce = self._client.tasks.spawn(self._produce(identity), name="late Produce")
         try:
             timeout_ms = self._client.settings.request_timeout_ms
-            await self._cluster.injector.wait_until_struck(RULE, timeout_ms=timeout_ms)
+            await self._cluster.injector.wait_until_struck(HOLD_RULE_ID, timeout_ms=timeout_ms)
             self._tell(
                 "It gets no answer, and aborts. The ABORT marker is written: a record that tells"
                 f" readers how {self._name} has ended. For the coordinator it is over."
@@ -111,21 +111,21 @@ class _Story:
             await self._identity()  # it is given once the ABORT marker is written
             self._tell(
                 "Now “late” arrives, behind the marker. Verification is off, so the leader takes"
-                f" it: {self._name} is open again on {TARGET}. The coordinator does not learn of"
-                " it."
+                f" it: {self._name} is open again on {HANGING_PARTITION}. The coordinator does not"
+                " learn of it."
             )
-            self._cluster.injector.release(RULE)
+            self._cluster.injector.release(HOLD_RULE_ID)
             await late_produce
         finally:
             late_produce.cancel()
         self._tell("Another producer writes “paid”, in no transaction.")
-        async with self._outside(OTHER) as other_client:
+        async with self._outside(OTHER_CLIENT) as other_client:
             await self._append(other_client)
         self._tell(
             "A read_committed consumer stops at “late”: only a marker could tell how"
             f" {self._name} has ended, and none will come. It does not get “paid” either."
         )
-        async with self._outside(READER) as reader:
+        async with self._outside(READER_CLIENT) as reader:
             await self._read(reader)
 
     def _tell(self, sentence: str) -> None:
@@ -139,7 +139,7 @@ class _Story:
     async def _begin(self, identity: ProducerIdAndEpoch) -> None:
         with self._client.trace.call("begin", id=self._id):
             add = TxnRequests(self._id, **msgspec.structs.asdict(identity)).add_partitions(
-                partitions=(TARGET,)
+                partitions=(HANGING_PARTITION,)
             )
             await self._client.ask(await self._client.coordinator(self._id), add)
 
@@ -154,32 +154,34 @@ class _Story:
             transactional=True,
         )
         produce = requests.produce(
-            {TARGET: batch},
+            {HANGING_PARTITION: batch},
             topic_ids={},
             transactional_id=self._id,
-            within=_OLD_FLOW.produce_versions,
+            within=_OLD_PROTOCOL.produce_versions,
         )
-        with self._client.trace.call("send", tp=str(TARGET), records=["late"]):
-            leader = await self._client.leader(TARGET)
+        with self._client.trace.call("send", tp=str(HANGING_PARTITION), records=["late"]):
+            leader = await self._client.leader(HANGING_PARTITION)
             # On its own connection: while it is held, the connection is blocked.
             await self._client.ask(leader.leader_id, produce, lane="late")
 
     async def _append(self, other_client: Cluster) -> None:
         now_ms = other_client.clock.now_ms()
         batch = build_batch([Record(value=b"paid")], timestamp_ms=now_ms)
-        with other_client.trace.call("send", tp=str(TARGET), records=["paid"]):
-            leader = await other_client.leader(TARGET)
+        with other_client.trace.call("send", tp=str(HANGING_PARTITION), records=["paid"]):
+            leader = await other_client.leader(HANGING_PARTITION)
             await other_client.ask(
-                leader.leader_id, requests.produce({TARGET: batch}, topic_ids={})
+                leader.leader_id, requests.produce({HANGING_PARTITION: batch}, topic_ids={})
             )
 
     async def _read(self, reader: Cluster) -> None:
-        with reader.trace.call("read", tp=str(TARGET), isolation="read_committed"):
-            await fetch(reader, TARGET.topic, TARGET.partition, 0, max_wait_ms=0)
+        with reader.trace.call("read", tp=str(HANGING_PARTITION), isolation="read_committed"):
+            await fetch(
+                reader, HANGING_PARTITION.topic, HANGING_PARTITION.partition, 0, max_wait_ms=0
+            )
 
     async def _abort(self, identity: ProducerIdAndEpoch) -> None:
         end_request = TxnRequests(self._id, **msgspec.structs.asdict(identity)).end(
-            committed=False, within=_OLD_FLOW.end_versions
+            committed=False, within=_OLD_PROTOCOL.end_versions
         )
         with self._client.trace.call("abort", id=self._id):
             answer = await self._client.ask(await self._client.coordinator(self._id), end_request)

@@ -16,7 +16,7 @@ from typing import Final
 import msgspec
 
 from txnsim_lab.scenario.model import Scenario
-from txnsim_lab.scenario.runner import FAILED, RunResult, ScenarioRun, run_in_virtual_time
+from txnsim_lab.scenario.runner import FAILED_VERDICT, RunResult, ScenarioRun, run_in_virtual_time
 
 EVENTS_MAX: Final = 12
 """Number of sentences of the story in a verdict; the last ones are taken."""
@@ -166,7 +166,9 @@ def _judge_run(run_result: RunResult, seed: int) -> RunOfIt:
         verdict=verdict,
         claimed=decisive_verdict.expected,
         seen=tuple(
-            verdict_kind for verdict_kind in decisive_verdict.observed if verdict_kind != FAILED
+            verdict_kind
+            for verdict_kind in decisive_verdict.observed
+            if verdict_kind != FAILED_VERDICT
         ),
         because=decisive_verdict.because,
         answered=run_result.answered,

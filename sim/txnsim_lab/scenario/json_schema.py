@@ -13,7 +13,13 @@ import msgspec
 
 from txnsim.faults.rule import FaultRule
 from txnsim.text import with_clean_descriptions
-from txnsim_lab.scenario._notation.blocks import ANY_ORDER, ONLY, PARTS, REPEAT, STEPS
+from txnsim_lab.scenario._notation.blocks import (
+    ANY_ORDER_KEY,
+    ONLY_KEY,
+    REPEAT_KEY,
+    STEP_LISTS,
+    STEPS_KEY,
+)
 from txnsim_lab.scenario.fields import FAULT_RULE_TITLE
 from txnsim_lab.scenario.model import MODES, Scenario
 
@@ -36,7 +42,7 @@ def scenario_schema() -> dict[str, Any]:
     definitions["Run"]["properties"]["mode"]["examples"] = list(MODES)
     definitions["Block"] = _block()
     step = {"anyOf": [{"$ref": "#/$defs/Block"}, {"$ref": "#/$defs/Step"}]}
-    for steps_key in PARTS:
+    for steps_key in STEP_LISTS:
         schema["properties"][steps_key]["items"] = step
     for former_name, field_name in Scenario.former_names.items():
         schema["properties"][former_name] = {**schema["properties"][field_name], "deprecated": True}
@@ -53,12 +59,12 @@ def _block() -> dict[str, Any]:
         "restricted together, or come in an order that the seed draws.",
         "type": "object",
         "properties": {
-            REPEAT: {"type": "integer", "minimum": 1},
-            ONLY: {"$ref": "#/$defs/Step/properties/only"},
-            STEPS: step_list,
-            ANY_ORDER: step_list,
+            REPEAT_KEY: {"type": "integer", "minimum": 1},
+            ONLY_KEY: {"$ref": "#/$defs/Step/properties/only"},
+            STEPS_KEY: step_list,
+            ANY_ORDER_KEY: step_list,
         },
-        "oneOf": [{"required": [STEPS]}, {"required": [ANY_ORDER]}],
+        "oneOf": [{"required": [STEPS_KEY]}, {"required": [ANY_ORDER_KEY]}],
         "additionalProperties": False,
     }
 

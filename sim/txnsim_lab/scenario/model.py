@@ -24,9 +24,9 @@ TAKES: Final = ("armed", "disarmed", "control")
 """The takes of a run: with the fault; without it; and, if declared, a healthy run that looks
 similar.
 """
-PLAYING: Final = ("program", "step-by-step")
+PLAYING_WORDS: Final = ("program", "step-by-step")
 HEALTHY: Final = "healthy"
-RESERVED: Final = (*TAKES, *PLAYING, "else")
+RESERVED_WORDS: Final = (*TAKES, *PLAYING_WORDS, "else")
 IMPLIED_ACTORS: Final = ("bystander", "reader", "operator")
 """Actors that every story has without declaring them."""
 
@@ -142,7 +142,7 @@ class Scenario(Model):
     @property
     def words(self) -> tuple[str, ...]:
         modes = dict.fromkeys(run.mode for run in self.runs.values())
-        return tuple(dict.fromkeys((*self.runs, *modes, *self.takes, *PLAYING)))
+        return tuple(dict.fromkeys((*self.runs, *modes, *self.takes, *PLAYING_WORDS)))
 
     @property
     def situations(self) -> tuple[RunSelection, ...]:
@@ -162,7 +162,7 @@ class Scenario(Model):
         """Whether the words of one group select a run. A word names a run or mode, a take, or a way
         of playing. Of each of these three kinds that the group names, one word must fit.
         """
-        kinds_of_words = ((*TAKES,), (*PLAYING,))
+        kinds_of_words = ((*TAKES,), (*PLAYING_WORDS,))
         run_words = tuple(
             word
             for word in word_group

@@ -17,7 +17,7 @@ from txnsim.errors import ClientError
 from txnsim.types import IsolationLevel, TopicPartition
 from txnsim_lab.scenario.recorder import Recorder
 
-ONLOOKER: Final = "onlooker"
+ONLOOKER_NAME: Final = "onlooker"
 """Name of the observer in the history."""
 NO_WAIT_MS: Final = 0
 """A Fetch must not wait: it could be answered with records that are written later."""
@@ -51,13 +51,13 @@ async def _look(
         if not isinstance(broker_listings, ClientError)
         for listing in broker_listings
     ]
-    recorder.note_listing(ONLOOKER, listings)
+    recorder.note_listing(ONLOOKER_NAME, listings)
     description_by_id = await admin.describe_transactions(
         [listing.transactional_id for listing in listings]
     )
     for description in description_by_id.values():
         if not isinstance(description, ClientError):
-            recorder.note_description(ONLOOKER, description)
+            recorder.note_description(ONLOOKER_NAME, description)
     await _producers(admin, partition, recorder)
     for isolation in (IsolationLevel.READ_COMMITTED, IsolationLevel.READ_UNCOMMITTED):
         await _read(outside_client, partition, offset, isolation, recorder)
@@ -67,7 +67,7 @@ async def _producers(admin: Admin, partition: TopicPartition, recorder: Recorder
     answer = (await admin.describe_producers((partition,)))[partition]
     if isinstance(answer, ClientError):
         raise answer
-    recorder.note_producers(ONLOOKER, partition, answer)
+    recorder.note_producers(ONLOOKER_NAME, partition, answer)
 
 
 async def _read(
@@ -87,7 +87,7 @@ async def _read(
             isolation=isolation,
             max_wait_ms=NO_WAIT_MS,
         )
-        recorder.note_fetch(ONLOOKER, offset, isolation, fetch_result)
+        recorder.note_fetch(ONLOOKER_NAME, offset, isolation, fetch_result)
         if fetch_result.next_offset == offset:
             return
         offset = fetch_result.next_offset

@@ -29,12 +29,12 @@ TOPICS: Final = {"orders": 3, "payments": 1}
 MARKER_RULE: Final = "slow-marker"
 """Id of the rule that holds the marker of payments-0."""
 
-_HELD: Final = TopicPartition("payments", 0)
-_ADVISED: Final = TopicPartition("orders", 1)
+_HELD_PARTITION: Final = TopicPartition("payments", 0)
+_ADVISED_PARTITION: Final = TopicPartition("orders", 1)
 VERIFICATION: Final = "transaction.partition.verification.enable"
 HOUR_MS: Final = 3_600_000
 _QUARTER_HOUR_MS: Final = 900_000
-_BEFORE_JOINING: Final = VersionRange(11, 11)
+_OLD_PRODUCE_VERSIONS: Final = VersionRange(11, 11)
 """Versions of Produce before 12, since from 12 on a Produce adds its partition to the transaction
 itself (transactions v2).
 """
@@ -55,19 +55,24 @@ async def make(cluster: SimCluster) -> None:
         id=MARKER_RULE,
         point=FaultPoint.PEER_REQUEST,
         api="WriteTxnMarkers",
-        topic=_HELD.topic,
-        partition=_HELD.partition,
+        topic=_HELD_PARTITION.topic,
+        partition=_HELD_PARTITION.partition,
         action=Hold(),
     )
     cluster.injector.arm(marker_rule)
     async with Cluster(cluster.bootstrap) as client:
-        leaders = [await client.leader(partition) for partition in (_HELD, _ADVISED)]
+        leaders = [
+            await client.leader(partition) for partition in (_HELD_PARTITION, _ADVISED_PARTITION)
+        ]
         if leaders[0].leader_id == leaders[1].leader_id:
             with suppress(ConfigError):  # there is one broker
-                cluster.move_leader(_HELD)
+                cluster.move_leader(_HELD_PARTITION)
         hour_ago_ms = client.clock.now_ms() - HOUR_MS
         await _late_produce(client, TopicPartition("orders", 0), timestamp_ms=hour_ago_ms)
-        for transactional_id, partition in (("report", _ADVISED), ("shop", _HELD)):
+        for transactional_id, partition in (
+            ("report", _ADVISED_PARTITION),
+            ("shop", _HELD_PARTITION),
+        ):
             producer = Producer(
                 client, transactional_id=transactional_id, transaction_timeout_ms=_QUARTER_HOUR_MS
             )
@@ -95,7 +100,7 @@ async def _late_produce(client: Cluster, partition: TopicPartition, *, timestamp
         transactional=True,
     )
     produce = requests.produce(
-        {partition: batch}, topic_ids={}, transactional_id="billing", within=_BEFORE_JOINING
+        {partition: batch}, topic_ids={}, transactional_id="billing", within=_OLD_PRODUCE_VERSIONS
     )
     leader = await client.leader(partition)
     await client.ask(leader.leader_id, produce)

@@ -30,7 +30,7 @@ from txnsim_lab.scenario.final_observation import observe_twice
 from txnsim_lab.scenario.model import Scenario
 from txnsim_lab.scenario.players.casting import Cast, Casting, cast
 from txnsim_lab.scenario.recorder import Recorder
-from txnsim_lab.scenario.stage import LOOKER, RunningStory, open_story, simulated_target
+from txnsim_lab.scenario.stage import LOOKER_NAME, RunningStory, open_story, simulated_target
 from txnsim_lab.scenario.steps import act, first_answer_lines, require_strikes
 from txnsim_lab.scenario.steps_model import Step
 from txnsim_lab.target.cluster import Target
@@ -39,10 +39,10 @@ if TYPE_CHECKING:
     from txnsim_lab.scenario.stage import RunningStory
 
 
-FAILED: Final = "story-failed"
+FAILED_VERDICT: Final = "story-failed"
 """Verdict of a story that did not reach its end; a file can't declare it."""
 SEED_DEFAULT: Final = 1
-JUDGES: Final = "judges"
+JUDGES_SPEAKER: Final = "judges"
 
 
 class JudgesResult(msgspec.Struct, frozen=True, kw_only=True):
@@ -267,11 +267,13 @@ class _RunNotes:
 async def _play_story(running_story: RunningStory, notes: _RunNotes, pace: Pace | None) -> None:
     """Play every step, observe, play the cure, observe again."""
     scenario, situation = running_story.scenario, running_story.situation
-    shuffle = running_story.environment.rng.stream(STREAM).shuffle
+    shuffle = running_story.environment.rng.stream(ORDER_STREAM).shuffle
     steps = in_drawn_order(scenario.steps_of(situation), shuffle)
     cure = in_drawn_order(scenario.cure_of(situation), shuffle)
-    last_look_steps = (LOOK_AGAIN,) if cure else ()
-    plan = iter(plan_steps((*steps, LOOK, *cure, *last_look_steps)) if pace is not None else ())
+    last_look_steps = (SECOND_LOOK_SENTENCE,) if cure else ()
+    plan = iter(
+        plan_steps((*steps, LOOK_SENTENCE, *cure, *last_look_steps)) if pace is not None else ()
+    )
 
     async def may_go_on() -> None:
         if pace is not None:
@@ -314,7 +316,7 @@ async def _end_faults(running_story: RunningStory) -> None:
     """End all faults of the story, and observe everything."""
     running_story.target.injector.disarm_all()
     if not running_story.healed:
-        running_story.recorder.note_healing(LOOKER)
+        running_story.recorder.note_healing(LOOKER_NAME)
     running_story.tell(
         "The cluster is looked at from outside, and once more twenty-one minutes later."
     )
@@ -328,7 +330,7 @@ def _verdicts(
     expected = scenario.verdict_of(scenario_run.run, take)
     if notes.before_cure is None:
         reason = notes.failure or "the story did not come to its end"
-        return JudgesResult(expected=expected, observed=(FAILED,), because=(reason,)), None
+        return JudgesResult(expected=expected, observed=(FAILED_VERDICT,), because=(reason,)), None
     verdict = _judge_history(history.until(notes.before_cure), expected)
     if not scenario.cure:
         return verdict, None
@@ -338,7 +340,7 @@ def _verdicts(
     expected_after_cure = expected if declared_verdict is None else declared_verdict
     if notes.failure is not None:
         return verdict, JudgesResult(
-            expected=expected_after_cure, observed=(FAILED,), because=(notes.failure,)
+            expected=expected_after_cure, observed=(FAILED_VERDICT,), because=(notes.failure,)
         )
     return verdict, _judge_history(history, expected_after_cure)
 
@@ -349,9 +351,9 @@ def _tell_verdict(tracer: Tracer, finding: JudgesResult) -> None:
         rule, _, finding_text = reason.partition(": ")
         expected = rule if rule in finding.expected else ""
         violation_data = {"rule": rule, "expected": expected, "found": finding_text}
-        tracer.emit("check.violation", JUDGES, parents=(NO_CAUSE,), data=violation_data)
+        tracer.emit("check.violation", JUDGES_SPEAKER, parents=(NO_CAUSE,), data=violation_data)
     if not finding.because:
-        tracer.emit("check.pass", JUDGES, parents=(NO_CAUSE,), data={"rule": "all"})
+        tracer.emit("check.pass", JUDGES_SPEAKER, parents=(NO_CAUSE,), data={"rule": "all"})
 
 
 def _judge_history(history: History, expected: tuple[str, ...]) -> JudgesResult:
@@ -380,7 +382,7 @@ def _name_run(tracer: Tracer, scenario_run: ScenarioRun) -> None:
 #
 # A story that is true in one order only has a race; playing it with many seeds shows that.
 
-STREAM = "any-order"
+ORDER_STREAM = "any-order"
 """Name of the random stream for the order of steps."""
 
 
@@ -405,10 +407,10 @@ def in_drawn_order(
 
 # The pace of a story: asked before each of its steps
 
-LOOK: Final = (
+LOOK_SENTENCE: Final = (
     "Nothing is broken any more, and the cluster is looked at, once more 21 minutes later."
 )
-LOOK_AGAIN: Final = "The cluster is looked at again."
+SECOND_LOOK_SENTENCE: Final = "The cluster is looked at again."
 
 
 class Pace(Protocol):

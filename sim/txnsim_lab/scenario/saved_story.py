@@ -15,8 +15,8 @@ from txnsim_lab.scenario.model import Scenario
 from txnsim_lab.scenario.scenario_reader import read_step
 from txnsim_lab.scenario.steps_model import Step
 
-_LEFT_OUT = ("aliases", "anomaly", "symptoms", "sources", "control", "cure", "steps", "runs")
-_TITLE = "A story of my own"
+_OMITTED_FIELDS = ("aliases", "anomaly", "symptoms", "sources", "control", "cure", "steps", "runs")
+_STORY_TITLE = "A story of my own"
 
 
 def story_with_inputs(
@@ -49,11 +49,11 @@ def story_with_inputs(
             )
     steps += [_step_without_only(read_step(given_input.step)) for given_input in pending_inputs]
     story_head = scenario.model_dump(
-        mode="json", by_alias=True, exclude_defaults=True, exclude=set(_LEFT_OUT)
+        mode="json", by_alias=True, exclude_defaults=True, exclude=set(_OMITTED_FIELDS)
     )
     story_head |= {
         "name": story_name,
-        "title": _TITLE,
+        "title": _STORY_TITLE,
         "goal": f"It began as {scenario.name}, {run_name}.",
     }
     run_fields = scenario.runs[run_name].model_dump(

@@ -20,14 +20,22 @@ from txnsim.text import unknown_word_message
 from txnsim.types import INTERNAL_TOPICS, TopicPartition
 from txnsim_lab.check.anomaly import Kind
 from txnsim_lab.scenario._cluster_options import leaders_of
-from txnsim_lab.scenario._notation.blocks import PARTS, unroll_blocks
-from txnsim_lab.scenario._notation.internal_partitions import BY_NAME, PLACED
+from txnsim_lab.scenario._notation.blocks import STEP_LISTS, unroll_blocks
+from txnsim_lab.scenario._notation.internal_partitions import PARTITION_BY_ID, TOPICS_WITH_IDS
 from txnsim_lab.scenario._pruning import complaints_of
 from txnsim_lab.scenario.call_results import ANY, LOST
-from txnsim_lab.scenario.fields import ELSE, ByRun, Model, Only
-from txnsim_lab.scenario.model import HEALTHY, RESERVED, Actor, Scenario
+from txnsim_lab.scenario.fields import ELSE_KEY, ByRun, Model, Only
+from txnsim_lab.scenario.model import HEALTHY, RESERVED_WORDS, Actor, Scenario
 from txnsim_lab.scenario.players._base import PLAYERS
-from txnsim_lab.scenario.steps_model import CALLS, CLUSTER, UPDATE, Awaited, Call, ClusterAct, Step
+from txnsim_lab.scenario.steps_model import (
+    FIELDS_BY_CALL,
+    FIELDS_BY_CLUSTER_ACT,
+    UPDATE_VALUE,
+    Awaited,
+    Call,
+    ClusterAct,
+    Step,
+)
 
 
 def read(file: str, yaml_text: str) -> Scenario:
@@ -47,7 +55,7 @@ def read(file: str, yaml_text: str) -> Scenario:
     if scenario is None or block_problems or field_problems:
         problems = [(origins.place_in_file(path), message) for path, message in field_problems]
         raise place_error(file, line_by_path, [*block_problems, *problems])
-    for steps_key in PARTS:
+    for steps_key in STEP_LISTS:
         for step_index, step in enumerate(getattr(scenario, steps_key)):
             path = origins.place_in_file((steps_key, step_index))
             step_group = origins.units.get((steps_key, step_index))
@@ -61,7 +69,7 @@ def read(file: str, yaml_text: str) -> Scenario:
 
 def _validate(
     document: Mapping[Any, Any],
-) -> tuple[Scenario | None, list[tuple[Place, str]]]:
+) -> tuple[Scenario | None, list[tuple[DocumentPath, str]]]:
     """Validate a document: its model, or what is wrong with its fields."""
     try:
         return Scenario.model_validate(document), []
@@ -90,7 +98,7 @@ def read_step(step_data: object) -> Step:
 
 
 def place_error(
-    file: str, line_by_path: dict[Place, int], problems: Iterable[tuple[Place, str]]
+    file: str, line_by_path: dict[DocumentPath, int], problems: Iterable[tuple[DocumentPath, str]]
 ) -> ConfigError:
     """The error message: one line per problem, with file, line and field."""
     located = sorted(
@@ -104,11 +112,11 @@ def place_error(
     )
 
 
-def _field_text(path: Place) -> str:
+def _field_text(path: DocumentPath) -> str:
     return ".".join(str(path_element) for path_element in path) or "scenario"
 
 
-def _line_of_path(line_by_path: dict[Place, int], path: Place) -> int:
+def _line_of_path(line_by_path: dict[DocumentPath, int], path: DocumentPath) -> int:
     """Line of a path in the file, or of the nearest enclosing path that has a line."""
     if path not in line_by_path:  # in its other spelling, perhaps
         line_by_path, path = (
@@ -120,7 +128,7 @@ def _line_of_path(line_by_path: dict[Place, int], path: Place) -> int:
     return line_by_path[path]
 
 
-def _hyphenated_path(path: Place) -> Place:
+def _hyphenated_path(path: DocumentPath) -> DocumentPath:
     return tuple(
         path_element.replace("_", "-") if isinstance(path_element, str) else path_element
         for path_element in path
@@ -130,13 +138,13 @@ def _hyphenated_path(path: Place) -> Place:
 # YAML
 
 
-def parse_document(file: str, yaml_text: str) -> tuple[dict[Any, Any], dict[Place, int]]:
+def parse_document(file: str, yaml_text: str) -> tuple[dict[Any, Any], dict[DocumentPath, int]]:
     """Parse YAML: the document, and the line of every value in it, counted from 1.
 
     Raises:
         ConfigError: The text is no YAML, or no mapping.
     """
-    line_by_path: dict[Place, int] = {(): 1}
+    line_by_path: dict[DocumentPath, int] = {(): 1}
     try:
         bounded_loader, root = compose_document(yaml_text, file=file)
         if not isinstance(root, yaml.MappingNode):
@@ -152,7 +160,7 @@ def parse_document(file: str, yaml_text: str) -> tuple[dict[Any, Any], dict[Plac
 
 
 def _collect_lines(
-    yaml_node: yaml.Node, path: Place, line_by_path: dict[Place, int], file: str
+    yaml_node: yaml.Node, path: DocumentPath, line_by_path: dict[DocumentPath, int], file: str
 ) -> None:
     line_by_path.setdefault(path, yaml_node.start_mark.line + 1)
     if isinstance(yaml_node, yaml.MappingNode):
@@ -174,18 +182,18 @@ def _collect_lines(
 # What concerns two places of a scenario file: names that are used must be declared, fields must
 # fit what they belong to.
 
-Place = tuple[int | str, ...]
+DocumentPath = tuple[int | str, ...]
 """Path of keys and list indices from the top of the document."""
-Problems = Iterator[tuple[Place, str]]
+Problems = Iterator[tuple[DocumentPath, str]]
 
-KINDS = tuple(str(kind) for kind in Kind)
-WRITES: Final = frozenset({"produce", "append", "send"})
-_ERRORS = frozenset({*(name.upper() for name in ErrorCode.__members__), ANY, LOST})
+ANOMALY_KINDS = tuple(str(kind) for kind in Kind)
+WRITING_CALLS: Final = frozenset({"produce", "append", "send"})
+_ERROR_NAMES = frozenset({*(name.upper() for name in ErrorCode.__members__), ANY, LOST})
 
 
 def contradictions(scenario: Scenario) -> Problems:
     yield from _check_head(scenario)
-    checks = _Checks(scenario)
+    checks = _ScenarioChecks(scenario)
     for step_index, step in enumerate(scenario.steps):
         yield from checks.step(("steps", step_index), step)
     for step_index, step in enumerate(scenario.cure):
@@ -196,7 +204,7 @@ def _check_head(scenario: Scenario) -> Problems:
     rules = Rules.documentation()
     for run_name, run in scenario.runs.items():
         path = ("runs", run_name)
-        if run_name in RESERVED:
+        if run_name in RESERVED_WORDS:
             yield path, f"{run_name} means something else; another label is needed"
         for rule_name in run.rules:
             if rule_name not in rules:
@@ -229,7 +237,7 @@ def _check_head(scenario: Scenario) -> Problems:
         yield ("control",), "no step has `only: control`"
 
 
-def _check_actor(path: Place, actor: Actor) -> Problems:
+def _check_actor(path: DocumentPath, actor: Actor) -> Problems:
     is_member = actor.plays in ("member", "share-member")
     if is_member and actor.group is None:
         yield (*path, "plays"), "a member needs group"
@@ -243,16 +251,16 @@ def _check_actor(path: Place, actor: Actor) -> Problems:
             )
 
 
-def _check_verdict(path: Place, verdict_kinds: tuple[str, ...]) -> Problems:
+def _check_verdict(path: DocumentPath, verdict_kinds: tuple[str, ...]) -> Problems:
     for kind_index, verdict_kind in enumerate(verdict_kinds):
-        if verdict_kind not in KINDS:
+        if verdict_kind not in ANOMALY_KINDS:
             yield (
                 (*path, kind_index),
-                unknown_word_message("verdict", verdict_kind, (HEALTHY, *KINDS)),
+                unknown_word_message("verdict", verdict_kind, (HEALTHY, *ANOMALY_KINDS)),
             )
 
 
-class _Checks:
+class _ScenarioChecks:
     """Checks the steps in order, and remembers what they have declared."""
 
     def __init__(self, scenario: Scenario) -> None:
@@ -268,7 +276,7 @@ class _Checks:
         self._values: dict[tuple[TopicPartition, str], list[Only]] = {}
         """Records by partition and value -> the runs in which they are written."""
 
-    def step(self, path: Place, step: Step) -> Problems:
+    def step(self, path: DocumentPath, step: Step) -> Problems:
         run_words = self._scenario.words
         for group_index, word_group in enumerate(step.only):
             for word_index, word in enumerate(word_group):
@@ -302,7 +310,7 @@ class _Checks:
                     unanswered_path, "call", unanswered_call, [*self._background]
                 )
 
-    def _check_waits(self, path: Place, step: Step) -> Problems:
+    def _check_waits(self, path: DocumentPath, step: Step) -> Problems:
         if step.await_ is not None:
             awaited = step.await_ if isinstance(step.await_, Awaited) else None
             call_name = str(step.await_) if awaited is None else awaited.call
@@ -336,19 +344,21 @@ class _Checks:
 
     # Calls
 
-    def _check_call(self, path: Place, call: Call) -> Problems:
+    def _check_call(self, path: DocumentPath, call: Call) -> Problems:
         cast = self._scenario.cast
         if call.who not in cast:
             yield (*path, "who"), unknown_word_message("actor", call.who, cast)
             call_names = {
-                call_name for calls_of_actor in CALLS.values() for call_name in calls_of_actor
+                call_name
+                for calls_of_actor in FIELDS_BY_CALL.values()
+                for call_name in calls_of_actor
             }
             if call.do not in call_names:
                 yield (*path, "do"), unknown_word_message("call", call.do, sorted(call_names))
             actor_kind = ""
         else:
             actor_kind = cast[call.who].plays
-            calls_of_actor = CALLS[actor_kind]
+            calls_of_actor = FIELDS_BY_CALL[actor_kind]
             if call.do not in calls_of_actor:
                 yield (
                     (*path, "do"),
@@ -360,7 +370,7 @@ class _Checks:
                 yield from _check_fields(path, call.do, call.given_fields, *calls_of_actor[call.do])
         yield from self._check_call_fields(path, call, actor_kind)
 
-    def _check_call_fields(self, path: Place, call: Call, actor_kind: str) -> Problems:
+    def _check_call_fields(self, path: DocumentPath, call: Call, actor_kind: str) -> Problems:
         """Check the partitions, topics, errors and names of a call, for any actor."""
         cast = self._scenario.cast
         if "value" in call.given_fields and call.values is not None:
@@ -414,7 +424,7 @@ class _Checks:
         yield from self._check_words((*path, "reads"), call.reads)
         yield from self._check_words((*path, "offset"), call.offset)
 
-    def _check_generation(self, path: Place, call: Call) -> Problems:
+    def _check_generation(self, path: DocumentPath, call: Call) -> Problems:
         """Check the name of a member's generation: it is known only after the step
         that gives it.
         """
@@ -427,15 +437,15 @@ class _Checks:
         elif isinstance(generation, str):
             yield from self._check_declared(path, "generation", generation, self._generations)
 
-    def _check_records(self, path: Place, call: Call, only: Only) -> Problems:
+    def _check_records(self, path: DocumentPath, call: Call, only: Only) -> Problems:
         """Checks that each value is written once; a retry or a record that may be refused can
         repeat one.
         """
         partition = call.partition
         may_repeat = call.sequence is not None or call.error is not None
-        if partition is None or may_repeat or call.do not in WRITES:
+        if partition is None or may_repeat or call.do not in WRITING_CALLS:
             return
-        record_values = call.records if call.count is None else (f"{call.value or UPDATE}-0",)
+        record_values = call.records if call.count is None else (f"{call.value or UPDATE_VALUE}-0",)
         value_field = "value" if call.values is None else "values"
         named_values = [
             (value_field, partition, value) for value in record_values if value is not None
@@ -460,15 +470,18 @@ class _Checks:
             for situation in scenario.situations
         )
 
-    def _check_broker(self, path: Place, broker: int | None) -> Problems:
+    def _check_broker(self, path: DocumentPath, broker: int | None) -> Problems:
         if broker is not None and not 1 <= broker <= self._scenario.brokers:
             yield path, f"there are brokers 1 to {self._scenario.brokers}"
 
-    def _check_cluster(self, path: Place, cluster_act: ClusterAct) -> Problems:
-        if cluster_act.do not in CLUSTER:
-            yield (*path, "do"), unknown_word_message("act on the cluster", cluster_act.do, CLUSTER)
+    def _check_cluster(self, path: DocumentPath, cluster_act: ClusterAct) -> Problems:
+        if cluster_act.do not in FIELDS_BY_CLUSTER_ACT:
+            yield (
+                (*path, "do"),
+                unknown_word_message("act on the cluster", cluster_act.do, FIELDS_BY_CLUSTER_ACT),
+            )
             return
-        needed_fields, possible_fields = CLUSTER[cluster_act.do]
+        needed_fields, possible_fields = FIELDS_BY_CLUSTER_ACT[cluster_act.do]
         yield from _check_fields(
             path, cluster_act.do, cluster_act.given_fields, needed_fields, possible_fields
         )
@@ -483,7 +496,7 @@ class _Checks:
         yield from self._check_partitions(path, cluster_act, "partition")
         yield from self._check_topic(path, cluster_act)
 
-    def _check_topic(self, path: Place, cluster_act: ClusterAct) -> Problems:
+    def _check_topic(self, path: DocumentPath, cluster_act: ClusterAct) -> Problems:
         """Check topics that are created, deleted and grown; a deleted topic may still be named, to
         be refused.
         """
@@ -523,7 +536,9 @@ class _Checks:
 
     # Names
 
-    def _check_partitions(self, path: Place, checked_model: Model, *field_names: str) -> Problems:
+    def _check_partitions(
+        self, path: DocumentPath, checked_model: Model, *field_names: str
+    ) -> Problems:
         for field_name in field_names:
             field_value = getattr(checked_model, field_name)
             for partition in (
@@ -532,13 +547,13 @@ class _Checks:
                 yield from self._check_partition((*path, _with_hyphens(field_name)), partition)
 
     def _check_positions(
-        self, path: Place, positions: Mapping[TopicPartition, int] | None
+        self, path: DocumentPath, positions: Mapping[TopicPartition, int] | None
     ) -> Problems:
         for partition in positions or ():
             yield from self._check_partition((*path, str(partition)), partition)
 
-    def _check_partition(self, path: Place, partition: TopicPartition) -> Problems:
-        if partition.partition == BY_NAME or partition.topic in PLACED:
+    def _check_partition(self, path: DocumentPath, partition: TopicPartition) -> Problems:
+        if partition.partition == PARTITION_BY_ID or partition.topic in TOPICS_WITH_IDS:
             return  # how many there are is a setting of the run
         topics = self._topics
         if partition.topic not in topics:
@@ -547,14 +562,16 @@ class _Checks:
             last_partition = topics[partition.topic] - 1
             yield path, f"topic {partition.topic} has the partitions 0 to {last_partition}"
 
-    def _check_by_run(self, path: Place, by_word: ByRun | None) -> Problems:
+    def _check_by_run(self, path: DocumentPath, by_word: ByRun | None) -> Problems:
         """Checks that the words and errors of a value by run are known."""
         for error_path, error_name in self._expected_by_path(path, by_word):
-            if isinstance(error_name, str) and error_name not in _ERRORS:
-                yield error_path, unknown_word_message("error", error_name, sorted(_ERRORS))
+            if isinstance(error_name, str) and error_name not in _ERROR_NAMES:
+                yield error_path, unknown_word_message("error", error_name, sorted(_ERROR_NAMES))
         yield from self._check_words(path, by_word)
 
-    def _expected_by_path(self, path: Place, by_word: Any) -> Iterator[tuple[Place, Any]]:
+    def _expected_by_path(
+        self, path: DocumentPath, by_word: Any
+    ) -> Iterator[tuple[DocumentPath, Any]]:
         """Each expected value with its path, at any depth of words."""
         if not isinstance(by_word, Mapping):
             yield path, by_word
@@ -562,18 +579,20 @@ class _Checks:
         for word, inner_value in by_word.items():
             yield from self._expected_by_path((*path, word), inner_value)
 
-    def _check_words(self, path: Place, by_word: Any) -> Problems:
+    def _check_words(self, path: DocumentPath, by_word: Any) -> Problems:
         """Checks that the words which select runs are known."""
         if not isinstance(by_word, Mapping):
             return
-        run_words = (*self._scenario.words, ELSE)
+        run_words = (*self._scenario.words, ELSE_KEY)
         for word, inner_value in by_word.items():
             if word not in run_words:
                 yield (*path, word), unknown_word_message("run, mode or take", word, run_words)
             yield from self._check_words((*path, word), inner_value)
 
     @staticmethod
-    def _check_declared(path: Place, noun: str, name: str, declared_names: list[str]) -> Problems:
+    def _check_declared(
+        path: DocumentPath, noun: str, name: str, declared_names: list[str]
+    ) -> Problems:
         if name not in declared_names:
             yield (
                 path,
@@ -584,7 +603,7 @@ class _Checks:
 
 
 def _check_fields(
-    path: Place,
+    path: DocumentPath,
     call_name: str,
     field_names: Iterable[str],
     needed_fields: tuple[str, ...],

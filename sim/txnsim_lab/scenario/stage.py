@@ -37,7 +37,7 @@ from txnsim_lab.scenario.steps_model import Call, Step
 from txnsim_lab.target.cluster import Target, TargetError
 from txnsim_lab.target.simulated import SimulatedTarget
 
-LOOKER: Final = "onlooker"
+LOOKER_NAME: Final = "onlooker"
 """Name of the actor that observes everything at the end of a story."""
 PATIENCE_MS: Final = 60_000
 """Limit of the wait for a condition: longer than the 30 s after which brokers retry."""
@@ -90,8 +90,8 @@ class RunningStory:
             security=target.security,
         )
         self._beginners: list[ReaderActor] = []
-        self.operator = OperatorActor(LOOKER, self.around)
-        self.reader = ReaderActor(LOOKER, Actor(plays="reader"), self.around)
+        self.operator = OperatorActor(LOOKER_NAME, self.around)
+        self.reader = ReaderActor(LOOKER_NAME, Actor(plays="reader"), self.around)
         target.acts_for(_Looker(self))
 
     @property
@@ -166,7 +166,7 @@ class RunningStory:
         return armed_rule
 
     def reader_from_start(self) -> ReaderActor:
-        self._beginners.append(ReaderActor(LOOKER, Actor(plays="reader"), self.around))
+        self._beginners.append(ReaderActor(LOOKER_NAME, Actor(plays="reader"), self.around))
         return self._beginners[-1]
 
     def say(self, speaker: str, sentence: str) -> None:
@@ -200,7 +200,7 @@ class _Looker:
         return await self._running_story.operator.admin()
 
     def say(self, sentence: str) -> None:
-        self._running_story.say(LOOKER, sentence)
+        self._running_story.say(LOOKER_NAME, sentence)
 
 
 @contextlib.asynccontextmanager

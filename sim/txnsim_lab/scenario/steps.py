@@ -24,14 +24,14 @@ from txnsim.text import unknown_word_message
 from txnsim.trace.story import ONLOOKER_SUFFIX
 from txnsim.types import IsolationLevel, TopicPartition
 from txnsim_lab.scenario._cluster_options import new_topic, topic_of
-from txnsim_lab.scenario.actors._broker_calls import ASKED_AGAIN
+from txnsim_lab.scenario.actors._broker_calls import RETRIED_ERRORS
 from txnsim_lab.scenario.actors.base import StoryActor
 from txnsim_lab.scenario.call_results import ANY, NONE, CallResult, StoryFailedError
 from txnsim_lab.scenario.fields import ByRun, OffsetByRun, RunSelection, by_run
 from txnsim_lab.scenario.final_observation import observe_everything
-from txnsim_lab.scenario.stage import LOOKER, PATIENCE_MS, Background, RunningStory
+from txnsim_lab.scenario.stage import LOOKER_NAME, PATIENCE_MS, Background, RunningStory
 from txnsim_lab.scenario.steps_model import (
-    FOR_OTHER_MEMBERS,
+    GROUP_WIDE_CALLS,
     Awaited,
     Call,
     ClusterAct,
@@ -45,7 +45,7 @@ from txnsim_lab.scenario.steps_model import (
     TransactionIs,
     required,
 )
-from txnsim_lab.target.cluster import Target, TargetError, until
+from txnsim_lab.target.cluster import Target, TargetError, poll_until
 
 T = TypeVar("T")
 
@@ -84,7 +84,7 @@ async def act(running_story: RunningStory, step: Step) -> None:
             await expect(running_story, step.expect)
     elif step.observe == "healed":
         running_story.healed = True
-        running_story.recorder.note_healing(LOOKER)
+        running_story.recorder.note_healing(LOOKER_NAME)
     else:
         await observe_everything(running_story)
 
@@ -114,9 +114,11 @@ async def _act_on_cluster(running_story: RunningStory, cluster_act: ClusterAct) 
     asked_ms = running_story.environment.clock.now_ms()
     await act_on_cluster(running_story, cluster_act)
     if cluster_act.do == "clean" and cluster_act.partition is not None:
-        running_story.recorder.note_cleaning(LOOKER, cluster_act.partition)
+        running_story.recorder.note_cleaning(LOOKER_NAME, cluster_act.partition)
     elif cluster_act.do == "delete-topic" and cluster_act.topic is not None:
-        running_story.recorder.note_topic_deletion(LOOKER, cluster_act.topic, asked_ms=asked_ms)
+        running_story.recorder.note_topic_deletion(
+            LOOKER_NAME, cluster_act.topic, asked_ms=asked_ms
+        )
 
 
 # Calls
@@ -141,7 +143,7 @@ async def _play_call(running_story: RunningStory, call: Call) -> None:
     task.add_done_callback(lambda _: sent_event.set())
     # It must be on its way before the next step: a story has an order.
     await sent_event.wait()
-    if running_story.situation.take == "disarmed" and call.do not in FOR_OTHER_MEMBERS:
+    if running_story.situation.take == "disarmed" and call.do not in GROUP_WIDE_CALLS:
         await _await_answer(running_story, call.background)  # nothing holds it
 
 
@@ -198,8 +200,8 @@ async def _play_await(running_story: RunningStory, awaited: str | Awaited) -> No
     )
     offset = call.offset if isinstance(awaited, str) or awaited.offset is None else awaited.offset
     expected_code = expected_error(error_by_run, running_story.situation)
-    took_first = call.error is None and answer.error in ASKED_AGAIN
-    hint = "; it took its first answer: write `error: NONE`" if took_first else ""
+    takes_first_answer = call.error is None and answer.error in RETRIED_ERRORS
+    hint = "; it took its first answer: write `error: NONE`" if takes_first_answer else ""
     _check_answer(
         running_story,
         f"{call.who}: {call.do} ({call_name})",
@@ -225,7 +227,7 @@ def first_answer_lines(running_story: RunningStory, *, failure: str) -> Iterator
         if not task.done() or task.cancelled() or task.exception() is not None:
             continue
         answer = task.result()
-        if isinstance(answer, CallResult) and answer.error in ASKED_AGAIN:
+        if isinstance(answer, CallResult) and answer.error in RETRIED_ERRORS:
             yield (
                 f"the background call {call_name} was answered {answer.error}, and is not repeated"
                 " without error: NONE"
@@ -445,7 +447,7 @@ async def _care_for_broker(cluster_act: ClusterAct, target: Target) -> None:
 
 NO_LEADER: Final = "none"
 """Word of a condition for a partition without a leader."""
-Look = Callable[[], Awaitable[tuple[bool, list[str]]]]
+CheckCondition = Callable[[], Awaitable[tuple[bool, list[str]]]]
 """Checks a condition: returns whether it holds, and the present state in words."""
 
 
@@ -480,7 +482,9 @@ async def wait_until(running_story: RunningStory, condition: Condition) -> None:
         raise StoryFailedError("; ".join(problem_lines)) from None
 
 
-def _condition_check(running_story: RunningStory, condition: Condition) -> tuple[str, Look]:
+def _condition_check(
+    running_story: RunningStory, condition: Condition
+) -> tuple[str, CheckCondition]:
     """The condition in words, and the function that checks it."""
     if condition.answered is not None:
         background = running_story.background_call(condition.answered)
@@ -528,7 +532,9 @@ async def poll(
         StoryFailedError: The time limit has passed.
     """
     try:
-        await until(running_story.environment.clock, holds, awaited_state, patience_ms=PATIENCE_MS)
+        await poll_until(
+            running_story.environment.clock, holds, awaited_state, patience_ms=PATIENCE_MS
+        )
     except TargetError as error:
         raise StoryFailedError(str(error)) from None
 
@@ -620,7 +626,7 @@ async def _check_positions(
 ) -> None:
     admin = await running_story.operator.admin()
     offsets = await admin.committed_positions(group, tuple(expected))
-    running_story.recorder.note_positions(LOOKER, group, offsets)
+    running_story.recorder.note_positions(LOOKER_NAME, group, offsets)
     for partition, position in expected.items():
         _check_value(
             f"the position of group {group} on {partition} is", offsets[partition], position

@@ -16,7 +16,6 @@ from txnsim.types import PRODUCER_EPOCH_MAX, TopicPartition
 from txnsim_lab.check.observations import Position
 from txnsim_lab.scenario.fields import (
     ByRun,
-    Content,
     FaultRuleField,
     Inputs,
     Milliseconds,
@@ -27,6 +26,7 @@ from txnsim_lab.scenario.fields import (
     Only,
     Partition,
     Partitions,
+    RecordContent,
     Values,
     ValuesByRun,
     ValuesOf,
@@ -34,37 +34,54 @@ from txnsim_lab.scenario.fields import (
 
 T = TypeVar("T")
 
-_STATES: Final = tuple(state.wire_name for state in TransactionState)
-_PLACE: Final = "place "
-_UNIT: Final = "unit "
+_STATE_NAMES: Final = tuple(state.wire_name for state in TransactionState)
+_PLACE_KEY: Final = "place "
+_UNIT_KEY: Final = "unit "
 """Keys of a step's ``__dict__`` that no field can have, as they contain a space."""
 PARTITIONS_MAX: Final = 100
 """Limit of a topic's partitions."""
 COUNT_MAX: Final = 10_000
 """Limit of records in a call and of strikes of a rule; the scenarios of txnsim use 2,000 at most.
 """
-_IDENTITY: Final = ("producer_id", "epoch", "first_identity_of")
-_SENT: Final = ("connection", "broker", "once", "background", "error")
-_MEMBER: Final = ("generation", "member_id", "instance_id")
-_MARKER: Final = ("producer_id", "epoch", "coordinator_epoch", "decision", "transaction_version")
-_RECORDS: Final = ("value", "values", "key", "item", "of")
+_IDENTITY_FIELDS: Final = ("producer_id", "epoch", "first_identity_of")
+_SENDING_FIELDS: Final = ("connection", "broker", "once", "background", "error")
+_MEMBER_FIELDS: Final = ("generation", "member_id", "instance_id")
+_MARKER_FIELDS: Final = (
+    "producer_id",
+    "epoch",
+    "coordinator_epoch",
+    "decision",
+    "transaction_version",
+)
+_RECORD_FIELDS: Final = ("value", "values", "key", "item", "of")
 
-UPDATE: Final = "update"
+UPDATE_VALUE: Final = "update"
 """Value of the ``count`` records of a call that gives none."""
 
-CALLS: Final[dict[str, dict[str, tuple[tuple[str, ...], tuple[str, ...]]]]] = {
+FIELDS_BY_CALL: Final[dict[str, dict[str, tuple[tuple[str, ...], tuple[str, ...]]]]] = {
     "wire": {
-        "init-producer-id": ((), ("bump", "two_phase", *_IDENTITY, *_SENT)),
+        "init-producer-id": ((), ("bump", "two_phase", *_IDENTITY_FIELDS, *_SENDING_FIELDS)),
         "begin": ((), ("transaction",)),
-        "add-partitions": (("partitions",), ("always", *_IDENTITY, *_SENT)),
+        "add-partitions": (("partitions",), ("always", *_IDENTITY_FIELDS, *_SENDING_FIELDS)),
         "produce": (
             ("partition",),
-            (*_RECORDS, "beside", "sequence", "plain", "offset", *_IDENTITY, *_SENT),
+            (
+                *_RECORD_FIELDS,
+                "beside",
+                "sequence",
+                "plain",
+                "offset",
+                *_IDENTITY_FIELDS,
+                *_SENDING_FIELDS,
+            ),
         ),
-        "add-offsets": (("group",), ("always", *_IDENTITY, *_SENT)),
-        "commit-offsets": ((), ("group", "offsets", "member", *_MEMBER, *_IDENTITY, *_SENT)),
-        "commit": ((), (*_IDENTITY, *_SENT)),
-        "abort": ((), (*_IDENTITY, *_SENT)),
+        "add-offsets": (("group",), ("always", *_IDENTITY_FIELDS, *_SENDING_FIELDS)),
+        "commit-offsets": (
+            (),
+            ("group", "offsets", "member", *_MEMBER_FIELDS, *_IDENTITY_FIELDS, *_SENDING_FIELDS),
+        ),
+        "commit": ((), (*_IDENTITY_FIELDS, *_SENDING_FIELDS)),
+        "abort": ((), (*_IDENTITY_FIELDS, *_SENDING_FIELDS)),
     },
     "application": {
         "begin": ((), ("transaction", "background")),
@@ -84,7 +101,10 @@ CALLS: Final[dict[str, dict[str, tuple[tuple[str, ...], tuple[str, ...]]]]] = {
             ),
         ),
         "seek": (("partition", "from_"), ()),
-        "commit-offsets": ((), ("offsets", *_MEMBER, "broker", "once", "background", "error")),
+        "commit-offsets": (
+            (),
+            ("offsets", *_MEMBER_FIELDS, "broker", "once", "background", "error"),
+        ),
         "stand-still": ((), ()),
         "leave": ((), ("background", "error")),
         "die": ((), ()),
@@ -97,7 +117,10 @@ CALLS: Final[dict[str, dict[str, tuple[tuple[str, ...], tuple[str, ...]]]]] = {
         "die": ((), ()),
     },
     "bystander": {
-        "append": (("partition",), (*_RECORDS, "count", "keys", "offset", "background", "error")),
+        "append": (
+            ("partition",),
+            (*_RECORD_FIELDS, "count", "keys", "offset", "background", "error"),
+        ),
     },
     "reader": {
         "read": (
@@ -112,7 +135,7 @@ CALLS: Final[dict[str, dict[str, tuple[tuple[str, ...], tuple[str, ...]]]]] = {
     "operator": {
         "find-hanging": ((), ("names", "tool", "background", "error")),
         "abort-found": ((), ("background",)),
-        "abort": (("partition",), ("start_offset", *_MARKER, "background", "error")),
+        "abort": (("partition",), ("start_offset", *_MARKER_FIELDS, "background", "error")),
         "delete-records": (("partition", "before"), ("background", "error")),
         "fence": (("transactional_id",), ("background", "error")),
         "describe": (
@@ -127,10 +150,10 @@ CALLS: Final[dict[str, dict[str, tuple[tuple[str, ...], tuple[str, ...]]]]] = {
 }
 """Role -> call -> fields that the call needs, fields that it may have."""
 
-FOR_OTHER_MEMBERS: Final = frozenset({"subscribe", "poll"})
+GROUP_WIDE_CALLS: Final = frozenset({"subscribe", "poll"})
 """Calls that wait for the other members of the group, even without faults."""
 
-CLUSTER: Final[dict[str, tuple[tuple[str, ...], tuple[str, ...]]]] = {
+FIELDS_BY_CLUSTER_ACT: Final[dict[str, tuple[tuple[str, ...], tuple[str, ...]]]] = {
     "move-leader": (("to",), ("partition", "coordinator_of")),
     "reload-coordinator": (("coordinator_of",), ()),
     "stop": (("broker",), ()),
@@ -205,7 +228,7 @@ class Call(Doing):
     value: str | None = None
     """The value of the record; null is a tombstone."""
     values: Values | None = None
-    key: Content | None = None
+    key: RecordContent | None = None
     beside: ValuesOf | None = None
     """Records of the same request for other partitions, one per partition."""
     item: str | None = None
@@ -339,8 +362,10 @@ class TransactionIs(Model):
     @classmethod
     def _states_that_there_are(cls, states: tuple[str, ...]) -> tuple[str, ...]:
         for state in states:
-            if state not in _STATES:
-                raise ValueError(unknown_word_message("state of a transaction", state, _STATES))
+            if state not in _STATE_NAMES:
+                raise ValueError(
+                    unknown_word_message("state of a transaction", state, _STATE_NAMES)
+                )
         return states
 
 
@@ -461,21 +486,21 @@ class Step(OneOf):
         """Where the step stands, as ``late.yaml:24: steps.3.await``; empty if it is not from a
         file.
         """
-        return str(self.__dict__.get(_PLACE, ""))
+        return str(self.__dict__.get(_PLACE_KEY, ""))
 
     def stands_at(self, position: str) -> None:
         """Store the place where the step was read, as ``late.yaml:24: steps.3``."""
         # Not a field, since the place is no part of the step's content.
-        self.__dict__[_PLACE] = f"{position}.{_names((self.choice,))}"
+        self.__dict__[_PLACE_KEY] = f"{position}.{_names((self.choice,))}"
 
     @property
     def unit(self) -> tuple[int, int] | None:
         """Number of the ``any-order`` block and of the part in it; None outside of such blocks."""
-        return self.__dict__.get(_UNIT)
+        return self.__dict__.get(_UNIT_KEY)
 
     def stands_in(self, unit: tuple[int, int]) -> None:
         """Store the ``any-order`` block and part that contain the step."""
-        self.__dict__[_UNIT] = unit
+        self.__dict__[_UNIT_KEY] = unit
 
     @property
     def partitions(self) -> tuple[TopicPartition, ...]:

@@ -118,7 +118,7 @@ _TOPIC_RESOURCE, _BROKER_RESOURCE, _LOGGER_RESOURCE, _METRICS_RESOURCE, _GROUP_R
 )
 _MANY_ELEMENTS: Final = 300
 _LARGE_TEXT: Final = "x" * 4_096
-"""``offset.metadata.max.bytes``"""
+"""A text as long as ``offset.metadata.max.bytes`` allows."""
 _SUBSCRIPTION_HEX: Final = (
     "000000000001" + f"{len(OWN_TOPICS[0]):04x}" + OWN_TOPICS[0].encode().hex() + "f" * 8
 )

@@ -88,7 +88,9 @@ APPEND_REFUSAL_PROBABILITY: Final = 0.3
 """Probability that a troubled broker's log refuses an append, instead of a delay."""
 APPENDED_RECORD_KINDS: Final = ("data", "marker", "coordinator", "coordinator")
 REFUSAL_ERROR: Final = "NOT_ENOUGH_REPLICAS"
-"""Not NOT_LEADER: a coordinator would wait forever for its successor."""
+"""Error of a refused append. It is not NOT_LEADER, as a coordinator would then wait forever for its
+successor.
+"""
 CURIOUS_CLIENT_SHARE: Final = 0.1
 """Share of seeds with a curious client, from its own random stream."""
 INTEREST_COUNTS: Final = ((1, 0.4), (2, 0.4), (3, 0.2))
@@ -96,7 +98,7 @@ INTEREST_COUNTS: Final = ((1, 0.4), (2, 0.4), (3, 0.2))
 ODD_VALUE_PROBABILITIES: Final = ((0.04, 0.35), (0.12, 0.4), (0.3, 0.25))
 """Probability of an odd value, per field and per list."""
 CURIOUS_API_COUNTS: Final = ((4, 0.3), (8, 0.4), (16, 0.3))
-"""Number of APIs of these kinds that a curious client uses."""
+"""Number of APIs that a curious client uses."""
 FAVOURITE_PROBABILITY: Final = 0.4
 """Probability of reusing one of two favourite values."""
 CURIOUS_REQUEST_COUNTS: Final = ((20, 0.3), (60, 0.4), (120, 0.3))
@@ -129,13 +131,13 @@ MEMBER_COMMITS_SHARE: Final = 0.35
 enable.auto.commit.
 """
 MEMBER_COMMIT_COUNTS: Final = ((0, 0.3), (1, 0.4), (2, 0.3))
-"""Number of such commits per poll."""
+"""Number of commits that a member makes by itself after each poll."""
 SEEK_BACK_PROBABILITY: Final = 0.25
-"""Probability that a member seeks back before such a commit, to read again."""
+"""Probability that a member seeks back before it commits by itself, to read again."""
 LATE_FOLLOWERS_SHARE: Final = 0.12
 """Share of seeds with three brokers in which followers lag; own random stream."""
 REPLICA_LAGS_MS: Final = ((500, 0.5), (2_000, 0.5))
-"""replica.lag.time.max.ms in these seeds."""
+"""replica.lag.time.max.ms in seeds with late followers."""
 LATE_ANSWER_DELAYS_MS: Final = ((40, 0.3), (150, 0.4), (400, 0.3))
 """Delay of the answers to followers, in milliseconds."""
 FOLLOWER_BEHIND_PAUSES_MS: Final = ((300, 0.4), (1_000, 0.3), (4_000, 0.3))
@@ -143,7 +145,7 @@ FOLLOWER_BEHIND_PAUSES_MS: Final = ((300, 0.4), (1_000, 0.3), (4_000, 0.3))
 LEADER_MOVE_COUNTS: Final = ((1, 0.3), (2, 0.4), (3, 0.3))
 """Number of moves of one leader in a row."""
 MOVE_PAUSES_MS: Final = ((1_500, 1.0),)
-"""Pause between these moves, in milliseconds: enough for a client's request."""
+"""Pause between the moves of one leader, in milliseconds: enough for a client's request."""
 OVERLAPPING_FAULTS_SHARE: Final = 0.16
 """Share of seeds in which a disturbance begins before another one has ended."""
 OVERLAPPING_FAULT_UNITS: Final = ((1, 0.4), (2, 0.4), (3, 0.2))
@@ -151,7 +153,7 @@ OVERLAPPING_FAULT_COUNTS: Final = ((1, 0.4), (2, 0.4), (4, 0.2))
 MAINTENANCE_SHARE: Final = 0.15
 """Share of seeds in which an operator maintains partitions with an open transaction."""
 MAINTENANCE_PROBABILITY: Final = 0.4
-"""Probability of such maintenance, for each act that writes."""
+"""Probability that an operator maintains a partition after an act that writes to it."""
 MAINTENANCE_ACTS: Final = ("clean", "delete-old", "move-leader", "reassign", "producers", "read")
 """Maintenance of a partition, also of an internal topic, that loses no data."""
 LEAVING_MEMBERS_SHARE: Final = 0.3
@@ -174,7 +176,7 @@ RECORD_COUNTS: Final = ((1, 0.5), (2, 0.3), (4, 0.2))
 COMMIT_PROBABILITY: Final = 0.72
 """Share of transactions that commit."""
 TIMEOUTS_S: Final = ((10, 0.2), (20, 0.3), (60, 0.5))
-"""transaction.timeout.ms"""
+"""transaction.timeout.ms of clients, in seconds."""
 PAUSES_MS: Final = ((0, 0.35), (20, 0.2), (200, 0.2), (1_000, 0.15), (6_000, 0.1))
 """Upper bound of the pause between two acts of a client, in milliseconds."""
 LONG_PAUSES_MS: Final = ((8_000, 0.4), (25_000, 0.4), (70_000, 0.2))
@@ -223,7 +225,9 @@ ACKNOWLEDGE_TYPES: Final = (("accept", 0.55), ("release", 0.25), ("reject", 0.1)
 MEMBER_RESTART_PROBABILITY: Final = 0.12
 """Probability that a member dies or leaves after a poll, and comes back."""
 LARGE_TRANSACTIONS_SHARE: Final = 0.4
-"""Share of these seeds in which a client writes transactions larger than these limits."""
+"""Share of the seeds with share groups in which a client writes transactions with more records than
+a group may lock.
+"""
 LARGE_RECORD_COUNTS: Final = ((20, 0.4), (130, 0.6))
 STREAMS_GROUPS_SHARE: Final = 0.25
 """Share of seeds with a group and the reference release in which its members are threads of Kafka

@@ -68,13 +68,13 @@ _SHORT_DISTURBANCES: Final = (
     *("kill", "stop", "isolate", "move-leader", "move-coordinator", "reassign", "remake-topic"),
     *("grow-topic", "care-for-logs", "time-passes", INTERNAL_TOPICS_HABIT, INTERNAL_TOPICS_HABIT),
 )
-"""Short acts on the cluster during these."""
+"""Short acts on the cluster while a lasting disturbance goes on."""
 _WRITING_CALLS: Final = ("produce", "send", "commit-offsets")
 _DisturbanceMaker = Callable[[Dice, PlanChoices, str], TimedSteps]
 
 
 def with_further_features(plan: Plan, *, older_releases: Sequence[str]) -> Plan:
-    """Adds to a plan the further features that its seed has.
+    """Add to a plan the further features that its seed has.
 
     Args:
         plan: The plan without them.
@@ -89,10 +89,8 @@ def with_further_features(plan: Plan, *, older_releases: Sequence[str]) -> Plan:
     if "long-lived-ids" in features:
         tracks = tuple(_long_lived(dice, track, tracks) for track in tracks)
     if "move-groups" in features and plan.groups:
-        tracks = (
-            *tracks,
-            Track(CLUSTER_TRACK, tuple(_group_moves(dice, world.brokers, plan.groups))),
-        )
+        group_moves = tuple(_group_moves(dice, world.brokers, plan.groups))
+        tracks = (*tracks, Track(CLUSTER_TRACK, group_moves))
     else:
         features -= {"move-groups"}
     if "rolling-upgrade" in features and older_releases:
@@ -116,9 +114,7 @@ def with_further_features(plan: Plan, *, older_releases: Sequence[str]) -> Plan:
         tracks = tuple(_with_keys(dice, track, compacted) for track in tracks)
         tracks = (*tracks, Track(CLUSTER_TRACK, tuple(_cleaner_turns(dice, compacted))))
     dice = Dice(plan.seed, JOINT_PRODUCE_FEATURE)
-    if any(_sends_by_hand(track) for track in tracks) and dice.happens(
-        defaults.JOINT_PRODUCE_SHARE
-    ):
+    if any(map(_sends_by_hand, tracks)) and dice.happens(defaults.JOINT_PRODUCE_SHARE):
         leaders = dict(_first_leaders(world))
         tracks = tuple(_join_near_produces(dice, track, leaders) for track in tracks)
         features |= {JOINT_PRODUCE_FEATURE}
@@ -152,7 +148,7 @@ def with_further_features(plan: Plan, *, older_releases: Sequence[str]) -> Plan:
 def _with_share_and_other_tracks(
     plan: Plan, world: World, tracks: tuple[Track, ...]
 ) -> tuple[World, tuple[Track, ...], frozenset[str]]:
-    """Adds clients with tracks of their own: a curious client, and share groups."""
+    """Add clients with tracks of their own: a curious client, and share groups."""
     features: set[str] = set()
     dice = Dice(plan.seed, CURIOUS_FEATURE)
     if dice.happens(defaults.CURIOUS_CLIENT_SHARE):
@@ -335,7 +331,7 @@ def _with_keys(dice: Dice, track: Track, compacted: Sequence[str]) -> Track:
 
 
 def _cleaner_turns(dice: Dice, compacted: Sequence[str]) -> Iterator[Act]:
-    """Run the cleaner again and again."""
+    """Acts that run the log cleaner at drawn times."""
     for unit_number in range(1, 2 * dice.pick_weighted(defaults.DISTURBANCE_COUNTS) + 1):
         partition = f"{dice.pick(compacted)}-0"
         for cleaning_act, after_ms in (
@@ -578,7 +574,7 @@ def _actor_fields(plan: Plan, field_name: str) -> Mapping[str, str]:
 
 
 def _plan_choices(plan: Plan) -> PlanChoices:
-    """The scene for disturbances of a plan."""
+    """Collect what disturbances of a plan can choose from: partitions, brokers, ids and groups."""
     partition_counts = (
         (topic_name, topic["partitions"]) for topic_name, topic in plan.world.topics.items()
     )

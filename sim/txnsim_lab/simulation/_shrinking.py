@@ -32,7 +32,7 @@ ONE_REPLICA_HABIT: Final = "one-replica"
 
 
 class ShrunkPlan(msgspec.Struct, frozen=True, kw_only=True):
-    """The smallest plan found."""
+    """The smallest plan that shows the same findings, with its run."""
 
     plan: Plan
     run: PlayedRun

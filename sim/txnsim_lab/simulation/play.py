@@ -45,7 +45,7 @@ from txnsim_lab.scenario.model import Scenario
 from txnsim_lab.scenario.players.casting import Casting
 from txnsim_lab.scenario.recorder import Recorder
 from txnsim_lab.scenario.runner import ScenarioRun, casts_of
-from txnsim_lab.scenario.stage import LOOKER, RunningStory, open_story, simulated_target
+from txnsim_lab.scenario.stage import LOOKER_NAME, RunningStory, open_story, simulated_target
 from txnsim_lab.scenario.steps import act, expected_error, make_call
 from txnsim_lab.scenario.steps_model import Call, Step
 from txnsim_lab.simulation._broker_promises import BrokenPromise, broken_promises
@@ -310,7 +310,7 @@ class _PlayingRun:
         if self._curious is not None:
             await self._curious.close()
         await pause(clock, SETTLING_MS)
-        running_story.recorder.note_healing(LOOKER)
+        running_story.recorder.note_healing(LOOKER_NAME)
         await _drain_share_groups(running_story, self.plan)
         try:
             await observe_twice(running_story)
@@ -510,7 +510,7 @@ async def _look_at_positions(running_story: RunningStory, plan: Plan) -> None:
     for group in plan.groups:
         admin = await running_story.operator.admin()
         positions = await admin.committed_positions(group, partitions)
-        running_story.recorder.note_positions(LOOKER, group, positions)
+        running_story.recorder.note_positions(LOOKER_NAME, group, positions)
 
 
 async def _drain_share_groups(running_story: RunningStory, plan: Plan) -> None:

@@ -14,7 +14,7 @@ from txnsim.files import write_all
 from txnsim.releases import REFERENCE, release_named
 from txnsim.runtime.trace import TraceLevel
 from txnsim_lab.scenario.model import Scenario
-from txnsim_lab.scenario.runner import FAILED, ScenarioRun, run_in_virtual_time
+from txnsim_lab.scenario.runner import FAILED_VERDICT, ScenarioRun, run_in_virtual_time
 from txnsim_lab.simulation._causes import Cause, causes_of
 from txnsim_lab.simulation._plan import RUN_NAME, Plan, StepBody
 from txnsim_lab.simulation._sentences import sentence_of
@@ -216,7 +216,7 @@ def _observed_verdict(plan: Plan, steps: Sequence[StepBody]) -> tuple[str, ...]:
     except (ConfigError, ValueError, KeyError):
         return ()
     observed_kinds = run_result.verdict.observed
-    return () if FAILED in observed_kinds else observed_kinds
+    return () if FAILED_VERDICT in observed_kinds else observed_kinds
 
 
 def _story_text(plan: Plan, steps: Sequence[StepBody], verdict: tuple[str, ...]) -> StepBody:

@@ -21,8 +21,8 @@ from txnsim.types import CONSUMER_OFFSETS_TOPIC, TopicPartition, partition_for
 
 TIMEOUT_MS: Final = 30_000
 POLL_MS: Final = 100
-ONGOING: Final = "Ongoing"
-SETTLED: Final = ("Empty", "CompleteCommit", "CompleteAbort", "Dead")
+ONGOING_STATE: Final = "Ongoing"
+SETTLED_STATES: Final = ("Empty", "CompleteCommit", "CompleteAbort", "Dead")
 CONFIG_OF_OPERATOR: Final = "admin.properties"
 """Placeholder in commands for the client properties of an authorized operator."""
 
@@ -188,7 +188,7 @@ class Cleaner:
                         "after its producer was fenced"
                     )
                 command = self._describe_command(transactional_id)
-                if latest_description.state == ONGOING:
+                if latest_description.state == ONGOING_STATE:
                     why += (
                         "; its coordinator aborts it "
                         f"{latest_description.timeout_ms // 1000} s after it began"
@@ -363,7 +363,7 @@ class Cleaner:
 
 
 def _is_open(description: TransactionDescription | ClientError) -> bool:
-    return not isinstance(description, ClientError) and description.state not in SETTLED
+    return not isinstance(description, ClientError) and description.state not in SETTLED_STATES
 
 
 def _is_retriable(error: ClientError) -> bool:

@@ -1,7 +1,7 @@
 """The interface of all targets, and the abilities by which they differ.
 
-The abilities of a target are known before anything starts: ``Target.can``. An act that a target is
-not able to do raises ``TargetError``, and changes nothing.
+The abilities of a target are known before anything starts: ``Target.abilities``. An act that a
+target is not able to do raises ``TargetError``, and changes nothing.
 """
 
 from __future__ import annotations
@@ -43,11 +43,13 @@ class Ability(StrEnum):
     INSIDE = "faults strike inside of a broker, and its state is seen and changed"
 
 
-THERE: Final[frozenset[Ability]] = frozenset()
+RUNNING_ABILITIES: Final[frozenset[Ability]] = frozenset()
 """Abilities of a cluster that ran before and belongs to others."""
-STARTED: Final = frozenset({Ability.BROKERS, Ability.LOGS, Ability.WHOLE_CLUSTER, Ability.PEERS})
+STARTED_ABILITIES: Final = frozenset(
+    {Ability.BROKERS, Ability.LOGS, Ability.WHOLE_CLUSTER, Ability.PEERS}
+)
 """Abilities of real brokers that were started for a story or situation."""
-SIMULATED: Final = frozenset(Ability)
+SIMULATED_ABILITIES: Final = frozenset(Ability)
 _LACK_REASONS: Final = {
     Ability.BROKERS: "these brokers are not ours",
     Ability.LOGS: "these brokers are not ours",
@@ -73,7 +75,7 @@ class Target(Protocol):
     """Its clock is that of an outside observer; its trace contains the faults."""
 
     @property
-    def can(self) -> frozenset[Ability]:
+    def abilities(self) -> frozenset[Ability]:
         """The target's abilities."""
         ...
 
@@ -197,7 +199,7 @@ class Target(Protocol):
 
     # Looks
 
-    def late(self) -> int | None:
+    def late_partition_count(self) -> int | None:
         """Number of partitions with late transactions, from the brokers' metrics; None if they are
         unknown.
         """
@@ -216,8 +218,8 @@ def replicas_from(leader: int, replicas: int, *, brokers: int) -> tuple[BrokerId
     return tuple(BrokerId((leader - 1 + distance) % brokers + 1) for distance in range(replicas))
 
 
-def need(abilities: frozenset[Ability], ability: Ability, act: str) -> None:
-    """Checks that a target has the ability for an act.
+def require_ability(abilities: frozenset[Ability], ability: Ability, act: str) -> None:
+    """Check that a target has the ability for an act.
 
     Raises:
         TargetError: It does not.
@@ -231,7 +233,7 @@ def need(abilities: frozenset[Ability], ability: Ability, act: str) -> None:
         )
 
 
-async def until(
+async def poll_until(
     clock: Clock,
     condition: Callable[[], Awaitable[bool]],
     awaited_state: str,

@@ -19,7 +19,7 @@ from txnsim.errors import ConfigError
 from txnsim.files import whole
 from txnsim.releases import REFERENCE, Release
 
-OLDEST: Final = (3, 1)
+OLDEST_VERSION: Final = (3, 1)
 """The oldest release that can be started: its brokers run on Java 17 and without ZooKeeper. KRaft
 is a preview up to 3.2, but has all that stories need.
 """
@@ -78,7 +78,7 @@ def version_of(release_name: str) -> str:
             f"apache-{REFERENCE.patch_release}"
         )
     version = match[1]
-    if Release.line_of(version) < OLDEST:
+    if Release.line_of(version) < OLDEST_VERSION:
         raise ConfigError(
             f"{release_name}: too old: brokers are started on Java 17 and without "
             "ZooKeeper, which can be "

@@ -22,14 +22,14 @@ CLEANER_IDLE_MS: Final = 25 * CLEANER_PAUSE_MS
 """A cleaner without progress for this long is stuck."""
 RETENTION_MAX_MS: Final = 40_000
 """Limit of the wait for retention: brokers run it first 30 s after their start."""
-RETAINED_MS: Final = 86_400_000
+DELETE_RETENTION_MS: Final = 86_400_000
 """``delete.retention.ms``: how long the cleaner keeps a marker that ends no record any more."""
-SHORTLY_RETAINED_MS: Final = 15_000
-"""Its value if a story waits for that time; longer than two runs of the cleaner in a row."""
+SHORT_DELETE_RETENTION_MS: Final = 15_000
+"""``delete.retention.ms`` if a story waits for that time; longer than two runs of the cleaner."""
 LATEST_TIMESTAMP: Final = -1
 
 
-class Disks(Protocol):
+class BrokerDisks(Protocol):
     """What can be read from the disks of brokers."""
 
     def segments(self, broker_number: int, partition: TopicPartition) -> Sequence[int]:
@@ -67,11 +67,11 @@ async def roll(admin: Admin, clock: Clock, partition: TopicPartition) -> None:
             ]
             return all(config_value == "1" for config_value in config_values)
 
-        if not await until(clock, is_applied, RETENTION_MAX_MS):
+        if not await wait_until(clock, is_applied, RETENTION_MAX_MS):
             raise TargetError(f"brokers do not know {config_name}=1 of {partition.topic}")
 
 
-async def clean(admin: Admin, clock: Clock, disks: Disks, partition: TopicPartition) -> None:
+async def clean(admin: Admin, clock: Clock, disks: BrokerDisks, partition: TopicPartition) -> None:
     """Wait until the cleaner of each replica stops making progress."""
     brokers = await _in_sync_brokers(admin, partition)
     stable_offset = await admin.offset_of(
@@ -102,14 +102,16 @@ def _end_of_cleaning(base_offsets: Sequence[int], stable_offset: int) -> int:
     return max(base_offset for base_offset in base_offsets if base_offset <= stable_offset)
 
 
-async def delete_old(admin: Admin, clock: Clock, disks: Disks, partition: TopicPartition) -> None:
+async def delete_old(
+    admin: Admin, clock: Clock, disks: BrokerDisks, partition: TopicPartition
+) -> None:
     """Wait until retention has left each replica only one segment, or should have run."""
     brokers = await _in_sync_brokers(admin, partition)
 
     async def has_one_segment() -> bool:
         return all(len(disks.segments(broker, partition)) == 1 for broker in brokers)
 
-    await until(clock, has_one_segment, RETENTION_MAX_MS)
+    await wait_until(clock, has_one_segment, RETENTION_MAX_MS)
 
 
 async def _in_sync_brokers(admin: Admin, partition: TopicPartition) -> Sequence[int]:
@@ -119,7 +121,7 @@ async def _in_sync_brokers(admin: Admin, partition: TopicPartition) -> Sequence[
     return tuple(leadership.isr)
 
 
-async def until(clock: Clock, condition: Callable[[], Awaitable[bool]], limit_ms: int) -> bool:
+async def wait_until(clock: Clock, condition: Callable[[], Awaitable[bool]], limit_ms: int) -> bool:
     """Poll until the condition holds; returns whether it held in time."""
     deadline = Deadline(clock, limit_ms)
     while True:

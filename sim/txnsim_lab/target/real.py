@@ -33,11 +33,18 @@ from txnsim.types import (
 )
 from txnsim_lab.proxy.fault_proxy import FaultProxy
 from txnsim_lab.target import log_care
-from txnsim_lab.target.cleaning import ONGOING, TIMEOUT_MS, Belongings, Cleaner, Leftover
-from txnsim_lab.target.cluster import STARTED, THERE, Ability, Operator, TargetError, need
+from txnsim_lab.target.cleaning import ONGOING_STATE, TIMEOUT_MS, Belongings, Cleaner, Leftover
+from txnsim_lab.target.cluster import (
+    RUNNING_ABILITIES,
+    STARTED_ABILITIES,
+    Ability,
+    Operator,
+    TargetError,
+    require_ability,
+)
 
-FOLLOWED_MAX_MS: Final = 60_000
-REALLY_WAITED_MS: Final = 35_000
+FOLLOW_LIMIT_MS: Final = 60_000
+REAL_WAIT_MAX_MS: Final = 35_000
 """Longest advance that is waited for in real time: brokers retry after 30 s."""
 SCAN_MS: Final = 15_000
 """Time after its timeout within which a coordinator ends a transaction: for its scan, and the
@@ -45,7 +52,7 @@ markers.
 """
 
 
-class Processes(log_care.Disks, Protocol):
+class Processes(log_care.BrokerDisks, Protocol):
     """Processes and disks of brokers that were started for a story or situation."""
 
     async def kill(self, broker_number: int) -> None:
@@ -85,7 +92,7 @@ class RealTarget:
         """
         self.environment = environment
         self.injector = proxy.injector
-        self.can = THERE if processes is None else STARTED
+        self.abilities = RUNNING_ABILITIES if processes is None else STARTED_ABILITIES
         self._proxy = proxy
         self.prefix = prefix
         self.settings = settings
@@ -204,7 +211,7 @@ class RealTarget:
 
     async def grow_topic(self, name: str, partition_count: int, leaders: tuple[int, ...]) -> None:
         del name, partition_count, leaders
-        need(self.can, Ability.INSIDE, "grow-topic")
+        require_ability(self.abilities, Ability.INSIDE, "grow-topic")
 
     async def delete_topic(self, name: str) -> None:
         outcome = (await self._admin.delete_topics([name]))[name]
@@ -215,7 +222,7 @@ class RealTarget:
 
     async def configure(self, topic: str, config_name: str, config_value: str | None) -> None:
         if topic in INTERNAL_TOPICS:
-            need(self.can, Ability.WHOLE_CLUSTER, "configure")
+            require_ability(self.abilities, Ability.WHOLE_CLUSTER, "configure")
         await log_care.configure(self._admin, topic, config_name, config_value)
 
     # Time
@@ -225,11 +232,11 @@ class RealTarget:
         by the rest.
         """
         clock = self.environment.clock
-        if ms <= REALLY_WAITED_MS:
+        if ms <= REAL_WAIT_MAX_MS:
             await pause(clock, ms)
-        elif ms >= log_care.RETAINED_MS:
+        elif ms >= log_care.DELETE_RETENTION_MS:
             # Nobody's clock goes on: brokers since 3.6 refuse records of the day after.
-            await pause(clock, log_care.SHORTLY_RETAINED_MS)
+            await pause(clock, log_care.SHORT_DELETE_RETENTION_MS)
         else:
             await self.wait_out(ms)
 
@@ -240,7 +247,7 @@ class RealTarget:
         await self._wait_for_timeouts(ms)
         self.environment.clock.advance(ms)
 
-    def late(self) -> int | None:
+    def late_partition_count(self) -> int | None:
         """None: metrics are not part of Kafka's protocol."""
         return None
 
@@ -274,13 +281,13 @@ class RealTarget:
             transactional_ids = [
                 listing.transactional_id
                 for listing in await self._listings_of_prefix()
-                if listing.state == ONGOING
+                if listing.state == ONGOING_STATE
             ]
             descriptions = (await self._admin.describe_transactions(transactional_ids)).values()
             due_timeouts_ms = [
                 description.timeout_ms
                 for description in descriptions
-                if not isinstance(description, ClientError) and description.state == ONGOING
+                if not isinstance(description, ClientError) and description.state == ONGOING_STATE
                 if description.timeout_ms <= ms
             ]
             if not due_timeouts_ms:
@@ -324,7 +331,7 @@ class RealTarget:
 
     def _need_whole_cluster(self, partition: TopicPartition, act: str) -> None:
         if partition.topic in INTERNAL_TOPICS:
-            need(self.can, Ability.WHOLE_CLUSTER, act)
+            require_ability(self.abilities, Ability.WHOLE_CLUSTER, act)
 
     async def _move_leader(self, partition: TopicPartition, new_leader: int) -> None:
         leadership = await self._leadership(partition)
@@ -341,9 +348,9 @@ class RealTarget:
             return leadership is not None and leadership.leader_id == new_leader
 
         await self._wait_until(is_leader, f"broker {new_leader} leads {partition}")
-        if not await self._admin.wait_for_leader(partition, new_leader, timeout_ms=FOLLOWED_MAX_MS):
+        if not await self._admin.wait_for_leader(partition, new_leader, timeout_ms=FOLLOW_LIMIT_MS):
             raise TargetError(
-                f"waited {FOLLOWED_MAX_MS} ms in vain until brokers know that {new_leader} leads"
+                f"waited {FOLLOW_LIMIT_MS} ms in vain until brokers know that {new_leader} leads"
                 f" {partition}"
             )
 
@@ -365,13 +372,13 @@ class RealTarget:
     # Brokers
 
     def _own_processes(self, ability: Ability, act: str) -> Processes:
-        need(self.can, ability, act)
+        require_ability(self.abilities, ability, act)
         assert self._processes is not None, "who is able to do this has them"
         return self._processes
 
     async def kill(self, broker: int, *, lose_unflushed: bool = False) -> None:
         if lose_unflushed:
-            need(self.can, Ability.INSIDE, "lose what a broker has not flushed")
+            require_ability(self.abilities, Ability.INSIDE, "lose what a broker has not flushed")
         await self._own_processes(Ability.BROKERS, "kill").kill(broker)
 
     async def stop(self, broker: int) -> None:
@@ -379,7 +386,7 @@ class RealTarget:
 
     async def start(self, broker: int, *, as_version: str | None = None) -> None:
         if as_version is not None:
-            need(self.can, Ability.INSIDE, "start a broker as another release")
+            require_ability(self.abilities, Ability.INSIDE, "start a broker as another release")
         await self._own_processes(Ability.BROKERS, "start").start_again(broker)
 
         async def is_registered() -> bool:
@@ -391,21 +398,21 @@ class RealTarget:
 
     async def isolate(self, broker: int, *, from_clients: bool = False) -> None:
         del broker, from_clients
-        need(self.can, Ability.INSIDE, "isolate")
+        require_ability(self.abilities, Ability.INSIDE, "isolate")
 
     async def heal(self, broker: int) -> None:
         del broker
-        need(self.can, Ability.INSIDE, "heal")
+        require_ability(self.abilities, Ability.INSIDE, "heal")
 
     async def age(self, transactional_id: str, epoch: int) -> None:
         del transactional_id, epoch
-        need(self.can, Ability.INSIDE, "age")
+        require_ability(self.abilities, Ability.INSIDE, "age")
 
     async def _wait_until(
         self, condition: Callable[[], Awaitable[bool]], awaited_state: str
     ) -> None:
-        if not await log_care.until(self.environment.clock, condition, FOLLOWED_MAX_MS):
-            raise TargetError(f"waited {FOLLOWED_MAX_MS} ms in vain until {awaited_state}")
+        if not await log_care.wait_until(self.environment.clock, condition, FOLLOW_LIMIT_MS):
+            raise TargetError(f"waited {FOLLOW_LIMIT_MS} ms in vain until {awaited_state}")
 
     # Logs
 

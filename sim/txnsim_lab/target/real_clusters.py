@@ -30,7 +30,7 @@ SHORT_SETTINGS: Final = {
 """Settings by which real brokers check timeouts more often, and allow short locks of share groups.
 Releases that do not know a setting ignore it.
 """
-START_MAX_MS: Final = 120_000
+START_LIMIT_MS: Final = 120_000
 POLL_MS: Final = 100
 
 
@@ -60,7 +60,7 @@ async def apache_cluster(
             port=0,
             peers=brokers.peers,
             peer_port=0,
-            wait_ms=START_MAX_MS,
+            wait_ms=START_LIMIT_MS,
         ),
     )
     try:

@@ -25,10 +25,16 @@ from txnsim.types import (
     partition_for,
 )
 from txnsim_lab.target import log_care
-from txnsim_lab.target.cluster import SIMULATED, Operator, TargetError, replicas_from, until
+from txnsim_lab.target.cluster import (
+    SIMULATED_ABILITIES,
+    Operator,
+    TargetError,
+    poll_until,
+    replicas_from,
+)
 
 TIMEOUT_MS: Final = 30_000
-HEARD_MAX_MS: Final = 1_000
+DELETION_KNOWN_LIMIT_MS: Final = 1_000
 """Limit of the wait until all brokers know that a topic is deleted; an isolated broker does not
 learn it.
 """
@@ -39,7 +45,7 @@ class SimulatedTarget:
 
     prefix: Final = ""
     security: Final = ClientSecurity()
-    can: Final = SIMULATED
+    abilities: Final = SIMULATED_ABILITIES
 
     def __init__(self, cluster: SimCluster, operator: Operator | None = None) -> None:
         self.environment = cluster.environment
@@ -96,7 +102,7 @@ class SimulatedTarget:
             raise TargetError(f"topic {name}: UNKNOWN_TOPIC_OR_PARTITION")
         with input_event(self.environment, "delete-topic", topic=name):
             metadata.publish(metadata.image.without_topic(name))
-        await (await self.admin()).wait_without_topics([name], timeout_ms=HEARD_MAX_MS)
+        await (await self.admin()).wait_without_topics([name], timeout_ms=DELETION_KNOWN_LIMIT_MS)
         self._say(f"topic {name} is deleted with all of its records")
 
     async def configure(self, topic: str, config_name: str, config_value: str | None) -> None:
@@ -124,7 +130,7 @@ class SimulatedTarget:
             ).leader(topic_partition)
             return leadership is not None and leadership.leader_id == new_leader
 
-        await until(
+        await poll_until(
             self.environment.clock, is_leader_seen, f"broker {new_leader} leads {topic_partition}"
         )
 
@@ -147,7 +153,7 @@ class SimulatedTarget:
             partition = self.cluster.metadata.image.partition(topic_partition)
             return partition is not None and tuple(partition.replicas) == replicas
 
-        await until(
+        await poll_until(
             self.environment.clock,
             is_reassigned,
             f"the replicas of {topic_partition} are {replicas}",
@@ -223,7 +229,7 @@ class SimulatedTarget:
 
     # Looks
 
-    def late(self) -> int | None:
+    def late_partition_count(self) -> int | None:
         return late_transactions(self.cluster)
 
     def why_unfinished(self, transactional_id: str) -> list[str]:

@@ -12,22 +12,22 @@ import msgspec
 
 from txnsim.runtime.trace import Event
 
-LEFT_OUT: Final = frozenset({"args", "partitions", "transactions", "brokers", "faults"})
+SHORTENED_FIELDS: Final = frozenset({"args", "partitions", "transactions", "brokers", "faults"})
 """Payload fields of which, if they are long, only the parts are named."""
-LONG: Final = 60
+LONG_TEXT_CHARS: Final = 60
 
 
-def line(event: Event, nodes: Sequence[str]) -> str:
+def brief_line(event: Event, nodes: Sequence[str]) -> str:
     """The event as a line without its end."""
     seconds, microseconds = divmod(event.t, 1_000_000)
     parents = ",".join(map(str, event.p))
     return (
         f"#{event.i:<6} {seconds:>5}.{microseconds:06} {nodes[event.n]:<26} {event.k:<16}"
-        f" {event.tx or '-':<14} {payload(event)}{f'  <- {parents}' if parents else ''}"
+        f" {event.tx or '-':<14} {brief_payload(event)}{f'  <- {parents}' if parents else ''}"
     ).rstrip()
 
 
-def payload(event: Event) -> str:
+def brief_payload(event: Event) -> str:
     """``name=value`` for each field, without the fields that every kind has."""
     if not isinstance(event.d, Mapping):
         return ""
@@ -52,6 +52,6 @@ def _field_text(field_name: str, field_value: Any) -> str:
     json_text = msgspec.json.encode(field_value).decode()
     return (
         f"{len(field_value)} of them"
-        if field_name in LEFT_OUT and len(json_text) > LONG
+        if field_name in SHORTENED_FIELDS and len(json_text) > LONG_TEXT_CHARS
         else json_text
     )

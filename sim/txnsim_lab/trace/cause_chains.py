@@ -12,7 +12,7 @@ def by_position(events: Iterable[Event]) -> dict[int, Event]:
     return {event.i: event for event in events}
 
 
-def causes(events: dict[int, Event], event: Event) -> Iterator[Event]:
+def causes_of_event(events: dict[int, Event], event: Event) -> Iterator[Event]:
     """The event, its main cause, and so on up to the root."""
     yield event
     while event.p:

@@ -16,15 +16,15 @@ import msgspec
 from txnsim.runtime.trace import Event
 from txnsim.trace.story import node_label
 from txnsim.trace.trace_file import Recording
-from txnsim_lab.trace.brief import payload
+from txnsim_lab.trace.brief import brief_payload
 
-CONTEXT: Final = 3
+CONTEXT_EVENTS: Final = 3
 """Number of events of the same role that are shown before the first difference."""
-NOT_COMPARED: Final = frozenset(
+UNCOMPARED_FIELDS: Final = frozenset(
     {"correlation", "bytes", "at", "started_ms", "timestamp", "waited_ms", "id", "listeners"}
 )
 """Payload fields that are ignored, as they differ even between equal runs."""
-DIFFED_MAX: Final = 4_000
+COMPARED_EVENTS_MAX: Final = 4_000
 """Limit of the events of one role for an exact count of differences; above it, only the first
 difference is found.
 """
@@ -98,7 +98,9 @@ def _events_by_role(run: Recording) -> dict[str, list[Event]]:
 
 def _event_key(event: Event) -> str:
     fields = event.d if isinstance(event.d, Mapping) else {}
-    compared_fields = {name: value for name, value in fields.items() if name not in NOT_COMPARED}
+    compared_fields = {
+        name: value for name, value in fields.items() if name not in UNCOMPARED_FIELDS
+    }
     return f"{event.k} {event.tx} {msgspec.json.encode(compared_fields, order='sorted').decode()}"
 
 
@@ -111,7 +113,7 @@ def _first_difference(left_keys: Sequence[str], right_keys: Sequence[str]) -> in
 
 
 def _unmatched_counts(left_keys: Sequence[str], right_keys: Sequence[str]) -> tuple[int, int]:
-    if max(len(left_keys), len(right_keys)) > DIFFED_MAX:
+    if max(len(left_keys), len(right_keys)) > COMPARED_EVENTS_MAX:
         return len(left_keys), len(right_keys)
     matcher = SequenceMatcher(None, left_keys, right_keys, autojunk=False)
     matched = sum(block.size for block in matcher.get_matching_blocks())
@@ -123,7 +125,7 @@ def _event_at(events: Sequence[Event], index: int) -> Event | None:
 
 
 def _run_side(events: Sequence[Event], index: int) -> RunSide:
-    context = events[max(0, index - CONTEXT) : index + 1]
+    context = events[max(0, index - CONTEXT_EVENTS) : index + 1]
     event = _event_at(events, index)
     return RunSide(
         at=None if event is None else event.i, context=tuple(event.i for event in context)
@@ -142,7 +144,7 @@ def _sentence(node: str, left_event: Event | None, right_event: Event | None) ->
 def _event_phrase(event: Event | None) -> str:
     if event is None:
         return "tells nothing more"
-    return f"tells {event.k} ({payload(event)}) at {event.t / 1000:.0f} ms, #{event.i}"
+    return f"tells {event.k} ({brief_payload(event)}) at {event.t / 1000:.0f} ms, #{event.i}"
 
 
 def _setting_differences(

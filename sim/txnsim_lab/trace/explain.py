@@ -23,13 +23,13 @@ from txnsim.txn.open_txn_verdict import (
 )
 from txnsim.txn.past_decision import Decided
 from txnsim.types import TopicPartition
-from txnsim_lab.trace.cause_chains import by_position, causes
+from txnsim_lab.trace.cause_chains import by_position, causes_of_event
 from txnsim_lab.trace.faults_and_decisions import FaultsAndDecisions
 from txnsim_lab.trace.state import TraceState, owed_by, state_at
 
-COPIES: Final = frozenset({"msg.send", "msg.recv", "log.hw", "txn.decide", "txn.prepare"})
+COPYING_KINDS: Final = frozenset({"msg.send", "msg.recv", "log.hw", "txn.decide", "txn.prepare"})
 """Kinds of events that only pass a value on. A walk along causes skips them, except for a root."""
-_NO_FAULT: Final = {"held": 0}
+_NO_HELD_FAULTS: Final = {"held": 0}
 BRIEF_REMARK: Final = (
     "This trace was recorded at brief, without high watermarks: the end of the log is taken"
     " instead."
@@ -147,7 +147,7 @@ def lso_of(
     else:
         cause_behind = Cause.WRITTEN if is_brief else Cause.UNREPLICATED
         cause = Cause.NOTHING if stable_offset >= end_offset else cause_behind
-    standing = ReaderStanding(
+    reader_standing = ReaderStanding(
         partition=topic_partition,
         cause=cause,
         last_stable_offset=stable_offset,
@@ -157,7 +157,7 @@ def lso_of(
         share_groups=sorted(_share_groups(state, partition)),
         program=program,
     )
-    sentences = standing.sentences()
+    sentences = reader_standing.sentences()
     if is_brief and log["replicas"] != 1:
         sentences = (*sentences, BRIEF_REMARK)
     blocking_transaction = holder if end_offset > stable_offset else None
@@ -289,7 +289,7 @@ def explain_txn(run: Recording, transactional_id: str, *, at: int | None = None)
         )
     events_by_position = by_position(events)
     chain = [events_by_position[transaction["i"]]] if transaction["i"] in events_by_position else []
-    chain = walk(events_by_position, chain[0]) if chain else []
+    chain = cause_path(events_by_position, chain[0]) if chain else []
     sentences = [_state_line(transactional_id, transaction)]
     if len(chain) > 1:
         sentences.append(f"That is due to {_root_words(chain[-1], run.nodes)}.")
@@ -319,13 +319,13 @@ def explain_txn(run: Recording, transactional_id: str, *, at: int | None = None)
     )
 
 
-def walk(events: dict[int, Event], event: Event) -> list[Event]:
+def cause_path(events: dict[int, Event], event: Event) -> list[Event]:
     """The event and its causes, up to the root, without events that only pass a value on."""
-    chain = list(causes(events, event))
+    chain = list(causes_of_event(events, event))
     return [
         event_of_chain
         for index, event_of_chain in enumerate(chain)
-        if index in (0, len(chain) - 1) or event_of_chain.k not in COPIES
+        if index in (0, len(chain) - 1) or event_of_chain.k not in COPYING_KINDS
     ]
 
 
@@ -401,7 +401,7 @@ def _evidence_positions(
     yield from (
         position
         for position, fault_rule in held_messages
-        if state.faults.get(fault_rule, _NO_FAULT)["held"]
+        if state.faults.get(fault_rule, _NO_HELD_FAULTS)["held"]
     )
 
 

@@ -26,7 +26,7 @@ ANSWERS_MAX: Final = 100_000
 are taken.
 """
 
-TOLD_EVERY: Final = 10_000
+EVENTS_PER_REPORT: Final = 10_000
 """Number of events between reports of progress, which take about a tenth of a second."""
 
 
@@ -42,18 +42,22 @@ class Moment(msgspec.Struct, frozen=True, kw_only=True):
 def moments(
     run: Recording,
     *,
-    tell: Callable[[int, int], object] = lambda _done, _total: None,
+    report_progress: Callable[[int, int], object] = lambda _done, _total: None,
 ) -> Iterator[Moment]:
     """Moments at which the explanations of ``explained_partitions`` change."""
     nodes = run.nodes
-    named_partitions = {tp for event in run.events if (tp := _named_partition(event.d)) is not None}
+    named_partitions = {
+        topic_partition
+        for event in run.events
+        if (topic_partition := _named_partition(event.d)) is not None
+    }
     first_index = len(run.events) - ANSWERS_MAX // max(1, len(named_partitions))
     state = TraceState(level=run.level)
     faults_and_decisions = FaultsAndDecisions()
     last_findings: tuple[tuple[LsoExplanation, ...], tuple[Mismatch, ...]] | None = None
     for index, event in enumerate(run.events):
-        if index % TOLD_EVERY == 0 and index:
-            tell(index, len(run.events))
+        if index % EVENTS_PER_REPORT == 0 and index:
+            report_progress(index, len(run.events))
         state.follow(event, nodes)
         faults_and_decisions.follow(event)
         if index < first_index or event.k not in ASSIGNED_KINDS:
@@ -82,5 +86,9 @@ def _without_position(
 def _named_partition(payload: object) -> str | None:
     if not isinstance(payload, dict):
         return None
-    tp = payload.get("tp")
-    return tp if isinstance(tp, str) and not tp.startswith("__") else None
+    topic_partition = payload.get("tp")
+    return (
+        topic_partition
+        if isinstance(topic_partition, str) and not topic_partition.startswith("__")
+        else None
+    )

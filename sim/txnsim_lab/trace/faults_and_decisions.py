@@ -24,10 +24,10 @@ from txnsim.types import TopicPartition
 from txnsim_lab.trace.state import GONE_STATES
 
 _PREPARED_PREFIX: Final = "Prepare"
-_ONGOING: Final = "Ongoing"
+_ONGOING_STATE: Final = "Ongoing"
 _HOLDING_ACTIONS: Final = ("hold", "reorder", "stall")
 """Actions that hold a message until it is released."""
-_V2: Final = 2
+_VERSION_2: Final = 2
 
 
 class HeldMessage(msgspec.Struct, frozen=True, kw_only=True):
@@ -74,7 +74,7 @@ class FaultsAndDecisions(msgspec.Struct, kw_only=True):
             if event.p:
                 self.strikes.pop(event.p[0], None)
         elif event.k == "txn.complete":
-            self._take_transition(event, event.d)
+            self._follow_transition(event, event.d)
         elif event.k == "marker.written":
             self._write_marker(event, event.d)
 
@@ -88,14 +88,14 @@ class FaultsAndDecisions(msgspec.Struct, kw_only=True):
         marker_key = _partition_of(payload["tp"]), payload["pid"]
         self.markers.setdefault(marker_key, []).append(marker)
 
-    def _take_transition(self, event: Event, payload: Mapping[str, Any]) -> None:
+    def _follow_transition(self, event: Event, payload: Mapping[str, Any]) -> None:
         if payload["state"] in GONE_STATES:
             self.ended.pop(transactional_id_of(event.tx), None)
         elif payload["state"].startswith(_PREPARED_PREFIX):
             decision = _decision_of(event.i, payload)
             self.decisions.setdefault(decision.producer_id, []).append(decision)
             self.decision_order.append((event.i, decision.producer_id))
-        elif payload["state"] != _ONGOING:
+        elif payload["state"] != _ONGOING_STATE:
             self.ended[transactional_id_of(event.tx)] = event.i
 
     def held_strikes(
@@ -201,7 +201,7 @@ def _decision_of(position: int, payload: Mapping[str, Any]) -> CoordinatorRecord
         producer_id=payload["pid"],
         producer_epoch=payload["epoch"],
         partitions=frozenset(map(_partition_of, payload["partitions"])),
-        is_v2=payload.get("version", 0) >= _V2,
+        is_v2=payload.get("version", 0) >= _VERSION_2,
         timestamp_ms=position,
         start_timestamp_ms=position,
     )

@@ -12,7 +12,7 @@ import msgspec
 
 from txnsim.trace.trace_file import Recording
 
-LEFT_OUT: Final = "(left out)"
+OMISSION_TEXT: Final = "(left out)"
 _RECORD_FIELDS: Final = frozenset({"key", "value", "keys", "values", "record", "records"})
 _SENTENCE_FIELDS: Final = frozenset({"text", "found", "expected", "subject"})
 """Fields with sentences, which may quote values."""
@@ -73,7 +73,7 @@ def _redact_field(field_name: str, field_value: Any, record_texts: tuple[str, ..
         return _hide_values(field_value)
     if field_name in _SENTENCE_FIELDS and isinstance(field_value, str):
         for record_text in record_texts:
-            field_value = field_value.replace(record_text, LEFT_OUT)
+            field_value = field_value.replace(record_text, OMISSION_TEXT)
         return field_value
     return _redact_payload(field_value, record_texts)
 
@@ -81,4 +81,4 @@ def _redact_field(field_name: str, field_value: Any, record_texts: tuple[str, ..
 def _hide_values(record_value: object) -> object:
     if isinstance(record_value, list | tuple):
         return [_hide_values(inner_value) for inner_value in record_value]
-    return LEFT_OUT if record_value else record_value
+    return OMISSION_TEXT if record_value else record_value

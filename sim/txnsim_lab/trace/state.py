@@ -319,7 +319,9 @@ def _on_marker_event(state: TraceState, event: Event, _node: str, payload: Paylo
             and payload["tp"] in transaction["partitions"]
         ):
             transaction["partitions"] = [
-                tp for tp in transaction["partitions"] if tp != payload["tp"]
+                partition_name
+                for partition_name in transaction["partitions"]
+                if partition_name != payload["tp"]
             ]
         return
     if step == "owed":

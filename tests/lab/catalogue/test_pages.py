@@ -25,8 +25,8 @@ from txnsim_lab.scenario.runner import ScenarioRun, run_in_virtual_time
 from txnsim_lab.scenario.scenario_reader import read
 from txnsim_lab.scenario.stage import RunningStory
 from txnsim_lab.scenario.steps_model import (
-    CALLS,
-    CLUSTER,
+    FIELDS_BY_CALL,
+    FIELDS_BY_CLUSTER_ACT,
     Call,
     ClusterAct,
     Condition,
@@ -266,8 +266,8 @@ def test_a_wrong_word_is_refused_with_what_the_page_shows(
 def test_the_page_names_everything_that_a_file_may_say() -> None:
     words = {
         *(act.rstrip("_") for act in Step.choices()),
-        *(do for can in CALLS.values() for do in can),
-        *CLUSTER,
+        *(do for can in FIELDS_BY_CALL.values() for do in can),
+        *FIELDS_BY_CLUSTER_ACT,
         *Condition.choices(),
         *Call.model_fields,
         *ClusterAct.model_fields,

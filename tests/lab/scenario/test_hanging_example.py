@@ -15,16 +15,16 @@ from txnsim.trace.trace_file import Recording
 from txnsim_lab.scenario import hanging_example
 from txnsim_lab.trace.state import state_at
 
-TOPIC = (hanging_example.TARGET.topic, 1)
+TOPIC = (hanging_example.HANGING_PARTITION.topic, 1)
 
 
 async def test_it_hangs_and_nothing_else_is_made() -> None:
     async with real_cluster(topics=(TOPIC,), trace_level=TraceLevel.BRIEF) as sim:
         await leave_hanging(sim, "billing")
         assert [open_transaction.partition for open_transaction in await open_ones(sim)] == [
-            hanging_example.TARGET
+            hanging_example.HANGING_PARTITION
         ]
-        assert sim.injector.get(hanging_example.RULE) is None
+        assert sim.injector.get(hanging_example.HOLD_RULE_ID) is None
         run = Recording.from_lines(
             "the trace", b"".join(sim.environment.tracer.pieces()).splitlines()
         )

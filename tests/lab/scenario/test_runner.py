@@ -44,13 +44,13 @@ from txnsim_lab.check.observations import (
 )
 from txnsim_lab.scenario.call_results import CallResult
 from txnsim_lab.scenario.catalog import find
-from txnsim_lab.scenario.outside_view import ONLOOKER, look
+from txnsim_lab.scenario.outside_view import ONLOOKER_NAME, look
 from txnsim_lab.scenario.players.casting import Casting
 from txnsim_lab.scenario.practise_situation import MARKER_RULE, TOPICS, make
 from txnsim_lab.scenario.recorder import Batch, Recorder
 from txnsim_lab.scenario.runner import (
-    FAILED,
-    LOOK,
+    FAILED_VERDICT,
+    LOOK_SENTENCE,
     ScenarioRun,
     casts_of,
     plan_steps,
@@ -269,13 +269,13 @@ def test_a_verdict_is_what_judges_find_and_a_cure_has_one_of_its_own() -> None:
 
 def test_a_story_that_can_not_be_told_says_why_before_and_after_its_cure() -> None:
     result = play_steps([call("init-producer-id"), call("begin"), call("commit")])
-    assert result.verdict.observed == (FAILED,)
+    assert result.verdict.observed == (FAILED_VERDICT,)
     assert result.cured is None
     assert not result.as_declared
     late = play_steps([{"advance": "1s"}], cure=[call("find-hanging", "operator", names="t-0")])
     assert late.verdict.as_declared
     assert late.cured is not None
-    assert late.cured.observed == (FAILED,)
+    assert late.cured.observed == (FAILED_VERDICT,)
     assert not late.as_declared
 
 
@@ -422,7 +422,7 @@ async def test_open_transactions_coordinators_open_transactions_again_then_reade
     kinds = [type(observation) for observation in recorder.history]
     assert kinds[:4] == [Producers, Listed, Described, Producers]
     assert set(kinds[4:]) == {Read}
-    assert {observation.who for observation in recorder.history} == {ONLOOKER}
+    assert {observation.who for observation in recorder.history} == {ONLOOKER_NAME}
     values_by_isolation = {
         isolation: [
             record.value
@@ -450,11 +450,11 @@ async def test_who_does_not_answer_ends_the_look(kafka: AsyncSimulatedKafka) -> 
 
 
 def test_steps_are_numbered_and_told_in_words() -> None:
-    planned_steps = plan_steps((*find("z01")[1].steps, LOOK))
+    planned_steps = plan_steps((*find("z01")[1].steps, LOOK_SENTENCE))
     assert [step.number for step in planned_steps] == list(range(len(planned_steps)))
     assert {step.of for step in planned_steps} == {len(planned_steps)}
     assert planned_steps[0].text == "The producer opens a transaction."
-    assert planned_steps[-1].text == LOOK
+    assert planned_steps[-1].text == LOOK_SENTENCE
     assert all(step.text for step in planned_steps)
 
 

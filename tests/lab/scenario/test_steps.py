@@ -59,10 +59,16 @@ from txnsim_lab.scenario.fields import (
     offsets,
     partition,
 )
-from txnsim_lab.scenario.final_observation import LATE_GAUGE, LONG_MS
-from txnsim_lab.scenario.runner import FAILED
+from txnsim_lab.scenario.final_observation import LATE_GAUGE, SECOND_LOOK_PAUSE_MS
+from txnsim_lab.scenario.runner import FAILED_VERDICT
 from txnsim_lab.scenario.steps import expected_error, expected_offset
-from txnsim_lab.scenario.steps_model import CALLS, CLUSTER, Call, ClusterAct, Step
+from txnsim_lab.scenario.steps_model import (
+    FIELDS_BY_CALL,
+    FIELDS_BY_CLUSTER_ACT,
+    Call,
+    ClusterAct,
+    Step,
+)
 from txnsim_lab.target.cluster import POLL_MAX_MS
 
 HOLD = {"hold": {"id": "late", "point": "client.request", "api": "Produce", "topic": "t"}}
@@ -74,7 +80,7 @@ DISARMED = RunSelection(run="V-/before", mode="V-", take="disarmed")
 
 def because(steps: Steps, **options: Any) -> str:
     result = play_steps(steps, **options)
-    assert result.verdict.observed == (FAILED,)
+    assert result.verdict.observed == (FAILED_VERDICT,)
     return failure(result)
 
 
@@ -712,10 +718,16 @@ def test_what_is_about_faults_says_so() -> None:
 
 def test_every_field_of_a_call_and_of_an_act_belongs_to_somebody() -> None:
     used = {
-        name for can in CALLS.values() for needs in can.values() for part in needs for name in part
+        name
+        for abilities in FIELDS_BY_CALL.values()
+        for needs in abilities.values()
+        for part in needs
+        for name in part
     }
     assert used | {"who", "do"} == set(Call.model_fields)
-    acts = {name for needed, possible in CLUSTER.values() for name in (*needed, *possible)}
+    acts = {
+        name for needed, possible in FIELDS_BY_CLUSTER_ACT.values() for name in (*needed, *possible)
+    }
     assert acts | {"do"} == set(ClusterAct.model_fields)
 
 
@@ -760,7 +772,7 @@ def test_everybody_looks_twice_at_the_end_and_twice_more_after_a_cure() -> None:
     }
     assert partitions == {("t", 0), ("t", 1), ("in", 0)}
     times = [observation.at_ms for observation in observations_of(result, Listed)]
-    assert times[1] - times[0] > LONG_MS
+    assert times[1] - times[0] > SECOND_LOOK_PAUSE_MS
     assert {observation.isolation for observation in observations_of(result, Read)} == {
         "read_committed",
         "read_uncommitted",

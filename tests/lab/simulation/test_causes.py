@@ -93,7 +93,7 @@ def test_a_partition_without_a_leader_after_it_was_given_one_replica_is_known(
     """Seed 617, as it was before it had members of streams groups: brokers that a reassignment has
     taken it from stay eligible, as on a real 4.4.0.
     """
-    monkeypatch.setattr(defaults, "STREAMS", 0)
+    monkeypatch.setattr(defaults, "STREAMS_GROUPS_SHARE", 0)
     (cause,) = causes_of(draw(617))
     assert cause.name == "one-replica"
 
@@ -109,7 +109,7 @@ def test_what_is_healed_may_uncover_something_else(monkeypatch: pytest.MonkeyPat
     """Seed 1639, as it was before members were replaced in it: healthy markers leave time for a
     late commit.
     """
-    monkeypatch.setattr(defaults, "REPLACED_MEMBERS", 0)
+    monkeypatch.setattr(defaults, "REPLACED_MEMBERS_SHARE", 0)
     assert {cause.name for cause in causes_of(draw(1639))} == {"z23", "z27"}
 
 

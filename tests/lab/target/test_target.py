@@ -54,7 +54,7 @@ from txnsim_lab.target.log_care import (
     CLEANER_IDLE_MS,
     CLEANER_PAUSE_MS,
     RETENTION_MAX_MS,
-    SHORTLY_RETAINED_MS,
+    SHORT_DELETE_RETENTION_MS,
 )
 from txnsim_lab.target.real import RealTarget, real_target
 
@@ -372,7 +372,7 @@ def test_what_the_cleaner_keeps_for_a_day_it_keeps_shortly(run: str) -> None:
         transaction_partition_verification_enable=False,
         log_cleaner_backoff_ms=CLEANER_PAUSE_MS,
         log_cleaner_dedupe_buffer_size=120,
-        log_cleaner_delete_retention_ms=SHORTLY_RETAINED_MS,
+        log_cleaner_delete_retention_ms=SHORT_DELETE_RETENTION_MS,
     )
     assert_as_declared(ended_story)
     assert ended_story.left == []
@@ -810,7 +810,7 @@ def test_it_is_the_cluster_that_the_run_asks_for() -> None:
             await target.advance(1_000)
             await target.wait_out(60_000)
             assert env.clock.now_ms() - began_ms >= 61_000
-            assert target.late() == 0
+            assert target.late_partition_count() == 0
             assert target.why_unfinished("app")[0] == "app is not known to any coordinator"
 
     run_virtual(main, seed=1)

@@ -2,15 +2,15 @@ from __future__ import annotations
 
 from tests.support.traces import recording_of_run
 from txnsim.runtime.trace import Event
-from txnsim_lab.trace.brief import line, payload
+from txnsim_lab.trace.brief import brief_line, brief_payload
 
 
 def test_a_line_has_position_time_place_kind_transaction_payload_and_causes() -> None:
     event = Event(861, 4_012_000, 0, 9, (812, 640), "log.append", "app/7:0", {"tp": "t-0"})
-    assert line(event, ("broker/1/log/t-0",)).split() == [
+    assert brief_line(event, ("broker/1/log/t-0",)).split() == [
         "#861", "4.012000", "broker/1/log/t-0", "log.append", "app/7:0", "tp=t-0", "<-", "812,640",
     ]  # fmt: skip
-    assert line(Event(1, 0, 0, 1, (), "note"), ("a",)).split() == [
+    assert brief_line(Event(1, 0, 0, 1, (), "note"), ("a",)).split() == [
         "#1",
         "0.000000",
         "a",
@@ -25,7 +25,7 @@ def test_values_are_words_that_grep_finds() -> None:
         {"yes": True, "no": False, "none": None, "empty": "", "text": "two words", "list": ["a", 1],
          "nothing": [], "args": {"ms": 5}, "partitions": [{"tp": "t-0", "leader": 1}] * 9},
     )  # fmt: skip
-    assert payload(event) == (
+    assert brief_payload(event) == (
         'yes=yes no=no none=- empty="" text="two words" list=a,1 nothing=- args={"ms":5}'
         " partitions=9 of them"
     )
@@ -33,4 +33,4 @@ def test_values_are_words_that_grep_finds() -> None:
 
 def test_every_event_of_a_run_is_one_line() -> None:
     run = recording_of_run()
-    assert all("\n" not in line(event, run.nodes) for event in run.events)
+    assert all("\n" not in brief_line(event, run.nodes) for event in run.events)

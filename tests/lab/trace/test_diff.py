@@ -4,7 +4,7 @@ import pytest
 
 from tests.support.small_trace import small
 from tests.support.traces import recording_of_run
-from txnsim_lab.trace.diff import DIFFED_MAX, diff
+from txnsim_lab.trace.diff import COMPARED_EVENTS_MAX, diff
 
 NODES = ("broker/1", "broker/2")
 
@@ -40,8 +40,8 @@ def test_a_run_that_tells_nothing_more_is_said_so() -> None:
 
 
 def test_roles_with_very_many_events_are_not_matched_one_by_one() -> None:
-    many = [("broker/1", "note", (), "", {"text": "a"})] * (DIFFED_MAX + 1)
+    many = [("broker/1", "note", (), "", {"text": "a"})] * (COMPARED_EVENTS_MAX + 1)
     other_note = ("broker/1", "note", (), "", {"text": "b"})
     divergence = diff(small(NODES, other_note, *many), small(NODES, *many))
     assert divergence is not None
-    assert divergence.only_left == DIFFED_MAX + 2
+    assert divergence.only_left == COMPARED_EVENTS_MAX + 2

@@ -10,11 +10,11 @@ from txnsim.txn.open_txn_verdict import OpenTxnStatus
 from txnsim_lab.trace.cause_chains import by_position
 from txnsim_lab.trace.explain import (
     BRIEF_REMARK,
+    cause_path,
     explain_lso,
     explain_txn,
     explained_partitions,
     mismatches,
-    walk,
 )
 from txnsim_lab.trace.faults_and_decisions import FaultsAndDecisions
 from txnsim_lab.trace.state import state_at
@@ -233,7 +233,7 @@ def test_a_walk_skips_copies_but_not_the_root() -> None:
         (NODES[2], "marker.owed", (1,), TX, {"tp": "t-0", "committed": True}),
     )
     events = by_position(run.events)
-    assert [event.i for event in walk(events, events[2])] == [2, 0]
+    assert [event.i for event in cause_path(events, events[2])] == [2, 0]
 
 
 def test_both_views_of_an_open_transaction_stand_side_by_side() -> None:

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from tests.support.small_trace import small
 from tests.support.traces import recording_of_run
-from txnsim_lab.trace.redaction import LEFT_OUT, redact_run
+from txnsim_lab.trace.redaction import OMISSION_TEXT, redact_run
 
 
 def test_no_value_of_a_record_is_left() -> None:
@@ -32,6 +32,6 @@ def test_a_sentence_loses_the_values_it_quotes_and_no_others() -> None:
         ("story", "note", (), "", {"text": "it reads secret-12 and secret-1 at 1"}),
     )
     delivered, called, note = (event.d for event in redact_run(run).events)
-    assert delivered == {"key": None, "value": LEFT_OUT, "offset": 1}
-    assert called == {"args": {"records": [LEFT_OUT, ""]}}
-    assert note == {"text": f"it reads {LEFT_OUT} and {LEFT_OUT} at 1"}
+    assert delivered == {"key": None, "value": OMISSION_TEXT, "offset": 1}
+    assert called == {"args": {"records": [OMISSION_TEXT, ""]}}
+    assert note == {"text": f"it reads {OMISSION_TEXT} and {OMISSION_TEXT} at 1"}

@@ -94,8 +94,8 @@ def run(
                         release_or_address,
                         plan,
                         casting,
-                        say=TERMINAL.warn,
-                        on_cell=report_compared_run,
+                        report_progress=TERMINAL.warn,
+                        on_compared_run=report_compared_run,
                     )
                 )
         except KeyboardInterrupt:
@@ -162,7 +162,9 @@ def _reporter(
             compared_run, simulated=simulated.get(str(compared_run.scenario_run))
         )
         compared_runs.append(compared_run)
-        if args.json or compared_run.why_not == comparison.BROKEN_OFF:  # no table will say it
+        if (
+            args.json or compared_run.why_not == comparison.BROKEN_OFF_REASON
+        ):  # no table will say it
             for line in leftovers(compared_run):
                 TERMINAL.warn(line)
         if compared_run.real is None:

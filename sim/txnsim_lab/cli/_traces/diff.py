@@ -49,13 +49,13 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _print_side(side_name: str, path: Path, side: RunSide, recording: Recording) -> None:
-    from txnsim_lab.trace.brief import line
+    from txnsim_lab.trace.brief import brief_line
     from txnsim_lab.trace.cause_chains import by_position
 
     events = by_position(recording.events)
     TERMINAL.line(f"{side_name}  {path}")
     for position in side.context:
         arrow = "->" if position == side.at else "  "
-        TERMINAL.line(f"  {arrow} {line(events[position], recording.nodes)}")
+        TERMINAL.line(f"  {arrow} {brief_line(events[position], recording.nodes)}")
     if side.at is None:
         TERMINAL.line("  -> nothing more")

@@ -81,7 +81,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _print_events(title: str, positions: Iterable[int], recording: Recording) -> None:
-    from txnsim_lab.trace.brief import line
+    from txnsim_lab.trace.brief import brief_line
     from txnsim_lab.trace.cause_chains import by_position
 
     events = by_position(recording.events)
@@ -89,4 +89,4 @@ def _print_events(title: str, positions: Iterable[int], recording: Recording) ->
     if events_to_print:
         TERMINAL.line(title)
     for event in events_to_print:
-        TERMINAL.line(f"  {line(event, recording.nodes)}")
+        TERMINAL.line(f"  {brief_line(event, recording.nodes)}")

@@ -95,14 +95,14 @@ def _title(recording: Recording, path: Path) -> str:
 
 
 def _brief(recording: Recording, args: argparse.Namespace) -> None:
-    from txnsim_lab.trace.brief import line
+    from txnsim_lab.trace.brief import brief_line
 
     nodes = recording.nodes
     for event in recording.events:
         if args.json:
             TERMINAL.json_line({"node": nodes[event.n], "event": event})
         else:
-            TERMINAL.line(line(event, nodes))
+            TERMINAL.line(brief_line(event, nodes))
 
 
 def _convert(recording: Recording, args: argparse.Namespace) -> None:

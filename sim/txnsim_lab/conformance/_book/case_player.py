@@ -42,7 +42,7 @@ from txnsim_lab.conformance._book.verbs import (
     partition_of,
 )
 from txnsim_lab.conformance._book.vocabulary import requests_of
-from txnsim_lab.target.cluster import Ability, TargetError, need
+from txnsim_lab.target.cluster import Ability, TargetError, require_ability
 
 WORKERS: Final = 6
 """Number of cases that are played at the same time. With more of them each takes longer, until
@@ -494,13 +494,13 @@ class CasePlayer:
 
     def _kill_broker(self, broker_id: int) -> None:
         """Step ``kill: 3``: kills that broker; the controller notices when its session expires."""
-        need(self._target.can, Ability.BROKERS, "kill")
+        require_ability(self._target.abilities, Ability.BROKERS, "kill")
         self._ended_brokers.add(broker_id)
         self._target.kill(broker_id)
 
     def _stop_broker(self, broker_id: int) -> None:
         """Step ``stop: 3``: stops that broker with a controlled shutdown."""
-        need(self._target.can, Ability.BROKERS, "stop")
+        require_ability(self._target.abilities, Ability.BROKERS, "stop")
         self._ended_brokers.add(broker_id)
         self._target.stop(broker_id)
 

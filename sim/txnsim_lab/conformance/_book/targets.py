@@ -7,14 +7,14 @@ from typing import Final, Protocol
 
 import msgspec
 
-from txnsim_lab.target.cluster import THERE, Ability, need
+from txnsim_lab.target.cluster import RUNNING_ABILITIES, Ability, require_ability
 
 
 class BlockingTarget(Protocol):
     """The part of ``txnsim_lab.target.cluster.Target`` that players of cases need."""
 
     @property
-    def can(self) -> frozenset[Ability]:
+    def abilities(self) -> frozenset[Ability]:
         """What the test may do with the cluster, such as stop its brokers."""
 
     @property
@@ -60,16 +60,16 @@ class RunningTarget:
         bootstrap: Addresses of its brokers.
     """
 
-    can = THERE
+    abilities = RUNNING_ABILITIES
 
     def __init__(self, bootstrap: str) -> None:
         self.bootstrap = bootstrap
 
     def kill(self, broker: int) -> None:
-        need(self.can, Ability.BROKERS, f"kill broker {broker}")
+        require_ability(self.abilities, Ability.BROKERS, f"kill broker {broker}")
 
     def stop(self, broker: int) -> None:
-        need(self.can, Ability.BROKERS, f"stop broker {broker}")
+        require_ability(self.abilities, Ability.BROKERS, f"stop broker {broker}")
 
     def start(self, broker: int) -> None:
-        need(self.can, Ability.BROKERS, f"start broker {broker}")
+        require_ability(self.abilities, Ability.BROKERS, f"start broker {broker}")

@@ -33,7 +33,7 @@ from txnsim_lab.scenario.teaching.lessons import Lesson, OwnCluster, Part
 from txnsim_lab.scenario.teaching.outside_facts import (
     is_outside_fact,
     judge_topic,
-    places,
+    places_of_facts,
     seen_fact,
 )
 from txnsim_lab.scenario.teaching.trace_facts import fact, fact_text, is_fact
@@ -164,7 +164,7 @@ class OwnClusterRoutes(ClusterNoun):
                 with input_event(self._cluster.environment, "disarm-fault", rule=rule_id):
                     self._cluster.injector.disarm(rule_id)
         client_settings = ClientSettings(
-            client_id=outside_view.ONLOOKER, api_timeout_ms=LOOK_TIMEOUT_MS
+            client_id=outside_view.ONLOOKER_NAME, api_timeout_ms=LOOK_TIMEOUT_MS
         )
         try:
             async with self.outside(client_settings) as cluster_client:
@@ -226,10 +226,10 @@ class OwnClusterRoutes(ClusterNoun):
         look_recorder = recorder.Recorder(environment.clock)
         partitions = [
             self.partition(fact_place.topic, fact_place.partition)
-            for fact_place in places(fact_names)
+            for fact_place in places_of_facts(fact_names)
         ]
         client_settings = ClientSettings(
-            client_id=outside_view.ONLOOKER, api_timeout_ms=LOOK_TIMEOUT_MS
+            client_id=outside_view.ONLOOKER_NAME, api_timeout_ms=LOOK_TIMEOUT_MS
         )
         try:
             if partitions:

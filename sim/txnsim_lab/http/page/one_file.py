@@ -70,7 +70,9 @@ def one_file(
     run_list = _RunList(
         remark=remark_text,
         runs=tuple(
-            _PageRun(title=title, moments=tuple(moments(run, tell=_run_progress(tell, title))))
+            _PageRun(
+                title=title, moments=tuple(moments(run, report_progress=_run_progress(tell, title)))
+            )
             for title, run in titled_runs
         ),
     )

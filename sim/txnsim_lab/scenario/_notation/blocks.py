@@ -11,15 +11,15 @@ from typing import Any, Final, NamedTuple
 
 from txnsim_lab.scenario.steps_model import COUNT_MAX
 
-Place = tuple[int | str, ...]
-PARTS: Final = ("steps", "cure")
-REPEAT: Final = "repeat"
-ONLY: Final = "only"
-ANY_ORDER: Final = "any-order"
-STEPS: Final = "steps"
-TURN: Final = "{n}"
+DocumentPath = tuple[int | str, ...]
+STEP_LISTS: Final = ("steps", "cure")
+REPEAT_KEY: Final = "repeat"
+ONLY_KEY: Final = "only"
+ANY_ORDER_KEY: Final = "any-order"
+STEPS_KEY: Final = "steps"
+REPETITION_PLACEHOLDER: Final = "{n}"
 """Placeholder for the number of the turn, from 1 on."""
-BESIDE: Final = {STEPS: (REPEAT, ONLY), ANY_ORDER: (ONLY,)}
+KEYS_BESIDE: Final = {STEPS_KEY: (REPEAT_KEY, ONLY_KEY), ANY_ORDER_KEY: (ONLY_KEY,)}
 """Key of a block's steps -> keys that may stand next to it."""
 
 
@@ -30,20 +30,22 @@ class StepGroup(NamedTuple):
     part: int
 
 
-class Origins:
-    """For each expanded step: where it stands in the file."""
+class StepOrigins:
+    """The place in the file of each step of the expanded document."""
 
     def __init__(self) -> None:
-        self._places: dict[tuple[str, int], Place] = {}
-        self._only: dict[tuple[str, int], tuple[Place, ...]] = {}
+        self._places: dict[tuple[str, int], DocumentPath] = {}
+        self._only: dict[tuple[str, int], tuple[DocumentPath, ...]] = {}
         self.units: dict[tuple[str, int], StepGroup] = {}
         """The ``any-order`` block and part of each step that stands in one."""
 
-    def note(self, part: str, index: int, path_in_file: Place, only: tuple[Place, ...]) -> None:
+    def note(
+        self, part: str, index: int, path_in_file: DocumentPath, only: tuple[DocumentPath, ...]
+    ) -> None:
         self._places[part, index] = path_in_file
         self._only[part, index] = only
 
-    def place_in_file(self, path: Place) -> Place:
+    def place_in_file(self, path: DocumentPath) -> DocumentPath:
         """The path in the file for a path in the expanded document; the same if no block was
         expanded.
         """
@@ -51,8 +53,8 @@ class Origins:
             return path
         step = (str(path[0]), path[1])
         origin = self._places.get(step, path[:2])
-        if path[2:3] == (ONLY,) and len(path) > 3 and isinstance(path[3], int):
-            only_places = self._only.get(step) or ((*origin, ONLY),)
+        if path[2:3] == (ONLY_KEY,) and len(path) > 3 and isinstance(path[3], int):
+            only_places = self._only.get(step) or ((*origin, ONLY_KEY),)
             return (*only_places[min(path[3], len(only_places) - 1)], *path[4:])
         return (*origin, *path[2:])
 
@@ -61,7 +63,7 @@ class _EnclosingBlocks(NamedTuple):
     """The ``repeat``, ``only`` and ``any-order`` of the blocks that enclose a step."""
 
     only: tuple[Any, ...] = ()
-    only_places: tuple[Place, ...] = ()
+    only_places: tuple[DocumentPath, ...] = ()
     repeated: bool = False
     unit: StepGroup | None = None
 
@@ -69,44 +71,44 @@ class _EnclosingBlocks(NamedTuple):
 class _WrongBlockError(Exception):
     """A block is malformed."""
 
-    def __init__(self, path: Place, message: str) -> None:
+    def __init__(self, path: DocumentPath, message: str) -> None:
         super().__init__(message)
         self.place = path
         self.words = message
 
 
-def unroll_blocks(document: Mapping[Any, Any]) -> tuple[dict[Any, Any], Origins, list[Any]]:
+def unroll_blocks(document: Mapping[Any, Any]) -> tuple[dict[Any, Any], StepOrigins, list[Any]]:
     """Replace each block of a document by its steps.
 
     Returns:
         The document; where its steps come from; what is wrong, as (path, message).
     """
-    unrolled, origins = dict(document), Origins()
-    problems: list[tuple[Place, str]] = []
-    for part in PARTS:
+    unrolled, origins = dict(document), StepOrigins()
+    problems: list[tuple[DocumentPath, str]] = []
+    for part in STEP_LISTS:
         steps = document.get(part)
         if not isinstance(steps, list) or not any(_is_block(step) for step in steps):
             continue
-        rolling = _Unroller(part, origins)
+        unroller = _Unroller(part, origins)
         for index, step in enumerate(steps):
             try:
-                rolling.take(step, (part, index), _EnclosingBlocks())
+                unroller.take(step, (part, index), _EnclosingBlocks())
             except _WrongBlockError as error:
                 problems.append((error.place, error.words))
-        unrolled[part] = rolling.steps
+        unrolled[part] = unroller.steps
     return unrolled, origins, problems
 
 
 class _Unroller:
     """Expands one list of steps."""
 
-    def __init__(self, part: str, origins: Origins) -> None:
+    def __init__(self, part: str, origins: StepOrigins) -> None:
         self.steps: list[Any] = []
         self._part = part
         self._origins = origins
         self._blocks = 0
 
-    def take(self, step_or_block: Any, path: Place, enclosing: _EnclosingBlocks) -> None:
+    def take(self, step_or_block: Any, path: DocumentPath, enclosing: _EnclosingBlocks) -> None:
         """Add a step, or the steps of a block.
 
         Raises:
@@ -115,38 +117,38 @@ class _Unroller:
         if not _is_block(step_or_block):
             self._step(step_or_block, path, enclosing)
             return
-        list_key = ANY_ORDER if ANY_ORDER in step_or_block else STEPS
+        list_key = ANY_ORDER_KEY if ANY_ORDER_KEY in step_or_block else STEPS_KEY
         _check_block(path, step_or_block, list_key, enclosing)
-        if ONLY in step_or_block:
+        if ONLY_KEY in step_or_block:
             enclosing = enclosing._replace(
-                only=(*enclosing.only, step_or_block[ONLY]),
-                only_places=(*enclosing.only_places, (*path, ONLY)),
+                only=(*enclosing.only, step_or_block[ONLY_KEY]),
+                only_places=(*enclosing.only_places, (*path, ONLY_KEY)),
             )
-        repeat_count = step_or_block.get(REPEAT, 1)
-        enclosing = enclosing._replace(repeated=enclosing.repeated or REPEAT in step_or_block)
+        repeat_count = step_or_block.get(REPEAT_KEY, 1)
+        enclosing = enclosing._replace(repeated=enclosing.repeated or REPEAT_KEY in step_or_block)
         for repetition in range(1, repeat_count + 1):
             self._blocks += 1
             block = self._blocks  # others may stand in it
             for step_index, step in enumerate(step_or_block[list_key]):
-                if list_key == ANY_ORDER:
+                if list_key == ANY_ORDER_KEY:
                     enclosing = enclosing._replace(unit=StepGroup(block, step_index))
                 numbered_step = (
-                    _fill_repetition(step, str(repetition)) if REPEAT in step_or_block else step
+                    _fill_repetition(step, str(repetition)) if REPEAT_KEY in step_or_block else step
                 )
                 self.take(numbered_step, (*path, list_key, step_index), enclosing)
 
-    def _step(self, step: Any, path: Place, enclosing: _EnclosingBlocks) -> None:
+    def _step(self, step: Any, path: DocumentPath, enclosing: _EnclosingBlocks) -> None:
         if len(self.steps) == COUNT_MAX:
             message = f"a story has at most {COUNT_MAX} steps, repeated ones included"
             raise _WrongBlockError(path, message)
         if enclosing.only and isinstance(step, dict):
             word_groups, only_places = list(enclosing.only), list(enclosing.only_places)
-            if ONLY in step:
-                word_groups.append(step[ONLY])
-                only_places.append((*path, ONLY))
+            if ONLY_KEY in step:
+                word_groups.append(step[ONLY_KEY])
+                only_places.append((*path, ONLY_KEY))
             step = {
                 **step,
-                ONLY: [
+                ONLY_KEY: [
                     word_group if isinstance(word_group, list) else [word_group]
                     for word_group in word_groups
                 ],
@@ -160,40 +162,42 @@ class _Unroller:
 
 
 def _is_block(step: object) -> bool:
-    return isinstance(step, dict) and not step.keys().isdisjoint((REPEAT, STEPS, ANY_ORDER))
+    return isinstance(step, dict) and not step.keys().isdisjoint(
+        (REPEAT_KEY, STEPS_KEY, ANY_ORDER_KEY)
+    )
 
 
 def _check_block(
-    path: Place, block: Mapping[Any, Any], list_key: str, enclosing: _EnclosingBlocks
+    path: DocumentPath, block: Mapping[Any, Any], list_key: str, enclosing: _EnclosingBlocks
 ) -> None:
     """Checks that a block is well-formed; raises ``_WrongBlockError`` if not."""
     for field_name in block:
-        if field_name != list_key and field_name not in BESIDE[list_key]:
-            further_keys = " and ".join(BESIDE[list_key])
+        if field_name != list_key and field_name not in KEYS_BESIDE[list_key]:
+            further_keys = " and ".join(KEYS_BESIDE[list_key])
             message = f"a block has {list_key}, beside it {further_keys}, and nothing else"
             raise _WrongBlockError((*path, str(field_name)), message)
     steps = block.get(list_key)
-    if REPEAT in block:
-        repeat_count = block[REPEAT]
+    if REPEAT_KEY in block:
+        repeat_count = block[REPEAT_KEY]
         if not isinstance(repeat_count, int) or isinstance(repeat_count, bool) or repeat_count < 1:
-            raise _WrongBlockError((*path, REPEAT), "expected how many times, from 1 on")
+            raise _WrongBlockError((*path, REPEAT_KEY), "expected how many times, from 1 on")
         if enclosing.repeated:
-            raise _WrongBlockError((*path, REPEAT), "a repeat can't stand in another one")
+            raise _WrongBlockError((*path, REPEAT_KEY), "a repeat can't stand in another one")
         if not isinstance(steps, list) or not steps:
             message = "expected steps beside it: {repeat: 3, steps: [...]}"
-            raise _WrongBlockError((*path, REPEAT), message)
+            raise _WrongBlockError((*path, REPEAT_KEY), message)
     if not isinstance(steps, list) or not steps:
         raise _WrongBlockError((*path, list_key), "expected a list of steps")
-    if list_key == STEPS and block.keys() == {STEPS}:
-        raise _WrongBlockError((*path, STEPS), "expected repeat or only beside it")
-    if list_key == ANY_ORDER and enclosing.unit is not None:
-        raise _WrongBlockError((*path, ANY_ORDER), "it can't stand in another one")
+    if list_key == STEPS_KEY and block.keys() == {STEPS_KEY}:
+        raise _WrongBlockError((*path, STEPS_KEY), "expected repeat or only beside it")
+    if list_key == ANY_ORDER_KEY and enclosing.unit is not None:
+        raise _WrongBlockError((*path, ANY_ORDER_KEY), "it can't stand in another one")
 
 
 def _fill_repetition(step_part: Any, repetition: str) -> Any:
     """A copy in which the number of the repetition replaces each ``{n}``."""
     if isinstance(step_part, str):
-        return step_part.replace(TURN, repetition)
+        return step_part.replace(REPETITION_PLACEHOLDER, repetition)
     if isinstance(step_part, dict):
         return {
             key: _fill_repetition(inner_part, repetition) for key, inner_part in step_part.items()

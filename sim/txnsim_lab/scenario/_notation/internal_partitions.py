@@ -17,26 +17,26 @@ from txnsim.types import (
     partition_for,
 )
 
-AT: Final = "@"
-BY_NAME: Final = -1
+ID_SEPARATOR: Final = "@"
+PARTITION_BY_ID: Final = -1
 """Stands in place of a partition number: the partition follows from the topic and the id."""
-PLACED: Final = (TRANSACTION_STATE_TOPIC, CONSUMER_OFFSETS_TOPIC)
+TOPICS_WITH_IDS: Final = (TRANSACTION_STATE_TOPIC, CONSUMER_OFFSETS_TOPIC)
 
 
 def by_name(partition_text: str) -> TopicPartition | None:
     """Read ``__transaction_state@ID`` or ``__consumer_offsets@GROUP``; None for any other text."""
-    topic, separator, owner_id = partition_text.partition(AT)
-    if not separator or topic not in PLACED or not owner_id:
+    topic, separator, owner_id = partition_text.partition(ID_SEPARATOR)
+    if not separator or topic not in TOPICS_WITH_IDS or not owner_id:
         return None
-    return TopicPartition(partition_text, BY_NAME)
+    return TopicPartition(partition_text, PARTITION_BY_ID)
 
 
 def partition_text(partition: TopicPartition) -> str:
-    return partition.topic if partition.partition == BY_NAME else str(partition)
+    return partition.topic if partition.partition == PARTITION_BY_ID else str(partition)
 
 
 def is_internal(partition: TopicPartition) -> bool:
-    return partition.topic in PLACED or partition.partition == BY_NAME
+    return partition.topic in TOPICS_WITH_IDS or partition.partition == PARTITION_BY_ID
 
 
 def internal_partition_count(topic: str, settings: Settings) -> int:
@@ -48,14 +48,14 @@ def internal_partition_count(topic: str, settings: Settings) -> int:
 
 def with_partition_number(partition: TopicPartition, settings: Settings) -> TopicPartition:
     """Replace a partition that is named by an id by the numbered one."""
-    if partition.partition != BY_NAME:
+    if partition.partition != PARTITION_BY_ID:
         return partition
-    topic, _, owner_id = partition.topic.partition(AT)
+    topic, _, owner_id = partition.topic.partition(ID_SEPARATOR)
     return TopicPartition(topic, partition_for(owner_id, internal_partition_count(topic, settings)))
 
 
 def partition_of_group(group: str, settings: Settings) -> TopicPartition:
     """The partition of ``__consumer_offsets`` that keeps a group."""
     return with_partition_number(
-        TopicPartition(f"{CONSUMER_OFFSETS_TOPIC}{AT}{group}", BY_NAME), settings
+        TopicPartition(f"{CONSUMER_OFFSETS_TOPIC}{ID_SEPARATOR}{group}", PARTITION_BY_ID), settings
     )

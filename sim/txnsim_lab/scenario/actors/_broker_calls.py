@@ -19,10 +19,10 @@ from txnsim_lab.scenario.steps_model import Call
 PATIENCE_MS: Final = 60_000
 """Limit for retries and for the wait for an answer."""
 BACKGROUND_PATIENCE_MS: Final = 3_600_000
-"""Long, because a story may hold a call in the background for a long time."""
-MAIN: Final = "main"
+"""Limit for calls in the background: long, because a story may hold them for a long time."""
+MAIN_CONNECTION: Final = "main"
 """Name of the connection that a call uses unless it names another."""
-ASKED_AGAIN: Final = frozenset(
+RETRIED_ERRORS: Final = frozenset(
     code_name(error)
     for error in (
         ErrorCode.concurrent_transactions,
@@ -108,13 +108,15 @@ class BrokerCalls:
             except ClientError as error:
                 answer = failure(error)
             is_final = without_retries or self._call.once or self._wanted in (answer.error, ANY)
-            if is_final or answer.error not in ASKED_AGAIN or deadline.has_passed:
+            if is_final or answer.error not in RETRIED_ERRORS or deadline.has_passed:
                 return msgspec.structs.replace(answer, in_doubt=self._is_unsaid)
             forget_broker()
             await backoff.wait(deadline)
 
     async def _ask_once(self, request: VersionedRequest, broker_id: int) -> CallResult:
-        connection = await self._cluster.connection(broker_id, lane=self._call.connection or MAIN)
+        connection = await self._cluster.connection(
+            broker_id, lane=self._call.connection or MAIN_CONNECTION
+        )
         patience = PATIENCE_MS if self._call.background is None else BACKGROUND_PATIENCE_MS
         response = connection.send(msgspec.structs.replace(request, timeout_ms=patience))
         self._sent()

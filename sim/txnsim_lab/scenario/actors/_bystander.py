@@ -11,11 +11,11 @@ from txnsim.errors import ClientError
 from txnsim_lab.scenario.actors.base import ClientActor, Surroundings
 from txnsim_lab.scenario.call_results import NONE, CallResult, failure
 from txnsim_lab.scenario.recorder import Batch, encode_value, values_text
-from txnsim_lab.scenario.steps_model import UPDATE, Call, required
+from txnsim_lab.scenario.steps_model import UPDATE_VALUE, Call, required
 
-AT_ONCE_MAX: Final = 200
+UNACKNOWLEDGED_MAX: Final = 200
 """Limit of unacknowledged records in a call with ``count``."""
-TOLD_MAX: Final = 5
+NAMED_OFFSETS_MAX: Final = 5
 """Up to this number of records, the trace names each offset."""
 
 
@@ -35,7 +35,7 @@ class BystanderActor(ClientActor):
         on_sent()
         answers: list[CallResult] = []
         pending_batches: list[tuple[Batch, asyncio.Future[RecordMetadata]]] = []
-        batches_at_once = 1 if call.count is None else AT_ONCE_MAX
+        batches_at_once = 1 if call.count is None else UNACKNOWLEDGED_MAX
         for batch in _batches_of_call(call):
             pending_batches.append((batch, self._send(producer, batch)))
             if len(pending_batches) == batches_at_once:
@@ -74,7 +74,7 @@ class BystanderActor(ClientActor):
         values = call.records
         if call.count is not None:
             summary = f"{call.count} records acknowledged, the last at {offsets[-1]}"
-        elif len(values) > TOLD_MAX:
+        elif len(values) > NAMED_OFFSETS_MAX:
             summary = f"{len(values)} records acknowledged, the last at {offsets[-1]}"
         else:
             summary = f"{values_text(values)} acknowledged at {', '.join(map(str, offsets))}"
@@ -97,7 +97,7 @@ def _batches_of_call(call: Call) -> Iterator[Batch]:
         return
     for record_index in range(call.count):
         key = call.key if call.keys is None else f"key-{record_index % call.keys}".encode()
-        value = f"{call.value or UPDATE}-{record_index}"
+        value = f"{call.value or UPDATE_VALUE}-{record_index}"
         yield _batch_of_record(call, value, key)
 
 

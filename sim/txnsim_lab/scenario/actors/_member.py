@@ -16,14 +16,19 @@ from txnsim.client.members.requests import offset_commit
 from txnsim.errors import ClientError, InvariantViolation
 from txnsim.types import IsolationLevel
 from txnsim_lab.scenario.actors._broker_calls import PATIENCE_MS, BrokerCalls
-from txnsim_lab.scenario.actors.base import FAREWELL_S, ClientActor, Surroundings, group_metadata
+from txnsim_lab.scenario.actors.base import (
+    LEAVE_ANSWER_LIMIT_S,
+    ClientActor,
+    Surroundings,
+    group_metadata,
+)
 from txnsim_lab.scenario.call_results import CallResult, StoryFailedError, failure
 from txnsim_lab.scenario.fields import expected_values
 from txnsim_lab.scenario.model import Actor
 from txnsim_lab.scenario.recorder import decode_value, values_text
 from txnsim_lab.scenario.steps_model import Call, required
 
-UNSTABLE: Final = "UNSTABLE_OFFSET_COMMIT"
+UNSTABLE_ERROR: Final = "UNSTABLE_OFFSET_COMMIT"
 
 
 class MemberActor(ClientActor):
@@ -78,7 +83,7 @@ class MemberActor(ClientActor):
                 polled = await member.poll(
                     until=awaited_partitions,
                     stable=call.require_stable is not False,
-                    waits=expected_code != UNSTABLE,
+                    waits=expected_code != UNSTABLE_ERROR,
                     timeout_ms=PATIENCE_MS,
                 )
                 self._note_poll(call, member, polled)
@@ -152,7 +157,7 @@ class MemberActor(ClientActor):
         if self._cluster is not None and self.name in self._around.members:
             # The story is over: where the coordinator is gone, or never took it, nothing is lost.
             with contextlib.suppress(ClientError, TimeoutError):
-                async with asyncio.timeout(FAREWELL_S):
+                async with asyncio.timeout(LEAVE_ANSWER_LIMIT_S):
                     await self._live_member.leave()
         await self._end()
 

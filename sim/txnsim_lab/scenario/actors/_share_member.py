@@ -15,7 +15,7 @@ from txnsim.errors import ClientError, InvariantViolation
 from txnsim.types import TopicPartition
 from txnsim_lab.check.observations import Isolation
 from txnsim_lab.scenario.actors._broker_calls import PATIENCE_MS
-from txnsim_lab.scenario.actors.base import FAREWELL_S, ClientActor, Surroundings
+from txnsim_lab.scenario.actors.base import LEAVE_ANSWER_LIMIT_S, ClientActor, Surroundings
 from txnsim_lab.scenario.call_results import CallResult, StoryFailedError, failure
 from txnsim_lab.scenario.fields import expected_values
 from txnsim_lab.scenario.model import Actor
@@ -147,7 +147,7 @@ class ShareMemberActor(ClientActor):
         if self._member is not None:
             # The story is over: where the coordinator is gone, or never took it, nothing is lost.
             with contextlib.suppress(ClientError, TimeoutError):
-                async with asyncio.timeout(FAREWELL_S):
+                async with asyncio.timeout(LEAVE_ANSWER_LIMIT_S):
                     await self._member.leave()
         await self._end()
 

@@ -19,7 +19,7 @@ from txnsim.client.versions import VersionedRequest, VersionRange
 from txnsim.errors import InvariantViolation
 from txnsim.types import ProducerEpoch, ProducerId, ProducerIdAndEpoch, TopicPartition
 from txnsim.wire.batch import Record, build_batch
-from txnsim_lab.scenario.actors._broker_calls import ASKED_AGAIN, MAIN, BrokerCalls
+from txnsim_lab.scenario.actors._broker_calls import MAIN_CONNECTION, RETRIED_ERRORS, BrokerCalls
 from txnsim_lab.scenario.actors.base import ClientActor, Surroundings, group_metadata
 from txnsim_lab.scenario.call_results import (
     GIVEN_UP,
@@ -32,14 +32,14 @@ from txnsim_lab.scenario.model import Actor
 from txnsim_lab.scenario.recorder import Batch, encode_value
 from txnsim_lab.scenario.steps_model import Call, required
 
-_OFFSETS: Final[Mapping[TxnProtocol, VersionRange]] = {
+_OFFSET_COMMIT_VERSIONS: Final[Mapping[TxnProtocol, VersionRange]] = {
     TxnProtocol.V1: VersionRange(0, 4),
     TxnProtocol.V2: VersionRange(5, 32767),
 }
 """Versions of TxnOffsetCommit by protocol: transactions v1 or v2."""
-_SEQUENCES: Final = 1 << 31
+_SEQUENCE_COUNT: Final = 1 << 31
 
-Note = Callable[[CallResult], None]
+NoteAnswer = Callable[[CallResult], None]
 
 
 class WireActor(ClientActor):
@@ -61,7 +61,7 @@ class WireActor(ClientActor):
         self._sequences: dict[TopicPartition, int] = {}
         self._transaction: str | None = None
         self._begun = 0
-        self._unanswered: dict[int, tuple[Call, Note]] = {}
+        self._unanswered: dict[int, tuple[Call, NoteAnswer]] = {}
         """Calls neither answered nor given up, by ``id(call)``."""
 
     async def call(
@@ -91,7 +91,7 @@ class WireActor(ClientActor):
         if note_answer is not None:
             note_answer(GIVEN_UP)
         if self._cluster is not None:
-            await self._cluster.disconnect(lane=call.connection or MAIN)
+            await self._cluster.disconnect(lane=call.connection or MAIN_CONNECTION)
 
     async def close(self) -> None:
         """Close the connections; calls without an answer are noted with an unknown outcome."""
@@ -201,7 +201,7 @@ class WireActor(ClientActor):
             answers.update(answers_by_partition(broker_calls.message))
         for batch in batches:
             partition = batch.partition
-            if answers.setdefault(partition, answer).error in ASKED_AGAIN and not call.once:
+            if answers.setdefault(partition, answer).error in RETRIED_ERRORS and not call.once:
                 answers[partition] = await broker_calls.leader(
                     partition, self._produce_request(call, [batch])
                 )
@@ -241,7 +241,7 @@ class WireActor(ClientActor):
         ).commit_offsets(
             group_id=group,
             offsets=offsets,
-            within=_OFFSETS[self._protocol],
+            within=_OFFSET_COMMIT_VERSIONS[self._protocol],
             member=group_metadata(call, None if member is None else member.metadata, self._around),
         )
         return self._note_answer(call, await broker_calls.group_coordinator(group, request))
@@ -326,7 +326,7 @@ class WireActor(ClientActor):
         first_sequence = (
             self._sequences.get(partition, 0) if first_sequence is None else first_sequence
         )
-        self._sequences[partition] = (first_sequence + len(values)) % _SEQUENCES
+        self._sequences[partition] = (first_sequence + len(values)) % _SEQUENCE_COUNT
         return Batch(
             partition=partition,
             values=values,

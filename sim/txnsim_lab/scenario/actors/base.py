@@ -19,8 +19,8 @@ from txnsim_lab.scenario.fields import RunSelection
 from txnsim_lab.scenario.recorder import Recorder
 from txnsim_lab.scenario.steps_model import Call
 
-FAREWELL_S: Final = 5
-"""How long the coordinator may take to answer a member that leaves at the end of the story."""
+LEAVE_ANSWER_LIMIT_S: Final = 5
+"""Time in which the coordinator must answer a member that leaves at the end of the story."""
 RETRY_BACKOFF_MS: Final = 5
 RETRY_BACKOFF_MAX_MS: Final = 100
 """Short: stories are short, and simulated brokers answer at once."""
@@ -83,7 +83,7 @@ class Surroundings(msgspec.Struct, frozen=True, kw_only=True):
         return member
 
     def client(self, client_id: str, *, request_timeout_ms: int = 30_000) -> Cluster:
-        """Open no connection yet: a client for one actor, with short backoffs."""
+        """Make a client for one actor, with short backoffs; it opens no connection yet."""
         return Cluster(
             self.bootstrap,
             settings=ClientSettings(

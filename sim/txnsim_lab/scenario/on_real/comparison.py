@@ -27,7 +27,11 @@ from txnsim_lab.scenario._cluster_options import (
     TRANSACTION_VERSION,
     VERIFICATION,
 )
-from txnsim_lab.scenario._notation.internal_partitions import AT, BY_NAME, is_internal
+from txnsim_lab.scenario._notation.internal_partitions import (
+    ID_SEPARATOR,
+    PARTITION_BY_ID,
+    is_internal,
+)
 from txnsim_lab.scenario.fields import Model, RunSelection, map_values
 from txnsim_lab.scenario.model import Actor, Run, Scenario
 from txnsim_lab.scenario.players.casting import Casting
@@ -35,11 +39,11 @@ from txnsim_lab.scenario.runner import RunResult, ScenarioRun, casts_of, run_in_
 from txnsim_lab.scenario.steps_model import ClusterAct, Step, TransactionIs
 from txnsim_lab.target.apache import FEATURE_SINCE, ApacheOptions
 from txnsim_lab.target.cleaning import Leftover
-from txnsim_lab.target.cluster import STARTED, THERE, Ability
+from txnsim_lab.target.cluster import RUNNING_ABILITIES, STARTED_ABILITIES, Ability
 from txnsim_lab.target.generation import Generation
 from txnsim_lab.target.jars import fetch
-from txnsim_lab.target.log_care import RETAINED_MS, SHORTLY_RETAINED_MS
-from txnsim_lab.target.real import REALLY_WAITED_MS, Processes, RealTarget, real_target
+from txnsim_lab.target.log_care import DELETE_RETENTION_MS, SHORT_DELETE_RETENTION_MS
+from txnsim_lab.target.real import REAL_WAIT_MAX_MS, Processes, RealTarget, real_target
 from txnsim_lab.target.real_clusters import (
     SHORT_SETTINGS,
     RealCluster,
@@ -47,8 +51,8 @@ from txnsim_lab.target.real_clusters import (
     running_cluster,
 )
 
-BROKEN_OFF: Final = "it was broken off"
-TROUBLES: Final = frozenset(
+BROKEN_OFF_REASON: Final = "it was broken off"
+TRANSIENT_ERRORS: Final = frozenset(
     {
         "COORDINATOR_LOAD_IN_PROGRESS",
         "COORDINATOR_NOT_AVAILABLE",
@@ -60,11 +64,11 @@ TROUBLES: Final = frozenset(
 """Errors of a broker that is busy or alone, if the story expects something else. They say nothing
 about transactions.
 """
-TRIES: Final = 3
+TRIES_MAX: Final = 3
 """How often a story is tried while its brokers answer with such an error."""
 CLEANER_MEMORY: Final = "log.cleaner.dedupe.buffer.size"
 CLEANER_MEMORY_MIN: Final = 2 * 1024 * 1024
-"""More than the 1 MiB that real brokers need at least."""
+"""Bytes of memory that the cleaner gets at least: real brokers need more than 1 MiB."""
 DELETE_RETENTION: Final = "log.cleaner.delete.retention.ms"
 CLEANER_LOAD: Final = 0.9
 """Default of ``log.cleaner.io.buffer.load.factor``."""
@@ -98,7 +102,7 @@ def _verdicts(result: RunResult) -> tuple[object, object]:
     return result.verdict.observed, None if result.cured is None else result.cured.observed
 
 
-Say = Callable[[str], object]
+ReportProgress = Callable[[str], object]
 """Takes a line of progress."""
 
 
@@ -110,8 +114,8 @@ async def run_on_apache(
     plan: Sequence[ScenarioRun],
     casting: Casting,
     *,
-    say: Say,
-    on_cell: Callable[[ComparedRun], object],
+    report_progress: ReportProgress,
+    on_compared_run: Callable[[ComparedRun], object],
 ) -> None:
     """Plays stories on the simulator and on brokers of a release, which are started for them.
 
@@ -120,45 +124,57 @@ async def run_on_apache(
         plan: The runs to play. Those that the release or real brokers can't play are left out, with
             the reason.
         casting: Who plays applications.
-        say: Takes lines of progress.
-        on_cell: Takes each result when it is there, first those of the runs that are left out.
+        report_progress: Takes lines of progress.
+        on_compared_run: Takes each result when it is there, first those of the runs that are left
+            out.
 
     Raises:
         ConfigError: There is no Java or Maven, or a broker did not come up.
     """
-    worlds: dict[_BrokerProperties, list[ScenarioRun]] = {}
+    runs_by_properties: dict[_BrokerProperties, list[ScenarioRun]] = {}
     for scenario_run in plan:
         obstacle = why_not(scenario_run, version)
         if obstacle is not None:
-            on_cell(ComparedRun(scenario_run=scenario_run, on=version, why_not=obstacle))
+            on_compared_run(ComparedRun(scenario_run=scenario_run, on=version, why_not=obstacle))
         else:
-            worlds.setdefault(_broker_properties_of(scenario_run), []).append(scenario_run)
-    if not worlds:
+            runs_by_properties.setdefault(_broker_properties_of(scenario_run), []).append(
+                scenario_run
+            )
+    if not runs_by_properties:
         return
-    jars_folder = fetch(version, say=say)
+    jars_folder = fetch(version, say=report_progress)
     environment = real_environment(trace_level=TraceLevel.BRIEF, trace_ring_bytes=None)
     cluster_number = 0
-    for world, scenario_runs in worlds.items():
-        say(f"starting Apache Kafka {version}: {world.brokers} brokers, {scenario_runs[0].mode} …")
+    for broker_properties, scenario_runs in runs_by_properties.items():
+        report_progress(
+            f"starting Apache Kafka {version}: {broker_properties.brokers} brokers,"
+            f" {scenario_runs[0].mode} …"
+        )
         options = ApacheOptions(
             version=version,
             libs=jars_folder,
-            brokers=world.brokers,
-            transaction_version=world.transaction_version,
-            properties=dict(world.properties),
+            brokers=broker_properties.brokers,
+            transaction_version=broker_properties.transaction_version,
+            properties=dict(broker_properties.properties),
         )
         async with apache_cluster(environment, options) as cluster:
             brokers = _RealBrokers(
-                environment=environment, cluster=cluster, casting=casting, on=version, say=say
+                environment=environment,
+                cluster=cluster,
+                casting=casting,
+                on=version,
+                say=report_progress,
             )
             for scenario_run in scenario_runs:
                 cluster_number += 1
                 prefix = f"cell{cluster_number}-"
-                on_cell(await _compare_run(scenario_run, brokers, prefix=prefix, leftovers=[]))
+                on_compared_run(
+                    await _compare_run(scenario_run, brokers, prefix=prefix, leftovers=[])
+                )
 
 
 class _BrokerProperties(msgspec.Struct, frozen=True, kw_only=True):
-    """What the brokers of a run must be like; runs with the same world share their brokers."""
+    """What the brokers of a run must be like; runs with the same properties share their brokers."""
 
     brokers: int
     transaction_version: int
@@ -184,8 +200,8 @@ def _broker_properties_of(scenario_run: ScenarioRun) -> _BrokerProperties:
             CLEANER_MEMORY: str(CLEANER_MEMORY_MIN),
             "log.cleaner.io.buffer.load.factor": f"{cleaner_load:.12f}",
         }
-    if any((step.advance or 0) >= RETAINED_MS for step in scenario.steps):
-        properties = {DELETE_RETENTION: str(SHORTLY_RETAINED_MS), **properties}
+    if any((step.advance or 0) >= DELETE_RETENTION_MS for step in scenario.steps):
+        properties = {DELETE_RETENTION: str(SHORT_DELETE_RETENTION_MS), **properties}
     properties = {**SHORT_SETTINGS, **properties}
     return _BrokerProperties(
         brokers=scenario.brokers,
@@ -217,7 +233,7 @@ async def run_on_cluster(
     *,
     settings: ClientSettings,
     generation: Generation,
-    say_progress: Say,
+    say_progress: ReportProgress,
     on_compared_run: Callable[[ComparedRun], object],
 ) -> None:
     """Plays stories on a cluster that runs already, with prefixed names.
@@ -265,7 +281,7 @@ async def run_on_cluster(
                     ComparedRun(
                         scenario_run=scenario_run,
                         on=bootstrap,
-                        why_not=BROKEN_OFF,
+                        why_not=BROKEN_OFF_REASON,
                         left=tuple(leftovers),
                     )
                 )
@@ -283,7 +299,7 @@ class _RealBrokers(msgspec.Struct, frozen=True, kw_only=True):
     cluster: RealCluster
     casting: Casting
     on: str
-    say: Say
+    say: ReportProgress
 
 
 async def _compare_run(
@@ -293,7 +309,7 @@ async def _compare_run(
     removed are added to ``leftovers``, even if the story is cancelled.
     """
     broker_error = ""
-    for try_number in range(1, TRIES + 1):
+    for try_number in range(1, TRIES_MAX + 1):
         prefix_of_try = prefix if try_number == 1 else f"{prefix}{try_number}-"
         compared_run = await _compare_run_once(
             scenario_run, brokers, prefix=prefix_of_try, leftovers=leftovers
@@ -302,10 +318,10 @@ async def _compare_run(
             compared_run = _strip_prefix(prefix_of_try, compared_run)
             await brokers.cluster.brokers.mend()
         broker_error = "" if compared_run.real is None else compared_run.real.answered
-        if broker_error not in TROUBLES:
+        if broker_error not in TRANSIENT_ERRORS:
             return compared_run
         brokers.say(f"{scenario_run} on {brokers.on}: no verdict, brokers answer {broker_error}")
-    reason = f"no verdict: brokers answer {broker_error}, {TRIES} times"
+    reason = f"no verdict: brokers answer {broker_error}, {TRIES_MAX} times"
     return ComparedRun(
         scenario_run=scenario_run, on=brokers.on, why_not=reason, left=tuple(leftovers)
     )
@@ -394,11 +410,11 @@ def why_not(
     """
     scenario, run = scenario_run.scenario, scenario_run.run
     if generation is None:
-        not_there, abilities = why_not_there(scenario, run, brokers_name), STARTED
+        mismatch_reason, abilities = why_not_there(scenario, run, brokers_name), STARTED_ABILITIES
     else:
-        not_there, abilities = why_not_of(generation, scenario, run), THERE
-    if not_there is not None:
-        return not_there
+        mismatch_reason, abilities = why_not_of(generation, scenario, run), RUNNING_ABILITIES
+    if mismatch_reason is not None:
+        return mismatch_reason
     for required_take in dict.fromkeys(("armed", scenario_run.take)):
         obstacle = only_simulated(scenario, run, required_take, abilities=abilities)
         if obstacle is not None:
@@ -439,11 +455,11 @@ def _strip_prefix(prefix: str, compared_run: ComparedRun) -> ComparedRun:
 
 # A story as it can be played on real brokers: under names of its own, and with short timeouts
 
-NAMES: Final = frozenset({"group", "transactional_id", "coordinator_of", "topic", "topics"})
+NAME_FIELDS: Final = frozenset({"group", "transactional_id", "coordinator_of", "topic", "topics"})
 """Fields of steps and rules that name topics, groups or transactional ids of the cluster."""
-ORDINARY_MS: Final = 60_000
+ORDINARY_TIMEOUT_MS: Final = 60_000
 """The transaction timeout of actors that do not need a certain timeout."""
-SHORT_MS: Final = 20_000
+SHORT_TIMEOUT_MS: Final = 20_000
 """The transaction timeout on real brokers, whose clocks can't be moved; a story takes some seconds.
 """
 
@@ -455,9 +471,9 @@ def with_prefixed_names(scenario: Scenario, prefix: str) -> Scenario:
     advances_ms = [step.advance or 0 for step in (*scenario.steps, *scenario.cure)]
     # A story that lets almost a whole timeout pass means it.
     ordinary_ms = (
-        ORDINARY_MS
-        if any(SHORT_MS <= advance_ms < ORDINARY_MS for advance_ms in advances_ms)
-        else SHORT_MS
+        ORDINARY_TIMEOUT_MS
+        if any(SHORT_TIMEOUT_MS <= advance_ms < ORDINARY_TIMEOUT_MS for advance_ms in advances_ms)
+        else SHORT_TIMEOUT_MS
     )
     actors = {
         actor_name: _prefixed_actor(actor_name, actor, prefix, ordinary_ms)
@@ -483,7 +499,7 @@ def _prefixed_actor(actor_name: str, actor: Actor, prefix: str, ordinary_ms: int
         update={
             "transactional_id": prefix + (actor.transactional_id or actor_name),
             "client_id": actor.client_id or actor_name,
-            "transaction_timeout": ordinary_ms if timeout_ms == ORDINARY_MS else timeout_ms,
+            "transaction_timeout": ordinary_ms if timeout_ms == ORDINARY_TIMEOUT_MS else timeout_ms,
         }
     )
 
@@ -503,7 +519,7 @@ def _prefix_names(steps: tuple[Step, ...], prefix: str) -> Any:
                 if unprefixed_name is not None
             }
             return msgspec.structs.replace(value, **prefixed_fields)
-        is_name = field in NAMES or (field == "id" and isinstance(part, TransactionIs))
+        is_name = field in NAME_FIELDS or (field == "id" and isinstance(part, TransactionIs))
         return _prefixed_name(value, prefix) if is_name and isinstance(value, str) else value
 
     return map_values(steps, change)
@@ -514,29 +530,29 @@ def _prefixed_name(topic_name: str, prefix: str) -> str:
 
 
 def _prefixed_partition(partition: TopicPartition, prefix: str) -> TopicPartition:
-    if partition.partition == BY_NAME:
-        topic, _, owner_id = partition.topic.partition(AT)
-        return TopicPartition(f"{topic}{AT}{prefix}{owner_id}", BY_NAME)
+    if partition.partition == PARTITION_BY_ID:
+        topic, _, owner_id = partition.topic.partition(ID_SEPARATOR)
+        return TopicPartition(f"{topic}{ID_SEPARATOR}{prefix}{owner_id}", PARTITION_BY_ID)
     return TopicPartition(_prefixed_name(partition.topic, prefix), partition.partition)
 
 
 # What keeps a story from being played on real brokers: a step that only a simulator can take, or a
 # world that a release does not have. Asked before anything is started.
 
-OLDEST_HERE: Final = (3, 6)
+OLDEST_SIMULATED: Final = (3, 6)
 """The oldest release that the simulator has; older real releases are compared with it."""
-WAITED_MAX_MS: Final = 120_000
+REAL_ADVANCE_MAX_MS: Final = 120_000
 """A longer advance exceeds a transaction's timeout, so something else must be meant to expire."""
-OF_STRICT_MARKERS: Final = ("repeated_v2_markers_are_written",)
+STRICT_MARKER_SWITCHES: Final = ("repeated_v2_markers_are_written",)
 """Switches that matter only with strict markers, which must have a higher epoch (KIP-1228)."""
-INSIDE: Final = {
+INSIDE_ACTS: Final = {
     "age": "moves an epoch near its end",
     "isolate": "cuts a broker off",
     "heal": "ends the isolation of a broker",
     "grow-topic": "gives a topic more partitions",
 }
-OF_BROKERS: Final = {act: f"{act} a broker" for act in ("kill", "stop", "start", "restart")}
-OF_LOGS: Final = {
+BROKER_ACTS: Final = {act: f"{act} a broker" for act in ("kill", "stop", "start", "restart")}
+LOG_ACTS: Final = {
     "roll": "end a segment",
     "clean": "wait for the cleaner",
     "delete-old": "wait for retention",
@@ -559,7 +575,7 @@ class Counterpart(msgspec.Struct, frozen=True, kw_only=True):
 
 def counterpart_of(version: str) -> Counterpart:
     """The newest simulated release that is not newer than the real one, without later changes."""
-    release_line = max(Release.line_of(version), OLDEST_HERE)
+    release_line = max(Release.line_of(version), OLDEST_SIMULATED)
     newest_name = max(
         (
             release_name
@@ -621,7 +637,7 @@ def markers_matter(scenario: Scenario, run_name: str) -> bool:
     """Whether the result of a run depends on strict markers being on or off."""
     modes = {run.mode for run in scenario.runs.values()}
     rules = scenario.runs[run_name].rules
-    return {"TV2", "TV2+"} <= modes or not rules.keys().isdisjoint(OF_STRICT_MARKERS)
+    return {"TV2", "TV2+"} <= modes or not rules.keys().isdisjoint(STRICT_MARKER_SWITCHES)
 
 
 def _differing_rule(scenario: Scenario, run: Run, counterpart: Counterpart) -> str | None:
@@ -672,7 +688,11 @@ def only_simulated(
     uses_cleaner = any(step.cluster is not None and step.cluster.do == "clean" for step in steps)
     passed_ms = 0
     for step in steps:
-        if Ability.LOGS in abilities and uses_cleaner and (step.advance or 0) >= RETAINED_MS:
+        if (
+            Ability.LOGS in abilities
+            and uses_cleaner
+            and (step.advance or 0) >= DELETE_RETENTION_MS
+        ):
             continue  # what the cleaner keeps for that long it keeps for some seconds there
         for obstacle in _obstacles(step, timeouts, passed_ms=passed_ms, abilities=abilities):
             return f"{_step_number_text(step)}: {obstacle}"
@@ -718,16 +738,16 @@ def _obstacles(
 
 
 def _cluster_obstacles(cluster_act: ClusterAct, *, abilities: frozenset[Ability]) -> Iterator[str]:
-    if cluster_act.do in INSIDE:
-        yield f"it {INSIDE[cluster_act.do]}"
+    if cluster_act.do in INSIDE_ACTS:
+        yield f"it {INSIDE_ACTS[cluster_act.do]}"
     elif cluster_act.lose_unflushed:
         yield "a broker loses what it had not flushed"
     elif cluster_act.as_version is not None:
         yield "a broker starts as another release"
-    elif cluster_act.do in OF_BROKERS and Ability.BROKERS not in abilities:
-        yield f"it has to {OF_BROKERS[cluster_act.do]}, and these brokers are yours"
-    elif cluster_act.do in OF_LOGS and Ability.LOGS not in abilities:
-        yield f"it has to {OF_LOGS[cluster_act.do]}, and these brokers are yours"
+    elif cluster_act.do in BROKER_ACTS and Ability.BROKERS not in abilities:
+        yield f"it has to {BROKER_ACTS[cluster_act.do]}, and these brokers are yours"
+    elif cluster_act.do in LOG_ACTS and Ability.LOGS not in abilities:
+        yield f"it has to {LOG_ACTS[cluster_act.do]}, and these brokers are yours"
     elif Ability.WHOLE_CLUSTER in abilities:
         return
     elif cluster_act.topic in INTERNAL_TOPICS:
@@ -735,7 +755,7 @@ def _cluster_obstacles(cluster_act: ClusterAct, *, abilities: frozenset[Ability]
     elif cluster_act.coordinator_of is not None:
         yield "it moves a leader of __transaction_state"
     elif cluster_act.partition is not None and is_internal(cluster_act.partition):
-        yield f"it moves a leader of {cluster_act.partition.topic.partition(AT)[0]}"
+        yield f"it moves a leader of {cluster_act.partition.topic.partition(ID_SEPARATOR)[0]}"
 
 
 def _time_obstacles(ms: int, timeouts: list[int], *, passed_ms: int) -> Iterator[str]:
@@ -743,7 +763,7 @@ def _time_obstacles(ms: int, timeouts: list[int], *, passed_ms: int) -> Iterator
     so is a long one after which only its transactions time out; a long time in which nothing is due
     is skipped.
     """
-    if ms <= REALLY_WAITED_MS or (timeouts and passed_ms + ms < min(timeouts)):
+    if ms <= REAL_WAIT_MAX_MS or (timeouts and passed_ms + ms < min(timeouts)):
         return
-    if ms > WAITED_MAX_MS:
+    if ms > REAL_ADVANCE_MAX_MS:
         yield f"it moves the clock by {ms // 60_000} minutes"

@@ -23,10 +23,10 @@ from txnsim_lab.scenario.catalog import directory
 from txnsim_lab.scenario.teaching.outside_facts import is_outside_fact
 from txnsim_lab.scenario.teaching.trace_facts import fact, is_fact
 
-FOLDER: Final = "lessons"
-_PLACE: Final = re.compile(r"\.?([\w-]+)|\[(\d+)\]")
-_OF_STORIES: Final = ("story", "until", "beside", "shows", "saves")
-_OF_CLUSTERS: Final = (
+LESSONS_FOLDER: Final = "lessons"
+_PATH_PART_RE: Final = re.compile(r"\.?([\w-]+)|\[(\d+)\]")
+_STORY_FIELDS: Final = ("story", "until", "beside", "shows", "saves")
+_CLUSTER_FIELDS: Final = (
     "code", "file", "arms", "disarms", "advance_ms", "do", "do_minutes", "expected",
 )  # fmt: skip
 """Fields of a part that only lessons on the learner's own cluster have."""
@@ -176,7 +176,8 @@ def lessons() -> dict[str, Lesson]:
         ConfigError: A file is no lesson.
     """
     read_lessons = [
-        read(path, path.read_text("utf-8")) for path in (directory() / FOLDER).glob("*.yaml")
+        read(path, path.read_text("utf-8"))
+        for path in (directory() / LESSONS_FOLDER).glob("*.yaml")
     ]
     return {
         each_lesson.id: each_lesson
@@ -248,7 +249,7 @@ def read(path: Path, yaml_text: str) -> Lesson:
         message, _, error_place = str(error).partition(" - at `$")
         field_path = tuple(
             key_text if key_text else int(index_text)
-            for key_text, index_text in _PLACE.findall(error_place.rstrip("`"))
+            for key_text, index_text in _PATH_PART_RE.findall(error_place.rstrip("`"))
         )
         raise place_error(str(path), line_by_path, [(field_path, message)]) from None
     problems = list(_problems(converted))
@@ -292,7 +293,7 @@ def _problems_of_kind(
 ) -> Iterator[tuple[tuple[str | int, ...], str]]:
     """Checks that a lesson has no fields of the other kind of lessons."""
     lesson_kind = "on its own cluster" if has_cluster else "on a story"
-    for field_name in _OF_STORIES if has_cluster else _OF_CLUSTERS:
+    for field_name in _STORY_FIELDS if has_cluster else _CLUSTER_FIELDS:
         if getattr(part, field_name):
             yield (*part_path, field_name), f"a lesson {lesson_kind} has none"
     for action_number, action in enumerate(part.actions):

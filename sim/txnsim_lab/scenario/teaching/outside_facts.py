@@ -17,19 +17,19 @@ if TYPE_CHECKING:
 else:
     judges = OnDemand("txnsim_lab.check.judge")
 
-NOTHING: Final = "nothing"
+NOTHING_TEXT: Final = "nothing"
 
 
 def is_outside_fact(fact_words: str) -> bool:
     """Whether there is a fact of that name, and the words name its partition."""
     fact_name, _, subject = fact_words.partition(" ")
-    return fact_name in SEEN and subject.rpartition("-")[2].isdecimal()
+    return fact_name in OUTSIDE_FACTS and subject.rpartition("-")[2].isdecimal()
 
 
 def seen_fact(history: History, fact_words: str) -> str:
     """The value of a fact in a history, such as ``verdict orders-0``."""
     fact_name, _, subject = fact_words.partition(" ")
-    return SEEN[fact_name][1](history, partition_named(subject))
+    return OUTSIDE_FACTS[fact_name][1](history, partition_named(subject))
 
 
 def partition_named(subject: str) -> TopicPartition:
@@ -38,7 +38,7 @@ def partition_named(subject: str) -> TopicPartition:
     return TopicPartition(topic, int(partition))
 
 
-def places(words: Iterable[str]) -> list[TopicPartition]:
+def places_of_facts(words: Iterable[str]) -> list[TopicPartition]:
     """The partitions that the given facts are about."""
     return sorted(
         {
@@ -72,7 +72,7 @@ def _reads(history: History, partition: TopicPartition) -> str:
             str(item_by_value.get((partition, read_record.value)) or read_record.value)
             for read_record in read.records
         ]
-    return ", ".join(values_read) or NOTHING
+    return ", ".join(values_read) or NOTHING_TEXT
 
 
 def _unanswered_transactions(history: History, partition: TopicPartition) -> str:
@@ -86,7 +86,7 @@ def _unanswered_transactions(history: History, partition: TopicPartition) -> str
     return str(len(writing_labels - ended_labels - {None}))
 
 
-SEEN: Final[Mapping[str, tuple[str, Callable[[History, TopicPartition], str]]]] = {
+OUTSIDE_FACTS: Final[Mapping[str, tuple[str, Callable[[History, TopicPartition], str]]]] = {
     "verdict": ("what txnsim check says of", _verdict),
     "reads": ("what a consumer reads of", _reads),
     "unanswered": ("transactions without an answer to their end on", _unanswered_transactions),

@@ -7,15 +7,15 @@ from typing import Any, Final
 
 from txnsim.errors import BadInputError, ConfigError
 from txnsim.trace.trace_file import Recording
-from txnsim_lab.scenario.teaching.outside_facts import SEEN
+from txnsim_lab.scenario.teaching.outside_facts import OUTSIDE_FACTS
 from txnsim_lab.trace.explain import lso_of
 from txnsim_lab.trace.faults_and_decisions import FaultsAndDecisions
 from txnsim_lab.trace.state import TraceState, state_at
 
-NONE: Final = "nothing"
-_ABORTED: Final = {"committed": False}
+NOTHING_TEXT: Final = "nothing"
+_ABORTED_FIELDS: Final = {"committed": False}
 
-Data = Mapping[str, Any]
+EventPayload = Mapping[str, Any]
 
 
 def fact(recording: Recording, fact_words: str) -> str:
@@ -30,22 +30,22 @@ def fact(recording: Recording, fact_words: str) -> str:
         BadInputError: The trace has nothing about the subject.
     """
     fact_name, _, subject = fact_words.partition(" ")
-    words_and_reader = FACTS.get(fact_name)
+    words_and_reader = TRACE_FACTS.get(fact_name)
     if words_and_reader is None:
-        raise ConfigError(f"there is no fact {fact_name!r}: expected {', '.join(FACTS)}")
+        raise ConfigError(f"there is no fact {fact_name!r}: expected {', '.join(TRACE_FACTS)}")
     return words_and_reader[1](recording, subject)
 
 
 def fact_text(fact_words: str) -> str:
     fact_name, _, subject = fact_words.partition(" ")
-    phrase = FACTS[fact_name][0] if fact_name in FACTS else SEEN[fact_name][0]
+    phrase = TRACE_FACTS[fact_name][0] if fact_name in TRACE_FACTS else OUTSIDE_FACTS[fact_name][0]
     return f"{phrase} {subject}"
 
 
 def is_fact(fact_words: str) -> bool:
     """Whether the fact exists, and the words name its subject."""
     fact_name, _, subject = fact_words.partition(" ")
-    return fact_name in FACTS and bool(subject)
+    return fact_name in TRACE_FACTS and bool(subject)
 
 
 def _trace_state(run: Recording) -> TraceState:
@@ -72,7 +72,7 @@ def _lso_cause(run: Recording, partition: str) -> str:
     ).cause
 
 
-def _at_coordinator(run: Recording, transactional_id: str) -> Data:
+def _at_coordinator(run: Recording, transactional_id: str) -> EventPayload:
     transaction_entry = _trace_state(run).transactions.get(transactional_id)
     if transaction_entry is None:
         raise BadInputError(f"the trace tells nothing of {transactional_id}")
@@ -94,7 +94,7 @@ def _last_error(run: Recording, kinds: Sequence[str], partition: str) -> str:
         for payload in _payloads_of(run, kinds, partition)
         if payload.get("error")
     ]
-    return errors[-1] if errors else NONE
+    return errors[-1] if errors else NOTHING_TEXT
 
 
 def _known_epoch(run: Recording, partition: str) -> str:
@@ -124,10 +124,10 @@ def _markers(run: Recording, partition: str) -> str:
         "COMMIT" if payload["committed"] else "ABORT"
         for payload in _markers_by_offset(run, partition)
     )
-    return ", ".join(decisions) or NONE
+    return ", ".join(decisions) or NOTHING_TEXT
 
 
-def _markers_by_offset(run: Recording, partition: str) -> Sequence[Data]:
+def _markers_by_offset(run: Recording, partition: str) -> Sequence[EventPayload]:
     """Markers of a partition by offset, once each: replicas report the same ones."""
     by_offset = {
         payload["offset"]: payload for payload in _payloads_of(run, ("marker.written",), partition)
@@ -152,12 +152,12 @@ def _readable_offsets(run: Recording, partition: str) -> str:
             if marker["pid"] == payload["pid"] and marker["offset"] > base_offset
         )
         if payload.get("control") or (
-            payload["txn"] and not next(end_markers, _ABORTED)["committed"]
+            payload["txn"] and not next(end_markers, _ABORTED_FIELDS)["committed"]
         ):
             continue
         last_offset = min(payload["last"], log["lso"] - 1)
         offsets_given += map(str, range(max(base_offset, log["start"]), last_offset + 1))
-    return ", ".join(offsets_given) or NONE
+    return ", ".join(offsets_given) or NOTHING_TEXT
 
 
 def _last_call_error(run: Recording, call_name: str) -> str:
@@ -195,18 +195,18 @@ def _strike_count(run: Recording, rule: str) -> str:
     return str(rule_state["struck"])
 
 
-def _payloads_of(run: Recording, kinds: Sequence[str], partition: str) -> Iterator[Data]:
+def _payloads_of(run: Recording, kinds: Sequence[str], partition: str) -> Iterator[EventPayload]:
     return (payload for _, payload in _payloads(run, kinds) if payload["tp"] == partition)
 
 
-def _payloads(run: Recording, kinds: Sequence[str]) -> Iterator[tuple[str, Data]]:
+def _payloads(run: Recording, kinds: Sequence[str]) -> Iterator[tuple[str, EventPayload]]:
     """Kind and payload of the events of the given kinds."""
     for event in run.events:
         if event.k in kinds and isinstance(event.d, Mapping):
             yield event.k, event.d
 
 
-FACTS: Final[Mapping[str, tuple[str, Callable[[Recording, str], str]]]] = {
+TRACE_FACTS: Final[Mapping[str, tuple[str, Callable[[Recording, str], str]]]] = {
     "lso": ("last stable offset of", _lso),
     "withheld": ("offsets withheld at the end of", _withheld_records),
     "cause": ("what holds readers back on", _lso_cause),

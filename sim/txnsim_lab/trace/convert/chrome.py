@@ -16,7 +16,7 @@ import msgspec
 
 from txnsim.runtime.trace import Event
 from txnsim.trace.trace_file import Recording
-from txnsim_lab.trace.brief import payload
+from txnsim_lab.trace.brief import brief_payload
 from txnsim_lab.trace.cause_chains import by_position
 
 ENDED_STATES: Final = frozenset({"CompleteCommit", "CompleteAbort", "Empty", "Dead"})
@@ -75,7 +75,7 @@ def _message_rows(run: Recording) -> Iterator[Row]:
         pid, tid = thread_numbers.nodes[event.n]
         common_fields = {"ts": event.t, "pid": pid, "tid": tid, "cat": event.k.partition(".")[0]}
         name = _event_name(event)
-        event_args = {"event": event.i, "payload": payload(event), "causes": list(event.p)}
+        event_args = {"event": event.i, "payload": brief_payload(event), "causes": list(event.p)}
         if not event.k.startswith("msg."):
             yield {**common_fields, "ph": "i", "s": "t", "name": name, "args": event_args}
             continue

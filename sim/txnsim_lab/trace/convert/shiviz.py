@@ -13,7 +13,7 @@ import msgspec
 
 from txnsim.runtime.trace import Event
 from txnsim.trace.trace_file import Recording
-from txnsim_lab.trace.brief import payload
+from txnsim_lab.trace.brief import brief_payload
 
 PARSER: Final = r"(?<host>\S+) (?<clock>{.*})\n(?<event>.*)"
 """The regular expression to give to ShiViz."""
@@ -39,4 +39,4 @@ def convert(run: Recording) -> str:
 
 def _event_text(event: Event) -> str:
     transaction_label = f" {event.tx}" if event.tx else ""
-    return " ".join(f"#{event.i} {event.k}{transaction_label} {payload(event)}".split())
+    return " ".join(f"#{event.i} {event.k}{transaction_label} {brief_payload(event)}".split())

@@ -313,7 +313,7 @@ async def test_a_story_that_is_none_fails(fork_server: ForkServer) -> None:
 @pytest.mark.costly
 async def test_only_so_many_stops_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     """Each is a process, and whoever drives could make any number of them."""
-    monkeypatch.setattr(driven_run, "BACK_MAX", 2)
+    monkeypatch.setattr(driven_run, "CHECKPOINTS_BACK_MAX", 2)
     wait = Drive(step={"advance": "1ms"})
     commands: list[Command] = [wait, wait, wait, Go(steps=1), Back(count=1), wait, Go()]
     messages = [encode(an_order()), *(encode(command) for command in commands)]

@@ -12,7 +12,7 @@ from txnsim.releases import RELEASES
 from txnsim.types import TopicPartition
 from txnsim_lab.scenario.catalog import find
 from txnsim_lab.scenario.on_real.comparison import (
-    SHORT_MS,
+    SHORT_TIMEOUT_MS,
     ComparedRun,
     counterpart_of,
     only_simulated,
@@ -24,7 +24,7 @@ from txnsim_lab.scenario.on_real.comparison import (
     with_prefixed_names,
 )
 from txnsim_lab.scenario.runner import ScenarioRun, run_in_virtual_time
-from txnsim_lab.target.cluster import STARTED, THERE
+from txnsim_lab.target.cluster import RUNNING_ABILITIES, STARTED_ABILITIES
 from txnsim_lab.target.generation import Generation
 
 
@@ -160,36 +160,41 @@ def test_what_only_a_simulator_can_do_is_named_with_its_step(
     step: dict[str, Any], reason_of_ours: str | None, reason_of_theirs: str | None
 ) -> None:
     story = small([call("begin"), step])
-    for can, why in ((STARTED, reason_of_ours), (THERE, reason_of_theirs)):
-        reason = only_simulated(story, "V-", "armed", abilities=can)
+    for abilities, why in (
+        (STARTED_ABILITIES, reason_of_ours),
+        (RUNNING_ABILITIES, reason_of_theirs),
+    ):
+        reason = only_simulated(story, "V-", "armed", abilities=abilities)
         assert reason == (None if why is None else f"step 2: {why}")
 
 
 def test_a_long_time_in_which_nothing_is_due_can_pass() -> None:
     assert (
-        only_simulated(find("lingering-is-not-hanging")[1], "V-", "armed", abilities=STARTED)
+        only_simulated(
+            find("lingering-is-not-hanging")[1], "V-", "armed", abilities=STARTED_ABILITIES
+        )
         is None
     )
     control = only_simulated(
-        find("lingering-is-not-hanging")[1], "V-", "control", abilities=STARTED
+        find("lingering-is-not-hanging")[1], "V-", "control", abilities=STARTED_ABILITIES
     )
     assert control == "step 12: it moves the clock by 50 minutes"
 
 
 def test_a_day_is_waited_for_only_where_our_cleaner_keeps_things_so_long() -> None:
     cleans = find("abort-marker-before-its-data")[1]
-    assert only_simulated(cleans, "V-/fixed", "armed", abilities=STARTED) is None
-    reason = only_simulated(cleans, "V-/fixed", "armed", abilities=THERE)
+    assert only_simulated(cleans, "V-/fixed", "armed", abilities=STARTED_ABILITIES) is None
+    reason = only_simulated(cleans, "V-/fixed", "armed", abilities=RUNNING_ABILITIES)
     assert reason == "step 27: it has to end a segment, and these brokers are yours"
     story = small([call("begin"), {"advance": "25h"}])
-    for can in (STARTED, THERE):
-        why = only_simulated(story, "V-", "armed", abilities=can)
+    for abilities in (STARTED_ABILITIES, RUNNING_ABILITIES):
+        why = only_simulated(story, "V-", "armed", abilities=abilities)
         assert why == "step 2: it moves the clock by 1500 minutes"
 
 
 def test_a_step_of_the_cure_is_called_so() -> None:
     story = small([call("begin")], cure=[{"advance": "11m"}])
-    why = only_simulated(story, "V-", "armed", abilities=STARTED)
+    why = only_simulated(story, "V-", "armed", abilities=STARTED_ABILITIES)
     assert why == "step of the cure 1: it moves the clock by 11 minutes"
 
 
@@ -284,7 +289,7 @@ def test_only_ordinary_timeouts_are_shortened() -> None:
     adapted_actors = with_prefixed_names(small([call("begin")], actors=actors), "my-").actors
     assert (adapted_actors["P"].transactional_id, adapted_actors["P"].transaction_timeout) == (
         "my-P",
-        SHORT_MS,
+        SHORT_TIMEOUT_MS,
     )
     assert (adapted_actors["Q"].transactional_id, adapted_actors["Q"].transaction_timeout) == (
         "my-q",

@@ -6,10 +6,10 @@ from txnsim.types import TopicPartition
 from txnsim_lab.check.history import History
 from txnsim_lab.check.observations import Began, Ended, Read, Record, Seen, Wrote
 from txnsim_lab.scenario.teaching.outside_facts import (
-    SEEN,
+    OUTSIDE_FACTS,
     is_outside_fact,
     judge_topic,
-    places,
+    places_of_facts,
     seen_fact,
 )
 
@@ -43,7 +43,7 @@ def read(*values: str, topic: str = "t") -> Read:
 
 def facts(*observations: Seen) -> dict[str, str]:
     history = History(observations)
-    return {name: seen_fact(history, f"{name} t-0") for name in SEEN}
+    return {name: seen_fact(history, f"{name} t-0") for name in OUTSIDE_FACTS}
 
 
 def test_a_program_that_repeats_its_work_is_told_by_the_judges() -> None:
@@ -84,4 +84,4 @@ def test_the_words_of_such_a_fact_name_a_partition() -> None:
     assert is_outside_fact("reads my-topic-0")
     assert not is_outside_fact("reads my-topic")
     assert not is_outside_fact("lso t-0")
-    assert places(["reads b-1", "lso a-0", "verdict b-1"]) == [TopicPartition("b", 1)]
+    assert places_of_facts(["reads b-1", "lso a-0", "verdict b-1"]) == [TopicPartition("b", 1)]

@@ -21,7 +21,7 @@ from txnsim_lab.scenario.teaching.lessons import (
     lessons,
     read,
 )
-from txnsim_lab.scenario.teaching.trace_facts import FACTS, fact, fact_text, is_fact
+from txnsim_lab.scenario.teaching.trace_facts import TRACE_FACTS, fact, fact_text, is_fact
 
 ALL = ("L0", "L1", "L2", "L3", "L4", "L5", "L6", "L7", "L8", "L9", "L10", "L11")
 
@@ -177,7 +177,7 @@ def test_what_was_committed_or_not_transactional_is_got() -> None:
 def test_each_fact_has_its_words() -> None:
     assert fact_text("reads orders-0") == "what a consumer reads of orders-0"
     assert fact_text("lso payments-0") == "last stable offset of payments-0"
-    assert all(is_fact(f"{name} payments-0") for name in FACTS)
+    assert all(is_fact(f"{name} payments-0") for name in TRACE_FACTS)
     assert not is_fact("lso")
 
 
