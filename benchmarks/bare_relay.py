@@ -18,19 +18,19 @@ from txnsim.runtime.real_world import run
 HOST: Final = "127.0.0.1"
 
 
-class Side(asyncio.Protocol):
+class RelaySide(asyncio.Protocol):
     """One side of a connection; what comes is written to the other one."""
 
-    def __init__(self, take: Callable[[bytes], object]) -> None:
-        """A side that is not connected yet."""
-        self._take = take
+    def __init__(self, take_data: Callable[[bytes], object]) -> None:
+        """Begin without a connection; ``take_data`` gets all bytes that arrive."""
+        self._take_data = take_data
 
     def data_received(self, data: bytes) -> None:
-        """Pass on what has come."""
-        self._take(data)
+        """Pass the bytes on."""
+        self._take_data(data)
 
 
-class ClientSide(Side):
+class ClientSide(RelaySide):
     """The client's side."""
 
     def __init__(self, target_port: int) -> None:
@@ -47,14 +47,14 @@ class ClientSide(Side):
     async def _join(self, client: asyncio.Transport) -> None:
         loop = asyncio.get_running_loop()
         target, _ = await loop.create_connection(
-            lambda: Side(client.write), HOST, self._target_port
+            lambda: RelaySide(client.write), HOST, self._target_port
         )
         target.writelines(self._early)
-        self._take = target.write
+        self._take_data = target.write
 
 
 async def relay(port: int, target_port: int) -> None:
-    """Pass on until the process is ended."""
+    """Relay bytes between clients and the target until the process is ended."""
     server = await asyncio.get_running_loop().create_server(
         lambda: ClientSide(target_port), HOST, port
     )

@@ -16,7 +16,7 @@ import numpy as np
 
 from txnsim_spark.scan.kernel_crc import CRC_TABLES, HAS_INSTRUCTION, check_by_tables, check_crcs
 
-BYTES = 60_000_000
+MEASURED_BYTES = 60_000_000
 ROUNDS = 5
 
 
@@ -24,29 +24,31 @@ def main() -> None:
     """Measure and print."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--size", type=int, default=90, help="of a batch, in bytes")
-    size = parser.parse_args().size
-    count = BYTES // size
-    buffer = np.random.default_rng(1).integers(0, 256, count * size, dtype=np.uint8)
-    starts = np.arange(count, dtype=np.int64) * size
-    sizes = np.full(count, size, dtype=np.int64)
-    stored_crcs = np.zeros(count, dtype=np.int64)
-    valid = np.zeros(count, dtype=np.bool_)
-    methods: dict[str, Callable[[], None]] = {
-        "tables": lambda: check_by_tables(buffer, starts, sizes, stored_crcs, CRC_TABLES, valid),
+    batch_bytes = parser.parse_args().size
+    batch_count = MEASURED_BYTES // batch_bytes
+    buffer = np.random.default_rng(1).integers(0, 256, batch_count * batch_bytes, dtype=np.uint8)
+    starts = np.arange(batch_count, dtype=np.int64) * batch_bytes
+    sizes = np.full(batch_count, batch_bytes, dtype=np.int64)
+    stored_crcs = np.zeros(batch_count, dtype=np.int64)
+    are_valid = np.zeros(batch_count, dtype=np.bool_)
+    checks_by_name: dict[str, Callable[[], None]] = {
+        "tables": lambda: check_by_tables(
+            buffer, starts, sizes, stored_crcs, CRC_TABLES, are_valid
+        ),
         "instruction" if HAS_INSTRUCTION else "no instruction here": lambda: check_crcs(
-            buffer, starts, sizes, stored_crcs, valid
+            buffer, starts, sizes, stored_crcs, are_valid
         ),
     }
-    samples: dict[str, list[float]] = {name: [] for name in methods}
-    for number in range(ROUNDS + 1):
-        for name, check in methods.items():
-            began = process_time()
-            check()
-            if number:  # the first one compiles
-                samples[name].append(process_time() - began)
-    for name, seconds in samples.items():
-        rate = count * size / statistics.median(seconds) / 1e6
-        sys.stdout.write(f"{name}: {rate:,.0f} MB/s, batches of {size} bytes\n")
+    samples: dict[str, list[float]] = {method_name: [] for method_name in checks_by_name}
+    for round_number in range(ROUNDS + 1):
+        for method_name, check_batches in checks_by_name.items():
+            start_s = process_time()
+            check_batches()
+            if round_number:  # the first one compiles
+                samples[method_name].append(process_time() - start_s)
+    for method_name, seconds in samples.items():
+        rate = batch_count * batch_bytes / statistics.median(seconds) / 1e6
+        sys.stdout.write(f"{method_name}: {rate:,.0f} MB/s, batches of {batch_bytes} bytes\n")
 
 
 if __name__ == "__main__":

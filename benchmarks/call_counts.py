@@ -29,7 +29,7 @@ Counts = dict[str, int]
 
 
 class Walk(msgspec.Struct, frozen=True, kw_only=True):
-    """The way of one request."""
+    """Counts of the files and functions that one request goes through."""
 
     files: int
     functions: int
@@ -62,7 +62,7 @@ def counts(profile: cProfile.Profile) -> Counts:
 
 
 def by_package(by_function: Mapping[str, float]) -> dict[str, float]:
-    """The same by package."""
+    """Calls by package."""
     packages: defaultdict[str, float] = defaultdict(int)
     for name, calls in by_function.items():
         file = name.partition(":")[0]
@@ -77,11 +77,11 @@ class Walker:
         self._entered: list[tuple[str, str]] = []
 
     def start(self) -> None:
-        """Follow from now on."""
-        sys.setprofile(self._note)
+        """Begin to follow calls."""
+        sys.setprofile(self._note_call)
 
     def stop(self) -> None:
-        """Follow no further."""
+        """Stop following calls."""
         sys.setprofile(None)
 
     def walk(self, last_call: str | None = None) -> Walk:
@@ -100,6 +100,6 @@ class Walker:
         """Each function in the order of the calls."""
         return [f"{file}:{name}" for file, name in self._entered]
 
-    def _note(self, frame: FrameType, event: str, _arg: Any) -> None:
+    def _note_call(self, frame: FrameType, event: str, _arg: Any) -> None:
         if event == "call" and (file := file_of(frame.f_code)) is not None:
             self._entered.append((file, frame.f_code.co_qualname))

@@ -24,7 +24,7 @@ from typing import Final, TypeVar
 from benchmarks import build
 from benchmarks.call_counts import Counts, Walk, Walker, by_package, counter, counts
 from benchmarks.generator import Generator
-from benchmarks.raw_producer import PARTITIONS, TOPIC, RawProducer, Step
+from benchmarks.raw_producer import PARTITIONS, TOPIC, RawProducer, RequestStep
 from txnsim.runtime.trace import TraceLevel
 from txnsim.runtime.virtual.run import VirtualEnvironment, run_virtual
 from txnsim.server.cluster import SimCluster
@@ -52,7 +52,7 @@ T = TypeVar("T")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Print the counts."""
+    """Count the calls of each flow, and print the counts."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.calls")
     parser.add_argument("--write", action="store_true", help="keep the counts in virtual time")
     parser.add_argument("--tcp", action="store_true", help="count in a server, over TCP")
@@ -121,7 +121,7 @@ def requests(brokers: int) -> dict[str, float]:
         producer = await connect("tx-0", "v2")
         per_request = {}
         beat = await producer.join()
-        kinds: dict[str, Step] = {
+        kinds: dict[str, RequestStep] = {
             "Produce": producer.plain_produce(),
             "Fetch": producer.fetch(),
             "TxnOffsetCommit": producer.commit_offset(),
@@ -163,7 +163,7 @@ def walks(brokers: int) -> dict[str, Walk]:
     return _run_in_virtual_time(measure, brokers)
 
 
-async def _follow_request(producer: RawProducer, step: Step) -> Walker:
+async def _follow_request(producer: RawProducer, step: RequestStep) -> Walker:
     await asyncio.sleep(_SETTLE_S)
     walker = Walker()
     walker.start()
@@ -173,7 +173,9 @@ async def _follow_request(producer: RawProducer, step: Step) -> Walker:
     return walker
 
 
-async def _count_calls(producer: RawProducer, steps: list[Step], count: int) -> dict[str, float]:
+async def _count_calls(
+    producer: RawProducer, steps: list[RequestStep], count: int
+) -> dict[str, float]:
     await asyncio.sleep(_SETTLE_S)
     profile = counter()
     profile.enable()

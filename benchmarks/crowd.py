@@ -169,7 +169,7 @@ async def _ask_until_accepted(
     request: Any,
     error_of: Callable[[Any], ErrorCode],
 ) -> Any:
-    """Ask the coordinator until it does it."""
+    """Send a request to the coordinator until it accepts it."""
     while True:
         message = await cluster.ask(await cluster.coordinator(transactional_id), request)
         error = error_of(message)
@@ -182,7 +182,7 @@ async def _ask_until_accepted(
 
 
 async def _for_each(jobs: Sequence[T], handle: Callable[[T], Awaitable[None]]) -> None:
-    """All of them, some at a time; the first failure ends it."""
+    """Handle all jobs, some at a time; the first failure ends all."""
     queue = iter(jobs)
 
     async def work() -> None:

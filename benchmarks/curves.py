@@ -25,13 +25,13 @@ import msgspec
 from benchmarks import build, curves_plot
 from benchmarks.curves_plot import CostPoint
 from benchmarks.generator import Generator
-from benchmarks.log_growth import PAGE, ROOT, replace_section
+from benchmarks.log_growth import RESULTS_PAGE, ROOT, replace_section
 from benchmarks.raw_producer import TOPIC, RawConnection, RawProducer
 
 POINTS_FILE: Final = build.CACHE / "curves.json"
-PLOT: Final = ROOT / "docs" / "plots" / "cost-curves.svg"
-BEGIN: Final = "<!-- measured: python -m benchmarks.curves --write -->\n"
-END: Final = "<!-- end of the curves -->\n"
+PLOT_FILE: Final = ROOT / "docs" / "plots" / "cost-curves.svg"
+BEGIN_MARK: Final = "<!-- measured: python -m benchmarks.curves --write -->\n"
+END_MARK: Final = "<!-- end of the curves -->\n"
 API_VERSIONS, CREATE_TOPICS = 18, 19
 _TICKS: Final = os.sysconf("SC_CLK_TCK")
 _TOPIC_PARTITIONS: Final = 1_000
@@ -213,14 +213,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
             print(f"{name:<28} {count:>8,} {point.cpu_ms:9.4f} ms of CPU each", flush=True)
     if options.write:
         points = _load_points()
-        PLOT.write_bytes(curves_plot.svg(points))
-        text = replace_section(PAGE.read_text("utf-8"), curves_plot.table(points), BEGIN, END)
-        PAGE.write_text(text, "utf-8")
+        PLOT_FILE.write_bytes(curves_plot.svg(points))
+        text = replace_section(
+            RESULTS_PAGE.read_text("utf-8"), curves_plot.table(points), BEGIN_MARK, END_MARK
+        )
+        RESULTS_PAGE.write_text(text, "utf-8")
     return 0
 
 
 def _load_points() -> list[CostPoint]:
-    """What was measured last, in the order of the curves."""
+    """Read the points that were measured last, in the order of the curves."""
     points = (
         msgspec.json.decode(POINTS_FILE.read_bytes(), type=list[CostPoint])
         if POINTS_FILE.exists()

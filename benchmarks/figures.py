@@ -17,17 +17,17 @@ FLOWS: Final = ("old", "v2")
 
 
 class Better(enum.Enum):
-    """Which way a figure improves."""
+    """Whether more or less of a figure is better."""
 
     MORE = "more"
     LESS = "less"
 
 
 class Target(msgspec.Struct, frozen=True, kw_only=True):
-    """What the simulator is held to."""
+    """The bounds that a figure of the simulator must meet."""
 
     ratio_min: float
-    """How many times better than Apache Kafka, at least."""
+    """Minimum factor by which the figure is better than Apache Kafka's."""
     value_below: float | None = None
     """A bound on the figure itself, in its unit."""
 
@@ -110,27 +110,27 @@ def _transactions() -> list[Figure]:
     return [*rates, *latencies, *costs, *retry_figures]
 
 
-START: Final = "start.first_commit"
-IDLE_MEMORY: Final = "memory.idle"
-LIBRDKAFKA: Final = "librdkafka.per_second"
-OPEN: Final = "open.open"
-COMMIT: Final = "open.commit"
-OPEN_CPU: Final = "open.cpu"
-PRODUCE: Final = "bulk.produce"
-PRODUCE_CPU: Final = "bulk.produce.cpu"
-FETCH: Final = "bulk.fetch"
-FETCH_CPU: Final = "bulk.fetch.cpu"
+START_KEY: Final = "start.first_commit"
+IDLE_MEMORY_KEY: Final = "memory.idle"
+LIBRDKAFKA_KEY: Final = "librdkafka.per_second"
+OPEN_KEY: Final = "open.open"
+COMMIT_KEY: Final = "open.commit"
+OPEN_CPU_KEY: Final = "open.cpu"
+PRODUCE_KEY: Final = "bulk.produce"
+PRODUCE_CPU_KEY: Final = "bulk.produce.cpu"
+FETCH_KEY: Final = "bulk.fetch"
+FETCH_CPU_KEY: Final = "bulk.fetch.cpu"
 
 FIGURES: Final = (
     Figure(
-        key=START,
+        key=START_KEY,
         title="process start to first committed transaction",
         unit="ms",
         better=Better.LESS,
         target=Target(ratio_min=8.0, value_below=300.0),
     ),
     Figure(
-        key=IDLE_MEMORY,
+        key=IDLE_MEMORY_KEY,
         title="idle memory (RSS after the first commit)",
         unit="MB",
         better=Better.LESS,
@@ -138,21 +138,23 @@ FIGURES: Final = (
     ),
     *_transactions(),
     Figure(
-        key=LIBRDKAFKA,
+        key=LIBRDKAFKA_KEY,
         title="transactions through librdkafka, one after the other",
         unit="1/s",
         better=Better.MORE,
     ),
-    Figure(key=OPEN, title="5,000 transactions: open them all", unit="s", better=Better.LESS),
-    Figure(key=COMMIT, title="5,000 transactions: commit them all", unit="s", better=Better.LESS),
+    Figure(key=OPEN_KEY, title="5,000 transactions: open them all", unit="s", better=Better.LESS),
     Figure(
-        key=OPEN_CPU,
+        key=COMMIT_KEY, title="5,000 transactions: commit them all", unit="s", better=Better.LESS
+    ),
+    Figure(
+        key=OPEN_CPU_KEY,
         title="5,000 transactions: server CPU per transaction",
         unit="ms",
         better=Better.LESS,
     ),
-    Figure(key=PRODUCE, title="produce, 1 kB records", unit="MB/s", better=Better.MORE),
-    Figure(key=PRODUCE_CPU, title="produce, server CPU", unit="s/GB", better=Better.LESS),
-    Figure(key=FETCH, title="fetch, 1 kB records", unit="MB/s", better=Better.MORE),
-    Figure(key=FETCH_CPU, title="fetch, server CPU", unit="s/GB", better=Better.LESS),
+    Figure(key=PRODUCE_KEY, title="produce, 1 kB records", unit="MB/s", better=Better.MORE),
+    Figure(key=PRODUCE_CPU_KEY, title="produce, server CPU", unit="s/GB", better=Better.LESS),
+    Figure(key=FETCH_KEY, title="fetch, 1 kB records", unit="MB/s", better=Better.MORE),
+    Figure(key=FETCH_CPU_KEY, title="fetch, server CPU", unit="s/GB", better=Better.LESS),
 )

@@ -30,9 +30,9 @@ SPARK_DIVISION: Final = Division(
     max_partition_bytes=128 << 20, open_cost_bytes=4 << 20, parallelism=2
 )
 """What a session says of itself on two cores."""
-HALF_GIGABYTE: Final = Scale(transactions=25_000)
-DAY: Final = LogHours(brokers=1, partitions=20, transactions=100)
-LONG_DAY: Final = msgspec.structs.replace(DAY, transactions=1_500)
+HALF_GIGABYTE_SCALE: Final = Scale(transactions=25_000)
+ONE_DAY_LOG: Final = LogHours(brokers=1, partitions=20, transactions=100)
+BUSY_DAY_LOG: Final = msgspec.structs.replace(ONE_DAY_LOG, transactions=1_500)
 """What Spark reads. To start a job takes it longer than to read ``DAY``."""
 LAST_HOUR_MS: Final = BEGAN_MS + 23 * HOUR_MS
 FILTERS: Final[Mapping[str, Mapping[str, str]]] = {
@@ -51,11 +51,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--read", action="store_true", help="have Spark read the day instead")
     if parser.parse_args(arguments).read:
         return _read_with_spark()
-    half_gigabyte = small_batches(HALF_GIGABYTE).directory
+    half_gigabyte = small_batches(HALF_GIGABYTE_SCALE).directory
     for table in ("fragments", "batches", "records"):
         print(_describe_plan(f"500 MB, {table}", half_gigabyte, table))
     with tempfile.TemporaryDirectory(prefix="txnsim-large-") as scratch:
-        make_directories(Path(scratch) / "day", DAY)
+        make_directories(Path(scratch) / "day", ONE_DAY_LOG)
         for name, filters in FILTERS.items():
             print(_describe_plan(f"a day, {name}", f"{scratch}/day", "batches", **filters))
     return 0
@@ -64,7 +64,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _read_with_spark() -> int:
     spark = spark_session("local[2]")
     with tempfile.TemporaryDirectory(prefix="txnsim-large-") as scratch:
-        make_directories(Path(scratch) / "day", LONG_DAY)
+        make_directories(Path(scratch) / "day", BUSY_DAY_LOG)
         for title, filters in {"started": FILTERS["everything"], **FILTERS}.items():
             seconds = []
             for _ in range(ROUNDS):

@@ -18,7 +18,9 @@ from benchmarks.log_data import Scale, small_batches
 from benchmarks.whole_command import time_command
 from txnsim_spark.log_database import LogDatabase
 
-SCALE: Final = Scale(partitions=2, segment_bytes=5_000_000, transactions=500, hanging=5, alive=8)
+LOG_SCALE: Final = Scale(
+    partitions=2, segment_bytes=5_000_000, transactions=500, hanging=5, alive=8
+)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -26,15 +28,20 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.little_logs")
     parser.add_argument("--rounds", type=int, default=5)
     rounds = parser.parse_args(arguments).rounds
-    directory = Path(small_batches(SCALE).directory)
+    directory = Path(small_batches(LOG_SCALE).directory)
     query = "SELECT transactional_id AS name FROM kafka_transactions LIMIT 1"
-    (name,) = (row["name"] for row in LogDatabase([directory]).rows(query))
-    for command in ("find-hanging --read-all", "describe", "verify", f"timeline {name}"):
-        words = ["logs", *command.split(), str(directory)]
-        time_command(words)  # the walk is compiled once, and kept
-        runs = [time_command(words) for _ in range(rounds)]
-        wall_s = statistics.median(run.seconds for run in runs)
-        cpu_s = statistics.median(run.cpu_s for run in runs)
+    (transactional_id,) = (row["name"] for row in LogDatabase([directory]).rows(query))
+    for command in (
+        "find-hanging --read-all",
+        "describe",
+        "verify",
+        f"timeline {transactional_id}",
+    ):
+        command_words = ["logs", *command.split(), str(directory)]
+        time_command(command_words)  # the walk is compiled once, and kept
+        timed_runs = [time_command(command_words) for _ in range(rounds)]
+        wall_s = statistics.median(timed_run.seconds for timed_run in timed_runs)
+        cpu_s = statistics.median(timed_run.cpu_s for timed_run in timed_runs)
         print(f"{command:24}{wall_s:6.2f} s, CPU {cpu_s:.2f} s", flush=True)
     return 0
 

@@ -53,11 +53,11 @@ from txnsim_spark.scan.walk import batch_rows
 CACHE: Final = Path(__file__).resolve().parent.parent / ".cache" / "benchmarks"
 TOPIC: Final = "orders"
 LARGE_TOPIC: Final = "parcels"
-COORDINATOR: Final = "__transaction_state"
+COORDINATOR_TOPIC: Final = "__transaction_state"
 COORDINATOR_PARTITIONS: Final = 4
 BEGAN_MS: Final = 1_750_000_000_000
 FIRST_PRODUCER: Final = 1_000
-FIRST_STRAY: Final = 900_000
+FIRST_STRAY_PRODUCER: Final = 900_000
 STRAY_BATCHES: Final = 3
 LARGE_BATCH_BYTES: Final = 64 << 10
 INDEX_INTERVAL_BYTES: Final = 1 << 13
@@ -96,7 +96,7 @@ class GeneratedLog(msgspec.Struct, frozen=True, kw_only=True):
 
     directory: str
     bytes: int
-    """Of the topic's segments."""
+    """Size of the topic's segments."""
     batches: int
     transactions: int
     strays: tuple[Stray, ...] = ()
@@ -172,7 +172,8 @@ def _plan_stray_batches(scale: Scale, partition: int, batches: int, chance: rand
         is_hanging = stray < scale.hanging
         batches_before = chance.randrange(batches * 9 // 10) if is_hanging else batches
         rows += [
-            [batches_before, FIRST_STRAY + stray, sequence, -1] for sequence in range(STRAY_BATCHES)
+            [batches_before, FIRST_STRAY_PRODUCER + stray, sequence, -1]
+            for sequence in range(STRAY_BATCHES)
         ]
     return np.array(sorted(rows), dtype=np.int64).reshape(-1, 4)
 
@@ -182,13 +183,15 @@ def _fill_segments(
 ) -> Iterator[bytes]:
     """The partition's segments."""
     producers = scale.producers // scale.partitions
-    assert producers >= 4 * log_fill.ACTIVE, "a producer would write two transactions at a time"
+    assert producers >= 4 * log_fill.ACTIVE_SLOTS, (
+        "a producer would write two transactions at a time"
+    )
     buffer = np.empty(scale.segment_bytes, dtype=np.uint8)
     templates = log_fill.data_template(), log_fill.marker_template(), log_fill.crc_tables()
     state = np.zeros(log_fill.STATE_COLUMNS, dtype=np.int64)
-    state[log_fill.TIMESTAMP] = BEGAN_MS
-    state[log_fill.CHANCE] = chance.randrange(1 << 31)
-    slots = np.full((log_fill.ACTIVE, 2), -1, dtype=np.int64)
+    state[log_fill.TIMESTAMP_INDEX] = BEGAN_MS
+    state[log_fill.CHANCE_INDEX] = chance.randrange(1 << 31)
+    slots = np.full((log_fill.ACTIVE_SLOTS, 2), -1, dtype=np.int64)
     sequences = np.zeros(producers, dtype=np.int64)
     while True:
         size = log_fill.fill(
@@ -257,7 +260,7 @@ def _write_coordinator(directory: Path, scale: Scale, strays: list[Stray]) -> No
             )
             log.append(assign(batch, base_offset=len(log), leader_epoch=0))
     for partition, log in enumerate(logs):
-        folder = make_replica(directory, COORDINATOR, partition)
+        folder = make_replica(directory, COORDINATOR_TOPIC, partition)
         _write_segment(folder, b"".join(log))
 
 
@@ -331,7 +334,7 @@ def _make_large(directory: Path, size: int) -> GeneratedLog:
 
 
 def write_meta(directory: Path, *, node_id: int) -> None:
-    """Say whose log directory it is."""
+    """Write ``meta.properties``, which says whose log directory it is."""
     meta = MetaProperties(cluster_id="benchmarks", node_id=node_id)
     (directory / names.FileName.META_PROPERTIES).write_text(encode_meta_properties(meta))
 
@@ -352,7 +355,7 @@ def transaction_entry(
     partitions: frozenset[TopicPartition],
     at_ms: int,
 ) -> TxnTransition:
-    """What a coordinator notes of a transaction."""
+    """Make the record that a coordinator writes about a transaction."""
     return TxnTransition(
         transactional_id=TransactionalId(name),
         producer_id=ProducerId(producer),

@@ -19,21 +19,21 @@ from txnsim_spark.scan.kernel_crc import CRC_TABLES
 
 BATCH_BYTES: Final = 90
 MARKER_BYTES: Final = 78
-ACTIVE: Final = 16
+ACTIVE_SLOTS: Final = 16
 """Transactions that are open at a time on a partition."""
 ABORT_EVERY: Final = 10
 
 # State of a partition, carried from segment to segment.
-OFFSET: Final = 0
-TIMESTAMP: Final = 1
-CHANCE: Final = 2
-BEGUN: Final = 3
+OFFSET_INDEX: Final = 0
+TIMESTAMP_INDEX: Final = 1
+CHANCE_INDEX: Final = 2
+BEGUN_INDEX: Final = 3
 """Transactions."""
-ENDED: Final = 4
-WRITTEN: Final = 5
+ENDED_INDEX: Final = 4
+WRITTEN_INDEX: Final = 5
 """Batches."""
-NEXT_PRODUCER: Final = 6
-STRAYS_WRITTEN: Final = 7
+NEXT_PRODUCER_INDEX: Final = 6
+STRAYS_WRITTEN_INDEX: Final = 7
 """Of the planned batches, how many are written."""
 STATE_COLUMNS: Final = 8
 
@@ -106,28 +106,28 @@ def fill(
     """
     position = 0
     while position + data.shape[0] <= buffer.shape[0]:
-        row = state[STRAYS_WRITTEN]
+        row = state[STRAYS_WRITTEN_INDEX]
         if row < stray_batches.shape[0] and (
-            state[WRITTEN] >= stray_batches[row, 0] or state[ENDED] == transactions
+            state[WRITTEN_INDEX] >= stray_batches[row, 0] or state[ENDED_INDEX] == transactions
         ):
-            stray_batches[row, 3] = state[OFFSET]
+            stray_batches[row, 3] = state[OFFSET_INDEX]
             _put_batch(
                 buffer, position, data, tables, state, stray_batches[row, 1], stray_batches[row, 2]
             )
-            state[STRAYS_WRITTEN] += 1
+            state[STRAYS_WRITTEN_INDEX] += 1
             position += data.shape[0]
             continue
-        if state[ENDED] == transactions:
+        if state[ENDED_INDEX] == transactions:
             break
         slot = _draw_slot(state, slots, sequences, transactions, batches)
         producer = slots[slot, 0]
         if slots[slot, 1] == 0:
             buffer[position : position + marker.shape[0]] = marker
-            buffer[position + _TYPE_AT] = 0 if state[ENDED] % ABORT_EVERY == 0 else 1
+            buffer[position + _TYPE_AT] = 0 if state[ENDED_INDEX] % ABORT_EVERY == 0 else 1
             _put_batch(buffer, position, marker, tables, state, first_producer + producer, -1)
             position += marker.shape[0]
             slots[slot, 0] = -1
-            state[ENDED] += 1
+            state[ENDED_INDEX] += 1
         else:
             _put_batch(
                 buffer,
@@ -141,7 +141,7 @@ def fill(
             position += data.shape[0]
             sequences[producer] += 1
             slots[slot, 1] -= 1
-            state[WRITTEN] += 1
+            state[WRITTEN_INDEX] += 1
     return position
 
 
@@ -149,15 +149,15 @@ def fill(
 def _draw_slot(state: Any, slots: Any, sequences: Any, transactions: int, batches: int) -> int:
     """Who writes next; whoever has a free slot begins a transaction."""
     while True:
-        state[CHANCE] = (state[CHANCE] * 1103515245 + 12345) & 0x7FFFFFFF
-        slot = (state[CHANCE] >> 16) % slots.shape[0]
+        state[CHANCE_INDEX] = (state[CHANCE_INDEX] * 1103515245 + 12345) & 0x7FFFFFFF
+        slot = (state[CHANCE_INDEX] >> 16) % slots.shape[0]
         if slots[slot, 0] >= 0:
             return int(slot)
-        if state[BEGUN] < transactions:
-            slots[slot, 0] = state[NEXT_PRODUCER]
+        if state[BEGUN_INDEX] < transactions:
+            slots[slot, 0] = state[NEXT_PRODUCER_INDEX]
             slots[slot, 1] = batches
-            state[NEXT_PRODUCER] = (state[NEXT_PRODUCER] + 1) % sequences.shape[0]
-            state[BEGUN] += 1
+            state[NEXT_PRODUCER_INDEX] = (state[NEXT_PRODUCER_INDEX] + 1) % sequences.shape[0]
+            state[BEGUN_INDEX] += 1
             return int(slot)
 
 
@@ -168,17 +168,17 @@ def _put_batch(
     """A batch with what differs between batches; a marker's bytes are there already."""
     if sequence >= 0:
         buffer[position : position + template.shape[0]] = template
-    _write_number(buffer, position, 8, state[OFFSET])
-    _write_number(buffer, position + 27, 8, state[TIMESTAMP])
-    _write_number(buffer, position + 35, 8, state[TIMESTAMP])
+    _write_number(buffer, position, 8, state[OFFSET_INDEX])
+    _write_number(buffer, position + 27, 8, state[TIMESTAMP_INDEX])
+    _write_number(buffer, position + 35, 8, state[TIMESTAMP_INDEX])
     _write_number(buffer, position + 43, 8, producer)
     _write_number(buffer, position + 53, 4, sequence)
     crc = np.uint32(0xFFFFFFFF)
     for index in range(position + _CRC_START, position + template.shape[0]):
         crc = tables[0, (crc ^ np.uint32(buffer[index])) & np.uint32(0xFF)] ^ (crc >> np.uint32(8))
     _write_number(buffer, position + _CRC, 4, int(crc ^ np.uint32(0xFFFFFFFF)))
-    state[OFFSET] += 1
-    state[TIMESTAMP] += state[OFFSET] % 8 == 0
+    state[OFFSET_INDEX] += 1
+    state[TIMESTAMP_INDEX] += state[OFFSET_INDEX] % 8 == 0
 
 
 @njit(cache=True)

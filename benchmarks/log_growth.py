@@ -31,11 +31,11 @@ from txnsim.storage.metadata_files import MetaProperties, encode_meta_properties
 from txnsim.types import TopicPartition
 
 ROOT: Final = Path(__file__).resolve().parent.parent
-PAGE: Final = ROOT / "benchmarks" / "RESULTS.md"
+RESULTS_PAGE: Final = ROOT / "benchmarks" / "RESULTS.md"
 POINTS_FILE: Final = CACHE / "log-growth.json"
-PLOT: Final = ROOT / "docs" / "plots" / "find-hanging-growth.svg"
-BEGIN: Final = "<!-- measured: python -m benchmarks.log_growth --write -->\n"
-END: Final = "<!-- end of what was measured -->\n"
+PLOT_FILE: Final = ROOT / "docs" / "plots" / "find-hanging-growth.svg"
+BEGIN_MARK: Final = "<!-- measured: python -m benchmarks.log_growth --write -->\n"
+END_MARK: Final = "<!-- end of what was measured -->\n"
 
 _TRANSACTION_BYTES: Final = 20_000
 _PRODUCERS_MIN: Final = 64
@@ -47,7 +47,7 @@ class WrongAnswerError(Exception):
 
 
 class UnendedTransaction(msgspec.Struct, frozen=True, order=True):
-    """A finding, as far as it is known beforehand."""
+    """A transaction without an end that the search must name."""
 
     topic: str
     partition: int
@@ -66,12 +66,12 @@ class _GrowthReport(msgspec.Struct, frozen=True):
     source: _GrowthReportSource
 
 
-class Case(msgspec.Struct, frozen=True, kw_only=True):
-    """One search."""
+class GrowthCase(msgspec.Struct, frozen=True, kw_only=True):
+    """One log to search, as a point of a curve."""
 
     series: str
     count: int
-    """Of what grows."""
+    """Number of the things that grow along the curve."""
     title: str
     scale: Scale
     brokers: int = 1
@@ -92,19 +92,21 @@ def _count_text(count: int, noun: str) -> str:
     return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
 
 
-def _partitions_case(count: int) -> Case:
+def _partitions_case(count: int) -> GrowthCase:
     scale = _scale(partitions=count, bytes_each=100_000, segment_bytes=50_000_000)
-    return Case(series="partitions", count=count, title=f"{count:,} partitions", scale=scale)
+    return GrowthCase(series="partitions", count=count, title=f"{count:,} partitions", scale=scale)
 
 
-def _segments_case(count: int) -> Case:
+def _segments_case(count: int) -> GrowthCase:
     scale = _scale(partitions=1, bytes_each=10_000_000 * count, segment_bytes=10_000_000)
-    return Case(series="segments", count=count, title=_count_text(count, "segment"), scale=scale)
+    return GrowthCase(
+        series="segments", count=count, title=_count_text(count, "segment"), scale=scale
+    )
 
 
-def _brokers_case(count: int) -> Case:
+def _brokers_case(count: int) -> GrowthCase:
     scale = _scale(partitions=100, bytes_each=100_000, segment_bytes=50_000_000)
-    return Case(
+    return GrowthCase(
         series="brokers",
         count=count,
         title=_count_text(count, "broker"),
@@ -113,33 +115,39 @@ def _brokers_case(count: int) -> Case:
     )
 
 
-GROWING: Final = (
+GROWING_CASES: Final = (
     *map(_partitions_case, (100, 500, 1_000, 2_000, 4_000)),
     *map(_segments_case, (1, 10, 25, 50, 100)),
     *map(_brokers_case, (1, 5, 10, 25, 50)),
 )
-LARGE: Final = (
-    Case(
+LARGE_CASES: Final = (
+    GrowthCase(
         series="large",
         count=1,
         title="1 GB in one segment",
         scale=_scale(partitions=1, bytes_each=1_000_000_000, segment_bytes=1_100_000_000),
     ),
-    Case(
+    GrowthCase(
         series="large",
         count=2_000,
         title="2 GB in 2,000 partitions",
         scale=_scale(partitions=2_000, bytes_each=1_000_000, segment_bytes=50_000_000),
     ),
 )
-OPEN: Final = Scale(segment_bytes=64_000_000, transactions=25_000, hanging=200, alive=200)
-INDEXES: Final = (
-    Case(series="indexes", count=1, title="500 MB, 50 open in each of 8 partitions", scale=OPEN),
-    Case(
-        series="indexes", count=0, title="the same without indexes", scale=OPEN, has_indexes=False
+OPEN_SCALE: Final = Scale(segment_bytes=64_000_000, transactions=25_000, hanging=200, alive=200)
+INDEX_CASES: Final = (
+    GrowthCase(
+        series="indexes", count=1, title="500 MB, 50 open in each of 8 partitions", scale=OPEN_SCALE
+    ),
+    GrowthCase(
+        series="indexes",
+        count=0,
+        title="the same without indexes",
+        scale=OPEN_SCALE,
+        has_indexes=False,
     ),
 )
-ALL: Final = (*GROWING, *LARGE, *INDEXES)
+ALL_CASES: Final = (*GROWING_CASES, *LARGE_CASES, *INDEX_CASES)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -147,7 +155,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = _parser().parse_args(arguments)
     cases = [
         case
-        for case in ALL
+        for case in ALL_CASES
         if (not options.only or case.series in options.only)
         and options.least <= case.count <= options.most
     ]
@@ -164,9 +172,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     print(log_growth_plot.table(points), end="")
     if options.write:
         kept_points = _load_points()
-        PLOT.write_bytes(log_growth_plot.svg(kept_points))
-        page = replace_section(PAGE.read_text("utf-8"), log_growth_plot.table(kept_points))
-        PAGE.write_text(page, "utf-8")
+        PLOT_FILE.write_bytes(log_growth_plot.svg(kept_points))
+        page = replace_section(RESULTS_PAGE.read_text("utf-8"), log_growth_plot.table(kept_points))
+        RESULTS_PAGE.write_text(page, "utf-8")
     return 0
 
 
@@ -175,7 +183,7 @@ def _load_points() -> list[SearchPoint]:
     if not POINTS_FILE.exists():
         return []
     points = msgspec.json.decode(POINTS_FILE.read_bytes(), type=list[SearchPoint])
-    order = {(case.series, case.count): position for position, case in enumerate(ALL)}
+    order = {(case.series, case.count): position for position, case in enumerate(ALL_CASES)}
     return sorted(points, key=lambda point: order[point.series, point.count])
 
 
@@ -202,16 +210,18 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-def replace_section(page: str, text: str, begin_mark: str = BEGIN, end_mark: str = END) -> str:
+def replace_section(
+    page: str, text: str, begin_mark: str = BEGIN_MARK, end_mark: str = END_MARK
+) -> str:
     """The page with another text between two marks."""
     head, begin, tail_text = page.partition(begin_mark)
     _, end, tail = tail_text.partition(end_mark)
     if not begin or not end:
-        raise ValueError(f"{PAGE} has no place for what was measured")
+        raise ValueError(f"{RESULTS_PAGE} has no place for what was measured")
     return f"{head}{begin}\n{text}\n{end}{tail}"
 
 
-def _measure_case(case: Case, rounds: int) -> SearchPoint:
+def _measure_case(case: GrowthCase, rounds: int) -> SearchPoint:
     log = small_batches(case.scale)
     with tempfile.TemporaryDirectory(
         prefix="txnsim-growth-", dir=Path(log.directory).parent
@@ -263,7 +273,7 @@ def _topic(broker: int) -> str:
 
 
 def _link_without_indexes(directory: Path, copy: Path) -> Path:
-    """Links to all of its other files."""
+    """Make a copy of a log directory that links to all files except the indexes."""
     indexes = shutil.ignore_patterns(f"*{names.Suffix.INDEX}")
     return shutil.copytree(directory, copy, copy_function=os.link, ignore=indexes)
 

@@ -25,7 +25,7 @@ from typing import Final, NoReturn
 import msgspec
 
 from benchmarks import slow_store
-from benchmarks.log_growth import PAGE, replace_section
+from benchmarks.log_growth import RESULTS_PAGE, replace_section
 from benchmarks.process_tree import run_command
 from benchmarks.worker_memory import peak_kb
 from tests.support.apache_kafka import accepts
@@ -40,11 +40,11 @@ from txnsim_spark.options import KafkaLogOptions
 from txnsim_spark.planning import FILES_OF_TABLE, divide_evenly, shares_of
 from txnsim_spark.source import Task
 
-COUNTS: Final = (1_000, 25_000, 100_000, 500_000)
+SEGMENT_COUNTS: Final = (1_000, 25_000, 100_000, 500_000)
 SEGMENTS_EACH: Final = 100
 """Of a replica."""
-BEGIN: Final = "<!-- measured: python -m benchmarks.log_plan --write -->\n"
-END: Final = "<!-- end of the plans that were measured -->\n"
+BEGIN_MARK: Final = "<!-- measured: python -m benchmarks.log_plan --write -->\n"
+END_MARK: Final = "<!-- end of the plans that were measured -->\n"
 CORES: Final = 16
 """That tasks are planned for by ``find-hanging``."""
 _READING: Final = """
@@ -76,7 +76,7 @@ class ReadPlan(msgspec.Struct, frozen=True, kw_only=True):
 def main(arguments: Sequence[str] | None = None) -> int:
     """Measure and print."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.log_plan")
-    parser.add_argument("--most", type=int, default=COUNTS[-1], help="segments")
+    parser.add_argument("--most", type=int, default=SEGMENT_COUNTS[-1], help="segments")
     parser.add_argument("--write", action="store_true", help="put the table into the docs")
     parser.add_argument("--read", type=int, help="segments to read on two cores by Spark")
     parser.add_argument("--delay-ms", type=float, help="of a store that they are read from")
@@ -89,16 +89,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if options.read is not None:
         return _read_with_spark(options.read, options.delay_ms)
     plans = []
-    for count in (segments for segments in COUNTS if segments <= options.most):
+    for count in (segments for segments in SEGMENT_COUNTS if segments <= options.most):
         with tempfile.TemporaryDirectory(prefix="txnsim-plan-") as scratch:
             directory = make_segments(Path(scratch) / "broker-1", count)
-            for way in WAYS:
+            for way in PLAN_WAYS:
                 plans.append(_plan_in_process(way, directory))
                 print(_line(plans[-1]), file=sys.stderr, flush=True)
     table = "\n".join([_HEAD, *map(_line, plans)]) + "\n"
     print(table, end="")
     if options.write:
-        PAGE.write_text(replace_section(PAGE.read_text("utf-8"), table, BEGIN, END), "utf-8")
+        RESULTS_PAGE.write_text(
+            replace_section(RESULTS_PAGE.read_text("utf-8"), table, BEGIN_MARK, END_MARK), "utf-8"
+        )
     return 0
 
 
@@ -184,7 +186,7 @@ def _plan_in_process(way: str, directory: Path) -> ReadPlan:
 def _plan(way: str, directory: Path) -> ReadPlan:
     load = os.getloadavg()[0]
     began_s, cpu_s = time.perf_counter(), time.process_time()
-    segments, sizes = WAYS[way](directory)
+    segments, sizes = PLAN_WAYS[way](directory)
     return ReadPlan(
         segments=segments,
         way=way,
@@ -198,11 +200,11 @@ def _plan(way: str, directory: Path) -> ReadPlan:
     )
 
 
-Sizes = tuple[int, list[int]]
+SegmentSizes = tuple[int, list[int]]
 """How many segments, and the bytes of each task."""
 
 
-def _plan_by_source(directory: Path) -> Sizes:
+def _plan_by_source(directory: Path) -> SegmentSizes:
     options = KafkaLogOptions.of({"path": str(directory), "table": "fragments"})
     shares = shares_of(options, RowScope(), FILES_OF_TABLE[options.table], is_user_read=True)
     return sum(len(share.segments) for share in shares), [
@@ -210,7 +212,7 @@ def _plan_by_source(directory: Path) -> Sizes:
     ]
 
 
-def _plan_by_search(directory: Path) -> Sizes:
+def _plan_by_search(directory: Path) -> SegmentSizes:
     reading = Reading(Search(paths=(directory,)), _no_session, lambda _: None)
     states = reading.states()
     tasks = divide_evenly([state.unread for state in states], cores=CORES, may_divide=True)
@@ -221,7 +223,7 @@ def _no_session() -> NoReturn:
     raise AssertionError("a plan starts no Spark")
 
 
-WAYS: Final[dict[str, Callable[[Path], Sizes]]] = {
+PLAN_WAYS: Final[dict[str, Callable[[Path], SegmentSizes]]] = {
     "`kafka_log`": _plan_by_source,
     "`find-hanging`": _plan_by_search,
 }

@@ -20,7 +20,7 @@ from typing import Final
 import msgspec
 
 from benchmarks.log_data import Scale, small_batches
-from benchmarks.log_growth import PAGE, ROOT, replace_section
+from benchmarks.log_growth import RESULTS_PAGE, ROOT, replace_section
 from benchmarks.log_plan import make_segments
 from benchmarks.pipeline import link_part
 from benchmarks.process_tree import FinishedCommand, run_command
@@ -28,9 +28,9 @@ from benchmarks.whole_command import AS_INSTALLED
 
 SIZES_MB: Final = (100, 500, 2_000, 10_000)
 COUNTS: Final = (1, 100, 1_000, 10_000, 100_000, 500_000)
-PLOT: Final = ROOT / "docs" / "plots" / "find-hanging-scale.svg"
-BEGIN: Final = "<!-- measured: python -m benchmarks.log_scale --write -->\n"
-END: Final = "<!-- end of the scales that were measured -->\n"
+PLOT_FILE: Final = ROOT / "docs" / "plots" / "find-hanging-scale.svg"
+BEGIN_MARK: Final = "<!-- measured: python -m benchmarks.log_scale --write -->\n"
+END_MARK: Final = "<!-- end of the scales that were measured -->\n"
 
 
 class _ScaleReportSource(msgspec.Struct, frozen=True):
@@ -62,8 +62,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     table = "\n".join([_HEAD, *_lines(by_unit)]) + "\n"
     print(table, end="")
     if options.write:
-        PAGE.write_text(replace_section(PAGE.read_text("utf-8"), table, BEGIN, END), "utf-8")
-        PLOT.write_bytes(_svg(by_unit))
+        RESULTS_PAGE.write_text(
+            replace_section(RESULTS_PAGE.read_text("utf-8"), table, BEGIN_MARK, END_MARK), "utf-8"
+        )
+        PLOT_FILE.write_bytes(_svg(by_unit))
     return 0
 
 

@@ -22,9 +22,9 @@ from benchmarks.store_data import LogHours, make_directories
 from benchmarks.whole_command import AS_INSTALLED
 from tests.support.store_servers import S3Store
 
-HOURS: Final = LogHours(partitions=20, hours=100)
+LOG_HOURS: Final = LogHours(partitions=20, hours=100)
 """2,000 segments."""
-WAYS: Final[tuple[tuple[str, ...], ...]] = ((), ("--read-all",))
+STORE_WAYS: Final[tuple[tuple[str, ...], ...]] = ((), ("--read-all",))
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -36,11 +36,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
           " server, CPU, s | load |\n|" + 8 * " --- |")  # fmt: skip
     with tempfile.TemporaryDirectory(prefix="txnsim-stores-") as scratch:
         directory = Path(scratch) / "logs"
-        segments = make_directories(directory, HOURS)
+        segments = make_directories(directory, LOG_HOURS)
         (Path(scratch) / "store").mkdir()
         with S3Store(Path(scratch) / "store") as store:
             store.upload(directory, "kafka")
-            for options in WAYS:
+            for options in STORE_WAYS:
                 local_runs, store_runs, served_s = [], [], []
                 for _ in range(rounds):
                     local_runs.append(_search([*options, str(directory / "broker-0")]))

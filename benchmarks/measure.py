@@ -57,7 +57,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     parts: frozenset[Part]
 
 
-FULL = Plan(
+FULL_PLAN = Plan(
     rounds=3,
     starts=3,
     settle_s=3.0,
@@ -68,12 +68,12 @@ FULL = Plan(
     measured_mb=250,
     parts=frozenset(Part),
 )
-QUICK = msgspec.structs.replace(
-    FULL, rounds=1, warm_up_s=6.0, step_warm_up_s=0.5, step_s=2.0, settle_s=2.0
+QUICK_PLAN = msgspec.structs.replace(
+    FULL_PLAN, rounds=1, warm_up_s=6.0, step_warm_up_s=0.5, step_s=2.0, settle_s=2.0
 )
 
 
-class Round:
+class MeasuringRound:
     """One server in one round.
 
     Args:
@@ -103,10 +103,10 @@ class Round:
         if Part.START in self._plan.parts:
             for _ in range(self._plan.starts - 1):
                 with started_server(self._server, self._load) as running:
-                    self._record_sample((figures.START, running.first_commit.committed_ms))
+                    self._record_sample((figures.START_KEY, running.first_commit.committed_ms))
         with started_server(self._server, self._load) as running:
             if Part.START in self._plan.parts:
-                self._record_sample((figures.START, running.first_commit.committed_ms))
+                self._record_sample((figures.START_KEY, running.first_commit.committed_ms))
             for part, measure in (
                 (Part.MEMORY, self._memory),
                 (Part.LIBRDKAFKA, self._librdkafka),
@@ -153,7 +153,7 @@ class Round:
 
     def _memory(self, running: StartedServer) -> Iterator[Sample]:
         time.sleep(self._plan.settle_s)
-        yield figures.IDLE_MEMORY, resident_mb(running.pid)
+        yield figures.IDLE_MEMORY_KEY, resident_mb(running.pid)
 
     def _transactions(self, running: StartedServer) -> Iterator[Sample]:
         for flow in figures.FLOWS:
@@ -177,30 +177,30 @@ class Round:
             warm_up_s=self._plan.step_warm_up_s,
             measured_s=self._plan.step_s,
         )
-        yield figures.LIBRDKAFKA, per_second
+        yield figures.LIBRDKAFKA_KEY, per_second
 
     def _open(self, running: StartedServer) -> Iterator[Sample]:
         load = self._generator(running).open_transactions(
             flow=_OPEN_FLOW, transactions=_OPEN_TRANSACTIONS
         )
-        yield figures.OPEN, load.open_seconds
-        yield figures.COMMIT, load.commit_seconds
-        yield figures.OPEN_CPU, 1000 * load.server_cpu_seconds / load.transactions
+        yield figures.OPEN_KEY, load.open_seconds
+        yield figures.COMMIT_KEY, load.commit_seconds
+        yield figures.OPEN_CPU_KEY, 1000 * load.server_cpu_seconds / load.transactions
 
     def _bulk(self, running: StartedServer) -> Iterator[Sample]:
         generator = self._generator(running)
         produced = generator.produce(
             warm_up_mb=self._plan.warm_up_mb, measured_mb=self._plan.measured_mb
         )
-        yield figures.PRODUCE, produced.megabytes_per_second
-        yield figures.PRODUCE_CPU, 1000 * produced.server_cpu_seconds / produced.megabytes
+        yield figures.PRODUCE_KEY, produced.megabytes_per_second
+        yield figures.PRODUCE_CPU_KEY, 1000 * produced.server_cpu_seconds / produced.megabytes
         fetched = generator.fetch(
             topic=produced.topic,
             warm_up_s=self._plan.step_warm_up_s,
             measured_s=self._plan.step_s,
         )
-        yield figures.FETCH, fetched.megabytes_per_second
-        yield figures.FETCH_CPU, 1000 * fetched.server_cpu_seconds / fetched.megabytes
+        yield figures.FETCH_KEY, fetched.megabytes_per_second
+        yield figures.FETCH_CPU_KEY, 1000 * fetched.server_cpu_seconds / fetched.megabytes
 
     def _generator(self, running: StartedServer) -> Generator:
         return Generator(binary=self._load, bootstrap=running.bootstrap, server_pid=running.pid)

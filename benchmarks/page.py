@@ -38,11 +38,11 @@ if TYPE_CHECKING:
 
     from benchmarks.trace import RecordingServer
 
-EVENTS: Final = 1_000_000
-MILLION: Final = "million.jsonl"
+TRACE_EVENTS: Final = 1_000_000
+TRACE_FILE_NAME: Final = "million.jsonl"
 LONG_ROUNDS: Final = 3
-PAGES: Final = 10
-TASKS: Final = ["disabled-by-default-devtools.timeline", "__metadata"]
+LISTENING_PAGES: Final = 10
+TRACE_CATEGORIES: Final = ["disabled-by-default-devtools.timeline", "__metadata"]
 """What Chromium traces: the tasks of its threads, with their CPU time."""
 TARGETS: Final = {
     "page ready, ms": 300,
@@ -57,20 +57,20 @@ TARGETS: Final = {
     "page in the wheel, bytes": 200_000,
     "10 pages, % more CPU": 5,
 }
-MORE_CPU: Final = "10 pages, % more CPU"
+LISTENERS_CPU_FIGURE: Final = "10 pages, % more CPU"
 LISTEN_S: Final = 4.0
 FLOOD_MS: Final = 4_000
 LIVE_VIEWS: Final = ("stage", "lanes", "events")
 CLIENTS_PER_SECOND: Final = 500
-RATE: Final = "() => __page['store.js'].eventRate.value"
-MISSED: Final = "() => __page['store.js'].lostEventCount.value"
-WATCH: Final = """() => {
+EVENT_RATE_SCRIPT: Final = "() => __page['store.js'].eventRate.value"
+LOST_EVENTS_SCRIPT: Final = "() => __page['store.js'].lostEventCount.value"
+WATCH_TASKS_SCRIPT: Final = """() => {
   globalThis.__tasks = [];
   new PerformanceObserver((list) => {
     for (const entry of list.getEntries()) __tasks.push(entry.duration);
   }).observe({ entryTypes: ["longtask"] });
 }"""
-OPEN: Final = """async (address) => {
+OPEN_TRACE_SCRIPT: Final = """async (address) => {
   const began = performance.now();
   const { loadTrace } = __page["api.js"];
   const answer = await fetch(address);
@@ -79,7 +79,7 @@ OPEN: Final = """async (address) => {
   await new Promise((resolve) => requestAnimationFrame(() => setTimeout(resolve)));
   return performance.now() - began;
 }"""
-SCRUB: Final = """async () => {
+SCRUB_SCRIPT: Final = """async () => {
   const frame = () => new Promise((resolve) => requestAnimationFrame(() => setTimeout(resolve)));
   __tasks.length = 0;
   const { chooseView } = __page["store.js"];
@@ -94,7 +94,7 @@ SCRUB: Final = """async () => {
   await new Promise((resolve) => setTimeout(resolve, 200));
   return Math.max(0, ...__tasks);
 }"""
-STEP_BACK: Final = """() => {
+STEP_BACK_SCRIPT: Final = """() => {
   const times = [];
   for (let n = 0; n < 30; n += 1) {
     const index = 999_000 - n * 17;
@@ -124,7 +124,7 @@ def trace() -> Iterator[str]:
         yield line(tp, "node.role", "", role, [])
     ends = [0] * 12
     turn = 0
-    while number < EVENTS - 7:
+    while number < TRACE_EVENTS - 7:
         tp, pid = turn % 12, turn % 50
         tx, partition, base = f"app-{pid}/{pid}:0", f"t-{tp}", ends[tp]
         entry = {"pid": pid, "epoch": 0, "partitions": [partition], "timeout_ms": 60000}
@@ -158,16 +158,16 @@ def chromium() -> Iterator[Browser]:
         browser.close()
 
 
-def open_page(browser: Browser, url: str) -> tuple[Page, Cpu]:
+def open_page(browser: Browser, url: str) -> tuple[Page, PageCpu]:
     """The page at an address, once it is ready, and its clock of CPU time."""
     page: Page = browser.new_context(viewport={"width": 1280, "height": 800}).new_page()
-    cpu = Cpu(page)
+    cpu = PageCpu(page)
     page.goto(url)
     page.wait_for_function("() => globalThis.__ready > 0")
     return page, cpu
 
 
-class Cpu:
+class PageCpu:
     """CPU time of a page's main thread: how much it has to do."""
 
     def __init__(self, page: Page) -> None:
@@ -188,22 +188,22 @@ class Cpu:
 def measure_long_trace(browser: Browser, figures: dict[str, list[float]]) -> None:
     """A million events in a page that has nothing else to do."""
     with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / MILLION
+        path = Path(folder) / TRACE_FILE_NAME
         with path.open("w") as file:
             file.writelines(f"{line}\n" for line in trace())
         with serve_files(path) as url:
             for _ in range(LONG_ROUNDS):
                 page, cpu = open_page(browser, url)
-                page.evaluate(WATCH)
+                page.evaluate(WATCH_TASKS_SCRIPT)
                 cpu.ms()
-                open_ms = page.evaluate(OPEN, f"{url}{MILLION}")
+                open_ms = page.evaluate(OPEN_TRACE_SCRIPT, f"{url}{TRACE_FILE_NAME}")
                 figures["open a trace of 1,000,000 events, ms"].append(open_ms)
                 figures["open it, CPU ms"].append(cpu.ms())
-                browser.start_tracing(page=page, categories=TASKS)
-                figures["longest task while scrubbing it, ms"].append(page.evaluate(SCRUB))
+                browser.start_tracing(page=page, categories=TRACE_CATEGORIES)
+                figures["longest task while scrubbing it, ms"].append(page.evaluate(SCRUB_SCRIPT))
                 figures["the same, CPU ms"].append(longest_task(browser.stop_tracing()))
                 figures["100 moves while scrubbing, CPU ms"].append(cpu.ms())
-                figures["step back in it, ms"].append(page.evaluate(STEP_BACK))
+                figures["step back in it, ms"].append(page.evaluate(STEP_BACK_SCRIPT))
                 page.context.close()
 
 
@@ -214,7 +214,7 @@ def measure_live(browser: Browser, figures: dict[str, list[float]]) -> None:
     with TxnsimServer(arguments=("--ui", "--http", "0")) as server:
         page, cpu = open_page(browser, str(server.http))
         page.wait_for_selector(".link-state.live")
-        page.evaluate(WATCH)
+        page.evaluate(WATCH_TASKS_SCRIPT)
         for view in LIVE_VIEWS:
             page.evaluate(FLOOD)
             measure_view(browser, page, cpu, view, figures, load_source="events made")
@@ -224,18 +224,18 @@ def measure_live(browser: Browser, figures: dict[str, list[float]]) -> None:
     with TxnsimServer(arguments=arguments) as server, run_clients(server.bootstrap):
         page, cpu = open_page(browser, str(server.http))
         page.wait_for_selector(".link-state.live")
-        page.evaluate(WATCH)
+        page.evaluate(WATCH_TASKS_SCRIPT)
         for view in LIVE_VIEWS:
             measure_view(browser, page, cpu, view, figures, load_source="clients")
-            figures["events per second of clients"].append(page.evaluate(RATE))
-        figures["events that the page missed"].append(page.evaluate(MISSED))
+            figures["events per second of clients"].append(page.evaluate(EVENT_RATE_SCRIPT))
+        figures["events that the page missed"].append(page.evaluate(LOST_EVENTS_SCRIPT))
         page.context.close()
 
 
 def measure_view(
     browser: Browser,
     page: Page,
-    cpu: Cpu,
+    cpu: PageCpu,
     view: str,
     figures: dict[str, list[float]],
     *,
@@ -244,7 +244,7 @@ def measure_view(
     """One view under load: first let it grow, then look at its tasks."""
     page.evaluate("(view) => __page['store.js'].chooseView(view)", view)
     page.wait_for_timeout(FLOOD_MS)
-    browser.start_tracing(page=page, categories=TASKS)
+    browser.start_tracing(page=page, categories=TRACE_CATEGORIES)
     cpu.ms()
     page.evaluate("__tasks.length = 0")
     page.wait_for_timeout(FLOOD_MS)
@@ -296,7 +296,7 @@ class _PageFiles(http.server.BaseHTTPRequestHandler):
         """A file."""
         path = self.path.partition("?")[0].removeprefix("/ui/").lstrip("/") or "index.html"
         content = served_files().get(path)
-        if self.path == f"/{MILLION}":
+        if self.path == f"/{TRACE_FILE_NAME}":
             content = self.trace.read_bytes()
         media_type = MEDIA_TYPES.get(path.rpartition(".")[2], "application/x-ndjson")
         self.send_response(404 if content is None else 200)
@@ -333,7 +333,7 @@ def size() -> int:
     return len(archive.getvalue())
 
 
-LISTEN: Final = """
+LISTENER_PROGRAM: Final = """
 import selectors, socket, sys
 from urllib.parse import urlsplit
 address = urlsplit(sys.argv[1])
@@ -365,18 +365,20 @@ def measure_streams(rounds: int) -> dict[str, list[float]]:
         with run_clients(server.bootstrap):
             for number in range(rounds + 1):  # the first warms up
                 cpu_us = {}
-                for pages in (0, PAGES) if number % 2 else (PAGES, 0):
+                for pages in (0, LISTENING_PAGES) if number % 2 else (LISTENING_PAGES, 0):
                     cpu_us[pages] = cpu_us_with_listeners(server, pages)
                     if number:
                         figures[f"{pages} pages, CPU us per event"].append(cpu_us[pages])
                 if number:
-                    figures[MORE_CPU].append((cpu_us[PAGES] / cpu_us[0] - 1) * 100)
+                    figures[LISTENERS_CPU_FIGURE].append(
+                        (cpu_us[LISTENING_PAGES] / cpu_us[0] - 1) * 100
+                    )
     return figures
 
 
 def cpu_us_with_listeners(server: RecordingServer, pages: int) -> float:
     """CPU microseconds of the server per event that it tells, with so many listeners."""
-    command = [sys.executable, "-c", LISTEN, server.http, str(pages)]
+    command = [sys.executable, "-c", LISTENER_PROGRAM, server.http, str(pages)]
     listeners = subprocess.Popen(command) if pages else None
     try:
         time.sleep(LISTEN_S / 4)  # they are there

@@ -150,11 +150,11 @@ class _Run:
         searches = search_in_process([Path(self._small.directory)], times=1 + times)
         (search,) = searches.directories
         self._check(search.transactions)
-        self._note(figures.SESSION, searches.session_seconds)
-        self._note(figures.FIRST_SEARCH, search.seconds[0])
+        self._note(figures.SESSION_KEY, searches.session_seconds)
+        self._note(figures.FIRST_SEARCH_KEY, search.seconds[0])
         for seconds in search.seconds[1:]:
-            self._note(figures.SEARCH, seconds)
-        self._note(figures.WORKER_MB, search.worker_mb)
+            self._note(figures.SEARCH_KEY, seconds)
+        self._note(figures.WORKER_KEY, search.worker_mb)
         _say("starting Spark")
         self._spark = spark_session(f"local[{CORES}]", config={"spark.driver.memory": "1g"})
         for table, columns in (("fragments", None), ("batches", DUMPED), ("batches", None)):
@@ -201,13 +201,13 @@ class _Run:
         dump_s = _time_work(partial(_dump_log, paths[:count]))
         seconds = figures.without_start(dump_s, start_s)
         size = sum(path.stat().st_size for path in paths[:count])
-        self._note(figures.DUMP, figures.rate(size, seconds))
+        self._note(figures.DUMP_KEY, figures.rate(size, seconds))
 
     def _tables(self) -> None:
         for key, table, columns in (
-            (figures.FRAGMENTS, "fragments", None),
-            (figures.BATCHES, "batches", DUMPED),
-            (figures.BATCHES_WHOLE, "batches", None),
+            (figures.FRAGMENTS_KEY, "fragments", None),
+            (figures.BATCHES_KEY, "batches", DUMPED),
+            (figures.WHOLE_BATCHES_KEY, "batches", None),
         ):
             seconds = _time_work(partial(self._read_all, self._small, table, columns))
             self._note(key, figures.rate(self._small.bytes, seconds, cores=CORES))
@@ -215,25 +215,26 @@ class _Run:
     def _kernel(self) -> None:
         data = _in_memory(self._small)
         for key, scan in (
-            (figures.KERNEL, _scan_fragments),
-            (figures.KERNEL_BATCHES, _scan_batches),
+            (figures.KERNEL_KEY, _scan_fragments),
+            (figures.KERNEL_BATCHES_KEY, _scan_batches),
         ):
             scan(data[: 1 << 20])  # compiled now, if it was not
             self._note(key, figures.rate(len(data), _time_work(partial(scan, data))))
         paths = _segments(self._small, TOPIC)
         seconds = sum(_time_work(partial(_walk_segment, path)) for path in paths)
-        self._note(figures.WALK, figures.rate(self._small.bytes, seconds))
+        self._note(figures.WALK_KEY, figures.rate(self._small.bytes, seconds))
 
     def _large_batches(self) -> None:
         (path,) = _segments(self._large, "")
         _read_file(path)  # into the page cache
         self._note(
-            figures.READ, figures.rate(self._large.bytes, _time_work(lambda: _read_file(path)))
+            figures.LARGE_READ_KEY,
+            figures.rate(self._large.bytes, _time_work(lambda: _read_file(path))),
         )
         seconds = _time_work(lambda: _walk_segment(path))
-        self._note(figures.LARGE_WALK, figures.rate(self._large.bytes, seconds))
+        self._note(figures.LARGE_WALK_KEY, figures.rate(self._large.bytes, seconds))
         seconds = _time_work(lambda: self._read_all(self._large, "fragments"))
-        self._note(figures.LARGE_SPARK, figures.rate(self._large.bytes, seconds))
+        self._note(figures.LARGE_SPARK_KEY, figures.rate(self._large.bytes, seconds))
 
     # What is timed
 

@@ -13,22 +13,22 @@ import msgspec
 
 from benchmarks.report import Spread, number, spread
 
-MEGA: Final = 1e6
+BYTES_PER_MEGABYTE: Final = 1e6
 
-DUMP: Final = "dump"
-FRAGMENTS: Final = "fragments"
-BATCHES: Final = "batches"
-BATCHES_WHOLE: Final = "batches.whole"
-KERNEL: Final = "kernel"
-KERNEL_BATCHES: Final = "kernel.batches"
-WALK: Final = "walk"
-READ: Final = "large.read"
-LARGE_WALK: Final = "large.walk"
-LARGE_SPARK: Final = "large.spark"
-SESSION: Final = "session"
-FIRST_SEARCH: Final = "search.first"
-SEARCH: Final = "search"
-WORKER_MB: Final = "worker"
+DUMP_KEY: Final = "dump"
+FRAGMENTS_KEY: Final = "fragments"
+BATCHES_KEY: Final = "batches"
+WHOLE_BATCHES_KEY: Final = "batches.whole"
+KERNEL_KEY: Final = "kernel"
+KERNEL_BATCHES_KEY: Final = "kernel.batches"
+WALK_KEY: Final = "walk"
+LARGE_READ_KEY: Final = "large.read"
+LARGE_WALK_KEY: Final = "large.walk"
+LARGE_SPARK_KEY: Final = "large.spark"
+SESSION_KEY: Final = "session"
+FIRST_SEARCH_KEY: Final = "search.first"
+SEARCH_KEY: Final = "search"
+WORKER_KEY: Final = "worker"
 
 
 class Goal(msgspec.Struct, frozen=True, kw_only=True):
@@ -69,63 +69,65 @@ class MeasuredFigure(msgspec.Struct, frozen=True, kw_only=True):
 
 FIGURES: Final = (
     PipelineFigure(
-        key=DUMP,
+        key=DUMP_KEY,
         title="kafka-dump-log, shallow, its start subtracted",
         unit="MB/s per core",
     ),
     PipelineFigure(
-        key=FRAGMENTS,
+        key=FRAGMENTS_KEY,
         title="table fragments in Spark",
         unit="MB/s per core",
-        against=DUMP,
+        against=DUMP_KEY,
         goal=Goal(ratio_min=20.0),
     ),
     PipelineFigure(
-        key=BATCHES,
+        key=BATCHES_KEY,
         title="table batches in Spark, what kafka-dump-log prints",
         unit="MB/s per core",
-        against=DUMP,
+        against=DUMP_KEY,
         goal=Goal(ratio_min=8.0),
     ),
     PipelineFigure(
-        key=BATCHES_WHOLE,
+        key=WHOLE_BATCHES_KEY,
         title="table batches in Spark, all columns",
         unit="MB/s per core",
-        against=DUMP,
+        against=DUMP_KEY,
     ),
     PipelineFigure(
-        key=KERNEL,
+        key=KERNEL_KEY,
         title="kernel alone, fragments",
         unit="MB/s per core",
         goal=Goal(least=500.0),
     ),
     PipelineFigure(
-        key=KERNEL_BATCHES,
+        key=KERNEL_BATCHES_KEY,
         title="kernel alone, a row per batch",
         unit="MB/s per core",
         goal=Goal(least=500.0),
     ),
     PipelineFigure(
-        key=WALK, title="walk over files, fragments, without Spark", unit="MB/s per core"
+        key=WALK_KEY, title="walk over files, fragments, without Spark", unit="MB/s per core"
     ),
-    PipelineFigure(key=READ, title="64 kB batches: reading the file", unit="MB/s"),
+    PipelineFigure(key=LARGE_READ_KEY, title="64 kB batches: reading the file", unit="MB/s"),
     PipelineFigure(
-        key=LARGE_WALK,
+        key=LARGE_WALK_KEY,
         title="64 kB batches: walking over it, fragments",
         unit="MB/s",
-        against=READ,
+        against=LARGE_READ_KEY,
         goal=Goal(ratio_min=0.9),
     ),
-    PipelineFigure(key=LARGE_SPARK, title="64 kB batches: table fragments in Spark", unit="MB/s"),
-    PipelineFigure(key=SESSION, title="Spark session", unit="s"),
     PipelineFigure(
-        key=FIRST_SEARCH,
+        key=LARGE_SPARK_KEY, title="64 kB batches: table fragments in Spark", unit="MB/s"
+    ),
+    PipelineFigure(key=SESSION_KEY, title="Spark session", unit="s"),
+    PipelineFigure(
+        key=FIRST_SEARCH_KEY,
         title="find-hanging, right after the session's start",
         unit="s",
         goal=Goal(below=10.0),
     ),
-    PipelineFigure(key=SEARCH, title="find-hanging, again", unit="s"),
-    PipelineFigure(key=WORKER_MB, title="largest memory of a Python worker", unit="MB"),
+    PipelineFigure(key=SEARCH_KEY, title="find-hanging, again", unit="s"),
+    PipelineFigure(key=WORKER_KEY, title="largest memory of a Python worker", unit="MB"),
 )
 
 Samples = Mapping[str, Sequence[float]]
@@ -134,7 +136,7 @@ Samples = Mapping[str, Sequence[float]]
 
 def rate(size: int, seconds: float, *, cores: int = 1) -> float:
     """Megabytes per second (and core)."""
-    return size / MEGA / seconds / cores
+    return size / BYTES_PER_MEGABYTE / seconds / cores
 
 
 def without_start(total_s: float, start_s: float) -> float:
@@ -239,7 +241,7 @@ def cost_table(costs: Sequence[Cost]) -> str:
     lines = ["| log | seconds | MB/s | largest worker |", "|---|---|---|---|"]
     for cost in costs:
         lines.append(
-            f"| {cost.bytes / MEGA:,.0f} MB | {number(cost.seconds)} |"
+            f"| {cost.bytes / BYTES_PER_MEGABYTE:,.0f} MB | {number(cost.seconds)} |"
             f" {rate(cost.bytes, cost.seconds):,.0f} | {cost.worker_mb:,.0f} MB |"
         )
     return "\n".join(lines) + "\n"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 from collections.abc import Sequence
 
-from benchmarks.pipeline_figures import MEGA, Cost
+from benchmarks.pipeline_figures import BYTES_PER_MEGABYTE, Cost
 
 
 def svg(costs: Sequence[Cost]) -> bytes:
@@ -14,7 +14,7 @@ def svg(costs: Sequence[Cost]) -> bytes:
     from matplotlib.backends.backend_svg import FigureCanvasSVG
     from matplotlib.figure import Figure
 
-    sizes = [cost.bytes / MEGA / 1_000 for cost in costs]
+    sizes = [cost.bytes / BYTES_PER_MEGABYTE / 1_000 for cost in costs]
     with matplotlib.rc_context(
         {"svg.hashsalt": "txnsim", "svg.fonttype": "none", "font.size": 9.0}
     ):

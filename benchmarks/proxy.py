@@ -43,9 +43,9 @@ from txnsim.wire import codec
 from txnsim.wire.records import Record, build_batch
 
 TOPIC: Final = "proxy-bench"
-TP: Final = TopicPartition(TOPIC, 0)
-BLOCK: Final = 50
-UNDER_WAY: Final = 5
+TOPIC_PARTITION: Final = TopicPartition(TOPIC, 0)
+REQUESTS_PER_BLOCK: Final = 50
+REQUESTS_IN_FLIGHT: Final = 5
 BATCH_BYTES: Final = 1_000_000
 
 
@@ -76,7 +76,7 @@ class BlockingConnection:
 def produce(value: bytes) -> bytes:
     """A Produce of one record."""
     batch = build_batch([Record(value=value)], timestamp_ms=time.time_ns() // 1_000_000)
-    request = requests.produce({TP: batch}, topic_ids={}, acks=1)
+    request = requests.produce({TOPIC_PARTITION: batch}, topic_ids={}, acks=1)
     message = request.build(codec.request_schema(0, 9))
     return codec.encode_request(0, 9, 7, "bench", message)
 
@@ -101,9 +101,9 @@ def latencies(lines: dict[str, BlockingConnection], count: int) -> dict[str, lis
     """Microseconds per Produce, in blocks by turns."""
     frame = produce(b"x" * 100)
     samples: dict[str, list[float]] = {name: [] for name in lines}
-    for block in range(count // BLOCK):
+    for block in range(count // REQUESTS_PER_BLOCK):
         for name, line in lines.items():
-            for _ in range(BLOCK):
+            for _ in range(REQUESTS_PER_BLOCK):
                 began = time.perf_counter_ns()
                 line.socket.sendall(frame)
                 line.answer()
@@ -117,7 +117,7 @@ def transfer_rate(count: int, send: Callable[[int], bytes], line: BlockingConnec
     began = time.perf_counter()
     moved_bytes = sent_requests = received_answers = 0
     while received_answers < count:
-        while sent_requests < min(count, received_answers + UNDER_WAY):
+        while sent_requests < min(count, received_answers + REQUESTS_IN_FLIGHT):
             frame = send(sent_requests)
             line.socket.sendall(frame)
             moved_bytes += len(frame)

@@ -25,7 +25,7 @@ JOIN_GROUP, HEARTBEAT, SYNC_GROUP = 11, 12, 14
 INIT_PRODUCER_ID, ADD_PARTITIONS, END_TXN, TXN_OFFSET_COMMIT = 22, 24, 26, 28
 VERSIONS: Final = {"v2": (12, 5), "old": (11, 3)}
 """Flow -> versions of Produce and EndTxn."""
-CONCURRENT: Final = 51
+CONCURRENT_TRANSACTIONS_CODE: Final = 51
 RETRY_S: Final = 0.001
 _TIMEOUT_MS: Final = 600_000
 _AT_END_TXN: Final = 9
@@ -33,10 +33,10 @@ _AT_PRODUCE: Final = 12 + len(TOPIC)
 _AT_ADD: Final = 16 + len(TOPIC)
 _AT_HEARTBEAT: Final = 8
 
-Connect = Callable[[str, int, Callable[[], asyncio.Protocol]], Awaitable[Any]]
+ConnectFunction = Callable[[str, int, Callable[[], asyncio.Protocol]], Awaitable[Any]]
 
 
-class Step(msgspec.Struct, frozen=True, kw_only=True):
+class RequestStep(msgspec.Struct, frozen=True, kw_only=True):
     """One request that is ready to be sent."""
 
     broker: int
@@ -91,7 +91,7 @@ def frame_of(api_key: int, api_version: int, **values: Any) -> bytes:
 class RawProducer:
     """A transactional id with a connection to each broker."""
 
-    def __init__(self, connect: Connect, bootstrap: str, name: str, flow: str) -> None:
+    def __init__(self, connect: ConnectFunction, bootstrap: str, name: str, flow: str) -> None:
         self._connect = connect
         self._bootstrap = bootstrap
         self.name = name
@@ -144,7 +144,7 @@ class RawProducer:
         for connection in self._connections.values():
             connection.close()
 
-    async def run(self, steps: list[Step]) -> None:
+    async def run(self, steps: list[RequestStep]) -> None:
         """Send one request after the other; again after CONCURRENT_TRANSACTIONS."""
         for step in steps:
             connection = self._connections[step.broker]
@@ -153,14 +153,14 @@ class RawProducer:
                 error = int.from_bytes(answer[step.error_position : step.error_position + 2], "big")
                 if not error:
                     break
-                assert error == CONCURRENT, f"error {error}"
+                assert error == CONCURRENT_TRANSACTIONS_CODE, f"error {error}"
                 await asyncio.sleep(RETRY_S)
 
     # Steps
 
-    def transactions(self, count: int) -> list[Step]:
+    def transactions(self, count: int) -> list[RequestStep]:
         """The requests of so many transactions, one record each, the partitions in turn."""
-        steps: list[Step] = []
+        steps: list[RequestStep] = []
         for _ in range(count):
             self._partition = (self._partition + 1) % PARTITIONS
             if self._flow == "old":
@@ -168,7 +168,7 @@ class RawProducer:
             steps += (self.produce(), self.end())
         return steps
 
-    def add(self) -> Step:
+    def add(self) -> RequestStep:
         """AddPartitionsToTxn of the old flow."""
         topics = ({"name": TOPIC, "partitions": (self._partition,)},)
         frame = frame_of(
@@ -179,20 +179,20 @@ class RawProducer:
             v3_and_below_producer_epoch=self._epoch,
             v3_and_below_topics=topics,
         )
-        return Step(broker=self._coordinator, frame=frame, error_position=_AT_ADD)
+        return RequestStep(broker=self._coordinator, frame=frame, error_position=_AT_ADD)
 
-    def wide_transaction(self, partitions: int) -> list[Step]:
+    def wide_transaction(self, partitions: int) -> list[RequestStep]:
         """The requests of one with a record on so many partitions, in v2 with one broker."""
         batches = {partition: self._batch(0) for partition in range(partitions)}
         return [self._produce(VERSIONS["v2"][0], self.name, batches), self.end()]
 
-    def produce(self) -> Step:
+    def produce(self) -> RequestStep:
         """Produce of one record of 100 bytes in the transaction."""
         batch = self._batch(self._sequences[self._partition])
         self._sequences[self._partition] += 1
         return self._produce(VERSIONS[self._flow][0], self.name, {self._partition: batch})
 
-    def plain_produce(self) -> Step:
+    def plain_produce(self) -> RequestStep:
         """The same outside of a transaction."""
         batch = build_batch([Record(value=b"v" * 100)], timestamp_ms=1_700_000_000_000)
         return self._produce(12, None, {0: batch})
@@ -207,7 +207,7 @@ class RawProducer:
             transactional=True,
         )
 
-    def _produce(self, version: int, name: str | None, batches: dict[int, bytes]) -> Step:
+    def _produce(self, version: int, name: str | None, batches: dict[int, bytes]) -> RequestStep:
         data = tuple({"index": index, "records": batch} for index, batch in batches.items())
         frame = frame_of(
             PRODUCE,
@@ -217,9 +217,11 @@ class RawProducer:
             timeout=30_000,
             topic_data=({"name": TOPIC, "partition_data": data},),
         )
-        return Step(broker=self._leaders[min(batches)], frame=frame, error_position=_AT_PRODUCE)
+        return RequestStep(
+            broker=self._leaders[min(batches)], frame=frame, error_position=_AT_PRODUCE
+        )
 
-    def end(self) -> Step:
+    def end(self) -> RequestStep:
         """EndTxn, and the identity of the next transaction."""
         frame = frame_of(
             END_TXN,
@@ -232,9 +234,9 @@ class RawProducer:
         if self._flow == "v2":
             self._epoch += 1
             self._sequences = [0] * PARTITIONS
-        return Step(broker=self._coordinator, frame=frame, error_position=_AT_END_TXN)
+        return RequestStep(broker=self._coordinator, frame=frame, error_position=_AT_END_TXN)
 
-    def fetch(self) -> Step:
+    def fetch(self) -> RequestStep:
         """Fetch of what is on partition 0, one batch at most."""
         partition = {"partition": 0, "fetch_offset": 0, "partition_max_bytes": 1}
         frame = frame_of(
@@ -247,9 +249,9 @@ class RawProducer:
             session_epoch=-1,
             topics=({"topic": TOPIC, "partitions": (partition,)},),
         )
-        return Step(broker=self._leaders[0], frame=frame, error_position=_AT_END_TXN)
+        return RequestStep(broker=self._leaders[0], frame=frame, error_position=_AT_END_TXN)
 
-    def commit_offset(self) -> Step:
+    def commit_offset(self) -> RequestStep:
         """TxnOffsetCommit in the present transaction."""
         partition = {"partition_index": 0, "committed_offset": 1, "committed_leader_epoch": -1}
         frame = frame_of(
@@ -262,9 +264,9 @@ class RawProducer:
             generation_id=-1,
             topics=({"name": TOPIC, "partitions": (partition,)},),
         )
-        return Step(broker=self._group_coordinator, frame=frame, error_position=_AT_ADD)
+        return RequestStep(broker=self._group_coordinator, frame=frame, error_position=_AT_ADD)
 
-    async def join(self) -> Step:
+    async def join(self) -> RequestStep:
         """Become a member of a classic group; its heartbeat."""
         connection = self._connections[self._group_coordinator]
         values: dict[str, Any] = {"group_id": f"{GROUP}-classic", "protocol_type": "consumer"}
@@ -288,7 +290,9 @@ class RawProducer:
         assignments = ({"member_id": member, "assignment": b"a"},)
         await connection.call(SYNC_GROUP, 3, **values, assignments=assignments)
         frame = frame_of(HEARTBEAT, 3, **values)
-        return Step(broker=self._group_coordinator, frame=frame, error_position=_AT_HEARTBEAT)
+        return RequestStep(
+            broker=self._group_coordinator, frame=frame, error_position=_AT_HEARTBEAT
+        )
 
     # Parts
 

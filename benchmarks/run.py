@@ -15,7 +15,7 @@ from typing import Final
 import msgspec
 
 from benchmarks import build, report
-from benchmarks.measure import FULL, QUICK, Part, Plan, Round
+from benchmarks.measure import FULL_PLAN, QUICK_PLAN, MeasuringRound, Part, Plan
 from benchmarks.process import ServerError
 from benchmarks.servers import BROKERS, ApacheKafka, Kfake, Server, Txnsim
 from tests.support.apache_kafka import ApacheKafkaError
@@ -104,7 +104,7 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _plan(options: argparse.Namespace) -> Plan:
-    plan = QUICK if options.quick else FULL
+    plan = QUICK_PLAN if options.quick else FULL_PLAN
     if options.rounds is not None:
         plan = msgspec.structs.replace(plan, rounds=max(1, options.rounds))
     if options.only is not None:
@@ -138,7 +138,7 @@ def _measure(
         shift = number % len(servers)
         for server in [*servers[shift:], *servers[:shift]]:
             prefix = f"round {number + 1}/{plan.rounds} {server.name}: "
-            server_round = Round(
+            server_round = MeasuringRound(
                 server=server,
                 load=load,
                 plan=plan,

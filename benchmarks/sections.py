@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from benchmarks.log_data import TOPIC, small_batches
-from benchmarks.log_growth import LARGE
+from benchmarks.log_growth import LARGE_CASES
 from txnsim_spark.forensics._read_compiled import walk_segments
 from txnsim_spark.scan.sections import in_sections
 from txnsim_spark.scan.segments import SegmentFile, replicas_in, segments_of
@@ -25,7 +25,7 @@ ROUNDS = 5
 
 def main() -> None:
     """Measure and print."""
-    directory = Path(small_batches(LARGE[0].scale).directory)
+    directory = Path(small_batches(LARGE_CASES[0].scale).directory)
     (replica,) = replicas_in([directory], frozenset({TOPIC}))
     segments = list(segments_of(replica))
     assert len(segments) == 1

@@ -30,24 +30,26 @@ from tests.support.site import built_site
 if TYPE_CHECKING:
     from playwright.sync_api import BrowserContext, Playwright
 
-STORY: Final = "#run=z01&label=V-&take=armed&view=stage"
+STORY_FRAGMENT: Final = "#run=z01&label=V-&take=armed&view=stage"
 PATIENCE_MS: Final = 180_000
-LOOKS_MS: Final = 5_000
+LOOK_PAUSE_MS: Final = 5_000
 """So long a visitor looks at the verdict. The browser keeps compiled code once it compiles no more.
 """
 WARM_UP_MS: Final = 1_500
 """A new profile is made first: 0.1 to 0.8 s of a first paint would be that."""
-VISITS: Final = ("first visit", "kept visit", "second kept visit", "third kept visit")
+VISIT_NAMES: Final = ("first visit", "kept visit", "second kept visit", "third kept visit")
 TARGETS: Final = {
     "first visit, first paint, ms": 300,
     "first visit, verdict, ms": 4_000,
     "kept visit, verdict, ms": 2_500,
     "second kept visit, verdict, ms": 2_500,
 }
-VERDICT: Final = """() => globalThis.__page?.["store.js"]?.violations.value.length > 0
+HAS_VERDICT_SCRIPT: Final = """() => globalThis.__page?.["store.js"]?.violations.value.length > 0
   && (globalThis.__verdict ??= performance.now())"""
-PAINT: Final = "() => performance.getEntriesByName('first-contentful-paint')[0]?.startTime ?? null"
-KEPT: Final = "() => navigator.serviceWorker.ready.then(() => null)"
+FIRST_PAINT_SCRIPT: Final = (
+    "() => performance.getEntriesByName('first-contentful-paint')[0]?.startTime ?? null"
+)
+IS_KEPT_SCRIPT: Final = "() => navigator.serviceWorker.ready.then(() => null)"
 _TICKS: Final = os.sysconf("SC_CLK_TCK")
 _THREADS: Final = {"DedicatedWorker": "worker", "ThreadPoolForeg": "compiling"}
 
@@ -113,16 +115,16 @@ def visit(context: BrowserContext, url: str, profile: str) -> dict[str, float]:
     cpu_before = cpu_ms(profile)
     page = context.new_page()
     page.set_default_timeout(PATIENCE_MS)
-    page.goto(url + STORY)
-    verdict = page.wait_for_function(VERDICT).json_value()
-    figures = {"first paint, ms": page.evaluate(PAINT), "verdict, ms": verdict}
+    page.goto(url + STORY_FRAGMENT)
+    verdict = page.wait_for_function(HAS_VERDICT_SCRIPT).json_value()
+    figures = {"first paint, ms": page.evaluate(FIRST_PAINT_SCRIPT), "verdict, ms": verdict}
     used_ms: dict[str, float] = defaultdict(float)
     for (name, path), ms in cpu_ms(profile).items():
         for kind in (name, "all"):
             used_ms[kind] += ms - cpu_before.get((name, path), 0.0)
     figures |= {f"CPU of {name}, ms": used_ms[name] for name in ("worker", "compiling", "all")}
-    page.evaluate(KEPT)  # only then the next one has the files
-    page.wait_for_timeout(LOOKS_MS)
+    page.evaluate(IS_KEPT_SCRIPT)  # only then the next one has the files
+    page.wait_for_timeout(LOOK_PAUSE_MS)
     page.close()
     return figures
 
@@ -141,7 +143,7 @@ def measure_visits(playwright: Playwright, folder: Path, figures: dict[str, list
             warm_up_page.goto(f"{url}icon.svg")
             warm_up_page.wait_for_timeout(WARM_UP_MS)
             warm_up_page.close()
-            for name in VISITS:
+            for name in VISIT_NAMES:
                 for figure, value in visit(context, url, profile).items():
                     figures[f"{name}, {figure}"].append(value)
         finally:

@@ -27,7 +27,7 @@ _MODIFIED_S: Final = 1_700_000_000
 _SINCE: Final = "2023-11-14T22:13:20.000Z"
 
 
-class Bucket:
+class SlowBucket:
     """The files below a directory, as they were when it was made."""
 
     def __init__(self, directory: Path, delay_s: float) -> None:
@@ -105,7 +105,7 @@ def _listing(
 
 
 def _serve(directory: str, port: str, delay_s: str) -> None:
-    bucket = Bucket(Path(directory), float(delay_s))
+    bucket = SlowBucket(Path(directory), float(delay_s))
     routes = [
         Route(f"/{BUCKET}", bucket.list_objects),
         Route(f"/{BUCKET}/{{key:path}}", bucket.get_object),

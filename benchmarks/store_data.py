@@ -30,9 +30,9 @@ from txnsim.wire.control import control_batch
 
 BEGAN_MS: Final = 1_790_000_000_000 // 86_400_000 * 86_400_000
 HOUR_MS: Final = 3_600_000
-FACTOR: Final = 3
-STRAY: Final = 900_000
-RECORDS: Final = 10
+REPLICATION_FACTOR: Final = 3
+STRAY_PRODUCER_ID: Final = 900_000
+RECORDS_PER_BATCH: Final = 10
 HANGING_HOURS: Final = {1: 18, 6: 9}
 """Last digit of a partition -> the hour in which a transaction begins that hangs."""
 
@@ -57,7 +57,7 @@ def make_directories(directory: Path, plan: LogHours) -> int:
     for number, home in enumerate(homes):
         home.mkdir(parents=True)
         write_meta(home, node_id=number)
-    factor = min(FACTOR, plan.brokers)
+    factor = min(REPLICATION_FACTOR, plan.brokers)
     ends: list[dict[TopicPartition, int]] = [{} for _ in homes]
     flushed_offsets: list[dict[TopicPartition, int]] = [{} for _ in homes]
     for partition in range(plan.partitions):
@@ -140,7 +140,7 @@ def _batches_of_hour(
         producer = 1_000 + partition * 100 + number % 3
         yield _data_batch(producer, sequences, at_ms)
         if hour == HANGING_HOURS.get(partition % 10) and not number:
-            yield _data_batch(STRAY + partition, sequences, at_ms + 1)
+            yield _data_batch(STRAY_PRODUCER_ID + partition, sequences, at_ms + 1)
         yield control_batch(
             producer_id=producer,
             producer_epoch=0,
@@ -154,14 +154,14 @@ def _batches_of_hour(
 
 def _data_batch(producer: int, sequences: defaultdict[int, int], at_ms: int) -> bytes:
     batch = build_batch(
-        [Record(key=b"key-%d" % number, value=b"v" * 90) for number in range(RECORDS)],
+        [Record(key=b"key-%d" % number, value=b"v" * 90) for number in range(RECORDS_PER_BATCH)],
         timestamp_ms=at_ms,
         producer_id=producer,
         producer_epoch=0,
         base_sequence=sequences[producer],
         transactional=True,
     )
-    sequences[producer] += RECORDS
+    sequences[producer] += RECORDS_PER_BATCH
     return batch
 
 

@@ -48,7 +48,7 @@ _START_LIMIT_S: Final = 60
 _STOP_LIMIT_S: Final = 20
 
 
-class Window(msgspec.Struct, frozen=True, kw_only=True):
+class MeasuredWindow(msgspec.Struct, frozen=True, kw_only=True):
     """One measured window at one level."""
 
     per_second: float
@@ -91,15 +91,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return 0
 
 
-def measure(server: RecordingServer, load: Path, options: Options) -> dict[str, list[Window]]:
+def measure(
+    server: RecordingServer, load: Path, options: Options
+) -> dict[str, list[MeasuredWindow]]:
     """The windows of each level, taken in alternation."""
     generator = Generator(binary=load, bootstrap=server.bootstrap, server_pid=server.pid)
 
-    def run(level: str, seconds: float) -> Window:
+    def run(level: str, seconds: float) -> MeasuredWindow:
         with server.listener() if level == "stream" else nullcontext():
             return measure_window("brief" if level == "stream" else level, seconds)
 
-    def measure_window(level: str, seconds: float) -> Window:
+    def measure_window(level: str, seconds: float) -> MeasuredWindow:
         server.record(level)
         # The first transactions of a run are not counted, but their events are.
         generator.transactions(
@@ -111,7 +113,7 @@ def measure(server: RecordingServer, load: Path, options: Options) -> dict[str, 
         )
         state_after = server.record(level)
         events = (state_after["next"] - state_before["next"]) / load.transactions
-        return Window(
+        return MeasuredWindow(
             per_second=load.per_second,
             p99_ms=load.p99_ms,
             cpu_ms=load.server_cpu_seconds / load.transactions * 1_000,
@@ -120,21 +122,21 @@ def measure(server: RecordingServer, load: Path, options: Options) -> dict[str, 
         )
 
     run("off", 2.0)  # everything is met for the first time
-    by_level: dict[str, list[Window]] = {level: [] for level in LEVELS}
+    by_level: dict[str, list[MeasuredWindow]] = {level: [] for level in LEVELS}
     for number in range(options.rounds):
         for level in LEVELS if number % 2 else reversed(LEVELS):
             by_level[level].append(run(level, options.seconds))
     return by_level
 
 
-def table(by_level: dict[str, list[Window]]) -> Iterator[str]:
+def table(by_level: dict[str, list[MeasuredWindow]]) -> Iterator[str]:
     """A line per level: medians, and the medians of each round's ratio to its own ``off``."""
     columns = ("tps", "ratio", "CPU ms", "ratio", "p99 ms", "events", "bytes")
     yield f"{'level':6}" + "".join(f"{column:>8}" for column in columns)
     for level, windows in by_level.items():
         medians = {
             name: median(getattr(window, name) for window in windows)
-            for name in Window.__struct_fields__
+            for name in MeasuredWindow.__struct_fields__
         }
         yield (
             f"{level:6}{medians['per_second']:8,.0f}{median(speeds(by_level, level)):8.2f}"
@@ -151,13 +153,13 @@ def table(by_level: dict[str, list[Window]]) -> Iterator[str]:
     )
 
 
-def speeds(by_level: dict[str, list[Window]], level: str) -> list[float]:
+def speeds(by_level: dict[str, list[MeasuredWindow]], level: str) -> list[float]:
     """Throughput of each window as a share of that without a trace in its round."""
     rounds = zip(by_level[level], by_level["off"], strict=True)
     return [window.per_second / baseline.per_second for window, baseline in rounds]
 
 
-def costs(by_level: dict[str, list[Window]], level: str) -> list[float]:
+def costs(by_level: dict[str, list[MeasuredWindow]], level: str) -> list[float]:
     """The same share by CPU time, as if the server had nothing else to wait for."""
     return [
         baseline.cpu_ms / window.cpu_ms

@@ -44,30 +44,41 @@ def test_the_start_of_a_process_is_not_its_work() -> None:
 
 
 def test_a_ratio_is_one_of_medians_and_judged_by_it() -> None:
-    by_name = by_key({figures.DUMP: [16.0, 10.0, 40.0], figures.FRAGMENTS: [320.0, 1.0, 999.0]})
-    assert (by_name[figures.FRAGMENTS].ratio, by_name[figures.FRAGMENTS].met) == (20.0, True)
-    assert (by_name[figures.DUMP].ratio, by_name[figures.DUMP].met) == (None, None)
-    by_name = by_key({figures.DUMP: [16.0], figures.FRAGMENTS: [319.0]})
-    assert by_name[figures.FRAGMENTS].met is False
+    by_name = by_key(
+        {figures.DUMP_KEY: [16.0, 10.0, 40.0], figures.FRAGMENTS_KEY: [320.0, 1.0, 999.0]}
+    )
+    assert (by_name[figures.FRAGMENTS_KEY].ratio, by_name[figures.FRAGMENTS_KEY].met) == (
+        20.0,
+        True,
+    )
+    assert (by_name[figures.DUMP_KEY].ratio, by_name[figures.DUMP_KEY].met) == (None, None)
+    by_name = by_key({figures.DUMP_KEY: [16.0], figures.FRAGMENTS_KEY: [319.0]})
+    assert by_name[figures.FRAGMENTS_KEY].met is False
 
 
 def test_a_ratio_without_a_goal_is_shown_and_not_judged() -> None:
-    by_name = by_key({figures.DUMP: [10.0], figures.BATCHES_WHOLE: [70.0]})
-    assert (by_name[figures.BATCHES_WHOLE].ratio, by_name[figures.BATCHES_WHOLE].met) == (7.0, None)
+    by_name = by_key({figures.DUMP_KEY: [10.0], figures.WHOLE_BATCHES_KEY: [70.0]})
+    assert (by_name[figures.WHOLE_BATCHES_KEY].ratio, by_name[figures.WHOLE_BATCHES_KEY].met) == (
+        7.0,
+        None,
+    )
 
 
 def test_without_the_other_figure_there_is_no_verdict() -> None:
-    by_name = by_key({figures.FRAGMENTS: [320.0]})
-    assert (by_name[figures.FRAGMENTS].ratio, by_name[figures.FRAGMENTS].met) == (None, None)
+    by_name = by_key({figures.FRAGMENTS_KEY: [320.0]})
+    assert (by_name[figures.FRAGMENTS_KEY].ratio, by_name[figures.FRAGMENTS_KEY].met) == (
+        None,
+        None,
+    )
 
 
 @pytest.mark.parametrize(
     ("key", "value", "met"),
     [
-        (figures.KERNEL, 500.0, True),
-        (figures.KERNEL, 499.0, False),
-        (figures.FIRST_SEARCH, 9.9, True),
-        (figures.FIRST_SEARCH, 10.0, False),
+        (figures.KERNEL_KEY, 500.0, True),
+        (figures.KERNEL_KEY, 499.0, False),
+        (figures.FIRST_SEARCH_KEY, 9.9, True),
+        (figures.FIRST_SEARCH_KEY, 10.0, False),
     ],
 )
 def test_a_bound_on_the_figure_itself_is_judged(key: str, value: float, *, met: bool) -> None:
@@ -81,7 +92,9 @@ def test_a_goal_says_what_it_asks_for() -> None:
 
 
 def test_the_table_has_a_line_per_figure_with_range_ratio_and_verdict() -> None:
-    text = figures.table(figures.rows({figures.DUMP: [16.0, 15.0, 17.0], figures.BATCHES: [100.0]}))
+    text = figures.table(
+        figures.rows({figures.DUMP_KEY: [16.0, 15.0, 17.0], figures.BATCHES_KEY: [100.0]})
+    )
     lines = text.splitlines()
     assert len(lines) == 4
     assert "16.0 (15.0–17.0)" in lines[2]

@@ -76,12 +76,12 @@ def test_a_target_is_met_by_ratio_and_by_value(
 
 def test_rows_compare_each_server_with_apache_kafka() -> None:
     samples = {
-        "apache": {figures.START: [2000.0, 2200.0, 1800.0]},
-        "txnsim": {figures.START: [100.0, 125.0]},
-        "kfake": {figures.START: [10.0], figures.FETCH: [5.0]},
+        "apache": {figures.START_KEY: [2000.0, 2200.0, 1800.0]},
+        "txnsim": {figures.START_KEY: [100.0, 125.0]},
+        "kfake": {figures.START_KEY: [10.0], figures.FETCH_KEY: [5.0]},
     }
     start, fetch = report.rows(samples)
-    assert start.figure.key == figures.START
+    assert start.figure.key == figures.START_KEY
     assert start.ratios == {"txnsim": pytest.approx(2000 / 112.5), "kfake": 200.0}
     assert start.met is True
     assert fetch.ratios == {}
@@ -89,7 +89,7 @@ def test_rows_compare_each_server_with_apache_kafka() -> None:
 
 
 def test_without_apache_kafka_there_are_figures_but_no_verdicts() -> None:
-    (row,) = report.rows({"txnsim": {figures.START: [100.0]}})
+    (row,) = report.rows({"txnsim": {figures.START_KEY: [100.0]}})
     assert row.ratios == {}
     assert row.met is None
     assert row.spreads["txnsim"].median == 100.0
@@ -97,8 +97,8 @@ def test_without_apache_kafka_there_are_figures_but_no_verdicts() -> None:
 
 def test_the_table_shows_median_range_ratio_target_and_verdict() -> None:
     samples = {
-        "apache": {figures.START: [2000.0], figures.FETCH: [1234.5]},
-        "txnsim": {figures.START: [400.0, 500.0, 410.0]},
+        "apache": {figures.START_KEY: [2000.0], figures.FETCH_KEY: [1234.5]},
+        "txnsim": {figures.START_KEY: [400.0, 500.0, 410.0]},
     }
     head, _, start, fetch = report.table(report.rows(samples), list(samples)).splitlines()
     assert head.split() == ["figure", "unit", "apache", "txnsim", "txnsim", "×", "target"]
