@@ -22,7 +22,7 @@ import msgspec
 
 from txnsim.errors import BadInputError
 from txnsim_spark.schemas import OFFSET_COLUMNS, TABLES, TABLES_BY_PRODUCER, TIME_COLUMNS
-from txnsim_spark.stores.uris import is_elsewhere
+from txnsim_spark.stores.uris import is_in_object_store
 
 T = TypeVar("T")
 Offsets = Mapping[str, Mapping[int, int]]
@@ -193,10 +193,10 @@ class KafkaLogOptions(msgspec.Struct, frozen=True, kw_only=True):
             paths=tuple(
                 path
                 for path_text in path_texts
-                if not is_elsewhere(path_text)
+                if not is_in_object_store(path_text)
                 for path in _directories_of(path_text)
             ),
-            uris=tuple(filter(is_elsewhere, path_texts)),
+            uris=tuple(filter(is_in_object_store, path_texts)),
             hadoop=hadoop,
             table=table,
             topics=_set_of_words(text_by_name, "topics", "names", str),
@@ -253,7 +253,7 @@ def options_kept_by_catalog(options: Mapping[str, str]) -> dict[str, str] | None
         if option_name not in ("path", "paths") and not option_name.startswith(HADOOP_PREFIX)
     }
     paths = [
-        option_text if is_elsewhere(option_text) else str(_absolute_path(option_text))
+        option_text if is_in_object_store(option_text) else str(_absolute_path(option_text))
         for option_text in _path_texts(options)
     ]
     return {**own_options, "paths": msgspec.json.encode(paths).decode()}

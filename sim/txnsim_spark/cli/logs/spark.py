@@ -18,7 +18,7 @@ from urllib.parse import unquote
 
 from txnsim.cli.output import TERMINAL
 from txnsim.errors import BadInputError
-from txnsim_spark.stores.uris import is_elsewhere
+from txnsim_spark.stores.uris import is_in_object_store
 
 if TYPE_CHECKING:
     from txnsim_spark.session import SparkSession
@@ -62,7 +62,7 @@ def add_directories(parser: argparse.ArgumentParser, *, of_topics: bool = True) 
 def directory_or_uri(text: str) -> Path | str:
     """A path of this machine, or the text of a URI if it lies in a store."""
     try:
-        if is_elsewhere(text):
+        if is_in_object_store(text):
             return text
     except BadInputError as error:
         raise argparse.ArgumentTypeError(str(error)) from error
