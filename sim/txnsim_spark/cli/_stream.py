@@ -196,8 +196,10 @@ def connector_config(jars: str | None) -> dict[str, str]:
 def _run_stream(args: argparse.Namespace, options: StreamOptions) -> int:
     from txnsim_spark.session import spark_session
 
-    config = connector_config(args.connector_jars) | SETTINGS_OF_FORMAT.get(options.sink_format, {})
-    spark = spark_session(args.master, app_name="txnsim stream", config=config)
+    spark_config = connector_config(args.connector_jars) | SETTINGS_OF_FORMAT.get(
+        options.sink_format, {}
+    )
+    spark = spark_session(args.master, app_name="txnsim stream", config=spark_config)
     from txnsim_spark.streaming.stream import Stream, end_session
 
     stop_event = threading.Event()
