@@ -402,9 +402,11 @@ def truncation_offset(
     """The offset to which a diverging follower truncates its log
     (AbstractFetcherThread.getOffsetTruncationState).
 
-    Args: log_end_offset: The follower's log end. leader_answer: (epoch, end offset of that epoch)
-    in the leader's log. follower_answer: (epoch, end offset of that epoch) in the follower's own
-    log, looked up for the leader's epoch.
+    Args:
+        log_end_offset: The follower's log end.
+        leader_answer: (epoch, end offset of that epoch) in the leader's log.
+        follower_answer: (epoch, end offset of that epoch) in the follower's own log, looked up for
+            the leader's epoch.
     """
     leader_epoch, leader_end = leader_answer
     follower_epoch, follower_end = follower_answer

@@ -242,7 +242,7 @@ def _aborted_txns(
         return ()
     index_bytes = RegularFile(segment.txn_index).read(is_small=True)
     try:
-        index_entries = tuple(txn_index.decode(index_bytes, place=str(segment.txn_index)))
+        index_entries = tuple(txn_index.decode(index_bytes, error_prefix=str(segment.txn_index)))
     except CorruptLogRecordError as error:
         damage = str(error)
     else:
@@ -270,7 +270,7 @@ def _leader_epochs(folder: Path, losses: list[DataLoss]) -> tuple[tuple[int, int
         return ()
     checkpoint_text = RegularFile(checkpoint_path).text()
     try:
-        return checkpoints.decode_leader_epochs(checkpoint_text, place=str(checkpoint_path))
+        return checkpoints.decode_leader_epochs(checkpoint_text, error_prefix=str(checkpoint_path))
     except CorruptLogRecordError as error:
         losses.append(
             DataLoss(

@@ -119,7 +119,7 @@ def read_small(path: Path, decode: Callable[..., T], on_problem: OnProblem) -> T
     """The decoded content of a file; None if it is missing, or malformed, which is reported."""
     try:
         file_text = RegularFile(path).read(is_small=True).decode(errors="replace")
-        return decode(file_text, place=str(path))
+        return decode(file_text, error_prefix=str(path))
     except FileNotFoundError:
         return None
     except (OSError, UnicodeDecodeError, CorruptLogRecordError) as error:

@@ -57,7 +57,7 @@ def read_epochs(
     path = directory / names.FileName.LEADER_EPOCHS
     return read_or_report(
         path,
-        lambda data: checkpoints.decode_leader_epochs(data.decode(), place=path.name),
+        lambda data: checkpoints.decode_leader_epochs(data.decode(), error_prefix=path.name),
         "leader epochs with their first offsets (LeaderEpochCheckpointFile)",
         on_broken,
         is_small=True,

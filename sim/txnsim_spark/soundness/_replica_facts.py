@@ -116,7 +116,7 @@ def read_log_dir(log_dir: Path) -> LogDirFacts:
     def offsets(file_name: str) -> dict[TopicPartition, int]:
         offsets_by_partition = read_or_report(
             log_dir / file_name,
-            lambda data: checkpoints.decode_offsets(data.decode(), place=file_name),
+            lambda data: checkpoints.decode_offsets(data.decode(), error_prefix=file_name),
             "offsets of partitions (OffsetCheckpointFile)",
             broken_rules.append,
             is_small=True,

@@ -264,7 +264,7 @@ class _SegmentWalk:
         no_entries: tuple[AbortedTxn, ...] = ()
         return read_or_report(
             path,
-            lambda data: tuple(txn_index.decode(data, place=path.name)),
+            lambda data: tuple(txn_index.decode(data, error_prefix=path.name)),
             "whole entries that ascend",
             self._broken.found.append,
             missing_content=no_entries,

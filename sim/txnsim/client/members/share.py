@@ -61,7 +61,7 @@ class Acknowledge(IntEnum):
 class Said(msgspec.Struct, frozen=True):
     """An acknowledged range of offsets, and the leader's answer."""
 
-    place: TopicPartition
+    topic_partition: TopicPartition
     first: int
     last: int
     type: Acknowledge
@@ -71,7 +71,7 @@ class Said(msgspec.Struct, frozen=True):
 class AcquiredRecords(msgspec.Struct, frozen=True, kw_only=True):
     """Records that one leader gave from one partition."""
 
-    place: TopicPartition
+    topic_partition: TopicPartition
     error: ErrorCode = ErrorCode.none
     records: tuple[tuple[ConsumedRecord, int], ...] = ()
     """Records, each with its delivery count."""
@@ -169,7 +169,9 @@ class ShareMember(Joining):
                 whether they took effect.
         """
         with self._suspend_rebalance_timeout():
-            leaders = [leader for leader, session in self._sessions.items() if session.places]
+            leaders = [
+                leader for leader, session in self._sessions.items() if session.topic_partitions
+            ]
             answers = await asyncio.gather(*map(self._acknowledge, sorted(leaders)))
         return Shared(said=self._settle_lost(answers))
 
@@ -203,29 +205,31 @@ class ShareMember(Joining):
         own_acknowledgements = [
             acknowledgement
             for acknowledgement in self._queued
-            if acknowledgement.place in session.places
+            if acknowledgement.topic_partition in session.topic_partitions
         ]
         self._queued = [
             acknowledgement
             for acknowledgement in self._queued
-            if acknowledgement.place not in session.places
+            if acknowledgement.topic_partition not in session.topic_partitions
         ]
         return own_acknowledgements
 
     def _settle_lost(self, answers: Iterable[tuple[Said, ...]]) -> tuple[Said, ...]:
         """Acknowledgements with their errors; without a session the locks are lost."""
         in_sessions = {
-            partition for session in self._sessions.values() for partition in session.places
+            partition
+            for session in self._sessions.values()
+            for partition in session.topic_partitions
         }
         lost_acknowledgements = [
             acknowledgement
             for acknowledgement in self._queued
-            if acknowledgement.place not in in_sessions
+            if acknowledgement.topic_partition not in in_sessions
         ]
         self._queued = [
             acknowledgement
             for acknowledgement in self._queued
-            if acknowledgement.place in in_sessions
+            if acknowledgement.topic_partition in in_sessions
         ]
         error = ErrorCode.not_leader_or_follower
         acknowledgements = (
@@ -254,10 +258,10 @@ class ShareMember(Joining):
         session = self._sessions.setdefault(leader, _ShareSession())
         acknowledgements = [] if session.epoch == OPENING else self._take(session)
         new_partitions, dropped_partitions = (
-            epochs.keys() - session.places,
-            session.places - epochs.keys(),
+            epochs.keys() - session.topic_partitions,
+            session.topic_partitions - epochs.keys(),
         )
-        session.places = set(epochs)
+        session.topic_partitions = set(epochs)
         session.learn_ids(self._cluster)
         if not epochs:
             session.epoch = CLOSING
@@ -285,7 +289,9 @@ class ShareMember(Joining):
         if isinstance(answer, ErrorCode):
             is_lost = answer in _LOST
             failed_records = tuple(
-                AcquiredRecords(place=partition, error=answer, leader_epoch=epoch, is_lost=is_lost)
+                AcquiredRecords(
+                    topic_partition=partition, error=answer, leader_epoch=epoch, is_lost=is_lost
+                )
                 for partition, epoch in epochs.items()
             )
             return Shared(acquired=failed_records, said=_all_with_error(acknowledgements, answer))
@@ -295,7 +301,7 @@ class ShareMember(Joining):
         acquired = tuple(
             self._read(partition, partition_rows[partition], lock_ms, epoch)
             if partition in partition_rows
-            else AcquiredRecords(place=partition, leader_epoch=epoch)
+            else AcquiredRecords(topic_partition=partition, leader_epoch=epoch)
             for partition, epoch in epochs.items()
         )
         return Shared(
@@ -338,7 +344,7 @@ class ShareMember(Joining):
             answer, error = None, lost.error or ErrorCode.network_exception
         if error != ErrorCode.none:
             session.epoch = OPENING
-            session.places = set()
+            session.topic_partitions = set()
             for partition in self.assigned:
                 self._cluster.forget_leader(partition.topic)
             return error
@@ -374,7 +380,7 @@ class ShareMember(Joining):
             partition, delivery_counts.keys() - {record.offset for record, _ in records}, "gap"
         )
         return AcquiredRecords(
-            place=partition,
+            topic_partition=partition,
             error=error,
             records=records,
             lock_ms=lock_ms,
@@ -387,13 +393,13 @@ class _ShareSession:
 
     def __init__(self) -> None:
         self.epoch = OPENING
-        self.places: set[TopicPartition] = set()
+        self.topic_partitions: set[TopicPartition] = set()
         """Partitions in the session, as the leader has them."""
         self.ids: dict[str, Any] = {}
         """Topic name -> topic id."""
 
     def learn_ids(self, cluster: Cluster) -> None:
-        for partition in self.places:
+        for partition in self.topic_partitions:
             topic = cluster.view.topic(partition.topic)
             if topic is not None and topic.topic_id is not None:
                 self.ids[partition.topic] = topic.topic_id
@@ -422,7 +428,7 @@ def _topics(
         topic_partition: [] for topic_partition in sorted(new_partitions)
     }
     for acknowledgement in acknowledgements:
-        batches.setdefault(acknowledgement.place, []).append(
+        batches.setdefault(acknowledgement.topic_partition, []).append(
             Row(
                 "AcknowledgementBatch",
                 first_offset=acknowledgement.first,
@@ -470,7 +476,7 @@ def _outcomes(
     }
     unknown_error = ErrorCode.unknown_server_error
     return tuple(
-        _with_error(acknowledgement, errors.get(acknowledgement.place, unknown_error))
+        _with_error(acknowledgement, errors.get(acknowledgement.topic_partition, unknown_error))
         for acknowledgement in acknowledgements
     )
 
