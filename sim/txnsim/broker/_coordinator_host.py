@@ -338,7 +338,7 @@ class GroupHost(CoordinatorHost):
         broker_id: BrokerId,
         environment: Environment,
         settings: Callable[[], Settings],
-        rules: Rules,
+        release_rules: Rules,
         replicas: Replicas,
         appends: LeaderAppends,
         commits: Commits,
@@ -359,7 +359,7 @@ class GroupHost(CoordinatorHost):
         )
         self._broker_id = broker_id
         self._environment = environment
-        self._rules = rules
+        self._rules = release_rules
         self._partitions = partitions
         self._static_settings = settings()
         self._is_running = False
@@ -389,7 +389,7 @@ class GroupHost(CoordinatorHost):
             broker_id=self._broker_id,
             clock=environment.clock,
             settings=self._static_settings,
-            rules=self._rules,
+            release_rules=self._rules,
             dynamic_settings=self._settings,
             tasks=environment.tasks,
             log=self,

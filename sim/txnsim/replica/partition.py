@@ -58,9 +58,9 @@ to join.
 """
 
 
-def effective_min_isr(min_isr: int, image: PartitionImage, rules: Rules) -> int:
+def effective_min_isr(min_isr: int, image: PartitionImage, release_rules: Rules) -> int:
     """Number of replicas that must be in sync (Partition.effectiveMinIsr)."""
-    return min(min_isr, len(image.replicas)) if rules.min_isr_is_bounded else min_isr
+    return min(min_isr, len(image.replicas)) if release_rules.min_isr_is_bounded else min_isr
 
 
 class LeaderPartition:

@@ -751,7 +751,7 @@ class Neighbour(msgspec.Struct, kw_only=True):
         if values:
             await self._produce(partition, values, compression)
         end_request = TxnRequests(self.transactional_id, **identity_fields).end(
-            committed=committed, within=VERSION_1
+            committed=committed, accepted_versions=VERSION_1
         )
         await self._ask(end_request)
         awaited_state = "CompleteCommit" if committed else "CompleteAbort"
@@ -808,7 +808,7 @@ class Neighbour(msgspec.Struct, kw_only=True):
             {partition: batch},
             topic_ids={},
             transactional_id=self.transactional_id,
-            within=PRODUCE,
+            accepted_versions=PRODUCE,
         )
         answer = await self.cluster.ask(leader.leader_id, request)
         assert not answer.responses[0].partition_responses[0].error_code, answer

@@ -157,7 +157,7 @@ class _Story:
             {TARGET: batch},
             topic_ids={},
             transactional_id=self._id,
-            within=_OLD_FLOW.produce_versions,
+            accepted_versions=_OLD_FLOW.produce_versions,
         )
         with self._client.trace.call("send", tp=str(TARGET), records=["late"]):
             leader = await self._client.leader(TARGET)
@@ -179,7 +179,7 @@ class _Story:
 
     async def _abort(self, identity: ProducerIdAndEpoch) -> None:
         end_request = TxnRequests(self._id, **msgspec.structs.asdict(identity)).end(
-            committed=False, within=_OLD_FLOW.end_versions
+            committed=False, accepted_versions=_OLD_FLOW.end_versions
         )
         with self._client.trace.call("abort", id=self._id):
             answer = await self._client.ask(await self._client.coordinator(self._id), end_request)

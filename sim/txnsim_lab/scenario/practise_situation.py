@@ -95,7 +95,10 @@ async def _late_produce(client: Cluster, partition: TopicPartition, *, timestamp
         transactional=True,
     )
     produce = requests.produce(
-        {partition: batch}, topic_ids={}, transactional_id="billing", within=_BEFORE_JOINING
+        {partition: batch},
+        topic_ids={},
+        transactional_id="billing",
+        accepted_versions=_BEFORE_JOINING,
     )
     leader = await client.leader(partition)
     await client.ask(leader.leader_id, produce)

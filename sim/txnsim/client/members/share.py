@@ -21,7 +21,7 @@ from typing import Any, Final
 
 import msgspec
 
-from txnsim.client.cluster import LOST, Cluster
+from txnsim.client.cluster import LOST_ANSWER_ERRORS, Cluster
 from txnsim.client.isolation import ConsumedRecord, visible_records
 from txnsim.client.members.member import Joining
 from txnsim.client.members.membership import MemberOptions
@@ -38,7 +38,7 @@ RECORDS_MAX: Final = 500
 OPENING: Final = 0
 CLOSING: Final = -1
 """Epochs of a share session."""
-_LOST: Final = frozenset({ErrorCode.network_exception, ErrorCode.request_timed_out})
+_LOST_ANSWER_CODES: Final = frozenset({ErrorCode.network_exception, ErrorCode.request_timed_out})
 _SESSION_LOST: Final = frozenset(
     {ErrorCode.share_session_not_found, ErrorCode.invalid_share_session_epoch}
 )
@@ -58,7 +58,7 @@ class Acknowledge(IntEnum):
     RENEW = 4
 
 
-class Said(msgspec.Struct, frozen=True):
+class AcknowledgedRange(msgspec.Struct, frozen=True):
     """An acknowledged range of offsets, and the leader's answer."""
 
     topic_partition: TopicPartition
@@ -87,7 +87,7 @@ class Shared(msgspec.Struct, frozen=True, kw_only=True):
     """Leaders' answers to a poll or a commit of acknowledgements."""
 
     acquired: tuple[AcquiredRecords, ...] = ()
-    said: tuple[Said, ...] = ()
+    said: tuple[AcknowledgedRange, ...] = ()
     """Acknowledgements with their errors, without gaps."""
 
     @property
@@ -108,7 +108,7 @@ class ShareMember(Joining):
         super().__init__(cluster, msgspec.structs.replace(options, protocol="share"))
         self._sessions: dict[int, _ShareSession] = {}
         """Share sessions by leader."""
-        self._queued: list[Said] = []
+        self._queued: list[AcknowledgedRange] = []
         """Acknowledgements for the next request."""
 
     async def poll(
@@ -157,7 +157,7 @@ class ShareMember(Joining):
         """
         acknowledge_type = Acknowledge[as_.upper()]
         self._queued += [
-            Said(partition, first_offset, last_offset, acknowledge_type)
+            AcknowledgedRange(partition, first_offset, last_offset, acknowledge_type)
             for first_offset, last_offset in _ranges(offsets)
         ]
 
@@ -200,7 +200,7 @@ class ShareMember(Joining):
             epochs_by_leader[leader.leader_id][partition] = leader.leader_epoch
         return epochs_by_leader
 
-    def _take(self, session: _ShareSession) -> list[Said]:
+    def _take(self, session: _ShareSession) -> list[AcknowledgedRange]:
         """Take the acknowledgements that are queued for a leader."""
         own_acknowledgements = [
             acknowledgement
@@ -214,7 +214,9 @@ class ShareMember(Joining):
         ]
         return own_acknowledgements
 
-    def _settle_lost(self, answers: Iterable[tuple[Said, ...]]) -> tuple[Said, ...]:
+    def _settle_lost(
+        self, answers: Iterable[tuple[AcknowledgedRange, ...]]
+    ) -> tuple[AcknowledgedRange, ...]:
         """Acknowledgements with their errors; without a session the locks are lost."""
         in_sessions = {
             partition
@@ -287,7 +289,7 @@ class ShareMember(Joining):
         )
         answer = await self._ask(leader, session, request)
         if isinstance(answer, ErrorCode):
-            is_lost = answer in _LOST
+            is_lost = answer in _LOST_ANSWER_CODES
             failed_records = tuple(
                 AcquiredRecords(
                     topic_partition=partition, error=answer, leader_epoch=epoch, is_lost=is_lost
@@ -309,7 +311,7 @@ class ShareMember(Joining):
             said=_outcomes(acknowledgements, partition_rows, "acknowledge_error_code"),
         )
 
-    async def _acknowledge(self, leader: int) -> tuple[Said, ...]:
+    async def _acknowledge(self, leader: int) -> tuple[AcknowledgedRange, ...]:
         session = self._sessions[leader]
         acknowledgements = self._take(session)
         if session.epoch == OPENING:
@@ -340,7 +342,7 @@ class ShareMember(Joining):
         try:
             answer = await self._cluster.ask(leader, request, lane=LANE)
             error = ErrorCode(answer.error_code)
-        except LOST as lost:
+        except LOST_ANSWER_ERRORS as lost:
             answer, error = None, lost.error or ErrorCode.network_exception
         if error != ErrorCode.none:
             session.epoch = OPENING
@@ -420,7 +422,7 @@ def _topics(
     topic: str,
     partition: str,
     new_partitions: Iterable[TopicPartition],
-    acknowledgements: list[Said],
+    acknowledgements: list[AcknowledgedRange],
     session: _ShareSession,
 ) -> list[Row]:
     """Rows of a request: partitions new to the session, partitions with acknowledgements."""
@@ -467,8 +469,10 @@ def _forgotten_topics(partitions: Iterable[TopicPartition], session: _ShareSessi
 
 
 def _outcomes(
-    acknowledgements: list[Said], partition_rows: Mapping[TopicPartition, Any], error_field: str
-) -> tuple[Said, ...]:
+    acknowledgements: list[AcknowledgedRange],
+    partition_rows: Mapping[TopicPartition, Any],
+    error_field: str,
+) -> tuple[AcknowledgedRange, ...]:
     """Acknowledgements with the leader's error for each partition."""
     errors = {
         partition: ErrorCode(getattr(partition_row, error_field))
@@ -481,11 +485,13 @@ def _outcomes(
     )
 
 
-def _with_error(acknowledgement: Said, error: ErrorCode) -> Said:
+def _with_error(acknowledgement: AcknowledgedRange, error: ErrorCode) -> AcknowledgedRange:
     return msgspec.structs.replace(acknowledgement, error=error)
 
 
-def _all_with_error(acknowledgements: Iterable[Said], error: ErrorCode) -> tuple[Said, ...]:
+def _all_with_error(
+    acknowledgements: Iterable[AcknowledgedRange], error: ErrorCode
+) -> tuple[AcknowledgedRange, ...]:
     return tuple(_with_error(acknowledgement, error) for acknowledgement in acknowledgements)
 
 
