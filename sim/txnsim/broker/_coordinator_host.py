@@ -69,7 +69,7 @@ class HostedCoordinator(Protocol):
         """
 
     def begin_load(self, partition: int, coordinator_epoch: CoordinatorEpoch) -> None:
-        """The broker leads the partition now."""
+        """Begin to load the partition, which the broker leads now."""
 
     def read(
         self, partition: int, coordinator_epoch: CoordinatorEpoch, batches: Iterable[bytes]
@@ -77,7 +77,7 @@ class HostedCoordinator(Protocol):
         """Read the partition's log step by step."""
 
     def unload(self, partition: int, coordinator_epoch: CoordinatorEpoch | None = None) -> None:
-        """The broker no longer leads it."""
+        """Forget the partition, which the broker no longer leads."""
 
 
 class CoordinatorHost:

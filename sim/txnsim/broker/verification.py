@@ -47,11 +47,11 @@ class TransactionOperation(Enum):
     """What the request's version supports (Kafka's TransactionSupportedOperation)."""
 
     DEFAULT_ERROR = "verify, errors of before KIP-890"
-    """Produce up to v10, TxnOffsetCommit up to v3."""
+    """For requests of Produce up to v10 and TxnOffsetCommit up to v3."""
     GENERIC_ERROR_SUPPORTED = "verify, TRANSACTION_ABORTABLE understood"
-    """Produce v11, TxnOffsetCommit v4."""
+    """For requests of Produce v11 and TxnOffsetCommit v4."""
     ADD_PARTITION = "add implicitly"
-    """Produce from v12, TxnOffsetCommit from v5: transactions v2."""
+    """For requests of Produce from v12 and TxnOffsetCommit from v5: transactions v2."""
 
 
 class _PendingTxn(msgspec.Struct):

@@ -225,7 +225,7 @@ class Connection(asyncio.Protocol):
         """
         return await self.send(request)
 
-    async def ask_by_hand(self, api_key: int, version: int, message: Any) -> Any:
+    async def ask_in_version(self, api_key: int, version: int, message: Any) -> Any:
         """Send a message of any API in a version of the caller's choice, and await the answer's.
 
         Raises:

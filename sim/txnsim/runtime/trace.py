@@ -474,7 +474,7 @@ class Tracer:
         return self._form.rows_start_ns
 
     def events(self, from_index: int = 0) -> Iterator[Event]:
-        """Like ``lines``, but decoded."""
+        """The kept events from an index on, decoded."""
         return map(_decode_event, self.lines(from_index))
 
     @property

@@ -22,7 +22,7 @@ ENTRY_BYTES: Final = _ENTRY.size
 
 
 def encode(entries: Iterable[AbortedTxn]) -> bytes:
-    """Encode the file."""
+    """Encode the entries as the content of a ``.txnindex`` file."""
     return b"".join(_ENTRY.pack(VERSION, *msgspec.structs.astuple(entry)) for entry in entries)
 
 

@@ -17,7 +17,7 @@ from txnsim.faults.subjects import Subject
 from txnsim.txn.commands import InitProducerId, PreparedKept
 from txnsim.types import ProducerEpoch, ProducerId, ProducerIdAndEpoch, TransactionalId
 
-KEY: Final = 22
+API_KEY: Final = 22
 
 FENCED_KNOWN_FROM: Final = 4
 """Older versions get INVALID_PRODUCER_EPOCH instead of PRODUCER_FENCED."""

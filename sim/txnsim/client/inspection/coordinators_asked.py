@@ -45,7 +45,7 @@ class Asking(Protocol):
         """Retry until a coordinator answers that has loaded its partition, or time is up."""
 
     async def known_to_coordinators(self, producer_ids: set[int], /) -> CoordinatorsKnowledge:
-        """Ids and descriptions."""
+        """The transactional ids of producers, and what coordinators tell of them."""
 
 
 async def check_sight(cluster: Cluster) -> None:

@@ -86,7 +86,7 @@ _OUT: Final = frozenset(
 
 
 class ClassicMembership(Membership):
-    """One member; the leader of a generation assigns."""
+    """A member of a classic group, where the leader of each generation assigns partitions."""
 
     def __init__(self, subscriber: Subscriber) -> None:
         super().__init__(subscriber)

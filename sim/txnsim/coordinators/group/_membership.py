@@ -845,7 +845,7 @@ class ConsumerGroups(msgspec.Struct, kw_only=True, eq=False):
         def remove_late_members(group: ConsumerGroup) -> ConsumerOutcome:
             return self.protocol.remove_late_members(group, timers, image=self.image())
 
-        operation = self._operation_apart(shard, group_id, remove_late_members)
+        operation = self._unawaited_operation(shard, group_id, remove_late_members)
         self.timers.write(operation, timers, self._fire)
 
     def _resolve(self, shard: GroupShard, group_id: str, effect: ResolveRegexes) -> None:
@@ -879,7 +879,7 @@ class ConsumerGroups(msgspec.Struct, kw_only=True, eq=False):
 
         if self.writes.refuse_moved(shard) is None:
             self.tasks.drive(
-                self._write_resolved(self._operation_apart(shard, group_id, decide)),
+                self._write_resolved(self._unawaited_operation(shard, group_id, decide)),
                 ignore_end,
                 name="group.regex",
             )
@@ -892,7 +892,7 @@ class ConsumerGroups(msgspec.Struct, kw_only=True, eq=False):
         if isinstance(appended, Rejection):
             _log.warning("group.write-refused", group=operation.group_id, reason=appended.reason)
 
-    def _operation_apart(
+    def _unawaited_operation(
         self,
         shard: GroupShard,
         group_id: str,

@@ -115,7 +115,7 @@ refused (KIP-890).
 
 
 class _Deletion(msgspec.Struct, frozen=True, kw_only=True):
-    """Tombstones."""
+    """A decision that deletes groups or positions by tombstones."""
 
     records: Sequence[GroupRecord] = ()
 
