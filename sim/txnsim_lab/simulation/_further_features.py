@@ -12,7 +12,7 @@ import msgspec
 from txnsim.releases import REFERENCE
 from txnsim.types import PRODUCER_EPOCH_MAX
 from txnsim_lab.simulation import _defaults as defaults
-from txnsim_lab.simulation._client_behaviour import OPERATOR, READER, PlanChoices, monitor
+from txnsim_lab.simulation._client_behaviour import OPERATOR, READER, RunSetup, monitor
 from txnsim_lab.simulation._curious_requests import CURIOUS, curious, with_small_groups
 from txnsim_lab.simulation._dice import Dice
 from txnsim_lab.simulation._disturbances import MAKERS, POWER_FAILURE, Steps, trouble
@@ -56,7 +56,7 @@ _SHORT: Final = (
 )
 """Short acts on the cluster during these."""
 _WRITES: Final = ("produce", "send", "commit-offsets")
-_Maker = Callable[[Dice, PlanChoices, str], Steps]
+_Maker = Callable[[Dice, RunSetup, str], Steps]
 
 
 def with_further_features(plan: Plan, *, older_releases: Sequence[str]) -> Plan:
@@ -523,7 +523,7 @@ def with_amid(plan: Plan) -> Plan:
     dice = Dice(plan.seed, AMID_FAULTS)
     if dice.happens(defaults.AMID_FAULTS):
         features.add(AMID_FAULTS)
-        tracks = (*tracks, Track(CLUSTER, tuple(_amid_faults(dice, _plan_choices(plan)))))
+        tracks = (*tracks, Track(CLUSTER, tuple(_amid_faults(dice, _run_setup(plan)))))
     dice = Dice(plan.seed, AMID_TRANSACTIONS)
     if _actor_fields(plan, "transactional-id") and dice.happens(defaults.AMID_TRANSACTIONS):
         features.add(AMID_TRANSACTIONS)
@@ -545,14 +545,14 @@ def _actor_fields(plan: Plan, field_name: str) -> Mapping[str, str]:
     }
 
 
-def _plan_choices(plan: Plan) -> PlanChoices:
+def _run_setup(plan: Plan) -> RunSetup:
     """The scene for disturbances of a plan."""
     partition_counts = (
         (topic_name, topic["partitions"]) for topic_name, topic in plan.world.topics.items()
     )
-    return PlanChoices(
+    return RunSetup(
         features=frozenset(),
-        places=tuple(
+        partitions=tuple(
             f"{topic_name}-{partition_index}"
             for topic_name, partition_count in partition_counts
             for partition_index in range(partition_count)
@@ -567,22 +567,20 @@ def _plan_choices(plan: Plan) -> PlanChoices:
 # Faults
 
 
-def _amid_faults(dice: Dice, plan_choices: PlanChoices) -> Iterator[Act]:
+def _amid_faults(dice: Dice, run_setup: RunSetup) -> Iterator[Act]:
     """Begin a disturbance, make others, and end the first one."""
     makers: dict[str, _Maker] = {**MAKERS, TROUBLED: _trouble, OWN_TOPICS: _to_internal_topics}
     for unit_number in range(1, dice.pick_weighted(defaults.AMID_UNITS) + 1):
         pause_ms = dice.up_to(defaults.DISTURBANCE_PAUSES_MS)
         outer_disturbance = dice.pick(_LASTING)
-        first_step, *end_steps = makers[outer_disturbance](
-            dice, plan_choices, f"amid.{unit_number}"
-        )
+        first_step, *end_steps = makers[outer_disturbance](dice, run_setup, f"amid.{unit_number}")
         timed_steps = [(outer_disturbance, *first_step)]
         for inner_number in range(dice.pick_weighted(defaults.AMID)):
             inner_disturbance = dice.pick(_SHORT if dice.happens(0.7) else _LASTING)
             timed_steps += (
                 (inner_disturbance, *inner_step)
                 for inner_step in makers[inner_disturbance](
-                    dice, plan_choices, f"amid.{unit_number}.{inner_number}"
+                    dice, run_setup, f"amid.{unit_number}.{inner_number}"
                 )
             )
         for disturbance, after_ms, step in (
@@ -593,18 +591,16 @@ def _amid_faults(dice: Dice, plan_choices: PlanChoices) -> Iterator[Act]:
             pause_ms = 0
 
 
-def _trouble(dice: Dice, plan_choices: PlanChoices, rule_id: str) -> Steps:
-    yield from trouble(
-        dice, {"id": rule_id, "broker": dice.pick(range(1, plan_choices.brokers + 1))}
-    )
+def _trouble(dice: Dice, run_setup: RunSetup, rule_id: str) -> Steps:
+    yield from trouble(dice, {"id": rule_id, "broker": dice.pick(range(1, run_setup.brokers + 1))})
 
 
-def _to_internal_topics(dice: Dice, plan_choices: PlanChoices, _rule: str) -> Steps:
+def _to_internal_topics(dice: Dice, run_setup: RunSetup, _rule: str) -> Steps:
     internal_partitions = [
-        f"__transaction_state@{transactional_id}" for transactional_id in plan_choices.ids
+        f"__transaction_state@{transactional_id}" for transactional_id in run_setup.ids
     ]
-    internal_partitions += [f"__consumer_offsets@{group}" for group in plan_choices.groups]
-    yield from _care(dice, dice.pick(internal_partitions), plan_choices.brokers)
+    internal_partitions += [f"__consumer_offsets@{group}" for group in run_setup.groups]
+    yield from _care(dice, dice.pick(internal_partitions), run_setup.brokers)
 
 
 def _care(dice: Dice, partition: str, brokers: int) -> Steps:
