@@ -134,7 +134,10 @@ async def _open_transaction(cluster: Cluster, job: _Job) -> None:
         transactional=True,
     )
     produce = requests.produce(
-        {partition: batch}, topic_ids={}, transactional_id=transactional_id, within=_OLD_FLOW
+        {partition: batch},
+        topic_ids={},
+        transactional_id=transactional_id,
+        accepted_versions=_OLD_FLOW,
     )
     while True:
         leader = await cluster.leader(partition)

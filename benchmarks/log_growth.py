@@ -284,7 +284,7 @@ def _broker_directories(log: GeneratedLog, scratch: Path, count: int) -> list[Pa
     """
     first_directory = Path(log.directory)
     points = first_directory / names.FileName.RECOVERY_POINTS
-    recovery_points = decode_offsets(points.read_text(), place=points.name)
+    recovery_points = decode_offsets(points.read_text(), error_prefix=points.name)
     directories = [first_directory]
     for broker in range(2, count + 1):
         directory = scratch / f"broker-{broker}"

@@ -303,7 +303,7 @@ def _keys(name: str) -> list[object]:
         for node in tree(name).body
         if name.startswith("sim/txnsim/api/")
         and isinstance(node, ast.AnnAssign)
-        and ast.unparse(node.target) == "KEY"
+        and ast.unparse(node.target) == "API_KEY"
         and isinstance(node.value, ast.Constant)
     ]
 

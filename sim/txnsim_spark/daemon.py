@@ -30,12 +30,12 @@ def load_kernels() -> None:
     kernel.scan_batches(
         no_bytes, 0, 0, 0, 0, np.empty((kernel.BATCH_COLUMNS, 1), dtype=np.int64), 0
     )
-    slots = np.full(2, -1, dtype=np.int64)
+    hash_slots = np.full(2, -1, dtype=np.int64)
     fragments = np.empty((1, fk.FRAGMENT_COLUMNS), dtype=np.int64)
     endings = np.empty((fk.ENDING_COLUMNS, 1), dtype=np.int64)
     file_state = np.full(2, -1, dtype=np.int64)
-    fk.scan_fragments(no_bytes, 0, 0, 0, slots, fragments, 0, endings, file_state)
-    fk.enter_fragments(slots, fragments, 0)
+    fk.scan_fragments(no_bytes, 0, 0, 0, hash_slots, fragments, 0, endings, file_state)
+    fk.enter_fragments(hash_slots, fragments, 0)
     kernel_crc.check_crcs(
         no_bytes, no_integers, no_integers, no_integers, np.empty(0, dtype=np.bool_)
     )

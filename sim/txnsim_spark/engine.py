@@ -151,18 +151,18 @@ class Engine:
             initargs=(job,),  # inherited: nothing of it is written and read
         ) as pool:
             with interrupts_kept_back():
-                parts = pool.map(_read, range(len(job.tasks)))
+                parts = pool.map(_read_task, range(len(job.tasks)))
             return self._join_pieces(job, parts)
 
     def _join_pieces(
         self, job: EngineJob[T, R], pieces_by_task: Iterable[Iterable[KeyedPiece]]
     ) -> dict[str, R]:
-        by_key: dict[str, list[Any]] = {}
+        pieces_by_key: dict[str, list[Any]] = {}
         for part_number, pieces in enumerate(pieces_by_task, 1):
             for key, piece in pieces:
-                by_key.setdefault(key, []).append(piece)
+                pieces_by_key.setdefault(key, []).append(piece)
             self._progress(f"read part {part_number} of {len(job.tasks)}")
-        return {key: job.join(key, by_key.pop(key)) for key in list(by_key)}
+        return {key: job.join(key, pieces_by_key.pop(key)) for key in list(pieces_by_key)}
 
 
 def lone_engine() -> Engine:
@@ -191,7 +191,7 @@ def _begin_worker(job: EngineJob[Any, Any]) -> None:
     _job = job
 
 
-def _read(task_number: int) -> list[KeyedPiece]:
+def _read_task(task_number: int) -> list[KeyedPiece]:
     return list(_job.read(_job.tasks[task_number]))
 
 
@@ -226,8 +226,10 @@ def _results_by_spark(spark: SparkSession, job: EngineJob[T, R]) -> list[tuple[s
     def of_key(group_key: tuple[pa.Scalar, ...], pieces: pa.Table) -> pa.Table:
         mount_all(stores)
         key_text = group_key[0].as_py()
-        joined = join(key_text, [pickle.loads(piece) for piece in pieces["found"].to_pylist()])
-        return pa.Table.from_batches([piece_row(key_text, joined)])
+        joined_result = join(
+            key_text, [pickle.loads(piece) for piece in pieces["found"].to_pylist()]
+        )
+        return pa.Table.from_batches([piece_row(key_text, joined_result)])
 
     numbered_tasks = spark.range(0, len(tasks), 1, max(len(tasks), 1))
     pieces = numbered_tasks.mapInArrow(of_tasks, _PIECE_DDL)

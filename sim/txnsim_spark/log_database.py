@@ -102,9 +102,11 @@ class LogDatabase:
                 self._named_relations.add(relation_name)  # first: as an alias it stands in itself
                 self._create_named_relations(VIEWS[relation_name])
                 self._planned.create(relation_name, VIEWS[relation_name])
-            elif relation_name in _TABLE_OF:
+            elif relation_name in _TABLE_OF_RELATION:
                 self._named_relations.add(relation_name)
-                self._planned.keep(relation_name, TABLES[_TABLE_OF[relation_name]].arrow(), [])
+                self._planned.keep(
+                    relation_name, TABLES[_TABLE_OF_RELATION[relation_name]].arrow(), []
+                )
 
     # Reading
 
@@ -123,15 +125,15 @@ class LogDatabase:
             uses = {
                 table_name: _whole_table_use(table_name)
                 for table_name in self._named_relations
-                if table_name in _TABLE_OF
+                if table_name in _TABLE_OF_RELATION
             }
         streamed_uses = {
             table_name: table_use
             for table_name, table_use in uses.items()
-            if table_name in _TABLE_OF and is_single_statement
+            if table_name in _TABLE_OF_RELATION and is_single_statement
         }
         for table_name, table_use in uses.items():
-            if table_name in _TABLE_OF and not self._keeps_columns(table_name, table_use):
+            if table_name in _TABLE_OF_RELATION and not self._keeps_columns(table_name, table_use):
                 if table_use.scans == 1 and is_single_statement:
                     self._stream_table(table_name, table_use)
                 else:
@@ -140,7 +142,7 @@ class LogDatabase:
             else:
                 streamed_uses.pop(table_name, None)
         for table_name in self._named_relations - uses.keys():
-            if table_name in _TABLE_OF and table_name not in self._kept:
+            if table_name in _TABLE_OF_RELATION and table_name not in self._kept:
                 self._create_view(table_name, frozenset(), "")  # named, and nothing of it is needed
         for view_name in (view for view in VIEWS if view in self._named_relations - self._views):
             self._views.add(view_name)
@@ -201,7 +203,7 @@ class LogDatabase:
     def _read_table(
         self, table_name: str, table_use: TableUse, columns: frozenset[str]
     ) -> Iterator[pa.RecordBatch]:
-        table = _TABLE_OF[table_name]
+        table = _TABLE_OF_RELATION[table_name]
         options_of_table = {
             option_name: option_text
             for option_name, option_text in self._options.items()
@@ -236,7 +238,7 @@ class LogDatabase:
 
 WHOLE_TABLES: Final = frozenset({"errors", "findings"})
 """Tables whose rows belong to no single replica."""
-_TABLE_OF: Final = {f"{TABLE_PREFIX}{table}": table for table in TABLES}
+_TABLE_OF_RELATION: Final = {f"{TABLE_PREFIX}{table}": table for table in TABLES}
 
 
 def _words_of(query: str) -> list[str]:
@@ -244,17 +246,19 @@ def _words_of(query: str) -> list[str]:
 
 
 def _whole_table_use(table_name: str) -> TableUse:
-    return TableUse(columns=frozenset(TABLES[_TABLE_OF[table_name]].names), scans=2, keys={})
+    return TableUse(
+        columns=frozenset(TABLES[_TABLE_OF_RELATION[table_name]].names), scans=2, keys={}
+    )
 
 
 def _columns_to_read(table_name: str, table_use: TableUse) -> frozenset[str]:
     """The columns to read; at least one, since a stream without columns would have no rows."""
-    column_names = TABLES[_TABLE_OF[table_name]].names
+    column_names = TABLES[_TABLE_OF_RELATION[table_name]].names
     return table_use.columns.intersection(column_names) or frozenset(column_names[:1])
 
 
 def _schema_of(table_name: str, columns: frozenset[str]) -> pa.Schema:
-    table = TABLES[_TABLE_OF[table_name]]
+    table = TABLES[_TABLE_OF_RELATION[table_name]]
     return table.arrow(tuple(column for column in table.names if column in columns))
 
 

@@ -292,12 +292,14 @@ def end_within_limits(
         start_position = position_near(segment, first_offset)
         unread_bytes = segment.size - start_position
         if unread_bytes > bytes_left:
-            cut = cut_behind(segment, first_offset, start_position + bytes_left)
+            section_cut = cut_behind(segment, first_offset, start_position + bytes_left)
             has_progress = end_by_partition != ends_at_start
-            if has_progress and (cut is None or cut.position > start_position + bytes_left):
+            if has_progress and (
+                section_cut is None or section_cut.position > start_position + bytes_left
+            ):
                 break
-            if cut is not None:
-                end_by_partition[partition] = min(end_offset, cut.offset)
+            if section_cut is not None:
+                end_by_partition[partition] = min(end_offset, section_cut.offset)
                 break
         end_by_partition[partition] = end_offset
         bytes_left = max(0, bytes_left - unread_bytes)
@@ -326,8 +328,8 @@ def _segments_between(
                 continue  # what a cut in it would end was judged as it was read
             segment = start_at_offset(whole_segment, first_offset, listing.options.table)
             sound_to = segment.start or position_near(whole_segment, first_offset)
-            cut = cut_at(segment, end_offset)
-            part_size = segment.size if cut is None else cut.position
+            section_cut = cut_at(segment, end_offset)
+            part_size = segment.size if section_cut is None else section_cut.position
             yield msgspec.structs.replace(
                 segment, size=part_size, offset_span=(first_offset, end_offset), sound_to=sound_to
             )

@@ -22,7 +22,7 @@ import msgspec
 
 from txnsim.errors import BadInputError
 from txnsim_spark.schemas import OFFSET_COLUMNS, TABLES, TABLES_BY_PRODUCER, TIME_COLUMNS
-from txnsim_spark.stores.uris import is_elsewhere
+from txnsim_spark.stores.uris import is_in_object_store
 
 T = TypeVar("T")
 Offsets = Mapping[str, Mapping[int, int]]
@@ -178,9 +178,11 @@ class KafkaLogOptions(msgspec.Struct, frozen=True, kw_only=True):
         table = text_by_name.get("table", "batches")
         if table not in TABLES:
             raise _wrong_value_error("table", table, f"one of {', '.join(TABLES)}")
-        for option_name, its_tables in _TABLES_OF_OPTION.items():
-            if option_name.lower() in text_by_name and table not in its_tables:
-                tables_text = f"table{'s' * (len(its_tables) > 1)} {', '.join(its_tables)}"
+        for option_name, tables_of_option in _TABLES_OF_OPTION.items():
+            if option_name.lower() in text_by_name and table not in tables_of_option:
+                tables_text = (
+                    f"table{'s' * (len(tables_of_option) > 1)} {', '.join(tables_of_option)}"
+                )
                 raise BadInputError(
                     f"format {FORMAT}, option {option_name}: only of the {tables_text}"
                 )
@@ -193,10 +195,10 @@ class KafkaLogOptions(msgspec.Struct, frozen=True, kw_only=True):
             paths=tuple(
                 path
                 for path_text in path_texts
-                if not is_elsewhere(path_text)
+                if not is_in_object_store(path_text)
                 for path in _directories_of(path_text)
             ),
-            uris=tuple(filter(is_elsewhere, path_texts)),
+            uris=tuple(filter(is_in_object_store, path_texts)),
             hadoop=hadoop,
             table=table,
             topics=_set_of_words(text_by_name, "topics", "names", str),
@@ -229,15 +231,15 @@ class KafkaLogOptions(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def passes_over_missing(self) -> bool:
         """Whether a read leaves out missing files instead of ending."""
-        return bool(self.ignore_missing_files) or self._goes_on
+        return bool(self.ignore_missing_files) or self._passes_over_losses
 
     @property
     def passes_over_corrupt(self) -> bool:
         """Whether a read leaves out damage instead of ending."""
-        return bool(self.ignore_corrupt_files) or self._goes_on
+        return bool(self.ignore_corrupt_files) or self._passes_over_losses
 
     @property
-    def _goes_on(self) -> bool:
+    def _passes_over_losses(self) -> bool:
         return self.follows and not self.fail_on_data_loss
 
 
@@ -245,7 +247,7 @@ def options_kept_by_catalog(options: Mapping[str, str]) -> dict[str, str] | None
     """The options of a ``CREATE TABLE`` for later reads: without those that the catalog adds, with
     absolute paths, and without settings of stores, which may be secrets. None for any other read.
     """
-    if options.get(_PROVIDER) != FORMAT:
+    if options.get(_PROVIDER_OPTION) != FORMAT:
         return None
     own_options = {
         option_name: option_text
@@ -253,7 +255,7 @@ def options_kept_by_catalog(options: Mapping[str, str]) -> dict[str, str] | None
         if option_name not in ("path", "paths") and not option_name.startswith(HADOOP_PREFIX)
     }
     paths = [
-        option_text if is_elsewhere(option_text) else str(_absolute_path(option_text))
+        option_text if is_in_object_store(option_text) else str(_absolute_path(option_text))
         for option_text in _path_texts(options)
     ]
     return {**own_options, "paths": msgspec.json.encode(paths).decode()}
@@ -261,7 +263,7 @@ def options_kept_by_catalog(options: Mapping[str, str]) -> dict[str, str] | None
 
 def _without_catalog_options(options: Mapping[str, str]) -> Mapping[str, str]:
     """The options without those that Spark's catalog adds to a ``CREATE TABLE``."""
-    if options.get(_PROVIDER) != FORMAT:
+    if options.get(_PROVIDER_OPTION) != FORMAT:
         return options
     return {
         option_name: option_text
@@ -270,9 +272,17 @@ def _without_catalog_options(options: Mapping[str, str]) -> Mapping[str, str]:
     }
 
 
-_PROVIDER: Final = "provider"
+_PROVIDER_OPTION: Final = "provider"
 _CATALOG_OPTIONS: Final = frozenset(
-    {_PROVIDER, "location", "owner", "external", "is_managed_location", "comment", "collation"}
+    {
+        _PROVIDER_OPTION,
+        "location",
+        "owner",
+        "external",
+        "is_managed_location",
+        "comment",
+        "collation",
+    }
 )
 STARTING_OFFSETS: Final = "startingOffsets"
 ENDING_OFFSETS: Final = "endingOffsets"
@@ -388,10 +398,10 @@ def _offsets_option(
     if text.lower() == default_word or (option_name == STARTING_OFFSETS and text.lower() == LATEST):
         return {}
     try:
-        by_topic = msgspec.json.decode(text, type=dict[str, dict[int, int]])
+        offsets_by_topic = msgspec.json.decode(text, type=dict[str, dict[int, int]])
     except msgspec.DecodeError:
-        by_topic = {}
-    offsets = [offset for partitions in by_topic.values() for offset in partitions.values()]
+        offsets_by_topic = {}
+    offsets = [offset for partitions in offsets_by_topic.values() for offset in partitions.values()]
     if not offsets or any(offset < 0 and offset != word_offset for offset in offsets):
         expected_form = (
             f'{default_word}, or JSON such as {{"orders": {{"0": 23, "1": {word_offset}}}}}'
@@ -399,7 +409,7 @@ def _offsets_option(
         raise _wrong_value_error(option_name, text, expected_form)
     return {
         topic: {partition: offset for partition, offset in partitions.items() if offset >= 0}
-        for topic, partitions in by_topic.items()
+        for topic, partitions in offsets_by_topic.items()
     }
 
 
@@ -409,9 +419,9 @@ def _time_ms(options: Mapping[str, str], option_name: str) -> int | None:
 
 
 def _crc_check(text: str) -> CrcCheck:
-    for check in CrcCheck:
-        if text.lower() == check.value:
-            return check
+    for crc_check in CrcCheck:
+        if text.lower() == crc_check.value:
+            return crc_check
     raise _wrong_value_error("checkCrc", text, "auto, true or false")
 
 
@@ -435,13 +445,13 @@ def time_ms_of(text: str, option_name: str = "asOf") -> int:
     if text.isascii() and text.isdigit():
         return int(text)
     try:
-        when = datetime.fromisoformat(text)
+        parsed_time = datetime.fromisoformat(text)
     except ValueError as error:
         raise _wrong_value_error(
             option_name, text, "milliseconds since 1970, or ISO 8601"
         ) from error
-    when = when if when.tzinfo is not None else when.replace(tzinfo=UTC)
-    return int(when.timestamp() * 1_000)
+    parsed_time = parsed_time if parsed_time.tzinfo is not None else parsed_time.replace(tzinfo=UTC)
+    return int(parsed_time.timestamp() * 1_000)
 
 
 def _byte_count(options: Mapping[str, str], option_name: str) -> int | None:

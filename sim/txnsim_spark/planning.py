@@ -47,11 +47,11 @@ _DECODED_COST: Final = 2.0
 """From this cost per byte on, several tasks share a large segment."""
 _SHARERS_MAX: Final = 8
 """Limit of the tasks that share a segment: each of them walks over all of its headers."""
-_TOGETHER_BYTES_MAX: Final = 512 << 20
+_UNDIVIDED_BYTES_MAX: Final = 512 << 20
 """Limit of the bytes that one task reads of a replica in which a cut in one segment ends the later
 ones.
 """
-_LISTED_AT_ONCE: Final = 16
+_LISTING_THREADS: Final = 16
 """Number of folders of replicas that are listed at the same time."""
 REPLICAS_PER_TASK: Final = 64
 """Number of replicas per task: a folder's small files are read in a millisecond, a task costs
@@ -180,8 +180,8 @@ def shares_of(
         ]
     if needed_files.replicas:
         shares += [
-            Share(replicas=tuple(replicas[begin : begin + REPLICAS_PER_TASK]))
-            for begin in range(0, len(replicas), REPLICAS_PER_TASK)
+            Share(replicas=tuple(replicas[first_replica : first_replica + REPLICAS_PER_TASK]))
+            for first_replica in range(0, len(replicas), REPLICAS_PER_TASK)
         ]
     if needed_files.log_dirs and scope.partitions is None and not options.topics:
         shares += [Share(log_dirs=(str(path),)) for path in log_dirs_in(options.paths)]
@@ -224,8 +224,12 @@ def _clip_to_scope(segment: SegmentFile, scope: RowScope, table: str) -> Segment
         segment = start_at_offset(segment, lowest_offset, table)
     if highest_offset is None or table not in _TABLES_OF_BATCHES:
         return segment
-    cut = cut_after(segment, highest_offset)
-    return segment if cut is None else msgspec.structs.replace(segment, size=cut.position)
+    section_cut = cut_after(segment, highest_offset)
+    return (
+        segment
+        if section_cut is None
+        else msgspec.structs.replace(segment, size=section_cut.position)
+    )
 
 
 def segments_in(
@@ -306,11 +310,11 @@ def _divide_by_offsets(segment: SegmentFile, part_bytes: int) -> list[SegmentFil
     if segment.may_be_cut or MOUNTS.store_of(Path(segment.path)):  # each part reads all headers
         return [segment]
     first_offset, end_offset = segment.offset_span or (0, sys.maxsize)
-    cuts = cuts_of(segment, max(part_bytes, segment.size // _SHARERS_MAX))
+    section_cuts = cuts_of(segment, max(part_bytes, segment.size // _SHARERS_MAX))
     cut_offsets = [
-        cut.offset
-        for cut in cuts
-        if first_offset < cut.offset < end_offset and cut.position > segment.start
+        section_cut.offset
+        for section_cut in section_cuts
+        if first_offset < section_cut.offset < end_offset and section_cut.position > segment.start
     ]
     return [
         msgspec.structs.replace(segment, offset_span=offset_span)
@@ -355,7 +359,7 @@ def _cut_recovered(
     here first.
     """
     is_large = (
-        sum(segment.size for segment in segments if segment.is_recovered) > _TOGETHER_BYTES_MAX
+        sum(segment.size for segment in segments if segment.is_recovered) > _UNDIVIDED_BYTES_MAX
     )
     if not is_large or options.check_crc is CrcCheck.NONE:
         return segments
@@ -380,8 +384,8 @@ def _list_by_replica(
 
     replica_list = list(replicas)
     # A disk of another machine takes its time for each answer, and several at a time.
-    with ThreadPoolExecutor(_LISTED_AT_ONCE) as pool:
-        map_replicas = pool.map if len(replica_list) > _LISTED_AT_ONCE else map
+    with ThreadPoolExecutor(_LISTING_THREADS) as pool:
+        map_replicas = pool.map if len(replica_list) > _LISTING_THREADS else map
         for replica, segments in zip(
             replica_list, map_replicas(list_segments, replica_list), strict=True
         ):

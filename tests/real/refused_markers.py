@@ -142,7 +142,7 @@ async def _add(
 async def _end(cluster: Cluster, name: str, identity: ProducerIdAndEpoch) -> None:
     request = TxnRequests(
         name, producer_id=identity.producer_id, producer_epoch=identity.producer_epoch
-    ).end(committed=True, within=VersionRange(0, 4))
+    ).end(committed=True, accepted_versions=VersionRange(0, 4))
     answer = await cluster.ask(COORDINATOR, request)
     assert answer.error_code == ErrorCode.none
 

@@ -247,7 +247,7 @@ async def test_without_the_proxy_nothing_between_brokers_gets_through(
     async with Cluster(running.bootstrap) as client:
         # What was written before can be ended; its marker is owed.
         end = TxnRequests("written", producer_id=written[0], producer_epoch=written[1]).end(
-            committed=True, within=VersionRange(3, 4)
+            committed=True, accepted_versions=VersionRange(3, 4)
         )
         assert (await client.ask(1, end)).error_code == ErrorCode.none
         assert await state_of(client, "written") == "PrepareCommit"
@@ -292,7 +292,7 @@ async def write(
         transactional=True,
     )
     answer = await client.ask(
-        1, produce({CLOSED: batch}, topic_ids={}, transactional_id=name, within=within)
+        1, produce({CLOSED: batch}, topic_ids={}, transactional_id=name, accepted_versions=within)
     )
     ((row,),) = [topic.partition_responses for topic in answer.responses]
     return ErrorCode(row.error_code)

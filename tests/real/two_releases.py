@@ -178,7 +178,7 @@ async def _transaction(cluster: Cluster, topic_partition: TopicPartition, name: 
     )
     within = VersionRange(PRODUCE, PRODUCE)
     sent = requests.produce(
-        {topic_partition: batch}, topic_ids={}, transactional_id=name, within=within
+        {topic_partition: batch}, topic_ids={}, transactional_id=name, accepted_versions=within
     )
     produce_error, times = await _produce_until_settled(cluster, topic_partition, sent), 1
     while produce_error is ErrorCode.network_exception and times < _STEADY:
@@ -186,7 +186,9 @@ async def _transaction(cluster: Cluster, topic_partition: TopicPartition, name: 
             await _produce_until_settled(cluster, topic_partition, sent),
             times + 1,
         )
-    end = TxnRequests(name, **identity_fields).end(committed=True, within=VersionRange(0, 4))
+    end = TxnRequests(name, **identity_fields).end(
+        committed=True, accepted_versions=VersionRange(0, 4)
+    )
     ended = await _ask_until_settled(cluster, name, end, lambda reply: ErrorCode(reply.error_code))
     outcome = "completed"
     async with Producer(cluster, transactional_id=name) as producer:

@@ -10,7 +10,7 @@ import pytest
 from tests.spark.test_views import disks
 from txnsim.errors import BadInputError
 from txnsim_spark import log_database
-from txnsim_spark.log_database import _TABLE_OF, LogDatabase, _whole_table_use
+from txnsim_spark.log_database import _TABLE_OF_RELATION, LogDatabase, _whole_table_use
 from txnsim_spark.planning import Share
 from txnsim_spark.schemas import TABLES
 from txnsim_spark.tables.row_sources import batches_of
@@ -128,7 +128,9 @@ def test_what_is_streamed_or_kept_answers_as_whole_tables_do(
 
     def raise_unplanned(*_: object) -> Any:
         return {
-            name: _whole_table_use(name) for name in database._named_relations if name in _TABLE_OF
+            name: _whole_table_use(name)
+            for name in database._named_relations
+            if name in _TABLE_OF_RELATION
         }
 
     monkeypatch.setattr(log_database, "table_uses", raise_unplanned)

@@ -267,7 +267,7 @@ def test_a_large_replica_without_a_checkpoint_is_several_tasks_with_the_rows_of_
         return sum(bool(share.segments) for share in shares), rows
 
     together, expected = plan_reads()
-    monkeypatch.setattr(planning, "_TOGETHER_BYTES_MAX", 0)
+    monkeypatch.setattr(planning, "_UNDIVIDED_BYTES_MAX", 0)
     task_count, rows = plan_reads()
     assert (together, task_count) == (1, len(logs_of(folder)))
     assert rows == expected

@@ -234,7 +234,7 @@ class CoordinatorWorld:
             send_markers=self._send_markers,
             leader_of=self._leader_of,
             allocate_producer_ids=self._allocate,
-            rules=rules,
+            release_rules=rules,
         )
         self.level = level
         self.service.start()

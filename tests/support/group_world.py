@@ -192,7 +192,7 @@ class GroupWorld:
             broker_id=BrokerId(1),
             clock=env.clock,
             settings=self.settings,
-            rules=rules,
+            release_rules=rules,
             dynamic_settings=lambda: self.settings,
             tasks=env.tasks,
             log=self.log,

@@ -44,7 +44,7 @@ async def produce_without_adding(
         {partition: batch},
         topic_ids={},
         transactional_id=transactional_id,
-        within=VersionRange(version, version),
+        accepted_versions=VersionRange(version, version),
     )
     deadline = Deadline(cluster.clock, PATIENCE_MS)
     while True:

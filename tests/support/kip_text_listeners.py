@@ -34,7 +34,7 @@ _PATIENCE: Final = 500
 _PAUSE_S: Final = 0.005
 
 
-class ListenerClient:
+class NamedListenerClient:
     """A client of the listeners of one name. It opens a connection for each request."""
 
     def __init__(self, cluster: SimCluster, listener: str) -> None:

@@ -45,7 +45,7 @@ def read(text: str) -> tuple[ReadBatch, ...]:
 
 
 def new_partition(rules: Rules = LATEST) -> SharePartition:
-    return SharePartition(KEY, "orders", 3, rules=rules)
+    return SharePartition(KEY, "orders", 3, release_rules=rules)
 
 
 def load_partition(

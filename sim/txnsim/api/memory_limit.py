@@ -47,7 +47,7 @@ def refusing(apis: ApiTable) -> ApiTable:
     return msgspec.structs.replace(
         apis,
         handlers={
-            api_key: handler.but(handle=partial(_refuse_growth, handler))
+            api_key: handler.with_parts(handle=partial(_refuse_growth, handler))
             if api_key in GROWS
             else handler
             for api_key, handler in apis.handlers.items()

@@ -1,9 +1,9 @@
 """The arguments of a handler, and its answers.
 
-A handler module has a key (``KEY``), ``async def handle(request)`` and ``refuse(request, error)``,
-the answer that fails the whole request with one error: in each element where the schema has no
-top-level code, as Kafka's ``AbstractRequest.getErrorResponse`` does. ``subject(request)`` returns
-the transactional ids and partitions that it is about, for fault plans.
+A handler module has a key (``API_KEY``), ``async def handle(request)`` and
+``refuse(request, error)``, the answer that fails the whole request with one error: in each element
+where the schema has no top-level code, as Kafka's ``AbstractRequest.getErrorResponse`` does.
+``subject(request)`` returns the transactional ids and partitions that it is about, for fault plans.
 """
 
 from __future__ import annotations
@@ -347,7 +347,7 @@ class Handler:
         setattr(self, part_name, module_part)
         return module_part
 
-    def but(self, **replaced_parts: Any) -> Handler:
+    def with_parts(self, **replaced_parts: Any) -> Handler:
         """The same handler with some parts replaced."""
         return Handler(api_key=self.key, module=self._module, **{**self._instead, **replaced_parts})
 

@@ -69,7 +69,7 @@ class HostedCoordinator(Protocol):
         """
 
     def begin_load(self, partition: int, coordinator_epoch: CoordinatorEpoch) -> None:
-        """The broker leads the partition now."""
+        """Begin to load the partition, which the broker leads now."""
 
     def read(
         self, partition: int, coordinator_epoch: CoordinatorEpoch, batches: Iterable[bytes]
@@ -77,7 +77,7 @@ class HostedCoordinator(Protocol):
         """Read the partition's log step by step."""
 
     def unload(self, partition: int, coordinator_epoch: CoordinatorEpoch | None = None) -> None:
-        """The broker no longer leads it."""
+        """Forget the partition, which the broker no longer leads."""
 
 
 class CoordinatorHost:
@@ -338,7 +338,7 @@ class GroupHost(CoordinatorHost):
         broker_id: BrokerId,
         environment: Environment,
         settings: Callable[[], Settings],
-        rules: Rules,
+        release_rules: Rules,
         replicas: Replicas,
         appends: LeaderAppends,
         commits: Commits,
@@ -359,7 +359,7 @@ class GroupHost(CoordinatorHost):
         )
         self._broker_id = broker_id
         self._environment = environment
-        self._rules = rules
+        self._rules = release_rules
         self._partitions = partitions
         self._static_settings = settings()
         self._is_running = False
@@ -389,7 +389,7 @@ class GroupHost(CoordinatorHost):
             broker_id=self._broker_id,
             clock=environment.clock,
             settings=self._static_settings,
-            rules=self._rules,
+            release_rules=self._rules,
             dynamic_settings=self._settings,
             tasks=environment.tasks,
             log=self,

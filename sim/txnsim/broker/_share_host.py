@@ -40,7 +40,7 @@ class ShareHost(CoordinatorHost):
         broker_id: BrokerId,
         environment: Environment,
         settings: Settings,
-        rules: Rules,
+        release_rules: Rules,
         replicas: Replicas,
         appends: LeaderAppends,
         commits: Commits,
@@ -60,7 +60,7 @@ class ShareHost(CoordinatorHost):
         self._broker_id = broker_id
         self._environment = environment
         self._settings = settings
-        self._rules = rules
+        self._rules = release_rules
         self._deletions = deletions
         self._partitions = partitions
         self._timers = timer_gate(fault_points)
@@ -81,7 +81,7 @@ class ShareHost(CoordinatorHost):
             broker_id=self._broker_id,
             clock=environment.clock,
             settings=self._settings,
-            rules=self._rules,
+            release_rules=self._rules,
             tasks=environment.tasks,
             log=self,
             image=lambda: self._replicas.image,

@@ -91,10 +91,10 @@ class SharePartitions:
         fault_points: BrokerFaultPoints,
         tracer: Tracer,
         node: str,
-        rules: Rules,
+        release_rules: Rules,
     ) -> None:
         self.trace: Final = ShareTrace(tracer, node, self.isolation_of)
-        self._rules = rules
+        self._rules = release_rules
         self._clock = clock
         self._tasks = tasks
         self._settings = settings
@@ -170,7 +170,7 @@ class SharePartitions:
                 topic_partition.topic,
                 log.leader_epoch,
                 on_batch_added=meter.batch_records.observe,
-                rules=self._rules,
+                release_rules=self._rules,
             )
             led_share = LedShare(core, topic_partition, meter, self._clock.elapsed_ms())
             self._led[key] = led_share

@@ -57,13 +57,16 @@ class ShareTrace:
 
     def trace_load(self, led_share: LedShare, rejection: Rejection | None) -> None:
         core = led_share.core
-        data: EventFields = {"state_epoch": core.state_epoch, "leader_epoch": core.leader_epoch}
+        event_data: EventFields = {
+            "state_epoch": core.state_epoch,
+            "leader_epoch": core.leader_epoch,
+        }
         if rejection is None:
-            data["end"] = core.end_offset
+            event_data["end"] = core.end_offset
         self._emit_event(
             "share.load",
             led_share,
-            {**data, **_error_field(rejection)},
+            {**event_data, **_error_field(rejection)},
             shows_state=rejection is None,
         )
 
@@ -93,15 +96,15 @@ class ShareTrace:
             f"{batch.first_offset}-{batch.last_offset}:{','.join(map(str, batch.types))}"
             for batch in batches[:LISTED_RANGES_MAX]
         ]
-        data = {"member": member_id, "batches": batch_texts, **_error_field(rejection)}
-        self._emit_event("share.acknowledge", led_share, data, shows_state=False)
+        event_data = {"member": member_id, "batches": batch_texts, **_error_field(rejection)}
+        self._emit_event("share.acknowledge", led_share, event_data, shows_state=False)
 
     def trace_lock_timeout(self, lock_ms: int) -> int:
         """Trace an acquisition lock that has timed out with records to release, and make it the
         current cause. Return the previous cause, for ``caused_by``.
         """
-        tracer, data = self._tracer, {"timer": "share.record.lock", "waited_ms": lock_ms}
-        timer_event = tracer.emit("timer.fire", self._node, parents=(NO_CAUSE,), data=data)
+        tracer, event_data = self._tracer, {"timer": "share.record.lock", "waited_ms": lock_ms}
+        timer_event = tracer.emit("timer.fire", self._node, parents=(NO_CAUSE,), data=event_data)
         return tracer.caused_by(timer_event)
 
     def caused_by(self, event: int) -> None:
@@ -124,8 +127,8 @@ class ShareTrace:
         rejection: Rejection | None,
     ) -> None:
         if self._tracer.on:
-            data = {"batches": _batch_texts(batches), **_error_field(rejection)}
-            self._emit_event("share.persist", led_share, data)
+            event_data = {"batches": _batch_texts(batches), **_error_field(rejection)}
+            self._emit_event("share.persist", led_share, event_data)
 
     def trace_log_start(self, led_share: LedShare) -> None:
         self._emit_event("share.start", led_share, {})

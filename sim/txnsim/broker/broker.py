@@ -238,7 +238,7 @@ class Broker:
             broker_id=self.broker_id,
             environment=environment,
             settings=lambda: self.settings,
-            rules=self.release.rules,
+            release_rules=self.release.rules,
             replicas=self.replicas,
             appends=self.appends,
             commits=self.commits,
@@ -261,7 +261,7 @@ class Broker:
             allocate_producer_ids=self._allocate_producer_ids,
             partitions=_partitions_of(metadata.image, TRANSACTION_STATE_TOPIC),
             timers=self._timers,
-            rules=self.release.rules,
+            release_rules=self.release.rules,
         )
         self.coordinator.level = _transaction_version(metadata.image)
 
@@ -271,7 +271,7 @@ class Broker:
             broker_id=self.broker_id,
             environment=environment,
             settings=self.metadata.settings,
-            rules=self.release.rules,
+            release_rules=self.release.rules,
             replicas=self.replicas,
             appends=self.appends,
             commits=self.commits,
@@ -481,7 +481,7 @@ class Broker:
                 fault_points=self.fault_points,
                 tracer=environment.tracer,
                 node=self.node,
-                rules=self.release.rules,
+                release_rules=self.release.rules,
             ),
             draw=environment.rng.stream(f"share-fetch.b{self.broker_id}").randrange,
         )

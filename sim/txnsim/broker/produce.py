@@ -381,7 +381,7 @@ def _refusal_outcome(rejection: Rejection) -> ProduceOutcome:
 
 
 def _mixed_producers(
-    transactional_batches: list[ProducePartition], rules: Rules
+    transactional_batches: list[ProducePartition], release_rules: Rules
 ) -> ProduceOutcome | None:
     """The error if transactional batches of one request have different (producer id, epoch)
     pairs.
@@ -390,7 +390,8 @@ def _mixed_producers(
     for partition_batch in transactional_batches:
         header = partition_batch.header
         if header.producer_id != first_header.producer_id or (
-            header.producer_epoch != first_header.producer_epoch and rules.request_has_one_epoch
+            header.producer_epoch != first_header.producer_epoch
+            and release_rules.request_has_one_epoch
         ):
             return ProduceOutcome(
                 error=ErrorCode.invalid_producer_id_mapping,
@@ -400,12 +401,12 @@ def _mixed_producers(
 
 
 def _unverified_outcome(
-    error: ErrorCode, operation: TransactionOperation, rules: Rules
+    error: ErrorCode, operation: TransactionOperation, release_rules: Rules
 ) -> ProduceOutcome:
     """The partition's answer if the coordinator did not agree; like Kafka's, the message names the
     error.
     """
-    produced_error = produce_error(error, operation, rules)
+    produced_error = produce_error(error, operation, release_rules)
     if error is ErrorCode.invalid_txn_state:
         message: str | None = "Partition was not added to the transaction"
     elif produced_error is not error:

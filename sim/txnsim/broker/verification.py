@@ -47,11 +47,11 @@ class TransactionOperation(Enum):
     """What the request's version supports (Kafka's TransactionSupportedOperation)."""
 
     DEFAULT_ERROR = "verify, errors of before KIP-890"
-    """Produce up to v10, TxnOffsetCommit up to v3."""
+    """For requests of Produce up to v10 and TxnOffsetCommit up to v3."""
     GENERIC_ERROR_SUPPORTED = "verify, TRANSACTION_ABORTABLE understood"
-    """Produce v11, TxnOffsetCommit v4."""
+    """For requests of Produce v11 and TxnOffsetCommit v4."""
     ADD_PARTITION = "add implicitly"
-    """Produce from v12, TxnOffsetCommit from v5: transactions v2."""
+    """For requests of Produce from v12 and TxnOffsetCommit from v5: transactions v2."""
 
 
 class _PendingTxn(msgspec.Struct):
@@ -431,14 +431,16 @@ def _added_field(pending_txn: _PendingTxn) -> dict[str, object]:
     return {} if pending_txn.transaction.verify_only else {"add": True}
 
 
-def _leader_error(error: ErrorCode, operation: TransactionOperation, rules: Rules) -> ErrorCode:
+def _leader_error(
+    error: ErrorCode, operation: TransactionOperation, release_rules: Rules
+) -> ErrorCode:
     """The coordinator's error as the leader returns it (AddPartitionsToTxnManager)."""
     if error is ErrorCode.producer_fenced:
         # Clients learn of fencing on the produce path as INVALID_PRODUCER_EPOCH since 2.7
         # (KIP-588).
         return ErrorCode.invalid_producer_epoch
     if error is ErrorCode.transaction_abortable:
-        if error is not not_added_error(rules):
+        if error is not not_added_error(release_rules):
             # The coordinator is of 3.8 or later, and this leader does not know the error
             # (Errors.forCode).
             return ErrorCode.unknown_server_error
@@ -462,14 +464,18 @@ def answer_rule(
     return "" if rule_ids is None else rule_ids[version_index]
 
 
-def produce_error(error: ErrorCode, operation: TransactionOperation, rules: Rules) -> ErrorCode:
+def produce_error(
+    error: ErrorCode, operation: TransactionOperation, release_rules: Rules
+) -> ErrorCode:
     """The Produce error for a verification error (ReplicaManager.handleProduceAppend).
 
     Retriable errors become NOT_ENOUGH_REPLICAS, which old clients retry without asking for
     metadata.
     """
     if error is ErrorCode.network_exception:
-        return ErrorCode.not_enough_replicas if rules.lost_verification_is_retriable else error
+        return (
+            ErrorCode.not_enough_replicas if release_rules.lost_verification_is_retriable else error
+        )
     if error in _RETRIED_AS_NOT_ENOUGH_REPLICAS:
         return ErrorCode.not_enough_replicas
     if (

@@ -14,7 +14,7 @@ from typing import Any, Final
 import msgspec
 
 from txnsim.client.backoff import Deadline
-from txnsim.client.cluster import LOST, Cluster
+from txnsim.client.cluster import LOST_ANSWER_ERRORS, Cluster
 from txnsim.client.errors import AbortableError, ClientError, NotSupportedError, RetriableError
 from txnsim.client.reactions import UNSAID, Reaction, RequestKind, react
 from txnsim.client.session import EndPlan, TxnSession, identity_in, unexpected_error
@@ -126,7 +126,7 @@ class CoordinatorRequests(msgspec.Struct, eq=False):
             self._transactional_id,
             producer_id=end_plan.identity.producer_id,
             producer_epoch=end_plan.identity.producer_epoch,
-        ).end(committed=end_plan.committed, within=end_plan.versions)
+        ).end(committed=end_plan.committed, accepted_versions=end_plan.versions)
         operation = RequestKind.COMMIT if end_plan.committed else RequestKind.ABORT
         message = await self._ask(operation, request)
         if message.__version__ < 5 or message.producer_id < 0:
@@ -159,7 +159,7 @@ class CoordinatorRequests(msgspec.Struct, eq=False):
                     is_asked = True
                     message = await self._cluster.ask(coordinator, request)
                     error = error_of(message)
-                except LOST as lost:
+                except LOST_ANSWER_ERRORS as lost:
                     is_unsure |= is_asked
                     self._cluster.forget_coordinator(self._transactional_id)
                     error, reason = lost.error or ErrorCode.network_exception, str(lost)
@@ -195,7 +195,7 @@ class CoordinatorRequests(msgspec.Struct, eq=False):
     async def _coordinator(self, deadline: Deadline) -> int:
         try:
             return await self._cluster.coordinator(self._transactional_id, deadline=deadline)
-        except (RetriableError, *LOST):
+        except (RetriableError, *LOST_ANSWER_ERRORS):
             raise
         except ClientError as refused:
             error = refused.error or ErrorCode.unknown_server_error

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import Any
 
-from txnsim.client.cluster import LOST, Cluster
+from txnsim.client.cluster import LOST_ANSWER_ERRORS, Cluster
 from txnsim.client.errors import ClientError, RetriableError, code_name
 from txnsim.client.group_requests import offset_fetch
 from txnsim.errors import ErrorCode
@@ -20,7 +20,7 @@ async def committed_positions(
     group_id: str,
     partitions: Collection[TopicPartition] | None,
     *,
-    stable: bool = False,
+    require_stable: bool = False,
 ) -> dict[TopicPartition, int]:
     """The committed position of each partition; -1 if the group never committed one.
 
@@ -28,7 +28,7 @@ async def committed_positions(
         cluster: Connections to use.
         group_id: Id of the group.
         partitions: The partitions; None for all that the group has.
-        stable: Fail with UNSTABLE_OFFSET_COMMIT rather than return a position that an open
+        require_stable: Fail with UNSTABLE_OFFSET_COMMIT rather than return a position that an open
             transaction may change (KIP-447).
 
     Raises:
@@ -37,12 +37,12 @@ async def committed_positions(
     """
     deadline = cluster.deadline()
     backoff = cluster.backoff()
-    request = offset_fetch(group_id, partitions, stable=stable)
+    request = offset_fetch(group_id, partitions, require_stable=require_stable)
     while True:
         try:
             message = await cluster.ask_group_coordinator(group_id, request)
             error, offsets = _parse(message)
-        except LOST as lost:
+        except LOST_ANSWER_ERRORS as lost:
             error, offsets = lost.error or ErrorCode.network_exception, {}
         if error == ErrorCode.none:
             return offsets

@@ -15,7 +15,7 @@ from typing import Final, Generic, TypeVar
 import msgspec
 
 from txnsim.client.backoff import Deadline
-from txnsim.client.cluster import LOST, Cluster
+from txnsim.client.cluster import LOST_ANSWER_ERRORS, Cluster
 from txnsim.client.errors import ClientError, NotSupportedError, RetriableError, code_name
 from txnsim.client.metadata import RETRIED_TOPIC_ERRORS
 from txnsim.client.reactions import UNSAID
@@ -79,7 +79,7 @@ async def run_by_key(
         if unmapped_keys:
             try:
                 key_run.take_lookup(await look_up(cluster, unmapped_keys, deadline))
-            except (*LOST, NotSupportedError) as error:
+            except (*LOST_ANSWER_ERRORS, NotSupportedError) as error:
                 # ask_any has used up the time, or no version fits: nothing can come after that.
                 key_run.fail_rest(error)
         await key_run.ask_brokers()

@@ -17,7 +17,7 @@ from txnsim.client import _positions as positions
 from txnsim.client import offsets, requests
 from txnsim.client._txn_admin import TransactionAdmin
 from txnsim.client.backoff import Deadline
-from txnsim.client.cluster import LOST
+from txnsim.client.cluster import LOST_ANSWER_ERRORS
 from txnsim.client.errors import (
     ClientError,
     NotSupportedError,
@@ -319,7 +319,7 @@ class Admin(TransactionAdmin):
     ) -> dict[TopicPartition, int]:
         """A group's positions; see ``positions.committed_positions``."""
         return await positions.committed_positions(
-            self.cluster, group_id, partitions, stable=stable
+            self.cluster, group_id, partitions, require_stable=stable
         )
 
     async def commit_positions(self, group_id: str, offsets: Mapping[TopicPartition, int]) -> None:
@@ -499,7 +499,7 @@ class Admin(TransactionAdmin):
         while True:
             try:
                 connection = await self.cluster.any_connection()
-            except LOST:
+            except LOST_ANSWER_ERRORS:
                 if deadline.has_passed:
                     raise
             else:

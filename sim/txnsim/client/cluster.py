@@ -49,7 +49,7 @@ from txnsim.types import TopicPartition
 
 BOOTSTRAP = -1
 
-LOST = (ConnectionLostError, RequestTimeoutError)
+LOST_ANSWER_ERRORS = (ConnectionLostError, RequestTimeoutError)
 """Failures of a connection; the request may be repeated if that does no harm."""
 
 
@@ -216,7 +216,7 @@ class Cluster:
         for broker_id, host, port in list(self._candidates()):
             try:
                 return await self._open(broker_id, "", host, port)
-            except LOST as failure:
+            except LOST_ANSWER_ERRORS as failure:
                 failures.append(failure)
         raise ConnectionLostError(
             "; ".join(dict.fromkeys(str(failure) for failure in failures)),
@@ -314,7 +314,7 @@ class Cluster:
         while True:
             try:
                 return await (await self.any_connection()).request(request)
-            except LOST:
+            except LOST_ANSWER_ERRORS:
                 if deadline.has_passed or self._closed:
                     raise
             await backoff.wait(deadline)
@@ -474,7 +474,8 @@ class Cluster:
         """
         try:
             request = requests.find_coordinator(
-                transactional_ids, within=VersionRange(4 if len(transactional_ids) > 1 else 1, 6)
+                transactional_ids,
+                accepted_versions=VersionRange(4 if len(transactional_ids) > 1 else 1, 6),
             )
             message = await self.ask_any(request, deadline)
         except NotSupportedError:

@@ -210,7 +210,7 @@ class Connection(asyncio.Protocol):
             NotSupportedError: No version fits.
             ConnectionLostError: The connection is closed.
         """
-        version = choose_version(request.api, self.versions, within=request.within)
+        version = choose_version(request.api, self.versions, accepted_versions=request.within)
         if self._renewal_ms is not None and self._clock.monotonic_ms() >= self._renewal_ms:
             self._renew()
         return self._send(request, version)
@@ -225,7 +225,7 @@ class Connection(asyncio.Protocol):
         """
         return await self.send(request)
 
-    async def ask_by_hand(self, api_key: int, version: int, message: Any) -> Any:
+    async def ask_in_version(self, api_key: int, version: int, message: Any) -> Any:
         """Send a message of any API in a version of the caller's choice, and await the answer's.
 
         Raises:

@@ -14,7 +14,7 @@ from uuid import UUID
 import msgspec
 
 from txnsim.client import requests
-from txnsim.client.cluster import LOST, Cluster
+from txnsim.client.cluster import LOST_ANSWER_ERRORS, Cluster
 from txnsim.client.errors import ClientError, RetriableError
 from txnsim.client.isolation import AbortedTransaction, ConsumedRecord, SeenMarker, visible_records
 from txnsim.client.reactions import REFRESHING
@@ -164,7 +164,7 @@ async def ask_leader(
     )
     try:
         message = await cluster.ask(broker_id, request, lane=LANE)
-    except LOST as lost:
+    except LOST_ANSWER_ERRORS as lost:
         for topic_partition in positions:
             cluster.forget_leader(topic_partition.topic)
         error = lost.error or ErrorCode.network_exception

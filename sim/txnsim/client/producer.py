@@ -22,7 +22,7 @@ import msgspec
 from txnsim.client import requests
 from txnsim.client._coordinator_requests import CoordinatorRequests
 from txnsim.client.backoff import Backoff, Deadline
-from txnsim.client.cluster import LOST, Cluster
+from txnsim.client.cluster import LOST_ANSWER_ERRORS, Cluster
 from txnsim.client.errors import (
     AbortableError,
     ClientError,
@@ -369,7 +369,7 @@ class Producer:
             while True:
                 try:
                     error, offset = await self._attempt(topic_partition, batch_data, deadline)
-                except LOST as lost:
+                except LOST_ANSWER_ERRORS as lost:
                     # A leader that does not answer may have lost its role (NetworkException is an
                     # InvalidMetadataException, and a time-out closes the connection).
                     self._cluster.forget_leader(topic_partition.topic)
@@ -447,7 +447,9 @@ class Producer:
             acks=self._acks,
             timeout_ms=self._request_timeout_ms,
             request_timeout_ms=timeout_ms,
-            within=self.session.protocol.produce_versions if self.transactional_id else ANY,
+            accepted_versions=self.session.protocol.produce_versions
+            if self.transactional_id
+            else ANY,
         )
         message = await self._cluster.ask(leader.leader_id, request)
         if message is None:

@@ -15,7 +15,7 @@ from txnsim.errors import ErrorCode
 
 
 class RequestKind(Enum):
-    """The kind of the request."""
+    """The kind of request whose answer has an error."""
 
     FIND_COORDINATOR = auto()
     INIT_PRODUCER_ID = auto()
@@ -28,7 +28,7 @@ class RequestKind(Enum):
 
 
 class Reaction(Enum):
-    """What to do about the answer."""
+    """What a producer does about the error in an answer."""
 
     DONE = auto()
     RETRY = auto()

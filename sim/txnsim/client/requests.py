@@ -65,7 +65,7 @@ def _build_value(value: Any, schema: ModuleType) -> Any:
 
 def asks(
     api: ClientApi,
-    within: VersionRange = ANY,
+    accepted_versions: VersionRange = ANY,
     /,
     *,
     request_timeout_ms: float | None = None,
@@ -76,7 +76,7 @@ def asks(
     message = Row(f"{api.name.title().replace('_', '')}Request", **fields)
     return VersionedRequest(
         api=api,
-        within=within,
+        within=accepted_versions,
         build=message.build,
         timeout_ms=request_timeout_ms,
         answered=answered,
@@ -131,12 +131,12 @@ def metadata(topics: Sequence[str] | None, *, create: bool = False) -> Versioned
 
 
 def find_coordinator(
-    transactional_ids: Sequence[str], *, within: VersionRange = ANY
+    transactional_ids: Sequence[str], *, accepted_versions: VersionRange = ANY
 ) -> VersionedRequest:
     """Ask for transaction coordinators; below version 4 only for the first id."""
     return asks(
         ClientApi.FIND_COORDINATOR,
-        within,
+        accepted_versions,
         key=transactional_ids[0],
         key_type=COORDINATOR_TRANSACTION,
         coordinator_keys=tuple(transactional_ids),
@@ -251,15 +251,17 @@ def produce(
     acks: int = -1,
     timeout_ms: int = 30_000,
     request_timeout_ms: float | None = None,
-    within: VersionRange = ANY,
+    accepted_versions: VersionRange = ANY,
 ) -> VersionedRequest:
     """Append batches, one per partition. Version 13 names topics by id, so every id must be given
     for it."""
     if any(topic_ids.get(partition.topic) is None for partition in batches):
-        within = VersionRange(within.lowest, min(within.highest, 12))
+        accepted_versions = VersionRange(
+            accepted_versions.lowest, min(accepted_versions.highest, 12)
+        )
     return asks(
         ClientApi.PRODUCE,
-        within,
+        accepted_versions,
         request_timeout_ms=request_timeout_ms,
         answered=acks != 0,
         transactional_id=transactional_id,

@@ -24,11 +24,11 @@ class TxnRequests(msgspec.Struct, frozen=True):
         and version 6 for two-phase commit (KIP-939).
         """
         lowest_version = 3 if self.producer_id >= 0 else 0
-        within = VersionRange(6, 6) if two_phase else VersionRange(lowest_version, 5)
+        accepted_versions = VersionRange(6, 6) if two_phase else VersionRange(lowest_version, 5)
         two_phase_fields = {"enable2_pc": True, "keep_prepared_txn": False} if two_phase else {}
         return asks(
             ClientApi.INIT_PRODUCER_ID,
-            within,
+            accepted_versions,
             transactional_id=self.transactional_id,
             transaction_timeout=timeout_ms,
             producer_id=self.producer_id,
@@ -61,7 +61,7 @@ class TxnRequests(msgspec.Struct, frozen=True):
         group_id: str,
         offsets: Mapping[TopicPartition, int],
         *,
-        within: VersionRange = ANY,
+        accepted_versions: VersionRange = ANY,
         member: GroupMetadata | None = None,
     ) -> VersionedRequest:
         """Commit a group's positions as part of the transaction; version 5 adds the group by itself
@@ -70,7 +70,7 @@ class TxnRequests(msgspec.Struct, frozen=True):
         """
         return asks(
             ClientApi.TXN_OFFSET_COMMIT,
-            within,
+            accepted_versions,
             transactional_id=self.transactional_id,
             group_id=group_id,
             producer_id=self.producer_id,
@@ -79,11 +79,11 @@ class TxnRequests(msgspec.Struct, frozen=True):
             topics=committed_topics("TxnOffsetCommitRequest", offsets),
         )
 
-    def end(self, *, committed: bool, within: VersionRange = ANY) -> VersionedRequest:
+    def end(self, *, committed: bool, accepted_versions: VersionRange = ANY) -> VersionedRequest:
         """Commit or abort; version 5 and above is the protocol of transactions v2 (KIP-890)."""
         return asks(
             ClientApi.END_TXN,
-            within,
+            accepted_versions,
             transactional_id=self.transactional_id,
             producer_id=self.producer_id,
             producer_epoch=self.producer_epoch,

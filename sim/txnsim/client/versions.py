@@ -126,17 +126,18 @@ class VersionedRequest(ByHand, frozen=True, kw_only=True):
 
 
 def choose_version(
-    api: ClientApi, broker: Mapping[int, VersionRange], *, within: VersionRange = ANY
+    api: ClientApi, broker: Mapping[int, VersionRange], *, accepted_versions: VersionRange = ANY
 ) -> int:
-    """The highest version that the broker, we and ``within`` have in common.
+    """The highest version that the broker, we and ``accepted_versions`` have in common.
 
     Args:
         api: The API.
         broker: The versions in the broker's ApiVersions answer.
-        within: Further limits, such as "not above 4" of the old transaction protocol.
+        accepted_versions: Further limits, such as "not above 4" of the old transaction protocol.
 
     Raises:
-        ClientTooOldError: The versions of the broker, or of ``within``, are newer than ours.
+        ClientTooOldError: The versions of the broker, or of ``accepted_versions``, are newer than
+            ours.
         NotSupportedError: The broker does not know the API, or its versions are older.
     """
     broker_range = broker.get(api)
@@ -145,12 +146,12 @@ def choose_version(
             f"The node does not support {api.name}", error=ErrorCode.unsupported_version
         )
     own_range = api.ours
-    highest = min(own_range.highest, broker_range.highest, within.highest)
-    lowest = max(own_range.lowest, broker_range.lowest, within.lowest)
+    highest = min(own_range.highest, broker_range.highest, accepted_versions.highest)
+    lowest = max(own_range.lowest, broker_range.lowest, accepted_versions.lowest)
     if highest < lowest:
-        wanted_low = max(own_range.lowest, within.lowest)
-        wanted_high = min(own_range.highest, within.highest)
-        needed = max(broker_range.lowest, within.lowest)
+        wanted_low = max(own_range.lowest, accepted_versions.lowest)
+        wanted_high = min(own_range.highest, accepted_versions.highest)
+        needed = max(broker_range.lowest, accepted_versions.lowest)
         if needed > own_range.highest:
             raise ClientTooOldError(
                 f"This client speaks {api.name} up to version {own_range.highest}; version {needed}"

@@ -46,7 +46,7 @@ class CoordinatorLog(Protocol):
         """The topic's current ``max.message.bytes``, which may differ from the broker's."""
 
     def high_watermark_of(self, partition: int) -> int:
-        """The high watermark."""
+        """The high watermark of a partition of the coordinators' topic."""
 
     def wait_for_commit(
         self, partition: int, offset: int, *, timeout_ms: int

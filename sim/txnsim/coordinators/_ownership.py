@@ -27,11 +27,11 @@ class Owned(Protocol):
 
     @property
     def partition(self) -> int:
-        """Its index."""
+        """Index of the owned partition of the coordinators' topic."""
 
     @property
     def coordinator_epoch(self) -> int:
-        """Its leader epoch."""
+        """Leader epoch of the owned partition."""
 
 
 class OwnedPartition(msgspec.Struct, kw_only=True, eq=False):

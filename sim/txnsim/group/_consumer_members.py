@@ -71,7 +71,7 @@ def member_of(
     records: list[ConsumerRecord],
     *,
     new_id: Callable[[], str],
-    rules: Rules,
+    release_rules: Rules,
 ) -> ConsumerMember | Rejection:
     """The member; a new one if it joins.
 
@@ -90,7 +90,7 @@ def member_of(
         known_member = group.members.get(member_id)
         if known_member is None:
             return ConsumerMember(member_id=member_id)
-        may_rejoin = rules.fenced_members_join_again or command.classic is not None
+        may_rejoin = release_rules.fenced_members_join_again or command.classic is not None
         return known_member if may_rejoin else _check_epoch(known_member, command) or known_member
     speaks_classic = static_member.uses_classic_protocol or command.classic is not None
     if not speaks_classic and static_member.member_epoch != LEFT_FOR_A_WHILE_EPOCH:

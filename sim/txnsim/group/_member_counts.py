@@ -125,17 +125,17 @@ class Tally:
             self._count_source(source, 1)
         for source in old_sources:
             self._count_source(source, -1)
-        for member, sign in ((old_member, -1), (new_member, 1)):
+        for member, count_change in ((old_member, -1), (new_member, 1)):
             if member is None:
                 continue
-            self._count_settled(member, sign)
-            _add_to_count(self.assignors, member.server_assignor, sign)
+            self._count_settled(member, count_change)
+            _add_to_count(self.assignors, member.server_assignor, count_change)
             if member.classic is not None:
-                self.classic += sign
+                self.classic += count_change
                 for protocol_name in {
                     protocol_name for protocol_name, _ in member.classic.protocols
                 }:
-                    _add_to_count(self.classic_protocols, protocol_name, sign)
+                    _add_to_count(self.classic_protocols, protocol_name, count_change)
 
     def count_resolved(self, regex: str, topics: frozenset[str]) -> None:
         """Count the topics that a regular expression matches; an empty set removes them."""
@@ -274,14 +274,14 @@ class Tally:
                     source_counts.pop(topic_name)  # del calls a function for each
             self._hash.note_changes(topic_names, source_counts, 0)
 
-    def _count_source(self, source: SubscriptionSource, sign: int) -> None:
-        user_count = self._user_counts[source] + sign
+    def _count_source(self, source: SubscriptionSource, count_change: int) -> None:
+        user_count = self._user_counts[source] + count_change
         if isinstance(source, str):
             if user_count:
                 self.regexes[source] = user_count
             else:
                 self.regexes.pop(source, None)
-        elif user_count == sign == 1:
+        elif user_count == count_change == 1:
             self._sources[source] = source
             self.names_total += len(source)
         elif not user_count:
@@ -292,9 +292,9 @@ class Tally:
         else:
             self._user_counts.pop(source, None)
 
-    def _count_settled(self, member: CountedMember, sign: int) -> None:
+    def _count_settled(self, member: CountedMember, count_change: int) -> None:
         if member.is_stable:
-            _add_to_count(self._stable_counts, member.member_epoch, sign)
+            _add_to_count(self._stable_counts, member.member_epoch, count_change)
 
 
 def _has_same_subscription(old_member: CountedMember, new_member: CountedMember) -> bool:
@@ -313,10 +313,10 @@ def _sources(member: CountedMember) -> Iterator[SubscriptionSource]:
         yield member.topic_regex
 
 
-def _add_to_count(counts: Counter[Any], key: str | int | None, sign: int) -> None:
+def _add_to_count(counts: Counter[Any], key: str | int | None, count_change: int) -> None:
     if key is None:
         return
-    count = counts[key] + sign
+    count = counts[key] + count_change
     if count:
         counts[key] = count
     else:

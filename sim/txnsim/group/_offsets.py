@@ -101,12 +101,12 @@ class GroupOffsets(msgspec.Struct, eq=False):
             producer_id: The producer of their transaction; None outside of one.
             high_watermark: High watermark; an older position below it need not be kept.
         """
-        group_id, by_topic = records[0].group_id, self._positions_by_topic
+        group_id, commits_by_topic = records[0].group_id, self._positions_by_topic
         for record in records:
             topic_partition = record.topic_partition
-            topic_positions = by_topic.get(topic_partition.topic)
+            topic_positions = commits_by_topic.get(topic_partition.topic)
             if topic_positions is None:
-                topic_positions = by_topic[topic_partition.topic] = {}
+                topic_positions = commits_by_topic[topic_partition.topic] = {}
             topic_positions[group_id, topic_partition] = None
         if producer_id is None:
             positions = self._committed.setdefault(group_id, {})
@@ -214,22 +214,24 @@ class GroupOffsets(msgspec.Struct, eq=False):
     # Queries
 
     def committed_offset(
-        self, group_id: str, topic_partition: TopicPartition, *, below: int = LATEST
+        self, group_id: str, topic_partition: TopicPartition, *, record_limit: int = LATEST
     ) -> OffsetCommitted | None:
         """The group's position, as of the records below an offset."""
         position = self._committed.get(group_id, {}).get(topic_partition)
         if position is None or (self._deleted and self._is_of_deleted_topic(position)):
             return None
-        return position.record_below(below)
+        return position.record_below(record_limit)
 
     def group_ids(self) -> tuple[str, ...]:
         """Groups with a position."""
         return tuple(self._committed)
 
-    def committed_offsets(self, group_id: str, *, below: int = LATEST) -> Iterator[OffsetCommitted]:
+    def committed_offsets(
+        self, group_id: str, *, record_limit: int = LATEST
+    ) -> Iterator[OffsetCommitted]:
         """The group's positions, in the order of their first commit."""
         for position in self._committed.get(group_id, {}).values():
-            record = position.record_below(below)
+            record = position.record_below(record_limit)
             if record is not None and not (self._deleted and self._is_of_deleted_topic(position)):
                 yield record
 

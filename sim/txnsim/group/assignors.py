@@ -25,7 +25,7 @@ from txnsim.group.consumer_records import TopicIdPartition
 UNIFORM: Final = "uniform"
 RANGE: Final = "range"
 
-Target = dict[str, frozenset[TopicIdPartition]]
+TargetAssignment = dict[str, frozenset[TopicIdPartition]]
 """Member id -> its partitions."""
 
 
@@ -37,14 +37,16 @@ class AssignableMember(msgspec.Struct, frozen=True, kw_only=True):
     topics: frozenset[uuid.UUID]
     """Its subscribed topics that exist."""
     owned: frozenset[TopicIdPartition] = frozenset()
-    """Its previous target."""
+    """Its previous target assignment."""
 
 
-Assignor = Callable[[list[AssignableMember], Mapping[uuid.UUID, int]], Target]
+Assignor = Callable[[list[AssignableMember], Mapping[uuid.UUID, int]], TargetAssignment]
 """(members in the order they joined, partitions of each topic) -> target assignment."""
 
 
-def assign_uniform(members: list[AssignableMember], partitions: Mapping[uuid.UUID, int]) -> Target:
+def assign_uniform(
+    members: list[AssignableMember], partitions: Mapping[uuid.UUID, int]
+) -> TargetAssignment:
     """Assign with balance as the first goal and stickiness as the second (UniformAssignor)."""
     if not members:
         return {}
@@ -55,7 +57,7 @@ def assign_uniform(members: list[AssignableMember], partitions: Mapping[uuid.UUI
 
 def _uniform_homogeneous(
     members: list[AssignableMember], partitions: Mapping[uuid.UUID, int]
-) -> Target:
+) -> TargetAssignment:
     """All members have the same subscription: their numbers of partitions differ by one at most."""
     topics = sorted(members[0].topics)
     owned = frozenset[TopicIdPartition]().union(*(member.owned for member in members))
@@ -64,7 +66,7 @@ def _uniform_homogeneous(
         free_partitions = [partition for partition in free_partitions if partition not in owned]
     partition_count = sum(partitions[topic] for topic in topics)
     quota_min, extra_count = divmod(partition_count, len(members))
-    target: dict[str, list[TopicIdPartition]] = {}
+    target_assignment: dict[str, list[TopicIdPartition]] = {}
     unfilled_quotas: list[tuple[str, int]] = []
     for index, member in enumerate(members):
         quota = quota_min + (extra_count > 0)
@@ -83,30 +85,36 @@ def _uniform_homogeneous(
         if quota > 0:
             unfilled_quotas.append((member.member_id, quota))
         extra_count -= has_extra
-        target[member.member_id] = kept_partitions
+        target_assignment[member.member_id] = kept_partitions
     remaining_free = iter(free_partitions)
     for member_id, quota in unfilled_quotas:
-        target[member_id].extend(islice(remaining_free, quota))
-    return {member_id: frozenset(kept_partitions) for member_id, kept_partitions in target.items()}
+        target_assignment[member_id].extend(islice(remaining_free, quota))
+    return {
+        member_id: frozenset(kept_partitions)
+        for member_id, kept_partitions in target_assignment.items()
+    }
 
 
 def _uniform_heterogeneous(
     members: list[AssignableMember], partitions: Mapping[uuid.UUID, int]
-) -> Target:
+) -> TargetAssignment:
     """Assign if subscriptions differ. Topics with the fewest subscribers come first, and each
     partition goes to the member with the fewest partitions. Then partitions move from the member
-    with the most to the one with the fewest, as long as that balances the target.
+    with the most to the one with the fewest, as long as that balances the target assignment.
     """
-    target = {member.member_id: set(_keepable_partitions(member, partitions)) for member in members}
-    takers = _Takers(members, target)
-    assigned_partitions = frozenset[TopicIdPartition]().union(*target.values())
+    target_assignment = {
+        member.member_id: set(_keepable_partitions(member, partitions)) for member in members
+    }
+    takers = _Takers(members, target_assignment)
+    assigned_partitions = frozenset[TopicIdPartition]().union(*target_assignment.values())
     for topic in takers.topics():
         for index in range(partitions[topic]):
             if (topic, index) not in assigned_partitions:
                 takers.give_partition((topic, index), takers.least_loaded(topic))
-    _balance(target, takers)
+    _balance(target_assignment, takers)
     return {
-        member_id: frozenset(member_partitions) for member_id, member_partitions in target.items()
+        member_id: frozenset(member_partitions)
+        for member_id, member_partitions in target_assignment.items()
     }
 
 
@@ -137,9 +145,9 @@ class _Takers:
     """
 
     def __init__(
-        self, members: list[AssignableMember], target: dict[str, set[TopicIdPartition]]
+        self, members: list[AssignableMember], target_assignment: dict[str, set[TopicIdPartition]]
     ) -> None:
-        self._target = target
+        self._target = target_assignment
         self._heap_of: dict[str, list[tuple[int, int, str]]] = {}
         self._order = {
             member.member_id: member_order for member_order, member in enumerate(members)
@@ -147,7 +155,7 @@ class _Takers:
         heaps_by_topics: dict[frozenset[uuid.UUID], list[tuple[int, int, str]]] = {}
         for member_order, member in enumerate(members):
             heap = heaps_by_topics.setdefault(member.topics, [])
-            heap.append((len(target[member.member_id]), member_order, member.member_id))
+            heap.append((len(target_assignment[member.member_id]), member_order, member.member_id))
             self._heap_of[member.member_id] = heap
         self._heaps_by_topic: dict[uuid.UUID, list[list[tuple[int, int, str]]]] = {}
         self._subscriber_counts: Counter[uuid.UUID] = Counter()
@@ -173,12 +181,12 @@ class _Takers:
 
     def least_loaded(self, topic: uuid.UUID) -> str:
         """The member that gets the topic's next partition."""
-        topic_heaps, target = self._heaps_by_topic[topic], self._target
+        topic_heaps, target_assignment = self._heaps_by_topic[topic], self._target
         self.steps += len(topic_heaps)
         least_entry: tuple[int, int, str] | None = None
         for heap in topic_heaps:
             heap_entry = heap[0]
-            if len(target[heap_entry[2]]) != heap_entry[0]:
+            if len(target_assignment[heap_entry[2]]) != heap_entry[0]:
                 heap_entry = self._first_valid_entry(heap)
             if least_entry is None or heap_entry < least_entry:
                 least_entry = heap_entry
@@ -204,8 +212,8 @@ class _Takers:
 
     def _first_valid_entry(self, heap: list[tuple[int, int, str]]) -> tuple[int, int, str]:
         """The first valid entry of a heap; outdated entries stay in it."""
-        target = self._target
-        while (partition_count := len(target[heap[0][2]])) != heap[0][0]:
+        target_assignment = self._target
+        while (partition_count := len(target_assignment[heap[0][2]])) != heap[0][0]:
             if partition_count < heap[0][0] and heap[0][2] == self.giver:
                 break
             heappop(heap)
@@ -218,23 +226,25 @@ _STEPS_MAX: Final = 100_000
 """Limit of steps for balancing; a group that needs more stays unbalanced."""
 
 
-def _balance(target: dict[str, set[TopicIdPartition]], takers: _Takers) -> None:
+def _balance(target_assignment: dict[str, set[TopicIdPartition]], takers: _Takers) -> None:
     """Move partitions until the target is balanced. Each move brings two members closer, so it
     terminates.
     """
     steps_max = takers.steps + _STEPS_MAX
     for _ in range(_ROUNDS_MAX):
         any_moved = False
-        for giver in sorted(target, key=lambda member_id: -len(target[member_id])):
-            if len(target[giver]) - takers.fewest_partitions() <= 1:
+        for giver in sorted(
+            target_assignment, key=lambda member_id: -len(target_assignment[member_id])
+        ):
+            if len(target_assignment[giver]) - takers.fewest_partitions() <= 1:
                 continue  # nobody has so few that it may take from this one
             topic: uuid.UUID | None = None
-            giver_partitions, has_given = target[giver], False
+            giver_partitions, has_given = target_assignment[giver], False
             takers.giver = giver
             for partition in sorted(giver_partitions):
                 if partition[0] != topic:
                     topic, taker = partition[0], takers.least_loaded(partition[0])
-                if len(giver_partitions) - len(target[taker]) > 1:
+                if len(giver_partitions) - len(target_assignment[taker]) > 1:
                     giver_partitions.remove(partition)
                     takers.give_partition(partition, taker)
                     has_given, topic = True, None
@@ -248,7 +258,9 @@ def _balance(target: dict[str, set[TopicIdPartition]], takers: _Takers) -> None:
             return
 
 
-def assign_range(members: list[AssignableMember], partitions: Mapping[uuid.UUID, int]) -> Target:
+def assign_range(
+    members: list[AssignableMember], partitions: Mapping[uuid.UUID, int]
+) -> TargetAssignment:
     """Give each subscriber adjacent partitions of a topic: static members first, by instance id,
     then the others by member id (RangeAssignor).
     """
@@ -256,7 +268,9 @@ def assign_range(members: list[AssignableMember], partitions: Mapping[uuid.UUID,
         members,
         key=lambda member: (member.instance_id is None, member.instance_id or member.member_id),
     )
-    target: dict[str, set[TopicIdPartition]] = {member.member_id: set() for member in members}
+    target_assignment: dict[str, set[TopicIdPartition]] = {
+        member.member_id: set() for member in members
+    }
     subscribers_by_topics: dict[frozenset[uuid.UUID], list[tuple[int, str]]] = {}
     for member_order, member in enumerate(ordered_members):
         subscribers_by_topics.setdefault(member.topics, []).append((member_order, member.member_id))
@@ -276,10 +290,13 @@ def assign_range(members: list[AssignableMember], partitions: Mapping[uuid.UUID,
             end_index = first_index + quota + (index < extra_count)
             if end_index == first_index:
                 break
-            target[member_id].update((topic, number) for number in range(first_index, end_index))
+            target_assignment[member_id].update(
+                (topic, number) for number in range(first_index, end_index)
+            )
             first_index = end_index
     return {
-        member_id: frozenset(member_partitions) for member_id, member_partitions in target.items()
+        member_id: frozenset(member_partitions)
+        for member_id, member_partitions in target_assignment.items()
     }
 
 
@@ -298,7 +315,7 @@ SIMPLE: Final = "simple"
 
 def assign_simple(
     members: Sequence[AssignableMember], assignable: Mapping[uuid.UUID, Sequence[int]]
-) -> Target:
+) -> TargetAssignment:
     """Assign evenly with few changes.
 
     Args:

@@ -462,10 +462,10 @@ class ClassicGroup:
             if supporter_count == member_count > 0
         )
 
-    def _count_protocols(self, member: ClassicMember, sign: int) -> None:
+    def _count_protocols(self, member: ClassicMember, count_change: int) -> None:
         self.not_upgradable = None
         for protocol_name in {protocol_name for protocol_name, _ in member.protocols}:
-            supporter_count = self._supporter_counts[protocol_name] + sign
+            supporter_count = self._supporter_counts[protocol_name] + count_change
             if supporter_count:
                 self._supporter_counts[protocol_name] = supporter_count
             else:

@@ -97,12 +97,7 @@ class ConsumerProtocol(msgspec.Struct, kw_only=True, eq=False):
         return check_heartbeat(command, assignors=self.settings.assignors)
 
     def heartbeat(
-        self,
-        group: ConsumerGroup,
-        command: ConsumerHeartbeat,
-        *,
-        image: ClusterImage,
-        now_ms: int,
+        self, group: ConsumerGroup, command: ConsumerHeartbeat, *, image: ClusterImage, now_ms: int
     ) -> ConsumerOutcome | Rejection:
         """Decide on a heartbeat that joins or stays."""
         if self._is_full(group, command):
@@ -112,7 +107,9 @@ class ConsumerProtocol(msgspec.Struct, kw_only=True, eq=False):
                 f"{self.settings.max_size} members.",
             )
         records: list[ConsumerRecord] = []
-        member = member_of(group, command, records, new_id=self.new_id, rules=self.release_rules)
+        member = member_of(
+            group, command, records, new_id=self.new_id, release_rules=self.release_rules
+        )
         if isinstance(member, Rejection):
             return member
         if records:  # a static member has begun a new life: go on with the group as it is then

@@ -214,7 +214,9 @@ def _classic_member(
 
 
 def _supports_protocols(group: ConsumerGroup, command: JoinGroup) -> bool:
-    """ConsumerGroup.supportsClassicProtocols."""
+    """Whether the group supports a protocol of the joining member
+    (ConsumerGroup.supportsClassicProtocols).
+    """
     if command.protocol_type != CONSUMER_PROTOCOL_TYPE or not command.protocols:
         return False
     tally = group.tally

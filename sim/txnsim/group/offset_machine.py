@@ -131,13 +131,15 @@ def fetch_offsets(
             for topic_partition in command.partitions or ()
         )
     if command.partitions is None:
-        commits = shard.offsets.committed_offsets(command.group_id, below=end_offset)
+        commits = shard.offsets.committed_offsets(command.group_id, record_limit=end_offset)
         return tuple(
             _fetched_position(shard, command, record, record.topic_partition) for record in commits
         )
     positions = []
     for topic_partition in command.partitions:
-        record = shard.offsets.committed_offset(command.group_id, topic_partition, below=end_offset)
+        record = shard.offsets.committed_offset(
+            command.group_id, topic_partition, record_limit=end_offset
+        )
         wanted_topic_id = command.topic_ids.get(topic_partition.topic)
         if record is not None and None not in (wanted_topic_id, record.topic_id):
             # A position of an older topic of that name is none of this topic's.

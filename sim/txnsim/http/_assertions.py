@@ -61,7 +61,7 @@ class Assertion(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class AssertionRoutes(WireNoun):
-    """The routes over one cluster."""
+    """Routes that check assertions about one cluster."""
 
     @Operation(
         "get",

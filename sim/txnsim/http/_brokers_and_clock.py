@@ -62,7 +62,7 @@ def broker_id_of(request: Request) -> BrokerId:
 
 
 class LifeRoutes(ClusterNoun):
-    """The routes over one cluster."""
+    """Routes that start, stop and isolate brokers of one cluster."""
 
     # Brokers
 
@@ -229,7 +229,7 @@ class LifeRoutes(ClusterNoun):
 
 
 class ClockRoutes(ClusterNoun):
-    """The routes over one cluster."""
+    """Routes that read and advance the clock of one cluster."""
 
     @Operation("get", f"{PREFIX}/clock")
     async def read(self, _request: Request) -> ClockState:

@@ -46,7 +46,7 @@ class FaultTarget(Protocol):
 
 
 class FaultRoutes(Noun):
-    """The routes over one cluster."""
+    """Routes that arm, show and release fault rules of one cluster."""
 
     def __init__(self, cluster: FaultTarget) -> None:
         self._cluster = cluster

@@ -29,7 +29,7 @@ TURN_BYTES: Final = 262_144
 
 
 class LogDirRoutes(ClusterNoun):
-    """The routes over one cluster."""
+    """Routes that hand out log directories of one cluster."""
 
     @Operation("get", f"{PREFIX}/brokers/{{id}}/log-dir", media_type=TAR, refusals=("404",))
     async def log_dir(self, request: Request) -> Response:

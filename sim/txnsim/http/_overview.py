@@ -56,7 +56,7 @@ class ClusterView(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class LookRoutes(ClusterNoun):
-    """The routes over one cluster."""
+    """Routes for the health, the overview and the metrics of one cluster."""
 
     @Operation("get", "/healthz")
     async def health(self, _request: Request) -> Health:

@@ -14,7 +14,7 @@ from txnsim.http.operation import PREFIX, Noun, Operation
 
 
 class PageRoutes(Noun):
-    """The routes of one control port."""
+    """The route by which a page logs in at one control port."""
 
     def __init__(self, access_rules: AccessRules) -> None:
         self._access_rules = access_rules

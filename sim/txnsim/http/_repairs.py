@@ -30,7 +30,7 @@ class RepairPartition(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
 
 
 class RepairRoutes(ClusterNoun):
-    """The routes over one cluster."""
+    """Routes that end hanging transactions of one cluster."""
 
     @Operation("post", f"{PREFIX}/repairs", refusals=("404", "422", "503"))
     async def repair(self, _request: Request, body: Body[RepairPartition]) -> list[Repair]:

@@ -54,7 +54,7 @@ class WasReset(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class RoundRoutes(ClusterNoun):
-    """The routes over one cluster."""
+    """Routes that take snapshots of one cluster and reset it."""
 
     def __init__(self, cluster: SimCluster) -> None:
         super().__init__(cluster)

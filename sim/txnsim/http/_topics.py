@@ -72,7 +72,7 @@ class TopicOffsets(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class TopicRoutes(ClusterNoun):
-    """The routes over one cluster."""
+    """Routes that create, change and describe topics of one cluster."""
 
     @Operation("get", f"{PREFIX}/topics")
     async def topics(self, _request: Request) -> Listing[TopicView]:

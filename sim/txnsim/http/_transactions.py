@@ -107,7 +107,7 @@ class OpenView(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class TransactionRoutes(ClusterNoun):
-    """The routes over one cluster."""
+    """Routes that show transactions and producers of one cluster."""
 
     @Operation(
         "get",

@@ -577,7 +577,7 @@ class StalledLine(msgspec.Struct, eq=False):
     """A connection or link that a rule has stalled."""
 
     line: str
-    by: ArmedRule
+    stalling_rule: ArmedRule
     is_ending: bool = False
     timer: TimerHandle | None = None
 
@@ -608,14 +608,14 @@ class Stalls(msgspec.Struct, kw_only=True, eq=False):
         stalled.
         """
         stall = self._by_line.get(crossing.line)
-        return None if stall is None else stall.by
+        return None if stall is None else stall.stalling_rule
 
     def rule_after_wake(self, crossing: Crossing) -> ArmedRule | None:
         """The rule whose stall a woken crossing has to wait for: only a stall that began after it
         was woken.
         """
         stall = self._by_line.get(crossing.line)
-        return None if stall is None or stall.is_ending else stall.by
+        return None if stall is None or stall.is_ending else stall.stalling_rule
 
     def begin(self, line: str, stalling_rule: ArmedRule, duration_ms: int | None) -> None:
         """Stall a line, for ``duration_ms`` milliseconds or until the rule is released."""
@@ -626,7 +626,7 @@ class Stalls(msgspec.Struct, kw_only=True, eq=False):
     def end_all(self, stalling_rule: ArmedRule) -> None:
         """End all stalls of a rule."""
         for stall in list(self._by_line.values()):
-            if stall.by is stalling_rule:
+            if stall.stalling_rule is stalling_rule:
                 self._end(stall)
 
     def _end(self, stall: StalledLine) -> None:
@@ -636,11 +636,11 @@ class Stalls(msgspec.Struct, kw_only=True, eq=False):
         if self._by_line.get(stall.line) is not stall:
             return
         stall.is_ending = True
-        for future, held_crossing in list(stall.by.held.items()):
+        for future, held_crossing in list(stall.stalling_rule.held.items()):
             if held_crossing.crossing.line == stall.line and not future.done():
-                stall.by.released += 1
-                del stall.by.held[future]
-                future.set_result((self.released(stall.by, held_crossing.hit), Pass()))
+                stall.stalling_rule.released += 1
+                del stall.stalling_rule.held[future]
+                future.set_result((self.released(stall.stalling_rule, held_crossing.hit), Pass()))
         # Those that were woken go on in this turn of the loop. A crossing that comes before they
         # have waits behind them.
         asyncio.get_running_loop().call_soon(self._finish, stall)
@@ -649,7 +649,8 @@ class Stalls(msgspec.Struct, kw_only=True, eq=False):
         if self._by_line.get(stall.line) is not stall:
             return  # one of them was stalled again
         if any(
-            held_crossing.crossing.line == stall.line for held_crossing in stall.by.held.values()
+            held_crossing.crossing.line == stall.line
+            for held_crossing in stall.stalling_rule.held.values()
         ):
             self._end(stall)
             return

@@ -96,14 +96,14 @@ class CompressedRecords(Generic[T]):
         self._steps = steps
         self._results: list[T] = []
 
-    def do_in_advance(self) -> None:
-        """Do the work in advance."""
+    def compress_in_advance(self) -> None:
+        """Compress the records now, before ``result`` is asked for."""
         self._results.append(run_to_end(self._steps))
 
     def result(self) -> T:
-        """The result, computed now unless ``do`` was called."""
+        """The result, computed now unless ``compress_in_advance`` was called."""
         if not self._results:
-            self.do_in_advance()
+            self.compress_in_advance()
         return self._results[0]
 
 

@@ -151,9 +151,9 @@ class LocalLog:
         if not self.segments.replace_segments(old_segments, cleaned_segment):
             return False
         self.index.replace(old_segments[0].base_offset, end_offset, aborted_txns)
-        tail = self.tail
-        while tail and tail[0].base_offset < end_offset:
-            tail.popleft()  # it describes a batch as it was before it was cleaned
+        kept_tail = self.tail
+        while kept_tail and kept_tail[0].base_offset < end_offset:
+            kept_tail.popleft()  # it describes a batch as it was before it was cleaned
         return True
 
     # Commands: what is on disk

@@ -479,7 +479,7 @@ def _has_duplicates(tags: str) -> bool:
 
 
 def _tags_complaint(config_name: str, config_value: str) -> str | None:
-    """ConfigDef.ValidList."""
+    """Kafka's complaint about a list of client tags (ConfigDef.ValidList)."""
     if config_name != _TAGS or "" not in elements(config_value):
         return None
     return _EMPTY.format(config_name)
@@ -561,7 +561,9 @@ def _config_number(config_name: str, configs: Configs, settings: Settings) -> in
 
 
 def _reset_complaint(config_name: str, config_value: str) -> str | None:
-    """ShareGroupAutoOffsetResetStrategy.Validator."""
+    """Kafka's complaint about a share group's reset strategy
+    (ShareGroupAutoOffsetResetStrategy.Validator).
+    """
     if config_name != "share.auto.offset.reset" or config_value in ("earliest", "latest"):
         return None
     if config_value.startswith(_BY_DURATION_PREFIX):

@@ -58,9 +58,9 @@ to join.
 """
 
 
-def effective_min_isr(min_isr: int, image: PartitionImage, rules: Rules) -> int:
+def effective_min_isr(min_isr: int, image: PartitionImage, release_rules: Rules) -> int:
     """Number of replicas that must be in sync (Partition.effectiveMinIsr)."""
-    return min(min_isr, len(image.replicas)) if rules.min_isr_is_bounded else min_isr
+    return min(min_isr, len(image.replicas)) if release_rules.min_isr_is_bounded else min_isr
 
 
 class LeaderPartition:
@@ -402,9 +402,11 @@ def truncation_offset(
     """The offset to which a diverging follower truncates its log
     (AbstractFetcherThread.getOffsetTruncationState).
 
-    Args: log_end_offset: The follower's log end. leader_answer: (epoch, end offset of that epoch)
-    in the leader's log. follower_answer: (epoch, end offset of that epoch) in the follower's own
-    log, looked up for the leader's epoch.
+    Args:
+        log_end_offset: The follower's log end.
+        leader_answer: (epoch, end offset of that epoch) in the leader's log.
+        follower_answer: (epoch, end offset of that epoch) in the follower's own log, looked up for
+            the leader's epoch.
     """
     leader_epoch, leader_end = leader_answer
     follower_epoch, follower_end = follower_answer

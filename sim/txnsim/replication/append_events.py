@@ -120,14 +120,14 @@ class AppendEvents(LogEvents):
                 for producer in log.producers.open_producers()
             ],
         }
-        data = {
+        event_data = {
             "tp": log_state.name,
             "role": "leader",
             "epoch": leader_epoch,
             "replicas": replica_count,
         }
-        data.update({field: value for field, value in offset_fields.items() if value})
-        self.tracer.emit("node.role", self.broker, data=data)
+        event_data.update({field: value for field, value in offset_fields.items() if value})
+        self.tracer.emit("node.role", self.broker, data=event_data)
 
     def trace_replicas(self, log: PartitionLog, replica_count: int) -> None:
         """Trace a new number of replicas of a led log in the same leader epoch (a reassignment)."""
@@ -135,8 +135,8 @@ class AppendEvents(LogEvents):
         if log_state.replicas == replica_count or log.topic_partition.topic in INTERNAL_TOPICS:
             return
         log_state.replicas = replica_count
-        data = {"tp": log_state.name, "role": "replicas", "replicas": replica_count}
-        self.tracer.emit("node.role", log_state.node, data=data)
+        event_data = {"tp": log_state.name, "role": "replicas", "replicas": replica_count}
+        self.tracer.emit("node.role", log_state.node, data=event_data)
 
     def trace_start(self, log: PartitionLog, reason: str) -> None:
         super().trace_start(log, reason)
@@ -204,7 +204,7 @@ class AppendEvents(LogEvents):
         log_state = self._log_state(topic_partition)
         if transactional_id is not None:
             self._remember_transactional_id(header.producer_id, transactional_id)
-        data = {
+        event_data = {
             **_batch_data(log_state.name, header),
             "bytes": header.size,
             "error": refusal.error.name.upper(),
@@ -212,7 +212,7 @@ class AppendEvents(LogEvents):
             "rule": refusal.rule,
         }
         tx = self._transaction_of(header.producer_id, header.producer_epoch)
-        self.tracer.emit("log.reject", log_state.node, tx=tx, data=data)
+        self.tracer.emit("log.reject", log_state.node, tx=tx, data=event_data)
 
     def trace_marker(self, log: PartitionLog, marker: TxnMarker, appended: Appended) -> int:
         """Trace an appended marker as the current cause; returns the previous cause."""
@@ -260,8 +260,8 @@ class AppendEvents(LogEvents):
         log_state = self._log_state(topic_partition)
         error_fields = {"error": refusal.error.name.upper(), "rule": refusal.rule}
         tx = self._transaction_of(marker.producer_id, marker.producer_epoch)
-        data = {**_marker_fields(marker), "tp": log_state.name, **error_fields}
-        self.tracer.emit("marker.refused", log_state.node, tx=tx, data=data)
+        event_data = {**_marker_fields(marker), "tp": log_state.name, **error_fields}
+        self.tracer.emit("marker.refused", log_state.node, tx=tx, data=event_data)
 
     def note_end_cause(self, log: PartitionLog) -> None:
         """Note the current cause as the cause of the log's new end."""
@@ -368,9 +368,14 @@ class AppendEvents(LogEvents):
         """
         if importance == 0 and not self.tracer.full:
             return self.tracer.cause_of(causes)
-        data = {"tp": log_state.name, "to": offset}
+        event_data = {"tp": log_state.name, "to": offset}
         return self.tracer.emit(
-            event_kind, log_state.node, parents=causes, tx=tx, data=data, importance=importance
+            event_kind,
+            log_state.node,
+            parents=causes,
+            tx=tx,
+            data=event_data,
+            importance=importance,
         )
 
     def _log_state(self, topic_partition: TopicPartition) -> _TracedLog:
@@ -405,13 +410,13 @@ def _marker_passed_by(log_state: _TracedLog, last_stable_offset: int) -> _Pendin
 
 
 def _duplicate_data(
-    partition_name: str, header: BatchHeader, base_offset: int, rule: str
+    partition_name: str, header: BatchHeader, base_offset: int, append_rule: str
 ) -> dict[str, object]:
     return {
         **_batch_data(partition_name, header),
         "bytes": header.size,
         "base": base_offset,
-        "rule": rule,
+        "rule": append_rule,
     }
 
 

@@ -205,7 +205,7 @@ class LogMaintenance(msgspec.Struct, kw_only=True, eq=False):
         unpacker = self.tasks.unpacker
         await unpacker.enter()
         try:
-            await unpacker.do(compressed_records.do_in_advance)
+            await unpacker.do(compressed_records.compress_in_advance)
         finally:
             unpacker.leave()
 

@@ -362,9 +362,9 @@ class ReplicaSessions(msgspec.Struct, kw_only=True, eq=False):
                 continue
             stale_partitions.pop(topic_partition, None)
             log = partition.log
-            tail, fetch_offset = log.local.tail, position.fetch_offset
-            if tail and tail[-1].base_offset == fetch_offset:
-                new_batches: tuple[ReplicatedBatch, ...] = (tail[-1],)
+            log_tail, fetch_offset = log.local.tail, position.fetch_offset
+            if log_tail and log_tail[-1].base_offset == fetch_offset:
+                new_batches: tuple[ReplicatedBatch, ...] = (log_tail[-1],)
             else:
                 new_batches = log.local.batches_for_follower(
                     fetch_offset, max_bytes=partition_max_bytes, max_batches=remaining_batches

@@ -39,7 +39,7 @@ encoded.
 """
 Transaction = str | tuple[str, int, int]
 """Transactional id, producer id and epoch, as a tuple or already as one text; empty for none."""
-Noted = tuple[int, int, tuple[int, ...], str, Transaction, Payload | LaterPayload, int | None]
+NotedEvent = tuple[int, int, tuple[int, ...], str, Transaction, Payload | LaterPayload, int | None]
 """An event as ``emit`` notes it: time, node, parents, kind, transaction, payload, importance."""
 Row = tuple[int, int, Sequence[int], str, str | Sequence[Any], object, int | None]
 """An event as a row: the same values, with the payload made."""
@@ -50,7 +50,7 @@ _pack: Final = msgspec.msgpack.Encoder().encode
 _unpack: Final = msgspec.msgpack.Decoder(list[Row]).decode
 
 
-def rows_of(noted_events: Sequence[Noted]) -> list[Row]:
+def rows_of(noted_events: Sequence[NotedEvent]) -> list[Row]:
     """The noted events as rows: payloads that were postponed are made now."""
     return [
         (
@@ -154,7 +154,7 @@ class TraceRows:
         return self._start_ns
 
 
-Form = TraceLines | TraceRows
+StoredForm = TraceLines | TraceRows
 """How a trace keeps its events: as lines or as packed rows."""
 
 

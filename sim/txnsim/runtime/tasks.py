@@ -493,7 +493,7 @@ class LoopTasks:
 
 
 class _DrivenCoroutine(msgspec.Struct, eq=False):
-    """A coroutine that is run by hand."""
+    """A coroutine that ``LoopTasks`` runs step by step, without a task of asyncio."""
 
     coroutine: Coroutine[Any, Any, Any]
     done: Done

@@ -36,16 +36,16 @@ import msgspec
 
 from txnsim.errors import InvariantViolation
 from txnsim.runtime._trace_encodings import Event as Event
+from txnsim.runtime._trace_encodings import LaterPayload as LaterPayload
 from txnsim.runtime._trace_encodings import (
-    Form,
-    Noted,
+    NotedEvent,
     Payload,
     Row,
+    StoredForm,
     TraceLines,
     TraceRows,
     rows_of,
 )
-from txnsim.runtime._trace_encodings import LaterPayload as LaterPayload
 from txnsim.runtime._trace_encodings import Transaction as Transaction
 from txnsim.runtime._trace_encodings import name_of as name_of
 from txnsim.runtime.trace_kinds import IMPORTANCE_MAX, KINDS
@@ -129,7 +129,7 @@ class Tracer:
         """Whether payloads are made at once and checked against the table of kinds."""
         self._form = TraceLines(start_ns) if ring_bytes is None else TraceRows(start_ns)
         self._ring = Ring(ring_bytes, self._form)
-        self._pending: list[Noted] = []
+        self._pending: list[NotedEvent] = []
         """The newest events, not encoded yet."""
         self._next = 0
         self._written = 0
@@ -474,7 +474,7 @@ class Tracer:
         return self._form.rows_start_ns
 
     def events(self, from_index: int = 0) -> Iterator[Event]:
-        """Like ``lines``, but decoded."""
+        """The kept events from an index on, decoded."""
         return map(_decode_event, self.lines(from_index))
 
     @property
@@ -700,7 +700,7 @@ class _Chunk:
 class Ring:
     """The newest events of a trace, up to a number of bytes."""
 
-    def __init__(self, bytes_max: int | None, form: Form) -> None:
+    def __init__(self, bytes_max: int | None, form: StoredForm) -> None:
         """Start without events."""
         self.bytes_max = bytes_max
         """Approximate bound of the kept bytes; None for no bound."""

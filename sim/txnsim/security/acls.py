@@ -193,9 +193,9 @@ class Acls(msgspec.Struct, frozen=True, kw_only=True):
         """Yield (pattern, name, bits) for each resource pattern of one type: the bits that apply to
         the principal when it calls from the host.
         """
-        for (resource_kind, pattern, resource_name), holders in self.by_resource.items():
+        for (resource_kind, resource_pattern, resource_name), holders in self.by_resource.items():
             if resource_kind == resource_type:
-                yield pattern, resource_name, _bits_of_holder(holders, principal, host)
+                yield resource_pattern, resource_name, _bits_of_holder(holders, principal, host)
 
     def bits_for(
         self, resource_type: int, resource_name: str, principal: str, host: str

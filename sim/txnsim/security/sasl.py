@@ -165,7 +165,7 @@ class BearerExchange:
     default, too.
     """
 
-    def __init__(self, *, now_ms: int, rules: BearerRules = UNSECURED_TOKEN_RULES) -> None:
+    def __init__(self, *, now_ms: int, bearer_rules: BearerRules = UNSECURED_TOKEN_RULES) -> None:
         """Start an exchange.
 
         Raises:
@@ -173,7 +173,7 @@ class BearerExchange:
         """
         self._jwt = import_library("jwt")
         self._now_ms = now_ms
-        self._rules = rules
+        self._rules = bearer_rules
         self._failure: str | None = None
 
     def feed(self, token: bytes) -> Step:
@@ -241,28 +241,33 @@ def exchange(
     if mechanism == PLAIN:
         return PlainExchange(plain_users)
     if mechanism == OAUTHBEARER:
-        return BearerExchange(now_ms=now_ms, rules=bearer_rules)
+        return BearerExchange(now_ms=now_ms, bearer_rules=bearer_rules)
     return ScramExchange(mechanism, credentials, nonce=nonce())
 
 
-def _claims_complaint(claims: Mapping[str, Any], rules: BearerRules, *, now_ms: int) -> str | None:
+def _claims_complaint(
+    claims: Mapping[str, Any], bearer_rules: BearerRules, *, now_ms: int
+) -> str | None:
     """What is wrong with a token's claims (OAuthBearerUnsecuredValidatorCallbackHandler); None if
     nothing is.
     """
-    subject: object = claims.get(rules.principal_claim)
+    subject: object = claims.get(bearer_rules.principal_claim)
     expires_seconds: object = claims.get("exp")
     issued_seconds: object = claims.get("iat")
     if not isinstance(subject, str) or not subject.strip():
-        return f"no principal name in the claim {rules.principal_claim}"
+        return f"no principal name in the claim {bearer_rules.principal_claim}"
     if not _is_number(expires_seconds):
         return "no expiration time"
-    if now_ms - rules.clock_skew_ms >= expires_seconds * 1_000:
+    if now_ms - bearer_rules.clock_skew_ms >= expires_seconds * 1_000:
         return "expired"
     if issued_seconds is None:
         return None
     if not _is_number(issued_seconds):
         return "issued at no time"
-    if issued_seconds * 1_000 > now_ms + rules.clock_skew_ms or expires_seconds <= issued_seconds:
+    if (
+        issued_seconds * 1_000 > now_ms + bearer_rules.clock_skew_ms
+        or expires_seconds <= issued_seconds
+    ):
         return "issued in the future, or after its end"
     return None
 

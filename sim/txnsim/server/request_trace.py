@@ -217,8 +217,8 @@ def tx_of(subject: Subject, message: Any) -> str:
 
 def trace_opened(tracer: Tracer, node: str, host: str, port: str) -> int:
     """Trace that a client has connected; returns the index of the event."""
-    data = {"peer": _client_address(host, port)}
-    return tracer.emit("conn.open", node, parents=(NO_CAUSE,), data=data)
+    event_data = {"peer": _client_address(host, port)}
+    return tracer.emit("conn.open", node, parents=(NO_CAUSE,), data=event_data)
 
 
 def trace_closed(tracer: Tracer, node: str, host: str, port: str, opened_at: int) -> None:
@@ -236,8 +236,8 @@ def trace_refused(
     """Trace that a connection is closed for a request that can't be read; the client gets no
     answer.
     """
-    data = {"peer": _client_address(host, port), "reason": reason}
-    tracer.emit("conn.refuse", node, parents=(opened_at,), data=data)
+    event_data = {"peer": _client_address(host, port), "reason": reason}
+    tracer.emit("conn.refuse", node, parents=(opened_at,), data=event_data)
 
 
 def _client_address(host: str, port: str) -> str:

@@ -133,8 +133,8 @@ class Acknowledgement:
             for part_type, part_first, part_last in _split_by_type(
                 acknowledgement, part_start, part_end
             ):
-                for part in batch.cut_states(part_first, part_last):
-                    refusal = self._apply_type(part_type, part)
+                for state_part in batch.cut_states(part_first, part_last):
+                    refusal = self._apply_type(part_type, state_part)
                     if refusal is not None:
                         return refusal
         return None

@@ -195,8 +195,8 @@ class _Acquisition:
                 part_count = min(part_count, throttled_count - taken_count)
             if state.lock_deadline_ms is not None:
                 return self._refuse_locked_record(batch, part_start)
-            for part in batch.cut_states(part_start, part_start + part_count - 1):
-                self._acquire_state(part)
+            for state_part in batch.cut_states(part_start, part_start + part_count - 1):
+                self._acquire_state(state_part)
             taken_count += part_count
             if (
                 is_last_delivery

@@ -125,7 +125,7 @@ class SharePartition:
         leader_epoch: int,
         on_batch_added: Callable[[int], object] = abs,
         *,
-        rules: Rules = LATEST,
+        release_rules: Rules = LATEST,
     ) -> None:
         """Make a share partition that is not loaded yet.
 
@@ -134,8 +134,9 @@ class SharePartition:
             topic_name: Name of the topic.
             leader_epoch: Leader epoch of the partition.
             on_batch_added: Called with the size of each new batch in flight, for metrics.
-            rules: Rules of the release. An old share coordinator combines states in pairs; then a
-                batch whose records differ is written record by record, which makes a difference.
+            release_rules: Rules of the release. An old share coordinator combines states in pairs;
+                then a batch whose records differ is written record by record, which makes a
+                difference.
         """
         self.key = key
         self.name = f"{key.group_id}-{key.topic_id}:{topic_name}-{key.partition}"
@@ -143,7 +144,7 @@ class SharePartition:
         self.state_epoch = 0
         self.phase = Phase.EMPTY
         self._records = InFlight(on_batch_added)
-        self._rules = rules
+        self._rules = release_rules
         self._fetch_lock: object | None = None
         self._next_token = 0
         self._writes: dict[int, _OpenWrite] = {}
@@ -378,10 +379,10 @@ class SharePartition:
         self, token: int, error_code: int, message: str | None, now_ms: int
     ) -> ConcludedWrite:
         """Apply the share coordinator's answer to a write, or the failure to ask it."""
-        write = self._writes.pop(token)
+        pending_write = self._writes.pop(token)
         records = self._records
-        if write.cause is _WriteCause.MEMBER:
-            for batch in write.batches:
+        if pending_write.cause is _WriteCause.MEMBER:
+            for batch in pending_write.batches:
                 for state in records.states(batch.first_offset, batch.last_offset):
                     if state.transition is None or state.transition.token != token:
                         continue  # the log start has cut the batch meanwhile
@@ -397,10 +398,10 @@ class SharePartition:
             return ConcludedWrite()
         dead_letters = tuple(
             self._open_dead_letter(batch, reason)
-            for batch, reason in zip(write.batches, write.reasons, strict=True)
+            for batch, reason in zip(pending_write.batches, pending_write.reasons, strict=True)
             if batch.delivery_state == RecordState.ARCHIVING
         )
-        wakes_fetches = has_start_moved and write.cause is not _WriteCause.LOCKS
+        wakes_fetches = has_start_moved and pending_write.cause is not _WriteCause.LOCKS
         return ConcludedWrite(dead_letters=dead_letters, wakes_fetches=wakes_fetches)
 
     def archive_dead_letter(self, token: int) -> Write:

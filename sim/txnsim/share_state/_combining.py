@@ -28,7 +28,7 @@ def combine_in_steps(
     newer: Iterable[StateBatch],
     *,
     start_offset: int,
-    rules: Rules = LATEST,
+    release_rules: Rules = LATEST,
 ) -> Generator[int, None, tuple[StateBatch, ...]]:
     """Merge two lists of batches: in order, without overlaps, without offsets below the start
     offset.
@@ -46,7 +46,7 @@ def combine_in_steps(
     yield len(newer_batches)
     if len(older_batches) + len(newer_batches) < 2:
         return (*older_batches, *newer_batches)
-    if rules.share_states_are_swept:
+    if release_rules.share_states_are_swept:
         are_ordered = _are_in_order(older_batches) and _are_in_order(newer_batches)
         yield len(older_batches) + len(newer_batches)
         if not are_ordered:

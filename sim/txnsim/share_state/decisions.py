@@ -175,7 +175,7 @@ class ShareStateDecisions(msgspec.Struct, frozen=True, kw_only=True):
                     state.batches,
                     change_record.batches,
                     start_offset=change_record.start_offset,
-                    rules=self.shard.rules,
+                    release_rules=self.shard.rules,
                 )
         except BackwardsBatchError:
             return Rejection(error=ErrorCode.unknown_server_error, reason=_COMBINER_FAILURE_REASON)
@@ -255,9 +255,9 @@ class ShareStateDecisions(msgspec.Struct, frozen=True, kw_only=True):
         """The record of a write: an update, or after ``updates_per_snapshot`` updates the whole
         state. Yield numbers of batches, for breaks.
         """
-        state, rules = self.shard.states[command.key], self.shard.rules
+        state, release_rules = self.shard.states[command.key], self.shard.rules
         start_offset, complete_count = command.start_offset, command.delivery_complete_count
-        if rules.share_starts_never_go_back:
+        if release_rules.share_starts_never_go_back:
             if start_offset == state.start_offset:
                 complete_count = max(complete_count, state.delivery_complete_count)
             elif start_offset < state.start_offset:
@@ -268,7 +268,7 @@ class ShareStateDecisions(msgspec.Struct, frozen=True, kw_only=True):
             () if is_update else state.batches,
             command.batches,
             start_offset=start_offset,
-            rules=rules,
+            release_rules=release_rules,
         )
         if is_update:
             return ShareUpdate(

@@ -178,7 +178,7 @@ class SnapshotOffsets(msgspec.Struct, eq=False):
 
 
 def _apply_update(
-    state: ShareSnapshot | None, update: ShareUpdate, rules: Rules
+    state: ShareSnapshot | None, update: ShareUpdate, release_rules: Rules
 ) -> Generator[int, None, ShareSnapshot]:
     """Apply an update to a state. Without a state, the update alone makes the new state."""
     if state is None:
@@ -194,7 +194,7 @@ def _apply_update(
         state.start_offset if update.start_offset == UNKNOWN_OFFSET else update.start_offset
     )
     batches = yield from combine_in_steps(
-        state.batches, update.batches, start_offset=start_offset, rules=rules
+        state.batches, update.batches, start_offset=start_offset, release_rules=release_rules
     )
     return ShareSnapshot(
         key=state.key,

@@ -23,18 +23,19 @@ def encode_leader_epochs(epochs: Iterable[tuple[int, int]]) -> str:
     return _encode_lines([f"{epoch} {offset}" for epoch, offset in epochs])
 
 
-def decode_leader_epochs(text: str, *, place: str) -> tuple[tuple[int, int], ...]:
+def decode_leader_epochs(text: str, *, error_prefix: str) -> tuple[tuple[int, int], ...]:
     """Decode ``leader-epoch-checkpoint``: (leader epoch, first offset) pairs in the order of the
     file.
 
     Raises:
-        CorruptLogRecordError: The text is malformed; the message begins with ``place`` and the
-            line.
+        CorruptLogRecordError: The text is malformed; the message begins with ``error_prefix`` and
+            the line.
     """
     return tuple(
         (int(epoch), int(offset))
         for epoch, offset in (
-            _split_entry(line, 2, line_place) for line, line_place in _entry_lines(text, place)
+            _split_entry(line, 2, line_prefix)
+            for line, line_prefix in _entry_lines(text, error_prefix)
         )
     )
 
@@ -51,16 +52,16 @@ def encode_offsets(offsets: Mapping[TopicPartition, int]) -> str:
     )
 
 
-def decode_offsets(text: str, *, place: str) -> dict[TopicPartition, int]:
+def decode_offsets(text: str, *, error_prefix: str) -> dict[TopicPartition, int]:
     """Decode the offset of each partition.
 
     Raises:
-        CorruptLogRecordError: The text is malformed; the message begins with ``place`` and the
-            line.
+        CorruptLogRecordError: The text is malformed; the message begins with ``error_prefix`` and
+            the line.
     """
     offsets: dict[TopicPartition, int] = {}
-    for line, line_place in _entry_lines(text, place):
-        topic, partition, offset = _split_entry(line, 3, line_place, word_count=1)
+    for line, line_prefix in _entry_lines(text, error_prefix):
+        topic, partition, offset = _split_entry(line, 3, line_prefix, word_count=1)
         offsets[TopicPartition(topic, int(partition))] = int(offset)
     return offsets
 
@@ -69,33 +70,37 @@ def _encode_lines(entry_lines: list[str]) -> str:
     return "".join(f"{line}\n" for line in (CHECKPOINT_VERSION, len(entry_lines), *entry_lines))
 
 
-def _entry_lines(text: str, place: str) -> list[tuple[str, str]]:
-    """(entry, its place in the file) pairs."""
+def _entry_lines(text: str, error_prefix: str) -> list[tuple[str, str]]:
+    """(entry, the prefix of an error about it) pairs."""
     lines = text.splitlines()
     if not lines:  # a broker makes the file before it has anything to note
         return []
     if len(lines) < HEADER_LINES:
-        raise CorruptLogRecordError(f"{place}: {len(lines)} lines, without version and count")
+        raise CorruptLogRecordError(
+            f"{error_prefix}: {len(lines)} lines, without version and count"
+        )
     (version_line, count_line), entry_lines = lines[:HEADER_LINES], lines[HEADER_LINES:]
     if version_line != str(CHECKPOINT_VERSION):
         raise CorruptLogRecordError(
-            f"{place}: version {version_line!r}, expected {CHECKPOINT_VERSION}"
+            f"{error_prefix}: version {version_line!r}, expected {CHECKPOINT_VERSION}"
         )
     if count_line != str(len(entry_lines)):
         raise CorruptLogRecordError(
-            f"{place}: {len(entry_lines)} entries, but it announces {count_line!r}"
+            f"{error_prefix}: {len(entry_lines)} entries, but it announces {count_line!r}"
         )
     return [
-        (line, f"{place}:{line_number}")
+        (line, f"{error_prefix}:{line_number}")
         for line_number, line in enumerate(entry_lines, HEADER_LINES + 1)
     ]
 
 
-def _split_entry(line: str, field_count: int, line_place: str, *, word_count: int = 0) -> list[str]:
+def _split_entry(
+    line: str, field_count: int, line_prefix: str, *, word_count: int = 0
+) -> list[str]:
     """Split an entry into its fields; all after the first ``word_count`` must be numbers."""
     fields = line.split(" ")
     if len(fields) != field_count or not all(map(_is_number, fields[word_count:])):
-        raise CorruptLogRecordError(f"{line_place}: {line!r} is no entry")
+        raise CorruptLogRecordError(f"{line_prefix}: {line!r} is no entry")
     return fields
 
 

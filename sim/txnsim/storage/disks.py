@@ -132,7 +132,7 @@ def _read_directory(path: Path) -> LogDirectory:
         )
     try:
         meta = MetaProperties.decode(
-            RegularFile(properties_path).text(), place=str(properties_path)
+            RegularFile(properties_path).text(), error_prefix=str(properties_path)
         )
         checkpoint_offsets: dict[str, dict[TopicPartition, int]] = {
             checkpoint_name: _read_offsets(path / checkpoint_name)
@@ -146,7 +146,7 @@ def _read_directory(path: Path) -> LogDirectory:
 def _read_offsets(path: Path) -> dict[TopicPartition, int]:
     if not path.exists():
         return {}
-    return checkpoints.decode_offsets(RegularFile(path).text(), place=str(path))
+    return checkpoints.decode_offsets(RegularFile(path).text(), error_prefix=str(path))
 
 
 def _stored_folders(
@@ -185,7 +185,9 @@ def _topic_id(folder: Path) -> uuid.UUID | None:
     metadata_path = folder / names.FileName.PARTITION_METADATA
     if not metadata_path.exists():
         return None
-    return decode_partition_metadata(RegularFile(metadata_path).text(), place=str(metadata_path))
+    return decode_partition_metadata(
+        RegularFile(metadata_path).text(), error_prefix=str(metadata_path)
+    )
 
 
 def _newest_metadata(directories: Iterable[LogDirectory]) -> StoredMetadata | None:

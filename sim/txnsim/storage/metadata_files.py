@@ -28,11 +28,12 @@ class MetaProperties(msgspec.Struct, frozen=True, kw_only=True):
     directory_id: uuid.UUID | None = None
 
     @classmethod
-    def decode(cls, text: str, *, place: str) -> MetaProperties:
+    def decode(cls, text: str, *, error_prefix: str) -> MetaProperties:
         """Decode ``meta.properties``; version 0, of brokers with ZooKeeper, has ``broker.id``.
 
         Raises:
-            CorruptLogRecordError: A value is missing or invalid; the message begins with ``place``.
+            CorruptLogRecordError: A value is missing or invalid; the message begins with
+                ``error_prefix``.
         """
         properties = _properties(text)
         node_id_text = properties.get("node.id", properties.get("broker.id", ""))
@@ -41,12 +42,16 @@ class MetaProperties(msgspec.Struct, frozen=True, kw_only=True):
             or not node_id_text.isdigit()
             or len(node_id_text) > DIGITS_MAX
         ):
-            raise CorruptLogRecordError(f"{place}: node.id is {node_id_text!r}, expected a number")
+            raise CorruptLogRecordError(
+                f"{error_prefix}: node.id is {node_id_text!r}, expected a number"
+            )
         directory_id_text = properties.get("directory.id")
         return cls(
             cluster_id=properties.get("cluster.id", ""),
             node_id=int(node_id_text),
-            directory_id=None if directory_id_text is None else _uuid_of(directory_id_text, place),
+            directory_id=None
+            if directory_id_text is None
+            else _uuid_of(directory_id_text, error_prefix),
         )
 
 
@@ -63,24 +68,26 @@ def encode_partition_metadata(topic_id: uuid.UUID) -> str:
     return f"version: {_PARTITION_METADATA_VERSION}\ntopic_id: {uuid_text(topic_id)}\n"
 
 
-def decode_partition_metadata(text: str, *, place: str) -> uuid.UUID:
+def decode_partition_metadata(text: str, *, error_prefix: str) -> uuid.UUID:
     """Decode the topic id of ``partition.metadata``.
 
     Raises:
         CorruptLogRecordError: The version is another one, or there is no topic id; the message
-            begins with ``place``.
+            begins with ``error_prefix``.
     """
     properties = dict(line.split(": ", 1) for line in text.splitlines() if ": " in line)
     if properties.get("version") != _PARTITION_METADATA_VERSION:
-        raise CorruptLogRecordError(f"{place}: version {properties.get('version')!r}, expected 0")
-    return _uuid_of(properties.get("topic_id", ""), place)
+        raise CorruptLogRecordError(
+            f"{error_prefix}: version {properties.get('version')!r}, expected 0"
+        )
+    return _uuid_of(properties.get("topic_id", ""), error_prefix)
 
 
-def _uuid_of(id_text: str, place: str) -> uuid.UUID:
+def _uuid_of(id_text: str, error_prefix: str) -> uuid.UUID:
     try:
         return uuid_from(id_text)
     except ValueError as error:
-        raise CorruptLogRecordError(f"{place}: {error}") from error
+        raise CorruptLogRecordError(f"{error_prefix}: {error}") from error
 
 
 def _properties(text: str) -> dict[str, str]:

@@ -176,21 +176,21 @@ class _MetadataReader:
         self._controller_epoch = batch.header.leader_epoch
         if batch.header.is_control:
             return
-        place = f"{path}, offset {batch.header.base_offset}"
+        record_place = f"{path}, offset {batch.header.base_offset}"
         try:
             record_values = [record.value for record in read_records(batch.batch_bytes)]
         except CorruptBatchError as error:
-            raise CorruptLogRecordError(f"{place}: {error}") from error
+            raise CorruptLogRecordError(f"{record_place}: {error}") from error
         for record_value in record_values:
-            kind_and_record = _decode_record(record_value or b"", place)
+            kind_and_record = _decode_record(record_value or b"", record_place)
             if kind_and_record is None:
                 continue
             try:
                 self._replay(*kind_and_record)
             except KeyError as error:
                 raise CorruptLogRecordError(
-                    f"{place}: a record of kind {kind_and_record[0].name} is about {error}, which "
-                    "no record before it has made"
+                    f"{record_place}: a record of kind {kind_and_record[0].name} is about {error}, "
+                    "which no record before it has made"
                 ) from None
 
     def _replay(self, key: RecordKind, record: Any) -> None:
@@ -298,7 +298,7 @@ class _MetadataReader:
         )
 
 
-def _decode_record(value: bytes, place: str) -> tuple[RecordKind, Any] | None:
+def _decode_record(value: bytes, record_place: str) -> tuple[RecordKind, Any] | None:
     """Decode a record: (kind, message); None for a kind that is not read.
 
     Of a broker registration only the id is decoded: it is the first field in every version.
@@ -308,7 +308,9 @@ def _decode_record(value: bytes, place: str) -> tuple[RecordKind, Any] | None:
         kind_number, position = read_uvarint(value, position)
         record_version, position = read_uvarint(value, position)
         if frame_version != FRAME_VERSION:
-            raise CorruptLogRecordError(f"{place}: a record of frame version {frame_version}")
+            raise CorruptLogRecordError(
+                f"{record_place}: a record of frame version {frame_version}"
+            )
         if kind_number not in set(RecordKind):
             return None
         key = RecordKind(kind_number)
@@ -319,13 +321,13 @@ def _decode_record(value: bytes, place: str) -> tuple[RecordKind, Any] | None:
         schemas = _SCHEMAS[key]
         if record_version >= len(schemas):
             raise CorruptLogRecordError(
-                f"{place}: a {schemas[0].__name__} of version {record_version}, known up to "
+                f"{record_place}: a {schemas[0].__name__} of version {record_version}, known up to "
                 f"{len(schemas) - 1}"
             )
         read_record: Reader = reader(schemas[record_version])
         return key, read_record(value, position, len(value))[0]
     except (DecodeFaultError, IndexError, ValueError) as error:
-        raise CorruptLogRecordError(f"{place}: {error}") from error
+        raise CorruptLogRecordError(f"{record_place}: {error}") from error
 
 
 def _partition_image(record: Any) -> PartitionImage:

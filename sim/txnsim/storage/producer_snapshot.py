@@ -27,7 +27,7 @@ _ENTRY: Final = Struct(">qhiqiqiq")
 
 
 def encode(entries: Iterable[SnapshotEntry]) -> bytes:
-    """Encode the file."""
+    """Encode the entries as the content of a producer snapshot file."""
     packed_entries = [_ENTRY.pack(*msgspec.structs.astuple(entry)) for entry in entries]
     checksummed_bytes = _ENTRY_COUNT.pack(len(packed_entries)) + b"".join(packed_entries)
     crc: int = crc32c.crc32c(checksummed_bytes)

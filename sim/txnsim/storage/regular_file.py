@@ -55,13 +55,13 @@ class RangeFile(Protocol):
 class Mounted(Protocol):
     """A store that has the content of local files."""
 
-    def open(self, place: Path, is_sequential: bool) -> RangeFile:  # noqa: FBT001 - internal
+    def open(self, path: Path, is_sequential: bool) -> RangeFile:  # noqa: FBT001 - internal
         """Open the file of a local path; raises ``OSError`` if that fails. ``is_sequential`` says
         that it will be read from beginning to end.
         """
         ...
 
-    def expect(self, places: Sequence[Path]) -> None:
+    def expect(self, paths: Sequence[Path]) -> None:
         """Announce files that will be read from beginning to end, in this order."""
         ...
 
@@ -86,12 +86,12 @@ class Mounts:
             (store for root, store in self._stores.items() if path_text.startswith(root)), None
         )
 
-    def expect(self, places: Sequence[str]) -> None:
+    def expect(self, paths: Sequence[str]) -> None:
         """Announce files that will be read from beginning to end, in this order, so that their
         stores can read ahead.
         """
         for root, store in self._stores.items():
-            store.expect([Path(place) for place in places if place.startswith(root)])
+            store.expect([Path(path) for path in paths if path.startswith(root)])
 
 
 MOUNTS: Final = Mounts()

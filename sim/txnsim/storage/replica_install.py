@@ -122,7 +122,9 @@ def _check_replicas(log_dirs: Sequence[Path], targets: Sequence[InstallTarget]) 
 
 def _meta_properties(log_dir: Path) -> MetaProperties:
     properties_path = log_dir / names.FileName.META_PROPERTIES
-    return MetaProperties.decode(RegularFile(properties_path).text(), place=str(properties_path))
+    return MetaProperties.decode(
+        RegularFile(properties_path).text(), error_prefix=str(properties_path)
+    )
 
 
 def install(
@@ -235,7 +237,7 @@ def _write_checkpoints(
             )
     for path, new_offsets in offsets_by_file.items():
         old_text = RegularFile(path).text() if path.exists() else ""
-        offsets = {**checkpoints.decode_offsets(old_text, place=str(path)), **new_offsets}
+        offsets = {**checkpoints.decode_offsets(old_text, error_prefix=str(path)), **new_offsets}
         known_offsets = {target: offset for target, offset in offsets.items() if offset is not None}
         _write_synced(
             [checkpoints.encode_offsets(known_offsets).encode()], cleanup.enter_context(whole(path))

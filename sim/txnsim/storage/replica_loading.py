@@ -174,7 +174,7 @@ def _load_segments(
             loader.load_segment(
                 segment.base_offset, batches, aborted_txns=aborted_txns, modified_ms=modified_ms
             )
-        losses += [_loss_of_tail(segment.log, tail) for tail in torn_tails]
+        losses += [_loss_of_tail(segment.log, torn_tail) for torn_tail in torn_tails]
         if torn_tails and (is_unflushed or aborted_txns is not None):
             losses += [
                 _loss_of_all(later_segment.log, segment.log)
@@ -213,10 +213,10 @@ def _torn_tail(path: Path, position: int, reason: str) -> TornTail:
     return TornTail(position=position, size_bytes=path.stat().st_size - position, reason=reason)
 
 
-def _refuse_old_format(path: Path, tail: TornTail) -> None:
+def _refuse_old_format(path: Path, torn_tail: TornTail) -> None:
     """Refuse whole messages of formats before v2: they are no damage."""
     with RegularFile(path).open() as file:
-        file.seek(tail.position)
+        file.seek(torn_tail.position)
         header_bytes = file.read(BatchHeader.MAGIC_POSITION + 1)
     if len(header_bytes) <= BatchHeader.MAGIC_POSITION:
         return
@@ -224,10 +224,10 @@ def _refuse_old_format(path: Path, tail: TornTail) -> None:
     magic = header_bytes[BatchHeader.MAGIC_POSITION]
     if (
         magic < BatchHeader.MAGIC
-        and _OLD_BATCH_MIN <= batch_bytes <= tail.size_bytes - BatchHeader.OVERHEAD
+        and _OLD_BATCH_MIN <= batch_bytes <= torn_tail.size_bytes - BatchHeader.OVERHEAD
     ):
         raise ConfigError(
-            f"{path}, byte {tail.position}: a batch of format {magic}, only "
+            f"{path}, byte {torn_tail.position}: a batch of format {magic}, only "
             f"{BatchHeader.MAGIC} is loaded"
         )
 
@@ -242,7 +242,7 @@ def _aborted_txns(
         return ()
     index_bytes = RegularFile(segment.txn_index).read(is_small=True)
     try:
-        index_entries = tuple(txn_index.decode(index_bytes, place=str(segment.txn_index)))
+        index_entries = tuple(txn_index.decode(index_bytes, error_prefix=str(segment.txn_index)))
     except CorruptLogRecordError as error:
         damage = str(error)
     else:
@@ -270,7 +270,7 @@ def _leader_epochs(folder: Path, losses: list[DataLoss]) -> tuple[tuple[int, int
         return ()
     checkpoint_text = RegularFile(checkpoint_path).text()
     try:
-        return checkpoints.decode_leader_epochs(checkpoint_text, place=str(checkpoint_path))
+        return checkpoints.decode_leader_epochs(checkpoint_text, error_prefix=str(checkpoint_path))
     except CorruptLogRecordError as error:
         losses.append(
             DataLoss(

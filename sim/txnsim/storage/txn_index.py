@@ -22,16 +22,17 @@ ENTRY_BYTES: Final = _ENTRY.size
 
 
 def encode(entries: Iterable[AbortedTxn]) -> bytes:
-    """Encode the file."""
+    """Encode the entries as the content of a ``.txnindex`` file."""
     return b"".join(_ENTRY.pack(VERSION, *msgspec.structs.astuple(entry)) for entry in entries)
 
 
-def decode(data: bytes, *, place: str) -> Iterator[AbortedTxn]:
+def decode(data: bytes, *, error_prefix: str) -> Iterator[AbortedTxn]:
     """Yield the entries of the file, up to damage.
 
     Raises:
         CorruptLogRecordError: After the last valid entry there is another version, an offset that
-            does not rise, or a partial entry; the message begins with ``place`` and the position.
+            does not rise, or a partial entry; the message begins with ``error_prefix`` and the
+            position.
     """
     entries_bytes = len(data) - len(data) % ENTRY_BYTES
     previous_offset = -1
@@ -39,19 +40,19 @@ def decode(data: bytes, *, place: str) -> Iterator[AbortedTxn]:
         _ENTRY.iter_unpack(data[:entries_bytes])
     ):
         entry = AbortedTxn(*entry_fields)
-        entry_place = f"{place}, byte {entry_index * ENTRY_BYTES}"
+        entry_prefix = f"{error_prefix}, byte {entry_index * ENTRY_BYTES}"
         if version != VERSION:
             raise CorruptLogRecordError(
-                f"{entry_place}: an aborted transaction of version {version}"
+                f"{entry_prefix}: an aborted transaction of version {version}"
             )
         if entry.last_offset <= previous_offset:
             raise CorruptLogRecordError(
-                f"{entry_place}: the marker at {entry.last_offset} comes behind that at"
+                f"{entry_prefix}: the marker at {entry.last_offset} comes behind that at"
                 f" {previous_offset}"
             )
         previous_offset = entry.last_offset
         yield entry
     if entries_bytes != len(data):
         raise CorruptLogRecordError(
-            f"{place}, byte {entries_bytes}: {len(data) - entries_bytes} bytes too many"
+            f"{error_prefix}, byte {entries_bytes}: {len(data) - entries_bytes} bytes too many"
         )

@@ -89,22 +89,24 @@ class _Teller:
 
     def add_event(self, event: Event) -> None:
         """Add the sentence of an event, if it has one."""
-        data = event.d if isinstance(event.d, Mapping) else {}
+        event_data = event.d if isinstance(event.d, Mapping) else {}
         if event.k == "fault.release" or not self._released_indexes.isdisjoint(event.p):
             self._released_indexes.add(event.i)
         match event.k:
             case "txn.complete":
-                self._tell_transaction(event, data)
+                self._tell_transaction(event, event_data)
             case "fault.hit":
-                self._tell_strike(event, data)
+                self._tell_strike(event, event_data)
             case "log.lso":
-                self._add_stable_offset(event, data)
+                self._add_stable_offset(event, event_data)
             case kind if kind in _SENTENCE_MAKERS:
                 if kind == "marker.written":
                     self._marker_indexes[event.n] = len(self.sentences)
                 elif kind.startswith("log."):
                     self._marker_indexes.pop(event.n, None)
-                text = _SENTENCE_MAKERS[kind](data, is_released=event.i in self._released_indexes)
+                text = _SENTENCE_MAKERS[kind](
+                    event_data, is_released=event.i in self._released_indexes
+                )
                 if text:
                     self._add_sentence(event, text)
 
@@ -124,13 +126,13 @@ class _Teller:
             # Several attempts have the same outcome: once is enough.
             self.sentences.append(sentence)
 
-    def _tell_transaction(self, event: Event, data: Data) -> None:
-        state, transactional_id = str(data.get("state")), transactional_id_of(event.tx)
+    def _tell_transaction(self, event: Event, event_data: Data) -> None:
+        state, transactional_id = str(event_data.get("state")), transactional_id_of(event.tx)
         if state == "Empty":
             # Without a history it is only there; else InitProducerId has given it a new epoch.
-            if data.get("last_epoch", -1) >= 0:
+            if event_data.get("last_epoch", -1) >= 0:
                 self._add_sentence(
-                    event, f"{transactional_id} goes on with epoch {data.get('epoch')}"
+                    event, f"{transactional_id} goes on with epoch {event_data.get('epoch')}"
                 )
             return
         index_before = self._prepared_indexes.pop(transactional_id, None)
@@ -138,95 +140,101 @@ class _Teller:
             self.sentences[index_before] = None
         if state.startswith("Prepare"):
             self._prepared_indexes[transactional_id] = len(self.sentences)
-        partitions = data.get("partitions") or ()
+        partitions = event_data.get("partitions") or ()
         partitions_text = f" with {', '.join(map(str, partitions))}" if partitions else ""
         self._add_sentence(
             event,
-            f"{transactional_id}{_producer_text(data)} is {state}{partitions_text}",
+            f"{transactional_id}{_producer_text(event_data)} is {state}{partitions_text}",
         )
 
-    def _tell_strike(self, event: Event, data: Data) -> None:
-        rule, action = str(data.get("rule")), str(data.get("action"))
+    def _tell_strike(self, event: Event, event_data: Data) -> None:
+        rule, action = str(event_data.get("rule")), str(event_data.get("action"))
         if rule.endswith(ONLOOKER_SUFFIX) or action == "pass":
             return
         self._strike_counts[rule] = self._strike_counts.get(rule, 0) + 1
         is_first = self._strike_counts[rule] == 1
-        if "api" in data:
-            source = str(data.get("source")).removeprefix("client/")
+        if "api" in event_data:
+            source = str(event_data.get("source")).removeprefix("client/")
             self._add_sentence(
-                event, f"{action}{'' if is_first else ' another'} {data['api']} of {source}"
+                event, f"{action}{'' if is_first else ' another'} {event_data['api']} of {source}"
             )
-        elif "target" in data:
+        elif "target" in event_data:
             again_text = "" if is_first else " again"
-            point_text = f"{data.get('point')} of {node_label(str(data['target']))}"
+            point_text = f"{event_data.get('point')} of {node_label(str(event_data['target']))}"
             self._add_sentence(event, f"{action}{again_text} at {point_text}")
         else:
             self._add_sentence(event, action)
 
-    def _add_stable_offset(self, event: Event, data: Data) -> None:
+    def _add_stable_offset(self, event: Event, event_data: Data) -> None:
         """Add a new last stable offset to the sentence about the marker that moved it."""
         marker_index = self._marker_indexes.pop(event.n, None)
         marker = None if marker_index is None else self.sentences[marker_index]
         if marker_index is not None and marker is not None:
             self.sentences[marker_index] = msgspec.structs.replace(
-                marker, text=f"{marker.text}; the last stable offset is {data.get('to')}"
+                marker, text=f"{marker.text}; the last stable offset is {event_data.get('to')}"
             )
 
 
 class _MakeSentence(Protocol):
     """Makes the sentence of an event; "" if the event gets none."""
 
-    def __call__(self, data: Data, *, is_released: bool) -> str: ...
+    def __call__(self, event_data: Data, *, is_released: bool) -> str: ...
 
 
-def _note_text(data: Data, *, is_released: bool) -> str:  # noqa: ARG001 - called by table
-    return " ".join(str(data.get("text", "")).split())
+def _note_text(event_data: Data, *, is_released: bool) -> str:  # noqa: ARG001 - called by table
+    return " ".join(str(event_data.get("text", "")).split())
 
 
-def _marker_text(data: Data, *, is_released: bool) -> str:  # noqa: ARG001 - called by table
-    marker_type = "COMMIT" if data.get("committed") else "ABORT"
-    return f"{marker_type} marker{_producer_text(data)} at offset {data.get('offset')}"
+def _marker_text(event_data: Data, *, is_released: bool) -> str:  # noqa: ARG001 - called by table
+    marker_type = "COMMIT" if event_data.get("committed") else "ABORT"
+    return f"{marker_type} marker{_producer_text(event_data)} at offset {event_data.get('offset')}"
 
 
-def _marker_refusal_text(data: Data, *, is_released: bool) -> str:  # noqa: ARG001 - called by table
-    return f"refuses a marker{_producer_text(data)}: {data.get('error')}"
+def _marker_refusal_text(event_data: Data, *, is_released: bool) -> str:  # noqa: ARG001 - called by table
+    return f"refuses a marker{_producer_text(event_data)}: {event_data.get('error')}"
 
 
-def _append_text(data: Data, *, is_released: bool) -> str:
-    if not data.get("txn"):
+def _append_text(event_data: Data, *, is_released: bool) -> str:
+    if not event_data.get("txn"):
         return ""
-    predicate = "opens a transaction" if data.get("opened") else "is"
-    return f"{_batch_text(data, is_released=is_released)} {predicate} at offset {data.get('base')}"
+    predicate = "opens a transaction" if event_data.get("opened") else "is"
+    batch_text = _batch_text(event_data, is_released=is_released)
+    return f"{batch_text} {predicate} at offset {event_data.get('base')}"
 
 
-def _duplicate_text(data: Data, *, is_released: bool) -> str:
+def _duplicate_text(event_data: Data, *, is_released: bool) -> str:
     return (
-        f"{_batch_text(data, is_released=is_released)} is there already, at offset"
-        f" {data.get('base')}"
+        f"{_batch_text(event_data, is_released=is_released)} is there already, at offset"
+        f" {event_data.get('base')}"
     )
 
 
-def _rejection_text(data: Data, *, is_released: bool) -> str:
-    batch = _batch_text(data, is_released=is_released)
-    return f"{batch} is refused with {data.get('error')}: {data.get('reason')}"
+def _rejection_text(event_data: Data, *, is_released: bool) -> str:
+    batch = _batch_text(event_data, is_released=is_released)
+    return f"{batch} is refused with {event_data.get('error')}: {event_data.get('reason')}"
 
 
-def _verification_text(data: Data, *, is_released: bool) -> str:
-    error = data.get("error")
+def _verification_text(event_data: Data, *, is_released: bool) -> str:
+    error = event_data.get("error")
     if error == "NONE":
         return ""
     return (
-        f"{_batch_text(data, is_released=is_released)} for {data.get('tp')} is refused: asked, the "
-        f"coordinator says {error}"
+        f"{_batch_text(event_data, is_released=is_released)} for {event_data.get('tp')} is"
+        " refused: asked, the"
+        f" coordinator says {error}"
     )
 
 
-def _batch_text(data: Data, *, is_released: bool) -> str:
-    return f"{'the released' if is_released else 'a'} batch{_producer_text(data)}"
+def _batch_text(event_data: Data, *, is_released: bool) -> str:
+    return f"{'the released' if is_released else 'a'} batch{_producer_text(event_data)}"
 
 
-def _producer_text(data: Data) -> str:
-    return f" (producer {data.get('pid')}, epoch {data.get('epoch')})" if "pid" in data else ""
+def _producer_text(event_data: Data) -> str:
+    return (
+        f" (producer {event_data.get('pid')}, epoch {event_data.get('epoch')})"
+        if "pid" in event_data
+        else ""
+    )
 
 
 _SENTENCE_MAKERS: Final[Mapping[str, _MakeSentence]] = {

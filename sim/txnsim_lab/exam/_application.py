@@ -769,7 +769,7 @@ class OldProtocolProducer(msgspec.Struct, kw_only=True):
         if values:
             await self._produce(partition, values, compression)
         end_request = TxnRequests(self.transactional_id, **identity_fields).end(
-            committed=committed, within=END_TXN_VERSIONS
+            committed=committed, accepted_versions=END_TXN_VERSIONS
         )
         await self._ask(end_request)
         awaited_state = "CompleteCommit" if committed else "CompleteAbort"
@@ -828,7 +828,7 @@ class OldProtocolProducer(msgspec.Struct, kw_only=True):
             {partition: batch},
             topic_ids={},
             transactional_id=self.transactional_id,
-            within=PRODUCE_VERSIONS,
+            accepted_versions=PRODUCE_VERSIONS,
         )
         answer = await self.cluster.ask(leader.leader_id, request)
         assert not answer.responses[0].partition_responses[0].error_code, answer

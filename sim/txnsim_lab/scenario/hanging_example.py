@@ -157,7 +157,7 @@ class _HangingStory:
             {HANGING_PARTITION: batch},
             topic_ids={},
             transactional_id=self._id,
-            within=_OLD_PROTOCOL.produce_versions,
+            accepted_versions=_OLD_PROTOCOL.produce_versions,
         )
         with self._client.trace.call("send", tp=str(HANGING_PARTITION), records=["late"]):
             leader = await self._client.leader(HANGING_PARTITION)
@@ -181,7 +181,7 @@ class _HangingStory:
 
     async def _abort(self, identity: ProducerIdAndEpoch) -> None:
         end_request = TxnRequests(self._id, **msgspec.structs.asdict(identity)).end(
-            committed=False, within=_OLD_PROTOCOL.end_versions
+            committed=False, accepted_versions=_OLD_PROTOCOL.end_versions
         )
         with self._client.trace.call("abort", id=self._id):
             answer = await self._client.ask(await self._client.coordinator(self._id), end_request)

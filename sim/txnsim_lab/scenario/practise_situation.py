@@ -100,7 +100,10 @@ async def _late_produce(client: Cluster, partition: TopicPartition, *, timestamp
         transactional=True,
     )
     produce = requests.produce(
-        {partition: batch}, topic_ids={}, transactional_id="billing", within=_OLD_PRODUCE_VERSIONS
+        {partition: batch},
+        topic_ids={},
+        transactional_id="billing",
+        accepted_versions=_OLD_PRODUCE_VERSIONS,
     )
     leader = await client.leader(partition)
     await client.ask(leader.leader_id, produce)

@@ -349,7 +349,7 @@ class Recorder:
             self._add(
                 ShareAcknowledged(
                     **self._observer_fields(who),
-                    **_partition_fields(acknowledgement.place),
+                    **_partition_fields(acknowledgement.topic_partition),
                     group=group,
                     first=acknowledgement.first,
                     last=acknowledgement.last,
@@ -371,7 +371,7 @@ class Recorder:
             self._add(
                 ShareFetched(
                     **self._observer_fields(who),
-                    **_partition_fields(acquired.place),
+                    **_partition_fields(acquired.topic_partition),
                     group=group,
                     isolation=isolation,
                     records=records,

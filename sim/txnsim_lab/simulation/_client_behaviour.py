@@ -18,11 +18,11 @@ READER_NAME: Final = "reader"
 BYSTANDER_NAME: Final = "bystander"
 
 
-class PlanChoices(msgspec.Struct, frozen=True, kw_only=True):
-    """What an actor finds in the run: partitions, brokers, ids, features."""
+class RunSetup(msgspec.Struct, frozen=True, kw_only=True):
+    """What the plan of a run offers its actors: partitions, brokers, ids, features."""
 
     features: frozenset[str]
-    places: tuple[str, ...]
+    partitions: tuple[str, ...]
     """Partitions of the topics, as ``t-0``."""
     brokers: int
     is_v2: bool
@@ -67,9 +67,7 @@ class UnitOfWork:
 # Clients
 
 
-def application(
-    dice: Dice, plan_choices: PlanChoices, actor_name: str, transactional_id: str
-) -> Track:
+def application(dice: Dice, run_setup: RunSetup, actor_name: str, transactional_id: str) -> Track:
     """A track of an application that uses its client library correctly."""
     acts: list[Act] = []
     for transaction_number in range(1, dice.pick_weighted(defaults.TRANSACTION_COUNTS) + 1):
@@ -77,9 +75,9 @@ def application(
         unit.call("begin")
         for record_number in range(dice.pick_weighted(defaults.RECORD_COUNTS)):
             value = f"{actor_name}.{transaction_number}.{record_number}"
-            unit.call("send", partition=dice.pick(plan_choices.places), value=value)
+            unit.call("send", partition=dice.pick(run_setup.partitions), value=value)
             unit.call("await-ack", after_ms=0)
-        if plan_choices.has("long-transactions") and dice.happens(0.3):
+        if run_setup.has("long-transactions") and dice.happens(0.3):
             unit.call(_end_call(dice), habit="long-transactions", after_ms=_is_long(dice))
         else:
             unit.call(_end_call(dice))
@@ -88,13 +86,13 @@ def application(
     return Track(actor_name, tuple(acts), actor, "abort")
 
 
-def wire(dice: Dice, plan_choices: PlanChoices, actor_name: str, transactional_id: str) -> Track:
+def wire(dice: Dice, run_setup: RunSetup, actor_name: str, transactional_id: str) -> Track:
     """A track of a client that sends requests one by one, as careless clients do."""
     first_unit = UnitOfWork(dice, actor_name, 0)
     first_unit.call("init-producer-id")
     acts = first_unit.acts
     for transaction_number in range(1, dice.pick_weighted(defaults.TRANSACTION_COUNTS) + 1):
-        acts += _wire_unit(dice, plan_choices, actor_name, transaction_number)
+        acts += _wire_unit(dice, run_setup, actor_name, transaction_number)
     actor = {
         "plays": "wire",
         "transactional-id": transactional_id,
@@ -104,38 +102,36 @@ def wire(dice: Dice, plan_choices: PlanChoices, actor_name: str, transactional_i
     return Track(actor_name, tuple(acts), actor, dice.pick(manners))
 
 
-def _wire_unit(
-    dice: Dice, plan_choices: PlanChoices, actor_name: str, unit_number: int
-) -> list[Act]:
+def _wire_unit(dice: Dice, run_setup: RunSetup, actor_name: str, unit_number: int) -> list[Act]:
     unit = UnitOfWork(dice, actor_name, unit_number)
-    if plan_choices.has("bumps") and dice.happens(0.2):
+    if run_setup.has("bumps") and dice.happens(0.2):
         unit.call("init-producer-id", habit="bumps", bump=True)
     unit.call("begin")
-    partitions = dice.pick_several(plan_choices.places, dice.pick_weighted(defaults.RECORD_COUNTS))
-    habit = _add_partitions(dice, plan_choices, unit, partitions)
-    if plan_choices.has("zombie") and dice.happens(0.25):
+    partitions = dice.pick_several(run_setup.partitions, dice.pick_weighted(defaults.RECORD_COUNTS))
+    habit = _add_partitions(dice, run_setup, unit, partitions)
+    if run_setup.has("zombie") and dice.happens(0.25):
         unit.add({"observe": "everything"}, habit="zombie", after_ms=_is_long(dice))
     given_up = False
     for record_number, partition in enumerate(partitions):
         value = f"{actor_name}.{unit_number}.{record_number}"
-        given_up |= _produce(dice, plan_choices, unit, partition, value, habit=habit)
-    _end_wire_transaction(dice, plan_choices, unit, given_up=given_up)
+        given_up |= _produce(dice, run_setup, unit, partition, value, habit=habit)
+    _end_wire_transaction(dice, run_setup, unit, given_up=given_up)
     return unit.acts
 
 
 def _add_partitions(
-    dice: Dice, plan_choices: PlanChoices, unit: UnitOfWork, partitions: Sequence[str]
+    dice: Dice, run_setup: RunSetup, unit: UnitOfWork, partitions: Sequence[str]
 ) -> str:
     """AddPartitionsToTxn if needed, or a habit's deviation; returns the records' habit."""
-    if plan_choices.is_v2:
-        if plan_choices.has("needless-adds") and dice.happens(0.3):
+    if run_setup.is_v2:
+        if run_setup.has("needless-adds") and dice.happens(0.3):
             unit.call(
                 "add-partitions", habit="needless-adds", partitions=[*partitions], always=True
             )
         return ""
-    if plan_choices.has("no-adds") and dice.happens(0.2):
+    if run_setup.has("no-adds") and dice.happens(0.2):
         return "no-adds"
-    if plan_choices.has("impatient") and dice.happens(0.4):
+    if run_setup.has("impatient") and dice.happens(0.4):
         unit.call("add-partitions", habit="impatient", partitions=[*partitions], once=True)
     unit.call("add-partitions", partitions=[*partitions])
     return ""
@@ -143,7 +139,7 @@ def _add_partitions(
 
 def _produce(
     dice: Dice,
-    plan_choices: PlanChoices,
+    run_setup: RunSetup,
     unit: UnitOfWork,
     partition: str,
     record_value: str,
@@ -152,18 +148,18 @@ def _produce(
 ) -> bool:
     """Add a call with one record; returns whether the track goes on without its answer."""
     call_fields: StepBody = {"partition": partition, "value": record_value}
-    if plan_choices.has("plain-records") and dice.happens(0.2):
+    if run_setup.has("plain-records") and dice.happens(0.2):
         unit.call("produce", habit="plain-records", plain=True, **call_fields)
         return False
-    if plan_choices.has("wrong-broker") and dice.happens(0.15):
-        broker = dice.pick(range(1, plan_choices.brokers + 1))
+    if run_setup.has("wrong-broker") and dice.happens(0.15):
+        broker = dice.pick(range(1, run_setup.brokers + 1))
         unit.call("produce", habit="wrong-broker", broker=broker, once=True, **call_fields)
         return False
-    if plan_choices.has("other-identity") and dice.happens(0.2):
+    if run_setup.has("other-identity") and dice.happens(0.2):
         other_actor = dice.pick([f"w{wire_number}" for wire_number in range(1, 4)])
         unit.call("produce", habit="other-identity", first_identity_of=other_actor, **call_fields)
         return False
-    if plan_choices.has("gives-up") and dice.happens(0.3):
+    if run_setup.has("gives-up") and dice.happens(0.3):
         unit.call("produce", habit="gives-up", background=f"late {record_value}", **call_fields)
         if dice.happens(0.7):
             unit.add({"give-up": f"late {record_value}"}, habit="gives-up")
@@ -173,23 +169,23 @@ def _produce(
 
 
 def _end_wire_transaction(
-    dice: Dice, plan_choices: PlanChoices, unit: UnitOfWork, *, given_up: bool
+    dice: Dice, run_setup: RunSetup, unit: UnitOfWork, *, given_up: bool
 ) -> None:
     end_call = _end_call(dice)
     if given_up and dice.happens(0.7):
         end_call = "abort"  # what was not answered can't be committed
     call_fields: StepBody = {}
     habit = ""
-    if plan_choices.has("ends-elsewhere") and dice.happens(0.4):
+    if run_setup.has("ends-elsewhere") and dice.happens(0.4):
         habit, call_fields = "ends-elsewhere", {"connection": "another"}
-    if plan_choices.has("unknown-end") and dice.happens(0.35):
+    if run_setup.has("unknown-end") and dice.happens(0.35):
         call_name = f"end {dice.up_to(((1_000_000, 1),))}"
         unit.call(end_call, habit="unknown-end", background=call_name, **call_fields)
         unit.add({"give-up": call_name}, habit="unknown-end")
         if dice.happens(0.4):
             unit.call("init-producer-id", habit="unknown-end")
         return
-    if plan_choices.has("long-transactions") and dice.happens(0.3):
+    if run_setup.has("long-transactions") and dice.happens(0.3):
         unit.call(end_call, habit="long-transactions", after_ms=_is_long(dice), **call_fields)
         return
     unit.call(end_call, habit=habit, **call_fields)
@@ -206,42 +202,42 @@ def _is_long(dice: Dice) -> int:
 # Groups
 
 
-def group(dice: Dice, plan_choices: PlanChoices, group_number: int) -> Iterator[Track]:
+def group(dice: Dice, run_setup: RunSetup, group_number: int) -> Iterator[Track]:
     """Tracks of members that poll, and of a producer that commits their positions in
     transactions.
     """
     group_name = f"g{group_number}"
-    protocol = "consumer" if plan_choices.has("new-protocol") else "classic"
+    protocol = "consumer" if run_setup.has("new-protocol") else "classic"
     for member_number in range(1, dice.pick_weighted(((1, 0.4), (2, 0.6))) + 1):
         member, producer = f"m{group_number}{member_number}", f"p{group_number}{member_number}"
         actor: StepBody = {"plays": "member", "group": group_name, "group-protocol": protocol}
-        if plan_choices.has("static-members"):
+        if run_setup.has("static-members"):
             actor["instance-id"] = f"{group_name}-{member_number}"
-        yield Track(member, tuple(_member(dice, plan_choices, member)), actor)
+        yield Track(member, tuple(_member(dice, run_setup, member)), actor)
         yield Track(
             producer,
-            tuple(_transform(dice, plan_choices, producer, member, group_name)),
+            tuple(_transform(dice, run_setup, producer, member, group_name)),
             {"plays": "wire", "transactional-id": producer, "transaction-timeout": "20s"},
             dice.pick(("abort", "anew", "go-on")),
         )
 
 
-def _member(dice: Dice, plan_choices: PlanChoices, actor_name: str) -> Iterator[Act]:
+def _member(dice: Dice, run_setup: RunSetup, actor_name: str) -> Iterator[Act]:
     for unit_number in range(1, dice.pick_weighted(defaults.TRANSACTION_COUNTS) + 1):
         unit = UnitOfWork(dice, actor_name, unit_number)
         if unit_number == 1:
-            unit.call("subscribe", topics=[*plan_choices.inputs], generation=f"{actor_name} first")
+            unit.call("subscribe", topics=[*run_setup.inputs], generation=f"{actor_name} first")
         unit.call("poll")
-        if plan_choices.has("members-die") and dice.happens(0.2):
+        if run_setup.has("members-die") and dice.happens(0.2):
             unit.call(dice.pick(("die", "leave", "stand-still")), habit="members-die")
-            unit.call("subscribe", habit="members-die", topics=[*plan_choices.inputs])
+            unit.call("subscribe", habit="members-die", topics=[*run_setup.inputs])
         elif dice.happens(0.2):
             unit.call("commit-offsets")
         yield from unit.acts
 
 
 def _transform(
-    dice: Dice, plan_choices: PlanChoices, actor_name: str, member: str, group_id: str
+    dice: Dice, run_setup: RunSetup, actor_name: str, member: str, group_id: str
 ) -> Iterator[Act]:
     first_unit = UnitOfWork(dice, actor_name, 0)
     first_unit.call("init-producer-id", after_ms=dice.up_to(((3_000, 1),)))
@@ -250,45 +246,45 @@ def _transform(
         unit = UnitOfWork(dice, actor_name, unit_number)
         unit.call("begin")
         if dice.happens(0.6):
-            partition = dice.pick(plan_choices.places)
-            habit = _add_partitions(dice, plan_choices, unit, [partition])
+            partition = dice.pick(run_setup.partitions)
+            habit = _add_partitions(dice, run_setup, unit, [partition])
             unit.call(
                 "produce", habit=habit, partition=partition, value=f"{actor_name}.{unit_number}"
             )
-        if not plan_choices.is_v2:
+        if not run_setup.is_v2:
             unit.call("add-offsets", group=group_id)
         commit_fields: StepBody = {"member": member}
         habit = ""
-        if plan_choices.has("members-behind") and dice.happens(0.3):
+        if run_setup.has("members-behind") and dice.happens(0.3):
             habit, commit_fields = (
                 "members-behind",
                 {"member": member, "generation": f"{member} first"},
             )
         unit.call("commit-offsets", habit=habit, **commit_fields)
-        _end_wire_transaction(dice, plan_choices, unit, given_up=False)
+        _end_wire_transaction(dice, run_setup, unit, given_up=False)
         yield from unit.acts
 
 
 # Others
 
 
-def bystander(dice: Dice, plan_choices: PlanChoices) -> Track:
+def bystander(dice: Dice, run_setup: RunSetup) -> Track:
     """A track that writes records outside of transactions."""
     acts: list[Act] = []
     for unit_number in range(1, dice.pick_weighted(defaults.TRANSACTION_COUNTS) * 2 + 1):
         unit = UnitOfWork(dice, BYSTANDER_NAME, unit_number)
-        partition = dice.pick(plan_choices.places)
+        partition = dice.pick(run_setup.partitions)
         unit.call("append", partition=partition, value=f"b{unit_number}", key=f"k{unit_number % 3}")
         acts += unit.acts
     return Track(BYSTANDER_NAME, tuple(acts))
 
 
-def reader(dice: Dice, plan_choices: PlanChoices) -> Track:
+def reader(dice: Dice, run_setup: RunSetup) -> Track:
     """A track that reads from its last position."""
     acts: list[Act] = []
     for unit_number in range(1, dice.pick_weighted(defaults.TRANSACTION_COUNTS) * 2 + 1):
         unit = UnitOfWork(dice, READER_NAME, unit_number)
-        unit.call("read", partition=dice.pick(plan_choices.places))
+        unit.call("read", partition=dice.pick(run_setup.partitions))
         acts += unit.acts
     return Track(READER_NAME, tuple(acts))
 
@@ -308,15 +304,15 @@ def monitor(
     return Track(actor_name, tuple(acts), {"plays": "reader"})
 
 
-def operator(dice: Dice, plan_choices: PlanChoices) -> Track:
+def operator(dice: Dice, run_setup: RunSetup) -> Track:
     """A track of an operator, who sometimes makes mistakes."""
-    habits = [feature_name for feature_name in _OPERATOR_FEATURES if plan_choices.has(feature_name)]
+    habits = [feature_name for feature_name in _OPERATOR_FEATURES if run_setup.has(feature_name)]
     acts: list[Act] = []
     for unit_number in range(1, dice.pick_weighted(defaults.TRANSACTION_COUNTS) + 1):
         unit = UnitOfWork(dice, OPERATOR_NAME, unit_number)
         feature = dice.pick(habits)
         after_ms = dice.up_to(defaults.DISTURBANCE_PAUSES_MS)
-        for call in _operator_calls(dice, plan_choices, feature):
+        for call in _operator_calls(dice, run_setup, feature):
             do = call.pop("do")
             unit.call(do, habit=feature, after_ms=after_ms, **call)
         acts += unit.acts
@@ -333,12 +329,12 @@ _OPERATOR_FEATURES: Final = (
 )
 
 
-def has_operator(plan_choices: PlanChoices) -> bool:
-    return any(plan_choices.has(feature_name) for feature_name in _OPERATOR_FEATURES)
+def has_operator(run_setup: RunSetup) -> bool:
+    return any(run_setup.has(feature_name) for feature_name in _OPERATOR_FEATURES)
 
 
-def _operator_calls(dice: Dice, plan_choices: PlanChoices, feature: str) -> tuple[StepBody, ...]:
-    partition = dice.pick(plan_choices.places)
+def _operator_calls(dice: Dice, run_setup: RunSetup, feature: str) -> tuple[StepBody, ...]:
+    partition = dice.pick(run_setup.partitions)
     match feature:
         case "operator-looks":
             return {"do": "find-hanging"}, {"do": "producers", "partition": partition}
@@ -349,7 +345,7 @@ def _operator_calls(dice: Dice, plan_choices: PlanChoices, feature: str) -> tupl
                 {"do": "abort", "partition": partition, "start_offset": dice.up_to(((12, 1),))},
             )
         case "operator-fences":
-            return ({"do": "fence", "transactional_id": dice.pick(plan_choices.ids)},)
+            return ({"do": "fence", "transactional_id": dice.pick(run_setup.ids)},)
         case "delete-records":
             before_offset = dice.up_to(((12, 1),))
             return ({"do": "delete-records", "partition": partition, "before": before_offset},)

@@ -65,7 +65,7 @@ class Curious:
         api_key, version = API_KEYS[request["api"]], request["version"]
         request_message = self._build_message(request_class(api_key, version), request["fields"])
         broker = await self._broker(self._cluster, request["to"])
-        answer = await (await self._cluster.connection(broker)).ask_by_hand(
+        answer = await (await self._cluster.connection(broker)).ask_in_version(
             api_key, version, request_message
         )
         error = next((code for code in _errors(answer) if code), ErrorCode.none)

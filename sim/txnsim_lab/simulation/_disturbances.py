@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Final
 
 from txnsim_lab.simulation import _defaults as defaults
-from txnsim_lab.simulation._client_behaviour import PlanChoices
+from txnsim_lab.simulation._client_behaviour import RunSetup
 from txnsim_lab.simulation._dice import Dice
 from txnsim_lab.simulation._plan import CLUSTER_TRACK, Act, StepBody, Track
 
@@ -19,29 +19,29 @@ TimedSteps = Iterator[tuple[int, StepBody]]
 """Pairs of a pause in ms and the step after it."""
 
 
-def disturber(dice: Dice, plan_choices: PlanChoices, track_number: int) -> Track:
+def disturber(dice: Dice, run_setup: RunSetup, track_number: int) -> Track:
     """A track that disturbs the cluster, one disturbance after the other."""
     disturbances = [
-        feature_name for feature_name in DISTURBANCE_MAKERS if plan_choices.has(feature_name)
+        feature_name for feature_name in DISTURBANCE_MAKERS if run_setup.has(feature_name)
     ]
     acts: list[Act] = []
     for unit in range(1, dice.pick_weighted(defaults.DISTURBANCE_COUNTS) + 1):
         disturbance = dice.pick(disturbances)
         rule_id = f"d{track_number}.{unit}"
         pause_ms = dice.up_to(defaults.DISTURBANCE_PAUSES_MS)
-        for after_ms, step in DISTURBANCE_MAKERS[disturbance](dice, plan_choices, rule_id):
+        for after_ms, step in DISTURBANCE_MAKERS[disturbance](dice, run_setup, rule_id):
             acts.append(Act(step, pause_ms + after_ms, unit, disturbance))
             pause_ms = 0
     return Track(CLUSTER_TRACK, tuple(acts))
 
 
-def has_disturber(plan_choices: PlanChoices) -> bool:
+def has_disturber(run_setup: RunSetup) -> bool:
     """Whether the seed has any feature that disturbs the cluster."""
-    return any(plan_choices.has(feature_name) for feature_name in DISTURBANCE_MAKERS)
+    return any(run_setup.has(feature_name) for feature_name in DISTURBANCE_MAKERS)
 
 
-def _pick_broker(dice: Dice, plan_choices: PlanChoices) -> int:
-    return dice.pick(range(1, plan_choices.brokers + 1))
+def _pick_broker(dice: Dice, run_setup: RunSetup) -> int:
+    return dice.pick(range(1, run_setup.brokers + 1))
 
 
 def _outage_ms(dice: Dice) -> int:
@@ -51,17 +51,17 @@ def _outage_ms(dice: Dice) -> int:
 # Brokers
 
 
-def _kill(dice: Dice, plan_choices: PlanChoices, _rule: str) -> TimedSteps:
-    yield from _stop_and_restart(dice, {"do": "kill", "broker": _pick_broker(dice, plan_choices)})
+def _kill(dice: Dice, run_setup: RunSetup, _rule: str) -> TimedSteps:
+    yield from _stop_and_restart(dice, {"do": "kill", "broker": _pick_broker(dice, run_setup)})
 
 
-def _power_failure(dice: Dice, plan_choices: PlanChoices, _rule: str) -> TimedSteps:
-    cluster_act = {"do": "kill", "broker": _pick_broker(dice, plan_choices), "lose-unflushed": True}
+def _power_failure(dice: Dice, run_setup: RunSetup, _rule: str) -> TimedSteps:
+    cluster_act = {"do": "kill", "broker": _pick_broker(dice, run_setup), "lose-unflushed": True}
     yield from _stop_and_restart(dice, cluster_act)
 
 
-def _stop(dice: Dice, plan_choices: PlanChoices, _rule: str) -> TimedSteps:
-    yield from _stop_and_restart(dice, {"do": "stop", "broker": _pick_broker(dice, plan_choices)})
+def _stop(dice: Dice, run_setup: RunSetup, _rule: str) -> TimedSteps:
+    yield from _stop_and_restart(dice, {"do": "stop", "broker": _pick_broker(dice, run_setup)})
 
 
 def _stop_and_restart(dice: Dice, stop_act: StepBody) -> TimedSteps:
@@ -69,14 +69,14 @@ def _stop_and_restart(dice: Dice, stop_act: StepBody) -> TimedSteps:
     yield _outage_ms(dice), {"cluster": {"do": "start", "broker": stop_act["broker"]}}
 
 
-def _isolate(dice: Dice, plan_choices: PlanChoices, _rule: str) -> TimedSteps:
-    broker = _pick_broker(dice, plan_choices)
+def _isolate(dice: Dice, run_setup: RunSetup, _rule: str) -> TimedSteps:
+    broker = _pick_broker(dice, run_setup)
     yield 0, {"cluster": {"do": "isolate", "broker": broker, "from-clients": dice.happens(0.4)}}
     yield _outage_ms(dice), {"cluster": {"do": "heal", "broker": broker}}
 
 
-def _full_disk(dice: Dice, plan_choices: PlanChoices, rule_id: str) -> TimedSteps:
-    fault_action = {"do": "fill-disk", "broker": _pick_broker(dice, plan_choices)}
+def _full_disk(dice: Dice, run_setup: RunSetup, rule_id: str) -> TimedSteps:
+    fault_action = {"do": "fill-disk", "broker": _pick_broker(dice, run_setup)}
     yield 0, {"arm": {"id": rule_id, "point": "now", "action": fault_action}}
     yield _outage_ms(dice), {"disarm": rule_id}
 
@@ -84,38 +84,38 @@ def _full_disk(dice: Dice, plan_choices: PlanChoices, rule_id: str) -> TimedStep
 # Leaders and replicas
 
 
-def _move_leader(dice: Dice, plan_choices: PlanChoices, _rule: str) -> TimedSteps:
+def _move_leader(dice: Dice, run_setup: RunSetup, _rule: str) -> TimedSteps:
     for _ in range(dice.pick_weighted(((1, 0.6), (2, 0.4)))):
-        cluster_act = {"do": "move-leader", "partition": dice.pick(plan_choices.places)}
+        cluster_act = {"do": "move-leader", "partition": dice.pick(run_setup.partitions)}
         yield (
             dice.up_to(defaults.PAUSES_MS),
-            {"cluster": {**cluster_act, "to": _pick_broker(dice, plan_choices)}},
+            {"cluster": {**cluster_act, "to": _pick_broker(dice, run_setup)}},
         )
 
 
-def _move_coordinator(dice: Dice, plan_choices: PlanChoices, _rule: str) -> TimedSteps:
-    transactional_id = dice.pick(plan_choices.ids)
+def _move_coordinator(dice: Dice, run_setup: RunSetup, _rule: str) -> TimedSteps:
+    transactional_id = dice.pick(run_setup.ids)
     for _ in range(dice.pick_weighted(((1, 0.6), (2, 0.4)))):
         cluster_act = {
             "do": "move-leader",
             "coordinator-of": transactional_id,
-            "to": _pick_broker(dice, plan_choices),
+            "to": _pick_broker(dice, run_setup),
         }
         yield dice.up_to(defaults.PAUSES_MS), {"cluster": cluster_act}
 
 
-def _lagging_replica(dice: Dice, plan_choices: PlanChoices, rule_id: str) -> TimedSteps:
-    follower = f"broker/{_pick_broker(dice, plan_choices)}"
+def _lagging_replica(dice: Dice, run_setup: RunSetup, rule_id: str) -> TimedSteps:
+    follower = f"broker/{_pick_broker(dice, run_setup)}"
     rule_fields = {"point": "peer.request", "api": "Fetch", "source": follower}
     yield 0, {"arm": {"id": rule_id, **rule_fields, "action": {"do": "hold"}}}
     yield _outage_ms(dice), {"disarm": rule_id}
 
 
-def _reassign(dice: Dice, plan_choices: PlanChoices, _rule: str) -> TimedSteps:
-    broker_ids = range(1, plan_choices.brokers + 1)
+def _reassign(dice: Dice, run_setup: RunSetup, _rule: str) -> TimedSteps:
+    broker_ids = range(1, run_setup.brokers + 1)
     replicas = dice.pick_several(broker_ids, dice.pick_weighted(defaults.REPLICA_COUNTS))
     partition = dice.pick(
-        (*plan_choices.places, f"__transaction_state@{dice.pick(plan_choices.ids)}")
+        (*run_setup.partitions, f"__transaction_state@{dice.pick(run_setup.ids)}")
     )
     yield 0, {"cluster": {"do": "reassign", "partition": partition, "replicas": replicas}}
 
@@ -123,27 +123,27 @@ def _reassign(dice: Dice, plan_choices: PlanChoices, _rule: str) -> TimedSteps:
 # Topics and logs
 
 
-def _remake_topic(dice: Dice, plan_choices: PlanChoices, _rule: str) -> TimedSteps:
-    topic = dice.pick(plan_choices.places).rpartition("-")[0]
+def _remake_topic(dice: Dice, run_setup: RunSetup, _rule: str) -> TimedSteps:
+    topic = dice.pick(run_setup.partitions).rpartition("-")[0]
     partition_count = sum(
-        partition.rpartition("-")[0] == topic for partition in plan_choices.places
+        partition.rpartition("-")[0] == topic for partition in run_setup.partitions
     )
     yield 0, {"cluster": {"do": "delete-topic", "topic": topic}}
     new_topic = {"do": "create-topic", "topic": topic, "partitions": partition_count}
     yield dice.up_to(defaults.PAUSES_MS), {"cluster": {**new_topic, "replication-factor": 1}}
 
 
-def _grow_topic(dice: Dice, plan_choices: PlanChoices, _rule: str) -> TimedSteps:
-    topic = dice.pick(plan_choices.places).rpartition("-")[0]
+def _grow_topic(dice: Dice, run_setup: RunSetup, _rule: str) -> TimedSteps:
+    topic = dice.pick(run_setup.partitions).rpartition("-")[0]
     partition_count = sum(
-        partition.rpartition("-")[0] == topic for partition in plan_choices.places
+        partition.rpartition("-")[0] == topic for partition in run_setup.partitions
     )
     yield 0, {"cluster": {"do": "grow-topic", "topic": topic, "partitions": partition_count + 1}}
 
 
-def _care_for_logs(dice: Dice, plan_choices: PlanChoices, _rule: str) -> TimedSteps:
-    internal_partition = f"__transaction_state@{dice.pick(plan_choices.ids)}"
-    partition = dice.pick((*plan_choices.places, internal_partition))
+def _care_for_logs(dice: Dice, run_setup: RunSetup, _rule: str) -> TimedSteps:
+    internal_partition = f"__transaction_state@{dice.pick(run_setup.ids)}"
+    partition = dice.pick((*run_setup.partitions, internal_partition))
     yield 0, {"cluster": {"do": "roll", "partition": partition}}
     care_act = "clean" if partition == internal_partition or dice.happens(0.5) else "delete-old"
     yield dice.up_to(defaults.PAUSES_MS), {"cluster": {"do": care_act, "partition": partition}}
@@ -152,13 +152,13 @@ def _care_for_logs(dice: Dice, plan_choices: PlanChoices, _rule: str) -> TimedSt
 # Time
 
 
-def _time_passes(dice: Dice, _scene: PlanChoices, _rule: str) -> TimedSteps:
+def _time_passes(dice: Dice, _scene: RunSetup, _rule: str) -> TimedSteps:
     yield 0, {"advance": f"{1 + dice.up_to(defaults.TIME_JUMPS_S)}s"}
 
 
-def _clock_jumps(dice: Dice, plan_choices: PlanChoices, rule_id: str) -> TimedSteps:
+def _clock_jumps(dice: Dice, run_setup: RunSetup, rule_id: str) -> TimedSteps:
     by_ms = (1 + dice.up_to(defaults.TIME_JUMPS_S)) * dice.pick((-1_000, 1_000))
-    fault_action = {"do": "clock", "by_ms": by_ms, "broker": _pick_broker(dice, plan_choices)}
+    fault_action = {"do": "clock", "by_ms": by_ms, "broker": _pick_broker(dice, run_setup)}
     yield 0, {"arm": {"id": rule_id, "point": "now", "action": fault_action}}
     yield _outage_ms(dice), {"disarm": rule_id}
 
@@ -166,12 +166,12 @@ def _clock_jumps(dice: Dice, plan_choices: PlanChoices, rule_id: str) -> TimedSt
 # Links and steps inside of brokers
 
 
-def _slow_peers(dice: Dice, _scene: PlanChoices, rule_id: str) -> TimedSteps:
+def _slow_peers(dice: Dice, _scene: RunSetup, rule_id: str) -> TimedSteps:
     rule_fields = {"point": dice.pick(("peer.request", "peer.response")), **_peer_api(dice)}
     yield from slow_messages(dice, {"id": rule_id, **rule_fields})
 
 
-def _lossy_peers(dice: Dice, _scene: PlanChoices, rule_id: str) -> TimedSteps:
+def _lossy_peers(dice: Dice, _scene: RunSetup, rule_id: str) -> TimedSteps:
     point = dice.pick(("peer.request", "peer.response"))
     loss_action = dice.pick(
         ("drop", "disconnect", *(("duplicate",) if point == "peer.request" else ()))
@@ -180,14 +180,14 @@ def _lossy_peers(dice: Dice, _scene: PlanChoices, rule_id: str) -> TimedSteps:
     yield 0, {"arm": {**rule_fields, "limit": dice.pick_weighted(defaults.FAULT_STRIKE_COUNTS)}}
 
 
-def _slow_clients(dice: Dice, _scene: PlanChoices, rule_id: str) -> TimedSteps:
+def _slow_clients(dice: Dice, _scene: RunSetup, rule_id: str) -> TimedSteps:
     point = dice.pick(("client.request", "client.response"))
     yield from slow_messages(
         dice, {"id": rule_id, "point": point, "api": dice.pick(defaults.CLIENT_APIS)}
     )
 
 
-def _lossy_clients(dice: Dice, _scene: PlanChoices, rule_id: str) -> TimedSteps:
+def _lossy_clients(dice: Dice, _scene: RunSetup, rule_id: str) -> TimedSteps:
     point = dice.pick(("client.request", "client.response"))
     loss = "drop-answer" if point == "client.request" else "drop"  # no network doubles a request
     rule_fields = {"id": rule_id, "point": point, "api": dice.pick(defaults.CLIENT_APIS)}
@@ -196,20 +196,20 @@ def _lossy_clients(dice: Dice, _scene: PlanChoices, rule_id: str) -> TimedSteps:
     yield 0, {"arm": {**rule_fields, "action": fault_action, "limit": strike_limit}}
 
 
-def _slow_logs(dice: Dice, plan_choices: PlanChoices, rule_id: str) -> TimedSteps:
+def _slow_logs(dice: Dice, run_setup: RunSetup, rule_id: str) -> TimedSteps:
     record_kind = dice.pick(("data", "marker", "coordinator"))
     rule_fields = {
         "point": "log.append",
         "kind": record_kind,
-        "broker": _pick_broker(dice, plan_choices),
+        "broker": _pick_broker(dice, run_setup),
     }
     yield from slow_messages(dice, {"id": rule_id, **rule_fields})
 
 
-def _slow_loading(dice: Dice, plan_choices: PlanChoices, rule_id: str) -> TimedSteps:
+def _slow_loading(dice: Dice, run_setup: RunSetup, rule_id: str) -> TimedSteps:
     yield from slow_messages(
         dice,
-        {"id": rule_id, "point": "coordinator.load", "broker": _pick_broker(dice, plan_choices)},
+        {"id": rule_id, "point": "coordinator.load", "broker": _pick_broker(dice, run_setup)},
     )
 
 
@@ -245,7 +245,7 @@ def _peer_api(dice: Dice) -> StepBody:
     return {} if api == "any" else {"api": api}
 
 
-DISTURBANCE_MAKERS: Final[Mapping[str, Callable[[Dice, PlanChoices, str], TimedSteps]]] = {
+DISTURBANCE_MAKERS: Final[Mapping[str, Callable[[Dice, RunSetup, str], TimedSteps]]] = {
     "kill": _kill,
     POWER_FAILURE: _power_failure,
     "stop": _stop,

@@ -12,7 +12,7 @@ import msgspec
 from txnsim.releases import REFERENCE
 from txnsim.types import PRODUCER_EPOCH_MAX
 from txnsim_lab.simulation import _defaults as defaults
-from txnsim_lab.simulation._client_behaviour import OPERATOR_NAME, READER_NAME, PlanChoices, monitor
+from txnsim_lab.simulation._client_behaviour import OPERATOR_NAME, READER_NAME, RunSetup, monitor
 from txnsim_lab.simulation._curious_requests import CURIOUS_FEATURE, curious, with_small_groups
 from txnsim_lab.simulation._dice import Dice
 from txnsim_lab.simulation._disturbances import (
@@ -70,7 +70,7 @@ _SHORT_DISTURBANCES: Final = (
 )
 """Short acts on the cluster while a lasting disturbance goes on."""
 _WRITING_CALLS: Final = ("produce", "send", "commit-offsets")
-_DisturbanceMaker = Callable[[Dice, PlanChoices, str], TimedSteps]
+_DisturbanceMaker = Callable[[Dice, RunSetup, str], TimedSteps]
 
 
 def with_further_features(plan: Plan, *, older_releases: Sequence[str]) -> Plan:
@@ -551,7 +551,7 @@ def with_amid(plan: Plan) -> Plan:
     dice = Dice(plan.seed, AMID_FAULTS_FEATURE)
     if dice.happens(defaults.OVERLAPPING_FAULTS_SHARE):
         features.add(AMID_FAULTS_FEATURE)
-        tracks = (*tracks, Track(CLUSTER_TRACK, tuple(_amid_faults(dice, _plan_choices(plan)))))
+        tracks = (*tracks, Track(CLUSTER_TRACK, tuple(_amid_faults(dice, _run_setup(plan)))))
     dice = Dice(plan.seed, AMID_TRANSACTIONS_FEATURE)
     if _actor_fields(plan, "transactional-id") and dice.happens(defaults.MAINTENANCE_SHARE):
         features.add(AMID_TRANSACTIONS_FEATURE)
@@ -573,14 +573,14 @@ def _actor_fields(plan: Plan, field_name: str) -> Mapping[str, str]:
     }
 
 
-def _plan_choices(plan: Plan) -> PlanChoices:
+def _run_setup(plan: Plan) -> RunSetup:
     """Collect what disturbances of a plan can choose from: partitions, brokers, ids and groups."""
     partition_counts = (
         (topic_name, topic["partitions"]) for topic_name, topic in plan.world.topics.items()
     )
-    return PlanChoices(
+    return RunSetup(
         features=frozenset(),
-        places=tuple(
+        partitions=tuple(
             f"{topic_name}-{partition_index}"
             for topic_name, partition_count in partition_counts
             for partition_index in range(partition_count)
@@ -595,7 +595,7 @@ def _plan_choices(plan: Plan) -> PlanChoices:
 # Faults
 
 
-def _amid_faults(dice: Dice, plan_choices: PlanChoices) -> Iterator[Act]:
+def _amid_faults(dice: Dice, run_setup: RunSetup) -> Iterator[Act]:
     """Begin a disturbance, make others, and end the first one."""
     makers: dict[str, _DisturbanceMaker] = {
         **DISTURBANCE_MAKERS,
@@ -606,7 +606,7 @@ def _amid_faults(dice: Dice, plan_choices: PlanChoices) -> Iterator[Act]:
         pause_ms = dice.up_to(defaults.DISTURBANCE_PAUSES_MS)
         outer_disturbance = dice.pick(_LASTING_DISTURBANCES)
         first_step, *end_steps = makers[outer_disturbance](
-            dice, plan_choices, f"amid.{unit_number}"
+            dice, run_setup, f"amid.{unit_number}"
         )
         timed_steps = [(outer_disturbance, *first_step)]
         for inner_number in range(dice.pick_weighted(defaults.OVERLAPPING_FAULT_COUNTS)):
@@ -616,7 +616,7 @@ def _amid_faults(dice: Dice, plan_choices: PlanChoices) -> Iterator[Act]:
             timed_steps += (
                 (inner_disturbance, *inner_step)
                 for inner_step in makers[inner_disturbance](
-                    dice, plan_choices, f"amid.{unit_number}.{inner_number}"
+                    dice, run_setup, f"amid.{unit_number}.{inner_number}"
                 )
             )
         for disturbance, after_ms, step in (
@@ -627,18 +627,18 @@ def _amid_faults(dice: Dice, plan_choices: PlanChoices) -> Iterator[Act]:
             pause_ms = 0
 
 
-def _trouble(dice: Dice, plan_choices: PlanChoices, rule_id: str) -> TimedSteps:
+def _trouble(dice: Dice, run_setup: RunSetup, rule_id: str) -> TimedSteps:
     yield from trouble(
-        dice, {"id": rule_id, "broker": dice.pick(range(1, plan_choices.brokers + 1))}
+        dice, {"id": rule_id, "broker": dice.pick(range(1, run_setup.brokers + 1))}
     )
 
 
-def _to_internal_topics(dice: Dice, plan_choices: PlanChoices, _rule: str) -> TimedSteps:
+def _to_internal_topics(dice: Dice, run_setup: RunSetup, _rule: str) -> TimedSteps:
     internal_partitions = [
-        f"__transaction_state@{transactional_id}" for transactional_id in plan_choices.ids
+        f"__transaction_state@{transactional_id}" for transactional_id in run_setup.ids
     ]
-    internal_partitions += [f"__consumer_offsets@{group}" for group in plan_choices.groups]
-    yield from _care(dice, dice.pick(internal_partitions), plan_choices.brokers)
+    internal_partitions += [f"__consumer_offsets@{group}" for group in run_setup.groups]
+    yield from _care(dice, dice.pick(internal_partitions), run_setup.brokers)
 
 
 def _care(dice: Dice, partition: str, brokers: int) -> TimedSteps:

@@ -12,7 +12,7 @@ import msgspec
 from txnsim.releases import REFERENCE, RELEASES, release_named
 from txnsim_lab.simulation import _defaults as defaults
 from txnsim_lab.simulation._client_behaviour import (
-    PlanChoices,
+    RunSetup,
     application,
     bystander,
     group,
@@ -57,9 +57,9 @@ def draw(seed: int, options: SimulationOptions = SimulationOptions()) -> Plan:  
         if _survives_power_failure(topics, settings, drawn_features)
         else {POWER_FAILURE}
     )
-    plan_choices = PlanChoices(
+    run_setup = RunSetup(
         features=features,
-        places=tuple(
+        partitions=tuple(
             f"{topic_name}-{partition_index}"
             for topic_name, topic in topics.items()
             for partition_index in range(topic["partitions"])
@@ -80,11 +80,11 @@ def draw(seed: int, options: SimulationOptions = SimulationOptions()) -> Plan:  
         as_version=options.as_version,
         rules=dict(options.rules),
     )
-    clients = () if options.workload is not None else tuple(_draw_client_tracks(dice, plan_choices))
+    clients = () if options.workload is not None else tuple(_draw_client_tracks(dice, run_setup))
     plan = Plan(
         seed=seed,
         world=world,
-        tracks=(*clients, *_draw_other_tracks(dice, plan_choices)),
+        tracks=(*clients, *_draw_other_tracks(dice, run_setup)),
         features=tuple(sorted(features)),
         workload=options.workload,
     )
@@ -166,24 +166,24 @@ def _draw_settings(dice: Dice, brokers: int) -> StepBody:
     return settings
 
 
-def _draw_client_tracks(dice: Dice, plan_choices: PlanChoices) -> Iterator[Track]:
+def _draw_client_tracks(dice: Dice, run_setup: RunSetup) -> Iterator[Track]:
     for actor_number in range(1, dice.pick_weighted(defaults.APPLICATION_COUNTS) + 1):
-        yield application(dice, plan_choices, f"a{actor_number}", f"a{actor_number}")
-    has_pool = plan_choices.has("pooled")
+        yield application(dice, run_setup, f"a{actor_number}", f"a{actor_number}")
+    has_pool = run_setup.has("pooled")
     for actor_number in range(1, dice.pick_weighted(defaults.WIRE_ACTOR_COUNTS) + 1):
-        yield wire(dice, plan_choices, f"w{actor_number}", "x1" if has_pool else f"x{actor_number}")
-    if plan_choices.has("groups"):
-        yield from group(dice, plan_choices, 1)
+        yield wire(dice, run_setup, f"w{actor_number}", "x1" if has_pool else f"x{actor_number}")
+    if run_setup.has("groups"):
+        yield from group(dice, run_setup, 1)
 
 
-def _draw_other_tracks(dice: Dice, plan_choices: PlanChoices) -> Iterator[Track]:
+def _draw_other_tracks(dice: Dice, run_setup: RunSetup) -> Iterator[Track]:
     """Draw the tracks of actors that are neither producers nor groups."""
-    if plan_choices.has("bystander"):
-        yield bystander(dice, plan_choices)
-    if plan_choices.has("reader"):
-        yield reader(dice, plan_choices)
-    if has_operator(plan_choices):
-        yield operator(dice, plan_choices)
-    if has_disturber(plan_choices):
+    if run_setup.has("bystander"):
+        yield bystander(dice, run_setup)
+    if run_setup.has("reader"):
+        yield reader(dice, run_setup)
+    if has_operator(run_setup):
+        yield operator(dice, run_setup)
+    if has_disturber(run_setup):
         for disturber_number in range(1, dice.pick_weighted(defaults.DISTURBER_COUNTS) + 1):
-            yield disturber(dice, plan_choices, disturber_number)
+            yield disturber(dice, run_setup, disturber_number)

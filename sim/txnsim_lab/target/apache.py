@@ -139,7 +139,7 @@ class ApacheBrokers:
         checkpoint = self._data_directory(broker_number) / FileName.CLEANER_OFFSETS
         if not checkpoint.exists():
             return -1
-        offsets = decode_offsets(checkpoint.read_text("utf-8"), place=str(checkpoint))
+        offsets = decode_offsets(checkpoint.read_text("utf-8"), error_prefix=str(checkpoint))
         return offsets.get(partition, -1)
 
     async def mend(self) -> None:

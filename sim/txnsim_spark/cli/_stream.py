@@ -196,8 +196,10 @@ def connector_config(jars: str | None) -> dict[str, str]:
 def _run_stream(args: argparse.Namespace, options: StreamOptions) -> int:
     from txnsim_spark.session import spark_session
 
-    config = connector_config(args.connector_jars) | SETTINGS_OF_FORMAT.get(options.sink_format, {})
-    spark = spark_session(args.master, app_name="txnsim stream", config=config)
+    spark_config = connector_config(args.connector_jars) | SETTINGS_OF_FORMAT.get(
+        options.sink_format, {}
+    )
+    spark = spark_session(args.master, app_name="txnsim stream", config=spark_config)
     from txnsim_spark.streaming.stream import Stream, end_session
 
     stop_event = threading.Event()
@@ -212,7 +214,7 @@ def _run_stream(args: argparse.Namespace, options: StreamOptions) -> int:
         stream.start()
         TERMINAL.warn(f"streaming {', '.join(options.topics)} to {options.sink}")
         stream.wait(stop_event)
-        return HANGING_STATUS if stream.standing else 0
+        return HANGING_STATUS if stream.standing_alerts else 0
     finally:
         end_session(spark)
 
@@ -226,7 +228,7 @@ class EventPrinter:
         self._lock = threading.Lock()
 
     def tell(self, event: StreamEvent) -> None:
-        from txnsim_spark.streaming.events import AlertChanged, BatchWritten, NotAsked
+        from txnsim_spark.streaming.events import AlertChanged, BatchWritten, NotProbed
 
         with self._lock:
             match event:
@@ -244,8 +246,8 @@ class EventPrinter:
                     if self._alerts_file is not None:
                         with self._alerts_file.open("ab", buffering=0) as file:
                             append(file, msgspec.json.encode(alert) + b"\n")
-                case NotAsked(where=where, error=error):
-                    TERMINAL.warn(f"{where} could not be asked: {error}")
+                case NotProbed(place_text=place_text, error=error):
+                    TERMINAL.warn(f"{place_text} could not be asked: {error}")
 
     def _print_line(self, json_value: object, sentence: str) -> None:
         if self._as_json:

@@ -18,7 +18,7 @@ from txnsim_spark.cli.logs.spark import add_master, session
 
 if TYPE_CHECKING:
     from txnsim_spark.session import SparkSession
-    from txnsim_spark.traces.tables import Ask
+    from txnsim_spark.traces.tables import AskTraces
 
 ACTIONS: Final = ("export", "analyse")
 INCOMPLETE_STATUS: Final = 1
@@ -124,7 +124,7 @@ def _export_traces(spark: SparkSession, args: argparse.Namespace) -> int:
     return _warn_of_unread(summary)
 
 
-def _analyse_trace(run_query: Ask, args: argparse.Namespace) -> int:
+def _analyse_trace(run_query: AskTraces, args: argparse.Namespace) -> int:
     from txnsim_spark.traces.analyses import ANALYSES, LATE_AFTER_MS
 
     summary = _trace_summary(run_query)
@@ -146,7 +146,7 @@ def _analyse_trace(run_query: Ask, args: argparse.Namespace) -> int:
 
 
 @contextmanager
-def _query_views(args: argparse.Namespace) -> Iterator[Ask]:
+def _query_views(args: argparse.Namespace) -> Iterator[AskTraces]:
     """Create the views of an export or of raw traces: in this process if they are small and no
     master is given, else by Spark.
     """
@@ -182,7 +182,7 @@ def _names_in_directory(path: Path) -> list[str]:
     return [entry.name for entry in path.iterdir()] if path.is_dir() else []
 
 
-def _trace_summary(run_query: Ask) -> dict[str, object]:
+def _trace_summary(run_query: AskTraces) -> dict[str, object]:
     """Number of lines, and of lines of an unknown kind; workers count them."""
     unknown_kinds = run_query(
         "SELECT kind, count(*) AS events FROM trace_events WHERE NOT is_known"

@@ -70,7 +70,7 @@ class TxnRecord(msgspec.Struct, frozen=True, kw_only=True, gc=False):
         return self.producer_id, self.previous_producer_id, self.next_producer_id
 
 
-class Entry(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+class CoordinatorEntry(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """All that the coordinators' logs still have on a transactional id."""
 
     newest: TxnRecord
@@ -81,9 +81,9 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 class Coordinators(msgspec.Struct, frozen=True, kw_only=True):
     """The coordinators' logs, as far as the directories have them."""
 
-    by_producer: Mapping[int, Entry] = {}
+    by_producer: Mapping[int, CoordinatorEntry] = {}
     """Current producer id -> entry."""
-    by_other_id: Mapping[int, Entry] = {}
+    by_other_id: Mapping[int, CoordinatorEntry] = {}
     """Previous or next producer id of an entry -> the entry."""
     forgotten: Mapping[int, str] = {}
     """Producer id -> transactional id, where the entry is gone (a tombstone)."""
@@ -91,7 +91,7 @@ class Coordinators(msgspec.Struct, frozen=True, kw_only=True):
     """Producer id -> every decision about its transactions that the logs still have, and the
     beginning of each epoch (Empty), in order.
     """
-    owing: tuple[Entry, ...] = ()
+    owing: tuple[CoordinatorEntry, ...] = ()
     """Entries of transactions that are decided but not completed, sorted by transactional id."""
     partitions: int = 0
     """Number of partitions of ``__transaction_state``, as far as it is known."""
@@ -138,7 +138,7 @@ class EntryBuilder:
     __slots__ = ("_entries", "decisions", "forgotten_ids")
 
     def __init__(self) -> None:
-        self._entries: dict[str, Entry] = {}
+        self._entries: dict[str, CoordinatorEntry] = {}
         self.forgotten_ids: dict[int, str] = {}
         """Producer id -> transactional id that was deleted."""
         self.decisions: dict[int, list[TxnRecord]] = {}
@@ -157,15 +157,15 @@ class EntryBuilder:
             decision = record
         if record.state in DECIDED_STATES or record.state == "Empty":
             self.decisions.setdefault(record.producer_id, []).append(record)
-        self._entries[record.transactional_id] = Entry(newest=record, decision=decision)
+        self._entries[record.transactional_id] = CoordinatorEntry(newest=record, decision=decision)
 
     @property
-    def entries(self) -> tuple[Entry, ...]:
+    def entries(self) -> tuple[CoordinatorEntry, ...]:
         return tuple(self._entries.values())
 
 
 def coordinators_of(
-    entries: Iterable[Entry],
+    entries: Iterable[CoordinatorEntry],
     *,
     forgotten: Mapping[int, str],
     partitions_on_disk: Iterable[int],
@@ -187,13 +187,13 @@ def coordinators_of(
             entry.
     """
     all_entries = tuple(entries)
-    by_producer: dict[int, Entry] = {}
-    by_other_id: dict[int, Entry] = {}
+    entry_by_producer: dict[int, CoordinatorEntry] = {}
+    entry_by_other_producer_id: dict[int, CoordinatorEntry] = {}
     for entry in all_entries:
-        by_producer[entry.newest.producer_id] = entry
+        entry_by_producer[entry.newest.producer_id] = entry
         for earlier_id in entry.newest.producer_ids[1:]:
             if earlier_id >= 0:
-                by_other_id[earlier_id] = entry
+                entry_by_other_producer_id[earlier_id] = entry
     present_partitions = frozenset(partitions_on_disk)
     ids_and_partitions = {
         (entry.newest.transactional_id, entry.newest.log_partition) for entry in all_entries
@@ -201,8 +201,8 @@ def coordinators_of(
     partition_count = partitions_of_log(present_partitions, ids_and_partitions)
     owing_entries = (entry for entry in all_entries if entry.newest.state in DECIDED_STATES)
     return Coordinators(
-        by_producer=by_producer,
-        by_other_id=by_other_id,
+        by_producer=entry_by_producer,
+        by_other_id=entry_by_other_producer_id,
         forgotten=forgotten,
         decisions=_last_decisions(all_entries) if decisions is None else decisions,
         owing=tuple(sorted(owing_entries, key=lambda entry: entry.newest.transactional_id)),
@@ -214,7 +214,7 @@ def coordinators_of(
     )
 
 
-def _last_decisions(entries: Iterable[Entry]) -> Mapping[int, Sequence[TxnRecord]]:
+def _last_decisions(entries: Iterable[CoordinatorEntry]) -> Mapping[int, Sequence[TxnRecord]]:
     decisions = (entry.decision for entry in entries if entry.decision is not None)
     return {decision.producer_id: (decision,) for decision in decisions}
 

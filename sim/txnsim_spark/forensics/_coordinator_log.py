@@ -23,8 +23,8 @@ from txnsim.wire.batch import BatchHeader, crc_is_valid, only_record
 from txnsim.wire.records import iter_records
 from txnsim_spark.forensics._coordinator_entries import (
     DECIDED_STATES,
+    CoordinatorEntry,
     Coordinators,
-    Entry,
     EntryBuilder,
     TxnRecord,
     coordinators_of,
@@ -41,12 +41,13 @@ SAMPLE_SIZE: Final = 200
 
 def coordinator_logs_of(states: Iterable[ReplicaState]) -> dict[int, tuple[ReplicaState, ...]]:
     """Partition of ``__transaction_state`` -> its replicas, the most trustworthy first."""
-    by_partition: dict[int, list[ReplicaState]] = {}
+    logs_by_partition: dict[int, list[ReplicaState]] = {}
     for state in states:
         if state.replica.topic == TRANSACTION_STATE_TOPIC:
-            by_partition.setdefault(state.replica.partition, []).append(state)
+            logs_by_partition.setdefault(state.replica.partition, []).append(state)
     return {
-        partition: _rank_replicas(by_partition[partition]) for partition in sorted(by_partition)
+        partition: _rank_replicas(logs_by_partition[partition])
+        for partition in sorted(logs_by_partition)
     }
 
 
@@ -184,47 +185,49 @@ def _decode_records(stored_batch: StoredBatch, partition: int) -> Iterator[TxnRe
     single_record = only_record(stored_batch.batch_bytes, stored_batch.header)
     if single_record is not None:
         key, value = single_record
-        decoded = decode_record(key, value, release_rules=LATEST)
-        if decoded is not None:
-            yield _txn_record(decoded, partition, stored_batch.header.base_offset)
+        decoded_entry = decode_record(key, value, release_rules=LATEST)
+        if decoded_entry is not None:
+            yield _txn_record(decoded_entry, partition, stored_batch.header.base_offset)
         return
     for record in iter_records(stored_batch.batch_bytes):
         if record.key is None:
             raise CorruptLogRecordError(f"record {record.offset} has no key")
-        decoded = decode_record(record.key, record.value, release_rules=LATEST)
-        if decoded is not None:  # a version that is not known: coordinators pass it over as well
-            yield _txn_record(decoded, partition, record.offset)
+        decoded_entry = decode_record(record.key, record.value, release_rules=LATEST)
+        if (
+            decoded_entry is not None
+        ):  # a version that is not known: coordinators pass it over as well
+            yield _txn_record(decoded_entry, partition, record.offset)
 
 
-def _txn_record(decoded: TxnTransition | Tombstone, partition: int, offset: int) -> TxnRecord:
-    if isinstance(decoded, Tombstone):
+def _txn_record(decoded_entry: TxnTransition | Tombstone, partition: int, offset: int) -> TxnRecord:
+    if isinstance(decoded_entry, Tombstone):
         return TxnRecord(
             log_partition=partition,
             offset=offset,
-            transactional_id=decoded.transactional_id,
+            transactional_id=decoded_entry.transactional_id,
             state="",
         )
     return TxnRecord(
         log_partition=partition,
         offset=offset,
-        transactional_id=decoded.transactional_id,
-        state=decoded.state.wire_name,
-        producer_id=decoded.producer_id,
-        producer_epoch=decoded.producer_epoch,
-        previous_producer_id=decoded.prev_producer_id,
-        next_producer_id=decoded.next_producer_id,
-        timeout_ms=decoded.txn_timeout_ms,
-        partitions=decoded.partitions,
-        start_timestamp_ms=decoded.start_timestamp_ms,
-        last_update_timestamp_ms=decoded.last_update_timestamp_ms,
-        is_v2=decoded.client_version >= TransactionVersion.TV_2,
+        transactional_id=decoded_entry.transactional_id,
+        state=decoded_entry.state.wire_name,
+        producer_id=decoded_entry.producer_id,
+        producer_epoch=decoded_entry.producer_epoch,
+        previous_producer_id=decoded_entry.prev_producer_id,
+        next_producer_id=decoded_entry.next_producer_id,
+        timeout_ms=decoded_entry.txn_timeout_ms,
+        partitions=decoded_entry.partitions,
+        start_timestamp_ms=decoded_entry.start_timestamp_ms,
+        last_update_timestamp_ms=decoded_entry.last_update_timestamp_ms,
+        is_v2=decoded_entry.client_version >= TransactionVersion.TV_2,
     )
 
 
 class ReplayedLog(msgspec.Struct, frozen=True, kw_only=True):
     """The entries at the end of a replica's log."""
 
-    entries: tuple[Entry, ...]
+    entries: tuple[CoordinatorEntry, ...]
     forgotten_ids: Mapping[int, str]
     """Producer id -> transactional id that was deleted."""
     decisions: Mapping[int, Sequence[TxnRecord]]

@@ -368,17 +368,21 @@ def _parse_record(line: str) -> DumpLine:
 def _parse_producer(line: str) -> DumpedProducer | IncompleteLine:
     fields = dict(_FIELD.findall(line))
     numbers = _field_numbers(fields, "producerId", "producerEpoch")
-    since = fields.get("currentTxnFirstOffset", "")
-    opened = _OPEN_SINCE.fullmatch(since)
-    if len(numbers) != 2 or (opened is None and since not in _NOT_OPEN):
+    first_offset_text = fields.get("currentTxnFirstOffset", "")
+    open_since_match = _OPEN_SINCE.fullmatch(first_offset_text)
+    if len(numbers) != 2 or (open_since_match is None and first_offset_text not in _NOT_OPEN):
         return IncompleteLine()
     # Before 3.0 only the last batch has a time, and a producer without one has none.
-    times = _field_numbers(fields, "lastTimestamp") or _field_numbers(fields, "timestamp") or [-1]
+    timestamps = (
+        _field_numbers(fields, "lastTimestamp") or _field_numbers(fields, "timestamp") or [-1]
+    )
     return DumpedProducer(
         producer_id=numbers[0],
         producer_epoch=numbers[1],
-        start_offset=None if opened is None else int(opened["scala"] or opened["java"]),
-        timestamp_ms=times[0],
+        start_offset=None
+        if open_since_match is None
+        else int(open_since_match["scala"] or open_since_match["java"]),
+        timestamp_ms=timestamps[0],
     )
 
 

@@ -25,7 +25,7 @@ import msgspec
 from txnsim_spark.forensics._coordinator_entries import Coordinators
 from txnsim_spark.forensics._read_notes import CutOff, Gap, ReadNotes, damage_met_again, meaning
 from txnsim_spark.forensics.replica_state import ReplicaState
-from txnsim_spark.forensics.verdicts import OpenTxn, Opinion, Reason, Spread
+from txnsim_spark.forensics.verdicts import OpenTxn, Opinion, Reason, TxnSpread
 
 
 class Status(StrEnum):
@@ -149,26 +149,26 @@ def lost_ends(state: ReplicaState) -> Iterator[str]:
 
 
 def evidence_of(
-    spread: Spread, opinion: Opinion, coordinators: Coordinators, facts: ReplicaBasis
+    txn_spread: TxnSpread, opinion: Opinion, coordinators: Coordinators, replica_basis: ReplicaBasis
 ) -> Evidence:
     """The evidence for the verdict on a transaction.
 
     Args:
-        spread: The replicas that have it open.
+        txn_spread: The replicas that have it open.
         opinion: What the coordinators' logs say of it.
         coordinators: The coordinators' logs.
-        facts: Facts about the replica on which the verdict is based.
+        replica_basis: Facts about the replica on which the verdict is based.
     """
     doubts = [
-        *_doubts_on_replica(spread.transaction, facts),
-        *_doubts_on_other_replicas(facts),
+        *_doubts_on_replica(txn_spread.transaction, replica_basis),
+        *_doubts_on_other_replicas(replica_basis),
         *_doubts_on_coordinators(opinion, coordinators),
     ]
     statuses = [status for status, _ in doubts]
     status = Status.SOUND
     if doubts:
         status = Status.DAMAGED if Status.DAMAGED in statuses else Status.INCOMPLETE
-    state, notes = facts.state, facts.notes
+    state, notes = replica_basis.state, replica_basis.notes
     read_from = notes.read_from
     entry = opinion.entry
     return Evidence(
@@ -176,13 +176,13 @@ def evidence_of(
         reasons=tuple(reason for _, reason in doubts),
         read_from=read_from,
         read_until=None if read_from is None else state.ends.end_offset,
-        gaps=facts.gaps,
+        gaps=replica_basis.gaps,
         cut_off=notes.cut_off,
         log_end_offset=state.ends.end_offset,
         high_watermark=state.ends.high_watermark,
         recovery_point=state.recovery_point,
         snapshot_offset=state.seeded_from,
-        start_batch=facts.start_batch,
+        start_batch=replica_basis.start_batch,
         coordinator=CoordinatorEvidence(
             partitions=coordinators.partitions,
             missing=coordinators.missing,
@@ -190,7 +190,7 @@ def evidence_of(
             cut_off=dict(sorted(coordinators.cut_off.items())),
             log_partition=None if entry is None else entry.newest.log_partition,
         ),
-        replicas=_replica_evidence(facts.brokers_seen, facts.assignment),
+        replicas=_replica_evidence(replica_basis.brokers_seen, replica_basis.assignment),
     )
 
 
@@ -227,20 +227,20 @@ def _replica_evidence(
 Doubts = Iterator[tuple[Status, str]]
 
 
-def _doubts_on_replica(txn: OpenTxn, facts: ReplicaBasis) -> Doubts:
-    ends, notes = facts.state.ends, facts.notes
-    repeated_damage = damage_met_again(facts.state.damage, notes)
-    for damage in dict.fromkeys((*notes.damage, *facts.state.damage)):
+def _doubts_on_replica(txn: OpenTxn, replica_basis: ReplicaBasis) -> Doubts:
+    ends, notes = replica_basis.state.ends, replica_basis.notes
+    repeated_damage = damage_met_again(replica_basis.state.damage, notes)
+    for damage in dict.fromkeys((*notes.damage, *replica_basis.state.damage)):
         if damage not in repeated_damage:
             yield Status.DAMAGED, damage
     if notes.cut_off is not None:
         yield Status.DAMAGED, f"a starting broker cuts the log off: {notes.cut_off.text}"
-    for gap in facts.gaps:
+    for gap in replica_basis.gaps:
         last_missing = gap.next_offset - 1
         yield Status.INCOMPLETE, f"offsets {gap.first_offset} to {last_missing} are missing"
-    for lost_end in lost_ends(facts.state):
+    for lost_end in lost_ends(replica_basis.state):
         yield Status.INCOMPLETE, lost_end
-    match facts.start_batch:
+    match replica_basis.start_batch:
         case StartBatch.ANOTHERS:
             yield (
                 Status.DAMAGED,
@@ -257,14 +257,18 @@ def _doubts_on_replica(txn: OpenTxn, facts: ReplicaBasis) -> Doubts:
             pass
 
 
-def _doubts_on_other_replicas(facts: ReplicaBasis) -> Doubts:
-    if facts.undecided:
+def _doubts_on_other_replicas(replica_basis: ReplicaBasis) -> Doubts:
+    if replica_basis.undecided:
         yield (
             Status.INCOMPLETE,
             "nothing tells whether this replica is of the topic that lives",
         )
-    assignment = facts.assignment
-    if assignment is None or assignment.leader < 0 or assignment.leader in facts.brokers_seen:
+    assignment = replica_basis.assignment
+    if (
+        assignment is None
+        or assignment.leader < 0
+        or assignment.leader in replica_basis.brokers_seen
+    ):
         return
     yield (
         Status.INCOMPLETE,

@@ -50,15 +50,21 @@ def merge_fragments(fragments: Iterable[Fragment]) -> OpenTxn | None:
     Args:
         fragments: All of its fragments, in any order; at least one.
     """
-    ordered = sorted(fragments, key=lambda fragment: fragment.first_offset)
-    marked_indexes = [index for index, fragment in enumerate(ordered) if fragment.markers]
-    after_marker = ordered[marked_indexes[-1] :] if marked_indexes else ordered
+    fragments_by_offset = sorted(fragments, key=lambda fragment: fragment.first_offset)
+    marked_indexes = [
+        index for index, fragment in enumerate(fragments_by_offset) if fragment.markers
+    ]
+    after_marker = (
+        fragments_by_offset[marked_indexes[-1] :] if marked_indexes else fragments_by_offset
+    )
     open_fragments = [fragment for fragment in after_marker if fragment.open_offset is not None]
     if not open_fragments:
         return None
     first_opened, last_opened = open_fragments[0], open_fragments[-1]
     epochs = [
-        fragment.coordinator_epoch for fragment in ordered if fragment.coordinator_epoch is not None
+        fragment.coordinator_epoch
+        for fragment in fragments_by_offset
+        if fragment.coordinator_epoch is not None
     ]
     assert first_opened.open_offset is not None
     assert last_opened.open_epoch is not None
@@ -80,14 +86,15 @@ def open_transactions_after(
     """Producer id -> its open transaction at the end of a log, by its entry in the snapshot where
     reading began and its fragment of each piece.
     """
-    by_producer: dict[int, list[Fragment]] = {
+    seed_by_producer: dict[int, list[Fragment]] = {
         entry.producer_id: [of_snapshot(entry)] for entry in seeds.values()
     }
     for piece in fragments_by_piece:
         for producer_id, fragment in piece.items():
-            by_producer.setdefault(producer_id, []).append(fragment)
+            seed_by_producer.setdefault(producer_id, []).append(fragment)
     merged_txns = (
-        (producer_id, merge_fragments(fragments)) for producer_id, fragments in by_producer.items()
+        (producer_id, merge_fragments(fragments))
+        for producer_id, fragments in seed_by_producer.items()
     )
     return {producer_id: txn for producer_id, txn in merged_txns if txn is not None}
 

@@ -36,9 +36,9 @@ RowsOrNote = Ints | Note
 """Rows of what producers did in a part of a log (``walk.fragment_rows``), or an irregularity
 there.
 """
-Place = tuple[int, int]
+SegmentStart = tuple[int, int]
 """Base offset of the segment, and start position in it."""
-Piece = tuple[Place, RowsOrNote]
+ReadPiece = tuple[SegmentStart, RowsOrNote]
 
 
 class ReplicaRead(msgspec.Struct, frozen=True, kw_only=True):
@@ -68,7 +68,7 @@ def log_job(
         ::-1
     ]
     return EngineJob(
-        tasks=largest_first, read=partial(_replay_log, frozenset(producer_ids)), join=_single_read
+        tasks=largest_first, read=partial(_replay_log, frozenset(producer_ids)), join=_only_log_read
     )
 
 
@@ -78,7 +78,7 @@ def _replay_log(producer_ids: Set[int], state: ReplicaState) -> Iterator[tuple[s
     yield state.replica.path, LogRead(replayed=replayed_log, problems=tuple(problems))
 
 
-def _single_read(_path: str, log_reads: Sequence[LogRead]) -> LogRead:
+def _only_log_read(_path: str, log_reads: Sequence[LogRead]) -> LogRead:
     (single_read,) = log_reads
     return single_read
 
@@ -100,14 +100,14 @@ def replica_job(
     )
 
 
-def _read_pieces(task: Sequence[SegmentFile]) -> Iterator[tuple[str, Piece]]:
+def _read_pieces(task: Sequence[SegmentFile]) -> Iterator[tuple[str, ReadPiece]]:
     for segment, piece in walk_segments(task):
         relevant_piece = piece if isinstance(piece, Note) else rows_with_transactions(piece)
         yield segment.replica.path, (section_key(segment), relevant_piece)
 
 
 def _join_replica(
-    states: Mapping[str, ReplicaState], path: str, pieces: Sequence[Piece]
+    states: Mapping[str, ReplicaState], path: str, pieces: Sequence[ReadPiece]
 ) -> ReplicaRead:
     return replica_read_of(states[path], pieces)
 
@@ -138,16 +138,16 @@ def with_coordinator_epochs(read: ReplicaRead, state: ReplicaState) -> ReplicaRe
     return msgspec.structs.replace(read, opened=dated_txns)
 
 
-def section_key(segment: SegmentFile) -> Place:
+def section_key(segment: SegmentFile) -> SegmentStart:
     """(base offset, start position) of a segment or section in its replica."""
     return segment.base_offset, 0 if segment.section is None else segment.section.start
 
 
-def replica_read_of(state: ReplicaState, pieces: Sequence[Piece]) -> ReplicaRead:
+def replica_read_of(state: ReplicaState, pieces: Sequence[ReadPiece]) -> ReplicaRead:
     """Join the results for the parts of a replica, given in any order."""
     known_pieces = [] if state.memory is None else list(_known_pieces(state.memory, state.unread))
-    by_segment = list(_ordered_pieces(state.unread, [*known_pieces, *pieces]))
-    all_pieces = [piece for _, pieces in by_segment for piece in pieces]
+    pieces_by_segment = list(_ordered_pieces(state.unread, [*known_pieces, *pieces]))
+    all_pieces = [piece for _, pieces in pieces_by_segment for piece in pieces]
     return ReplicaRead(
         opened=_merge_open_transactions(
             state.seeds, [piece for piece in all_pieces if not isinstance(piece, Note)]
@@ -155,11 +155,11 @@ def replica_read_of(state: ReplicaState, pieces: Sequence[Piece]) -> ReplicaRead
         notes=join_notes(
             state.unread[0].base_offset, [piece for piece in all_pieces if isinstance(piece, Note)]
         ),
-        segment_memories={} if state.memory is None else dict(_segment_memories(by_segment)),
+        segment_memories={} if state.memory is None else dict(_segment_memories(pieces_by_segment)),
     )
 
 
-def _known_pieces(remembered: ReplicaMemory, unread: Sequence[SegmentFile]) -> Iterator[Piece]:
+def _known_pieces(remembered: ReplicaMemory, unread: Sequence[SegmentFile]) -> Iterator[ReadPiece]:
     """The results of the previous search, in the form of results of this one."""
     for segment in unread:
         segment_memory = remembered.memory_of_segment(segment)
@@ -175,10 +175,10 @@ def _known_pieces(remembered: ReplicaMemory, unread: Sequence[SegmentFile]) -> I
 
 
 def _segment_memories(
-    by_segment: Sequence[tuple[SegmentFile, Sequence[RowsOrNote]]],
+    pieces_by_segment: Sequence[tuple[SegmentFile, Sequence[RowsOrNote]]],
 ) -> Iterator[tuple[int, SegmentMemory]]:
     """What the next search need not read again: results of sound segments."""
-    for segment, pieces in by_segment:
+    for segment, pieces in pieces_by_segment:
         notes = [piece for piece in pieces if isinstance(piece, Note)]
         if any(note.kind is not NoteKind.GAP for note in notes):
             continue
@@ -207,16 +207,16 @@ def rows_with_transactions(table: Ints) -> Ints:
 
 
 def _ordered_pieces(
-    unread: Sequence[SegmentFile], pieces: Sequence[Piece]
+    unread: Sequence[SegmentFile], pieces: Sequence[ReadPiece]
 ) -> Iterator[tuple[SegmentFile, list[RowsOrNote]]]:
     """The pieces in order, up to where a starting broker cuts the log off. A segment with a section
     that can't be judged apart is read again.
     """
-    by_segment: defaultdict[int, list[tuple[int, RowsOrNote]]] = defaultdict(list)
+    pieces_by_segment: defaultdict[int, list[tuple[int, RowsOrNote]]] = defaultdict(list)
     for (base_offset, start), piece in pieces:
-        by_segment[base_offset].append((start, piece))
+        pieces_by_segment[base_offset].append((start, piece))
     for segment in unread:
-        segment_pieces = by_segment[segment.base_offset]
+        segment_pieces = pieces_by_segment[segment.base_offset]
         if any(_is_note_of(piece, NoteKind.AGAIN) for _, piece in segment_pieces):
             segment_pieces = [(0, piece) for _, piece in walk_segments([segment])]
         cuts = [start for start, piece in segment_pieces if _is_note_of(piece, NoteKind.CUT)]
@@ -238,13 +238,15 @@ def _merge_open_transactions(
         producer_ids.update(table[table[:, fk.OPEN_OFFSET] >= 0, fk.PRODUCER].tolist())
     if not producer_ids:
         return {}
-    ids = np.array(list(producer_ids), dtype=np.int64)
+    piece_producer_ids = np.array(list(producer_ids), dtype=np.int64)
     return open_transactions_after(
         {producer_id: entry for producer_id, entry in seeds.items() if producer_id in producer_ids},
         [
             {
                 fragment.producer_id: fragment
-                for fragment in fragments_of(table[np.isin(table[:, fk.PRODUCER], ids)])
+                for fragment in fragments_of(
+                    table[np.isin(table[:, fk.PRODUCER], piece_producer_ids)]
+                )
             }
             for table in tables
         ],
@@ -333,8 +335,8 @@ def _examination_notes(
     file = segment.path
     gaps = [*examination.gaps]
     for position, control_type in examination.non_marker_controls:
-        text = f"a control record of type {control_type}, no marker"
-        yield Note(kind=NoteKind.DAMAGE, file=file, text=text, position=position)
+        note_text = f"a control record of type {control_type}, no marker"
+        yield Note(kind=NoteKind.DAMAGE, file=file, text=note_text, position=position)
     damage = examination.damage
     if damage is not None:
         yield Note(

@@ -95,11 +95,11 @@ def damage_met_again(earlier_damage: Iterable[str], notes: ReadNotes) -> frozens
 
 
 def _place_in_text(text: str) -> str:
-    match = _PLACE.match(text)
+    match = _PLACE_REGEX.match(text)
     return text if match is None else match[0]
 
 
-_PLACE: Final = re.compile(r".*, byte \d+(?=: )")
+_PLACE_REGEX: Final = re.compile(r".*, byte \d+(?=: )")
 
 
 def join_notes(first_offset: int, notes: Iterable[Note]) -> ReadNotes:

@@ -21,7 +21,7 @@ from txnsim_spark.scan.log_seek import LookedUpBatch, batch_from, batches_at, en
 from txnsim_spark.scan.segments import SegmentFile
 
 
-class Lookups:
+class StartBatchLookups:
     """The lookups in one replica. Each batch, and each end of a segment, is looked up once.
 
     Args:
@@ -36,12 +36,12 @@ class Lookups:
 
     def start_batch_of(self, txn: OpenTxn) -> StartBatch:
         """The kind of the batch at a transaction's first offset."""
-        last_offset = self._deleted_from(txn)
+        last_offset = self._last_offset_before_deletion(txn)
         if last_offset is not None:
             batch = self._batches_by_offset.get(last_offset)
             is_of_producer = batch is not None and _is_batch_of(batch, txn)
             return StartBatch.DELETED if is_of_producer else StartBatch.ANOTHERS
-        if not self._lowest <= txn.start_offset < self._state.ends.end_offset:
+        if not self._lowest_offset <= txn.start_offset < self._state.ends.end_offset:
             return StartBatch.NOT_THERE
         batch = self._batches_by_offset.get(txn.start_offset)
         if (
@@ -54,15 +54,15 @@ class Lookups:
 
     def dated_transactions(self) -> dict[int, OpenTxn]:
         """All transactions, with the start times that a snapshot lacks."""
-        by_producer = dict(self._txns)
+        txn_by_producer = dict(self._txns)
         for producer_id, txn in self._txns.items():
             if txn.start_timestamp_ms is None:
                 first_batch = self._batches_by_offset.get(txn.start_offset)
                 started_ms = None if first_batch is None else first_batch.header.max_timestamp_ms
-                by_producer[producer_id] = msgspec.structs.replace(
+                txn_by_producer[producer_id] = msgspec.structs.replace(
                     txn, start_timestamp_ms=started_ms
                 )
-        return by_producer
+        return txn_by_producer
 
     def gaps_behind(self, notes: ReadNotes, start_offset: int) -> tuple[Gap, ...]:
         """Offsets that are missing from a transaction's beginning to the end of the log. What was
@@ -74,9 +74,9 @@ class Lookups:
             is_beyond = segment.base_offset >= self._state.ends.end_offset
             if is_read or is_beyond or next_segment.base_offset <= start_offset:
                 continue
-            end = self._end_of(segment)
-            if end < next_segment.base_offset:
-                gaps.add(Gap(first_offset=end, next_offset=next_segment.base_offset))
+            segment_end_offset = self._end_of(segment)
+            if segment_end_offset < next_segment.base_offset:
+                gaps.add(Gap(first_offset=segment_end_offset, next_offset=next_segment.base_offset))
         return tuple(sorted(gaps))[:NOTES_MAX]
 
     def _end_of(self, segment: SegmentFile) -> int:
@@ -87,51 +87,51 @@ class Lookups:
                 self._ends[segment.path] = segment.base_offset
         return self._ends[segment.path]
 
-    def _deleted_from(self, txn: OpenTxn) -> int | None:
+    def _last_offset_before_deletion(self, txn: OpenTxn) -> int | None:
         """The offset of the producer's last batch by the snapshot, for a transaction whose first
         batch retention has deleted; None if that last batch is gone, too, or nothing was deleted.
         """
         end_offset = self._state.ends.end_offset
         entry = self._state.seeds.get(txn.producer_id)
-        if entry is None or txn.start_offset >= min(self._lowest, end_offset):
+        if entry is None or txn.start_offset >= min(self._lowest_offset, end_offset):
             return None
-        return entry.last_offset if self._lowest <= entry.last_offset < end_offset else None
+        return entry.last_offset if self._lowest_offset <= entry.last_offset < end_offset else None
 
     @property
-    def _lowest(self) -> int:
+    def _lowest_offset(self) -> int:
         segments = self._state.segments
         return segments[0].base_offset if segments else self._state.ends.end_offset
 
     @cached_property
     def _batches_by_offset(self) -> Mapping[int, LookedUpBatch]:
-        places = {txn.start_offset: txn.start_position for txn in self._txns.values()}
-        last_ones = (self._deleted_from(txn) for txn in self._txns.values())
-        places.update((offset, None) for offset in last_ones if offset is not None)
-        places_by_segment: dict[SegmentFile, dict[int, int | None]] = {}
-        for offset, position in places.items():
+        position_by_offset = {txn.start_offset: txn.start_position for txn in self._txns.values()}
+        last_offsets = (self._last_offset_before_deletion(txn) for txn in self._txns.values())
+        position_by_offset.update((offset, None) for offset in last_offsets if offset is not None)
+        positions_by_segment: dict[SegmentFile, dict[int, int | None]] = {}
+        for offset, position in position_by_offset.items():
             for segment in reversed(self._state.segments):
                 if segment.base_offset <= offset:
-                    places_by_segment.setdefault(segment, {})[offset] = position
+                    positions_by_segment.setdefault(segment, {})[offset] = position
                     break
         batches: dict[int, LookedUpBatch] = {}
-        for segment, places_in_segment in places_by_segment.items():
+        for segment, positions_in_segment in positions_by_segment.items():
             try:
-                batches |= _batches_in_segment(segment, places_in_segment)
+                batches |= _batches_in_segment(segment, positions_in_segment)
             except OSError:  # reported where the replica was looked at
                 continue
         return batches
 
 
 def _batches_in_segment(
-    segment: SegmentFile, places: Mapping[int, int | None]
+    segment: SegmentFile, position_by_offset: Mapping[int, int | None]
 ) -> dict[int, LookedUpBatch]:
     """First batches in one segment, looked up by a known position or by offset."""
     batches: dict[int, LookedUpBatch] = {}
-    for offset, position in places.items():
+    for offset, position in position_by_offset.items():
         batch = None if position is None else batch_from(segment, position, offset)
         if batch is not None:
             batches[offset] = batch
-    return batches | batches_at(segment, places.keys() - batches.keys())
+    return batches | batches_at(segment, position_by_offset.keys() - batches.keys())
 
 
 def _is_batch_of(batch: LookedUpBatch, txn: OpenTxn) -> bool:

@@ -294,8 +294,8 @@ class _TextReading:
     def _read_line(self, text: str) -> None:
         if self._wrapped and not self._line_reader.starts(text):
             # A terminal cuts within words, an editor between them.
-            for joined in (self._wrapped + text, f"{self._wrapped} {text}"):
-                line = self._line_reader.read(joined)
+            for joined_text in (self._wrapped + text, f"{self._wrapped} {text}"):
+                line = self._line_reader.read(joined_text)
                 if not isinstance(line, IncompleteLine):
                     self._wrapped = ""
                     self._take_line(line)
@@ -567,29 +567,41 @@ def _missing_sentences(
         yield "High watermarks, and replicas that were not dumped: the text never has them."
 
 
-def _missing_of_partitions(longest: Mapping[TopicPartition, _DumpedReplica]) -> Iterator[str]:
-    late = [str(name) for name, replica in longest.items() if replica.begins_late]
-    if late:
-        yield (
-            f"What lies before the first dumped batch of {', '.join(late)}: a transaction may have"
-            " begun there. Dump the segments before, or the .snapshot beside."
-        )
-    only = [
-        str(name) for name, replica in longest.items() if replica.snapshots and not replica.segments
+def _missing_of_partitions(
+    longest_replicas: Mapping[TopicPartition, _DumpedReplica],
+) -> Iterator[str]:
+    begun_late = [
+        str(topic_partition)
+        for topic_partition, replica in longest_replicas.items()
+        if replica.begins_late
     ]
-    if only:
+    if begun_late:
         yield (
-            f"What lies behind the .snapshot of {', '.join(only)}: a marker may have come. Dump"
-            " the .log files, too."
+            f"What lies before the first dumped batch of {', '.join(begun_late)}: a transaction may"
+            " have begun there. Dump the segments before, or the .snapshot beside."
         )
-    empty = [str(name) for name, replica in longest.items() if not replica.read]
-    if empty:
-        yield f"Everything of {', '.join(empty)}: only names of files are in the text."
-    for name, replica in longest.items():
-        if (invalid := _invalid_offset(replica)) is not None:
+    only_snapshots = [
+        str(topic_partition)
+        for topic_partition, replica in longest_replicas.items()
+        if replica.snapshots and not replica.segments
+    ]
+    if only_snapshots:
+        yield (
+            f"What lies behind the .snapshot of {', '.join(only_snapshots)}: a marker may have"
+            " come. Dump the .log files, too."
+        )
+    never_read = [
+        str(topic_partition)
+        for topic_partition, replica in longest_replicas.items()
+        if not replica.read
+    ]
+    if never_read:
+        yield f"Everything of {', '.join(never_read)}: only names of files are in the text."
+    for topic_partition, replica in longest_replicas.items():
+        if (invalid_offset := _invalid_offset(replica)) is not None:
             yield (
-                f"Whether {name} goes on behind offset {invalid}: the batch there is not valid,"
-                " and a broker that starts may cut the log off in front of it."
+                f"Whether {topic_partition} goes on behind offset {invalid_offset}: the batch there"
+                " is not valid, and a broker that starts may cut the log off in front of it."
             )
 
 

@@ -39,7 +39,7 @@ from txnsim_spark.forensics._open_transactions import open_transactions_after
 from txnsim_spark.forensics._partition_markers import marker_reader_of
 from txnsim_spark.forensics._read_notes import NOTHING_READ, ReadNotes, damage_met_again
 from txnsim_spark.forensics._search_memory import Memory
-from txnsim_spark.forensics._start_batch import Lookups
+from txnsim_spark.forensics._start_batch import StartBatchLookups
 from txnsim_spark.forensics.findings import (
     BOOTSTRAP,
     NEVER,
@@ -54,14 +54,20 @@ from txnsim_spark.forensics.findings import (
 )
 from txnsim_spark.forensics.identity import Identities, identify_replicas
 from txnsim_spark.forensics.replica_state import ReplicaState, state_of
-from txnsim_spark.forensics.verdicts import OpenTxn, ReplicaEnds, Spread, elected_replica, spread_of
+from txnsim_spark.forensics.verdicts import (
+    OpenTxn,
+    ReplicaEnds,
+    TxnSpread,
+    elected_replica,
+    spread_of,
+)
 from txnsim_spark.libraries import require_libraries
 from txnsim_spark.scan.log_dirs import LogDirectory, OnProblem, ignore_problem
 from txnsim_spark.scan.log_seek import markers_in
 from txnsim_spark.scan.segments import (
     Replica,
     SegmentFile,
-    by_topic_id,
+    group_by_topic_id,
     log_dirs_in,
     refuse_logs_of_two_clusters,
     replicas_in,
@@ -289,10 +295,10 @@ class Reading:
             return self._memory.with_memory(state)
 
         states = []
-        with overlapping_map(self._log_dirs) as mapped:
-            for number, state in enumerate(mapped(read_state, replicas), 1):
-                if not number % _PROGRESS_EVERY:
-                    self._progress(f"looked at {number} of {len(replicas)} replicas")
+        with overlapping_map(self._log_dirs) as states_in_order:
+            for replica_number, state in enumerate(states_in_order(read_state, replicas), 1):
+                if not replica_number % _PROGRESS_EVERY:
+                    self._progress(f"looked at {replica_number} of {len(replicas)} replicas")
                 if state is not None:
                     states.append(state)
         return states
@@ -303,7 +309,7 @@ class Reading:
     def open_transactions(self, states: Sequence[ReplicaState]) -> OpenByReplica:
         """Replica path -> transactions open at its end; replicas without any are omitted."""
         unread = [state for state in states if state.unread]
-        by_replica = {
+        txns_by_replica = {
             state.replica.path: open_transactions_after(state.seeds, ())
             for state in states
             if not state.unread
@@ -311,7 +317,7 @@ class Reading:
         reads_by_replica = self._read_logs(unread)
         for state in unread:
             path = state.replica.path
-            by_replica[path] = dict(reads_by_replica[path].opened)
+            txns_by_replica[path] = dict(reads_by_replica[path].opened)
             notes = self._notes_by_replica[path] = reads_by_replica[path].notes
             if self._memory is not None:
                 self._memory.take(state, reads_by_replica[path])
@@ -319,7 +325,7 @@ class Reading:
                 self._problems.pop(problem, None)
             for problem in notes.damage:
                 self._report_problem(problem)
-        return {path: txns for path, txns in by_replica.items() if txns}
+        return {path: txns for path, txns in txns_by_replica.items() if txns}
 
     def _read_logs(self, unread: Sequence[ReplicaState]) -> Mapping[str, ReplicaRead]:
         """Path of a replica -> what was read of its log."""
@@ -446,23 +452,26 @@ class Reading:
                 yield from (producer_id for producer_id, _ in markers_in(segment, offset))
 
     def facts_on(
-        self, spread: Spread, replicas: Sequence[ReplicaState], lookups: Mapping[str, Lookups]
+        self,
+        txn_spread: TxnSpread,
+        replicas: Sequence[ReplicaState],
+        lookups: Mapping[str, StartBatchLookups],
     ) -> ReplicaBasis:
         """The facts about the replica on which the verdict on a transaction is based.
 
         Args:
-            spread: The replicas that have it open.
+            txn_spread: The replicas that have it open.
             replicas: All replicas of the topic in the directories.
             lookups: Path of a replica -> lookups of its open transactions.
         """
         holder = (
-            spread.deciding_replica
-            if spread.is_open_on_deciding
-            else elected_replica(spread.open_on)
+            txn_spread.deciding_replica
+            if txn_spread.is_open_on_deciding
+            else elected_replica(txn_spread.open_on)
         )
         state = next(state for state in replicas if state.replica == holder.replica)
         notes = self.notes_on(state)
-        txn = spread.transaction
+        txn = txn_spread.transaction
         own_lookups = lookups[state.replica.path]
         topic_partition = holder.replica.topic_partition
         undecided = self._identities.undecided.get(topic_partition.topic, "")
@@ -556,7 +565,7 @@ def _judge_open_transactions(
     partition_figures: list[PartitionFigures] = []
     for partition, replicas in _replicas_by_partition(states):
         lookups = {
-            state.replica.path: Lookups(state, open_by_replica[state.replica.path])
+            state.replica.path: StartBatchLookups(state, open_by_replica[state.replica.path])
             for state in replicas
             if state.replica.path in open_by_replica
         }
@@ -568,16 +577,18 @@ def _judge_open_transactions(
             open_by_path = {
                 path: txns[producer_id] for path, txns in txns_of.items() if producer_id in txns
             }
-            spread = spread_of(ends, open_by_path, reading.has_marker)
-            if spread is not None:
-                facts = reading.facts_on(spread, replicas, lookups)
+            txn_spread = spread_of(ends, open_by_path, reading.has_marker)
+            if txn_spread is not None:
+                replica_basis = reading.facts_on(txn_spread, replicas, lookups)
                 markers = marker_reader_of(
-                    facts.state.segments,
+                    replica_basis.state.segments,
                     producer_id,
-                    before_offset=spread.transaction.start_offset,
+                    before_offset=txn_spread.transaction.start_offset,
                 )
                 findings.append(
-                    finding_of(spread, partition, coordinators, conditions, facts, markers)
+                    finding_of(
+                        txn_spread, partition, coordinators, conditions, replica_basis, markers
+                    )
                 )
         leading_replica = elected_replica(ends)
         open_txns = txns_of.get(leading_replica.replica.path)
@@ -593,11 +604,11 @@ def _replicas_by_partition(
     states: Iterable[ReplicaState],
 ) -> Iterator[tuple[TopicPartition, Sequence[ReplicaState]]]:
     """The replicas of each partition; separate for different topics with the same name."""
-    by_partition: dict[TopicPartition, list[ReplicaState]] = {}
+    replicas_by_partition: dict[TopicPartition, list[ReplicaState]] = {}
     for state in states:
-        by_partition.setdefault(state.replica.topic_partition, []).append(state)
-    for partition, same_named in sorted(by_partition.items()):
-        for replicas in by_topic_id(same_named, lambda state: state.topic_id):
+        replicas_by_partition.setdefault(state.replica.topic_partition, []).append(state)
+    for partition, same_named in sorted(replicas_by_partition.items()):
+        for replicas in group_by_topic_id(same_named, lambda state: state.topic_id):
             yield partition, replicas
 
 

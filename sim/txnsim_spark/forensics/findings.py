@@ -26,7 +26,7 @@ from txnsim_spark.forensics.verdicts import (
     Opinion,
     Reason,
     ReplicaEnds,
-    Spread,
+    TxnSpread,
     is_late,
     listed_by_kafka,
     opinion_on,
@@ -248,33 +248,33 @@ class SearchConditions(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def finding_of(
-    spread: Spread,
+    txn_spread: TxnSpread,
     partition: TopicPartition,
     coordinators: Coordinators,
     conditions: SearchConditions,
-    facts: ReplicaBasis,
+    replica_basis: ReplicaBasis,
     markers: ReadMarkers,
 ) -> Finding:
     """Judge one open transaction.
 
     Args:
-        spread: The replicas that have it open.
+        txn_spread: The replicas that have it open.
         partition: The partition.
         coordinators: The coordinators' logs.
         conditions: The conditions of the search.
-        facts: Facts about the replica on which the verdict is based.
+        replica_basis: Facts about the replica on which the verdict is based.
         markers: Reads the producer's markers before it.
     """
-    txn = spread.transaction
+    txn = txn_spread.transaction
     opinion = opinion_on(
         txn, partition, coordinators, as_of_ms=conditions.as_of_ms, markers=markers
     )
-    evidence = evidence_of(spread, opinion, coordinators, facts)
-    written_ms = _written_ms(txn, facts, conditions)
+    evidence = evidence_of(txn_spread, opinion, coordinators, replica_basis)
+    written_ms = _written_ms(txn, replica_basis, conditions)
     verdict_and_reason = _judge_spread(
-        spread, opinion, conditions.as_of_ms - written_ms, conditions
+        txn_spread, opinion, conditions.as_of_ms - written_ms, conditions
     )
-    verdict, reason = _apply_doubt(*verdict_and_reason, txn, facts)
+    verdict, reason = _apply_doubt(*verdict_and_reason, txn, replica_basis)
     reason += _file_time_reason(txn, written_ms)
     newest_record = None if opinion.entry is None else opinion.entry.newest
     timeout_ms = None if newest_record is None else newest_record.timeout_ms
@@ -282,7 +282,7 @@ def finding_of(
     return Finding(
         topic=partition.topic,
         partition=partition.partition,
-        topic_id=facts.state.topic_id,
+        topic_id=replica_basis.state.topic_id,
         producer_id=txn.producer_id,
         producer_epoch=txn.producer_epoch,
         coordinator_epoch=txn.coordinator_epoch,
@@ -293,7 +293,7 @@ def finding_of(
         verdict=verdict,
         rule=opinion.rule,
         reason=reason,
-        listed_by_kafka=_is_listed(spread, partition, coordinators, conditions),
+        listed_by_kafka=_is_listed(txn_spread, partition, coordinators, conditions),
         transactional_id=None if newest_record is None else newest_record.transactional_id,
         state=None if newest_record is None else newest_record.state,
         outcome=opinion.outcome,
@@ -304,11 +304,11 @@ def finding_of(
             timeout_ms=conditions.max_transaction_timeout_ms if timeout_ms is None else timeout_ms,
             as_of_ms=conditions.as_of_ms,
         ),
-        broker=spread.deciding_replica.replica.broker,
-        log_dir=spread.deciding_replica.replica.log_dir,
-        open_on=_broker_ids(spread.open_on),
-        behind=_broker_ids(spread.lagging),
-        against=_broker_ids(spread.contradicting),
+        broker=txn_spread.deciding_replica.replica.broker,
+        log_dir=txn_spread.deciding_replica.replica.log_dir,
+        open_on=_broker_ids(txn_spread.open_on),
+        behind=_broker_ids(txn_spread.lagging),
+        against=_broker_ids(txn_spread.contradicting),
         evidence=evidence,
         recent_until_ms=_recent_until_ms(verdict, written_ms, conditions),
         command=command,
@@ -317,13 +317,13 @@ def finding_of(
 
 
 def _is_listed(
-    spread: Spread,
+    txn_spread: TxnSpread,
     partition: TopicPartition,
     coordinators: Coordinators,
     conditions: SearchConditions,
 ) -> bool:
-    return spread.is_open_on_deciding and listed_by_kafka(
-        spread.transaction,
+    return txn_spread.is_open_on_deciding and listed_by_kafka(
+        txn_spread.transaction,
         partition,
         coordinators,
         as_of_ms=conditions.as_of_ms,
@@ -332,26 +332,28 @@ def _is_listed(
 
 
 def _apply_doubt(
-    verdict: OpenTxnStatus, reason: str, txn: OpenTxn, facts: ReplicaBasis
+    verdict: OpenTxnStatus, reason: str, txn: OpenTxn, replica_basis: ReplicaBasis
 ) -> tuple[OpenTxnStatus, str]:
     """The verdict and its reason, weakened if missing files could contradict it."""
-    doubt = facts.undecided or _may_have_ended(verdict, txn, facts)
+    doubt = replica_basis.undecided or _may_have_ended(verdict, txn, replica_basis)
     return (OpenTxnStatus.UNKNOWN, doubt) if doubt else (verdict, reason)
 
 
-def _may_have_ended(verdict: OpenTxnStatus, txn: OpenTxn, facts: ReplicaBasis) -> str:
+def _may_have_ended(verdict: OpenTxnStatus, txn: OpenTxn, replica_basis: ReplicaBasis) -> str:
     """A sentence on where an unseen marker of the transaction may be; empty if there can't be
     one.
     """
     if verdict is OpenTxnStatus.REPLICAS_DISAGREE:
         return ""
-    if facts.notes.damage:
-        return f"it may have ended: {facts.notes.damage[0]}"
+    if replica_basis.notes.damage:
+        return f"it may have ended: {replica_basis.notes.damage[0]}"
     if verdict not in (OpenTxnStatus.HANGING, OpenTxnStatus.RECENT):
         return ""  # its coordinator tells, whatever the end of the log was
-    end_offset = facts.state.ends.end_offset
+    end_offset = replica_basis.state.ends.end_offset
     is_behind = txn.start_offset >= end_offset
-    lost_end = facts.lost_end or (f"the log ends at offset {end_offset}" if is_behind else "")
+    lost_end = replica_basis.lost_end or (
+        f"the log ends at offset {end_offset}" if is_behind else ""
+    )
     return f"it may have ended: {lost_end}" if lost_end else ""
 
 
@@ -362,13 +364,13 @@ def _recent_until_ms(
     return written_ms + conditions.max_transaction_timeout_ms if is_recent else None
 
 
-def _written_ms(txn: OpenTxn, facts: ReplicaBasis, conditions: SearchConditions) -> int:
+def _written_ms(txn: OpenTxn, replica_basis: ReplicaBasis, conditions: SearchConditions) -> int:
     """Time of the transaction's last write, by the timestamps of its records. If they have none
     (-1), or a future one, the time of the newest file.
     """
-    if 0 <= txn.last_timestamp_ms <= conditions.now_ms or facts.state.newest_ms < 0:
+    if 0 <= txn.last_timestamp_ms <= conditions.now_ms or replica_basis.state.newest_ms < 0:
         return txn.last_timestamp_ms
-    return min(facts.state.newest_ms, conditions.now_ms)
+    return min(replica_basis.state.newest_ms, conditions.now_ms)
 
 
 def _file_time_reason(txn: OpenTxn, written_ms: int) -> str:
@@ -380,10 +382,13 @@ def _file_time_reason(txn: OpenTxn, written_ms: int) -> str:
 
 
 def _judge_spread(
-    spread: Spread, opinion: Opinion, age_ms: int, conditions: SearchConditions
+    txn_spread: TxnSpread, opinion: Opinion, age_ms: int, conditions: SearchConditions
 ) -> tuple[OpenTxnStatus, str]:
-    if spread.contradicting:
-        return OpenTxnStatus.REPLICAS_DISAGREE, f"{_contradiction_text(spread)}; {opinion.reason}"
+    if txn_spread.contradicting:
+        return (
+            OpenTxnStatus.REPLICAS_DISAGREE,
+            f"{_contradiction_text(txn_spread)}; {opinion.reason}",
+        )
     if opinion.verdict is not OpenTxnStatus.HANGING:
         return opinion.verdict, opinion.reason
     if age_ms <= conditions.max_transaction_timeout_ms:
@@ -394,12 +399,14 @@ def _judge_spread(
     return OpenTxnStatus.HANGING, opinion.reason
 
 
-def _contradiction_text(spread: Spread) -> str:
-    start_offset = spread.transaction.start_offset
-    shared_end = min(replica.end_offset for replica in (*spread.open_on, *spread.contradicting))
+def _contradiction_text(txn_spread: TxnSpread) -> str:
+    start_offset = txn_spread.transaction.start_offset
+    shared_end = min(
+        replica.end_offset for replica in (*txn_spread.open_on, *txn_spread.contradicting)
+    )
     high_watermarks = [
         replica.high_watermark
-        for replica in spread.contradicting
+        for replica in txn_spread.contradicting
         if replica.high_watermark is not None
     ]
     below_text = (
@@ -408,10 +415,9 @@ def _contradiction_text(spread: Spread) -> str:
         else ""
     )
     return (
-        f"open since offset {start_offset} on broker {_replica_names(spread.open_on)}, and not so"
-        " on"
-        f" broker {_replica_names(spread.contradicting)}, although both have the log up to offset"
-        f" {shared_end}{below_text}"
+        f"open since offset {start_offset} on broker {_replica_names(txn_spread.open_on)}, and"
+        f" not so on broker {_replica_names(txn_spread.contradicting)}, although both have the log"
+        f" up to offset {shared_end}{below_text}"
     )
 
 

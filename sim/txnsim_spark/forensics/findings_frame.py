@@ -15,7 +15,7 @@ from txnsim.runtime.wall_clock import wall_ms
 from txnsim_spark.forensics import find_hanging as searching
 from txnsim_spark.options import time_ms_of
 from txnsim_spark.session import register
-from txnsim_spark.stores.uris import is_elsewhere
+from txnsim_spark.stores.uris import is_in_object_store
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -63,7 +63,9 @@ def find_hanging(
 
     register(spark)
     given_paths = [paths] if isinstance(paths, str | Path) else list(paths)
-    store_paths = [path for path in given_paths if isinstance(path, str) and is_elsewhere(path)]
+    store_paths = [
+        path for path in given_paths if isinstance(path, str) and is_in_object_store(path)
+    ]
     stores = None
     if store_paths:
         stores = Stores(settings_of(spark) or StoreSettings(root=own_root()))

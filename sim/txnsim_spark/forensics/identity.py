@@ -69,7 +69,8 @@ class Identities(msgspec.Struct, frozen=True, kw_only=True):
     def living(self, rows: Iterable[dict[str, Any]]) -> Iterator[dict[str, Any]]:
         """The rows without those of stale replicas."""
         places = {
-            (with_store_names(stale.log_dir), stale.topic, stale.partition) for stale in self.stale
+            (with_store_names(stale_places.log_dir), stale_places.topic, stale_places.partition)
+            for stale_places in self.stale
         }
         for row in rows:
             if (row["log_dir"], row["topic"], row["partition"]) not in places:
@@ -78,11 +79,12 @@ class Identities(msgspec.Struct, frozen=True, kw_only=True):
 
 def stale_words(stale: Iterable[Stale]) -> tuple[str, ...]:
     """Lines about stale replicas: one per topic and broker."""
-    by_topic: defaultdict[tuple[str, int, str], list[Stale]] = defaultdict(list)
+    stale_by_topic: defaultdict[tuple[str, int, str], list[Stale]] = defaultdict(list)
     for replica in stale:
-        by_topic[replica.topic, replica.broker, replica.topic_id or ""].append(replica)
+        stale_by_topic[replica.topic, replica.broker, replica.topic_id or ""].append(replica)
     return tuple(
-        _stale_sentence(replicas_of_topic) for _, replicas_of_topic in sorted(by_topic.items())
+        _stale_sentence(replicas_of_topic)
+        for _, replicas_of_topic in sorted(stale_by_topic.items())
     )
 
 
@@ -122,19 +124,19 @@ def identify_replicas(
             2.8.
         known_topics: The topics in the metadata log.
     """
-    by_topic: defaultdict[str, list[tuple[Replica, str]]] = defaultdict(list)
-    without_id = []
+    replicas_by_topic: defaultdict[str, list[tuple[Replica, str]]] = defaultdict(list)
+    replicas_without_id = []
     for replica, topic_id in replicas_with_ids:
         if replica.topic == _METADATA_TOPIC:
             continue
         if topic_id is None:
             if replica.topic not in INTERNAL_TOPICS:
-                without_id.append(replica)
+                replicas_without_id.append(replica)
         else:
-            by_topic[replica.topic].append((replica, topic_id))
-    stale = _stale_without_id(without_id, by_topic, known_topics)
-    undecided: dict[str, str] = {}
-    for topic, replicas in sorted(by_topic.items()):
+            replicas_by_topic[replica.topic].append((replica, topic_id))
+    stale_replicas_found = _stale_without_id(replicas_without_id, replicas_by_topic, known_topics)
+    undecided_topics: dict[str, str] = {}
+    for topic, replicas in sorted(replicas_by_topic.items()):
         living_topic_id = (
             None if known_topics.topic_ids is None else known_topics.topic_ids.get(topic)
         )
@@ -145,7 +147,7 @@ def identify_replicas(
             topic_id in known_topics.removed or replica.broker in known_topics.brokers
             for replica, topic_id in replicas_of_other_ids
         ):
-            stale |= {
+            stale_replicas_found |= {
                 replica.path: _stale_replica(replica, topic_id, living_topic_id)
                 for replica, topic_id in replicas_of_other_ids
             }
@@ -154,11 +156,16 @@ def identify_replicas(
             {living_topic_id} if living_topic_id is not None else set()
         )
         if len(topic_ids) > 1:
-            undecided[topic] = _undecided_reason(topic, replicas)
+            undecided_topics[topic] = _undecided_reason(topic, replicas)
     stale_replicas = sorted(
-        stale.values(), key=lambda replica: (replica.topic, replica.partition, replica.broker)
+        stale_replicas_found.values(),
+        key=lambda replica: (replica.topic, replica.partition, replica.broker),
     )
-    return Identities(stale=tuple(stale_replicas), paths=frozenset(stale), undecided=undecided)
+    return Identities(
+        stale=tuple(stale_replicas),
+        paths=frozenset(stale_replicas_found),
+        undecided=undecided_topics,
+    )
 
 
 def _stale_without_id(

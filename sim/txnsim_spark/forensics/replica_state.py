@@ -120,8 +120,8 @@ class ReplicaState(msgspec.Struct, frozen=True, kw_only=True):
         """The unread parts of the unread segments."""
         if self.memory is None:
             return self.unread
-        parts = map(self.memory.unread_part, self.unread)
-        return tuple(segment for segment in parts if segment is not None)
+        unread_segments = map(self.memory.unread_part, self.unread)
+        return tuple(segment for segment in unread_segments if segment is not None)
 
     @property
     def replica(self) -> Replica:
@@ -179,12 +179,14 @@ def state_of(
         high_watermark=directory.high_watermarks.get(partition),
         epochs=read_small(epochs_file, checkpoints.decode_leader_epochs, on_problem) or (),
     )
-    starts = {end_offset, *(segment.base_offset for segment in segments)}
+    start_offsets = {end_offset, *(segment.base_offset for segment in segments)}
     # A starting broker goes through what is to be recovered, so nothing in it is taken for granted.
     recovered_offsets = [segment.base_offset for segment in segments if segment.is_recovered]
     offset_max = min([end_offset, *recovered_offsets])
-    usable = [(start, path) for start, path in snapshots if start in starts and start <= offset_max]
-    offset, seeds = _newest_snapshot(usable if use_snapshots else [], on_problem)
+    usable_snapshots = [
+        (start, path) for start, path in snapshots if start in start_offsets and start <= offset_max
+    ]
+    offset, seeds = _newest_snapshot(usable_snapshots if use_snapshots else [], on_problem)
     unread = tuple(
         segment
         for segment in segments

@@ -125,22 +125,24 @@ def merged_records(
     rows: Iterable[dict[str, Any]],
 ) -> tuple[list[CoordinatorRecord], list[str]]:
     """Each record once, by offset; and where replicas differ."""
-    by_place: defaultdict[tuple[int, int], dict[CoordinatorRecord, set[int]]] = defaultdict(dict)
+    brokers_by_record_at: defaultdict[tuple[int, int], dict[CoordinatorRecord, set[int]]] = (
+        defaultdict(dict)
+    )
     for row in rows:
         record = _record_of(row)
         place = (record.partition, record.offset)
-        by_place[place].setdefault(record, set()).add(row["broker"])
+        brokers_by_record_at[place].setdefault(record, set()).add(row["broker"])
     disagreements = [
         f"{TRANSACTION_STATE_TOPIC}-{partition}: replicas hold different records at offset {offset}"
-        for (partition, offset), brokers_by_record in sorted(by_place.items())
+        for (partition, offset), brokers_by_record in sorted(brokers_by_record_at.items())
         if len(brokers_by_record) > 1
     ]
-    merged = [
+    records_merged = [
         msgspec.structs.replace(record, brokers=tuple(sorted(brokers)))
-        for _, brokers_by_record in sorted(by_place.items())
+        for _, brokers_by_record in sorted(brokers_by_record_at.items())
         for record, brokers in brokers_by_record.items()
     ]
-    return merged, disagreements
+    return records_merged, disagreements
 
 
 def _record_of(row: dict[str, Any]) -> CoordinatorRecord:
@@ -156,18 +158,20 @@ def merged_txns(rows: Iterable[dict[str, Any]]) -> tuple[list[PartitionTxn], lis
     """The transactions of each partition from the replicas with the longest logs; and the replicas
     that lag.
     """
-    by_start: defaultdict[tuple[Any, ...], dict[PartitionTxn, set[int]]] = defaultdict(dict)
+    brokers_by_txn_at: defaultdict[tuple[Any, ...], dict[PartitionTxn, set[int]]] = defaultdict(
+        dict
+    )
     for row in rows:
         txn = _stay_of(row)
         stay_start = txn.marker_offset if txn.first_offset is None else txn.first_offset
-        by_start[txn.topic, txn.partition, stay_start, txn.producer_id].setdefault(txn, set()).add(
-            row["broker"]
-        )
-    merged: list[PartitionTxn] = []
+        brokers_by_txn_at[txn.topic, txn.partition, stay_start, txn.producer_id].setdefault(
+            txn, set()
+        ).add(row["broker"])
+    txns_merged: list[PartitionTxn] = []
     disagreements: list[str] = []
-    for _, brokers_by_txn in sorted(by_start.items()):
+    for _, brokers_by_txn in sorted(brokers_by_txn_at.items()):
         ranked_txns = sorted(brokers_by_txn, key=_reached_offset, reverse=True)
-        merged.append(
+        txns_merged.append(
             msgspec.structs.replace(
                 ranked_txns[0], brokers=tuple(sorted(brokers_by_txn[ranked_txns[0]]))
             )
@@ -179,7 +183,7 @@ def merged_txns(rows: Iterable[dict[str, Any]]) -> tuple[list[PartitionTxn], lis
                 f"{other_txn.first_offset} on {_ending_of(other_txn)};"
                 f" elsewhere it {_ending_of(ranked_txns[0])}"
             )
-    return merged, disagreements
+    return txns_merged, disagreements
 
 
 def _reached_offset(txn: PartitionTxn) -> tuple[int, int]:

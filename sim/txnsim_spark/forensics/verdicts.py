@@ -37,8 +37,8 @@ from txnsim_spark.forensics._coordinator_entries import (
     COMPLETE_STATES,
     DECIDED_STATES,
     OUTCOMES,
+    CoordinatorEntry,
     Coordinators,
-    Entry,
 )
 from txnsim_spark.forensics._partition_markers import ReadMarkers
 from txnsim_spark.scan.segments import Replica
@@ -112,7 +112,7 @@ HasMarker = Callable[[ReplicaEnds, int, int], bool]
 """Whether a replica has a marker of (producer id) at or after (offset)."""
 
 
-class Spread(msgspec.Struct, frozen=True, kw_only=True):
+class TxnSpread(msgspec.Struct, frozen=True, kw_only=True):
     """Which replicas of a partition have a transaction open."""
 
     transaction: OpenTxn
@@ -132,7 +132,7 @@ class Opinion(msgspec.Struct, frozen=True, kw_only=True):
     rule: Reason
     reason: str
     """One sentence without a full stop."""
-    entry: Entry | None = None
+    entry: CoordinatorEntry | None = None
     outcome: str | None = None
     """The due marker: ``commit``, ``abort`` or ``unknown``; None while still open."""
     because: str = ""
@@ -170,7 +170,7 @@ def spread_of(
     replicas: Sequence[ReplicaEnds],
     open_by_path: Mapping[str, OpenTxn],
     has_marker: HasMarker,
-) -> Spread | None:
+) -> TxnSpread | None:
     """Find the replicas of a partition that have a producer's transaction open.
 
     Args:
@@ -202,7 +202,7 @@ def spread_of(
                 leading_txn, deciding_replica, open_by_path[replica.replica.path], replica
             )
         ]
-        return Spread(
+        return TxnSpread(
             transaction=leading_txn,
             deciding_replica=deciding_replica,
             open_on=holders,
@@ -216,7 +216,7 @@ def spread_of(
     ]
     if not contradicting_holders:
         return None
-    return Spread(
+    return TxnSpread(
         transaction=open_by_path[elected_replica(contradicting_holders).replica.path],
         deciding_replica=deciding_replica,
         is_open_on_deciding=False,
@@ -292,7 +292,7 @@ def _decide_outcome(
     txn: OpenTxn,
     partition: TopicPartition,
     coordinators: Coordinators,
-    entry: Entry | None,
+    entry: CoordinatorEntry | None,
     markers: ReadMarkers,
 ) -> Decided:
     """The decision about a hanging transaction, found by the functions that repair a running
@@ -388,7 +388,7 @@ def _judge_txn(
     )
 
 
-def _alive_reason(entry: Entry, as_of_ms: int) -> str:
+def _alive_reason(entry: CoordinatorEntry, as_of_ms: int) -> str:
     newest_record = entry.newest
     state_text = (
         f"transactional id {newest_record.transactional_id} is {newest_record.state}"
@@ -438,7 +438,7 @@ def _opinion_without_entry(txn: OpenTxn, coordinators: Coordinators) -> Opinion:
     )
 
 
-def _unlisted_opinion(txn: OpenTxn, partition: TopicPartition, entry: Entry) -> Opinion:
+def _unlisted_opinion(txn: OpenTxn, partition: TopicPartition, entry: CoordinatorEntry) -> Opinion:
     newest_record = entry.newest
     id_text = f"transactional id {newest_record.transactional_id}"
     outcome = _owed_outcome(txn, partition, entry)
@@ -462,7 +462,7 @@ def _unlisted_opinion(txn: OpenTxn, partition: TopicPartition, entry: Entry) -> 
     )
 
 
-def _owed_outcome(txn: OpenTxn, partition: TopicPartition, entry: Entry) -> str | None:
+def _owed_outcome(txn: OpenTxn, partition: TopicPartition, entry: CoordinatorEntry) -> str | None:
     """The last decision about this producer, if it was about this transaction and
     this partition.
     """

@@ -23,7 +23,7 @@ from txnsim_spark.forensics.replica_state import ReplicaState
 from txnsim_spark.forensics.verdicts import elected_replica
 from txnsim_spark.scan.log_dirs import OnProblem, ignore_problem
 
-Place = tuple[str, TopicPartition]
+GroupPartition = tuple[str, TopicPartition]
 """Group and partition."""
 
 
@@ -37,41 +37,45 @@ class Position(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Positions(msgspec.Struct, frozen=True, kw_only=True):
-    """The positions of all groups."""
+    """The positions of all groups, and the partitions from which they were read."""
 
-    by_place: Mapping[Place, Position]
+    position_by_group_partition: Mapping[GroupPartition, Position]
     partitions: tuple[int, ...]
     """Partitions of ``__consumer_offsets`` that are among the directories."""
 
 
-class PositionFolder:
-    """Folds the batches of one partition, in order, into positions."""
+class PositionReplay:
+    """Replays the batches of one partition of ``__consumer_offsets``, in order, to learn the
+    groups' positions.
+    """
 
     def __init__(self) -> None:
-        self.positions: dict[Place, Position] = {}
-        self._pending: dict[int, dict[Place, Position]] = {}
+        self.positions: dict[GroupPartition, Position] = {}
+        self._pending: dict[int, dict[GroupPartition, Position]] = {}
 
-    def take(self, stored: StoredBatch) -> None:
+    def apply_batch(self, stored_batch: StoredBatch) -> None:
         """Apply the next batch.
 
         Raises:
             CorruptBatchError: Its records can't be read.
             CorruptLogRecordError: A record is malformed.
         """
-        header = stored.header
+        header = stored_batch.header
         if header.is_control:
-            control = read_control_record(stored.batch_bytes)
-            if control is not None and control.is_marker:
-                self._end(header.producer_id, committed=control.type == COMMIT)
+            control_record = read_control_record(stored_batch.batch_bytes)
+            if control_record is not None and control_record.is_marker:
+                self._end_txn(header.producer_id, committed=control_record.type == COMMIT)
             return
-        target = self.positions
+        position_by_group_partition = self.positions
         if header.is_transactional:
-            target = self._pending.setdefault(header.producer_id, {})
-        for record in iter_records(stored.batch_bytes):
+            position_by_group_partition = self._pending.setdefault(header.producer_id, {})
+        for record in iter_records(stored_batch.batch_bytes):
             group_record = None if record.key is None else decode_record(record.key, record.value)
             match group_record:
                 case OffsetCommitted():
-                    target[group_record.group_id, group_record.topic_partition] = Position(
+                    position_by_group_partition[
+                        group_record.group_id, group_record.topic_partition
+                    ] = Position(
                         offset=group_record.position,
                         committed_at_ms=group_record.commit_timestamp_ms,
                         record_offset=record.offset,
@@ -81,45 +85,53 @@ class PositionFolder:
                     for positions in (self.positions, *self._pending.values()):
                         positions.pop(group_and_partition, None)
 
-    def _end(self, producer_id: int, *, committed: bool) -> None:
-        sent = self._pending.pop(producer_id, {})
-        for group_and_partition, position in sent.items() if committed else ():
+    def _end_txn(self, producer_id: int, *, committed: bool) -> None:
+        sent_positions = self._pending.pop(producer_id, {})
+        for group_and_partition, position in sent_positions.items() if committed else ():
             newest = self.positions.get(group_and_partition)
             if newest is None or newest.record_offset < position.record_offset:
                 self.positions[group_and_partition] = position
 
 
-def positions_in(paths: Iterable[Path], on_problem: OnProblem) -> Positions:
+def group_positions(paths: Iterable[Path], on_problem: OnProblem) -> Positions:
     """The positions of all groups in log directories.
 
     Args:
         paths: Log directories, folders of them, or replicas' folders.
         on_problem: Called with what can't be read.
     """
-    by_place: dict[Place, Position] = {}
-    partitions = []
-    for state in leading_states(paths, CONSUMER_OFFSETS_TOPIC, on_problem):
-        folder = PositionFolder()
-        for stored in _batches(state, on_problem):
+    position_by_group_partition: dict[GroupPartition, Position] = {}
+    offsets_partitions = []
+    for replica_state in leading_states(paths, CONSUMER_OFFSETS_TOPIC, on_problem):
+        replay = PositionReplay()
+        for stored_batch in _stored_batches(replica_state, on_problem):
             try:
-                folder.take(stored)
+                replay.apply_batch(stored_batch)
             except (CorruptBatchError, CorruptLogRecordError, MissingExtraError) as error:
-                on_problem(f"{state.replica.path}, offset {stored.header.base_offset}: {error}")
-        by_place.update(folder.positions)
-        partitions.append(state.replica.partition)
-    return Positions(by_place=by_place, partitions=tuple(partitions))
+                on_problem(
+                    f"{replica_state.replica.path}, offset"
+                    f" {stored_batch.header.base_offset}: {error}"
+                )
+        position_by_group_partition.update(replay.positions)
+        offsets_partitions.append(replica_state.replica.partition)
+    return Positions(
+        position_by_group_partition=position_by_group_partition,
+        partitions=tuple(offsets_partitions),
+    )
 
 
-def _batches(state: ReplicaState, on_problem: OnProblem) -> Iterator[StoredBatch]:
-    for segment in state.segments:
-        torn: list[TornTail] = []
+def _stored_batches(replica_state: ReplicaState, on_problem: OnProblem) -> Iterator[StoredBatch]:
+    for segment in replica_state.segments:
+        torn_tails: list[TornTail] = []
         try:
-            yield from read_log_file(Path(segment.path), on_torn=torn.append, on_old=ignore_problem)
+            yield from read_log_file(
+                Path(segment.path), on_torn=torn_tails.append, on_old=ignore_problem
+            )
         except OSError as error:
             on_problem(f"{segment.path}: {error.strerror or error}; passed by")
-        for tear in torn:
-            on_problem(f"{segment.path}, byte {tear.position}: {tear.reason}")
-        if torn and segment.is_recovered:
+        for torn_tail in torn_tails:
+            on_problem(f"{segment.path}, byte {torn_tail.position}: {torn_tail.reason}")
+        if torn_tails and segment.is_recovered:
             return
 
 
@@ -128,12 +140,16 @@ def leading_states(
 ) -> Iterator[ReplicaState]:
     """The state of each partition's leading replica, by partition."""
     reading = Reading(Search(paths=tuple(paths), topics=frozenset({topic})))
-    by_partition: dict[int, list[ReplicaState]] = {}
-    for state in reading.living_states():
-        if state.replica.topic == topic:
-            by_partition.setdefault(state.replica.partition, []).append(state)
+    states_by_partition: dict[int, list[ReplicaState]] = {}
+    for replica_state in reading.living_states():
+        if replica_state.replica.topic == topic:
+            states_by_partition.setdefault(replica_state.replica.partition, []).append(
+                replica_state
+            )
     for problem in (*reading.problems, *reading.undecided_reasons(topic)):
         on_problem(problem)
-    for _, states in sorted(by_partition.items()):
-        leader_ends = elected_replica([state.ends for state in states])
-        yield next(state for state in states if state.ends is leader_ends)
+    for _, replica_states in sorted(states_by_partition.items()):
+        leader_ends = elected_replica([replica_state.ends for replica_state in replica_states])
+        yield next(
+            replica_state for replica_state in replica_states if replica_state.ends is leader_ends
+        )

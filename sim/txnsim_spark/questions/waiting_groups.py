@@ -15,11 +15,11 @@ from txnsim.types import TopicPartition
 from txnsim_spark.engine import NewSession, Progress
 from txnsim_spark.forensics.find_hanging import Search, find_hanging
 from txnsim_spark.forensics.findings import Finding, PartitionFigures, Report
-from txnsim_spark.questions._positions import Positions, positions_in
+from txnsim_spark.questions._positions import Positions, group_positions
 
 
 class Waiter(msgspec.Struct, frozen=True, kw_only=True):
-    """A group that waits on a partition."""
+    """A group that waits for an open transaction of one partition."""
 
     group: str
     topic: str
@@ -50,7 +50,7 @@ class Waiter(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class WaitingGroups(msgspec.Struct, frozen=True, kw_only=True):
-    """All groups that wait."""
+    """The groups that wait for open transactions, and what could not be read."""
 
     as_of_ms: int
     waiters: tuple[Waiter, ...]
@@ -66,11 +66,11 @@ class WaitingGroups(msgspec.Struct, frozen=True, kw_only=True):
 def find_waiting_groups(
     search: Search, *, new_session: NewSession, progress: Progress
 ) -> WaitingGroups:
-    """Find the groups that wait."""
+    """Find the groups in some log directories that wait for open transactions."""
     report = find_hanging(search, new_session=new_session, progress=progress)
     problems: dict[str, None] = {}
     progress("reading __consumer_offsets")
-    positions = positions_in(search.paths, problems.setdefault)
+    positions = group_positions(search.paths, problems.setdefault)
     return join_waiting_groups(report, positions, problems)
 
 
@@ -84,19 +84,19 @@ def join_waiting_groups(
         positions: The positions of groups.
         problems: Problems of reading the positions.
     """
-    blocked = {
-        TopicPartition(counts.topic, counts.partition): counts
-        for counts in report.partitions
-        if counts.lag > 0
+    blocked_partitions = {
+        TopicPartition(figures.topic, figures.partition): figures
+        for figures in report.partitions
+        if figures.lag > 0
     }
-    blockers = _blockers(report, blocked.values())
+    finding_by_partition = _oldest_open_txns(report, blocked_partitions.values())
     waiters = []
-    for (group, partition), position in positions.by_place.items():
-        figures = blocked.get(partition)
+    for (group, partition), position in positions.position_by_group_partition.items():
+        figures = blocked_partitions.get(partition)
         if figures is None or position.offset >= figures.high_watermark:
             continue
-        finding = blockers[partition]
-        stable = figures.last_stable_offset
+        blocking_finding = finding_by_partition[partition]
+        last_stable_offset = figures.last_stable_offset
         waiters.append(
             Waiter(
                 group=group,
@@ -104,22 +104,22 @@ def join_waiting_groups(
                 partition=partition.partition,
                 committed_offset=position.offset,
                 committed_at_ms=position.committed_at_ms,
-                last_stable_offset=stable,
+                last_stable_offset=last_stable_offset,
                 high_watermark=figures.high_watermark,
-                to_read=max(0, stable - position.offset),
-                withheld=figures.high_watermark - max(stable, position.offset),
-                producer_id=finding.producer_id,
-                producer_epoch=finding.producer_epoch,
-                start_offset=finding.start_offset,
-                transactional_id=finding.transactional_id,
-                verdict=finding.verdict.value,
-                since_ms=finding.start_timestamp_ms,
+                to_read=max(0, last_stable_offset - position.offset),
+                withheld=figures.high_watermark - max(last_stable_offset, position.offset),
+                producer_id=blocking_finding.producer_id,
+                producer_epoch=blocking_finding.producer_epoch,
+                start_offset=blocking_finding.start_offset,
+                transactional_id=blocking_finding.transactional_id,
+                verdict=blocking_finding.verdict.value,
+                since_ms=blocking_finding.start_timestamp_ms,
                 for_ms=None
-                if finding.start_timestamp_ms is None
-                else report.as_of_ms - finding.start_timestamp_ms,
+                if blocking_finding.start_timestamp_ms is None
+                else report.as_of_ms - blocking_finding.start_timestamp_ms,
             )
         )
-    read = {(waiter.topic, waiter.partition) for waiter in waiters}
+    partitions_with_waiter = {(waiter.topic, waiter.partition) for waiter in waiters}
     return WaitingGroups(
         as_of_ms=report.as_of_ms,
         waiters=tuple(
@@ -128,8 +128,8 @@ def join_waiting_groups(
         unread=tuple(
             sorted(
                 partition
-                for partition in blocked
-                if (partition.topic, partition.partition) not in read
+                for partition in blocked_partitions
+                if (partition.topic, partition.partition) not in partitions_with_waiter
             )
         ),
         offsets_partitions=positions.partitions,
@@ -137,13 +137,16 @@ def join_waiting_groups(
     )
 
 
-def _blockers(report: Report, blocked: Iterable[PartitionFigures]) -> dict[TopicPartition, Finding]:
+def _oldest_open_txns(
+    report: Report, blocked_partitions: Iterable[PartitionFigures]
+) -> dict[TopicPartition, Finding]:
     """Partition -> its oldest open transaction, which blocks readers."""
-    blockers: dict[TopicPartition, Finding] = {}
-    counted = {
-        (figures.topic, figures.partition, figures.producer_id): figures for figures in blocked
+    finding_by_partition: dict[TopicPartition, Finding] = {}
+    blocked_keys = {
+        (figures.topic, figures.partition, figures.producer_id): figures
+        for figures in blocked_partitions
     }
     for finding in report.findings:
-        if (finding.topic, finding.partition, finding.producer_id) in counted:
-            blockers[finding.topic_partition] = finding
-    return blockers
+        if (finding.topic, finding.partition, finding.producer_id) in blocked_keys:
+            finding_by_partition[finding.topic_partition] = finding
+    return finding_by_partition

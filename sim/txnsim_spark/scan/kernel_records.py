@@ -21,21 +21,21 @@ BATCH_NUMBER: Final = 0
 """Number of the batch that the record is in."""
 OFFSET_DELTA: Final = 1
 TIME_DELTA: Final = 2
-KEY_AT: Final = 3
+KEY_POSITION: Final = 3
 KEY_SIZE: Final = 4
-VALUE_AT: Final = 5
+VALUE_POSITION: Final = 5
 VALUE_SIZE: Final = 6
-HEADERS_AT: Final = 7
+HEADERS_POSITION: Final = 7
 HEADER_COUNT: Final = 8
-RECORD_AT: Final = 9
+RECORD_POSITION: Final = 9
 RECORD_SIZE: Final = 10
 """Size of the record, the length field included."""
 RECORD_COLUMNS: Final = 11
 
 # Columns of a table of headers.
-NAME_AT: Final = 0
+NAME_POSITION: Final = 0
 NAME_SIZE: Final = 1
-CONTENT_AT: Final = 2
+CONTENT_POSITION: Final = 2
 CONTENT_SIZE: Final = 3
 HEADER_COLUMNS: Final = 4
 
@@ -106,16 +106,16 @@ def _fill_record(buffer: Any, position: int, end: int, rows: Any, row: int) -> i
     rows[row, OFFSET_DELTA], position = _short_varint(buffer, end_position, end)
     if position == _MALFORMED:
         return _MALFORMED
-    rows[row, KEY_AT], rows[row, KEY_SIZE], position = _sized_bytes(buffer, position, end)
+    rows[row, KEY_POSITION], rows[row, KEY_SIZE], position = _sized_bytes(buffer, position, end)
     if position == _MALFORMED:
         return _MALFORMED
-    rows[row, VALUE_AT], rows[row, VALUE_SIZE], position = _sized_bytes(buffer, position, end)
+    rows[row, VALUE_POSITION], rows[row, VALUE_SIZE], position = _sized_bytes(buffer, position, end)
     if position == _MALFORMED:
         return _MALFORMED
     header_count, position = _short_varint(buffer, position, end)
     if position == _MALFORMED or header_count < 0 or header_count > record_end - position:
         return _MALFORMED
-    rows[row, HEADERS_AT], rows[row, HEADER_COUNT] = position, header_count
+    rows[row, HEADERS_POSITION], rows[row, HEADER_COUNT] = position, header_count
     for _ in range(header_count):
         _, size, position = _sized_bytes(buffer, position, end)
         if position == _MALFORMED or size < 0:
@@ -172,7 +172,7 @@ def record_rows(
             if position == _MALFORMED:
                 break
             rows[filled_rows, BATCH_NUMBER] = batch_number
-            rows[filled_rows, RECORD_AT], rows[filled_rows, RECORD_SIZE] = (
+            rows[filled_rows, RECORD_POSITION], rows[filled_rows, RECORD_SIZE] = (
                 record_start,
                 position - record_start,
             )
@@ -198,12 +198,12 @@ def header_rows(buffer: Any, records: Any, rows: Any) -> None:
     """
     filled_rows = 0
     for record_number in range(len(records)):
-        position = records[record_number, HEADERS_AT]
+        position = records[record_number, HEADERS_POSITION]
         for _ in range(records[record_number, HEADER_COUNT]):
-            rows[filled_rows, NAME_AT], rows[filled_rows, NAME_SIZE], position = _sized_bytes(
+            rows[filled_rows, NAME_POSITION], rows[filled_rows, NAME_SIZE], position = _sized_bytes(
                 buffer, position, len(buffer)
             )
-            rows[filled_rows, CONTENT_AT], rows[filled_rows, CONTENT_SIZE], position = _sized_bytes(
-                buffer, position, len(buffer)
+            rows[filled_rows, CONTENT_POSITION], rows[filled_rows, CONTENT_SIZE], position = (
+                _sized_bytes(buffer, position, len(buffer))
             )
             filled_rows += 1

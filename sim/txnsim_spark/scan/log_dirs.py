@@ -61,9 +61,9 @@ class LogDirectory(msgspec.Struct, frozen=True, kw_only=True):
                 path / names.FileName.RECOVERY_POINTS, ignore_problem
             ),
             written_ms=tuple(
-                (str(file), time_ms)
-                for file in (path / name for name in _LAST_RUN_FILES)
-                if (time_ms := modified_ms(file)) >= 0
+                (str(checkpoint_file), modified_time_ms)
+                for checkpoint_file in (path / file_name for file_name in _LAST_RUN_FILES)
+                if (modified_time_ms := modified_ms(checkpoint_file)) >= 0
             ),
         )
 
@@ -118,8 +118,8 @@ def _checkpoint_offsets(file: Path, on_problem: OnProblem) -> dict[TopicPartitio
 def read_small(path: Path, decode: Callable[..., T], on_problem: OnProblem) -> T | None:
     """The decoded content of a file; None if it is missing, or malformed, which is reported."""
     try:
-        text = RegularFile(path).read(is_small=True).decode(errors="replace")
-        return decode(text, place=str(path))
+        file_text = RegularFile(path).read(is_small=True).decode(errors="replace")
+        return decode(file_text, error_prefix=str(path))
     except FileNotFoundError:
         return None
     except (OSError, UnicodeDecodeError, CorruptLogRecordError) as error:

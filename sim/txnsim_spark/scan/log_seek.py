@@ -141,15 +141,15 @@ class LookedUpBatch(msgspec.Struct, frozen=True):
 
 def batches_at(segment: SegmentFile, offsets: Iterable[int]) -> dict[int, LookedUpBatch]:
     """Offset -> batch that holds the offset; missing offsets are omitted."""
-    by_offset: dict[int, LookedUpBatch] = {}
-    starts: dict[int, list[int]] = {}
+    batch_by_offset: dict[int, LookedUpBatch] = {}
+    start_positions: dict[int, list[int]] = {}
     for offset in sorted(offsets):
-        starts.setdefault(position_before(segment, offset), []).append(offset)
-    if not starts:
-        return by_offset
+        start_positions.setdefault(position_before(segment, offset), []).append(offset)
+    if not start_positions:
+        return batch_by_offset
     with open_file(segment.path) as file:
         window = FileWindow(file, _WINDOW_BYTES)
-        for start, wanted_offsets in starts.items():
+        for start_position, wanted_offsets in start_positions.items():
             offsets_left = wanted_offsets[::-1]
 
             def rows_reaching_offsets(
@@ -159,16 +159,18 @@ def batches_at(segment: SegmentFile, offsets: Iterable[int]) -> dict[int, Looked
 
                 return first_batches_to_reach(table, sought_offsets)
 
-            for position, header in _walk_batches(window, segment, start, rows_reaching_offsets):
+            for position, header in _walk_batches(
+                window, segment, start_position, rows_reaching_offsets
+            ):
                 while offsets_left and header.last_offset >= offsets_left[-1]:
                     offset = offsets_left.pop()
                     if header.base_offset <= offset:
-                        by_offset[offset] = LookedUpBatch(
+                        batch_by_offset[offset] = LookedUpBatch(
                             header, _is_sound(window, position, header)
                         )
                 if not offsets_left:
                     break
-    return by_offset
+    return batch_by_offset
 
 
 def last_batch_position(segment: SegmentFile) -> tuple[int, bytes]:

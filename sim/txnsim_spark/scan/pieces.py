@@ -126,17 +126,17 @@ def _open_segment(path: Path, end_position: int | None) -> RangeFile:
     try:
         file = RegularFile(path).ranges(is_sequential=True)
     except FileNotFoundError:
-        renamed = _open_renamed(path)
-        if renamed is None:
+        renamed_file = _open_renamed(path)
+        if renamed_file is None:
             raise
-        return renamed
+        return renamed_file
     if end_position is not None and file.size < end_position:
-        renamed = _open_renamed(path)
-        if renamed is not None and renamed.size >= end_position:
+        renamed_file = _open_renamed(path)
+        if renamed_file is not None and renamed_file.size >= end_position:
             file.close()
-            return renamed
-        if renamed is not None:
-            renamed.close()
+            return renamed_file
+        if renamed_file is not None:
+            renamed_file.close()
     return file
 
 

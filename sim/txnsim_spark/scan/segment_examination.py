@@ -29,7 +29,7 @@ from txnsim_spark.scan.segments import Damage, Replica, SegmentFile
 from txnsim_spark.scan.walk import (
     MAY_BE_OLD,
     SCAN_LIMITS,
-    Folding,
+    FragmentFolding,
     OldRun,
     ScanLimits,
     fragment_rows,
@@ -72,7 +72,7 @@ class Examiner:
         self._bounds = limits
         self._buffer = np.empty(limits.piece_bytes, dtype=np.uint8)
         self._rows = np.empty((kernel.BATCH_COLUMNS, limits.rows), dtype=np.int64)
-        self._folding = Folding(limits)
+        self._folding = FragmentFolding(limits)
         self._path = Path()
         self._start = self._end_position = 0
         self._wrong_crc: Damage | None = None

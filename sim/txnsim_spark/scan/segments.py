@@ -223,17 +223,17 @@ def refuse_two_clusters(places_and_clusters: Iterable[tuple[str, str]]) -> None:
         )
 
 
-def by_topic_id(
+def group_by_topic_id(
     replicas: Sequence[T], topic_id_of: Callable[[T], str | None]
 ) -> tuple[tuple[T, ...], ...]:
     """Replicas grouped by topic id; those without an id join the group if there is only one."""
-    ids = {topic_id_of(replica) for replica in replicas}
-    if len(ids - {None}) <= 1:
+    topic_ids = {topic_id_of(replica) for replica in replicas}
+    if len(topic_ids - {None}) <= 1:
         return (tuple(replicas),)
-    ordered = sorted(ids, key=lambda topic_id: topic_id or "")
+    ordered_ids = sorted(topic_ids, key=lambda topic_id: topic_id or "")
     return tuple(
         tuple(replica for replica in replicas if topic_id_of(replica) == group_id)
-        for group_id in ordered
+        for group_id in ordered_ids
     )
 
 

@@ -120,7 +120,7 @@ def fragment_rows(
     """Tables of what each producer did in a segment, rows by ``kernel_fragments.FRAGMENT_COLUMNS``.
     The caller may keep each. Arguments as of ``batch_rows``.
     """
-    folding = Folding(limits)
+    folding = FragmentFolding(limits)
     for _ in _fold_segment(path, folding, on_damage, end_position, limits, start=start):
         if folding.is_full:
             yield folding.take_fragments()
@@ -139,7 +139,7 @@ def ending_rows(
     The caller may keep each. A transaction that began before the last full table of fragments is
     known only by its end, as one that began in an earlier segment.
     """
-    folding = Folding(limits)
+    folding = FragmentFolding(limits)
     for endings in _fold_segment(path, folding, on_damage, end_position, limits):
         if endings.shape[1]:
             yield endings.copy()
@@ -172,7 +172,7 @@ def damage_of(
 
 def _fold_segment(
     path: Path,
-    folding: Folding,
+    folding: FragmentFolding,
     on_damage: OnDamage,
     end_position: int | None,
     limits: ScanLimits,
@@ -234,7 +234,7 @@ def old_run_at(file: PieceReader, position: int) -> OldRun | None:
     return OldRun(position=position, end=end, next_offset=last_offset + 1)
 
 
-class Folding:
+class FragmentFolding:
     """Fragments that grow with each piece, and a table of endings."""
 
     def __init__(self, limits: ScanLimits) -> None:

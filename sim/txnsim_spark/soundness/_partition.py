@@ -7,10 +7,10 @@ from pathlib import Path
 
 from txnsim.log.producer_state import SnapshotEntry
 from txnsim.storage import checkpoints, names, producer_snapshot
-from txnsim_spark.scan.segments import by_topic_id
+from txnsim_spark.scan.segments import group_by_topic_id
 from txnsim_spark.soundness._chain import judge_replica
 from txnsim_spark.soundness._replica_rules import Replica, judge_replicas
-from txnsim_spark.soundness.violations import Broken, Violation, read_or_report
+from txnsim_spark.soundness.violations import BrokenRule, Violation, read_or_report
 
 
 def judge_partition(replicas: Sequence[Replica]) -> Iterator[Violation]:
@@ -19,20 +19,20 @@ def judge_partition(replicas: Sequence[Replica]) -> Iterator[Violation]:
     Args:
         replicas: By broker, each with at least one part, by offset.
     """
-    for facts, parts in replicas:
+    for facts, segment_parts in replicas:
         directory = Path(facts.replica.path)
-        broken: list[Broken] = []
-        snapshots = read_snapshots(directory, broken.append)
-        read_epochs(directory, broken.append)
-        for violation in broken:
-            yield facts.finding(violation, segment_end=parts[-1].end_offset)
-        yield from judge_replica(facts, parts, snapshots)
-    for replicas_of_topic in by_topic_id(replicas, lambda violation: violation[0].topic_id):
+        broken_rules: list[BrokenRule] = []
+        snapshots = read_snapshots(directory, broken_rules.append)
+        read_epochs(directory, broken_rules.append)
+        for violation in broken_rules:
+            yield facts.finding(violation, segment_end=segment_parts[-1].end_offset)
+        yield from judge_replica(facts, segment_parts, snapshots)
+    for replicas_of_topic in group_by_topic_id(replicas, lambda violation: violation[0].topic_id):
         yield from judge_replicas(replicas_of_topic)
 
 
 def read_snapshots(
-    directory: Path, on_broken: Callable[[Broken], object]
+    directory: Path, on_broken: Callable[[BrokenRule], object]
 ) -> dict[int, tuple[SnapshotEntry, ...]]:
     """The readable snapshots of a replica by offset."""
     snapshots: dict[int, tuple[SnapshotEntry, ...]] = {}
@@ -51,13 +51,13 @@ def read_snapshots(
 
 
 def read_epochs(
-    directory: Path, on_broken: Callable[[Broken], object]
+    directory: Path, on_broken: Callable[[BrokenRule], object]
 ) -> tuple[tuple[int, int], ...] | None:
     """(leader epoch, first offset) of a replica's checkpoint; None without a readable one."""
     path = directory / names.FileName.LEADER_EPOCHS
     return read_or_report(
         path,
-        lambda data: checkpoints.decode_leader_epochs(data.decode(), place=path.name),
+        lambda data: checkpoints.decode_leader_epochs(data.decode(), error_prefix=path.name),
         "leader epochs with their first offsets (LeaderEpochCheckpointFile)",
         on_broken,
         is_small=True,

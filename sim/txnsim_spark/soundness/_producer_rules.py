@@ -51,15 +51,21 @@ class Producers:
     """
 
     def __init__(
-        self, facts: ReplicaFacts, seeds: Iterable[SnapshotEntry] = (), *, is_blind: bool = False
+        self,
+        replica_facts: ReplicaFacts,
+        snapshot_entries: Iterable[SnapshotEntry] = (),
+        *,
+        lacks_snapshot: bool = False,
     ) -> None:
-        self._facts = facts
-        self._is_blind = is_blind
+        self._facts = replica_facts
+        self._lacks_snapshot = lacks_snapshot
         self._marked: dict[int, int] = {}
         """Producer id -> epoch, for producers first seen by their markers; their past is
         unknown.
         """
-        self.state = PartitionProducers.of_snapshot(seeds, now_ms=0, expiration_ms=NEVER_MS)
+        self.state = PartitionProducers.of_snapshot(
+            snapshot_entries, now_ms=0, expiration_ms=NEVER_MS
+        )
         self.last_offsets: dict[int, int] = {}
         """Producer id -> offset of its last batch so far, markers included."""
         self.aborted: list[AbortedTxn] = []
@@ -68,19 +74,19 @@ class Producers:
     def take(self, row: Row, findings: Findings) -> None:
         """Check the next batch of a producer, and apply it."""
         producer_id, epoch = row[kernel.PRODUCER_ID], row[kernel.PRODUCER_EPOCH]
-        entry = self.state.find(producer_id)
+        producer_entry = self.state.find(producer_id)
         self.last_offsets[producer_id] = row[kernel.LAST_OFFSET]
         marked_epoch = self._marked.pop(producer_id, None)
         if row[kernel.ATTRIBUTES] & BatchHeader.CONTROL:
-            if entry is None or marked_epoch == epoch:
+            if producer_entry is None or marked_epoch == epoch:
                 self._marked[producer_id] = epoch
-            _report_refusal(_refusal_of_marker(entry, row), row, findings)
-            if self._is_idle(entry):
+            _report_refusal(_refusal_of_marker(producer_entry, row), row, findings)
+            if self._is_idle(producer_entry):
                 _report_idle_marker(row, findings)
             self._apply_marker(row)
             return
-        if entry is not None and not row[CONTINUES_PREVIOUS] and marked_epoch != epoch:
-            _report_refusal(self._refusal_of_data(entry, row), row, findings)
+        if producer_entry is not None and not row[CONTINUES_PREVIOUS] and marked_epoch != epoch:
+            _report_refusal(self._refusal_of_data(producer_entry, row), row, findings)
         self._apply_data(row)
 
     # Steps
@@ -88,7 +94,7 @@ class Producers:
     def _is_idle(self, entry: ProducerEntry | None) -> bool:
         """Whether a marker ends no transaction, as far as is known."""
         if entry is None:
-            return not self._is_blind
+            return not self._lacks_snapshot
         return entry.txn_first_offset == NO_OFFSET
 
     def _refusal_of_data(self, entry: ProducerEntry, row: Row) -> Refusal | None:

@@ -13,15 +13,23 @@ from txnsim.storage import checkpoints, names
 from txnsim.types import TopicPartition
 from txnsim_spark.scan.log_dirs import topic_id_of
 from txnsim_spark.scan.segments import Replica
-from txnsim_spark.soundness.violations import Broken, Invariant, Severity, Violation, read_or_report
+from txnsim_spark.soundness.violations import (
+    BrokenRule,
+    Invariant,
+    Severity,
+    Violation,
+    read_or_report,
+)
 
 PRODUCER_EXPIRATION_MS: Final = 86_400_000
 """Default of ``producer.id.expiration.ms``."""
-COORDINATED: Final = frozenset({"__consumer_offsets", "__transaction_state", "__share_group_state"})
+COORDINATOR_TOPICS: Final = frozenset(
+    {"__consumer_offsets", "__transaction_state", "__share_group_state"}
+)
 """Topics that brokers write themselves: compacted, and without sequences
 (AppendOrigin.COORDINATOR).
 """
-MENDED: Final = frozenset(
+RULES_MENDED_BY_RECOVERY: Final = frozenset(
     {
         Invariant.TORN,
         Invariant.NO_BATCH,
@@ -37,7 +45,7 @@ MENDED: Final = frozenset(
 """Rules whose violations after the recovery point a broker repairs when it starts after an unclean
 stop.
 """
-END: Final = 1 << 63
+UNKNOWN_END: Final = 1 << 63
 
 
 class LogDirFacts(msgspec.Struct, frozen=True, kw_only=True):
@@ -49,7 +57,7 @@ class LogDirFacts(msgspec.Struct, frozen=True, kw_only=True):
     """None without a checkpoint file, as in a copy of replica folders only."""
     log_starts: dict[TopicPartition, int]
     cleaned: dict[TopicPartition, int]
-    broken: tuple[Broken, ...] = ()
+    broken: tuple[BrokenRule, ...] = ()
     """Files that can't be read."""
 
 
@@ -63,52 +71,54 @@ class ReplicaFacts(msgspec.Struct, frozen=True, kw_only=True):
     """Offset from which recovery after an unclean shutdown starts; None if unknown."""
     log_start: int | None
     cleaned_until: int
-    """Offset up to which the cleaner has worked; 0 for never, ``END`` for unknown."""
+    """Offset up to which the cleaner has worked; 0 for never, ``UNKNOWN_END`` for unknown."""
     topic_id: str | None = None
     compare_from: int = 0
     compare_until: int = 0
     """Offset up to which replicas must agree, exclusive; 0 without another replica."""
     producer_expiration_ms: int = PRODUCER_EXPIRATION_MS
 
-    def finding(self, broken: Broken, *, segment_end: int = 0) -> Violation:
+    def finding(self, broken_rule: BrokenRule, *, segment_end: int = 0) -> Violation:
         """The violation, placed in this replica and with its severity.
 
         Args:
-            broken: What was found.
+            broken_rule: What was found.
             segment_end: Offset after the last one of its segment: if a starting broker recovers
                 this segment, it repairs the files that are derived from it.
         """
         is_recovered = not self.is_clean and segment_end > (self.recovery_point or 0)
-        is_notice = broken.is_notice or (is_recovered and broken.rule in MENDED)
-        fields = msgspec.structs.asdict(broken)
-        del fields["is_notice"]
+        is_notice = broken_rule.is_notice or (
+            is_recovered and broken_rule.rule in RULES_MENDED_BY_RECOVERY
+        )
+        location_fields = msgspec.structs.asdict(broken_rule)
+        del location_fields["is_notice"]
         return Violation(
             severity=Severity.NOTICE if is_notice else Severity.ERROR,
             broker=self.replica.broker,
             log_dir=self.replica.log_dir,
             topic=self.replica.topic,
             partition=self.replica.partition,
-            **fields,
+            **location_fields,
         )
 
     @property
     def has_sequences(self) -> bool:
         """Whether clients write the topic, so that its batches have sequences."""
-        return self.replica.topic not in COORDINATED
+        return self.replica.topic not in COORDINATOR_TOPICS
 
 
 def read_log_dir(log_dir: Path) -> LogDirFacts:
     """Read the checkpoints of a log directory. A missing file is no error; a file that can't be
     read is reported as broken.
     """
-    broken: list[Broken] = []
+    broken_rules: list[BrokenRule] = []
 
     def offsets(file_name: str) -> dict[TopicPartition, int]:
         offsets_by_partition = read_or_report(
             log_dir / file_name,
-            lambda data: checkpoints.decode_offsets(data.decode(), place=file_name),
+            lambda data: checkpoints.decode_offsets(data.decode(), error_prefix=file_name),
             "offsets of partitions (OffsetCheckpointFile)",
-            broken.append,
+            broken_rules.append,
             is_small=True,
         )
         return offsets_by_partition or {}
@@ -121,7 +131,7 @@ def read_log_dir(log_dir: Path) -> LogDirFacts:
         else None,
         log_starts=offsets(names.FileName.LOG_STARTS),
         cleaned=offsets(names.FileName.CLEANER_OFFSETS),
-        broken=tuple(broken),
+        broken=tuple(broken_rules),
     )
 
 
@@ -132,7 +142,7 @@ def replica_facts(
 ) -> ReplicaFacts:
     topic_partition = replica.topic_partition
     # A coordinator's log is compacted also where no checkpoint names it: a copy of one folder.
-    unknown = END if topic_partition.topic in COORDINATED else 0
+    unknown_offset = UNKNOWN_END if topic_partition.topic in COORDINATOR_TOPICS else 0
     return ReplicaFacts(
         replica=replica,
         is_clean=log_dir_facts.is_clean,
@@ -141,7 +151,7 @@ def replica_facts(
         if log_dir_facts.recovery_points is None
         else log_dir_facts.recovery_points.get(topic_partition, 0),
         log_start=log_dir_facts.log_starts.get(topic_partition),
-        cleaned_until=log_dir_facts.cleaned.get(topic_partition, unknown),
+        cleaned_until=log_dir_facts.cleaned.get(topic_partition, unknown_offset),
         topic_id=topic_id_of(Path(replica.path)),
         producer_expiration_ms=producer_expiration_ms,
     )

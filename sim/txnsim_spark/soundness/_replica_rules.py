@@ -19,7 +19,7 @@ from txnsim_spark.scan.log_dirs import ignore_problem
 from txnsim_spark.soundness._replica_facts import ReplicaFacts
 from txnsim_spark.soundness._segment_parts import SegmentPart
 from txnsim_spark.soundness._segment_walk import BUCKET_BITS, SUM_MASK
-from txnsim_spark.soundness.violations import Broken, Invariant, Violation
+from txnsim_spark.soundness.violations import BrokenRule, Invariant, Violation
 
 Replica = tuple[ReplicaFacts, Sequence[SegmentPart]]
 
@@ -51,46 +51,46 @@ def judge_replicas(replicas: Sequence[Replica]) -> Iterator[Violation]:
     differs from the first replica.
     """
     if any(
-        part.shows_cleaning and not facts.cleaned_until
-        for facts, parts in replicas
-        for part in parts
+        segment_part.shows_cleaning and not facts.cleaned_until
+        for facts, segment_parts in replicas
+        for segment_part in segment_parts
     ):
         return  # cleaned, it is not known how far
     (reference_facts, reference_parts), *followers = replicas
     reference_sums = sums_of(reference_parts)
-    for facts, parts in followers:
-        sums = sums_of(parts)
+    for facts, segment_parts in followers:
+        digest_sums = sums_of(segment_parts)
         differing_buckets = sorted(
             bucket
-            for bucket in reference_sums.keys() | sums.keys()
-            if reference_sums.get(bucket) != sums.get(bucket)
+            for bucket in reference_sums.keys() | digest_sums.keys()
+            if reference_sums.get(bucket) != digest_sums.get(bucket)
         )
         if differing_buckets:
             yield _first_difference(
-                facts, parts, reference_facts, reference_parts, differing_buckets
+                facts, segment_parts, reference_facts, reference_parts, differing_buckets
             )
 
 
-def sums_of(parts: Sequence[SegmentPart]) -> dict[int, tuple[int, int]]:
+def sums_of(segment_parts: Sequence[SegmentPart]) -> dict[int, tuple[int, int]]:
     """Range of offsets -> (number of batches, sum of digests); a range may be in several
     segments.
     """
-    sums: defaultdict[int, tuple[int, int]] = defaultdict(lambda: (0, 0))
-    for part in parts:
-        for bucket, (batch_count, digest_sum) in part.digests.items():
-            count_so_far, sum_so_far = sums[bucket]
-            sums[bucket] = count_so_far + batch_count, (sum_so_far + digest_sum) & SUM_MASK
-    return sums
+    sum_by_bucket: defaultdict[int, tuple[int, int]] = defaultdict(lambda: (0, 0))
+    for segment_part in segment_parts:
+        for bucket, (batch_count, digest_sum) in segment_part.digests.items():
+            count_so_far, sum_so_far = sum_by_bucket[bucket]
+            sum_by_bucket[bucket] = count_so_far + batch_count, (sum_so_far + digest_sum) & SUM_MASK
+    return sum_by_bucket
 
 
 def _first_difference(
     facts: ReplicaFacts,
-    parts: Sequence[SegmentPart],
+    segment_parts: Sequence[SegmentPart],
     reference_facts: ReplicaFacts,
     reference_parts: Sequence[SegmentPart],
     buckets: Sequence[int],
 ) -> Violation:
-    batches = _batches_of_range(facts, parts, buckets[0])
+    batches = _batches_of_range(facts, segment_parts, buckets[0])
     reference_batches = _batches_of_range(reference_facts, reference_parts, buckets[0])
     offset = min(
         base_offset
@@ -101,7 +101,7 @@ def _first_difference(
     _, _, expected = reference_batches.get(offset, ("", None, "no batch"))
     range_count_text = f"; {len(buckets)} ranges of {1 << BUCKET_BITS} offsets differ"
     return facts.finding(
-        Broken(
+        BrokenRule(
             rule=Invariant.REPLICAS,
             file=file,
             position=position,
@@ -113,14 +113,14 @@ def _first_difference(
 
 
 def _batches_of_range(
-    facts: ReplicaFacts, parts: Sequence[SegmentPart], bucket: int
+    facts: ReplicaFacts, segment_parts: Sequence[SegmentPart], bucket: int
 ) -> dict[int, tuple[str, int | None, str]]:
     """Base offset -> (file, position, text) of the batches of one range."""
     batches: dict[int, tuple[str, int | None, str]] = {}
-    for part in parts:
-        if bucket not in part.digests:
+    for segment_part in segment_parts:
+        if bucket not in segment_part.digests:
             continue
-        path = Path(part.segment.path)
+        path = Path(segment_part.segment.path)
         for stored_batch in read_log_file(path, on_torn=ignore_problem, check_crc=False):
             header = stored_batch.header
             if header.base_offset >> BUCKET_BITS > bucket:

@@ -14,7 +14,7 @@ from txnsim.log.txn_index import AbortedTxn
 from txnsim_spark.scan import kernel
 from txnsim_spark.scan.pieces import Ints
 from txnsim_spark.scan.segments import SegmentFile
-from txnsim_spark.soundness.violations import Broken, Invariant
+from txnsim_spark.soundness.violations import BrokenRule, Invariant
 
 CONTINUES_PREVIOUS: Final = kernel.BATCH_COLUMNS
 """Column after those of the kernel: whether the batch continues the previous batch of its
@@ -40,7 +40,7 @@ class SegmentPart(msgspec.Struct, frozen=True, kw_only=True):
     """
     gaps: tuple[tuple[int, int], ...]
     """(end of a batch, base offset of the next) if offsets between them are missing."""
-    broken: tuple[Broken, ...]
+    broken: tuple[BrokenRule, ...]
     rows: tuple[Ints, ...]
     """Batches of producers, with the column ``CONTINUES_PREVIOUS``. Of a run of batches that
     continue each other only the first and the last are kept.
@@ -81,7 +81,7 @@ def unread_part(segment: SegmentFile, reason: str) -> SegmentPart:
     """The part of a segment that could be opened when the verification was planned, but can't be
     read any more.
     """
-    broken = Broken(
+    broken_rule = BrokenRule(
         rule=Invariant.UNREADABLE_FILE,
         file=Path(segment.path).name,
         offset=segment.base_offset,
@@ -98,7 +98,7 @@ def unread_part(segment: SegmentFile, reason: str) -> SegmentPart:
         is_torn=True,
         shows_cleaning=False,
         gaps=(),
-        broken=(broken,),
+        broken=(broken_rule,),
         rows=(),
         aborted_index=None,
         digests={},

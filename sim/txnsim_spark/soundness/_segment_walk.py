@@ -33,7 +33,7 @@ BUCKET_BITS: Final = 16
 """Number of bits: replicas are compared by ranges of 65,536 offsets."""
 SUM_MASK: Final = (1 << 64) - 1
 GAPS_MAX: Final = 100
-ENDLESS: Final = (1 << 63) - 1
+NO_END_OFFSET: Final = (1 << 63) - 1
 
 Epochs = tuple[tuple[int, int], ...]
 """(leader epoch, first offset) of each entry of a checkpoint."""
@@ -191,24 +191,26 @@ class _SegmentWalk:
             self._report(Invariant.LEADER_EPOCH, table, row, f"epoch {epoch}", expected)
             return
         if self._epochs is None:
-            self._epoch_until = ENDLESS
+            self._epoch_until = NO_END_OFFSET
             return
         if base_offset < (self._facts.log_start or 0):
             return
         epoch_known, end_offset = epoch_at(self._epochs, base_offset)
         self._epoch_until = end_offset
         if epoch_known != epoch or last_offset >= end_offset:
-            range_text = f" up to offset {end_offset}" if end_offset < ENDLESS else ""
+            range_text = f" up to offset {end_offset}" if end_offset < NO_END_OFFSET else ""
             expected = f"epoch {epoch_known}{range_text}, by {names.FileName.LEADER_EPOCHS}"
             actual = f"a batch of epoch {epoch}"
             self._report(Invariant.LEADER_EPOCH, table, row, actual, expected)
-            self._epoch_until = ENDLESS  # reported once, not with each batch of it
+            self._epoch_until = NO_END_OFFSET  # reported once, not with each batch of it
 
     def _add_digests(self, table: Ints) -> None:
         """Add the batches to the digests by which replicas are compared."""
         base_offsets = table[kernel.BASE_OFFSET]
-        facts = self._facts
-        is_compared = (facts.compare_from <= base_offsets) & (base_offsets < facts.compare_until)
+        replica_facts = self._facts
+        is_compared = (replica_facts.compare_from <= base_offsets) & (
+            base_offsets < replica_facts.compare_until
+        )
         batch_digests = digests_of(table[:, is_compared])
         buckets = base_offsets[is_compared] >> BUCKET_BITS
         for bucket in np.unique(buckets).tolist():
@@ -262,10 +264,10 @@ class _SegmentWalk:
         no_entries: tuple[AbortedTxn, ...] = ()
         return read_or_report(
             path,
-            lambda data: tuple(txn_index.decode(data, place=path.name)),
+            lambda data: tuple(txn_index.decode(data, error_prefix=path.name)),
             "whole entries that ascend",
             self._broken.found.append,
-            missing=no_entries,
+            missing_content=no_entries,
         )
 
     def _report(self, rule: Invariant, table: Ints, row: int, actual: str, expected: str) -> None:
@@ -287,15 +289,15 @@ def with_continuation_column(table: Ints) -> Ints:
     sequences = rows[kernel.BASE_SEQUENCE]
     offset_counts = rows[kernel.LAST_OFFSET] - rows[kernel.BASE_OFFSET] + 1
     equal_columns = (kernel.PRODUCER_ID, kernel.PRODUCER_EPOCH, kernel.ATTRIBUTES)
-    goes_on = np.zeros(rows.shape[1], dtype=np.int64)
-    goes_on[1:] = (sequences[:-1] >= 0) & (
+    continues_row_before = np.zeros(rows.shape[1], dtype=np.int64)
+    continues_row_before[1:] = (sequences[:-1] >= 0) & (
         sequences[1:] == (sequences[:-1] + offset_counts[:-1]) & BatchHeader.SEQUENCE_MAX
     )
-    goes_on[1:] &= (rows[equal_columns, 1:] == rows[equal_columns, :-1]).all(axis=0)
-    goes_on &= (rows[kernel.ATTRIBUTES] & BatchHeader.CONTROL) == 0
+    continues_row_before[1:] &= (rows[equal_columns, 1:] == rows[equal_columns, :-1]).all(axis=0)
+    continues_row_before &= (rows[kernel.ATTRIBUTES] & BatchHeader.CONTROL) == 0
     table_with_column = np.empty((table.shape[0] + 1, table.shape[1]), dtype=np.int64)
     table_with_column[:-1] = table
-    table_with_column[-1, order] = goes_on
+    table_with_column[-1, order] = continues_row_before
     return table_with_column
 
 
@@ -304,11 +306,13 @@ def _are_between_equals(rows: Ints, snapshots: Ints) -> Truths:
     snapshot between.
     """
     order = np.argsort(rows[kernel.PRODUCER_ID], kind="stable")
-    goes_on = rows[-1, order] != 0
+    continues_row_before = rows[-1, order] != 0
     snapshot_ranges = np.searchsorted(snapshots, rows[kernel.BASE_OFFSET, order], side="right")
     is_between_sorted = np.zeros(len(order), dtype=np.bool_)
     is_between_sorted[:-1] = (
-        goes_on[:-1] & goes_on[1:] & (snapshot_ranges[:-1] == snapshot_ranges[1:])
+        continues_row_before[:-1]
+        & continues_row_before[1:]
+        & (snapshot_ranges[:-1] == snapshot_ranges[1:])
     )
     is_between: Truths = np.empty_like(is_between_sorted)
     is_between[order] = is_between_sorted
@@ -320,7 +324,7 @@ def epoch_at(epochs: Sequence[tuple[int, int]], offset: int) -> tuple[int, int]:
     offsets before its first entry.
     """
     next_number = bisect_right(epochs, offset, key=lambda entry: entry[1])
-    next_start = epochs[next_number][1] if next_number < len(epochs) else ENDLESS
+    next_start = epochs[next_number][1] if next_number < len(epochs) else NO_END_OFFSET
     return (epochs[next_number - 1][0] if next_number else -1), next_start
 
 
@@ -328,10 +332,10 @@ def digests_of(table: Ints) -> np.ndarray[Any, np.dtype[np.uint64]]:
     """One number per batch, from its header; the CRC in it covers the rest."""
     digests = np.zeros(table.shape[1], dtype=np.uint64)
     for column in (kernel.BASE_OFFSET, kernel.LAST_OFFSET, kernel.LEADER_EPOCH, kernel.CRC):
-        digests = (digests ^ table[column].astype(np.uint64)) * _FACTOR
+        digests = (digests ^ table[column].astype(np.uint64)) * _DIGEST_FACTOR
         digests ^= digests >> np.uint64(29)
     return digests
 
 
-_FACTOR: Final = np.uint64(0xBF58476D1CE4E5B9)
+_DIGEST_FACTOR: Final = np.uint64(0xBF58476D1CE4E5B9)
 """A factor of SplitMix64."""

@@ -17,7 +17,7 @@ import msgspec
 from txnsim.log.producer_state import NO_OFFSET, SnapshotEntry
 from txnsim.log.txn_index import AbortedTxn
 from txnsim.types import NO_PRODUCER_EPOCH
-from txnsim_spark.soundness.violations import Broken, Invariant
+from txnsim_spark.soundness.violations import BrokenRule, Invariant
 
 
 def judge_aborted(
@@ -25,16 +25,16 @@ def judge_aborted(
     expected: Sequence[AbortedTxn],
     *,
     file: str,
-    blind_below: int,
-) -> Iterator[Broken]:
+    open_unknown_below: int,
+) -> Iterator[BrokenRule]:
     """The violations of a segment's ``.txnindex``, compared with the log.
 
     Args:
-        index: Its entries.
+        index: The file's entries.
         expected: The entries that follow from the log.
-        file: Its name.
-        blind_below: It is unknown which transactions were open at this offset, so entries that
-            reach below it are not checked.
+        file: The file's name.
+        open_unknown_below: Offset at which it is unknown which transactions were open, so entries
+            that reach below it are not checked.
     """
     entry_by_marker = {entry.last_offset: entry for entry in index}
     expected_by_marker = {entry.last_offset: entry for entry in expected}
@@ -49,7 +49,7 @@ def judge_aborted(
                 "no entry",
                 _fields_text(expected_entry),
             )
-        elif min(entry.first_offset, entry.last_stable_offset) < blind_below:
+        elif min(entry.first_offset, entry.last_stable_offset) < open_unknown_below:
             continue
         elif expected_entry is None:
             no_entry_text = "no entry: no transaction was aborted there"
@@ -68,8 +68,8 @@ def judge_aborted(
 
 def _index_violation(
     rule: Invariant, file: str, entry: AbortedTxn, actual: str, expected: str
-) -> Broken:
-    return Broken(
+) -> BrokenRule:
+    return BrokenRule(
         rule=rule,
         file=file,
         offset=entry.last_offset,
@@ -94,7 +94,7 @@ def judge_snapshot(
     path: Path,
     judged_from: int,
     expiration_ms: int,
-) -> Iterator[Broken]:
+) -> Iterator[BrokenRule]:
     """The violations of a snapshot, compared with the log.
 
     Args:
@@ -143,8 +143,8 @@ def judge_snapshot(
 
 def _snapshot_violation(
     path: Path, offset: int, entry: SnapshotEntry, actual: str, expected: str
-) -> Broken:
-    return Broken(
+) -> BrokenRule:
+    return BrokenRule(
         rule=Invariant.SNAPSHOT,
         file=path.name,
         offset=offset,

@@ -21,7 +21,7 @@ from txnsim_spark.engine import Engine, EngineJob, EngineKind, cost_of
 from txnsim_spark.scan.log_dirs import ignore_problem
 from txnsim_spark.scan.segments import (
     SegmentFile,
-    by_topic_id,
+    group_by_topic_id,
     refuse_logs_of_two_clusters,
     replicas_in,
 )
@@ -36,7 +36,7 @@ from txnsim_spark.soundness._replica_facts import (
 from txnsim_spark.soundness._replica_rules import comparable
 from txnsim_spark.soundness._segment_parts import SegmentPart, unread_part
 from txnsim_spark.soundness._segment_walk import examine
-from txnsim_spark.soundness.violations import Broken, Invariant, Severity, Violation
+from txnsim_spark.soundness.violations import BrokenRule, Invariant, Severity, Violation
 from txnsim_spark.tasks import group_in_tasks
 
 TASK_BYTES: Final = 32 << 20
@@ -44,7 +44,7 @@ TASK_BYTES: Final = 32 << 20
 TASKS_MIN: Final = 2
 
 
-class Work(msgspec.Struct, frozen=True, kw_only=True):
+class SegmentWork(msgspec.Struct, frozen=True, kw_only=True):
     """A segment to verify, with the facts on its replica."""
 
     facts: ReplicaFacts
@@ -54,7 +54,7 @@ class Work(msgspec.Struct, frozen=True, kw_only=True):
 class Plan(msgspec.Struct, frozen=True, kw_only=True):
     """The tasks of a verification, their totals, and early findings."""
 
-    tasks: tuple[tuple[Work, ...], ...]
+    tasks: tuple[tuple[SegmentWork, ...], ...]
     replicas: int
     segments: int
     bytes: int
@@ -95,21 +95,27 @@ def plan(
     for log_dir, facts in facts_by_log_dir.items():
         nameless_replica = msgspec.structs.replace(facts.replica, topic="", partition=-1)
         log_dir_facts = msgspec.structs.replace(facts, replica=nameless_replica)
-        findings += [log_dir_facts.finding(broken) for broken in facts_of_log_dirs[log_dir].broken]
+        findings += [
+            log_dir_facts.finding(broken_rule) for broken_rule in facts_of_log_dirs[log_dir].broken
+        ]
     findings += [_unlisted_folder(problem) for problem in unreadable]
-    works = [
-        work
+    segment_works = [
+        segment_work
         for _, replicas in sorted(facts_by_partition.items())
-        for facts_of_topic in by_topic_id(replicas, lambda topic_facts: topic_facts.topic_id)
-        for work in _work_of_replicas(sorted(facts_of_topic, key=_by_broker), findings.append)
+        for facts_of_topic in group_by_topic_id(replicas, lambda topic_facts: topic_facts.topic_id)
+        for segment_work in _work_of_replicas(
+            sorted(facts_of_topic, key=_by_broker), findings.append
+        )
     ]
-    total_bytes = sum(work.segment.size for work in works)
+    total_bytes = sum(segment_work.segment.size for segment_work in segment_works)
     task_bytes = min(task_bytes, max(1, total_bytes // TASKS_MIN))
-    tasks = group_in_tasks(works, task_bytes, size_of=lambda work: work.segment.size)
+    tasks = group_in_tasks(
+        segment_works, task_bytes, size_of=lambda segment_work: segment_work.segment.size
+    )
     return Plan(
         tasks=tuple(tasks),
         replicas=sum(map(len, facts_by_partition.values())),
-        segments=len(works),
+        segments=len(segment_works),
         bytes=total_bytes,
         findings=tuple(findings),
     )
@@ -126,7 +132,7 @@ def verify(engine: Engine, planned: Plan, engine_kind: EngineKind) -> Iterator[V
 
 
 def cost(planned: Plan) -> int:
-    return cost_of(work.segment.size for task in planned.tasks for work in task)
+    return cost_of(segment_work.segment.size for task in planned.tasks for segment_work in task)
 
 
 def _sort_key(finding: Violation) -> tuple[object, ...]:
@@ -139,22 +145,26 @@ def _sort_key(finding: Violation) -> tuple[object, ...]:
 # On workers
 
 
-def _examine_task(task: Sequence[Work]) -> Iterator[tuple[str, tuple[ReplicaFacts, SegmentPart]]]:
+def _examine_task(
+    task: Sequence[SegmentWork],
+) -> Iterator[tuple[str, tuple[ReplicaFacts, SegmentPart]]]:
     """Walk over the segments of a task; yields the partition and what each segment returns."""
-    for work in task:
-        key = f"{work.segment.topic}/{work.segment.partition:010}"
-        yield key, (work.facts, examine_work(work))
+    for segment_work in task:
+        key = f"{segment_work.segment.topic}/{segment_work.segment.partition:010}"
+        yield key, (segment_work.facts, examine_work(segment_work))
 
 
-def examine_work(work: Work) -> SegmentPart:
+def examine_work(segment_work: SegmentWork) -> SegmentPart:
     """Walk over a segment; read its replica's snapshots and leader epochs from the folder."""
-    directory = Path(work.facts.replica.path)
+    directory = Path(segment_work.facts.replica.path)
     try:
         snapshots = names.Suffix.SNAPSHOT.files_in(directory)
         epochs = read_epochs(directory, ignore_problem)  # told by ``judge_partition``, once
-        return examine(work.facts, work.segment, [offset for offset, _ in snapshots], epochs)
+        return examine(
+            segment_work.facts, segment_work.segment, [offset for offset, _ in snapshots], epochs
+        )
     except OSError as error:
-        return unread_part(work.segment, error.strerror or str(error))
+        return unread_part(segment_work.segment, error.strerror or str(error))
 
 
 def _judge_parts(
@@ -162,8 +172,8 @@ def _judge_parts(
 ) -> list[Violation]:
     """All violations of one partition."""
     replicas: defaultdict[bytes, list[SegmentPart]] = defaultdict(list)
-    for facts, part in facts_and_parts:
-        replicas[msgspec.msgpack.encode(facts)].append(part)
+    for facts, segment_part in facts_and_parts:
+        replicas[msgspec.msgpack.encode(facts)].append(segment_part)
     return sorted(judge_partition(_by_broker_and_offset(replicas)), key=_sort_key)
 
 
@@ -175,9 +185,9 @@ def _by_broker_and_offset(
         (
             (
                 msgspec.msgpack.decode(facts, type=ReplicaFacts),
-                sorted(parts, key=lambda part: part.base_offset),
+                sorted(segment_parts, key=lambda part: part.base_offset),
             )
-            for facts, parts in replicas.items()
+            for facts, segment_parts in replicas.items()
         ),
         key=lambda facts_and_parts: _by_broker(facts_and_parts[0]),
     )
@@ -192,7 +202,7 @@ def _by_broker(facts: ReplicaFacts) -> tuple[int, str]:
 
 def _work_of_replicas(
     replicas: Sequence[ReplicaFacts], on_unreadable: Callable[[Violation], object]
-) -> Iterator[Work]:
+) -> Iterator[SegmentWork]:
     """The segments of one partition's replicas that can be read, as work."""
     segments_of_replicas = [_segments_of(facts, on_unreadable) for facts in replicas]
     start_offsets = [
@@ -205,9 +215,11 @@ def _work_of_replicas(
         if facts.recovery_point is None and offsets_and_paths:
             # It was not noted: only the newest segment was written to.
             facts = msgspec.structs.replace(facts, recovery_point=offsets_and_paths[-1][0])
-        for number, (base_offset, path) in enumerate(offsets_and_paths, 1):
+        for segment_number, (base_offset, path) in enumerate(offsets_and_paths, 1):
             next_base_offset = (
-                offsets_and_paths[number][0] if number < len(offsets_and_paths) else None
+                offsets_and_paths[segment_number][0]
+                if segment_number < len(offsets_and_paths)
+                else None
             )
             segment = SegmentFile(
                 replica=facts.replica,
@@ -216,7 +228,7 @@ def _work_of_replicas(
                 next_base_offset=next_base_offset,
                 size=path.stat().st_size,
             )
-            yield Work(facts=facts, segment=segment)
+            yield SegmentWork(facts=facts, segment=segment)
 
 
 def _segments_of(
@@ -226,14 +238,14 @@ def _segments_of(
     for base_offset, path in names.Suffix.LOG.files_in(Path(facts.replica.path)):
         problem = RegularFile(path).why_unreadable()
         if problem:
-            broken = Broken(
+            broken_rule = BrokenRule(
                 rule=Invariant.UNREADABLE_FILE,
                 file=path.name,
                 offset=base_offset,
                 found=problem,
                 expected="a segment that can be read",
             )
-            on_unreadable(facts.finding(broken))
+            on_unreadable(facts.finding(broken_rule))
         else:
             segments.append((base_offset, path))
     return segments

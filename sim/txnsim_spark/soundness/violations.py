@@ -127,7 +127,7 @@ class Violation(msgspec.Struct, frozen=True, kw_only=True):
     producer_epoch: int | None = None
 
 
-class Broken(msgspec.Struct, frozen=True, kw_only=True):
+class BrokenRule(msgspec.Struct, frozen=True, kw_only=True):
     """A violation whose replica, and so its severity, is still unknown."""
 
     rule: Invariant
@@ -148,22 +148,22 @@ class Findings:
     def __init__(self, file: str) -> None:
         self._file = file
         self._counts: Counter[Invariant] = Counter()
-        self.found: list[Broken] = []
+        self.found: list[BrokenRule] = []
 
     def add(self, rule: Invariant, found: str, expected: str, **fields: Any) -> None:
-        """Add a violation; ``fields`` are fields of ``Broken``."""
-        self.take(Broken(rule=rule, file=self._file, found=found, expected=expected, **fields))
+        """Add a violation; ``fields`` are fields of ``BrokenRule``."""
+        self.take(BrokenRule(rule=rule, file=self._file, found=found, expected=expected, **fields))
 
-    def take(self, broken: Broken) -> None:
+    def take(self, broken_rule: BrokenRule) -> None:
         """Add a violation, which may concern a file next to the segment."""
-        self._counts[broken.rule] += 1
-        if self._counts[broken.rule] <= SAME_FINDINGS_MAX:
-            self.found.append(broken)
+        self._counts[broken_rule.rule] += 1
+        if self._counts[broken_rule.rule] <= SAME_FINDINGS_MAX:
+            self.found.append(broken_rule)
 
-    def all(self) -> tuple[Broken, ...]:
+    def all(self) -> tuple[BrokenRule, ...]:
         """The listed findings, and a count of the others of each rule."""
         counts_of_others = (
-            Broken(
+            BrokenRule(
                 rule=rule,
                 file=self._file,
                 found=f"{count - SAME_FINDINGS_MAX} more of these",
@@ -179,12 +179,12 @@ def read_or_report(
     path: Path,
     decode: Callable[[bytes], T],
     expected: str,
-    on_broken: Callable[[Broken], object],
+    on_broken: Callable[[BrokenRule], object],
     *,
     offset: int | None = None,
     is_small: bool = False,
     is_there: bool = False,
-    missing: T | None = None,
+    missing_content: T | None = None,
 ) -> T | None:
     """The decoded content of a file next to the log; None if it can't be read, which is reported
     together with an offset. If the file's name was listed (``is_there``), a missing file counts as
@@ -194,13 +194,13 @@ def read_or_report(
         return decode(RegularFile(path).read(is_small=is_small))
     except (OSError, CorruptLogRecordError, UnicodeDecodeError) as error:
         if isinstance(error, FileNotFoundError) and not is_there:
-            return missing
-        broken = Broken(
+            return missing_content
+        broken_rule = BrokenRule(
             rule=Invariant.UNREADABLE_FILE,
             file=path.name,
             offset=offset,
             found=(error.strerror if isinstance(error, OSError) else "") or str(error),
             expected=expected,
         )
-        on_broken(broken)
+        on_broken(broken_rule)
         return None

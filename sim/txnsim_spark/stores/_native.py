@@ -26,28 +26,28 @@ from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urlsplit
 
 from txnsim.errors import BadInputError, MissingExtraError
-from txnsim_spark.stores.uris import S3, FileStatus, is_pattern, regex_of
+from txnsim_spark.stores.uris import S3_SCHEMES, FileStatus, is_pattern, regex_of
 
 if TYPE_CHECKING:
     from obstore import ObjectMeta
     from obstore.store import ClientConfig, GCSStore, RetryConfig, S3Store
 
 BLOCK_BYTES: Final = 8 << 20
-AHEAD_BYTES: Final = 64 << 20
+READ_AHEAD_BYTES_MAX: Final = 64 << 20
 """Upper bound of the bytes read ahead."""
-HELD_BYTES: Final = AHEAD_BYTES + (32 << 20)
+CACHED_BYTES_MAX: Final = READ_AHEAD_BYTES_MAX + (32 << 20)
 """Upper bound of the bytes of all cached blocks: small files are opened several times, one after
 the other.
 """
-SMALL_BYTES: Final = 1 << 20
+SMALL_FILE_BYTES: Final = 1 << 20
 """A file up to this size is read whole at the first read."""
-THREADS: Final = 32
+REQUEST_THREADS: Final = 32
 """Number of simultaneous requests."""
-_ANONYMOUS: Final = "AnonymousAWSCredentialsProvider"
-_NAMES_AT_ONCE: Final = 1_000
+_ANONYMOUS_PROVIDER: Final = "AnonymousAWSCredentialsProvider"
+_KEYS_PER_PAGE: Final = 1_000
 """Keys in one page of a store's listing."""
-_RETRY: Final[RetryConfig] = {"max_retries": 5, "retry_timeout": timedelta(seconds=60)}
-_PROFILES: Final = ("AWS_PROFILE", "AWS_CONFIG_FILE", "AWS_SHARED_CREDENTIALS_FILE")
+_RETRY_CONFIG: Final[RetryConfig] = {"max_retries": 5, "retry_timeout": timedelta(seconds=60)}
+_PROFILE_VARIABLES: Final = ("AWS_PROFILE", "AWS_CONFIG_FILE", "AWS_SHARED_CREDENTIALS_FILE")
 
 
 class NativeStore:
@@ -59,7 +59,7 @@ class NativeStore:
             raise MissingExtraError(f"object stores are read by obstore; {missing}")
         self._conf = conf
         self._stores: dict[str, S3Store | GCSStore] = {}
-        self._pool = ThreadPoolExecutor(THREADS)
+        self._pool = ThreadPoolExecutor(REQUEST_THREADS)
         self._lock = threading.Lock()
         self._expected: dict[FileStatus, None] = {}
         """Files announced by ``expect`` and not read yet, in order."""
@@ -76,34 +76,34 @@ class NativeStore:
             BadInputError: The store can't be asked; the message says why.
         """
         scheme, _, bucket_and_path = uri.partition("://")
-        bucket, *parts = bucket_and_path.strip("/").split("/")
+        bucket, *path_parts = bucket_and_path.strip("/").split("/")
         folders = [f"{scheme}://{bucket}"]
         try:
-            for part in parts:
-                folders = list(self._below(folders, part))
-            return tuple(_folder(folder) for folder in folders if self._has(folder))
+            for path_part in path_parts:
+                folders = list(self._folders_below(folders, path_part))
+            return tuple(_folder_status(folder) for folder in folders if self._has_files(folder))
         except OSError as error:
             raise BadInputError(f"{uri}: {error}") from error
 
-    def _below(self, folders: Iterable[str], part: str) -> Iterator[str]:
-        if not is_pattern(part):
-            yield from (f"{folder}/{part}" for folder in folders)
+    def _folders_below(self, folders: Iterable[str], path_part: str) -> Iterator[str]:
+        if not is_pattern(path_part):
+            yield from (f"{folder}/{path_part}" for folder in folders)
             return
-        pattern = regex_of(part)
+        pattern = regex_of(path_part)
         for folder in folders:
             for status in self.list_folder(folder):
                 if status.is_folder and pattern.fullmatch(status.uri.rpartition("/")[2]):
                     yield status.uri
 
-    def _has(self, uri: str) -> bool:
+    def _has_files(self, uri: str) -> bool:
         import obstore
 
-        with _os_errors(uri):
+        with _raised_as_os_errors(uri):
             store, path = self._store_and_path(uri)
             pages = obstore.list(store, path, chunk_size=1)
-            return any(meta["path"] != path for page in pages for meta in page)
+            return any(object_meta["path"] != path for page in pages for object_meta in page)
 
-    def below(self, uri: str) -> tuple[FileStatus, ...]:
+    def files_below(self, uri: str) -> tuple[FileStatus, ...]:
         """All files below a folder.
 
         Raises:
@@ -112,12 +112,14 @@ class NativeStore:
         import obstore
 
         try:
-            with _os_errors(uri):
+            with _raised_as_os_errors(uri):
                 store, path = self._store_and_path(uri)
-                metas = [*chain.from_iterable(obstore.list(store, path, chunk_size=_NAMES_AT_ONCE))]
+                object_metas = [
+                    *chain.from_iterable(obstore.list(store, path, chunk_size=_KEYS_PER_PAGE))
+                ]
         except OSError as error:
             raise BadInputError(f"{uri}: {error}") from error
-        return _files(uri, metas)
+        return _file_statuses(uri, object_metas)
 
     def list_folder(self, uri: str) -> tuple[FileStatus, ...]:
         """Files and folders in a folder.
@@ -127,26 +129,29 @@ class NativeStore:
         """
         import obstore
 
-        with _os_errors(uri):
+        with _raised_as_os_errors(uri):
             store, path = self._store_and_path(uri)
             listing = obstore.list_with_delimiter(store, path)
-        folders = (_folder(_uri(uri, prefix)) for prefix in listing["common_prefixes"])
-        return (*folders, *_files(uri, listing["objects"]))
+        folders = (
+            _folder_status(_uri_in_same_bucket(uri, prefix))
+            for prefix in listing["common_prefixes"]
+        )
+        return (*folders, *_file_statuses(uri, listing["objects"]))
 
     # Bytes
 
     def open(self, file: FileStatus, *, is_sequential: bool) -> ObjectFile:
         """An open file; only its first read sends a request."""
-        return ObjectFile(self, file, in_blocks=is_sequential or file.size <= SMALL_BYTES)
+        return ObjectFile(self, file, in_blocks=is_sequential or file.size <= SMALL_FILE_BYTES)
 
     def expect(self, files: Sequence[FileStatus]) -> None:
         """Announce files that will be read from beginning to end, in this order."""
         with self._lock:
             if not all(file in self._expected for file in files):
                 self._expected = dict.fromkeys(files)
-                self._ask_ahead()
+                self._request_ahead()
 
-    def block(self, file: FileStatus, number: int) -> memoryview:
+    def block(self, file: FileStatus, block_number: int) -> memoryview:
         """A block of a file. It also requests the next block, or the files announced after it.
 
         Raises:
@@ -157,50 +162,50 @@ class NativeStore:
                 files_before = takewhile(
                     lambda expected_file: expected_file != file, self._expected
                 )
-                for passed in (*files_before, file):
-                    del self._expected[passed]
-            future = self._request_block(file, number)
-            if (number + 1) * BLOCK_BYTES < file.size:
-                self._request_block(file, number + 1)
-            self._ask_ahead()
-        return future.result()
+                for file_before in (*files_before, file):
+                    del self._expected[file_before]
+            block_future = self._request_block(file, block_number)
+            if (block_number + 1) * BLOCK_BYTES < file.size:
+                self._request_block(file, block_number + 1)
+            self._request_ahead()
+        return block_future.result()
 
-    def part(self, file: FileStatus, position: int, count: int) -> memoryview:
-        """Bytes of a file, requested now.
+    def part(self, file: FileStatus, position: int, byte_count: int) -> memoryview:
+        """A range of a file's bytes, in a request of its own.
 
         Raises:
             OSError: They can't be read.
         """
-        return memoryview(self._range(file.uri, position, count))
+        return memoryview(self._read_range(file.uri, position, byte_count))
 
-    def _request_block(self, file: FileStatus, number: int) -> Future[memoryview]:
-        key = file, number
+    def _request_block(self, file: FileStatus, block_number: int) -> Future[memoryview]:
+        key = file, block_number
         if key not in self._blocks:
-            start = number * BLOCK_BYTES
-            count = min(BLOCK_BYTES, file.size - start)
-            self._blocks[key] = self._pool.submit(self.part, file, start, count)
-            self._held_bytes += count
+            block_start = block_number * BLOCK_BYTES
+            byte_count = min(BLOCK_BYTES, file.size - block_start)
+            self._blocks[key] = self._pool.submit(self.part, file, block_start, byte_count)
+            self._held_bytes += byte_count
         self._blocks.move_to_end(key)
-        while self._held_bytes > HELD_BYTES:
-            (oldest, its_number), _ = self._blocks.popitem(last=False)
-            self._held_bytes -= min(BLOCK_BYTES, oldest.size - its_number * BLOCK_BYTES)
+        while self._held_bytes > CACHED_BYTES_MAX:
+            (oldest_file, oldest_number), _ = self._blocks.popitem(last=False)
+            self._held_bytes -= min(BLOCK_BYTES, oldest_file.size - oldest_number * BLOCK_BYTES)
         return self._blocks[key]
 
-    def _ask_ahead(self) -> None:
-        ahead = 0
-        for file in islice(self._expected, THREADS):
-            ahead += min(file.size, BLOCK_BYTES)
-            if ahead > AHEAD_BYTES:
+    def _request_ahead(self) -> None:
+        requested_bytes = 0
+        for file in islice(self._expected, REQUEST_THREADS):
+            requested_bytes += min(file.size, BLOCK_BYTES)
+            if requested_bytes > READ_AHEAD_BYTES_MAX:
                 return
             if file.size:
                 self._request_block(file, 0)
 
-    def _range(self, uri: str, position: int, count: int) -> Any:
+    def _read_range(self, uri: str, position: int, byte_count: int) -> Any:
         import obstore
 
-        with _os_errors(uri):
+        with _raised_as_os_errors(uri):
             store, path = self._store_and_path(uri)
-            return obstore.get_range(store, path, start=position, length=count)
+            return obstore.get_range(store, path, start=position, length=byte_count)
 
     def _store_and_path(self, uri: str) -> tuple[S3Store | GCSStore, str]:
         scheme, _, bucket_and_path = uri.partition("://")
@@ -212,11 +217,11 @@ class NativeStore:
 
 
 class ObjectFile:
-    """An open file of a store (``storage.regular_file.RangeFile``).
+    """An open file of an object store, read by ranges (``storage.regular_file.RangeFile``).
 
     Args:
-        store: Reads it.
-        file: Which one.
+        store: The store that sends the requests.
+        file: The file's URI and size, as listed.
         in_blocks: Reads take whole blocks, which are kept for the next reader.
     """
 
@@ -227,14 +232,16 @@ class ObjectFile:
         self.size = file.size
 
     def read_into(self, view: memoryview, position: int) -> int:
-        count = max(0, min(len(view), self.size - position))
-        if not count:
+        byte_count = max(0, min(len(view), self.size - position))
+        if not byte_count:
             return 0
         if self._in_blocks:
-            number, start = divmod(position, BLOCK_BYTES)
-            block_part = self._store.block(self._file, number)[start : start + count]
+            block_number, block_offset = divmod(position, BLOCK_BYTES)
+            block_part = self._store.block(self._file, block_number)[
+                block_offset : block_offset + byte_count
+            ]
         else:
-            block_part = self._store.part(self._file, position, count)
+            block_part = self._store.part(self._file, position, byte_count)
         view[: len(block_part)] = block_part
         return len(block_part)
 
@@ -254,67 +261,100 @@ def store_of(scheme: str, bucket: str, conf: Mapping[str, str]) -> S3Store | GCS
     from obstore.exceptions import BaseError
 
     try:
-        return _s3(bucket, conf) if scheme in S3 else _gcs(bucket, conf)
+        return _s3_store(bucket, conf) if scheme in S3_SCHEMES else _gcs_store(bucket, conf)
     except (ValueError, BaseError) as error:
         raise BadInputError(f"{scheme}://{bucket}: {_first_line(error)}") from error
 
 
-def _s3(bucket: str, conf: Mapping[str, str]) -> S3Store:
+def _s3_store(bucket: str, conf: Mapping[str, str]) -> S3Store:
     """The client for a bucket of S3. Hadoop's counterparts: S3AUtils.propagateBucketOptions,
     DefaultS3ClientFactory.
     """
     from obstore.store import S3Store
 
-    def told(name: str) -> str | None:
-        of_bucket = conf.get(f"fs.s3a.bucket.{bucket}.{name}")
-        return (of_bucket or conf.get(f"fs.s3a.{name}") or "").strip() or None
+    def bucket_or_common_option(option_name: str) -> str | None:
+        bucket_option = conf.get(f"fs.s3a.bucket.{bucket}.{option_name}")
+        return (bucket_option or conf.get(f"fs.s3a.{option_name}") or "").strip() or None
 
-    providers = told("aws.credentials.provider") or ""
-    endpoint = urlsplit(_with_scheme(told("endpoint"), is_tls=told("connection.ssl.enabled")))
-    key, secret, region = told("access.key"), told("secret.key"), told("endpoint.region")
-    if (key is None) != (secret is None):
+    providers = bucket_or_common_option("aws.credentials.provider") or ""
+    endpoint = urlsplit(
+        _with_scheme(
+            bucket_or_common_option("endpoint"),
+            tls_option=bucket_or_common_option("connection.ssl.enabled"),
+        )
+    )
+    access_key, secret_key, region = (
+        bucket_or_common_option("access.key"),
+        bucket_or_common_option("secret.key"),
+        bucket_or_common_option("endpoint.region"),
+    )
+    if (access_key is None) != (secret_key is None):
         raise ValueError("fs.s3a.access.key and fs.s3a.secret.key go together")
-    is_virtual = told("path.style.access") != "true" and not _is_address(endpoint.hostname)
-    host = f"{bucket}.{endpoint.netloc}" if is_virtual else endpoint.netloc
+    is_virtual = bucket_or_common_option("path.style.access") != "true" and not _is_address(
+        endpoint.hostname
+    )
+    host_text = f"{bucket}.{endpoint.netloc}" if is_virtual else endpoint.netloc
     config: dict[str, Any] = {
-        "endpoint": f"{endpoint.scheme}://{host}" if endpoint.netloc else None,
+        "endpoint": f"{endpoint.scheme}://{host_text}" if endpoint.netloc else None,
         "region": region,
         "virtual_hosted_style_request": is_virtual,
-        "skip_signature": True if _ANONYMOUS in providers and key is None else None,
+        "skip_signature": True if _ANONYMOUS_PROVIDER in providers and access_key is None else None,
     }
     keys = {
-        "access_key_id": key,
-        "secret_access_key": secret,
-        "session_token": told("session.token"),
+        "access_key_id": access_key,
+        "secret_access_key": secret_key,
+        "session_token": bucket_or_common_option("session.token"),
     }
     if "AssumedRole" in providers:
-        config["credential_provider"] = _role(
+        config["credential_provider"] = _role_provider(
             keys,
             region=region,
-            sts=_with_scheme(told("assumed.role.sts.endpoint")) or None,
-            RoleArn=told("assumed.role.arn"),
-            RoleSessionName=told("assumed.role.session.name") or "txnsim",
-            ExternalId=told("assumed.role.external.id"),
+            sts_endpoint=_with_scheme(bucket_or_common_option("assumed.role.sts.endpoint")) or None,
+            RoleArn=bucket_or_common_option("assumed.role.arn"),
+            RoleSessionName=bucket_or_common_option("assumed.role.session.name") or "txnsim",
+            ExternalId=bucket_or_common_option("assumed.role.external.id"),
         )
-    elif key is None and any(name in os.environ for name in _PROFILES):
-        config["credential_provider"] = _profile()
+    elif access_key is None and any(
+        option_name in os.environ for option_name in _PROFILE_VARIABLES
+    ):
+        config["credential_provider"] = _profile_provider()
     else:
         config |= keys
-    options = {name: value for name, value in config.items() if value is not None}
-    tls: ClientConfig = {"allow_http": endpoint.scheme == "http"}
-    return S3Store(bucket, retry_config=_RETRY, client_options=tls, **options)
+    options = {
+        option_name: option_value
+        for option_name, option_value in config.items()
+        if option_value is not None
+    }
+    client_config: ClientConfig = {"allow_http": endpoint.scheme == "http"}
+    return S3Store(bucket, retry_config=_RETRY_CONFIG, client_options=client_config, **options)
 
 
-def _role(
-    keys: Mapping[str, str | None], *, region: str | None, sts: str | None, **role: str | None
+def _role_provider(
+    keys: Mapping[str, str | None],
+    *,
+    region: str | None,
+    sts_endpoint: str | None,
+    **role_arguments: str | None,
 ) -> Callable[[], Mapping[str, Any]]:
     """A credential provider that assumes a role, with the given keys or those of the
     environment.
     """
-    names = {"access_key_id": "aws_access_key_id", "secret_access_key": "aws_secret_access_key"}
-    named = {names.get(name, f"aws_{name}"): value for name, value in keys.items()}
-    client = _boto3().Session(region_name=region, **named).client("sts", endpoint_url=sts)
-    arguments = {name: value for name, value in role.items() if value is not None}
+    boto_names = {
+        "access_key_id": "aws_access_key_id",
+        "secret_access_key": "aws_secret_access_key",
+    }
+    boto_keys = {
+        boto_names.get(key_name, f"aws_{key_name}"): key_value
+        for key_name, key_value in keys.items()
+    }
+    client = (
+        _boto3().Session(region_name=region, **boto_keys).client("sts", endpoint_url=sts_endpoint)
+    )
+    arguments = {
+        key_name: key_value
+        for key_name, key_value in role_arguments.items()
+        if key_value is not None
+    }
 
     def provide() -> Mapping[str, Any]:
         credentials = client.assume_role(**arguments)["Credentials"]
@@ -328,7 +368,7 @@ def _role(
     return provide
 
 
-def _profile() -> Any:
+def _profile_provider() -> Any:
     """A credential provider for the keys of an AWS profile."""
     _boto3()
     from obstore.auth.boto3 import Boto3CredentialProvider
@@ -344,7 +384,7 @@ def _boto3() -> Any:
     return boto3
 
 
-def _gcs(bucket: str, conf: Mapping[str, str]) -> GCSStore:
+def _gcs_store(bucket: str, conf: Mapping[str, str]) -> GCSStore:
     """The client for a bucket of Google Cloud Storage. Counterpart: the connector's
     GoogleHadoopFileSystemConfiguration.
     """
@@ -356,16 +396,20 @@ def _gcs(bucket: str, conf: Mapping[str, str]) -> GCSStore:
         "service_account": conf.get("fs.gs.auth.service.account.json.keyfile"),
         "skip_signature": conf.get("fs.gs.auth.type") == "UNAUTHENTICATED" or None,
     }
-    options = {name: value for name, value in config.items() if value is not None}
-    tls: ClientConfig = {"allow_http": endpoint.startswith("http:")}
-    return GCSStore(bucket, retry_config=_RETRY, client_options=tls, **options)
+    options = {
+        option_name: option_value
+        for option_name, option_value in config.items()
+        if option_value is not None
+    }
+    client_config: ClientConfig = {"allow_http": endpoint.startswith("http:")}
+    return GCSStore(bucket, retry_config=_RETRY_CONFIG, client_options=client_config, **options)
 
 
-def _with_scheme(endpoint: str | None, *, is_tls: str | None = None) -> str:
+def _with_scheme(endpoint: str | None, *, tls_option: str | None = None) -> str:
     """An address as a URL; empty if there is no address."""
     if not endpoint or "://" in endpoint:
         return endpoint or ""
-    return f"{'http' if is_tls == 'false' else 'https'}://{endpoint}"
+    return f"{'http' if tls_option == 'false' else 'https'}://{endpoint}"
 
 
 def _is_address(host: str | None) -> bool:
@@ -378,7 +422,7 @@ def _is_address(host: str | None) -> bool:
 
 
 @contextmanager
-def _os_errors(uri: str) -> Iterator[None]:
+def _raised_as_os_errors(uri: str) -> Iterator[None]:
     """Raise errors of a store as the OSError that reading a local file would raise, with the file's
     name.
     """
@@ -407,26 +451,26 @@ def _first_line(error: Exception) -> str:
     return str(error).strip().partition("\n")[0]
 
 
-def _uri(uri_in_bucket: str, path: str) -> str:
+def _uri_in_same_bucket(uri_in_bucket: str, path: str) -> str:
     """The URI of another path in the same bucket."""
     scheme, _, bucket_and_path = uri_in_bucket.partition("://")
     return f"{scheme}://{bucket_and_path.partition('/')[0]}/{path}"
 
 
-def _folder(uri: str) -> FileStatus:
+def _folder_status(uri: str) -> FileStatus:
     return FileStatus(uri=uri, is_folder=True, size=0, modified_ns=0)
 
 
-def _files(uri: str, metas: Sequence[ObjectMeta]) -> tuple[FileStatus, ...]:
+def _file_statuses(uri: str, object_metas: Sequence[ObjectMeta]) -> tuple[FileStatus, ...]:
     """The listed files, without the empty objects that some tools create for folders."""
-    folders = {meta["path"].rpartition("/")[0] for meta in metas}
+    folder_paths = {object_meta["path"].rpartition("/")[0] for object_meta in object_metas}
     return tuple(
         FileStatus(
-            uri=_uri(uri, meta["path"]),
+            uri=_uri_in_same_bucket(uri, object_meta["path"]),
             is_folder=False,
-            size=meta["size"],
-            modified_ns=int(meta["last_modified"].timestamp() * 1_000) * 1_000_000,
+            size=object_meta["size"],
+            modified_ns=int(object_meta["last_modified"].timestamp() * 1_000) * 1_000_000,
         )
-        for meta in metas
-        if meta["path"] not in folders
+        for object_meta in object_metas
+        if object_meta["path"] not in folder_paths
     )

@@ -21,7 +21,7 @@ from txnsim.errors import BadInputError
 from txnsim.runtime.wall_clock import wall_ms
 from txnsim.storage.names import PartitionDirectory
 from txnsim.storage.regular_file import MOUNTS, RangeFile
-from txnsim_spark.stores._native import THREADS, NativeStore
+from txnsim_spark.stores._native import REQUEST_THREADS, NativeStore
 from txnsim_spark.stores.settings import StoreSettings
 from txnsim_spark.stores.uris import FileStatus
 
@@ -34,7 +34,7 @@ class Store(Protocol):
 
     def folders_matching(self, uri: str) -> tuple[FileStatus, ...]: ...
 
-    def below(self, uri: str) -> tuple[FileStatus, ...]:
+    def files_below(self, uri: str) -> tuple[FileStatus, ...]:
         """All files below a folder; raises BadInputError with the reason if that fails."""
         ...
 
@@ -50,7 +50,7 @@ class Store(Protocol):
 
 
 class Mirror:
-    """The mirror of a store's files, as far as they were listed."""
+    """The mirrored files of a store: those in the folders that were listed so far."""
 
     def __init__(self, settings: StoreSettings) -> None:
         self._settings = settings
@@ -72,9 +72,9 @@ class Mirror:
 
     def path_of(self, uri: str) -> Path:
         """The mirrored path of a file or folder."""
-        return Path(self._path_of(uri))
+        return Path(self._path_text_of(uri))
 
-    def _path_of(self, uri: str) -> str:
+    def _path_text_of(self, uri: str) -> str:
         scheme, _, path = uri.partition("://")
         return "/".join((self._settings.root, scheme, path.rstrip("/")))
 
@@ -98,22 +98,22 @@ class Mirror:
         Raises:
             BadInputError: The store can't be asked, or there is nothing of this name.
         """
-        begun_ms = wall_ms()
-        self.goes_by(begun_ms)
+        start_ms = wall_ms()
+        self.drop_older_listings(start_ms)
         folders: dict[Path, str] = {}
         for uri in uris:
-            named = sorted(uri.uri for uri in self._store.folders_matching(uri))
-            if not named:
+            matching_uris = sorted(uri.uri for uri in self._store.folders_matching(uri))
+            if not matching_uris:
                 raise BadInputError(f"{uri} is no directory, and there is none of this pattern")
-            folders |= {self.path_of(uri): uri for uri in named}
-        with ThreadPoolExecutor(THREADS) as pool:
-            listings = pool.map(self._store.below, folders.values())
+            folders |= {self.path_of(uri): uri for uri in matching_uris}
+        with ThreadPoolExecutor(REQUEST_THREADS) as pool:
+            listings = pool.map(self._store.files_below, folders.values())
             for folder, statuses in zip(folders, listings, strict=True):
-                self._take(folder, statuses)
+                self._take_listing(folder, statuses)
         for folder in folders:
             if PartitionDirectory.parse(folder) is not None:
-                self._fill(folder.parent)
-        (Path(self._settings.root) / LISTED_NAME).write_text(str(begun_ms))
+                self._fill_folder(folder.parent)
+        (Path(self._settings.root) / LISTED_NAME).write_text(str(start_ms))
         return tuple(folders)
 
     def fill(self, folders: Iterable[Path]) -> None:
@@ -126,10 +126,10 @@ class Mirror:
             if not self.has(folder) or folder in self._listed:
                 continue
             if not (self._is_planned_here and folder.is_dir()):
-                self._fill(folder)
+                self._fill_folder(folder)
             self._listed.add(folder)
 
-    def goes_by(self, listed_ms: int) -> None:
+    def drop_older_listings(self, listed_ms: int) -> None:
         """Drop all listings made before ``listed_ms``; the store is asked again."""
         if listed_ms > self._settings.listed_ms:
             self._settings = msgspec.structs.replace(self._settings, listed_ms=listed_ms)
@@ -141,31 +141,33 @@ class Mirror:
     def _is_planned_here(self) -> bool:
         """Whether the planning process runs on this machine."""
         try:
-            noted = int((Path(self._settings.root) / LISTED_NAME).read_text())
+            noted_ms = int((Path(self._settings.root) / LISTED_NAME).read_text())
         except OSError:
             return False
-        return noted >= self._settings.listed_ms
+        return noted_ms >= self._settings.listed_ms
 
-    def _fill(self, folder: Path) -> None:
-        listed = self._store.list_folder(self._uri_of(folder))
-        self._take(folder, listed, is_deep=False)
+    def _fill_folder(self, folder: Path) -> None:
+        statuses = self._store.list_folder(self._uri_of(folder))
+        self._take_listing(folder, statuses, is_deep=False)
 
-    def _take(self, folder: Path, statuses: Iterable[FileStatus], *, is_deep: bool = True) -> None:
+    def _take_listing(
+        self, folder: Path, statuses: Iterable[FileStatus], *, is_deep: bool = True
+    ) -> None:
         """Make a mirrored folder hold exactly the files that the store lists."""
         folder.mkdir(parents=True, exist_ok=True)
         stale_paths = set(_files_below(str(folder), is_deep=is_deep))
         # No reader knows a folder before its first listing, so its files need no exchange.
-        make = _renew if stale_paths else _make
+        make_file = _replace_file if stale_paths else _make_file
         folders_made: set[str] = set()
         for status in statuses:
-            path = self._path_of(status.uri)
+            path = self._path_text_of(status.uri)
             stale_paths.discard(path)
             parent = path if status.is_folder else path.rpartition("/")[0]
             if parent not in folders_made:
                 os.makedirs(parent, exist_ok=True)
                 folders_made.add(parent)
             if not status.is_folder:
-                make(path, status)
+                make_file(path, status)
                 self._known[path] = status
         for path in stale_paths:
             Path(path).unlink(missing_ok=True)
@@ -192,31 +194,33 @@ class Mirror:
             self._store.expect(files)
 
     def _status_of(self, path: Path) -> FileStatus:
-        text = str(path)
-        if text not in self._known:
+        path_text = str(path)
+        if path_text not in self._known:
             self.fill([path.parent])
             stat_result = path.stat()
-            self._known[text] = FileStatus(
+            self._known[path_text] = FileStatus(
                 uri=self._uri_of(path),
                 is_folder=False,
                 size=stat_result.st_size,
                 modified_ns=stat_result.st_mtime_ns,
             )
-        return self._known[text]
+        return self._known[path_text]
 
 
-def _renew(path: str, status: FileStatus) -> None:
-    """Replace a mirrored file by one of this name, size and time, in one step."""
+def _replace_file(path: str, status: FileStatus) -> None:
+    """Give a mirrored file the size and time that the store lists: put a new file in its place, in
+    one step.
+    """
     with suppress(FileNotFoundError):
         stat_result = os.stat(path)
         if (stat_result.st_size, stat_result.st_mtime_ns) == (status.size, status.modified_ns):
             return
     new_path = f"{path}.{os.getpid()}"
-    _make(new_path, status)
+    _make_file(new_path, status)
     os.rename(new_path, path)
 
 
-def _make(path: str, status: FileStatus) -> None:
+def _make_file(path: str, status: FileStatus) -> None:
     # Not even its owner may read it: what forgets to ask the store is refused, not misled.
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT, 0o200)
     try:
@@ -237,7 +241,7 @@ def _files_below(folder: str, *, is_deep: bool) -> Iterator[str]:
 
 # Of this process
 
-_HERE: dict[str, Mirror] = {}
+_MIRROR_BY_ROOT: dict[str, Mirror] = {}
 """Root -> the mirror mounted there."""
 
 
@@ -245,17 +249,17 @@ def mount(settings: StoreSettings) -> Mirror:
     """Create the mirror for these settings. From then on files below its root are read from the
     store.
     """
-    mirror = _HERE.get(settings.root)
+    mirror = _MIRROR_BY_ROOT.get(settings.root)
     if mirror is None or not mirror.settings.reaches_as(settings):
-        mirror = _HERE[settings.root] = Mirror(settings)
+        mirror = _MIRROR_BY_ROOT[settings.root] = Mirror(settings)
         MOUNTS.mount(Path(settings.root), mirror)
-    mirror.goes_by(settings.listed_ms)
+    mirror.drop_older_listings(settings.listed_ms)
     return mirror
 
 
 def mounted_settings() -> tuple[StoreSettings, ...]:
     """The settings that a worker has to mount, so that it reads what this process reads."""
-    return tuple(mirror.settings for mirror in _HERE.values())
+    return tuple(mirror.settings for mirror in _MIRROR_BY_ROOT.values())
 
 
 def mount_all(settings: Iterable[StoreSettings]) -> None:
@@ -265,7 +269,7 @@ def mount_all(settings: Iterable[StoreSettings]) -> None:
 
 
 def is_mirrored(path: Path) -> bool:
-    return any(mirror.has(path) for mirror in _HERE.values())
+    return any(mirror.has(path) for mirror in _MIRROR_BY_ROOT.values())
 
 
 @contextmanager
@@ -274,12 +278,12 @@ def overlapping_map(paths: Iterable[str]) -> Iterator[Callable[..., Iterator[Any
     if not any(is_mirrored(Path(path)) for path in paths):
         yield map
         return
-    with ThreadPoolExecutor(THREADS) as pool:
+    with ThreadPoolExecutor(REQUEST_THREADS) as pool:
         yield pool.map
 
 
 def with_store_names(text: str) -> str:
     """The text, with stores' URIs instead of mirrored paths."""
-    for mirror in _HERE.values():
+    for mirror in _MIRROR_BY_ROOT.values():
         text = mirror.with_store_names(text)
     return text

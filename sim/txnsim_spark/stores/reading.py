@@ -36,11 +36,13 @@ class Stores:
     def with_local_paths(self, options: KafkaLogOptions) -> KafkaLogOptions:
         """The options, with mirrored folders instead of URIs and patterns."""
         mirror = self._mirror
-        own = tuple(map(mirror.with_store_names, map(str, filter(mirror.has, options.paths))))
+        own_folders = tuple(
+            map(mirror.with_store_names, map(str, filter(mirror.has, options.paths)))
+        )
         local_paths = tuple(path for path in options.paths if not mirror.has(path))
         return msgspec.structs.replace(
             options,
-            paths=local_paths + mirror.local_folders((*own, *options.uris)),
+            paths=local_paths + mirror.local_folders((*own_folders, *options.uris)),
             uris=(),
         )
 
@@ -50,7 +52,7 @@ class Stores:
 
     def fill(self, share: Share, listed_ms: int) -> None:
         """Mirror the folders of a share as they were at ``listed_ms`` or later."""
-        self._mirror.goes_by(listed_ms)
+        self._mirror.drop_older_listings(listed_ms)
         replicas = [*share.replicas, *(segment.replica for segment in share.segments)]
         folders = [*share.log_dirs]
         for replica in replicas:
@@ -103,17 +105,17 @@ def stores_of(
         BadInputError: The session's settings are unknown.
     """
     read_options = KafkaLogOptions.of(options)
-    is_own = settings is not None and any(
+    has_mirrored_paths = settings is not None and any(
         str(path).startswith(f"{settings.root}/") for path in read_options.paths
     )
-    if not read_options.uris and not is_own:
+    if not read_options.uris and not has_mirrored_paths:
         return None
     if not is_registered and not read_options.hadoop:
         raise BadInputError(
             f"format {FORMAT}: {read_options.uris[0]} is read with the settings of a session, or"
-            f" with options of the read (fs.s3a.endpoint.region, …). {_REGISTER}"
+            f" with options of the read (fs.s3a.endpoint.region, …). {_REGISTER_HINT}"
         )
     return Stores((settings or StoreSettings(root=own_root())).with_conf(read_options.hadoop))
 
 
-_REGISTER: Final = "Write before it: from txnsim_spark import register; register(spark)"
+_REGISTER_HINT: Final = "Write before it: from txnsim_spark import register; register(spark)"

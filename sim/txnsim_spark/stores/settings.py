@@ -20,12 +20,12 @@ import msgspec
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-MEMORY: Final = "/dev/shm"
-_PREFIX: Final = "fs."
+MEMORY_FOLDER: Final = "/dev/shm"
+_OPTION_PREFIX: Final = "fs."
 
 
 class StoreSettings(msgspec.Struct, frozen=True, kw_only=True):
-    """Settings of a driver's process; its workers have the same."""
+    """Settings by which a driver's process and its workers read object stores."""
 
     root: str
     """The mirror's folder: the same path on every machine; created when it is needed."""
@@ -34,9 +34,9 @@ class StoreSettings(msgspec.Struct, frozen=True, kw_only=True):
     listed_ms: int = 0
     """Time when the planning process last listed the store, in milliseconds."""
 
-    def reaches_as(self, other: StoreSettings) -> bool:
+    def reaches_as(self, other_settings: StoreSettings) -> bool:
         """Whether other settings reach the same stores; the listing time does not matter."""
-        return msgspec.structs.replace(self, listed_ms=other.listed_ms) == other
+        return msgspec.structs.replace(self, listed_ms=other_settings.listed_ms) == other_settings
 
     def with_conf(self, further_settings: Mapping[str, str]) -> StoreSettings:
         """A copy with further Hadoop settings, which override the present ones."""
@@ -47,9 +47,11 @@ class StoreSettings(msgspec.Struct, frozen=True, kw_only=True):
 def own_root() -> str:
     """This process's mirror folder; it is removed at the end of the process."""
     # Files without content, by the thousand: making one in memory takes a quarter of the time.
-    memory = MEMORY if "TMPDIR" not in os.environ and os.access(MEMORY, os.W_OK) else None
-    root = tempfile.mkdtemp(prefix="txnsim-stores-", dir=memory)
-    atexit.register(_remove, root, os.getpid())
+    memory_folder = (
+        MEMORY_FOLDER if "TMPDIR" not in os.environ and os.access(MEMORY_FOLDER, os.W_OK) else None
+    )
+    root = tempfile.mkdtemp(prefix="txnsim-stores-", dir=memory_folder)
+    atexit.register(_remove_root, root, os.getpid())
     return root
 
 
@@ -63,15 +65,21 @@ def settings_of(spark: SparkSession) -> StoreSettings | None:
             raise
         return None
     assert jvm is not None
-    hadoop_settings = java_session.sessionState().newHadoopConf().getPropsWithPrefix(_PREFIX)
+    hadoop_settings = java_session.sessionState().newHadoopConf().getPropsWithPrefix(_OPTION_PREFIX)
     # As text: an entry of a map of Java's costs three calls.
-    text = jvm.com.fasterxml.jackson.databind.ObjectMapper().writeValueAsString(hadoop_settings)
-    named = msgspec.json.decode(text, type=dict[str, str])
+    settings_json = jvm.com.fasterxml.jackson.databind.ObjectMapper().writeValueAsString(
+        hadoop_settings
+    )
+    hadoop_options = msgspec.json.decode(settings_json, type=dict[str, str])
     return StoreSettings(
-        root=own_root(), conf={f"{_PREFIX}{name}": value for name, value in named.items()}
+        root=own_root(),
+        conf={
+            f"{_OPTION_PREFIX}{option_name}": option_value
+            for option_name, option_value in hadoop_options.items()
+        },
     )
 
 
-def _remove(root: str, process: int) -> None:
-    if os.getpid() == process:  # a forked worker's end is not ours
+def _remove_root(root: str, process_id: int) -> None:
+    if os.getpid() == process_id:  # a forked worker's end is not ours
         shutil.rmtree(root, ignore_errors=True)

@@ -54,18 +54,19 @@ class Alert(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def sentence(self) -> str:
         """The alert as a sentence without a full stop."""
-        where = f"{self.topic}-{self.partition}"
-        whose = f"producer {self.producer_id} epoch {self.producer_epoch}"
+        place_text = f"{self.topic}-{self.partition}"
+        producer_text = f"producer {self.producer_id} epoch {self.producer_epoch}"
         if self.transactional_id is not None:
-            whose += f" (transactional id {self.transactional_id})"
+            producer_text += f" (transactional id {self.transactional_id})"
         if self.event is AlertEvent.ENDED:
             return (
-                f"ENDED {where}: the transaction of {whose} at offset {self.start_offset} is over"
+                f"ENDED {place_text}: the transaction of {producer_text} at offset"
+                f" {self.start_offset} is over"
                 f" after {(self.at_ms - self.since_ms) // 1_000} s; lag is {self.lag}"
             )
         return (
-            f"HANGING {where}: {self.lag} offsets are withheld behind offset"
-            f" {self.last_stable_offset}; the transaction of {whose} is open since offset"
+            f"HANGING {place_text}: {self.lag} offsets are withheld behind offset"
+            f" {self.last_stable_offset}; the transaction of {producer_text} is open since offset"
             f" {self.start_offset} and its newest record is stamped"
             f" {time_text(self.last_timestamp_ms)}; {self.reason}. To end it: {self.command}"
         )
@@ -76,34 +77,42 @@ ALERT_TABLE: Final = Table(
 )
 
 
-class Step(msgspec.Struct, frozen=True, kw_only=True):
-    """What a probe changed."""
+class AlertChanges(msgspec.Struct, frozen=True, kw_only=True):
+    """What a probe changed: alerts that it raised or ended, and those that last."""
 
     events: tuple[Alert, ...]
-    standing: tuple[Alert, ...]
+    standing_alerts: tuple[Alert, ...]
     """Alerts that continue, with the values of this probe."""
 
 
-def step(
-    standing: Sequence[Alert], rows: Iterable[PartitionLag], *, at_ms: int, program: str
-) -> Step:
-    """Compare a probe with the alerts that last.
+def compare_probe(
+    previous_alerts: Sequence[Alert],
+    partition_lags: Iterable[PartitionLag],
+    *,
+    probed_at_ms: int,
+    program: str,
+) -> AlertChanges:
+    """Raise and end alerts by comparing a probe with the alerts that lasted until then.
 
     Args:
-        standing: Alerts that remained after the previous probe.
-        rows: Every partition that hangs, can't be probed, or has an alert; others don't matter.
-        at_ms: Time of this probe.
+        previous_alerts: Alerts that remained after the previous probe.
+        partition_lags: Every partition that hangs, can't be probed, or has an alert; others don't
+            matter.
+        probed_at_ms: Time of this probe.
         program: The command line of ``txnsim txns`` for this cluster.
     """
-    events: list[Alert] = []
-    remaining: dict[str, Alert] = {alert.id: alert for alert in standing}
-    for row in rows:
-        if row.error is not None or row.lag is None:
+    alert_events: list[Alert] = []
+    remaining: dict[str, Alert] = {alert.id: alert for alert in previous_alerts}
+    for partition_lag in partition_lags:
+        if partition_lag.error is not None or partition_lag.lag is None:
             continue
-        raised_now = {alert.id: alert for alert in _hanging(row, at_ms=at_ms, program=program)}
-        partition = (row.topic, row.partition)
+        raised_now = {
+            alert.id: alert
+            for alert in _hanging_alerts(partition_lag, probed_at_ms=probed_at_ms, program=program)
+        }
+        partition = (partition_lag.topic, partition_lag.partition)
         for standing_alert in [
-            alert for alert in standing if (alert.topic, alert.partition) == partition
+            alert for alert in previous_alerts if (alert.topic, alert.partition) == partition
         ]:
             still_raised = raised_now.pop(standing_alert.id, None)
             if still_raised is not None:
@@ -111,54 +120,58 @@ def step(
                     still_raised, since_ms=standing_alert.since_ms
                 )
             else:
-                events.append(_end_alert(remaining.pop(standing_alert.id), row, at_ms))
+                alert_events.append(
+                    _end_alert(remaining.pop(standing_alert.id), partition_lag, probed_at_ms)
+                )
         remaining |= raised_now
-        events += raised_now.values()
-    return Step(events=tuple(events), standing=tuple(remaining.values()))
+        alert_events += raised_now.values()
+    return AlertChanges(events=tuple(alert_events), standing_alerts=tuple(remaining.values()))
 
 
-def _hanging(row: PartitionLag, *, at_ms: int, program: str) -> Iterator[Alert]:
+def _hanging_alerts(
+    partition_lag: PartitionLag, *, probed_at_ms: int, program: str
+) -> Iterator[Alert]:
     """The alerts for the hanging transactions of a partition."""
-    assert row.topic is not None, "only of a partition is known who holds it"
-    assert row.partition is not None, "the same"
-    assert row.last_stable_offset is not None, "asked for before"
-    assert row.high_watermark is not None, "the same"
-    assert row.lag is not None, "both are known"
-    where = TopicPartition(row.topic, row.partition)
-    for holder in row.held_by:
-        command = holder.verdict.repair_command(where, program=program)
+    assert partition_lag.topic is not None, "only a partition has transactions that hold it"
+    assert partition_lag.partition is not None, "the same"
+    assert partition_lag.last_stable_offset is not None, "asked for before"
+    assert partition_lag.high_watermark is not None, "the same"
+    assert partition_lag.lag is not None, "both are known"
+    topic_partition = TopicPartition(partition_lag.topic, partition_lag.partition)
+    for holding_producer in partition_lag.held_by:
+        command = holding_producer.verdict.repair_command(topic_partition, program=program)
         if command is None:
             continue
         yield Alert(
             event=AlertEvent.RAISED,
-            id=f"{row.topic}-{row.partition}@{holder.start_offset}"
-            f"/{holder.producer_id}:{holder.producer_epoch}",
-            at_ms=at_ms,
-            since_ms=at_ms,
-            topic=row.topic,
-            partition=row.partition,
-            producer_id=holder.producer_id,
-            producer_epoch=holder.producer_epoch,
-            transactional_id=holder.transactional_id,
-            start_offset=holder.start_offset,
-            last_timestamp_ms=holder.last_timestamp_ms,
-            last_stable_offset=row.last_stable_offset,
-            high_watermark=row.high_watermark,
-            lag=row.lag,
-            reason=holder.reason,
+            id=f"{partition_lag.topic}-{partition_lag.partition}@{holding_producer.start_offset}"
+            f"/{holding_producer.producer_id}:{holding_producer.producer_epoch}",
+            at_ms=probed_at_ms,
+            since_ms=probed_at_ms,
+            topic=partition_lag.topic,
+            partition=partition_lag.partition,
+            producer_id=holding_producer.producer_id,
+            producer_epoch=holding_producer.producer_epoch,
+            transactional_id=holding_producer.transactional_id,
+            start_offset=holding_producer.start_offset,
+            last_timestamp_ms=holding_producer.last_timestamp_ms,
+            last_stable_offset=partition_lag.last_stable_offset,
+            high_watermark=partition_lag.high_watermark,
+            lag=partition_lag.lag,
+            reason=holding_producer.reason,
             command=command,
         )
 
 
-def _end_alert(alert: Alert, row: PartitionLag, at_ms: int) -> Alert:
-    assert row.last_stable_offset is not None, "a partition that was asked"
-    assert row.high_watermark is not None, "the same"
-    assert row.lag is not None, "both are known"
+def _end_alert(alert: Alert, partition_lag: PartitionLag, probed_at_ms: int) -> Alert:
+    assert partition_lag.last_stable_offset is not None, "a partition that was asked"
+    assert partition_lag.high_watermark is not None, "the same"
+    assert partition_lag.lag is not None, "both are known"
     return msgspec.structs.replace(
         alert,
         event=AlertEvent.ENDED,
-        at_ms=at_ms,
-        last_stable_offset=row.last_stable_offset,
-        high_watermark=row.high_watermark,
-        lag=row.lag,
+        at_ms=probed_at_ms,
+        last_stable_offset=partition_lag.last_stable_offset,
+        high_watermark=partition_lag.high_watermark,
+        lag=partition_lag.lag,
     )

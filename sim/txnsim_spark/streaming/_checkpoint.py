@@ -17,8 +17,8 @@ from txnsim.errors import BadInputError
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-_VERSION: Final = "v1"
-_HEAD_LINES: Final = 2
+_OFFSETS_VERSION: Final = "v1"
+_LINES_AFTER_VERSION: Final = 2
 
 Offsets = Mapping[str, Mapping[str, int]]
 """Topic → partition → next offset to read, as the connector writes it."""
@@ -32,25 +32,27 @@ class Checkpoint:
 
     def query_id(self) -> str | None:
         """Id that a query keeps over its restarts; None before its first start."""
-        data = self._folder.read("metadata")
-        return None if data is None else str(json.loads(data)["id"])
+        metadata_json = self._folder.read("metadata")
+        return None if metadata_json is None else str(json.loads(metadata_json)["id"])
 
     def has_committed(self) -> bool:
-        return any(name.isdigit() for name in self._folder.names("commits"))
+        return any(file_name.isdigit() for file_name in self._folder.names("commits"))
 
     def sweep(self) -> None:
         """Remove what a killed stream left of its first batch before it was recorded. Spark would
         refuse the checkpoint because of these files (SPARK-53103).
         """
-        for name in ("offsets", "commits"):
-            file_names = self._folder.names(name)
+        for folder_name in ("offsets", "commits"):
+            file_names = self._folder.names(folder_name)
             if file_names and not any(file_name.isdigit() for file_name in file_names):
-                self._folder.remove(name)
+                self._folder.remove(folder_name)
 
-    def newest(self) -> Offsets | None:
+    def newest_offsets(self) -> Offsets | None:
         """End offsets of the newest batch that was started; None if there is none."""
-        batches = [int(name) for name in self._folder.names("offsets") if name.isdigit()]
-        return self.offsets(max(batches)) if batches else None
+        batch_ids = [
+            int(file_name) for file_name in self._folder.names("offsets") if file_name.isdigit()
+        ]
+        return self.offsets(max(batch_ids)) if batch_ids else None
 
     def offsets(self, batch_id: int) -> Offsets:
         """End offsets of a batch that was started.
@@ -58,26 +60,26 @@ class Checkpoint:
         Raises:
             BadInputError: There is no such batch, or its file has an unknown format.
         """
-        name = f"offsets/{batch_id}"
-        data = self._folder.read(name)
-        if data is None:
-            raise BadInputError(f"checkpoint: {name} is missing")
-        return read_offsets(data, name=name)
+        file_name = f"offsets/{batch_id}"
+        file_bytes = self._folder.read(file_name)
+        if file_bytes is None:
+            raise BadInputError(f"checkpoint: {file_name} is missing")
+        return read_offsets(file_bytes, file_name=file_name)
 
 
-def read_offsets(data: bytes, *, name: str) -> Offsets:
+def read_offsets(file_bytes: bytes, *, file_name: str) -> Offsets:
     """The offsets of the only source of a batch.
 
     Raises:
         BadInputError: The file has another version, or the batch has other sources.
     """
-    version, *lines = data.decode().splitlines()
-    if version != _VERSION or len(lines) != _HEAD_LINES:
+    version, *later_lines = file_bytes.decode().splitlines()
+    if version != _OFFSETS_VERSION or len(later_lines) != _LINES_AFTER_VERSION:
         raise BadInputError(
-            f"checkpoint: {name} is of version {version} with {len(lines)} lines, expected"
-            f" {_VERSION} with {_HEAD_LINES}"
+            f"checkpoint: {file_name} is of version {version} with {len(later_lines)} lines,"
+            f" expected {_OFFSETS_VERSION} with {_LINES_AFTER_VERSION}"
         )
-    offsets: Offsets = json.loads(lines[-1])
+    offsets: Offsets = json.loads(later_lines[-1])
     return offsets
 
 

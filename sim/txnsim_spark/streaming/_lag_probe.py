@@ -28,8 +28,10 @@ from txnsim.types import INTERNAL_TOPICS, IsolationLevel, TopicPartition
 from txnsim_spark.schemas import Bigint, Int, String
 
 
-class HeldBy(msgspec.Struct, frozen=True, kw_only=True):
-    """An open transaction without a write for longer than the given age, and the verdict on it."""
+class BlockingTxn(msgspec.Struct, frozen=True, kw_only=True):
+    """An open transaction that had no write for longer than the age that is asked for, and the
+    verdict on it.
+    """
 
     producer_id: Annotated[Bigint, "Whose transaction it is."]
     producer_epoch: Annotated[Int, "Of its records."]
@@ -42,19 +44,21 @@ class HeldBy(msgspec.Struct, frozen=True, kw_only=True):
     coordinator_id: Annotated[Int | None, "The broker that coordinates it."] = None
 
     @classmethod
-    def of(cls, finding: JudgedTransaction) -> HeldBy:
-        producer = finding.transaction.producer
-        assert producer.txn_start_offset is not None, "a transaction without a start is not open"
+    def of(cls, judged_txn: JudgedTransaction) -> BlockingTxn:
+        producer_state = judged_txn.transaction.producer
+        assert producer_state.txn_start_offset is not None, (
+            "a transaction without a start is not open"
+        )
         return cls(
-            producer_id=producer.producer_id,
-            producer_epoch=producer.producer_epoch,
-            start_offset=producer.txn_start_offset,
-            last_timestamp_ms=producer.last_timestamp_ms,
-            verdict=finding.verdict,
-            reason=finding.reason,
-            transactional_id=finding.transactional_id,
-            state=finding.state,
-            coordinator_id=finding.coordinator_id,
+            producer_id=producer_state.producer_id,
+            producer_epoch=producer_state.producer_epoch,
+            start_offset=producer_state.txn_start_offset,
+            last_timestamp_ms=producer_state.last_timestamp_ms,
+            verdict=judged_txn.verdict,
+            reason=judged_txn.reason,
+            transactional_id=judged_txn.transactional_id,
+            state=judged_txn.state,
+            coordinator_id=judged_txn.coordinator_id,
         )
 
 
@@ -67,7 +71,7 @@ class PartitionLag(msgspec.Struct, frozen=True, kw_only=True):
     """None if the partitions of the topic are unknown."""
     last_stable_offset: int | None = None
     high_watermark: int | None = None
-    held_by: tuple[HeldBy, ...] = ()
+    held_by: tuple[BlockingTxn, ...] = ()
     """Open transactions older than the given age, by their beginning."""
     error: str | None = None
 
@@ -79,7 +83,7 @@ class PartitionLag(msgspec.Struct, frozen=True, kw_only=True):
         return self.high_watermark - self.last_stable_offset
 
 
-async def probe(
+async def probe_partitions(
     admin: Admin,
     topics: Sequence[str] | None,
     *,
@@ -100,92 +104,120 @@ async def probe(
         one of many, and the next one may see more.
     """
     try:
-        view = await admin.cluster.refresh(topics)
+        cluster_metadata = await admin.cluster.refresh(topics)
     except ClientError as failure:
         return (PartitionLag(error=str(failure)),)
-    partitions, unled = _partitions(view, everything=topics is None)
+    partitions, partitions_without_leader = _partitions_with_leader(
+        cluster_metadata, is_whole_cluster=topics is None
+    )
     # The stable offset is asked for first: both only grow, so that the lag is never below zero.
-    latest = dict.fromkeys(partitions, LATEST)
-    stable = await admin.list_offsets(latest, isolation=IsolationLevel.READ_COMMITTED)
-    high = await admin.list_offsets(latest)
-    rows = {
-        partition: _row(partition, stable[partition], high[partition]) for partition in partitions
+    latest_requests = dict.fromkeys(partitions, LATEST)
+    stable_offsets = await admin.list_offsets(
+        latest_requests, isolation=IsolationLevel.READ_COMMITTED
+    )
+    high_watermarks = await admin.list_offsets(latest_requests)
+    lag_by_partition = {
+        partition: _lag_row_of(partition, stable_offsets[partition], high_watermarks[partition])
+        for partition in partitions
     }
-    lagging = [partition for partition, row in rows.items() if row.lag]
-    if lagging:
-        rows |= await _judge_lagging(
-            admin, lagging, rows, now_ms=now_ms, older_than_ms=older_than_ms
+    lagging_partitions = [
+        partition for partition, partition_lag in lag_by_partition.items() if partition_lag.lag
+    ]
+    if lagging_partitions:
+        lag_by_partition |= await _judge_lagging(
+            admin, lagging_partitions, lag_by_partition, now_ms=now_ms, older_than_ms=older_than_ms
         )
-    return tuple(sorted((*rows.values(), *unled), key=_sort_key))
+    return tuple(sorted((*lag_by_partition.values(), *partitions_without_leader), key=_sort_key))
 
 
-def _sort_key(row: PartitionLag) -> tuple[str, int]:
-    return row.topic or "", -1 if row.partition is None else row.partition
+def _sort_key(partition_lag: PartitionLag) -> tuple[str, int]:
+    return (
+        partition_lag.topic or "",
+        -1 if partition_lag.partition is None else partition_lag.partition,
+    )
 
 
-def _partitions(
-    view: ClusterMetadata, *, everything: bool
+def _partitions_with_leader(
+    cluster_metadata: ClusterMetadata, *, is_whole_cluster: bool
 ) -> tuple[list[TopicPartition], list[PartitionLag]]:
     """The partitions that can be probed, and an error row for each other partition: it has no
     leader, or its topic does not exist. Waiting for a leader would delay all others.
     """
     partitions: list[TopicPartition] = []
-    rows: list[PartitionLag] = []
-    for topic in view.topics:
-        if everything and (topic.error or topic.name in INTERNAL_TOPICS):
+    error_rows: list[PartitionLag] = []
+    for topic_metadata in cluster_metadata.topics:
+        if is_whole_cluster and (topic_metadata.error or topic_metadata.name in INTERNAL_TOPICS):
             continue
-        if topic.error:
-            rows.append(PartitionLag(topic=topic.name, error=code_name(topic.error)))
-        for partition in topic.partitions:
-            if partition.leader_id >= 0:
-                partitions.append(TopicPartition(topic.name, partition.partition))
+        if topic_metadata.error:
+            error_rows.append(
+                PartitionLag(topic=topic_metadata.name, error=code_name(topic_metadata.error))
+            )
+        for partition_metadata in topic_metadata.partitions:
+            if partition_metadata.leader_id >= 0:
+                partitions.append(TopicPartition(topic_metadata.name, partition_metadata.partition))
             else:
-                rows.append(
-                    PartitionLag(topic=topic.name, partition=partition.partition, error="no leader")
+                error_rows.append(
+                    PartitionLag(
+                        topic=topic_metadata.name,
+                        partition=partition_metadata.partition,
+                        error="no leader",
+                    )
                 )
-    return partitions, rows
+    return partitions, error_rows
 
 
-def _row(
-    partition: TopicPartition, stable: FoundOffset | ClientError, high: FoundOffset | ClientError
+def _lag_row_of(
+    partition: TopicPartition,
+    stable_offset: FoundOffset | ClientError,
+    high_watermark: FoundOffset | ClientError,
 ) -> PartitionLag:
-    topic, number = partition.topic, partition.partition
-    if isinstance(stable, ClientError):
-        return PartitionLag(topic=topic, partition=number, error=str(stable))
-    if isinstance(high, ClientError):
-        return PartitionLag(topic=topic, partition=number, error=str(high))
+    topic, partition_number = partition.topic, partition.partition
+    if isinstance(stable_offset, ClientError):
+        return PartitionLag(topic=topic, partition=partition_number, error=str(stable_offset))
+    if isinstance(high_watermark, ClientError):
+        return PartitionLag(topic=topic, partition=partition_number, error=str(high_watermark))
     return PartitionLag(
         topic=topic,
-        partition=number,
-        last_stable_offset=stable.offset,
-        high_watermark=high.offset,
+        partition=partition_number,
+        last_stable_offset=stable_offset.offset,
+        high_watermark=high_watermark.offset,
     )
 
 
 async def _judge_lagging(
     admin: Admin,
-    lagging: Sequence[TopicPartition],
-    rows: Mapping[TopicPartition, PartitionLag],
+    lagging_partitions: Sequence[TopicPartition],
+    lag_by_partition: Mapping[TopicPartition, PartitionLag],
     *,
     now_ms: int,
     older_than_ms: int,
 ) -> dict[TopicPartition, PartitionLag]:
-    """Rows of lagging partitions with the transaction that holds each, or an error."""
+    """The lagging partitions, each with the transactions that hold its readers, or with the error
+    of the search for them.
+    """
     try:
-        result = await survey(admin, now_ms=now_ms, partitions=lagging, older_than_ms=older_than_ms)
+        txn_survey = await survey(
+            admin, now_ms=now_ms, partitions=lagging_partitions, older_than_ms=older_than_ms
+        )
     except ClientError as failure:
-        unread = dict.fromkeys(lagging, failure)
-        findings: tuple[JudgedTransaction, ...] = ()
+        unread_partitions = dict.fromkeys(lagging_partitions, failure)
+        judged_txns: tuple[JudgedTransaction, ...] = ()
     else:
-        unread, findings = dict(result.unread), result.findings
-    held_by: dict[TopicPartition, list[HeldBy]] = {}
-    for finding in findings:
-        held_by.setdefault(finding.transaction.partition, []).append(HeldBy.of(finding))
+        unread_partitions, judged_txns = dict(txn_survey.unread), txn_survey.findings
+    holders_by_partition: dict[TopicPartition, list[BlockingTxn]] = {}
+    for judged_txn in judged_txns:
+        holders_by_partition.setdefault(judged_txn.transaction.partition, []).append(
+            BlockingTxn.of(judged_txn)
+        )
     return {
         partition: msgspec.structs.replace(
-            rows[partition],
-            held_by=tuple(sorted(held_by.get(partition, ()), key=lambda held: held.start_offset)),
-            error=str(unread[partition]) if partition in unread else None,
+            lag_by_partition[partition],
+            held_by=tuple(
+                sorted(
+                    holders_by_partition.get(partition, ()), key=lambda holder: holder.start_offset
+                )
+            ),
+            error=str(unread_partitions[partition]) if partition in unread_partitions else None,
         )
-        for partition in lagging
+        for partition in lagging_partitions
     }

@@ -29,12 +29,12 @@ from txnsim_spark.streaming.options import CLIENT_PREFIX, LagOptions, StreamOpti
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-COLUMNS: Final = (
+RECORD_COLUMNS: Final = (
     "key binary, value binary, topic string, partition int, offset bigint, timestamp timestamp,"
     " timestampType int, headers array<struct<key: string, value: binary>>"
 )
 """Columns that the connector gives."""
-EARLIEST: Final = -2
+EARLIEST_OFFSET: Final = -2
 """The connector's number for the first offset of a partition."""
 NO_CONNECTOR: Final = (
     "Spark's Kafka connector is not among the jars of this session: --connector-jars takes a"
@@ -69,14 +69,14 @@ class RecordsQuery:
                 raise MissingExtraError(NO_CONNECTOR) from None
             raise BadInputError(str(failure)) from failure
 
-    def take(self, rows: DataFrame, batch: int) -> None:
+    def process_batch(self, rows: DataFrame, batch_id: int) -> None:
         """Write a micro-batch, unless the sink has it already."""
         query_id = self._checkpoint.query_id()
         assert query_id is not None, "Spark writes it down before the first batch"
-        count = self._sink.write(rows, batch, query_id=query_id)
-        if count is not None:
-            offsets = self._checkpoint.offsets(batch)
-            self._on_event(BatchWritten(batch=batch, rows=count, offsets=offsets))
+        row_count = self._sink.write(rows, batch_id, query_id=query_id)
+        if row_count is not None:
+            offsets = self._checkpoint.offsets(batch_id)
+            self._on_event(BatchWritten(batch=batch_id, rows=row_count, offsets=offsets))
 
     def _connector_options(self) -> dict[str, str]:
         options = {
@@ -92,12 +92,14 @@ class RecordsQuery:
 
     def _starting_offsets(self) -> str:
         """Offsets at which a new checkpoint starts: after the rows that the sink already has."""
-        reached = self._checkpoint.newest()
-        if reached is None:
-            sink_ends = _ends(self._sink.rows())
+        reached_offsets = self._checkpoint.newest_offsets()
+        if reached_offsets is None:
+            sink_ends = _end_offsets(self._sink.rows())
             if not sink_ends:
                 return self._options.starting
-            partitions = asyncio.run(_partitions(LagOptions.of(self._options.lag_options)))
+            partitions = asyncio.run(
+                _described_partitions(LagOptions.of(self._options.lag_options))
+            )
             return json.dumps(starting_offsets(sink_ends, partitions))
         query_id = self._checkpoint.query_id()
         if self._checkpoint.has_committed() and not (query_id and self._sink.knows(query_id)):
@@ -105,52 +107,69 @@ class RecordsQuery:
                 f"{self._sink.url}: holds nothing of this checkpoint, which has written batches;"
                 " give it its sink back, or begin anew without it"
             )
-        ends_of_others = _ends(self._sink.rows(but=query_id))
-        if ahead := sorted(are_ahead(ends_of_others, reached)):
+        ends_of_others = _end_offsets(self._sink.rows(query_left_out=query_id))
+        if offsets_ahead := sorted(partitions_ahead(ends_of_others, reached_offsets)):
             raise SinkError(
-                f"{self._sink.url}: another checkpoint has gone on, at {', '.join(ahead)}; remove"
-                " this checkpoint to go on from there"
+                f"{self._sink.url}: another checkpoint has gone on, at {', '.join(offsets_ahead)};"
+                " remove this checkpoint to go on from there"
             )
         return self._options.starting
 
 
-def _ends(rows: DataFrame | None) -> Offsets:
-    """Partition -> the offset after its last record."""
+def _end_offsets(rows: DataFrame | None) -> Offsets:
+    """The offset after the last record of each partition."""
     ends_by_topic: dict[str, dict[str, int]] = {}
     if rows is None:
         return ends_by_topic
-    for row in rows.groupBy("topic", "partition").agg(F.max("offset").alias("last")).collect():
-        ends_by_topic.setdefault(row["topic"], {})[str(row["partition"])] = row["last"] + 1
+    for last_offset_row in (
+        rows.groupBy("topic", "partition").agg(F.max("offset").alias("last")).collect()
+    ):
+        ends_by_topic.setdefault(last_offset_row["topic"], {})[
+            str(last_offset_row["partition"])
+        ] = last_offset_row["last"] + 1
     return ends_by_topic
 
 
-def are_ahead(offsets: Offsets, reached: Offsets) -> Iterator[str]:
+def partitions_ahead(sink_offsets: Offsets, reached_offsets: Offsets) -> Iterator[str]:
     """Partitions with records after the reached offsets."""
-    for topic, ends in offsets.items():
-        for partition, end in ends.items():
-            if end > reached.get(topic, {}).get(partition, 0):
+    for topic, partition_ends in sink_offsets.items():
+        for partition, end_offset in partition_ends.items():
+            if end_offset > reached_offsets.get(topic, {}).get(partition, 0):
                 yield f"{topic}-{partition}"
 
 
-def starting_offsets(offsets: Offsets, partitions: Mapping[str, tuple[int, ...]]) -> dict[str, Any]:
+def starting_offsets(
+    sink_offsets: Offsets, partitions_by_topic: Mapping[str, tuple[int, ...]]
+) -> dict[str, Any]:
     """Starting offsets in the connector's form, for every existing partition.
 
     Args:
-        offsets: The offsets at which the sink ends.
-        partitions: All existing partitions; those that the sink lacks are read from their start.
+        sink_offsets: The offsets at which the sink ends.
+        partitions_by_topic: All existing partitions; those that the sink lacks are read from their
+            start.
     """
     return {
         topic: {
-            str(number): offsets.get(topic, {}).get(str(number), EARLIEST) for number in numbers
+            str(partition_number): sink_offsets.get(topic, {}).get(
+                str(partition_number), EARLIEST_OFFSET
+            )
+            for partition_number in partition_numbers
         }
-        for topic, numbers in partitions.items()
+        for topic, partition_numbers in partitions_by_topic.items()
     }
 
 
-async def _partitions(options: LagOptions) -> dict[str, tuple[int, ...]]:
+async def _described_partitions(options: LagOptions) -> dict[str, tuple[int, ...]]:
     async with Cluster(options.bootstrap, settings=options.settings) as cluster:
-        topics = await Admin(cluster).describe_topics(options.topics)
-    for topic in topics:
-        if topic.error:
-            raise ClientError(f"topic {topic.name!r}: {code_name(topic.error)}")
-    return {topic.name: tuple(part.partition for part in topic.partitions) for topic in topics}
+        topic_descriptions = await Admin(cluster).describe_topics(options.topics)
+    for topic_description in topic_descriptions:
+        if topic_description.error:
+            raise ClientError(
+                f"topic {topic_description.name!r}: {code_name(topic_description.error)}"
+            )
+    return {
+        topic_description.name: tuple(
+            partition.partition for partition in topic_description.partitions
+        )
+        for topic_description in topic_descriptions
+    }

@@ -26,9 +26,9 @@ from txnsim_spark.streaming._checkpoint import Folder
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-DONE: Final = "_SUCCESS"
+DONE_NAME: Final = "_SUCCESS"
 _DELTA_LOG: Final = "_delta_log"
-_MARKED: Final = "mapreduce.fileoutputcommitter.marksuccessfuljobs"
+_MARK_OPTION: Final = "mapreduce.fileoutputcommitter.marksuccessfuljobs"
 
 
 class SinkFormat(StrEnum):
@@ -70,9 +70,9 @@ class TableSink:
 
     # Queries
 
-    def rows(self, *, but: str | None = None) -> DataFrame | None:
-        """All rows with ``query`` and ``batch``, without those of the query ``but``; None for an
-        empty sink.
+    def rows(self, *, query_left_out: str | None = None) -> DataFrame | None:
+        """All rows with ``query`` and ``batch``, without those of one query; None for an empty
+        sink.
         """
         folder_names = self._folder.names("")
         if self._format is SinkFormat.DELTA:
@@ -81,69 +81,74 @@ class TableSink:
             rows = self._spark.read.format("delta").load(self.url)
         else:
             if not any(
-                folder_name.startswith("query=") and folder_name != f"query={but}"
+                folder_name.startswith("query=") and folder_name != f"query={query_left_out}"
                 for folder_name in folder_names
             ):
                 return None
             columns = f"{self._columns}, query string, batch bigint"
             rows = self._spark.read.schema(columns).parquet(self.url)
-        return rows if but is None else rows.where(F.col("query") != but)
+        return rows if query_left_out is None else rows.where(F.col("query") != query_left_out)
 
     def knows(self, query_id: str) -> bool:
         """Whether a batch of a query was written."""
-        name = _DELTA_LOG if self._format is SinkFormat.DELTA else f"query={query_id}"
-        return name in self._folder.names("")
+        entry_name = _DELTA_LOG if self._format is SinkFormat.DELTA else f"query={query_id}"
+        return entry_name in self._folder.names("")
 
     # Commands
 
     def sweep(self) -> None:
         """Remove what a writer that died has left. No writer may run meanwhile."""
-        for name in self._folder.names(""):
-            if name.startswith("query="):
-                batches = [batch_name.partition("=")[2] for batch_name in self._folder.names(name)]
+        for query_folder in self._folder.names(""):
+            if query_folder.startswith("query="):
+                batch_numbers = [
+                    folder_name.partition("=")[2]
+                    for folder_name in self._folder.names(query_folder)
+                ]
                 last_batch = max(
-                    (batch_name for batch_name in batches if batch_name.isdigit()),
+                    (batch_number for batch_number in batch_numbers if batch_number.isdigit()),
                     key=int,
                     default=None,
                 )
                 if last_batch is not None and not self._is_done(
-                    batch := f"{name}/batch={last_batch}"
+                    unfinished_batch := f"{query_folder}/batch={last_batch}"
                 ):
-                    self._folder.remove(batch)
+                    self._folder.remove(unfinished_batch)
 
-    def write(self, rows: DataFrame, batch: int, *, query_id: str) -> int | None:
+    def write(self, rows: DataFrame, batch_id: int, *, query_id: str) -> int | None:
         """Write a batch, unless it was written before.
 
         Args:
             rows: The rows, which are the same if the batch is repeated.
-            batch: Its id, as Spark counts them.
+            batch_id: Its id, as Spark counts them.
             query_id: Query id of the checkpoint.
 
         Returns:
             Number of rows; None if the batch was written before.
         """
         if self._format is SinkFormat.DELTA:
-            return self._append(rows, batch, query_id)
-        batch_folder = f"query={query_id}/batch={batch}"
+            return self._append(rows, batch_id, query_id)
+        batch_folder = f"query={query_id}/batch={batch_id}"
         if self._is_done(batch_folder):
             return None
-        whole = f"{self.url}/{batch_folder}"
-        rows.write.mode("overwrite").option(_MARKED, "true").parquet(whole)
-        return self._spark.read.schema(self._columns).parquet(whole).count()
+        batch_url = f"{self.url}/{batch_folder}"
+        rows.write.mode("overwrite").option(_MARK_OPTION, "true").parquet(batch_url)
+        return self._spark.read.schema(self._columns).parquet(batch_url).count()
 
-    def _append(self, rows: DataFrame, batch: int, query_id: str) -> int | None:
-        if self._count(batch, query_id):
+    def _append(self, rows: DataFrame, batch_id: int, query_id: str) -> int | None:
+        if self._count_rows(batch_id, query_id):
             return None
-        named = rows.withColumns({"query": F.lit(query_id), "batch": F.lit(batch).cast("bigint")})
-        writer = named.write.format("delta").mode("append")
-        writer.options(txnAppId=query_id, txnVersion=batch).save(self.url)
-        return self._count(batch, query_id)
+        rows_with_ids = rows.withColumns(
+            {"query": F.lit(query_id), "batch": F.lit(batch_id).cast("bigint")}
+        )
+        writer = rows_with_ids.write.format("delta").mode("append")
+        writer.options(txnAppId=query_id, txnVersion=batch_id).save(self.url)
+        return self._count_rows(batch_id, query_id)
 
-    def _count(self, batch: int, query_id: str) -> int:
+    def _count_rows(self, batch_id: int, query_id: str) -> int:
         rows = self.rows()
         if rows is None:
             return 0
-        return rows.where((F.col("query") == query_id) & (F.col("batch") == batch)).count()
+        return rows.where((F.col("query") == query_id) & (F.col("batch") == batch_id)).count()
 
     def _is_done(self, batch_folder: str) -> bool:
-        return DONE in self._folder.names(batch_folder)
+        return DONE_NAME in self._folder.names(batch_folder)

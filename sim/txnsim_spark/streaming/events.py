@@ -29,13 +29,14 @@ class AlertChanged(msgspec.Struct, frozen=True, kw_only=True):
     """What the connector itself reported last as ``maxOffsetsBehindLatest``."""
 
 
-class NotAsked(msgspec.Struct, frozen=True, kw_only=True):
+class NotProbed(msgspec.Struct, frozen=True, kw_only=True):
     """A partition, a topic or the cluster could not be probed."""
 
-    where: str
+    place_text: str
+    """``the cluster``, a topic or a partition, in words."""
     error: str
 
 
-StreamEvent = BatchWritten | AlertChanged | NotAsked
+StreamEvent = BatchWritten | AlertChanged | NotProbed
 OnEvent = Callable[[StreamEvent], None]
 """Called with each event, from threads of Spark."""

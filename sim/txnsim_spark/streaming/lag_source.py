@@ -23,11 +23,12 @@ from txnsim.client.cluster import Cluster
 from txnsim.errors import ClientError
 from txnsim.runtime.wall_clock import wall_ms
 from txnsim_spark.schemas import Column, Table, columns_of
-from txnsim_spark.streaming._lag_probe import HeldBy, PartitionLag, probe
+from txnsim_spark.streaming._lag_probe import BlockingTxn, PartitionLag, probe_partitions
 from txnsim_spark.streaming.options import FORMAT, LagOptions
 
-HELD_BY: Final = columns_of(HeldBy)
-LAG: Final = Table.of(
+HELD_BY_COLUMNS: Final = columns_of(BlockingTxn)
+_HELD_BY_FIELDS: Final = ", ".join(f"{column.name}: {column.type}" for column in HELD_BY_COLUMNS)
+LAG_TABLE: Final = Table.of(
     "A row per partition and probe.",
     """
     probed_at_ms bigint Wall clock of the prober, as it had its answers.
@@ -40,13 +41,13 @@ LAG: Final = Table.of(
     (
         Column(
             "held_by",
-            f"array<struct<{', '.join(f'{one.name}: {one.type}' for one in HELD_BY)}>>",
+            f"array<struct<{_HELD_BY_FIELDS}>>",
             "Open transactions without a write for longer than `olderThanMs`, oldest start first.",
         ),
     ),
     "error string Why something could not be asked; null if all was.",
 )
-_AT: Final = "probed_at_ms"
+_PROBED_AT: Final = "probed_at_ms"
 
 
 class LagDataSource(DataSource):
@@ -59,7 +60,7 @@ class LagDataSource(DataSource):
 
     def schema(self) -> str:
         """The columns of a row."""
-        return LAG.ddl
+        return LAG_TABLE.ddl
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: ARG002, N802 - Spark's
         """A stream of probes."""
@@ -76,7 +77,7 @@ class LagReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def initialOffset(self) -> dict[str, int]:  # noqa: N802 - Spark's name
         """The offset before any probe."""
-        return {_AT: 0}
+        return {_PROBED_AT: 0}
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802 - Spark's name
         """Set the time of the only probe to now."""
@@ -85,27 +86,31 @@ class LagReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def latestOffset(self, start: dict[str, int], limit: ReadLimit) -> dict[str, int]:  # noqa: ARG002, N802 - Spark's
         """The present time if a probe is due, else the time of the last probe."""
         if self._last_ms is not None:
-            return {_AT: max(start[_AT], self._last_ms)}
+            return {_PROBED_AT: max(start[_PROBED_AT], self._last_ms)}
         now_ms = wall_ms()
-        return {_AT: now_ms} if now_ms - start[_AT] >= self._options.interval_ms else start
+        return (
+            {_PROBED_AT: now_ms}
+            if now_ms - start[_PROBED_AT] >= self._options.interval_ms
+            else start
+        )
 
     def partitions(self, start: dict[str, int], end: dict[str, int]) -> Sequence[InputPartition]:
         """One task, unless no probe is due."""
-        return [InputPartition(end[_AT])] if end[_AT] > start[_AT] else []
+        return [InputPartition(end[_PROBED_AT])] if end[_PROBED_AT] > start[_PROBED_AT] else []
 
     def read(self, partition: InputPartition) -> Iterator[tuple[Any, ...]]:
         """Make a probe now."""
         del partition  # when it was due
-        rows = asyncio.run(_probe(self._options))
+        partition_lags = asyncio.run(_probe(self._options))
         probed_at_ms = wall_ms()  # behind the last answer: what they tell had begun by then
-        for row in rows:
-            yield _as_tuple(probed_at_ms, row)
+        for partition_lag in partition_lags:
+            yield _as_tuple(probed_at_ms, partition_lag)
 
 
 async def _probe(options: LagOptions) -> tuple[PartitionLag, ...]:
     try:
         async with Cluster(options.bootstrap, settings=options.settings) as cluster:
-            return await probe(
+            return await probe_partitions(
                 Admin(cluster),
                 options.topics,
                 now_ms=cluster.clock.now_ms(),
@@ -115,11 +120,17 @@ async def _probe(options: LagOptions) -> tuple[PartitionLag, ...]:
         return (PartitionLag(error=str(failure)),)
 
 
-def _as_tuple(probed_at_ms: int, row: PartitionLag) -> tuple[Any, ...]:
-    values = {**msgspec.to_builtins(row), _AT: probed_at_ms, "lag": row.lag}
-    values["held_by"] = [tuple(holder.values()) for holder in values["held_by"]]
-    return tuple(values[name] for name in LAG.names)
+def _as_tuple(probed_at_ms: int, partition_lag: PartitionLag) -> tuple[Any, ...]:
+    column_values = {
+        **msgspec.to_builtins(partition_lag),
+        _PROBED_AT: probed_at_ms,
+        "lag": partition_lag.lag,
+    }
+    column_values["held_by"] = [
+        tuple(holding_producer.values()) for holding_producer in column_values["held_by"]
+    ]
+    return tuple(column_values[column_name] for column_name in LAG_TABLE.names)
 
 
-def lag_of(row: Any) -> PartitionLag:
-    return msgspec.convert(row.asDict(recursive=True), PartitionLag)
+def lag_of(lag_row: Any) -> PartitionLag:
+    return msgspec.convert(lag_row.asDict(recursive=True), PartitionLag)

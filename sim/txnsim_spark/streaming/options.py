@@ -12,7 +12,7 @@ from txnsim.client.inspection.hanging import MAX_TRANSACTION_TIMEOUT_MS
 from txnsim.config.client_settings import settings_of_options
 from txnsim.errors import BadInputError
 
-INTERVAL_MS: Final = 1_000
+BATCH_INTERVAL_MS: Final = 1_000
 PROBE_INTERVAL_MS: Final = 10_000
 
 
@@ -32,7 +32,7 @@ class StreamOptions(msgspec.Struct, frozen=True, kw_only=True):
     """Where a topic is read from: ``earliest``, ``latest``, or JSON as the connector takes it."""
     max_offsets: int | None = None
     """Maximum number of offsets in a batch (maxOffsetsPerTrigger)."""
-    interval_ms: int = INTERVAL_MS
+    interval_ms: int = BATCH_INTERVAL_MS
     """Time between two batches of records."""
     probe_interval_ms: int = PROBE_INTERVAL_MS
     older_than_ms: int = MAX_TRANSACTION_TIMEOUT_MS
@@ -47,7 +47,10 @@ class StreamOptions(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def kafka_options(self) -> dict[str, str]:
         """Kafka's own properties, with the prefix that Spark's connector and the probe expect."""
-        return {f"{CLIENT_PREFIX}{name}": text for name, text in self.client.items()}
+        return {
+            f"{CLIENT_PREFIX}{option_name}": option_text
+            for option_name, option_text in self.client.items()
+        }
 
     @property
     def lag_options(self) -> dict[str, str]:
@@ -63,12 +66,12 @@ class StreamOptions(msgspec.Struct, frozen=True, kw_only=True):
 FORMAT: Final = "kafka_lso_lag"
 CLIENT_PREFIX: Final = "kafka."
 """Prefix of options that are properties of Kafka's clients, as with Spark's connector."""
-LAG_INTERVAL_MS: Final = 10_000
-DEFAULTS: Final = ClientSettings(client_id="txnsim-lag-probe", api_timeout_ms=15_000)
+LAG_PROBE_INTERVAL_MS: Final = 10_000
+PROBE_CLIENT_DEFAULTS: Final = ClientSettings(client_id="txnsim-lag-probe", api_timeout_ms=15_000)
 """Client settings of a probe. A probe that is still running when the next one is due is reported,
 not waited for.
 """
-_OWN: Final = {
+_OWN_OPTIONS: Final = {
     "subscribe": "topics, separated by commas; all but Kafka's own unless given",
     "olderThanMs": "transactions without a write for longer are judged",
     "intervalMs": "between two probes, at least",
@@ -88,7 +91,7 @@ class LagOptions(msgspec.Struct, frozen=True, kw_only=True):
     topics: tuple[str, ...] | None = None
     """None means all topics except Kafka's internal ones."""
     older_than_ms: int = MAX_TRANSACTION_TIMEOUT_MS
-    interval_ms: int = LAG_INTERVAL_MS
+    interval_ms: int = LAG_PROBE_INTERVAL_MS
 
     @classmethod
     def of(cls, options: Mapping[str, str]) -> LagOptions:
@@ -97,36 +100,48 @@ class LagOptions(msgspec.Struct, frozen=True, kw_only=True):
         Raises:
             BadInputError: An option is missing, unknown or wrong.
         """
-        lowercased = {name.lower(): value for name, value in options.items()}
-        client = {
-            name.removeprefix(CLIENT_PREFIX): lowercased.pop(name)
-            for name in sorted(lowercased)
-            if name.startswith(CLIENT_PREFIX)
+        options_by_lower_name = {
+            option_name.lower(): option_value for option_name, option_value in options.items()
         }
-        own_names = {name.lower(): name for name in _OWN}
-        for name in lowercased:
-            if name not in own_names:
+        kafka_properties = {
+            option_name.removeprefix(CLIENT_PREFIX): options_by_lower_name.pop(option_name)
+            for option_name in sorted(options_by_lower_name)
+            if option_name.startswith(CLIENT_PREFIX)
+        }
+        own_names = {option_name.lower(): option_name for option_name in _OWN_OPTIONS}
+        for option_name in options_by_lower_name:
+            if option_name not in own_names:
                 raise BadInputError(
-                    f"{FORMAT}: option {name!r} is not known; there are"
-                    f" {', '.join(_OWN)} and {CLIENT_PREFIX}*"
+                    f"{FORMAT}: option {option_name!r} is not known; there are"
+                    f" {', '.join(_OWN_OPTIONS)} and {CLIENT_PREFIX}*"
                 )
-        topics = tuple(filter(None, map(str.strip, lowercased.get("subscribe", "").split(","))))
-        read = settings_of_options(client, defaults=DEFAULTS, option_flag=f"{FORMAT}: kafka.")
-        if read.bootstrap is None:
+        topics = tuple(
+            filter(None, map(str.strip, options_by_lower_name.get("subscribe", "").split(",")))
+        )
+        client_options = settings_of_options(
+            kafka_properties, defaults=PROBE_CLIENT_DEFAULTS, option_flag=f"{FORMAT}: kafka."
+        )
+        if client_options.bootstrap is None:
             raise BadInputError(f"{FORMAT}: option kafka.bootstrap.servers is missing")
         return cls(
-            bootstrap=read.bootstrap,
-            settings=read.settings,
+            bootstrap=client_options.bootstrap,
+            settings=client_options.settings,
             topics=topics or None,
-            older_than_ms=_number(lowercased, "olderThanMs", MAX_TRANSACTION_TIMEOUT_MS),
-            interval_ms=_number(lowercased, "intervalMs", LAG_INTERVAL_MS),
+            older_than_ms=_number_option(
+                options_by_lower_name, "olderThanMs", MAX_TRANSACTION_TIMEOUT_MS
+            ),
+            interval_ms=_number_option(options_by_lower_name, "intervalMs", LAG_PROBE_INTERVAL_MS),
         )
 
 
-def _number(lowercased: Mapping[str, str], name: str, default: int) -> int:
-    text = lowercased.get(name.lower())
-    if text is None:
-        return default
-    if not (text.isascii() and text.isdigit()):
-        raise BadInputError(f"{FORMAT}: {name} is {text!r}, milliseconds are expected")
-    return int(text)
+def _number_option(
+    options_by_lower_name: Mapping[str, str], option_name: str, default_number: int
+) -> int:
+    option_text = options_by_lower_name.get(option_name.lower())
+    if option_text is None:
+        return default_number
+    if not (option_text.isascii() and option_text.isdigit()):
+        raise BadInputError(
+            f"{FORMAT}: {option_name} is {option_text!r}, milliseconds are expected"
+        )
+    return int(option_text)

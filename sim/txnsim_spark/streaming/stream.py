@@ -18,7 +18,7 @@ from py4j.protocol import Py4JError
 from txnsim.errors import BadInputError
 from txnsim_spark.streaming._alerts import ALERT_TABLE, Alert
 from txnsim_spark.streaming._checkpoint import Checkpoint, Folder
-from txnsim_spark.streaming._records import COLUMNS, RecordsQuery
+from txnsim_spark.streaming._records import RECORD_COLUMNS, RecordsQuery
 from txnsim_spark.streaming._sink import SinkFormat, TableSink
 from txnsim_spark.streaming._watch import AlertsQuery
 from txnsim_spark.streaming.events import OnEvent
@@ -28,17 +28,17 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
 
-RECORDS: Final = "records"
-ALERTS: Final = "alerts"
+RECORDS_NAME: Final = "records"
+ALERTS_NAME: Final = "alerts"
 """Name of folders in the sink and in the checkpoint."""
 POLL_S: Final = 0.2
-STOP_POLLS: Final = 150
+STOP_POLLS_MAX: Final = 150
 """Number of polls of a running batch before it is given up: half a minute."""
-STARTS: Final = 3
-TOO_SLOW: Final = "Python worker failed to connect back"
+STARTS_MAX: Final = 3
+TOO_SLOW_MESSAGE: Final = "Python worker failed to connect back"
 """Part of Spark's message if a query ends before its first batch: the Python process that plans the
 query has 10 s to connect, a fixed time (``PythonWorkerFactory.createSimpleWorker``). A busy machine
-may need longer, so such a query is started again, ``STARTS`` times in all.
+may need longer, so such a query is started again, ``STARTS_MAX`` times in all.
 """
 
 
@@ -55,7 +55,7 @@ class Stream:
         options: StreamOptions,
         on_event: OnEvent,
         *,
-        records: TableSink | None = None,
+        records_sink: TableSink | None = None,
     ) -> None:
         """Start nothing yet.
 
@@ -63,7 +63,7 @@ class Stream:
             spark: A session with the connector's jars.
             options: The options.
             on_event: Called with each event, from threads of Spark.
-            records: The sink of records; unless given, that of the options.
+            records_sink: The sink of records; unless given, that of the options.
 
         Raises:
             BadInputError: An option is wrong.
@@ -72,25 +72,26 @@ class Stream:
         self._spark = spark
         self._options = options
         self._sinks = {
-            RECORDS: records or sink_at(spark, options, RECORDS, COLUMNS),
-            ALERTS: sink_at(spark, options, ALERTS, ALERT_TABLE.ddl),
+            RECORDS_NAME: records_sink or sink_at(spark, options, RECORDS_NAME, RECORD_COLUMNS),
+            ALERTS_NAME: sink_at(spark, options, ALERTS_NAME, ALERT_TABLE.ddl),
         }
         self._checkpoints = {
-            name: Checkpoint(Folder(f"{options.checkpoint}/{name}", spark)) for name in self._sinks
+            query_name: Checkpoint(Folder(f"{options.checkpoint}/{query_name}", spark))
+            for query_name in self._sinks
         }
         records_query = RecordsQuery(
-            options, self._sinks[RECORDS], self._checkpoints[RECORDS], on_event
+            options, self._sinks[RECORDS_NAME], self._checkpoints[RECORDS_NAME], on_event
         )
         self._alerts = AlertsQuery(
             options,
-            self._sinks[ALERTS],
-            self._checkpoints[ALERTS],
+            self._sinks[ALERTS_NAME],
+            self._checkpoints[ALERTS_NAME],
             on_event,
             connector_lag=lambda: self.connector_lag,
         )
         self._queries: dict[str, tuple[RecordsQuery | AlertsQuery, int]] = {
-            RECORDS: (records_query, options.interval_ms),
-            ALERTS: (self._alerts, options.probe_interval_ms),
+            RECORDS_NAME: (records_query, options.interval_ms),
+            ALERTS_NAME: (self._alerts, options.probe_interval_ms),
         }
         self._running: dict[str, StreamingQuery] = {}
         self._starts = dict.fromkeys(self._sinks, 0)
@@ -98,8 +99,7 @@ class Stream:
     # Life
 
     def start(self) -> None:
-        """Start both queries where they ended, according to their checkpoints, or else to their
-        sinks.
+        """Start both queries. Each goes on where its checkpoint ends, or else where its sink ends.
 
         Raises:
             BadInputError: Checkpoint and sink do not match, or an option is wrong.
@@ -110,8 +110,8 @@ class Stream:
             sink.sweep()
         for checkpoint in self._checkpoints.values():
             checkpoint.sweep()
-        for name in self._queries:
-            self._start(name)
+        for query_name in self._queries:
+            self._start(query_name)
 
     def wait(self, stop: threading.Event) -> None:
         """Wait until the stream is stopped, a query fails, or both have read all available data.
@@ -120,11 +120,11 @@ class Stream:
             StreamError: A query has failed, and the other one is stopped; or Spark is gone.
         """
         try:
-            while not stop.is_set() and self._goes_on():
+            while not stop.is_set() and self._is_running():
                 stop.wait(POLL_S)
             self.stop()
-            for name, failure in self._failures():
-                raise _query_failure(name, failure)
+            for query_name, failure in self._failures():
+                raise _query_failure(query_name, failure)
         except (Py4JError, OSError) as failure:
             # A signal to the process group also ends the JVM: then everything is stopped, and the
             # running batch is repeated next time.
@@ -142,60 +142,66 @@ class Stream:
             _wait_for_batch_end(query)
             query.stop()
 
-    def _start(self, name: str) -> None:
-        query, interval_ms = self._queries[name]
-        self._starts[name] += 1
+    def _start(self, query_name: str) -> None:
+        table_query, interval_ms = self._queries[query_name]
+        self._starts[query_name] += 1
         writer = (
-            query.rows(self._spark)
-            .writeStream.queryName(f"txnsim {name}")
-            .foreachBatch(query.take)
-            .option("checkpointLocation", f"{self._options.checkpoint}/{name}")
+            table_query.rows(self._spark)
+            .writeStream.queryName(f"txnsim {query_name}")
+            .foreachBatch(table_query.process_batch)
+            .option("checkpointLocation", f"{self._options.checkpoint}/{query_name}")
         )
         if self._options.once:
             writer = writer.trigger(availableNow=True)
         else:
             writer = writer.trigger(processingTime=f"{interval_ms} milliseconds")
-        self._running[name] = writer.start()
+        self._running[query_name] = writer.start()
 
-    def _goes_on(self) -> bool:
+    def _is_running(self) -> bool:
         """Whether a query still runs. Restart a query whose planning process was too slow."""
-        running = any(query.isActive for query in self._running.values())
-        for name, failure in self._failures():
-            if TOO_SLOW not in failure or self._starts[name] == STARTS:
-                raise _query_failure(name, failure)
-            self._start(name)
-            running = True
-        return running
+        is_any_running = any(query.isActive for query in self._running.values())
+        for query_name, failure in self._failures():
+            if TOO_SLOW_MESSAGE not in failure or self._starts[query_name] == STARTS_MAX:
+                raise _query_failure(query_name, failure)
+            self._start(query_name)
+            is_any_running = True
+        return is_any_running
 
     def _failures(self) -> list[tuple[str, str]]:
         """Messages of the queries that have failed."""
-        exceptions = [(name, query.exception()) for name, query in self._running.items()]
-        return [(name, str(failure)) for name, failure in exceptions if failure is not None]
+        exceptions = [
+            (query_name, query.exception()) for query_name, query in self._running.items()
+        ]
+        return [
+            (query_name, str(failure)) for query_name, failure in exceptions if failure is not None
+        ]
 
     # Queries
 
     @property
-    def standing(self) -> tuple[Alert, ...]:
+    def standing_alerts(self) -> tuple[Alert, ...]:
         """Alerts that have been raised and have not ended."""
-        return self._alerts.standing
+        return self._alerts.standing_alerts
 
     @property
     def connector_lag(self) -> int | None:
         """Lag behind the latest offset, as the connector reports it; None before its first
         report.
         """
-        records = self._running.get(RECORDS)
-        progress = None if records is None else records.lastProgress
+        records_query = self._running.get(RECORDS_NAME)
+        progress = None if records_query is None else records_query.lastProgress
         if progress is None:
             return None
         offsets_behind = progress["sources"][0]["metrics"].get("maxOffsetsBehindLatest")
         return None if offsets_behind is None else int(float(offsets_behind))
 
 
-def sink_at(spark: SparkSession, options: StreamOptions, name: str, columns: str) -> TableSink:
+def sink_at(
+    spark: SparkSession, options: StreamOptions, table_name: str, columns: str
+) -> TableSink:
     """One of the tables that a stream writes."""
-    url, kind = f"{options.sink}/{name}", SinkFormat(options.sink_format)
-    return TableSink(spark, url, columns=columns, format=kind)
+    url, sink_format = f"{options.sink}/{table_name}", SinkFormat(options.sink_format)
+    return TableSink(spark, url, columns=columns, format=sink_format)
 
 
 def end_session(spark: SparkSession) -> None:
@@ -204,14 +210,14 @@ def end_session(spark: SparkSession) -> None:
         spark.stop()
 
 
-def _query_failure(name: str, failure: str) -> StreamError:
-    return StreamError(f"the query of {name} has failed: {failure}")
+def _query_failure(query_name: str, failure: str) -> StreamError:
+    return StreamError(f"the query of {query_name} has failed: {failure}")
 
 
 def _wait_for_batch_end(query: StreamingQuery) -> None:
     """Wait for a limited time until no batch runs."""
-    waited = threading.Event()  # it is never set
-    for _ in range(STOP_POLLS):
+    never_set = threading.Event()  # it is never set
+    for _ in range(STOP_POLLS_MAX):
         if not query.isActive or not query.status["isTriggerActive"]:
             return
-        waited.wait(POLL_S)
+        never_set.wait(POLL_S)

@@ -99,7 +99,7 @@ def _validity_column(count: int, segment_tables: SegmentTables, check: CrcCheck)
     if check is CrcCheck.NONE:
         return null_column(count)
 
-    def make(kind: pa.DataType) -> Any:
+    def make(arrow_type: pa.DataType) -> Any:
         crcs_by_segment = [
             crcs_are_right(Path(segment.path), table.T)
             if check is CrcCheck.ALL or not (segment.is_clean or segment.is_recovered)
@@ -110,6 +110,6 @@ def _validity_column(count: int, segment_tables: SegmentTables, check: CrcCheck)
             [check is CrcCheck.AUTO and segment.is_clean for segment, _ in segment_tables],
             [len(table) for _, table in segment_tables],
         )
-        return boolean_column(np.concatenate(crcs_by_segment), absent=is_unchecked)(kind)
+        return boolean_column(np.concatenate(crcs_by_segment), absent=is_unchecked)(arrow_type)
 
     return make

@@ -221,7 +221,7 @@ Decode = Callable[[bytes, str], object]
 
 
 def _decode_text(decode: Callable[..., object]) -> Decode:
-    return lambda data, path: decode(data.decode(), place=path)
+    return lambda data, path: decode(data.decode(), error_prefix=path)
 
 
 def _file_errors(path: Path, kind: str, decode: Decode) -> Iterator[ErrorRow]:
@@ -242,7 +242,7 @@ def _txn_index_errors(path: Path) -> Iterator[ErrorRow]:
     try:
         file_bytes = RegularFile(path).read()
         size_bytes = len(file_bytes)
-        for _ in txn_index.decode(file_bytes, place=str(path)):
+        for _ in txn_index.decode(file_bytes, error_prefix=str(path)):
             entry_count += 1
     except OSError as error:
         yield _unreadable_row(path, error, size_bytes)

@@ -38,10 +38,12 @@ def endings(segment: SegmentFile, job: TableJob) -> Iterator[Ints]:
     check_headers(segment, job)
     on_damage = refuser_of(segment, job)
     for table in ending_rows(Path(segment.path), end_position=segment.size, on_damage=on_damage):
-        by_row = np.ascontiguousarray(table.T)
+        endings_by_row = np.ascontiguousarray(table.T)
         if segment.offset_span is not None:
-            by_row = by_row[rows_in_span(by_row[:, fk.ENDED_MARKER], segment)]
-        yield _rows_of_producers(by_row, by_row[:, fk.ENDED_PRODUCER], job)
+            endings_by_row = endings_by_row[
+                rows_in_span(endings_by_row[:, fk.ENDED_MARKER], segment)
+            ]
+        yield _rows_of_producers(endings_by_row, endings_by_row[:, fk.ENDED_PRODUCER], job)
 
 
 def _rows_of_producers(table: Ints, producers: Ints, job: TableJob) -> Ints:
@@ -62,10 +64,10 @@ def columns_of_endings(table: Ints, segment_tables: SegmentTables) -> dict[str, 
 def columns_of(table: Ints, segment_tables: SegmentTables = ()) -> dict[str, ArrayMaker]:
     """Columns from rows of fragments."""
     del segment_tables
-    head = table[:, fk.HEAD_IS_COMMIT]
+    head_columns = table[:, fk.HEAD_IS_COMMIT]
     return {
         **_number_columns("fragments", table[:, : fk.TABLE_COLUMNS]),
-        "head_is_commit": boolean_column(head == 1, absent=head < 0),
+        "head_is_commit": boolean_column(head_columns == 1, absent=head_columns < 0),
     }
 
 

@@ -77,23 +77,29 @@ def row_of(record: Record, batch: Ints) -> OffsetRow:
     """
     key = record.key or b""
     version = version_of(key)
-    kind = UNKNOWN if version is None else KINDS.get(version, UNKNOWN)
-    decoded, problem = decode_or_problem(
-        record, decode_record, partial(_unknown_reason, key, record.value, kind)
+    record_kind = UNKNOWN if version is None else KINDS.get(version, UNKNOWN)
+    decoded_record, problem = decode_or_problem(
+        record, decode_record, partial(_unknown_reason, key, record.value, record_kind)
     )
-    commit = decoded if isinstance(decoded, OffsetCommitted) else None
-    committed = decoded if isinstance(decoded, OffsetCommitted | OffsetDeleted) else None
+    commit = decoded_record if isinstance(decoded_record, OffsetCommitted) else None
+    committed_position = (
+        decoded_record if isinstance(decoded_record, OffsetCommitted | OffsetDeleted) else None
+    )
     producer_id = int(batch[kernel.PRODUCER_ID])
     return OffsetRow(
         offset=record.offset,
         timestamp_ms=record.timestamp_ms,
-        kind=kind,
+        kind=record_kind,
         key_version=version,
         value_version=version_of(record.value),
         is_tombstone=record.value is None,
-        group_id=None if decoded is None else decoded.group_id,
-        committed_topic=None if committed is None else committed.topic_partition.topic,
-        committed_partition=None if committed is None else committed.topic_partition.partition,
+        group_id=None if decoded_record is None else decoded_record.group_id,
+        committed_topic=None
+        if committed_position is None
+        else committed_position.topic_partition.topic,
+        committed_partition=None
+        if committed_position is None
+        else committed_position.topic_partition.partition,
         committed_topic_id=None if commit is None else _uuid_or_none(commit.topic_id),
         committed_offset=None if commit is None else commit.position,
         committed_leader_epoch=None if commit is None else none_if_negative(commit.leader_epoch),
@@ -104,7 +110,9 @@ def row_of(record: Record, batch: Ints) -> OffsetRow:
         expire_timestamp_ms=None
         if commit is None
         else none_if_negative(commit.expire_timestamp_ms),
-        detail=None if decoded is None or committed is not None else _detail_json(decoded),
+        detail=None
+        if decoded_record is None or committed_position is not None
+        else _detail_json(decoded_record),
         producer_id=None if producer_id < 0 else producer_id,
         producer_epoch=None if producer_id < 0 else int(batch[kernel.PRODUCER_EPOCH]),
         is_transactional=bool(batch[kernel.ATTRIBUTES] & BatchHeader.TRANSACTIONAL),

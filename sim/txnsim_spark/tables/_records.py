@@ -70,9 +70,9 @@ def _unpack_batches(
     yield (*_join_payloads(payloads), batch_run[:, first_number:])
 
 
-def _payload(codec: int, packed: memoryview, batch: Ints, on_damage: OnDamage) -> bytes:
+def _payload(codec: int, packed_bytes: memoryview, batch: Ints, on_damage: OnDamage) -> bytes:
     try:
-        return decompress(codec, bytes(packed))
+        return decompress(codec, bytes(packed_bytes))
     except CorruptBatchError as error:
         on_damage(undecoded_batch_damage(batch, str(error)))
         return b""
@@ -133,8 +133,10 @@ def _record_rows(segment: SegmentFile, buffer: Bytes, records: Ints, batches: In
             **segment_columns(segment, len(records)),
             "offset": integer_column(offsets),
             "timestamp_ms": integer_column(timestamps),
-            "key": _bytes_column(buffer, records[:, kr.KEY_AT], records[:, kr.KEY_SIZE]),
-            "value": _bytes_column(buffer, records[:, kr.VALUE_AT], records[:, kr.VALUE_SIZE]),
+            "key": _bytes_column(buffer, records[:, kr.KEY_POSITION], records[:, kr.KEY_SIZE]),
+            "value": _bytes_column(
+                buffer, records[:, kr.VALUE_POSITION], records[:, kr.VALUE_SIZE]
+            ),
             "headers": _headers_column(buffer, records),
             "sequence": _sequence_column(batch_of_record, offsets),
             "batch_base_offset": integer_column(batch_of_record[kernel.BASE_OFFSET]),
@@ -145,33 +147,33 @@ def _record_rows(segment: SegmentFile, buffer: Bytes, records: Ints, batches: In
 
 
 def _bytes_column(buffer: Bytes, begins: Ints, sizes: Ints) -> ArrayMaker:
-    return lambda kind: piece_array(buffer, begins, sizes, kind)
+    return lambda arrow_type: piece_array(buffer, begins, sizes, arrow_type)
 
 
 def _headers_column(buffer: Bytes, records: Ints) -> ArrayMaker:
-    def make(kind: pa.DataType) -> Any:
+    def make(arrow_type: pa.DataType) -> Any:
         header_count = int(records[:, kr.HEADER_COUNT].sum())
         if not header_count:
-            return repeat_value((), len(records), kind)
+            return repeat_value((), len(records), arrow_type)
         header_bounds = np.empty((header_count, kr.HEADER_COLUMNS), dtype=np.int64)
         kr.header_rows(buffer, records, header_bounds)
-        header_type = kind.value_type
+        header_type = arrow_type.value_type
         header_keys = piece_array(
             buffer,
-            header_bounds[:, kr.NAME_AT],
+            header_bounds[:, kr.NAME_POSITION],
             header_bounds[:, kr.NAME_SIZE],
             header_type.field("key").type,
         )
         header_values = piece_array(
             buffer,
-            header_bounds[:, kr.CONTENT_AT],
+            header_bounds[:, kr.CONTENT_POSITION],
             header_bounds[:, kr.CONTENT_SIZE],
             header_type.field("value").type,
         )
         return list_array(
             struct_array([header_keys, header_values], header_type),
             records[:, kr.HEADER_COUNT],
-            kind,
+            arrow_type,
         )
 
     return make

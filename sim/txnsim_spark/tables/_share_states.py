@@ -39,19 +39,19 @@ def read(segment: SegmentFile, job: TableJob) -> Iterator[Rows]:
 
 def row_of(record: Record) -> ShareStateRow:
     key, value = record.key or b"", record.value
-    number = version_of(key)
-    kind = UNKNOWN if number is None else KINDS.get(number, UNKNOWN)
-    decoded, problem = decode_or_problem(
-        record, decode_record, partial(_unknown_reason, kind, number, value)
+    kind_number = version_of(key)
+    record_kind = UNKNOWN if kind_number is None else KINDS.get(kind_number, UNKNOWN)
+    decoded_record, problem = decode_or_problem(
+        record, decode_record, partial(_unknown_reason, record_kind, kind_number, value)
     )
-    state_key = None if decoded is None else decoded.key
-    fields = {} if decoded is None else msgspec.structs.asdict(decoded)
+    state_key = None if decoded_record is None else decoded_record.key
+    fields = {} if decoded_record is None else msgspec.structs.asdict(decoded_record)
     batches = fields.get("batches")
     return ShareStateRow(
         offset=record.offset,
         timestamp_ms=record.timestamp_ms,
-        kind=kind,
-        key_version=number,
+        kind=record_kind,
+        key_version=kind_number,
         value_version=version_of(value),
         is_tombstone=value is None,
         group_id=None if state_key is None else state_key.group_id,

@@ -50,7 +50,7 @@ def txn_indexes(folder: Path) -> list[tuple[int, Path]]:
 
 def _rows_of_aborted(path: Path, job: TableJob) -> Iterator[AbortedRow]:
     try:
-        for entry in txn_index.decode(RegularFile(path).read(), place=str(path)):
+        for entry in txn_index.decode(RegularFile(path).read(), error_prefix=str(path)):
             if job.producer_ids is None or entry.producer_id in job.producer_ids:
                 yield AbortedRow(
                     producer_id=entry.producer_id,

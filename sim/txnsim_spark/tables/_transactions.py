@@ -37,17 +37,17 @@ def read(segment: SegmentFile, job: TableJob) -> Iterator[Rows]:
 
 def row_of(record: Record) -> TransactionRow:
     key, value = record.key or b"", record.value
-    decoded, problem = decode_or_problem(
+    decoded_entry, problem = decode_or_problem(
         record, partial(decode_record, release_rules=LATEST), partial(_unknown_reason, key, value)
     )
-    match decoded:
+    match decoded_entry:
         case TxnTransition():
-            return _decoded_entry(record, decoded)
+            return _decoded_entry(record, decoded_entry)
         case Tombstone():
             return TransactionRow(
                 offset=record.offset,
                 timestamp_ms=record.timestamp_ms,
-                transactional_id=decoded.transactional_id,
+                transactional_id=decoded_entry.transactional_id,
                 is_tombstone=True,
             )
     return TransactionRow(

@@ -24,7 +24,7 @@ from txnsim_spark.schemas import TABLES
 from txnsim_spark.tables.row_sources import rows_of
 from txnsim_spark.tables.rows import TableJob
 
-Keep = Callable[[pa.RecordBatch], pa.RecordBatch]
+KeepRows = Callable[[pa.RecordBatch], pa.RecordBatch]
 """Function that chooses rows, called where they are read."""
 
 DECODED: Final = frozenset({"records", "transactions", "offsets"})
@@ -36,7 +36,7 @@ def kept_rows(
     engine: Engine,
     table: str,
     paths: Sequence[Path],
-    keep: Keep,
+    keep_rows: KeepRows,
     *,
     topics: frozenset[str] = frozenset(),
     scope: RowScope = RowScope(),  # noqa: B008 - frozen
@@ -48,7 +48,7 @@ def kept_rows(
         engine: Reads the rows.
         table: Name of the table, whose rows must come from segments.
         paths: Log directories, folders of them, or replicas' folders.
-        keep: Chooses rows of a batch, without changing the columns.
+        keep_rows: Chooses rows of a batch, without changing the columns.
         topics: Topics to read; empty for all.
         scope: Further conditions.
         on_problem: Called with what is missing or damaged, and the rest is read; None raises an
@@ -83,40 +83,41 @@ def kept_rows(
     )
     read_share = _kept_by_replica if on_problem is None else _kept_or_problem
     by_replica = engine.results_of(
-        Reading(tasks=shares, read=partial(read_share, job, keep), join=_join_batches), engine_kind
+        Reading(tasks=shares, read=partial(read_share, job, keep_rows), join=_join_batches),
+        engine_kind,
     )
-    for problem in by_replica.pop(_PROBLEMS, ()):
+    for problem in by_replica.pop(_PROBLEMS_KEY, ()):
         assert on_problem is not None, "only then a task hands problems over"
         on_problem(problem)
     return chain.from_iterable(by_replica.values())
 
 
-_PROBLEMS: Final = ""
+_PROBLEMS_KEY: Final = ""
 """Key of problems; all other keys are replicas' folders."""
 
 
-def _kept_or_problem(job: TableJob, keep: Keep, share: Share) -> Iterator[tuple[str, Any]]:
+def _kept_or_problem(job: TableJob, keep_rows: KeepRows, share: Share) -> Iterator[tuple[str, Any]]:
     """Rows by replica; if a file can't be read, the first problem, too, and the rows of the other
     files.
     """
     try:
-        yield from list(_kept_by_replica(job, keep, share))
+        yield from list(_kept_by_replica(job, keep_rows, share))
     except LogFileError as error:
-        yield _PROBLEMS, error.problem
+        yield _PROBLEMS_KEY, error.problem
         tolerant_options = msgspec.structs.replace(
             job.options, ignore_missing_files=True, ignore_corrupt_files=True
         )
         yield from _kept_by_replica(
-            msgspec.structs.replace(job, options=tolerant_options), keep, share
+            msgspec.structs.replace(job, options=tolerant_options), keep_rows, share
         )
 
 
 def _kept_by_replica(
-    job: TableJob, keep: Keep, share: Share
+    job: TableJob, keep_rows: KeepRows, share: Share
 ) -> Iterator[tuple[str, pa.RecordBatch]]:
     schema = TABLES[job.options.table].arrow()
     for rows in rows_of(share, job):
-        kept_rows_of_batch = keep(rows.in_schema(schema))
+        kept_rows_of_batch = keep_rows(rows.in_schema(schema))
         if kept_rows_of_batch.num_rows:
             log_dir, topic, partition = (
                 kept_rows_of_batch[column_name][0] for column_name in _REPLICA_COLUMNS

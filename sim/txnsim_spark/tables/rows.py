@@ -138,8 +138,8 @@ def columns_of_segments(
     segment_numbers = np.repeat(np.arange(len(segments)), row_counts)
 
     def by_segment(value_of: Callable[[SegmentFile], Any]) -> ArrayMaker:
-        def make(kind: pa.DataType) -> Any:
-            return value_array(list(map(value_of, segments)), kind).take(
+        def make(arrow_type: pa.DataType) -> Any:
+            return value_array(list(map(value_of, segments)), arrow_type).take(
                 number_array(segment_numbers, pa.int32())
             )
 
@@ -216,17 +216,17 @@ def rows_in_span(offsets: Ints, segment: SegmentFile) -> Any:
 
 def constant_column(value: Hashable, count: int) -> ArrayMaker:
     """A column with one value in all rows."""
-    return lambda kind: repeat_value(value, count, kind)
+    return lambda arrow_type: repeat_value(value, count, arrow_type)
 
 
 def null_column(count: int) -> ArrayMaker:
     """A column of nulls."""
-    return lambda kind: pa.nulls(count, kind)
+    return lambda arrow_type: pa.nulls(count, arrow_type)
 
 
 def integer_column(values: Ints, *, absent: Any = None) -> ArrayMaker:
     """A column of numbers; null where ``absent`` is true."""
-    return lambda kind: number_array(values, kind, absent=absent)
+    return lambda arrow_type: number_array(values, arrow_type, absent=absent)
 
 
 def nonnegative_column(values: Ints) -> ArrayMaker:
@@ -236,30 +236,30 @@ def nonnegative_column(values: Ints) -> ArrayMaker:
 
 def boolean_column(values: Any, *, absent: Any = None) -> ArrayMaker:
     """A column of booleans; null where ``absent`` is true."""
-    return lambda kind: boolean_array(values, kind, absent=absent)
+    return lambda arrow_type: boolean_array(values, arrow_type, absent=absent)
 
 
 def word_column(word_indexes: Any, word_choice: Sequence[str]) -> ArrayMaker:
     """A column of words by index; null for an index without a word."""
 
-    def make(kind: pa.DataType) -> Any:
+    def make(arrow_type: pa.DataType) -> Any:
         lowest_index = int(word_indexes.min(initial=len(word_choice)))
         if lowest_index == int(word_indexes.max(initial=-1)):  # as in most tables
             word = word_choice[lowest_index] if 0 <= lowest_index < len(word_choice) else None
-            return repeat_value(word, len(word_indexes), kind)
+            return repeat_value(word, len(word_indexes), arrow_type)
         has_no_word = (word_indexes < 0) | (word_indexes >= len(word_choice))
         valid_indexes = np.where(has_no_word, 0, word_indexes)
         return pa.DictionaryArray.from_arrays(
             number_array(valid_indexes, pa.int8(), absent=has_no_word),
             value_array(word_choice, pa.string()),
-        ).cast(kind)
+        ).cast(arrow_type)
 
     return make
 
 
 def value_column(values_of_rows: Callable[[], list[Any]]) -> ArrayMaker:
     """A column of Python values."""
-    return lambda kind: value_array(values_of_rows(), kind)
+    return lambda arrow_type: value_array(values_of_rows(), arrow_type)
 
 
 # Decoded tables

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from typing import Final
 from urllib.parse import unquote
 
-SUFFIXES: Final = (".gz", ".zst", ".jsonl", ".ndjson", ".json", ".sse", ".txt")
+TRACE_SUFFIXES: Final = (".gz", ".zst", ".jsonl", ".ndjson", ".json", ".sse", ".txt")
 """Suffixes that a run's name leaves out."""
 HEADER_START: Final = '{"k":"run"'
 TRAILER_START: Final = '{"k":"end"'
@@ -25,20 +25,25 @@ SILENT_LINE: Final = r"^(id|event|retry)?:|^\s*$"
 """Matches lines of an event stream that carry no event and are no damage."""
 
 
-def run_names(files: Sequence[str]) -> dict[str, str]:
-    """File -> name of its run: the path without the beginning that all paths share, and without the
-    suffix. Two files that differ only in their suffix keep it.
+def run_names(trace_files: Sequence[str]) -> dict[str, str]:
+    """The name of each file's run: the path without the beginning that all paths share, and without
+    the suffix. Two files that differ only in their suffix keep it.
 
     Args:
-        files: Paths or URIs.
+        trace_files: Paths or URIs.
     """
-    paths = {file: path_of(file) for file in dict.fromkeys(files)}
-    shared = _shared_directory(list(paths.values()))
-    names = {file: _without_suffix(path[len(shared) :]) for file, path in paths.items()}
-    given_names = list(names.values())
+    path_by_file = {trace_file: path_of(trace_file) for trace_file in dict.fromkeys(trace_files)}
+    shared_directory = _shared_directory(list(path_by_file.values()))
+    name_by_file = {
+        trace_file: _without_suffix(path[len(shared_directory) :])
+        for trace_file, path in path_by_file.items()
+    }
+    given_names = list(name_by_file.values())
     return {
-        file: name if given_names.count(name) == 1 else paths[file][len(shared) :]
-        for file, name in names.items()
+        trace_file: run_name
+        if given_names.count(run_name) == 1
+        else path_by_file[trace_file][len(shared_directory) :]
+        for trace_file, run_name in name_by_file.items()
     }
 
 
@@ -51,20 +56,20 @@ def _shared_directory(paths: Sequence[str]) -> str:
     """The beginning that all paths share, up to a slash."""
     if not paths:
         return ""
-    directories = [posixpath.dirname(path).split("/") for path in paths]
-    shared: list[str] = []
-    for parts in zip(*directories, strict=False):
-        if len(set(parts)) > 1:
+    directory_parts = [posixpath.dirname(path).split("/") for path in paths]
+    shared_parts: list[str] = []
+    for parts_at_depth in zip(*directory_parts, strict=False):
+        if len(set(parts_at_depth)) > 1:
             break
-        shared.append(parts[0])
-    return "".join(part + "/" for part in shared) if "/" in paths[0] else ""
+        shared_parts.append(parts_at_depth[0])
+    return "".join(shared_part + "/" for shared_part in shared_parts) if "/" in paths[0] else ""
 
 
-def _without_suffix(name: str) -> str:
-    has_suffix = True
-    while has_suffix:
-        has_suffix = False
-        for suffix in SUFFIXES:
-            if name.endswith(suffix) and name != suffix:
-                name, has_suffix = name.removesuffix(suffix), True
-    return name
+def _without_suffix(file_name: str) -> str:
+    may_have_suffix = True
+    while may_have_suffix:
+        may_have_suffix = False
+        for suffix in TRACE_SUFFIXES:
+            if file_name.endswith(suffix) and file_name != suffix:
+                file_name, may_have_suffix = file_name.removesuffix(suffix), True
+    return file_name

@@ -25,18 +25,22 @@ LINE_DDL: Final = (
 """Columns for every key of a header, an event and a trailer; the payload stays text. Spark puts a
 line that does not fit into ``misfit``.
 """
-TEXT_MAX: Final = 200
+UNREADABLE_TEXT_MAX: Final = 200
 """Characters kept of an unreadable line."""
 
 _TX: Final = "^(.*)/(-?[0-9]+):(-?[0-9]+)$"
-_TP: Final = "^(.*)-([0-9]+)$"
-_TXN: Final = """struct<state string, pending string, command string, reason string,
+"""Regular expression of ``tx``: transactional id, producer id, epoch."""
+_TP_REGEX: Final = "^(.*)-([0-9]+)$"
+_TXN_PAYLOAD: Final = """struct<state string, pending string, command string, reason string,
     timeout_ms bigint, partitions array<string>, version int, level int, epoch int, pid bigint>"""
-_LOG: Final = """struct<`to` bigint, base bigint, last bigint, `first` bigint, `offset` bigint,
-    seq int, txn boolean, opened boolean, reason string, committed boolean, attempt int>"""
-_APIS: Final = " ".join(f"WHEN '{key}' THEN '{name}'" for key, (name, _) in sorted(APIS.items()))
+_LOG_PAYLOAD: Final = """struct<`to` bigint, base bigint, last bigint, `first` bigint,
+    `offset` bigint, seq int, txn boolean, opened boolean, reason string, committed boolean,
+    attempt int>"""
+_API_NAME_CASES: Final = " ".join(
+    f"WHEN '{api_key}' THEN '{api_name}'" for api_key, (api_name, _) in sorted(APIS.items())
+)
 
-OTHERS: Final = """
+FOREIGN_FILES_QUERY: Final = """
 SELECT named.file
 FROM trace_files AS named
 LEFT JOIN trace_lines AS line ON line.run = named.run
@@ -46,7 +50,7 @@ ORDER BY named.file
 """
 """Query for files in which no line looks like a line of a trace; it parses no line."""
 
-RUNS: Final = f"""
+RUNS_QUERY: Final = f"""
 SELECT
   named.run, named.file, header.line.schema AS schema_version, header.line.sim,
   header.line.scenario, header.line.run AS scenario_run, header.line.take, header.line.seed,
@@ -61,7 +65,7 @@ LEFT JOIN trace_lines AS trailer
   ON trailer.run = named.run AND startswith(trailer.value, '{TRAILER_START}')
 """
 
-OF_LINES: Final = {
+QUERIES_OVER_LINES: Final = {
     "events": f"""
 WITH parsed AS (
   SELECT
@@ -83,7 +87,7 @@ SELECT
   split_part(place, '/', if(regexp_like(place, '^broker/[0-9]+/'), 3, 1)) AS role,
   cast(nullif(regexp_extract(place, '^broker/([0-9]+)', 1), '') AS int) AS broker,
   k AS kind,
-  k IN ({", ".join(f"'{kind}'" for kind in KINDS)}) AS is_known,
+  k IN ({", ".join(f"'{event_kind}'" for event_kind in KINDS)}) AS is_known,
   get(p, 0) AS cause,
   p AS causes,
   nullif(if(regexp_like(tx, '{_TX}'), regexp_extract(tx, '{_TX}', 1), tx), '') AS transactional_id,
@@ -91,8 +95,8 @@ SELECT
   if(
     payload.pid IS NULL, cast(nullif(regexp_extract(tx, '{_TX}', 3), '') AS int), payload.epoch
   ) AS producer_epoch,
-  nullif(regexp_extract(payload.tp, '{_TP}', 1), '') AS topic,
-  cast(nullif(regexp_extract(payload.tp, '{_TP}', 2), '') AS int) AS partition,
+  nullif(regexp_extract(payload.tp, '{_TP_REGEX}', 1), '') AS topic,
+  cast(nullif(regexp_extract(payload.tp, '{_TP_REGEX}', 2), '') AS int) AS partition,
   nullif(nullif(upper(payload.error), ''), 'NONE') AS error,
   d AS details
 FROM parsed
@@ -106,14 +110,14 @@ SELECT
     WHEN line.k IS NOT NULL THEN 'a value of an unexpected type'
     ELSE 'no line of a trace, or one that was cut off while it was written'
   END AS reason,
-  left(value, {TEXT_MAX}) AS text
+  left(value, {UNREADABLE_TEXT_MAX}) AS text
 FROM trace_lines
 WHERE line.k IS NULL OR line.misfit IS NOT NULL
 """,
 }
 """Table -> its query over ``trace_lines``. ``runs`` is one of them, but its query is run last."""
 
-OF_EVENTS: Final = {
+QUERIES_OVER_EVENTS: Final = {
     "producers": f"""
 SELECT
   run,
@@ -124,7 +128,7 @@ SELECT
     ELSE least(max(parsed.level), 1)
   END AS transaction_version
 FROM (
-  SELECT *, from_json(details, '{_TXN}') AS parsed
+  SELECT *, from_json(details, '{_TXN_PAYLOAD}') AS parsed
   FROM trace_events
   WHERE kind LIKE 'txn.%' AND transactional_id IS NOT NULL AND producer_id >= 0
 )
@@ -137,8 +141,8 @@ WITH parsed AS (
     coalesce(event.transactional_id, producer.transactional_id) AS transactional_id,
     event.producer_id, event.producer_epoch, event.topic, event.partition, event.error,
     producer.transaction_version,
-    CASE WHEN event.kind LIKE 'txn.%' THEN from_json(event.details, '{_TXN}') END AS txn,
-    CASE WHEN event.kind NOT LIKE 'txn.%' THEN from_json(event.details, '{_LOG}') END AS log
+    CASE WHEN event.kind LIKE 'txn.%' THEN from_json(event.details, '{_TXN_PAYLOAD}') END AS txn,
+    CASE WHEN event.kind NOT LIKE 'txn.%' THEN from_json(event.details, '{_LOG_PAYLOAD}') END AS log
   FROM trace_events AS event
   LEFT JOIN trace_producers AS producer
     ON producer.run = event.run AND producer.producer_id = event.producer_id
@@ -274,7 +278,9 @@ closed AS (
     min_by(parsed.last, i) AS marker_offset,
     min_by(parsed.committed, i) AS committed
   FROM (
-    SELECT *, from_json(details, '{_LOG}') AS parsed FROM trace_events WHERE kind = 'pid.close'
+    SELECT *, from_json(details, '{_LOG_PAYLOAD}') AS parsed
+    FROM trace_events
+    WHERE kind = 'pid.close'
   )
   GROUP BY run, topic, partition, producer_id, parsed.`first`
 )
@@ -306,7 +312,7 @@ WITH ends AS (
   SELECT run, max(at_us) AS ended_us FROM trace_events GROUP BY run
 ),
 parsed AS (
-  SELECT run, i, at_us, topic, partition, broker, kind, from_json(details, '{_LOG}') AS log
+  SELECT run, i, at_us, topic, partition, broker, kind, from_json(details, '{_LOG_PAYLOAD}') AS log
   FROM trace_events
   WHERE kind IN ('log.append', 'log.hw', 'log.lso', 'marker.written') AND topic IS NOT NULL
 ),
@@ -440,7 +446,7 @@ SELECT
   END AS outcome,
   event.error, parsed.reason
 FROM (
-  SELECT *, from_json(details, '{_LOG}') AS parsed
+  SELECT *, from_json(details, '{_LOG_PAYLOAD}') AS parsed
   FROM trace_events
   WHERE kind IN ('log.append', 'log.duplicate', 'log.reject')
 ) AS event
@@ -469,7 +475,9 @@ SELECT
   run, i, at_us, broker AS coordinator, transactional_id,
   parsed.command, parsed.state, parsed.pending, error, parsed.reason
 FROM (
-  SELECT *, from_json(details, '{_TXN}') AS parsed FROM trace_events WHERE kind = 'txn.decide'
+  SELECT *, from_json(details, '{_TXN_PAYLOAD}') AS parsed
+  FROM trace_events
+  WHERE kind = 'txn.decide'
 )
 """,
     "requests": f"""
@@ -479,7 +487,7 @@ WITH messages AS (
     -- Of an answer: what it says comes first, the request that it answers last.
     get(causes, size(causes) - 1) AS request,
     -- Between brokers traces of schema 1 have the number of an API.
-    CASE parsed.api {_APIS} ELSE parsed.api END AS api,
+    CASE parsed.api {_API_NAME_CASES} ELSE parsed.api END AS api,
     coalesce(parsed.response, false) AS is_response,
     parsed.peer LIKE 'client/%' AS from_client
   FROM (

@@ -17,13 +17,19 @@ import msgspec
 
 from txnsim_spark.embedded import DDL_FIELD, EmbeddedDatabase, duckdb_type_of, for_duckdb, structure
 from txnsim_spark.traces._files import DATA_PREFIX, SILENT_LINE, run_names
-from txnsim_spark.traces._queries import LINE_DDL, OF_EVENTS, OF_LINES, OTHERS, RUNS
+from txnsim_spark.traces._queries import (
+    FOREIGN_FILES_QUERY,
+    LINE_DDL,
+    QUERIES_OVER_EVENTS,
+    QUERIES_OVER_LINES,
+    RUNS_QUERY,
+)
 from txnsim_spark.traces.schemas import TABLES, view_of
 
-BYTES_MAX: Final = 64 << 20
+SMALL_TRACES_BYTES_MAX: Final = 64 << 20
 """Larger traces are read by Spark."""
-_PATTERN: Final = frozenset("*?[")
-_LINE: Final = ("run", "file", "value", "misfit")
+_PATTERN_SIGNS: Final = frozenset("*?[")
+_LINE_COLUMNS: Final = ("run", "file", "value", "misfit")
 
 
 def small_files(paths: Sequence[str]) -> tuple[Path, ...] | None:
@@ -35,92 +41,104 @@ def small_files(paths: Sequence[str]) -> tuple[Path, ...] | None:
     local_paths = [unquote(uri).removeprefix("file://") for uri in paths]
     if any(re.match(r"[a-zA-Z][\w+.-]*:/", local_path) for local_path in local_paths):
         return None
-    files = tuple(file for local_path in local_paths for file in _files_at(Path(local_path)))
-    is_plain = all(file.suffix != ".zst" for file in files)
-    is_small = sum(file.stat().st_size for file in files) <= BYTES_MAX
-    return files if is_plain and is_small else None
+    trace_files = tuple(
+        trace_file for local_path in local_paths for trace_file in _files_at(Path(local_path))
+    )
+    is_readable = all(trace_file.suffix != ".zst" for trace_file in trace_files)
+    is_small = (
+        sum(trace_file.stat().st_size for trace_file in trace_files) <= SMALL_TRACES_BYTES_MAX
+    )
+    return trace_files if is_readable and is_small else None
 
 
 def register_export(database: EmbeddedDatabase, directory: Path) -> None:
     """Create views of the tables of an export."""
-    for name, table in TABLES.items():
-        if any(directory.glob(f"{name}/**/*.parquet")):
-            files = f"{directory}/{name}/**/*.parquet".replace("'", "''")
-            source = f"read_parquet('{files}', hive_partitioning = true)"
+    for table_name, table in TABLES.items():
+        if any(directory.glob(f"{table_name}/**/*.parquet")):
+            parquet_pattern = f"{directory}/{table_name}/**/*.parquet".replace("'", "''")
+            source_sql = f"read_parquet('{parquet_pattern}', hive_partitioning = true)"
         else:  # Spark writes no file where there is no row
-            columns = (f"NULL AS `{column}`" for column in table.names)
-            source = f"(SELECT {', '.join(columns)} WHERE false)"
-        database.create(view_of(name), _select_in_schema(name, source))
+            null_columns = (f"NULL AS `{column}`" for column in table.names)
+            source_sql = f"(SELECT {', '.join(null_columns)} WHERE false)"
+        database.create(view_of(table_name), _select_in_schema(table_name, source_sql))
 
 
-def register_traces(database: EmbeddedDatabase, files: Sequence[Path]) -> str | None:
+def register_traces(database: EmbeddedDatabase, trace_files: Sequence[Path]) -> str | None:
     """Create the tables of traces; returns the name of a file without a trace, if there is one."""
     import pyarrow as pa
 
-    runs = run_names([str(file) for file in files])
-    lines = [
+    run_by_file = run_names([str(trace_file) for trace_file in trace_files])
+    line_rows = [
         {
-            "run": run,
-            "file": file,
+            "run": run_name,
+            "file": trace_file,
             "value": line,
             "misfit": None if _has_declared_types(line) else line,
         }
-        for file, run in runs.items()
-        for line in _lines_of(Path(file))
+        for trace_file, run_name in run_by_file.items()
+        for line in _lines_of(Path(trace_file))
     ]
-    named = pa.table({"run": list(runs.values()), "file": list(runs)})
-    database.register(view_of("files"), named)
-    text = pa.schema((column, pa.string()) for column in _LINE)
-    database.register("trace_text", pa.Table.from_pylist(lines, text))
-    keys = structure(LINE_DDL.removesuffix(", misfit string"))
+    file_table = pa.table({"run": list(run_by_file.values()), "file": list(run_by_file)})
+    database.register(view_of("files"), file_table)
+    text_schema = pa.schema((column, pa.string()) for column in _LINE_COLUMNS)
+    database.register("trace_text", pa.Table.from_pylist(line_rows, text_schema))
+    line_structure = structure(LINE_DDL.removesuffix(", misfit string"))
     database.create(
         view_of("lines"),
         "SELECT run, file, value, struct_insert("
-        f"CASE WHEN json_valid(value) THEN json_transform(value, '{keys}') END, misfit := misfit"
+        f"CASE WHEN json_valid(value) THEN json_transform(value, '{line_structure}') END,"
+        " misfit := misfit"
         ") AS line FROM trace_text",
         is_kept=True,
     )
-    foreign_files = database.rows(OTHERS)
+    foreign_files = database.rows(FOREIGN_FILES_QUERY)
     if foreign_files:
         return str(foreign_files[0]["file"])
-    for name, query in {**OF_LINES, **OF_EVENTS, "runs": RUNS}.items():
+    for table_name, query in {
+        **QUERIES_OVER_LINES,
+        **QUERIES_OVER_EVENTS,
+        "runs": RUNS_QUERY,
+    }.items():
         database.create(
-            view_of(name), _select_in_schema(name, f"({for_duckdb(query)})"), is_kept=True
+            view_of(table_name),
+            _select_in_schema(table_name, f"({for_duckdb(query)})"),
+            is_kept=True,
         )
     return None
 
 
-def _select_in_schema(name: str, source: str) -> str:
+def _select_in_schema(table_name: str, source_sql: str) -> str:
     """The columns of the schema, in its order and types."""
-    columns = ", ".join(
+    column_casts = ", ".join(
         f"CAST(`{column.name}` AS {duckdb_type_of(column.type)}) AS `{column.name}`"
-        for column in TABLES[name].columns
+        for column in TABLES[table_name].columns
     )
-    return f"SELECT {columns} FROM {source}"
+    return f"SELECT {column_casts} FROM {source_sql}"
 
 
 def _has_declared_types(line: str) -> bool:
     """Whether a line is JSON whose values have the types that are declared."""
     try:
-        _decoder().decode(line)
+        _line_decoder().decode(line)
     except (msgspec.DecodeError, UnicodeError):
         return False
     return True
 
 
 @cache
-def _decoder() -> msgspec.json.Decoder[Any]:
-    kinds = {"bigint": int, "int": int, "boolean": bool, "array<bigint>": list[int]}
-    fields = [
-        (name, kinds.get(kind, Any) | None, None) for name, kind in DDL_FIELD.findall(LINE_DDL)
+def _line_decoder() -> msgspec.json.Decoder[Any]:
+    python_types = {"bigint": int, "int": int, "boolean": bool, "array<bigint>": list[int]}
+    line_fields = [
+        (field_name, python_types.get(sql_type, Any) | None, None)
+        for field_name, sql_type in DDL_FIELD.findall(LINE_DDL)
     ]
-    return msgspec.json.Decoder(msgspec.defstruct("Line", fields))
+    return msgspec.json.Decoder(msgspec.defstruct("Line", line_fields))
 
 
 def _files_at(path: Path) -> Iterator[Path]:
     if path.is_dir():
         yield from (file for file in sorted(path.iterdir()) if _is_shown(file))
-    elif path.exists() or _PATTERN.isdisjoint(str(path)):
+    elif path.exists() or _PATTERN_SIGNS.isdisjoint(str(path)):
         yield from (path,) if path.is_file() else ()
     else:
         yield from (
@@ -140,9 +158,9 @@ def _is_shown(file: Path) -> bool:
 
 
 def _lines_of(file: Path) -> Iterator[str]:
-    opened = gzip.open if file.suffix == ".gz" else open
-    with opened(file, "rt", encoding="utf-8", errors="replace") as lines:
+    open_text = gzip.open if file.suffix == ".gz" else open
+    with open_text(file, "rt", encoding="utf-8", errors="replace") as lines:
         for line in lines:
-            text = line.rstrip("\n")
-            if not re.search(SILENT_LINE, text):
-                yield text.removeprefix(DATA_PREFIX)
+            bare_line = line.rstrip("\n")
+            if not re.search(SILENT_LINE, bare_line):
+                yield bare_line.removeprefix(DATA_PREFIX)

@@ -15,29 +15,33 @@ VIEW_PREFIX: Final = "trace_"
 """Prefix of a table's view in Spark SQL, such as ``trace_transactions``."""
 
 
-_RUN: Final = "run string Which trace: the path of its file, as far as it tells it from others."
-_EVENT: Final = """
+_RUN_COLUMN: Final = (
+    "run string Which trace: the path of its file, as far as it tells it from others."
+)
+_EVENT_COLUMNS: Final = """
     i bigint The event's position in its trace.
     at_us bigint When: microseconds since the run's start.
 """
-_PLACE: Final = """
+_PARTITION_COLUMNS: Final = """
     topic string The topic.
     partition int Its partition.
 """
-_WHO: Final = """
+_PRODUCER_COLUMNS: Final = """
     transactional_id string Whose; where an event does not say, that of its producer id.
     producer_id bigint The producer id.
     producer_epoch int Its epoch.
 """
-_NUMBER: Final = "number int Which of the transactional id's transactions in this trace, from 1 on."
-_VERSION: Final = """
+_NUMBER_COLUMN: Final = (
+    "number int Which of the transactional id's transactions in this trace, from 1 on."
+)
+_VERSION_COLUMN: Final = """
     transaction_version int 2 where transactions v2 are spoken; else 1 or 0, the cluster's level.
 """
 
 TABLES: Final[dict[str, Table]] = {
     "runs": Table.of(
         "One row for each trace: what its header and trailer say.",
-        _RUN,
+        _RUN_COLUMN,
         """
         file string Where it was read.
         schema_version int Of the trace's format.
@@ -61,8 +65,8 @@ TABLES: Final[dict[str, Table]] = {
     ),
     "events": Table.of(
         "One row for each event, also of kinds that this release does not know.",
-        _RUN,
-        _EVENT,
+        _RUN_COLUMN,
+        _EVENT_COLUMNS,
         """
         lamport bigint Lamport clock; of a server's trace its steps are uneven.
         node string The role it happened at: `broker/1`, `broker/1/txn/7` or the like.
@@ -73,8 +77,10 @@ TABLES: Final[dict[str, Table]] = {
         cause bigint Position of the event that it is mainly due to.
         causes array<bigint> Positions of all such events.
         """,
-        _WHO.replace("; where an event does not say, that of its producer id", ", if it says so"),
-        _PLACE,
+        _PRODUCER_COLUMNS.replace(
+            "; where an event does not say, that of its producer id", ", if it says so"
+        ),
+        _PARTITION_COLUMNS,
         """
         error string Kafka's name of the error; null for none.
         details string The payload as it was written, JSON.
@@ -82,24 +88,24 @@ TABLES: Final[dict[str, Table]] = {
     ),
     "producers": Table.of(
         "One row for each producer id that belongs to a transactional id.",
-        _RUN,
+        _RUN_COLUMN,
         """
         producer_id bigint The producer id.
         transactional_id string Whose it is.
         """,
-        _VERSION,
+        _VERSION_COLUMN,
     ),
     "steps": Table.of(
         "One row for each event that concerns a transactional id: decisions, moves, markers, writes"
         ". In order of `i` they are the life of one.",
-        _RUN,
-        _EVENT,
+        _RUN_COLUMN,
+        _EVENT_COLUMNS,
         "kind string The event's kind (trace-kinds.md).",
         "broker int At which broker.",
-        _WHO,
-        _NUMBER.replace("from 1 on", "from 1 on; 0 before the first"),
-        _VERSION,
-        _PLACE,
+        _PRODUCER_COLUMNS,
+        _NUMBER_COLUMN.replace("from 1 on", "from 1 on; 0 before the first"),
+        _VERSION_COLUMN,
+        _PARTITION_COLUMNS,
         """
         state string The state that was reached, where the event is a move that took effect.
         command string The last command before it that a coordinator carried out.
@@ -117,7 +123,7 @@ TABLES: Final[dict[str, Table]] = {
     ),
     "transactions": Table.of(
         "One row for each transaction, as its coordinator saw it.",
-        _RUN,
+        _RUN_COLUMN,
         """
         transactional_id string Whose.
         number int Which of the id's transactions in this trace, from 1 on.
@@ -125,7 +131,7 @@ TABLES: Final[dict[str, Table]] = {
         producer_epoch int The epoch it was begun with.
         end_epoch int The epoch of its markers: one more under transactions v2 and for a fence.
         """,
-        _VERSION,
+        _VERSION_COLUMN,
         """
         level int Level of the feature transaction.version.
         client_version int Version of the protocol that it was written with: 0 or 2.
@@ -149,11 +155,11 @@ TABLES: Final[dict[str, Table]] = {
     "markers": Table.of(
         "One row for each marker that a transaction owes a partition, and for each one that was "
         "written without being owed.",
-        _RUN,
-        _WHO,
-        _NUMBER,
-        _VERSION,
-        _PLACE,
+        _RUN_COLUMN,
+        _PRODUCER_COLUMNS,
+        _NUMBER_COLUMN,
+        _VERSION_COLUMN,
+        _PARTITION_COLUMNS,
         """
         committed boolean COMMIT or ABORT.
         owed_us bigint When the coordinator began to owe it: decided. Null for one that it did not.
@@ -170,11 +176,11 @@ TABLES: Final[dict[str, Table]] = {
     ),
     "partition_transactions": Table.of(
         "One row for each time that a producer had a transaction open on a partition's log.",
-        _RUN,
-        _PLACE,
-        _WHO,
-        _NUMBER,
-        _VERSION,
+        _RUN_COLUMN,
+        _PARTITION_COLUMNS,
+        _PRODUCER_COLUMNS,
+        _NUMBER_COLUMN,
+        _VERSION_COLUMN,
         """
         leader int The broker at which it was opened.
         first_offset bigint Its first offset: the last stable offset can't pass it.
@@ -189,9 +195,9 @@ TABLES: Final[dict[str, Table]] = {
     ),
     "positions": Table.of(
         "One row for each moment at which a leader's log moved, with what was known of it then.",
-        _RUN,
-        _EVENT,
-        _PLACE,
+        _RUN_COLUMN,
+        _EVENT_COLUMNS,
+        _PARTITION_COLUMNS,
         """
         leader int The broker.
         kind string What moved it.
@@ -204,8 +210,8 @@ TABLES: Final[dict[str, Table]] = {
     ),
     "stalls": Table.of(
         "One row for each time that a last stable offset stood still below the high watermark.",
-        _RUN,
-        _PLACE,
+        _RUN_COLUMN,
+        _PARTITION_COLUMNS,
         """
         last_stable bigint Where it stood.
         from_us bigint Since when.
@@ -213,26 +219,26 @@ TABLES: Final[dict[str, Table]] = {
         lag_max bigint How far it was behind at most.
         is_over boolean Whether it went on within the trace.
         """,
-        _WHO.replace(
+        _PRODUCER_COLUMNS.replace(
             "Whose; where an event does not say, that of its producer id",
             "Whose transaction began there and held it",
         ),
-        _NUMBER,
-        _VERSION,
+        _NUMBER_COLUMN,
+        _VERSION_COLUMN,
     ),
     "verifications": Table.of(
         "One row for each question of a leader to a coordinator before a transaction opens (KIP-890"
         ").",
-        _RUN,
+        _RUN_COLUMN,
         """
         asked_us bigint When it was asked.
         answered_us bigint When the answer was there; null where none came, which is seen at `full`.
         waited_us bigint How long that took.
         leader int The broker that asked.
         """,
-        _WHO,
-        _VERSION,
-        _PLACE,
+        _PRODUCER_COLUMNS,
+        _VERSION_COLUMN,
+        _PARTITION_COLUMNS,
         """
         adds boolean Whether the partition is added by it (transactions v2) or only looked for.
         outcome string `allowed`, `refused` or `unanswered`.
@@ -241,13 +247,13 @@ TABLES: Final[dict[str, Table]] = {
     ),
     "writes": Table.of(
         "One row for each batch of a client that reached a leader's log.",
-        _RUN,
-        _EVENT,
-        _PLACE,
+        _RUN_COLUMN,
+        _EVENT_COLUMNS,
+        _PARTITION_COLUMNS,
         """
         leader int The broker.
         """,
-        _WHO,
+        _PRODUCER_COLUMNS,
         """
         base_sequence int Its base sequence.
         base_offset bigint Where it is; null where it was refused.
@@ -261,8 +267,8 @@ TABLES: Final[dict[str, Table]] = {
     ),
     "epoch_bumps": Table.of(
         "One row for each time that a transactional id's epoch rose or its producer id changed.",
-        _RUN,
-        _EVENT,
+        _RUN_COLUMN,
+        _EVENT_COLUMNS,
         """
         transactional_id string Whose.
         coordinator int The broker that did it.
@@ -273,12 +279,12 @@ TABLES: Final[dict[str, Table]] = {
         command string By which command: `EndTxn` (transactions v2), `InitProducerId`, `timeout`.
         state string The state that was reached with it.
         """,
-        _VERSION,
+        _VERSION_COLUMN,
     ),
     "commands": Table.of(
         "One row for each command that a coordinator decided, for or against.",
-        _RUN,
-        _EVENT,
+        _RUN_COLUMN,
+        _EVENT_COLUMNS,
         """
         coordinator int The broker.
         transactional_id string Whose.
@@ -291,8 +297,8 @@ TABLES: Final[dict[str, Table]] = {
     ),
     "requests": Table.of(
         "One row for each request that a broker received, from clients and from other brokers.",
-        _RUN,
-        _EVENT,
+        _RUN_COLUMN,
+        _EVENT_COLUMNS,
         """
         broker int The broker that received it.
         peer string The sender: `client/ID` or `broker/ID`.
@@ -305,8 +311,8 @@ TABLES: Final[dict[str, Table]] = {
     ),
     "faults": Table.of(
         "One row for each crossing that a fault rule has struck.",
-        _RUN,
-        _EVENT,
+        _RUN_COLUMN,
+        _EVENT_COLUMNS,
         """
         rule string The rule's id.
         point string The fault point.
@@ -318,7 +324,7 @@ TABLES: Final[dict[str, Table]] = {
     ),
     "unreadable": Table.of(
         "One row for each line that is no event: cut off, damaged, or lost by the listener.",
-        _RUN,
+        _RUN_COLUMN,
         """
         file string Where.
         reason string What is wrong with it.

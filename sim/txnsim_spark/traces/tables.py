@@ -19,7 +19,13 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 from txnsim.errors import BadInputError
 from txnsim_spark.embedded import EmbeddedDatabase
 from txnsim_spark.traces._files import DATA_PREFIX, SILENT_LINE, path_of, run_names
-from txnsim_spark.traces._queries import LINE_DDL, OF_EVENTS, OF_LINES, OTHERS, RUNS
+from txnsim_spark.traces._queries import (
+    FOREIGN_FILES_QUERY,
+    LINE_DDL,
+    QUERIES_OVER_EVENTS,
+    QUERIES_OVER_LINES,
+    RUNS_QUERY,
+)
 from txnsim_spark.traces._small_traces import register_export, register_traces, small_files
 from txnsim_spark.traces.schemas import TABLES, view_of
 
@@ -27,18 +33,18 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 _BLANK_BYTES_MAX: Final = 4_096
-EXPECTED: Final = (
+EXPECTED_TRACE: Final = (
     'no trace: expected JSON lines that begin with {"k":"run",…}, as `scenario run --trace` and GET'
     " /api/v1/trace give them"
 )
 
 
-class Ask(Protocol):
-    """Function that answers a query over the views of traces; ``:name`` in it stands
-    for a value.
+class AskTraces(Protocol):
+    """Function that answers an SQL query over the views of traces. In the query, ``:name`` stands
+    for the value of the parameter ``name``.
     """
 
-    def __call__(self, query: str, **values: int) -> list[dict[str, Any]]: ...
+    def __call__(self, query: str, **parameter_values: int) -> list[dict[str, Any]]: ...
 
 
 class TraceError(BadInputError):
@@ -60,17 +66,27 @@ def export_traces(spark: SparkSession, paths: Sequence[str], directory: str) -> 
         TraceError: There is no file, a file is no trace, or a run exists already.
         OSError: The disk is full.
     """
-    runs = _register_lines(spark, paths)
-    _refuse_known(spark, runs, directory)
-    _refuse_others(spark)
-    for name, query in {**OF_LINES, **OF_EVENTS, "runs": RUNS}.items():
-        path = f"{directory.rstrip('/')}/{name}"
-        frame = _select_in_schema(name, spark.sql(query)).write.mode("overwrite").partitionBy("run")
-        with _disk_full_as_os_error(path):
-            frame.option("partitionOverwriteMode", "dynamic").parquet(path)
+    exported_names = _register_lines(spark, paths)
+    _refuse_exported_runs(spark, exported_names, directory)
+    _refuse_foreign_files(spark)
+    for table_name, query in {
+        **QUERIES_OVER_LINES,
+        **QUERIES_OVER_EVENTS,
+        "runs": RUNS_QUERY,
+    }.items():
+        table_path = f"{directory.rstrip('/')}/{table_name}"
+        table_writer = (
+            _select_in_schema(table_name, spark.sql(query))
+            .write.mode("overwrite")
+            .partitionBy("run")
+        )
+        with _disk_full_as_os_error(table_path):
+            table_writer.option("partitionOverwriteMode", "dynamic").parquet(table_path)
         # What follows is made of what was written: nothing is computed twice.
-        written = _read(spark, name, directory)
-        written.where(written.run.isin(runs)).createOrReplaceTempView(view_of(name))
+        written_rows = _read_table(spark, table_name, directory)
+        written_rows.where(written_rows.run.isin(exported_names)).createOrReplaceTempView(
+            view_of(table_name)
+        )
 
 
 def register_views(spark: SparkSession, directory: str) -> None:
@@ -83,8 +99,8 @@ def register_views(spark: SparkSession, directory: str) -> None:
     Raises:
         TraceError: The directory has no export, or an interrupted one.
     """
-    for name in TABLES:
-        _read(spark, name, directory).createOrReplaceTempView(view_of(name))
+    for table_name in TABLES:
+        _read_table(spark, table_name, directory).createOrReplaceTempView(view_of(table_name))
 
 
 @contextmanager
@@ -102,41 +118,41 @@ def traces_as_views(
     Raises:
         TraceError: There is no file, or a file is no trace.
     """
-    with TemporaryDirectory(prefix="txnsim-trace-", dir=directory) as folder:
-        export_traces(spark, paths, folder)
-        register_views(spark, folder)
+    with TemporaryDirectory(prefix="txnsim-trace-", dir=directory) as export_folder:
+        export_traces(spark, paths, export_folder)
+        register_views(spark, export_folder)
         yield
 
 
-def spark_queries(spark: SparkSession) -> Ask:
+def spark_queries(spark: SparkSession) -> AskTraces:
     """A function that answers queries by a Spark session, row by row."""
 
-    def ask(query: str, **values: int) -> list[dict[str, Any]]:
-        return [row.asDict() for row in spark.sql(query, args=values).toLocalIterator()]
+    def ask(query: str, **parameter_values: int) -> list[dict[str, Any]]:
+        return [row.asDict() for row in spark.sql(query, args=parameter_values).toLocalIterator()]
 
     return ask
 
 
-def embedded_queries(paths: Sequence[str], *, are_exported: bool) -> Ask | None:
+def embedded_queries(paths: Sequence[str], *, are_exported: bool) -> AskTraces | None:
     """A function that answers the same queries without Spark, over the same views; None if the
     traces are large or not on this machine, or if DuckDB is not installed.
 
     Raises:
         TraceError: A file is no trace.
     """
-    files = small_files([f"{paths[0]}/**/*.parquet"] if are_exported else paths)
-    if not files:
+    trace_files = small_files([f"{paths[0]}/**/*.parquet"] if are_exported else paths)
+    if not trace_files:
         return None  # Spark says what is wrong with the paths
-    for name in files:
-        if _is_blank(name):
-            raise TraceError(f"{name}: it is empty; {EXPECTED}")
+    for trace_file in trace_files:
+        if _is_blank(trace_file):
+            raise TraceError(f"{trace_file}: it is empty; {EXPECTED_TRACE}")
     database = EmbeddedDatabase()
     if are_exported:
         register_export(database, Path(paths[0]))
         return database.rows
-    other = register_traces(database, files)
-    if other is not None:
-        raise TraceError(f"{other}: {EXPECTED}")
+    foreign_file = register_traces(database, trace_files)
+    if foreign_file is not None:
+        raise TraceError(f"{foreign_file}: {EXPECTED_TRACE}")
     return database.rows
 
 
@@ -145,14 +161,14 @@ def _is_blank(file: Path) -> bool:
     return file.stat().st_size <= _BLANK_BYTES_MAX and not file.read_bytes().strip()
 
 
-def is_export(names: Sequence[str]) -> bool:
+def is_export(entry_names: Sequence[str]) -> bool:
     """Whether a directory with these entries was written by ``export_traces``."""
-    return set(TABLES) <= set(names)
+    return set(TABLES) <= set(entry_names)
 
 
 # Parts
 
-_NAMES: Final = ("of_uri", "file", "run")
+_FILE_COLUMNS: Final = ("of_uri", "file", "run")
 
 
 def _register_lines(spark: SparkSession, paths: Sequence[str]) -> list[str]:
@@ -162,89 +178,99 @@ def _register_lines(spark: SparkSession, paths: Sequence[str]) -> list[str]:
 
     try:
         lines = spark.read.text(list(paths)).select("value", fn.input_file_name().alias("uri"))
-        files = lines.inputFiles()
+        file_uris = lines.inputFiles()
     except AnalysisException as error:
-        raise TraceError(f"{', '.join(paths)}: {_reason(error)}") from error
-    if not files:
+        raise TraceError(f"{', '.join(paths)}: {_first_reason_line(error)}") from error
+    if not file_uris:
         raise TraceError(f"{', '.join(paths)}: no files")
-    runs = run_names(files)
-    named = [(uri, path_of(uri), run) for uri, run in runs.items()]
+    run_by_uri = run_names(file_uris)
+    file_rows = [(uri, path_of(uri), run_name) for uri, run_name in run_by_uri.items()]
     # Not createDataFrame: that would start a Python worker, and nothing else here needs one.
-    names = spark.sql(
+    file_frame = spark.sql(
         "SELECT inline(from_json(:names, 'array<struct<of_uri string, file string, run string>>'))",
-        args={"names": json.dumps([dict(zip(_NAMES, row, strict=True)) for row in named])},
+        args={
+            "names": json.dumps(
+                [dict(zip(_FILE_COLUMNS, file_row, strict=True)) for file_row in file_rows]
+            )
+        },
     )
-    names.createOrReplaceTempView(view_of("files"))
+    file_frame.createOrReplaceTempView(view_of("files"))
     (
         lines.where(~fn.col("value").rlike(SILENT_LINE))
-        .join(fn.broadcast(names), fn.col("uri") == fn.col("of_uri"))
+        .join(fn.broadcast(file_frame), fn.col("uri") == fn.col("of_uri"))
         .select("run", "file", fn.regexp_replace("value", f"^{DATA_PREFIX}", "").alias("value"))
         .withColumn(
             "line", fn.from_json("value", LINE_DDL, {"columnNameOfCorruptRecord": "misfit"})
         )
         .createOrReplaceTempView(view_of("lines"))
     )
-    return list(runs.values())
+    return list(run_by_uri.values())
 
 
-def _refuse_known(spark: SparkSession, runs: Sequence[str], directory: str) -> None:
+def _refuse_exported_runs(
+    spark: SparkSession, new_run_names: Sequence[str], directory: str
+) -> None:
     try:
-        exported_runs = _read(spark, "runs", directory)
+        exported_runs = _read_table(spark, "runs", directory)
     except TraceError:
         return  # nothing was exported there
-    exported_run = exported_runs.where(exported_runs.run.isin(*runs)).select("run").first()
+    exported_run = exported_runs.where(exported_runs.run.isin(*new_run_names)).select("run").first()
     if exported_run is not None:
         raise TraceError(
             f"{directory}: run {exported_run.run} is there already; name another directory"
         )
 
 
-def _refuse_others(spark: SparkSession) -> None:
-    foreign_file = spark.sql(OTHERS).first()
+def _refuse_foreign_files(spark: SparkSession) -> None:
+    foreign_file = spark.sql(FOREIGN_FILES_QUERY).first()
     if foreign_file is not None:
-        raise TraceError(f"{foreign_file.file}: {EXPECTED}")
+        raise TraceError(f"{foreign_file.file}: {EXPECTED_TRACE}")
 
 
 @contextmanager
 def _disk_full_as_os_error(folder: str) -> Iterator[None]:
-    """Run Spark's writing; a full disk raises an OSError."""
+    """Raise an OSError if Spark can't write because the disk is full."""
     try:
         yield
     except Exception as error:
         if "No space left on device" not in str(error):
             raise
-        where = f"{folder}, or a temporary file of Spark's (spark.local.dir)"
-        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), where) from error
+        place_text = f"{folder}, or a temporary file of Spark's (spark.local.dir)"
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), place_text) from error
 
 
-def _read(spark: SparkSession, name: str, directory: str) -> DataFrame:
+def _read_table(spark: SparkSession, table_name: str, directory: str) -> DataFrame:
     from pyspark.errors import AnalysisException
 
-    path, table = f"{directory.rstrip('/')}/{name}", TABLES[name]
+    table_path, table = f"{directory.rstrip('/')}/{table_name}", TABLES[table_name]
     try:
         # Spark puts what a table is partitioned by last.
-        rows = spark.read.schema(table.ddl).parquet(path).select(*table.names)
+        rows = spark.read.schema(table.ddl).parquet(table_path).select(*table.names)
         _ = rows.schema  # Spark Connect looks for the path only now
     except AnalysisException as error:
         raise TraceError(
-            f"{path}: {_reason(error)}; expected what `trace export` has written"
+            f"{table_path}: {_first_reason_line(error)}; expected what `trace export` has written"
         ) from error
     return rows
 
 
-def _select_in_schema(name: str, frame: DataFrame) -> DataFrame:
+def _select_in_schema(table_name: str, frame: DataFrame) -> DataFrame:
     """The columns that the schema promises, in its order and types."""
     from pyspark.sql import functions as fn
 
     return frame.select(
         *(
             fn.col(f"`{column.name}`").cast(column.type).alias(column.name)
-            for column in TABLES[name].columns
+            for column in TABLES[table_name].columns
         )
     )
 
 
-def _reason(error: Exception) -> str:
+def _first_reason_line(error: Exception) -> str:
     """The reason of Spark's error, in one line."""
-    text = str(error)
-    return "no such file or directory" if "PATH_NOT_FOUND" in text else text.splitlines()[0]
+    error_text = str(error)
+    return (
+        "no such file or directory"
+        if "PATH_NOT_FOUND" in error_text
+        else error_text.splitlines()[0]
+    )

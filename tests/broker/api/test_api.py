@@ -524,8 +524,8 @@ def test_each_handler_module_has_its_row() -> None:
     for folder in (configs, *of_groups, identities, nodes, partitions, records, transactions):
         for module_info in iter_modules(folder.__path__, f"{folder.__name__}."):
             module = import_module(module_info.name)
-            if hasattr(module, "KEY"):
-                module_by_key[module.KEY] = module
+            if hasattr(module, "API_KEY"):
+                module_by_key[module.API_KEY] = module
     assert module_by_key.keys() == HANDLERS.keys()
     for key, handler in HANDLERS.items():
         assert handler.handle is module_by_key[key].handle

@@ -328,7 +328,8 @@ async def test_a_producer_gets_an_error_that_its_version_knows(
     reply(leader.sent[0], tx=coordinator_error)
     errors = await verification
     errors_for_producer = {
-        part: produce_error(error, operation, rules=LATEST) for part, error in errors.items()
+        part: produce_error(error, operation, release_rules=LATEST)
+        for part, error in errors.items()
     }
     assert errors_for_producer == ({} if answered is None else {P0: answered})
     assert leader.verification.verified == (answered is None)

@@ -548,7 +548,7 @@ async def test_an_unknown_version_is_refused_before_anything_is_sent() -> None:
         with pytest.raises(NotSupportedError, match="END_TXN"):
             connection.send(
                 TxnRequests("t", producer_id=1, producer_epoch=1).end(
-                    committed=True, within=VersionRange(5, 9)
+                    committed=True, accepted_versions=VersionRange(5, 9)
                 )
             )
         assert broker.keys == []
@@ -652,7 +652,9 @@ def test_the_highest_common_version_is_chosen() -> None:
     assert choose_version(ClientApi.END_TXN, {26: VersionRange(0, 9)}) == 5
     assert choose_version(ClientApi.END_TXN, {26: VersionRange(0, 3)}) == 3
     within = VersionRange(0, 4)
-    assert choose_version(ClientApi.END_TXN, {26: VersionRange(0, 5)}, within=within) == 4
+    assert (
+        choose_version(ClientApi.END_TXN, {26: VersionRange(0, 5)}, accepted_versions=within) == 4
+    )
 
 
 @pytest.mark.parametrize(
@@ -670,7 +672,7 @@ def test_no_common_version_says_what_was_needed(
     broker: dict[int, VersionRange], message: str
 ) -> None:
     with pytest.raises(NotSupportedError) as error:
-        choose_version(ClientApi.END_TXN, broker, within=VersionRange(5, 99))
+        choose_version(ClientApi.END_TXN, broker, accepted_versions=VersionRange(5, 99))
     assert str(error.value) == message
     assert error.value.error == ErrorCode.unsupported_version
 
@@ -691,7 +693,7 @@ def test_a_limit_of_ours_is_not_called_the_brokers(
     with pytest.raises(
         ClientTooOldError, match="This client speaks LIST_TRANSACTIONS up to"
     ) as raised:
-        choose_version(ClientApi.LIST_TRANSACTIONS, {66: broker_range}, within=within)
+        choose_version(ClientApi.LIST_TRANSACTIONS, {66: broker_range}, accepted_versions=within)
     assert raised.value.error is ErrorCode.unsupported_version
 
 

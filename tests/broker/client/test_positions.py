@@ -37,13 +37,13 @@ async def test_positions_of_a_transaction_are_there_once_it_is_committed(
         answer = await client.ask_group_coordinator(
             "g",
             TxnRequests("tx", **identity_fields).commit_offsets(
-                group_id="g", offsets={P0: 4}, within=VersionRange(0, 4)
+                group_id="g", offsets={P0: 4}, accepted_versions=VersionRange(0, 4)
             ),
         )
         assert answer.topics[0].partitions[0].error_code == ErrorCode.none
         assert await committed_positions(client, "g", (P0,)) == {P0: -1}
         with pytest.raises(ClientError) as caught:
-            await committed_positions(client, "g", (P0,), stable=True)
+            await committed_positions(client, "g", (P0,), require_stable=True)
         assert caught.value.error == ErrorCode.unstable_offset_commit
 
 

@@ -328,7 +328,7 @@ def test_what_an_old_version_cannot_say_is_not_sent_in_it(
     request_: VersionedRequest, lowest: int
 ) -> None:
     broker = {int(request_.api): VersionRange(0, lowest)}
-    assert choose_version(request_.api, broker, within=request_.within) == lowest
+    assert choose_version(request_.api, broker, accepted_versions=request_.within) == lowest
     if lowest:
         older = {int(request_.api): VersionRange(0, lowest - 1)}
         with pytest.raises(NotSupportedError):
@@ -336,7 +336,7 @@ def test_what_an_old_version_cannot_say_is_not_sent_in_it(
 
 
 def made_for(request_: VersionedRequest, broker: Mapping[int, VersionRange]) -> Any:
-    version = choose_version(request_.api, broker, within=request_.within)
+    version = choose_version(request_.api, broker, accepted_versions=request_.within)
     return request_.build(codec.request_schema(request_.api, version))
 
 
@@ -384,8 +384,8 @@ GROUP_REQUESTS_ALL = {
     "commit": TxnRequests("a", producer_id=1, producer_epoch=2).commit_offsets(
         group_id="g", offsets={P0: 3, Q0: 4, P1: 5}
     ),
-    "fetch": group_requests.offset_fetch("g", (P0, Q0), stable=False),
-    "stable": group_requests.offset_fetch("g", (P0, Q0), stable=True),
+    "fetch": group_requests.offset_fetch("g", (P0, Q0), require_stable=False),
+    "stable": group_requests.offset_fetch("g", (P0, Q0), require_stable=True),
 }
 
 

@@ -16,7 +16,7 @@ from txnsim.group.assignors import (
     RANGE,
     UNIFORM,
     AssignableMember,
-    Target,
+    TargetAssignment,
     assign_simple,
 )
 
@@ -51,7 +51,7 @@ def drawn_subscribers(draw: st.DrawFn) -> list[AssignableMember]:
     return members
 
 
-def assign(name: str, *members: AssignableMember) -> Target:
+def assign(name: str, *members: AssignableMember) -> TargetAssignment:
     return ASSIGNORS[name](list(members), PARTITIONS)
 
 
@@ -174,7 +174,9 @@ def test_uniform_is_the_same_as_by_a_look_at_all_takers(members: list[Assignable
     assert ASSIGNORS[UNIFORM](members, partitions) == by_looking_at_all(members, partitions)
 
 
-def by_looking_at_all(members: list[AssignableMember], partitions: dict[uuid.UUID, int]) -> Target:
+def by_looking_at_all(
+    members: list[AssignableMember], partitions: dict[uuid.UUID, int]
+) -> TargetAssignment:
     """The plain form, a look at every taker for each partition."""
     if len({member.topics for member in members}) == 1:
         return ASSIGNORS[UNIFORM](members, partitions)

@@ -45,7 +45,7 @@ def end(
 
 
 def position(offsets: GroupOffsets, below: int = LATEST) -> int | None:
-    committed = offsets.committed_offset("g", P0, below=below)
+    committed = offsets.committed_offset("g", P0, record_limit=below)
     return None if committed is None else committed.position
 
 
@@ -70,7 +70,7 @@ def test_a_position_that_is_not_replicated_is_seen_by_those_who_ask_for_it() -> 
     commit(offsets, 6, record_offset=1, replicated=0)
     assert (position(offsets, below=0), position(offsets, below=1)) == (None, 5)
     assert position(offsets) == 6
-    assert list(offsets.committed_offsets("g", below=0)) == []
+    assert list(offsets.committed_offsets("g", record_limit=0)) == []
     commit(offsets, 7, record_offset=2, replicated=2)
     assert (position(offsets, below=2), position(offsets, below=1)) == (6, None)  # 5 is let go
 
@@ -283,8 +283,8 @@ def test_a_batch_of_commits_is_as_its_commits_one_by_one(
             )
         end_offset += len(records)
     for below in range(end_offset + 1):
-        assert [*at_once.committed_offsets("g", below=below)] == [
-            *one_by_one.committed_offsets("g", below=below)
+        assert [*at_once.committed_offsets("g", record_limit=below)] == [
+            *one_by_one.committed_offsets("g", record_limit=below)
         ]
     assert at_once.pending_positions_of(PID) == one_by_one.pending_positions_of(PID)
     assert at_once.pending_counts == one_by_one.pending_counts

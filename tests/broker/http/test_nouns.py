@@ -457,7 +457,7 @@ async def test_where_the_decision_is_unknown_a_repair_wants_to_be_told(
             {TopicPartition("orders", 0): batch},
             topic_ids={},
             transactional_id="nobody",
-            within=VersionRange(11, 11),
+            accepted_versions=VersionRange(11, 11),
         )
         await app.ask(leader.leader_id, sent)
         first_repair = (await client.post("/api/v1/repairs", json=where)).json()

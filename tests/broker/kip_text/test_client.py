@@ -11,7 +11,13 @@ import pytest
 from tests.broker.kip_text.rows import shows
 from tests.support.clusters import begin_transaction
 from tests.support.hanging_transaction import make_hanging
-from tests.support.kip_text_listeners import BOTH, SHIPPED, TEXT, ListenerClient, kip_text_cluster
+from tests.support.kip_text_listeners import (
+    BOTH,
+    SHIPPED,
+    TEXT,
+    NamedListenerClient,
+    kip_text_cluster,
+)
 from txnsim.cli.main import main
 from txnsim.client.admin import Admin
 from txnsim.client.cluster import Cluster
@@ -189,7 +195,7 @@ async def test_an_abort_names_a_start_offset_alone(
 E = ErrorCode
 
 
-async def _init(client: ListenerClient, *, two_phase: bool = True, keep: bool = False) -> Any:
+async def _init(client: NamedListenerClient, *, two_phase: bool = True, keep: bool = False) -> Any:
     return await client.until(
         "InitProducerId",
         6,
@@ -203,7 +209,7 @@ async def _init(client: ListenerClient, *, two_phase: bool = True, keep: bool = 
     )
 
 
-async def _open_prepared(client: ListenerClient) -> tuple[int, int]:
+async def _open_prepared(client: NamedListenerClient) -> tuple[int, int]:
     """A transaction of two-phase commit with a record."""
     answer = await _init(client)
     assert answer.error_code is E.none
@@ -218,7 +224,7 @@ async def test_a_client_that_comes_back_ends_what_it_had_prepared() -> None:
     async with kip_text_cluster(
         brokers=3, transaction_two_phase_commit_enable=True, unstable_api_versions_enable=True
     ) as cluster:
-        shipped, text = ListenerClient(cluster, SHIPPED), ListenerClient(cluster, TEXT)
+        shipped, text = NamedListenerClient(cluster, SHIPPED), NamedListenerClient(cluster, TEXT)
         written = await _open_prepared(text)
         assert (await _init(shipped, keep=True)).error_code is E.unsupported_version
         assert (await text.describe("t")).transaction_state == "Ongoing"
@@ -251,14 +257,14 @@ async def test_a_client_that_comes_back_ends_what_it_had_prepared() -> None:
 
 async def test_nothing_is_kept_where_nothing_is_open() -> None:
     async with kip_text_cluster() as cluster:
-        answer = await _init(ListenerClient(cluster, TEXT), two_phase=False, keep=True)
+        answer = await _init(NamedListenerClient(cluster, TEXT), two_phase=False, keep=True)
         assert answer.error_code is E.none
         assert (answer.ongoing_txn_producer_id, answer.ongoing_txn_producer_epoch) == (-1, -1)
 
 
 async def test_without_the_broker_s_word_there_is_no_two_phase_commit() -> None:
     async with kip_text_cluster() as cluster:
-        answer = await _init(ListenerClient(cluster, TEXT))
+        answer = await _init(NamedListenerClient(cluster, TEXT))
         assert answer.error_code is E.transactional_id_authorization_failed
 
 
@@ -266,7 +272,7 @@ async def test_the_tools_tell_it_from_what_hangs(
     capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     async with kip_text_cluster(transaction_two_phase_commit_enable=True) as cluster:
-        client = ListenerClient(cluster, TEXT)
+        client = NamedListenerClient(cluster, TEXT)
         await _open_prepared(client)
 
         async def run_tool(*words: str) -> tuple[int, str, str]:
@@ -304,7 +310,7 @@ CLIENT_P0 = TopicPartition("orders", 0)
 
 async def test_an_abort_by_start_offset_ends_that_transaction_only() -> None:
     async with kip_text_cluster() as cluster:
-        by_text = ListenerClient(cluster, TEXT)
+        by_text = NamedListenerClient(cluster, TEXT)
         producer_id, epoch = await by_text.open_transaction("t")
         start = (await by_text.active_producer(producer_id)).current_txn_start_offset
         assert cluster.kip_text_bootstrap is not None
@@ -331,7 +337,7 @@ async def test_an_abort_by_start_offset_ends_that_transaction_only() -> None:
 async def test_the_time_of_the_last_update_is_told_at_one_listener() -> None:
     async with kip_text_cluster() as cluster:
         assert cluster.kip_text_bootstrap is not None
-        await ListenerClient(cluster, SHIPPED).run_transaction("t")
+        await NamedListenerClient(cluster, SHIPPED).run_transaction("t")
         times_by_bootstrap = {}
         for bootstrap in (cluster.bootstrap, cluster.kip_text_bootstrap):
             async with Cluster(bootstrap) as client:

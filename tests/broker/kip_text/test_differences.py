@@ -11,7 +11,13 @@ import pytest
 
 from tests.broker.kip_text.rows import SHOWN, shows
 from tests.support.broker_api import KEYS, batch, transaction
-from tests.support.kip_text_listeners import BOTH, SHIPPED, TEXT, ListenerClient, kip_text_cluster
+from tests.support.kip_text_listeners import (
+    BOTH,
+    SHIPPED,
+    TEXT,
+    NamedListenerClient,
+    kip_text_cluster,
+)
 from txnsim.api.kip_text.differences import DIFFERENCES
 from txnsim.errors import ErrorCode
 from txnsim.faults.actions import Hold
@@ -62,7 +68,7 @@ async def test_each_listener_advertises_what_it_speaks(
     listener: str, add: tuple[int, int], end: tuple[int, int], describe: tuple[int, int]
 ) -> None:
     async with kip_text_cluster() as cluster:
-        client = ListenerClient(cluster, listener)
+        client = NamedListenerClient(cluster, listener)
         answer = await client.ask(
             "ApiVersions", 3, client_software_name="test", client_software_version="1"
         )
@@ -87,7 +93,7 @@ async def test_without_the_option_there_is_one_listener() -> None:
 @pytest.mark.parametrize("listener", BOTH)
 async def test_a_listener_leads_to_the_listeners_of_its_name(listener: str) -> None:
     async with kip_text_cluster(brokers=3) as cluster:
-        client = ListenerClient(cluster, listener)
+        client = NamedListenerClient(cluster, listener)
         address_by_broker = {
             broker.broker_id: broker.address(listener)
             for broker in cluster.metadata.image.alive_brokers()
@@ -153,7 +159,9 @@ def _markers(
     }
 
 
-async def _marker_error(client: ListenerClient, version: int, **values: Any) -> ErrorCode | None:
+async def _marker_error(
+    client: NamedListenerClient, version: int, **values: Any
+) -> ErrorCode | None:
     answer = await client.ask(
         "WriteTxnMarkers",
         version,
@@ -168,7 +176,7 @@ async def _marker_error(client: ListenerClient, version: int, **values: Any) -> 
 @shows("664-markers")
 async def test_an_operator_may_name_the_transaction_that_is_to_be_aborted() -> None:
     async with kip_text_cluster() as cluster:
-        shipped, text = ListenerClient(cluster, SHIPPED), ListenerClient(cluster, TEXT)
+        shipped, text = NamedListenerClient(cluster, SHIPPED), NamedListenerClient(cluster, TEXT)
         producer_id, epoch = await text.open_transaction("t")
         start = (await text.active_producer(producer_id)).current_txn_start_offset
         # A coordinator has been here: epoch -1 is behind it.
@@ -199,7 +207,7 @@ async def test_an_operator_may_name_the_transaction_that_is_to_be_aborted() -> N
 @shows("664-markers")
 async def test_shipped_markers_take_a_higher_epoch_and_ask_for_no_transaction() -> None:
     async with kip_text_cluster() as cluster:
-        client = ListenerClient(cluster, SHIPPED)
+        client = NamedListenerClient(cluster, SHIPPED)
         producer_id, epoch = await client.producer("t")
         for _ in range(2):
             values = _markers((producer_id, epoch + 1), coordinator_epoch=0)
@@ -226,7 +234,7 @@ async def test_only_who_acts_as_a_broker_may_write_markers_by_the_text(
     security = SecurityOptions(has_authorizer=True, acls=(granted,))
     async with kip_text_cluster(security=security) as cluster:
         error = await _marker_error(
-            ListenerClient(cluster, listener), 1, **_markers((7, 0), coordinator_epoch=0)
+            NamedListenerClient(cluster, listener), 1, **_markers((7, 0), coordinator_epoch=0)
         )
     enough = {
         SHIPPED: (AclOperation.ALTER, AclOperation.CLUSTER_ACTION),
@@ -237,7 +245,7 @@ async def test_only_who_acts_as_a_broker_may_write_markers_by_the_text(
 
 async def test_the_layout_that_was_shipped_ends_the_connection_at_the_other_listener() -> None:
     async with kip_text_cluster() as cluster:
-        answer = await ListenerClient(cluster, TEXT).ask(
+        answer = await NamedListenerClient(cluster, TEXT).ask(
             "WriteTxnMarkers", 1, **_markers((7, 0), coordinator_epoch=0)
         )
         assert answer is None
@@ -246,7 +254,7 @@ async def test_the_layout_that_was_shipped_ends_the_connection_at_the_other_list
 @shows("664-start-time")
 async def test_a_finished_transaction_has_no_start_by_the_text() -> None:
     async with kip_text_cluster() as cluster:
-        shipped, text = ListenerClient(cluster, SHIPPED), ListenerClient(cluster, TEXT)
+        shipped, text = NamedListenerClient(cluster, SHIPPED), NamedListenerClient(cluster, TEXT)
         await text.open_transaction("open")
         await text.run_transaction("over")
         for client in (shipped, text):
@@ -262,7 +270,7 @@ async def test_a_finished_transaction_has_no_start_by_the_text() -> None:
 @shows("890-end-txn")
 async def test_the_end_returns_the_bumped_identity_in_another_version() -> None:
     async with kip_text_cluster() as cluster:
-        shipped, text = ListenerClient(cluster, SHIPPED), ListenerClient(cluster, TEXT)
+        shipped, text = NamedListenerClient(cluster, SHIPPED), NamedListenerClient(cluster, TEXT)
         first_identity = await shipped.open_transaction("a")
         answer = await shipped.end(4, "a", first_identity, committed=True, read_as=4)
         assert answer.error_code is E.none
@@ -286,7 +294,7 @@ async def test_the_end_returns_the_bumped_identity_in_another_version() -> None:
 )
 async def test_produce_11_adds_implicitly_by_the_text(listener: str, error: ErrorCode) -> None:
     async with kip_text_cluster() as cluster:
-        client = ListenerClient(cluster, listener)
+        client = NamedListenerClient(cluster, listener)
         identity = await client.producer("t")
         assert await client.produce(11, "t", identity) is error
         state = "Ongoing" if error is E.none else "Empty"
@@ -297,7 +305,7 @@ async def test_produce_11_adds_implicitly_by_the_text(listener: str, error: Erro
 @pytest.mark.parametrize("listener", BOTH)
 async def test_an_unknown_transaction_is_abortable_by_the_text(listener: str) -> None:
     async with kip_text_cluster() as cluster:
-        client = ListenerClient(cluster, listener)
+        client = NamedListenerClient(cluster, listener)
         producer_id, epoch = await client.producer("t")
         someone_else = (producer_id + 1, epoch)
         expected_error = (
@@ -312,7 +320,7 @@ async def test_an_unknown_transaction_is_abortable_by_the_text(listener: str) ->
 @pytest.mark.parametrize("listener", BOTH)
 async def test_a_failure_of_the_server_is_abortable_by_the_text(listener: str) -> None:
     async with kip_text_cluster() as cluster:
-        client = ListenerClient(cluster, listener)
+        client = NamedListenerClient(cluster, listener)
         identity = await client.producer("t")
         expected_error = E.unknown_server_error if listener == SHIPPED else E.transaction_abortable
         configs = [{"name": "max.message.bytes", "config_operation": 0, "value": "1"}]
@@ -361,7 +369,7 @@ async def test_what_the_coordinator_says_of_a_partition_outside(
     listener: str, error: ErrorCode
 ) -> None:
     async with kip_text_cluster() as cluster:
-        client = ListenerClient(cluster, listener)
+        client = NamedListenerClient(cluster, listener)
         identity = await client.producer("t")
         values = transaction("t", identity, {"orders": [0]}, verify=True)
         answer = await client.ask("AddPartitionsToTxn", 4, **values)
@@ -376,7 +384,7 @@ async def test_a_coordinator_that_loads_knows_the_last_identity_by_the_text(
     kip_text: bool,
 ) -> None:
     async with kip_text_cluster(kip_text=kip_text, brokers=3) as cluster:
-        client = ListenerClient(cluster, SHIPPED)
+        client = NamedListenerClient(cluster, SHIPPED)
         producer_id, epoch = await client.run_transaction("t")
         client.move_coordinator("t")
         answer = await client.until(
@@ -399,7 +407,7 @@ async def test_a_coordinator_that_loads_knows_the_last_identity_by_the_text(
 @pytest.mark.parametrize("kip_text", [False, True])
 async def test_the_previous_id_is_logged_only_around_the_end_by_the_text(kip_text: bool) -> None:
     async with kip_text_cluster(kip_text=kip_text) as cluster:
-        client = ListenerClient(cluster, SHIPPED)
+        client = NamedListenerClient(cluster, SHIPPED)
         producer_id, _ = await client.run_transaction("t")
         logged = {
             record.state: record.prev_producer_id
@@ -414,7 +422,9 @@ async def test_the_previous_id_is_logged_only_around_the_end_by_the_text(kip_tex
         }
 
 
-async def _logged_transitions(client: ListenerClient, transactional_id: str) -> list[TxnTransition]:
+async def _logged_transitions(
+    client: NamedListenerClient, transactional_id: str
+) -> list[TxnTransition]:
     home = client.home(transactional_id)
     answer = await client.ask(
         "Fetch",
@@ -455,7 +465,7 @@ async def _logged_transitions(client: ListenerClient, transactional_id: str) -> 
 @pytest.mark.parametrize("listener", BOTH)
 async def test_an_end_without_partitions(listener: str) -> None:
     async with kip_text_cluster() as cluster:
-        client = ListenerClient(cluster, listener)
+        client = NamedListenerClient(cluster, listener)
         producer_id, epoch = await client.producer("t")
         version = END_TXN_V2[listener]
         commit = await client.end(version, "t", (producer_id, epoch), committed=True, read_as=5)
@@ -468,7 +478,7 @@ async def test_an_end_without_partitions(listener: str) -> None:
 @pytest.mark.parametrize("listener", BOTH)
 async def test_a_transaction_that_is_still_ending_makes_produce_wait(listener: str) -> None:
     async with kip_text_cluster() as cluster:
-        client = ListenerClient(cluster, listener)
+        client = NamedListenerClient(cluster, listener)
         producer_id, epoch = await client.open_transaction("t")
         cluster.injector.arm(
             FaultRule(
@@ -494,7 +504,7 @@ async def test_an_offset_commit_of_v4_adds_implicitly_by_the_text(
     listener: str, error: ErrorCode
 ) -> None:
     async with kip_text_cluster() as cluster:
-        client = ListenerClient(cluster, listener)
+        client = NamedListenerClient(cluster, listener)
         identity = await client.producer("t")
         assert await _commit(client, 4, identity) is error
         assert await _commit(client, 3, (identity[0] + 1, 0)) is E.invalid_producer_id_mapping
@@ -506,7 +516,7 @@ async def test_what_passes_is_an_unavailable_coordinator_to_an_offset_commit(
     listener: str,
 ) -> None:
     async with kip_text_cluster() as cluster:
-        client = ListenerClient(cluster, listener)
+        client = NamedListenerClient(cluster, listener)
         producer_id, epoch = await client.open_transaction("t")
         await _commit(client, 3, (producer_id + 1, epoch))
         cluster.injector.arm(
@@ -524,7 +534,9 @@ async def test_what_passes_is_an_unavailable_coordinator_to_an_offset_commit(
         cluster.injector.disarm("markers")
 
 
-async def _commit(client: ListenerClient, version: int, identity: tuple[int, int]) -> ErrorCode:
+async def _commit(
+    client: NamedListenerClient, version: int, identity: tuple[int, int]
+) -> ErrorCode:
     """A group's position in orders, within the transaction t."""
     coordinator = await client.until("FindCoordinator", 1, key="g", key_type=0)
     answer = await client.ask(
@@ -545,7 +557,7 @@ async def _commit(client: ListenerClient, version: int, identity: tuple[int, int
 @pytest.mark.parametrize("listener", BOTH)
 async def test_a_first_sequence_other_than_0_is_out_of_order(listener: str) -> None:
     async with kip_text_cluster() as cluster:
-        client = ListenerClient(cluster, listener)
+        client = NamedListenerClient(cluster, listener)
         identity = await client.producer("t")
         error = await client.produce(12, "t", identity, sequence=5)
         assert error is E.out_of_order_sequence_number
@@ -555,7 +567,7 @@ async def test_a_first_sequence_other_than_0_is_out_of_order(listener: str) -> N
 @pytest.mark.parametrize("kip_text", [False, True])
 async def test_lowering_the_level_under_a_live_transaction(kip_text: bool) -> None:
     async with kip_text_cluster(kip_text=kip_text) as cluster:
-        client = ListenerClient(cluster, SHIPPED)
+        client = NamedListenerClient(cluster, SHIPPED)
         identity = await client.producer("t")
         assert await client.produce(12, "t", identity) is E.none
         lowered = await client.ask(
@@ -576,7 +588,7 @@ async def test_lowering_the_level_under_a_live_transaction(kip_text: bool) -> No
 # KIP-994
 
 
-async def _listed_ids(client: ListenerClient, version: int, **filters: Any) -> set[str]:
+async def _listed_ids(client: NamedListenerClient, version: int, **filters: Any) -> set[str]:
     answer = await client.ask("ListTransactions", version, **filters)
     assert answer.error_code is E.none
     return {transaction.transactional_id for transaction in answer.transaction_states}
@@ -585,7 +597,7 @@ async def _listed_ids(client: ListenerClient, version: int, **filters: Any) -> s
 @shows("994-duration")
 async def test_a_duration_lets_through_what_is_running_by_the_text() -> None:
     async with kip_text_cluster(transaction_max_timeout_ms=10 * HOUR_MS) as cluster:
-        shipped, text = ListenerClient(cluster, SHIPPED), ListenerClient(cluster, TEXT)
+        shipped, text = NamedListenerClient(cluster, SHIPPED), NamedListenerClient(cluster, TEXT)
         await text.producer("empty")
         await text.run_transaction("over")
         await text.open_transaction("open")
@@ -602,7 +614,7 @@ async def test_a_duration_lets_through_what_is_running_by_the_text() -> None:
 @shows("994-last-update")
 async def test_only_the_text_tells_the_time_of_the_last_update() -> None:
     async with kip_text_cluster() as cluster:
-        shipped, text = ListenerClient(cluster, SHIPPED), ListenerClient(cluster, TEXT)
+        shipped, text = NamedListenerClient(cluster, SHIPPED), NamedListenerClient(cluster, TEXT)
         await text.run_transaction("over")
         finished = await text.describe("over", 1)
         assert finished.error_code is E.none
@@ -622,7 +634,7 @@ async def test_only_the_text_tells_the_time_of_the_last_update() -> None:
 @pytest.mark.parametrize("listener", BOTH)
 async def test_the_pattern_must_match_all_of_the_id(listener: str) -> None:
     async with kip_text_cluster() as cluster:
-        client = ListenerClient(cluster, listener)
+        client = NamedListenerClient(cluster, listener)
         for transactional_id in ("orders-1", "orders-12"):
             await client.producer(transactional_id)
         assert await _listed_ids(
@@ -634,7 +646,7 @@ async def test_the_pattern_must_match_all_of_the_id(listener: str) -> None:
 @pytest.mark.parametrize("listener", BOTH)
 async def test_a_marker_without_a_version_is_checked_leniently(listener: str) -> None:
     async with kip_text_cluster() as cluster:
-        client = ListenerClient(cluster, listener)
+        client = NamedListenerClient(cluster, listener)
         identity = await client.open_transaction("t")
         strict = _markers(identity, coordinator_epoch=0, transaction_version=2)
         assert await _marker_error(client, 2, **strict) is E.invalid_producer_epoch

@@ -144,7 +144,7 @@ def test_the_work_on_a_heavy_batch_is_handed_out_first() -> None:
     parts_done = 0
     for work in clean(compacted_log.log, dirt, NOW):
         if work is not None:
-            work.do_in_advance()
+            work.compress_in_advance()
             parts_done += 1
     assert parts_done == 4, "two batches in two passes"
     assert [key for _, key, _ in compacted_log.records()] == [

@@ -6,8 +6,8 @@ from collections.abc import Iterable, Iterator
 from typing import Final
 
 from tests.broker.older_releases.history import UNOBSERVED
+from txnsim.api._transactions.add_partitions_to_txn import API_KEY as ADD_PARTITIONS_TO_TXN
 from txnsim.api._transactions.add_partitions_to_txn import BATCHED_FROM
-from txnsim.api._transactions.add_partitions_to_txn import KEY as ADD_PARTITIONS_TO_TXN
 from txnsim.api.registry import HANDLERS, shipped_apis
 from txnsim.releases import REFERENCE, RELEASES, Release
 from txnsim.releases.interbroker_versions import EXCHANGES as EVERY

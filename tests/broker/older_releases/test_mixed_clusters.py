@@ -290,7 +290,7 @@ def produce(pid: int, epoch: int, *, version: int) -> VersionedRequest:
         {ORDERS_0: batch},
         topic_ids={},
         transactional_id="a",
-        within=VersionRange(version, version),
+        accepted_versions=VersionRange(version, version),
     )
 
 
@@ -392,7 +392,7 @@ async def test_lowering_the_level_from_2_to_0_locks_live_transactions_of_version
         await set_level(client, 0)
         end = TxnRequests(
             "a", producer_id=identity.producer_id, producer_epoch=identity.producer_epoch
-        ).end(committed=True, within=VersionRange(5, 5))
+        ).end(committed=True, accepted_versions=VersionRange(5, 5))
         errors = []
         for _ in range(2):
             home = await client.coordinator("a")

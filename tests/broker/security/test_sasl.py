@@ -225,7 +225,7 @@ def test_a_listener_may_ask_more_of_a_token() -> None:
 
     def fed(**changed: Any) -> Step:
         token = bearer(unsecured_token({**claims, **changed}))
-        return BearerExchange(now_ms=NOW_MS, rules=rules).feed(token)
+        return BearerExchange(now_ms=NOW_MS, bearer_rules=rules).feed(token)
 
     assert fed() == Authenticated(user="bob", expires_ms=1_998_500)
     missing = b'{"status":"insufficient_scope", "scope":"[read, write]"}'

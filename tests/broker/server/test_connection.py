@@ -333,7 +333,7 @@ def test_a_handler_that_fails_is_answered_and_its_connection_goes_on() -> None:
     async def fail(_request: Request) -> object:
         raise ZeroDivisionError("a bug")
 
-    broken = HANDLERS[0].but(handle=fail, subject=no_subject)
+    broken = HANDLERS[0].with_parts(handle=fail, subject=no_subject)
     apis = ApiTable(
         listener=SHIPPED.listener,
         handlers={**HANDLERS, 0: broken},

@@ -577,7 +577,7 @@ async def test_each_broker_has_what_it_stores_under_an_id_that_stays(
     cluster: VirtualCluster,
 ) -> None:
     files = {file.path: b"".join(file.parts) for file in log_dir_of(cluster.sim, BrokerId(2))}
-    meta = MetaProperties.decode(files["meta.properties"].decode(), place="")
+    meta = MetaProperties.decode(files["meta.properties"].decode(), error_prefix="")
     assert (meta.node_id, meta.cluster_id) == (2, cluster.sim.metadata.image.cluster_id)
     files_again = {file.path: b"".join(file.parts) for file in log_dir_of(cluster.sim, BrokerId(2))}
     assert files == files_again
@@ -590,7 +590,7 @@ async def test_each_broker_has_what_it_stores_under_an_id_that_stays(
     }
     topic = next(iter(cluster.sim.metadata.image.topics.values()))
     stored = decode_partition_metadata(
-        files[f"{topic.name}-0/partition.metadata"].decode(), place=""
+        files[f"{topic.name}-0/partition.metadata"].decode(), error_prefix=""
     )
     assert isinstance(stored, uuid.UUID)
     assert stored == topic.topic_id

@@ -32,7 +32,9 @@ def combine_batches(
     start_offset: int,
     rules: Rules = LATEST,
 ) -> tuple[StateBatch, ...]:
-    return run_to_end(combine_in_steps(older, newer, start_offset=start_offset, rules=rules))
+    return run_to_end(
+        combine_in_steps(older, newer, start_offset=start_offset, release_rules=rules)
+    )
 
 
 def case_key(case: dict[str, Any]) -> str:

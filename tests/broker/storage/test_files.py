@@ -215,14 +215,14 @@ def test_a_file_with_bytes_left_over_is_broken_whatever_its_crc() -> None:
 def test_leader_epochs_are_written_as_kafka_writes_them_and_read_back() -> None:
     text = checkpoints.encode_leader_epochs([(0, 0), (4, 17)])
     assert text == "0\n2\n0 0\n4 17\n"
-    assert checkpoints.decode_leader_epochs(text, place="here") == ((0, 0), (4, 17))
+    assert checkpoints.decode_leader_epochs(text, error_prefix="here") == ((0, 0), (4, 17))
 
 
 def test_offsets_are_written_by_partition_and_read_back() -> None:
     offsets = {TopicPartition("b", 1): 7, TopicPartition("a", 10): 3, TopicPartition("a", 2): 0}
     text = checkpoints.encode_offsets(offsets)
     assert text == "0\n3\na 2 0\na 10 3\nb 1 7\n"
-    assert checkpoints.decode_offsets(text, place="here") == offsets
+    assert checkpoints.decode_offsets(text, error_prefix="here") == offsets
 
 
 @pytest.mark.parametrize(
@@ -237,18 +237,18 @@ def test_offsets_are_written_by_partition_and_read_back() -> None:
 )
 def test_a_damaged_file_is_refused_with_its_place(text: str, complaint: str) -> None:
     with pytest.raises(CorruptLogRecordError, match=complaint):
-        checkpoints.decode_leader_epochs(text, place="dir/f")
+        checkpoints.decode_leader_epochs(text, error_prefix="dir/f")
 
 
 def test_an_offset_of_no_partition_is_refused() -> None:
     with pytest.raises(CorruptLogRecordError, match="f:3: 'a b 3' is no entry"):
-        checkpoints.decode_offsets("0\n1\na b 3\n", place="f")
+        checkpoints.decode_offsets("0\n1\na b 3\n", error_prefix="f")
 
 
 def test_a_file_that_was_made_and_not_filled_notes_nothing() -> None:
     """LogCleaner makes its checkpoint before it has cleaned anything."""
-    assert checkpoints.decode_offsets("", place="f") == {}
-    assert checkpoints.decode_leader_epochs("", place="f") == ()
+    assert checkpoints.decode_offsets("", error_prefix="f") == {}
+    assert checkpoints.decode_leader_epochs("", error_prefix="f") == ()
 
 
 # Files of aborted transactions.
@@ -266,14 +266,14 @@ def test_entries_are_34_bytes_each_and_read_back() -> None:
     assert data[:34].hex() == (
         "0000000000000000000700000000000000030000000000000009000000000000000a"
     )
-    assert tuple(txn_index.decode(data, place="f")) == (aborted(9), aborted(12))
+    assert tuple(txn_index.decode(data, error_prefix="f")) == (aborted(9), aborted(12))
 
 
 def test_damage_is_reported_with_its_place() -> None:
     data = txn_index.encode([aborted(9), aborted(12)])
     with pytest.raises(CorruptLogRecordError, match="f, byte 34: 33 bytes too many"):
-        tuple(txn_index.decode(data[:-1], place="f"))
+        tuple(txn_index.decode(data[:-1], error_prefix="f"))
     with pytest.raises(CorruptLogRecordError, match=r"f, byte 0: .* version 1"):
-        tuple(txn_index.decode(b"\0\1" + data[2:], place="f"))
+        tuple(txn_index.decode(b"\0\1" + data[2:], error_prefix="f"))
     with pytest.raises(CorruptLogRecordError, match="f, byte 34: the marker at 9 comes behind"):
-        tuple(txn_index.decode(data[:34] * 2, place="f"))
+        tuple(txn_index.decode(data[:34] * 2, error_prefix="f"))

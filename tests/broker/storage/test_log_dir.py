@@ -243,7 +243,7 @@ def test_offsets_are_noted_of_every_replica() -> None:
     driver.log.local.cleaned_until = 2
     where = driver.log.topic_partition
     offsets_by_file = {
-        name: decode_offsets(text, place=name)
+        name: decode_offsets(text, error_prefix=name)
         for name, text in texts(driver).items()
         if name.endswith("checkpoint")
     }
@@ -257,13 +257,13 @@ def test_offsets_are_noted_of_every_replica() -> None:
 
 def test_a_start_that_the_oldest_segment_tells_is_not_noted() -> None:
     text_by_file = texts(LogDriver())
-    assert decode_offsets(text_by_file["log-start-offset-checkpoint"], place="") == {}
-    assert decode_offsets(text_by_file["cleaner-offset-checkpoint"], place="") == {}
+    assert decode_offsets(text_by_file["log-start-offset-checkpoint"], error_prefix="") == {}
+    assert decode_offsets(text_by_file["cleaner-offset-checkpoint"], error_prefix="") == {}
 
 
 def test_the_directory_tells_whose_it_is_and_that_it_was_left_in_order() -> None:
     text_by_file = texts()
-    assert MetaProperties.decode(text_by_file["meta.properties"], place="") == META
+    assert MetaProperties.decode(text_by_file["meta.properties"], error_prefix="") == META
     assert text_by_file[".kafka_cleanshutdown"] == '{"version":0,"brokerEpoch":41}'
 
 
@@ -302,13 +302,13 @@ def test_all_that_a_log_has_is_in_its_folder(tmp_path: Path, log: PartitionLog) 
     aborted = [
         entry
         for _, path in Suffix.TXN_INDEX.files_in(directory)
-        for entry in txn_index.decode(path.read_bytes(), place=path.name)
+        for entry in txn_index.decode(path.read_bytes(), error_prefix=path.name)
     ]
     assert tuple(aborted) == state.aborted
     epochs = (directory / "leader-epoch-checkpoint").read_text()
-    assert checkpoints.decode_leader_epochs(epochs, place="") == state.leader_epochs
+    assert checkpoints.decode_leader_epochs(epochs, error_prefix="") == state.leader_epochs
     metadata = (directory / "partition.metadata").read_text()
-    assert decode_partition_metadata(metadata, place="") == TOPIC_ID
+    assert decode_partition_metadata(metadata, error_prefix="") == TOPIC_ID
 
 
 def test_the_last_snapshot_names_the_open_transaction(tmp_path: Path, log: PartitionLog) -> None:

@@ -427,7 +427,7 @@ def test_the_id_of_a_topic_is_written_as_kafka_writes_it_and_read_back() -> None
     text = encode_partition_metadata(TOPIC_ID)
     assert text == f"version: 0\ntopic_id: {uuid_text(TOPIC_ID)}\n"
     assert len(uuid_text(TOPIC_ID)) == 22
-    assert decode_partition_metadata(text, place="f") == TOPIC_ID
+    assert decode_partition_metadata(text, error_prefix="f") == TOPIC_ID
 
 
 @pytest.mark.parametrize(
@@ -441,21 +441,23 @@ def test_the_id_of_a_topic_is_written_as_kafka_writes_it_and_read_back() -> None
 )
 def test_partition_metadata_that_can_not_be_read_is_refused(text: str, complaint: str) -> None:
     with pytest.raises(CorruptLogRecordError, match=complaint):
-        decode_partition_metadata(text, place="f")
+        decode_partition_metadata(text, error_prefix="f")
 
 
 @pytest.mark.parametrize("directory", [None, TOPIC_ID])
 def test_meta_properties_are_read_back(directory: uuid.UUID | None) -> None:
     meta = MetaProperties(cluster_id="abc", node_id=3, directory_id=directory)
-    assert MetaProperties.decode(encode_meta_properties(meta), place="f") == meta
+    assert MetaProperties.decode(encode_meta_properties(meta), error_prefix="f") == meta
 
 
 def test_meta_properties_of_a_broker_with_zookeeper_are_read() -> None:
     text = "#\n#Fri Nov 20\nbroker.id=2\nversion=0\ncluster.id=abc\n"
-    assert MetaProperties.decode(text, place="f") == MetaProperties(cluster_id="abc", node_id=2)
+    assert MetaProperties.decode(text, error_prefix="f") == MetaProperties(
+        cluster_id="abc", node_id=2
+    )
 
 
 @pytest.mark.parametrize("text", ["", "node.id=x\n", "node.id=-1\n", f"node.id={'9' * 5_000}\n"])
 def test_meta_properties_without_a_node_are_refused(text: str) -> None:
     with pytest.raises(CorruptLogRecordError, match=r"f: node.id is .*, expected a number"):
-        MetaProperties.decode(text, place="f")
+        MetaProperties.decode(text, error_prefix="f")

@@ -116,7 +116,7 @@ def test_what_was_there_is_gone_but_for_the_topics_id(driver: LogDriver, target:
     installed(driver, target)
     assert not list(folder.glob(f"{900:020d}.*"))
     text = (folder / "partition.metadata").read_text()
-    assert decode_partition_metadata(text, place="") == THEIRS
+    assert decode_partition_metadata(text, error_prefix="") == THEIRS
     assert not list(target.parent.glob("txnsim-*"))
 
 

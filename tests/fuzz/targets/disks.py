@@ -185,7 +185,7 @@ _REPLICA.mkdir()
 
 
 def _text_reader(read: Callable[..., Any]) -> Callable[[bytes], Any]:
-    return lambda data: read(data.decode(errors="replace"), place="file")
+    return lambda data: read(data.decode(errors="replace"), error_prefix="file")
 
 
 _READERS: Final[tuple[Callable[[bytes], Any], ...]] = (
@@ -193,7 +193,7 @@ _READERS: Final[tuple[Callable[[bytes], Any], ...]] = (
     _text_reader(checkpoints.decode_offsets),
     _text_reader(metadata_files.MetaProperties.decode),
     _text_reader(metadata_files.decode_partition_metadata),
-    lambda data: tuple(txn_index.decode(data, place="file")),
+    lambda data: tuple(txn_index.decode(data, error_prefix="file")),
     lambda data: producer_snapshot.decode(_seal_snapshot(data)),
 )
 

@@ -20,7 +20,7 @@ from txnsim_spark.cli import _stream as stream
 from txnsim_spark.cli import trace_actions as trace
 from txnsim_spark.cli._stream import EventPrinter, connector_config, directory_uri
 from txnsim_spark.streaming._alerts import Alert, AlertEvent
-from txnsim_spark.streaming.events import AlertChanged, BatchWritten, NotAsked
+from txnsim_spark.streaming.events import AlertChanged, BatchWritten, NotProbed
 from txnsim_spark.streaming.options import StreamOptions
 
 # ``txnsim stream`` as far as it goes without Spark; the rest is
@@ -127,7 +127,7 @@ def test_events_are_lines_of_json_and_alerts_are_kept(
     teller.tell(BatchWritten(batch=2, rows=5, offsets={"t": {"0": 5}}))
     teller.tell(AlertChanged(alert=ALERT, connector_lag=0))
     teller.tell(AlertChanged(alert=ALERT, connector_lag=None))
-    teller.tell(NotAsked(where="t-1", error="no leader"))
+    teller.tell(NotProbed(place_text="t-1", error="no leader"))
     out, err = capsys.readouterr()
     batch, alert, _ = map(json.loads, out.splitlines())
     assert batch == {"event": "batch", "batch": 2, "rows": 5, "offsets": {"t": {"0": 5}}}
@@ -164,7 +164,7 @@ def test_an_alert_that_stands_at_the_end_is_in_the_exit_status(
 
         def __init__(self, session: FakeSpark, read: StreamOptions, on_event: object) -> None:
             assert (session, read.topics) == (spark, ("t",))
-            self.standing = standing
+            self.standing_alerts = standing
 
         def start(self) -> None:
             """It runs."""

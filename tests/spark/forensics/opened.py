@@ -5,8 +5,8 @@ from __future__ import annotations
 from txnsim.txn.marker_payment import BEFORE_ALL_MARKERS_MS, PartitionMarkers
 from txnsim.types import TopicPartition
 from txnsim_spark.forensics._coordinator_entries import (
+    CoordinatorEntry,
     Coordinators,
-    Entry,
     TxnRecord,
     coordinators_of,
 )
@@ -58,7 +58,7 @@ def no_marker_since(_since_ms: int) -> PartitionMarkers:
 
 def knowing(newest: TxnRecord | None = None, decision: TxnRecord | None = None) -> Coordinators:
     """One partition of coordinators, with this entry, or with none."""
-    entries = [] if newest is None else [Entry(newest=newest, decision=decision)]
+    entries = [] if newest is None else [CoordinatorEntry(newest=newest, decision=decision)]
     return coordinators_of(entries, forgotten={}, partitions_on_disk=[0])
 
 

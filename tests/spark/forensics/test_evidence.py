@@ -19,8 +19,8 @@ from txnsim.errors import BadInputError
 from txnsim.storage.metadata_log import StoredMetadata
 from txnsim.types import TRANSACTION_STATE_TOPIC, TopicPartition, partition_for, uuid_text
 from txnsim_spark.forensics._coordinator_entries import (
+    CoordinatorEntry,
     Coordinators,
-    Entry,
     EntryBuilder,
     TxnRecord,
     coordinators_of,
@@ -47,7 +47,7 @@ from txnsim_spark.forensics.identity import (
     identities_in,
     stale_words,
 )
-from txnsim_spark.forensics.verdicts import Spread, opinion_on
+from txnsim_spark.forensics.verdicts import TxnSpread, opinion_on
 from txnsim_spark.scan.segments import Replica
 
 ENDS = ends(mark=10)
@@ -56,11 +56,11 @@ FACTS = msgspec.structs.replace(
 )
 EMPTY = TxnRecord(log_partition=1, offset=0, transactional_id="a", state="Empty", producer_id=7)
 """``a`` belongs to partition 1 of 2."""
-KNOWN = coordinators_of([Entry(newest=EMPTY)], forgotten={}, partitions_on_disk=[0, 1])
+KNOWN = coordinators_of([CoordinatorEntry(newest=EMPTY)], forgotten={}, partitions_on_disk=[0, 1])
 
 
 def evidence_for(facts: ReplicaBasis = FACTS, coordinators: Coordinators = KNOWN) -> Evidence:
-    spread = Spread(transaction=txn(), deciding_replica=ENDS, open_on=(ENDS,))
+    spread = TxnSpread(transaction=txn(), deciding_replica=ENDS, open_on=(ENDS,))
     return evidence_of(
         spread,
         opinion_on(txn(), HERE, coordinators, as_of_ms=0, markers=no_marker_since),
@@ -196,7 +196,7 @@ def test_damage_weighs_more_than_what_is_missing() -> None:
 
 
 def known_coordinators(entry: bool = True, **values: object) -> Coordinators:
-    entries = [Entry(newest=EMPTY)] if entry else []
+    entries = [CoordinatorEntry(newest=EMPTY)] if entry else []
     all_coordinators = coordinators_of(entries, forgotten={}, partitions_on_disk=[0, 1])
     return msgspec.structs.replace(all_coordinators, **values)
 
@@ -442,7 +442,7 @@ def test_a_tombstone_forgets_the_id_and_keeps_the_name_for_its_producer() -> Non
 
 
 def test_entries_are_found_by_present_and_by_former_or_next_producer_id() -> None:
-    entry = Entry(
+    entry = CoordinatorEntry(
         newest=TxnRecord(
             log_partition=0,
             offset=0,

@@ -30,8 +30,8 @@ from txnsim.types import TopicPartition
 from txnsim_spark import find_hanging
 from txnsim_spark.forensics import findings_frame as module
 from txnsim_spark.forensics._coordinator_entries import (
+    CoordinatorEntry,
     Coordinators,
-    Entry,
     TxnRecord,
     coordinators_of,
 )
@@ -57,7 +57,7 @@ from txnsim_spark.forensics.verdicts import (
     OpenTxn,
     Reason,
     ReplicaEnds,
-    Spread,
+    TxnSpread,
     common_end,
     elected_replica,
     is_late,
@@ -92,7 +92,7 @@ ROTATED = TxnRecord(
     previous_producer_id=7,
 )
 GONE_ON = coordinators_of(
-    [Entry(newest=record("Ongoing", ELSEWHERE, epoch=6))],
+    [CoordinatorEntry(newest=record("Ongoing", ELSEWHERE, epoch=6))],
     forgotten={},
     partitions_on_disk=[0],
     decisions={
@@ -104,7 +104,10 @@ GONE_ON = coordinators_of(
     },
 )
 CUT_OFF = coordinators_of(
-    [Entry(newest=record("Ongoing", HERE))], forgotten={}, partitions_on_disk=[0], damaged=[0]
+    [CoordinatorEntry(newest=record("Ongoing", HERE))],
+    forgotten={},
+    partitions_on_disk=[0],
+    damaged=[0],
 )
 DECIDED, UNKNOWN = OpenTxnStatus.DECIDED, OpenTxnStatus.UNKNOWN
 CASES = {
@@ -356,7 +359,7 @@ QUESTION = SearchConditions(as_of_ms=NOW)
 def finding_with(
     coordinators: Coordinators, *, age_ms: int = 60 * MINUTE, against: tuple[ReplicaEnds, ...] = ()
 ) -> Finding:
-    spread = Spread(
+    spread = TxnSpread(
         transaction=txn(age_ms=age_ms),
         deciding_replica=ends(),
         open_on=(ends(2), ends()),
@@ -415,7 +418,7 @@ def finding_on(
     age_ms: int = 60 * MINUTE,
     coordinators: Coordinators | None = None,
 ) -> Finding:
-    spread = Spread(transaction=txn(age_ms=age_ms), deciding_replica=ends(), open_on=(ends(),))
+    spread = TxnSpread(transaction=txn(age_ms=age_ms), deciding_replica=ends(), open_on=(ends(),))
     return finding_of(
         spread,
         HERE,
@@ -529,7 +532,7 @@ def test_replicas_that_disagree_are_named_with_what_they_share() -> None:
 
 
 def test_what_kafka_would_not_be_told_by_the_leader_it_does_not_list() -> None:
-    spread = Spread(
+    spread = TxnSpread(
         transaction=txn(),
         deciding_replica=ends(),
         is_open_on_deciding=False,

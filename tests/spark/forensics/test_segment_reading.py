@@ -52,7 +52,7 @@ from txnsim_spark.forensics._read_notes import (
     ReadNotes,
     damage_met_again,
 )
-from txnsim_spark.forensics._start_batch import Lookups
+from txnsim_spark.forensics._start_batch import StartBatchLookups
 from txnsim_spark.forensics.replica_state import ReplicaState, state_of
 from txnsim_spark.forensics.verdicts import OpenTxn
 from txnsim_spark.scan.sections import in_sections
@@ -564,11 +564,11 @@ def state_in(log_dir: Path) -> ReplicaState:
 
 
 def start_batch_of(state: ReplicaState, txn: OpenTxn) -> StartBatch:
-    return Lookups(state, {txn.producer_id: txn}).start_batch_of(txn)
+    return StartBatchLookups(state, {txn.producer_id: txn}).start_batch_of(txn)
 
 
 def gaps_behind(state: ReplicaState, notes: ReadNotes, start_offset: int) -> tuple[Gap, ...]:
-    return Lookups(state, {}).gaps_behind(notes, start_offset)
+    return StartBatchLookups(state, {}).gaps_behind(notes, start_offset)
 
 
 @pytest.fixture

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Final
 
 from tests.spark.pipeline.recorded_run import record
 from txnsim_spark.session import spark_session
-from txnsim_spark.traces.analyses import ANALYSES, BY_ID, lso_lag_by_partition
+from txnsim_spark.traces.analyses import ANALYSES, GROUPED_BY_ID, lso_lag_by_partition
 from txnsim_spark.traces.tables import traces_as_views
 
 if TYPE_CHECKING:
@@ -78,7 +78,9 @@ def blocks(spark: SparkSession) -> dict[str, str]:
     for name, columns in COLUMNS.items():
         frame = ANALYSES[name].run(spark)
         blocks_by_name[name] = _table(
-            frame.where(frame.grouped_by != BY_ID).select("transaction_version", *columns.split())
+            frame.where(frame.grouped_by != GROUPED_BY_ID).select(
+                "transaction_version", *columns.split()
+            )
         )
     for name, query in QUERIES.items():
         blocks_by_name[name] = _table(spark.sql(query))

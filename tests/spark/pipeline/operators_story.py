@@ -130,7 +130,7 @@ class Story:
     @staticmethod
     def _noted_high_watermarks(home: Path) -> dict[TopicPartition, int]:
         file = home / "data" / names.FileName.HIGH_WATERMARKS
-        return decode_offsets(file.read_text(), place=str(file)) if file.exists() else {}
+        return decode_offsets(file.read_text(), error_prefix=str(file)) if file.exists() else {}
 
     @property
     def _first_address(self) -> str:

@@ -14,10 +14,10 @@ from pathlib import Path
 from tests.spark.pipeline.watched_sink import WatchedSink
 from txnsim_spark.cli._stream import connector_config
 from txnsim_spark.session import spark_session
-from txnsim_spark.streaming._sink import DONE
+from txnsim_spark.streaming._sink import DONE_NAME
 from txnsim_spark.streaming.events import BatchWritten, StreamEvent
 from txnsim_spark.streaming.options import StreamOptions
-from txnsim_spark.streaming.stream import RECORDS, Stream
+from txnsim_spark.streaming.stream import RECORDS_NAME, Stream
 
 
 def options_for(bootstrap: str, topic: str, directory: str, *, once: bool = False) -> StreamOptions:
@@ -41,7 +41,7 @@ def main(bootstrap: str, topic: str, directory: str, jars: str, point: str, nth:
     def stand_still(batch: Path) -> None:
         if next(reached) == int(nth):
             if point == "half":  # as if Spark had ended while it committed
-                (batch / DONE).unlink()
+                (batch / DONE_NAME).unlink()
                 min(batch.glob("part-*")).unlink()
             say({"event": point})
             threading.Event().wait()
@@ -50,9 +50,9 @@ def main(bootstrap: str, topic: str, directory: str, jars: str, point: str, nth:
         "local[2]", config={"spark.driver.memory": "1g", **connector_config(jars)}
     )
     options = options_for(bootstrap, topic, directory)
-    records_folder = Path(directory) / "sink" / RECORDS
+    records_folder = Path(directory) / "sink" / RECORDS_NAME
     sink = WatchedSink(spark, records_folder, written=stand_still)
-    stream = Stream(spark, options, tell, records=sink)
+    stream = Stream(spark, options, tell, records_sink=sink)
     stream.start()
     stream.wait(threading.Event())
 

@@ -138,7 +138,7 @@ def ended_below_its_high_watermark(corpus: Corpus, stage: str) -> set[Place]:
     noted: dict[TopicPartition, int] = {}
     for log_dir in corpus.brokers(stage):
         checkpoint = log_dir / names.FileName.HIGH_WATERMARKS
-        noted |= decode_offsets(checkpoint.read_text(), place=str(checkpoint))
+        noted |= decode_offsets(checkpoint.read_text(), error_prefix=str(checkpoint))
     return {
         truth.place
         for truth in corpus.stage(stage).damage

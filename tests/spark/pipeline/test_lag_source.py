@@ -12,7 +12,7 @@ from tests.support.hanging_transaction import make_hanging
 from tests.support.kafka_targets import KafkaTarget, kafka_target
 from txnsim.client.admin import Admin
 from txnsim.types import TopicPartition
-from txnsim_spark.streaming.lag_source import LAG, LagDataSource, lag_of
+from txnsim_spark.streaming.lag_source import LAG_TABLE, LagDataSource, lag_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -60,7 +60,7 @@ def test_one_row_per_partition_names_who_holds_it(
     spark: SparkSession, cluster_with_hanging: KafkaTarget, tmp_path: Path
 ) -> None:
     stream = lags(spark, cluster_with_hanging.bootstrap, subscribe="ghostly")
-    assert tuple(stream.columns) == LAG.names
+    assert tuple(stream.columns) == LAG_TABLE.names
     rows = probe_rows(stream, tmp_path)
     free, held_row = sorted(map(lag_of, rows), key=lambda row: row.partition or 0)
     assert (free.topic, free.lag, free.held_by, free.error) == ("ghostly", 0, (), None)

@@ -19,7 +19,7 @@ from txnsim.cli.main import main
 from txnsim.cli.parsing import MISUSE_STATUS
 from txnsim_spark import find_hanging, register
 from txnsim_spark.streaming._checkpoint import Folder
-from txnsim_spark.streaming._sink import DONE, TableSink
+from txnsim_spark.streaming._sink import DONE_NAME, TableSink
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -207,13 +207,13 @@ def test_a_table_in_a_store_has_each_batch_of_a_stream_once(
         assert sink.write(rows, number, query_id="q") == 1
         assert sink.write(rows, number, query_id="q") is None
     folder = Folder(directory, spark)
-    folder.remove(f"query=q/batch=2/{DONE}")  # as if Spark had ended within its commit
+    folder.remove(f"query=q/batch=2/{DONE_NAME}")  # as if Spark had ended within its commit
     sink.sweep()
     assert folder.names("query=q") == ["batch=0", "batch=1"]
     assert sink.write(batches[2], 2, query_id="q") == 1
     assert sink.write(batches[0], 0, query_id="r") == 1
-    rows = sink.rows(but="r")
+    rows = sink.rows(query_left_out="r")
     assert rows is not None
     assert sorted((row.value, row.batch) for row in rows.collect()) == [(0, 0), (1, 1), (2, 2)]
-    assert sink.rows(but="q") is not None
+    assert sink.rows(query_left_out="q") is not None
     assert sink.knows("r")

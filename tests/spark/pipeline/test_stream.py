@@ -37,7 +37,7 @@ from txnsim.errors import BadInputError
 from txnsim.types import ProducerIdAndEpoch, TopicPartition
 from txnsim_spark.streaming._alerts import Alert
 from txnsim_spark.streaming._checkpoint import Folder
-from txnsim_spark.streaming._sink import DONE
+from txnsim_spark.streaming._sink import DONE_NAME
 from txnsim_spark.streaming.events import AlertChanged, BatchWritten, StreamEvent
 from txnsim_spark.streaming.options import StreamOptions
 from txnsim_spark.streaming.stream import Stream
@@ -329,7 +329,7 @@ def test_who_is_killed_within_a_commit_writes_that_batch_again(
     assert [event["event"] for event in alerts] == ["batch", "half"]
     (half,) = (tmp_path / "sink" / "records").glob("query=*/batch=1")
     assert list(half.glob("part-*"))
-    assert not (half / DONE).exists()
+    assert not (half / DONE_NAME).exists()
     take_the_rest(spark, options_for(target.bootstrap, "t", str(tmp_path), once=True))
     assert values(tmp_path / "sink") == committed
 

@@ -24,7 +24,7 @@ from txnsim_spark.traces.analyses import (
 )
 from txnsim_spark.traces.schemas import TABLES, view_of
 from txnsim_spark.traces.tables import (
-    Ask,
+    AskTraces,
     TraceError,
     embedded_queries,
     export_traces,
@@ -256,7 +256,7 @@ def test_requests_of_clients_are_answered(
 # DuckDB, which takes what is small
 
 
-def rows_of(ask: Ask, query: str) -> list[str]:
+def rows_of(ask: AskTraces, query: str) -> list[str]:
     """Rows of a query as sorted text."""
     return sorted(repr(row) for row in ask(query, late_after_ms=LATE_AFTER_MS))
 

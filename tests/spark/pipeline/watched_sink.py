@@ -6,7 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from txnsim_spark.streaming._records import COLUMNS
+from txnsim_spark.streaming._records import RECORD_COLUMNS
 from txnsim_spark.streaming._sink import TableSink
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ class WatchedSink(TableSink):
     def __init__(
         self, spark: SparkSession, path: Path, *, written: Callable[[Path], object]
     ) -> None:
-        super().__init__(spark, f"file://{path}", columns=COLUMNS)
+        super().__init__(spark, f"file://{path}", columns=RECORD_COLUMNS)
         self._place = path
         self._written = written
 

@@ -15,7 +15,7 @@ from tests.support.position_logs import (
 from txnsim.group.records import OffsetDeleted
 from txnsim.storage import names
 from txnsim.types import CONSUMER_OFFSETS_TOPIC, TRANSACTION_STATE_TOPIC
-from txnsim_spark.questions._positions import leading_states, positions_in
+from txnsim_spark.questions._positions import group_positions, leading_states
 
 # Where groups stand, by the log of their coordinators.
 
@@ -23,11 +23,11 @@ from txnsim_spark.questions._positions import leading_states, positions_in
 def offsets_by_group(tmp_path: Path, *batches: bytes) -> dict[str, int]:
     broker = BrokerDir(tmp_path / "broker-1")
     offsets_log(broker.path, *batches)
-    positions = positions_in([broker.stop()], print)
+    positions = group_positions([broker.stop()], print)
     assert positions.partitions == (0,)
     return {
         group: position.offset
-        for (group, partition), position in positions.by_place.items()
+        for (group, partition), position in positions.position_by_group_partition.items()
         if partition == ORDERS
     }
 
@@ -69,8 +69,8 @@ def test_positions_a_torn_end_is_told(tmp_path: Path) -> None:
     with (folder / names.Suffix.LOG.file_name(0)).open("ab") as file:
         file.write(b"torn")
     problems: list[str] = []
-    positions = positions_in([broker.kill()], problems.append)
-    assert [position.offset for position in positions.by_place.values()] == [3]
+    positions = group_positions([broker.kill()], problems.append)
+    assert [position.offset for position in positions.position_by_group_partition.values()] == [3]
     assert any("4 bytes, less than a header" in problem for problem in problems)
 
 

@@ -62,8 +62,8 @@ def records_of(buffer: Bytes, rows: Ints, base_ms: list[int]) -> list[Record]:
             pairs.append((name.decode("utf-8", "replace"), piece(buffer, value_at, size)))
         records.append(
             Record(
-                key=piece(buffer, row[kr.KEY_AT], row[kr.KEY_SIZE]),
-                value=piece(buffer, row[kr.VALUE_AT], row[kr.VALUE_SIZE]),
+                key=piece(buffer, row[kr.KEY_POSITION], row[kr.KEY_SIZE]),
+                value=piece(buffer, row[kr.VALUE_POSITION], row[kr.VALUE_SIZE]),
                 timestamp_ms=base_ms[row[kr.BATCH_NUMBER]] + row[kr.TIME_DELTA],
                 headers=tuple(pairs),
                 offset=row[kr.OFFSET_DELTA],
@@ -127,9 +127,9 @@ def test_each_record_begins_where_the_one_before_ends() -> None:
     starts, ends = np.array([BatchHeader.SIZE]), np.array([len(batch)])
     buffer, cursor = np.frombuffer(batch, dtype=np.uint8), np.zeros(3, dtype=np.int64)
     assert kr.record_rows(buffer, starts, ends, counts, cursor, rows, len(batch)) == counts[0]
-    assert rows[0, kr.RECORD_AT] == BatchHeader.SIZE
-    assert (rows[:, kr.RECORD_AT] + rows[:, kr.RECORD_SIZE]).tolist() == [
-        *rows[1:, kr.RECORD_AT],
+    assert rows[0, kr.RECORD_POSITION] == BatchHeader.SIZE
+    assert (rows[:, kr.RECORD_POSITION] + rows[:, kr.RECORD_SIZE]).tolist() == [
+        *rows[1:, kr.RECORD_POSITION],
         len(batch),
     ]
 

@@ -46,7 +46,7 @@ from txnsim_spark.scan.segments import (
     Replica,
     Section,
     SegmentFile,
-    by_topic_id,
+    group_by_topic_id,
     log_dirs_in,
     replicas_in,
     segments_of,
@@ -227,7 +227,7 @@ def test_a_folder_without_segments_has_none(tmp_path: Path) -> None:
 def test_replicas_of_one_topic_are_together(
     ids: tuple[str | None, ...], groups: list[tuple[str | None, ...]]
 ) -> None:
-    assert list(by_topic_id(ids, lambda its: its)) == groups
+    assert list(group_by_topic_id(ids, lambda its: its)) == groups
 
 
 # Large segments in sections: where they are cut, and which of them can be judged apart. That the

@@ -94,7 +94,7 @@ def _change_file(name: str, change: Callable[[bytes], bytes]) -> Damage:
 def _aborted_index(change: Callable[[tuple[AbortedTxn, ...]], tuple[AbortedTxn, ...]]) -> Damage:
     return _change_file(
         f"{SECOND}.txnindex",
-        lambda data: txn_index.encode(change(tuple(txn_index.decode(data, place="")))),
+        lambda data: txn_index.encode(change(tuple(txn_index.decode(data, error_prefix="")))),
     )
 
 

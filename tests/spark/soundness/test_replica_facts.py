@@ -10,8 +10,13 @@ from tests.support.soundness import note_offset
 from txnsim.storage import names
 from txnsim.types import TopicPartition
 from txnsim_spark.scan.segments import Replica
-from txnsim_spark.soundness._replica_facts import END, ReplicaFacts, read_log_dir, replica_facts
-from txnsim_spark.soundness.violations import Broken, Invariant, Severity
+from txnsim_spark.soundness._replica_facts import (
+    UNKNOWN_END,
+    ReplicaFacts,
+    read_log_dir,
+    replica_facts,
+)
+from txnsim_spark.soundness.violations import BrokenRule, Invariant, Severity
 
 ORDERS = TopicPartition("orders", 0)
 
@@ -58,7 +63,7 @@ def test_what_no_file_says_is_not_known(tmp_path: Path) -> None:
 
 def test_a_coordinators_log_is_compacted_and_has_no_sequences(tmp_path: Path) -> None:
     replica = facts(tmp_path, TopicPartition("__consumer_offsets", 0))
-    assert (replica.cleaned_until, replica.has_sequences) == (END, False)
+    assert (replica.cleaned_until, replica.has_sequences) == (UNKNOWN_END, False)
 
 
 def test_a_checkpoint_that_cannot_be_read_is_told(tmp_path: Path) -> None:
@@ -82,5 +87,5 @@ def test_what_recovery_mends_is_a_notice(
     note_offset(tmp_path, names.FileName.RECOVERY_POINTS, ORDERS, 10)
     if clean:
         (tmp_path / names.FileName.CLEAN_SHUTDOWN).touch()
-    broken = Broken(rule=rule, file="f", found="this", expected="that")
+    broken = BrokenRule(rule=rule, file="f", found="this", expected="that")
     assert facts(tmp_path).finding(broken, segment_end=end).severity is severity

@@ -138,7 +138,7 @@ def test_coordinators_write_without_sequences(tmp_path: Path) -> None:
 
 
 def test_where_the_past_is_not_known_a_first_marker_may_end_something(tmp_path: Path) -> None:
-    blind = Producers(facts(tmp_path), is_blind=True)
+    blind = Producers(facts(tmp_path), lacks_snapshot=True)
     assert findings_of(blind, [marker(0), marker(1)]) == [(Invariant.IDLE_MARKER, 1)]
 
 
@@ -297,7 +297,7 @@ def aborted_txn(
 def test_an_index_has_what_was_aborted(
     index: list[AbortedTxn], expected: list[AbortedTxn], blind_below: int, rules: list[Invariant]
 ) -> None:
-    violations = judge_aborted(index, expected, file="f.txnindex", blind_below=blind_below)
+    violations = judge_aborted(index, expected, file="f.txnindex", open_unknown_below=blind_below)
     assert [violation.rule for violation in violations] == rules
 
 

@@ -26,13 +26,13 @@ class Fake:
         is_there = any(size.startswith(f"{uri}/") for size in self.sizes)
         return (self._status(uri, is_folder=True),) if is_there else ()
 
-    def below(self, uri: str) -> tuple[FileStatus, ...]:
+    def files_below(self, uri: str) -> tuple[FileStatus, ...]:
         self.listings += 1
         return tuple(self._status(size) for size in self.sizes if size.startswith(f"{uri}/"))
 
     def list_folder(self, uri: str) -> tuple[FileStatus, ...]:
         """Its files."""
-        return tuple(file for file in self.below(uri) if "/" not in file.uri[len(uri) + 1 :])
+        return tuple(file for file in self.files_below(uri) if "/" not in file.uri[len(uri) + 1 :])
 
     def open(self, file: FileStatus, *, is_sequential: bool) -> RangeFile:
         raise AssertionError(file)

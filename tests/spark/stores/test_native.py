@@ -19,7 +19,7 @@ from obstore.exceptions import GenericError, PermissionDeniedError, Unauthentica
 
 from txnsim.errors import BadInputError, MissingExtraError
 from txnsim_spark.stores import _native as native
-from txnsim_spark.stores._native import THREADS, NativeStore, ObjectFile, os_error, store_of
+from txnsim_spark.stores._native import REQUEST_THREADS, NativeStore, ObjectFile, os_error, store_of
 from txnsim_spark.stores.uris import FileStatus
 
 KEYS = {"fs.s3a.access.key": "k", "fs.s3a.secret.key": "s"}
@@ -28,7 +28,7 @@ KEYS = {"fs.s3a.access.key": "k", "fs.s3a.secret.key": "s"}
 @pytest.fixture(autouse=True)
 def no_profile(monkeypatch: pytest.MonkeyPatch) -> None:
     """Of the machine that runs the tests."""
-    for name in native._PROFILES:
+    for name in native._PROFILE_VARIABLES:
         monkeypatch.delenv(name, raising=False)
 
 
@@ -159,10 +159,10 @@ def test_an_error_has_its_kind_and_the_files_name(error: Exception, kind: type[O
 
 
 def test_who_can_t_be_reached_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(native._RETRY, "max_retries", 0)
+    monkeypatch.setitem(native._RETRY_CONFIG, "max_retries", 0)
     store = NativeStore({**KEYS, "fs.s3a.endpoint": "http://127.0.0.1:1"})
     with pytest.raises(BadInputError, match="s3a://logs/kafka"):
-        store.below("s3a://logs/kafka")
+        store.files_below("s3a://logs/kafka")
 
 
 # What is asked for early
@@ -175,7 +175,7 @@ class Counting(NativeStore):
         super().__init__({})
         self.asked: Counter[str] = Counter()
 
-    def _range(self, uri: str, position: int, count: int) -> bytes:
+    def _read_range(self, uri: str, position: int, count: int) -> bytes:
         self.asked[uri] += 1
         return bytes((position + index) % 251 for index in range(count))
 
@@ -197,7 +197,7 @@ def read(opened: ObjectFile, position: int = 0, count: int = 9) -> bytes:
 
 def test_files_that_come_next_are_asked_for_once_each() -> None:
     store = Counting()
-    expected = files(3 * THREADS)
+    expected = files(3 * REQUEST_THREADS)
     store.expect(expected)
     for number, file in enumerate(expected):
         store.expect(expected[number:])  # as a replica's own segments are told again
@@ -210,9 +210,9 @@ def test_files_that_come_next_are_asked_for_once_each() -> None:
 
 def test_files_that_are_passed_by_do_not_stop_the_others() -> None:
     store = Counting()
-    expected = files(10 * THREADS)
+    expected = files(10 * REQUEST_THREADS)
     store.expect(expected)
-    for file in expected[:: 3 * THREADS]:
+    for file in expected[:: 3 * REQUEST_THREADS]:
         assert read(store.open(file, is_sequential=True)) == bytes(range(9))
 
 
@@ -229,7 +229,7 @@ def test_a_large_file_comes_block_by_block_and_by_ranges_elsewhere(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr("txnsim_spark.stores._native.BLOCK_BYTES", 100)
-    monkeypatch.setattr("txnsim_spark.stores._native.SMALL_BYTES", 100)
+    monkeypatch.setattr("txnsim_spark.stores._native.SMALL_FILE_BYTES", 100)
     store = Counting()
     (file,) = files(1, size=250)
     opened = store.open(file, is_sequential=True)

@@ -8,23 +8,23 @@ import os
 import pytest
 
 from txnsim.errors import BadInputError
-from txnsim_spark.stores.uris import is_elsewhere, refuse_outage, regex_of
+from txnsim_spark.stores.uris import is_in_object_store, refuse_outage, regex_of
 
 
 @pytest.mark.parametrize("text", ["s3a://bucket/a", "s3://bucket/*", "gs://bucket/a"])
 def test_object_stores_have_what_bears_their_scheme(text: str) -> None:
-    assert is_elsewhere(text)
+    assert is_in_object_store(text)
 
 
 @pytest.mark.parametrize("text", ["hdfs://h:9000/a", "hdfs:/a", "abfs://c@account/a"])
 def test_what_nobody_reads_is_refused_with_the_way_round(text: str) -> None:
     with pytest.raises(BadInputError, match=r"is not read here.* hdfs dfs -get"):
-        is_elsewhere(text)
+        is_in_object_store(text)
 
 
 @pytest.mark.parametrize("text", ["/data", "a:b/*", "/data/*", "file:///data/*", "orders-0"])
 def test_directories_of_this_machine_are_not(text: str) -> None:
-    assert not is_elsewhere(text)
+    assert not is_in_object_store(text)
 
 
 @pytest.mark.parametrize(

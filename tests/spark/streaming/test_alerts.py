@@ -3,10 +3,10 @@ from __future__ import annotations
 import msgspec
 
 from txnsim.txn.open_txn_verdict import OpenTxnStatus
-from txnsim_spark.streaming._alerts import Alert, AlertEvent, Step, step
-from txnsim_spark.streaming._lag_probe import HeldBy, PartitionLag
+from txnsim_spark.streaming._alerts import Alert, AlertChanges, AlertEvent, compare_probe
+from txnsim_spark.streaming._lag_probe import BlockingTxn, PartitionLag
 
-GHOST = HeldBy(
+GHOST = BlockingTxn(
     producer_id=7,
     producer_epoch=1,
     start_offset=3,
@@ -16,7 +16,7 @@ GHOST = HeldBy(
 )
 
 
-def lag(*holders: HeldBy, stable: int = 3, high: int = 5, partition: int = 0) -> PartitionLag:
+def lag(*holders: BlockingTxn, stable: int = 3, high: int = 5, partition: int = 0) -> PartitionLag:
     return PartitionLag(
         topic="t",
         partition=partition,
@@ -26,8 +26,8 @@ def lag(*holders: HeldBy, stable: int = 3, high: int = 5, partition: int = 0) ->
     )
 
 
-def probe(standing: tuple[Alert, ...], *rows: PartitionLag, at_ms: int) -> Step:
-    return step(standing, rows, at_ms=at_ms, program="txnsim txns")
+def probe(standing: tuple[Alert, ...], *rows: PartitionLag, at_ms: int) -> AlertChanges:
+    return compare_probe(standing, rows, probed_at_ms=at_ms, program="txnsim txns")
 
 
 def test_an_alert_is_told_when_it_begins_and_when_it_is_over() -> None:
@@ -35,40 +35,40 @@ def test_an_alert_is_told_when_it_begins_and_when_it_is_over() -> None:
     (raised,) = first_probe.events
     assert (raised.event, raised.lag, raised.since_ms) == (AlertEvent.RAISED, 2, 1_000)
     assert raised.command == "txnsim txns repair --topic t --partition 0 --yes"
-    second = probe(first_probe.standing, lag(GHOST, high=9), at_ms=2_000)
+    second = probe(first_probe.standing_alerts, lag(GHOST, high=9), at_ms=2_000)
     assert second.events == ()
-    (stands,) = second.standing
+    (stands,) = second.standing_alerts
     assert (stands.lag, stands.at_ms, stands.since_ms) == (6, 2_000, 1_000)
-    third = probe(second.standing, lag(stable=10, high=10), at_ms=3_000)
+    third = probe(second.standing_alerts, lag(stable=10, high=10), at_ms=3_000)
     (ended,) = third.events
     assert (ended.event, ended.id, ended.lag) == (AlertEvent.ENDED, raised.id, 0)
     assert (ended.at_ms, ended.since_ms) == (3_000, 1_000)
-    assert third.standing == ()
+    assert third.standing_alerts == ()
 
 
 def test_who_could_not_be_asked_keeps_its_alert() -> None:
-    standing = probe((), lag(GHOST), at_ms=1).standing
+    standing = probe((), lag(GHOST), at_ms=1).standing_alerts
     for row in (
         PartitionLag(error="nobody answers"),
         PartitionLag(topic="t", partition=0, error="no leader"),
         msgspec.structs.replace(lag(), error="its coordinator did not answer"),
         lag(partition=1),
     ):
-        assert probe(standing, row, at_ms=2) == Step(events=(), standing=standing)
+        assert probe(standing, row, at_ms=2) == AlertChanges(events=(), standing_alerts=standing)
 
 
 def test_only_what_hangs_raises_one() -> None:
     alive = msgspec.structs.replace(GHOST, verdict=OpenTxnStatus.ALIVE)
     decided = msgspec.structs.replace(GHOST, verdict=OpenTxnStatus.DECIDED)
-    assert probe((), lag(alive, decided), at_ms=1) == Step(events=(), standing=())
+    assert probe((), lag(alive, decided), at_ms=1) == AlertChanges(events=(), standing_alerts=())
 
 
 def test_one_ends_as_the_next_begins() -> None:
-    standing = probe((), lag(GHOST), at_ms=1).standing
+    standing = probe((), lag(GHOST), at_ms=1).standing_alerts
     other = msgspec.structs.replace(GHOST, start_offset=8, transactional_id="app")
     outcome = probe(standing, lag(other, stable=8, high=9), at_ms=2)
     assert [event.event for event in outcome.events] == [AlertEvent.ENDED, AlertEvent.RAISED]
-    assert [alert.start_offset for alert in outcome.standing] == [8]
+    assert [alert.start_offset for alert in outcome.standing_alerts] == [8]
 
 
 def test_people_are_told_who_since_when_and_what_to_do() -> None:

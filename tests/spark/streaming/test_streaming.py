@@ -20,11 +20,11 @@ from txnsim.runtime.wall_clock import wall_ms
 from txnsim.txn.open_txn_verdict import OpenTxnStatus
 from txnsim.types import TopicPartition
 from txnsim_spark.streaming import lag_source
-from txnsim_spark.streaming._alerts import step
+from txnsim_spark.streaming._alerts import compare_probe
 from txnsim_spark.streaming._checkpoint import Checkpoint, read_offsets
-from txnsim_spark.streaming._lag_probe import HeldBy, PartitionLag, probe
-from txnsim_spark.streaming.lag_source import LAG, LagReader
-from txnsim_spark.streaming.options import DEFAULTS, LagOptions, StreamOptions
+from txnsim_spark.streaming._lag_probe import BlockingTxn, PartitionLag, probe_partitions
+from txnsim_spark.streaming.lag_source import LAG_TABLE, LagReader
+from txnsim_spark.streaming.options import PROBE_CLIENT_DEFAULTS, LagOptions, StreamOptions
 
 # The probe on a simulated cluster: what holds readers back, and what could not be asked.
 
@@ -33,7 +33,7 @@ GHOSTLY = TopicPartition("orders", 0)
 
 
 async def look(cluster: Cluster, *, older_than_ms: int = 900_000) -> dict[int, PartitionLag]:
-    rows = await probe(
+    rows = await probe_partitions(
         Admin(cluster), ["orders"], now_ms=cluster.clock.now_ms() + 1, older_than_ms=older_than_ms
     )
     return {row.partition: row for row in rows if row.partition is not None}
@@ -87,14 +87,14 @@ async def test_all_topics_but_those_of_kafka_itself(world: VirtualCluster) -> No
     async with world.client() as cluster:
         async with Producer(cluster, transactional_id="app") as producer:
             await producer.init_transactions()
-        rows = await probe(Admin(cluster), None, now_ms=0)
+        rows = await probe_partitions(Admin(cluster), None, now_ms=0)
         assert {row.topic for row in rows} == {"orders"}
 
 
 @within(run_cluster)
 async def test_a_topic_that_is_not_there_is_a_row_with_its_reason(world: VirtualCluster) -> None:
     async with world.client() as cluster:
-        rows = await probe(Admin(cluster), ["orders", "nothing"], now_ms=0)
+        rows = await probe_partitions(Admin(cluster), ["orders", "nothing"], now_ms=0)
         assert rows[0] == PartitionLag(topic="nothing", error="UNKNOWN_TOPIC_OR_PARTITION")
         assert {row.lag for row in rows[1:]} == {0}
         assert rows[0].lag is None
@@ -110,7 +110,7 @@ def test_who_did_not_answer_is_told_and_nothing_is_concluded() -> None:
     async def story(world: VirtualCluster) -> None:
         async with world.client() as cluster:
             await make_hanging(Admin(cluster), GHOSTLY, "ghost")
-            rows = await probe(Deaf(cluster), ["orders"], now_ms=cluster.clock.now_ms())
+            rows = await probe_partitions(Deaf(cluster), ["orders"], now_ms=cluster.clock.now_ms())
             (row,) = (row for row in rows if row.partition == 0)
             assert (row.lag, row.held_by, row.error) == (1, (), "gone")
 
@@ -122,7 +122,7 @@ async def test_where_nobody_answers_one_row_says_so(world: VirtualCluster) -> No
     async with world.client(api_timeout_ms=1_000) as cluster:
         for broker in sorted(world.sim.members):
             await world.sim.kill_broker(broker)
-        (row,) = await probe(Admin(cluster), ["orders"], now_ms=0)
+        (row,) = await probe_partitions(Admin(cluster), ["orders"], now_ms=0)
         assert (row.topic, row.partition, row.lag) == (None, None, None)
         assert row.error is not None
 
@@ -145,7 +145,11 @@ SERVERS = {"kafka.bootstrap.servers": "h:1"}
 
 def test_what_is_not_given_has_a_default() -> None:
     options = LagOptions.of(SERVERS)
-    assert (options.bootstrap, options.topics, options.settings) == ("h:1", None, DEFAULTS)
+    assert (options.bootstrap, options.topics, options.settings) == (
+        "h:1",
+        None,
+        PROBE_CLIENT_DEFAULTS,
+    )
     assert (options.older_than_ms, options.interval_ms) == (900_000, 10_000)
 
 
@@ -192,7 +196,7 @@ OFFSETS = 'v1\n{"batchWatermarkMs":0}\n{"t":{"0":4,"1":2}}\n'
 
 def test_what_has_not_begun_tells_nothing(tmp_path: Path) -> None:
     fresh = Checkpoint(LocalFolder(tmp_path / "none"))
-    assert (fresh.query_id(), fresh.has_committed(), fresh.newest()) == (None, False, None)
+    assert (fresh.query_id(), fresh.has_committed(), fresh.newest_offsets()) == (None, False, None)
     with pytest.raises(BadInputError, match="offsets/0 is missing"):
         fresh.offsets(0)
 
@@ -206,7 +210,7 @@ def test_whose_it_is_and_where_a_batch_ends(tmp_path: Path) -> None:
     assert checkpoint.offsets(0) == {"t": {"0": 4, "1": 2}}
     for batch in (9, 10):  # by number, not by name
         folder.write(f"offsets/{batch}", OFFSETS.replace("4", str(batch)).encode())
-    assert checkpoint.newest() == {"t": {"0": 10, "1": 2}}
+    assert checkpoint.newest_offsets() == {"t": {"0": 10, "1": 2}}
     folder.write("commits/.0.crc", b"")
     assert not checkpoint.has_committed()
     folder.write("commits/0", b"")
@@ -232,7 +236,7 @@ def test_what_is_left_of_a_first_batch_is_swept_away_and_no_batch_is(
 @pytest.mark.parametrize("text", [OFFSETS.replace("v1", "v2"), OFFSETS + '{"t2":{}}\n', "v1\n{}\n"])
 def test_what_is_written_in_a_way_that_is_not_known_is_refused(text: str) -> None:
     with pytest.raises(BadInputError, match=r"expected v1 with 2$"):
-        read_offsets(text.encode(), name="offsets/0")
+        read_offsets(text.encode(), file_name="offsets/0")
 
 
 # The source of probes as Spark calls it, without Spark running.
@@ -248,7 +252,7 @@ def test_a_batch_that_is_repeated_after_a_crash_has_the_time_of_its_own_probe(
         last_stable_offset=3,
         high_watermark=5,
         held_by=(
-            HeldBy(
+            BlockingTxn(
                 producer_id=7,
                 producer_epoch=0,
                 start_offset=3,
@@ -266,6 +270,6 @@ def test_a_batch_that_is_repeated_after_a_crash_has_the_time_of_its_own_probe(
     reader = LagReader(LagOptions.of({"kafka.bootstrap.servers": "127.0.0.1:1"}))
     planned_ms = began_ms - 3_600_000  # the stream was down for an hour; the transaction is new
     (own_row,) = reader.read(InputPartition(planned_ms))
-    at_ms = dict(zip(LAG.names, own_row, strict=True))["probed_at_ms"]
-    (raised,) = step((), [row], at_ms=at_ms, program="txnsim txns").events
+    at_ms = dict(zip(LAG_TABLE.names, own_row, strict=True))["probed_at_ms"]
+    (raised,) = compare_probe((), [row], probed_at_ms=at_ms, program="txnsim txns").events
     assert raised.since_ms >= began_ms

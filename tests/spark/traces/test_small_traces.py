@@ -37,7 +37,7 @@ def test_files_folders_and_patterns_are_found(odd: Path, monkeypatch: pytest.Mon
     monkeypatch.chdir(odd)
     assert small_files(["*.sse"]) == (Path("stream.sse"),)
     assert small_files(["s3a://bucket/x.jsonl"]) is None
-    monkeypatch.setattr(_small_traces, "BYTES_MAX", 10)
+    monkeypatch.setattr(_small_traces, "SMALL_TRACES_BYTES_MAX", 10)
     assert small_files([str(odd)]) is None
 
 

@@ -9,7 +9,13 @@ import pytest
 from txnsim.runtime.trace import RunInfo, TraceLevel, Tracer
 from txnsim.runtime.trace_kinds import KINDS
 from txnsim_spark.traces._files import SILENT_LINE, path_of, run_names
-from txnsim_spark.traces._queries import LINE_DDL, OF_EVENTS, OF_LINES, OTHERS, RUNS
+from txnsim_spark.traces._queries import (
+    FOREIGN_FILES_QUERY,
+    LINE_DDL,
+    QUERIES_OVER_EVENTS,
+    QUERIES_OVER_LINES,
+    RUNS_QUERY,
+)
 from txnsim_spark.traces.analyses import ANALYSES
 from txnsim_spark.traces.schemas import TABLES, view_of
 from txnsim_spark.traces.tables import is_export
@@ -65,15 +71,22 @@ def test_what_an_event_stream_says_between_events_is_no_damage(line: str, is_sil
 
 def test_a_query_reads_only_what_was_made_before_it() -> None:
     queries_made = {"files", "lines"}
-    for name, query in {"others": OTHERS, **OF_LINES, **OF_EVENTS, "runs": RUNS}.items():
+    for name, query in {
+        "others": FOREIGN_FILES_QUERY,
+        **QUERIES_OVER_LINES,
+        **QUERIES_OVER_EVENTS,
+        "runs": RUNS_QUERY,
+    }.items():
         read = set(re.findall(r"\btrace_(\w+)", query))
         assert read <= queries_made, name
         queries_made.add(name)
 
 
-@pytest.mark.parametrize("name", OF_EVENTS)
+@pytest.mark.parametrize("name", QUERIES_OVER_EVENTS)
 def test_a_query_names_only_kinds_that_exist(name: str) -> None:
-    named = set(re.findall(r"'((?:txn|log|pid|marker|verify|msg|fault)\.\w+)'", OF_EVENTS[name]))
+    named = set(
+        re.findall(r"'((?:txn|log|pid|marker|verify|msg|fault)\.\w+)'", QUERIES_OVER_EVENTS[name])
+    )
     assert named <= set(KINDS)
 
 
@@ -126,7 +139,7 @@ def test_every_column_has_a_name_of_its_own_and_a_meaning(name: str) -> None:
 
 
 def test_every_table_has_a_query() -> None:
-    assert set(TABLES) == {"runs", *OF_LINES, *OF_EVENTS}
+    assert set(TABLES) == {"runs", *QUERIES_OVER_LINES, *QUERIES_OVER_EVENTS}
 
 
 def test_every_table_begins_with_the_run() -> None:

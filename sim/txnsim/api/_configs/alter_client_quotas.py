@@ -19,7 +19,7 @@ from txnsim.metadata.quotas import (
     entity_text,
 )
 
-KEY: Final = 49
+API_KEY: Final = 49
 
 
 async def handle(request: Request) -> Reply:

@@ -24,7 +24,7 @@ from txnsim.controller.controller import ConfigEntryChange, ConfigOperation
 from txnsim.errors import Rejection
 from txnsim.metadata.image import ClusterImage
 
-KEY: Final = 33
+API_KEY: Final = 33
 
 refuse = refuse_each
 

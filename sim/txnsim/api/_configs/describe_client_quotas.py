@@ -14,7 +14,7 @@ from txnsim.api.request import Reply, Request, invalid, refuse_at_top_level
 from txnsim.errors import ErrorCode, Rejection
 from txnsim.metadata.quotas import Entity, QuotaFilter, finds_quota
 
-KEY: Final = 48
+API_KEY: Final = 48
 
 refuse = refuse_at_top_level(has_error_name=True, entries=None)
 

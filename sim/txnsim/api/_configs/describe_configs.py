@@ -28,7 +28,7 @@ from txnsim.metadata.group_configs import group_values
 from txnsim.settings import documentation
 from txnsim.wire.codec import build
 
-KEY: Final = 32
+API_KEY: Final = 32
 
 DEVIATIONS: Final = (
     "DescribeConfigs shows those broker configs that txnsim has, and no loggers; documentation is "

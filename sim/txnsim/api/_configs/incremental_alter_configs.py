@@ -23,7 +23,7 @@ from txnsim.controller.controller import ConfigEntryChange, ConfigOperation
 from txnsim.errors import ErrorCode, Rejection
 from txnsim.metadata.image import ClusterImage
 
-KEY: Final = 44
+API_KEY: Final = 44
 
 refuse = refuse_each
 

@@ -13,7 +13,7 @@ from txnsim.api.request import Reply, Request, refuse_at_top_level
 from txnsim.errors import ErrorCode
 from txnsim.wire.codec import build
 
-KEY: Final = 74
+API_KEY: Final = 74
 
 refuse = refuse_at_top_level(config_resources=())
 

@@ -18,7 +18,7 @@ from txnsim.errors import ErrorCode, Rejection
 from txnsim.group.sharing.share_topics import PartitionError, TopicOutcome
 from txnsim.wire.codec import build
 
-KEY: Final = 91
+API_KEY: Final = 91
 
 subject = subject_of_topics
 

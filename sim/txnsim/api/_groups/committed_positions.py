@@ -35,7 +35,7 @@ Errors = list[tuple[int, ErrorCode]]
 """The partitions of a topic with their errors; a partition that the request repeats is here twice.
 """
 Results = list[tuple[NamedTopic, Errors]]
-Made = list[tuple[NamedTopic, tuple[Any, ...]]]
+BuiltResults = list[tuple[NamedTopic, tuple[Any, ...]]]
 """The partitions of the answer, by topic."""
 
 
@@ -145,7 +145,7 @@ def same_error_for_all(topics: Iterable[Any], error: ErrorCode) -> Results:
     ]
 
 
-def build_answer(request: Request, topic_results: Results | Made, *, entity: str) -> Any:
+def build_answer(request: Request, topic_results: Results | BuiltResults, *, entity: str) -> Any:
     """Build the answer.
 
     Args:

@@ -19,7 +19,7 @@ from txnsim.group.consumer_group import ConsumerGroup, ConsumerMember
 from txnsim.group.consumer_records import TopicIdPartition
 from txnsim.wire.codec import build
 
-KEY: Final = 69
+API_KEY: Final = 69
 
 CLASSIC_MEMBER: Final = 0
 CONSUMER_MEMBER: Final = 1

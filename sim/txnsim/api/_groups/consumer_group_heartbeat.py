@@ -17,7 +17,7 @@ from txnsim.group.commands import ConsumerHeartbeat, HeartbeatReply
 from txnsim.group.consumer_records import TopicIdPartition
 from txnsim.metadata.image import GROUP_VERSION
 
-KEY: Final = 68
+API_KEY: Final = 68
 
 MEMBER_ID_REQUIRED_FROM: Final = 1
 

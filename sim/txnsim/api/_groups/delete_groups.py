@@ -11,7 +11,7 @@ from typing import Final
 from txnsim.api.request import Reply, Request
 from txnsim.errors import ErrorCode
 
-KEY: Final = 42
+API_KEY: Final = 42
 
 
 async def handle(request: Request) -> Reply:

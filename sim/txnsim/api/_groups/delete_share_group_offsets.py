@@ -15,7 +15,7 @@ from txnsim.api.request import Reply, Request
 from txnsim.errors import ErrorCode, Rejection
 from txnsim.group.sharing.share_topics import TopicOutcome
 
-KEY: Final = 92
+API_KEY: Final = 92
 
 
 async def handle(request: Request) -> Reply:

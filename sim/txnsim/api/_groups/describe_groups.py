@@ -16,7 +16,7 @@ from txnsim.group.classic_group import ClassicGroup, ClassicMember
 from txnsim.group.state import ClassicGroupState
 from txnsim.wire.codec import build
 
-KEY: Final = 15
+API_KEY: Final = 15
 
 MISSING_GROUP_NAMED_FROM: Final = 6
 _OPERATIONS: Final = 3400
@@ -29,7 +29,7 @@ _OPERATIONS_BEFORE_CONFIGS: Final = 328
 
 def group_operations(request: Request) -> int:
     """Bit field of every operation on a group in the emulated release."""
-    newest_version = request.apis.accepted[KEY][1]
+    newest_version = request.apis.accepted[API_KEY][1]
     has_configs = newest_version >= MISSING_GROUP_NAMED_FROM
     return _OPERATIONS if has_configs else _OPERATIONS_BEFORE_CONFIGS
 

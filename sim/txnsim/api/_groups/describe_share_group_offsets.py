@@ -19,7 +19,7 @@ from txnsim.faults.subjects import Subject
 from txnsim.group.sharing.share_topics import ShareOffset
 from txnsim.wire.codec import build
 
-KEY: Final = 90
+API_KEY: Final = 90
 
 DEVIATIONS: Final = (
     "DescribeShareGroupOffsets asks a leader for the end of a log once; Apache Kafka tries again "

@@ -13,7 +13,7 @@ from txnsim.api.request import Reply, Request, only_error
 from txnsim.errors import ErrorCode
 from txnsim.group.commands import Heartbeat
 
-KEY: Final = 12
+API_KEY: Final = 12
 
 
 async def handle(request: Request) -> Reply:
@@ -31,4 +31,4 @@ async def handle(request: Request) -> Reply:
 
 
 def refuse(request: Request, error: ErrorCode) -> Reply:
-    return only_error(KEY, request.api_version, int(error))
+    return only_error(API_KEY, request.api_version, int(error))

@@ -15,7 +15,7 @@ from txnsim.errors import ErrorCode
 from txnsim.group.commands import JoinGroup, JoinReply
 from txnsim.wire.codec import builder
 
-KEY: Final = 11
+API_KEY: Final = 11
 
 REBALANCE_TIMEOUT_FROM: Final = 1
 MEMBER_ID_REQUIRED_FROM: Final = 4

@@ -13,7 +13,7 @@ from txnsim.api.request import Reply, Request, refuse_at_top_level
 from txnsim.errors import ErrorCode
 from txnsim.group.commands import LeaveGroup
 
-KEY: Final = 13
+API_KEY: Final = 13
 
 refuse = refuse_at_top_level(members=())
 

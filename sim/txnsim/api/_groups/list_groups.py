@@ -14,7 +14,7 @@ from txnsim.group.state import Group
 from txnsim.wire.codec import builder
 from txnsim.wire.filters import GroupFilters
 
-KEY: Final = 16
+API_KEY: Final = 16
 
 refuse = refuse_at_top_level(groups=())
 

@@ -22,7 +22,7 @@ from txnsim.api.request import Reply, Request
 from txnsim.errors import ErrorCode
 from txnsim.group.offset_commands import CommitOffsets
 
-KEY: Final = 8
+API_KEY: Final = 8
 
 subject = subject_of_topics
 

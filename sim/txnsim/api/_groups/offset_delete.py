@@ -15,7 +15,7 @@ from txnsim.errors import ErrorCode, Rejection
 from txnsim.group.offset_commands import DeleteOffsets
 from txnsim.types import TopicPartition
 
-KEY: Final = 47
+API_KEY: Final = 47
 
 subject = subject_of_topics
 refuse = refuse_at_top_level(topics=())

@@ -25,7 +25,7 @@ from txnsim.security.acls import AclOperation
 from txnsim.types import TopicPartition
 from txnsim.wire.codec import builder
 
-KEY: Final = 9
+API_KEY: Final = 9
 
 TOP_LEVEL_ERROR_FROM: Final = 2
 GROUPS_FROM: Final = 8

@@ -16,7 +16,7 @@ from txnsim.api.request import Request
 from txnsim.group.assignors import SIMPLE
 from txnsim.group.sharing.share_group import ShareGroup, ShareGroupMember
 
-KEY: Final = 77
+API_KEY: Final = 77
 
 
 def _count_elements(_group: ShareGroup, member: ShareGroupMember) -> int:

@@ -14,7 +14,7 @@ from txnsim.errors import ErrorCode
 from txnsim.group.sharing.share import ShareHeartbeat
 from txnsim.metadata.image import SHARE_VERSION
 
-KEY: Final = 76
+API_KEY: Final = 76
 
 
 async def handle(request: Request) -> Reply:

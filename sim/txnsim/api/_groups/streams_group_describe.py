@@ -18,7 +18,7 @@ from txnsim.group.streams.group import NO_OFFSETS, StreamsGroup, StreamsGroupMem
 from txnsim.group.streams.tasks import NO_TASKS, Task, Tasks, by_subtopology
 from txnsim.group.streams.topology import Subtopology, TopicInfo
 
-KEY: Final = 89
+API_KEY: Final = 89
 
 _NOT_STORED: Final = 1
 """Status code: no plugin keeps descriptions of topologies."""

@@ -28,7 +28,7 @@ from txnsim.metadata.image import STREAMS_VERSION
 from txnsim.security.acls import AclOperation
 from txnsim.types import INTERNAL_TOPICS
 
-KEY: Final = 88
+API_KEY: Final = 88
 
 _PROBLEMS_SHOWN: Final = 3
 

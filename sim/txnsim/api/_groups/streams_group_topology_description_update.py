@@ -12,7 +12,7 @@ from txnsim.api._groups.streams_group_heartbeat import has_streams_groups
 from txnsim.api.request import Reply, Request, refuse_at_top_level
 from txnsim.errors import ErrorCode
 
-KEY: Final = 93
+API_KEY: Final = 93
 
 DEVIATIONS: Final = (
     "A plugin for descriptions of topologies is Java code that a broker loads "

@@ -14,7 +14,7 @@ from txnsim.api.request import NoResponse, Reply, Request
 from txnsim.errors import ErrorCode
 from txnsim.group.commands import SyncGroup, SyncReply
 
-KEY: Final = 14
+API_KEY: Final = 14
 
 PROTOCOL_NAMED_FROM: Final = 5
 

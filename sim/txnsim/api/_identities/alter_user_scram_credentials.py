@@ -13,7 +13,7 @@ from txnsim.api.request import Reply, Request, error_fields
 from txnsim.errors import ErrorCode, Rejection
 from txnsim.security.scram import Deletion, ScramCredential, Upsertion, alter, derive_credential
 
-KEY: Final = 51
+API_KEY: Final = 51
 
 
 async def handle(request: Request) -> Reply:

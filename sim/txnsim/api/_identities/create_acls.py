@@ -15,7 +15,7 @@ from txnsim.controller.controller import RECORDS_MAX, TOO_MANY_RECORDS
 from txnsim.errors import ErrorCode, Rejection
 from txnsim.security.acls import AclBinding, creation_complaint, has_filter_only_value
 
-KEY: Final = 30
+API_KEY: Final = 30
 
 check = check_creations
 

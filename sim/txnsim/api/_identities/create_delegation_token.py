@@ -14,7 +14,7 @@ from txnsim.api.request import Reply, Request
 from txnsim.errors import ErrorCode
 from txnsim.security.principals import ANONYMOUS
 
-KEY: Final = 38
+API_KEY: Final = 38
 
 USER: Final = "User"
 

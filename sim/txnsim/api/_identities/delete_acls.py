@@ -21,7 +21,7 @@ from txnsim.controller.controller import RECORDS_MAX
 from txnsim.errors import ErrorCode, Rejection
 from txnsim.security.acls import AclBinding, AclFilter, Acls
 
-KEY: Final = 31
+API_KEY: Final = 31
 
 check = check_filters
 

@@ -12,7 +12,7 @@ from txnsim.api._identities.acl_entries import check_filters, describe_matching,
 from txnsim.api.request import Reply, Request, refuse_at_top_level
 from txnsim.errors import ErrorCode
 
-KEY: Final = 29
+API_KEY: Final = 29
 
 refuse = refuse_at_top_level(has_error_name=True, resources=())
 

@@ -12,7 +12,7 @@ from typing import Final
 from txnsim.api._identities.delegation_tokens import ask
 from txnsim.api.request import refuse_at_top_level
 
-KEY: Final = 41
+API_KEY: Final = 41
 
 handle = ask
 refuse = refuse_at_top_level(tokens=())

@@ -15,7 +15,7 @@ from txnsim.api.request import Reply, Request, refuse_at_top_level
 from txnsim.errors import ErrorCode
 from txnsim.security.scram import ScramMechanism
 
-KEY: Final = 50
+API_KEY: Final = 50
 
 refuse = refuse_at_top_level(has_error_name=True, results=())
 

@@ -11,7 +11,7 @@ from typing import Final
 
 from txnsim.api._identities.delegation_tokens import answer_without_expiry, ask
 
-KEY: Final = 39
+API_KEY: Final = 39
 
 handle = ask
 refuse = answer_without_expiry

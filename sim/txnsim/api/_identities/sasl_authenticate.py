@@ -14,7 +14,7 @@ from txnsim.api.request import Reply, Request
 from txnsim.errors import ErrorCode
 from txnsim.wire import codec
 
-KEY: Final = 36
+API_KEY: Final = 36
 
 _TOO_LATE: Final = "SaslAuthenticate request received after successful authentication"
 
@@ -27,7 +27,7 @@ async def handle(request: Request) -> Reply:
 def refuse(request: Request, error: ErrorCode) -> Reply:
     """The error at the top."""
     return codec.build(
-        codec.response_class(KEY, request.api_version),
+        codec.response_class(API_KEY, request.api_version),
         error_code=error,
         error_message=_TOO_LATE if error is ErrorCode.illegal_sasl_state else error.name,
         auth_bytes=b"",

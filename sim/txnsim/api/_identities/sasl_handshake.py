@@ -13,16 +13,16 @@ from txnsim.api.request import Reply, Request
 from txnsim.errors import ErrorCode
 from txnsim.wire import codec
 
-KEY: Final = 17
+API_KEY: Final = 17
 
 
 async def handle(request: Request) -> Reply:
-    """ILLEGAL_SASL_STATE."""
+    """Answer ILLEGAL_SASL_STATE."""
     return refuse(request, ErrorCode.illegal_sasl_state)
 
 
 def refuse(request: Request, error: ErrorCode) -> Reply:
     """The error at the top."""
     return codec.build(
-        codec.response_class(KEY, request.api_version), error_code=error, mechanisms=()
+        codec.response_class(API_KEY, request.api_version), error_code=error, mechanisms=()
     )

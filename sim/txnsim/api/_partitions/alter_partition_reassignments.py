@@ -17,7 +17,7 @@ from txnsim.controller.reassignments import cancel, reassign
 from txnsim.errors import ErrorCode, Rejection
 from txnsim.types import BrokerId, TopicPartition
 
-KEY: Final = 45
+API_KEY: Final = 45
 
 subject = subject_of_topics
 

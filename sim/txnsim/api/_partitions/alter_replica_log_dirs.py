@@ -16,7 +16,7 @@ from txnsim.errors import ErrorCode
 from txnsim.faults.subjects import Subject
 from txnsim.types import TopicPartition
 
-KEY: Final = 34
+API_KEY: Final = 34
 
 
 async def handle(request: Request) -> Reply:
@@ -36,7 +36,7 @@ def refuse(request: Request, error: ErrorCode) -> Reply:
 
 
 def subject(request: Request) -> Subject:
-    """For fault rules: the partitions."""
+    """The partitions that fault rules can name."""
     return Subject(partitions=tuple(partition for partition, _ in _requested_moves(request)))
 
 

@@ -16,7 +16,7 @@ from txnsim.errors import ErrorCode, Rejection
 from txnsim.metadata.image import ClusterImage, TopicImage
 from txnsim.types import BrokerId
 
-KEY: Final = 37
+API_KEY: Final = 37
 
 DEVIATIONS: Final = (
     "Of the topics of one request that would get more than 10,000 partitions together, the one that"

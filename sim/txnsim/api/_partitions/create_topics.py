@@ -18,7 +18,7 @@ from txnsim.metadata.image import TopicImage
 from txnsim.types import BrokerId
 from txnsim.wire.codec import build
 
-KEY: Final = 19
+API_KEY: Final = 19
 
 DEVIATIONS: Final = (
     "A policy for topics is Java code that a broker loads (create.topic.policy.class.name); txnsim "

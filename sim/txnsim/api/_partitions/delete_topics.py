@@ -13,7 +13,7 @@ from txnsim.api.request import CHANGE_WEIGHT, Reply, Request, error_fields, inva
 from txnsim.errors import ErrorCode, Rejection
 from txnsim.wire.codec import build
 
-KEY: Final = 20
+API_KEY: Final = 20
 
 BY_STATE_FROM: Final = 6
 DISABLED_KNOWN_FROM: Final = 3

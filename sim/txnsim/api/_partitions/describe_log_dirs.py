@@ -17,7 +17,7 @@ from txnsim.errors import ErrorCode
 from txnsim.types import TopicPartition
 from txnsim.wire.codec import build
 
-KEY: Final = 35
+API_KEY: Final = 35
 
 subject = subject_of_topics
 refuse = refuse_at_top_level(results=())

@@ -13,7 +13,7 @@ from txnsim.controller.controller import name_complaint
 from txnsim.errors import ErrorCode
 from txnsim.metadata.image import NO_LEADER, TopicImage
 
-KEY: Final = 75
+API_KEY: Final = 75
 
 
 async def handle(request: Request) -> Reply:

@@ -18,7 +18,7 @@ from txnsim.errors import ErrorCode, Rejection
 from txnsim.faults.subjects import Subject
 from txnsim.types import TopicPartition
 
-KEY: Final = 43
+API_KEY: Final = 43
 
 
 async def handle(request: Request) -> Reply:
@@ -55,7 +55,7 @@ def refuse(request: Request, error: ErrorCode) -> Reply:
 
 
 def subject(request: Request) -> Subject:
-    """For fault rules: the partitions."""
+    """The partitions that fault rules can name."""
     return Subject(
         partitions=tuple(
             TopicPartition(topic, index)

@@ -17,7 +17,7 @@ from txnsim.errors import ErrorCode
 from txnsim.metadata.image import PartitionImage
 from txnsim.types import TopicPartition
 
-KEY: Final = 46
+API_KEY: Final = 46
 
 subject = subject_of_topics
 

@@ -20,7 +20,7 @@ from txnsim.metadata.image import NO_LEADER, PartitionImage, TopicImage
 from txnsim.types import INTERNAL_TOPICS, hash_bucket, hash_buckets
 from txnsim.wire.codec import build
 
-KEY: Final = 3
+API_KEY: Final = 3
 
 NONE_MEANS_ALL_FROM: Final = 1
 TOPIC_IDS_FROM: Final = 10

@@ -18,7 +18,7 @@ from txnsim.replication.deletions import LateDeletion, Outcome
 from txnsim.types import INTERNAL_TOPICS, TopicPartition
 from txnsim.wire.values import duration_ms
 
-KEY: Final = 21
+API_KEY: Final = 21
 
 subject = subject_of_topics
 

@@ -29,7 +29,7 @@ from txnsim.types import IsolationLevel, TopicPartition
 from txnsim.wire.codec import build
 from txnsim.wire.values import Batches
 
-KEY: Final = 1
+API_KEY: Final = 1
 
 ANY_REPLICA_FROM: Final = 11
 TOPIC_IDS_FROM: Final = 13

@@ -22,7 +22,7 @@ from txnsim.log.partition_log import PartitionLog
 from txnsim.types import IsolationLevel, TopicPartition
 from txnsim.wire.codec import build
 
-KEY: Final = 2
+API_KEY: Final = 2
 
 subject = subject_of_topics
 

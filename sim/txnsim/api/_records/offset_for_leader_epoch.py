@@ -16,7 +16,7 @@ from txnsim.api.request import Reply, Request
 from txnsim.errors import ErrorCode, Rejection
 from txnsim.types import TopicPartition
 
-KEY: Final = 23
+API_KEY: Final = 23
 
 subject = subject_of_topics
 

@@ -26,7 +26,7 @@ from txnsim.wire.codec import build
 from txnsim.wire.registry import versions
 from txnsim.wire.values import LazyRows
 
-KEY: Final = 0
+API_KEY: Final = 0
 
 DEVIATIONS: Final = (
     "Of a Produce with more than one batch for a partition, which is refused, 10,000 of these"
@@ -60,7 +60,7 @@ OPERATIONS: Final = {
     else TransactionOperation.GENERIC_ERROR_SUPPORTED
     if version == 11
     else TransactionOperation.DEFAULT_ERROR
-    for version in versions(KEY)
+    for version in versions(API_KEY)
 }
 """What each version of Produce supports (KIP-890)."""
 
@@ -364,7 +364,7 @@ def _partition_row(
 @prepared
 def _answer_template(api_version: int, topic_key: Any, partition_index: int) -> ByteGap:
     """The encoded answer for one successfully appended batch, with gaps for its offsets."""
-    schema = codec.response_schema(KEY, api_version)
+    schema = codec.response_schema(API_KEY, api_version)
 
     def make(offsets: tuple[int, ...]) -> Any:
         partition_row = build(
@@ -380,6 +380,6 @@ def _answer_template(api_version: int, topic_key: Any, partition_index: int) -> 
         topic = schema.TopicProduceResponse(
             **{key_field: topic_key}, partition_responses=(partition_row,)
         )
-        return answer(KEY, api_version, responses=(topic,))
+        return answer(API_KEY, api_version, responses=(topic,))
 
     return ByteGap("qqq" if api_version >= LOG_START_OFFSET_FROM else "qq", make)

@@ -25,7 +25,7 @@ from txnsim.faults.subjects import Subject
 from txnsim.share.sessions import FINAL_EPOCH
 from txnsim.types import uuid_from
 
-KEY: Final = 79
+API_KEY: Final = 79
 
 
 async def handle(request: Request) -> Reply:

@@ -39,7 +39,7 @@ from txnsim.share.sessions import (
 from txnsim.types import TopicPartition, uuid_from
 from txnsim.wire.values import Batches, duration_ms
 
-KEY: Final = 78
+API_KEY: Final = 78
 
 DEVIATIONS: Final = (
     "All share sessions of a broker have at most fetch_session_partitions_max partitions; a "

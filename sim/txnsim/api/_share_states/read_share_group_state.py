@@ -11,8 +11,8 @@ from typing import Final
 from txnsim.api._share_states.share_partitions import handler_of, refuse, subject
 from txnsim.interbroker.share_state import ReadShareState
 
-__all__ = ["KEY", "handle", "refuse", "subject"]
+__all__ = ["API_KEY", "handle", "refuse", "subject"]
 
-KEY: Final = 84
+API_KEY: Final = 84
 
 handle = handler_of(ReadShareState)

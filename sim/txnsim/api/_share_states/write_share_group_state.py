@@ -11,8 +11,8 @@ from typing import Final
 from txnsim.api._share_states.share_partitions import handler_of, refuse, subject
 from txnsim.interbroker.share_state import WriteShareState
 
-__all__ = ["KEY", "handle", "refuse", "subject"]
+__all__ = ["API_KEY", "handle", "refuse", "subject"]
 
-KEY: Final = 85
+API_KEY: Final = 85
 
 handle = handler_of(WriteShareState)

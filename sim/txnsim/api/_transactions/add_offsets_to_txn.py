@@ -23,7 +23,7 @@ from txnsim.types import (
     partition_for,
 )
 
-KEY: Final = 25
+API_KEY: Final = 25
 
 FENCED_KNOWN_FROM: Final = 2
 
@@ -44,17 +44,17 @@ async def handle(request: Request) -> Reply:
     )
     if isinstance(outcome, Rejection):
         return request.refuse(outcome.error)
-    return only_error(KEY, request.api_version, int(ErrorCode.none))
+    return only_error(API_KEY, request.api_version, int(ErrorCode.none))
 
 
 def refuse(request: Request, error: ErrorCode) -> Reply:
     """The error in the answer format of this version."""
     if error is ErrorCode.producer_fenced and request.api_version < FENCED_KNOWN_FROM:
         error = ErrorCode.invalid_producer_epoch
-    return only_error(KEY, request.api_version, int(error))
+    return only_error(API_KEY, request.api_version, int(error))
 
 
 def subject(request: Request) -> Subject:
-    """For fault rules: the transaction."""
+    """The transaction that fault rules can name."""
     message = request.message
     return Subject(transactional_id=message.transactional_id, producer_id=message.producer_id)

@@ -35,7 +35,7 @@ from txnsim.types import (
 )
 from txnsim.wire.codec import encode_body, response_schema
 
-KEY: Final = 24
+API_KEY: Final = 24
 
 FENCED_KNOWN_FROM: Final = 2
 BATCHED_FROM: Final = 4
@@ -178,8 +178,8 @@ def _success_bytes(
         (topic_name, [(partition_index, 0) for partition_index in partition_indexes])
         for topic_name, partition_indexes in names_and_indexes
     )
-    topic_results = _topic_results(response_schema(KEY, api_version), topic_errors)
-    return encode_body(answer(KEY, api_version, results_by_topic_v3_and_below=topic_results))
+    topic_results = _topic_results(response_schema(API_KEY, api_version), topic_errors)
+    return encode_body(answer(API_KEY, api_version, results_by_topic_v3_and_below=topic_results))
 
 
 def _partition_errors(request: Request, partitions: tuple[TopicPartition, ...]) -> PartitionErrors:

@@ -17,7 +17,7 @@ from txnsim.errors import ErrorCode, Rejection
 from txnsim.log.producer_state import ProducerEntry
 from txnsim.types import TopicPartition
 
-KEY: Final = 61
+API_KEY: Final = 61
 
 subject = subject_of_topics
 

@@ -21,7 +21,7 @@ from txnsim.txn.commands import DescribedTxn
 from txnsim.types import TransactionalId
 from txnsim.wire.codec import build
 
-KEY: Final = 65
+API_KEY: Final = 65
 
 UNKNOWN_TIME: Final = -1
 
@@ -54,7 +54,7 @@ def refuse(request: Request, error: ErrorCode) -> Reply:
 
 
 def subject(request: Request) -> Subject:
-    """For fault rules: the transactional ids."""
+    """The transactional ids that fault rules can name."""
     return subject_of_transactions(request.message.transactional_ids)
 
 

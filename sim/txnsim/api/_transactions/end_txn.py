@@ -15,7 +15,7 @@ from txnsim.faults.subjects import Subject
 from txnsim.txn.commands import EndTxn
 from txnsim.types import ProducerEpoch, ProducerId, TransactionalId, TransactionVersion
 
-KEY: Final = 26
+API_KEY: Final = 26
 
 NO_ERROR: Final = 0
 FENCED_KNOWN_FROM: Final = 2
@@ -39,7 +39,7 @@ async def handle(request: Request, *, bumps_epoch_from: int = TRANSACTIONS_V2_FR
     if isinstance(outcome, Rejection):
         return request.refuse(outcome.error)
     if request.api_version < bumps_epoch_from:
-        return only_error(KEY, request.api_version, NO_ERROR)
+        return only_error(API_KEY, request.api_version, NO_ERROR)
     return _with_identity(TRANSACTIONS_V2_FROM).fill(outcome.producer_id, outcome.producer_epoch)
 
 
@@ -52,7 +52,7 @@ def refuse(
     layout_version = (
         TRANSACTIONS_V2_FROM if request.api_version >= bumps_epoch_from else request.api_version
     )
-    return only_error(KEY, layout_version, int(error))
+    return only_error(API_KEY, layout_version, int(error))
 
 
 @prepared
@@ -60,7 +60,7 @@ def _with_identity(api_version: int) -> ByteGap:
     return ByteGap(
         "qh",
         lambda id_and_epoch: answer(
-            KEY,
+            API_KEY,
             api_version,
             error_code=ErrorCode.none,
             producer_id=id_and_epoch[0],

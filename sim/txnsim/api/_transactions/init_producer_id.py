@@ -17,13 +17,13 @@ from txnsim.faults.subjects import Subject
 from txnsim.txn.commands import InitProducerId, PreparedKept
 from txnsim.types import ProducerEpoch, ProducerId, ProducerIdAndEpoch, TransactionalId
 
-KEY: Final = 22
+API_KEY: Final = 22
 
 FENCED_KNOWN_FROM: Final = 4
 """Older versions get INVALID_PRODUCER_EPOCH instead of PRODUCER_FENCED."""
 
 
-async def handle(request: Request, *, by_text: bool = False) -> Reply:
+async def handle(request: Request, *, through_kip_text: bool = False) -> Reply:
     """Allocate a producer id, bump the epoch, or fence; under ``--kip-text`` keep a prepared
     transaction if asked to.
     """
@@ -47,7 +47,7 @@ async def handle(request: Request, *, by_text: bool = False) -> Reply:
             expected_identity=expected_producer,
             enable_two_phase_commit=getattr(message, "enable2_pc", False),
             keep_prepared=getattr(message, "keep_prepared_txn", False),
-            through_kip_text=by_text,
+            through_kip_text=through_kip_text,
         )
     )
     if isinstance(outcome, Rejection):

@@ -16,7 +16,7 @@ from txnsim.errors import ErrorCode, PatternError, Rejection
 from txnsim.security.acls import AclOperation
 from txnsim.txn.list_filter import ListTransactions, pattern_rejection
 
-KEY: Final = 66
+API_KEY: Final = 66
 
 refuse = refuse_at_top_level(unknown_state_filters=(), transaction_states=())
 

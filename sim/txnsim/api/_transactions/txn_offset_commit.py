@@ -28,7 +28,7 @@ from txnsim.faults.subjects import Subject
 from txnsim.group.offset_commands import NO_GENERATION, CommitOffsets, CommittingProducer
 from txnsim.types import ProducerEpoch, ProducerId, TransactionalId
 
-KEY: Final = 28
+API_KEY: Final = 28
 
 LOADING_KNOWN_FROM: Final = 2
 ABORTABLE_KNOWN_FROM: Final = 4

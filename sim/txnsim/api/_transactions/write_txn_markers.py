@@ -18,7 +18,7 @@ from txnsim.faults.subjects import Subject, subject_of
 from txnsim.interbroker.transactions import TxnMarker, WriteTxnMarkersCommand, WriteTxnMarkersReply
 from txnsim.types import ProducerId, TopicPartition
 
-KEY: Final = 27
+API_KEY: Final = 27
 
 DEVIATIONS: Final = (
     "Where a marker has none of its partitions here and comes last behind markers that are "

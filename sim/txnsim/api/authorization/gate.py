@@ -37,7 +37,7 @@ def guard_apis(apis: ApiTable, authorizer: Authorizer) -> ApiTable:
     return msgspec.structs.replace(
         apis,
         handlers={
-            api_key: handler.but(handle=partial(_handle, handler, authorizer))
+            api_key: handler.with_parts(handle=partial(_handle, handler, authorizer))
             for api_key, handler in apis.handlers.items()
         },
     )

@@ -73,10 +73,10 @@ def _split_marker(marker: Any) -> list[TxnMarker]:
     """One marker for all partitions with the same start offset; the answer is grouped by producer
     id.
     """
-    by_start: dict[int, list[TopicPartition]] = {}
+    partitions_by_start: dict[int, list[TopicPartition]] = {}
     for topic in marker.topics:
         for partition in topic.partitions:
-            by_start.setdefault(partition.txn_start_offset, []).append(
+            partitions_by_start.setdefault(partition.txn_start_offset, []).append(
                 TopicPartition(topic.name, partition.partition_index)
             )
     return [
@@ -89,5 +89,5 @@ def _split_marker(marker: Any) -> list[TxnMarker]:
             partitions=tuple(partitions),
             start_offset=start_offset,
         )
-        for start_offset, partitions in by_start.items()
+        for start_offset, partitions in partitions_by_start.items()
     ]

@@ -8,14 +8,14 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any, Final
 
-from txnsim.api._records.produce import KEY as PRODUCE
+from txnsim.api._records.produce import API_KEY as PRODUCE
 from txnsim.api._transactions import end_txn, init_producer_id
-from txnsim.api._transactions.add_offsets_to_txn import KEY as ADD_OFFSETS_TO_TXN
-from txnsim.api._transactions.add_partitions_to_txn import KEY as ADD_PARTITIONS_TO_TXN
-from txnsim.api._transactions.describe_transactions import KEY as DESCRIBE_TRANSACTIONS
-from txnsim.api._transactions.list_transactions import KEY as LIST_TRANSACTIONS
-from txnsim.api._transactions.txn_offset_commit import KEY as TXN_OFFSET_COMMIT
-from txnsim.api._transactions.write_txn_markers import KEY as WRITE_TXN_MARKERS
+from txnsim.api._transactions.add_offsets_to_txn import API_KEY as ADD_OFFSETS_TO_TXN
+from txnsim.api._transactions.add_partitions_to_txn import API_KEY as ADD_PARTITIONS_TO_TXN
+from txnsim.api._transactions.describe_transactions import API_KEY as DESCRIBE_TRANSACTIONS
+from txnsim.api._transactions.list_transactions import API_KEY as LIST_TRANSACTIONS
+from txnsim.api._transactions.txn_offset_commit import API_KEY as TXN_OFFSET_COMMIT
+from txnsim.api._transactions.write_txn_markers import API_KEY as WRITE_TXN_MARKERS
 from txnsim.api.kip_text import _add_partitions_to_txn as add_partitions_to_txn
 from txnsim.api.kip_text import _describe_transactions as describe_transactions
 from txnsim.api.kip_text import _list_transactions as list_transactions
@@ -36,12 +36,12 @@ DEVIATIONS: Final = (
 LISTENER: Final = "KIP_TEXT"
 """The listener's name, for ``BrokerImage.address``."""
 
-INIT_PRODUCER_ID: Final = init_producer_id.KEY
+INIT_PRODUCER_ID: Final = init_producer_id.API_KEY
 
 _RANGES: Final[Mapping[int, tuple[int, int]]] = {
     INIT_PRODUCER_ID: version_range(INIT_PRODUCER_ID),
     ADD_PARTITIONS_TO_TXN: (0, 4),
-    end_txn.KEY: (0, 4),
+    end_txn.API_KEY: (0, 4),
     DESCRIBE_TRANSACTIONS: version_range(DESCRIBE_TRANSACTIONS),
 }
 """Version ranges of APIs where the texts count versions differently."""
@@ -58,7 +58,7 @@ _ERROR_RENAMES: Final[Mapping[int, tuple[int, Callable[[ErrorCode], ErrorCode]]]
     ADD_PARTITIONS_TO_TXN: (add_partitions_to_txn.NEW_FROM, server_failure),
     ADD_OFFSETS_TO_TXN: (4, server_failure),
     TXN_OFFSET_COMMIT: (txn_offset_commit.NEW_FROM, server_failure),
-    end_txn.KEY: (END_BUMPS_FROM, server_failure),
+    end_txn.API_KEY: (END_BUMPS_FROM, server_failure),
 }
 """API key -> the first version that answers a transactional request with the errors of the text,
 and the function that maps an error.
@@ -66,10 +66,10 @@ and the function that maps an error.
 
 _TEXT_PARTS: Final[Mapping[int, Mapping[str, Any]]] = {
     PRODUCE: {"handle": produce.handle},
-    INIT_PRODUCER_ID: {"handle": partial(init_producer_id.handle, by_text=True)},
+    INIT_PRODUCER_ID: {"handle": partial(init_producer_id.handle, through_kip_text=True)},
     ADD_PARTITIONS_TO_TXN: {"handle": add_partitions_to_txn.handle},
     TXN_OFFSET_COMMIT: {"handle": txn_offset_commit.handle},
-    end_txn.KEY: {
+    end_txn.API_KEY: {
         "handle": partial(end_txn.handle, bumps_epoch_from=END_BUMPS_FROM),
         "refuse": partial(end_txn.refuse, bumps_epoch_from=END_BUMPS_FROM),
     },
@@ -86,7 +86,7 @@ _TEXT_PARTS: Final[Mapping[int, Mapping[str, Any]]] = {
 
 
 def _text_handler(handler: Handler) -> Handler:
-    own_handler = handler.but(**_TEXT_PARTS.get(handler.key, {}))
+    own_handler = handler.with_parts(**_TEXT_PARTS.get(handler.key, {}))
     if handler.key not in _ERROR_RENAMES:
         return own_handler
     first_version, rename_error = _ERROR_RENAMES[handler.key]
@@ -96,7 +96,7 @@ def _text_handler(handler: Handler) -> Handler:
         follows_text = request.api_version >= first_version and is_transactional
         return own_handler.refuse(request, rename_error(error) if follows_text else error)
 
-    return own_handler.but(refuse=refuse)
+    return own_handler.with_parts(refuse=refuse)
 
 
 KIP_TEXT: Final = ApiTable(

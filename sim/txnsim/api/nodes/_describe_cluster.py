@@ -12,7 +12,7 @@ from txnsim.api.request import CLUSTER_OPERATIONS, NOT_ASKED, Reply, Request
 from txnsim.errors import ErrorCode
 from txnsim.wire.codec import build
 
-KEY: Final = 60
+API_KEY: Final = 60
 
 BROKERS: Final = 1
 CONTROLLERS: Final = 2

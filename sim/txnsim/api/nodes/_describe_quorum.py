@@ -15,7 +15,7 @@ from txnsim.errors import ErrorCode
 from txnsim.metadata.image import BrokerImage
 from txnsim.wire.codec import build
 
-KEY: Final = 55
+API_KEY: Final = 55
 
 METADATA_TOPIC: Final = "__cluster_metadata"
 CONTROLLER_LISTENER: Final = "CONTROLLER"

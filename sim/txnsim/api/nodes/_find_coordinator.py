@@ -30,7 +30,7 @@ from txnsim.types import (
     uuid_text,
 )
 
-KEY: Final = 10
+API_KEY: Final = 10
 
 BATCHED_FROM: Final = 4
 SHARE_FROM: Final = 6

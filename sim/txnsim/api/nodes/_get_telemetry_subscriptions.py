@@ -18,7 +18,7 @@ from txnsim.wire.codec import run_to_end
 
 T = TypeVar("T")
 
-KEY: Final = 71
+API_KEY: Final = 71
 
 refuse = refuse_at_top_level(
     client_instance_id=None,

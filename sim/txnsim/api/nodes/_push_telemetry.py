@@ -13,7 +13,7 @@ from txnsim.api.request import Reply, Request, refuse_at_top_level
 from txnsim.errors import ErrorCode
 from txnsim.metadata.client_metrics import Push
 
-KEY: Final = 72
+API_KEY: Final = 72
 
 refuse = refuse_at_top_level()
 

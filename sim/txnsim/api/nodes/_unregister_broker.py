@@ -11,7 +11,7 @@ from txnsim.api.request import Reply, Request, refuse_at_top_level
 from txnsim.errors import ErrorCode
 from txnsim.types import BrokerId
 
-KEY: Final = 64
+API_KEY: Final = 64
 
 refuse = refuse_at_top_level(error_message=None)
 

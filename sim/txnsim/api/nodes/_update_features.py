@@ -14,7 +14,7 @@ from txnsim.controller import features
 from txnsim.controller.features import UPGRADE, FeatureUpdate
 from txnsim.errors import ErrorCode, Rejection
 
-KEY: Final = 57
+API_KEY: Final = 57
 
 UPGRADE_TYPES_FROM: Final = 1
 TOP_LEVEL_ONLY_FROM: Final = 2

@@ -17,7 +17,7 @@ from txnsim.api.request import Reply, Request
 from txnsim.errors import ErrorCode
 from txnsim.releases.interbroker_versions import FORWARDED
 
-KEY: Final = 18
+API_KEY: Final = 18
 
 DEVIATIONS: Final = (
     "Where the controller is of another release, a broker lists the APIs that the controller "
@@ -94,7 +94,9 @@ def refuse(request: Request, error: ErrorCode) -> Reply:
     """The error at the top; UNSUPPORTED_VERSION comes with the version range of ApiVersions
     itself.
     """
-    own_range = {KEY: request.apis.accepted[KEY]} if error is ErrorCode.unsupported_version else {}
+    own_range = (
+        {API_KEY: request.apis.accepted[API_KEY]} if error is ErrorCode.unsupported_version else {}
+    )
     return _answer(request, error, ranges=own_range)
 
 

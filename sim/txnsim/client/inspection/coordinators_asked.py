@@ -31,7 +31,7 @@ UNUSED_ID: Final = "7f3kq-sees-all-transactional-ids"
 use should cover it.
 """
 
-Known = tuple[dict[int, str], dict[str, TransactionDescription | None]]
+CoordinatorsKnowledge = tuple[dict[int, str], dict[str, TransactionDescription | None]]
 
 
 class Asking(Protocol):
@@ -44,8 +44,8 @@ class Asking(Protocol):
     ) -> Mapping[str, TransactionDescription | ClientError]:
         """Retry until a coordinator answers that has loaded its partition, or time is up."""
 
-    async def known_to_coordinators(self, producer_ids: set[int], /) -> Known:
-        """Ids and descriptions."""
+    async def known_to_coordinators(self, producer_ids: set[int], /) -> CoordinatorsKnowledge:
+        """The transactional ids of producers, and what coordinators tell of them."""
 
 
 async def check_sight(cluster: Cluster) -> None:
@@ -95,7 +95,7 @@ async def unseen(cluster: Cluster, *, every_topic: bool) -> tuple[ClientError, .
     return tuple(failures)
 
 
-async def asked_while_all_serve(admin: Asking, producer_ids: set[int]) -> Known:
+async def asked_while_all_serve(admin: Asking, producer_ids: set[int]) -> CoordinatorsKnowledge:
     """What coordinators know about these producers, asked while each partition of
     ``__transaction_state`` has a coordinator that has read it, and none of them moves. A user who
     may not describe that topic gets the answer as it is.

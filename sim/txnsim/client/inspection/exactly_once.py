@@ -20,7 +20,7 @@ _VALUE_CHARACTERS_MAX: Final = 80
 
 
 class Comparison(msgspec.Struct, frozen=True, kw_only=True):
-    """The differences, each with its count."""
+    """The differences between the values that were read and those that are owed."""
 
     missing: Mapping[Value, int] = {}
     repeated: Mapping[Value, int] = {}

@@ -14,7 +14,7 @@ import msgspec
 
 from txnsim.client import group_requests
 from txnsim.client.admin import Admin
-from txnsim.client.cluster import LOST
+from txnsim.client.cluster import LOST_ANSWER_ERRORS
 from txnsim.client.errors import ClientError, RetriableError, code_name
 from txnsim.client.offsets import EARLIEST, LATEST
 from txnsim.client.versions import ClientApi, VersionedRequest
@@ -508,7 +508,7 @@ async def _ask_until_answered(
     while True:
         try:
             answer = await send_request()
-        except LOST:
+        except LOST_ANSWER_ERRORS:
             if deadline.has_passed:
                 raise
         else:

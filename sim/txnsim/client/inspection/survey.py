@@ -94,18 +94,20 @@ async def survey(
         ClientError: Topics could not be listed, or a coordinator did not answer, or the client may
             not list all transactional ids, so that hidden transactions would seem to hang.
     """
-    to_search = await admin.partitions_to_search() if partitions is None else list(partitions)
+    searched_partitions = (
+        await admin.partitions_to_search() if partitions is None else list(partitions)
+    )
     candidates: list[OpenTransaction] = []
-    unread: dict[TopicPartition, ClientError] = {}
+    unread_partitions: dict[TopicPartition, ClientError] = {}
     searched = 0
-    for batch in batches(to_search):
+    for batch in batches(searched_partitions):
         producers, failures = await _producers(admin, batch)
-        unread.update(failures)
+        unread_partitions.update(failures)
         candidates += OpenTransaction.candidates(
             producers, now_ms=now_ms, max_transaction_timeout_ms=older_than_ms
         )
         searched += len(batch)
-        progress(searched, len(to_search))
+        progress(searched, len(searched_partitions))
     findings: tuple[JudgedTransaction, ...] = ()
     if candidates:
         judged = judge(candidates, *await admin.known_to_coordinators(producer_ids(candidates)))
@@ -123,9 +125,9 @@ async def survey(
             ]
         )
     return Survey(
-        partitions=len(to_search),
+        partitions=len(searched_partitions),
         findings=tuple(sorted(findings, key=_age)),
-        unread=unread,
+        unread=unread_partitions,
     )
 
 

@@ -17,7 +17,7 @@ _E = ErrorCode
 def producers_failure(
     partition: TopicPartition, error: ErrorCode, message: str | None, fixed_id: int | None
 ) -> str:
-    """The wording of DescribeProducersHandler."""
+    """What Kafka's tools say when DescribeProducers fails (DescribeProducersHandler)."""
     message_start = f"Failed to describe active producers for partition {partition}"
     match error:
         case _E.not_leader_or_follower:
@@ -35,7 +35,7 @@ def producers_failure(
 
 
 def describe_failure(transactional_id: str, error: ErrorCode) -> str:
-    """The wording of DescribeTransactionsHandler."""
+    """What Kafka's tools say when DescribeTransactions fails (DescribeTransactionsHandler)."""
     message_start = f"DescribeTransactions request for transactionalId `{transactional_id}` failed"
     match error:
         case _E.transactional_id_not_found:
@@ -47,7 +47,7 @@ def describe_failure(transactional_id: str, error: ErrorCode) -> str:
 
 
 def fence_failure(transactional_id: str, error: ErrorCode) -> str:
-    """The wording of FenceProducersHandler."""
+    """What Kafka's tools say when InitProducerId fails (FenceProducersHandler)."""
     message_start = f"InitProducerId request for transactionalId `{transactional_id}` failed due to"
     match error:
         case _E.cluster_authorization_failed:
@@ -59,7 +59,7 @@ def fence_failure(transactional_id: str, error: ErrorCode) -> str:
 
 
 def marker_failure(subject: str, error: ErrorCode, coordinator_epoch: int) -> str:
-    """The wording of AbortTransactionHandler."""
+    """What Kafka's tools say when WriteTxnMarkers fails (AbortTransactionHandler)."""
     message_start = f"WriteTxnMarkers request with {subject} failed"
     match error:
         case _E.cluster_authorization_failed:

@@ -86,16 +86,16 @@ async def explain(
     except NotSupportedError:
         return await _explain_by_the_log(admin, partition, view, program)
     log_start = await admin.offset_of(partition, EARLIEST)
-    stable = await admin.offset_of(partition, LATEST, IsolationLevel.READ_COMMITTED)
+    stable_offset = await admin.offset_of(partition, LATEST, IsolationLevel.READ_COMMITTED)
     watermark = await admin.offset_of(partition, LATEST)
     findings = tuple(sorted(surveyed.findings, key=_start))
     # A transaction whose first records are deleted holds readers back at the log's start.
     holder = next(
-        (finding for finding in findings if max(_start(finding), log_start) == stable), None
+        (finding for finding in findings if max(_start(finding), log_start) == stable_offset), None
     )
-    if holder is not None and watermark > stable:
+    if holder is not None and watermark > stable_offset:
         cause = Cause.of_status(holder.verdict)
-    elif stable >= watermark_before:
+    elif stable_offset >= watermark_before:
         cause = Cause.NOTHING
     else:
         cause = Cause.UNREPLICATED
@@ -105,7 +105,7 @@ async def explain(
     explanation = msgspec.structs.replace(
         _explanation(partition, view, cause),
         log_start_offset=log_start,
-        last_stable_offset=stable,
+        last_stable_offset=stable_offset,
         high_watermark=watermark,
         findings=findings,
         command=None if holder is None else holder.command(program),
@@ -123,13 +123,13 @@ async def _explain_by_the_log(
 ) -> Explanation:
     """Explain a partition whose open transactions are unknown."""
     log_start = await admin.offset_of(partition, EARLIEST)
-    stable = await admin.offset_of(partition, LATEST, IsolationLevel.READ_COMMITTED)
+    stable_offset = await admin.offset_of(partition, LATEST, IsolationLevel.READ_COMMITTED)
     watermark = await admin.offset_of(partition, LATEST)
-    cause = Cause.NOTHING if stable >= watermark else Cause.UNTOLD
+    cause = Cause.NOTHING if stable_offset >= watermark else Cause.UNTOLD
     explanation = msgspec.structs.replace(
         _explanation(partition, view, cause),
         log_start_offset=log_start,
-        last_stable_offset=stable,
+        last_stable_offset=stable_offset,
         high_watermark=watermark,
     )
     if cause is Cause.NOTHING:
@@ -140,7 +140,7 @@ async def _explain_by_the_log(
         admin.cluster,
         partition.topic,
         partition.partition,
-        stable,
+        stable_offset,
         isolation=IsolationLevel.READ_UNCOMMITTED,
         max_wait_ms=0,
         max_bytes=1,  # the first batch comes whole (KIP-74)
@@ -149,7 +149,7 @@ async def _explain_by_the_log(
     return msgspec.structs.replace(
         explanation,
         sentences=(
-            withheld_sentence(stable, watermark),
+            withheld_sentence(stable_offset, watermark),
             *_untold(explanation, first_record, program),
         ),
     )

@@ -19,7 +19,7 @@ import msgspec
 
 from txnsim.client._positions import committed_positions
 from txnsim.client.backoff import Backoff, Deadline, pause
-from txnsim.client.cluster import LOST, Cluster
+from txnsim.client.cluster import LOST_ANSWER_ERRORS, Cluster
 from txnsim.client.errors import ClientError, IllegalUseError, RetriableError
 from txnsim.client.fetching import FetchResult, fetch
 from txnsim.client.group_requests import GroupMetadata
@@ -86,7 +86,7 @@ _OUT: Final = frozenset(
 
 
 class ClassicMembership(Membership):
-    """One member; the leader of a generation assigns."""
+    """A member of a classic group, where the leader of each generation assigns partitions."""
 
     def __init__(self, subscriber: Subscriber) -> None:
         super().__init__(subscriber)
@@ -757,7 +757,7 @@ class Joining:
                     self._polled_ms = math.inf  # until its next poll there is nothing to leave
                     await membership.leave()
             except ClientError as error:
-                if not isinstance(error, (RetriableError, *LOST)):
+                if not isinstance(error, (RetriableError, *LOST_ANSWER_ERRORS)):
                     self._refused = error
 
     async def _end_heartbeats(self) -> None:
@@ -793,7 +793,7 @@ class GroupMember(Joining):
         with self._suspend_rebalance_timeout():
             await self._settle(until, timeout_ms)
             deadline = self._cluster.deadline(timeout_ms)
-            positions = await self._find_positions(deadline, stable=stable, waits=waits)
+            positions = await self._find_positions(deadline, require_stable=stable, waits=waits)
             fetched: list[tuple[int, FetchResult]] = []
             for partition in sorted(self.positions):
                 fetched += await self._read(partition)
@@ -847,7 +847,7 @@ class GroupMember(Joining):
     # Inside
 
     async def _find_positions(
-        self, deadline: Deadline, *, stable: bool, waits: bool
+        self, deadline: Deadline, *, require_stable: bool, waits: bool
     ) -> dict[TopicPartition, int]:
         new_partitions = sorted(self.assigned - self.positions.keys())
         if not new_partitions:
@@ -856,7 +856,10 @@ class GroupMember(Joining):
         while True:
             try:
                 committed = await committed_positions(
-                    self._cluster, self.options.group_id, new_partitions, stable=stable
+                    self._cluster,
+                    self.options.group_id,
+                    new_partitions,
+                    require_stable=require_stable,
                 )
                 break
             except ClientError as error:

@@ -7,7 +7,7 @@ from typing import Any, Final, Literal
 
 import msgspec
 
-from txnsim.client.cluster import LOST, Cluster
+from txnsim.client.cluster import LOST_ANSWER_ERRORS, Cluster
 from txnsim.client.errors import ClientError, RetriableError, code_name
 from txnsim.client.group_requests import GroupMetadata
 from txnsim.client.versions import VersionedRequest
@@ -21,7 +21,9 @@ that of Kafka Streams (KIP-1071).
 
 LANE: Final = "group"
 """A JoinGroup waits for other members, so it needs its own connection."""
-MOVED: Final = frozenset({ErrorCode.coordinator_not_available, ErrorCode.not_coordinator})
+COORDINATOR_MOVED_ERRORS: Final = frozenset(
+    {ErrorCode.coordinator_not_available, ErrorCode.not_coordinator}
+)
 """The group has another coordinator."""
 
 
@@ -77,11 +79,11 @@ class CoordinatorClient(msgspec.Struct, eq=False):
         try:
             message = await cluster.ask(self._broker_id, timed_request, lane=LANE)
             error = ErrorCode(message.error_code)
-        except LOST as lost:
+        except LOST_ANSWER_ERRORS as lost:
             error = lost.error or ErrorCode.network_exception
             self.forget()
         else:
-            if error in MOVED:
+            if error in COORDINATOR_MOVED_ERRORS:
                 self.forget()
             elif error != ErrorCode.coordinator_load_in_progress:
                 return message

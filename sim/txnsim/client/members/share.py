@@ -21,7 +21,7 @@ from typing import Any, Final
 
 import msgspec
 
-from txnsim.client.cluster import LOST, Cluster
+from txnsim.client.cluster import LOST_ANSWER_ERRORS, Cluster
 from txnsim.client.isolation import ConsumedRecord, visible_records
 from txnsim.client.members.member import Joining
 from txnsim.client.members.membership import MemberOptions
@@ -38,7 +38,7 @@ RECORDS_MAX: Final = 500
 OPENING: Final = 0
 CLOSING: Final = -1
 """Epochs of a share session."""
-_LOST: Final = frozenset({ErrorCode.network_exception, ErrorCode.request_timed_out})
+_LOST_ANSWER_CODES: Final = frozenset({ErrorCode.network_exception, ErrorCode.request_timed_out})
 _SESSION_LOST: Final = frozenset(
     {ErrorCode.share_session_not_found, ErrorCode.invalid_share_session_epoch}
 )
@@ -58,10 +58,10 @@ class Acknowledge(IntEnum):
     RENEW = 4
 
 
-class Said(msgspec.Struct, frozen=True):
+class AcknowledgedRange(msgspec.Struct, frozen=True):
     """An acknowledged range of offsets, and the leader's answer."""
 
-    place: TopicPartition
+    topic_partition: TopicPartition
     first: int
     last: int
     type: Acknowledge
@@ -71,7 +71,7 @@ class Said(msgspec.Struct, frozen=True):
 class AcquiredRecords(msgspec.Struct, frozen=True, kw_only=True):
     """Records that one leader gave from one partition."""
 
-    place: TopicPartition
+    topic_partition: TopicPartition
     error: ErrorCode = ErrorCode.none
     records: tuple[tuple[ConsumedRecord, int], ...] = ()
     """Records, each with its delivery count."""
@@ -87,7 +87,7 @@ class Shared(msgspec.Struct, frozen=True, kw_only=True):
     """Leaders' answers to a poll or a commit of acknowledgements."""
 
     acquired: tuple[AcquiredRecords, ...] = ()
-    said: tuple[Said, ...] = ()
+    said: tuple[AcknowledgedRange, ...] = ()
     """Acknowledgements with their errors, without gaps."""
 
     @property
@@ -108,7 +108,7 @@ class ShareMember(Joining):
         super().__init__(cluster, msgspec.structs.replace(options, protocol="share"))
         self._sessions: dict[int, _ShareSession] = {}
         """Share sessions by leader."""
-        self._queued: list[Said] = []
+        self._queued: list[AcknowledgedRange] = []
         """Acknowledgements for the next request."""
 
     async def poll(
@@ -157,7 +157,7 @@ class ShareMember(Joining):
         """
         acknowledge_type = Acknowledge[as_.upper()]
         self._queued += [
-            Said(partition, first_offset, last_offset, acknowledge_type)
+            AcknowledgedRange(partition, first_offset, last_offset, acknowledge_type)
             for first_offset, last_offset in _ranges(offsets)
         ]
 
@@ -169,7 +169,9 @@ class ShareMember(Joining):
                 whether they took effect.
         """
         with self._suspend_rebalance_timeout():
-            leaders = [leader for leader, session in self._sessions.items() if session.places]
+            leaders = [
+                leader for leader, session in self._sessions.items() if session.topic_partitions
+            ]
             answers = await asyncio.gather(*map(self._acknowledge, sorted(leaders)))
         return Shared(said=self._settle_lost(answers))
 
@@ -198,34 +200,38 @@ class ShareMember(Joining):
             epochs_by_leader[leader.leader_id][partition] = leader.leader_epoch
         return epochs_by_leader
 
-    def _take(self, session: _ShareSession) -> list[Said]:
+    def _take(self, session: _ShareSession) -> list[AcknowledgedRange]:
         """Take the acknowledgements that are queued for a leader."""
         own_acknowledgements = [
             acknowledgement
             for acknowledgement in self._queued
-            if acknowledgement.place in session.places
+            if acknowledgement.topic_partition in session.topic_partitions
         ]
         self._queued = [
             acknowledgement
             for acknowledgement in self._queued
-            if acknowledgement.place not in session.places
+            if acknowledgement.topic_partition not in session.topic_partitions
         ]
         return own_acknowledgements
 
-    def _settle_lost(self, answers: Iterable[tuple[Said, ...]]) -> tuple[Said, ...]:
+    def _settle_lost(
+        self, answers: Iterable[tuple[AcknowledgedRange, ...]]
+    ) -> tuple[AcknowledgedRange, ...]:
         """Acknowledgements with their errors; without a session the locks are lost."""
         in_sessions = {
-            partition for session in self._sessions.values() for partition in session.places
+            partition
+            for session in self._sessions.values()
+            for partition in session.topic_partitions
         }
         lost_acknowledgements = [
             acknowledgement
             for acknowledgement in self._queued
-            if acknowledgement.place not in in_sessions
+            if acknowledgement.topic_partition not in in_sessions
         ]
         self._queued = [
             acknowledgement
             for acknowledgement in self._queued
-            if acknowledgement.place in in_sessions
+            if acknowledgement.topic_partition in in_sessions
         ]
         error = ErrorCode.not_leader_or_follower
         acknowledgements = (
@@ -254,10 +260,10 @@ class ShareMember(Joining):
         session = self._sessions.setdefault(leader, _ShareSession())
         acknowledgements = [] if session.epoch == OPENING else self._take(session)
         new_partitions, dropped_partitions = (
-            epochs.keys() - session.places,
-            session.places - epochs.keys(),
+            epochs.keys() - session.topic_partitions,
+            session.topic_partitions - epochs.keys(),
         )
-        session.places = set(epochs)
+        session.topic_partitions = set(epochs)
         session.learn_ids(self._cluster)
         if not epochs:
             session.epoch = CLOSING
@@ -283,9 +289,11 @@ class ShareMember(Joining):
         )
         answer = await self._ask(leader, session, request)
         if isinstance(answer, ErrorCode):
-            is_lost = answer in _LOST
+            is_lost = answer in _LOST_ANSWER_CODES
             failed_records = tuple(
-                AcquiredRecords(place=partition, error=answer, leader_epoch=epoch, is_lost=is_lost)
+                AcquiredRecords(
+                    topic_partition=partition, error=answer, leader_epoch=epoch, is_lost=is_lost
+                )
                 for partition, epoch in epochs.items()
             )
             return Shared(acquired=failed_records, said=_all_with_error(acknowledgements, answer))
@@ -295,7 +303,7 @@ class ShareMember(Joining):
         acquired = tuple(
             self._read(partition, partition_rows[partition], lock_ms, epoch)
             if partition in partition_rows
-            else AcquiredRecords(place=partition, leader_epoch=epoch)
+            else AcquiredRecords(topic_partition=partition, leader_epoch=epoch)
             for partition, epoch in epochs.items()
         )
         return Shared(
@@ -303,7 +311,7 @@ class ShareMember(Joining):
             said=_outcomes(acknowledgements, partition_rows, "acknowledge_error_code"),
         )
 
-    async def _acknowledge(self, leader: int) -> tuple[Said, ...]:
+    async def _acknowledge(self, leader: int) -> tuple[AcknowledgedRange, ...]:
         session = self._sessions[leader]
         acknowledgements = self._take(session)
         if session.epoch == OPENING:
@@ -334,11 +342,11 @@ class ShareMember(Joining):
         try:
             answer = await self._cluster.ask(leader, request, lane=LANE)
             error = ErrorCode(answer.error_code)
-        except LOST as lost:
+        except LOST_ANSWER_ERRORS as lost:
             answer, error = None, lost.error or ErrorCode.network_exception
         if error != ErrorCode.none:
             session.epoch = OPENING
-            session.places = set()
+            session.topic_partitions = set()
             for partition in self.assigned:
                 self._cluster.forget_leader(partition.topic)
             return error
@@ -374,7 +382,7 @@ class ShareMember(Joining):
             partition, delivery_counts.keys() - {record.offset for record, _ in records}, "gap"
         )
         return AcquiredRecords(
-            place=partition,
+            topic_partition=partition,
             error=error,
             records=records,
             lock_ms=lock_ms,
@@ -387,13 +395,13 @@ class _ShareSession:
 
     def __init__(self) -> None:
         self.epoch = OPENING
-        self.places: set[TopicPartition] = set()
+        self.topic_partitions: set[TopicPartition] = set()
         """Partitions in the session, as the leader has them."""
         self.ids: dict[str, Any] = {}
         """Topic name -> topic id."""
 
     def learn_ids(self, cluster: Cluster) -> None:
-        for partition in self.places:
+        for partition in self.topic_partitions:
             topic = cluster.view.topic(partition.topic)
             if topic is not None and topic.topic_id is not None:
                 self.ids[partition.topic] = topic.topic_id
@@ -414,7 +422,7 @@ def _topics(
     topic: str,
     partition: str,
     new_partitions: Iterable[TopicPartition],
-    acknowledgements: list[Said],
+    acknowledgements: list[AcknowledgedRange],
     session: _ShareSession,
 ) -> list[Row]:
     """Rows of a request: partitions new to the session, partitions with acknowledgements."""
@@ -422,7 +430,7 @@ def _topics(
         topic_partition: [] for topic_partition in sorted(new_partitions)
     }
     for acknowledgement in acknowledgements:
-        batches.setdefault(acknowledgement.place, []).append(
+        batches.setdefault(acknowledgement.topic_partition, []).append(
             Row(
                 "AcknowledgementBatch",
                 first_offset=acknowledgement.first,
@@ -461,8 +469,10 @@ def _forgotten_topics(partitions: Iterable[TopicPartition], session: _ShareSessi
 
 
 def _outcomes(
-    acknowledgements: list[Said], partition_rows: Mapping[TopicPartition, Any], error_field: str
-) -> tuple[Said, ...]:
+    acknowledgements: list[AcknowledgedRange],
+    partition_rows: Mapping[TopicPartition, Any],
+    error_field: str,
+) -> tuple[AcknowledgedRange, ...]:
     """Acknowledgements with the leader's error for each partition."""
     errors = {
         partition: ErrorCode(getattr(partition_row, error_field))
@@ -470,16 +480,18 @@ def _outcomes(
     }
     unknown_error = ErrorCode.unknown_server_error
     return tuple(
-        _with_error(acknowledgement, errors.get(acknowledgement.place, unknown_error))
+        _with_error(acknowledgement, errors.get(acknowledgement.topic_partition, unknown_error))
         for acknowledgement in acknowledgements
     )
 
 
-def _with_error(acknowledgement: Said, error: ErrorCode) -> Said:
+def _with_error(acknowledgement: AcknowledgedRange, error: ErrorCode) -> AcknowledgedRange:
     return msgspec.structs.replace(acknowledgement, error=error)
 
 
-def _all_with_error(acknowledgements: Iterable[Said], error: ErrorCode) -> tuple[Said, ...]:
+def _all_with_error(
+    acknowledgements: Iterable[AcknowledgedRange], error: ErrorCode
+) -> tuple[AcknowledgedRange, ...]:
     return tuple(_with_error(acknowledgement, error) for acknowledgement in acknowledgements)
 
 

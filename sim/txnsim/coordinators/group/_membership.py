@@ -103,9 +103,9 @@ _NOT_RETRIED: Final = frozenset(
 )
 """The group is gone, or another broker coordinates it."""
 
-Due = Callable[[GroupShard, Sequence[TimerSet]], None]
+OnDueTimers = Callable[[GroupShard, Sequence[TimerSet]], None]
 """Handles due timers of one group."""
-_TimerQueue = dict[tuple[int, str], dict[_TimerKey, tuple[GroupShard, TimerSet, Due]]]
+_TimerQueue = dict[tuple[int, str], dict[_TimerKey, tuple[GroupShard, TimerSet, OnDueTimers]]]
 """Due timers, by (partition, group)."""
 
 
@@ -129,7 +129,7 @@ class GroupTimers(msgspec.Struct, kw_only=True, eq=False):
     _run_count: int = 0
     """Number of timers that have run in this turn."""
 
-    def arm(self, shard: GroupShard, timer: TimerSet, on_fire: Due) -> None:
+    def arm(self, shard: GroupShard, timer: TimerSet, on_fire: OnDueTimers) -> None:
         """Arm a timer, or change its time; ``on_fire`` is called with it when it fires."""
         key = _timer_key(timer)
         group_timers = self._armed_timers.setdefault(shard.partition, {}).setdefault(
@@ -177,7 +177,7 @@ class GroupTimers(msgspec.Struct, kw_only=True, eq=False):
         self,
         operation: GroupWrite[Any],
         timers: Sequence[TimerSet],
-        on_fire: Due,
+        on_fire: OnDueTimers,
         *,
         pace: Pace | None = None,
     ) -> None:
@@ -195,7 +195,7 @@ class GroupTimers(msgspec.Struct, kw_only=True, eq=False):
         self,
         operation: GroupWrite[Any],
         timers: Sequence[TimerSet],
-        on_fire: Due,
+        on_fire: OnDueTimers,
         appended: object,
         bug: BaseException | None,
     ) -> None:
@@ -212,7 +212,9 @@ class GroupTimers(msgspec.Struct, kw_only=True, eq=False):
                     operation.shard, msgspec.structs.replace(timer, delay_ms=RETRY_MS), on_fire
                 )
 
-    def _fire(self, shard: GroupShard, timer: TimerSet, key: _TimerKey, on_fire: Due) -> None:
+    def _fire(
+        self, shard: GroupShard, timer: TimerSet, key: _TimerKey, on_fire: OnDueTimers
+    ) -> None:
         partition_and_group = shard.partition, timer.group_id
         if self.lines.is_busy(*partition_and_group):
             if self._wait(self._behind, shard, timer, key, on_fire):
@@ -245,7 +247,12 @@ class GroupTimers(msgspec.Struct, kw_only=True, eq=False):
     # Those that wait
 
     def _wait(
-        self, queue: _TimerQueue, shard: GroupShard, timer: TimerSet, key: _TimerKey, on_fire: Due
+        self,
+        queue: _TimerQueue,
+        shard: GroupShard,
+        timer: TimerSet,
+        key: _TimerKey,
+        on_fire: OnDueTimers,
     ) -> bool:
         """Queue a due timer; returns whether it is the first of its group in that queue."""
         partition_and_group = shard.partition, timer.group_id
@@ -273,7 +280,7 @@ class GroupTimers(msgspec.Struct, kw_only=True, eq=False):
                     await pace.yield_turn()
 
     def _run_group_timers(
-        self, group_timers: dict[_TimerKey, tuple[GroupShard, TimerSet, Due]]
+        self, group_timers: dict[_TimerKey, tuple[GroupShard, TimerSet, OnDueTimers]]
     ) -> None:
         """Run the first waiting timers of a group, as many as one decision covers."""
         shard, _, on_fire = next(iter(group_timers.values()))
@@ -838,7 +845,7 @@ class ConsumerGroups(msgspec.Struct, kw_only=True, eq=False):
         def remove_late_members(group: ConsumerGroup) -> ConsumerOutcome:
             return self.protocol.remove_late_members(group, timers, image=self.image())
 
-        operation = self._operation_apart(shard, group_id, remove_late_members)
+        operation = self._unawaited_operation(shard, group_id, remove_late_members)
         self.timers.write(operation, timers, self._fire)
 
     def _resolve(self, shard: GroupShard, group_id: str, effect: ResolveRegexes) -> None:
@@ -872,7 +879,7 @@ class ConsumerGroups(msgspec.Struct, kw_only=True, eq=False):
 
         if self.writes.refuse_moved(shard) is None:
             self.tasks.drive(
-                self._write_resolved(self._operation_apart(shard, group_id, decide)),
+                self._write_resolved(self._unawaited_operation(shard, group_id, decide)),
                 ignore_end,
                 name="group.regex",
             )
@@ -885,7 +892,7 @@ class ConsumerGroups(msgspec.Struct, kw_only=True, eq=False):
         if isinstance(appended, Rejection):
             _log.warning("group.write-refused", group=operation.group_id, reason=appended.reason)
 
-    def _operation_apart(
+    def _unawaited_operation(
         self,
         shard: GroupShard,
         group_id: str,

@@ -21,7 +21,7 @@ from txnsim.runtime.trace import Tracer
 TOLD_MAX: Final = 100
 """Number of tasks of a kind that an event lists."""
 Data = dict[str, object]
-Seen = Mapping[str, StreamsGroupMember]
+MembersById = Mapping[str, StreamsGroupMember]
 """The members of a group, by id."""
 
 
@@ -31,11 +31,11 @@ class StreamsTrace(msgspec.Struct, eq=False):
     tracer: Tracer
     ownership: Ownership[GroupShard]
 
-    def members_of(self, shard: GroupShard, group_id: str) -> Seen:
+    def members_of(self, shard: GroupShard, group_id: str) -> MembersById:
         """The group's current members, for ``trace_changes``; empty while the trace is off."""
         return dict(_streams_members(shard, group_id)) if self.tracer.on else {}
 
-    def trace_changes(self, shard: GroupShard, group_id: str, members_before: Seen) -> None:
+    def trace_changes(self, shard: GroupShard, group_id: str, members_before: MembersById) -> None:
         """Trace members whose state has changed."""
         if not self.tracer.on:
             return
@@ -68,11 +68,11 @@ class StreamsTrace(msgspec.Struct, eq=False):
                 for member in tuple(_streams_members(shard, group_id).values()):
                     yield {"node": node, **_member_data(group_id, member)}
 
-    def _emit(self, kind: str, shard: GroupShard, data: Data) -> None:
-        self.tracer.emit(kind, self.ownership.node(shard.partition), data=data)
+    def _emit(self, kind: str, shard: GroupShard, event_data: Data) -> None:
+        self.tracer.emit(kind, self.ownership.node(shard.partition), data=event_data)
 
 
-def _streams_members(shard: GroupShard, group_id: str) -> Seen:
+def _streams_members(shard: GroupShard, group_id: str) -> MembersById:
     """The members of a streams group; empty for a group of another type."""
     group = shard.groups.get(group_id)
     return group.members if isinstance(group, StreamsGroup) else {}
@@ -91,9 +91,9 @@ def _member_data(group_id: str, member: StreamsGroupMember) -> Data:
         "process": member.process_id,
         **_task_names_by_kind(member.assigned),
         "revoked": [
-            task
+            task_id
             for tasks in _task_names_by_kind(member.pending_revocation).values()
-            for task in tasks
+            for task_id in tasks
         ],
     }
 

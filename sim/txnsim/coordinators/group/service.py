@@ -115,7 +115,7 @@ refused (KIP-890).
 
 
 class _Deletion(msgspec.Struct, frozen=True, kw_only=True):
-    """Tombstones."""
+    """A decision that deletes groups or positions by tombstones."""
 
     records: Sequence[GroupRecord] = ()
 
@@ -129,7 +129,7 @@ class GroupCoordinator:
         broker_id: BrokerId,
         clock: Clock,
         settings: Settings,
-        rules: Rules,
+        release_rules: Rules,
         dynamic_settings: Callable[[], Settings],
         tasks: Tasks,
         log: CoordinatorLog,
@@ -147,7 +147,7 @@ class GroupCoordinator:
             broker_id: Id of its broker.
             clock: The cluster's clock.
             settings: The broker's static settings.
-            rules: The rules of the broker's release.
+            release_rules: The rules of the broker's release.
             dynamic_settings: Returns the current settings, including dynamic changes.
             tasks: Owns background tasks.
             log: The partitions of ``__consumer_offsets``.
@@ -161,7 +161,7 @@ class GroupCoordinator:
         """
         self._clock = clock
         self._settings = settings
-        self._rules = rules
+        self._rules = release_rules
         self.partitions: Final = partitions or settings.offsets_topic_num_partitions
         """Number of partitions to which this broker maps groups, as long as it runs."""
         self._tasks = tasks
@@ -177,7 +177,7 @@ class GroupCoordinator:
             log=log,
             clock=clock,
             dynamic_settings=dynamic_settings,
-            shares_out=rules.cleanup_takes_many_batches,
+            shares_out=release_rules.cleanup_takes_many_batches,
         )
         self._refused_cleanups = Retries(_log, "group.cleanup-refused", "partition")
         self.load_problems_total = 0  # logs that could be read in part only
@@ -877,13 +877,13 @@ class OffsetTrace(msgspec.Struct, eq=False):
         accepted_partitions = {topic_partition for topic_partition, error in reply if not error}
         for position in command.positions:
             if position.topic_partition in accepted_partitions:
-                data = {
+                event_data = {
                     "group": command.group_id,
                     "tp": str(position.topic_partition),
                     "offset": position.offset,
                     "pid": producer.producer_id,
                 }
-                self._emit("group.offset_pending", shard, data, txn_label=txn_label)
+                self._emit("group.offset_pending", shard, event_data, txn_label=txn_label)
 
     def trace_decision(self, shard: GroupShard, marker: TxnMarker) -> None:
         """Trace a transaction's marker that is in the log but not applied yet."""
@@ -893,13 +893,13 @@ class OffsetTrace(msgspec.Struct, eq=False):
         for group_id, topic_partition, offset in shard.offsets.pending_positions_of(
             marker.producer_id
         ):
-            data = {
+            event_data = {
                 "group": group_id,
                 "tp": str(topic_partition),
                 "offset": offset,
                 "pid": marker.producer_id,
             }
-            self._emit(kind, shard, data)
+            self._emit(kind, shard, event_data)
 
     def positions(self) -> Iterator[PositionNow]:
         """Every position, including pending ones, by group; each group is read when reached."""
@@ -922,6 +922,13 @@ class OffsetTrace(msgspec.Struct, eq=False):
                     )
 
     def _emit(
-        self, event_kind: str, shard: GroupShard, data: dict[str, object], *, txn_label: str = ""
+        self,
+        event_kind: str,
+        shard: GroupShard,
+        event_data: dict[str, object],
+        *,
+        txn_label: str = "",
     ) -> None:
-        self.tracer.emit(event_kind, self.ownership.node(shard.partition), tx=txn_label, data=data)
+        self.tracer.emit(
+            event_kind, self.ownership.node(shard.partition), tx=txn_label, data=event_data
+        )

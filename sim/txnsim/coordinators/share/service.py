@@ -225,7 +225,7 @@ class ShareCoordinator:
         broker_id: BrokerId,
         clock: Clock,
         settings: Settings,
-        rules: Rules,
+        release_rules: Rules,
         tasks: Tasks,
         log: CoordinatorLog,
         image: Callable[[], ClusterImage],
@@ -238,7 +238,7 @@ class ShareCoordinator:
             broker_id: Id of its broker.
             clock: The cluster's clock.
             settings: The broker's static settings.
-            rules: The rules of the broker's release.
+            release_rules: The rules of the broker's release.
             tasks: Owns background tasks.
             log: The partitions of ``__share_group_state``.
             image: The metadata as the broker knows it.
@@ -248,7 +248,7 @@ class ShareCoordinator:
         """
         self._clock = clock
         self._settings = settings
-        self._rules = rules
+        self._rules = release_rules
         self.partitions: Final = partitions or settings.share_coordinator_state_topic_num_partitions
         """Number of partitions of ``__share_group_state``, by which keys are mapped to partitions
         as long as this broker runs.

@@ -260,7 +260,7 @@ DEVIATIONS: Final = (
 SendMarkers = Callable[[BrokerId, WriteTxnMarkersCommand], Awaitable[WriteTxnMarkersReply]]
 """Sends WriteTxnMarkers to a broker; raises PeerError if no answer came."""
 
-Sent = Mapping[Debt, int]
+SentEvents = Mapping[Debt, int]
 """Trace index of the request's event for each debt; empty while the trace is off."""
 
 RETRY_PAUSE_MS: Final = 10
@@ -379,7 +379,7 @@ class MarkerSender(msgspec.Struct, kw_only=True, eq=False):
         if self.tracer.on:
             node = self.ownership.node(txn_partition)
             for debt in dropped_debts:
-                data = {
+                event_data = {
                     "pid": debt.producer_id,
                     "epoch": debt.producer_epoch,
                     "rule": "sent.resent-after-move",
@@ -389,7 +389,7 @@ class MarkerSender(msgspec.Struct, kw_only=True, eq=False):
                     node,
                     parents=(self.tracer.cause, debt.cause),
                     tx=tracing.tx_of(debt),
-                    data={**data, "reason": "the coordinator moved"},
+                    data={**event_data, "reason": "the coordinator moved"},
                 )
 
     def flush_soon(self) -> None:
@@ -500,7 +500,7 @@ class MarkerSender(msgspec.Struct, kw_only=True, eq=False):
     def _on_answer(
         self,
         batch: MarkerBatch,
-        sent_events: Sent,
+        sent_events: SentEvents,
         reply: WriteTxnMarkersReply | None,
         error: BaseException | None,
     ) -> None:
@@ -531,7 +531,7 @@ class MarkerSender(msgspec.Struct, kw_only=True, eq=False):
     # Outcomes
 
     async def _follow_outcomes(
-        self, batch: MarkerBatch, sent_events: Sent, reply: WriteTxnMarkersReply
+        self, batch: MarkerBatch, sent_events: SentEvents, reply: WriteTxnMarkersReply
     ) -> None:
         """Process the answers about all transactions, in slices if there are very many."""
         pace = Pace(self.tasks.turns, self.clock.stopwatch_ns)

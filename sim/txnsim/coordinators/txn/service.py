@@ -147,9 +147,9 @@ class TransactionCoordinator:
         allocate_producer_ids: AllocateProducerIds,
         partitions: int | None = None,
         timers: TimerGate = run_when_due,
-        rules: Rules,
+        release_rules: Rules,
     ) -> None:
-        self._rules = rules
+        self._rules = release_rules
         self._clock = clock
         self._settings = settings
         self._tasks = tasks
@@ -168,18 +168,18 @@ class TransactionCoordinator:
             kind="txn",
             broker_id=broker_id,
             partitions=self.partitions,
-            calls_off_older=rules.unload_calls_off_load,
+            calls_off_older=release_rules.unload_calls_off_load,
         )
         self._writer = TransactionLogWriter(
             ownership=self._ownership,
             clock=clock,
             tracer=tracer,
             log=log,
-            rules=rules,
+            rules=release_rules,
             kip_text=settings.kip_text,
         )
         self._markers = MarkerSender(
-            queue=MarkerQueue(release_rules=rules),
+            queue=MarkerQueue(release_rules=release_rules),
             ownership=self._ownership,
             writer=self._writer,
             clock=clock,
@@ -196,7 +196,7 @@ class TransactionCoordinator:
             writer=self._writer,
             abort=self._abort_timed_out,
             gate=timers,
-            rules=rules,
+            rules=release_rules,
         )
 
     @property

@@ -54,8 +54,8 @@ def trace_decision(
     """Trace the decision on a command; a transition is pending from now on."""
     txn = owned_partition.entries.get(transactional_id)
     txn_label = transactional_id if txn is None else tx_of(txn)
-    data = (_decision, txn, command, outcome)
-    tracer.caused_by(tracer.emit("txn.decide", owned_partition.node, tx=txn_label, data=data))
+    event_data = (_decision, txn, command, outcome)
+    tracer.caused_by(tracer.emit("txn.decide", owned_partition.node, tx=txn_label, data=event_data))
 
 
 def _decision(
@@ -63,22 +63,24 @@ def _decision(
     command: str,
     outcome: Decision[TxnTransition, Any, MarkersOwed] | Rejection,
 ) -> dict[str, object]:
-    data: dict[str, object] = {"command": command, "rule": outcome.rule}
+    event_data: dict[str, object] = {"command": command, "rule": outcome.rule}
     if txn is not None:
-        data["state"] = txn.state.wire_name
-        data["pending"] = None if txn.pending_state is None else txn.pending_state.wire_name
+        event_data["state"] = txn.state.wire_name
+        event_data["pending"] = None if txn.pending_state is None else txn.pending_state.wire_name
     if isinstance(outcome, Rejection):
-        data["error"] = outcome.error.name.upper()
-        data["reason"] = outcome.reason
+        event_data["error"] = outcome.error.name.upper()
+        event_data["reason"] = outcome.reason
     elif outcome.records:
-        data["pending"] = outcome.records[0].state.wire_name
-    return data
+        event_data["pending"] = outcome.records[0].state.wire_name
+    return event_data
 
 
 def timed_out(tracer: Tracer, node: str, txn: TxnMetadata) -> None:
     """Trace a transaction that has exceeded its timeout, and make the event the current cause."""
-    data = {"timer": "transaction.timeout", "waited_ms": txn.txn_timeout_ms}
-    tracer.caused_by(tracer.emit("timer.fire", node, parents=(NO_CAUSE,), tx=tx_of(txn), data=data))
+    event_data = {"timer": "transaction.timeout", "waited_ms": txn.txn_timeout_ms}
+    tracer.caused_by(
+        tracer.emit("timer.fire", node, parents=(NO_CAUSE,), tx=tx_of(txn), data=event_data)
+    )
 
 
 def trace_preparation(
@@ -87,8 +89,8 @@ def trace_preparation(
     """Trace a pending transition, only at level full; ``level`` is the current level of
     ``transaction.version``.
     """
-    data = {**fields(txn), "level": int(level)}
-    tracer.caused_by(tracer.emit("txn.prepare", node, tx=tx_of(txn), data=data))
+    event_data = {**fields(txn), "level": int(level)}
+    tracer.caused_by(tracer.emit("txn.prepare", node, tx=tx_of(txn), data=event_data))
 
 
 def trace_append(
@@ -96,19 +98,19 @@ def trace_append(
 ) -> None:
     """Trace the log's answer; at level brief only an error."""
     partition = node.rpartition("/")[2]
-    data = {
+    event_data = {
         "state": record.state.wire_name,
         "tp": f"{TRANSACTION_STATE_TOPIC}-{partition}",
         "rule": rule,
     }
     if error is not _NO_ERROR:
-        data["error"] = error.name.upper()
+        event_data["error"] = error.name.upper()
     tracer.caused_by(
         tracer.emit(
             "txn.append",
             node,
             tx=tx_of(record),
-            data=data,
+            data=event_data,
             importance=0 if error is _NO_ERROR else None,
         )
     )
@@ -120,13 +122,13 @@ def trace_completion(
     """Trace a transition that took effect; ``level`` is the current level of
     ``transaction.version``.
     """
-    data = (_completion, txn, int(level))
-    tracer.caused_by(tracer.emit("txn.complete", node, tx=tx_of(txn), data=data))
+    event_data = (_completion, txn, int(level))
+    tracer.caused_by(tracer.emit("txn.complete", node, tx=tx_of(txn), data=event_data))
 
 
 def _completion(txn: TxnMetadata, level: int) -> dict[str, object]:
     state = txn.state
-    data: dict[str, object] = {
+    event_data: dict[str, object] = {
         "state": state.wire_name,
         "pending": None if txn.pending_state is None else txn.pending_state.wire_name,
         "pid": txn.producer_id,
@@ -136,10 +138,10 @@ def _completion(txn: TxnMetadata, level: int) -> dict[str, object]:
         "level": level,
     }
     if state not in _COMPLETE_STATES:
-        data["timeout_ms"] = txn.txn_timeout_ms
-        data["started_ms"] = txn.start_timestamp_ms
-        data["last_epoch"] = txn.last_producer_epoch
-    return data
+        event_data["timeout_ms"] = txn.txn_timeout_ms
+        event_data["started_ms"] = txn.start_timestamp_ms
+        event_data["last_epoch"] = txn.last_producer_epoch
+    return event_data
 
 
 def trace_load(
@@ -159,10 +161,10 @@ def trace_load(
 
 def trace_unload(tracer: Tracer, node: str, partition: int, epoch: int | None) -> None:
     """Trace that a partition of the transaction log was unloaded."""
-    data: dict[str, object] = {"tp": f"{TRANSACTION_STATE_TOPIC}-{partition}"}
+    event_data: dict[str, object] = {"tp": f"{TRANSACTION_STATE_TOPIC}-{partition}"}
     if epoch is not None:
-        data["coordinator_epoch"] = epoch
-    tracer.emit("txn.unload", node, data=data)
+        event_data["coordinator_epoch"] = epoch
+    tracer.emit("txn.unload", node, data=event_data)
 
 
 def marker(
@@ -183,7 +185,7 @@ def marker(
         return tracer.cause_of(parents)
     last_event = -1
     for partition in partitions:
-        data: dict[str, object] = {
+        event_data: dict[str, object] = {
             "pid": debt.producer_id,
             "epoch": debt.producer_epoch,
             "tp": str(partition),
@@ -191,13 +193,20 @@ def marker(
             **more_fields,
         }
         if event_kind != "marker.acked":  # its marker.sent has it
-            data["committed"] = debt.committed
+            event_data["committed"] = debt.committed
         if broker_id is None:
-            data["coordinator_epoch"] = debt.coordinator_epoch  # when it is owed: then it is known
+            event_data["coordinator_epoch"] = (
+                debt.coordinator_epoch
+            )  # when it is owed: then it is known
         else:
-            data["target"] = f"broker/{broker_id}"
+            event_data["target"] = f"broker/{broker_id}"
         last_event = tracer.emit(
-            event_kind, node, parents=parents, tx=tx_of(debt), data=data, importance=importance
+            event_kind,
+            node,
+            parents=parents,
+            tx=tx_of(debt),
+            data=event_data,
+            importance=importance,
         )
     return last_event
 

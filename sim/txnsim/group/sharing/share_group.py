@@ -114,18 +114,18 @@ class ShareGroup:
         command: CommitOffsets,  # noqa: ARG002 - whoever asks
         partition: TopicIdPartition,  # noqa: ARG002 - the same
     ) -> Rejection | None:
-        """A share group has no positions."""
+        """Refuse: a share group has no positions."""
         return self._not_consumer_group()
 
     def check_offset_fetch(
         self,
         command: FetchOffsets,  # noqa: ARG002 - whoever asks
     ) -> Rejection | None:
-        """A share group has no positions."""
+        """Refuse: a share group has no positions."""
         return self._not_consumer_group()
 
     def check_offset_delete(self) -> Rejection | None:
-        """A share group has no positions."""
+        """Refuse: a share group has no positions."""
         return self._not_consumer_group()
 
     def _not_consumer_group(self) -> Rejection:
@@ -145,7 +145,7 @@ class ShareGroup:
         return self.tally.has_subscriber(topic)
 
     def offsets_expire_from(self) -> ExpiryBase | None:
-        """A share group has no positions."""
+        """Refuse: a share group has no positions."""
         return None
 
     def tombstones(self) -> tuple[ShareRecord, ...]:

@@ -170,7 +170,7 @@ class VirtualTransport(asyncio.Transport):
             self._pipe.send(_Signal.EOF)
 
     def can_write_eof(self) -> bool:
-        """True."""
+        """Return True: one direction can be closed."""
         return True
 
     def get_write_buffer_size(self) -> int:

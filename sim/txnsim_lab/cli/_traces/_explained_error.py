@@ -103,8 +103,8 @@ def _section_lines(section: TroubleSection) -> Iterator[str]:
 def _without_links(markdown: str) -> str:
     def link_text(link: re.Match[str]) -> str:
         label, link_target = link.groups()
-        is_elsewhere = not link_target.startswith("#") and label not in link_target
-        return f"{label} (docs/{link_target})" if is_elsewhere else label
+        leads_elsewhere = not link_target.startswith("#") and label not in link_target
+        return f"{label} (docs/{link_target})" if leads_elsewhere else label
 
     return _LINK.sub(link_text, markdown).replace("**", "").replace("`", "")
 

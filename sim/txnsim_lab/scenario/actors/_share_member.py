@@ -166,7 +166,7 @@ class ShareMemberActor(ClientActor):
         for acquired in poll_result.acquired:
             for record, _ in acquired.records:
                 value = decode_value(record.value)
-                self._held[value] = (acquired.place, record.offset)
+                self._held[value] = (acquired.topic_partition, record.offset)
                 values.append(value)
         answer = self._note_answers(poll_result)
         read_text = values_text(values)

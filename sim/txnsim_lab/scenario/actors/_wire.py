@@ -221,7 +221,7 @@ class WireActor(ClientActor):
             },
             topic_ids={},
             transactional_id=None if is_plain else self._id,
-            within=self._protocol.produce_versions,
+            accepted_versions=self._protocol.produce_versions,
         )
 
     async def _commit_offsets(self, call: Call, broker_calls: BrokerCalls) -> CallResult:
@@ -241,7 +241,7 @@ class WireActor(ClientActor):
         ).commit_offsets(
             group_id=group,
             offsets=offsets,
-            within=_OFFSET_COMMIT_VERSIONS[self._protocol],
+            accepted_versions=_OFFSET_COMMIT_VERSIONS[self._protocol],
             member=group_metadata(call, None if member is None else member.metadata, self._around),
         )
         return self._note_answer(call, await broker_calls.group_coordinator(group, request))
@@ -263,7 +263,7 @@ class WireActor(ClientActor):
         )
         request = TxnRequests(
             self._id, producer_id=identity.producer_id, producer_epoch=identity.producer_epoch
-        ).end(committed=committed, within=self._protocol.end_versions)
+        ).end(committed=committed, accepted_versions=self._protocol.end_versions)
         answer = await broker_calls.coordinator(self._id, request)
         if answer.error == "INVALID_TXN_STATE":  # the transaction has not had this end
             answer = msgspec.structs.replace(answer, in_doubt=False)

@@ -10,7 +10,7 @@ from contextlib import ExitStack
 from typing import Final
 
 from txnsim.cli.output import TERMINAL
-from txnsim_spark.cli.logs.spark import GIVEN_SETTINGS, session
+from txnsim_spark.cli.logs.spark import SESSION_SETTINGS, session
 
 OWN_MASTER: Final = "the master of the session that runs"
 """Stands for a master if the arguments name none: the running session has its own."""
@@ -40,7 +40,7 @@ def with_local_copies(args: argparse.Namespace, stack: ExitStack) -> None:
         OSError: Files that Spark needs can't be read or written.
     """
     spark_conf = dict(getattr(args, "spark_conf", ()))
-    GIVEN_SETTINGS.set(spark_conf)
+    SESSION_SETTINGS.set(spark_conf)
     directories = getattr(args, "directory", None)
     store_uris = (
         [directory for directory in directories if isinstance(directory, str)]

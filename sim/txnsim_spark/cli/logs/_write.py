@@ -89,7 +89,7 @@ def run(args: argparse.Namespace) -> int:
         if args.into:
             TERMINAL.tell(args, _fill_directories(args), _replica_lines)
         else:
-            TERMINAL.tell(args, _write_apart(args), _directory_lines)
+            TERMINAL.tell(args, _write_to_new_folders(args), _directory_lines)
     except (HTTPError, URLError, OSError, tarfile.TarError, BadInputError) as error:
         TERMINAL.complain(f"{_problem_text(error)}")
         return MISUSE_STATUS
@@ -113,23 +113,23 @@ def _check_arguments(args: argparse.Namespace) -> None:
 # Directories of their own
 
 
-def _write_apart(args: argparse.Namespace) -> list[dict[str, object]]:
+def _write_to_new_folders(args: argparse.Namespace) -> list[dict[str, object]]:
     """Write the directories of all brokers, each to a new folder; if one fails, none stays."""
     brokers = args.broker or [
         broker["id"] for broker in json.load(_open_resource(args.url, "brokers"))
     ]
     new_folders = {broker: args.directory / f"broker-{broker}" for broker in brokers}
-    for target in new_folders.values():
-        if target.exists():
-            raise ConfigError(f"{target} is there already; name another directory")
+    for broker_folder in new_folders.values():
+        if broker_folder.exists():
+            raise ConfigError(f"{broker_folder} is there already; name another directory")
     with ExitStack() as exit_stack:
         return [
             {
                 "broker": broker,
-                "directory": str(target),
-                **_write_log_dir(args.url, broker, exit_stack.enter_context(whole(target))),
+                "directory": str(broker_folder),
+                **_write_log_dir(args.url, broker, exit_stack.enter_context(whole(broker_folder))),
             }
-            for broker, target in new_folders.items()
+            for broker, broker_folder in new_folders.items()
         ]
 
 
@@ -168,15 +168,15 @@ def _fill_directories(args: argparse.Namespace) -> list[InstalledReplica]:
                 raise ConfigError(
                     f"{target.replica.path}: there are records already; --replace throws them away"
                 )
-    by_leader = sorted(_targets_by_leader(args, targets).items())
+    targets_by_leader_sorted = sorted(_targets_by_leader(args, targets).items())
     with tempfile.TemporaryDirectory(prefix="txnsim-") as scratch_folder:
         with working_in(Path(scratch_folder)):
-            for broker, _ in by_leader:
+            for broker, _ in targets_by_leader_sorted:
                 _write_log_dir(args.url, broker, Path(scratch_folder) / str(broker))
         installed = install(
             {
                 Path(scratch_folder) / str(broker): broker_targets
-                for broker, broker_targets in by_leader
+                for broker, broker_targets in targets_by_leader_sorted
             },
             on_folder=lambda target: TERMINAL.progress(f"writing {target.replica.path}"),
         )
@@ -188,12 +188,14 @@ def _targets_by_leader(
     args: argparse.Namespace, targets: Sequence[InstallTarget]
 ) -> dict[int, list[InstallTarget]]:
     """The folders to fill, by the id of the simulator's broker that leads the partition."""
-    leaders: dict[tuple[str, int], int] = {}
+    leader_by_partition: dict[tuple[str, int], int] = {}
     for topic in json.load(_open_resource(args.url, "topics")):
         for partition in topic["partitions"]:
-            leaders[topic["name"], partition["partition"]] = partition["leader"]
+            leader_by_partition[topic["name"], partition["partition"]] = partition["leader"]
     for topic_name in args.topic:
-        simulated_partitions = {partition for topic, partition in leaders if topic == topic_name}
+        simulated_partitions = {
+            partition for topic, partition in leader_by_partition if topic == topic_name
+        }
         target_partitions = (target.replica.topic_partition for target in targets)
         given_partitions = {
             partition.partition for partition in target_partitions if partition.topic == topic_name
@@ -205,14 +207,14 @@ def _targets_by_leader(
                 f" the directories given {sorted(given_partitions)}; create it with as many"
                 " there, and name with --into the directories of all brokers that have a replica"
             )
-    by_leader: dict[int, list[InstallTarget]] = {}
+    targets_by_leader: dict[int, list[InstallTarget]] = {}
     for target in targets:
         topic_partition = target.replica.topic_partition
-        leader = leaders[topic_partition.topic, topic_partition.partition]
+        leader = leader_by_partition[topic_partition.topic, topic_partition.partition]
         if leader < 0:
             raise ConfigError(f"{topic_partition}: it has no leader in the simulator now")
-        by_leader.setdefault(leader, []).append(target)
-    return by_leader
+        targets_by_leader.setdefault(leader, []).append(target)
+    return targets_by_leader
 
 
 def _replica_lines(replicas: Sequence[InstalledReplica]) -> list[str]:

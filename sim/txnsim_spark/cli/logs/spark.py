@@ -18,7 +18,7 @@ from urllib.parse import unquote
 
 from txnsim.cli.output import TERMINAL
 from txnsim.errors import BadInputError
-from txnsim_spark.stores.uris import is_elsewhere
+from txnsim_spark.stores.uris import is_in_object_store
 
 if TYPE_CHECKING:
     from txnsim_spark.session import SparkSession
@@ -26,12 +26,12 @@ if TYPE_CHECKING:
 POLL_SECONDS: Final = 0.5
 JAVA_ENDS_SECONDS: Final = 1.2
 """How long Java may take after Ctrl-C to delete its folders, in seconds; then it is killed."""
-PY4J_WORDS: Final = (
+PY4J_MESSAGES: Final = (
     "Exception while sending command.",
     "KeyboardInterrupt while sending command.",
 )
 """Messages that py4j logs with a traceback, and raises as well."""
-GIVEN_SETTINGS: ContextVar[Mapping[str, str]] = ContextVar("GIVEN_SETTINGS", default={})  # noqa: B039 - never changed
+SESSION_SETTINGS: ContextVar[Mapping[str, str]] = ContextVar("SESSION_SETTINGS", default={})  # noqa: B039 - never changed
 """Settings given by ``--spark-conf``, for a session that is started later."""
 
 
@@ -62,7 +62,7 @@ def add_directories(parser: argparse.ArgumentParser, *, of_topics: bool = True) 
 def directory_or_uri(text: str) -> Path | str:
     """A path of this machine, or the text of a URI if it lies in a store."""
     try:
-        if is_elsewhere(text):
+        if is_in_object_store(text):
             return text
     except BadInputError as error:
         raise argparse.ArgumentTypeError(str(error)) from error
@@ -103,7 +103,7 @@ def session(master: str | None, *, is_short: bool = False) -> Iterator[SparkSess
     is_foreign_session = has_running_session()
     if not is_foreign_session:
         keep_py4j_silent()
-    settings = {**(SHORT_SESSION_CONFIG if is_short else {}), **GIVEN_SETTINGS.get()}
+    settings = {**(SHORT_SESSION_CONFIG if is_short else {}), **SESSION_SETTINGS.get()}
     try:
         spark = spark_session(master, config=settings)
     except KeyboardInterrupt as interrupt:
@@ -134,9 +134,9 @@ def kill_starting_java(interrupt: KeyboardInterrupt) -> None:
     port; if PySpark has removed the folder for that, it never ends. Only PySpark's own frame knows
     the process.
     """
-    for frame, _ in walk_tb(interrupt.__traceback__):
-        java_process = frame.f_locals.get("proc")
-        if frame.f_code.co_name == "launch_gateway" and isinstance(java_process, Popen):
+    for stack_frame, _ in walk_tb(interrupt.__traceback__):
+        java_process = stack_frame.f_locals.get("proc")
+        if stack_frame.f_code.co_name == "launch_gateway" and isinstance(java_process, Popen):
             java_process.kill()
             java_process.wait()
 
@@ -169,7 +169,7 @@ def keep_py4j_silent() -> None:
 
 
 def _is_not_of_py4j(record: logging.LogRecord) -> bool:
-    return record.msg not in PY4J_WORDS
+    return record.msg not in PY4J_MESSAGES
 
 
 def _show_stage_progress(spark: SparkSession, has_ended: threading.Event) -> None:

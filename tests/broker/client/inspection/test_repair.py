@@ -21,7 +21,11 @@ from txnsim.client import requests
 from txnsim.client.admin import Admin
 from txnsim.client.errors import ClientError, NotSupportedError, RetriableError
 from txnsim.client.inspection._partition_markers import fetch_markers
-from txnsim.client.inspection.coordinators_asked import UNUSED_ID, Known, check_sight
+from txnsim.client.inspection.coordinators_asked import (
+    UNUSED_ID,
+    CoordinatorsKnowledge,
+    check_sight,
+)
 from txnsim.client.inspection.judgement import JudgedTransaction
 from txnsim.client.inspection.repair import Outcome, Repair, not_known, repair
 from txnsim.client.inspection.survey import survey
@@ -253,7 +257,10 @@ async def write_behind_the_marker(admin: Admin, shop: Producer) -> None:
         transactional=True,
     )
     request = requests.produce(
-        {WHERE: batch}, topic_ids={}, transactional_id="shop", within=VersionRange(11, 11)
+        {WHERE: batch},
+        topic_ids={},
+        transactional_id="shop",
+        accepted_versions=VersionRange(11, 11),
     )
     leader = await admin.cluster.leader(WHERE)
     answer = await admin.cluster.ask(leader.leader_id, request)
@@ -652,7 +659,7 @@ async def test_coordinators_that_move_all_the_time_are_no_ground_for_a_verdict(
     class Restless(Admin):
         """A coordinator moves whenever they are asked."""
 
-        async def known_to_coordinators(self, producer_ids: set[int]) -> Known:
+        async def known_to_coordinators(self, producer_ids: set[int]) -> CoordinatorsKnowledge:
             world.move(world.home("ghost"))
             return await super().known_to_coordinators(producer_ids)
 

@@ -73,7 +73,7 @@ class World:
             broker_id=BrokerId(1),
             clock=env.clock,
             settings=Settings(share_coordinator_state_topic_num_partitions=PARTITIONS),
-            rules=LATEST,
+            release_rules=LATEST,
             tasks=env.tasks,
             log=self.log,
             image=lambda: IMAGE,
