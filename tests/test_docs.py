@@ -69,8 +69,8 @@ def test_links_between_documents_lead_somewhere() -> None:
     broken_links = []
     for path, text in texts.items():
         for target in re.findall(r"\]\(([^)\s]+)\)", text):
-            name, _, anchor = target.partition("#")
-            linked_file = (path.parent / name).resolve() if name else path
+            file_name, _, anchor = target.partition("#")
+            linked_file = (path.parent / file_name).resolve() if file_name else path
             if "://" not in target and (
                 not linked_file.exists()
                 or (anchor and anchor not in anchors.get(linked_file, {anchor}))

@@ -97,6 +97,6 @@ def test_no_sentence_is_too_long() -> None:
 def test_the_rules_are_ten_and_their_examples_right() -> None:
     examples = EXAMPLES.findall((ROOT / "CONTRIBUTING.md").read_text("utf-8"))
     assert [int(number) for number, _, _ in examples] == list(range(1, 11))
-    for number, bad_text, good_text in examples:
-        assert int(number) not in CHECKED or find_broken(int(number), bad_text), bad_text
+    for rule_number, bad_text, good_text in examples:
+        assert int(rule_number) not in CHECKED or find_broken(int(rule_number), bad_text), bad_text
         assert not any(find_broken(rule, good_text) for rule in CHECKED), good_text

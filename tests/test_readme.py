@@ -170,15 +170,15 @@ def make_targets() -> set[str]:
 
 
 def accept_txnsim(arguments: list[str]) -> None:
-    name = arguments[0]
-    assert name in command_tables.commands(), name
-    module = cli._load_command(name)
-    parser = cli._build_parser(name, module)
+    argument_name = arguments[0]
+    assert argument_name in command_tables.commands(), argument_name
+    module = cli._load_command(argument_name)
+    parser = cli._build_parser(argument_name, module)
     try:
         options = parser.parse_args(getattr(module, "rewrite", list)(arguments))
     except SystemExit as end:
         raise AssertionError(f"txnsim {shlex.join(arguments)} ends with {end.code}") from None
-    if name == "scenario" and "name" in options and options.action != "new":
+    if argument_name == "scenario" and "name" in options and options.action != "new":
         for story in [options.name] if isinstance(options.name, str) else options.name:
             if (ROOT / story).exists():
                 find(str(ROOT / story))
@@ -188,7 +188,7 @@ def accept_txnsim(arguments: list[str]) -> None:
 
 def accept_curl(arguments: list[str], *, refused: bool) -> None:
     """The control port has that route, and takes that body or, where it should, refuses it."""
-    (url,) = (word for word in arguments if word.startswith("http://"))
+    (url,) = (argument_word for argument_word in arguments if argument_word.startswith("http://"))
     body = arguments[arguments.index("-d") + 1] if "-d" in arguments else None
     default_method = "GET" if body is None else "POST"
     method = arguments[arguments.index("-X") + 1] if "-X" in arguments else default_method
@@ -335,7 +335,11 @@ def test_files_that_are_named_exist() -> None:
     text = (ROOT / "tests/README.md").read_text("utf-8")
     below = re.findall(r"`((?:[\w-]+/)+test_\w+\.py)", text)
     assert len(below) > 50
-    assert [name for name in below if not any((folder / name).exists() for folder in BESIDE)] == []
+    assert [
+        file_name
+        for file_name in below
+        if not any((folder / file_name).exists() for folder in BESIDE)
+    ] == []
 
 
 BESIDE: Final = (ROOT, ROOT / "tests")

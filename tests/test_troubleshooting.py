@@ -98,8 +98,8 @@ async def two_instances(bootstrap: str) -> tuple[ProducerIdAndEpoch, ProducerIdA
     random id with each start.
     """
     async with Cluster(bootstrap) as client:
-        for name in ("6f1c", "b2e9"):
-            await Producer(client, transactional_id=name).init_transactions()
+        for transactional_id in ("6f1c", "b2e9"):
+            await Producer(client, transactional_id=transactional_id).init_transactions()
         first_producer, second_producer = (
             Producer(client, transactional_id="shop") for _ in range(2)
         )
@@ -114,12 +114,16 @@ async def two_instances(bootstrap: str) -> tuple[ProducerIdAndEpoch, ProducerIdA
 
 
 def test_each_question_to_a_cluster_is_played() -> None:
-    asking = [title for title, text in SECTIONS.items() for _ in ASKED.findall(text)]
+    asking = [
+        title for title, section_text in SECTIONS.items() for _ in ASKED.findall(section_text)
+    ]
     assert asking == [STAND_STILL, FENCED, GROWS]
 
 
 def test_it_says_what_to_do() -> None:
-    assert [title for title, text in SECTIONS.items() if text.count("**Do:**") != 1] == []
+    assert [
+        title for title, section_text in SECTIONS.items() if section_text.count("**Do:**") != 1
+    ] == []
 
 
 def test_each_error_that_contributors_look_up_is_there() -> None:

@@ -162,7 +162,9 @@ def many_partitions(target: AttackTarget) -> int:
     batch = _batch(ZSTD, compress(ZSTD, _record(bytes(31 << 20))), 1)
     values = produce((TOPIC, None), batch, VERSION)
     (topic,) = values["topic_data"]
-    topic["partition_data"] = [{"index": index, "records": batch} for index in range(PARTITIONS)]
+    topic["partition_data"] = [
+        {"index": partition_index, "records": batch} for partition_index in range(PARTITIONS)
+    ]
     with target.connect() as connection:
         _create_topic(connection)
         answer = connection.ask(PRODUCE, VERSION, **values)

@@ -260,18 +260,25 @@ def _ask(
 def verdicts(target: AttackTarget) -> int:
     """Histories of 1 MB for the judges: a place for each record, and readers of everything."""
     places = [
-        {"seen": kind, "at_ms": number, "who": "p", "topic": "a", "partition": number, **more}
-        for number in range(3_000)
+        {
+            "seen": kind,
+            "at_ms": event_number,
+            "who": "p",
+            "topic": "a",
+            "partition": event_number,
+            **more,
+        }
+        for event_number in range(3_000)
         for kind, more in (
             ("wrote", {"value": "v", "offset": 0}),
             ("read", {"asked": 0, "next_offset": 1, "records": [{"offset": 0, "value": "v"}]}),
         )
     ]
     readers = [
-        {"seen": kind, "at_ms": number, "who": "p", "topic": "a", "partition": 0, **more}
-        for number in range(3_000)
+        {"seen": kind, "at_ms": reader_number, "who": "p", "topic": "a", "partition": 0, **more}
+        for reader_number in range(3_000)
         for kind, more in (
-            ("wrote", {"value": f"v{number}", "offset": number}),
+            ("wrote", {"value": f"v{reader_number}", "offset": reader_number}),
             ("read", {"asked": 0, "next_offset": 2**40}),
         )
     ]

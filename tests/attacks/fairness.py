@@ -22,13 +22,13 @@ def large_list_groups(target: AttackTarget) -> int:
 
 def large_metadata(target: AttackTarget) -> int:
     """A Metadata of 9.5 MB, all of it names of topics."""
-    topics = [{"name": f"no-such-topic-{number}"} for number in range(500_000)]
+    topics = [{"name": f"no-such-topic-{topic_number}"} for topic_number in range(500_000)]
     return _ask(target, request(METADATA, 9, topics=topics, allow_auto_topic_creation=False))
 
 
 def largest_metadata(target: AttackTarget) -> int:
     """A Metadata with as many topics as a request may name, ten times."""
-    topics = [{"name": f"no-such-topic-{number}"} for number in range(19_000)]
+    topics = [{"name": f"no-such-topic-{topic_number}"} for topic_number in range(19_000)]
     data = request(METADATA, 9, topics=topics, allow_auto_topic_creation=False)
     with target.socket() as connection:
         exchange(connection, data * 10, answers=10)
@@ -53,19 +53,19 @@ def many_partitions_in_a_transaction(target: AttackTarget) -> int:
 
 def delete_topics(target: AttackTarget) -> int:
     """A DeleteTopics of 19,990 names that no topic has."""
-    topics = [{"name": f"no-such-{number}"} for number in range(19_990)]
+    topics = [{"name": f"no-such-{topic_number}"} for topic_number in range(19_990)]
     return _ask(target, request(DELETE_TOPICS, 6, topics=topics, timeout=10_000))
 
 
 def auto_creation(target: AttackTarget) -> int:
     """A Metadata that asks for 4,900 topics to be made on the way."""
-    topics = [{"name": f"made-on-the-way-{number}"} for number in range(4_900)]
+    topics = [{"name": f"made-on-the-way-{topic_number}"} for topic_number in range(4_900)]
     return _ask(target, request(METADATA, 9, topics=topics, allow_auto_topic_creation=True))
 
 
 def scram_users(target: AttackTarget) -> int:
     """A DescribeUserScramCredentials of 19,990 users."""
-    users = [{"name": f"no-such-{number}"} for number in range(19_990)]
+    users = [{"name": f"no-such-{user_number}"} for user_number in range(19_990)]
     return _ask(target, request(DESCRIBE_USER_SCRAM_CREDENTIALS, 0, users=users))
 
 

@@ -79,7 +79,7 @@ def many_names(target: AttackTarget) -> int:
     sent = 0
     with target.socket() as connection:
         for member in range(94):
-            own_names = [f"{member}-{number}" for number in range(19_900)]
+            own_names = [f"{member}-{name_number}" for name_number in range(19_900)]
             (data,) = _heartbeats(1, lambda _, own_names=own_names: own_names)
             exchange(connection, data, answers=1)
             sent += len(data)
@@ -159,8 +159,9 @@ def pending(target: AttackTarget) -> int:
             producer_epoch=-1,
         )
         errors: list[int] = []
-        parts = [
-            {"partition_index": index, "committed_offset": 1} for index in range(PARTITIONS - 1)
+        partitions = [
+            {"partition_index": partition_index, "committed_offset": 1}
+            for partition_index in range(PARTITIONS - 1)
         ]
         for group in range(11):
             answer = connection.ask(
@@ -173,7 +174,7 @@ def pending(target: AttackTarget) -> int:
                 generation_id=-1,
                 member_id="",
                 group_instance_id=None,
-                topics=[{"name": WIDE, "partitions": parts}],
+                topics=[{"name": WIDE, "partitions": partitions}],
             )
             errors.append(answer.topics[0].partitions[0].error_code)
         assert (errors[0], errors[-1]) == (0, 28), errors
@@ -230,7 +231,9 @@ def join(client: str, protocols: Iterable[tuple[str, bytes]], *, group: str = "g
 
 
 def _commit(group: str, topic: str, indexes: range) -> bytes:
-    parts = [{"partition_index": index, "committed_offset": 1} for index in indexes]
+    partitions = [
+        {"partition_index": partition_index, "committed_offset": 1} for partition_index in indexes
+    ]
     return request(
         OFFSET_COMMIT,
         8,
@@ -238,7 +241,7 @@ def _commit(group: str, topic: str, indexes: range) -> bytes:
         generation_id_or_member_epoch=-1,
         member_id="",
         group_instance_id=None,
-        topics=[{"name": topic, "partitions": parts}],
+        topics=[{"name": topic, "partitions": partitions}],
     )
 
 

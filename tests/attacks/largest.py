@@ -94,8 +94,8 @@ def _world(target: AttackTarget) -> RequestWorld:
         creation = connection.ask(CREATE_TOPICS, 7, topics=[topic_request], timeout=10_000)
         topic = creation.topics[0]
         assert topic.error_code == 0, creation
-        for kind, key in ((0, "g"), (1, "t")):  # makes the topics of coordinators
-            connection.ask(10, 4, key_type=kind, coordinator_keys=[key])
+        for key_type, key in ((0, "g"), (1, "t")):  # makes the topics of coordinators
+            connection.ask(10, 4, key_type=key_type, coordinator_keys=[key])
         while True:
             producer = connection.ask(
                 *(_INIT_PRODUCER_ID, 4),
@@ -121,15 +121,15 @@ def _deny(target: AttackTarget) -> None:
             *(_CREATE_ACLS, 3),
             creations=[
                 {
-                    "resource_type": kind,
-                    "resource_name": name,
+                    "resource_type": resource_type,
+                    "resource_name": resource_name,
                     "resource_pattern_type": pattern,
                     "principal": "User:ANONYMOUS",
                     "host": "*",
                     "operation": _ALL,
                     "permission_type": _DENY,
                 }
-                for kind, name, pattern in denied
+                for resource_type, resource_name, pattern in denied
             ],
         )
     assert all(result.error_code == 0 for result in creation.results), creation

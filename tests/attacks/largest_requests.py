@@ -45,22 +45,22 @@ def _names(count: int = ELEMENTS, prefix: str = "no-such-") -> list[str]:
 
 
 def _partitions(**values: Any) -> list[dict[str, Any]]:
-    return [{"partition_index": index, **values} for index in _WIDE]
+    return [{"partition_index": partition_index, **values} for partition_index in _WIDE]
 
 
 def _produce(world: RequestWorld, _number: int) -> bytes:
     records = build_batch([Record(key=None, value=b"v")], timestamp_ms=1_700_000_000_000)
-    parts = [{"index": index, "records": records} for index in _WIDE]
-    topic = {"topic_id": world.topic_id, "partition_data": parts}
+    partition_data = [{"index": index, "records": records} for index in _WIDE]
+    topic = {"topic_id": world.topic_id, "partition_data": partition_data}
     return request(0, 13, acks=-1, timeout=30_000, topic_data=[topic])
 
 
 def _fetch(world: RequestWorld, _number: int) -> bytes:
-    parts = [
-        {"partition": index, "current_leader_epoch": -1, "partition_max_bytes": 1_000}
-        for index in _WIDE
+    partitions = [
+        {"partition": partition_index, "current_leader_epoch": -1, "partition_max_bytes": 1_000}
+        for partition_index in _WIDE
     ]
-    topic = {"topic_id": world.topic_id, "partitions": parts}
+    topic = {"topic_id": world.topic_id, "partitions": partitions}
     return request(
         *(1, 18),
         max_wait=0,
@@ -74,8 +74,8 @@ def _fetch(world: RequestWorld, _number: int) -> bytes:
 
 def _fetch_unknown(_world: RequestWorld, _number: int) -> bytes:
     topics = [
-        {"topic_id": uuid.UUID(int=number), "partitions": [{"partition": 0}]}
-        for number in range(1, ELEMENTS // 2)
+        {"topic_id": uuid.UUID(int=topic_number), "partitions": [{"partition": 0}]}
+        for topic_number in range(1, ELEMENTS // 2)
     ]
     return request(
         *(1, 18),
@@ -105,8 +105,8 @@ def _create_topics(_world: RequestWorld, number: int) -> bytes:
 
 def _create_small_topics(_world: RequestWorld, number: int) -> bytes:
     topics = [
-        {"name": f"small-{number}-{index}", "num_partitions": 1, "replication_factor": 1}
-        for index in range(PARTITIONS)
+        {"name": f"small-{number}-{partition_index}", "num_partitions": 1, "replication_factor": 1}
+        for partition_index in range(PARTITIONS)
     ]
     return request(CREATE_TOPICS, 7, topics=topics, timeout=10_000)
 
@@ -188,14 +188,14 @@ def _acls(_world: RequestWorld, number: int) -> bytes:
     creations = [
         {
             "resource_type": 2,
-            "resource_name": f"t-{number}-{index // 2}",
+            "resource_name": f"t-{number}-{creation_index // 2}",
             "resource_pattern_type": 3,
             "principal": "User:a",
             "host": "*",
             "operation": 3,
             "permission_type": 3,
         }
-        for index in range(ELEMENTS)
+        for creation_index in range(ELEMENTS)
     ]
     return request(30, 3, creations=creations)
 
@@ -255,7 +255,10 @@ ALL: Final = (
         _same_frame(
             9,
             9,
-            groups=[{"group_id": n, "member_epoch": -1, "topics": None} for n in _names(ELEMENTS)],
+            groups=[
+                {"group_id": group_id, "member_epoch": -1, "topics": None}
+                for group_id in _names(ELEMENTS)
+            ],
         ),
     ),
     Largest("FindCoordinator", _same_frame(10, 4, key_type=0, coordinator_keys=_names(ELEMENTS))),
@@ -272,7 +275,10 @@ ALL: Final = (
         ),
     ),
     Largest(
-        "LeaveGroup", _same_frame(13, 5, group_id="g", members=[{"member_id": n} for n in _names()])
+        "LeaveGroup",
+        _same_frame(
+            13, 5, group_id="g", members=[{"member_id": member_id} for member_id in _names()]
+        ),
     ),
     Largest(
         "SyncGroup",
@@ -282,7 +288,7 @@ ALL: Final = (
             group_id="g",
             generation_id=1,
             member_id="m",
-            assignments=[{"member_id": n, "assignment": b""} for n in _names()],
+            assignments=[{"member_id": member_id, "assignment": b""} for member_id in _names()],
         ),
     ),
     Largest("DescribeGroups", _same_frame(15, 5, groups=_names())),
@@ -304,7 +310,9 @@ ALL: Final = (
         _same_frame(
             20,
             6,
-            topics=[{"name": f"small-0-{index}"} for index in range(PARTITIONS)],
+            topics=[
+                {"name": f"small-0-{partition_index}"} for partition_index in range(PARTITIONS)
+            ],
             timeout=10_000,
         ),
         times=1,
@@ -325,8 +333,12 @@ ALL: Final = (
                 {
                     "topic": WIDE,
                     "partitions": [
-                        {"partition": i, "current_leader_epoch": -1, "leader_epoch": 0}
-                        for i in _WIDE
+                        {
+                            "partition": partition_index,
+                            "current_leader_epoch": -1,
+                            "leader_epoch": 0,
+                        }
+                        for partition_index in _WIDE
                     ],
                 }
             ],
@@ -385,10 +397,10 @@ ALL: Final = (
             resources=[
                 {
                     "resource_type": 2,
-                    "resource_name": f"small-1-{index}",
+                    "resource_name": f"small-1-{partition_index}",
                     "configs": [_TOPIC_CONFIG],
                 }
-                for index in range(PARTITIONS - 10)
+                for partition_index in range(PARTITIONS - 10)
             ],
         ),
         times=2,
@@ -401,10 +413,10 @@ ALL: Final = (
             resources=[
                 {
                     "resource_type": 2,
-                    "resource_name": f"small-1-{index}",
+                    "resource_name": f"small-1-{partition_index}",
                     "configs": [_TOPIC_CONFIG],
                 }
-                for index in range(PARTITIONS - 10)
+                for partition_index in range(PARTITIONS - 10)
             ],
         ),
         times=2,
@@ -419,13 +431,23 @@ ALL: Final = (
     Largest(
         "CreateDelegationToken",
         _same_frame(
-            38, 3, renewers=[{"principal_type": "User", "principal_name": n} for n in _names()]
+            38,
+            3,
+            renewers=[
+                {"principal_type": "User", "principal_name": principal_name}
+                for principal_name in _names()
+            ],
         ),
     ),
     Largest(
         "DescribeDelegationToken",
         _same_frame(
-            41, 3, owners=[{"principal_type": "User", "principal_name": n} for n in _names()]
+            41,
+            3,
+            owners=[
+                {"principal_type": "User", "principal_name": principal_name}
+                for principal_name in _names()
+            ],
         ),
     ),
     Largest("DeleteGroups", _same_frame(42, 2, groups_names=_names())),
@@ -475,10 +497,10 @@ ALL: Final = (
             1,
             entries=[
                 {
-                    "entity": [{"entity_type": "user", "entity_name": n}],
+                    "entity": [{"entity_type": "user", "entity_name": entity_name}],
                     "ops": [{"key": "producer_byte_rate", "value": 1.0}],
                 }
-                for n in _names(ELEMENTS // 3)
+                for entity_name in _names(ELEMENTS // 3)
             ],
         ),
     ),
@@ -495,8 +517,8 @@ ALL: Final = (
             55,
             2,
             topics=[
-                {"topic_name": n, "partitions": [{"partition_index": 0}]}
-                for n in _names(ELEMENTS // 2)
+                {"topic_name": topic_name, "partitions": [{"partition_index": 0}]}
+                for topic_name in _names(ELEMENTS // 2)
             ],
         ),
     ),

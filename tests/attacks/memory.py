@@ -74,11 +74,11 @@ def _send_most(connection: socket.socket) -> int:
 
 def _values(size: int, *, topic: str) -> dict[str, Any]:
     records = build_batch([Record(key=None, value=bytes(size))], timestamp_ms=1_700_000_000_000)
-    parts = [{"index": 0, "records": records}]
+    partition_data = [{"index": 0, "records": records}]
     return {
         "acks": 1,
         "timeout": 30_000,
-        "topic_data": [{"name": topic, "partition_data": parts}],
+        "topic_data": [{"name": topic, "partition_data": partition_data}],
     }
 
 

@@ -29,9 +29,9 @@ def make_ids(target: AttackTarget, names: list[str]) -> int:
     sent = 0
     with target.connect() as connection:
         connection.ask(10, 4, key_type=1, coordinator_keys=["any"])  # makes their topic
-        for name in names:
+        for transactional_id in names:
             fields = {
-                "transactional_id": name,
+                "transactional_id": transactional_id,
                 "transaction_timeout": 60_000,
                 "producer_id": -1,
                 "producer_epoch": -1,
@@ -75,8 +75,8 @@ def without_rights(target: AttackTarget) -> int:
 def regex(target: AttackTarget) -> int:
     """The same in a heartbeat of a consumer group, against 300 topics."""
     topics = [
-        {"name": f"{'a' * 240}{number}", "num_partitions": 1, "replication_factor": 1}
-        for number in range(300)
+        {"name": f"{'a' * 240}{topic_number}", "num_partitions": 1, "replication_factor": 1}
+        for topic_number in range(300)
     ]
     sent = 0
     with target.connect() as connection:

@@ -64,7 +64,7 @@ def slow_readers(target: AttackTarget) -> int:
 
 def unread_metadata(target: AttackTarget) -> int:
     """30 clients that ask ten times each for metadata of 10,000 topics and read no answer."""
-    topics = [{"name": f"no-such-topic-{number}"} for number in range(10_000)]
+    topics = [{"name": f"no-such-topic-{topic_number}"} for topic_number in range(10_000)]
     frame = request(METADATA, 9, topics=topics, allow_auto_topic_creation=False)
     with ExitStack() as stack:
         for _ in range(30):
@@ -79,12 +79,13 @@ def parked_fetches(target: AttackTarget) -> int:
     """20 Fetches that wait for the partition of the neighbour and 9,990 others."""
     topics = [
         {
-            "topic": name,
+            "topic": topic,
             "partitions": [
-                {"partition": index, "partition_max_bytes": 1} for index in range(count)
+                {"partition": partition_index, "partition_max_bytes": 1}
+                for partition_index in range(count)
             ],
         }
-        for name, count in ((NEIGHBOUR, 1), ("wide", WIDE))
+        for topic, count in ((NEIGHBOUR, 1), ("wide", WIDE))
     ]
     fetch = request(
         *(FETCH, 11),

@@ -155,8 +155,8 @@ def proxy_of_many(folder: Path) -> Iterator[ReaderEnd]:
             version,
             frame,
             lambda first_broker: tuple(
-                dataclasses.replace(first_broker, node_id=type(first_broker.node_id)(number))
-                for number in range(1, BROKERS + 1)
+                dataclasses.replace(first_broker, node_id=type(first_broker.node_id)(broker_number))
+                for broker_number in range(1, BROKERS + 1)
             ),
         )
 
@@ -293,13 +293,15 @@ def _exactly(connection: socket.socket, size: int) -> bytes:
     return bytes(received)
 
 
-def _begin(target: AttackTarget, name: str) -> None:
+def _begin(target: AttackTarget, transactional_id: str) -> None:
     """A transaction of that id, open on a partition."""
     with target.connect() as connection:
-        description = connection.ask(65, 0, transactional_ids=[name]).transaction_states[0]
+        description = connection.ask(
+            65, 0, transactional_ids=[transactional_id]
+        ).transaction_states[0]
         connection.ask(
             *(24, 3),
-            v3_and_below_transactional_id=name,
+            v3_and_below_transactional_id=transactional_id,
             v3_and_below_producer_id=description.producer_id,
             v3_and_below_producer_epoch=description.producer_epoch,
             v3_and_below_topics=[{"name": "orders", "partitions": [0]}],
@@ -378,12 +380,12 @@ def main(argv: Sequence[str] | None = None) -> int:
     options = parser.parse_args(argv)
     sys.stdout.write(f"{'reader':<26} {'s':>7} {'MiB':>8} {'status':>7} {'printed':>9}\n")
     has_broken = False
-    for name in options.names or READERS:
-        reader = READERS[name]
+    for reader_name in options.names or READERS:
+        reader = READERS[reader_name]
         with _folder() as folder:
             for number, ended in enumerate(reader.play(folder), 1):
                 sys.stdout.write(
-                    f"{f'{name} {number}':<26} {ended.seconds:>7.1f} {ended.mib:>8.1f}"
+                    f"{f'{reader_name} {number}':<26} {ended.seconds:>7.1f} {ended.mib:>8.1f}"
                     f" {ended.status:>7} {len(ended.output):>9}\n"
                 )
                 for limit in reader.broken_limits(ended):

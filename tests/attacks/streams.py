@@ -56,7 +56,7 @@ def copartitions(target: AttackTarget) -> int:
 
 def tasks(target: AttackTarget) -> int:
     """9,990 tasks and fifty members, each of which has them assigned anew."""
-    frames = [_join(f"m{number}", [_part("0", [WIDE])]) for number in range(50)]
+    frames = [_join(f"m{frame_number}", [_part("0", [WIDE])]) for frame_number in range(50)]
     return send_frames(target, frames)
 
 
@@ -65,8 +65,8 @@ def owned_tasks(target: AttackTarget) -> int:
     joined = send_frames(target, [_join("m", [_part("0", [WIDE])])])
     everything = [{"subtopology_id": "0", "partitions": list(range(PARTITIONS))}]
     offsets = [
-        {"subtopology_id": "0", "partition": number, "offset": number}
-        for number in range(PARTITIONS)
+        {"subtopology_id": "0", "partition": partition_number, "offset": partition_number}
+        for partition_number in range(PARTITIONS)
     ]
     task_fields: dict[str, Any] = {
         "active_tasks": everything,
@@ -105,23 +105,25 @@ def description(target: AttackTarget) -> int:
     """StreamsGroupTopologyDescriptionUpdate with 20,000 subtopologies of ten nodes, ten times."""
     nodes = [
         {
-            "name": f"node-{number}",
+            "name": f"node-{node_number}",
             "node_type": 2,
             "source_topics": [],
             "sink_topic": None,
             "stores": [],
-            "successors": [f"node-{number + 1}"],
+            "successors": [f"node-{node_number + 1}"],
         }
-        for number in range(10)
+        for node_number in range(10)
     ]
-    parts = [{"subtopology_id": str(number), "nodes": nodes} for number in range(20_000)]
+    subtopologies = [
+        {"subtopology_id": str(subtopology_id), "nodes": nodes} for subtopology_id in range(20_000)
+    ]
     frame = request(
         _TOPOLOGY,
         0,
         group_id="g",
         member_id="m",
         topology_epoch=0,
-        topology_description={"subtopologies": parts, "global_stores": []},
+        topology_description={"subtopologies": subtopologies, "global_stores": []},
     )
     return send_frames(target, [frame] * 10)
 
@@ -133,9 +135,9 @@ def _topic(name: str) -> dict[str, Any]:
     return {"name": name, "partitions": 0, "replication_factor": 1, "topic_configs": []}
 
 
-def _part(name: str, sources: Iterable[str]) -> dict[str, Any]:
+def _part(subtopology_id: str, sources: Iterable[str]) -> dict[str, Any]:
     return {
-        "subtopology_id": name,
+        "subtopology_id": subtopology_id,
         "source_topics": list(sources),
         "source_topic_regex": [],
         "state_changelog_topics": [],
@@ -145,13 +147,13 @@ def _part(name: str, sources: Iterable[str]) -> dict[str, Any]:
     }
 
 
-def _join(member: str, parts: list[dict[str, Any]], *, group: str = "g") -> bytes:
+def _join(member: str, subtopologies: list[dict[str, Any]], *, group: str = "g") -> bytes:
     return _beat(
         member,
         0,
         group=group,
         rebalance_timeout=timedelta(minutes=1),
-        topology={"epoch": 0, "subtopologies": parts},
+        topology={"epoch": 0, "subtopologies": subtopologies},
         active_tasks=[],
         standby_tasks=[],
         warmup_tasks=[],

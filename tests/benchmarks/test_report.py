@@ -27,9 +27,9 @@ def test_a_figure_has_one_key() -> None:
 def test_every_cell_of_the_transaction_grid_is_a_figure() -> None:
     keys = {figure.key for figure in FIGURES}
     for flow in figures.FLOWS:
-        for count in figures.PRODUCERS:
+        for producer_count in figures.PRODUCERS:
             cell = {
-                make(flow, count)
+                make(flow, producer_count)
                 for make in (figures.per_second, figures.p50, figures.cpu, figures.retries)
             }
             assert cell <= keys

@@ -83,9 +83,9 @@ def test_each_part_is_asked_in_one_plan() -> None:
 def test_each_question_that_is_written_is_asked(module: ModuleType, plan: CiPlan) -> None:
     """Makers of questions answer a function that is theirs by name."""
     public = {
-        name
-        for name, member in vars(module).items()
-        if belongs_to(module, member) and name[0] != "_"
+        attribute_name
+        for attribute_name, member in vars(module).items()
+        if belongs_to(module, member) and attribute_name[0] != "_"
     }
     assert public == {part.ask.__qualname__.partition(".")[0] for part in plan.parts}
 
@@ -96,7 +96,9 @@ def belongs_to(module: ModuleType, member: object) -> bool:
 
 def test_the_gate_asks_one_client_per_language() -> None:
     language = {client.name: client.language for client in clients()}
-    assert sorted(language[name] for name in gate.CLIENTS) == sorted(set(language.values()))
+    assert sorted(language[client_name] for client_name in gate.CLIENTS) == sorted(
+        set(language.values())
+    )
 
 
 def test_a_part_that_needs_programs_waits_for_them() -> None:
@@ -135,11 +137,11 @@ def test_a_part_that_failed_reports_at_once_and_is_named_again_at_the_end(
         return PartOutcome(2, 0)
 
     report = ["tests: exit status 1", "FAILED test_one - 1 != 2"]
-    parts = (
+    serial_parts = (
         Part("first", 1, lambda _: PartOutcome(0, 1, "\n".join(report))),
         Part("second", 1, second),
     )
-    plan = CiPlan("nightly", minutes=2, minutes_max=3, serial_parts=parts, parallel_parts=())
+    plan = CiPlan("nightly", minutes=2, minutes_max=3, serial_parts=serial_parts, parallel_parts=())
     monkeypatch.setattr(run, "NIGHTLY", plan)
     monkeypatch.setattr(run, "commit", lambda: f"abc{DIRTY}")  # keeps nothing
     assert run.main(["--nightly"]) == 1
@@ -169,7 +171,10 @@ def test_a_part_whose_commit_moved_meanwhile_has_passed_at_neither(
 def run_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setattr(patience, "KEPT", tmp_path)
     programs = {"well": "print('fine')", "badly": "print('because'); raise SystemExit(1)"}
-    asks = {name: (sys.executable, "-c", text) for name, text in programs.items()}
+    asks = {
+        program_name: (sys.executable, "-c", program_text)
+        for program_name, program_text in programs.items()
+    }
     monkeypatch.setattr(patience, "QUESTIONS", asks)
     return tmp_path
 

@@ -99,16 +99,16 @@ APPLICATIONS: Final = {
 """Programs around the Java client: what ``java_program`` takes for today's."""
 
 
-def command_of(name: str) -> str:
+def command_of(driver_name: str) -> str:
     """What ``--driver`` takes.
 
     Raises:
         ApacheKafkaError: Maven is missing or failed.
         ForeignClientError: A toolchain is missing, or it does not build.
     """
-    if name in DRIVERS:
-        return shlex.join(DRIVERS[name]())
-    return java_program(*APPLICATIONS[name])
+    if driver_name in DRIVERS:
+        return shlex.join(DRIVERS[driver_name]())
+    return java_program(*APPLICATIONS[driver_name])
 
 
 def main(names: Sequence[str]) -> None:

@@ -78,13 +78,13 @@ def _read(api: str, flow: str, state: str, outcome_text: str) -> tuple[Place, fr
     mark = outcome_text[-1] if outcome_text[-1] in (SELDOM, COINCIDENCE) else ""
     outcome, _, levels = outcome_text.removesuffix(mark).partition("@")
     if outcome in _SHORT:
-        name = _SHORT[outcome]
+        error_name = _SHORT[outcome]
     elif outcome.lstrip("-").isdigit():
-        name = ErrorCode(int(outcome)).name
+        error_name = ErrorCode(int(outcome)).name
     else:
-        name = outcome  # a state, where a coordinator acts by itself
+        error_name = outcome  # a state, where a coordinator acts by itself
     allowed_levels = frozenset(int(level) for level in levels) if levels else frozenset(LEVELS)
-    return Place(api, flow, state, name), allowed_levels, mark
+    return Place(api, flow, state, error_name), allowed_levels, mark
 
 
 def unreachable() -> Mapping[Place, str | None]:

@@ -93,18 +93,18 @@ def alter_verification(*, enabled: bool) -> Operation:
     return _alter(4, "", VERIFICATION, None if enabled else "false")
 
 
-def _alter(kind: int, name: str, key: str, value: str | None) -> Operation:
+def _alter(resource_type: int, resource_name: str, key: str, value: str | None) -> Operation:
     change: Values = {
         "name": key,
         "config_operation": DELETE if value is None else SET,
         "value": value,
     }
-    resource = {"resource_type": kind, "resource_name": name, "configs": [change]}
+    resource = {"resource_type": resource_type, "resource_name": resource_name, "configs": [change]}
     return Operation(
         api="IncrementalAlterConfigs",
         version=1,
-        flow="topic" if kind == 2 else "broker",
+        flow="topic" if resource_type == 2 else "broker",
         mode=f"{key}={value}",
         values={"resources": [resource]},
-        partition=(name, 0) if kind == 2 else None,
+        partition=(resource_name, 0) if resource_type == 2 else None,
     )

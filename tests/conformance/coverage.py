@@ -51,7 +51,7 @@ class Coverage(msgspec.Struct, frozen=True, kw_only=True):
 
 def all_recordings() -> dict[str, Recordings]:
     """Every story that is recorded."""
-    return {name: read(name) for name in recorded_stories()}
+    return {story_name: read(story_name) for story_name in recorded_stories()}
 
 
 def count_coverage(recordings: Mapping[str, Recordings]) -> Coverage:

@@ -163,7 +163,10 @@ def _options(ground: Ground) -> ClusterOptions:
 @contextlib.contextmanager
 def _config(ground: Ground) -> Iterator[Path]:
     """Kafka's own file; who takes telemetry is said in ours, as Kafka needs a plugin for it."""
-    lines = [f"{name}={value}\n" for name, value in ground.properties.items()]
+    lines = [
+        f"{property_name}={property_value}\n"
+        for property_name, property_value in ground.properties.items()
+    ]
     with tempfile.TemporaryDirectory(prefix="txnsim-ground-") as directory:
         properties, cluster_file = (
             Path(directory, "server.properties"),
@@ -172,7 +175,11 @@ def _config(ground: Ground) -> Iterator[Path]:
         properties.write_text("".join(lines), "utf-8")
         settings = {**ground.properties, "client_telemetry_enable": True}
         cluster_file.write_text(
-            "settings:\n" + "".join(f"  {name}: {value}\n" for name, value in settings.items())
+            "settings:\n"
+            + "".join(
+                f"  {setting_name}: {setting_value}\n"
+                for setting_name, setting_value in settings.items()
+            )
         )
         yield cluster_file if ground.takes_telemetry else properties
 

@@ -104,10 +104,10 @@ def versions(release: str) -> Facts:
         _java(release, HERE / "Recorder.java", directory)
         facts_by_kind = json.loads(Path(directory, "release.json").read_text("utf-8"))
     return {
-        f"{kind} {name}": fact
+        f"{kind} {fact_name}": fact
         for kind, facts in facts_by_kind.items()
         if isinstance(facts, dict)
-        for name, fact in facts.items()
+        for fact_name, fact in facts.items()
     }
 
 
@@ -145,7 +145,10 @@ def methods(lines: Sequence[str]) -> Mapping[str, tuple[str, ...]]:
                 lines_by_method.setdefault(body, [])
         elif line.strip() not in ("", "Code:") and body in lines_by_method:
             lines_by_method[body].append(line.strip())
-    return {name: tuple(sorted(instructions)) for name, instructions in lines_by_method.items()}
+    return {
+        method_name: tuple(sorted(instructions))
+        for method_name, instructions in lines_by_method.items()
+    }
 
 
 _CLASS: Final = re.compile(r"(?:class|interface) ([\w$]+)")

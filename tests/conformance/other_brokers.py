@@ -109,7 +109,7 @@ def _ask_conformance(broker: Broker, address: str) -> Conformance:
     run = msgspec.json.decode(process.stdout, type=Conformance)
     for result in run.results:
         if result.outcome is CaseOutcome.DIFFERS:
-            requests = (line.request for line in result.differences)
+            requests = (difference_line.request for difference_line in result.differences)
             say(f"{broker.name} {result.case}: {result.because}", *requests)
     return run
 

@@ -32,8 +32,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     rules()  # a mistake there is told once
     cases_chosen = choose_cases(options.case)
     wrong = 0
-    for name, config in brokers().items():
-        cases_of_broker = [case for case in cases_chosen if case.broker == name]
+    for broker_name, config in brokers().items():
+        cases_of_broker = [case for case in cases_chosen if case.broker == broker_name]
         if not cases_of_broker:
             continue
         for level in options.level or LEVELS:
@@ -44,7 +44,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
                         wrong += not line.startswith(" ")
                         sys.stdout.write(f"{line}\n")
             seconds = time.monotonic() - begun_s
-            sys.stdout.write(f"{seconds:6.2f} s  {name} at {level}\n")
+            sys.stdout.write(f"{seconds:6.2f} s  {broker_name} at {level}\n")
     return 1 if wrong else 0
 
 

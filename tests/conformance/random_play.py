@@ -133,7 +133,10 @@ def our_broker(level: int, **fields: str) -> Iterator[str]:
             **{name.replace("_", "."): value for name, value in fields.items()},
         }
         properties.write_text(
-            "".join(f"{name}={value}\n" for name, value in all_properties.items())
+            "".join(
+                f"{property_name}={property_value}\n"
+                for property_name, property_value in all_properties.items()
+            )
         )
         arguments = ("--config", str(properties))
         with TxnsimServer(transaction_version=level, brokers=1, arguments=arguments) as server:
@@ -208,7 +211,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         arguments.json.write_text(
             json.dumps([cells.as_json(result) for result in results], indent=1) + "\n"
         )
-    failed = [line for result in results for line in complaints(result)]
+    failed = [complaint_line for result in results for complaint_line in complaints(result)]
     long_plays = [result for result in results if result.operations >= LONG_PLAY]
     if {long_play.level for long_play in long_plays} == set(cells.LEVELS):
         failed += [

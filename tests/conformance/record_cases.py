@@ -73,8 +73,8 @@ def record_cases_chosen(
     """Play these cases at these levels; and what went wrong."""
     plays: Plays = {}
     wrong: list[str] = []
-    for name, config in brokers().items():
-        cases_of_broker = [case for case in cases_chosen if case.broker == name]
+    for broker_name, config in brokers().items():
+        cases_of_broker = [case for case in cases_chosen if case.broker == broker_name]
         levels_needed = [
             level for level in levels if any(level in case.text.levels for case in cases_of_broker)
         ]
@@ -86,7 +86,7 @@ def record_cases_chosen(
                 for turn in range(times):
                     finalize(target.bootstrap, level)
                     wrong += _one_turn(cases_of_broker, target, level, plays, turn)
-                say(f"{time.monotonic() - begun_s:6.1f} s  {name} at {level}")
+                say(f"{time.monotonic() - begun_s:6.1f} s  {broker_name} at {level}")
     return plays, wrong
 
 

@@ -202,7 +202,9 @@ class Compared:
         sys.stdout.write(
             f"{len(self.plays):5} {comparison.label}{'' if unexplained_lines else ': alike'}\n"
         )
-        sys.stdout.writelines(f"      {line}\n" for line in unexplained_lines)
+        sys.stdout.writelines(
+            f"      {unexplained_line}\n" for unexplained_line in unexplained_lines
+        )
         sys.stdout.flush()
 
     def unexplained(self, comparison: Told) -> list[str]:
@@ -245,12 +247,12 @@ def compared_cases(
     around: Around = ALONE,
 ) -> Iterator[Told]:
     """Each case that is not known, a handful on the one broker and then on the other."""
-    for name, config in brokers().items():
+    for broker_name, config in brokers().items():
         for level in levels:
             cases_left = [
                 case
                 for case in cases_chosen
-                if case.broker == name
+                if case.broker == broker_name
                 and level in case.text.levels
                 and _label(case.id, level) not in labels_done
             ]
@@ -371,9 +373,9 @@ def _unlike(expected_play: Play | str, play_found: Play | str) -> list[str]:
         return [f"{side} can't play it: {failure}"]
     racy = {expected_play.transcript.entries[index][0] for index in expected_play.racy}
     return [
-        line
-        for line in _differences(expected_play.transcript, play_found.transcript)
-        if not any(line.startswith(racy_question) for racy_question in racy)
+        difference_line
+        for difference_line in _differences(expected_play.transcript, play_found.transcript)
+        if not any(difference_line.startswith(racy_question) for racy_question in racy)
     ]
 
 

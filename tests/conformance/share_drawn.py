@@ -185,8 +185,8 @@ class DrawnShares:
 
     def _choose_partition(self) -> tuple[str, int]:
         chance = self._chance
-        name = chance.choice(sorted(self._ids))
-        return name, chance.randrange(self._partitions[name])
+        partition_name = chance.choice(sorted(self._ids))
+        return partition_name, chance.randrange(self._partitions[partition_name])
 
     # Members
 
@@ -282,8 +282,8 @@ class DrawnShares:
     def _batch(self, count: int, **producer: Any) -> bytes:
         self._written += 1
         records = [
-            Record(key=b"k", value=b"v" * self._written + str(number).encode())
-            for number in range(count)
+            Record(key=b"k", value=b"v" * self._written + str(record_number).encode())
+            for record_number in range(count)
         ]
         return build_batch(records, timestamp_ms=1_700_000_000_000, **producer)
 
@@ -291,7 +291,7 @@ class DrawnShares:
         self, topic_partition: tuple[str, int], records: bytes, transactional_id: str | None
     ) -> None:
         topic, partition = topic_partition
-        data = [{"name": topic, "partition_data": [{"index": partition, "records": records}]}]
+        topic_data = [{"name": topic, "partition_data": [{"index": partition, "records": records}]}]
         answer = self._p.ask(
             "Produce",
             9,
@@ -299,7 +299,7 @@ class DrawnShares:
             transactional_id=transactional_id,
             acks=-1,
             timeout=30_000,
-            topic_data=data,
+            topic_data=topic_data,
         )
         (partition_answer,) = answer.responses[0].partition_responses
         self._p.rows.append(
@@ -329,7 +329,10 @@ class DrawnShares:
             "producer_epoch": begun.producer_epoch,
         }
         topic_partition = self._choose_partition()
-        old = {f"v3_and_below_{key}": value for key, value in producer_fields.items()}
+        old = {
+            f"v3_and_below_{key}": producer_field_value
+            for key, producer_field_value in producer_fields.items()
+        }
         old["v3_and_below_topics"] = [
             {"name": topic_partition[0], "partitions": [topic_partition[1]]}
         ]
@@ -380,13 +383,13 @@ class DrawnShares:
         if topics is None:
             topics = [
                 {
-                    "topic_id": self._ids[name],
+                    "topic_id": self._ids[partition_name],
                     "partitions": [
-                        {"partition_index": index, "acknowledgement_batches": []}
-                        for index in range(self._partitions[name])
+                        {"partition_index": partition_index, "acknowledgement_batches": []}
+                        for partition_index in range(self._partitions[partition_name])
                     ],
                 }
-                for name in (sorted(self._ids) if session == 0 else ())
+                for partition_name in (sorted(self._ids) if session == 0 else ())
             ]
         values = {
             "group_id": self._group,
@@ -407,9 +410,9 @@ class DrawnShares:
         self._keep("ShareFetch", values, answer)
         self._follow(sharer, answer, session)
         for topic in answer.responses:
-            name = self._name_of(topic.topic_id)
+            partition_name = self._name_of(topic.topic_id)
             for part in topic.partitions:
-                held_spans = sharer.held.setdefault((name, part.partition_index), [])
+                held_spans = sharer.held.setdefault((partition_name, part.partition_index), [])
                 held_spans += [
                     (acquired_record.first_offset, acquired_record.last_offset)
                     for acquired_record in part.acquired_records
@@ -497,14 +500,14 @@ class DrawnShares:
                 [chance.choice(kinds[:6]) for _ in range(count + chance.choice((0, 0, 1)))],
             )
         )
-        name, index = topic_partition
+        name, partition_index = topic_partition
         topic_id = self._ids[name] if chance.random() < 0.95 else _UNKNOWN
         span = {
             "first_offset": first_offset,
             "last_offset": last_offset,
             "acknowledge_types": types,
         }
-        partition = {"partition_index": index, "acknowledgement_batches": [span]}
+        partition = {"partition_index": partition_index, "acknowledgement_batches": [span]}
         return [{"topic_id": topic_id, "partitions": [partition]}]
 
     def _acknowledge(self) -> None:
@@ -595,24 +598,28 @@ class DrawnShares:
 
     def _offsets(self) -> None:
         chance, plays, group = self._chance, self._p, self._group
-        name = chance.choice((*sorted(self._ids), f"{self._name}-none"))
+        topic_name = chance.choice((*sorted(self._ids), f"{self._name}-none"))
         match chance.choice(("all", "all", "named", "alter", "alter", "delete", "other")):
             case "all":
                 self._offsets_of({"group_id": group, "topics": None})
             case "named":
-                topics = [{"topic_name": name, "partitions": chance.choice(([0], [0, 1], [7], []))}]
+                topics = [
+                    {"topic_name": topic_name, "partitions": chance.choice(([0], [0, 1], [7], []))}
+                ]
                 self._offsets_of({"group_id": group, "topics": topics})
             case "other":
                 self._offsets_of({"group_id": f"{group}-no", "topics": None})
             case "alter":
                 offset = chance.choice((0, 1, 3, 99, -1, -5))
-                parts = [{"partition_index": chance.choice((0, 0, 1, 7)), "start_offset": offset}]
-                topics = [{"topic_name": name, "partitions": parts}]
+                partitions = [
+                    {"partition_index": chance.choice((0, 0, 1, 7)), "start_offset": offset}
+                ]
+                topics = [{"topic_name": topic_name, "partitions": partitions}]
                 where = chance.choice((group, group, group, f"{group}-no", ""))
                 plays.ask("AlterShareGroupOffsets", 0, group_id=where, topics=topics)
             case _:
                 where = chance.choice((group, group, f"{group}-no", ""))
-                topics = [{"topic_name": name}]
+                topics = [{"topic_name": topic_name}]
                 plays.ask("DeleteShareGroupOffsets", 0, group_id=where, topics=topics)
 
     def _offsets_of(self, group: dict[str, Any]) -> None:

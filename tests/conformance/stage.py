@@ -160,12 +160,13 @@ class Stage:
 
     def _compare(self) -> None:
         unexplained_lines = []
-        for line in self._pair.differences():
+        for difference_line in self._pair.differences():
             reason = next(
-                (why for pattern, why in EXPLAINED.items() if re.search(pattern, line)), None
+                (why for pattern, why in EXPLAINED.items() if re.search(pattern, difference_line)),
+                None,
             )
             if reason is None:
-                unexplained_lines.append(line)
+                unexplained_lines.append(difference_line)
             else:
                 self._result.explained[reason] += 1
         if unexplained_lines:
@@ -214,9 +215,9 @@ class Stage:
         if state == ONGOING:
             topics = self.world.partitions  # not __consumer_offsets
             added = {
-                (topic.topic, index)
+                (topic.topic, partition_index)
                 for topic in real.topics
-                for index in topic.partitions
+                for partition_index in topic.partitions
                 if topic.topic in topics
             }
         producer.is_in(state, current, added)
@@ -226,12 +227,12 @@ class Stage:
     ) -> int | None:
         if operation.api == "EndTxn" and operation.version < 5:
             return None if producer is None or producer.current is None else producer.current.pid
-        number = self._number(real, ours)
+        pid = self._number(real, ours)
         if producer is None:
             producer = Producer(None, timeout_ms=0, style="mixed")
             self.world.loose.append(producer)
-        producer.takes(Identity(number, real.producer_epoch))
-        return number
+        producer.takes(Identity(pid, real.producer_epoch))
+        return pid
 
     def _number(self, real: Any, ours: Any) -> int:
         numbers = [
@@ -276,15 +277,15 @@ class Stage:
 
     def await_coordinator(self, producer: Producer) -> None:
         """Until both know the coordinator of a new transactional id."""
-        name = producer.name
-        assert name is not None
-        self._pair.both(lambda side: side.await_coordinator(name))
+        producer_name = producer.name
+        assert producer_name is not None
+        self._pair.both(lambda side: side.await_coordinator(producer_name))
 
     def exhaust(self, producer: Producer) -> None:
         """Bring a transactional id near its last epoch (KIP-360: then comes a new producer id)."""
-        name = producer.name
-        assert name is not None
-        self._pair.both(lambda side: side.player.climb(name, NEARLY_LAST_EPOCH))
+        producer_name = producer.name
+        assert producer_name is not None
+        self._pair.both(lambda side: side.player.climb(producer_name, NEARLY_LAST_EPOCH))
         self.ask(plain_init(producer))
 
     def switch_level(self, level: int, choices: Choices | None = None) -> None:
@@ -327,8 +328,8 @@ class Stage:
         """A topic of that name comes back."""
         real = self.ask(changes.create_topic(choices, topic))
         if real.topics[0].error_code == ErrorCode.none:
-            count = self.world.partitions[topic]
-            self._pair.await_change(lambda side: side.await_topic(topic, count))
+            partition_count = self.world.partitions[topic]
+            self._pair.await_change(lambda side: side.await_topic(topic, partition_count))
             self.world.deleted.discard(topic)
 
     def grow_topic(self, choices: Choices, topic: str) -> None:
@@ -336,8 +337,8 @@ class Stage:
         real = self.ask(changes.create_partitions(choices, self.world, topic))
         if real.results[0].error_code == ErrorCode.none:
             self.world.partitions[topic] += 1
-            count = self.world.partitions[topic]
-            self._pair.await_change(lambda side: side.await_topic(topic, count))
+            partition_count = self.world.partitions[topic]
+            self._pair.await_change(lambda side: side.await_topic(topic, partition_count))
 
 
 def _answer_of_operation(operation: Operation, answer: Any) -> Any:

@@ -120,8 +120,8 @@ def is_function(named: str) -> bool:
     module, _, qualified = named.partition(":")
     try:
         member_found: object = importlib.import_module(module)
-        for name in qualified.split("."):
-            member_found = vars(member_found)[name]
+        for attribute_name in qualified.split("."):
+            member_found = vars(member_found)[attribute_name]
     except (ImportError, KeyError, TypeError):
         return False
     if isinstance(member_found, property):

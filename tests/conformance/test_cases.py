@@ -29,7 +29,7 @@ recorded = cache(answers.read)
 
 @cache
 def grounds() -> dict[str, Ground]:
-    return {name: ground_of(config) for name, config in brokers().items()}
+    return {broker_name: ground_of(config) for broker_name, config in brokers().items()}
 
 
 def id_of(case: Case, level: int) -> str:

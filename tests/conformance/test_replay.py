@@ -109,7 +109,10 @@ def assert_as_recorded(story: Story, level: int, transcript: Transcript) -> None
 def test_each_api_of_the_stories_is_asked_over_tcp() -> None:
     recordings = coverage.all_recordings()
     assert set(recordings) >= OVER_TCP
-    chosen = {name: {LEVEL_OVER_TCP: recordings[name][LEVEL_OVER_TCP]} for name in OVER_TCP}
+    chosen = {
+        recording_name: {LEVEL_OVER_TCP: recordings[recording_name][LEVEL_OVER_TCP]}
+        for recording_name in OVER_TCP
+    }
     assert apis(chosen) == apis(recordings)
 
 
@@ -118,7 +121,9 @@ def apis(recordings: Mapping[str, Recordings]) -> set[str]:
 
 
 def test_every_play_is_recorded_and_every_recording_is_played() -> None:
-    recorded = {(name, level) for name in recorded_stories() for level in read(name)}
+    recorded = {
+        (story_name, level) for story_name in recorded_stories() for level in read(story_name)
+    }
     programme = {(name_of(story), level) for story, level in STORIES}
     assert not programme - recorded, "record them: python -m tests.conformance.record"
     assert not recorded - programme, "no such play: remove the file, or record the story anew"

@@ -58,12 +58,12 @@ def main(argv: Sequence[str] | None = None) -> int:
     return 0 if all(outcomes) else 1
 
 
-def _outcomes(name: str) -> list[bool]:
+def _outcomes(language_name: str) -> list[bool]:
     """Of the steps of one language, which are done in order."""
     try:
-        steps = LANGUAGES[name]()
+        steps = LANGUAGES[language_name]()
     except MissingToolError as missing:
-        return [_say(f"FAIL {name}: {missing}", passed=False)]
+        return [_say(f"FAIL {language_name}: {missing}", passed=False)]
     return [_passes(step) for step in steps]
 
 
@@ -166,10 +166,10 @@ LANGUAGES: Final[Mapping[str, Callable[[], list[Step]]]] = {
 }
 
 
-def _copy_helper(name: str) -> Path:
+def _copy_helper(file_name: str) -> Path:
     """The helper's sources where tools may write beside them, named after what they say."""
-    sources = HELPERS / name
-    target = CACHE / "helpers" / f"{name}-{_digest(sources)}"
+    sources = HELPERS / file_name
+    target = CACHE / "helpers" / f"{file_name}-{_digest(sources)}"
     return make_once(
         target,
         lambda fresh: shutil.copytree(sources, fresh, ignore=_NEVER_COPIED),

@@ -178,7 +178,11 @@ def _three_brokers(target: PeerTarget, work: Path) -> Iterator[str]:
             yield kafka.bootstrap
         return
     config = work / "server.properties"
-    config.write_text("".join(f"{name}={value}\n" for name, value in _SETTINGS.items()))
+    config.write_text(
+        "".join(
+            f"{setting_name}={setting_value}\n" for setting_name, setting_value in _SETTINGS.items()
+        )
+    )
     with TxnsimServer(arguments=("--config", str(config))) as server:
         yield server.bootstrap
 
@@ -239,8 +243,8 @@ def _write_tools(directory: Path) -> None:
         "kafka-acls.sh": "org.apache.kafka.tools.AclCommand",
         "kafka-configs.sh": "org.apache.kafka.tools.ConfigCommand",
     }
-    for name, program in programs.items():
-        script = scripts / name
+    for program_name, program in programs.items():
+        script = scripts / program_name
         script.write_text(
             "#!/bin/sh\n"
             'libs="$(dirname "$0")/../libs/*"\n'

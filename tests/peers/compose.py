@@ -82,7 +82,7 @@ def _tell_refusals(broker: str, since: datetime) -> int:
     address = f"{os.environ['TXNSIM_PEER_HTTP']}/api/v1/trace"
     with urllib.request.urlopen(address, timeout=60) as answer:
         header, *lines = (json.loads(line) for line in answer)
-    nodes = [name.startswith(f"broker/{broker}/") for name in header["nodes"]]
+    nodes = [node_name.startswith(f"broker/{broker}/") for node_name in header["nodes"]]
     for line in lines:
         if line["k"] == "log.reject" and line["t"] >= since_us and nodes[line["n"]]:
             error = line["d"]["error"]
@@ -107,8 +107,8 @@ def write_docker(directory: Path) -> None:
     _script(directory / "docker", f"PYTHONPATH={shlex.quote(str(REPOSITORY))} exec {module}")
     options = ["-XX:TieredStopAtLevel=1", "-Xmx256m"]
     java = shlex.join(java_command(kafka_libs(), options=options))
-    for name, main_class in _TOOLS.items():
-        _script(directory / f"{name}.sh", f"exec {java} {main_class}")
+    for tool_name, main_class in _TOOLS.items():
+        _script(directory / f"{tool_name}.sh", f"exec {java} {main_class}")
 
 
 def _script(path: Path, command: str) -> None:

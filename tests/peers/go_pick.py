@@ -43,10 +43,10 @@ def pick_tests(directory: Path, tests: Iterable[str], *, package: str) -> str:
             declared.setdefault(name, []).append(_Declaration(lines, imports))
     chosen = list(_with_helpers(declared, tests))
     used = {
-        line
+        import_line
         for declaration in chosen
-        for name, line in declaration.imports.items()
-        if _uses(_COMMENT.sub("", declaration.lines), name)
+        for import_name, import_line in declaration.imports.items()
+        if _uses(_COMMENT.sub("", declaration.lines), import_name)
     }
     parts = (
         f"package {package}",

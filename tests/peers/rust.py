@@ -56,7 +56,9 @@ def _ask(crate: _Crate, target: PeerTarget, names: Sequence[str]) -> Iterator[Pe
         work = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="txnsim-peer-")))
         bootstrap = stack.enter_context(_cluster(crate, target, work))
         environment = {**os.environ, **crate.environment, crate.address: bootstrap}
-        default_names = [name for name in _test_names(programs) if name not in crate.left_out]
+        default_names = [
+            test_name for test_name in _test_names(programs) if test_name not in crate.left_out
+        ]
         for name in names or default_names:
             file, _, test = name.partition("::")
             yield _run(name, [str(programs[file]), "--exact", test, "--nocapture"], environment)
@@ -103,7 +105,11 @@ def _cluster(crate: _Crate, target: PeerTarget, work: Path) -> Iterator[str]:
             yield kafka.bootstrap
         return
     config = work / "server.properties"
-    config.write_text("".join(f"{name}={value}\n" for name, value in settings.items()))
+    config.write_text(
+        "".join(
+            f"{setting_name}={setting_value}\n" for setting_name, setting_value in settings.items()
+        )
+    )
     with TxnsimServer(brokers=crate.brokers, arguments=("--config", str(config))) as server:
         yield server.bootstrap
 

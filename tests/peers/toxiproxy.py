@@ -43,8 +43,8 @@ def proxies(routes: Mapping[str, tuple[str, str]], directory: Path) -> Iterator[
     """
     config = directory / "toxiproxy.json"
     rows = [
-        {"name": name, "listen": listen, "upstream": upstream, "enabled": True}
-        for name, (listen, upstream) in routes.items()
+        {"name": route_name, "listen": listen, "upstream": upstream, "enabled": True}
+        for route_name, (listen, upstream) in routes.items()
     ]
     config.write_text(json.dumps(rows))
     command = [str(server()), "-host", "127.0.0.1", "-port", str(PORT), "-config", str(config)]

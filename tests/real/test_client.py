@@ -169,8 +169,10 @@ async def test_a_level_raised_in_mid_transaction_bumps_the_epoch_and_a_lowered_o
             await producer.commit()
             assert producer.identity.producer_epoch == identity_before.producer_epoch + 2
     finally:
-        kind = 1 if target.level == 2 else 2
-        await admin.update_features({"transaction.version": target.level}, upgrade_type=kind)
+        upgrade_type = 1 if target.level == 2 else 2
+        await admin.update_features(
+            {"transaction.version": target.level}, upgrade_type=upgrade_type
+        )
         await until_level(cluster, target.level)  # as the next test expects it
     await until_state(cluster, name, "CompleteCommit")
     assert await values(cluster, name, partitions=1) == [
@@ -238,9 +240,11 @@ async def test_a_consumer_polls_all_partitions_and_waits_for_more(
 ) -> None:
     await admin.create_topic(name, partitions=3)
     async with Producer(cluster) as producer, Consumer(cluster) as consumer:
-        for index in range(3):
-            await producer.send(name, index, str(index).encode())
-        await consumer.assign([TopicPartition(name, index) for index in range(3)])
+        for partition_index in range(3):
+            await producer.send(name, partition_index, str(partition_index).encode())
+        await consumer.assign(
+            [TopicPartition(name, partition_index) for partition_index in range(3)]
+        )
         polled: list[bytes | None] = []
         while len(polled) < 3:
             polled += [record.value for record in await consumer.poll()]

@@ -130,8 +130,10 @@ Values = dict[str, Any]
 def of_kafka(jmx: Jmx) -> Values:
     """The values of a real broker, by our names."""
     return {
-        name: _comparable_value(name, jmx.read(_pattern(kafka), "Value", "Count", "Mean", "Max"))
-        for name, kafka in KAFKAS.items()
+        kafka_name: _comparable_value(
+            kafka_name, jmx.read(_pattern(kafka), "Value", "Count", "Mean", "Max")
+        )
+        for kafka_name, kafka in KAFKAS.items()
     }
 
 
@@ -226,8 +228,10 @@ def of_txnsim(url: str) -> Values:
         table.VERIFICATION_MS: _total(samples, table.VERIFICATIONS),
     }
     return {
-        name: special_values[name] if name in special_values else _total(samples, name)
-        for name in KAFKAS
+        kafka_name: special_values[kafka_name]
+        if kafka_name in special_values
+        else _total(samples, kafka_name)
+        for kafka_name in KAFKAS
     }
 
 
@@ -299,8 +303,8 @@ async def _wait_until_ended(admin: Admin) -> None:
     for _ in range(600):
         ends = [
             [
-                await admin.offset_of(TopicPartition(TOPIC, index), LATEST, isolation)
-                for index in range(4)
+                await admin.offset_of(TopicPartition(TOPIC, partition_index), LATEST, isolation)
+                for partition_index in range(4)
             ]
             for isolation in IsolationLevel
         ]
@@ -313,7 +317,12 @@ async def _wait_until_ended(admin: Admin) -> None:
 def played_by_us(directory: Path) -> dict[str, Values]:
     """Play the story on the simulator."""
     file = directory / "server.properties"
-    file.write_text("".join(f"{name}={value}\n" for name, value in PROPERTIES.items()))
+    file.write_text(
+        "".join(
+            f"{property_name}={property_value}\n"
+            for property_name, property_value in PROPERTIES.items()
+        )
+    )
     arguments = ("--config", str(file), "--http", "0")
     with TxnsimServer(brokers=1, arguments=arguments) as server:
         url = server.ready["http"]

@@ -147,8 +147,14 @@ def secured_kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SecuredK
         secured_kafka = SecuredKafka(kafka, directory)
         secured_kafka.allow(
             *(
-                acl(kind, name, right, principal=f"User:{GUEST}", pattern=PatternType.PREFIXED)
-                for kind, name, rights in RIGHTS_OF_GUEST
+                acl(
+                    resource_type,
+                    name,
+                    right,
+                    principal=f"User:{GUEST}",
+                    pattern=PatternType.PREFIXED,
+                )
+                for resource_type, name, rights in RIGHTS_OF_GUEST
                 for right in rights
             )
         )
@@ -224,7 +230,7 @@ def test_what_may_not_be_cleaned_is_listed_with_the_commands_that_take_it_away(
     )
     out, err = capfd.readouterr()
     cells = {cell["scenario"]: cell for cell in json.loads(out)}
-    ghost, zombie = (cells[name] for name in stories)
+    ghost, zombie = (cells[cell_name] for cell_name in stories)
     assert zombie["real"]["verdict"]["observed"] == ["duplicate"]
     assert "CLUSTER_AUTHORIZATION_FAILED" in "".join(ghost["real"]["cured"]["because"])
     prefix = ghost["left"][0]["name"].removesuffix("t")

@@ -154,7 +154,9 @@ def comparable(output: str) -> list[str]:
     """
     lines = output.splitlines()
     columns = [cell.strip() for cell in lines[0].split("\t")] if lines else []
-    for column in (columns.index(name) for name in DURATIONS if name in columns):
+    for column in (
+        columns.index(duration_name) for duration_name in DURATIONS if duration_name in columns
+    ):
         for index, line in enumerate(lines[1:], start=1):
             cells = line.split("\t")
             if cells[column].strip() != "None":
@@ -232,8 +234,8 @@ async def test_a_hanging_transaction_is_found_alike_and_aborted(
     offset = 0
     # Each way by each tool: what the other one sees afterwards is the same.
     for tool in (ours, kafkas):
-        for number, abort in enumerate(ABORTS):
-            identity = await make_hanging(admin, where, f"{name}-{tool.__name__}-{number}")
+        for abort_number, abort in enumerate(ABORTS):
+            identity = await make_hanging(admin, where, f"{name}-{tool.__name__}-{abort_number}")
             if offset == 0:
                 for search in SEARCHES:
                     search_result = check_same(target, *fill_in(search, name=name))
@@ -299,7 +301,10 @@ def test_every_command_and_option_of_kafkas_tool_is_compared(version: str) -> No
     with Tools("localhost:9", version=version) as tools:
         overview = tools.ask(TOOL, "--help").stdout
         commands = set(re.findall(r"^    ([a-zA-Z-]+) ", overview, re.MULTILINE)) - {"COMMAND"}
-        help_by_command = {name: tools.ask(TOOL, name, "--help").stdout for name in commands}
+        help_by_command = {
+            command_name: tools.ask(TOOL, command_name, "--help").stdout
+            for command_name in commands
+        }
     assert {"list", "find-hanging"} <= commands <= {args[0] for args in compared}
     for command, text in help_by_command.items():
         options = set(re.findall(r"(?<![\w-])--?[a-zA-Z][\w-]*", text))

@@ -131,7 +131,7 @@ def existence() -> tuple[Row, list[Row]]:
         releases = [
             release
             for release in RELEASES
-            if any(why_not_there(scenario, name, release) is None for scenario, name in bad)
+            if any(why_not_there(scenario, run_name, release) is None for scenario, run_name in bad)
         ]
         ended = ", ".join(
             f"{switch.ticket} ({switch.came(REFERENCE.patch_release)})" for switch in switches

@@ -30,8 +30,8 @@ async def main(arguments: list[str]) -> None:
     """Until standard input ends."""
     work, stopped = ProducerWork.from_arguments(arguments), stop_at_end_of_input()
     async with asyncio.TaskGroup() as group:
-        for index in range(work.producers):
-            group.create_task(_produce(work, f"aiokafka-{index}", stopped))
+        for producer_index in range(work.producers):
+            group.create_task(_produce(work, f"aiokafka-{producer_index}", stopped))
 
 
 async def _produce(work: ProducerWork, name: str, stopped: threading.Event) -> None:

@@ -42,8 +42,8 @@ class Crowd:
 
     async def run(self) -> None:
         async with self._cluster.client("crowd") as client, asyncio.TaskGroup() as group:
-            for name in self._members:
-                group.create_task(self._live(client, name))
+            for member_name in self._members:
+                group.create_task(self._live(client, member_name))
 
     async def wait_until_settled(self) -> tuple[str, ...]:
         """Wait until the assignment is complete after all members have joined. Returns what is
@@ -57,7 +57,11 @@ class Crowd:
         return self._wrong()
 
     def _wrong(self) -> tuple[str, ...]:
-        wrong = [f"{name} is not in the group" for name in self._members if name not in self._held]
+        wrong = [
+            f"{member_name} is not in the group"
+            for member_name in self._members
+            if member_name not in self._held
+        ]
         member_counts = Counter(
             index
             for rows in self._held.values()
@@ -86,11 +90,11 @@ class Crowd:
                 await self._say(coordinator, name, _LEAVES)
                 self._held.pop(name, None)
 
-    async def _say(self, coordinator: CoordinatorClient, name: str, epoch: int) -> int:
+    async def _say(self, coordinator: CoordinatorClient, member_id: str, epoch: int) -> int:
         """Send a heartbeat. Returns the member's new epoch, 0 if it has to join again."""
-        member = GroupMetadata(member_id=name, generation=epoch)
+        member = GroupMetadata(member_id=member_id, generation=epoch)
         joining = ((self._topic,), REBALANCE_MS) if epoch == 0 else None
-        owned: dict[UUID, Any] | None = {} if epoch == 0 else self._held.get(name)
+        owned: dict[UUID, Any] | None = {} if epoch == 0 else self._held.get(member_id)
         request = consumer_group_heartbeat(
             GROUP, member, joining=joining, owned=None if epoch == _LEAVES else owned
         )
@@ -102,11 +106,11 @@ class Crowd:
         error = ErrorCode(answer.error_code)
         self.answer_counts[error.name] += 1
         if error != ErrorCode.none:
-            self._held.pop(name, None)
+            self._held.pop(member_id, None)
             return 0
         if answer.assignment is not None:
             rows = answer.assignment.topic_partitions
-            self._held[name] = {row.topic_id: tuple(row.partitions) for row in rows}
+            self._held[member_id] = {row.topic_id: tuple(row.partitions) for row in rows}
         elif epoch == 0:
-            self._held[name] = {}
+            self._held[member_id] = {}
         return int(answer.member_epoch)

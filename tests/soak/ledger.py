@@ -124,11 +124,14 @@ class SoakLedger:
                     wrong += 1
                     if len(findings) < SHOWN:
                         findings.append(_finding(producer, number, code, size, counts))
-        for value in self.strangers:
+        for strange_value in self.strangers:
             wrong += 1
             findings.append(
                 Finding(
-                    transaction="?", outcome="?", expected="a value of the soak", observed=value
+                    transaction="?",
+                    outcome="?",
+                    expected="a value of the soak",
+                    observed=strange_value,
                 )
             )
         return Judgement(
@@ -152,13 +155,15 @@ def differences(source: SoakLedger, copy: SoakLedger) -> list[str]:
         size = max(len(source_counts), len(copy_counts))
         if source_counts.ljust(size, b"\0") == copy_counts.ljust(size, b"\0"):
             continue
-        for index in range(size):
+        for read_count_index in range(size):
             counts = [
-                read_counts[index] if index < len(read_counts) else 0
+                read_counts[read_count_index] if read_count_index < len(read_counts) else 0
                 for read_counts in (source_counts, copy_counts)
             ]
             if counts[0] != counts[1] and len(lines) < SHOWN:
-                where = f"{producer}/{index // RECORDS_MAX}/{index % RECORDS_MAX}"
+                where = (
+                    f"{producer}/{read_count_index // RECORDS_MAX}/{read_count_index % RECORDS_MAX}"
+                )
                 lines.append(f"{where}: read {counts[0]} times, its copy {counts[1]} times")
     return lines
 

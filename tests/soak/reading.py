@@ -48,7 +48,9 @@ class SoakReader(ManagedResource):
         self._copied = copied
         self._control = control
         self._addresses = bootstrap.split(",")
-        self._partitions = [(topic, index) for topic in ledgers for index in range(partitions)]
+        self._partitions = [
+            (topic, partition_index) for topic in ledgers for partition_index in range(partitions)
+        ]
         self._positions = dict.fromkeys(self._partitions, 0)
         """Partition -> the offset after the last record read."""
         self._read_up_to = dict(self._positions)
@@ -78,7 +80,10 @@ class SoakReader(ManagedResource):
 
     def __enter__(self) -> SoakReader:
         self._consumer.assign(
-            [TopicPartition(topic, index, 0) for topic, index in self._partitions]
+            [
+                TopicPartition(topic, partition_index, 0)
+                for topic, partition_index in self._partitions
+            ]
         )
         for thread in self._threads:
             thread.start()
@@ -180,7 +185,9 @@ class SoakReader(ManagedResource):
                 self.deletes_refused += 1  # a leader that has died: the next time
 
     def _delete_at(self, leader: int, topics: Mapping[str, list[dict[str, int]]]) -> None:
-        topic_values = [{"name": name, "partitions": where} for name, where in topics.items()]
+        topic_values = [
+            {"name": topic_name, "partitions": where} for topic_name, where in topics.items()
+        ]
         with RawConnection(self._addresses[leader - 1], client_id="soak-janitor") as connection:
             answer = connection.ask(
                 DELETE_RECORDS, DELETE_RECORDS_VERSION, topics=topic_values, timeout=10_000

@@ -176,7 +176,7 @@ class Soak(ManagedResource):
         self._orders, self._bulk, self._copies = SoakLedger(), SoakLedger(), SoakLedger()
         self._by_client: dict[str, Counter[str]] = {}
         self._copied = 0
-        self._copied_up_to = {(ORDERS, index): 0 for index in range(PARTITIONS)}
+        self._copied_up_to = {(ORDERS, partition_index): 0 for partition_index in range(PARTITIONS)}
         self._samples: list[Sample] = []
         self._failures: list[str] = []
         self._programs: list[Program] = []
@@ -270,9 +270,11 @@ class Soak(ManagedResource):
                 *("--partitions", str(PARTITIONS), "--producers", str(producers)),
                 *("--rate", str(plan.raw_per_second * share), "--flow", flow),
             ]
-        for name, command in commands.items():
-            ledger = self._bulk if name.startswith("raw") else self._orders
-            self._programs.append(Program(name, command, self._listener(name, ledger)))
+        for command_name, command in commands.items():
+            ledger = self._bulk if command_name.startswith("raw") else self._orders
+            self._programs.append(
+                Program(command_name, command, self._listener(command_name, ledger))
+            )
         chain = [python, "-m", "tests.soak.chain", bootstrap, CHAIN, ORDERS, COPIES, "0"]
         self._chain_command = chain
         self._chain = Program("chain", chain, self._on_copied)
@@ -412,8 +414,8 @@ class Soak(ManagedResource):
         orders, bulk = self._orders.judge(), self._bulk.judge()
         judgement = Judgement(
             **{
-                field: getattr(orders, field) + getattr(bulk, field)
-                for field in Judgement.__struct_fields__
+                field_name: getattr(orders, field_name) + getattr(bulk, field_name)
+                for field_name in Judgement.__struct_fields__
             }
         )
         return SoakReport(

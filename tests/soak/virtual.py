@@ -90,14 +90,16 @@ class VirtualSoak:
             crowd.cancel()
         await self._judge()
 
-    async def _work(self, name: str) -> None:
-        random = self._cluster.env.rng.stream(name)
+    async def _work(self, transactional_id: str) -> None:
+        random = self._cluster.env.rng.stream(transactional_id)
         life = 0
         while not self._is_over:
             life += 1
             async with (
-                self._cluster.client(f"{name}/{life}", **PATIENCE) as client,
-                Producer(client, transactional_id=name, delivery_timeout_ms=15_000) as producer,
+                self._cluster.client(f"{transactional_id}/{life}", **PATIENCE) as client,
+                Producer(
+                    client, transactional_id=transactional_id, delivery_timeout_ms=15_000
+                ) as producer,
             ):
                 try:
                     await producer.init_transactions()
@@ -151,8 +153,8 @@ class VirtualSoak:
         sim = self._cluster.sim
         moved = []
         for name, topic in list(sim.metadata.image.topics.items()):
-            for index in range(len(topic.partitions)):
-                topic_partition = TopicPartition(name, index)
+            for partition_index in range(len(topic.partitions)):
+                topic_partition = TopicPartition(name, partition_index)
                 partition = sim.metadata.image.partition(topic_partition)
                 assert partition is not None
                 other_brokers = [broker for broker in partition.isr if broker != partition.leader]
@@ -204,7 +206,9 @@ class VirtualSoak:
         """Find what is still open once every transaction has timed out."""
         self._cluster.advance(OVERDUE_MS)
         await asyncio.sleep(OVERDUE_MS / 1000)
-        topic_partitions = [TopicPartition(TOPIC, index) for index in range(PARTITIONS)]
+        topic_partitions = [
+            TopicPartition(TOPIC, partition_index) for partition_index in range(PARTITIONS)
+        ]
         async with self._cluster.client("operator", **PATIENCE) as client:
             producers_by_partition = await Admin(client).describe_producers(topic_partitions)
         lines = []

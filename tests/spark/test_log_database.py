@@ -118,17 +118,21 @@ def test_only_the_replicas_that_a_query_names_are_read(
         " WHERE EXISTS (SELECT 1 FROM {0} AS b WHERE a.topic = b.topic AND b.topic = 'orders')",
     ],
 )
-@pytest.mark.parametrize("name", ["kafka_batches", "kafka_records", "leader", "kafka_outcomes"])
+@pytest.mark.parametrize(
+    "table_name", ["kafka_batches", "kafka_records", "leader", "kafka_outcomes"]
+)
 def test_what_is_streamed_or_kept_answers_as_whole_tables_do(
-    disks: Path, query: str, name: str, monkeypatch: pytest.MonkeyPatch
+    disks: Path, query: str, table_name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    sql = query.format(name)
+    sql = query.format(table_name)
     rows = LogDatabase([disks]).rows(sql)
     database = LogDatabase([disks])
 
     def raise_unplanned(*_: object) -> Any:
         return {
-            name: _whole_table_use(name) for name in database._named_relations if name in _TABLE_OF
+            relation_name: _whole_table_use(relation_name)
+            for relation_name in database._named_relations
+            if relation_name in _TABLE_OF
         }
 
     monkeypatch.setattr(log_database, "table_uses", raise_unplanned)

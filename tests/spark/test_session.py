@@ -217,9 +217,15 @@ def test_workers_find_everything_compiled_for_what_they_call_it_with(tmp_path: P
     signatures_before = signatures()
     acts = [
         Act(
-            kind=kind, producer=index, epoch=0, sequence=0, records=1, value_bytes=9, timestamp_ms=1
+            kind=kind,
+            producer=act_index,
+            epoch=0,
+            sequence=0,
+            records=1,
+            value_bytes=9,
+            timestamp_ms=1,
         )
-        for index in range(9)
+        for act_index in range(9)
         for kind in ("data", "commit")
     ]
     path = tmp_path / "00000000000000000000.log"

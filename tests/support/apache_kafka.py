@@ -271,7 +271,9 @@ def run_kafka_tool(
     command = [*java_command(kafka_libs(version), options=options), main_class, *args]
     result = run_to_end(command, timeout_s=timeout_s)
     complaints = result.stderr.splitlines(keepends=True)
-    stderr = "".join(line for line in complaints if not line.startswith("SLF4J: "))
+    stderr = "".join(
+        complaint_line for complaint_line in complaints if not complaint_line.startswith("SLF4J: ")
+    )
     return result._replace(stderr=stderr)
 
 
@@ -448,13 +450,15 @@ class ApacheKafka(ManagedResource):
         Raises:
             ApacheKafkaError: One exited or was not ready in time; with the end of its log.
         """
-        indexes = [index for index, node in enumerate(self._nodes) if node.node_id in node_ids]
-        for index in indexes:
-            node = self._nodes[index]
+        indexes = [
+            node_index for node_index, node in enumerate(self._nodes) if node.node_id in node_ids
+        ]
+        for node_index in indexes:
+            node = self._nodes[node_index]
             process = self._spawn_broker(node.node_id, node.directory)
-            self._nodes[index] = node._replace(process=process)
-        for index in indexes:
-            self._await_ready(self._nodes[index], time.monotonic() + _START_TIMEOUT_S)
+            self._nodes[node_index] = node._replace(process=process)
+        for node_index in indexes:
+            self._await_ready(self._nodes[node_index], time.monotonic() + _START_TIMEOUT_S)
 
     def run_tool(self, main_class: str, *args: str, timeout_s: float = 120.0) -> ToolResult:
         """Run a tool of Kafka with ``--bootstrap-server`` of this cluster in front of ``args``."""
@@ -534,7 +538,8 @@ class ApacheKafka(ManagedResource):
             return {}
         protocols = {"PLAINTEXT": "PLAINTEXT", "CONTROLLER": "PLAINTEXT"}
         own_listeners = (
-            f"{name}://127.0.0.1:{port}" for name, port in self._listener_ports.items()
+            f"{listener_name}://127.0.0.1:{port}"
+            for listener_name, port in self._listener_ports.items()
         )
         return {
             "listener.security.protocol.map": ",".join(
@@ -678,7 +683,10 @@ def _version_numbers(version: str) -> tuple[int, ...]:
 
 
 def _as_text(properties: Mapping[str, str]) -> str:
-    return "".join(f"{name}={value}\n" for name, value in properties.items())
+    return "".join(
+        f"{property_name}={property_value}\n"
+        for property_name, property_value in properties.items()
+    )
 
 
 def _tail(log: Path) -> str:

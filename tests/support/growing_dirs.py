@@ -73,11 +73,11 @@ class GrowingDir:
                 )
             )
         )
-        for name, encode_turn in (
+        for file_name, encode_turn in (
             (OFFSETS_FOLDER, _encode_commit),
             (SHARE_STATES_FOLDER, _encode_share_update),
         ):
-            folder = path / name
+            folder = path / file_name
             folder.mkdir()
             log = folder / names.Suffix.LOG.file_name(0)
             log.write_bytes(b"".join(map(encode_turn, range(self._turns))))

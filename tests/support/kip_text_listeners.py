@@ -61,15 +61,15 @@ class ListenerClient:
             read_as: Version of the answer's layout, where that is not Kafka's.
             values: Fields of the request by name.
         """
-        key = KEYS[api]
+        api_key = KEYS[api]
         host, port = self.cluster.metadata.image.brokers[BrokerId(broker)].address(self.listener)
         wire = await WireClient.open(host, port)
         try:
-            cls = request_class or codec.request_class(key, version)
-            correlation_id = wire.expect(key, version if read_as is None else read_as)
+            cls = request_class or codec.request_class(api_key, version)
+            correlation_id = wire.expect(api_key, version if read_as is None else read_as)
             wire.send(
                 codec.encode_request(
-                    key, version, correlation_id, "client", message_from(cls, values)
+                    api_key, version, correlation_id, "client", message_from(cls, values)
                 )
             )
             return (await wire.answer())[1]

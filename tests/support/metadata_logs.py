@@ -62,10 +62,12 @@ def partition(
     )
 
 
-def config(name: str, value: str | None, *, resource_name: str = "", kind: int = 2) -> bytes:
+def config(
+    name: str, value: str | None, *, resource_name: str = "", resource_type: int = 2
+) -> bytes:
     """A ConfigRecord."""
     message = schema.ConfigRecord(
-        resource_type=kind, resource_name=resource_name, name=name, value=value
+        resource_type=resource_type, resource_name=resource_name, name=name, value=value
     )
     return encode_value(4, message)
 
@@ -106,10 +108,10 @@ def write_metadata_log(
         b"".join(
             assign(
                 build_batch([Record(value=value)], timestamp_ms=0),
-                base_offset=base_offset + index,
+                base_offset=base_offset + record_index,
                 leader_epoch=epoch,
             )
-            for index, value in enumerate(records)
+            for record_index, value in enumerate(records)
         )
     )
     return path

@@ -74,8 +74,8 @@ def remade_topic(
     else:
         newer = (*_BEFORE, remove_topic(OLD), remove_topic(GONE), *records_after)
     for broker, records in ((broker_1, newer), (broker_2, _BEFORE)):
-        number = 1 if broker is broker_1 else 2
-        if number in copies:
+        copy_number = 1 if broker is broker_1 else 2
+        if copy_number in copies:
             write_metadata_log(broker.path / StoredMetadata.FOLDER, records)
         if clean:
             broker.stop()

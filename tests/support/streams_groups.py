@@ -41,7 +41,10 @@ READY: Final = {"words": 2, "by_word": 2, "counts": 2}
 
 def counting_image(offset: int = 1, **topics: int) -> ClusterImage:
     """An image with the topics of the word count; ``by_word`` stands for ``by-word``."""
-    named = {name.replace("_", "-"): number for name, number in (topics or READY).items()}
+    named = {
+        topic_name.replace("_", "-"): topic_number
+        for topic_name, topic_number in (topics or READY).items()
+    }
     return image(offset, **named)
 
 
@@ -216,6 +219,10 @@ def have_same_log(group: StreamsGroup, other_group: StreamsGroup) -> bool:
     """Whether two groups have the same state in the log."""
 
     def stored_fields(group: StreamsGroup) -> dict[str, Any]:
-        return {name: value for name, value in vars(group).items() if name != "memory"}
+        return {
+            attribute_name: attribute_value
+            for attribute_name, attribute_value in vars(group).items()
+            if attribute_name != "memory"
+        }
 
     return stored_fields(group) == stored_fields(other_group)

@@ -77,7 +77,10 @@ def compare_states(level: TraceLevel) -> Iterator[list[str]]:
 def _entries(transactions: dict[str, dict[str, Any]], level: TraceLevel) -> dict[str, Any]:
     """At brief no event tells that the coordinator's own next move is pending (``txn.prepare``)."""
     left_out = OWN | {"pending"} if level is TraceLevel.BRIEF else OWN
-    return {name: _drop_fields(entry, left_out) for name, entry in transactions.items()}
+    return {
+        transactional_id: _drop_fields(transaction_entry, left_out)
+        for transactional_id, transaction_entry in transactions.items()
+    }
 
 
 def _logs(state: TraceState, level: TraceLevel, *, is_told: bool) -> dict[str, Any]:

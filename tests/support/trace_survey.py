@@ -154,9 +154,9 @@ class Survey:
         seen_kinds = {name.partition(" ")[0] for name in self.kinds}
         lines = [f"{self.runs} runs, {total} events, {orphans} without a cause"]
         lines += [
-            f"  {count:7} of {self.kinds[name]:7} ({count / self.kinds[name]:4.0%}) {name}"
-            f"   e.g. {self.examples[name]}"
-            for name, count in self.orphans.most_common()
+            f"  {count:7} of {self.kinds[kind]:7} ({count / self.kinds[kind]:4.0%}) {kind}"
+            f"   e.g. {self.examples[kind]}"
+            for kind, count in self.orphans.most_common()
         ]
         lines += ["ends of chains that are no roots:", *_counts(self.strays)]
         lines += ["roots:", *_counts(self.roots)]

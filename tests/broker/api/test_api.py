@@ -91,9 +91,9 @@ from txnsim.wire.values import LazyRows
 # Frames to requests and replies to bytes: with breaks it is the same as without.
 
 
-def frame(key: int, version: int, **values: object) -> bytes:
-    message = message_from(codec.request_class(key, version), values)
-    return codec.encode_request(key, version, 7, "c", message)[4:]
+def frame(api_key: int, version: int, **values: object) -> bytes:
+    message = message_from(codec.request_class(api_key, version), values)
+    return codec.encode_request(api_key, version, 7, "c", message)[4:]
 
 
 @dataclasses.dataclass
@@ -122,7 +122,7 @@ def pace() -> Pace:
 
 
 async def test_a_large_request_is_the_same_with_breaks() -> None:
-    data = frame(3, 9, topics=[{"name": f"topic-{number}"} for number in range(3_000)])
+    data = frame(3, 9, topics=[{"name": f"topic-{topic_number}"} for topic_number in range(3_000)])
     slow = pace()
     assert await read_slowly(data, slow) == read(data)
     assert slow.has_rested
@@ -175,10 +175,10 @@ async def test_what_is_no_request_is_refused(data: bytes, error: type[Exception]
 async def test_a_large_reply_has_the_same_bytes_with_breaks(*, nested: bool) -> None:
     numbers = range(3_000)
     if nested:
-        partitions = [{"partition_index": number} for number in numbers]
+        partitions = [{"partition_index": partition_number} for partition_number in numbers]
         topics = [{"name": "t", "partitions": partitions}, {"name": "u", "partitions": partitions}]
     else:
-        topics = [{"name": f"topic-{number}"} for number in numbers]
+        topics = [{"name": f"topic-{topic_number}"} for topic_number in numbers]
     reply = message_from(codec.response_class(3, 9), {"topics": topics, "cluster_id": "c"})
     slow = pace()
     gone_over: list[Any] = []
@@ -189,7 +189,7 @@ async def test_a_large_reply_has_the_same_bytes_with_breaks(*, nested: bool) -> 
 
 
 async def test_what_is_there_again_is_encoded_once_and_has_the_same_bytes() -> None:
-    partitions = [{"partition_index": number} for number in range(3_000)]
+    partitions = [{"partition_index": partition_number} for partition_number in range(3_000)]
     topics = [{"name": "t", "partitions": partitions}, {"name": "u", "partitions": ()}]
     message = message_from(codec.response_class(3, 9), {"topics": topics, "cluster_id": "c"})
     first_topic, second = message.topics
@@ -213,7 +213,7 @@ async def test_an_answer_that_is_too_large_is_given_up_while_it_grows(repeats: i
 
 
 async def test_nobody_is_left_who_waits_for_an_answer() -> None:
-    topics = [{"name": f"topic-{number}"} for number in range(3_000)]
+    topics = [{"name": f"topic-{topic_number}"} for topic_number in range(3_000)]
     reply = message_from(codec.response_class(3, 9), {"topics": topics, "cluster_id": "c"})
     slow = pace()
     slow.is_wanted = lambda: False
@@ -227,8 +227,8 @@ async def test_a_large_reply_has_few_pieces_and_large_ones_are_not_copied() -> N
     assert list(join_pieces([b"a", b"b", large, b"c"])) == [b"ab", large, b"c"]
     assert next(join_pieces([large])) is large
     errors = LazyRows(
-        lambda number: schema.BatchIndexAndErrorMessage(
-            batch_index=number, batch_index_error_message="no key"
+        lambda batch_index: schema.BatchIndexAndErrorMessage(
+            batch_index=batch_index, batch_index_error_message="no key"
         ),
         range(50_000),
     )
@@ -251,18 +251,18 @@ async def test_a_large_reply_has_few_pieces_and_large_ones_are_not_copied() -> N
 
 
 @pytest.mark.parametrize(
-    ("key", "values", "message"),
+    ("api_key", "values", "message"),
     [
         (26, {"transactional_ids": "t"}, "EndTxnRequest has no field transactional_ids; it has"),
         (8, {"topics": [{"topic": "t"}]}, "OffsetCommitRequest.topics has no field topic;"),
     ],
 )
 def test_the_helper_of_tests_takes_no_field_that_no_version_has(
-    key: int, values: dict[str, Any], message: str
+    api_key: int, values: dict[str, Any], message: str
 ) -> None:
     """It was left out as one of another version is, and the test asked something else."""
     with pytest.raises(TypeError, match=message):
-        message_from(codec.request_class(key, 2), values)
+        message_from(codec.request_class(api_key, 2), values)
 
 
 def test_the_helper_of_tests_takes_fields_of_other_versions() -> None:
@@ -371,7 +371,8 @@ TOPIC: Final = {"name": "orders", "count": 4, "assignments": None}
 IN_EACH: Final[dict[str, dict[str, Any]]] = {
     "AlterClientQuotas": {
         "entries": [
-            {"entity": [{"entity_type": "user", "entity_name": name}], "ops": []} for name in "ab"
+            {"entity": [{"entity_type": "user", "entity_name": entity_name}], "ops": []}
+            for entity_name in "ab"
         ]
     },
     "AlterConfigs": {"resources": [RESOURCE] * 2},
@@ -453,10 +454,10 @@ def field_names(cls: Any, visited_classes: set[Any]) -> set[str]:
 def test_every_request_that_names_a_transaction_or_a_partition_has_a_subject() -> None:
     names_without_subject = {
         handler.name
-        for key, handler in HANDLERS.items()
+        for handler_key, handler in HANDLERS.items()
         if handler.subject is no_subject
         and any(
-            NAMING & field_names(codec.request_class(key, version), set())
+            NAMING & field_names(codec.request_class(handler_key, version), set())
             for version in range(handler.versions[0], handler.versions[1] + 1)
         )
     }
@@ -585,14 +586,14 @@ def test_what_is_answered_follows_from_messages_and_release() -> None:
     assert {**answered, 66: ACCEPTED[66]} == ACCEPTED
 
 
-@pytest.mark.parametrize("key", sorted(HANDLERS))
-def test_every_version_has_its_messages(key: int) -> None:
-    handler = HANDLERS[key]
-    assert handler.key == key
+@pytest.mark.parametrize("api_key", sorted(HANDLERS))
+def test_every_version_has_its_messages(api_key: int) -> None:
+    handler = HANDLERS[api_key]
+    assert handler.key == api_key
     low, high = handler.versions
     for version in range(low, high + 1):
-        assert codec.request_class(key, version).__version__ == version
-        assert codec.response_class(key, version).__version__ == version
+        assert codec.request_class(api_key, version).__version__ == version
+        assert codec.response_class(api_key, version).__version__ == version
 
 
 # Above a mark of memory what needs more is refused, and nothing else is.

@@ -42,7 +42,10 @@ async def member_of(
             {
                 "errors.deadletterqueue.topic.name": LETTERS.topic,
                 "errors.deadletterqueue.copy.record.enable": "true",
-                **{name.replace("_", "."): value for name, value in configs.items()},
+                **{
+                    config_name.replace("_", "."): config_value
+                    for config_name, config_value in configs.items()
+                },
             },
             keeps_empty=True,
         )

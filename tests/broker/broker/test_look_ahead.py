@@ -14,7 +14,10 @@ from txnsim.wire.records import payload_of
 
 
 def _batch(codec: int, count: int, *, size: int = 1) -> bytes:
-    records = [Record(value=b"v" * size, timestamp_ms=1_000 + index) for index in range(count)]
+    records = [
+        Record(value=b"v" * size, timestamp_ms=1_000 + record_index)
+        for record_index in range(count)
+    ]
     return build_batch(records, timestamp_ms=1_000, compression=codec)
 
 

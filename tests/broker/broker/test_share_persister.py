@@ -113,7 +113,9 @@ async def test_what_waits_for_one_broker_goes_in_one_request_of_each_group(world
 @pytest.mark.parametrize("error", [E.none, E.fenced_state_epoch])
 @within(run)
 async def test_very_many_answers_are_taken_in_slices(world: World, error: ErrorCode) -> None:
-    futures = world.persister.read([reading(partition=index) for index in range(1_000)])
+    futures = world.persister.read(
+        [reading(partition=future_index) for future_index in range(1_000)]
+    )
     world.answer(error=error, message="no")
     are_done = [future.done() for future in futures]
     assert 0 < sum(are_done) < 1_000
@@ -132,12 +134,12 @@ async def test_what_may_pass_is_tried_five_times_with_longer_pauses(
 ) -> None:
     (answer,) = world.persister.read([reading()])
     begun_ms, asked_ms = world.env.clock.monotonic_ms(), []
-    for number in range(ATTEMPTS):
+    for attempt_number in range(ATTEMPTS):
         asked_ms.append(world.env.clock.monotonic_ms() - begun_ms)
-        assert len(world.sent) == number + 1
+        assert len(world.sent) == attempt_number + 1
         world.answer(error=error)
         await asyncio.sleep(30)
-    assert asked_ms == [30_000 * number for number in range(ATTEMPTS)]
+    assert asked_ms == [30_000 * attempt_number for attempt_number in range(ATTEMPTS)]
     state = answer.result()
     assert (state.error, state.message) == (
         error,

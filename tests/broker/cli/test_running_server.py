@@ -54,7 +54,7 @@ def time(monkeypatch: pytest.MonkeyPatch) -> Iterator[Time]:
 def lines(capsys: pytest.CaptureFixture[str]) -> list[tuple[str, int]]:
     """(event, left out) of each line since the last look."""
     events = map(json.loads, capsys.readouterr().err.splitlines())
-    return [(line["event"], line.get("left_out", 0)) for line in events]
+    return [(event_line["event"], event_line.get("left_out", 0)) for event_line in events]
 
 
 def fail(*, deep: bool) -> None:
@@ -74,8 +74,8 @@ def test_ten_thousand_bad_connections_are_a_line_and_a_count(
     time: Time, capsys: pytest.CaptureFixture[str]
 ) -> None:
     log = structlog.get_logger("txnsim.server")
-    for number in range(10_000):
-        log.warning("connection closed: bad request", connection=number)
+    for connection_number in range(10_000):
+        log.warning("connection closed: bad request", connection=connection_number)
     assert lines(capsys) == [("connection closed: bad request", 0)]
     time.ms += QUIET_MS
     log.warning("connection closed: bad request")

@@ -500,14 +500,14 @@ def test_the_control_port_without_its_extra_gives_the_pip_line() -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("name", "text"),
+    ("file_name", "text"),
     [
         ("cluster.yaml", "advertised_host: localhost\ntopics:\n  orders: 2\n"),
         ("server.properties", "num.partitions=2\nadvertised.listeners=PLAINTEXT://localhost:9\n"),
     ],
 )
-async def test_a_file_says_what_is_started(name: str, text: str, tmp_path: Path) -> None:
-    file = tmp_path / name
+async def test_a_file_says_what_is_started(file_name: str, text: str, tmp_path: Path) -> None:
+    file = tmp_path / file_name
     file.write_text(text)
     with TxnsimServer(brokers=1, arguments=("--config", str(file))) as server:
         assert server.bootstrap.startswith("localhost:")
@@ -751,8 +751,8 @@ def loaded_cluster(losses: int, left_out: int) -> LoadedCluster:
         first_producer_id=ProducerId(0),
         size=7,
         losses=tuple(
-            DataLoss(path=f"f{number}", position=3, size=9, reason="torn")
-            for number in range(losses)
+            DataLoss(path=f"f{loss_number}", position=3, size=9, reason="torn")
+            for loss_number in range(losses)
         ),
         left_out=tuple(f"g{number}: gone" for number in range(left_out)),
     )

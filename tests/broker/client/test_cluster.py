@@ -573,8 +573,8 @@ def topic(
         topic_id=topic_id,
         error=error,
         partitions=tuple(
-            PartitionMetadata(partition=index, leader_id=leader, leader_epoch=epoch)
-            for index, epoch in enumerate(epochs)
+            PartitionMetadata(partition=epoch_index, leader_id=leader, leader_epoch=epoch)
+            for epoch_index, epoch in enumerate(epochs)
         ),
     )
 
@@ -721,12 +721,15 @@ def test_an_unlisted_feature_is_at_level_0() -> None:
 
 
 def test_only_a_higher_epoch_replaces_what_is_known() -> None:
-    old, new = FinalizedFeatures(epoch=4), FinalizedFeatures(epoch=5)
-    assert newer_features(old, new) is new
-    assert newer_features(new, old) is new
-    assert newer_features(old, FinalizedFeatures(epoch=4, levels=(("x", 1),))) is old
+    features_before, features_answered = FinalizedFeatures(epoch=4), FinalizedFeatures(epoch=5)
+    assert newer_features(features_before, features_answered) is features_answered
+    assert newer_features(features_answered, features_before) is features_answered
+    assert (
+        newer_features(features_before, FinalizedFeatures(epoch=4, levels=(("x", 1),)))
+        is features_before
+    )
     unknown = FinalizedFeatures()
-    assert newer_features(old, unknown) is old
+    assert newer_features(features_before, unknown) is features_before
 
 
 class HandClock(ManualClock):

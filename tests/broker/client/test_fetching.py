@@ -24,10 +24,10 @@ def fetch_answer(
     error: int = 0, *values: bytes, offset: int = 0, aborted: Any = ()
 ) -> Callable[[Asked], Any]:
     def handle(request: Asked) -> Any:
-        data = b""
+        batch_data = b""
         if values and not error:
             records = [Record(value=value) for value in values]
-            data = build_batch(records, timestamp_ms=1, base_offset=offset)
+            batch_data = build_batch(records, timestamp_ms=1, base_offset=offset)
         return request.answer(
             error_code=0,
             session_id=0,
@@ -42,7 +42,7 @@ def fetch_answer(
                             "last_stable_offset": -1 if error else 8,
                             "log_start_offset": -1 if error else 0,
                             "aborted_transactions": aborted,
-                            "records": data,
+                            "records": batch_data,
                         }
                         for row in topic.partitions
                     ],

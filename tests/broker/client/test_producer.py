@@ -595,8 +595,8 @@ def test_without_a_trace_no_event_is_made(tracer: Tracer | None) -> None:
 
 def test_of_many_unread_messages_the_newest_are_kept() -> None:
     tracer, _ = client_tracer()
-    for number in range(5_000):
-        tracer.post((LINE, number, False), number)
+    for event_number in range(5_000):
+        tracer.post((LINE, event_number, False), event_number)
     assert tracer.take((LINE, 0, False)) == -1
     assert tracer.take((LINE, 4_999, False)) == 4_999
 

@@ -48,7 +48,7 @@ def nobody(request: Asked) -> Any:
 
 @pytest.fixture
 async def broker() -> AsyncIterator[FakeBroker]:
-    topics = {f"t{index}": 1 for index in range(BATCH_MAX + 1)}
+    topics = {f"t{topic_index}": 1 for topic_index in range(BATCH_MAX + 1)}
     handlers = {ClientApi.DESCRIBE_PRODUCERS: nobody, ClientApi.INIT_PRODUCER_ID: init_answer()}
     async with FakeBroker(handlers, topics=topics) as fake_broker:
         yield fake_broker

@@ -71,12 +71,12 @@ class Files:
         self.write("bare.p12", pkcs12.serialize_key_and_certificates(b"a", key, None, [], locked))
         self.write("store.jks", b"\xfe\xed\xfe\xed\0\0\0\2")
 
-    def write(self, name: str, content: str | bytes) -> None:
+    def write(self, file_name: str, content: str | bytes) -> None:
         data = content.encode() if isinstance(content, str) else content
-        (self.directory / name).write_bytes(data)
+        (self.directory / file_name).write_bytes(data)
 
-    def path(self, name: str) -> str:
-        return str(self.directory / name)
+    def path(self, file_name: str) -> str:
+        return str(self.directory / file_name)
 
 
 @pytest.fixture(scope="module")
@@ -141,7 +141,7 @@ def test_pkcs12_is_read_under_either_name(files: Files, kind: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("values", "line", "why"),
+    ("values", "line", "expected_reason"),
     [
         ({"key": "k"}, 1, "keystore.type has to be PEM"),
         ({"key": "k", "type": "PKCS12"}, 2, "keystore.type has to be PEM"),
@@ -164,7 +164,7 @@ def test_pkcs12_is_read_under_either_name(files: Files, kind: str) -> None:
     ],
 )
 def test_what_is_no_keystore_is_refused(
-    files: Files, values: dict[str, str], line: int, why: str
+    files: Files, values: dict[str, str], line: int, expected_reason: str
 ) -> None:
     files.write("ca.pem", files.authority)
     files.write("twice.pem", files.key * 2 + files.certificate)
@@ -179,7 +179,7 @@ def test_what_is_no_keystore_is_refused(
         "JKS": files.path("store.jks"),
     }
     lookup = store_lookup(**{name: names.get(value, value) for name, value in values.items()})
-    with pytest.raises(WrongPropertyError, match=why) as wrong:
+    with pytest.raises(WrongPropertyError, match=expected_reason) as wrong:
         read_keystore(lookup)
     assert wrong.value.entry.line == line
 
@@ -194,8 +194,8 @@ def test_a_trusted_store_has_no_password_in_pem_and_needs_a_location(files: File
 
 
 def test_a_missing_library_is_named(files: Files, monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in [name for name in sys.modules if name.startswith("cryptography")]:
-        monkeypatch.setitem(sys.modules, name, None)
+    for module_name in [name for name in sys.modules if name.startswith("cryptography")]:
+        monkeypatch.setitem(sys.modules, module_name, None)
     importlib.invalidate_caches()
     with pytest.raises(WrongPropertyError, match="pip install"):
         read_truststore(store_lookup("truststore", type="PKCS12", location=files.path("trust.p12")))
@@ -236,16 +236,19 @@ def test_every_name_of_a_setting_is_kafkas() -> None:
 
 def test_every_property_is_a_setting_or_a_listener_or_has_a_reason() -> None:
     has_effect = SETTINGS | LISTENER_PROPERTIES | SECURITY_PROPERTIES
-    for name in known_properties() | AUTHORIZER_PROPERTIES:
-        assert bool(why_without_effect(name)) is (name not in has_effect), name
+    for property_name in known_properties() | AUTHORIZER_PROPERTIES:
+        assert bool(why_without_effect(property_name)) is (property_name not in has_effect), (
+            property_name
+        )
 
 
 @pytest.mark.parametrize(
-    "name", ["zookeeper.connect", "zookeeper.session.timeout.ms", "inter.broker.protocol.version"]
+    "property_name",
+    ["zookeeper.connect", "zookeeper.session.timeout.ms", "inter.broker.protocol.version"],
 )
-def test_a_property_of_before_kafka_4_is_taken_and_has_a_reason(name: str) -> None:
-    assert why_without_effect(name) == BEFORE_4
-    assert name not in known_properties()
+def test_a_property_of_before_kafka_4_is_taken_and_has_a_reason(property_name: str) -> None:
+    assert why_without_effect(property_name) == BEFORE_4
+    assert property_name not in known_properties()
 
 
 def test_every_name_is_listed_once() -> None:
@@ -376,9 +379,11 @@ num.partitions=6
 """
 
 
-@pytest.mark.parametrize("name", ["server.config", "kafka.conf", "server", "server.properties.bak"])
-def test_a_file_of_any_name_is_read_as_kafkas_tools_read_it(name: str, tmp_path: Path) -> None:
-    file = tmp_path / name
+@pytest.mark.parametrize(
+    "file_name", ["server.config", "kafka.conf", "server", "server.properties.bak"]
+)
+def test_a_file_of_any_name_is_read_as_kafkas_tools_read_it(file_name: str, tmp_path: Path) -> None:
+    file = tmp_path / file_name
     file.write_text(OLD_BROKER)
     config = load(file)
     assert (config.brokers, config.first_broker_id, config.port) == (1, 3, 9092)
@@ -537,7 +542,7 @@ def test_a_preset_changes_what_it_names_and_a_setting_beside_it_wins() -> None:
 def test_none_of_a_preset_is_kafkas_default() -> None:
     for preset in PRESETS.values():
         assert preset
-        assert all(getattr(DEFAULTS, name) != value for name, value in preset.items())
+        assert all(getattr(DEFAULTS, field_name) != value for field_name, value in preset.items())
 
 
 def test_a_preset_that_there_is_not_is_named_with_its_line(tmp_path: Path) -> None:

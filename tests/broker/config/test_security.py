@@ -372,7 +372,7 @@ def test_a_token() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "name", "why"),
+    ("text", "name", "expected_reason"),
     [
         ("security.protocol=TLS", "security.protocol", "expected PLAINTEXT, SSL"),
         ("security.protocol=SASL_SSL", "security.protocol", "GSSAPI, the default, is not spoken"),
@@ -413,8 +413,10 @@ def test_a_token() -> None:
         ),
     ],
 )
-def test_client_security_what_cannot_be_obeyed_is_refused(text: str, name: str, why: str) -> None:
-    with pytest.raises(WrongPropertyError, match=why) as wrong:
+def test_client_security_what_cannot_be_obeyed_is_refused(
+    text: str, name: str, expected_reason: str
+) -> None:
+    with pytest.raises(WrongPropertyError, match=expected_reason) as wrong:
         read_of_client_security(text)
     assert wrong.value.entry.name == name
 
@@ -495,10 +497,10 @@ def test_a_listener_without_a_protocol_is_refused() -> None:
 
 
 @pytest.mark.parametrize(
-    "value", ["9092", "PLAINTEXT:9092", "PLAINTEXT://:x", "PLAINTEXT://:65536"]
+    "listeners", ["9092", "PLAINTEXT:9092", "PLAINTEXT://:x", "PLAINTEXT://:65536"]
 )
-def test_what_is_no_listener_is_refused(value: str) -> None:
-    assert complaint(listeners=value)[1] == f"expected NAME://HOST:PORT, found {value!r}"
+def test_what_is_no_listener_is_refused(listeners: str) -> None:
+    assert complaint(listeners=listeners)[1] == f"expected NAME://HOST:PORT, found {listeners!r}"
 
 
 def test_names_are_unique() -> None:

@@ -117,7 +117,7 @@ def test_certificates_of_clients_need_no_authority_where_none_are_asked_for() ->
 
 
 @pytest.mark.parametrize(
-    ("text", "why"),
+    ("text", "expected_reason"),
     [
         ("listeners: {OUTSIDE: {}}", "its name is no protocol"),
         ("listeners: {SSL: {}}", "needs TLS files"),
@@ -130,6 +130,6 @@ def test_certificates_of_clients_need_no_authority_where_none_are_asked_for() ->
         ("plain_listener: false", "there is no listener"),
     ],
 )
-def test_what_makes_no_sense_is_refused(text: str, why: str) -> None:
-    with pytest.raises(ConfigError, match=why):
+def test_what_makes_no_sense_is_refused(text: str, expected_reason: str) -> None:
+    with pytest.raises(ConfigError, match=expected_reason):
         read(text)

@@ -135,17 +135,19 @@ def test_the_factor_can_be_insisted_on(
 
 
 @pytest.mark.parametrize(
-    ("where", "why"),
+    ("topic_partition", "why"),
     [
         (TopicPartition("absent", 0), "Unable to find a topic named absent."),
         (TopicPartition("orders", 7), "Unable to find partition orders:7."),
     ],
 )
-def test_what_does_not_exist_can_neither_move_nor_stay(where: TopicPartition, why: str) -> None:
+def test_what_does_not_exist_can_neither_move_nor_stay(
+    topic_partition: TopicPartition, why: str
+) -> None:
     image = image_of(partition(1))
     expected = Rejection(error=ErrorCode.unknown_topic_or_partition, reason=why)
-    assert reassign(image, where, (BrokerId(1),), DEFAULTS) == expected
-    assert cancel(image, where, DEFAULTS) == expected
+    assert reassign(image, topic_partition, (BrokerId(1),), DEFAULTS) == expected
+    assert cancel(image, topic_partition, DEFAULTS) == expected
 
 
 def test_a_cancelled_reassignment_leaves_the_replicas_that_were_there() -> None:
@@ -198,17 +200,19 @@ def by_hand(*replicas: tuple[int, ...]) -> Assignments:
 
 
 def grow_orders(
-    count: int, assignments: Assignments | None = None, *, image: ClusterImage = IMAGE
+    partition_count: int, assignments: Assignments | None = None, *, image: ClusterImage = IMAGE
 ) -> TopicImage:
-    topic = grown_topic(image, "orders", partition_count=count, assignments=assignments)
+    topic = grown_topic(image, "orders", partition_count=partition_count, assignments=assignments)
     assert isinstance(topic, TopicImage)
     return topic
 
 
 def growth_rejection(
-    count: int, assignments: Assignments | None = None, *, image: ClusterImage = IMAGE
+    partition_count: int, assignments: Assignments | None = None, *, image: ClusterImage = IMAGE
 ) -> Rejection:
-    rejection = grown_topic(image, "orders", partition_count=count, assignments=assignments)
+    rejection = grown_topic(
+        image, "orders", partition_count=partition_count, assignments=assignments
+    )
     assert isinstance(rejection, Rejection)
     return rejection
 
@@ -355,7 +359,7 @@ def test_a_formatted_cluster_has_every_feature_at_its_level() -> None:
 
 
 @pytest.mark.parametrize(
-    ("current", "new_level", "kind", "allowed"),
+    ("current", "new_level", "upgrade_type", "allowed"),
     [
         (0, 1, UPGRADE, True),
         (0, 2, UPGRADE, True),
@@ -373,9 +377,9 @@ def test_a_formatted_cluster_has_every_feature_at_its_level() -> None:
     ],
 )
 def test_levels_go_up_by_an_upgrade_and_down_by_a_downgrade(
-    current: int, new_level: int, kind: int, allowed: bool
+    current: int, new_level: int, upgrade_type: int, allowed: bool
 ) -> None:
-    update = FeatureUpdate(name=TRANSACTION_VERSION, level=new_level, upgrade_type=kind)
+    update = FeatureUpdate(name=TRANSACTION_VERSION, level=new_level, upgrade_type=upgrade_type)
     changed = update_features(at_level(current), (update,))
     if allowed:
         assert isinstance(changed, ClusterImage)
@@ -393,7 +397,7 @@ def test_an_unknown_feature_is_refused_and_stops_the_others() -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "level", "kind", "why"),
+    ("name", "level", "upgrade_type", "why"),
     [
         ("no.such", 1, UPGRADE, "Local controller 1 does not support this feature."),
         ("no.such", 0, SAFE, "Feature no.such not found."),
@@ -402,8 +406,8 @@ def test_an_unknown_feature_is_refused_and_stops_the_others() -> None:
         ("metadata.version", 29, UNSAFE, "Unsafe metadata downgrade is not supported"),
     ],
 )
-def test_a_refused_feature_says_why(name: str, level: int, kind: int, why: str) -> None:
-    update = FeatureUpdate(name=name, level=level, upgrade_type=kind)
+def test_a_refused_feature_says_why(name: str, level: int, upgrade_type: int, why: str) -> None:
+    update = FeatureUpdate(name=name, level=level, upgrade_type=upgrade_type)
     refused = update_features(at_level(2), (update,))
     assert isinstance(refused, Rejection)
     assert why in refused.reason

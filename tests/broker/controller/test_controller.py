@@ -46,13 +46,13 @@ def create(
 # Topics
 
 
-@pytest.mark.parametrize("name", ["orders", "a", "A.b_c-9", "x" * 249, "__mine", "..."])
-def test_good_names(name: str) -> None:
-    assert name_complaint(name) is None
+@pytest.mark.parametrize("topic_name", ["orders", "a", "A.b_c-9", "x" * 249, "__mine", "..."])
+def test_good_names(topic_name: str) -> None:
+    assert name_complaint(topic_name) is None
 
 
 @pytest.mark.parametrize(
-    ("name", "why"),
+    ("topic_name", "why"),
     [
         ("", "empty"),
         (".", "'.' is not allowed"),
@@ -62,9 +62,9 @@ def test_good_names(name: str) -> None:
         ("ü", "ASCII alphanumerics"),
     ],
 )
-def test_bad_names_are_refused_with_a_reason(name: str, why: str) -> None:
-    assert why in (name_complaint(name) or "")
-    assert error_of(create(TopicToCreate(name=name))) is ErrorCode.invalid_topic_exception
+def test_bad_names_are_refused_with_a_reason(topic_name: str, why: str) -> None:
+    assert why in (name_complaint(topic_name) or "")
+    assert error_of(create(TopicToCreate(name=topic_name))) is ErrorCode.invalid_topic_exception
 
 
 def test_leaders_go_round_the_brokers_and_each_topic_starts_one_further() -> None:
@@ -225,11 +225,11 @@ def test_what_is_set_is_waited_for_also_where_it_is_kafkas_default() -> None:
         offsets_topic_replication_factor=3,
         default_replication_factor=3,
     )
-    for name in (TRANSACTION_STATE_TOPIC, CONSUMER_OFFSETS_TOPIC, "orders"):
-        new_topic = internal_topic(name, image=image, settings=settings)
+    for topic_name in (TRANSACTION_STATE_TOPIC, CONSUMER_OFFSETS_TOPIC, "orders"):
+        new_topic = internal_topic(topic_name, image=image, settings=settings)
         assert error_of(create(new_topic, image=image, settings=settings)) is (
             ErrorCode.invalid_replication_factor
-        ), name
+        ), topic_name
     log = internal_topic(TRANSACTION_STATE_TOPIC, image=image, settings=settings)
     assert log.configs["min.insync.replicas"] == "2"
     less = Settings(transaction_state_log_replication_factor=1)

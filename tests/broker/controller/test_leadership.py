@@ -50,8 +50,8 @@ P0 = TopicPartition("orders", 0)
 PREFERRED, UNCLEAN = ElectionType.PREFERRED, ElectionType.UNCLEAN
 
 
-def elect_for_p0(image: ClusterImage, kind: ElectionType) -> PartitionImage:
-    image_after = elect_leader(image, P0, kind, DEFAULTS)
+def elect_for_p0(image: ClusterImage, election_type: ElectionType) -> PartitionImage:
+    image_after = elect_leader(image, P0, election_type, DEFAULTS)
     assert isinstance(image_after, ClusterImage)
     changed = image_after.partition(P0)
     assert changed is not None
@@ -81,7 +81,7 @@ def test_an_unclean_election_takes_a_live_replica(
 
 
 @pytest.mark.parametrize(
-    ("partition", "down", "kind", "error"),
+    ("partition", "down", "election_type", "error"),
     [
         (partition(1), (), PREFERRED, ErrorCode.election_not_needed),
         (partition(2), (), UNCLEAN, ErrorCode.election_not_needed),
@@ -91,33 +91,35 @@ def test_an_unclean_election_takes_a_live_replica(
     ],
 )
 def test_where_there_is_no_election(
-    partition: PartitionImage, down: tuple[int, ...], kind: ElectionType, error: ErrorCode
+    partition: PartitionImage, down: tuple[int, ...], election_type: ElectionType, error: ErrorCode
 ) -> None:
-    refused = elect_leader(image_of(partition, down=down), P0, kind, DEFAULTS)
+    refused = elect_leader(image_of(partition, down=down), P0, election_type, DEFAULTS)
     assert isinstance(refused, Rejection)
     assert refused.error is error
     assert (refused is NOT_NEEDED) is (error is ErrorCode.election_not_needed)
 
 
-@pytest.mark.parametrize("kind", list(ElectionType))
+@pytest.mark.parametrize("election_type", list(ElectionType))
 @pytest.mark.parametrize(
-    ("where", "reason"),
+    ("topic_partition", "reason"),
     [
         (TopicPartition("nope", 0), "No such topic as nope"),
         (TopicPartition("orders", 9), "No such partition as orders-9"),
         (TopicPartition("orders", -1), "No such partition as orders--1"),
     ],
 )
-def test_what_does_not_exist(kind: ElectionType, where: TopicPartition, reason: str) -> None:
-    refused = elect_leader(image_of(partition(1)), where, kind, DEFAULTS)
+def test_what_does_not_exist(
+    election_type: ElectionType, topic_partition: TopicPartition, reason: str
+) -> None:
+    refused = elect_leader(image_of(partition(1)), topic_partition, election_type, DEFAULTS)
     assert refused == Rejection(error=ErrorCode.unknown_topic_or_partition, reason=reason)
 
 
 def leaders(image: ClusterImage) -> list[int]:
     return [
         partition.leader
-        for name in sorted(image.topics)
-        for partition in image.topics[name].partitions
+        for topic_name in sorted(image.topics)
+        for partition in image.topics[topic_name].partitions
     ]
 
 
@@ -167,11 +169,13 @@ def test_leaders_go_back_to_their_preferred_replicas_where_those_may_lead() -> N
 
 
 def test_a_leader_that_resigns_is_elected_again_two_epochs_later() -> None:
-    where = TopicPartition("a", 0)
+    topic_partition = TopicPartition("a", 0)
     image = cluster().with_topic(topic("a", partition(2, epoch=4)))
-    resigned = resign_leader(image, where)
+    resigned = resign_leader(image, topic_partition)
     assert not isinstance(resigned, Rejection)
-    without_leader, with_new_leader = (image_of_step.partition(where) for image_of_step in resigned)
+    without_leader, with_new_leader = (
+        image_of_step.partition(topic_partition) for image_of_step in resigned
+    )
     assert without_leader is not None
     assert with_new_leader is not None
     assert (without_leader.leader, without_leader.leader_epoch, without_leader.partition_epoch) == (
@@ -189,11 +193,11 @@ def test_a_leader_that_resigns_is_elected_again_two_epochs_later() -> None:
 
 def test_who_is_not_there_can_not_resign() -> None:
     image = cluster(broker(1), broker(2, alive=False)).with_topic(topic("a", partition(2)))
-    for where, error in (
+    for topic_partition, error in (
         (TopicPartition("a", 7), ErrorCode.unknown_topic_or_partition),
         (TopicPartition("a", 0), ErrorCode.leader_not_available),
     ):
-        refused = resign_leader(image, where)
+        refused = resign_leader(image, topic_partition)
         assert isinstance(refused, Rejection)
         assert refused.error is error
 
@@ -239,13 +243,13 @@ def world(*, elr: int = 1) -> ClusterImage:
 
 def test_a_new_broker_is_fenced_and_its_epoch_is_where_it_was_registered() -> None:
     image = register(world(), command(BrokerId(4)))
-    new = image.brokers[BrokerId(4)]
-    assert new.epoch == image.offset == world().offset + 1
-    assert not new.alive
-    assert (new.host, new.port, new.rack) == ("h", 7, "r")
-    assert new.addresses == {"OTHER": ("h", 8)}
-    assert has_stale_epoch(image, BrokerId(4), new.epoch - 1)
-    assert not has_stale_epoch(image, BrokerId(4), new.epoch)
+    new_broker = image.brokers[BrokerId(4)]
+    assert new_broker.epoch == image.offset == world().offset + 1
+    assert not new_broker.alive
+    assert (new_broker.host, new_broker.port, new_broker.rack) == ("h", 7, "r")
+    assert new_broker.addresses == {"OTHER": ("h", 8)}
+    assert has_stale_epoch(image, BrokerId(4), new_broker.epoch - 1)
+    assert not has_stale_epoch(image, BrokerId(4), new_broker.epoch)
     assert has_stale_epoch(image, BrokerId(5), 1)
 
 
@@ -346,10 +350,10 @@ def world_of_leadership(*, elr: int = 1) -> ClusterImage:
     ).with_topic(topic("one", partition(1, replicas=(1,)), topic_id=uuid.UUID(int=9)))
 
 
-def leadership_rows(image: ClusterImage, name: str = "orders") -> list[tuple[object, ...]]:
+def leadership_rows(image: ClusterImage, topic_name: str = "orders") -> list[tuple[object, ...]]:
     return [
         (partition.leader, partition.isr, partition.elr)
-        for partition in image.topics[name].partitions
+        for partition in image.topics[topic_name].partitions
     ]
 
 
@@ -477,12 +481,12 @@ def isr_change(
     *,
     leader_epoch: int = 5,
     partition_epoch: int = 5,
-    index: int = 0,
+    partition_index: int = 0,
     topic_id: uuid.UUID = TOPIC_ID,
 ) -> IsrChange:
     return IsrChange(
         topic_id=topic_id,
-        topic_partition=TopicPartition("orders", index),
+        topic_partition=TopicPartition("orders", partition_index),
         leader_epoch=LeaderEpoch(leader_epoch),
         partition_epoch=partition_epoch,
         new_isr=tuple((BrokerId(replica), epoch) for replica, epoch in isr),
@@ -508,7 +512,7 @@ def test_another_incarnation_is_refused_as_a_whole(sender: int, epoch: int) -> N
     ("change", "sender", "error"),
     [
         (isr_change(topic_id=uuid.UUID(int=1)), 1, E.unknown_topic_id),
-        (isr_change(index=7), 1, E.unknown_topic_or_partition),
+        (isr_change(partition_index=7), 1, E.unknown_topic_or_partition),
         (isr_change(leader_epoch=6), 1, E.not_controller),
         (isr_change(partition_epoch=6), 1, E.not_controller),
         (isr_change(leader_epoch=4, partition_epoch=4), 2, E.fenced_leader_epoch),
@@ -566,7 +570,8 @@ def test_each_change_is_judged_by_itself() -> None:
     outcome = decide_alter_partition(
         image,
         command_of_isr_requests(
-            isr_change(leader_epoch=4), isr_change(leader_epoch=2, partition_epoch=2, index=1)
+            isr_change(leader_epoch=4),
+            isr_change(leader_epoch=2, partition_epoch=2, partition_index=1),
         ),
         DEFAULTS,
     )

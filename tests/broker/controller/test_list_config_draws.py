@@ -39,7 +39,7 @@ def test_each_value_is_appended_once_and_the_first_is_subtracted(
 
 
 @pytest.mark.parametrize(
-    ("text", "items"),
+    ("list_text", "items"),
     [
         ("", [""]),
         ("a", ["a"]),
@@ -49,5 +49,5 @@ def test_each_value_is_appended_once_and_the_first_is_subtracted(
         ("a,,b", ["a", "", "b"]),
     ],
 )
-def test_lists_are_split_as_java_does_it(text: str, items: list[str]) -> None:
-    assert split_list(text) == items
+def test_lists_are_split_as_java_does_it(list_text: str, items: list[str]) -> None:
+    assert split_list(list_text) == items

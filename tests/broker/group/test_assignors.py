@@ -51,8 +51,8 @@ def drawn_subscribers(draw: st.DrawFn) -> list[AssignableMember]:
     return members
 
 
-def assign(name: str, *members: AssignableMember) -> Target:
-    return ASSIGNORS[name](list(members), PARTITIONS)
+def assign(assignor_name: str, *members: AssignableMember) -> Target:
+    return ASSIGNORS[assignor_name](list(members), PARTITIONS)
 
 
 @pytest.mark.parametrize("name", [UNIFORM, RANGE])
@@ -150,15 +150,18 @@ def test_every_partition_goes_to_exactly_one_of_its_subscribers(
         assert max(sizes) - min(sizes) <= 1
 
 
-@pytest.mark.parametrize("name", [UNIFORM, RANGE])
-def test_many_members_are_assigned_in_few_steps(name: str) -> None:
+@pytest.mark.parametrize("assignor_name", [UNIFORM, RANGE])
+def test_many_members_are_assigned_in_few_steps(assignor_name: str) -> None:
     counts = {A: 5_000, B: 4_000}
-    members = [member(f"m{number:04}", *(A, B)[: 1 + number % 2]) for number in range(1_000)]
+    members = [
+        member(f"m{member_number:04}", *(A, B)[: 1 + member_number % 2])
+        for member_number in range(1_000)
+    ]
     steps = []
     for _ in range(2):
         profile = counter()
         profile.enable()
-        target = ASSIGNORS[name](members, counts)
+        target = ASSIGNORS[assignor_name](members, counts)
         profile.disable()
         steps.append(sum(counts_of(profile).values()))
         members = [
@@ -268,14 +271,15 @@ def test_what_is_kept_counts_though_it_is_not_initialised() -> None:
 )
 def test_every_partition_is_shared_by_about_as_many(owned: list[frozenset[Part]]) -> None:
     members = [
-        member(f"m{number}", A, owned=owned_partitions)
-        for number, owned_partitions in enumerate(owned)
+        member(f"m{member_number}", A, owned=owned_partitions)
+        for member_number, owned_partitions in enumerate(owned)
     ]
     target = assign_simple(members, ALL)
     sizes = [len(partitions) for partitions in target.values()]
     assert max(sizes) - min(sizes) <= 1
     holders = [
-        sum((A, index) in partitions for partitions in target.values()) for index in range(3)
+        sum((A, holder_index) in partitions for partitions in target.values())
+        for holder_index in range(3)
     ]
     assert max(holders) <= -(-len(members) // 3)
 

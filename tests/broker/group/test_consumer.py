@@ -411,8 +411,15 @@ def test_a_loading_coordinator_knows_all_that_the_last_one_knew() -> None:
     driver.beat("a", LEFT_FOR_A_WHILE_EPOCH, instance_id="i")
     driver.join("c", "u", instance_id="i")
     loaded = driver.replay_log()
-    for name in ("epoch", "assignment_epoch", "members", "static_members", "target", "resolved"):
-        assert getattr(loaded, name) == getattr(driver.group, name), name
+    for field_name in (
+        "epoch",
+        "assignment_epoch",
+        "members",
+        "static_members",
+        "target",
+        "resolved",
+    ):
+        assert getattr(loaded, field_name) == getattr(driver.group, field_name), field_name
     for partition in parts("t", 0, 1, 2, 3) | parts("u", 0, 1):
         assert loaded.owner_of(partition) == driver.group.owner_of(partition)
 
@@ -522,8 +529,10 @@ def test_an_expression_that_is_none_is_refused() -> None:
 
 def test_a_group_has_so_many_expressions_and_no_more() -> None:
     driver = ConsumerDriver()
-    for number in range(REGEXES_MAX):
-        assert not isinstance(driver.join(f"m{number}", topic_regex=f"t{number}"), Rejection)
+    for regex_number in range(REGEXES_MAX):
+        assert not isinstance(
+            driver.join(f"m{regex_number}", topic_regex=f"t{regex_number}"), Rejection
+        )
     refusal = driver.join("last", topic_regex="one.more")
     assert isinstance(refusal, Rejection)
     assert refusal.error is ErrorCode.invalid_regular_expression

@@ -135,7 +135,7 @@ def test_a_record_with_many_names_is_written_with_breaks() -> None:
         member_id="m",
         client_id="c",
         client_host="/h",
-        topic_names=tuple(f"topic-{number}" for number in range(1_000)),
+        topic_names=tuple(f"topic-{topic_number}" for topic_number in range(1_000)),
     )
     assert len([*encode_in_slices(record, 0)]) > 1
     assert run_to_end(encode_in_slices(record, 0)) == encode_in_batch(record, 0)

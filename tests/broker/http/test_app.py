@@ -583,7 +583,7 @@ def references(value: Any) -> set[str]:
 def test_every_reference_is_in_the_document() -> None:
     described = document(OPERATIONS)
     assert references(described) <= {
-        f"#/components/schemas/{name}" for name in described["components"]["schemas"]
+        f"#/components/schemas/{schema_name}" for schema_name in described["components"]["schemas"]
     }
     json.dumps(described)
 

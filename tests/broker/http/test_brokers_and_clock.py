@@ -353,7 +353,7 @@ async def test_rules_are_listed_and_shown_one_by_one(
 
 
 @pytest.mark.parametrize(
-    ("method", "path", "body", "status"),
+    ("method", "path", "request_body", "status"),
     [
         ("POST", "/api/v1/faults", {**HOLD, "id": "there"}, 409),
         ("POST", "/api/v1/faults", {**HOLD, "point": "nowhere"}, 422),
@@ -377,11 +377,11 @@ async def test_what_can_not_be_obeyed_is_refused_with_the_reason(
     /,
     method: str,
     path: str,
-    body: Any,
+    request_body: Any,
     status: int,
 ) -> None:
     await client.post("/api/v1/faults", json={**HOLD, "id": "there"})
-    answer = await client.request(method, path, json=body)
+    answer = await client.request(method, path, json=request_body)
     assert answer.status_code == status
     assert answer.json()["error"]
 
@@ -418,12 +418,12 @@ async def test_a_plan_is_armed_whole_or_not_at_all(
     assert (await client.get(FAULTS)).json() == []
 
 
-@pytest.mark.parametrize("body", [{"id": "a"}, [{**HOLD, "point": "x"}], [HOLD] * 1_001])
+@pytest.mark.parametrize("request_body", [{"id": "a"}, [{**HOLD, "point": "x"}], [HOLD] * 1_001])
 @within(run_story)
 async def test_what_is_no_plan_is_refused(
-    cluster: VirtualCluster, client: httpx.AsyncClient, /, body: Any
+    cluster: VirtualCluster, client: httpx.AsyncClient, /, request_body: Any
 ) -> None:
-    assert (await client.post(f"{FAULTS}/plan", json=body)).status_code == 422
+    assert (await client.post(f"{FAULTS}/plan", json=request_body)).status_code == 422
 
 
 @within(run_story)

@@ -92,7 +92,8 @@ def request(query: str = "", **headers: str) -> Request:
             "path": "/api/v1/events",
             "query_string": query.encode(),
             "headers": [
-                (name.replace("_", "-").encode(), value.encode()) for name, value in headers.items()
+                (header_name.replace("_", "-").encode(), header_value.encode())
+                for header_name, header_value in headers.items()
             ],
         }
     )
@@ -194,8 +195,8 @@ class Page:
         assert response.media_type == "application/vnd.msgpack"
         async with aclosing(response.body_iterator) as pieces:  # type: ignore[type-var]
             async for piece in pieces:
-                for value in msgpack_values(bytes(piece)):  # type: ignore[arg-type]
-                    self._take(value)
+                for msgpack_value in msgpack_values(bytes(piece)):  # type: ignore[arg-type]
+                    self._take(msgpack_value)
                 if self.events and self.events[-1]["i"] >= until:
                     return
 

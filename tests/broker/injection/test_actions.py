@@ -220,19 +220,21 @@ class Lines:
         point = fields.pop("point", REQUEST)
         return self.injector.arm(FaultRule(id=rule_id, point=point, action=action, **fields))
 
-    def send(self, number: int, line: str = "1 -> 2", point: FaultPoint = REQUEST) -> None:
+    def send(self, correlation_id: int, line: str = "1 -> 2", point: FaultPoint = REQUEST) -> None:
         source, target = line.split(" -> ")
         answer = self.injector.cross(
             Crossing(
                 point=point, source=f"broker/{source}", target=f"broker/{target}", api_key=27,
-                api_version=1, correlation_id=number, subject=Subject(), line=line,
+                api_version=1, correlation_id=correlation_id, subject=Subject(), line=line,
             )
         )  # fmt: skip
         if answer is None or isinstance(answer, FaultEffect):
-            self._arrive(number, answer)
+            self._arrive(correlation_id, answer)
         else:
             self.env.tasks.drive(
-                _wait(answer), lambda verdict, _: self._arrive(number, verdict), name="message"
+                _wait(answer),
+                lambda verdict, _: self._arrive(correlation_id, verdict),
+                name="message",
             )
 
     def _arrive(self, number: int, verdict: FaultEffect | None) -> None:

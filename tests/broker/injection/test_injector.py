@@ -510,7 +510,11 @@ def test_chance_comes_from_the_seed_and_a_limit_counts_strikes() -> None:
         async def main(env: VirtualEnvironment) -> list[int]:
             injector = Injector(clock=env.clock, tracer=env.tracer, tasks=env.tasks, rng=env.rng)
             injector.arm(rule("f", Drop(), probability=0.3, limit=5))
-            struck_numbers = [number for number in range(60) if injector.cross(crossing(number))]
+            struck_numbers = [
+                struck_number
+                for struck_number in range(60)
+                if injector.cross(crossing(struck_number))
+            ]
             assert not injector.is_armed
             return struck_numbers
 

@@ -55,10 +55,10 @@ async def printed_table(capsys: Captured, bootstrap: str, *args: str, status: in
 async def leave_some(cluster: SimCluster) -> None:
     """One transaction finished, one open."""
     async with Cluster(cluster.bootstrap) as client:
-        for name in ("done", "open"):
-            async with await begin_transaction(client, name) as producer:
+        for transactional_id in ("done", "open"):
+            async with await begin_transaction(client, transactional_id) as producer:
                 await producer.send("orders", 0, b"x")
-                if name == "done":
+                if transactional_id == "done":
                     await producer.commit()
 
 

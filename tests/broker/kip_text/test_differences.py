@@ -439,11 +439,11 @@ async def _logged_transitions(client: ListenerClient, transactional_id: str) -> 
             }
         ],
     )
-    data = answer.responses[0].partitions[0].records
+    batch_data = answer.responses[0].partitions[0].records
     return [
         transition
-        for position, _ in iter_batches(data)
-        for record in read_records(data, position)
+        for position, _ in iter_batches(batch_data)
+        for record in read_records(batch_data, position)
         if isinstance(
             transition := decode_record(record.key or b"", record.value, release_rules=LATEST),
             TxnTransition,

@@ -149,8 +149,8 @@ def test_sequences_may_be_missing_where_compaction_took_their_offsets(
     state = msgspec.structs.replace(log_driver.log.snapshot(), producers=producers)
     remaining_batches = tuple(
         batch
-        for index, batch in enumerate(log_driver.log.batches())
-        if index not in compacted_indexes
+        for batch_index, batch in enumerate(log_driver.log.batches())
+        if batch_index not in compacted_indexes
     )
     if is_sound:
         invariants.check(state, remaining_batches, log_name="orders-0")

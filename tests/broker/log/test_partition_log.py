@@ -58,7 +58,7 @@ def read(
 
 
 def bases(answer: LogRead) -> list[int]:
-    return [read_batch_header(data).base_offset for data in answer.records]
+    return [read_batch_header(record_data).base_offset for record_data in answer.records]
 
 
 @pytest.fixture
@@ -300,7 +300,7 @@ def test_a_transaction_stamped_with_nothing_is_never_late() -> None:
 
 
 def test_batches_can_be_walked_from_an_offset(three: LogDriver) -> None:
-    starts = [read_batch_header(data).base_offset for data in three.log.batches(3)]
+    starts = [read_batch_header(batch_data).base_offset for batch_data in three.log.batches(3)]
     assert starts == [2, 4]
     assert list(three.log.batches(6)) == []
 
@@ -378,7 +378,11 @@ def test_a_replica_that_leads_again_keeps_its_guards_and_open_transactions(
     assert driver.txn(1, pid=1) == 0
     assert driver.log.leader_epoch == 3
     assert driver.log.leader_epoch_start_offset == 1
-    assert [read_batch_header(data).leader_epoch for data in driver.log.batches()] == [0, 3, 3]
+    assert [read_batch_header(batch_data).leader_epoch for batch_data in driver.log.batches()] == [
+        0,
+        3,
+        3,
+    ]
     assert driver.log.snapshot().leader_epochs == ((0, 0), (3, 1))
 
 
@@ -396,8 +400,8 @@ def test_the_same_epoch_again_moves_nothing_and_a_lower_one_is_a_bug(driver: Log
 
 def replicate(driver: LogDriver, *, high_watermark: int | None = None) -> PartitionLog:
     follower = make_log()
-    for data in driver.log.batches():
-        follow(follower, data)
+    for batch_data in driver.log.batches():
+        follow(follower, batch_data)
         follower.check_invariants()
     follower.advance_high_watermark(
         driver.log.high_watermark if high_watermark is None else high_watermark
@@ -480,7 +484,9 @@ def test_truncation_gives_the_log_that_never_went_further(offset: int) -> None:
     driver = busy()
     log = driver.log
     remaining_batches = [
-        data for data in log.batches() if read_batch_header(data).last_offset < offset
+        batch_data
+        for batch_data in log.batches()
+        if read_batch_header(batch_data).last_offset < offset
     ]
     log.truncate_to(offset, now_ms=NOW)
     log.check_invariants()
@@ -571,10 +577,10 @@ def test_deletion_above_the_high_watermark_is_out_of_range(offset: int) -> None:
 
 def test_what_lies_below_the_log_start_is_stored_until_its_segment_goes(driver: LogDriver) -> None:
     driver.append(plain(4))
-    size = driver.log.local.segments.size_bytes
+    size_bytes = driver.log.local.segments.size_bytes
     driver.log.delete_records_before(3)
     assert driver.log.delete_old_segments(NOW) == 0
-    assert driver.log.local.segments.size_bytes == size
+    assert driver.log.local.segments.size_bytes == size_bytes
 
 
 def test_where_replicas_share_a_log_everything_is_replicated_at_once() -> None:

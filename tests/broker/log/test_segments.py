@@ -469,16 +469,16 @@ def test_a_read_ends_with_its_segment() -> None:
 
 def test_a_read_stops_below_its_bound_and_within_its_size() -> None:
     segments = segments_of(*THREE)
-    size = len(plain())
+    max_bytes = len(plain())
     span = segments.read(2, 3, max_bytes=ALL, min_one_batch=True)
     assert span is not None
-    assert (offsets(span.batches), span.reach_position) == ([2], size)
-    span = segments.read(2, 5, max_bytes=size, min_one_batch=True)
+    assert (offsets(span.batches), span.reach_position) == ([2], max_bytes)
+    span = segments.read(2, 5, max_bytes=max_bytes, min_one_batch=True)
     assert span is not None
-    assert (offsets(span.batches), span.reach_position) == ([2], size)
+    assert (offsets(span.batches), span.reach_position) == ([2], max_bytes)
     span = segments.read(3, 5, max_bytes=3, min_one_batch=True)
     assert span is not None
-    assert (offsets(span.batches), span.reach_position) == ([3], 2 * size)
+    assert (offsets(span.batches), span.reach_position) == ([3], 2 * max_bytes)
     span = segments.read(2, 5, max_bytes=3, min_one_batch=False)
     assert span is not None
     assert (span.batches, span.size, span.reach_position, span.cut_batch) == ([], 0, 3, b"")
@@ -705,7 +705,7 @@ def test_lookup(start: int, upper: int, expected_txns: tuple[AbortedTxn, ...]) -
     for entry in (A, aborted_txn_of(2, 12, 15, stable=11), C, D):
         txn_index.append(entry)
     assert [entry.producer_id for entry in txn_index.lookup(start, upper)] == [
-        entry.producer_id for entry in expected_txns
+        expected_txn_entry.producer_id for expected_txn_entry in expected_txns
     ]
 
 

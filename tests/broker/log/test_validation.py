@@ -95,18 +95,18 @@ def log_with_start(config: LogConfig) -> PartitionLog:
     return log
 
 
-def refuse(data: bytes, config: LogConfig = CREATE) -> AppendRejection:
+def refuse(batch_data: bytes, config: LogConfig = CREATE) -> AppendRejection:
     log = log_with_start(config)
     snapshot_before = log.snapshot()
-    answer = append_client(log, data, guard=0, now_ms=NOW)
+    answer = append_client(log, batch_data, guard=0, now_ms=NOW)
     assert isinstance(answer, AppendRejection)
     assert log.snapshot() == snapshot_before
     return answer
 
 
-def append_and_store(data: bytes, config: LogConfig = CREATE) -> bytes:
+def append_and_store(batch_data: bytes, config: LogConfig = CREATE) -> bytes:
     log = log_with_start(config)
-    answer = append_client(log, data, guard=0, now_ms=NOW)
+    answer = append_client(log, batch_data, guard=0, now_ms=NOW)
     assert isinstance(answer, Appended), answer
     log.check_invariants()
     return list(log.batches())[-1]
@@ -262,10 +262,10 @@ def test_each_record_of_a_very_large_batch_is_looked_at(codec: int) -> None:
 def test_a_record_that_claims_append_time_is_shown(
     codec: int, config: LogConfig, form: str
 ) -> None:
-    data = build_batch(
+    batch_data = build_batch(
         [Record(key=None, value=None)], timestamp_ms=NOW, compression=codec, log_append_time=True
     )
-    ((_, why),) = refuse(data, config).record_errors
+    ((_, why),) = refuse(batch_data, config).record_errors
     assert why == (
         f"Invalid timestamp type in message {form % NOW}. Producer should not set timestamp type "
         "to LogAppendTime."
@@ -347,11 +347,11 @@ def test_a_timestamp_that_no_long_holds_is_what_java_makes_of_it(compression: in
 
 def test_a_missing_key_counts_before_a_wrong_timestamp_of_the_same_record() -> None:
     late = NOW + HOUR + 1
-    data = build_batch(
+    batch_data = build_batch(
         [Record(key=None, timestamp_ms=late), Record(key=b"k", timestamp_ms=late)],
         timestamp_ms=late,
     )
-    answer = refuse(data, COMPACTED)
+    answer = refuse(batch_data, COMPACTED)
     assert answer.error == 32  # one record failed for its timestamp
     assert "without key" in answer.record_errors[0][1]
     assert "out of range" in answer.record_errors[1][1]
@@ -373,10 +373,10 @@ def test_append_time_topics_stamp_every_record_anew() -> None:
     answer = append_client(log, batch_at_times(5, 6, 7), guard=0, now_ms=NOW)
     assert isinstance(answer, Appended)
     assert answer.log_append_time_ms == NOW
-    (data,) = log.batches()
-    assert read_batch_header(data).crc == crc_of(data)
-    assert read_batch_header(data).base_timestamp_ms == 5
-    assert [record.timestamp_ms for record in read_records(data)] == [NOW] * 3
+    (batch_data,) = log.batches()
+    assert read_batch_header(batch_data).crc == crc_of(batch_data)
+    assert read_batch_header(batch_data).base_timestamp_ms == 5
+    assert [record.timestamp_ms for record in read_records(batch_data)] == [NOW] * 3
 
 
 def test_append_time_claimed_on_a_create_time_topic() -> None:
@@ -414,20 +414,22 @@ def test_without_the_codec_the_header_decides_alone() -> None:
 def test_a_topic_with_a_codec_packs_anew_what_comes_in_another(
     codec: int, topic_codec: int
 ) -> None:
-    data = batch(0, count=3, compression=codec)
-    stored_batch = append_and_store(data, LogConfig(rules=LATEST, codec=topic_codec, codec_level=1))
+    batch_data = batch(0, count=3, compression=codec)
+    stored_batch = append_and_store(
+        batch_data, LogConfig(rules=LATEST, codec=topic_codec, codec_level=1)
+    )
     assert read_batch_header(stored_batch).compression == topic_codec
     assert read_batch_header(stored_batch).crc == crc_of(stored_batch)
-    stored_records, sent = read_records(stored_batch), read_records(data)
+    stored_records, sent = read_records(stored_batch), read_records(batch_data)
     assert [(record.key, record.value, record.timestamp_ms) for record in stored_records] == [
         (record.key, record.value, record.timestamp_ms) for record in sent
     ]
-    assert (stored_batch[61:] == data[61:]) == (codec == topic_codec)
+    assert (stored_batch[61:] == batch_data[61:]) == (codec == topic_codec)
 
 
 def test_the_size_counts_once_it_is_packed_anew() -> None:
-    data = build_batch([Record(value=b"v" * 500)], timestamp_ms=NOW, compression=GZIP)
-    answer = refuse(data, LogConfig(rules=LATEST, codec=NONE, max_message_bytes=300))
+    batch_data = build_batch([Record(value=b"v" * 500)], timestamp_ms=NOW, compression=GZIP)
+    answer = refuse(batch_data, LogConfig(rules=LATEST, codec=NONE, max_message_bytes=300))
     assert (answer.error, answer.rule) == (10, "batch.recompressed-too-large")
 
 
@@ -466,7 +468,9 @@ def test_lengths_inside_of_many_records_are_looked_at_where_keys_are_wanted() ->
 
 
 def compressed_batch(codec: int = ZSTD, *, key: bytes | None = b"k") -> bytes:
-    records = [Record(key=key, value=b"v", timestamp_ms=NOW + number) for number in range(50)]
+    records = [
+        Record(key=key, value=b"v", timestamp_ms=NOW + record_number) for record_number in range(50)
+    ]
     return build_batch(records, timestamp_ms=NOW, compression=codec)
 
 
@@ -487,9 +491,9 @@ def compressed_batch(codec: int = ZSTD, *, key: bytes | None = b"k") -> bytes:
 def test_what_was_reread_beside_the_loop_is_appended_as_it_would_have_been(
     config: LogConfig, key: bytes | None
 ) -> None:
-    data = compressed_batch(key=key)
-    header = read_batch_header(data)
-    newest = newest_timestamp(header, data)
+    batch_data = compressed_batch(key=key)
+    header = read_batch_header(batch_data)
+    newest = newest_timestamp(header, batch_data)
     assert isinstance(newest, int)
     at_once, later = (
         PartitionLog(topic_partition=TopicPartition("t", 0), config=config, leader_epoch=0)
@@ -498,7 +502,7 @@ def test_what_was_reread_beside_the_loop_is_appended_as_it_would_have_been(
     result_at_once, from_payload = (
         reread(
             header,
-            data,
+            batch_data,
             newest,
             topic_partition=TopicPartition("t", 0),
             config=config,
@@ -506,12 +510,14 @@ def test_what_was_reread_beside_the_loop_is_appended_as_it_would_have_been(
             log_start_offset=0,
             payload=payload,
         )
-        for payload in (None, payload_of(data, header))
+        for payload in (None, payload_of(batch_data, header))
     )
     assert from_payload == result_at_once
-    expected = append_client(at_once, data, guard=0, now_ms=NOW)
+    expected = append_client(at_once, batch_data, guard=0, now_ms=NOW)
     assert (
-        append_client(later, data, guard=0, now_ms=NOW, timestamp_check=result_at_once or newest)
+        append_client(
+            later, batch_data, guard=0, now_ms=NOW, timestamp_check=result_at_once or newest
+        )
         == expected
     )
     assert list(later.batches()) == list(at_once.batches())
@@ -521,11 +527,11 @@ def test_what_was_reread_is_used_once_and_under_the_same_rules_only(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     config = LogConfig(rules=LATEST, codec=GZIP, is_compacted=True)
-    data = compressed_batch()
-    header = read_batch_header(data)
+    batch_data = compressed_batch()
+    header = read_batch_header(batch_data)
     reread_batch = reread(
         header,
-        data,
+        batch_data,
         NOW,
         topic_partition=TopicPartition("t", 0),
         config=config,
@@ -538,7 +544,7 @@ def test_what_was_reread_is_used_once_and_under_the_same_rules_only(
     assert not reread_batch.is_valid(LogConfig(rules=LATEST, codec=GZIP), NOW)
     monkeypatch.setattr(validation, "payload_of", lambda *_: pytest.fail("read again"))
     log = PartitionLog(topic_partition=TopicPartition("t", 0), config=config, leader_epoch=0)
-    append_client(log, data, guard=0, now_ms=NOW, timestamp_check=reread_batch)
+    append_client(log, batch_data, guard=0, now_ms=NOW, timestamp_check=reread_batch)
     (stored,) = log.batches()
     assert read_batch_header(stored).compression == GZIP
 
@@ -551,19 +557,19 @@ def spoilt(batch: bytes) -> bytes:
     return batch[:63] + b"\0\0" + batch[65:]
 
 
-def batch_of_payload(codec: int, records: bytes, count: int) -> bytes:
+def batch_of_payload(codec: int, records: bytes, record_count: int) -> bytes:
     return pack_batch(
         compress(codec, records),
         base_offset=0,
         leader_epoch=-1,
         attributes=codec,
-        last_offset_delta=count - 1,
+        last_offset_delta=record_count - 1,
         base_timestamp_ms=NOW,
         max_timestamp_ms=NOW,
         producer_id=-1,
         producer_epoch=-1,
         base_sequence=-1,
-        records_count=count,
+        records_count=record_count,
     )
 
 
@@ -617,7 +623,7 @@ def test_many_records_are_looked_at_in_steps_that_others_come_between() -> None:
 
 
 def test_steps_find_what_is_found_at_once() -> None:
-    for data in (
+    for batch_data in (
         plain(),
         batch_of_payload(GZIP, UNPACKING_TINY * 3, 3),
         batch_of_payload(GZIP, UNPACKING_TINY * 3, 4),
@@ -625,9 +631,9 @@ def test_steps_find_what_is_found_at_once() -> None:
         batch_of_payload(ZSTD, bytes(UNPACKED_BYTES_MAX + 1), 3),
         spoilt(batch_of_payload(ZSTD, bytes(2 * AT_ONCE_MAX), 3)),
     ):
-        header = read_batch_header(data, 0)
-        _, _, newest = in_steps(header, data)
-        assert newest == newest_timestamp(header, data)
+        header = read_batch_header(batch_data, 0)
+        _, _, newest = in_steps(header, batch_data)
+        assert newest == newest_timestamp(header, batch_data)
 
 
 def in_steps(
@@ -697,7 +703,7 @@ def segment(
     segment = Segment(base)
     offset = base
     for times in batches:
-        data = build_batch(
+        batch_data = build_batch(
             [Record(value=b"v", timestamp_ms=time) for time in times],
             timestamp_ms=max(times),
             compression=compression,
@@ -705,15 +711,15 @@ def segment(
             base_offset=offset,
             leader_epoch=0,
         )
-        append_to_segment(segment, data)
+        append_to_segment(segment, batch_data)
         offset += len(times)
     return segment
 
 
-def append_to_segment(segment: Segment, data: bytes) -> None:
-    header = read_batch_header(data)
+def append_to_segment(segment: Segment, batch_data: bytes) -> None:
+    header = read_batch_header(batch_data)
     segment.append(
-        data,
+        batch_data,
         header.base_offset,
         header.last_offset,
         max_timestamp=header.max_timestamp_ms,

@@ -530,8 +530,8 @@ def test_a_groups_own_value_goes_before_the_brokers() -> None:
     settings = Settings(group_consumer_session_timeout_ms=50_000)
     image = cluster().with_broker_configs("", {"group.consumer.assignment.interval.ms": "7"})
     value_by_name = {
-        value.name: value
-        for value in group_values(
+        group_value.name: group_value
+        for group_value in group_values(
             {HEARTBEAT: " 6000 ", "share.renew.acknowledge.enable": "FALSE"},
             image=image,
             settings=settings,
@@ -598,7 +598,7 @@ def test_a_streams_group_has_the_broker_s_configs_or_its_own() -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "index", "is_there"),
+    ("name", "partition_index", "is_there"),
     [
         ("orders", 0, True),
         ("orders", 1, True),
@@ -607,9 +607,11 @@ def test_a_streams_group_has_the_broker_s_configs_or_its_own() -> None:
         ("other", 0, False),
     ],
 )
-def test_a_partition_is_found_by_topic_and_index(name: str, index: int, is_there: bool) -> None:
+def test_a_partition_is_found_by_topic_and_index(
+    name: str, partition_index: int, is_there: bool
+) -> None:
     image = cluster().with_topic(topic("orders", partition(1), partition(2)))
-    assert (image.partition(TopicPartition(name, index)) is not None) == is_there
+    assert (image.partition(TopicPartition(name, partition_index)) is not None) == is_there
 
 
 def test_a_topic_is_found_by_its_id_until_it_is_deleted() -> None:

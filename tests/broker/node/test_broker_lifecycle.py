@@ -208,8 +208,8 @@ MANY = 3 * purgatory.AT_ONCE
 async def test_very_many_that_wait_for_a_key_are_checked_in_slices(bench: Bench) -> None:
     order: list[int] = []
     tasks = [await bench.park("a", "b") for _ in range(MANY)]
-    for number, task in enumerate(tasks):
-        task.add_done_callback(lambda _, number=number: order.append(number))
+    for task_number, task in enumerate(tasks):
+        task.add_done_callback(lambda _, number=task_number: order.append(number))
     bench.purgatory.touch("a")
     assert 0 < bench.checks <= purgatory.AT_ONCE, "the first slice"
     bench.met = True

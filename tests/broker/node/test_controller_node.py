@@ -355,13 +355,13 @@ def test_topic_ids_are_random_ones_and_repeat_with_the_seed() -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "partitions", "internal"),
+    ("topic_name", "partitions", "internal"),
     [(TRANSACTION_STATE_TOPIC, 50, True), ("orders", 1, False)],
 )
 def test_a_topic_asked_for_by_name_gets_its_own_settings(
-    name: str, partitions: int, internal: bool
+    topic_name: str, partitions: int, internal: bool
 ) -> None:
-    created_topic = metadata().auto_create(name)
+    created_topic = metadata().auto_create(topic_name)
     assert isinstance(created_topic, TopicImage)
     assert len(created_topic.partitions) == partitions
     assert created_topic.is_internal == internal
@@ -372,7 +372,7 @@ def test_topics_asked_for_by_one_request_are_published_together_or_not_at_all() 
     images: list[ClusterImage] = []
     metadata_core.subscribe(images.append)
     created_topics = metadata_core.create_topics(
-        [metadata_core.automatic(f"t-{number}") for number in range(5_000)]
+        [metadata_core.automatic(f"t-{topic_number}") for topic_number in range(5_000)]
     )
     assert len(created_topics) == 5_000
     assert [len(image.topics) for image in images] == [5_000]
@@ -444,11 +444,13 @@ def test_many_topics_are_decided_on_in_slices_and_published_together() -> None:
         metadata_core, images = metadata(), list[ClusterImage]()
         metadata_core.subscribe(images.append)
         pace = Pace(env.tasks.turns, env.clock.stopwatch_ns)
-        new_topics = [TopicToCreate(name=f"t{number}") for number in range(1_000)]
+        new_topics = [TopicToCreate(name=f"t{topic_number}") for topic_number in range(1_000)]
         outcomes = await metadata_core.create_topics_in_slices(new_topics, pace)
         assert pace.has_rested
         assert len(images) == 1
-        assert [metadata_core.image.topics[name.name] for name in new_topics] == outcomes
+        assert [
+            metadata_core.image.topics[topic_name.name] for topic_name in new_topics
+        ] == outcomes
 
     run_virtual(main, seed=1)
 
@@ -489,7 +491,7 @@ def _made_meanwhile(
         env: VirtualEnvironment,
     ) -> tuple[TopicImage | Rejection, list[TopicImage | Rejection]]:
         pace = Pace(env.tasks.turns, env.clock.stopwatch_ns)
-        new_topics = [TopicToCreate(name=f"t.{number}") for number in range(1_000)]
+        new_topics = [TopicToCreate(name=f"t.{topic_number}") for topic_number in range(1_000)]
         making = env.tasks.spawn(
             metadata_core.create_topics_in_slices(new_topics, pace), name="test"
         )
@@ -510,13 +512,14 @@ FIRST = (
 )
 
 
-def with_other_leader(image_before: ClusterImage, name: str = "orders") -> ClusterImage:
+def with_other_leader(image_before: ClusterImage, topic: str = "orders") -> ClusterImage:
     """The topic's partition 0 under another leader epoch."""
-    where = TopicPartition(name, 0)
-    old = image_before.partition(where)
+    topic_partition = TopicPartition(topic, 0)
+    old = image_before.partition(topic_partition)
     assert old is not None
     return image_before.with_partition(
-        where, msgspec.structs.replace(old, leader_epoch=LeaderEpoch(old.leader_epoch + 1))
+        topic_partition,
+        msgspec.structs.replace(old, leader_epoch=LeaderEpoch(old.leader_epoch + 1)),
     )
 
 

@@ -77,9 +77,9 @@ class World:
         """A load whose batches have so many records."""
 
         def read(*, is_readable: bool) -> Iterator[int]:
-            for count in records:
+            for record_count in records:
                 self.steps += 1
-                yield count
+                yield record_count
             self.finished.append(is_readable)
 
         self.loading.load(P3, read)

@@ -245,9 +245,9 @@ def test_a_fence_of_version_2_raises_the_epoch_once() -> None:
 
 
 def test_a_double_fence_has_no_room_at_the_last_epochs() -> None:
-    old = Rules(fence_bumps_once=False)
-    assert fence(entry(ONGOING, epoch=EXHAUSTED), old) is ErrorCode.unknown_server_error
-    at_last = fence(entry(ONGOING, epoch=EXHAUSTED - 1), old)
+    old_rules = Rules(fence_bumps_once=False)
+    assert fence(entry(ONGOING, epoch=EXHAUSTED), old_rules) is ErrorCode.unknown_server_error
+    at_last = fence(entry(ONGOING, epoch=EXHAUSTED - 1), old_rules)
     assert isinstance(at_last, TxnTransition)
     assert at_last.producer_epoch == PRODUCER_EPOCH_MAX
 
@@ -270,13 +270,13 @@ def test_a_fence_of_version_2_at_the_exhausted_epoch() -> None:
 @pytest.mark.parametrize("finalized", [TV_0, TV_2])
 def test_a_transaction_that_was_opened_at_the_last_epoch(finalized: TransactionVersion) -> None:
     txn = entry(ONGOING, epoch=PRODUCER_EPOCH_MAX)
-    old = Rules(last_epoch_recovers=False)
+    old_rules = Rules(last_epoch_recovers=False)
     assert isinstance(fence(txn, LATEST, finalized=finalized), TxnTransition)
-    assert fence(txn, old, finalized=finalized) is ErrorCode.unknown_server_error
+    assert fence(txn, old_rules, finalized=finalized) is ErrorCode.unknown_server_error
     last_epoch = PRODUCER_EPOCH_MAX
     assert end(txn, LATEST, epoch=last_epoch, committed=False) == last_epoch
-    assert end(txn, old, epoch=last_epoch, committed=False) is ErrorCode.unknown_server_error
-    for rules in (LATEST, old):
+    assert end(txn, old_rules, epoch=last_epoch, committed=False) is ErrorCode.unknown_server_error
+    for rules in (LATEST, old_rules):
         assert end(txn, rules, epoch=last_epoch, committed=True) is ErrorCode.unknown_server_error
 
 
@@ -359,13 +359,13 @@ def test_producer_ids_that_only_an_end_of_version_2_moves() -> None:
 
 
 def test_flexible_records_are_read_since_3_5() -> None:
-    old = Rules(flexible_records_are_read=False, unknown_records_are_skipped=False)
+    old_rules = Rules(flexible_records_are_read=False, unknown_records_are_skipped=False)
     value = encode_value(_session(), finalized_version=TV_1, release_rules=LATEST)
     assert isinstance(decode_record(encode_key(TID), value, release_rules=LATEST), TxnTransition)
     with pytest.raises(CorruptLogRecordError, match="unknown version 1"):
-        decode_record(encode_key(TID), value, release_rules=old)
+        decode_record(encode_key(TID), value, release_rules=old_rules)
     plain = encode_value(_session(), finalized_version=TV_0, release_rules=LATEST)
-    assert isinstance(decode_record(encode_key(TID), plain, release_rules=old), TxnTransition)
+    assert isinstance(decode_record(encode_key(TID), plain, release_rules=old_rules), TxnTransition)
 
 
 def test_a_record_of_the_future_ends_a_load_of_old() -> None:
@@ -444,15 +444,15 @@ def test_an_end_from_a_future_epoch(committed: bool) -> None:
         committed=committed,
         transaction_version=TV_0,
     )
-    old = Rules(end_needs_exact_epoch=False)
-    decision = decide_end_txn(txn, command, now_ms=NOW_MS, release_rules=old)
+    old_rules = Rules(end_needs_exact_epoch=False)
+    decision = decide_end_txn(txn, command, now_ms=NOW_MS, release_rules=old_rules)
     assert isinstance(decision, Decision)
     assert decision.records[0].producer_epoch == txn.producer_epoch
     assert isinstance(decision.reply, Rejection)
     assert decision.reply.error is ErrorCode.invalid_producer_epoch
     assert not decision.effects, "no marker is owed"
     stale = msgspec.structs.replace(command, producer_epoch=ProducerEpoch(txn.producer_epoch - 1))
-    for refused, rules in ((command, LATEST), (stale, old)):
+    for refused, rules in ((command, LATEST), (stale, old_rules)):
         outcome = decide_end_txn(txn, refused, now_ms=NOW_MS, release_rules=rules)
         assert isinstance(outcome, Rejection)
         assert outcome.error is ErrorCode.producer_fenced
@@ -548,8 +548,8 @@ def test_a_marker_for_a_replica_that_is_not_here() -> None:
         return ErrorCode(error)
 
     assert run_cluster(story) is ErrorCode.unknown_topic_or_partition
-    old = {"unhosted_markers_are_retried": False}
-    assert run_cluster(story, rules=old) is ErrorCode.unsupported_for_message_format
+    old_rules = {"unhosted_markers_are_retried": False}
+    assert run_cluster(story, rules=old_rules) is ErrorCode.unsupported_for_message_format
 
 
 def test_a_partition_whose_leader_is_gone_when_its_transaction_ends() -> None:

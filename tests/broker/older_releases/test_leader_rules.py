@@ -131,12 +131,12 @@ def test_a_batch_that_overtook_an_earlier_one() -> None:
 
 
 def test_an_open_transaction_of_an_older_epoch() -> None:
-    old = Rules(open_transactions_have_epochs=False)
-    for rules, is_asked in ((LATEST, True), (old, False)):
+    old_rules = Rules(open_transactions_have_epochs=False)
+    for rules, is_asked in ((LATEST, True), (old_rules, False)):
         log = log_with(rules)
         open_txn(log, epoch=1)
         assert (verify(log, epoch=2) != SENTINEL) is is_asked
-    log = log_with(old)
+    log = log_with(old_rules)
     open_txn(log, epoch=1)
     assert produce(log, epoch=2) is ErrorCode.none, "it joins the open one"
 

@@ -37,15 +37,15 @@ from txnsim.wire.batch import Record, build_batch
 
 ONE, TWO, THREE = BrokerId(1), BrokerId(2), BrokerId(3)
 ORDERS_0: Final = TopicPartition("orders", 0)
-EVERYWHERE: Final = tuple(TopicPartition("orders", index) for index in range(3))
+EVERYWHERE: Final = tuple(TopicPartition("orders", partition_index) for partition_index in range(3))
 UPGRADE, SAFE_DOWNGRADE = 1, 2
 
 
-async def write(cluster: Cluster, name: str, *, committed: bool = True) -> None:
+async def write(cluster: Cluster, transactional_id: str, *, committed: bool = True) -> None:
     """A transaction over all partitions, from its first session to its end."""
-    async with Producer(cluster, transactional_id=name) as producer:
+    async with Producer(cluster, transactional_id=transactional_id) as producer:
         await producer.init_transactions()
-        await one_transaction(producer, name, committed=committed)
+        await one_transaction(producer, transactional_id, committed=committed)
 
 
 async def one_transaction(producer: Producer, value: str, *, committed: bool = True) -> None:

@@ -141,7 +141,7 @@ class LogAgainstList(RuleBasedStateMachine):
     ) -> tuple[bytes, tuple[bytes, ...]]:
         values = tuple(b"%d" % (self.values + number) for number in range(count))
         self.values += count
-        data = build_batch(
+        batch_data = build_batch(
             [Record(key=b"k", value=value) for value in values],
             timestamp_ms=NOW,
             producer_id=pid,
@@ -149,10 +149,10 @@ class LogAgainstList(RuleBasedStateMachine):
             base_sequence=sequence,
             transactional=transactional,
         )
-        return data, values
+        return batch_data, values
 
-    def send(self, data: bytes, *, guard: int = 0) -> Any:
-        return append_client(self.log, data, guard=guard, now_ms=NOW)
+    def send(self, batch_data: bytes, *, guard: int = 0) -> Any:
+        return append_client(self.log, batch_data, guard=guard, now_ms=NOW)
 
     def accept(
         self,
@@ -450,9 +450,9 @@ class LogAgainstList(RuleBasedStateMachine):
         stored = self.stored_to_read()
         values_read = [
             record.value
-            for data in stored
-            if not read_batch_header(data).is_control
-            for record in read_records(data)
+            for batch_data in stored
+            if not read_batch_header(batch_data).is_control
+            for record in read_records(batch_data)
             if record.offset >= self.log_start
         ]
         assert values_read == self.expected(self.log_start, self.high_watermark, committed=False)
@@ -499,7 +499,8 @@ class LogAgainstList(RuleBasedStateMachine):
             if marker >= self.settled
         )
         first_kept = next(
-            (read_batch_header(data).base_offset for data in self.log.batches()), self.log_end
+            (read_batch_header(batch_data).base_offset for batch_data in self.log.batches()),
+            self.log_end,
         )
         assert live.aborted == tuple(
             entry for entry in replayed_state.aborted if entry.last_offset >= first_kept

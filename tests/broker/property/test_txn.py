@@ -305,8 +305,8 @@ class OneTransactionalId(RuleBasedStateMachine):
             return
         assert self.txn is not None
         names = _logged_names(self.txn)
-        live = {name: getattr(self.txn, name) for name in names}
-        assert live == {name: getattr(loaded, name) for name in names}
+        live = {field_name: getattr(self.txn, field_name) for field_name in names}
+        assert live == {field_name: getattr(loaded, field_name) for field_name in names}
 
     @invariant()
     def prepared_waits_for_completion(self) -> None:

@@ -104,7 +104,7 @@ def test_a_switch_is_on_until_a_line_and_since_some_releases(
 def test_what_came_later_than_a_release_is_off_in_it() -> None:
     later = Release.newer_than("4.2.0")
     assert {"markers_follow_peer_version", "fence_rotates_exhausted_id"} <= set(later)
-    assert not any(getattr(rules_of("4.2.0"), name) for name in later)
+    assert not any(getattr(rules_of("4.2.0"), field_name) for field_name in later)
     assert "leaderless_partitions_keep_markers" not in Release.newer_than("4.3.1"), "it was lost"
 
 
@@ -196,7 +196,7 @@ def test_a_rule_that_does_not_exist_is_refused() -> None:
 
 def test_releases_are_found_by_their_names_oldest_first() -> None:
     assert list(RELEASES) == sorted(RELEASES, key=Release.line_of)
-    assert all(release_named(name) is release for name, release in RELEASES.items())
+    assert all(release_named(release_name) is release for release_name, release in RELEASES.items())
 
 
 def test_a_broker_that_is_not_named_is_of_the_reference() -> None:

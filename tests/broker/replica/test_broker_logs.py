@@ -78,8 +78,8 @@ def test_a_deleted_topic_leaves_nothing() -> None:
 def test_a_topic_that_is_deleted_while_high_watermarks_are_noted_leaves_nothing() -> None:
     disk = BrokerLogs(DEFAULTS, LATEST)
     image = image_of()
-    for index in (0, 1):
-        disk.log(image.topics["orders"], index, config_of())
+    for partition_index in (0, 1):
+        disk.log(image.topics["orders"], partition_index, config_of())
     noting = disk.checkpoint_high_watermarks()
     next(noting)
     assert [*disk.delete_topic(image.topics["orders"])] == [1, 1]
@@ -200,8 +200,8 @@ def test_a_topic_that_is_deleted_costs_one_note(monkeypatch: pytest.MonkeyPatch)
     image = image_of()
     orders = image.topics["orders"]
     config = disk.config_of(image, orders, B1)
-    for index in range(len(orders.partitions)):
-        disk.log(orders, index, config)
+    for partition_index in range(len(orders.partitions)):
+        disk.log(orders, partition_index, config)
     notes: list[int] = []
     monkeypatch.setattr(
         BrokerLogs, "checkpoint_log_starts", lambda self: notes.append(len(self._logs))
@@ -275,8 +275,8 @@ class Disks:
     def follower(self, leader: LogDriver) -> PartitionLog:
         """A replica with the same batches on the second disk."""
         log = PartitionLog(topic_partition=leader.log.topic_partition, config=SMALL, leader_epoch=0)
-        for data in leader.log.batches():
-            follow(log, data)
+        for batch_data in leader.log.batches():
+            follow(log, batch_data)
         log.follow_high_watermark(leader.log.high_watermark)
         self.disks[1].adopt_log(uuid.UUID(int=self.count), log, high_watermark=0)
         return log
@@ -388,8 +388,8 @@ def test_an_active_segment_of_a_part_is_ended_from_half_of_the_budget_on(disks: 
 
 def test_where_closed_segments_are_too_few_the_largest_active_ones_are_ended(disks: Disks) -> None:
     drivers = [disks.log(config_of()) for _ in range(40)]
-    for number, driver in enumerate(drivers):
-        fill(driver, 1 + number % 2)
+    for driver_number, driver in enumerate(drivers):
+        fill(driver, 1 + driver_number % 2)
     held_bytes = disks.look(OFF)[0].held_bytes
     look, _ = disks.look(held_bytes)
     assert look.freed_bytes == 0

@@ -468,7 +468,7 @@ def test_a_session_that_grows_over_the_bound_ends() -> None:
         slots=1000, draw_number=in_turn(), partitions=LARGE_SESSION_PARTITIONS + 1
     )
     reader = Reader(cache)
-    reader.fetch(*(("t", number) for number in range(LARGE_SESSION_PARTITIONS)))
+    reader.fetch(*(("t", partition_number) for partition_number in range(LARGE_SESSION_PARTITIONS)))
     assert reader.session_id > 0
     reader.fetch(("t", LARGE_SESSION_PARTITIONS))
     assert len(cache) == 1

@@ -416,7 +416,7 @@ def test_an_offline_replica_can_be_deleted_or_moved_away() -> None:
 
 
 def test_roles_change_with_leaders_epochs_replicas_and_topics() -> None:
-    old = (
+    old_image = (
         cluster()
         .with_topic(topic("orders", partition(1), partition(2), partition(1), partition(1)))
         .with_topic(topic("gone", partition(1), topic_id=uuid.UUID(int=6)))
@@ -424,10 +424,10 @@ def test_roles_change_with_leaders_epochs_replicas_and_topics() -> None:
     changed = topic(
         "orders", partition(2, epoch=1), partition(2), partition(1, isr=(1,)), partition(1, epoch=1)
     )
-    new = old.without_topic("gone").with_topic(changed)
-    orders = [TopicPartition("orders", index) for index in range(4)]
-    assert changed_roles(old, new, B1) == (TopicPartition("gone", 0), orders[0], orders[3])
-    assert changed_roles(old, old, B1) == ()
+    new = old_image.without_topic("gone").with_topic(changed)
+    orders = [TopicPartition("orders", order_index) for order_index in range(4)]
+    assert changed_roles(old_image, new, B1) == (TopicPartition("gone", 0), orders[0], orders[3])
+    assert changed_roles(old_image, old_image, B1) == ()
     away = new.with_topic(topic("orders", partition(2, replicas=(2, 3), epoch=2)))
     assert changed_roles(new, away, B1) == tuple(orders)
     assert changed_roles(new, new.with_topic(topic("x", partition(2, replicas=(2,)))), B1) == ()

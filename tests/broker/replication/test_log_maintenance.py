@@ -199,7 +199,7 @@ async def test_a_log_that_can_not_be_read_is_not_tried_again(bench: Bench) -> No
     with capture_logs() as lines:
         await bench.settle()
     uncleanable_lines = [line for line in lines if line["event"] == "log.uncleanable"]
-    assert [line["partition"] for line in uncleanable_lines] == [str(FIRST)]
+    assert [uncleanable_line["partition"] for uncleanable_line in uncleanable_lines] == [str(FIRST)]
     assert uncleanable_lines[0]["reason"]
     assert log.local.cleaned_until is None
     assert bench.maintenance.uncleanable_count == 1
@@ -216,7 +216,7 @@ async def test_heavy_batches_are_cleaned_beside_the_loop(bench: Bench) -> None:
     bench.maintenance.tasks = tasks = LoopTasks(asyncio.get_running_loop(), has_threads=True)
     log = bench.host(FIRST, COMPACTED)
     for _ in range(2):
-        records = [Record(key=b"%d" % number, value=b"v") for number in range(5_000)]
+        records = [Record(key=b"%d" % record_number, value=b"v") for record_number in range(5_000)]
         batch = build_batch(records, timestamp_ms=START_MS, compression=ZSTD)
         append_client(log, batch, guard=0, now_ms=START_MS)
     bench.put(log, "last")

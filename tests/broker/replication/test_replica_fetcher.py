@@ -396,7 +396,7 @@ def test_a_leader_that_never_answers_is_told_once() -> None:
     with capture_logs() as lines:
         replica_bench.settle(seconds=120)
     failing_lines = [line for line in lines if line["event"] == "replica.fetch.failing"]
-    assert [(line["leader"], line["error"]) for line in failing_lines] == [
+    assert [(failing_line["leader"], failing_line["error"]) for failing_line in failing_lines] == [
         (B1, failing_lines[0]["error"])
     ]
     replica_bench.heal(B3)

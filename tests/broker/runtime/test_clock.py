@@ -400,7 +400,7 @@ def test_a_new_stream_does_not_shift_another() -> None:
 
 
 def test_streams_differ_by_name_and_by_seed() -> None:
-    derived = {derive(seed, name) for seed in (1, 2, -1) for name in ("a", "b", "")}
+    derived = {derive(seed, stream_name) for seed in (1, 2, -1) for stream_name in ("a", "b", "")}
     assert len(derived) == 9
 
 

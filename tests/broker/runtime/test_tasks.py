@@ -510,8 +510,8 @@ async def test_what_a_driven_coroutine_leaves_to_the_loop_keeps_its_cause(
     first_event, given_cause = tracer.emit("note", "x"), tracer.emit("note", "x")
     cause_by_name: dict[str, int] = {}
 
-    def note(name: str) -> None:
-        cause_by_name[name] = tracer.cause
+    def note(cause_name: str) -> None:
+        cause_by_name[cause_name] = tracer.cause
 
     async def note_spawned() -> None:
         note("spawned")
@@ -754,7 +754,10 @@ async def test_a_small_request_waits_for_no_slice_of_a_large_one() -> None:
         await TimeSlices(turns).next()
         log.append(name)
 
-    tasks = [asyncio.get_running_loop().create_task(work(f"large{number}")) for number in range(30)]
+    tasks = [
+        asyncio.get_running_loop().create_task(work(f"large{task_number}"))
+        for task_number in range(30)
+    ]
     await asyncio.sleep(0)
     Worker(turns, log, "small", 1, wanted_ns=SLICE_NS // 20)
     await turns_taken(log)

@@ -372,7 +372,7 @@ def test_clients_are_told_this_machines_name_where_it_listens_everywhere(host: s
 def test_the_port_that_is_advertised_is_that_of_one_broker() -> None:
     for brokers, ports in ((1, [19_092]), (2, [9_092, 9_093])):
         options = ClusterOptions(brokers=brokers, advertised_host="h", advertised_port=19_092)
-        endpoints = [(endpoint("", 9_092 + number),) for number in range(brokers)]
+        endpoints = [(endpoint("", 9_092 + broker_number),) for broker_number in range(brokers)]
         assert [broker.port for broker in registered_brokers(options, endpoints)] == ports
 
 
@@ -470,8 +470,8 @@ def test_no_two_listeners_want_the_same_port(
 ) -> None:
     security = SecurityOptions(
         listeners=tuple(
-            SecureListener(name=f"L{index}", protocol=SecurityProtocol.SASL_SSL, port=port)
-            for index, port in enumerate(ports)
+            SecureListener(name=f"L{port_index}", protocol=SecurityProtocol.SASL_SSL, port=port)
+            for port_index, port in enumerate(ports)
         )
     )
     assert port_step(ClusterOptions(brokers=brokers, port=9092, security=security)) == step

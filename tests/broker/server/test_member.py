@@ -288,26 +288,26 @@ async def ask(
     """Ask broker 1 over a connection of its own; the answer comes later."""
     loop = asyncio.get_running_loop()
     answer: asyncio.Future[Any] = loop.create_future()
-    key = KEYS[api]
+    api_key = KEYS[api]
 
     class Client(asyncio.Protocol):
         def data_received(self, data: bytes) -> None:
-            answer.set_result(codec.read_response(key, version, data[4:])[1])
+            answer.set_result(codec.read_response(api_key, version, data[4:])[1])
 
     broker = cluster.sim.metadata.image.brokers[B1]
     transport = await cluster.env.network.connect(broker.host, broker.port, Client)
-    message = message_from(codec.request_class(key, version), values)
-    transport.write(codec.encode_request(key, version, 1, "app", message))
+    message = message_from(codec.request_class(api_key, version), values)
+    transport.write(codec.encode_request(api_key, version, 1, "app", message))
     return answer
 
 
-@pytest.mark.parametrize("key", sorted(FORWARDED & HANDLERS.keys()))
+@pytest.mark.parametrize("handler_key", sorted(FORWARDED & HANDLERS.keys()))
 @within(run_cluster)
 async def test_all_that_is_forwarded_waits_for_the_controller(
-    cluster: VirtualCluster, key: int
+    cluster: VirtualCluster, handler_key: int
 ) -> None:
     cluster.sim.isolate(B1)
-    answer = await ask(cluster, HANDLERS[key].name, HANDLERS[key].versions[1])
+    answer = await ask(cluster, HANDLERS[handler_key].name, HANDLERS[handler_key].versions[1])
     await asyncio.sleep(RETRY_TIMEOUT_MS / 1_000 - 1)
     assert not answer.done()
     await answer

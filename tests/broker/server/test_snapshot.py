@@ -287,10 +287,11 @@ class Reader:
     def _begin(self, data: Mapping[str, Any]) -> None:
         self.brokers.update({broker["node"]: broker["state"] for broker in data.get("brokers", ())})
         self.faults.update({fault["rule"]: fault for fault in data.get("faults", ())})
-        for entry in data["partitions"]:
-            self.partitions[entry["tp"]] = entry
-            self.open[entry["tp"]] = {
-                producer["pid"]: producer["first"] for producer in entry.get("producers", ())
+        for partition_entry in data["partitions"]:
+            self.partitions[partition_entry["tp"]] = partition_entry
+            self.open[partition_entry["tp"]] = {
+                producer["pid"]: producer["first"]
+                for producer in partition_entry.get("producers", ())
             }
         for transaction in data["transactions"]:
             self.transactions[transaction["tx"].split("/")[0]] = transaction["d"]
@@ -311,10 +312,10 @@ def agrees(reader: Reader, cluster: VirtualCluster) -> None:
                     for producer in log.producers.open_producers()
                 }
         for txn in broker.coordinator.entries():
-            entry = reader.transactions[txn.transactional_id]
-            assert entry["state"] == txn.state.wire_name
-            assert entry["epoch"] == txn.producer_epoch
-            assert sorted(entry["partitions"]) == sorted(map(str, txn.partitions))
+            transaction_entry = reader.transactions[txn.transactional_id]
+            assert transaction_entry["state"] == txn.state.wire_name
+            assert transaction_entry["epoch"] == txn.producer_epoch
+            assert sorted(transaction_entry["partitions"]) == sorted(map(str, txn.partitions))
 
 
 @pytest.mark.parametrize("things_per_part", [3, trace_snapshot.ITEMS_PER_PART])
@@ -583,9 +584,9 @@ async def test_each_broker_has_what_it_stores_under_an_id_that_stays(
     assert files == files_again
     folders = {path.split("/")[0] for path in files if "/" in path}
     assert folders == {"__cluster_metadata-0"} | {
-        f"{topic.name}-{index}"
+        f"{topic.name}-{partition_index}"
         for topic in cluster.sim.metadata.image.topics.values()
-        for index, partition in enumerate(topic.partitions)
+        for partition_index, partition in enumerate(topic.partitions)
         if 2 in partition.replicas
     }
     topic = next(iter(cluster.sim.metadata.image.topics.values()))

@@ -23,7 +23,7 @@ from txnsim.share_state.shard import ShareStateShard
 
 E = ErrorCode
 TOPIC = "qHBm7qF0QeCvHxCmWtCZ2w"
-KEY, GONE, NEGATIVE = (ShareKey("g", TOPIC, number) for number in (0, 2, -1))
+KEY, GONE, NEGATIVE = (ShareKey("g", TOPIC, partition) for partition in (0, 2, -1))
 DELETED_TOPIC = ShareKey("g", "A" * 22, 0)
 NOW_MS = 1_700_000_000_000
 LEADER_OLDER = "The leader epoch in the request is older than the epoch on the broker."
@@ -165,7 +165,10 @@ def test_up_to_4_3_a_fence_is_told_in_the_words_of_the_error() -> None:
 
 def test_too_many_batches_are_refused_before_anything_is_combined(world: World) -> None:
     world.initialize()
-    many = [StateBatch(2 * number, 2 * number, 2, 1) for number in range(BATCHES_MAX + 1)]
+    many = [
+        StateBatch(2 * batch_number, 2 * batch_number, 2, 1)
+        for batch_number in range(BATCHES_MAX + 1)
+    ]
     assert rejection_of(world.decisions.write(writing(*many)))[0] is E.unknown_server_error
     assert isinstance(world.write(*many[:-1]), ShareUpdate)
 

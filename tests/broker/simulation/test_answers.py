@@ -135,12 +135,14 @@ async def _until(
 
 async def _fill(wire: WireClient) -> None:
     """Positions and a transaction of all partitions, a consumer group that has them."""
-    for kind in (0, 1):
-        keys = {"key_type": kind, "coordinator_keys": ["g"]}
+    for key_type in (0, 1):
+        keys = {"key_type": key_type, "coordinator_keys": ["g"]}
         await _until(wire, 10, 4, keys, lambda answer: not answer.coordinators[0].error_code)
-    parts = [{"partition_index": index, "committed_offset": 1} for index in _ALL]
+    partitions = [
+        {"partition_index": partition_index, "committed_offset": 1} for partition_index in _ALL
+    ]
     commit = {"group_id": "g", "generation_id_or_member_epoch": -1, "member_id": ""}
-    commit["topics"] = [{"name": "wide", "partitions": parts}]  # type: ignore[assignment]
+    commit["topics"] = [{"name": "wide", "partitions": partitions}]  # type: ignore[assignment]
     await _until(wire, 8, 9, commit, lambda answer: not answer.topics[0].partitions[0].error_code)
     init = {"transactional_id": "t", "transaction_timeout": 60_000}
     init |= {"producer_id": -1, "producer_epoch": -1}
@@ -247,7 +249,7 @@ async def _heavy(wire: WireClient) -> None:
 
 CLIENT = FaultPoint.CLIENT_REQUEST, FaultPoint.CLIENT_RESPONSE
 PEER = FaultPoint.PEER_REQUEST, FaultPoint.PEER_RESPONSE
-RECORDS = [f"record {number}".encode() for number in range(12)]
+RECORDS = [f"record {record_number}".encode() for record_number in range(12)]
 P0 = TopicPartition("orders", 0)
 
 
@@ -280,8 +282,8 @@ async def transact(client: Cluster) -> None:
         await producer.init_transactions()
         for start in range(0, len(RECORDS), 4):
             producer.begin()
-            for number, value in enumerate(RECORDS[start : start + 4]):
-                await producer.send("orders", number % 3, value)
+            for record_number, value in enumerate(RECORDS[start : start + 4]):
+                await producer.send("orders", record_number % 3, value)
             await producer.commit()
 
 

@@ -151,10 +151,14 @@ async def test_ids_that_a_killed_broker_had_in_stock_are_never_given_out(
         sim.move_leader(cluster.home("a"), home)
         ids = {id_before}
         for number in range(40):
-            name = f"again-{number}"
-            if cluster.leader(cluster.home(name)) == home:
+            transactional_id = f"again-{number}"
+            if cluster.leader(cluster.home(transactional_id)) == home:
                 ids.add(
-                    (await Producer(client, transactional_id=name).init_transactions()).producer_id
+                    (
+                        await Producer(
+                            client, transactional_id=transactional_id
+                        ).init_transactions()
+                    ).producer_id
                 )
         assert len(ids) > 1
         assert {producer_id // 1_000 for producer_id in ids - {id_before}}.isdisjoint(
@@ -193,9 +197,9 @@ def far_from(cluster: VirtualCluster, brokers: set[BrokerId]) -> TransactionalId
     """A transactional id whose coordinator and its replicas are none of these brokers."""
     topic = cluster.sim.metadata.image.topics[TRANSACTION_STATE_TOPIC]
     for number in range(1_000):
-        name = TransactionalId(f"tx-{number}")
-        if brokers.isdisjoint(topic.partitions[cluster.home(name).partition].replicas):
-            return name
+        transactional_id = TransactionalId(f"tx-{number}")
+        if brokers.isdisjoint(topic.partitions[cluster.home(transactional_id).partition].replicas):
+            return transactional_id
     raise AssertionError("there is none")
 
 
@@ -222,8 +226,8 @@ async def test_an_unclean_election_loses_a_commit_marker_and_a_client_can_see_it
     assert isinstance(created, TopicImage)
     async with cluster.client(**PATIENT) as client:
         await Producer(client, transactional_id="first").init_transactions()
-        name = far_from(cluster, {B1, B2})
-        producer = Producer(client, transactional_id=name)
+        transactional_id = far_from(cluster, {B1, B2})
+        producer = Producer(client, transactional_id=transactional_id)
         await producer.init_transactions()
         producer.begin()
         await producer.send("t", 0, b"v")
@@ -241,7 +245,7 @@ async def test_an_unclean_election_loses_a_commit_marker_and_a_client_can_see_it
         assert await values(client, "t", partitions=1) == [], "it was there before"
         assert await values(client, "t", partitions=1, isolation=EVERYTHING) == [b"v"]
         admin = TransactionAdmin(client)
-        transaction = (await admin.describe_transactions([name]))[name]
+        transaction = (await admin.describe_transactions([transactional_id]))[transactional_id]
         assert not isinstance(transaction, ClientError)
         assert transaction.state == "CompleteCommit"
         producers = (await admin.describe_producers([t]))[t]

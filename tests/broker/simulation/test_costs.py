@@ -79,7 +79,7 @@ class Broker:
     def __init__(self, cluster: VirtualCluster, wire: WireClient) -> None:
         self.cluster = cluster
         self.wire = wire
-        self.ids = {name: topic.topic_id for name, topic in self.image.topics.items()}
+        self.ids = {topic_name: topic.topic_id for topic_name, topic in self.image.topics.items()}
         self.producer = (0, 0)
         """Id and epoch of ``t``."""
         self.wires = [wire]
@@ -117,9 +117,9 @@ def errors(answer: Any) -> set[ErrorCode]:
         if isinstance(one, (tuple, list)):
             values += one
         elif hasattr(one, "__dataclass_fields__"):
-            for name in one.__dataclass_fields__:
-                value = getattr(one, name)
-                if name == "error_code":
+            for field_name in one.__dataclass_fields__:
+                value = getattr(one, field_name)
+                if field_name == "error_code":
                     errors_found.add(ErrorCode(int(value)))
                 else:
                     values.append(value)
@@ -136,8 +136,8 @@ def _in_parts(elements: list[Any]) -> Iterator[list[Any]]:
 
 async def topics(broker: Broker, count: int) -> None:
     new_topics = [
-        {"name": f"t{number}", "num_partitions": 1, "replication_factor": 1}
-        for number in range(count)
+        {"name": f"t{topic_number}", "num_partitions": 1, "replication_factor": 1}
+        for topic_number in range(count)
     ]
     for topics_of_request in _in_parts(new_topics):
         await broker.sure(19, 7, {"topics": topics_of_request, "timeout": 30_000})
@@ -172,13 +172,15 @@ async def transactions(broker: Broker, count: int) -> None:
     """Open ones."""
     where = [{"name": "other", "partitions": [0]}]
     for number in range(count):
-        name = f"id{number}"
-        await broker.sure(24, 3, added(name, await began(broker, name), where))
+        transactional_id = f"id{number}"
+        await broker.sure(
+            24, 3, added(transactional_id, await began(broker, transactional_id), where)
+        )
 
 
 def _written(batch: bytes, topic: str = "orders") -> dict[str, Any]:
-    data = [{"name": topic, "partition_data": [{"index": 0, "records": batch}]}]
-    return {"transactional_id": None, "acks": -1, "timeout": 30_000, "topic_data": data}
+    topic_data = [{"name": topic, "partition_data": [{"index": 0, "records": batch}]}]
+    return {"transactional_id": None, "acks": -1, "timeout": 30_000, "topic_data": topic_data}
 
 
 def _batch(**fields: Any) -> bytes:
@@ -209,9 +211,12 @@ def _marked(producer_id: int) -> dict[str, Any]:
 
 
 def _positions(group_id: str, topic: str = "orders", count: int = 1) -> dict[str, Any]:
-    parts = [{"partition_index": index, "committed_offset": 0} for index in range(count)]
+    partitions = [
+        {"partition_index": partition_index, "committed_offset": 0}
+        for partition_index in range(count)
+    ]
     commit = {"group_id": group_id, "generation_id_or_member_epoch": -1, "member_id": ""}
-    return {**commit, "topics": [{"name": topic, "partitions": parts}]}
+    return {**commit, "topics": [{"name": topic, "partitions": partitions}]}
 
 
 async def groups(broker: Broker, count: int) -> None:
@@ -266,8 +271,8 @@ def _streams(group_id: str) -> dict[str, Any]:
 
 
 def _of_share(topic_id: UUID, group_id: str, count: int = 1, **fields: Any) -> dict[str, Any]:
-    parts = [{"partition": index, **fields} for index in range(count)]
-    return {"group_id": group_id, "topics": [{"topic_id": topic_id, "partitions": parts}]}
+    partitions = [{"partition": partition_index, **fields} for partition_index in range(count)]
+    return {"group_id": group_id, "topics": [{"topic_id": topic_id, "partitions": partitions}]}
 
 
 async def share_states(broker: Broker, count: int) -> None:
@@ -278,8 +283,8 @@ async def share_states(broker: Broker, count: int) -> None:
     await broker.sure(83, 0, _of_share(topic_id, "many", count, **state))
 
 
-async def _of_key(broker: Broker, key: str, kind: int) -> None:
-    await broker.sure(10, 6, {"key_type": kind, "coordinator_keys": [key]})
+async def _of_key(broker: Broker, key: str, key_type: int) -> None:
+    await broker.sure(10, 6, {"key_type": key_type, "coordinator_keys": [key]})
 
 
 async def fetch_sessions(broker: Broker, count: int) -> None:
@@ -335,8 +340,8 @@ async def parked(broker: Broker, count: int) -> None:
 async def acls(broker: Broker, count: int) -> None:
     for_topic = {"resource_type": 2, "resource_pattern_type": 3, "host": "*", "operation": 3}
     creations = [
-        {**for_topic, "resource_name": "o", "principal": f"User:{number}", "permission_type": 3}
-        for number in range(count)
+        {**for_topic, "resource_name": "o", "principal": f"User:{acl_number}", "permission_type": 3}
+        for acl_number in range(count)
     ]
     for creations_of_request in _in_parts(creations):
         await broker.sure(30, 3, {"creations": creations_of_request})
@@ -356,20 +361,21 @@ async def quotas(broker: Broker, count: int) -> None:
 
 async def users(broker: Broker, count: int) -> None:
     scram = {"mechanism": 1, "iterations": 4096, "salt": b"s", "salted_password": b"x" * 32}
-    upsertions = [{"name": f"u{number}", **scram} for number in range(count)]
+    upsertions = [{"name": f"u{user_number}", **scram} for user_number in range(count)]
     for upsertions_of_request in _in_parts(upsertions):
         await broker.sure(51, 0, {"upsertions": upsertions_of_request, "deletions": []})
 
 
-def _config(kind: int, name: str, key: str, value: str) -> dict[str, Any]:
+def _config(resource_type: int, resource_name: str, key: str, value: str) -> dict[str, Any]:
     configs = [{"name": key, "config_operation": 0, "value": value}]
-    return {"resource_type": kind, "resource_name": name, "configs": configs}
+    return {"resource_type": resource_type, "resource_name": resource_name, "configs": configs}
 
 
 async def configs(broker: Broker, count: int) -> None:
     """Of groups."""
     resources = [
-        _config(32, f"c{number}", "consumer.session.timeout.ms", "45000") for number in range(count)
+        _config(32, f"c{resource_number}", "consumer.session.timeout.ms", "45000")
+        for resource_number in range(count)
     ]
     for resources_of_request in _in_parts(resources):
         await broker.sure(44, 1, {"resources": resources_of_request, "validate_only": False})
@@ -377,7 +383,9 @@ async def configs(broker: Broker, count: int) -> None:
 
 async def subscriptions(broker: Broker, count: int) -> None:
     """Of client metrics."""
-    resources = [_config(16, f"c{number}", "metrics", "*") for number in range(count)]
+    resources = [
+        _config(16, f"c{resource_number}", "metrics", "*") for resource_number in range(count)
+    ]
     for resources_of_request in _in_parts(resources):
         await broker.sure(44, 1, {"resources": resources_of_request, "validate_only": False})
 
@@ -596,36 +604,36 @@ async def _prepared(broker: Broker) -> None:
     """What the requests above are about; every handler's code is loaded, and encoders are compiled,
     which is done once for each message.
     """
-    for key, version, _ in ASKED:
-        _step_writer(codec.response_class(key, version))
+    for api_key, version, _ in ASKED:
+        _step_writer(codec.response_class(api_key, version))
     await _of_key(broker, "g", 0)
     await _of_key(broker, "t", 1)
-    key = ShareKey("s", uuid_text(broker.ids["orders"]), 0)
-    await _of_key(broker, key.coordinator_key, 2)
+    api_key = ShareKey("s", uuid_text(broker.ids["orders"]), 0)
+    await _of_key(broker, api_key.coordinator_key, 2)
     broker.producer = await began(broker, "t")
-    for key, version, values in ASKED:
-        await broker.ask(key, version, values(broker))
+    for api_key, version, values in ASKED:
+        await broker.ask(api_key, version, values(broker))
     await _reloaded(broker)
     broker.producer = await began(broker, "t")
 
 
 async def _measured(broker: Broker) -> Costs:
     costs_by_name: Costs = {}
-    for key, version, values in ASKED:
+    for api_key, version, values in ASKED:
         sent = values(broker)
         with CountedSteps() as counted:
-            answer = await broker.ask(key, version, sent)
+            answer = await broker.ask(api_key, version, sent)
             await asyncio.sleep(0.001)
-        costs_by_name[api_name(key)] = counted.total, counted.longest
-        if key == KEYS["InitProducerId"]:
+        costs_by_name[api_name(api_key)] = counted.total, counted.longest
+        if api_key == KEYS["InitProducerId"]:
             broker.producer = answer.producer_id, answer.producer_epoch
     with CountedSteps() as counted:
         await _reloaded(broker)
     costs_by_name[RELOAD] = counted.total, counted.longest
     with CountedSteps() as counted:
         await asyncio.sleep(3_700)
-    for name, lines in counted.by_name.items():
-        costs_by_name[name] = lines, counted.longest_by_name[name]
+    for cost_name, lines in counted.by_name.items():
+        costs_by_name[cost_name] = lines, counted.longest_by_name[cost_name]
     return costs_by_name
 
 
@@ -633,8 +641,8 @@ async def _reloaded(broker: Broker) -> None:
     """Each coordinator's partition gets a later leader epoch: it is unloaded and loaded again."""
     loop, metadata = asyncio.get_running_loop(), broker.cluster.sim.metadata
     for topic in (TRANSACTION_STATE_TOPIC, CONSUMER_OFFSETS_TOPIC, SHARE_STATE_TOPIC):
-        for index in range(len(broker.image.topics[topic].partitions)):
-            resigned = resign_leader(broker.image, TopicPartition(topic, index))
+        for partition_index in range(len(broker.image.topics[topic].partitions)):
+            resigned = resign_leader(broker.image, TopicPartition(topic, partition_index))
             assert not isinstance(resigned, Rejection)
             for image in resigned:
                 loop.call_soon(metadata.publish, image)
@@ -863,18 +871,18 @@ def _out_of_proportion(name: str, few: int, medium: int, many: int) -> list[str]
 @pytest.mark.parametrize("coordinator", METHODS)
 def test_each_method_of_a_coordinator_is_measured(coordinator: type) -> None:
     public = {
-        name
-        for name, value in vars(coordinator).items()
-        if callable(value) and not name.startswith("_")
+        attribute_name
+        for attribute_name, attribute_value in vars(coordinator).items()
+        if callable(attribute_value) and not attribute_name.startswith("_")
     }
     assert METHODS[coordinator].keys() == public
-    measured = {RELOAD, _QUERY, *BACKGROUND, *(api_name(key) for key in HANDLERS)}
+    measured = {RELOAD, _QUERY, *BACKGROUND, *(api_name(handler_key) for handler_key in HANDLERS)}
     assert set(METHODS[coordinator].values()) <= measured
 
 
 def test_each_api_is_asked_and_what_is_declared_is_there() -> None:
     assert {key for key, _, _ in ASKED} == set(HANDLERS)
-    names = {RELOAD, *(api_name(key) for key in HANDLERS)}
+    names = {RELOAD, *(api_name(handler_key) for handler_key in HANDLERS)}
     assert GROWING.keys() <= names
     assert WHOLE.keys() <= names | BACKGROUND
     assert all(stored <= STORED.keys() for stored in (*GROWING.values(), *WHOLE.values()))

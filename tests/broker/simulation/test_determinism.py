@@ -133,10 +133,10 @@ def unreachable_after(trace_level: TraceLevel, version: int) -> int:
             await producer.init_transactions()
 
             async def work(transactions: int) -> None:
-                for number in range(transactions):
+                for transaction_number in range(transactions):
                     producer.begin()
-                    producer.send("orders", number % 3, b"x" * 100)
-                    await (producer.abort() if number % 5 == 0 else producer.commit())
+                    producer.send("orders", transaction_number % 3, b"x" * 100)
+                    await (producer.abort() if transaction_number % 5 == 0 else producer.commit())
 
             await work(10)  # what is met for the first time is compiled, and leaves cycles
             gc.collect()

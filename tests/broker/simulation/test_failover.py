@@ -85,19 +85,19 @@ class World:
 
     async def disturb(self, how: str) -> BrokerId:
         """The coordinator loses its partition; who that was."""
-        sim, old = self.cluster.sim, self.leader(HOME)
+        sim, old_leader = self.cluster.sim, self.leader(HOME)
         match how:
             case "move":
                 self.cluster.move(HOME)
             case "kill":
-                await sim.kill_broker(old)
+                await sim.kill_broker(old_leader)
             case "stop":
-                await sim.stop_broker(old)
+                await sim.stop_broker(old_leader)
             case "isolate":
-                sim.isolate(old)
+                sim.isolate(old_leader)
         for _ in range(2_000):
-            if self.leader(HOME) != old:
-                return old
+            if self.leader(HOME) != old_leader:
+                return old_leader
             await asyncio.sleep(0.05)
         raise AssertionError("nobody took over")
 
@@ -174,7 +174,7 @@ def _errors(answer: Any) -> list[ErrorCode]:
     if isinstance(answer, tuple):
         return [error for element in answer for error in _errors(element)]
     fields = getattr(answer, "__dataclass_fields__", ())
-    return [error for name in fields for error in _errors(getattr(answer, name))]
+    return [error for field_name in fields for error in _errors(getattr(answer, field_name))]
 
 
 def run(main: Any, *, seed: int = 1) -> None:
@@ -309,19 +309,19 @@ class Failover:
         while not self.is_over:
             await asyncio.sleep(self.random.random() * 3)
             broker = self.random.choice(BROKERS)
-            kind = self.random.choice(("kill", "stop", "isolate", "isolate", "kill", "move"))
-            self.outages[kind] += 1
-            if kind == "move":
+            outage_kind = self.random.choice(("kill", "stop", "isolate", "isolate", "kill", "move"))
+            self.outages[outage_kind] += 1
+            if outage_kind == "move":
                 self.cluster.move(TopicPartition("orders", self.random.randrange(PARTITIONS)))
                 continue
-            if kind == "kill":
+            if outage_kind == "kill":
                 await sim.kill_broker(broker)
-            elif kind == "stop":
+            elif outage_kind == "stop":
                 await sim.stop_broker(broker)
             else:
                 sim.isolate(broker)
             await asyncio.sleep(self.random.random() * 20)
-            if kind == "isolate":
+            if outage_kind == "isolate":
                 sim.heal(broker)
             else:
                 await sim.start_broker(broker)
@@ -356,20 +356,22 @@ class Failover:
                     continue
                 self.acknowledged.append(value)
 
-    async def transact(self, name: str) -> None:
+    async def transact(self, transactional_id: str) -> None:
         """Transactions over all partitions."""
         number = 0
         for _ in range(6):
             async with (
-                self.cluster.client(name, **PATIENCE) as client,
-                Producer(client, transactional_id=name, delivery_timeout_ms=60_000) as producer,
+                self.cluster.client(transactional_id, **PATIENCE) as client,
+                Producer(
+                    client, transactional_id=transactional_id, delivery_timeout_ms=60_000
+                ) as producer,
             ):
                 try:
                     await producer.init_transactions()
                     while number < 40:
                         number += 1
                         await asyncio.sleep(self.random.random())
-                        await self._one(producer, f"{name}/{number}".encode())
+                        await self._one(producer, f"{transactional_id}/{number}".encode())
                 except ClientError:
                     continue
                 return
@@ -377,7 +379,10 @@ class Failover:
     async def _one(self, producer: Producer, value: bytes) -> None:
         producer.begin()
         try:
-            sent = [producer.send("orders", index, value) for index in range(PARTITIONS)]
+            sent = [
+                producer.send("orders", partition_index, value)
+                for partition_index in range(PARTITIONS)
+            ]
             for failure in await asyncio.gather(*sent, return_exceptions=True):
                 if isinstance(failure, BaseException):
                     raise failure
@@ -437,20 +442,25 @@ class Moves:
         self.committed: list[bytes] = []
         self.is_over = False
 
-    async def transact(self, name: str) -> None:
+    async def transact(self, transactional_id: str) -> None:
         """Transactions over all partitions."""
         async with (
-            self.cluster.client(name, **PATIENCE) as client,
-            Producer(client, transactional_id=name, delivery_timeout_ms=60_000) as producer,
+            self.cluster.client(transactional_id, **PATIENCE) as client,
+            Producer(
+                client, transactional_id=transactional_id, delivery_timeout_ms=60_000
+            ) as producer,
         ):
             await producer.init_transactions()
             number = 0
             while not self.is_over:
                 number += 1
-                value = f"{name}/{number}".encode()
+                value = f"{transactional_id}/{number}".encode()
                 producer.begin()
                 try:
-                    sent = [producer.send("orders", index, value) for index in range(PARTITIONS)]
+                    sent = [
+                        producer.send("orders", partition_index, value)
+                        for partition_index in range(PARTITIONS)
+                    ]
                     await asyncio.gather(*sent)
                     await producer.commit()
                 except AbortableError:
@@ -464,9 +474,9 @@ class Moves:
         for _ in range(MOVES):
             await asyncio.sleep(self.random.random())
             topics = self.cluster.sim.metadata.image.topics
-            name = self.random.choice(["orders", TRANSACTION_STATE_TOPIC])
-            index = self.random.randrange(len(topics[name].partitions))
-            self._begin(TopicPartition(name, index), self.random.choice(PLACES))
+            topic_name = self.random.choice(["orders", TRANSACTION_STATE_TOPIC])
+            partition_index = self.random.randrange(len(topics[topic_name].partitions))
+            self._begin(TopicPartition(topic_name, partition_index), self.random.choice(PLACES))
             if self.random.random() < 0.7:
                 await self.until_settled()
                 check_replicas(self.cluster.sim)
@@ -494,9 +504,9 @@ def check_hosts(cluster: VirtualCluster) -> None:
     image = cluster.sim.metadata.image
     for broker_id, broker in cluster.sim.brokers.items():
         expected = {
-            TopicPartition(topic.name, index)
+            TopicPartition(topic.name, partition_index)
             for topic in image.topics.values()
-            for index, partition in enumerate(topic.partitions)
+            for partition_index, partition in enumerate(topic.partitions)
             if broker_id in partition.replicas
         }
         assert set(broker.replicas.hosted) == expected, broker_id

@@ -218,7 +218,8 @@ async def test_a_coordinators_record_is_found_by_its_transactional_id(
 ) -> None:
     async with cluster.client(**PATIENT) as client:
         producer, other_producer = (
-            Producer(client, transactional_id=name) for name in (TX, "other")
+            Producer(client, transactional_id=transactional_id)
+            for transactional_id in (TX, "other")
         )
         await producer.init_transactions()
         cluster.arm(

@@ -25,8 +25,8 @@ from txnsim.wire.batch import Record, assign, build_batch
 
 
 def batch(offset: int, size: int = 10) -> bytes:
-    data = build_batch([Record(key=b"k", value=b"v" * size)], timestamp_ms=5)
-    return assign(data, base_offset=offset, leader_epoch=0)
+    batch_data = build_batch([Record(key=b"k", value=b"v" * size)], timestamp_ms=5)
+    return assign(batch_data, base_offset=offset, leader_epoch=0)
 
 
 def changed(data: bytes, position: int, value: bytes) -> bytes:
@@ -100,10 +100,10 @@ def batches(*stamps: int, base: int = 100) -> list[bytes]:
     return [
         assign(
             build_batch([Record(key=b"k", value=b"v" * 30)], timestamp_ms=stamp),
-            base_offset=base + number,
+            base_offset=base + stamp_number,
             leader_epoch=0,
         )
-        for number, stamp in enumerate(stamps)
+        for stamp_number, stamp in enumerate(stamps)
     ]
 
 
@@ -117,17 +117,21 @@ def times(data: bytes) -> list[tuple[int, ...]]:
 
 def test_a_batch_is_indexed_once_enough_was_written_since_the_last_one() -> None:
     stored = batches(5, 6, 7, 8, 9)
-    size = len(stored[0])
-    index, time_index = encode_indexes(stored, base_offset=100, index_interval_bytes=size)
+    index_interval_bytes = len(stored[0])
+    index, time_index = encode_indexes(
+        stored, base_offset=100, index_interval_bytes=index_interval_bytes
+    )
     # The entry stands for a batch's last offset and for where it begins.
-    assert offsets(index) == [(2, 2 * size), (4, 4 * size)]
+    assert offsets(index) == [(2, 2 * index_interval_bytes), (4, 4 * index_interval_bytes)]
     assert times(time_index) == [(7, 2), (9, 4)]
 
 
 def test_the_largest_timestamp_is_noted_with_the_batch_that_brought_it() -> None:
     stored = batches(50, 6, 7, 8)
-    size = len(stored[0])
-    index, time_index = encode_indexes(stored, base_offset=100, index_interval_bytes=size)
+    index_interval_bytes = len(stored[0])
+    index, time_index = encode_indexes(
+        stored, base_offset=100, index_interval_bytes=index_interval_bytes
+    )
     assert len(offsets(index)) == 1
     assert times(time_index) == [(50, 0)]
 
@@ -187,7 +191,7 @@ def test_snapshots_of_our_own_logs_go_through_a_file() -> None:
 
 
 @pytest.mark.parametrize(
-    ("data", "why"),
+    ("data", "expected_reason"),
     [
         (b"", "of 0 bytes"),
         (OPEN_TRANSACTION[:9], "of 9 bytes"),
@@ -196,8 +200,8 @@ def test_snapshots_of_our_own_logs_go_through_a_file() -> None:
         (OPEN_TRANSACTION + b"\0", "computed"),
     ],
 )
-def test_a_broken_file_differs_from_a_whole_one(data: bytes, why: str) -> None:
-    with pytest.raises(CorruptLogRecordError, match=why):
+def test_a_broken_file_differs_from_a_whole_one(data: bytes, expected_reason: str) -> None:
+    with pytest.raises(CorruptLogRecordError, match=expected_reason):
         decode(data)
 
 

@@ -241,17 +241,17 @@ def test_offsets_are_noted_of_every_replica() -> None:
     driver.log.advance_high_watermark(4)
     driver.log.raise_log_start(3)
     driver.log.local.cleaned_until = 2
-    where = driver.log.topic_partition
+    topic_partition = driver.log.topic_partition
     offsets_by_file = {
         name: decode_offsets(text, place=name)
         for name, text in texts(driver).items()
         if name.endswith("checkpoint")
     }
     assert offsets_by_file == {
-        "replication-offset-checkpoint": {where: 4},
-        "recovery-point-offset-checkpoint": {where: 6},
-        "log-start-offset-checkpoint": {where: 3},
-        "cleaner-offset-checkpoint": {where: 2},
+        "replication-offset-checkpoint": {topic_partition: 4},
+        "recovery-point-offset-checkpoint": {topic_partition: 6},
+        "log-start-offset-checkpoint": {topic_partition: 3},
+        "cleaner-offset-checkpoint": {topic_partition: 2},
     }
 
 
@@ -454,13 +454,13 @@ def test_other_files_are_no_segments(name: str) -> None:
 
 
 def test_a_topic_may_have_hyphens_and_numbers_in_its_name() -> None:
-    where = TopicPartition("a-1-b", 12)
-    assert names.directory_name(where) == "a-1-b-12"
-    assert names.topic_partition_of("a-1-b-12") == where
+    topic_partition = TopicPartition("a-1-b", 12)
+    assert names.directory_name(topic_partition) == "a-1-b-12"
+    assert names.topic_partition_of("a-1-b-12") == topic_partition
 
 
 @pytest.mark.parametrize(
-    "name",
+    "folder_name",
     [
         "meta.properties",
         "orders-0.0123456789abcdef0123456789abcdef-delete",
@@ -469,13 +469,13 @@ def test_a_topic_may_have_hyphens_and_numbers_in_its_name() -> None:
         "orders",
     ],
 )
-def test_what_is_no_replica_or_is_going_is_left_out(name: str) -> None:
-    assert names.topic_partition_of(name) is None
+def test_what_is_no_replica_or_is_going_is_left_out(folder_name: str) -> None:
+    assert names.topic_partition_of(folder_name) is None
 
 
 def test_replicas_are_listed_by_topic_and_partition(tmp_path: Path) -> None:
-    for name in ("b-0", "a-10", "a-2", "not a partition"):
-        (tmp_path / name).mkdir()
+    for file_name in ("b-0", "a-10", "a-2", "not a partition"):
+        (tmp_path / file_name).mkdir()
     (tmp_path / "a-3").write_bytes(b"a file")
     directories = names.PartitionDirectory.all_in(tmp_path)
     assert [str(directory.topic_partition) for directory in directories] == ["a-2", "a-10", "b-0"]

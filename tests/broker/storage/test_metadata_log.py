@@ -165,12 +165,14 @@ def test_deleted_topics_are_gone_with_their_configs(tmp_path: Path) -> None:
 def test_configs_are_kept_by_resource_and_taken_back(tmp_path: Path) -> None:
     stored_metadata = told(
         tmp_path,
-        config("log.retention.ms", "5", resource_name="1", kind=4),
-        config("log.retention.ms", "7", resource_name="2", kind=4),
-        config("log.retention.ms", None, resource_name="2", kind=4),
-        config("consumer.session.timeout.ms", "50000", resource_name="g", kind=32),
-        config("interval.ms", "1000", resource_name="m", kind=16),
-        config("level", "DEBUG", resource_name="1", kind=8),  # of a logger: nobody writes that
+        config("log.retention.ms", "5", resource_name="1", resource_type=4),
+        config("log.retention.ms", "7", resource_name="2", resource_type=4),
+        config("log.retention.ms", None, resource_name="2", resource_type=4),
+        config("consumer.session.timeout.ms", "50000", resource_name="g", resource_type=32),
+        config("interval.ms", "1000", resource_name="m", resource_type=16),
+        config(
+            "level", "DEBUG", resource_name="1", resource_type=8
+        ),  # of a logger: nobody writes that
     )
     assert stored_metadata.image.broker_configs == {"1": {"log.retention.ms": "5"}}
     assert stored_metadata.image.group_configs == {"g": {"consumer.session.timeout.ms": "50000"}}
@@ -219,15 +221,15 @@ def test_a_change_of_a_partition_leaves_what_it_does_not_name(tmp_path: Path) ->
     )
 
 
-@pytest.mark.parametrize(("name", "expected_elr"), [("", ()), ("t", ()), ("other", (2,))])
+@pytest.mark.parametrize(("topic_name", "expected_elr"), [("", ()), ("t", ()), ("other", (2,))])
 def test_eligible_leaders_are_cleared_by_name_or_all(
-    tmp_path: Path, name: str, expected_elr: tuple[int, ...]
+    tmp_path: Path, topic_name: str, expected_elr: tuple[int, ...]
 ) -> None:
     stored_metadata = told(
         tmp_path,
         topic("t", ORDERS),
         partition(ORDERS, replicas=(1, 2), isr=(1,), elr=(2,)),
-        encode_value(28, schema.ClearElrRecord(topic_name=name)),
+        encode_value(28, schema.ClearElrRecord(topic_name=topic_name)),
     )
     assert only_partition(stored_metadata).elr == expected_elr
 

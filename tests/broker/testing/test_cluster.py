@@ -512,15 +512,15 @@ def test_a_topic_that_is_there_is_left_alone(other: SimulatedKafka, thread: Loop
     assert "taken" in other.topics.names()
 
 
-@pytest.mark.parametrize("name", SIMULATED_ONLY_FEATURES)
+@pytest.mark.parametrize("field_name", SIMULATED_ONLY_FEATURES)
 def test_what_only_a_simulator_has_skips_with_the_reason(
-    name: str, other: SimulatedKafka, thread: LoopThread
+    field_name: str, other: SimulatedKafka, thread: LoopThread
 ) -> None:
     with (
         ForeignKafka.at_address(other.bootstrap, options_from_keywords(), thread) as kafka,
         pytest.raises(pytest.skip.Exception, match=r"which only a simulated cluster has"),
     ):
-        call(getattr(kafka, name))
+        call(getattr(kafka, field_name))
 
 
 def call(reached: Callable[[], object]) -> None:

@@ -41,8 +41,8 @@ RULE = FaultRule(id="late", point=FaultPoint.CLIENT_REQUEST, action=Hold())
 
 def tracer(notes: int, *, level: TraceLevel = TraceLevel.BRIEF) -> Tracer:
     tracer = Tracer(lambda: 5_000, level=level)
-    for number in range(notes):
-        tracer.emit("note", "scenario", data={"text": f"note {number}"})
+    for note_number in range(notes):
+        tracer.emit("note", "scenario", data={"text": f"note {note_number}"})
     return tracer
 
 

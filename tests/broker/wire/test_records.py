@@ -65,7 +65,7 @@ def record_lists(*, time_min_ms: int, time_max_ms: int) -> st.SearchStrategy[lis
 RECORDS = record_lists(time_min_ms=-1, time_max_ms=2**62)
 
 
-def pack_around(payload: bytes, count: int = 1, **changes: int) -> bytes:
+def pack_around(payload: bytes, record_count: int = 1, **changes: int) -> bytes:
     """A batch around records made by hand."""
     values = {
         "base_offset": 10,
@@ -78,7 +78,7 @@ def pack_around(payload: bytes, count: int = 1, **changes: int) -> bytes:
         "producer_epoch": -1,
         "base_sequence": -1,
     }
-    return pack_batch(payload, records_count=count, **{**values, **changes})
+    return pack_batch(payload, records_count=record_count, **{**values, **changes})
 
 
 def corrupt(payload: bytes, count: int = 1) -> str:
@@ -292,11 +292,15 @@ def test_records_are_shared_out_in_order_over_batches_that_are_full(
 ) -> None:
     """As MemoryRecordsBuilder has room: none above the limit but for one record alone."""
 
-    def encode(size: int, number: int) -> bytes:
-        return encode_record(Record(key=b"k" * size), offset_delta=number, timestamp_delta_ms=0)
+    def encode(size: int, offset_delta: int) -> bytes:
+        return encode_record(
+            Record(key=b"k" * size), offset_delta=offset_delta, timestamp_delta_ms=0
+        )
 
     def bytes_of(items: list[int]) -> int:
-        return BatchHeader.SIZE + sum(len(encode(size, n)) for n, size in enumerate(items))
+        return BatchHeader.SIZE + sum(
+            len(encode(size, offset_delta)) for offset_delta, size in enumerate(items)
+        )
 
     batches = list(in_batches(sizes, encode, batch_bytes_max=limit))
     assert [size for items, _ in batches for size in items] == sizes

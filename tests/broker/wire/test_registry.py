@@ -120,18 +120,18 @@ def test_large_frame_in_small_chunks_is_joined_once(chunk: int) -> None:
 
 
 def test_trickle_of_single_bytes_takes_little_more_than_their_number() -> None:
-    size = 20_000
-    reader = FrameReader(size)
-    reader.receive_data(frame_of(bytes(size))[:4])
+    frame_bytes_max = 20_000
+    reader = FrameReader(frame_bytes_max)
+    reader.receive_data(frame_of(bytes(frame_bytes_max))[:4])
     tracemalloc.start()
     try:
-        for _ in range(size - 1):
+        for _ in range(frame_bytes_max - 1):
             reader.receive_data(b"x")
-        assert tracemalloc.get_traced_memory()[0] < 2 * size + 1000
+        assert tracemalloc.get_traced_memory()[0] < 2 * frame_bytes_max + 1000
     finally:
         tracemalloc.stop()
-    assert reader.buffered_bytes == size + 3
-    assert reader.receive_data(b"x") == [b"x" * size]
+    assert reader.buffered_bytes == frame_bytes_max + 3
+    assert reader.receive_data(b"x") == [b"x" * frame_bytes_max]
 
 
 @given(
@@ -192,9 +192,9 @@ def test_the_error_of_an_answer_is_found_unless_it_is_none() -> None:
 def test_errors_of_elements_are_found_one_by_one() -> None:
     schema = codec.response_schema(KEYS["AddPartitionsToTxn"], 3)
 
-    def partition(index: int, error: ErrorCode) -> Any:
+    def partition(partition_index: int, error: ErrorCode) -> Any:
         return schema.AddPartitionsToTxnPartitionResult(
-            partition_index=index, partition_error_code=error
+            partition_index=partition_index, partition_error_code=error
         )
 
     topics = tuple(
@@ -245,10 +245,10 @@ def test_an_answer_of_fixed_width_without_error_has_no_place() -> None:
 
 @pytest.mark.slow
 def test_every_answer_of_every_version_can_be_looked_at() -> None:
-    for key in APIS:
-        for version in versions(key):
-            errors_of(codec.response_class(key, version))
-            position_of_error(codec.response_class(key, version))
+    for api_key in APIS:
+        for version in versions(api_key):
+            errors_of(codec.response_class(api_key, version))
+            position_of_error(codec.response_class(api_key, version))
 
 
 # A filter is stated once: field, name in the message, first version.
@@ -260,7 +260,7 @@ KINDS: list[tuple[int, type[Filters]]] = [(66, TransactionFilters), (16, GroupFi
 def set_all(kind: type[Filters]) -> Filters:
     """Each filter with a value that lets not all pass."""
     off = kind()
-    values = {name: getattr(off, name) for name in kind.NAMES}
+    values = {field_name: getattr(off, field_name) for field_name in kind.NAMES}
     return kind(
         **{
             name: 0 if isinstance(value, int) else ("x",) if isinstance(value, tuple) else "x"
@@ -269,26 +269,30 @@ def set_all(kind: type[Filters]) -> Filters:
     )
 
 
-@pytest.mark.parametrize(("key", "kind"), KINDS)
-def test_every_field_of_a_request_that_filters_is_a_filter(key: int, kind: type[Filters]) -> None:
+@pytest.mark.parametrize(("api_key", "kind"), KINDS)
+def test_every_field_of_a_request_that_filters_is_a_filter(
+    api_key: int, kind: type[Filters]
+) -> None:
     """A field that a version brings can't be forgotten, and no filter is without its name."""
     assert tuple(kind.NAMES) == kind.__struct_fields__, "NAMES has the order of the fields"
-    for version in versions(key):
-        field_map = codec.request_class(key, version).__dataclass_fields__
+    for version in versions(api_key):
+        field_map = codec.request_class(api_key, version).__dataclass_fields__
         fields = {name for name in field_map if not name.startswith("_")}
         assert fields == {row.field for row in kind.NAMES.values() if row.since <= version}
 
 
-@pytest.mark.parametrize(("key", "kind"), KINDS)
+@pytest.mark.parametrize(("api_key", "kind"), KINDS)
 def test_what_is_said_is_read_and_what_a_version_can_not_say_is_off(
-    key: int, kind: type[Filters]
+    api_key: int, kind: type[Filters]
 ) -> None:
     filters = set_all(kind)
     off = kind()
-    for version in versions(key):
-        read = kind.of(codec.build(codec.request_class(key, version), **filters.fields()))
-        for name, row in kind.NAMES.items():
-            assert getattr(read, name) == getattr(filters if row.since <= version else off, name)
+    for version in versions(api_key):
+        read = kind.of(codec.build(codec.request_class(api_key, version), **filters.fields()))
+        for field_name, row in kind.NAMES.items():
+            assert getattr(read, field_name) == getattr(
+                filters if row.since <= version else off, field_name
+            )
 
 
 def test_a_version_that_can_not_say_a_filter_is_refused_only_where_it_is_set() -> None:
@@ -306,13 +310,15 @@ def test_a_number_that_its_field_can_not_hold_is_named() -> None:
     assert TransactionFilters(duration_ms=(1 << 63) - 1).fields()["duration_filter"] > 0
 
 
-@pytest.mark.parametrize(("key", "kind"), KINDS)
-def test_a_filter_is_as_wide_as_its_field(key: int, kind: type[Filters]) -> None:
-    rows = {row.name: row for row in describe(codec.request_class(key, versions(key)[-1])).plain}
+@pytest.mark.parametrize(("api_key", "kind"), KINDS)
+def test_a_filter_is_as_wide_as_its_field(api_key: int, kind: type[Filters]) -> None:
+    rows = {
+        row.name: row for row in describe(codec.request_class(api_key, versions(api_key)[-1])).plain
+    }
     numbers = [
         filter_row
-        for name, filter_row in kind.NAMES.items()
-        if isinstance(getattr(kind(), name), int)
+        for field_name, filter_row in kind.NAMES.items()
+        if isinstance(getattr(kind(), field_name), int)
     ]
     assert [f"int{filter_row.bits}" for filter_row in numbers] == [
         rows[filter_row.field].kind for filter_row in numbers
@@ -329,10 +335,10 @@ def test_schema_module_holds_message_and_parts() -> None:
     assert {"ProduceRequest", "TopicProduceData", "PartitionProduceData"} <= set(dir(module))
 
 
-@pytest.mark.parametrize(("key", "version"), [(26, 6), (0, 2), (26, -1), (93, 1)])
-def test_unknown_version_is_refused_by_name(key: int, version: int) -> None:
+@pytest.mark.parametrize(("api_key", "version"), [(26, 6), (0, 2), (26, -1), (93, 1)])
+def test_unknown_version_is_refused_by_name(api_key: int, version: int) -> None:
     with pytest.raises(UnsupportedRequestError, match=rf"has no version {version}"):
-        registry.load_schema(key, version, part="request")
+        registry.load_schema(api_key, version, part="request")
 
 
 def test_unknown_key_is_refused() -> None:
@@ -412,17 +418,17 @@ def test_unknown_key_has_a_name_fit_for_a_message() -> None:
 
 
 @pytest.mark.parametrize(
-    ("key", "first_version"), [(0, 9), (18, 3), (22, 2), (24, 3), (26, 3), (27, 1), (65, 0)]
+    ("api_key", "first_version"), [(0, 9), (18, 3), (22, 2), (24, 3), (26, 3), (27, 1), (65, 0)]
 )
-def test_flexible_from_a_version_on(key: int, first_version: int) -> None:
-    assert is_flexible(key, first_version)
-    assert is_flexible(key, 99)
-    assert not is_flexible(key, first_version - 1)
+def test_flexible_from_a_version_on(api_key: int, first_version: int) -> None:
+    assert is_flexible(api_key, first_version)
+    assert is_flexible(api_key, 99)
+    assert not is_flexible(api_key, first_version - 1)
 
 
-@pytest.mark.parametrize("key", [17, 47, 4, 999])
-def test_old_and_unknown_apis_are_never_flexible(key: int) -> None:
-    assert not is_flexible(key, 32767)
+@pytest.mark.parametrize("api_key", [17, 47, 4, 999])
+def test_old_and_unknown_apis_are_never_flexible(api_key: int) -> None:
+    assert not is_flexible(api_key, 32767)
 
 
 def test_keys_ascend() -> None:

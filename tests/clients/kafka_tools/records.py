@@ -20,7 +20,7 @@ def produce(shop: Shop) -> None:
     """Records with keys and headers through every compression, and back with all they have."""
     topic = shop.new_topic("produce")
     expected = []
-    for index, codec in enumerate(_CODECS):
+    for codec_index, codec in enumerate(_CODECS):
         lines = f"codec:{codec},empty:\tkey-{codec}\t{codec * 50}\nlast:h\tnext-ä\tvalue\n"
         produced = shop.tools.ask(
             "kafka-console-producer",
@@ -29,14 +29,14 @@ def produce(shop: Shop) -> None:
             stdin=lines,
         )
         expect_output(produced, "")
-        offset = 2 * index
+        offset = 2 * codec_index
         head = "CreateTime:<n> Partition:0 Offset:"
         expected += [
             f"{head}{offset} codec:{codec},empty: key-{codec} {codec * 50}",
             f"{head}{offset + 1} last:h next-ä value",
         ]
     properties = ("key", "headers", "offset", "partition", "timestamp")
-    options = [f"--formatter-property=print.{name}=true" for name in properties]
+    options = [f"--formatter-property=print.{property_name}=true" for property_name in properties]
     consumed = shop.tools.ask(
         "kafka-console-consumer",
         *("--topic", topic, "--from-beginning", "--max-messages", str(len(expected))),

@@ -108,9 +108,11 @@ class Tools(ManagedResource):
         answer = json.loads(line)
         return ToolResult(answer["code"], answer["stdout"], answer["stderr"])
 
-    def _main(self, name: str) -> str:
+    def _main(self, tool_name: str) -> str:
         major, minor, *_ = map(int, self._version.split("."))
-        return (_BEFORE_4_4.get(name) if (major, minor) < (4, 4) else None) or _TOOLS[name]
+        return (_BEFORE_4_4.get(tool_name) if (major, minor) < (4, 4) else None) or _TOOLS[
+            tool_name
+        ]
 
     def _end(self) -> None:
         if self._process is None:

@@ -140,5 +140,5 @@ def _config(shop: Shop, user: str, mechanism: str) -> str:
     )
 
 
-def _demo_file(shop: Shop, name: str) -> str:
-    return str(Path(shop.environment["TXNSIM_SECURITY_DIR"]) / name)
+def _demo_file(shop: Shop, file_name: str) -> str:
+    return str(Path(shop.environment["TXNSIM_SECURITY_DIR"]) / file_name)

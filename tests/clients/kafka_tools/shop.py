@@ -43,9 +43,9 @@ class Shop:
         """A name that no other run uses."""
         return f"{self._run}-tools-{stem}"
 
-    def file(self, name: str, text: str) -> str:
+    def file(self, file_name: str, text: str) -> str:
         """Path of a file with this text."""
-        path = Path(self._directory.name) / name
+        path = Path(self._directory.name) / file_name
         path.write_text(text)
         return str(path)
 

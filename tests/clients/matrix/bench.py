@@ -94,12 +94,15 @@ class TxnsimBench(Bench):
     def __enter__(self) -> TxnsimBench:
         directory = tempfile.TemporaryDirectory(prefix="txnsim-matrix-")
         self._directory = Path(self._stack.enter_context(directory))
-        text = "".join(f"{name}={value}\n" for name, value in PROPERTIES.items())
+        text = "".join(
+            f"{property_name}={property_value}\n"
+            for property_name, property_value in PROPERTIES.items()
+        )
         (self._directory / "server.properties").write_text(text)
         return self
 
     def complaints(self) -> Mapping[str, str]:
-        printed = {name: server.log_tail() for name, server in self._servers.items()}
+        printed = {server_name: server.log_tail() for server_name, server in self._servers.items()}
         return {name: text for name, text in printed.items() if any(bug in text for bug in BUGS)}
 
     def _plain(self, level: int) -> str:
@@ -116,12 +119,12 @@ class TxnsimBench(Bench):
             "TXNSIM_SECURITY_DIR": security["directory"],
         }
 
-    def _server(self, name: str, level: int, *arguments: str) -> TxnsimServer:
-        if name not in self._servers:
+    def _server(self, server_name: str, level: int, *arguments: str) -> TxnsimServer:
+        if server_name not in self._servers:
             config = ("--config", str(self._directory / "server.properties"))
             server = TxnsimServer(transaction_version=level, arguments=(*config, *arguments))
-            self._servers[name] = self._stack.enter_context(server)
-        return self._servers[name]
+            self._servers[server_name] = self._stack.enter_context(server)
+        return self._servers[server_name]
 
 
 class ApacheBench(Bench):
@@ -161,7 +164,9 @@ class ApacheBench(Bench):
                 transaction_version=level,
                 properties=PROPERTIES,
                 jvm_options=("-Xmx512m",),
-                listeners=demo(self._directory, {name: f"{name}-secret" for name in DEMO_USERS}),
+                listeners=demo(
+                    self._directory, {user_name: f"{user_name}-secret" for user_name in DEMO_USERS}
+                ),
             )
             self._kafkas[level] = self._stack.enter_context(kafka)
         return self._kafkas[level]

@@ -155,7 +155,8 @@ def _further(
             client_checks = [name for name in names if (name in client.everywhere) is everywhere]
             if client_checks:
                 cells = ", ".join(
-                    f"`{name}` {_cell(stored_client, name, levels)}" for name in client_checks
+                    f"`{check_name}` {_cell(stored_client, check_name, levels)}"
+                    for check_name in client_checks
                 )
                 yield client.name, _join_levels(levels), cells
 

@@ -241,4 +241,4 @@ def test_a_version_is_that_of_the_module(client: Client) -> None:
 
 
 def test_every_program_has_its_package() -> None:
-    assert all((GO_SOURCES / name / "main.go").exists() for name in GO_PROGRAMS)
+    assert all((GO_SOURCES / program_name / "main.go").exists() for program_name in GO_PROGRAMS)

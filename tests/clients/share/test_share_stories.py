@@ -15,8 +15,8 @@ def test_a_share_consumer_is_told_what_a_real_kafka_tells(name: str) -> None:
 
 
 def test_each_book_has_answers() -> None:
-    for name, book in BOOKS.items():
-        answers = stored_answers(name)
+    for book_name, book in BOOKS.items():
+        answers = stored_answers(book_name)
         text = (HERE / book.file).read_text()
         stories = {
             part.split("\n")[0]: [

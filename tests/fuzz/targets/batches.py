@@ -86,8 +86,8 @@ def seal_batch(batch: bytes) -> bytes:
 
 
 def _batch_seeds() -> Iterator[bytes]:
-    for number, batch in enumerate(sound_batches()):
-        yield bytes((1 + 2 * (number % 4),)) + batch
+    for sound_batch_number, batch in enumerate(sound_batches()):
+        yield bytes((1 + 2 * (sound_batch_number % 4),)) + batch
         yield bytes((0,)) + batch
 
 

@@ -111,12 +111,12 @@ class _AttackerConnection(asyncio.Protocol):
             self.requests.popleft()
         if not self.requests:
             raise Violation(f"an answer to {correlation_id}, which nobody has asked")
-        key, version, expected, _ = self.requests.popleft()
+        api_key, version, expected, _ = self.requests.popleft()
         if correlation_id != expected:
             raise Violation(f"an answer to {correlation_id} in the place of that to {expected}")
-        accepted = SHIPPED.accepted.get(key)
+        accepted = SHIPPED.accepted.get(api_key)
         if accepted is not None and accepted[0] <= version <= accepted[1]:
-            codec.read_response(key, version, answer)
+            codec.read_response(api_key, version, answer)
 
 
 def _signed_int(data: bytes) -> int:
@@ -156,17 +156,17 @@ class _AttackedCluster:
             options(brokers=1, topics=(("t", 2), ("neighbour", 1)), offsets_topic_num_partitions=2),
         )
         await self.cluster.start()
-        for name, config in (
+        for topic_name, config in (
             ("compacted", {"cleanup.policy": "compact"}),
             ("stamped", {"message.timestamp.type": "LogAppendTime"}),
         ):
             self.cluster.metadata.create_topic(
-                TopicToCreate(name=name, partitions=1, replication_factor=1, configs=config)
+                TopicToCreate(name=topic_name, partitions=1, replication_factor=1, configs=config)
             )
         host, port = self.cluster.bootstrap.rsplit(":", 1)
         self.address = (host, int(port))
         image = self.cluster.metadata.image
-        self.ids = [image.topics[name].topic_id for name in TOPICS]
+        self.ids = [image.topics[topic_name].topic_id for topic_name in TOPICS]
         self._client = Cluster(
             self.cluster.bootstrap,
             settings=ClientSettings(

@@ -81,7 +81,7 @@ def reseal_segment(data: bytes) -> bytes:
 
 
 def _transaction(offset: int, *, committed: bool) -> bytes:
-    data = build_batch(
+    batch_data = build_batch(
         [Record(key=b"k", value=b"v"), Record(value=b"w")],
         timestamp_ms=NOW_MS,
         producer_id=7,
@@ -100,7 +100,7 @@ def _transaction(offset: int, *, committed: bool) -> bytes:
         base_offset=offset + 2,
         leader_epoch=1,
     )
-    return data + marker
+    return batch_data + marker
 
 
 _SNAPSHOT: Final = producer_snapshot.encode(
@@ -141,7 +141,7 @@ def _play_replica(data: bytes) -> None:
         log, second_segment = reseal_segment(log), reseal_segment(second_segment)
         snapshot = _seal_snapshot(snapshot)
     folder = _REPLICA
-    for name, content in (
+    for file_name, content in (
         (f"{_NAME}.log", log),
         (f"{_NAME}.txnindex", aborted_index),
         (f"{_NAME}.index", b""),
@@ -149,10 +149,10 @@ def _play_replica(data: bytes) -> None:
         ("00000000000000000006.snapshot", snapshot),
         (names.FileName.LEADER_EPOCHS, epochs),
     ):
-        if content or name.endswith("0.log") or (name.endswith(".index") and flags & 8):
-            (folder / name).write_bytes(content)
+        if content or file_name.endswith("0.log") or (file_name.endswith(".index") and flags & 8):
+            (folder / file_name).write_bytes(content)
         else:
-            (folder / name).unlink(missing_ok=True)
+            (folder / file_name).unlink(missing_ok=True)
     replica = names.PartitionDirectory(topic_partition=TopicPartition("t", 0), path=folder)
     checkpointed = CheckpointedOffsets(
         recovery_point=flags >> 4, cleaned_until=3 if flags & 4 else None

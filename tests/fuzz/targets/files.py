@@ -87,10 +87,10 @@ def _play_scenario(data: bytes) -> None:
 
 
 def _config_seeds() -> Iterator[bytes]:
-    yield from (b"\0" + text for text in _CONFIGS)
-    yield from (b"\1" + text for text in _PROPERTIES)
-    yield from (b"\2" + text for text in _LOGINS)
-    yield from (b"\3" + text.encode() for text in _RULES)
+    yield from (b"\0" + config_text for config_text in _CONFIGS)
+    yield from (b"\1" + property_text for property_text in _PROPERTIES)
+    yield from (b"\2" + login_text for login_text in _LOGINS)
+    yield from (b"\3" + rule_text.encode() for rule_text in _RULES)
 
 
 _FOLDER: Final = Path(tempfile.mkdtemp(prefix="txnsim-fuzz-"))
@@ -98,7 +98,7 @@ _FOLDER: Final = Path(tempfile.mkdtemp(prefix="txnsim-fuzz-"))
 
 def _play_config(data: bytes) -> None:
     kind, content = data[:1], data[1:]
-    text = content.decode(errors="replace")
+    jaas_text = content.decode(errors="replace")
     with contextlib.suppress(BadInputError):
         match kind[0] % 4 if kind else 0:
             case 0:
@@ -112,10 +112,10 @@ def _play_config(data: bytes) -> None:
                 load(path)
             case 2:
                 with contextlib.suppress(ValueError):
-                    parse_login(text)
+                    parse_login(jaas_text)
             case _:
                 with contextlib.suppress(ValueError):
-                    PrincipalMapping(text)
+                    PrincipalMapping(jaas_text)
 
 
 def _history_seeds() -> Iterator[bytes]:

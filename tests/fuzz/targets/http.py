@@ -174,8 +174,8 @@ def _parse_request(data: bytes) -> tuple[str, dict[str, Any], bytes] | None:
     if path.startswith(_IN_THREADS):
         return None
     headers = [(b"host", b"localhost")]
-    for line in header_lines.split(b"\n"):
-        name, colon, value = line.partition(b":")
+    for header_line in header_lines.split(b"\n"):
+        name, colon, value = header_line.partition(b":")
         if colon and name:
             headers.append((name.lower().strip(), value.strip()))
     scope = {

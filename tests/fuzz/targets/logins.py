@@ -49,9 +49,9 @@ _RULES: Final = SaslRules(
 )
 
 
-def _request(key: int, version: int, **values: Any) -> bytes:
-    message = codec.build(codec.request_class(key, version), **values)
-    return codec.encode_request(key, version, 7, "c", message)[4:]
+def _request(api_key: int, version: int, **values: Any) -> bytes:
+    message = codec.build(codec.request_class(api_key, version), **values)
+    return codec.encode_request(api_key, version, 7, "c", message)[4:]
 
 
 def _join_frames(*frames: bytes) -> bytes:

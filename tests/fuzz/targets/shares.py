@@ -93,7 +93,9 @@ def _change_topics(driver: ShareDriver, detail: int) -> None:
 
 def _check_members(driver: ShareDriver) -> None:
     group = driver.group
-    consumed = {name for member in group.members.values() for name in member.topic_names}
+    consumed = {
+        topic_name for member in group.members.values() for topic_name in member.topic_names
+    }
     if any(group.has_subscriber(name) != (name in consumed) for name in NAMES):
         raise Violation("topics are counted that nobody consumes, or the other way round")
     if group.tally.topics_hash(driver.image) != topics_hash(consumed, driver.image):

@@ -94,7 +94,7 @@ def _play_topology(data: bytes) -> None:
         or configured.tasks.keys() != topology.subtopologies.keys()
     ):
         raise Violation("tasks are those of other subtopologies")
-    if any(number < 1 for number in configured.tasks.values()):
+    if any(task_number < 1 for task_number in configured.tasks.values()):
         raise Violation("a subtopology has no task")
     if any(topic.partitions < 1 for topic in configured.missing.values()):
         raise Violation("a topic is to be made without partitions")

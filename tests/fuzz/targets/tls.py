@@ -76,10 +76,10 @@ class _Transport(asyncio.Transport):
             return
         while data:
             buffer = memoryview(protocol.get_buffer(len(data)))
-            size = min(len(buffer), len(data))
-            buffer[:size] = data[:size]
-            protocol.buffer_updated(size)
-            data = data[size:]
+            nbytes = min(len(buffer), len(data))
+            buffer[:nbytes] = data[:nbytes]
+            protocol.buffer_updated(nbytes)
+            data = data[nbytes:]
 
 
 class _Application(asyncio.Protocol):

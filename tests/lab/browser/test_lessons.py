@@ -25,7 +25,11 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.browser
 
-OTHERS = [name for name, lesson in lessons().items() if lesson.story and name not in ("L1", "demo")]
+OTHERS = [
+    lesson_name
+    for lesson_name, lesson in lessons().items()
+    if lesson.story and lesson_name not in ("L1", "demo")
+]
 
 
 def test_the_first_lesson_is_played_by_keyboard_to_its_end(
@@ -118,14 +122,14 @@ def test_every_lesson_is_played_by_keyboard_to_its_end(
     play_lesson(new_page(fresh_server.http), name)
 
 
-def play_lesson(page: Page, name: str) -> None:
+def play_lesson(page: Page, lesson_id: str) -> None:
     """By keyboard, from the first screen to its end; what is predicted first is seldom right."""
     press(page, "#all-lessons")
-    press(page, f"#lesson-{name}")
-    parts = lesson(name).parts
-    for number, part in enumerate(parts):
-        page.wait_for_selector(f"#lesson:has-text('part {number + 1} of {len(parts)}')")
-        take_part(page, name, number, next(iter(part.choices), ""))
+    press(page, f"#lesson-{lesson_id}")
+    lesson_parts = lesson(lesson_id).parts
+    for number, part in enumerate(lesson_parts):
+        page.wait_for_selector(f"#lesson:has-text('part {number + 1} of {len(lesson_parts)}')")
+        take_part(page, lesson_id, number, next(iter(part.choices), ""))
         assert page.get_attribute("main section.view", "aria-label") == part.view
         press(page, "#lesson-next")
     page.wait_for_selector("#lesson-end")
@@ -218,16 +222,16 @@ def test_l11_is_played_on_the_page_of_the_cluster_that_its_command_starts(
         assert started.wait(60) == 1
 
 
-def predict(page: Page, name: str, number: int) -> None:
+def predict(page: Page, lesson_id: str, number: int) -> None:
     """The prediction that comes true, by keyboard."""
-    part = lesson(name).parts[number]
+    part = lesson(lesson_id).parts[number]
     page.wait_for_selector(f"#lesson:has-text('part {number + 1} of')")
     choose(page, part.choices, part.expected)
 
 
-def take_part(page: Page, name: str, number: int, answer: str) -> None:
+def take_part(page: Page, lesson_id: str, number: int, answer: str) -> None:
     """Up to the button that leads to the next part."""
-    part = lesson(name).parts[number]
+    part = lesson(lesson_id).parts[number]
     for action in part.solution:
         press(page, f"#lesson-action-{action - 1}")
         page.wait_for_function("() => !__page['store.js'].isRunBusy.value")

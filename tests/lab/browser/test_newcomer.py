@@ -146,7 +146,7 @@ def test_every_term_on_the_screen_is_among_the_words(
         terms |= set(page.evaluate(TERMS))
     words = page.evaluate("Object.keys(__page['words.js'].WORD_MEANINGS)")
     known_words = {part.lower() for word in words for part in word.split(", ")} | {*words, *PLAIN}
-    terms_in_lower_case = {word.lower() for word in terms}
+    terms_in_lower_case = {term_word.lower() for term_word in terms}
     missing = {
         word
         for word in terms_in_lower_case
@@ -170,6 +170,8 @@ def test_verdicts_and_states_are_among_the_words(server: TxnsimServer, new_page:
     }
     page.keyboard.press("?")
     words_text = page.inner_text(".words")
-    assert [word for word in sorted(verdicts) if word not in words_text] == []
+    assert [
+        verdict_word for verdict_word in sorted(verdicts) if verdict_word not in words_text
+    ] == []
     for state in ("Ongoing", "PrepareCommit", "CompleteAbort", "PrepareEpochFence", "Dead"):
         assert state in words_text

@@ -64,8 +64,8 @@ def serve_folder(folder: Path, headers: dict[str, str] | None = None) -> Iterato
 
     class Handler(SimpleHTTPRequestHandler):
         def end_headers(self) -> None:
-            for name, value in (headers or {}).items():
-                self.send_header(name, value)
+            for header_name, header_value in (headers or {}).items():
+                self.send_header(header_name, header_value)
             super().end_headers()
 
         def log_message(self, *_: Any) -> None:
@@ -215,9 +215,9 @@ def test_a_story_is_written_a_trace_and_a_report_are_opened_and_all_is_accessibl
         for theme in ("light", "dark"):
             page.emulate_media(color_scheme=theme)
             result = page.evaluate("axe.run({ resultTypes: ['violations'] })")
-            for rule in result["violations"]:
-                violations[f"{name} {theme} {rule['id']}"] = [
-                    node["html"] for node in rule["nodes"]
+            for violation_rule in result["violations"]:
+                violations[f"{name} {theme} {violation_rule['id']}"] = [
+                    node["html"] for node in violation_rule["nodes"]
                 ][:3]
 
     with serve_folder(site) as url:

@@ -65,7 +65,7 @@ def test_a_late_marker_belongs_to_the_transaction_that_it_was_for(
     page = new_page(server.http)
     play_run(page, "z21", "TV2")
     cells = page.locator(".partition:has-text('t-0') .cell").all_inner_texts()
-    whose = [text.split("\n")[-1] for text in cells[:5]]
+    whose = [cell_text.split("\n")[-1] for cell_text in cells[:5]]
     assert whose == ["app/1", "app/1", "app/2", "app/1", "app/2"]
     assert "has ended app/2: aborted. On t-0 its record at 2 is committed" in (
         page.inner_text("#agreement")

@@ -137,4 +137,4 @@ def test_one_telling_leads_from_markers_and_bounds_to_requests(level: TraceLevel
     assert dict(survey.strays) == {}
     assert dict(survey.unruled) == {}
     assert dict(survey.misspelt) == {}
-    assert {name.partition(" ")[0] for name in survey.roots} == set(WALKED_BACK)
+    assert {root_name.partition(" ")[0] for root_name in survey.roots} == set(WALKED_BACK)

@@ -70,15 +70,22 @@ READ = Read(
 def test_a_place_for_each_record_takes_no_time_squared() -> None:
     def steps(count: int) -> int:
         history = History()
-        for number in range(count):
-            label, was = f"t{number}", msgspec.structs.replace
-            began = Began(at_ms=number, who="p", transaction=label, transactional_id=f"x{number}")
+        for partition in range(count):
+            transaction_label, was = f"t{partition}", msgspec.structs.replace
+            began = Began(
+                at_ms=partition,
+                who="p",
+                transaction=transaction_label,
+                transactional_id=f"x{partition}",
+            )
             history.add(began)
-            input_position = Position(topic="a", partition=number, offset=0)
-            history.add(was(WROTE, partition=number, transaction=label, of=(input_position,)))
-            history.add(was(SENT, partition=number, transaction=label))
-            history.add(Ended(at_ms=number, who="p", transaction=label, commit=True))
-            history.add(was(READ, partition=number))
+            input_position = Position(topic="a", partition=partition, offset=0)
+            history.add(
+                was(WROTE, partition=partition, transaction=transaction_label, of=(input_position,))
+            )
+            history.add(was(SENT, partition=partition, transaction=transaction_label))
+            history.add(Ended(at_ms=partition, who="p", transaction=transaction_label, commit=True))
+            history.add(was(READ, partition=partition))
         profile = counter()
         profile.enable()
         judge(history)

@@ -65,8 +65,8 @@ def test_two_that_replaced_the_same_version_lost_an_update() -> None:
     story = HistoryBuilder()
     story.write(None, "v0", 0, key="x")
     story.write(None, "v1", 1, key="x")
-    for label in "AB":
-        story.read(0, {0: "v0", 1: "v1"}, 2, keys={0: "x", 1: "x"}, transaction=label)
+    for transaction_label in "AB":
+        story.read(0, {0: "v0", 1: "v1"}, 2, keys={0: "x", 1: "x"}, transaction=transaction_label)
     story.write("A", "by A", 2, key="x")
     story.write("B", "by B", 3, key="x")
     commit_all(story, "A", "B")
@@ -88,11 +88,11 @@ def test_two_that_replaced_the_same_version_lost_an_update() -> None:
 def test_who_did_not_read_the_same_replaced_something_else(second: dict[str, Any]) -> None:
     story = HistoryBuilder()
     story.write(None, "v0", 0, key="x")
-    for label in "AB":
-        fields: dict[str, Any] = {"keys": {0: "x"}, "transaction": label}
-        story.read(0, {0: "v0"}, 1, **(fields | (second if label == "B" else {})))
-        story.write(label, f"by {label}", 1, key="x")
-        story.write(label, f"{label} without a key")
+    for transaction_label in "AB":
+        fields: dict[str, Any] = {"keys": {0: "x"}, "transaction": transaction_label}
+        story.read(0, {0: "v0"}, 1, **(fields | (second if transaction_label == "B" else {})))
+        story.write(transaction_label, f"by {transaction_label}", 1, key="x")
+        story.write(transaction_label, f"{transaction_label} without a key")
     commit_all(story, "A", "B")
     assert lost_updates(story.history) == ()
 
@@ -100,9 +100,9 @@ def test_who_did_not_read_the_same_replaced_something_else(second: dict[str, Any
 def test_what_was_read_after_it_was_replaced_is_no_version_of_it() -> None:
     story = HistoryBuilder()
     story.write(None, "v0", 0, key="x")
-    for label in "AB":
-        story.write(label, f"by {label}", 1, key="x")
-        story.read(0, {0: "v0"}, 1, keys={0: "x"}, transaction=label)
+    for transaction_label in "AB":
+        story.write(transaction_label, f"by {transaction_label}", 1, key="x")
+        story.read(0, {0: "v0"}, 1, keys={0: "x"}, transaction=transaction_label)
     commit_all(story, "A", "B")
     assert lost_updates(story.history) == ()
 
@@ -110,10 +110,10 @@ def test_what_was_read_after_it_was_replaced_is_no_version_of_it() -> None:
 def test_two_that_started_from_one_position_lost_an_update() -> None:
     story = HistoryBuilder()
     story.send_offsets(None, 10)
-    for label in "AB":
-        story.positions(10, transaction=label)
-    for label in "AB":
-        story.send_offsets(label, 20)
+    for transaction_label in "AB":
+        story.positions(10, transaction=transaction_label)
+    for transaction_label in "AB":
+        story.send_offsets(transaction_label, 20)
     commit_all(story, "A", "B")
     (anomaly,) = lost_updates(story.history)
     assert anomaly.because == "A and B each replaced the position of g as it stood at in-0@10"
@@ -121,12 +121,12 @@ def test_two_that_started_from_one_position_lost_an_update() -> None:
 
 def test_a_position_that_was_set_back_is_another_version() -> None:
     story = HistoryBuilder()
-    for label in "AB":
+    for transaction_label in "AB":
         story.send_offsets(None, 10, outcome=FAILED)
         story.send_offsets(None, 10)
-        story.positions(10, transaction=label)
-        story.send_offsets(label, 20)
-        story.commit(label)
+        story.positions(10, transaction=transaction_label)
+        story.send_offsets(transaction_label, 20)
+        story.commit(transaction_label)
     assert lost_updates(story.history) == ()
 
 
@@ -135,8 +135,8 @@ def test_a_position_that_was_set_back_is_another_version() -> None:
 )
 def test_who_did_not_move_it_has_not_replaced_it(fields: dict[str, Any]) -> None:
     story = HistoryBuilder()
-    for label in "AB":
-        story.positions(10, transaction=label)
+    for transaction_label in "AB":
+        story.positions(10, transaction=transaction_label)
     story.send_offsets("A", 20)
     story.send_offsets(**({"label": "B"} | fields))
     commit_all(story, "A", "B", "C")
@@ -145,11 +145,15 @@ def test_who_did_not_move_it_has_not_replaced_it(fields: dict[str, Any]) -> None
 
 def test_an_error_tells_no_position_that_could_be_replaced() -> None:
     story = HistoryBuilder()
-    for label in "AB":
-        story.positions(10, transaction=label, error="NOT_COORDINATOR" if label == "A" else "")
-    for label in "AB":
-        story.send_offsets(label, 20)
-        story.commit(label)
+    for transaction_label in "AB":
+        story.positions(
+            10,
+            transaction=transaction_label,
+            error="NOT_COORDINATOR" if transaction_label == "A" else "",
+        )
+    for transaction_label in "AB":
+        story.send_offsets(transaction_label, 20)
+        story.commit(transaction_label)
     assert lost_updates(story.history) == ()
 
 
@@ -191,11 +195,11 @@ def test_only_whole_reads_show_what_was_not_there(first_fields: dict[str, Any]) 
 
 def test_a_circle_of_two_that_did_not_see_one_another_is_no_read_skew() -> None:
     story = HistoryBuilder()
-    for label in "AB":
-        story.read(0, {}, 0, transaction=label, whole=True)
-    for offset, label in enumerate("AB"):
-        story.write(label, f"of {label}", offset)
-        story.write(label, f"of {label}", offset, partition=1)
+    for transaction_label in "AB":
+        story.read(0, {}, 0, transaction=transaction_label, whole=True)
+    for offset, transaction_label in enumerate("AB"):
+        story.write(transaction_label, f"of {transaction_label}", offset)
+        story.write(transaction_label, f"of {transaction_label}", offset, partition=1)
     commit_all(story, "A", "B")
     assert read_skews(story.history) == ()
 

@@ -219,14 +219,14 @@ class HealthyCluster:
 
     def _replace(self) -> None:
         producer = self._producer()
-        old, label = producer.who, producer.label
+        old, transaction_label = producer.who, producer.label
         producer.instance += 1
         self._initialise(producer)
-        if label is not None and self._pick(2):
+        if transaction_label is not None and self._pick(2):
             self._note(
                 Ended,
                 old,
-                transaction=label,
+                transaction=transaction_label,
                 commit=True,
                 outcome=Outcome.FAILED,
                 error="PRODUCER_FENCED",

@@ -248,7 +248,7 @@ def test_the_printed_commands_find_and_repair_what_hangs(typed: Typed) -> None:
         with urllib.request.urlopen(f"{server.http}/", timeout=60) as answer:
             assert b"<title>txnsim" in answer.read()
         commands = [line.strip() for line in exercise if line.startswith("  txnsim txns ")]
-        outcomes = [typed(line) for line in commands]
+        outcomes = [typed(command_line) for command_line in commands]
         assert [status for status, _ in outcomes] == [3, 3, 3, 0]
         assert "hanging: 1; decided and not yet marked: 1; old and alive: 1" in outcomes[0][1]
         assert "It hangs. It was not committed: end it with ABORT" in outcomes[1][1]
@@ -310,7 +310,9 @@ def test_a_known_miss_is_no_failure(tmp_path: Path, capsys: pytest.CaptureFixtur
 
 
 def test_a_known_miss_has_no_folder(tmp_path: Path) -> None:
-    known_file, folders, report = (tmp_path / name for name in ("known.txt", "misses", "exam.html"))
+    known_file, folders, report = (
+        tmp_path / file_name for file_name in ("known.txt", "misses", "exam.html")
+    )
     known_file.write_text("commit-lost@2\n")
     written = ("--known", str(known_file), "--misses", str(folders), "--report", str(report))
     assert sat(YES, *written, "--only", "reads-open") == 1

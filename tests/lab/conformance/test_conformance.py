@@ -21,7 +21,7 @@ from txnsim_lab.conformance.results import CaseOutcome, CaseResult, Conformance,
 from txnsim_lab.conformance.run import PREFIX, ConformanceOptions, needs, run_conformance, why_not
 
 METADATA, LIST_GROUPS, DELETE_GROUPS = 3, 16, 42
-SETTINGS = {name: int(value) for name, value in needs().items()}
+SETTINGS = {need_name: int(need_value) for need_name, need_value in needs().items()}
 SOME = ("coordinator/end_txn_v5", "groups/consumer", "groups/migration", "coordinator/listing")
 
 

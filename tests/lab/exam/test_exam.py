@@ -182,8 +182,8 @@ async def test_a_driver_may_listen() -> None:
         reader: asyncio.StreamReader, writer: asyncio.StreamWriter
     ) -> None:
         async for line in reader:
-            number = json.loads(line)["id"]
-            answer = {"id": number, "ok": True, "contract": 1, "library": "far away"}
+            load_number = json.loads(line)["id"]
+            answer = {"id": load_number, "ok": True, "contract": 1, "library": "far away"}
             writer.write(json.dumps(answer).encode() + b"\n")
         writer.close()
 

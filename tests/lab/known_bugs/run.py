@@ -70,7 +70,9 @@ def bugs() -> tuple[str, ...]:
 
 
 def switches() -> tuple[str, ...]:
-    return tuple(name for name in Rules.__struct_fields__ if getattr(LATEST, name))
+    return tuple(
+        field_name for field_name in Rules.__struct_fields__ if getattr(LATEST, field_name)
+    )
 
 
 # With a bug, and without
@@ -80,7 +82,9 @@ def switches() -> tuple[str, ...]:
 def bug_in(*names: str) -> Iterator[None]:
     """The code with mutations; as it is for a switch, which is in the plan."""
     with ExitStack() as stack:
-        for mutation in [MUTATIONS[name] for name in names if name in MUTATIONS]:
+        for mutation in [
+            MUTATIONS[mutation_name] for mutation_name in names if mutation_name in MUTATIONS
+        ]:
             sound = vars(mutation.owner)[mutation.name]
             setattr(mutation.owner, mutation.name, mutation.patch.wrong(sound))
             stack.callback(setattr, mutation.owner, mutation.name, sound)
@@ -89,8 +93,8 @@ def bug_in(*names: str) -> Iterator[None]:
 
 def with_bug(plan: Plan, *names: str) -> Plan:
     """The plan in whose cluster the bugs are."""
-    for name in names:
-        plan = plan if name in MUTATIONS else with_switch(plan, name, False)
+    for switch_name in names:
+        plan = plan if switch_name in MUTATIONS else with_switch(plan, switch_name, False)
     return plan
 
 
@@ -101,19 +105,19 @@ def watching() -> Iterator[set[str]]:
     """
     reached: set[str] = set()
     with ExitStack() as stack:
-        for name, mutation in MUTATIONS.items():
+        for mutation_name, mutation in MUTATIONS.items():
             owner, sound = mutation.owner, vars(mutation.owner)[mutation.name]
             if isinstance(sound, property):
-                reached.add(name)
+                reached.add(mutation_name)
                 continue
-            setattr(owner, mutation.name, _watch_function(sound, name, mutation, reached))
+            setattr(owner, mutation.name, _watch_function(sound, mutation_name, mutation, reached))
             stack.callback(setattr, owner, mutation.name, sound)
         for cached in (topic_configs, broker_configs):
             cached.cache_clear()  # what was asked for once is asked for again
-        for name in switches():
-            field = vars(Rules)[name]
-            setattr(Rules, name, property(_watch_switch(field, name, reached)))
-            stack.callback(setattr, Rules, name, field)
+        for mutation_name in switches():
+            field = vars(Rules)[mutation_name]
+            setattr(Rules, mutation_name, property(_watch_switch(field, mutation_name, reached)))
+            stack.callback(setattr, Rules, mutation_name, field)
         yield reached
 
 
@@ -188,7 +192,8 @@ def examine(
         answers_before: What earlier searches, without a find, have come to.
     """
     searches_left = [
-        _Search(name, *_search_so_far((answers_before or {}).get(name))) for name in names
+        _Search(bug_name, *_search_so_far((answers_before or {}).get(bug_name)))
+        for bug_name in names
     ]
     while searches_left:
         seed = min(search.seeds for search in searches_left)

@@ -88,9 +88,9 @@ def test_a_pair_that_cannot_be_has_its_reason() -> None:
 
 
 def test_what_is_done_to_the_cluster_meets_a_fault_and_a_broker_that_is_away() -> None:
-    rule = {"id": "r", "point": "peer.request", "api": "Fetch", "action": {"do": "hold"}}
+    fault_rule = {"id": "r", "point": "peer.request", "api": "Fetch", "action": {"do": "hold"}}
     every = (
-        played_act(0, {"arm": rule}),
+        played_act(0, {"arm": fault_rule}),
         played_act(10, {"cluster": {"do": "kill", "broker": 1}}),
         played_act(20, {"disarm": "r"}),
         played_act(30, {"cluster": {"do": "start", "broker": 1}}),

@@ -87,27 +87,27 @@ def test_every_answer_with_a_host_is_rewritten_or_left_for_a_reason() -> None:
         "ShareFetch.node_endpoints", "ShareAcknowledge.node_endpoints",
     }  # fmt: skip
     rewritten_paths: set[str] = set()
-    for key in APIS:
-        for version in registry.versions(key):
-            paths = set(hosts_in(codec.response_class(key, version), api_name(key)))
+    for api_key in APIS:
+        for version in registry.versions(api_key):
+            paths = set(hosts_in(codec.response_class(api_key, version), api_name(api_key)))
             if paths & rewritten:
-                assert addresses.may_have_addresses(key, version), (api_name(key), version)
+                assert addresses.may_have_addresses(api_key, version), (api_name(api_key), version)
             rewritten_paths |= paths
     assert rewritten_paths == rewritten | set(addresses.NOT_REWRITTEN)
     assert not rewritten & set(addresses.NOT_REWRITTEN)
 
 
-def built(key: int, version: int, **values: Any) -> bytes:
-    message = message_from(codec.response_class(key, version), values)
-    return codec.frame_response(key, version, 5, codec.encode_body(message))
+def built(api_key: int, version: int, **values: Any) -> bytes:
+    message = message_from(codec.response_class(api_key, version), values)
+    return codec.frame_response(api_key, version, 5, codec.encode_body(message))
 
 
-def rewrite(key: int, version: int, frame: bytes) -> tuple[bytes, Any]:
-    message = addresses.message_of(key, version, frame)
-    changed = addresses.rewrite_addresses(key, version, frame, message, proxy_address)
+def rewrite(api_key: int, version: int, frame: bytes) -> tuple[bytes, Any]:
+    message = addresses.message_of(api_key, version, frame)
+    changed = addresses.rewrite_addresses(api_key, version, frame, message, proxy_address)
     assert int.from_bytes(changed[:4], "big") == len(changed) - 4
     assert changed[4:8] == frame[4:8]
-    return changed, codec.read_response(key, version, changed[4:])[1]
+    return changed, codec.read_response(api_key, version, changed[4:])[1]
 
 
 @pytest.mark.parametrize("version", registry.versions(METADATA))
@@ -194,7 +194,7 @@ def test_the_tail_of_a_large_answer_is_not_all_of_it() -> None:
 
 @pytest.mark.parametrize("version", [0, 2, 3, 4])
 def test_versions_are_bounded_by_what_the_proxy_can_read(version: int) -> None:
-    rows = [{"api_key": key, "max_version": 40} for key in (FETCH, 8, METADATA)]
+    rows = [{"api_key": api_key, "max_version": 40} for api_key in (FETCH, 8, METADATA)]
     frame = built(18, version, api_keys=rows)
     changed = addresses.limit_api_versions(version, frame)
     assert len(changed) == len(frame)
@@ -496,7 +496,9 @@ async def test_a_cluster_that_names_any_number_of_brokers_gets_so_many_listeners
     """Each is a listener: 20,000 brokers of a Metadata would be as many."""
     late = listeners_of(cluster, port=0)
     with pytest.raises(ConfigError, match=f"{LISTENERS_MAX} of them already"):
-        await late._learn_late([Endpoint(number, "a", 1) for number in range(LISTENERS_MAX + 1)])
+        await late._learn_late(
+            [Endpoint(listener_number, "a", 1) for listener_number in range(LISTENERS_MAX + 1)]
+        )
     assert len(list(late)) == LISTENERS_MAX
     await late.close()
 

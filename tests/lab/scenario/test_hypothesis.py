@@ -73,7 +73,9 @@ def test_the_nearest_story_expects_every_refusal_and_is_none_where_that_does_not
     (run,) = check(read("a.yaml", f"{text}{step.replace('late', 'later')}\n")).runs
     assert run.nearest is not None
     assert len(run.nearest.expects) == 2
-    refused_steps = (step.replace("late", f"late-{number}") for number in range(REFUSALS_MAX))
+    refused_steps = (
+        step.replace("late", f"late-{refusal_number}") for refusal_number in range(REFUSALS_MAX)
+    )
     (run,) = check(read("a.yaml", text + "\n".join(refused_steps))).runs
     assert run.nearest is None
     late = step.replace("value: late", "value: late, background: late")

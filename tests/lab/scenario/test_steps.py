@@ -179,14 +179,14 @@ def test_a_call_in_the_background_without_an_error_took_its_first_answer() -> No
 def test_a_reader_believes_an_entry_that_was_put_into_its_answer() -> None:
     entry = {"producer_id": 0, "first_offset": 0}
     insert = {"do": "rewrite", "field": "aborted_transactions", "how": "insert", "entry": entry}
-    rule = {"id": "lie", "point": "client.response", "api": "Fetch", "action": insert}
+    fault_rule = {"id": "lie", "point": "client.response", "api": "Fetch", "action": insert}
     steps = [
         *BEGUN,
         call("produce", partition="t-0", value="r1", offset=0),
         call("commit"),
         {"wait-until": {"stable": {"partition": "t-0", "offset": 2}}},
         call("read", who="reader", partition="t-0", reads=["r1"]),
-        {"arm": rule},
+        {"arm": fault_rule},
         call("read", who="reader", partition="t-0", **{"from": 0}, reads=[]),
         {"disarm": "lie"},
     ]
@@ -225,16 +225,16 @@ def test_a_call_that_this_run_leaves_out_was_not_made(step: dict[str, Any]) -> N
 
 
 def test_a_rule_can_be_taken_back_and_any_rule_be_armed() -> None:
-    rule = {
+    fault_rule = {
         "id": "moved",
         "point": "client.request",
         "api": "EndTxn",
         "limit": 1,
         "action": {"do": "error", "error": "NOT_COORDINATOR"},
     }
-    steps = [*BEGUN, {"arm": rule}, call("commit"), {"disarm": "moved"}]
+    steps = [*BEGUN, {"arm": fault_rule}, call("commit"), {"disarm": "moved"}]
     assert play_steps(steps).as_declared
-    steps_before = [*BEGUN, {"arm": rule}, call("commit", once=True, error="NOT_COORDINATOR")]
+    steps_before = [*BEGUN, {"arm": fault_rule}, call("commit", once=True, error="NOT_COORDINATOR")]
     result = play_steps([*steps_before, call("commit")])
     assert result.as_declared
     assert [end.outcome for end in observations_of(result, Ended)] == ["unknown", "ok"]
@@ -351,8 +351,8 @@ def test_what_never_comes_about_fails_the_story(monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr(conditions, "PATIENCE_MS", 1_000)
     result = play_steps([*OPEN, {"wait-until": {"transaction": {"id": "app", "is": "Dead"}}}])
     assert "in vain until app is Dead" in result.verdict.because[0]
-    rule = {"id": "never", "point": "client.request", "api": "DeleteTopics"}
-    struck = play_steps([{"hold": rule}, {"wait-until": {"struck": "never"}}])
+    fault_rule = {"id": "never", "point": "client.request", "api": "DeleteTopics"}
+    struck = play_steps([{"hold": fault_rule}, {"wait-until": {"struck": "never"}}])
     assert "0 of 1 strikes" in struck.verdict.because[0]
 
 
@@ -404,10 +404,10 @@ def test_who_waits_in_vain_is_told_what_is_the_case_and_what_still_holds(
 
 
 def test_a_call_that_is_not_answered_names_the_fault_that_holds_it() -> None:
-    rule = {"id": "late", "point": "client.response", "api": "EndTxn"}
+    fault_rule = {"id": "late", "point": "client.response", "api": "EndTxn"}
     steps = [
         *OPEN,
-        {"hold": rule},
+        {"hold": fault_rule},
         call("commit", background="end"),
         {"wait-until": {"struck": "late"}},
     ]
@@ -696,10 +696,10 @@ def test_a_step_does_exactly_one_thing() -> None:
 
 
 def test_what_is_about_faults_says_so() -> None:
-    rule = {"id": "a", "point": "client.request"}
+    fault_rule = {"id": "a", "point": "client.request"}
     for fields in (
-        {"hold": rule},
-        {"arm": {**rule, "action": {"do": "drop"}}},
+        {"hold": fault_rule},
+        {"arm": {**fault_rule, "action": {"do": "drop"}}},
         {"release": "a"},
         {"disarm": "a"},
         {"give-up": "x"},

@@ -246,18 +246,18 @@ def by_chance(random: Any, *, forgets: bool) -> History:
 
 
 def test_what_one_register_tells_is_never_called_lost() -> None:
-    for number in range(3_000):
-        history = by_chance(SeededRng(number).stream("register"), forgets=False)
-        assert list(broken_promises(history, keeps_positions=True)) == [], number
+    for seed in range(3_000):
+        history = by_chance(SeededRng(seed).stream("register"), forgets=False)
+        assert list(broken_promises(history, keeps_positions=True)) == [], seed
 
 
 def test_what_a_register_forgets_is_called_lost_often() -> None:
     seeds_with_loss = [
-        number
-        for number in range(300)
+        seed
+        for seed in range(300)
         if [
             *broken_promises(
-                by_chance(SeededRng(number).stream("register"), forgets=True), keeps_positions=True
+                by_chance(SeededRng(seed).stream("register"), forgets=True), keeps_positions=True
             )
         ]
     ]
@@ -332,8 +332,8 @@ def mixed_by_chance(random: Any) -> HistoryBuilder:
 
 def test_lost_positions_are_those_of_the_rule_as_it_reads() -> None:
     watchers, losses_found, healthy = frozenset({"m"}), 0, 0
-    for number in range(400):
-        history = mixed_by_chance(SeededRng(number).stream("mixed")).history
+    for seed in range(400):
+        history = mixed_by_chance(SeededRng(seed).stream("mixed")).history
         lost = [
             because
             for kind, because in broken_promises(history, keeps_positions=True, watchers=watchers)
@@ -342,7 +342,7 @@ def test_lost_positions_are_those_of_the_rule_as_it_reads() -> None:
         as_it_reads = [*lost_as_the_rule_reads(history, watchers)]
         assert [loss.split(" of g")[0] for loss in lost] == [
             line.split(" at ")[0] for line in as_it_reads
-        ], number
+        ], seed
         losses_found, healthy = losses_found + len(lost), healthy + (not lost)
     assert losses_found > 500
     assert healthy > 50

@@ -91,7 +91,7 @@ def test_seeds_leave_features_out_and_have_one_replica_mostly() -> None:
         AMID_FAULTS,
         AMID_TRANSACTIONS,
         LEAVING,
-        *(name for features in drawn for name in features),
+        *(feature_name for features in drawn for feature_name in features),
     }
     assert set(features) <= set(known_features)
     assert len(features) >= len(known_features) - 1  # a power failure is seldom allowed
@@ -317,10 +317,12 @@ def test_what_he_changes_is_his_own() -> None:
         for question in questions(plan):
             if question["api"].startswith(LOOKS):
                 continue
-            for name, text in texts(question["fields"]):
-                if name in named and (text in plan.world.topics or text in ("__consumer_offsets",)):
+            for name, topic_text in texts(question["fields"]):
+                if name in named and (
+                    topic_text in plan.world.topics or topic_text in ("__consumer_offsets",)
+                ):
                     raise AssertionError((plan.seed, question))
-                own_texts += text in OWN
+                own_texts += topic_text in OWN
     assert own_texts > 500
 
 

@@ -26,13 +26,13 @@ from txnsim_lab.simulation.play import (
 T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
 
 
-def member(name: str, *places: TopicPartition, generation: int = 2) -> Any:
+def member(member_id: str, *places: TopicPartition, generation: int = 2) -> Any:
     return SimpleNamespace(
         is_joined=True,
         takes_part=True,
         polls_in_time=True,
         options=SimpleNamespace(group_id="g", protocol="classic"),
-        metadata=GroupMetadata(generation=generation, member_id=name),
+        metadata=GroupMetadata(generation=generation, member_id=member_id),
         assigned=frozenset(places),
         positions=dict.fromkeys(places, 5),
     )

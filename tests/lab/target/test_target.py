@@ -113,8 +113,8 @@ def tell_story(
     recorded_story = Told()
 
     async def main(proxied_cluster: ProxiedCluster) -> None:
-        for rule in faults:
-            proxied_cluster.sim.injector.arm(rule)
+        for fault_rule in faults:
+            proxied_cluster.sim.injector.arm(fault_rule)
         own = with_prefixed_names(scenario, prefix)
         scenario_run = ScenarioRun(scenario=own, run=run, take=take)
         target = target_of(
@@ -161,8 +161,8 @@ def tell_story(
 
 WHO: Final = "User:ANONYMOUS"
 EVERYTHING: Final = tuple(
-    acl(kind, name, operation, principal=WHO)
-    for kind, name, operation in (
+    acl(resource_type, name, operation, principal=WHO)
+    for resource_type, name, operation in (
         (ResourceType.TOPIC, "*", AclOperation.ALL),
         (ResourceType.GROUP, "*", AclOperation.ALL),
         (ResourceType.TRANSACTIONAL_ID, "*", AclOperation.ALL),
@@ -181,11 +181,20 @@ GROUP_GHOST: Final = (*POSITIONS, {"expect": {"partition": "t-0", "stable": 7}})
 WHERE: Final = "--bootstrap-server"
 
 
-def deny(kind: ResourceType, name: str, *operations: AclOperation) -> tuple[AclBinding, ...]:
+def deny(
+    resource_type: ResourceType, name: str, *operations: AclOperation
+) -> tuple[AclBinding, ...]:
     """What somebody who may do everything else may not."""
-    pattern = PatternType.LITERAL if kind is ResourceType.CLUSTER else PatternType.PREFIXED
+    pattern = PatternType.LITERAL if resource_type is ResourceType.CLUSTER else PatternType.PREFIXED
     return tuple(
-        acl(kind, name, operation, principal=WHO, pattern=pattern, permission=Permission.DENY)
+        acl(
+            resource_type,
+            name,
+            operation,
+            principal=WHO,
+            pattern=pattern,
+            permission=Permission.DENY,
+        )
         for operation in operations
     )
 
@@ -314,11 +323,11 @@ def test_brokers_that_hear_late_of_a_deletion_are_waited_for() -> None:
     late = FaultRule(id="late", point=FaultPoint.METADATA_APPLY, action=Delay(delay_ms=700))
     ended_story = told_as(small([INIT, *transaction("r1")]), faults=(late,))
     assert ended_story.left == []
-    assert not [name for name in ended_story.topics if name.startswith(PREFIX)]
+    assert not [topic_name for topic_name in ended_story.topics if topic_name.startswith(PREFIX)]
 
 
 def test_a_cluster_that_is_gone_leaves_everything() -> None:
-    kills = [{"cluster": {"do": "kill", "broker": number}} for number in (1, 2, 3)]
+    kills = [{"cluster": {"do": "kill", "broker": kill_number}} for kill_number in (1, 2, 3)]
     ended_story = told_as(small([INIT, *transaction("r1"), *kills, INIT]), looks=False)
     names = [(kind, name) for kind, name, _ in leftover_rows(ended_story)]
     assert names == [
@@ -347,7 +356,7 @@ def test_a_held_request_makes_the_hang_that_the_story_declares(take: str) -> Non
     )
     assert_as_declared(ended_story)
     assert ended_story.left == []
-    assert [name for name in ended_story.topics if name.startswith(PREFIX)] == []
+    assert [topic_name for topic_name in ended_story.topics if topic_name.startswith(PREFIX)] == []
 
 
 @pytest.mark.slow
@@ -541,8 +550,8 @@ def write(
     java.chmod(0o755)
 
 
-def properties(brokers: ApacheBrokers, name: str) -> dict[str, str]:
-    text = (brokers.home / name / "server.properties").read_text()
+def properties(brokers: ApacheBrokers, file_name: str) -> dict[str, str]:
+    text = (brokers.home / file_name / "server.properties").read_text()
     return dict(line.split("=", 1) for line in text.splitlines())
 
 
@@ -622,8 +631,8 @@ def test_segments_and_the_cleaners_place_are_read_from_a_brokers_disk() -> None:
     topic_partition = TopicPartition("t", 0)
     try:
         assert brokers.cleaned_until(2, topic_partition) == -1
-        for name in ("00000000000000000000.log", "00000000000000000012.log", "leader-epoch"):
-            (replica / name).touch()
+        for file_name in ("00000000000000000000.log", "00000000000000000012.log", "leader-epoch"):
+            (replica / file_name).touch()
         (data / "cleaner-offset-checkpoint").write_text("0\n2\nt 0 12\nu 0 5\n")
         assert brokers.segments(2, topic_partition) == [0, 12]
         assert brokers.cleaned_until(2, topic_partition) == 12
@@ -689,8 +698,11 @@ def test_the_next_record_begins_a_segment() -> None:
 
 def test_the_cleaner_is_waited_for_and_not_where_it_does_not_come() -> None:
     async def main(care: Care) -> None:
-        for name, value in (("cleanup.policy", "compact"), ("min.cleanable.dirty.ratio", "0.01")):
-            await log_care.configure(care.admin, "t", name, value)
+        for name, config_value in (
+            ("cleanup.policy", "compact"),
+            ("min.cleanable.dirty.ratio", "0.01"),
+        ):
+            await log_care.configure(care.admin, "t", name, config_value)
         await care.append("a", "a")
         in_vain = await care.took_ms(log_care.clean(care.admin, care.clock, care.disks, T0))
         assert care.disks.cleaned_until(1, T0) == -1

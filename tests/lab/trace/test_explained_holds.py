@@ -33,14 +33,14 @@ def test_a_held_end_of_another_transaction_is_no_cause(
         ):
             if held_names:
                 cluster.arm(Hold(), FaultPoint.CLIENT_REQUEST, api="EndTxn")
-            for number, (client, name) in enumerate(
+            for number, (client, transactional_id) in enumerate(
                 ((first_client, "app"), (other_client, "other"))
             ):
-                producer = await begin_transaction(client, name)
-                await producer.send("orders", number, name.encode())
-                if name in held_names:
+                producer = await begin_transaction(client, transactional_id)
+                await producer.send("orders", number, transactional_id.encode())
+                if transactional_id in held_names:
                     ends.create_task(producer.commit())
-                    await cluster.wait_until_struck(count=held_names.index(name) + 1)
+                    await cluster.wait_until_struck(count=held_names.index(transactional_id) + 1)
             lines.extend(b"".join(cluster.env.tracer.pieces()).splitlines())
             if held_names:
                 cluster.injector.disarm("f")

@@ -32,8 +32,8 @@ TX = "app/7:0"
 
 def follow(*told: tuple[int, str, dict[str, Any]], tx: str = TX) -> TraceState:
     events = [
-        Event(index, index * 1_000_000, node, index, (), kind, tx, data)
-        for index, (node, kind, data) in enumerate(told)
+        Event(event_index, event_index * 1_000_000, node, event_index, (), kind, tx, data)
+        for event_index, (node, kind, data) in enumerate(told)
     ]
     return state_at(events, NODES)
 

@@ -128,8 +128,8 @@ def find_coordinator(player: FramePlayer) -> None:
             "key": player.name(),
             "coordinator_keys": [player.name(), "", player.name("b")],
         }
-        for kind in (1, 2, 3, -1) if version else ():
-            player.ask("FindCoordinator", version, f"type {kind}", key_type=kind, **keys)
+        for key_type in (1, 2, 3, -1) if version else ():
+            player.ask("FindCoordinator", version, f"type {key_type}", key_type=key_type, **keys)
         if version >= 4:
             player.ask("FindCoordinator", version, "no keys", key_type=1, coordinator_keys=[])
         if version == 6:

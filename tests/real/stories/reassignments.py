@@ -130,15 +130,20 @@ def _alter(
     timeout: int = 5_000,
 ) -> None:
     topics: dict[str, list[dict[str, Any]]] = {}
-    for (topic, index), replicas in replicas_by_partition.items():
-        topics.setdefault(topic, []).append({"partition_index": index, "replicas": replicas})
+    for (topic, replica_index), replicas in replicas_by_partition.items():
+        topics.setdefault(topic, []).append(
+            {"partition_index": replica_index, "replicas": replicas}
+        )
     player.ask(
         "AlterPartitionReassignments",
         version,
         note,
         timeout=timeout,
         allow_replication_factor_change=may_change_factor,
-        topics=[{"name": name, "partitions": partitions} for name, partitions in topics.items()],
+        topics=[
+            {"name": topic_name, "partitions": partitions}
+            for topic_name, partitions in topics.items()
+        ],
     )
 
 
@@ -162,8 +167,8 @@ def _make_topic(player: FramePlayer, name: str, replicas: list[list[int]]) -> st
                 "num_partitions": -1,
                 "replication_factor": -1,
                 "assignments": [
-                    {"partition_index": index, "broker_ids": brokers}
-                    for index, brokers in enumerate(replicas)
+                    {"partition_index": replica_index, "broker_ids": brokers}
+                    for replica_index, brokers in enumerate(replicas)
                 ],
             }
         ],

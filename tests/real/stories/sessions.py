@@ -144,12 +144,12 @@ def session_topics(player: FramePlayer) -> None:
 def session_cache(player: FramePlayer) -> None:
     """More readers than slots: the last reader gets no session."""
     topic = player.topic()
-    readers = [SessionReader(player, 12 + index % 2) for index in range(SLOTS)]
-    for index, reader in enumerate(readers):
-        reader.ask(f"reader {index} opens", fetch(topic))
-    for index in range(9):
+    readers = [SessionReader(player, 12 + slot_index % 2) for slot_index in range(SLOTS)]
+    for reader_index, reader in enumerate(readers):
+        reader.ask(f"reader {reader_index} opens", fetch(topic))
+    for reader_index in range(9):
         late = SessionReader(player, 12)
-        late.ask(f"one too many, {index}", fetch(topic), fetch(topic, partition=7))
+        late.ask(f"one too many, {reader_index}", fetch(topic), fetch(topic, partition=7))
     readers[0].close()
     readers[0] = SessionReader(player, 13)
     opened = [SessionReader(player, 13) for _ in range(8)]

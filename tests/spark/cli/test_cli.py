@@ -112,8 +112,8 @@ def test_a_directory_without_scheme_is_of_this_machine(address: str, expected_pa
 def test_the_connector_is_a_directory_of_jars_or_packages(tmp_path: Path) -> None:
     assert connector_config(None) == {}
     assert connector_config("a:b:1,c:d:2") == {"spark.jars.packages": "a:b:1,c:d:2"}
-    for name in ("b.jar", "a.jar", "notes.txt"):
-        (tmp_path / name).touch()
+    for file_name in ("b.jar", "a.jar", "notes.txt"):
+        (tmp_path / file_name).touch()
     assert connector_config(str(tmp_path)) == {"spark.jars": f"{tmp_path}/a.jar,{tmp_path}/b.jar"}
     with pytest.raises(ConfigError, match="there are no jars"):
         connector_config(str(tmp_path / "none"))

@@ -384,7 +384,7 @@ def test_a_row_of_a_stale_replica_is_left_out() -> None:
     stale = Stale(
         topic="t", partition=0, topic_id="a", living_topic_id=None, broker=1, log_dir="/b"
     )
-    rows = [{"log_dir": "/b", "topic": "t", "partition": number} for number in (0, 1)]
+    rows = [{"log_dir": "/b", "topic": "t", "partition": partition} for partition in (0, 1)]
     assert list(Identities(stale=(stale,)).living(rows)) == rows[1:]
 
 
@@ -394,11 +394,13 @@ def test_a_row_of_a_stale_replica_is_left_out() -> None:
 PARTITION = TopicPartition("orders", 0)
 
 
-def record(offset: int, state: str, *, name: str = "app", producer_id: int = 7) -> TxnRecord:
+def record(
+    offset: int, state: str, *, transactional_id: str = "app", producer_id: int = 7
+) -> TxnRecord:
     return TxnRecord(
         log_partition=0,
         offset=offset,
-        transactional_id=name,
+        transactional_id=transactional_id,
         state=state,
         producer_id=producer_id,
         last_update_timestamp_ms=100 + offset,
@@ -415,7 +417,7 @@ def fold_entries(*records: TxnRecord) -> EntryBuilder:
 
 def test_the_newest_record_of_an_id_is_its_entry() -> None:
     folder = fold_entries(
-        record(0, "Empty"), record(1, "Ongoing"), record(2, "Empty", name="other")
+        record(0, "Empty"), record(1, "Ongoing"), record(2, "Empty", transactional_id="other")
     )
     assert {entry.newest.transactional_id: entry.newest.offset for entry in folder.entries} == {
         "app": 1,
@@ -435,7 +437,7 @@ def test_the_last_decision_stays_with_the_entry_after_it_is_complete() -> None:
 
 def test_a_tombstone_forgets_the_id_and_keeps_the_name_for_its_producer() -> None:
     folder = fold_entries(
-        record(0, "CompleteAbort"), record(1, ""), record(2, "", name="never seen")
+        record(0, "CompleteAbort"), record(1, ""), record(2, "", transactional_id="never seen")
     )
     assert folder.entries == ()
     assert folder.forgotten_ids == {7: "app"}
@@ -461,7 +463,7 @@ def test_entries_are_found_by_present_and_by_former_or_next_producer_id() -> Non
 
 def test_the_number_of_partitions_follows_from_where_ids_lie() -> None:
     names = [f"app-{number}" for number in range(60)]
-    places = {(name, partition_for(name, 50)) for name in names}
+    places = {(coordinated_id, partition_for(coordinated_id, 50)) for coordinated_id in names}
     few = frozenset(range(30))
     assert partitions_of_log(few, {evidence for evidence in places if evidence[1] in few}) == 50
     assert partitions_of_log(frozenset(), ()) == 0
@@ -551,10 +553,10 @@ def test_deleted_topics_and_the_owners_of_whole_copies_are_told(tmp_path: Path) 
 
 
 STATE = {
-    TopicPartition(TRANSACTION_STATE_TOPIC, number): Assignment(
+    TopicPartition(TRANSACTION_STATE_TOPIC, partition): Assignment(
         replicas=(1, 2, 3), in_sync=(1, 2), leader=1
     )
-    for number in range(3)
+    for partition in range(3)
 }
 GUESSED = coordinators_of([], forgotten={}, partitions_on_disk=[0])
 """One partition was there, so one is thought to exist."""

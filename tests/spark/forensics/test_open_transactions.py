@@ -39,7 +39,7 @@ def open_by_one_walk(data: bytes) -> dict[int, OpenTxn]:
     """What is open at the end, told from each producer's batches in a list."""
     open_txns = {}
     for producer_id, events in events_of(data).items():
-        marks = [number for number, event in enumerate(events) if event.is_marker]
+        marks = [event_number for event_number, event in enumerate(events) if event.is_marker]
         opening = [event for event in events[marks[-1] + 1 if marks else 0 :] if event.opens]
         tail = [event.header for event in opening]
         if producer_id >= 0 and tail:
@@ -55,13 +55,15 @@ def open_by_one_walk(data: bytes) -> dict[int, OpenTxn]:
     return open_txns
 
 
-def cut(data: bytes, places: set[int]) -> list[bytes]:
+def cut(batch_data: bytes, places: set[int]) -> list[bytes]:
     """The log in pieces that begin at these batches."""
     starts = [
-        position for number, (position, _) in enumerate(iter_batches(data)) if number in places
+        position
+        for batch_number, (position, _) in enumerate(iter_batches(batch_data))
+        if batch_number in places
     ]
-    edges = [0, *starts, len(data)]
-    return [data[start:end] for start, end in pairwise(edges)]
+    edges = [0, *starts, len(batch_data)]
+    return [batch_data[start:end] for start, end in pairwise(edges)]
 
 
 @pytest.mark.slow
@@ -135,7 +137,7 @@ def test_the_coordinator_epoch_of_a_snapshot_stays_until_a_marker_brings_another
 
 
 def test_a_control_record_that_is_no_marker_ends_nothing() -> None:
-    data = segment_of(
+    batch_data = segment_of(
         [
             Act(
                 kind=kind, producer=7, epoch=0, sequence=0, records=1, value_bytes=1, timestamp_ms=1
@@ -143,5 +145,5 @@ def test_a_control_record_that_is_no_marker_ends_nothing() -> None:
             for kind in ("data", "other", "emptied", "plain")
         ]
     )
-    assert open_transactions_after({}, [fragments_of_piece(data)]).keys() == {7}
-    assert read_batch_header(data).is_transactional
+    assert open_transactions_after({}, [fragments_of_piece(batch_data)]).keys() == {7}
+    assert read_batch_header(batch_data).is_transactional

@@ -122,8 +122,8 @@ def test_a_log_that_was_cut_back_is_read_again(growing: GrowingDir, job: Job) ->
     *other_segments, last_segment = segments(growing)
     last_segment.unlink()
     assert job.run()[0] == size_of(*other_segments), "the last batch that was read is gone"
-    data = other_segments[-1].read_bytes()
-    other_segments[-1].write_bytes(data[: len(data) // 2])
+    file_bytes = other_segments[-1].read_bytes()
+    other_segments[-1].write_bytes(file_bytes[: len(file_bytes) // 2])
     assert job.run()[0] > 0
 
 

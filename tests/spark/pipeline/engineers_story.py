@@ -98,7 +98,7 @@ class Story:
 def tell(hours: LogHours = FIFTY) -> dict[str, str]:
     """Make the store, and return the outputs of the page."""
     with tempfile.TemporaryDirectory(prefix="txnsim-story-") as scratch:
-        folders = [Path(scratch) / name for name in ("disks", "store", "desk")]
+        folders = [Path(scratch) / file_name for file_name in ("disks", "store", "desk")]
         disks, served, desk = folders
         for folder in (served, desk):
             folder.mkdir()

@@ -78,7 +78,7 @@ async def _run(cluster: VirtualCluster, level: int) -> bytes:
         probability=0.03,
     )
     await asyncio.gather(
-        *(_shop(cluster, name) for name in APPLICATIONS),
+        *(_shop(cluster, application_name) for application_name in APPLICATIONS),
         _dying(cluster),
         _late(cluster),
         _moving(cluster),
@@ -89,21 +89,23 @@ async def _run(cluster: VirtualCluster, level: int) -> bytes:
     return b"".join(lines)
 
 
-async def _shop(cluster: VirtualCluster, name: str) -> None:
+async def _shop(cluster: VirtualCluster, transactional_id: str) -> None:
     """Run an application with some transactions and random pauses between its records."""
-    chance: Random = cluster.env.rng.stream(f"load.{name}")
+    chance: Random = cluster.env.rng.stream(f"load.{transactional_id}")
     places = [TopicPartition(topic, part) for topic, parts in TOPICS for part in range(parts)]
     async with (
-        cluster.client(name, **PATIENT) as client,
-        Producer(client, transactional_id=name) as producer,
+        cluster.client(transactional_id, **PATIENT) as client,
+        Producer(client, transactional_id=transactional_id) as producer,
     ):
         await producer.init_transactions()
-        for number in range(TRANSACTIONS):
+        for transaction_number in range(TRANSACTIONS):
             await asyncio.sleep(chance.uniform(0.05, 1))
             producer.begin()
             for partition in chance.sample(places, chance.randint(1, 3)):
                 await producer.send(
-                    partition.topic, partition.partition, f"{name}/{number}".encode()
+                    partition.topic,
+                    partition.partition,
+                    f"{transactional_id}/{transaction_number}".encode(),
                 )
                 await asyncio.sleep(chance.uniform(0, 0.01))
             if chance.random() < 0.15:

@@ -65,7 +65,7 @@ class StreamProcess(ManagedResource):
 
     def events_named(self, event: str) -> list[dict[str, Any]]:
         """The events of that name."""
-        return [line for line in list(self.events) if line["event"] == event]
+        return [event_line for event_line in list(self.events) if event_line["event"] == event]
 
     def terminate(self) -> int:
         """Send SIGTERM; returns the exit status."""

@@ -85,7 +85,7 @@ class Copied(msgspec.Struct, frozen=True, kw_only=True):
     def expected_rows(self, query: Query) -> list[tuple[Any, ...]]:
         """The answer of the copy."""
         return as_sorted(
-            tuple(row[name] for name in COLUMNS)
+            tuple(row[column_name] for column_name in COLUMNS)
             for part in query.parts
             for row in self.rows
             if all(CONDITIONS[condition](row) for condition in part)

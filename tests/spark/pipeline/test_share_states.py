@@ -82,8 +82,8 @@ async def _share_positions(bootstrap: str) -> tuple[GroupPosition, ...]:
             await member.subscribe([PLACE.topic], until=frozenset({PLACE}))
             for _ in range(2 * UPDATES_PER_SNAPSHOT):
                 async with Producer(client) as producer:
-                    for value in STATES:
-                        await producer.send(PLACE.topic, PLACE.partition, value.encode())
+                    for state_value in STATES:
+                        await producer.send(PLACE.topic, PLACE.partition, state_value.encode())
                 shared = await member.poll(max_wait_ms=2_000)
                 for acquired in shared.acquired:
                     for record, _ in acquired.records:

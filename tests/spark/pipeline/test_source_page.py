@@ -126,7 +126,7 @@ def test_every_example_prints_what_the_page_shows(spark: SparkSession, tmp_path:
 
 def test_every_option_is_on_the_page() -> None:
     page = PAGE.read_text("utf-8")
-    assert [name for name in OPTION_NAMES if f"| `{name}` |" not in page] == []
+    assert [option_name for option_name in OPTION_NAMES if f"| `{option_name}` |" not in page] == []
 
 
 def _rewrite_page(page: str, examples: Mapping[str, str]) -> str:

@@ -171,7 +171,7 @@ def test_an_alert_names_who_holds_the_stream_back_while_the_connector_sees_nothi
         assert (ended["id"], ended["since_ms"]) == (alert["id"], alert["since_ms"])
         assert values(tmp_path / "sink") == ["v0", "v1", "v2", "v3", "v4", "v5"]
         documents = [json.loads(line) for line in file.read_text().splitlines()]
-        assert [(line["event"], line["id"]) for line in documents] == [
+        assert [(document_line["event"], document_line["id"]) for document_line in documents] == [
             ("raised", alert["id"]),
             ("ended", alert["id"]),
         ]
@@ -239,7 +239,10 @@ def test_a_secured_cluster_is_reached_by_connector_and_probe_alike(
         asyncio.run(_write_one(bootstrap, settings))
         options = msgspec.structs.replace(
             options_for(bootstrap, "t", str(tmp_path), once=True),
-            client={entry.name: entry.value for entry in property_entries(file).values()},
+            client={
+                property_entry.name: property_entry.value
+                for property_entry in property_entries(file).values()
+            },
         )
         events = take_the_rest(spark, options)
     # A probe that could not log in would say so.
@@ -365,8 +368,8 @@ def test_a_table_of_delta_lake_has_each_record_once(target: KafkaTarget, tmp_pat
         if first_number == 0:  # as if killed before Spark had noted it: the batch is given again
             commits = tmp_path / "checkpoint" / "records" / "commits"
             newest = max(int(path.name) for path in commits.iterdir() if path.name.isdigit())
-            for name in (f"{newest}", f".{newest}.crc"):
-                (commits / name).unlink()
+            for file_name in (f"{newest}", f".{newest}.crc"):
+                (commits / file_name).unlink()
         else:
             shutil.rmtree(tmp_path / "checkpoint")
 

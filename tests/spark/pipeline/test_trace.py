@@ -283,17 +283,17 @@ def test_both_engines_read_an_export_and_odd_traces_alike(
     of_export = embedded_queries([str(exported_tables.directory)], are_exported=True)
     assert of_traces is not None
     assert of_export is not None
-    for name in TABLES:
-        query = f"SELECT * FROM {view_of(name)}"
-        of_files = spark.read.schema(TABLES[name].ddl).parquet(
-            str(exported_tables.directory / name)
+    for file_name in TABLES:
+        query = f"SELECT * FROM {view_of(file_name)}"
+        of_files = spark.read.schema(TABLES[file_name].ddl).parquet(
+            str(exported_tables.directory / file_name)
         )
-        by_spark = of_files.select(*TABLES[name].names)
+        by_spark = of_files.select(*TABLES[file_name].names)
         expected = sorted(repr(row.asDict()) for row in by_spark.collect())
-        assert rows_of(of_export, query) == expected, name
+        assert rows_of(of_export, query) == expected, file_name
         assert [row.replace(str(odd), "") for row in rows_of(of_traces, query)] == [
             row.replace(f"{odd}", "") for row in expected
-        ], name
+        ], file_name
 
 
 # Analyses

@@ -86,7 +86,8 @@ def draw_records(chance: Any) -> bytes:
             value=draw_bytes(200),
             timestamp_ms=chance.randrange(1 << 40),
             headers=tuple(
-                (f"h{number}", draw_bytes(10)) for number in range(chance.choice((0, 0, 3)))
+                (f"h{header_number}", draw_bytes(10))
+                for header_number in range(chance.choice((0, 0, 3)))
             ),
         )
         for _ in range(chance.randrange(1, 12))

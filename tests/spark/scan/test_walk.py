@@ -52,10 +52,10 @@ def never(damage: Damage) -> None:
     raise AssertionError(damage)
 
 
-def expected_rows(data: bytes) -> list[list[int]]:
+def expected_rows(batch_data: bytes) -> list[list[int]]:
     rows = []
-    for position, header in iter_batches(data):
-        control = read_control_record(data, position) if header.is_control else None
+    for position, header in iter_batches(batch_data):
+        control = read_control_record(batch_data, position) if header.is_control else None
         rows.append(
             [
                 position,
@@ -99,7 +99,7 @@ def expected_endings(data: bytes) -> list[list[int]]:
                     event.coordinator_epoch,
                     first_header.max_timestamp_ms if first_header else -1,
                     event.header.max_timestamp_ms,
-                    sum(events[number].header.records_count for number in since),
+                    sum(events[event_number].header.records_count for event_number in since),
                 ]
             )
             since = []
@@ -344,31 +344,31 @@ def rows_of(tables: list[Ints]) -> list[list[int]]:
 
 @given(acts(), EXAMINING_BOUNDS)
 def test_a_sound_segment_whatever_the_bounds(history: list[Act], bounds: ScanLimits) -> None:
-    data = segment_of(history)
+    record_data = segment_of(history)
 
     def check(path: Path) -> None:
         examiner = Examiner(bounds)
         for _ in range(2):  # the second time in memory that was used
-            damages = examiner.examine(path, end_position=len(data), base_offset=0)
+            damages = examiner.examine(path, end_position=len(record_data), base_offset=0)
             assert damages.damage is None
-            assert rows_of(list(examiner.fragments(is_cut=True))) == fragments_of(data)
+            assert rows_of(list(examiner.fragments(is_cut=True))) == fragments_of(record_data)
 
-    on_file(data, check)
+    on_file(record_data, check)
 
 
 @given(acts(), EXAMINING_BOUNDS, st.data())
 def test_a_wrong_crc_is_where_separate_walks_find_it(
     history: list[Act], bounds: ScanLimits, draw: st.DataObject
 ) -> None:
-    data = bytearray(segment_of(history))
-    if not data:
+    record_data = bytearray(segment_of(history))
+    if not record_data:
         return
-    position = draw.draw(st.integers(0, len(data) - 1), label="damaged byte")
-    data[position] ^= 0xFF
+    position = draw.draw(st.integers(0, len(record_data) - 1), label="damaged byte")
+    record_data[position] ^= 0xFF
 
     def check(path: Path) -> None:
         examiner = Examiner(bounds)
-        damages = examiner.examine(path, end_position=len(data), base_offset=0)
+        damages = examiner.examine(path, end_position=len(record_data), base_offset=0)
         wrong = [
             int(position)
             for table in batch_rows(path)
@@ -377,25 +377,25 @@ def test_a_wrong_crc_is_where_separate_walks_find_it(
         torn = damage_of(path)
         places = [*wrong[:1], *([] if torn is None else [torn.position])]
         assert (damages.damage and damages.damage.position) == min(places, default=None)
-        sound = len(data) if damages.damage is None else damages.damage.position
-        for until, is_cut in ((sound, True), (len(data), False)):
+        sound = len(record_data) if damages.damage is None else damages.damage.position
+        for until, is_cut in ((sound, True), (len(record_data), False)):
             walked = list(fragment_rows(path, end_position=until))
             assert rows_of(list(examiner.fragments(is_cut=is_cut))) == rows_of(walked)
-            examiner.examine(path, end_position=len(data), base_offset=0)
+            examiner.examine(path, end_position=len(record_data), base_offset=0)
 
-    on_file(bytes(data), check)
+    on_file(bytes(record_data), check)
 
 
 @pytest.mark.parametrize("is_sound", [True, False])
 def test_a_batch_larger_than_a_piece(tmp_path: Path, is_sound: bool) -> None:
     large = batch(0, transactional=True, value=b"v" * 5_000)
     path = segment(tmp_path, [plain(), large, plain()])
-    size = path.stat().st_size
+    file_size = path.stat().st_size
     (table,) = batch_rows(path)
     if not is_sound:
         overwrite(path, int(table[kernel.POSITION, 1]) + 4_000, b"!")
     examiner = Examiner(ScanLimits(piece_bytes=PIECE_BYTES_MIN))
-    damages = examiner.examine(path, end_position=size, base_offset=0)
+    damages = examiner.examine(path, end_position=file_size, base_offset=0)
     assert (damages.damage is None) == is_sound
     assert damages.damaged_offset == (3 if is_sound else 1)
     opened = np.concatenate([*examiner.fragments(is_cut=True)])[:, fk.OPEN_OFFSET]
@@ -414,10 +414,12 @@ def test_more_producers_than_are_kept_are_walked_over_again(tmp_path: Path) -> N
 
 def test_a_section_begins_where_it_is_told(tmp_path: Path) -> None:
     path = segment(tmp_path, [plain(), plain(), plain()])
-    size = path.stat().st_size
-    cut(path, size - 1)
+    file_size = path.stat().st_size
+    cut(path, file_size - 1)
     examiner = Examiner()
-    damages = examiner.examine(path, end_position=size - 1, base_offset=1, start=size // 3)
+    damages = examiner.examine(
+        path, end_position=file_size - 1, base_offset=1, start=file_size // 3
+    )
     assert damages.is_torn
     assert (damages.lowest_offset, damages.highest_offset, damages.damaged_offset) == (1, 1, 2)
     assert damages.gaps == ()

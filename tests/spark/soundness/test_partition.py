@@ -83,12 +83,14 @@ def _patch_bytes(name: str, number: int, **changes: int) -> Damage:
     return lambda replica: patch(replica / f"{name}.log", number, **changes)
 
 
-def _write_file(name: str, data: bytes) -> Damage:
-    return lambda replica: (replica / name).write_bytes(data)
+def _write_file(file_name: str, data: bytes) -> Damage:
+    return lambda replica: (replica / file_name).write_bytes(data)
 
 
-def _change_file(name: str, change: Callable[[bytes], bytes]) -> Damage:
-    return lambda replica: (replica / name).write_bytes(change((replica / name).read_bytes()))
+def _change_file(file_name: str, change: Callable[[bytes], bytes]) -> Damage:
+    return lambda replica: (replica / file_name).write_bytes(
+        change((replica / file_name).read_bytes())
+    )
 
 
 def _aborted_index(change: Callable[[tuple[AbortedTxn, ...]], tuple[AbortedTxn, ...]]) -> Damage:

@@ -253,7 +253,7 @@ def test_offsets_in_the_range_of_comparison_are_summed_up(
     assert examine(facts(tmp_path), violation).digests == {}
     compared = msgspec.structs.replace(facts(tmp_path), compare_until=2)
     digests = examine(compared, violation).digests
-    assert [(bucket, count) for bucket, (count, _) in digests.items()] == [(0, 2)]
+    assert [(bucket, digest_count) for bucket, (digest_count, _) in digests.items()] == [(0, 2)]
     changed = assign(batches[0], base_offset=0, leader_epoch=9)
     other = segment(tmp_path, b"".join([changed, *batches[1:]]))
     assert examine(compared, other).digests != digests

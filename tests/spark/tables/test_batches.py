@@ -380,8 +380,8 @@ def test_codecs_have_their_names(tmp_path: Path, codec: int, name: str | None) -
 
 
 def test_times_of_appending_are_told(tmp_path: Path) -> None:
-    data = build_batch([Record(value=b"v")], timestamp_ms=NOW, log_append_time=True)
-    segment(broker_dir(tmp_path) / "orders-0", [data])
+    batch_data = build_batch([Record(value=b"v")], timestamp_ms=NOW, log_append_time=True)
+    segment(broker_dir(tmp_path) / "orders-0", [batch_data])
     assert table(tmp_path, "batches")[0]["timestamp_type"] == "LogAppendTime"
 
 

@@ -248,8 +248,8 @@ def test_older_versions_are_told(
     tmp_path: Path, version: int, value: bytes, expires: int | None
 ) -> None:
     pair = Record(key=KEY_0, value=value)
-    data = build_batch([pair], timestamp_ms=NOW, compression=ZSTD)
-    (row,) = rows_of(tmp_path, data)
+    batch_data = build_batch([pair], timestamp_ms=NOW, compression=ZSTD)
+    (row,) = rows_of(tmp_path, batch_data)
     assert (row["kind"], row["key_version"], row["value_version"]) == ("offset_commit", 0, version)
     assert (row["committed_offset"], row["committed_metadata"]) == (9, "m")
     assert (row["commit_timestamp_ms"], row["expire_timestamp_ms"]) == (8, expires)
@@ -406,9 +406,9 @@ def test_records_that_can_t_be_decoded_are_told_where_batches_are_looked_into(
 def test_indexes_of_aborted_transactions_are_told_at_the_entry(tmp_path: Path) -> None:
     folder = replica(broker_dir(tmp_path), busy_log())
     index = folder / names.Suffix.TXN_INDEX.file_name(0)
-    size = index.stat().st_size
+    file_size = index.stat().st_size
     overwrite(index, ENTRY_BYTES, b"\x00\x09")
-    remaining_bytes = size - ENTRY_BYTES
+    remaining_bytes = file_size - ENTRY_BYTES
     assert errors(tmp_path) == [(index.name, "txn_index", ENTRY_BYTES, remaining_bytes, False)]
     cut(index, ENTRY_BYTES + 5)
     assert errors(tmp_path) == [(index.name, "txn_index", ENTRY_BYTES, 5, False)]
@@ -417,14 +417,14 @@ def test_indexes_of_aborted_transactions_are_told_at_the_entry(tmp_path: Path) -
 def test_snapshots_are_told(tmp_path: Path) -> None:
     folder = replica(broker_dir(tmp_path), busy_log())
     offset, path = names.Suffix.SNAPSHOT.files_in(folder)[0]
-    size = path.stat().st_size
+    file_size = path.stat().st_size
     overwrite(path, 20, b"!!!!")
-    assert errors(tmp_path) == [(path.name, "snapshot", 0, size, False)]
+    assert errors(tmp_path) == [(path.name, "snapshot", 0, file_size, False)]
     assert table(tmp_path, "errors")[0]["segment_base_offset"] == offset
 
 
 @pytest.mark.parametrize(
-    ("folder", "name", "data", "kind"),
+    ("folder", "file_name", "data", "kind"),
     [
         ("orders-0", names.FileName.LEADER_EPOCHS, b"0\n2\n0 0\n", "checkpoint"),
         ("orders-0", names.FileName.LEADER_EPOCHS, b"\xff", "checkpoint"),
@@ -434,11 +434,11 @@ def test_snapshots_are_told(tmp_path: Path) -> None:
     ],
 )
 def test_small_files_are_told_and_those_at_the_top_of_no_replica(
-    tmp_path: Path, folder: str, name: str, data: bytes, kind: str
+    tmp_path: Path, folder: str, file_name: str, data: bytes, kind: str
 ) -> None:
     replica(broker_dir(tmp_path), busy_log())
-    (tmp_path / folder / name).write_bytes(data)
-    assert errors(tmp_path) == [(name, kind, 0, len(data), False)]
+    (tmp_path / folder / file_name).write_bytes(data)
+    assert errors(tmp_path) == [(file_name, kind, 0, len(data), False)]
     (row,) = table(tmp_path, "errors")
     topic_and_partition = ("orders", 0) if folder else (None, None)
     assert (row["topic"], row["partition"], row["segment_base_offset"]) == (

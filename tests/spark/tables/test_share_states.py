@@ -116,6 +116,6 @@ def test_only_the_share_coordinators_log_is_read(tmp_path: Path) -> None:
 
 def test_a_state_that_was_deleted_names_its_partition(tmp_path: Path) -> None:
     key, value = encode_record(ShareDeleted(key=ShareKey("h", "A" * 22, 2)))
-    data = build_batch([Record(key=key, value=value)], timestamp_ms=NOW)
-    (row,) = rows_of(tmp_path, data)
+    batch_data = build_batch([Record(key=key, value=value)], timestamp_ms=NOW)
+    (row,) = rows_of(tmp_path, batch_data)
     assert (row["group_id"], row["shared_partition"], row["is_tombstone"]) == ("h", 2, True)

@@ -33,10 +33,10 @@ def test_every_state_that_is_written_has_kafka_s_name(tmp_path: Path) -> None:
         *("Empty", "Ongoing", "PrepareCommit", "PrepareAbort"),
         *("CompleteCommit", "CompleteAbort"),
     ]
-    data = encode_batch(
+    batch_data = encode_batch(
         [move(name) for name in names], finalized_version=TV_2, now_ms=NOW, release_rules=LATEST
     )
-    segment(broker_dir(tmp_path) / FOLDER, [data])
+    segment(broker_dir(tmp_path) / FOLDER, [batch_data])
     assert [row["state"] for row in table(tmp_path, "transactions")] == names
 
 
@@ -45,8 +45,8 @@ def test_an_entry_is_told_in_both_versions(
     tmp_path: Path, level: TransactionVersion, version: int
 ) -> None:
     entry = move("Ongoing", B_2, A_0, name="pay", pid=9, epoch=4, previous=8, timeout_ms=1_000)
-    data = encode_batch([entry], finalized_version=level, now_ms=NOW, release_rules=LATEST)
-    segment(broker_dir(tmp_path) / FOLDER, [data], base_offset=6)
+    batch_data = encode_batch([entry], finalized_version=level, now_ms=NOW, release_rules=LATEST)
+    segment(broker_dir(tmp_path) / FOLDER, [batch_data], base_offset=6)
     (row,) = table(tmp_path, "transactions", has_times=False)
     del row["log_dir"], row["broker"]
     assert row == {
@@ -98,8 +98,8 @@ def test_compressed_batches_are_read(tmp_path: Path, codec: int) -> None:
         key=encode_key(entry.transactional_id),
         value=encode_value(entry, finalized_version=TV_2, release_rules=LATEST),
     )
-    data = build_batch([pair] * 3, timestamp_ms=NOW, compression=codec)
-    segment(broker_dir(tmp_path) / FOLDER, [data])
+    batch_data = build_batch([pair] * 3, timestamp_ms=NOW, compression=codec)
+    segment(broker_dir(tmp_path) / FOLDER, [batch_data])
     assert [row["state"] for row in table(tmp_path, "transactions")] == ["PrepareCommit"] * 3
 
 

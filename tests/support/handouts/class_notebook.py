@@ -156,9 +156,9 @@ def late_record(cluster=kafka):
     late.abort_transaction()
     cluster.transactions.wait_for_state("late", "CompleteAbort", "Empty")
     print("Aborted, says the coordinator. Now the record arrives.")
-    number = held_request.held
+    held_number = held_request.held
     held_request.release()
-    passed_answer.wait_until_struck(number)
+    passed_answer.wait_until_struck(held_number)
     held_request.disarm()
     late.close(1)
 

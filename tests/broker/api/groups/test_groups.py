@@ -43,12 +43,16 @@ UNKNOWN = E.unknown_topic_or_partition
 IMAGE = image(orders=2)
 
 
-def position(index: int) -> SimpleNamespace:
-    return SimpleNamespace(partition_index=index, committed_offset=7, committed_metadata="m")
+def position(partition_index: int) -> SimpleNamespace:
+    return SimpleNamespace(
+        partition_index=partition_index, committed_offset=7, committed_metadata="m"
+    )
 
 
 def topic(name: str, *indexes: int) -> SimpleNamespace:
-    return SimpleNamespace(name=name, partitions=[position(index) for index in indexes])
+    return SimpleNamespace(
+        name=name, partitions=[position(partition_index) for partition_index in indexes]
+    )
 
 
 def test_a_topic_is_found_as_it_was_named() -> None:
@@ -397,7 +401,7 @@ async def test_delete_groups_groups_elsewhere(groups: GroupApi) -> None:
 def values_of_offset_delete(
     *indexes: int, name: str = "orders", group_id: str = GROUP
 ) -> dict[str, Any]:
-    partitions = [{"partition_index": index} for index in indexes]
+    partitions = [{"partition_index": partition_index} for partition_index in indexes]
     return {"group_id": group_id, "topics": [{"name": name, "partitions": partitions}]}
 
 

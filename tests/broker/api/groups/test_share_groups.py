@@ -86,19 +86,19 @@ async def alter(api: Api, *topics: tuple[str, dict[int, int]], group_id: str = G
         group_id=group_id,
         topics=[
             {
-                "topic_name": name,
+                "topic_name": topic_name,
                 "partitions": [
-                    {"partition_index": index, "start_offset": offset}
-                    for index, offset in offset_by_partition.items()
+                    {"partition_index": partition_index, "start_offset": offset}
+                    for partition_index, offset in offset_by_partition.items()
                 ],
             }
-            for name, offset_by_partition in topics
+            for topic_name, offset_by_partition in topics
         ],
     )
 
 
 async def delete(api: Api, *names: str, group_id: str = GROUP) -> Any:
-    topics = [{"topic_name": name} for name in names]
+    topics = [{"topic_name": topic_name} for topic_name in names]
     return await api.ask("DeleteShareGroupOffsets", 0, group_id=group_id, topics=topics)
 
 

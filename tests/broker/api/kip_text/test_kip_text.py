@@ -31,9 +31,9 @@ E = ErrorCode
 
 def test_only_ranges_of_the_texts_differ_from_what_is_shipped() -> None:
     names = {
-        SHIPPED.handlers[key].name
-        for key in SHIPPED.accepted
-        if SHIPPED.accepted[key] != KIP_TEXT.accepted[key]
+        SHIPPED.handlers[handler_key].name
+        for handler_key in SHIPPED.accepted
+        if SHIPPED.accepted[handler_key] != KIP_TEXT.accepted[handler_key]
     }
     assert names == {"AddPartitionsToTxn", "EndTxn", "DescribeTransactions", "InitProducerId"}
     assert KIP_TEXT.accepted.keys() == SHIPPED.accepted.keys() == KIP_TEXT.handlers.keys()
@@ -42,18 +42,18 @@ def test_only_ranges_of_the_texts_differ_from_what_is_shipped() -> None:
 
 def through(api: Api, name: str, version: int, *, cls: Any = None, **values: Any) -> Request:
     """A request as that listener's connection hands it to a handler."""
-    key = KEYS[name]
-    message = message_from(cls or codec.request_class(key, version), values)
-    frame = codec.encode_request(key, version, 1, "test", message)[4:]
+    api_key = KEYS[name]
+    message = message_from(cls or codec.request_class(api_key, version), values)
+    frame = codec.encode_request(api_key, version, 1, "test", message)[4:]
     header = codec.read_request_header(frame)
     return Request(
         apis=KIP_TEXT,
         broker=api.broker,
-        api_key=key,
+        api_key=api_key,
         api_version=version,
         correlation_id=1,
         client_id="test",
-        message=KIP_TEXT.handlers[key].decode(header, frame),
+        message=KIP_TEXT.handlers[api_key].decode(header, frame),
     )
 
 
@@ -157,7 +157,7 @@ async def test_markers_of_both_layouts_are_refused_and_logged(
     subject = KIP_TEXT.handlers[request.api_key].subject(request)
     everyone = (subject, *subject.other_subjects)
     assert {partition for reply in everyone for partition in reply.partitions} == {
-        TopicPartition("orders", index) for index in range(3)
+        TopicPartition("orders", partition_index) for partition_index in range(3)
     }
 
 

@@ -256,8 +256,8 @@ LOG = "__cluster_metadata"
 
 def asked_of_describe_quorum(*partitions: tuple[str, int]) -> list[dict[str, object]]:
     return [
-        {"topic_name": name, "partitions": [{"partition_index": index}]}
-        for name, index in partitions
+        {"topic_name": topic_name, "partitions": [{"partition_index": partition_index}]}
+        for topic_name, partition_index in partitions
     ]
 
 
@@ -303,10 +303,10 @@ def values(*updates: tuple[str, int, int], validate_only: bool = False) -> dict[
             {
                 "feature": feature,
                 "max_version_level": level,
-                "upgrade_type": kind,
-                "allow_downgrade": kind != 1,
+                "upgrade_type": upgrade_type,
+                "allow_downgrade": upgrade_type != 1,
             }
-            for feature, level, kind in updates
+            for feature, level, upgrade_type in updates
         ],
     }
 

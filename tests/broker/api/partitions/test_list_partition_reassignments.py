@@ -26,15 +26,15 @@ def reassignment_rows(answer: Any) -> list[tuple[Any, ...]]:
     ]
 
 
-def move(api: Api, index: int) -> None:
+def move(api: Api, partition_index: int) -> None:
     """A reassignment that goes on for ever: its new broker does not exist."""
     metadata = api.cluster.metadata
-    where = TopicPartition("orders", index)
-    partition = metadata.image.partition(where)
+    topic_partition = TopicPartition("orders", partition_index)
+    partition = metadata.image.partition(topic_partition)
     assert partition is not None
     metadata.publish(
         metadata.image.with_partition(
-            where,
+            topic_partition,
             msgspec.structs.replace(
                 partition,
                 partition_epoch=partition.partition_epoch + 1,

@@ -106,9 +106,9 @@ P1 = TopicPartition("orders", 1)
 """Led by broker 2 of three, which is its preferred replica."""
 
 
-def elect(*partitions: int, kind: int = 0, topic: str = "orders") -> dict[str, Any]:
+def elect(*partitions: int, election_type: int = 0, topic: str = "orders") -> dict[str, Any]:
     topic_partitions = [{"topic": topic, "partitions": list(partitions)}]
-    return {"election_type": kind, "topic_partitions": topic_partitions, "timeout": 1_000}
+    return {"election_type": election_type, "topic_partitions": topic_partitions, "timeout": 1_000}
 
 
 def errors(answer: Any) -> list[tuple[str, int, ErrorCode]]:
@@ -298,13 +298,13 @@ async def test_names_that_look_internal_are_created_as_any_other(api: Api) -> No
     assert not api.broker.image.topics["__mine"].is_internal
 
 
-@pytest.mark.parametrize("name", ["__transaction_state", "__consumer_offsets"])
+@pytest.mark.parametrize("topic_name", ["__transaction_state", "__consumer_offsets"])
 async def test_logs_of_coordinators_are_created_with_their_own_settings(
-    api: Api, name: str
+    api: Api, topic_name: str
 ) -> None:
-    await api.ask("Metadata", 9, topics=[{"name": name}], allow_auto_topic_creation=True)
-    assert api.broker.image.topics[name].is_internal
-    assert api.broker.image.topics[name].configs["cleanup.policy"] == "compact"
+    await api.ask("Metadata", 9, topics=[{"name": topic_name}], allow_auto_topic_creation=True)
+    assert api.broker.image.topics[topic_name].is_internal
+    assert api.broker.image.topics[topic_name].configs["cleanup.policy"] == "compact"
 
 
 async def test_nothing_is_created_where_the_setting_or_the_name_forbids_it(api: Api) -> None:

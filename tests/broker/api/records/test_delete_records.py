@@ -46,5 +46,6 @@ async def test_it_is_answered_when_the_followers_have_deleted(api_of_three: Api)
     assert (deleted.error_code, deleted.low_watermark) == (ErrorCode.none, 2)
     where = TopicPartition("orders", 0)
     assert [
-        api.on_broker(number).broker.replicas.hosted[where].log_start_offset for number in (1, 2, 3)
+        api.on_broker(broker_id).broker.replicas.hosted[where].log_start_offset
+        for broker_id in (1, 2, 3)
     ] == [2, 2, 2]

@@ -166,8 +166,8 @@ async def test_a_large_request_that_waits_keeps_no_message_but_what_it_is_about(
         request, HANDLERS[request.api_key].refuse(request, ErrorCode.unknown_server_error)
     )
     if version < 13:
-        parts = refused.responses[0].partitions
-        assert [part.partition_index for part in parts] == [0, 1]
+        partitions = refused.responses[0].partitions
+        assert [part.partition_index for part in partitions] == [0, 1]
     await api_with_records.ask("Produce", 8, **produce("orders", batch(b"c")))
     answer = read_back(request, await reading)
     assert offsets(answer.responses[0].partitions[0].records) == [4]
@@ -244,7 +244,7 @@ class CountedPace(Pace):
 
 
 async def test_many_partitions_are_read_and_answered_in_slices(api: Api) -> None:
-    partitions = [{"index": index, "records": GOOD} for index in range(3_000)]
+    partitions = [{"index": partition_index, "records": GOOD} for partition_index in range(3_000)]
     topic = {"topic_id": NO_SUCH_ID, "partition_data": partitions}
     request = api.request("Produce", 13, acks=-1, topic_data=[topic])
     pace = CountedPace(api.broker.environment.tasks.turns, lambda: 0)
@@ -265,10 +265,10 @@ def test_of_batches_that_are_too_many_so_many_are_looked_at(
         b"v", producer_id=7, producer_epoch=0, base_sequence=0, transactional=True
     )
     records = [old * further + transactional, GOOD, GOOD + GOOD]
-    parts = [SimpleNamespace(records=batch_bytes) for batch_bytes in records]
-    message = SimpleNamespace(topic_data=[SimpleNamespace(partition_data=parts)])
+    partition_data = [SimpleNamespace(records=batch_bytes) for batch_bytes in records]
+    message = SimpleNamespace(topic_data=[SimpleNamespace(partition_data=partition_data)])
     assert produce_module.carries_transactions(message) is is_found
-    parts.append(SimpleNamespace(records=transactional))
+    partition_data.append(SimpleNamespace(records=transactional))
     assert produce_module.carries_transactions(message), "the first one of each partition"
 
 
@@ -277,14 +277,14 @@ def test_of_batches_that_are_too_many_so_many_are_looked_at(
 
 
 def values_of_offset_for_leader_epoch(
-    epoch: int, *, name: str = "orders", partition: int = 0, current: int = -1
+    epoch: int, *, topic: str = "orders", partition: int = 0, current: int = -1
 ) -> dict[str, Any]:
     partition_request = {
         "partition": partition,
         "current_leader_epoch": current,
         "leader_epoch": epoch,
     }
-    return {"replica_id": -1, "topics": [{"topic": name, "partitions": [partition_request]}]}
+    return {"replica_id": -1, "topics": [{"topic": topic, "partitions": [partition_request]}]}
 
 
 def epoch_answer(answer: Any) -> tuple[ErrorCode, int, int]:

@@ -51,10 +51,10 @@ async def ready(api: Api) -> None:
 
 
 async def ask(
-    api: Api, operation: str, *parts: dict[str, Any], version: int = 0, **fields: Any
+    api: Api, operation: str, *partitions: dict[str, Any], version: int = 0, **fields: Any
 ) -> Any:
     """A request about partitions of ``orders``."""
-    topics = [{"topic_id": topic_id(api), "partitions": parts}]
+    topics = [{"topic_id": topic_id(api), "partitions": partitions}]
     name = operation if operation == SUMMARY else f"{operation}ShareGroupState"
     return await api.ask(name, version, **{"group_id": GROUP, "topics": topics, **fields})
 
@@ -74,12 +74,14 @@ async def initialize_partition(api: Api, *, state_epoch: int = 0, start_offset: 
     assert (result.error_code, result.error_message) == (E.none, None)
 
 
-def batch(first_offset: int, last_offset: int, state: int = 2, count: int = 1) -> dict[str, int]:
+def batch(
+    first_offset: int, last_offset: int, state: int = 2, delivery_count: int = 1
+) -> dict[str, int]:
     return {
         "first_offset": first_offset,
         "last_offset": last_offset,
         "delivery_state": state,
-        "delivery_count": count,
+        "delivery_count": delivery_count,
     }
 
 

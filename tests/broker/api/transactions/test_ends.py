@@ -12,10 +12,10 @@ from txnsim.errors import ErrorCode
 
 
 def values(
-    identity: tuple[int, int], *, committed: bool = True, name: str = "id"
+    identity: tuple[int, int], *, committed: bool = True, transactional_id: str = "id"
 ) -> dict[str, object]:
     return {
-        "transactional_id": name,
+        "transactional_id": transactional_id,
         "producer_id": identity[0],
         "producer_epoch": identity[1],
         "committed": committed,
@@ -43,9 +43,11 @@ async def test_refusals_and_the_subject(api: Api) -> None:
 E = ErrorCode
 
 
-def values_of_add_offsets_to_txn(identity: tuple[int, int], *, name: str = "id") -> dict[str, Any]:
+def values_of_add_offsets_to_txn(
+    identity: tuple[int, int], *, transactional_id: str = "id"
+) -> dict[str, Any]:
     return {
-        "transactional_id": name,
+        "transactional_id": transactional_id,
         "producer_id": identity[0],
         "producer_epoch": identity[1],
         "group_id": GROUP,

@@ -124,8 +124,8 @@ def marker_answer(error: int = 0) -> Handler:
                     {
                         "name": topic.name,
                         "partitions": [
-                            {"partition_index": index, "error_code": error}
-                            for index in topic.partition_indexes
+                            {"partition_index": partition_index, "error_code": error}
+                            for partition_index in topic.partition_indexes
                         ],
                     }
                     for topic in marker.topics

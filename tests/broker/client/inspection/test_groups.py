@@ -190,9 +190,14 @@ async def test_what_is_not_there_is_told(cluster: VirtualCluster) -> None:
 # What a scripted broker says
 
 
-def group_listing(kind: str, error: int = 0) -> Handler:
+def group_listing(group_type: str, error: int = 0) -> Handler:
     def handle(request: Asked) -> Any:
-        row = {"group_id": "g", "protocol_type": "p", "group_state": "Stable", "group_type": kind}
+        row = {
+            "group_id": "g",
+            "protocol_type": "p",
+            "group_state": "Stable",
+            "group_type": group_type,
+        }
         return request.answer(error_code=error, groups=() if error else (row,))
 
     return handle

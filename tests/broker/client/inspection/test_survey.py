@@ -438,10 +438,10 @@ def test_only_what_hangs_comes_with_a_command() -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "expected_state"), [("Ongoing", "Ongoing"), ("Dancing", "Unknown")]
+    ("transaction_state", "expected_state"), [("Ongoing", "Ongoing"), ("Dancing", "Unknown")]
 )
-def test_states_never_heard_of_are_unknown(name: str, expected_state: str) -> None:
-    state = {"transactional_id": "a", "producer_id": 1, "transaction_state": name}
+def test_states_never_heard_of_are_unknown(transaction_state: str, expected_state: str) -> None:
+    state = {"transactional_id": "a", "producer_id": 1, "transaction_state": transaction_state}
     (row,) = Asked(66, 2, None).answer(transaction_states=[state]).transaction_states
     listing = parse_listing(3, row)
     assert (listing.coordinator_id, listing.state) == (3, expected_state)

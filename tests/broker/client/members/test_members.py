@@ -52,7 +52,7 @@ from txnsim.wire import codec
 # Members of a group in a cluster in virtual time.
 
 
-P0, P1, P2 = (TopicPartition("orders", index) for index in range(3))
+P0, P1, P2 = (TopicPartition("orders", partition_index) for partition_index in range(3))
 ALL = frozenset({P0, P1, P2})
 PROTOCOLS: tuple[GroupProtocol, ...] = ("classic", "consumer")
 both = pytest.mark.parametrize("protocol", PROTOCOLS)
@@ -319,12 +319,15 @@ def test_a_subscription_is_read_as_it_was_written() -> None:
 def test_partitions_are_shared_in_ranges(
     members: dict[str, str], count: int, shares: dict[str, list[int]]
 ) -> None:
-    subscriptions = {name: (None, write_subscription([topic])) for name, topic in members.items()}
+    subscriptions = {
+        member_name: (None, write_subscription([topic])) for member_name, topic in members.items()
+    }
     partitions_by_member = {
         name: sorted(
-            assigned_partition.partition for assigned_partition in assigned_partitions(data)
+            assigned_partition.partition
+            for assigned_partition in assigned_partitions(assignment_bytes)
         )
-        for name, data in assign_range(subscriptions, {"t": count}).items()
+        for name, assignment_bytes in assign_range(subscriptions, {"t": count}).items()
     }
     assert partitions_by_member == shares
 
@@ -336,10 +339,12 @@ def test_static_members_come_first_and_are_ordered_by_their_instance_ids() -> No
         "m2": ("first", write_subscription(["t"])),
     }
     shares = assign_range(subscriptions, {"t": 3})
-    partitions_by_member = {name: assigned_partitions(data) for name, data in shares.items()}
+    partitions_by_member = {
+        member_id: assigned_partitions(share_data) for member_id, share_data in shares.items()
+    }
     assert [
-        [topic_partition.partition for topic_partition in partitions_by_member[name]]
-        for name in ("m2", "m1", "a-dynamic")
+        [topic_partition.partition for topic_partition in partitions_by_member[member_id]]
+        for member_id in ("m2", "m1", "a-dynamic")
     ] == [
         [0],
         [1],

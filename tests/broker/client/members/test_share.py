@@ -27,8 +27,8 @@ CONFIGS = {"share.auto.offset.reset": "earliest", "share.isolation.level": "read
 async def member(cluster: VirtualCluster, name: str) -> AsyncIterator[ShareMember]:
     """A member of the share group ``s`` that is assigned all partitions."""
     async with cluster.client(name) as client:
-        for config, value in CONFIGS.items():
-            await Admin(client).set_group_config("s", config, value)
+        for config, config_value in CONFIGS.items():
+            await Admin(client).set_group_config("s", config, config_value)
         share_member = ShareMember(client, MemberOptions(group_id="s", member_id=f"id-{name}"))
         await share_member.subscribe(["orders"], until=ALL)
         yield share_member

@@ -140,7 +140,7 @@ def _versions(spec: dict[str, Any]) -> list[int] | None:
 
 
 def _by_key(ranges_by_key: dict[int, list[int]]) -> ApiVersions:
-    return {str(key): ranges_by_key[key] for key in sorted(ranges_by_key)}
+    return {str(range_key): ranges_by_key[range_key] for range_key in sorted(ranges_by_key)}
 
 
 def as_text(recorded: dict[str, Any]) -> str:

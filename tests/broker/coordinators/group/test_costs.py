@@ -48,7 +48,9 @@ async def classic(world: GroupWorld, count: int) -> None:
 
 async def names(world: GroupWorld, count: int) -> None:
     """Topics in the subscription of another member."""
-    await world.consume("other", topic_names=tuple(f"n{number}" for number in range(count)))
+    await world.consume(
+        "other", topic_names=tuple(f"n{topic_number}" for topic_number in range(count))
+    )
 
 
 async def regexes(world: GroupWorld, count: int) -> None:
@@ -60,8 +62,8 @@ async def regexes(world: GroupWorld, count: int) -> None:
 async def positions(world: GroupWorld, count: int, group_id: str = "other") -> None:
     """Positions of another group."""
     places = tuple(
-        NewPosition(topic_partition=TopicPartition("wide", index), offset=1)
-        for index in range(count)
+        NewPosition(topic_partition=TopicPartition("wide", partition_index), offset=1)
+        for partition_index in range(count)
     )
     await world.groups.commit(CommitOffsets(group_id=group_id, positions=places))
 
@@ -74,8 +76,8 @@ async def own_positions(world: GroupWorld, count: int) -> None:
 async def pending(world: GroupWorld, count: int) -> None:
     """Positions that wait for the marker of the same producer."""
     places = tuple(
-        NewPosition(topic_partition=TopicPartition("wide", index), offset=1)
-        for index in range(count)
+        NewPosition(topic_partition=TopicPartition("wide", partition_index), offset=1)
+        for partition_index in range(count)
     )
     command = CommitOffsets(group_id=GROUP, positions=places, is_transactional=True)
     await world.groups.commit_in_transaction(command, PRODUCER, verify=verify_as_agreed)
@@ -232,9 +234,9 @@ def test_a_step_costs_no_more_than_is_declared(name: str, stored_kind: str) -> N
 
 def test_each_step_of_the_coordinator_is_declared() -> None:
     public = {
-        name
-        for name, value in vars(GroupCoordinator).items()
-        if callable(value) and not name.startswith("_")
+        attribute_name
+        for attribute_name, attribute_value in vars(GroupCoordinator).items()
+        if callable(attribute_value) and not attribute_name.startswith("_")
     }
     assert {method for _, method in STEPS.values()} | ASKED_OF_A_BROKER == public
 

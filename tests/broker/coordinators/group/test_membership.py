@@ -186,7 +186,9 @@ async def test_new_partitions_are_assigned_with_a_new_epoch(world: GroupWorld) -
 
 
 def configure_group(world: GroupWorld, **configs: str) -> None:
-    own = {name.replace("_", "."): value for name, value in configs.items()}
+    own = {
+        config_name.replace("_", "."): config_value for config_name, config_value in configs.items()
+    }
     world.image = world.image.with_group_configs(GROUP, own)
 
 
@@ -664,7 +666,7 @@ async def test_many_that_are_due_together_run_in_slices_each_group_s_as_one(
     world: GroupWorld,
 ) -> None:
     armed = Armed(world)
-    members = [f"m{number}" for number in range(5 * DECIDED_TOGETHER)]
+    members = [f"m{member_number}" for member_number in range(5 * DECIDED_TOGETHER)]
     for member in members:
         armed.arm(member, 10)
         armed.arm(member, 10, group_id="h")
@@ -683,7 +685,7 @@ async def test_many_that_are_due_together_run_in_slices_each_group_s_as_one(
 @within(run_groups)
 async def test_who_shows_itself_while_its_timer_waits_for_a_turn_stays(world: GroupWorld) -> None:
     armed = Armed(world)
-    members = [f"m{number}" for number in range(TURN_TIMERS + 4)]
+    members = [f"m{timer_number}" for timer_number in range(TURN_TIMERS + 4)]
     for member in members:
         armed.arm(member, 10)
     waiting_members: list[str] = []
@@ -704,8 +706,8 @@ async def test_who_shows_itself_while_its_timer_waits_for_a_turn_stays(world: Gr
 @within(run_groups)
 async def test_timers_that_wait_for_a_turn_end_with_their_shard(world: GroupWorld) -> None:
     armed = Armed(world)
-    for number in range(TURN_TIMERS + 4):
-        armed.arm(f"m{number}", 10)
+    for timer_number in range(TURN_TIMERS + 4):
+        armed.arm(f"m{timer_number}", 10)
     armed.after_first = lambda: world.env.tasks.soon(lambda: armed.timers.unload(armed.shard))
     await asyncio.sleep(0.02)
     assert len(armed.fired) == TURN_TIMERS
@@ -716,7 +718,7 @@ async def test_timers_wait_for_a_decision_about_their_group_that_takes_slices(
     world: GroupWorld,
 ) -> None:
     armed = Armed(world)
-    members = [f"m{number}" for number in range(3 * DECIDED_TOGETHER + 2)]
+    members = [f"m{member_number}" for member_number in range(3 * DECIDED_TOGETHER + 2)]
     for member in members:
         armed.arm(member, 10)
     armed.arm("other", 10, group_id="h")
@@ -864,7 +866,7 @@ async def test_a_heartbeat_whose_partition_moves_between_its_slices_is_sent_away
 
 @within(run_groups)
 async def test_a_small_heartbeat_that_assigns_many_members_has_breaks(world: GroupWorld) -> None:
-    members = [f"m{number:04}" for number in range(1_100)]
+    members = [f"m{member_number:04}" for member_number in range(1_100)]
     for member_id in members:
         await world.consume(member_id)
     await world.pass_ms(2_000)  # the interval between two assignments

@@ -417,8 +417,8 @@ LIMIT = 700
 async def commit_many(world: GroupWorld, group_id: str = GROUP) -> None:
     """Positions on as many partitions."""
     positions = tuple(
-        NewPosition(topic_partition=TopicPartition("orders", number), offset=number)
-        for number in range(MANY)
+        NewPosition(topic_partition=TopicPartition("orders", offset), offset=offset)
+        for offset in range(MANY)
     )
     command = CommitOffsets(group_id=group_id, positions=positions)
     assert not isinstance(await world.groups.commit(command), Rejection)
@@ -486,7 +486,7 @@ async def test_what_the_log_has_taken_of_a_cleanup_has_taken_effect(world: Group
 async def test_what_a_client_deletes_goes_as_a_whole_or_not_at_all(world: GroupWorld) -> None:
     await commit_many(world)
     world.log.limit = LIMIT
-    every = tuple(TopicPartition("orders", number) for number in range(MANY))
+    every = tuple(TopicPartition("orders", partition) for partition in range(MANY))
     refused = await world.groups.delete_offsets(DeleteOffsets(group_id=GROUP, partitions=every))
     assert isinstance(refused, Rejection)
     assert refused.error is E.unknown_server_error
@@ -502,7 +502,7 @@ def test_before_4_0_memory_forgets_what_the_log_still_has() -> None:
     """
 
     async def main(world: GroupWorld) -> None:
-        every = tuple(TopicPartition("orders", number) for number in range(MANY))
+        every = tuple(TopicPartition("orders", partition) for partition in range(MANY))
         world.env.clock.advance(8 * DAY_MS)
 
         async def delete_offsets() -> None:
@@ -556,15 +556,15 @@ def test_a_cleanup_that_is_refused_for_ever_is_told_once() -> None:
 
 async def committed(world: GroupWorld, topic: str, count: int, *, group_id: str = GROUP) -> None:
     positions = tuple(
-        NewPosition(topic_partition=TopicPartition(topic, index), offset=1)
-        for index in range(count)
+        NewPosition(topic_partition=TopicPartition(topic, partition_index), offset=1)
+        for partition_index in range(count)
     )
     outcomes = await world.groups.commit(CommitOffsets(group_id=group_id, positions=positions))
     assert not isinstance(outcomes, Rejection), outcomes
 
 
-async def committed_offset(world: GroupWorld, topic: str, index: int) -> int:
-    query = FetchOffsets(group_id=GROUP, partitions=(TopicPartition(topic, index),))
+async def committed_offset(world: GroupWorld, topic: str, partition_index: int) -> int:
+    query = FetchOffsets(group_id=GROUP, partitions=(TopicPartition(topic, partition_index),))
     positions = await world.groups.fetch(query)
     assert not isinstance(positions, Rejection)
     return positions[0].offset

@@ -46,7 +46,7 @@ def group_of(world: GroupWorld) -> ShareGroup:
 
 def initialized_indexes(world: GroupWorld) -> list[int]:
     topics = group_of(world).initialized.values()
-    return [index for topic in topics for index in topic.partitions]
+    return [partition_index for topic in topics for partition_index in topic.partitions]
 
 
 async def make_empty_group(world: GroupWorld) -> None:
@@ -403,16 +403,20 @@ def test_very_many_groups_forget_a_deleted_topic_in_slices(
     moves: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(loop_turns, "LOOKS", 1)
-    named = [name for name in map(str, range(1_000)) if partition_for(name, PARTITIONS) == HOME]
+    named = [
+        group_id
+        for group_id in map(str, range(1_000))
+        if partition_for(group_id, PARTITIONS) == HOME
+    ]
     some_names = named[: 3 * FORGOTTEN_AT_ONCE]
 
     def knowing(world: GroupWorld) -> int:
-        groups = [world.groups.find(name) for name in some_names]
+        groups = [world.groups.find(group_id) for group_id in some_names]
         return sum(bool(group.initialized) for group in groups if isinstance(group, ShareGroup))
 
     async def main(world: GroupWorld) -> None:
-        for name in some_names:
-            await world.share("a", group_id=name)
+        for group_id in some_names:
+            await world.share("a", group_id=group_id)
         await world.share("a", LEFT_EPOCH, group_id=some_names[-1])
         await world.pass_ms(1)
         assert knowing(world) == len(some_names)

@@ -283,8 +283,8 @@ async def test_a_large_decision_is_made_in_slices(world: GroupWorld) -> None:
 @within(run_groups)
 async def test_a_first_assignment_of_many_tasks_is_made_in_slices(world: GroupWorld) -> None:
     world.image = counting_image(words=1_500, by_word=1_500, counts=1_500)
-    for name in ("a", "b"):
-        assert not (await beat_reply(world, name)).tasks.active
+    for member_id in ("a", "b"):
+        assert not (await beat_reply(world, member_id)).tasks.active
     appended, slices = len(world.log.batches), 0
     await world.pass_ms(3_000)
     while world.groups.streams.timers.lines.is_busy(HOME, GROUP):

@@ -98,7 +98,7 @@ async def at_epoch(world: CoordinatorWorld, epoch: int, *, pid: int = 7) -> Prod
         release_rules=LATEST,
     )
     assert loaded is not None
-    fields = {name: getattr(loaded, name) for name in loaded.__struct_fields__}
+    fields = {field_name: getattr(loaded, field_name) for field_name in loaded.__struct_fields__}
     txn = TxnMetadata(**{**fields, "producer_epoch": ProducerEpoch(epoch)})
     owned = world.service._ownership.find(TID)
     assert not isinstance(owned, Rejection)
@@ -594,7 +594,7 @@ def entry_value(txn: TxnMetadata, level: TransactionVersion) -> bytes:
     record = to_ongoing(
         base, partitions=txn.partitions, client_version=txn.client_version, now_ms=START_MS
     )
-    fields = {name: getattr(record, name) for name in record.__struct_fields__}
+    fields = {field_name: getattr(record, field_name) for field_name in record.__struct_fields__}
     return encode_value(
         type(record)(**{**fields, "start_timestamp_ms": START_MS}),
         finalized_version=level,
@@ -734,7 +734,7 @@ async def test_what_was_lived_through_is_what_is_loaded() -> None:
         session = ended
         await world.settle()
     live = world.entry()
-    fields = {name: getattr(live, name) for name in live.__struct_fields__}
+    fields = {field_name: getattr(live, field_name) for field_name in live.__struct_fields__}
     expected = TxnMetadata(**{**fields, "last_producer_epoch": ProducerEpoch(-1)})
     assert replayed_entries(world) == {TID: expected}
 
@@ -780,9 +780,9 @@ async def test_the_trace_tells_what_led_to_the_completion() -> None:
 def prepared_log(transactional_ids: Iterable[str]) -> list[bytes]:
     """A log with a prepared transaction for each id."""
     batches = []
-    for number, name in enumerate(transactional_ids):
+    for id_number, name in enumerate(transactional_ids):
         first_transition = to_first(
-            TransactionalId(name), producer_id=ProducerId(number), timeout_ms=1, now_ms=START_MS
+            TransactionalId(name), producer_id=ProducerId(id_number), timeout_ms=1, now_ms=START_MS
         )
         txn = apply(None, first_transition, release_rules=LATEST)
         assert txn is not None
@@ -895,10 +895,14 @@ async def many_idle(rules: Rules = LATEST) -> CoordinatorWorld:
     owned = world.service._ownership.find(TID)
     assert not isinstance(owned, Rejection)
     template = world.entry()
-    fields = {name: getattr(template, name) for name in template.__struct_fields__}
+    fields = {
+        field_name: getattr(template, field_name) for field_name in template.__struct_fields__
+    }
     for number in range(4):
-        name = TransactionalId(f"id-{number}")
-        owned.entries[name] = TxnMetadata(**{**fields, "transactional_id": name})
+        transactional_id = TransactionalId(f"id-{number}")
+        owned.entries[transactional_id] = TxnMetadata(
+            **{**fields, "transactional_id": transactional_id}
+        )
     world.batch_bytes_max = 100
     return world
 

@@ -457,19 +457,19 @@ async def test_a_completion_that_has_moved_away_is_not_counted_any_more() -> Non
 
 
 def test_records_name_their_subjects_to_fault_rules() -> None:
-    where = TopicPartition(TRANSACTION_STATE_TOPIC, 3)
+    topic_partition = TopicPartition(TRANSACTION_STATE_TOPIC, 3)
     aborted = to_complete(entry(TransactionState.PREPARE_ABORT), now_ms=NOW_MS)
     deleted_id = TransactionalId("gone")
-    subject = subject_of((aborted, Tombstone(transactional_id=deleted_id)), where)
-    assert subject.partitions == (where,)
+    subject = subject_of((aborted, Tombstone(transactional_id=deleted_id)), topic_partition)
+    assert subject.partitions == (topic_partition,)
     assert subject.other_subjects == (
         Subject(
             transactional_id=aborted.transactional_id,
             producer_id=aborted.producer_id,
-            partitions=(where,),
+            partitions=(topic_partition,),
             committed=False,
         ),
-        Subject(transactional_id=deleted_id, partitions=(where,)),
+        Subject(transactional_id=deleted_id, partitions=(topic_partition,)),
     )
 
 

@@ -33,12 +33,12 @@ NOTHING = PartitionError(
 )
 
 
-def part(name: str, *partitions: int) -> ShareTopic:
-    return ShareTopic(topic_id=topic_id(name), topic_name=name, partitions=partitions)
+def part(topic_name: str, *partitions: int) -> ShareTopic:
+    return ShareTopic(topic_id=topic_id(topic_name), topic_name=topic_name, partitions=partitions)
 
 
-def going(name: str) -> DeletingTopic:
-    return DeletingTopic(topic_id=topic_id(name), topic_name=name)
+def going(topic_name: str) -> DeletingTopic:
+    return DeletingTopic(topic_id=topic_id(topic_name), topic_name=topic_name)
 
 
 def stored_topics(
@@ -98,8 +98,8 @@ def test_partitions_begin_where_they_are_told_to() -> None:
         ),
     )
     assert altered.states_to_initialize == tuple(
-        InitializeShareState(key=key("t", index), state_epoch=1, start_offset=offset)
-        for index, offset in ((0, 5), (1, 7))
+        InitializeShareState(key=key("t", partition_index), state_epoch=1, start_offset=offset)
+        for partition_index, offset in ((0, 5), (1, 7))
     )
 
 
@@ -127,7 +127,7 @@ def test_what_was_initialised_is_deleted() -> None:
     deleted = delete(driver, "t")
     assert deleted.records == (stored_topics(initialized=[part("u", 0)], deleting=[going("t")]),)
     assert deleted.states_to_delete == tuple(
-        DeleteShareState(key=key("t", index)) for index in (0, 1)
+        DeleteShareState(key=key("t", partition_index)) for partition_index in (0, 1)
     )
     driver.write(deleted.records)
     driver.write(records_of_deleted(driver.group, [T], now_ms=NOW))
@@ -139,7 +139,7 @@ def test_what_is_being_deleted_is_asked_for_again() -> None:
     deleted = delete(driver, "t")
     assert deleted.records == (stored_topics(deleting=[going("t")]),)
     assert deleted.states_to_delete == tuple(
-        DeleteShareState(key=key("t", index)) for index in (0, 1)
+        DeleteShareState(key=key("t", partition_index)) for partition_index in (0, 1)
     )
 
 
@@ -175,8 +175,8 @@ def test_with_the_group_all_its_share_state_goes() -> None:
     deleted = delete_all_topics(driver.group, image=driver.image, now_ms=NOW)
     assert deleted.records == (stored_topics(deleting=[going("t"), going("u"), going("gone")]),)
     assert set(deleted.states_to_delete) == {
-        DeleteShareState(key=key(name, index))
-        for name, index in (("t", 0), ("t", 1), ("gone", 3), ("u", 0))
+        DeleteShareState(key=key(name, partition_index))
+        for name, partition_index in (("t", 0), ("t", 1), ("gone", 3), ("u", 0))
     }
     driver.write([stored_topics()])
     emptied = delete_all_topics(driver.group, image=driver.image, now_ms=NOW)

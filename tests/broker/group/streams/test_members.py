@@ -151,9 +151,9 @@ STRANGERS = {
 }
 
 
-@pytest.mark.parametrize("name", STRANGERS)
-def test_strangers_are_refused(name: str) -> None:
-    (member_id, epoch, fields), reason = STRANGERS[name]
+@pytest.mark.parametrize("stranger_name", STRANGERS)
+def test_strangers_are_refused(stranger_name: str) -> None:
+    (member_id, epoch, fields), reason = STRANGERS[stranger_name]
     rejection = driver_of_two().send(member_id, epoch, **fields)
     assert isinstance(rejection, Rejection)
     assert rejection.reason == reason

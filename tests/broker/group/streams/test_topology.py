@@ -26,9 +26,9 @@ def part(subtopology_id: str, *sources: str, **fields: Any) -> Subtopology:
     return Subtopology(subtopology_id=subtopology_id, source_topics=sources, **fields)
 
 
-def topology(*parts: Subtopology) -> Topology:
+def topology(*subtopologies: Subtopology) -> Topology:
     """A topology of epoch 0."""
-    topology = build_topology(0, parts)
+    topology = build_topology(0, subtopologies)
     assert isinstance(topology, Topology)
     return topology
 

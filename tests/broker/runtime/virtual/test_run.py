@@ -73,8 +73,8 @@ async def echo_and_peers(env: VirtualEnvironment) -> str:
     env.network.register(ONE, peer)
     env.network.register(TWO, peer)
     replies = [
-        env.network.ask(source, target, 27, 1, number, timeout_ms=30_000)
-        for number in range(20)
+        env.network.ask(source, target, 27, 1, reply_number, timeout_ms=30_000)
+        for reply_number in range(20)
         for source, target in ((ONE, TWO), (TWO, ONE))
     ]
     clients = [env.tasks.spawn(client(name, port), name=name) for name in {"ada", "bob", "cyd"}]

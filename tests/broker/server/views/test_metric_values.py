@@ -352,7 +352,9 @@ async def a_streams_group(cluster: VirtualCluster, read: Watch) -> None:
         member = GroupMember(
             client, MemberOptions(group_id="app", protocol="streams", member_id="a")
         )
-        places = frozenset(TopicPartition("orders", index) for index in range(3))
+        places = frozenset(
+            TopicPartition("orders", partition_index) for partition_index in range(3)
+        )
         await member.subscribe(["orders"], until=places)
         home = str(await client.group_coordinator("app"))
         assert read(table.STREAMS_GROUPS) == {(home, "Stable"): 1}

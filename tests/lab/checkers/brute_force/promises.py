@@ -77,8 +77,8 @@ def _may_be_there(topic_partition: TopicPartition, other_partition: TopicPartiti
 def is_held(lines: Lines, wrote: Wrote) -> bool:
     """Whether a committed record lies in a transaction that hangs since."""
     commits = [
-        index
-        for index, end in ends(lines, wrote.transaction)
+        commit_index
+        for commit_index, end in ends(lines, wrote.transaction)
         if end.commit and end.outcome is OK and wrote.transaction is not None
     ]
     if not commits or wrote.outcome is not OK or (wrote.value and offsets_given(lines, wrote)):

@@ -32,10 +32,10 @@ def typed(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], t
     return play
 
 
-def keys(name: str) -> str:
+def keys(lesson_id: str) -> str:
     """What somebody types who always predicts the first choice and knows every way to a goal."""
     typed = ""
-    for part in lesson(name).parts:
+    for part in lesson(lesson_id).parts:
         typed += "".join(f"{action}\n" for action in part.solution) or ("1\n" if part.ask else "\n")
         typed += "\n" if part.saves else ""
     return typed
@@ -50,17 +50,17 @@ def test_lessons_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 @pytest.mark.costly
-@pytest.mark.parametrize("name", ALL)
+@pytest.mark.parametrize("lesson_id", ALL)
 def test_a_lesson_is_played_to_its_goals_and_its_story_is_saved(
-    name: str, typed, tmp_path: Path
+    lesson_id: str, typed, tmp_path: Path
 ) -> None:
-    status, output = typed(name, keys(name))
+    status, output = typed(lesson_id, keys(lesson_id))
     assert status == 0, output
-    parts = lesson(name).parts
-    assert output.count("You said:  ") == sum(bool(part.ask) for part in parts)
-    assert output.count("Goal reached.") == sum(bool(part.goal) for part in parts)
+    lesson_parts = lesson(lesson_id).parts
+    assert output.count("You said:  ") == sum(bool(part.ask) for part in lesson_parts)
+    assert output.count("Goal reached.") == sum(bool(part.goal) for part in lesson_parts)
     assert "predictions came true." in output
-    own_story = tmp_path / f"my-{name.lower()}.yaml"
+    own_story = tmp_path / f"my-{lesson_id.lower()}.yaml"
     assert f"txnsim scenario run {own_story.name} --armed" in output
     assert main(["scenario", "run", str(own_story), "--armed", "--quiet"]) == 0
 

@@ -135,9 +135,9 @@ def test_no_move_of_the_machine_is_drawn_behind_a_box() -> None:
     places = re.findall(r"(\w+): \[(\d+), (\d+)\]", text)
     boxes = {name: (int(x), int(y), int(x) + 140, int(y) + 36) for name, x, y in places}
     crossings = [
-        (move, name)
+        (move, box_name)
         for move, path in re.findall(r'"(\w+ \w+)": "(M[^"]+)"', text)
-        for name, (left_edge, top, right, bottom) in boxes.items()
+        for box_name, (left_edge, top, right, bottom) in boxes.items()
         for x, y in _points(path)
         if left_edge < x < right and top < y < bottom
     ]

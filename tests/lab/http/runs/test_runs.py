@@ -148,7 +148,7 @@ async def test_the_oldest_requests_make_room(monkeypatch: pytest.MonkeyPatch) ->
 
 
 @pytest.mark.parametrize(
-    ("body", "status", "advice"),
+    ("request_body", "status", "advice"),
     [
         ({}, 422, "either the name or the yaml"),
         ({"name": "z01", "yaml": SHORT}, 422, "either the name or the yaml"),
@@ -162,10 +162,10 @@ async def test_the_oldest_requests_make_room(monkeypatch: pytest.MonkeyPatch) ->
     ],
 )
 async def test_what_can_not_be_run_is_refused(
-    body: dict[str, Any], status: int, advice: str
+    request_body: dict[str, Any], status: int, advice: str
 ) -> None:
     async with port() as client:
-        answer = await client.post(RUNS, json=body)
+        answer = await client.post(RUNS, json=request_body)
         assert answer.status_code == status
         assert advice in answer.json()["error"]
 

@@ -116,13 +116,18 @@ def test_positions_are_part_of_a_transaction() -> None:
 
 
 def test_what_is_never_answered_has_an_unknown_outcome() -> None:
-    rule = {"id": "lost", "point": "client.request", "api": "EndTxn", "action": {"do": "drop"}}
+    fault_rule = {
+        "id": "lost",
+        "point": "client.request",
+        "api": "EndTxn",
+        "action": {"do": "drop"},
+    }
     steps = [
         INIT,
         call("begin"),
         call("add-partitions", partitions="t-0"),
         call("produce", partition="t-0", value="r1"),
-        {"arm": rule},
+        {"arm": fault_rule},
         call("commit", connection="b", background="end"),
         {"wait-until": {"struck": "lost"}},
     ]

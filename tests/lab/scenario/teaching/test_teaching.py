@@ -41,9 +41,9 @@ SECONDS_PER_DEED = 20
 """For a prediction, or for something that is done to reach a goal."""
 
 
-@pytest.mark.parametrize("name", [name for name in lessons() if name != "demo"])
-def test_a_lesson_takes_the_minutes_that_it_states(name: str) -> None:
-    lesson_played = lesson(name)
+@pytest.mark.parametrize("lesson_id", [name for name in lessons() if name != "demo"])
+def test_a_lesson_takes_the_minutes_that_it_states(lesson_id: str) -> None:
+    lesson_played = lesson(lesson_id)
     words, deeds = 0, 0
     for part in lesson_played.parts:
         texts = (part.say, part.do, part.then, part.ask, *part.choices.values())
@@ -124,12 +124,12 @@ def test_a_story_has_nothing_that_is_done_outside() -> None:
     assert_refused("l0.yaml", "    until: 3", "    do: it\n    until: 3", complaint)
 
 
-def assert_refused(name: str, right: str, wrong: str, complaint: str) -> None:
+def assert_refused(file_name: str, right: str, wrong: str, complaint: str) -> None:
     """A mistake in a lesson's file is told with its line and its field."""
-    path = Path(find("z01")[0]).parent / "lessons" / name
+    path = Path(find("z01")[0]).parent / "lessons" / file_name
     text = path.read_text("utf-8")
     assert right in text
-    with pytest.raises(ConfigError, match=rf"{name}:\d+: {complaint}"):
+    with pytest.raises(ConfigError, match=rf"{file_name}:\d+: {complaint}"):
         read(path, text.replace(right, wrong, 1))
 
 
@@ -177,14 +177,14 @@ def test_what_was_committed_or_not_transactional_is_got() -> None:
 def test_each_fact_has_its_words() -> None:
     assert fact_text("reads orders-0") == "what a consumer reads of orders-0"
     assert fact_text("lso payments-0") == "last stable offset of payments-0"
-    assert all(is_fact(f"{name} payments-0") for name in FACTS)
+    assert all(is_fact(f"{fact_name} payments-0") for fact_name in FACTS)
     assert not is_fact("lso")
 
 
-@pytest.mark.parametrize("words", ["lso orders-0", "gets orders-0", "known-epoch orders-0"])
-def test_a_partition_that_the_trace_does_not_have_is_told(words: str) -> None:
+@pytest.mark.parametrize("fact_words", ["lso orders-0", "gets orders-0", "known-epoch orders-0"])
+def test_a_partition_that_the_trace_does_not_have_is_told(fact_words: str) -> None:
     with pytest.raises(BadInputError, match="orders-0"):
-        fact(recording_of_run(), words)
+        fact(recording_of_run(), fact_words)
 
 
 def test_what_is_no_fact_is_told() -> None:
@@ -197,15 +197,17 @@ def test_what_is_no_fact_is_told() -> None:
 
 
 @pytest.mark.costly
-@pytest.mark.parametrize("name", [name.id for name in lessons().values() if name.story])
-def test_a_lesson_is_played_to_its_end_and_what_it_asks_is_answered_by_its_runs(name: str) -> None:
-    lesson_played = lesson(name)
+@pytest.mark.parametrize("lesson_id", [name.id for name in lessons().values() if name.story])
+def test_a_lesson_is_played_to_its_end_and_what_it_asks_is_answered_by_its_runs(
+    lesson_id: str,
+) -> None:
+    lesson_played = lesson(lesson_id)
     for number, came_to in solve_lesson(lesson_played).items():
         part = lesson_played.parts[number]
         if part.ask:
             assert came_to.answer in part.choices, part.ask
             assert came_to.answer not in part.mistakes, part.ask
-            assert bool(part.hints) == (name != "quiz")
+            assert bool(part.hints) == (lesson_id != "quiz")
         assert not came_to.was_reached, part.say
         assert came_to.is_reached == bool(part.goal), part.say
 

@@ -102,11 +102,11 @@ def test_a_trace_without_its_head_is_a_whole_log() -> None:
 def test_what_shiviz_refuses_is_refused_here() -> None:
     lines = convert(recording_of_run()).splitlines(keepends=True)
     host = lines[0].split()[0]
-    for broken, why in (
+    for broken, expected_reason in (
         (lines[2:], "must begin at 1"),
         ([lines[0].replace(f'"{host}"', '"other"', 1), *lines[1:]], "is missing from"),
         ([*lines[:-2], lines[-2].replace('":1', '":1000', 1), lines[-1]], "clock"),
         (["not of the log\n", *lines], "leaves over"),
     ):
-        with pytest.raises(ValueError, match=why):
+        with pytest.raises(ValueError, match=expected_reason):
             as_shiviz_reads("".join(broken))

@@ -109,7 +109,7 @@ def test_what_is_wrong_is_told(
 
 
 def their_disk(path: Path, *partitions: int, topic: str = "orders") -> Path:
-    write_disk(path, {(topic, index): LogDriver().log for index in partitions})
+    write_disk(path, {(topic, partition_index): LogDriver().log for partition_index in partitions})
     return path
 
 

@@ -170,13 +170,13 @@ def test_a_log_whose_end_is_lost_with_all_that_was_open_is_no_success(
     read_all: tuple[str, ...],
 ) -> None:
     paths = []
-    for number in (1, 2)[: 1 if is_alone else 2]:
+    for broker_id in (1, 2)[: 1 if is_alone else 2]:
         driver = LogDriver()
         driver.append(plain(3))
         driver.txn(0)
-        broker = BrokerDir(tmp_path / f"b{number}", number)
+        broker = BrokerDir(tmp_path / f"b{broker_id}", broker_id)
         (segment,) = broker.replica(driver).glob("*.log")
-        if number == 1:  # at the end of a batch: no byte of it looks torn
+        if broker_id == 1:  # at the end of a batch: no byte of it looks torn
             (_, (position, _)) = iter_batches(segment.read_bytes())
             os.truncate(segment, position)
         broker.coordinator(move("Empty"))

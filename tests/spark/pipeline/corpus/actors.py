@@ -24,7 +24,9 @@ TIMEOUT_MS: Final = 900_000
 OLD_PRODUCE: Final = 11
 NEW_PRODUCE: Final = 12
 """First version of Produce that adds its partition to the transaction (KIP-890)."""
-CODECS: Final = {name: number for number, name in compression.CODEC_NAMES.items()}
+CODECS: Final = {
+    codec_name: codec_number for codec_number, codec_name in compression.CODEC_NAMES.items()
+}
 
 
 class Notebook:
@@ -61,7 +63,7 @@ class Notebook:
         transactional: bool = False,
     ) -> SentBatch:
         """Send a batch until its leader accepts it, and note it."""
-        data = batch_of(
+        batch_data = batch_of(
             records,
             codec=codec,
             producer_id=producer_id,
@@ -70,7 +72,7 @@ class Notebook:
             transactional=transactional,
         )
         offset = self.raw.produce_until_accepted(
-            partition, data, version=version, transactional_id=transactional_id
+            partition, batch_data, version=version, transactional_id=transactional_id
         )
         sent = SentBatch(
             place=partition,

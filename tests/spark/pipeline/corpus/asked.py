@@ -94,7 +94,10 @@ def listed_transactions(raw: RawBrokers) -> tuple[ListedTransaction, ...]:
         answer = raw.ask("ListTransactions", 1, broker=broker, duration_filter=-1)
         assert answer.error_code == ErrorCode.none, answer
         names.update(row.transactional_id for row in answer.transaction_states)
-    return tuple(_listed_transaction(raw.describe_transaction(name)) for name in sorted(names))
+    return tuple(
+        _listed_transaction(raw.describe_transaction(transactional_id))
+        for transactional_id in sorted(names)
+    )
 
 
 def _listed_transaction(row: Any) -> ListedTransaction:
@@ -106,7 +109,11 @@ def _listed_transaction(row: Any) -> ListedTransaction:
         timeout_ms=round(row.transaction_timeout.total_seconds() * 1_000),
         start_time_ms=as_ms(row.transaction_start_time),
         partitions=tuple(
-            sorted(Place(topic.topic, index) for topic in row.topics for index in topic.partitions)
+            sorted(
+                Place(topic.topic, partition_index)
+                for topic in row.topics
+                for partition_index in topic.partitions
+            )
         ),
     )
 

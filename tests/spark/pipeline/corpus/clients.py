@@ -25,13 +25,13 @@ def librdkafka_transactions(book: Notebook, bootstrap: str) -> None:
     partition.
     """
     book.raw.create_topic("librdkafka", partitions=[(1, 2)] * len(CODECS))
-    for index, codec in enumerate(CODECS):
-        name = f"librdkafka-{codec}"
-        partition = Place("librdkafka", index)
+    for codec_index, codec in enumerate(CODECS):
+        transactional_id = f"librdkafka-{codec}"
+        partition = Place("librdkafka", codec_index)
         producer = Producer(
             {
                 "bootstrap.servers": bootstrap,
-                "transactional.id": name,
+                "transactional.id": transactional_id,
                 "compression.type": codec,
                 "linger.ms": 20,
             }
@@ -52,7 +52,7 @@ def librdkafka_transactions(book: Notebook, bootstrap: str) -> None:
                 )
             producer.flush(PATIENCE_S)
             (producer.commit_transaction if committed else producer.abort_transaction)(PATIENCE_S)
-            _note(book, name, partition, offsets, committed=committed)
+            _note(book, transactional_id, partition, offsets, committed=committed)
 
 
 def _note_offset(into: list[int], _error: object, message: Message) -> None:
@@ -60,10 +60,10 @@ def _note_offset(into: list[int], _error: object, message: Message) -> None:
 
 
 def _note(
-    book: Notebook, name: str, partition: Place, offsets: list[int], *, committed: bool
+    book: Notebook, transactional_id: str, partition: Place, offsets: list[int], *, committed: bool
 ) -> None:
     assert len(offsets) == BATCH, offsets
-    description = book.raw.until_state(name, "CompleteCommit", "CompleteAbort")
+    description = book.raw.until_state(transactional_id, "CompleteCommit", "CompleteAbort")
     span = Span(
         place=partition,
         first_offset=min(offsets),
@@ -72,7 +72,7 @@ def _note(
     )
     book.finished.append(
         FinishedTransaction(
-            transactional_id=name,
+            transactional_id=transactional_id,
             producer_id=description.producer_id,
             producer_epoch=description.producer_epoch,
             marker_epoch=description.producer_epoch,

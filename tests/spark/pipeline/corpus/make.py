@@ -188,7 +188,7 @@ class Maker:
 
     def _keep(
         self,
-        name: str,
+        stage_name: str,
         book: Notebook,
         layout: asked.Layout,
         partitions: dict[Place, PartitionTruth],
@@ -196,8 +196,8 @@ class Maker:
         hanging: tuple[HangingRow, ...],
         offsets: list[CommittedOffset],
     ) -> None:
-        self.stages[name] = Stage(
-            name=name,
+        self.stages[stage_name] = Stage(
+            name=stage_name,
             stopped_at_ms=now_ms(),
             topics=asked.topic_truths(layout, partitions),
             sent=tuple(book.sent),
@@ -215,13 +215,13 @@ class Maker:
             loaded=(),
         )
 
-    def _copy(self, name: str) -> None:
+    def _copy(self, file_name: str) -> None:
         for broker, home in zip(BROKERS, self.kafka.homes, strict=True):
-            copy_tree(home / "data", self.directory / name / f"broker-{broker}")
+            copy_tree(home / "data", self.directory / file_name / f"broker-{broker}")
 
-    def _loaded(self, name: str) -> tuple[LoadedLog, ...]:
+    def _loaded(self, file_name: str) -> tuple[LoadedLog, ...]:
         homes = dict(zip(BROKERS, self.kafka.homes, strict=True))
-        data = {broker: self.directory / name / f"broker-{broker}" for broker in BROKERS}
+        data = {broker: self.directory / file_name / f"broker-{broker}" for broker in BROKERS}
         return loaded_by_kafka(homes, data)
 
 

@@ -114,9 +114,9 @@ def codecs(book: Notebook) -> None:
     transaction.
     """
     book.raw.create_topic("codecs", partitions=[(1,), (2,)] * 2 + [(1,)])
-    for index, codec in enumerate(CODECS):
-        partition = Place("codecs", index)
-        producer = Actor(book, f"codec-{codec}", new=index % 2 == 0)
+    for codec_index, codec in enumerate(CODECS):
+        partition = Place("codecs", codec_index)
+        producer = Actor(book, f"codec-{codec}", new=codec_index % 2 == 0)
         for committed in (True, False):
             for batch in range(3):
                 producer.send(
@@ -199,10 +199,10 @@ def forgotten(book: Notebook) -> tuple[str, ...]:
     raw = book.raw
     raw.create_topic("forgotten", partitions=[BOTH])
     names = tuple(f"forgotten-{number}" for number in range(2))
-    for name in names:
-        producer = Actor(book, name)
+    for transactional_id in names:
+        producer = Actor(book, transactional_id)
         producer.send(Place("forgotten", 0), "by somebody who is forgotten")
-        producer.finish(committed=name == names[0])
+        producer.finish(committed=transactional_id == names[0])
     wait_for(
         lambda: [raw.ask("ListTransactions", 0, broker=broker_id) for broker_id in raw.brokers],
         lambda answers: not any(answer.transaction_states for answer in answers),
@@ -275,12 +275,12 @@ def compacted(book: Notebook) -> None:
     raw.create_topic("compacted", partitions=[BOTH] * 2, configs=CLEANED)
     raw.create_topic("swept", partitions=[BOTH], configs={**CLEANED, "delete.retention.ms": "0"})
     for partition in (Place("compacted", 0), Place("compacted", 1), Place("swept", 0)):
-        name = f"{partition.topic}-{partition.partition}"
+        transactional_id = f"{partition.topic}-{partition.partition}"
         if partition.partition == 1:
-            staying = Actor(book, f"{name}-open")
+            staying = Actor(book, f"{transactional_id}-open")
             staying.send(partition, "open", key="a")
             staying.leave_open("open", "the cleaner may not pass it")
-        producer = Actor(book, name, new=partition.topic == "swept")
+        producer = Actor(book, transactional_id, new=partition.topic == "swept")
         for turn in range(8):
             codec = tuple(CODECS)[turn % len(CODECS)]
             value = None if turn == 5 else f"{turn} {'z' * 40}"

@@ -175,7 +175,13 @@ def main(words: Sequence[str]) -> None:
             )
             sys.stdout.flush()
     names = {variant.name for variant in variants()}
-    keep({name: variant for name, variant in answers_by_name.items() if name in names})
+    keep(
+        {
+            answer_name: variant
+            for answer_name, variant in answers_by_name.items()
+            if answer_name in names
+        }
+    )
 
 
 if __name__ == "__main__":

@@ -92,9 +92,10 @@ class Story:
 
     def plain(self, name: str, batches: int) -> None:
         """Write batches without a producer."""
-        for number in range(batches):
+        for batch_number in range(batches):
             self.book.append(
-                parse_place(name), self.book.stamp_records(f"{name} plain {number} {'p' * 60}")
+                parse_place(name),
+                self.book.stamp_records(f"{name} plain {batch_number} {'p' * 60}"),
             )
 
     def commits(self, name: str, count: int) -> None:

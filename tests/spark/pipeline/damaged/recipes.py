@@ -46,10 +46,10 @@ class Variant(NamedTuple):
 
 def variants() -> list[Variant]:
     variants = [
-        Variant(f"{stage}/{name}", stage, do)
-        for name, do in RECIPES.items()
+        Variant(f"{stage}/{recipe_name}", stage, do)
+        for recipe_name, do in RECIPES.items()
         for stage in STAGES
-        if ONLY.get(name, stage) == stage
+        if ONLY.get(recipe_name, stage) == stage
     ]
     return sorted(variants)
 
@@ -122,8 +122,8 @@ def _last_marker_gone(folder: Path) -> None:
     files.cut(path, position)
 
 
-def _snapshot(folder: str, number: int = -1) -> Callable[[Path], Path]:
-    return lambda log_dir: snapshots(log_dir / folder)[number]
+def _snapshot(folder: str, snapshot_number: int = -1) -> Callable[[Path], Path]:
+    return lambda log_dir: snapshots(log_dir / folder)[snapshot_number]
 
 
 def _foreign_snapshot(log_dir: Path) -> None:
@@ -168,25 +168,25 @@ def _control_version(folder: Path, number: int) -> None:
 def _swap_segments(folder: Path) -> None:
     """Swap the contents of two segments."""
     path, other = logs(folder)[1:3]
-    data = path.read_bytes()
+    file_bytes = path.read_bytes()
     path.write_bytes(other.read_bytes())
-    other.write_bytes(data)
+    other.write_bytes(file_bytes)
 
 
 def _twice(folder: Path) -> None:
     path = [path for path in logs(folder) if path.stat().st_size][-1]
-    data = path.read_bytes()
-    position, _ = list(iter_batches(data))[-1]
-    files.add(path, data[position:])
+    file_bytes = path.read_bytes()
+    position, _ = list(iter_batches(file_bytes))[-1]
+    files.add(path, file_bytes[position:])
 
 
 def _without_a_batch(folder: Path) -> None:
     """Remove a batch in the middle of a segment."""
     path = max(logs(folder), key=lambda path: path.stat().st_size)
-    data = path.read_bytes()
-    rows = list(iter_batches(data))
+    file_bytes = path.read_bytes()
+    rows = list(iter_batches(file_bytes))
     position, header = rows[len(rows) // 2]
-    path.write_bytes(data[:position] + data[position + header.size :])
+    path.write_bytes(file_bytes[:position] + file_bytes[position + header.size :])
     path.with_suffix(names.Suffix.INDEX).write_bytes(b"")
 
 
