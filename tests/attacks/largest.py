@@ -24,7 +24,7 @@ from tests.attacks.largest_requests import (
     PARTITIONS,
     WIDE,
     Largest,
-    RequestWorld,
+    RequestNames,
 )
 from tests.attacks.neighbour import TOPIC as NEIGHBOUR
 from tests.attacks.rig import NeighbourProcess
@@ -61,12 +61,12 @@ def measure_largest(
     serve = ("--brokers", "1", "--config", str(config))
     attack = Attack("largest", lambda _: 0, serve=serve)
     with serving(attack, None) as target, NeighbourProcess(target.address) as neighbour:
-        world = _world(target)
+        request_names = _request_names(target)
         if not has_rights:
             _deny(target)
         time.sleep(1.0)
         for largest in chosen:
-            frames = [largest.make(world, number) for number in range(largest.times)]
+            frames = [largest.make(request_names, number) for number in range(largest.times)]
             target.settle(SETTLED_S)
             neighbour.waits(SETTLED_S)
             resident_mib = target.memory_mib("VmRSS")
@@ -88,7 +88,7 @@ def measure_largest(
             )
 
 
-def _world(target: AttackTarget) -> RequestWorld:
+def _request_names(target: AttackTarget) -> RequestNames:
     topic_request = {"name": WIDE, "num_partitions": PARTITIONS, "replication_factor": 1}
     with target.connect() as connection:
         creation = connection.ask(CREATE_TOPICS, 7, topics=[topic_request], timeout=10_000)
@@ -107,7 +107,7 @@ def _world(target: AttackTarget) -> RequestWorld:
             if producer.error_code == 0:
                 break
             time.sleep(0.05)
-    return RequestWorld(topic.topic_id, producer.producer_id, producer.producer_epoch)
+    return RequestNames(topic.topic_id, producer.producer_id, producer.producer_epoch)
 
 
 def _deny(target: AttackTarget) -> None:

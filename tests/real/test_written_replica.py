@@ -72,7 +72,7 @@ class WrittenReplica(msgspec.Struct, kw_only=True):
 
 
 @pytest.fixture(scope="module")
-def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[WrittenReplica]:
+def written_replica(tmp_path_factory: pytest.TempPathFactory) -> Iterator[WrittenReplica]:
     """Write records in the simulator, and put them into a broker's directory while it is
     stopped.
     """
@@ -184,8 +184,8 @@ async def read(
     return reads
 
 
-def test_clients_find_the_same_in_both(world: WrittenReplica) -> None:
-    real, simulated = world.views
+def test_clients_find_the_same_in_both(written_replica: WrittenReplica) -> None:
+    real, simulated = written_replica.views
     assert real == simulated
     assert real.ends["READ_COMMITTED"][HANGING] < real.ends["READ_UNCOMMITTED"][HANGING]
     assert any(producer.txn_start_offset is not None for producer in real.producers[HANGING])
@@ -195,9 +195,9 @@ def test_clients_find_the_same_in_both(world: WrittenReplica) -> None:
     assert hidden == 2, "what was aborted"
 
 
-def test_replicas_agree_and_get_in_sync(world: WrittenReplica) -> None:
+def test_replicas_agree_and_get_in_sync(written_replica: WrittenReplica) -> None:
     async def ask() -> tuple[list[int], list[Producers]]:
-        async with Cluster(world.real, settings=SETTINGS) as cluster:
+        async with Cluster(written_replica.real, settings=SETTINGS) as cluster:
             admin = Admin(cluster)
             deadline = Deadline(cluster.clock, PATIENCE_MS)
             while True:
@@ -227,27 +227,30 @@ def healthy_producers(
     }
 
 
-def test_the_folder_is_still_that_of_the_brokers_topic(world: WrittenReplica) -> None:
+def test_the_folder_is_still_that_of_the_brokers_topic(written_replica: WrittenReplica) -> None:
     texts = {
         (data / str(partition) / "partition.metadata").read_text()
-        for data in world.data
+        for data in written_replica.data
         for partition in ORDERS
     }
     (text,) = texts
     assert re.search(r"^topic_id: .{22}$", text, re.MULTILINE)
-    with urllib.request.urlopen(f"{world.url}/api/v1/topics/orders") as answer:
+    with urllib.request.urlopen(f"{written_replica.url}/api/v1/topics/orders") as answer:
         ours = json.load(answer)["id"]
     assert ours not in text
 
 
-def test_the_idempotent_producer_goes_on_with_its_sequence(world: WrittenReplica) -> None:
+def test_the_idempotent_producer_goes_on_with_its_sequence(written_replica: WrittenReplica) -> None:
     async def ask(bootstrap: str) -> list[ErrorCode]:
         async with Cluster(bootstrap, settings=SETTINGS) as cluster:
-            return [await send(cluster, world.idempotent, sequence) for sequence in (13, 12, 12)]
+            return [
+                await send(cluster, written_replica.idempotent, sequence)
+                for sequence in (13, 12, 12)
+            ]
 
     out_of_order, none = ErrorCode.out_of_order_sequence_number, ErrorCode.none
-    assert asyncio.run(ask(world.real)) == [out_of_order, none, none]
-    assert asyncio.run(ask(world.simulated)) == [out_of_order, none, none]
+    assert asyncio.run(ask(written_replica.real)) == [out_of_order, none, none]
+    assert asyncio.run(ask(written_replica.simulated)) == [out_of_order, none, none]
 
 
 async def send(cluster: Cluster, identity: ProducerIdAndEpoch, sequence: int) -> ErrorCode:
@@ -267,9 +270,9 @@ async def send(cluster: Cluster, identity: ProducerIdAndEpoch, sequence: int) ->
     return ErrorCode(answer.responses[0].partition_responses[0].error_code)
 
 
-def test_the_hanging_transaction_can_be_aborted_there(world: WrittenReplica) -> None:
+def test_the_hanging_transaction_can_be_aborted_there(written_replica: WrittenReplica) -> None:
     async def repair() -> list[bytes | None]:
-        async with Cluster(world.real, settings=SETTINGS) as cluster:
+        async with Cluster(written_replica.real, settings=SETTINGS) as cluster:
             admin = Admin(cluster)
             (producers,) = (await admin.describe_producers([HANGING])).values()
             assert not isinstance(producers, ClientError)
@@ -292,8 +295,10 @@ def test_the_hanging_transaction_can_be_aborted_there(world: WrittenReplica) -> 
     assert asyncio.run(repair()) == [b"behind"]
 
 
-def test_kafka_reads_the_metadata_that_lies_beside_the_replicas(world: WrittenReplica) -> None:
-    (snapshot,) = world.written.glob("__cluster_metadata-0/*.checkpoint")
+def test_kafka_reads_the_metadata_that_lies_beside_the_replicas(
+    written_replica: WrittenReplica,
+) -> None:
+    (snapshot,) = written_replica.written.glob("__cluster_metadata-0/*.checkpoint")
     dump = ("org.apache.kafka.tools.DumpLogSegments", "--cluster-metadata-decoder")
     result = run_kafka_tool(*dump, "--files", str(snapshot))
     assert (result.code, result.stderr) == (0, "")
@@ -302,10 +307,10 @@ def test_kafka_reads_the_metadata_that_lies_beside_the_replicas(world: WrittenRe
         assert f'"type":"{kind}_RECORD"' in result.stdout
 
 
-def test_kafka_dump_log_reads_every_file_without_complaint(world: WrittenReplica) -> None:
+def test_kafka_dump_log_reads_every_file_without_complaint(written_replica: WrittenReplica) -> None:
     files = [
         path
-        for path in sorted(world.written.glob("*-*/*"))
+        for path in sorted(written_replica.written.glob("*-*/*"))
         if path.suffix in (".log", ".index", ".timeindex", ".txnindex", ".snapshot")
     ]
     names = ",".join(map(str, files))

@@ -235,16 +235,16 @@ def register(
     return image_after
 
 
-def world(*, elr: int = 1) -> ClusterImage:
+def cluster_image(*, elr: int = 1) -> ClusterImage:
     image = cluster().with_feature(ELIGIBLE_LEADER_REPLICAS, elr)
     image = image.with_broker_configs("", {"min.insync.replicas": "3"})
     return image.with_topic(topic("orders", partition(1)))
 
 
 def test_a_new_broker_is_fenced_and_its_epoch_is_where_it_was_registered() -> None:
-    image = register(world(), command(BrokerId(4)))
+    image = register(cluster_image(), command(BrokerId(4)))
     new_broker = image.brokers[BrokerId(4)]
-    assert new_broker.epoch == image.offset == world().offset + 1
+    assert new_broker.epoch == image.offset == cluster_image().offset + 1
     assert not new_broker.alive
     assert (new_broker.host, new_broker.port, new_broker.rack) == ("h", 7, "r")
     assert new_broker.addresses == {"OTHER": ("h", 8)}
@@ -254,7 +254,7 @@ def test_a_new_broker_is_fenced_and_its_epoch_is_where_it_was_registered() -> No
 
 
 def test_a_request_that_is_repeated_keeps_the_epoch_and_the_state() -> None:
-    image = unfence_broker(register(world(), command(BrokerId(4))), BrokerId(4), DEFAULTS)
+    image = unfence_broker(register(cluster_image(), command(BrokerId(4))), BrokerId(4), DEFAULTS)
     image_after = register(image, command(BrokerId(4)), has_session=True)
     assert image_after.brokers[BrokerId(4)] == image.brokers[BrokerId(4)]
     leaving = begin_controlled_shutdown(image, BrokerId(4), DEFAULTS)
@@ -271,7 +271,7 @@ def test_a_request_that_is_repeated_keeps_the_epoch_and_the_state() -> None:
 def test_who_can_not_be_registered(
     command: BrokerRegistrationCommand, has_session: bool, error: ErrorCode
 ) -> None:
-    refused = register_broker(world(), command, DEFAULTS, has_session=has_session)
+    refused = register_broker(cluster_image(), command, DEFAULTS, has_session=has_session)
     assert isinstance(refused, Rejection)
     assert refused.error is error
 
@@ -288,7 +288,7 @@ def test_who_can_not_be_registered(
 def test_a_restart_takes_the_broker_out_of_the_isr(
     elr: int, previous: int, eligible: tuple[int, ...]
 ) -> None:
-    image = register(world(elr=elr), command(previous=previous))
+    image = register(cluster_image(elr=elr), command(previous=previous))
     partition = image.topics["orders"].partitions[0]
     assert (partition.leader, partition.isr, partition.elr) == (2, (2, 3), eligible)
     assert image.brokers[B1].epoch == image.offset
@@ -296,7 +296,7 @@ def test_a_restart_takes_the_broker_out_of_the_isr(
 
 
 def test_a_fenced_broker_leads_nothing_and_an_unfenced_one_may_again() -> None:
-    image = world().with_topic(topic("orders", partition(1, replicas=(1,))))
+    image = cluster_image().with_topic(topic("orders", partition(1, replicas=(1,))))
     fenced = fence_broker(image, B1, DEFAULTS)
     assert fenced.topics["orders"].partitions[0].leader == -1
     assert not fenced.is_alive(B1)
@@ -307,7 +307,7 @@ def test_a_fenced_broker_leads_nothing_and_an_unfenced_one_may_again() -> None:
 
 
 def test_a_broker_on_its_way_out_leads_nothing_but_lives() -> None:
-    leaving = begin_controlled_shutdown(world(), B1, DEFAULTS)
+    leaving = begin_controlled_shutdown(cluster_image(), B1, DEFAULTS)
     assert leaving.is_alive(B1)
     assert not leaving.is_active(B1)
     assert leaving.topics["orders"].partitions[0].leader == 2
@@ -317,13 +317,13 @@ def test_a_broker_on_its_way_out_leads_nothing_but_lives() -> None:
 
 
 def test_others_are_left_alone() -> None:
-    image = fence_broker(world(), B3, DEFAULTS)
+    image = fence_broker(cluster_image(), B3, DEFAULTS)
     assert image.brokers[B2] == msgspec.structs.replace(broker(2))
     assert not image.is_active(BrokerId(9))
 
 
 def test_a_failed_directory_takes_leaders_and_isrs_away_until_the_broker_registers_anew() -> None:
-    failed = fail_directory(world(elr=0), B1, DEFAULTS)
+    failed = fail_directory(cluster_image(elr=0), B1, DEFAULTS)
     orders = failed.topics["orders"].partitions[0]
     assert (orders.leader, orders.isr) == (2, (2, 3))
     assert (failed.is_alive(B1), failed.is_active(B1), failed.is_offline(B1)) == (True, False, True)
@@ -333,7 +333,7 @@ def test_a_failed_directory_takes_leaders_and_isrs_away_until_the_broker_registe
 
 
 def test_replicas_of_brokers_that_are_away_or_unknown_are_offline() -> None:
-    image = fence_broker(world(), B3, DEFAULTS)
+    image = fence_broker(cluster_image(), B3, DEFAULTS)
     assert [
         broker_id for broker_id in (B1, B2, B3, BrokerId(9)) if image.is_offline(broker_id)
     ] == [B3, BrokerId(9)]
@@ -342,7 +342,7 @@ def test_replicas_of_brokers_that_are_away_or_unknown_are_offline() -> None:
 # What a broker's coming or going means for every partition, and the rules of a topic.
 
 
-def world_of_leadership(*, elr: int = 1) -> ClusterImage:
+def leadership_image(*, elr: int = 1) -> ClusterImage:
     image = cluster().with_feature(ELIGIBLE_LEADER_REPLICAS, elr)
     image = image.with_broker_configs("", {"min.insync.replicas": "2"})
     return image.with_topic(
@@ -374,30 +374,30 @@ def leadership_rows(image: ClusterImage, topic_name: str = "orders") -> list[tup
 def test_the_rules_of_a_topic(
     configs: dict[str, str], settings: Settings, expected: tuple[int, bool]
 ) -> None:
-    topic_rules = rules_of(topic(configs=configs), world_of_leadership(), settings)
+    topic_rules = rules_of(topic(configs=configs), leadership_image(), settings)
     assert (topic_rules.min_isr, topic_rules.allows_unclean) == expected
 
 
 def test_a_broker_that_stops_leaves_every_isr_and_leads_nothing() -> None:
-    image_without_b1 = without_broker(world_of_leadership(), B1, DEFAULTS)
+    image_without_b1 = without_broker(leadership_image(), B1, DEFAULTS)
     assert leadership_rows(image_without_b1) == [(2, (2, 3), ()), (2, (2, 3), ()), (3, (2, 3), ())]
     assert leadership_rows(image_without_b1, "one") == [(-1, (), (1,))]
     assert not leads_any_partition(image_without_b1, B1)
     assert leads_any_partition(image_without_b1, B2)
-    assert image_without_b1.offset == world_of_leadership().offset + 1, "all of it is one step"
+    assert image_without_b1.offset == leadership_image().offset + 1, "all of it is one step"
     image_after_repetition = without_broker(image_without_b1, B1, DEFAULTS)
     assert image_after_repetition is image_without_b1
 
 
 def test_without_elr_the_last_in_sync_replica_stays_in_the_isr() -> None:
-    image = world_of_leadership(elr=0)
+    image = leadership_image(elr=0)
     assert not has_elr(image)
     assert leadership_rows(without_broker(image, B1, DEFAULTS), "one") == [(-1, (1,), ())]
 
 
 def test_a_crashed_broker_is_not_eligible_any_more() -> None:
     image_without_both = without_broker(
-        without_broker(world_of_leadership(), B1, DEFAULTS), B2, DEFAULTS
+        without_broker(leadership_image(), B1, DEFAULTS), B2, DEFAULTS
     )
     assert leadership_rows(image_without_both) == [
         (3, (3,), (2,)),
@@ -407,13 +407,13 @@ def test_a_crashed_broker_is_not_eligible_any_more() -> None:
     crashed = after_unclean_shutdown(image_without_both, B2, DEFAULTS)
     assert leadership_rows(crashed) == [(3, (3,), ()), (3, (3,), ()), (3, (3,), ())]
     assert leadership_rows(crashed, "one") == [(-1, (), (1,))], "it has no replica there"
-    still_in = after_unclean_shutdown(world_of_leadership(), B1, DEFAULTS)
+    still_in = after_unclean_shutdown(leadership_image(), B1, DEFAULTS)
     assert leadership_rows(still_in)[0] == (2, (2, 3), ())
     assert leadership_rows(still_in, "one") == [(-1, (), ())]
 
 
 def test_an_allowed_unclean_election_happens_at_once() -> None:
-    image = world_of_leadership(elr=0).with_topic_configs(
+    image = leadership_image(elr=0).with_topic_configs(
         "orders", {"unclean.leader.election.enable": "true"}
     )
     image = image.with_partition(P0, partition(1, isr=(1,)))
@@ -421,7 +421,7 @@ def test_an_allowed_unclean_election_happens_at_once() -> None:
 
 
 def test_leaderless_partitions_get_a_broker_that_comes_back() -> None:
-    image = without_broker(world_of_leadership(), B1, DEFAULTS).with_broker(broker(1, alive=False))
+    image = without_broker(leadership_image(), B1, DEFAULTS).with_broker(broker(1, alive=False))
     back = with_broker_back(image, B1, DEFAULTS)
     assert leadership_rows(back, "one") == [(1, (1,), ())]
     assert leadership_rows(back) == leadership_rows(image), "others keep their leaders"
@@ -430,7 +430,7 @@ def test_leaderless_partitions_get_a_broker_that_comes_back() -> None:
 
 
 def test_one_partition_follows_the_rules_of_its_topic() -> None:
-    image = world_of_leadership()
+    image = leadership_image()
     assert updated_partition(image, P0, DEFAULTS) is None
     shrunk = updated_partition(image, P0, DEFAULTS, target_isr=(B1,))
     assert shrunk is not None
@@ -444,7 +444,7 @@ def test_one_partition_follows_the_rules_of_its_topic() -> None:
 
 def test_replicas_that_were_eligible_are_not_any_more() -> None:
     """For one topic, or for all; where there was nothing, nothing changes."""
-    image = without_broker(without_broker(world_of_leadership(), B3, DEFAULTS), B1, DEFAULTS)
+    image = without_broker(without_broker(leadership_image(), B3, DEFAULTS), B1, DEFAULTS)
     two = image.with_topic(
         topic("two", partition(2, isr=(2,), elr=(1, 3)), topic_id=uuid.UUID(int=8))
     )

@@ -39,7 +39,7 @@ OUTAGES = ("move", "kill", "stop", "isolate")
 AWAY = NOT_YET | {E.not_coordinator}
 
 
-class World:
+class DisturbedCluster:
     """A cluster of three whose handlers are asked wherever the leader is."""
 
     def __init__(self, cluster: VirtualCluster) -> None:
@@ -179,9 +179,9 @@ def _errors(answer: Any) -> list[ErrorCode]:
 
 def run(main: Any, *, seed: int = 1) -> None:
     async def whole(cluster: VirtualCluster) -> None:
-        world = World(cluster)
-        await world.prepare()
-        await main(world)
+        disturbed_cluster = DisturbedCluster(cluster)
+        await disturbed_cluster.prepare()
+        await main(disturbed_cluster)
 
     run_cluster(
         whole,
@@ -197,87 +197,97 @@ def run(main: Any, *, seed: int = 1) -> None:
 @pytest.mark.parametrize("committed", [True, False])
 @within(run)
 async def test_what_a_transaction_has_pending_survives_its_group_s_coordinator(
-    world: World, how: str, committed: bool
+    disturbed_cluster: DisturbedCluster, how: str, committed: bool
 ) -> None:
-    await world.ask(HOME, "OffsetCommit", 8, **commit_values(world.api.api, 3))
-    identity = await world.begin(9)
-    old = await world.disturb(how)
-    assert await world.position(stable=True) == (-1, E.unstable_offset_commit)
-    assert await world.position(stable=False) == (3, E.none)
-    await world.end(identity, committed=committed)
-    assert await world.settled() == (9 if committed else 3)
-    await world.repair(how, old)
-    await world.disturb("move")
-    assert await world.settled() == (9 if committed else 3)
+    await disturbed_cluster.ask(
+        HOME, "OffsetCommit", 8, **commit_values(disturbed_cluster.api.api, 3)
+    )
+    identity = await disturbed_cluster.begin(9)
+    old = await disturbed_cluster.disturb(how)
+    assert await disturbed_cluster.position(stable=True) == (-1, E.unstable_offset_commit)
+    assert await disturbed_cluster.position(stable=False) == (3, E.none)
+    await disturbed_cluster.end(identity, committed=committed)
+    assert await disturbed_cluster.settled() == (9 if committed else 3)
+    await disturbed_cluster.repair(how, old)
+    await disturbed_cluster.disturb("move")
+    assert await disturbed_cluster.settled() == (9 if committed else 3)
 
 
 @pytest.mark.parametrize("how", OUTAGES)
 @within(run)
 async def test_a_transaction_that_is_ended_just_before_its_group_s_coordinator_goes(
-    world: World, how: str
+    disturbed_cluster: DisturbedCluster, how: str
 ) -> None:
-    identity = await world.begin(9)
-    await world.end(identity, committed=True)
-    await world.disturb(how)
-    assert await world.settled() == 9
+    identity = await disturbed_cluster.begin(9)
+    await disturbed_cluster.end(identity, committed=True)
+    await disturbed_cluster.disturb(how)
+    assert await disturbed_cluster.settled() == 9
 
 
 @pytest.mark.parametrize("how", OUTAGES)
 @within(run)
-async def test_a_generation_survives_and_its_members_go_on(world: World, how: str) -> None:
-    member = await world.api.stable()
-    await world.disturb(how)
-    await world.position(stable=True)
-    assert await world.api.heartbeat(member) is E.none
-    synced = await world.api.sync(member)
+async def test_a_generation_survives_and_its_members_go_on(
+    disturbed_cluster: DisturbedCluster, how: str
+) -> None:
+    member = await disturbed_cluster.api.stable()
+    await disturbed_cluster.disturb(how)
+    await disturbed_cluster.position(stable=True)
+    assert await disturbed_cluster.api.heartbeat(member) is E.none
+    synced = await disturbed_cluster.api.sync(member)
     assert (synced.error_code, synced.assignment) == (E.none, ASSIGNMENT)
     zombie = ClassicMember(id=member.id, generation=member.generation - 1)
-    assert await world.api.heartbeat(zombie) is E.illegal_generation
+    assert await disturbed_cluster.api.heartbeat(zombie) is E.illegal_generation
 
 
 @pytest.mark.parametrize("how", OUTAGES)
 @within(run)
-async def test_members_of_the_consumer_protocol_keep_what_they_have(world: World, how: str) -> None:
-    joined = await world.api.consume("a")
-    await world.disturb(how)
-    await world.position(stable=True)
-    stays = await world.api.consume("a", joined.member_epoch)
+async def test_members_of_the_consumer_protocol_keep_what_they_have(
+    disturbed_cluster: DisturbedCluster, how: str
+) -> None:
+    joined = await disturbed_cluster.api.consume("a")
+    await disturbed_cluster.disturb(how)
+    await disturbed_cluster.position(stable=True)
+    stays = await disturbed_cluster.api.consume("a", joined.member_epoch)
     assert (stays.error_code, stays.member_epoch) == (E.none, joined.member_epoch)
     await asyncio.sleep(46)
-    assert (await world.api.consume("a", joined.member_epoch)).error_code is (E.unknown_member_id)
+    assert (await disturbed_cluster.api.consume("a", joined.member_epoch)).error_code is (
+        E.unknown_member_id
+    )
 
 
 @within(run)
-async def test_a_marker_that_comes_while_positions_are_loaded_is_sent_again(world: World) -> None:
-    identity = await world.begin(9)
-    world.cluster.arm(
+async def test_a_marker_that_comes_while_positions_are_loaded_is_sent_again(
+    disturbed_cluster: DisturbedCluster,
+) -> None:
+    identity = await disturbed_cluster.begin(9)
+    disturbed_cluster.cluster.arm(
         Delay(delay_ms=5_000), FaultPoint.COORDINATOR_LOAD, topic=CONSUMER_OFFSETS_TOPIC
     )
-    await world.disturb("move")
-    await world.end(identity, committed=True)
+    await disturbed_cluster.disturb("move")
+    await disturbed_cluster.end(identity, committed=True)
     await asyncio.sleep(1)
-    state = await world.ask(
-        world.txn_home("id"), "DescribeTransactions", 0, transactional_ids=["id"]
+    state = await disturbed_cluster.ask(
+        disturbed_cluster.txn_home("id"), "DescribeTransactions", 0, transactional_ids=["id"]
     )
     assert state.transaction_states[0].transaction_state == "PrepareCommit"
-    assert await world.settled() == 9
+    assert await disturbed_cluster.settled() == 9
 
 
 def test_positions_never_go_back_whatever_happens_to_coordinators(seed: int) -> None:
     """One transaction after the other moves the position on by one; coordinators come and go."""
 
-    async def main(world: World) -> None:
-        random = world.cluster.env.rng.stream("outages")
+    async def main(disturbed_cluster: DisturbedCluster) -> None:
+        random = disturbed_cluster.cluster.env.rng.stream("outages")
         last_number = 0
         for number in range(1, 9):
-            identity = await world.begin(number)
+            identity = await disturbed_cluster.begin(number)
             how = random.choice(OUTAGES)
-            old = await world.disturb(how)
+            old = await disturbed_cluster.disturb(how)
             committed = random.random() < 0.7
-            await world.end(identity, committed=committed)
+            await disturbed_cluster.end(identity, committed=committed)
             last_number = number if committed else last_number
-            assert await world.settled() == (last_number or -1)
-            await world.repair(how, old)
+            assert await disturbed_cluster.settled() == (last_number or -1)
+            await disturbed_cluster.repair(how, old)
             await asyncio.sleep(20)
 
     run(main, seed=seed)

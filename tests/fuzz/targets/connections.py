@@ -283,7 +283,7 @@ class _ConnectionPlayer:
         self._apis = [
             (key, low, high) for key, (low, high) in SHIPPED.accepted.items() if takes(key)
         ]
-        self._world: _AttackedCluster | None = None
+        self._attacked_cluster: _AttackedCluster | None = None
         self._number = 0
         self._answers = 0
         self._transactions = 0
@@ -295,25 +295,25 @@ class _ConnectionPlayer:
         if self._number % self._life == 0:
             self._renew()
         self._number += 1
-        world = self._world
-        assert world is not None
+        attacked_cluster = self._attacked_cluster
+        assert attacked_cluster is not None
         try:
-            frames = self.frames(data, world)
-            world.play(frames, stays=bool(data) and data[-1] % 2 == 0)
-            longest_ms = world.loop.longest_ns / 1e6
+            frames = self.frames(data, attacked_cluster)
+            attacked_cluster.play(frames, stays=bool(data) and data[-1] % 2 == 0)
+            longest_ms = attacked_cluster.loop.longest_ns / 1e6
             if self._number % _NEIGHBOUR_EVERY == 0:
                 if self._is_judged:
-                    world.time_transaction()
+                    attacked_cluster.time_transaction()
                 else:
-                    world.time_versions()
+                    attacked_cluster.time_versions()
         except Exception:
-            self._world, self._number = None, 0  # begin anew: this one is broken
+            self._attacked_cluster, self._number = None, 0  # begin anew: this one is broken
             raise
         return longest_ms
 
-    def frames(self, data: bytes, world: _AttackedCluster) -> list[bytes]:
+    def frames(self, data: bytes, attacked_cluster: _AttackedCluster) -> list[bytes]:
         """The requests of an input."""
-        draw = Draw(data, world.ids)
+        draw = Draw(data, attacked_cluster.ids)
         frames: list[bytes] = []
         while not draw.is_spent and len(frames) < _REQUESTS_MAX:
             if draw.byte() >= _RAW:
@@ -325,24 +325,24 @@ class _ConnectionPlayer:
         return frames
 
     def _renew(self) -> None:
-        if self._world is not None:
-            self._count(self._world)
-            world, self._world = self._world, None
-            world.end(is_judged=self._is_judged)
-        self._world = _AttackedCluster(seed=1)
+        if self._attacked_cluster is not None:
+            self._count(self._attacked_cluster)
+            attacked_cluster, self._attacked_cluster = self._attacked_cluster, None
+            attacked_cluster.end(is_judged=self._is_judged)
+        self._attacked_cluster = _AttackedCluster(seed=1)
 
-    def _count(self, world: _AttackedCluster) -> None:
-        self._answers += world.answers
-        self._transactions += len(world.waits_ms)
-        self._by_wait.update(round(wait_ms, 2) for wait_ms in world.waits_ms)
-        self._total_ms += sum(world.waits_ms)
-        world.answers = 0
-        world.waits_ms = []
+    def _count(self, attacked_cluster: _AttackedCluster) -> None:
+        self._answers += attacked_cluster.answers
+        self._transactions += len(attacked_cluster.waits_ms)
+        self._by_wait.update(round(wait_ms, 2) for wait_ms in attacked_cluster.waits_ms)
+        self._total_ms += sum(attacked_cluster.waits_ms)
+        attacked_cluster.answers = 0
+        attacked_cluster.waits_ms = []
 
     def figures(self) -> dict[str, float]:
         """Of the neighbour."""
-        if self._world is not None:
-            self._count(self._world)
+        if self._attacked_cluster is not None:
+            self._count(self._attacked_cluster)
         return {
             "answers": self._answers,
             "neighbour's turns": self._transactions,

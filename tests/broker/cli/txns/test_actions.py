@@ -384,10 +384,10 @@ def test_what_was_committed_is_not_discarded_in_silence(
         guarded=GuardedAbort(force=force, audit_file=file, again="t"),
     )
 
-    async def story(world: VirtualCluster) -> list[bytes | None]:
-        async with world.client() as cluster:
+    async def story(virtual_cluster: VirtualCluster) -> list[bytes | None]:
+        async with virtual_cluster.client() as cluster:
             admin = Admin(cluster)
-            await leave_hanging(world, admin, later=0)
+            await leave_hanging(virtual_cluster, admin, later=0)
             if force:
                 await command.execute(admin, now_ms=0)
                 return await values(cluster, SOLO.topic, partitions=1)
@@ -415,19 +415,19 @@ def test_what_is_open_by_a_marker_that_is_late_keeps_its_commit(tmp_path: Path) 
         partition=HERE, start_offset=0, guarded=GuardedAbort(audit_file=tmp_path / "audit")
     )
 
-    async def story(world: VirtualCluster) -> list[bytes | None]:
+    async def story(virtual_cluster: VirtualCluster) -> list[bytes | None]:
         async with (
-            world.client() as cluster,
+            virtual_cluster.client() as cluster,
             await begin_transaction(cluster, "shop") as shop,
         ):
             await shop.send("orders", 0, b"paid")
-            world.arm(Hold(), FaultPoint.PEER_REQUEST, api="WriteTxnMarkers")
+            virtual_cluster.arm(Hold(), FaultPoint.PEER_REQUEST, api="WriteTxnMarkers")
             await shop.commit()
             await until_state(cluster, "shop", "PrepareCommit")
             with pytest.raises(ClientError, match="Its coordinator writes COMMIT as soon as"):
                 await command.execute(Admin(cluster), now_ms=0)
-            world.sim.injector.release("f")
-            world.sim.injector.disarm("f")
+            virtual_cluster.sim.injector.release("f")
+            virtual_cluster.sim.injector.disarm("f")
             await until_state(cluster, "shop", "CompleteCommit")
             return await values(cluster, "orders")
 
@@ -441,9 +441,9 @@ def test_what_lives_is_aborted_as_by_kafkas_tool_with_a_word(
         partition=HERE, start_offset=0, guarded=GuardedAbort(audit_file=tmp_path / "audit")
     )
 
-    async def story(world: VirtualCluster) -> None:
+    async def story(virtual_cluster: VirtualCluster) -> None:
         async with (
-            world.client() as cluster,
+            virtual_cluster.client() as cluster,
             await begin_transaction(cluster, "shop") as shop,
         ):
             await shop.send("orders", 0, b"x")
