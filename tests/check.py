@@ -420,7 +420,9 @@ def _run(
 
 def with_bytecode(environment: Mapping[str, str]) -> dict[str, str]:
     """The environment, with compiled modules kept for the next process."""
-    return {name: value for name, value in environment.items() if name != NO_BYTECODE}
+    return {
+        name: variable_value for name, variable_value in environment.items() if name != NO_BYTECODE
+    }
 
 
 def _report(outcomes: list[Outcome]) -> int:

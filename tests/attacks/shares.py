@@ -121,11 +121,11 @@ def acknowledge_each(target: AttackTarget) -> int:
                 break
         target.reset_memory_peak()
         batches = [_acknowledgement(offset, offset, 1 + offset % 3) for offset in range(2_000)]
-        part = {"partition_index": 0, "acknowledgement_batches": batches}
+        partition_fields = {"partition_index": 0, "acknowledgement_batches": batches}
         values = {
             **_member("g", "m", epoch + 1),
             "is_renew_ack": False,
-            "topics": [{"topic_id": topic_id, "partitions": [part]}],
+            "topics": [{"topic_id": topic_id, "partitions": [partition_fields]}],
         }
         connection.ask(_SHARE_ACKNOWLEDGE, 2, **values)
     return sent + len(request(_SHARE_ACKNOWLEDGE, 2, **values))

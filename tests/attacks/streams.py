@@ -33,13 +33,13 @@ def internal_topics(target: AttackTarget) -> int:
     """A topology that wants 20,000 changelogs and as many repartition topics, and is refused."""
     logs = [_topic(f"log-{number}") for number in range(20_000)]
     repartition = [_topic(f"repartition-{number}") for number in range(20_000)]
-    part = {
+    subtopology = {
         **_part("0", ["missing"]),
         "state_changelog_topics": logs,
         "repartition_source_topics": repartition,
         "repartition_sink_topics": [topic["name"] for topic in repartition],
     }
-    return send_frames(target, [_join("m", [part])] * 3)
+    return send_frames(target, [_join("m", [subtopology])] * 3)
 
 
 def copartitions(target: AttackTarget) -> int:
@@ -50,8 +50,8 @@ def copartitions(target: AttackTarget) -> int:
         "source_topic_regex": [],
         "repartition_source_topics": [],
     }
-    part = {**_part("0", names), "copartition_groups": [group] * 2_000}
-    return send_frames(target, [_join("m", [part])] * 2)
+    subtopology = {**_part("0", names), "copartition_groups": [group] * 2_000}
+    return send_frames(target, [_join("m", [subtopology])] * 2)
 
 
 def tasks(target: AttackTarget) -> int:

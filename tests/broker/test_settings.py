@@ -61,10 +61,10 @@ IN_ORDER = {
 }
 """Values that are too many to be named by keyword, and can't be mistaken."""
 STRUCTS = [
-    value
+    exported_class
     for module in MODULES
-    for _name, value in inspect.getmembers(module, inspect.isclass)
-    if issubclass(value, msgspec.Struct) and value.__module__ == module.__name__
+    for _name, exported_class in inspect.getmembers(module, inspect.isclass)
+    if issubclass(exported_class, msgspec.Struct) and exported_class.__module__ == module.__name__
 ]
 
 
@@ -259,9 +259,9 @@ def test_the_unit_is_the_end_of_the_name_unless_it_is_said() -> None:
 
 
 EXCEPTIONS = [
-    value
-    for _name, value in inspect.getmembers(errors, inspect.isclass)
-    if issubclass(value, Exception) and value.__module__ == "txnsim.errors"
+    exported_class
+    for _name, exported_class in inspect.getmembers(errors, inspect.isclass)
+    if issubclass(exported_class, Exception) and exported_class.__module__ == "txnsim.errors"
 ]
 
 

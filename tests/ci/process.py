@@ -126,7 +126,11 @@ def _with_bytecode() -> dict[str, str]:
     """The environment in which Python keeps compiled modules for the hundreds of later
     processes.
     """
-    return {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+    return {
+        name: variable_value
+        for name, variable_value in os.environ.items()
+        if name != "PYTHONDONTWRITEBYTECODE"
+    }
 
 
 def judge_step(name: str, finished: ProgramResult) -> PartOutcome:

@@ -84,7 +84,7 @@ def test_a_transactional_producer_outlives_brokers_and_coordinators(
         def transaction(name: str) -> None:
             producer.begin()
             values = [f"{name}-{value_number}".encode() for value_number in range(3)]
-            producer.send("orders", [Record(value) for value in values])
+            producer.send("orders", [Record(record_value) for record_value in values])
             producer.commit()
             sent_values.extend(values)
 

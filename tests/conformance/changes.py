@@ -60,7 +60,9 @@ def create_topic(choices: Choices, topic: str) -> Operation:
         "name": topic,
         "num_partitions": PARTITIONS,
         "replication_factor": 1,
-        "configs": [{"name": name, "value": value} for name, value in LASTING.items()],
+        "configs": [
+            {"name": name, "value": config_value} for name, config_value in LASTING.items()
+        ],
     }
     return Operation(
         api="CreateTopics",
@@ -83,9 +85,9 @@ def create_partitions(choices: Choices, world: World, topic: str) -> Operation:
     )
 
 
-def alter_topic(topic: str, name: str, value: str | None) -> Operation:
+def alter_topic(topic: str, name: str, config_value: str | None) -> Operation:
     """Set a config of a topic, or let it go."""
-    return _alter(2, topic, name, value)
+    return _alter(2, topic, name, config_value)
 
 
 def alter_verification(*, enabled: bool) -> Operation:
@@ -93,18 +95,18 @@ def alter_verification(*, enabled: bool) -> Operation:
     return _alter(4, "", VERIFICATION, None if enabled else "false")
 
 
-def _alter(resource_type: int, resource_name: str, key: str, value: str | None) -> Operation:
+def _alter(resource_type: int, resource_name: str, key: str, config_value: str | None) -> Operation:
     change: Values = {
         "name": key,
-        "config_operation": DELETE if value is None else SET,
-        "value": value,
+        "config_operation": DELETE if config_value is None else SET,
+        "value": config_value,
     }
     resource = {"resource_type": resource_type, "resource_name": resource_name, "configs": [change]}
     return Operation(
         api="IncrementalAlterConfigs",
         version=1,
         flow="topic" if resource_type == 2 else "broker",
-        mode=f"{key}={value}",
+        mode=f"{key}={config_value}",
         values={"resources": [resource]},
         partition=(resource_name, 0) if resource_type == 2 else None,
     )

@@ -190,7 +190,9 @@ def _config() -> Iterator[Path]:
     }
     with tempfile.TemporaryDirectory(prefix="txnsim-security-") as directory:
         file = Path(directory, "server.properties")
-        lines = (f"{name}={value}\n" for name, value in {**own, **PROPERTIES}.items())
+        lines = (
+            f"{name}={property_value}\n" for name, property_value in {**own, **PROPERTIES}.items()
+        )
         file.write_text("".join(lines))
         yield file
 

@@ -550,13 +550,15 @@ class DrawnShares:
             case "begin":
                 self._share_fetch(sharer, 0)
             case "topic":
-                part = {"partition_index": 0, "acknowledgement_batches": []}
-                self._share_fetch(sharer, topics=[{"topic_id": _UNKNOWN, "partitions": [part]}])
+                partition_fields = {"partition_index": 0, "acknowledgement_batches": []}
+                self._share_fetch(
+                    sharer, topics=[{"topic_id": _UNKNOWN, "partitions": [partition_fields]}]
+                )
             case "part":
-                part = {"partition_index": 9, "acknowledgement_batches": []}
+                partition_fields = {"partition_index": 9, "acknowledgement_batches": []}
                 name = chance.choice(sorted(self._ids))
                 self._share_fetch(
-                    sharer, topics=[{"topic_id": self._ids[name], "partitions": [part]}]
+                    sharer, topics=[{"topic_id": self._ids[name], "partitions": [partition_fields]}]
                 )
             case "member":
                 member = chance.choice((None, "", _MEMBERS[2]))

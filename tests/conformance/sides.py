@@ -60,7 +60,7 @@ class Side:
 
     def prepare(self, world: World) -> None:
         """Make the topics that the world has."""
-        configs = {name.replace(".", "_"): value for name, value in LASTING.items()}
+        configs = {name.replace(".", "_"): config_value for name, config_value in LASTING.items()}
         for topic_name in world.topics:
             short = topic_name.removeprefix(f"{world.prefix}-")
             _, self._topic_ids[topic_name] = self.player.plain_topic(short, PARTITIONS, **configs)
@@ -121,7 +121,9 @@ class Side:
                 topics=[{"name": topic_name, "partitions": [partition]}],
             )
 
-    def await_config(self, resource_type: int, name: str, key: str, value: str | None) -> None:
+    def await_config(
+        self, resource_type: int, name: str, key: str, config_value: str | None
+    ) -> None:
         """Until it shows that value; where there is None, until it shows no own value."""
         own = {2: 1, 4: 3}[resource_type]
         resource = {
@@ -133,7 +135,9 @@ class Side:
         def has_config_value(answer: Any) -> bool:
             (config,) = answer.results[0].configs
             is_own = config.config_source == own
-            return bool(is_own and config.value == value if value is not None else not is_own)
+            return bool(
+                is_own and config.value == config_value if config_value is not None else not is_own
+            )
 
         self.player.until(has_config_value, "DescribeConfigs", 4, resources=[resource])
         if resource_type == 2:

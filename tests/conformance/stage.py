@@ -162,7 +162,11 @@ class Stage:
         unexplained_lines = []
         for difference_line in self._pair.differences():
             reason = next(
-                (why for pattern, why in EXPLAINED.items() if re.search(pattern, difference_line)),
+                (
+                    reason
+                    for pattern, reason in EXPLAINED.items()
+                    if re.search(pattern, difference_line)
+                ),
                 None,
             )
             if reason is None:
@@ -305,17 +309,17 @@ class Stage:
         self._pair.await_change(lambda side: side.await_config(4, "", key, setting))
         self.world.verifies = enabled
 
-    def alter_topic(self, topic: str, name: str, value: str | None) -> None:
+    def alter_topic(self, topic: str, name: str, config_value: str | None) -> None:
         """Change a config of a topic."""
-        real = self.ask(changes.alter_topic(topic, name, value))
+        real = self.ask(changes.alter_topic(topic, name, config_value))
         if real.responses[0].error_code != ErrorCode.none:
             return
-        self._pair.await_change(lambda side: side.await_config(2, topic, name, value))
+        self._pair.await_change(lambda side: side.await_config(2, topic, name, config_value))
         altered = self.world.altered.setdefault(topic, {})
-        if value is None:
+        if config_value is None:
             altered.pop(name, None)
         else:
-            altered[name] = value
+            altered[name] = config_value
 
     def delete_topic(self, choices: Choices, topic: str) -> None:
         """A topic goes, with all that is in it."""

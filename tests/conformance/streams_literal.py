@@ -534,8 +534,8 @@ def play_broker_configs(p: Plays) -> None:
         p.configure_broker({f"group.streams.{name}": None})
     p.broker_configs()
     for name, *values in _BROKER_CONFIGS:
-        for value in values:
-            p.configure_broker({f"group.streams.{name}": value})
+        for config_value in values:
+            p.configure_broker({f"group.streams.{name}": config_value})
     p.broker_configs()
     p.configure_broker({"group.streams.num.standby.replicas": "1"})
     a = p.member("s21", "a", stateful("s21"))

@@ -94,7 +94,11 @@ def in_chroot(image: Image, *words: str, user: str | None = None, http: int) -> 
     """What an engine would run: the entry point, with variables and arguments."""
     environment = {"TXNSIM_PORT": "0", "TXNSIM_HTTP_PORT": str(http), "TXNSIM_TOKEN": TOKEN}
     environment["TXNSIM_ADVERTISED_HOST"] = "127.0.0.1"
-    options = [word for name, value in environment.items() for word in ("-e", f"{name}={value}")]
+    options = [
+        word
+        for name, variable_value in environment.items()
+        for word in ("-e", f"{name}={variable_value}")
+    ]
     user_option = () if user is None else ("--user", user)
     run = image.builder.words(
         "run", "--isolation", "chroot", *user_option, *options, image.container

@@ -58,8 +58,8 @@ def _run_simulated(brokers: int, port: int, properties: Mapping[str, str]) -> No
                 for property_name, property_value in properties.items()
             )
         )
-        where = ("--host", _OURS, "--advertised-host", "127.0.0.1")
-        arguments = (*where, "--port", str(port), "--config", str(config))
+        address_options = ("--host", _OURS, "--advertised-host", "127.0.0.1")
+        arguments = (*address_options, "--port", str(port), "--config", str(config))
         with TxnsimServer(brokers=brokers, arguments=arguments):
             _tell([f"{_OURS}:{port + n}" for n in range(brokers)])
 

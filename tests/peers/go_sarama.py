@@ -99,8 +99,16 @@ def _simulated_server(work: Path) -> TxnsimServer:
     )
     (control,) = free_ports(1)
     # Another address of this machine, so that proxies can listen at the ports that are advertised.
-    where = ("--host", "127.0.0.2", "--advertised-host", "127.0.0.1")
-    arguments = (*where, "--port", str(_PORT_FIRST), "--http", str(control), "--trace", "brief")
+    address_options = ("--host", "127.0.0.2", "--advertised-host", "127.0.0.1")
+    arguments = (
+        *address_options,
+        "--port",
+        str(_PORT_FIRST),
+        "--http",
+        str(control),
+        "--trace",
+        "brief",
+    )
     return TxnsimServer(brokers=_BROKERS, arguments=(*arguments, "--config", str(config)))
 
 

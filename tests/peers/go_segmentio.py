@@ -56,8 +56,8 @@ def _broker(target: PeerTarget) -> Iterator[None]:
                     for setting_name, setting_value in _SETTINGS.items()
                 )
             )
-            where = ("--port", str(_PORT), "--advertised-host", "localhost")
-            arguments = (*where, "--config", str(config), "--as-version", "2.8")
+            address_options = ("--port", str(_PORT), "--advertised-host", "localhost")
+            arguments = (*address_options, "--config", str(config), "--as-version", "2.8")
             server = TxnsimServer(brokers=1, transaction_version=0, arguments=arguments)
             stack.enter_context(server)
         else:

@@ -82,21 +82,21 @@ async def test_a_second_producer_fences_the_first_and_aborts_its_transaction(
 ) -> None:
     await admin.create_topic(name, partitions=1)
     async with (
-        Producer(cluster, transactional_id=name) as old,
-        Producer(cluster, transactional_id=name) as new,
+        Producer(cluster, transactional_id=name) as old_producer,
+        Producer(cluster, transactional_id=name) as new_producer,
     ):
-        await old.init_transactions()
-        old.begin()
-        await old.send(name, 0, b"old")
-        await new.init_transactions()
+        await old_producer.init_transactions()
+        old_producer.begin()
+        await old_producer.send(name, 0, b"old")
+        await new_producer.init_transactions()
         with pytest.raises(FatalError) as fenced:
-            await old.commit()
+            await old_producer.commit()
         assert fenced.value.error in FENCED
         with pytest.raises(FatalError):
-            old.begin()
-        new.begin()
-        await new.send(name, 0, b"new")
-        await new.commit()
+            old_producer.begin()
+        new_producer.begin()
+        await new_producer.send(name, 0, b"new")
+        await new_producer.commit()
     await until_state(cluster, name, "CompleteCommit")
     assert await values(cluster, name, partitions=1) == [b"new"]
 
@@ -248,7 +248,7 @@ async def test_a_consumer_polls_all_partitions_and_waits_for_more(
         polled: list[bytes | None] = []
         while len(polled) < 3:
             polled += [record.value for record in await consumer.poll()]
-        assert sorted(value or b"" for value in polled) == [b"0", b"1", b"2"]
+        assert sorted(record_value or b"" for record_value in polled) == [b"0", b"1", b"2"]
         assert await consumer.poll(0) == []
         next_poll = asyncio.gather(consumer.poll(20_000))
         await asyncio.sleep(0)

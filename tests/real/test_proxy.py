@@ -66,9 +66,9 @@ class ProxiedKafka:
     async def wait_until_struck(self, count: int = 1) -> None:
         await self.proxy.injector.wait_until_struck("f", count=count, timeout_ms=WAIT_MS)
 
-    async def commit(self, transactional_id: str, value: bytes) -> None:
+    async def commit(self, transactional_id: str, record_value: bytes) -> None:
         async with await begin_transaction(self.client, transactional_id) as producer:
-            await producer.send(self.topic, 0, value)
+            await producer.send(self.topic, 0, record_value)
             await producer.commit()
 
     async def state(self, transactional_id: str) -> str:
@@ -243,7 +243,9 @@ async def test_without_the_proxy_nothing_between_brokers_gets_through(
     """As docs/proxy.md says about stopping the proxy: a broker can't reach even itself."""
     running, _ = kafka
     async with front_of(kafka, "closed") as front:
-        written, old, new = [await identity(front.client, n) for n in ("written", "old", "new")]
+        written, old_identity, new_identity = [
+            await identity(front.client, n) for n in ("written", "old", "new")
+        ]
         assert await add(front.client, "written", written) == ErrorCode.none
         assert await write(front.client, "written", written, V1) == ErrorCode.none
     async with Cluster(running.bootstrap) as client:
@@ -254,10 +256,10 @@ async def test_without_the_proxy_nothing_between_brokers_gets_through(
         assert (await client.ask(1, end)).error_code == ErrorCode.none
         assert await state_of(client, "written") == "PrepareCommit"
         # Nothing can be written: the leader can't ask the coordinator.
-        assert await add(client, "old", old) == ErrorCode.none
-        assert await write(client, "old", old, V1) == ErrorCode.not_enough_replicas
+        assert await add(client, "old", old_identity) == ErrorCode.none
+        assert await write(client, "old", old_identity, V1) == ErrorCode.not_enough_replicas
         assert await state_of(client, "old") == "Ongoing"
-        assert await write(client, "new", new, V2) == ErrorCode.not_enough_replicas
+        assert await write(client, "new", new_identity, V2) == ErrorCode.not_enough_replicas
         assert await state_of(client, "new") == "Empty"
     async with front_of(kafka, "opened") as front:
         await front.until_complete("written")

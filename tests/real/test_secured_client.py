@@ -99,7 +99,9 @@ class SecurityFiles:
         else:
             values |= {"sasl.mechanism": way, "sasl.jaas.config": _login(way, broken=broken)}
         path = self.directory / f"{way}{'-broken' if broken else ''}.properties"
-        path.write_text("".join(f"{name}={value}\n" for name, value in values.items()))
+        path.write_text(
+            "".join(f"{name}={property_value}\n" for name, property_value in values.items())
+        )
         return path
 
 
@@ -140,7 +142,11 @@ def sides(files: SecurityFiles) -> Iterator[dict[str, SecuredBroker]]:
         "listener.security.protocol.map": ",".join(map(":".join, listeners.items())),
     }
     file = files.directory / "server.properties"
-    file.write_text("".join(f"{name}={value}\n" for name, value in {**own, **properties}.items()))
+    file.write_text(
+        "".join(
+            f"{name}={property_value}\n" for name, property_value in {**own, **properties}.items()
+        )
+    )
     with ExitStack() as stack:
         kafka = stack.enter_context(
             ApacheKafka(

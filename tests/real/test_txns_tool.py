@@ -230,12 +230,14 @@ async def test_a_hanging_transaction_is_found_alike_and_aborted(
 ) -> None:
     everywhere = len(admin.cluster.view.brokers)  # so that broker 1 has a replica
     await admin.create_topic(name, partitions=1, replication_factor=everywhere)
-    where = TopicPartition(name, 0)
+    topic_partition = TopicPartition(name, 0)
     offset = 0
     # Each way by each tool: what the other one sees afterwards is the same.
     for tool in (ours, kafkas):
         for abort_number, abort in enumerate(ABORTS):
-            identity = await make_hanging(admin, where, f"{name}-{tool.__name__}-{abort_number}")
+            identity = await make_hanging(
+                admin, topic_partition, f"{name}-{tool.__name__}-{abort_number}"
+            )
             if offset == 0:
                 for search in SEARCHES:
                     search_result = check_same(target, *fill_in(search, name=name))
@@ -257,7 +259,7 @@ async def test_a_hanging_transaction_is_found_alike_and_aborted(
             offset += 2  # the ghost's record and the marker
             check_same(target, "find-hanging", "--topic", name)
             check_same(target, "describe-producers", *fill_in(WHERE, name=name))
-            (producers,) = (await admin.describe_producers((where,))).values()
+            (producers,) = (await admin.describe_producers((topic_partition,))).values()
             assert not isinstance(producers, ClientError)
             assert all(producer.txn_start_offset is None for producer in producers)
 

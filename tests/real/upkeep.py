@@ -63,7 +63,7 @@ def produce_batch(
 ) -> None:
     """Produce pairs of key and value as one batch, stamped ``offset_ms`` after ``STAMP_MS``."""
     batch = build_batch(
-        [Record(key=_bytes(key), value=_bytes(value)) for key, value in pairs],
+        [Record(key=_bytes(key), value=_bytes(record_value)) for key, record_value in pairs],
         timestamp_ms=STAMP_MS + offset_ms,
         compression=codec,
     )

@@ -175,7 +175,8 @@ def obstacles() -> tuple[Row, list[Row]]:
     ):
         whys = {only_simulated(scenario, run, "armed", abilities=STARTED) for run in scenario.runs}
         body += [
-            (scenario.anomaly, f"`{scenario.name}`", why) for why in sorted(filter(None, whys))
+            (scenario.anomaly, f"`{scenario.name}`", reason)
+            for reason in sorted(filter(None, whys))
         ]
     return ("Anomaly", "Story", "Why"), body
 

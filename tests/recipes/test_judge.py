@@ -89,7 +89,9 @@ async def _write(cluster: Cluster, *values: str, commit: bool = True) -> None:
     async with Producer(cluster, transactional_id="writer") as producer:
         await producer.init_transactions()
         producer.begin()
-        await asyncio.gather(*(producer.send(TOPIC, 0, value.encode()) for value in values))
+        await asyncio.gather(
+            *(producer.send(TOPIC, 0, record_value.encode()) for record_value in values)
+        )
         await (producer.commit() if commit else producer.abort())
 
 

@@ -78,17 +78,17 @@ class SoakLedger:
         _counts_for(self._sizes, producer, number)[number] = records
         self.outcome_counts[outcome] += 1
 
-    def read(self, value: bytes) -> None:
+    def read(self, record_value: bytes) -> None:
         """A reader with read_committed was given this record."""
         self.records_read += 1
         try:
-            producer, number, which = value.decode().rsplit("/", 2)
+            producer, number, which = record_value.decode().rsplit("/", 2)
             index = int(number) * RECORDS_MAX + int(which)
             if not 0 <= int(which) < RECORDS_MAX:
                 raise ValueError
         except ValueError:
             if len(self.strangers) < SHOWN:
-                self.strangers.append(repr(value))
+                self.strangers.append(repr(record_value))
             return
         counts = _counts_for(self._seen, producer, index)
         counts[index] = min(255, counts[index] + 1)

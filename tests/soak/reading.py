@@ -125,11 +125,13 @@ class SoakReader(ManagedResource):
             key = (end.topic, end.partition)
             if key not in self._read_up_to:
                 continue
-            where = f"{end.topic}-{end.partition}"
+            place_name = f"{end.topic}-{end.partition}"
             if end.last_stable < end.high_watermark:
-                gaps.append(f"{where}: open since {end.last_stable} of {end.high_watermark}")
+                gaps.append(f"{place_name}: open since {end.last_stable} of {end.high_watermark}")
             elif self._read_up_to[key] < end.high_watermark:
-                gaps.append(f"{where}: read up to {self._read_up_to[key]} of {end.high_watermark}")
+                gaps.append(
+                    f"{place_name}: read up to {self._read_up_to[key]} of {end.high_watermark}"
+                )
         return gaps
 
     def _noting_failures(self, work: Callable[[], None]) -> Callable[[], None]:
@@ -146,14 +148,14 @@ class SoakReader(ManagedResource):
             for message in self._consumer.consume(BATCH, POLL_S):
                 error = message.error()
                 topic, partition = message.topic(), message.partition()
-                offset, value = message.offset(), message.value()
+                offset, record_value = message.offset(), message.value()
                 if error is None:
                     # Each record has all of them; only errors may not.
                     assert topic is not None
                     assert partition is not None
                     assert offset is not None
-                    assert value is not None
-                    self._ledgers[topic].read(value)
+                    assert record_value is not None
+                    self._ledgers[topic].read(record_value)
                     key = (topic, partition)
                     self._positions[key] = self._read_up_to[key] = offset + 1
                 elif error.code() == KafkaError._PARTITION_EOF:

@@ -99,8 +99,8 @@ class Recorded:
         self.given["master"] = master
         return self
 
-    def config(self, key: str, value: str) -> Recorded:
-        self.given[key] = value
+    def config(self, key: str, setting_value: str) -> Recorded:
+        self.given[key] = setting_value
         return self
 
     def getOrCreate(self) -> Recorded:  # noqa: N802 - Spark's name
@@ -112,8 +112,8 @@ class Recorded:
     def get(self, key: str, default: str) -> str:
         return self.given.get(key, default)
 
-    def set(self, key: str, value: str) -> None:
-        self.given[key] = value
+    def set(self, key: str, setting_value: str) -> None:
+        self.given[key] = setting_value
 
     def register(self, source: type[KafkaLogDataSource]) -> None:
         self.given["source"] = source.name()

@@ -207,9 +207,9 @@ def test_older_segments_are_left_out_by_their_time_index(tmp_path: Path) -> None
         "outside of the segment": good[:-4] + b"\x7f\xff\xff\xff",
         "before its first entry": good + bytes(12),
     }
-    for why, data in wrong.items():
+    for reason, data in wrong.items():
         first_index.write_bytes(data)
-        assert plan_reads(greatest[0] + 1) == bases, why
+        assert plan_reads(greatest[0] + 1) == bases, reason
     first_index.unlink()
     assert plan_reads(greatest[0] + 1) == bases
     first_index.write_bytes(good)

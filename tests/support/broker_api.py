@@ -149,7 +149,9 @@ def read_back(request: Request, reply: Any) -> Any:
 def batch(*values: bytes, **header: Any) -> bytes:
     """A batch of records with these values."""
     header.setdefault("timestamp_ms", STAMP_MS)
-    return build_batch([Record(key=b"k", value=value) for value in values or (b"v",)], **header)
+    return build_batch(
+        [Record(key=b"k", value=record_value) for record_value in values or (b"v",)], **header
+    )
 
 
 def produce(

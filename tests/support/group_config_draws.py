@@ -109,7 +109,9 @@ def our_answers(questions: Iterable[Question]) -> list[Answer]:
 
 
 def _answer(broker: dict[str, str], group: dict[str, str], file: Path) -> Answer:
-    file.write_text("".join(f"{name}={value}\n" for name, value in broker.items()), "latin-1")
+    file.write_text(
+        "".join(f"{name}={config_value}\n" for name, config_value in broker.items()), "latin-1"
+    )
     try:
         settings = load(file).settings
     except ConfigError as error:

@@ -122,6 +122,6 @@ def _follow(newer: Path, path: Path) -> None:
             temporary_file = target.with_name(f"{target.name}.tmp")
             temporary_file.write_bytes(source.read_bytes())
             os.replace(temporary_file, target)
-    for old in sorted(path.rglob("*")):
-        if not (newer / old.relative_to(path)).exists():
-            old.unlink()  # a snapshot that another one has taken the place of
+    for old_path in sorted(path.rglob("*")):
+        if not (newer / old_path.relative_to(path)).exists():
+            old_path.unlink()  # a snapshot that another one has taken the place of

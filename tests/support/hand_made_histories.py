@@ -87,7 +87,7 @@ class HistoryBuilder:
     def write(
         self,
         transaction_label: str | None,
-        value: str | None,
+        record_value: str | None,
         offset: int = -1,
         *,
         who: str = "p",
@@ -98,7 +98,7 @@ class HistoryBuilder:
             Wrote(
                 **self._common_fields(who),
                 transaction=transaction_label,
-                value=value,
+                value=record_value,
                 offset=offset,
                 **(defaults | more),
             )

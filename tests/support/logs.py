@@ -43,12 +43,12 @@ def batch(
     epoch: int = 0,
     transactional: bool = False,
     timestamp: int = NOW,
-    value: bytes = b"v",
+    record_value: bytes = b"v",
     key: bytes | None = b"k",
     compression: int = 0,
 ) -> bytes:
     return build_batch(
-        [Record(key=key, value=value)] * count,
+        [Record(key=key, value=record_value)] * count,
         timestamp_ms=timestamp,
         producer_id=pid,
         producer_epoch=epoch if pid >= 0 else -1,
@@ -58,9 +58,9 @@ def batch(
     )
 
 
-def plain(count: int = 1, *, timestamp: int = NOW, value: bytes = b"v") -> bytes:
+def plain(count: int = 1, *, timestamp: int = NOW, record_value: bytes = b"v") -> bytes:
     """A batch without a producer id."""
-    return batch(pid=-1, count=count, timestamp=timestamp, value=value)
+    return batch(pid=-1, count=count, timestamp=timestamp, record_value=record_value)
 
 
 def replayed_log(
@@ -149,11 +149,18 @@ class LogDriver:
         pid: int = PID,
         epoch: int = 0,
         timestamp: int = NOW,
-        value: bytes = b"v",
+        record_value: bytes = b"v",
     ) -> int:
         """A plain idempotent batch."""
         return self.append(
-            batch(sequence, count=count, pid=pid, epoch=epoch, timestamp=timestamp, value=value)
+            batch(
+                sequence,
+                count=count,
+                pid=pid,
+                epoch=epoch,
+                timestamp=timestamp,
+                record_value=record_value,
+            )
         )
 
     def txn(
@@ -165,7 +172,7 @@ class LogDriver:
         epoch: int = 0,
         tv2: bool = False,
         timestamp: int = NOW,
-        value: bytes = b"v",
+        record_value: bytes = b"v",
     ) -> int:
         """A transactional batch that the coordinator has verified."""
         guard = start_verification(
@@ -185,7 +192,7 @@ class LogDriver:
             epoch=epoch,
             transactional=True,
             timestamp=timestamp,
-            value=value,
+            record_value=record_value,
         )
         return self.append(data, guard=guard)
 

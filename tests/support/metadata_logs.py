@@ -63,11 +63,11 @@ def partition(
 
 
 def config(
-    name: str, value: str | None, *, resource_name: str = "", resource_type: int = 2
+    name: str, config_value: str | None, *, resource_name: str = "", resource_type: int = 2
 ) -> bytes:
     """A ConfigRecord."""
     message = schema.ConfigRecord(
-        resource_type=resource_type, resource_name=resource_name, name=name, value=value
+        resource_type=resource_type, resource_name=resource_name, name=name, value=config_value
     )
     return encode_value(4, message)
 
@@ -107,11 +107,11 @@ def write_metadata_log(
     path.write_bytes(
         b"".join(
             assign(
-                build_batch([Record(value=value)], timestamp_ms=0),
+                build_batch([Record(value=config_value)], timestamp_ms=0),
                 base_offset=base_offset + record_index,
                 leader_epoch=epoch,
             )
-            for record_index, value in enumerate(records)
+            for record_index, config_value in enumerate(records)
         )
     )
     return path

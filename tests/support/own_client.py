@@ -73,7 +73,7 @@ class LessonProgram:
 
 def program_of_the_lesson(folder: Path) -> Path:
     """The file that the lesson offers."""
-    part = lesson("L10").parts[0]
-    path = folder / part.file
-    path.write_text(part.code, "utf-8")
+    lesson_part = lesson("L10").parts[0]
+    path = folder / lesson_part.file
+    path.write_text(lesson_part.code, "utf-8")
     return path

@@ -31,9 +31,9 @@ def built_site() -> Path:
     target = CACHE / f"site-{digest_of(sorted(sources))}"
 
     def make(folder: Path) -> None:
-        for old in CACHE.glob("site-*"):
-            if old.is_dir() and not old.name.startswith("site-parts"):
-                shutil.rmtree(old)
+        for old_path in CACHE.glob("site-*"):
+            if old_path.is_dir() and not old_path.name.startswith("site-parts"):
+                shutil.rmtree(old_path)
         building.build(folder, parts_folder=_parts())
 
     return make_once(target, make, lock=CACHE / "site.lock")

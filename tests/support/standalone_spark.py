@@ -122,7 +122,9 @@ class StandaloneSpark(ManagedResource):
         self, script: Path, *args: str, config: Mapping[str, str] | None = None
     ) -> subprocess.CompletedProcess[str]:
         """``spark-submit`` of a script to this master."""
-        settings = [f"--conf={name}={value}" for name, value in (config or {}).items()]
+        settings = [
+            f"--conf={name}={setting_value}" for name, setting_value in (config or {}).items()
+        ]
         program = [str(_home() / "bin" / "spark-submit"), "--master", self.url]
         defaults = ("--properties-file", str(self._defaults))
         return self.run(*program, *defaults, *settings, str(script), *args)

@@ -76,7 +76,7 @@ def transaction(*values: str, partition: str = "t-0", end: str = "commit") -> li
     return [
         call("begin"),
         call("add-partitions", partitions=partition),
-        *(call("produce", partition=partition, value=value) for value in values),
+        *(call("produce", partition=partition, value=record_value) for record_value in values),
         call(end),
     ]
 

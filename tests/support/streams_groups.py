@@ -143,8 +143,8 @@ class StreamsDriver:
             group.memory = outcome.memory
         self.records = list(outcome.records)
         for record in outcome.records:
-            key, value = encode_record(record)
-            decoded = decode_record(key, value)
+            key, record_value = encode_record(record)
+            decoded = decode_record(key, record_value)
             assert decoded == record, "what the log has is what was decided"
             self.shard.apply(record, record_offset=len(self.log))
             self.log.append(record)

@@ -56,8 +56,8 @@ async def _transact(
     kafka: AsyncSimulatedKafka, topic: str, values: tuple[str, ...], *, commits: bool
 ) -> None:
     async with client(kafka) as cluster, await begin_transaction(cluster, "app") as producer:
-        for value in values:
-            await producer.send(topic, 0, value.encode())
+        for record_value in values:
+            await producer.send(topic, 0, record_value.encode())
         if commits:
             await producer.commit()
         else:

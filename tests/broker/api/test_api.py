@@ -266,8 +266,10 @@ def test_the_helper_of_tests_takes_no_field_that_no_version_has(
 
 
 def test_the_helper_of_tests_takes_fields_of_other_versions() -> None:
-    old = message_from(codec.request_class(24, 0), {"transactions": [{"verify_only": True}]})
-    assert old.__version__ == 0
+    old_request = message_from(
+        codec.request_class(24, 0), {"transactions": [{"verify_only": True}]}
+    )
+    assert old_request.__version__ == 0
 
 
 # What a handler is given.
@@ -277,13 +279,13 @@ E = ErrorCode
 
 
 async def test_an_answer_leaves_out_what_its_version_does_not_have(api: Api) -> None:
-    old = api.request("EndTxn", 4)
-    answer = old.answer(error_code=ErrorCode.none, producer_id=1, producer_epoch=0)
+    old_request = api.request("EndTxn", 4)
+    answer = old_request.answer(error_code=ErrorCode.none, producer_id=1, producer_epoch=0)
     assert not hasattr(answer, "producer_id")
-    new = api.request("EndTxn", 5).answer(
+    new_answer = api.request("EndTxn", 5).answer(
         error_code=ErrorCode.none, producer_id=1, producer_epoch=0
     )
-    assert (new.producer_id, new.throttle_time) == (1, timedelta(0))
+    assert (new_answer.producer_id, new_answer.throttle_time) == (1, timedelta(0))
 
 
 async def test_a_request_has_no_subject_unless_its_handler_names_one(api: Api) -> None:
@@ -625,12 +627,12 @@ async def test_what_needs_more_memory_is_refused_until_there_is_some_again(
     ):
         resident[0] = resident_bytes
         await asyncio.sleep((LOOK_MS + 1) / 1_000)
-        late = await open_wire(cluster)
-        for client_wire in (wire, late):
+        late_wire = await open_wire(cluster)
+        for client_wire in (wire, late_wire):
             assert await produce_error(client_wire) is error
             client_wire.send(client_wire.metadata())
             await client_wire.answer()
-        await late.close()
+        await late_wire.close()
     await wire.close()
 
 
@@ -652,11 +654,11 @@ async def test_large_frames_that_are_not_whole_are_given_up_first(cluster: Virtu
     mark.look()
     assert await large.is_closed_by_broker()
     await asyncio.sleep((LOOK_MS + 1) / 1_000)
-    late = await open_wire(cluster)
-    assert await produce_error(late) is ErrorCode.none
+    late_wire = await open_wire(cluster)
+    assert await produce_error(late_wire) is ErrorCode.none
     assert not small.reader.at_eof()
     large.writer.close()
-    for wire in (small, late):
+    for wire in (small, late_wire):
         await wire.close()
 
 

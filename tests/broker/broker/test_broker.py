@@ -89,9 +89,9 @@ def test_an_open_transaction_survives_its_coordinator(level: int) -> None:
         async with cluster.client() as client:
             producer = await begun(client, P0, P1)
             state_before = await describe(client)
-            new = cluster.move(cluster.home("tx"))
+            new_leader = cluster.move(cluster.home("tx"))
             state_after = await describe(client)
-            assert state_before.coordinator_id != state_after.coordinator_id == new
+            assert state_before.coordinator_id != state_after.coordinator_id == new_leader
             assert (
                 state_after.state,
                 state_after.producer_id,
@@ -321,11 +321,11 @@ async def test_a_coordinator_loads_nothing_once_its_log_has_more_partitions(
         ]
         assert sum(loading) == 2
         assert (await describe(client)).state == "Ongoing"
-        new = cluster.sim.brokers[cluster.move(home)].coordinator
-        description = new.describe(TransactionalId("tx"))
+        new_leader = cluster.sim.brokers[cluster.move(home)].coordinator
+        description = new_leader.describe(TransactionalId("tx"))
         assert isinstance(description, Rejection)
         assert description.error is E.coordinator_load_in_progress
-        listed = new.list_transactions(ListTransactions())
+        listed = new_leader.list_transactions(ListTransactions())
         assert isinstance(listed, Rejection)
         assert listed.error is E.coordinator_load_in_progress
 

@@ -67,8 +67,8 @@ def letters(cluster: VirtualCluster, partition: int = 0) -> list[list[Record]]:
 def error_headers(record: Record) -> dict[str, str]:
     """Its headers."""
     return {
-        name.removeprefix("__dlq.errors."): (value or b"").decode()
-        for name, value in record.headers
+        name.removeprefix("__dlq.errors."): (header_value or b"").decode()
+        for name, header_value in record.headers
     }
 
 

@@ -234,7 +234,7 @@ POSITIONS = TopicPartition(CONSUMER_OFFSETS_TOPIC, 3)
 
 
 @pytest.mark.parametrize(
-    ("error", "where", "rules"),
+    ("error", "topic_partition", "rules"),
     [
         (None, P0, ("verify.added.v10", "verify.added.v11", "verify.added.v12")),
         (
@@ -251,10 +251,10 @@ POSITIONS = TopicPartition(CONSUMER_OFFSETS_TOPIC, 3)
     ],
 )
 def test_an_answer_is_explained_by_a_rule(
-    error: ErrorCode | None, where: TopicPartition, rules: tuple[str, ...]
+    error: ErrorCode | None, topic_partition: TopicPartition, rules: tuple[str, ...]
 ) -> None:
     for operation, rule in zip((OLD, NEW, ADD), rules, strict=False):
-        assert answer_rule(error, operation, where) == rule
+        assert answer_rule(error, operation, topic_partition) == rule
 
 
 async def test_what_the_trace_tells_of_an_answer(leader: Leader) -> None:

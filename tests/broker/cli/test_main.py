@@ -306,8 +306,8 @@ def test_a_terminal_gets_what_it_understands(
     environment: dict[str, str], colours: bool, moves: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("NO_COLOR", raising=False)
-    for name, value in environment.items():
-        monkeypatch.setenv(name, value)
+    for name, variable_value in environment.items():
+        monkeypatch.setenv(name, variable_value)
     terminal = Terminal()
     monkeypatch.setattr("sys.stderr", terminal)
     assert TERMINAL.may_colour() is colours

@@ -615,7 +615,7 @@ def disk(tmp_path: Path) -> Path:
     path = tmp_path / "disk"
     driver = LogDriver()
     for _ in range(4):
-        assert driver.append(plain(value=bytes(500_000))) == 0
+        assert driver.append(plain(record_value=bytes(500_000))) == 0
     write_disk(
         path,
         {("orders", 0): driver.log, ("other", 0): LogDriver().log},

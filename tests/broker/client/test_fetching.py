@@ -26,7 +26,7 @@ def fetch_answer(
     def handle(request: Asked) -> Any:
         batch_data = b""
         if values and not error:
-            records = [Record(value=value) for value in values]
+            records = [Record(value=record_value) for record_value in values]
             batch_data = build_batch(records, timestamp_ms=1, base_offset=offset)
         return request.answer(
             error_code=0,

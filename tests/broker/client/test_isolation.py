@@ -13,7 +13,7 @@ UNCOMMITTED = IsolationLevel.READ_UNCOMMITTED
 
 def batch(offset: int, *values: bytes, pid: int = -1, transactional: bool = False) -> bytes:
     return build_batch(
-        [Record(value=value) for value in values],
+        [Record(value=record_value) for record_value in values],
         timestamp_ms=1,
         producer_id=pid,
         producer_epoch=0 if pid >= 0 else -1,

@@ -507,9 +507,9 @@ def data(event: Event) -> dict[str, Any]:
     return cast(dict[str, Any], event.d)
 
 
-def record(value: bytes | None) -> ConsumedRecord:
+def record(record_value: bytes | None) -> ConsumedRecord:
     return ConsumedRecord(
-        partition=PLACE, offset=3, timestamp_ms=0, key=b"\xff", value=value, headers=(),
+        partition=PLACE, offset=3, timestamp_ms=0, key=b"\xff", value=record_value, headers=(),
         producer_id=7, producer_epoch=0, transactional=True,
     )  # fmt: skip
 

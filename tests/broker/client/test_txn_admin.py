@@ -202,11 +202,11 @@ async def test_a_chosen_coordinator_is_not_looked_up(
 async def test_an_abort_goes_by_the_start_offset_or_by_the_identity(
     broker: FakeBroker, admin: TransactionAdmin
 ) -> None:
-    where = TopicPartition("t1", 0)
+    topic_partition = TopicPartition("t1", 0)
     broker.handlers[ClientApi.DESCRIBE_PRODUCERS] = producers()
     broker.handlers[ClientApi.WRITE_TXN_MARKERS] = marker_answer()
-    spec = await admin.identify(OpenSince(partition=where, start_offset=4))
-    await admin.abort_transaction(OpenSince(partition=where, start_offset=4))
+    spec = await admin.identify(OpenSince(partition=topic_partition, start_offset=4))
+    await admin.abort_transaction(OpenSince(partition=topic_partition, start_offset=4))
     await admin.abort_transaction(spec)
     by_offset, second = (request.message for request in broker.of(ClientApi.WRITE_TXN_MARKERS))
     assert by_offset == second
@@ -215,11 +215,11 @@ async def test_an_abort_goes_by_the_start_offset_or_by_the_identity(
         0,
     )
     with pytest.raises(ClientError, match="Could not find any open transactions") as missing:
-        await admin.abort_transaction(OpenSince(partition=where, start_offset=5))
+        await admin.abort_transaction(OpenSince(partition=topic_partition, start_offset=5))
     assert missing.value.error is ErrorCode.invalid_txn_state
     broker.handlers[ClientApi.DESCRIBE_PRODUCERS] = producers(29)
     with pytest.raises(ClientError, match="authorization failure"):
-        await admin.abort_transaction(OpenSince(partition=where, start_offset=4))
+        await admin.abort_transaction(OpenSince(partition=topic_partition, start_offset=4))
     assert len(broker.of(ClientApi.WRITE_TXN_MARKERS)) == 2
 
 

@@ -303,7 +303,7 @@ def records_of(line: Line) -> list[Record]:
             timestamp_ms=record["timestamp"],
             key=unhex(record["key"]),
             value=unhex(record["value"]),
-            headers=tuple((key, unhex(value)) for key, value in record["headers"]),
+            headers=tuple((key, unhex(header_value)) for key, header_value in record["headers"]),
         )
         for record in line["records"]
     ]
@@ -560,10 +560,10 @@ GOLDEN_GROUP_RECORDS_LINES: Final = [
 @pytest.mark.parametrize("line", GOLDEN_GROUP_RECORDS_LINES, ids=lambda line: line["key"][:4])
 def test_a_record_is_written_as_it_was_read(line: dict[str, str | None]) -> None:
     key = bytes.fromhex(line["key"] or "")
-    value = None if line["value"] is None else bytes.fromhex(line["value"])
-    record = decode_record(key, value)
+    record_value = None if line["value"] is None else bytes.fromhex(line["value"])
+    record = decode_record(key, record_value)
     if int.from_bytes(key[:2], "big") == PARTITION_METADATA:
         assert record is None  # what coordinators of before 4.1 kept
         return
     assert record is not None
-    assert encode_record(record) == (key, value)
+    assert encode_record(record) == (key, record_value)

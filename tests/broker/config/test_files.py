@@ -227,7 +227,7 @@ def test_hours_minutes_and_fractions_are_read(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("line", "why"),
+    ("line", "reason"),
     [
         ("log.cleaner.min.cleanable.ratio=half", "expected a number, found 'half'"),
         ("log.cleaner.min.cleanable.ratio=1.5", "expected at most 1, found 1.5"),
@@ -237,11 +237,11 @@ def test_hours_minutes_and_fractions_are_read(tmp_path: Path) -> None:
     ],
 )
 def test_numbers_that_a_broker_would_refuse_are_refused(
-    tmp_path: Path, line: str, why: str
+    tmp_path: Path, line: str, reason: str
 ) -> None:
     name = line.partition("=")[0]
     assert problems(write(tmp_path, "n.properties", line + "\n")) == [
-        f"n.properties:1: {name}: {why}"
+        f"n.properties:1: {name}: {reason}"
     ]
 
 

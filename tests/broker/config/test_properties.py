@@ -86,11 +86,11 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> Files:
 
 def store_lookup(store: str = "keystore", **values: str) -> PropertyLookup:
     entries = {}
-    for line, (key, value) in enumerate(values.items(), start=1):
+    for line, (key, property_value) in enumerate(values.items(), start=1):
         name = (
             f"ssl.{store}.{key.replace('_', '.')}" if key != "key_password" else "ssl.key.password"
         )
-        entries[name] = Property(line=line, name=name, value=value)
+        entries[name] = Property(line=line, name=name, value=property_value)
     return PropertyLookup(entries)
 
 
@@ -178,7 +178,12 @@ def test_what_is_no_keystore_is_refused(
         "BARE": files.path("bare.p12"),
         "JKS": files.path("store.jks"),
     }
-    lookup = store_lookup(**{name: names.get(value, value) for name, value in values.items()})
+    lookup = store_lookup(
+        **{
+            name: names.get(property_value, property_value)
+            for name, property_value in values.items()
+        }
+    )
     with pytest.raises(WrongPropertyError, match=expected_reason) as wrong:
         read_keystore(lookup)
     assert wrong.value.entry.line == line
@@ -494,8 +499,8 @@ def test_a_broken_unicode_escape_is_refused_with_its_place() -> None:
 
 def entries(**values: str) -> dict[str, Property]:
     return {
-        name: Property(line=line, name=name, value=value)
-        for line, (name, value) in enumerate(values.items(), start=1)
+        name: Property(line=line, name=name, value=property_value)
+        for line, (name, property_value) in enumerate(values.items(), start=1)
     }
 
 
@@ -542,7 +547,10 @@ def test_a_preset_changes_what_it_names_and_a_setting_beside_it_wins() -> None:
 def test_none_of_a_preset_is_kafkas_default() -> None:
     for preset in PRESETS.values():
         assert preset
-        assert all(getattr(DEFAULTS, field_name) != value for field_name, value in preset.items())
+        assert all(
+            getattr(DEFAULTS, field_name) != property_value
+            for field_name, property_value in preset.items()
+        )
 
 
 def test_a_preset_that_there_is_not_is_named_with_its_line(tmp_path: Path) -> None:

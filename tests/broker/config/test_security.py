@@ -236,7 +236,7 @@ AUTHORIZED = "authorizer.class.name=org.apache.kafka.metadata.authorizer.Standar
 
 
 @pytest.mark.parametrize(
-    ("text", "name", "why"),
+    ("text", "name", "reason"),
     [
         ("listeners=SSL://:1", "listeners", "listener SSL: SSL needs ssl.keystore.location"),
         (SASL, "listeners", "the mechanism GSSAPI is not spoken here"),
@@ -277,10 +277,10 @@ AUTHORIZED = "authorizer.class.name=org.apache.kafka.metadata.authorizer.Standar
         ),
     ],
 )
-def test_what_cannot_be_obeyed_is_refused(text: str, name: str, why: str) -> None:
+def test_what_cannot_be_obeyed_is_refused(text: str, name: str, reason: str) -> None:
     ((entry, message),) = read(text + "\n").refusals
     assert entry.name == name
-    assert why in message
+    assert reason in message
 
 
 def test_mechanisms_of_a_listener_share_one_limit() -> None:
@@ -296,7 +296,7 @@ def test_mechanisms_of_a_listener_share_one_limit() -> None:
 
 
 @pytest.mark.parametrize(
-    ("lines", "why"),
+    ("lines", "reason"),
     [
         ("ssl.client.auth=required", "certificates of clients need ssl.truststore.location"),
         ("ssl.principal.mapping.rules=x", "is no rule"),
@@ -305,11 +305,11 @@ def test_mechanisms_of_a_listener_share_one_limit() -> None:
     ],
 )
 def test_what_a_listener_with_tls_cannot_do_is_refused(
-    stores: Stores, lines: str, why: str
+    stores: Stores, lines: str, reason: str
 ) -> None:
     ((entry, message),) = read(f"listeners=SSL://:1\n{stores.keystore}{lines}\n").refusals
     assert entry.name == lines.partition("=")[0]
-    assert why in message
+    assert reason in message
 
 
 # How a client is told to reach brokers, in Java's words.
@@ -426,8 +426,10 @@ def test_client_security_what_cannot_be_obeyed_is_refused(
 
 def read_of_listeners(**fields: str) -> Listeners:
     entries = {
-        name: Property(line=1, name=name, value=value)
-        for name, value in ((key.replace("_", "."), value) for key, value in fields.items())
+        name: Property(line=1, name=name, value=property_value)
+        for name, property_value in (
+            (key.replace("_", "."), property_value) for key, property_value in fields.items()
+        )
     }
     return read_listeners(entries)
 
@@ -539,10 +541,10 @@ def test_an_address_without_a_way_to_it_is_not_advertised() -> None:
 
 
 def entries(**values: str) -> dict[str, Property]:
-    named = {name.replace("_", "."): value for name, value in values.items()}
+    named = {name.replace("_", "."): property_value for name, property_value in values.items()}
     return {
-        name: Property(line=line, name=name, value=value)
-        for line, (name, value) in enumerate(named.items(), start=1)
+        name: Property(line=line, name=name, value=property_value)
+        for line, (name, property_value) in enumerate(named.items(), start=1)
     }
 
 

@@ -94,7 +94,7 @@ def test_a_reassignment_can_be_turned_elsewhere(
 
 
 @pytest.mark.parametrize(
-    ("new_replicas", "why"),
+    ("new_replicas", "reason"),
     [
         ((), "The manual partition assignment includes an empty replica list."),
         ((1, 1), "The manual partition assignment includes the broker 1 more than once."),
@@ -104,9 +104,11 @@ def test_a_reassignment_can_be_turned_elsewhere(
         ),
     ],
 )
-def test_replicas_have_to_be_brokers_and_different(new_replicas: tuple[int, ...], why: str) -> None:
+def test_replicas_have_to_be_brokers_and_different(
+    new_replicas: tuple[int, ...], reason: str
+) -> None:
     moved_partition = reassign_p0(image_of(partition(1)), *new_replicas)
-    assert moved_partition == Rejection(error=ErrorCode.invalid_replica_assignment, reason=why)
+    assert moved_partition == Rejection(error=ErrorCode.invalid_replica_assignment, reason=reason)
 
 
 @pytest.mark.parametrize(
@@ -135,17 +137,17 @@ def test_the_factor_can_be_insisted_on(
 
 
 @pytest.mark.parametrize(
-    ("topic_partition", "why"),
+    ("topic_partition", "reason"),
     [
         (TopicPartition("absent", 0), "Unable to find a topic named absent."),
         (TopicPartition("orders", 7), "Unable to find partition orders:7."),
     ],
 )
 def test_what_does_not_exist_can_neither_move_nor_stay(
-    topic_partition: TopicPartition, why: str
+    topic_partition: TopicPartition, reason: str
 ) -> None:
     image = image_of(partition(1))
-    expected = Rejection(error=ErrorCode.unknown_topic_or_partition, reason=why)
+    expected = Rejection(error=ErrorCode.unknown_topic_or_partition, reason=reason)
     assert reassign(image, topic_partition, (BrokerId(1),), DEFAULTS) == expected
     assert cancel(image, topic_partition, DEFAULTS) == expected
 
@@ -397,7 +399,7 @@ def test_an_unknown_feature_is_refused_and_stops_the_others() -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "level", "upgrade_type", "why"),
+    ("name", "level", "upgrade_type", "reason"),
     [
         ("no.such", 1, UPGRADE, "Local controller 1 does not support this feature."),
         ("no.such", 0, SAFE, "Feature no.such not found."),
@@ -406,11 +408,11 @@ def test_an_unknown_feature_is_refused_and_stops_the_others() -> None:
         ("metadata.version", 29, UNSAFE, "Unsafe metadata downgrade is not supported"),
     ],
 )
-def test_a_refused_feature_says_why(name: str, level: int, upgrade_type: int, why: str) -> None:
+def test_a_refused_feature_says_why(name: str, level: int, upgrade_type: int, reason: str) -> None:
     update = FeatureUpdate(name=name, level=level, upgrade_type=upgrade_type)
     refused = update_features(at_level(2), (update,))
     assert isinstance(refused, Rejection)
-    assert why in refused.reason
+    assert reason in refused.reason
 
 
 def test_what_is_so_already_is_no_change() -> None:

@@ -52,7 +52,7 @@ def test_good_names(topic_name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("topic_name", "why"),
+    ("topic_name", "reason"),
     [
         ("", "empty"),
         (".", "'.' is not allowed"),
@@ -62,8 +62,8 @@ def test_good_names(topic_name: str) -> None:
         ("ü", "ASCII alphanumerics"),
     ],
 )
-def test_bad_names_are_refused_with_a_reason(topic_name: str, why: str) -> None:
-    assert why in (name_complaint(topic_name) or "")
+def test_bad_names_are_refused_with_a_reason(topic_name: str, reason: str) -> None:
+    assert reason in (name_complaint(topic_name) or "")
     assert error_of(create(TopicToCreate(name=topic_name))) is ErrorCode.invalid_topic_exception
 
 
@@ -303,8 +303,10 @@ def test_the_next_leader_is_the_first_other_replica_that_can() -> None:
 # Configs
 
 
-def change(name: str, operation: ConfigOperation, value: str | None = None) -> ConfigEntryChange:
-    return ConfigEntryChange(name=name, operation=operation, value=value)
+def change(
+    name: str, operation: ConfigOperation, config_value: str | None = None
+) -> ConfigEntryChange:
+    return ConfigEntryChange(name=name, operation=operation, value=config_value)
 
 
 @pytest.mark.parametrize(
@@ -335,7 +337,7 @@ def test_operations_on_configs(
 
 
 @pytest.mark.parametrize(
-    ("operation", "value", "complaint"),
+    ("operation", "config_value", "complaint"),
     [
         (APPEND, "compact", ""),
         (APPEND, "compact,delete", ""),
@@ -347,10 +349,10 @@ def test_operations_on_configs(
     ],
 )
 def test_a_broker_judges_its_lists_before_the_controller_changes_them(
-    operation: ConfigOperation, value: str, complaint: str
+    operation: ConfigOperation, config_value: str, complaint: str
 ) -> None:
     """As a real 4.4.0 answered (case leader/configs/alter-lists)."""
-    changes = (change("log.cleanup.policy", operation, value),)
+    changes = (change("log.cleanup.policy", operation, config_value),)
     answer = altered_configs({}, changes, configs.BROKER_CONFIGS)
     assert isinstance(answer, Rejection) is bool(complaint)
     if isinstance(answer, Rejection):
@@ -358,13 +360,13 @@ def test_a_broker_judges_its_lists_before_the_controller_changes_them(
         assert complaint in answer.reason
 
 
-@pytest.mark.parametrize("value", ["x" * 32_768, "\N{GRINNING FACE}" * 16_384])
+@pytest.mark.parametrize("config_value", ["x" * 32_768, "\N{GRINNING FACE}" * 16_384])
 @pytest.mark.parametrize("keys", [configs.TOPIC_CONFIGS, configs.BROKER_CONFIGS])
 def test_a_value_longer_than_a_record_of_the_metadata_holds_is_refused(
-    keys: Mapping[str, configs.ConfigKey], value: str
+    keys: Mapping[str, configs.ConfigKey], config_value: str
 ) -> None:
     """Kafka 4.3: DISALLOWED_CONFIG_VALUE_SIZE_ERROR, before any other rule is asked."""
-    changed = change("no.such", SET, value)
+    changed = change("no.such", SET, config_value)
     refused = altered_configs({}, (changed,), keys)
     assert isinstance(refused, Rejection)
     assert refused.error is ErrorCode.invalid_config

@@ -80,10 +80,10 @@ async def test_a_broker_comes_back_as_another_release_if_the_features_allow_it(
     cluster: VirtualCluster, client: httpx.AsyncClient, /
 ) -> None:
     await client.post(f"{BROKERS}/1/stop")
-    for release, why in (("3.9", "does not support finalized version"), ("5", "no release")):
+    for release, reason in (("3.9", "does not support finalized version"), ("5", "no release")):
         refused = await client.post(f"{BROKERS}/1/start", json={"as_version": release})
         assert refused.status_code == 409
-        assert why in refused.json()["error"]
+        assert reason in refused.json()["error"]
     started = await client.post(f"{BROKERS}/1/start", json={"as_version": "4.4"})
     assert (started.status_code, started.json()["release"]) == (200, "4.4")
 
@@ -527,9 +527,9 @@ async def test_a_state_is_waited_for_and_in_vain_says_why(
         await producer.init_transactions()
         empty = await client.get(f"{wait}&state=CompleteCommit&state=Empty")
         assert empty.json()["state"] == "Empty"
-        late = await client.get(f"{wait}&state=Ongoing&timeout_ms=20")
-        assert late.status_code == 408
-        assert late.json()["error"] == "a/b is Empty after 20 ms, not Ongoing"
+        late_answer = await client.get(f"{wait}&state=Ongoing&timeout_ms=20")
+        assert late_answer.status_code == 408
+        assert late_answer.json()["error"] == "a/b is Empty after 20 ms, not Ongoing"
     for query, complaint in (
         ("state=Ongoin", "did you mean Ongoing"),
         ("timeout_ms=5", "no state is given"),
@@ -552,10 +552,10 @@ async def test_a_transaction_that_its_coordinator_does_not_know_hangs(
         )
         await producer.init_transactions()
         producer.begin()
-        late = producer.send("orders", 0, b"late")
+        late_send = producer.send("orders", 0, b"late")
         await cluster.wait_until_struck()
         with pytest.raises(ClientError):
-            await late
+            await late_send
         await producer.abort()
         await client.post("/api/v1/faults/f/release")
         await asyncio.sleep(1)

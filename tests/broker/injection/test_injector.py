@@ -471,9 +471,9 @@ async def test_a_rule_that_only_lets_pass_counts_and_leaves_the_decision_to_othe
     assert injector.cross(crossing()) is None
     assert (passing_rule.matched, passing_rule.struck, injector.is_armed) == (1, 1, False)
     injector.arm(rule("lost", Drop()))
-    late = injector.arm(rule("late", Pass()))
+    late_rule = injector.arm(rule("late", Pass()))
     assert injector.cross(crossing()) == FaultEffect(outcome=SubmitOutcome.DROP)
-    assert late.struck == 1
+    assert late_rule.struck == 1
 
 
 @within(run)

@@ -40,8 +40,8 @@ def batch_of_pairs(*pairs: tuple[str, str | None], compression: int = 0, stamp: 
     """A batch of (key, value) without producer."""
     return build_batch(
         [
-            Record(key=key.encode(), value=None if value is None else value.encode())
-            for key, value in pairs
+            Record(key=key.encode(), value=None if record_value is None else record_value.encode())
+            for key, record_value in pairs
         ],
         timestamp_ms=stamp,
         compression=compression,
@@ -73,8 +73,10 @@ class Compacted(LogDriver):
         guard = self.guard(sequence, pid=pid)
         batch_data = build_batch(
             [
-                Record(key=key.encode(), value=None if value is None else value.encode())
-                for key, value in pairs
+                Record(
+                    key=key.encode(), value=None if record_value is None else record_value.encode()
+                )
+                for key, record_value in pairs
             ],
             timestamp_ms=NOW,
             producer_id=pid,

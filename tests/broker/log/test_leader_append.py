@@ -425,7 +425,7 @@ def test_a_batch_that_unpacks_to_too_much_is_too_large(
     monkeypatch.setattr(validation, "UNPACKED_BYTES_MAX", bound)
     log = LogDriver().log
     answer = append_client(
-        log, batch(pid=-1, value=b"v" * 200, compression=GZIP), guard=SENTINEL, now_ms=NOW
+        log, batch(pid=-1, record_value=b"v" * 200, compression=GZIP), guard=SENTINEL, now_ms=NOW
     )
     assert (answer.error if isinstance(answer, AppendRejection) else 0) == error
     assert answer.log_start_offset == start

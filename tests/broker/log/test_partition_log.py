@@ -153,8 +153,8 @@ def aborted_entries(
 
 def test_an_aborted_transaction_is_listed_with_what_is_read() -> None:
     driver = LogDriver()
-    driver.txn(0, pid=1, count=2, value=b"a")
-    driver.txn(0, pid=2, count=3, value=b"b")
+    driver.txn(0, pid=1, count=2, record_value=b"a")
+    driver.txn(0, pid=2, count=3, record_value=b"b")
     driver.end(committed=False, pid=2)
     assert aborted_entries(driver, 0) == []  # nothing can be read yet
     driver.end(committed=True, pid=1)
@@ -170,7 +170,7 @@ def test_aborted_transactions_are_listed_as_far_as_a_sparse_index_can_tell() -> 
     driver.end(committed=False, pid=1)
     # No batch is indexed yet: up to the log end, however little is read (LocalLog).
     assert aborted_entries(driver, 0, max_bytes=1) == aborted_entries(driver, 0) == [(1, 1)]
-    driver.append(plain(value=b"x" * 5_000))
+    driver.append(plain(record_value=b"x" * 5_000))
     driver.append(plain())  # indexed, for more than 4 KiB lie before it
     driver.txn(0, pid=2)
     driver.end(committed=False, pid=2)

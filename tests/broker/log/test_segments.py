@@ -93,7 +93,7 @@ def test_truncation_drops_the_batch_that_holds_the_offset() -> None:
 
 def test_every_4_kib_a_batch_is_indexed() -> None:
     segment = Segment(0)
-    large = plain(value=b"x" * INTERVAL)
+    large = plain(record_value=b"x" * INTERVAL)
     for base in range(4):
         add(segment, large, base)
     # The first one never is: nothing lies before it (LogSegment.append).
@@ -116,7 +116,7 @@ def test_the_interval_of_the_index_is_a_config() -> None:
 
 def test_index_entries_go_with_their_batches() -> None:
     segment = Segment(0)
-    large = plain(value=b"x" * INTERVAL)
+    large = plain(record_value=b"x" * INTERVAL)
     for base in range(5):
         add(segment, large, base)
     segment.truncate_to(3, now_ms=NOW)
@@ -207,7 +207,7 @@ def test_without_timestamps_the_clock_counts() -> None:
 
 def test_a_segment_ends_when_an_index_is_full() -> None:
     segment = Segment(0)
-    large = plain(value=b"x" * INTERVAL)
+    large = plain(record_value=b"x" * INTERVAL)
     for base in range(3):
         add(segment, large, base)
     # Two entries in the index of offsets, one in that of times: all have one timestamp.
@@ -216,7 +216,7 @@ def test_a_segment_ends_when_an_index_is_full() -> None:
     assert due(segment, segment_index_bytes=16)
     segment = Segment(0)
     for base in range(4):
-        add(segment, plain(value=b"x" * INTERVAL, timestamp=NOW + base), base)
+        add(segment, plain(record_value=b"x" * INTERVAL, timestamp=NOW + base), base)
     assert due(segment, segment_index_bytes=48)
     assert not due(segment, segment_index_bytes=60)
 

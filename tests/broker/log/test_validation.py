@@ -128,7 +128,7 @@ MARKER = control_batch(
     ("row", "data", "config", "error", "log_start"),
     [
         ("4 base offset", assign(plain(), base_offset=3, leader_epoch=-1), CREATE, 87, 1),
-        ("5 too large", plain(value=b"x" * 500), SMALL, 10, -1),
+        ("5 too large", plain(record_value=b"x" * 500), SMALL, 10, -1),
         ("5 before 6", FLIPPED, TINY, 10, -1),
         ("6 CRC", FLIPPED, CREATE, 2, -1),
         ("6 cut off", plain()[:-1], CREATE, 2, -1),
@@ -142,7 +142,7 @@ MARKER = control_batch(
         ("11 not gzip", with_field(plain(), 21, ">h", GZIP), CREATE, -1, 1),
         ("11b count", with_field(with_field(plain(2), 57, ">i", 1), 23, ">i", 0), COMPACTED, 87, 1),
         ("14 claims append time", batch_at_times(NOW, log_append_time=True), APPEND_TIME, 32, 1),
-        ("16 above the segment", plain(value=b"x" * 500), SMALL_SEGMENT, 18, -1),
+        ("16 above the segment", plain(record_value=b"x" * 500), SMALL_SEGMENT, 18, -1),
         ("12 before 16", batch(pid=-1, key=None), TINY_COMPACTED, 87, 1),
     ],
 )  # fmt: skip
@@ -156,12 +156,12 @@ def test_refused(row: str, data: bytes, config: LogConfig, error: int, log_start
     [
         (assign(plain(), base_offset=3, leader_epoch=-1), CREATE, "batch.base-offset"),
         (
-            plain(value=b"x" * 500),
+            plain(record_value=b"x" * 500),
             SMALL,
             "batch.too-large",
         ),
         (
-            plain(value=b"x" * 500),
+            plain(record_value=b"x" * 500),
             SMALL_SEGMENT,
             "batch.larger-than-segment",
         ),
@@ -265,8 +265,8 @@ def test_a_record_that_claims_append_time_is_shown(
     batch_data = build_batch(
         [Record(key=None, value=None)], timestamp_ms=NOW, compression=codec, log_append_time=True
     )
-    ((_, why),) = refuse(batch_data, config).record_errors
-    assert why == (
+    ((_, reason),) = refuse(batch_data, config).record_errors
+    assert reason == (
         f"Invalid timestamp type in message {form % NOW}. Producer should not set timestamp type "
         "to LogAppendTime."
     )
@@ -401,8 +401,8 @@ def test_without_the_codec_the_header_decides_alone() -> None:
     closed = with_field(plain(), 21, ">h", SNAPPY)
     assert append_and_store(closed)
     assert append_and_store(closed, COMPACTED)
-    late = with_field(batch_at_times(NOW, NOW + HOUR + 1), 21, ">h", SNAPPY)
-    answer = refuse(late)
+    late_batch = with_field(batch_at_times(NOW, NOW + HOUR + 1), 21, ">h", SNAPPY)
+    answer = refuse(late_batch)
     assert (answer.error, answer.log_start_offset, answer.record_errors) == (32, 1, ())
 
 
@@ -442,8 +442,8 @@ def test_what_can_not_be_read_can_not_be_packed_anew() -> None:
 
 @pytest.mark.usefixtures("no_codec")
 def test_a_closed_batch_is_refused_by_the_rule_of_times() -> None:
-    late = with_field(batch_at_times(NOW - 2_000), 21, ">h", SNAPPY)
-    assert refuse(late, BOUNDED).rule == "batch.timestamp-window"
+    late_batch = with_field(batch_at_times(NOW - 2_000), 21, ">h", SNAPPY)
+    assert refuse(late_batch, BOUNDED).rule == "batch.timestamp-window"
 
 
 @pytest.mark.usefixtures("no_codec")
@@ -579,7 +579,7 @@ UNPACKING_TINY = bytes.fromhex("0c000000010100")
 
 @pytest.mark.parametrize("codec", [GZIP, SNAPPY, LZ4, ZSTD])
 @pytest.mark.parametrize(
-    ("records", "count", "why"),
+    ("records", "count", "reason"),
     [
         (bytes(UNPACKED_BYTES_MAX + 1), 1, f"more than {UNPACKED_BYTES_MAX} bytes"),
         (
@@ -591,14 +591,14 @@ UNPACKING_TINY = bytes.fromhex("0c000000010100")
     ids=["bytes", "records"],
 )
 def test_what_unpacks_to_too_much_is_too_large(
-    codec: int, records: bytes, count: int, why: str
+    codec: int, records: bytes, count: int, reason: str
 ) -> None:
     batch = batch_of_payload(codec, records, count)
     header = read_batch_header(batch, 0)
     refused = newest_timestamp(header, batch)
     assert isinstance(refused, AppendRejection)
     assert (refused.error, refused.log_start_offset) == (ErrorCode.message_too_large, -1)
-    assert why in str(refused.reason)
+    assert reason in str(refused.reason)
 
 
 def test_a_length_that_never_ends_is_refused_in_a_compressed_batch_too() -> None:
@@ -662,7 +662,7 @@ def test_packed_batches_and_many_records_are_heavy() -> None:
     many = [msgspec.structs.replace(bare, records_count=WALK_PIECES)]
     assert not is_heavy_to_check(many)
     assert is_heavy_to_check([*many, bare])
-    assert is_heavy_to_check([read_batch_header(plain(value=bytes(WALK_BYTES)), 0)])
+    assert is_heavy_to_check([read_batch_header(plain(record_value=bytes(WALK_BYTES)), 0)])
 
 
 WIDE = 60_000

@@ -384,7 +384,7 @@ def refusal(rejection: Rejection | None) -> tuple[ErrorCode, str] | None:
 
 
 @pytest.mark.parametrize(
-    ("configs", "error", "why"),
+    ("configs", "error", "reason"),
     [
         ({"metrics": "*", "interval.ms": "100", "match": ""}, None, ""),
         ({"interval.ms": "3600000"}, None, ""),
@@ -419,9 +419,9 @@ def refusal(rejection: Rejection | None) -> tuple[ErrorCode, str] | None:
     ],
 )
 def test_a_subscription_says_what_how_often_and_of_whom(
-    configs: dict[str, str], error: ErrorCode | None, why: str
+    configs: dict[str, str], error: ErrorCode | None, reason: str
 ) -> None:
-    expected = None if error is None else (error, why)
+    expected = None if error is None else (error, reason)
     assert refusal(client_metrics_refusal("s", configs)) == expected
 
 

@@ -83,7 +83,7 @@ def test_valid_values(config_name: str, config_value: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("config_name", "config_value", "why"),
+    ("config_name", "config_value", "reason"),
     [
         ("no.such", "1", "Unknown topic config name: no.such"),
         ("preallocate", "maybe", "either true or false"),
@@ -106,11 +106,11 @@ def test_valid_values(config_name: str, config_value: str) -> None:
     ],
 )
 def test_wrong_values_are_refused_with_the_name_the_value_and_the_rule(
-    config_name: str, config_value: str, why: str
+    config_name: str, config_value: str, reason: str
 ) -> None:
     complaint = topic_complaint(config_name, config_value)
     assert complaint is not None
-    assert why in complaint
+    assert reason in complaint
     assert config_name in complaint or config_name == "remote.storage.enable"
 
 
@@ -197,10 +197,13 @@ def test_ms_win_over_minutes_and_those_over_hours(
 
 
 def test_a_topic_without_such_a_config_is_answered_as_before_at_its_creation() -> None:
-    for config_name, value in (("segment.bytes", "1073741824"), ("remote.storage.enable", "false")):
+    for config_name, config_value in (
+        ("segment.bytes", "1073741824"),
+        ("remote.storage.enable", "false"),
+    ):
         lookup = TopicLookup(topic={}, image=cluster(), settings=MINUTES, broker_id=BrokerId(1))
         created = lookup.controller_value(config_name)
-        assert (created.value, created.source) == (value, DEFAULT)
+        assert (created.value, created.source) == (config_value, DEFAULT)
 
 
 def test_synonyms_begin_with_the_config_that_is_described() -> None:
@@ -318,18 +321,18 @@ def test_every_setting_of_kafkas_and_every_fallback_is_a_broker_config() -> None
 
 
 @pytest.mark.parametrize(
-    ("value", "spelling"),
+    ("config_value", "spelling"),
     [(True, "true"), (False, "false"), (7, "7"), ("CreateTime", "CreateTime")],
 )
-def test_values_are_spelled_as_kafka_does(value: object, spelling: str) -> None:
-    assert text(value) == spelling
+def test_values_are_spelled_as_kafka_does(config_value: object, spelling: str) -> None:
+    assert text(config_value) == spelling
 
 
 # Effective values
 
 
-def sources(value: configs.ConfigValue) -> list[ConfigSource]:
-    return [source for _, _, source in value.synonyms]
+def sources(config_value: configs.ConfigValue) -> list[ConfigSource]:
+    return [source for _, _, source in config_value.synonyms]
 
 
 def test_a_topics_value_is_its_own_then_the_clusters_then_the_settings_then_kafkas() -> None:
@@ -519,9 +522,9 @@ def test_a_factor_that_is_not_set_is_told_as_kafkas_default() -> None:
 EMPTY = ClusterImage(cluster_id="c")
 
 
-@pytest.mark.parametrize("value", [float("inf"), float("nan"), float("-inf")])
-def test_a_quota_is_a_finite_number(value: float) -> None:
-    change = [QuotaChange(key="request_percentage", value=value)]
+@pytest.mark.parametrize("config_value", [float("inf"), float("nan"), float("-inf")])
+def test_a_quota_is_a_finite_number(config_value: float) -> None:
+    change = [QuotaChange(key="request_percentage", value=config_value)]
     values = altered_values(EMPTY, (("user", "u"),), change)
     assert isinstance(values, Rejection)
     assert values.reason == "Quota request_percentage must be a finite number"
@@ -537,8 +540,8 @@ RATE = "producer_byte_rate"
 CONNECTIONS = "connection_creation_rate"
 
 
-def quota_complaint(entity: Entity, key: str = RATE, value: float = 1.0) -> str | None:
-    outcome = altered_values(EMPTY, entity, [QuotaChange(key=key, value=value)])
+def quota_complaint(entity: Entity, key: str = RATE, config_value: float = 1.0) -> str | None:
+    outcome = altered_values(EMPTY, entity, [QuotaChange(key=key, value=config_value)])
     return outcome.reason if isinstance(outcome, Rejection) else None
 
 
@@ -569,7 +572,7 @@ def test_whom_a_quota_may_be_for(entity: Entity, key: str, complaint: str | None
 
 
 @pytest.mark.parametrize(
-    ("key", "value", "complaint"),
+    ("key", "config_value", "complaint"),
     [
         (RATE, 0.0, f"Quota {RATE} must be greater than 0"),
         (RATE, -1.0, f"Quota {RATE} must be greater than 0"),
@@ -578,8 +581,8 @@ def test_whom_a_quota_may_be_for(entity: Entity, key: str, complaint: str | None
         ("request_percentage", 1.5, None),
     ],
 )
-def test_what_a_value_may_be(key: str, value: float, complaint: str | None) -> None:
-    assert quota_complaint((("user", "u"),), key, value) == complaint
+def test_what_a_value_may_be(key: str, config_value: float, complaint: str | None) -> None:
+    assert quota_complaint((("user", "u"),), key, config_value) == complaint
 
 
 def test_connections_are_counted_in_ints() -> None:

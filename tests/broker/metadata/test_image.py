@@ -318,7 +318,7 @@ def refusal(rejection: Rejection | None) -> tuple[ErrorCode, str] | None:
 
 
 @pytest.mark.parametrize(
-    ("configs", "why"),
+    ("configs", "reason"),
     [
         ({SESSION: "45000"}, None),
         ({SESSION: "60000", HEARTBEAT: "15000"}, None),
@@ -352,9 +352,9 @@ def refusal(rejection: Rejection | None) -> tuple[ErrorCode, str] | None:
     ],
 )
 def test_a_group_is_configured_within_the_bounds_of_its_broker(
-    configs: dict[str, str], why: str | None
+    configs: dict[str, str], reason: str | None
 ) -> None:
-    expected = None if why is None else (INVALID_CONFIG, why)
+    expected = None if reason is None else (INVALID_CONFIG, reason)
     assert refusal(group_refusal("g", configs, DEFAULTS, BEFORE_4_4)) == expected
 
 
@@ -369,16 +369,19 @@ def test_a_group_is_configured_within_the_bounds_of_its_broker(
 )
 def test_before_4_3_groups_have_no_limits_of_their_own(name: str) -> None:
     older_rules = Rules(group_configs_tell_bounds=False, groups_have_limits=False)
-    why = f"Unknown group config name: {name}"
+    reason = f"Unknown group config name: {name}"
     assert refusal(group_refusal("g", {name: "200"}, DEFAULTS, older_rules)) == (
         INVALID_CONFIG,
-        why,
+        reason,
     )
-    assert refusal(group_refusal("g", {name: "x"}, DEFAULTS, BEFORE_4_4)) != (INVALID_CONFIG, why)
+    assert refusal(group_refusal("g", {name: "x"}, DEFAULTS, BEFORE_4_4)) != (
+        INVALID_CONFIG,
+        reason,
+    )
 
 
 @pytest.mark.parametrize(
-    ("configs", "why"),
+    ("configs", "reason"),
     [
         ({SESSION: "44999"}, f"{SESSION} must be in the range 45000 to 60000 inclusive."),
         ({SESSION: "60001"}, f"{SESSION} must be in the range 45000 to 60000 inclusive."),
@@ -415,13 +418,13 @@ def test_before_4_3_groups_have_no_limits_of_their_own(name: str) -> None:
         ),
     ],
 )
-def test_a_refusal_tells_the_bounds(configs: dict[str, str], why: str | None) -> None:
-    expected = None if why is None else (INVALID_CONFIG, why)
+def test_a_refusal_tells_the_bounds(configs: dict[str, str], reason: str | None) -> None:
+    expected = None if reason is None else (INVALID_CONFIG, reason)
     assert refusal(group_refusal("g", configs, DEFAULTS)) == expected
 
 
 @pytest.mark.parametrize(
-    ("configs", "why"),
+    ("configs", "reason"),
     [
         ({"share.heartbeat.interval.ms": "20000"}, None),
         ({"share.session.timeout.ms": "15000"}, None),
@@ -440,7 +443,7 @@ def test_a_refusal_tells_the_bounds(configs: dict[str, str], why: str | None) ->
     ],
 )
 def test_the_bounds_are_those_of_the_brokers_settings(
-    configs: dict[str, str], why: str | None
+    configs: dict[str, str], reason: str | None
 ) -> None:
     """A real 4.4.0 with these in its file."""
     settings = Settings(
@@ -456,17 +459,19 @@ def test_the_bounds_are_those_of_the_brokers_settings(
         group_streams_min_assignment_interval_ms=500,
     )
     rejection = group_refusal("g", configs, settings)
-    if why is None:
+    if reason is None:
         assert rejection is None
     else:
         assert rejection is not None
-        assert why in rejection.reason
+        assert reason in rejection.reason
 
 
 def test_a_group_is_told_what_its_brokers_file_says() -> None:
     settings = Settings(group_share_delivery_count_limit=7, group_streams_acceptable_recovery_lag=5)
     values = group_values({}, image=cluster(), settings=settings, broker_id=B1)
-    value_by_name = {value.name: (value.value, value.source) for value in values}
+    value_by_name = {
+        config_value.name: (config_value.value, config_value.source) for config_value in values
+    }
     assert value_by_name["share.delivery.count.limit"] == ("7", ConfigSource.STATIC_BROKER)
     assert value_by_name["streams.acceptable.recovery.lag"] == ("5", ConfigSource.STATIC_BROKER)
     assert "streams.num.warmup.replicas" not in value_by_name, "internal, and not set"
@@ -482,7 +487,9 @@ def test_internal_configs_are_told_where_they_are_set() -> None:
     own = {"streams.num.warmup.replicas": "3"}
     for configs, is_told in ((own, True), ({}, False)):
         values = group_values(configs, image=cluster(), settings=DEFAULTS, broker_id=B1)
-        assert ("streams.num.warmup.replicas" in {value.name for value in values}) is is_told
+        assert (
+            "streams.num.warmup.replicas" in {config_value.name for config_value in values}
+        ) is is_told
 
 
 def test_a_group_needs_a_name() -> None:
@@ -495,9 +502,9 @@ def test_a_session_is_longer_than_the_pause_between_heartbeats() -> None:
         group_consumer_min_session_timeout_ms=1_000,
         group_consumer_max_heartbeat_interval_ms=50_000,
     )
-    why = f"{SESSION} must be greater than {HEARTBEAT}"
+    reason = f"{SESSION} must be greater than {HEARTBEAT}"
     for configs in ({SESSION: "5000"}, {HEARTBEAT: "45000"}, {SESSION: "9000", HEARTBEAT: "9000"}):
-        assert refusal(group_refusal("g", configs, settings)) == (INVALID_CONFIG, why)
+        assert refusal(group_refusal("g", configs, settings)) == (INVALID_CONFIG, reason)
     assert group_refusal("g", {SESSION: "9000", HEARTBEAT: "8000"}, settings) is None
 
 

@@ -209,11 +209,11 @@ def test_a_late_commit_that_meets_the_timeouts_abort() -> None:
 
 
 def test_the_timeout_raises_the_epoch() -> None:
-    old = Rules(timeout_bumps_epoch=False)
+    old_rules = Rules(timeout_bumps_epoch=False)
     for rules, by_timeout, epoch in (
         (LATEST, True, 6),
-        (old, True, 5),
-        (old, False, 6),
+        (old_rules, True, 5),
+        (old_rules, False, 6),
     ):
         record = fence(entry(ONGOING), rules, finalized=TV_0, by_timeout=by_timeout)
         assert isinstance(record, TxnTransition)
@@ -311,8 +311,10 @@ def test_swapped_producer_ids_in_the_log() -> None:
 
 def test_tags_are_of_no_meaning_to_a_release_without_transactions_v2() -> None:
     record = to_prepared_v2(entry(ONGOING), committed=True, fresh_producer_id=None, now_ms=NOW_MS)
-    value = encode_value(record, finalized_version=TV_2, release_rules=LATEST)
-    found = decode_record(encode_key(TID), value, release_rules=Rules(client_version_is_kept=False))
+    record_value = encode_value(record, finalized_version=TV_2, release_rules=LATEST)
+    found = decode_record(
+        encode_key(TID), record_value, release_rules=Rules(client_version_is_kept=False)
+    )
     assert isinstance(found, TxnTransition)
     assert (found.client_version, found.prev_producer_id) == (TV_0, -1)
 
@@ -327,8 +329,8 @@ def test_a_new_session_after_a_transaction() -> None:
         timeout_ms=60_000,
         now_ms=NOW_MS,
     )
-    old = Rules(moves_replace_whole_entry=False)
-    for rules, start_ms in ((LATEST, -1), (old, NOW_MS - 1_000)):
+    old_rules = Rules(moves_replace_whole_entry=False)
+    for rules, start_ms in ((LATEST, -1), (old_rules, NOW_MS - 1_000)):
         session = apply(begin(txn, record, now_ms=NOW_MS), record, release_rules=rules)
         assert session is not None
         assert session.start_timestamp_ms == start_ms
@@ -339,10 +341,10 @@ def test_a_new_session_after_a_transaction() -> None:
 
 
 def test_producer_ids_that_only_an_end_of_version_2_moves() -> None:
-    old = Rules(moves_replace_whole_entry=False)
+    old_rules = Rules(moves_replace_whole_entry=False)
     txn = entry(EMPTY, prev_pid=3, next_pid=9)
     opened = to_ongoing(txn, partitions=frozenset({FOO_0}), client_version=TV_2, now_ms=NOW_MS)
-    for rules, ids in ((LATEST, (7, 9)), (old, (3, 9))):
+    for rules, ids in ((LATEST, (7, 9)), (old_rules, (3, 9))):
         moved = apply(begin(txn, opened, now_ms=NOW_MS), opened, release_rules=rules)
         assert moved is not None
         assert (moved.prev_producer_id, moved.next_producer_id) == ids
@@ -360,10 +362,12 @@ def test_producer_ids_that_only_an_end_of_version_2_moves() -> None:
 
 def test_flexible_records_are_read_since_3_5() -> None:
     old_rules = Rules(flexible_records_are_read=False, unknown_records_are_skipped=False)
-    value = encode_value(_session(), finalized_version=TV_1, release_rules=LATEST)
-    assert isinstance(decode_record(encode_key(TID), value, release_rules=LATEST), TxnTransition)
+    record_value = encode_value(_session(), finalized_version=TV_1, release_rules=LATEST)
+    assert isinstance(
+        decode_record(encode_key(TID), record_value, release_rules=LATEST), TxnTransition
+    )
     with pytest.raises(CorruptLogRecordError, match="unknown version 1"):
-        decode_record(encode_key(TID), value, release_rules=old_rules)
+        decode_record(encode_key(TID), record_value, release_rules=old_rules)
     plain = encode_value(_session(), finalized_version=TV_0, release_rules=LATEST)
     assert isinstance(decode_record(encode_key(TID), plain, release_rules=old_rules), TxnTransition)
 

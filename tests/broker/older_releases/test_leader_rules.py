@@ -147,9 +147,9 @@ def test_a_fenced_epoch_when_verification_begins() -> None:
     refused = verify(log, epoch=2)
     assert isinstance(refused, Rejection)
     assert refused.error is ErrorCode.invalid_producer_epoch
-    old = log_with(Rules(stale_epoch_is_refused_early=False))
-    mark(old, epoch=3)
-    guard = verify(old, epoch=2)
+    old_rules = log_with(Rules(stale_epoch_is_refused_early=False))
+    mark(old_rules, epoch=3)
+    guard = verify(old_rules, epoch=2)
     assert isinstance(guard, int)
     assert guard != SENTINEL, "the coordinator is asked"
 

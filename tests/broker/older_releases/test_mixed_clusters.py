@@ -48,15 +48,15 @@ async def write(cluster: Cluster, transactional_id: str, *, committed: bool = Tr
         await one_transaction(producer, transactional_id, committed=committed)
 
 
-async def one_transaction(producer: Producer, value: str, *, committed: bool = True) -> None:
+async def one_transaction(producer: Producer, record_value: str, *, committed: bool = True) -> None:
     producer.begin()
-    await send(producer, value)
+    await send(producer, record_value)
     await (producer.commit() if committed else producer.abort())
 
 
-async def send(producer: Producer, value: str) -> None:
+async def send(producer: Producer, record_value: str) -> None:
     for partition in EVERYWHERE:
-        await producer.send(partition.topic, partition.partition, value.encode())
+        await producer.send(partition.topic, partition.partition, record_value.encode())
 
 
 async def set_level(cluster: Cluster, level: int) -> None:
@@ -76,7 +76,11 @@ async def until_read(client: Cluster, expected: dict[str, int]) -> None:
     """
     deadline = client.deadline(10_000)
     while True:
-        texts = [value.decode() for value in await values(client, "orders") if value is not None]
+        texts = [
+            record_value.decode()
+            for record_value in await values(client, "orders")
+            if record_value is not None
+        ]
         count_by_text = {text: texts.count(text) for text in sorted(set(texts))}
         if count_by_text == expected:
             return

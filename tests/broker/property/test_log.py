@@ -142,7 +142,7 @@ class LogAgainstList(RuleBasedStateMachine):
         values = tuple(b"%d" % (self.values + number) for number in range(count))
         self.values += count
         batch_data = build_batch(
-            [Record(key=b"k", value=value) for value in values],
+            [Record(key=b"k", value=record_value) for record_value in values],
             timestamp_ms=NOW,
             producer_id=pid,
             producer_epoch=epoch,

@@ -61,8 +61,8 @@ def test_since_when_is_said_so_that_a_new_release_makes_it_no_lie(name: str, exp
 
 @pytest.mark.parametrize("field_name", NAMES)
 def test_every_switch_has_a_case_that_turns_it(field_name: str) -> None:
-    value = not getattr(LATEST, field_name)
-    spellings = (f"{field_name}={value}", f'"{field_name}": {value}')
+    field_value = not getattr(LATEST, field_name)
+    spellings = (f"{field_name}={field_value}", f'"{field_name}": {field_value}')
     assert any(spelling in text for text in texts() for spelling in spellings), (
         f"nothing has {spellings[0]}"
     )

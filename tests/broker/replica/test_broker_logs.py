@@ -299,7 +299,7 @@ def disks() -> Disks:
 def fill(driver: LogDriver, batches: int, *, at_ms: int = 0) -> None:
     driver.now = NOW + at_ms
     for _ in range(batches):
-        assert driver.append(plain(value=VALUE)) == 0
+        assert driver.append(plain(record_value=VALUE)) == 0
 
 
 def test_below_half_of_the_budget_nothing_changes(disks: Disks) -> None:
@@ -313,14 +313,14 @@ def test_below_half_of_the_budget_nothing_changes(disks: Disks) -> None:
 
 
 def test_at_the_edge_the_oldest_closed_segments_go_first(disks: Disks) -> None:
-    young, old = disks.log(), disks.log()
+    young, old_log = disks.log(), disks.log()
     fill(young, 60, at_ms=10)
-    fill(old, 60)
+    fill(old_log, 60)
     held_bytes = disks.look(OFF)[0].held_bytes
     look, moved = disks.look(held_bytes)
-    assert moved == [(0, old.log)]
+    assert moved == [(0, old_log.log)]
     # Two of sixteen parts are free then, in whole segments: 20 of 120 batches.
-    assert (old.log.log_start_offset, young.log.log_start_offset) == (20, 0)
+    assert (old_log.log.log_start_offset, young.log.log_start_offset) == (20, 0)
     assert disks.look(OFF)[0].held_bytes == held_bytes - look.freed_bytes <= held_bytes * 14 // 16
 
 
@@ -347,7 +347,7 @@ def test_what_is_not_replicated_stays(disks: Disks) -> None:
 def test_compacted_logs_stay_and_their_segments_are_not_ended(disks: Disks) -> None:
     driver = disks.log(COMPACTED)
     for _ in range(60):
-        assert driver.append(batch(-1, pid=-1, value=VALUE)) == 0
+        assert driver.append(batch(-1, pid=-1, record_value=VALUE)) == 0
     count = len(driver.log.local.segments)
     look, moved = disks.look(10 * KB)
     assert (look.freed_bytes, moved) == (0, [])

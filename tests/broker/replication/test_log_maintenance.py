@@ -285,13 +285,13 @@ async def test_who_does_not_want_to_wait_has_it_done_at_once(bench: Bench) -> No
     bench.maintenance.clean_now(FIRST)
     assert keys(log) == [b"a"]
 
-    old = bench.host(SECOND, LogConfig(rules=LATEST, roll_bytes=10_000, retention_ms=5))
-    bench.put(old, "b")
+    old_log = bench.host(SECOND, LogConfig(rules=LATEST, roll_bytes=10_000, retention_ms=5))
+    bench.put(old_log, "b")
     bench.maintenance.roll_segment_now(SECOND)
     bench.maintenance.clean_now(SECOND)
     bench.clock.advance(6)
     bench.maintenance.delete_old_segments_now(SECOND)
-    assert (old.log_start_offset, old.log_end_offset) == (1, 1)
+    assert (old_log.log_start_offset, old_log.log_end_offset) == (1, 1)
 
 
 async def test_what_is_not_hosted_is_not_looked_after(bench: Bench) -> None:

@@ -118,8 +118,10 @@ def test_an_authority_that_is_not_trusted_is_refused(pki: Pki) -> None:
 
 def test_versions_can_be_chosen(pki: Pki) -> None:
     tls_1_2 = ("TLSv1.2",)
-    old = server_context(msgspec.structs.replace(pki.pem(), versions=tls_1_2), ClientAuth.NONE)
-    server, _ = handshake(old, client_context(pki.trust()))
+    old_context = server_context(
+        msgspec.structs.replace(pki.pem(), versions=tls_1_2), ClientAuth.NONE
+    )
+    server, _ = handshake(old_context, client_context(pki.trust()))
     assert server.version() == "TLSv1.2"
     both = ("TLSv1.3", "TLSv1.2")
     server, _ = handshake(

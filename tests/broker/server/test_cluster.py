@@ -503,11 +503,11 @@ def test_topics_of_no_form_are_refused(description: object) -> None:
 
 
 def test_a_level_that_no_release_knows_is_refused() -> None:
-    old = ClusterOptions(as_version=("3.6",))
-    check_release(old, transaction_version=0)
-    check_release(old, transaction_version=None)
+    old_options = ClusterOptions(as_version=("3.6",))
+    check_release(old_options, transaction_version=0)
+    check_release(old_options, transaction_version=None)
     with pytest.raises(ConfigError, match=r"brokers of 3\.6 know it up to 0 only"):
-        check_release(old, transaction_version=1)
+        check_release(old_options, transaction_version=1)
 
 
 # A broker's listener: bound before its broker exists, silent until opened, gone when closed.

@@ -669,7 +669,7 @@ def test_parts_are_all_of_it_in_order_and_none_is_too_large(sizes: tuple[int, ..
     pieces = [bytes([piece_number % 251]) * size for piece_number, size in enumerate(sizes)]
     parts = parts_of(*pieces)
     assert b"".join(parts) == b"".join(pieces)
-    assert all(len(part) == PART_BYTES for part in parts[:-1])
+    assert all(len(response_part) == PART_BYTES for response_part in parts[:-1])
     assert 0 < len(parts[-1]) <= PART_BYTES
 
 
@@ -677,9 +677,9 @@ def test_a_large_piece_is_not_copied() -> None:
     parked = ParkedAnswers()
     batch = bytes(3 * PART_BYTES)
     parked.add([batch])
-    (part,) = parked.next_part()
-    assert isinstance(part, memoryview)
-    assert part.obj is batch
+    (response_part,) = parked.next_part()
+    assert isinstance(response_part, memoryview)
+    assert response_part.obj is batch
     assert sum(map(len, parked.remaining_pieces())) == 2 * PART_BYTES
 
 

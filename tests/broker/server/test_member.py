@@ -31,10 +31,10 @@ from txnsim.wire.plain_values import message_from
 P0 = TopicPartition("orders", 0)
 
 
-async def sends(cluster: VirtualCluster, value: bytes, *, name: str = "app") -> None:
+async def sends(cluster: VirtualCluster, record_value: bytes, *, name: str = "app") -> None:
     async with cluster.client(name) as client:
         producer = Producer(client)
-        await producer.send("orders", 0, value)
+        await producer.send("orders", 0, record_value)
 
 
 @within(run_cluster)

@@ -395,11 +395,18 @@ def test_positions_of_groups_are_told_in_parts_like_all_else(
 
     async def main(cluster: VirtualCluster) -> None:
         parts: list[Any] = list(trace_snapshot.snapshot_parts(cluster.sim))
-        positions = [position_told for part in parts for position_told in part.get("positions", ())]
+        positions = [
+            position_told
+            for snapshot_part in parts
+            for position_told in snapshot_part.get("positions", ())
+        ]
         assert positions == [position] * 5 * len(cluster.sim.brokers)
         sizes = [
-            sum(len(part.get(name, ())) for name in ("partitions", "transactions", "positions"))
-            for part in parts
+            sum(
+                len(snapshot_part.get(name, ()))
+                for name in ("partitions", "transactions", "positions")
+            )
+            for snapshot_part in parts
         ]
         assert set(sizes[:-1]) == {4}
         assert sizes[-1] < 4
@@ -450,10 +457,10 @@ async def test_what_was_held_is_thrown_away(cluster: VirtualCluster) -> None:
     cluster.arm(Hold(), FaultPoint.CLIENT_REQUEST, api="Produce")
     async with cluster.client() as app:
         producer = Producer(app, delivery_timeout_ms=400, request_timeout_ms=300)
-        late = producer.send("orders", 0, b"late")
+        late_send = producer.send("orders", 0, b"late")
         await cluster.wait_until_struck()
         with pytest.raises(ClientError):
-            await late
+            await late_send
         await producer.close()
         assert sim.injector.rules()[0].held
         await sim.reset(snapshot)

@@ -233,9 +233,9 @@ async def _heavy(wire: WireClient) -> None:
     synced |= {"member_id": joined.member_id}
     synced["assignments"] = [{"member_id": joined.member_id, "assignment": b""}]
     await _ask_with_size(wire, 14, 2, synced)
-    value = ",".join(["0:1"] * (HEAVY_BYTES // 4))
+    config_value = ",".join(["0:1"] * (HEAVY_BYTES // 4))
     name = "leader.replication.throttled.replicas"
-    config = {"name": name, "config_operation": 0, "value": value}
+    config = {"name": name, "config_operation": 0, "value": config_value}
     resource = {"resource_type": 2, "resource_name": "wide", "configs": [config]}
     _, changed = await _ask_with_size(
         wire, 44, 1, {"resources": [resource], "validate_only": False}
@@ -282,8 +282,8 @@ async def transact(client: Cluster) -> None:
         await producer.init_transactions()
         for start in range(0, len(RECORDS), 4):
             producer.begin()
-            for record_number, value in enumerate(RECORDS[start : start + 4]):
-                await producer.send("orders", record_number % 3, value)
+            for record_number, config_value in enumerate(RECORDS[start : start + 4]):
+                await producer.send("orders", record_number % 3, config_value)
             await producer.commit()
 
 
@@ -295,7 +295,7 @@ async def bad_weather(cluster: VirtualCluster) -> tuple[str, list[int]]:
         struck = [state.struck for state in injector.rules()]
         injector.disarm_all()
         values_read = await values(client, "orders")
-    assert sorted(value for value in values_read if value) == sorted(RECORDS)
+    assert sorted(config_value for config_value in values_read if config_value) == sorted(RECORDS)
     return cluster.env.tracer.hash, struck
 
 
@@ -350,4 +350,6 @@ async def test_they_strike_over_tcp_as_well() -> None:
             assert injector.never_struck() == ()
             injector.disarm_all()
             values_read = await values(client, "orders")
-        assert sorted(value for value in values_read if value) == sorted(RECORDS)
+        assert sorted(config_value for config_value in values_read if config_value) == sorted(
+            RECORDS
+        )

@@ -118,11 +118,11 @@ def errors(answer: Any) -> set[ErrorCode]:
             values += one
         elif hasattr(one, "__dataclass_fields__"):
             for field_name in one.__dataclass_fields__:
-                value = getattr(one, field_name)
+                config_value = getattr(one, field_name)
                 if field_name == "error_code":
-                    errors_found.add(ErrorCode(int(value)))
+                    errors_found.add(ErrorCode(int(config_value)))
                 else:
-                    values.append(value)
+                    values.append(config_value)
     return errors_found - {ErrorCode.none}
 
 
@@ -293,16 +293,20 @@ async def fetch_sessions(broker: Broker, count: int) -> None:
 
 
 def _fetched(**fields: Any) -> dict[str, Any]:
-    part = {"partition": 0, "partition_max_bytes": 1_000, "fetch_offset": 0}
-    part |= {"current_leader_epoch": -1, "last_fetched_epoch": -1, "log_start_offset": -1}
+    partition_fields = {"partition": 0, "partition_max_bytes": 1_000, "fetch_offset": 0}
+    partition_fields |= {
+        "current_leader_epoch": -1,
+        "last_fetched_epoch": -1,
+        "log_start_offset": -1,
+    }
     wanted = {"replica_id": -1, "max_wait": 0, "min_bytes": 0, "max_bytes": 10_000}
     wanted |= {"isolation_level": 1, "session_id": 0, "session_epoch": -1}
-    wanted |= {"topics": [{"topic": "orders", "partitions": [part]}], "rack_id": ""}  # type: ignore[dict-item]
+    wanted |= {"topics": [{"topic": "orders", "partitions": [partition_fields]}], "rack_id": ""}  # type: ignore[dict-item]
     return {**wanted, **fields}
 
 
 def _shared(broker: Broker, group_id: str, member_id: str, **fields: Any) -> dict[str, Any]:
-    part = {"partition_index": 0, "acknowledgement_batches": []}
+    partition_fields = {"partition_index": 0, "acknowledgement_batches": []}
     return {
         "group_id": group_id,
         "member_id": member_id,
@@ -314,7 +318,7 @@ def _shared(broker: Broker, group_id: str, member_id: str, **fields: Any) -> dic
         "batch_size": 10,
         "share_acquire_mode": 0,
         "is_renew_ack": False,
-        "topics": [{"topic_id": broker.ids["orders"], "partitions": [part]}],
+        "topics": [{"topic_id": broker.ids["orders"], "partitions": [partition_fields]}],
         "forgotten_topics_data": [],
         **fields,
     }
@@ -366,8 +370,8 @@ async def users(broker: Broker, count: int) -> None:
         await broker.sure(51, 0, {"upsertions": upsertions_of_request, "deletions": []})
 
 
-def _config(resource_type: int, resource_name: str, key: str, value: str) -> dict[str, Any]:
-    configs = [{"name": key, "config_operation": 0, "value": value}]
+def _config(resource_type: int, resource_name: str, key: str, config_value: str) -> dict[str, Any]:
+    configs = [{"name": key, "config_operation": 0, "value": config_value}]
     return {"resource_type": resource_type, "resource_name": resource_name, "configs": configs}
 
 

@@ -359,12 +359,12 @@ class Failover:
         ):
             for number in range(150):
                 await asyncio.sleep(self.random.random() * 0.6)
-                value = f"plain/{number}".encode()
+                record_value = f"plain/{number}".encode()
                 try:
-                    await producer.send("orders", number % PARTITIONS, value)
+                    await producer.send("orders", number % PARTITIONS, record_value)
                 except ClientError:
                     continue
-                self.acknowledged.append(value)
+                self.acknowledged.append(record_value)
 
     async def transact(self, transactional_id: str) -> None:
         """Transactions over all partitions."""
@@ -386,11 +386,11 @@ class Failover:
                     continue
                 return
 
-    async def _one(self, producer: Producer, value: bytes) -> None:
+    async def _one(self, producer: Producer, record_value: bytes) -> None:
         producer.begin()
         try:
             sent = [
-                producer.send("orders", partition_index, value)
+                producer.send("orders", partition_index, record_value)
                 for partition_index in range(PARTITIONS)
             ]
             for failure in await asyncio.gather(*sent, return_exceptions=True):
@@ -398,13 +398,13 @@ class Failover:
                     raise failure
             if self.random.random() < 0.25:
                 await producer.abort()
-                self.aborted.append(value)
+                self.aborted.append(record_value)
                 return
             await producer.commit()
-            self.committed.append(value)
+            self.committed.append(record_value)
         except AbortableError:
             await producer.abort()
-            self.aborted.append(value)
+            self.aborted.append(record_value)
 
 
 async def failover(cluster: VirtualCluster) -> Failover:
@@ -419,10 +419,14 @@ async def failover(cluster: VirtualCluster) -> Failover:
     check_replicas(cluster.sim)
     check_equal(cluster.sim)
     async with cluster.client("reader") as reader:
-        read = Counter(value for value in await values(reader, "orders") if value)
-    assert [value for value in run.acknowledged if read[value] != 1] == []
-    assert [value for value in run.committed if read[value] != PARTITIONS] == []
-    assert [value for value in run.aborted if read[value]] == []
+        read = Counter(
+            record_value for record_value in await values(reader, "orders") if record_value
+        )
+    assert [record_value for record_value in run.acknowledged if read[record_value] != 1] == []
+    assert [
+        record_value for record_value in run.committed if read[record_value] != PARTITIONS
+    ] == []
+    assert [record_value for record_value in run.aborted if read[record_value]] == []
     return run
 
 
@@ -464,11 +468,11 @@ class Moves:
             number = 0
             while not self.is_over:
                 number += 1
-                value = f"{transactional_id}/{number}".encode()
+                record_value = f"{transactional_id}/{number}".encode()
                 producer.begin()
                 try:
                     sent = [
-                        producer.send("orders", partition_index, value)
+                        producer.send("orders", partition_index, record_value)
                         for partition_index in range(PARTITIONS)
                     ]
                     await asyncio.gather(*sent)
@@ -476,7 +480,7 @@ class Moves:
                 except AbortableError:
                     await producer.abort()
                 else:
-                    self.committed.append(value)
+                    self.committed.append(record_value)
                 await asyncio.sleep(self.random.random() / 5)
 
     async def move(self) -> None:
@@ -492,10 +496,10 @@ class Moves:
                 check_replicas(self.cluster.sim)
         await self.until_settled()
 
-    def _begin(self, where: TopicPartition, replicas: tuple[int, ...]) -> None:
+    def _begin(self, topic_partition: TopicPartition, replicas: tuple[int, ...]) -> None:
         metadata = self.cluster.sim.metadata
         image_after = reassign(
-            metadata.image, where, tuple(map(BrokerId, replicas)), metadata.settings
+            metadata.image, topic_partition, tuple(map(BrokerId, replicas)), metadata.settings
         )
         assert not isinstance(image_after, Rejection), image_after
         metadata.publish(image_after)

@@ -130,7 +130,9 @@ async def chaos(cluster: VirtualCluster) -> Chaos:
     cluster.advance(200_000)
     await asyncio.sleep(200)
     async with cluster.client("reader") as reader:
-        read = Counter(value.decode() for value in await values(reader, "orders") if value)
+        read = Counter(
+            record_value.decode() for record_value in await values(reader, "orders") if record_value
+        )
     wrong = {
         record_value: (fate, read[record_value])
         for record_value, fate in run.fates.items()

@@ -342,10 +342,10 @@ def test_what_hangs_is_found_and_repaired() -> None:
             fault = await kafka.faults.arm(
                 point="client.request", api="Produce", transactional_id="app", action="hold"
             )
-            late = producer.send("orders", 0, b"late")
+            late_send = producer.send("orders", 0, b"late")
             await fault.wait_until_struck()
             with pytest.raises(Exception, match="orders"):
-                await late
+                await late_send
             await producer.abort()
             await fault.release()
             await fault.disarm()

@@ -87,14 +87,17 @@ def test_keys_of_a_batch(codec: int) -> None:
 
 
 @pytest.mark.parametrize(
-    ("key", "value"), [(b"k", b"v"), (None, b"v"), (b"k", None), (b"", b""), (b"k" * 300, b"v")]
+    ("key", "record_value"),
+    [(b"k", b"v"), (None, b"v"), (b"k", None), (b"", b""), (b"k" * 300, b"v")],
 )
 @pytest.mark.parametrize("codec", [NONE, GZIP])
-def test_the_key_of_an_only_record(key: bytes | None, value: bytes | None, codec: int) -> None:
+def test_the_key_of_an_only_record(
+    key: bytes | None, record_value: bytes | None, codec: int
+) -> None:
     batch = build_batch(
-        [Record(key=key, value=value)], timestamp_ms=5, base_offset=9, compression=codec
+        [Record(key=key, value=record_value)], timestamp_ms=5, base_offset=9, compression=codec
     )
-    assert list(batch_keys(batch, read_batch_header(batch))) == [(9, key, value is not None)]
+    assert list(batch_keys(batch, read_batch_header(batch))) == [(9, key, record_value is not None)]
 
 
 def test_the_key_of_an_only_record_with_a_long_timestamp() -> None:

@@ -490,8 +490,8 @@ def test_large_records_of_a_request_are_a_view_of_its_frame(
     """A copy of the largest frame took 50 ms and as much memory again."""
     records = bytes(COPIED_RECORDS_MAX + bytes_over)
     key = {"topic_id": UUID(int=7)} if version == 13 else {"name": "t"}
-    part = {"index": 0, "records": records}
-    topic = {**key, "partition_data": [part]}
+    partition_fields = {"index": 0, "records": records}
+    topic = {**key, "partition_data": [partition_fields]}
     values = {"transactional_id": None, "acks": 1, "timeout": 1, "topic_data": [topic]}
     cls = request_class(0, version)
     body = encode_body(message_from(cls, values))
@@ -506,8 +506,8 @@ def test_large_records_of_a_request_are_a_view_of_its_frame(
 
 def test_records_of_an_answer_are_bytes() -> None:
     cls = response_class(1, 12)
-    part = {"partition_index": 0, "records": bytes(COPIED_RECORDS_MAX + 1)}
-    answer = message_from(cls, {"responses": [{"topic": "t", "partitions": [part]}]})
+    partition_fields = {"partition_index": 0, "records": bytes(COPIED_RECORDS_MAX + 1)}
+    answer = message_from(cls, {"responses": [{"topic": "t", "partitions": [partition_fields]}]})
     body = encode_body(answer)
     message, _ = reader(cls)(body, 0, len(body))
     assert isinstance(message.responses[0].partitions[0].records, bytes)
@@ -730,7 +730,7 @@ def test_each_class_has_one_twin() -> None:
 
 
 @pytest.mark.parametrize(
-    ("value", "encoded"),
+    ("encoded_int", "encoded"),
     [
         (0, "00"),
         (1, "01"),
@@ -742,16 +742,16 @@ def test_each_class_has_one_twin() -> None:
         (2**32 - 1, "ffffffff0f"),
     ],
 )
-def test_known_encodings(value: int, encoded: str) -> None:
-    assert uvarint(value).hex() == encoded
-    assert read_uvarint(bytes.fromhex(encoded), 0) == (value, len(encoded) // 2)
+def test_known_encodings(encoded_int: int, encoded: str) -> None:
+    assert uvarint(encoded_int).hex() == encoded
+    assert read_uvarint(bytes.fromhex(encoded), 0) == (encoded_int, len(encoded) // 2)
 
 
-@given(value=st.integers(min_value=0, max_value=2**32 - 1), prefix=st.binary(max_size=3))
-def test_reads_back_what_was_written(value: int, prefix: bytes) -> None:
-    encoded = uvarint(value)
+@given(encoded_int=st.integers(min_value=0, max_value=2**32 - 1), prefix=st.binary(max_size=3))
+def test_reads_back_what_was_written(encoded_int: int, prefix: bytes) -> None:
+    encoded = uvarint(encoded_int)
     assert read_uvarint(prefix + encoded + b"\xff", len(prefix)) == (
-        value,
+        encoded_int,
         len(prefix) + len(encoded),
     )
 

@@ -14,11 +14,11 @@ from txnsim.wire.records import signed_varint
 BASE_MS = 1_700_000_000_000
 
 
-def records_of(*deltas_ms: int, value: bytes = b"v") -> bytes:
+def records_of(*deltas_ms: int, record_value: bytes = b"v") -> bytes:
     """The records of a batch, without its header."""
     batch = build_batch(
         [
-            Record(key=b"k", value=value, timestamp_ms=BASE_MS + delta_ms)
+            Record(key=b"k", value=record_value, timestamp_ms=BASE_MS + delta_ms)
             for delta_ms in (0, *deltas_ms)
         ],
         timestamp_ms=BASE_MS,
@@ -32,7 +32,7 @@ def records_of(*deltas_ms: int, value: bytes = b"v") -> bytes:
     ahead=st.integers(0, 3),
 )
 def test_the_newest_of_all_records_is_found(deltas: list[int], size: int, ahead: int) -> None:
-    record_bytes = b"\xff" * ahead + records_of(*deltas, value=b"x" * size)
+    record_bytes = b"\xff" * ahead + records_of(*deltas, record_value=b"x" * size)
     assert newest_delta_ms(record_bytes, ahead, 1 + len(deltas)) == max(0, *deltas, 0)
 
 
@@ -47,7 +47,7 @@ def test_another_number_of_records_is_noticed(count: int) -> None:
 
 
 @pytest.mark.parametrize(
-    ("size", "why"),
+    ("size", "reason"),
     [
         (b"\x0a", "five bytes are no record"),
         (b"\x0f", "a negative size"),
@@ -57,8 +57,8 @@ def test_another_number_of_records_is_noticed(count: int) -> None:
         (b"\x80", "a size that is cut off"),
     ],
 )
-def test_a_size_that_none_has_is_noticed(size: bytes, why: str) -> None:
-    assert newest_delta_ms(size + records_of()[1:], 0, 1) is None, why
+def test_a_size_that_none_has_is_noticed(size: bytes, reason: str) -> None:
+    assert newest_delta_ms(size + records_of()[1:], 0, 1) is None, reason
 
 
 def test_a_varint_that_never_ends_is_corrupt() -> None:
@@ -72,19 +72,21 @@ def test_nothing_there_is_noticed() -> None:
 
 @given(
     keys=st.lists(st.none() | st.binary(max_size=200), min_size=1, max_size=3),
-    value=st.none() | st.binary(max_size=300),
+    record_value=st.none() | st.binary(max_size=300),
     headers=st.lists(st.tuples(st.text(max_size=3), st.none() | st.binary(max_size=200))),
     delta_ms=st.integers(-(2**40), 2**40),
 )
 def test_records_of_any_kind_are_whole(
     keys: list[bytes | None],
-    value: bytes | None,
+    record_value: bytes | None,
     headers: list[tuple[str, bytes | None]],
     delta_ms: int,
 ) -> None:
     batch = build_batch(
         [
-            Record(key=key, value=value, headers=tuple(headers), timestamp_ms=number * delta_ms)
+            Record(
+                key=key, value=record_value, headers=tuple(headers), timestamp_ms=number * delta_ms
+            )
             for number, key in enumerate(keys)
         ],
         timestamp_ms=0,

@@ -132,7 +132,11 @@ def test_an_independent_reader_sees_the_same(records: list[Record]) -> None:
         (record.key, record.value, [(header.key, header.value) for header in record.headers])
         for record in independent_batch.records
     ] == [
-        (record.key, record.value, [(key.encode(), value) for key, value in record.headers])
+        (
+            record.key,
+            record.value,
+            [(key.encode(), header_value) for key, header_value in record.headers],
+        )
         for record in records
     ]
 
@@ -266,11 +270,11 @@ def test_only_record_is_what_read_records_reads_or_nothing(data: st.DataObject) 
         assert record.offset == 0
 
 
-@pytest.mark.parametrize("value", [None, b"", b"v" * 20, b"v" * 5_000])
+@pytest.mark.parametrize("record_value", [None, b"", b"v" * 20, b"v" * 5_000])
 @pytest.mark.parametrize("key", [b"", b"key", b"k" * 300])
-def test_only_record_reads_what_coordinators_write(key: bytes, value: bytes | None) -> None:
-    batch = build_batch([Record(key=key, value=value)], timestamp_ms=5)
-    assert only_record(batch, read_batch_header(batch)) == (key, value)
+def test_only_record_reads_what_coordinators_write(key: bytes, record_value: bytes | None) -> None:
+    batch = build_batch([Record(key=key, value=record_value)], timestamp_ms=5)
+    assert only_record(batch, read_batch_header(batch)) == (key, record_value)
 
 
 def test_only_record_leaves_to_others_what_coordinators_do_not_write() -> None:

@@ -263,8 +263,12 @@ def set_all(kind: type[Filters]) -> Filters:
     values = {field_name: getattr(off, field_name) for field_name in kind.NAMES}
     return kind(
         **{
-            name: 0 if isinstance(value, int) else ("x",) if isinstance(value, tuple) else "x"
-            for name, value in values.items()
+            name: 0
+            if isinstance(record_value, int)
+            else ("x",)
+            if isinstance(record_value, tuple)
+            else "x"
+            for name, record_value in values.items()
         }
     )
 

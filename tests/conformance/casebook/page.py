@@ -70,18 +70,18 @@ def _proof(rule: Rule, proofs: list[Case]) -> str:
     elsewhere = rule.elsewhere
     if elsewhere is None:
         return _case_links(proofs)
-    why = " ".join(elsewhere.why.split())
+    reason = " ".join(elsewhere.why.split())
     if elsewhere.test:
         path, _, name = elsewhere.test.partition("::")
-        return f"[{name}](../{path}). {why}"
+        return f"[{name}](../{path}). {reason}"
     if elsewhere.recorded:
         links = (
             f"[{recorded_file.file}](../tests/conformance/transcripts/{recorded_file.file}.jsonl): "
             + ", ".join(f"`{question}`" for question in recorded_file.asked)
             for recorded_file in elsewhere.recorded
         )
-        return f"{'; '.join(links)}. {why}"
-    return f"[DEVIATIONS](../DEVIATIONS.md). {why}"
+        return f"{'; '.join(links)}. {reason}"
+    return f"[DEVIATIONS](../DEVIATIONS.md). {reason}"
 
 
 def _case_links(proofs: Iterable[Case]) -> str:

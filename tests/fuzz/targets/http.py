@@ -175,9 +175,9 @@ def _parse_request(data: bytes) -> tuple[str, dict[str, Any], bytes] | None:
         return None
     headers = [(b"host", b"localhost")]
     for header_line in header_lines.split(b"\n"):
-        name, colon, value = header_line.partition(b":")
+        name, colon, record_value = header_line.partition(b":")
         if colon and name:
-            headers.append((name.lower().strip(), value.strip()))
+            headers.append((name.lower().strip(), record_value.strip()))
     scope = {
         "type": "http",
         "asgi": {"version": "3.0"},

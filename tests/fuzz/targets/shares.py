@@ -162,11 +162,11 @@ def _play_states(data: bytes) -> None:
         if isinstance(decision, Rejection):
             continue
         for record in decision.records:
-            key, value = encode_record(record)
-            if decode_record(key, value) != record:
+            key, record_value = encode_record(record)
+            if decode_record(key, record_value) != record:
                 raise Violation("what is written is not read back")
             shard.apply(record, record_offset=len(log))
-            log.append((key, value))
+            log.append((key, record_value))
     reloaded = ShareStateShard(partition=0, coordinator_epoch=0, updates_per_snapshot=2)
     records = [Record(key=key, value=value) for key, value in log]
     if records:
@@ -255,8 +255,8 @@ def _record_seeds() -> Iterator[bytes]:
         record = json.loads(line)
         if "key" not in record:
             continue
-        key, value = bytes.fromhex(record["key"]), bytes.fromhex(record["value"] or "")
-        yield len(key).to_bytes(2, "big") + key + value
+        key, record_value = bytes.fromhex(record["key"]), bytes.fromhex(record["value"] or "")
+        yield len(key).to_bytes(2, "big") + key + record_value
 
 
 def _member_seeds() -> Iterator[bytes]:

@@ -58,28 +58,28 @@ def play_first_lesson(page: Page, see_story: Callable[[], None]) -> int:
     answers = {
         number: came_to.answer for number, came_to in run_aside(solve_lesson, lesson_one).items()
     }
-    for number, part in enumerate(lesson_one.parts):
+    for number, lesson_part in enumerate(lesson_one.parts):
         page.wait_for_selector(f"#lesson:has-text('part {number + 1} of {len(lesson_one.parts)}')")
-        if part.goal:
+        if lesson_part.goal:
             assert page.locator("#repair").count() == 0  # the cure is the learner's own to find
             if number < len(lesson_one.parts) - 1:
                 press(page, "#lesson-action-1")
                 page.wait_for_selector("#lesson .wrong:has-text('Not yet.')")
-        elif part.ask:
+        elif lesson_part.ask:
             press(page, "#lesson-hint")
             page.wait_for_selector("#lesson .hint")
             assert page.is_disabled("#lesson-answer")  # nothing goes on without a prediction
         take_part(page, "L1", number, answers[number])
-        if part.ask:
+        if lesson_part.ask:
             assert "You said" in page.inner_text(".predicted")
             assert "✓ Right." in page.inner_text(".predicted")
-        if part.beside:
-            page.wait_for_selector(f"section.compare h2:has-text('{part.beside.run}')")
-        if part.saves:
+        if lesson_part.beside:
+            page.wait_for_selector(f"section.compare h2:has-text('{lesson_part.beside.run}')")
+        if lesson_part.saves:
             see_story()
         press(page, "#lesson-next")
     page.wait_for_selector("#lesson-end")
-    predictions = sum(bool(part.ask) for part in lesson_one.parts)
+    predictions = sum(bool(lesson_part.ask) for lesson_part in lesson_one.parts)
     assert f"{predictions} of your {predictions} predictions came true." in page.inner_text(
         "#lesson-end"
     )
@@ -104,7 +104,9 @@ def test_a_part_of_a_lesson_has_a_link_and_is_presented(
     server: TxnsimServer, new_page: Any
 ) -> None:
     lesson_one = lesson("L1")
-    part_behind_goal = next(n for n, part in enumerate(lesson_one.parts) if part.goal) + 1
+    part_behind_goal = (
+        next(n for n, lesson_part in enumerate(lesson_one.parts) if lesson_part.goal) + 1
+    )
     page = new_page(f"{server.http}/#lesson=L1&part={part_behind_goal}&present=1")
     page.wait_for_selector(f".lesson.presented:has-text('part {part_behind_goal + 1} of')")
     page.click("#lesson-show")
@@ -127,10 +129,10 @@ def play_lesson(page: Page, lesson_id: str) -> None:
     press(page, "#all-lessons")
     press(page, f"#lesson-{lesson_id}")
     lesson_parts = lesson(lesson_id).parts
-    for number, part in enumerate(lesson_parts):
+    for number, lesson_part in enumerate(lesson_parts):
         page.wait_for_selector(f"#lesson:has-text('part {number + 1} of {len(lesson_parts)}')")
-        take_part(page, lesson_id, number, next(iter(part.choices), ""))
-        assert page.get_attribute("main section.view", "aria-label") == part.view
+        take_part(page, lesson_id, number, next(iter(lesson_part.choices), ""))
+        assert page.get_attribute("main section.view", "aria-label") == lesson_part.view
         press(page, "#lesson-next")
     page.wait_for_selector("#lesson-end")
 
@@ -224,20 +226,20 @@ def test_l11_is_played_on_the_page_of_the_cluster_that_its_command_starts(
 
 def predict(page: Page, lesson_id: str, number: int) -> None:
     """The prediction that comes true, by keyboard."""
-    part = lesson(lesson_id).parts[number]
+    lesson_part = lesson(lesson_id).parts[number]
     page.wait_for_selector(f"#lesson:has-text('part {number + 1} of')")
-    choose(page, part.choices, part.expected)
+    choose(page, lesson_part.choices, lesson_part.expected)
 
 
 def take_part(page: Page, lesson_id: str, number: int, answer: str) -> None:
     """Up to the button that leads to the next part."""
-    part = lesson(lesson_id).parts[number]
-    for action in part.solution:
+    lesson_part = lesson(lesson_id).parts[number]
+    for action in lesson_part.solution:
         press(page, f"#lesson-action-{action - 1}")
         page.wait_for_function("() => !__page['store.js'].isRunBusy.value")
-    if part.ask:
-        choose(page, part.choices, answer)
-    elif not part.goal:
+    if lesson_part.ask:
+        choose(page, lesson_part.choices, answer)
+    elif not lesson_part.goal:
         press(page, "#lesson-go")
     page.wait_for_selector("#lesson-next")
 

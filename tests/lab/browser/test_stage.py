@@ -431,8 +431,8 @@ def test_a_high_watermark_is_shown_where_the_trace_tells_it(
     assert high_watermarks == [2, 4, None, 4, None]  # the last one: a trace of an older txnsim
     play_run(page, "z01", "V-")  # three replicas
     assert "high watermark" not in page.inner_text(".partition dl")
-    why = page.get_attribute(".partition dt:last-of-type", "title")
-    assert "does not tell how far the followers are" in why
+    reason = page.get_attribute(".partition dt:last-of-type", "title")
+    assert "does not tell how far the followers are" in reason
     play_run(page, "z27", "V+/4.3")  # one
     assert "high watermark\n1" in page.inner_text(".partition dl >> nth=0")
     assert "HW 1" in page.inner_text(".tape >> nth=0")

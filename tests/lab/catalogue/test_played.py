@@ -60,7 +60,7 @@ class ConfluentPlayer(ApplicationPlayer):
             await self._patiently(lambda: self._producer.init_transactions(PATIENCE_SECONDS))
         await asyncio.to_thread(self._producer.begin_transaction)
 
-    async def send(self, value: str, topic_partition: TopicPartition) -> None:
+    async def send(self, record_value: str, topic_partition: TopicPartition) -> None:
         """Send a record."""
         loop = asyncio.get_running_loop()
         delivered = self._delivered = loop.create_future()
@@ -79,7 +79,7 @@ class ConfluentPlayer(ApplicationPlayer):
 
         self._producer.produce(
             topic_partition.topic,
-            value.encode(),
+            record_value.encode(),
             partition=topic_partition.partition,
             on_delivery=tell,
         )
@@ -245,14 +245,16 @@ def play(steps: list[dict[str, Any]], protocol: str, mode: str, *, verdict: str)
 
 
 def process(
-    instance: str, value: str, *, transaction: str, commits: dict[str, Any], end: str
+    instance: str, record_value: str, *, transaction: str, commits: dict[str, Any], end: str
 ) -> list[dict[str, Any]]:
     """Consume, transform, produce; the positions go into the transaction."""
-    out, work = f"{instance}-out", f"work on {value}"
+    out, work = f"{instance}-out", f"work on {record_value}"
     return [
         call("begin", out, transaction=transaction),
         call("add-partitions", out, partitions="out-0"),
-        call("produce", out, partition="out-0", value=f"{value} in {transaction}", item=work),
+        call(
+            "produce", out, partition="out-0", value=f"{record_value} in {transaction}", item=work
+        ),
         call("add-offsets", out, group="billing"),
         call("commit-offsets", out, **commits),
         call(end, out),

@@ -155,9 +155,11 @@ def test_of_two_records_at_one_offset_that_which_was_read_counts_or_neither() ->
 REFUSED: dict[str, Any] = {"outcome": FAILED, "error": "OUT_OF_ORDER_SEQUENCE_NUMBER"}
 
 
-def sent(story: HistoryBuilder, value: str, sequence: int, offset: int = -1, **fields: Any) -> int:
+def sent(
+    story: HistoryBuilder, record_value: str, sequence: int, offset: int = -1, **fields: Any
+) -> int:
     usual = {"producer_id": 7, "producer_epoch": 0, "sequence": sequence}
-    return story.write("T1", value, offset, **(usual | fields))
+    return story.write("T1", record_value, offset, **(usual | fields))
 
 
 def test_records_that_were_turned_around_convict() -> None:

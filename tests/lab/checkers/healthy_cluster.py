@@ -273,12 +273,12 @@ class HealthyCluster:
     def _write(self, producer: Producer, topic_partition: TopicPartition) -> None:
         assert producer.label is not None
         self._number += 1
-        value = f"v{self._number}"
+        record_value = f"v{self._number}"
         key = (None, None, f"key of {producer.id}")[self._pick(3)]
         effect, outcome = self._outcome()
         offset = -1
         if effect:
-            offset = self.logs[topic_partition].append(Entry(value, key, producer.label))
+            offset = self.logs[topic_partition].append(Entry(record_value, key, producer.label))
         sequence = producer.sequences.get(topic_partition, 0)
         producer.sequences[topic_partition] = sequence + 1
         is_told = outcome is Outcome.OK and self._pick(4) > 0
@@ -288,9 +288,9 @@ class HealthyCluster:
             transaction=producer.label,
             topic=topic_partition.topic,
             partition=topic_partition.partition,
-            value=value,
+            value=record_value,
             key=key,
-            item=value,
+            item=record_value,
             outcome=outcome,
             offset=offset if is_told else -1,
             producer_id=producer.producer_id,
@@ -364,16 +364,16 @@ class HealthyCluster:
     def _write_plainly(self) -> None:
         topic_partition = PLACES[self._pick(len(PLACES))]
         self._number += 1
-        value = f"v{self._number}"
+        record_value = f"v{self._number}"
         effect, outcome = self._outcome()
         key = (None, "plain key")[self._pick(2)]
-        offset = self.logs[topic_partition].append(Entry(value, key, None)) if effect else -1
+        offset = self.logs[topic_partition].append(Entry(record_value, key, None)) if effect else -1
         self._note(
             Wrote,
             "bystander",
             topic=topic_partition.topic,
             partition=topic_partition.partition,
-            value=value,
+            value=record_value,
             key=key,
             outcome=outcome,
             offset=offset if outcome is Outcome.OK else -1,

@@ -100,7 +100,7 @@ def _refuse_beside_others(kafka: SimulatedKafka, capsys: pytest.CaptureFixture[s
 
 
 @pytest.mark.parametrize(
-    ("words", "why"),
+    ("words", "reason"),
     [
         (["--release", "3.6"], "Kafka 3.6 was not asked; answers are known of 3.9, 4.4"),
         (["--only", "no/such"], "no case is called no/such"),
@@ -108,10 +108,10 @@ def _refuse_beside_others(kafka: SimulatedKafka, capsys: pytest.CaptureFixture[s
     ],
 )
 def test_what_can_not_be_played_is_said(
-    kafka: SimulatedKafka, capsys: pytest.CaptureFixture[str], words: list[str], why: str
+    kafka: SimulatedKafka, capsys: pytest.CaptureFixture[str], words: list[str], reason: str
 ) -> None:
     assert main(["conformance", kafka.bootstrap, *words]) == 2
-    assert why in capsys.readouterr().err
+    assert reason in capsys.readouterr().err
 
 
 def test_a_cluster_of_several_brokers_is_refused(capsys: pytest.CaptureFixture[str]) -> None:

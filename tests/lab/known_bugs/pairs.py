@@ -226,7 +226,9 @@ class Table:
 
 def reason(long: str, act: str) -> str:
     """Why an act can't meet what lasts; empty where it can."""
-    reasons = (why for pattern, acts, why in UNABLE if act in acts and re.fullmatch(pattern, long))
+    reasons = (
+        reason for pattern, acts, reason in UNABLE if act in acts and re.fullmatch(pattern, long)
+    )
     return next(reasons, "")
 
 

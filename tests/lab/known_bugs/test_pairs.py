@@ -81,7 +81,7 @@ def test_what_a_program_does_for_its_member_is_the_member_s() -> None:
 
 
 def test_a_pair_that_cannot_be_has_its_reason() -> None:
-    assert all(why for *_, why in UNABLE)
+    assert all(reason for *_, reason in UNABLE)
     assert reason("open commit-offsets", "delete-records")
     assert not reason("open commit-offsets", "cluster roll")
     assert not reason("open produce", "delete-records")

@@ -347,7 +347,9 @@ def test_tests_on_a_foreign_cluster_have_faults_and_their_clients_are_led_there(
 
 
 def produce(version: int, *, acks: int, client_id: str | None, txn: str | None) -> bytes:
-    request = requests.produce({TopicPartition("t", 0): plain(value=b"v")}, topic_ids={}, acks=acks)
+    request = requests.produce(
+        {TopicPartition("t", 0): plain(record_value=b"v")}, topic_ids={}, acks=acks
+    )
     message = request.build(codec.request_schema(0, version))
     if txn is not None:
         message = replace(message, transactional_id=txn)
@@ -529,11 +531,11 @@ def rule(point: FaultPoint, action: Any = None, **fields: Any) -> FaultRule:
 
 @pytest.mark.parametrize("point", [point for point in FaultPoint if point is not FaultPoint.NOW])
 def test_only_what_passes_can_be_struck(point: FaultPoint) -> None:
-    why = refusal(rule(point, Pass()), has_peers=True)
-    assert (why is None) is (point in POINTS)
-    if why is not None:
-        assert "only the simulator" in why
-        assert "client.request" in why, "it says what a proxy knows"
+    reason = refusal(rule(point, Pass()), has_peers=True)
+    assert (reason is None) is (point in POINTS)
+    if reason is not None:
+        assert "only the simulator" in reason
+        assert "client.request" in reason, "it says what a proxy knows"
 
 
 @pytest.mark.parametrize("point", [FaultPoint.PEER_REQUEST, FaultPoint.PEER_RESPONSE])
@@ -543,19 +545,19 @@ def test_without_peers_nothing_passes_between_brokers(point: FaultPoint) -> None
 
 
 def test_a_proxy_has_no_hands_on_the_cluster() -> None:
-    why = refusal(rule(FaultPoint.CLIENT_REQUEST, Crash()), has_peers=True)
-    assert "no hands" in (why or "")
+    reason = refusal(rule(FaultPoint.CLIENT_REQUEST, Crash()), has_peers=True)
+    assert "no hands" in (reason or "")
 
 
 @pytest.mark.parametrize(
     ("api", "is_known"), [(None, True), ("Produce", True), (26, True), ("Envelope", False)]
 )
 def test_an_error_needs_an_answer_that_can_be_made(api: str | int | None, is_known: bool) -> None:
-    why = refusal(
+    reason = refusal(
         rule(FaultPoint.CLIENT_REQUEST, Fail(error="NOT_COORDINATOR"), api=api), has_peers=False
     )
-    assert (why is None) is is_known
-    assert is_known or "Envelope" in (why or "")
+    assert (reason is None) is is_known
+    assert is_known or "Envelope" in (reason or "")
 
 
 # Names of topics are learned, and it is known which are not known.

@@ -379,8 +379,8 @@ async def test_one_hangs_and_two_look_like_it() -> None:
             assert states == {"billing": "Empty", "report": "Ongoing", "shop": "PrepareCommit"}
             orders = TopicPartition("orders", 0)
             producers = (await admin.describe_producers([orders]))[orders]
-            (late,) = _answer_found(producers)
-            assert late.txn_start_offset == 0
+            (late_answer,) = _answer_found(producers)
+            assert late_answer.txn_start_offset == 0
 
 
 def test_what_takes_long_can_be_ended_as_its_readers_are_advised() -> None:

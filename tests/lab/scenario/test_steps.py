@@ -140,11 +140,11 @@ def test_a_fault_that_never_strikes_fails_its_story() -> None:
 
 def test_a_fault_that_never_strikes_names_its_line_and_whom_it_may_mean() -> None:
     hold = {"hold": {**HOLD["hold"], "transactional_id": "ap", "topic": "T", "client_id": "q"}}
-    (why,) = play_steps([*BEGUN, hold, call("abort")]).verdict.because
-    assert why.startswith("small.yaml:36: steps.3.hold: the fault late never struck")
-    assert "no transactional id 'ap'; did you mean app?" in why
-    assert "no topic 'T'; did you mean t?" in why
-    assert "no client id 'q'; there are: " in why
+    (reason,) = play_steps([*BEGUN, hold, call("abort")]).verdict.because
+    assert reason.startswith("small.yaml:36: steps.3.hold: the fault late never struck")
+    assert "no transactional id 'ap'; did you mean app?" in reason
+    assert "no topic 'T'; did you mean t?" in reason
+    assert "no client id 'q'; there are: " in reason
 
 
 @pytest.mark.parametrize("waits", [{"release": "late"}, {"wait-until": {"struck": "late"}}])
@@ -200,8 +200,8 @@ def test_a_reader_believes_an_entry_that_was_put_into_its_answer() -> None:
 )
 def test_what_was_released_is_armed_no_more(second_release: dict[str, Any]) -> None:
     steps = [*BEGUN, HOLD, LATE, {"wait-until": {"struck": "late"}}, {"release": "late"}]
-    why = "the fault late is armed no more: a step before has released it or taken it back"
-    assert because([*steps, {"await": "r1"}, second_release]) == why
+    reason = "the fault late is armed no more: a step before has released it or taken it back"
+    assert because([*steps, {"await": "r1"}, second_release]) == reason
 
 
 @pytest.mark.parametrize(

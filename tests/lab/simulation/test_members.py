@@ -105,8 +105,8 @@ def test_who_asks_with_a_generation_that_is_over(
     call: dict[str, Any], generation: int, is_old: bool
 ) -> None:
     asked_call = Call.model_validate({"who": "m", **call})
-    why = why_old(around(m=member("m", T0)), cluster("m", generation=generation), asked_call)
-    assert bool(why) is is_old
+    reason = why_old(around(m=member("m", T0)), cluster("m", generation=generation), asked_call)
+    assert bool(reason) is is_old
 
 
 def test_who_has_no_positions_asks_for_nothing() -> None:

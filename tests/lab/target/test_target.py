@@ -222,8 +222,10 @@ def test_a_topic_that_may_not_be_deleted_is_left_without_what_hangs_in_it() -> N
     steps = [INIT, call("begin"), call("produce", partition="t-0", value="ghost"),
              {"expect": {"partition": "t-0", "stable": 7}}]  # fmt: skip
     ended_story = told_as(small(steps), *denied)
-    why = "TOPIC_AUTHORIZATION_FAILED, it takes DELETE on the topic"
-    assert leftover_rows(ended_story) == [("topic", f"{PREFIX}{name}", why) for name in ("t", "in")]
+    reason = "TOPIC_AUTHORIZATION_FAILED, it takes DELETE on the topic"
+    assert leftover_rows(ended_story) == [
+        ("topic", f"{PREFIX}{name}", reason) for name in ("t", "in")
+    ]
     assert ended_story.left is not None
     assert ended_story.left[0].command.startswith(f"kafka-topics.sh {WHERE} ")
     assert ended_story.left[0].command.endswith(f" --delete --topic {PREFIX}t")
@@ -236,9 +238,13 @@ def test_what_hangs_and_may_not_be_aborted_is_left_with_its_offset() -> None:
         *deny(ResourceType.TOPIC, PREFIX, AclOperation.DELETE),
         *deny(ResourceType.CLUSTER, CLUSTER_NAME, AclOperation.ALTER),
     )
-    why = "CLUSTER_AUTHORIZATION_FAILED, it takes ALTER on the cluster"
+    reason = "CLUSTER_AUTHORIZATION_FAILED, it takes ALTER on the cluster"
     assert leftover_rows(ended_story)[1:] == [
-        ("hanging transaction", f"{PREFIX}t-1", f"open since offset 0, may not be aborted: {why}")
+        (
+            "hanging transaction",
+            f"{PREFIX}t-1",
+            f"open since offset 0, may not be aborted: {reason}",
+        )
     ]
     assert ended_story.left is not None
     assert ended_story.left[1].command.endswith(
@@ -253,7 +259,7 @@ def test_what_hangs_among_positions_is_aborted() -> None:
 
 
 @pytest.mark.parametrize(
-    ("denied", "why"),
+    ("denied", "reason"),
     [
         (
             deny(ResourceType.CLUSTER, CLUSTER_NAME, AclOperation.ALTER),
@@ -268,11 +274,11 @@ def test_what_hangs_among_positions_is_aborted() -> None:
     ],
 )
 def test_what_hangs_among_positions_is_left_where_it_may_not_be_aborted_or_seen(
-    denied: tuple[AclBinding, ...], why: str
+    denied: tuple[AclBinding, ...], reason: str
 ) -> None:
     ended_story = told_as(small(GROUP_GHOST), *denied, looks=False)
     ((kind, name, because),) = leftover_rows(ended_story)
-    assert (kind, because) == ("hanging transaction", why)
+    assert (kind, because) == ("hanging transaction", reason)
     assert name.startswith("__consumer_offsets-")
 
 
@@ -284,8 +290,8 @@ def test_a_group_that_may_not_be_deleted_is_left_if_it_was_made(
     ended_story = told_as(
         small(steps, cure=cure), *deny(ResourceType.GROUP, PREFIX, AclOperation.DELETE)
     )
-    why = "GROUP_AUTHORIZATION_FAILED, it takes DELETE on the group"
-    assert leftover_rows(ended_story) == [("group", f"{PREFIX}g", why)] * is_left
+    reason = "GROUP_AUTHORIZATION_FAILED, it takes DELETE on the group"
+    assert leftover_rows(ended_story) == [("group", f"{PREFIX}g", reason)] * is_left
 
 
 def test_what_can_not_be_seen_is_said_so() -> None:
@@ -320,8 +326,8 @@ def test_an_id_that_was_never_used_is_not_left() -> None:
 
 
 def test_brokers_that_hear_late_of_a_deletion_are_waited_for() -> None:
-    late = FaultRule(id="late", point=FaultPoint.METADATA_APPLY, action=Delay(delay_ms=700))
-    ended_story = told_as(small([INIT, *transaction("r1")]), faults=(late,))
+    late_rule = FaultRule(id="late", point=FaultPoint.METADATA_APPLY, action=Delay(delay_ms=700))
+    ended_story = told_as(small([INIT, *transaction("r1")]), faults=(late_rule,))
     assert ended_story.left == []
     assert not [topic_name for topic_name in ended_story.topics if topic_name.startswith(PREFIX)]
 
@@ -335,7 +341,9 @@ def test_a_cluster_that_is_gone_leaves_everything() -> None:
         ("topic", f"{PREFIX}t"),
         ("topic", f"{PREFIX}in"),
     ]
-    assert all("the cluster does not answer: " in why for _, _, why in leftover_rows(ended_story))
+    assert all(
+        "the cluster does not answer: " in reason for _, _, reason in leftover_rows(ended_story)
+    )
 
 
 # Stories told over the wire, on a simulated cluster that stands for a real one.
@@ -442,7 +450,7 @@ def test_leaders_move_brokers_die_and_topics_change() -> None:
 
 
 def test_a_leader_has_moved_when_every_broker_knows() -> None:
-    late = FaultRule(
+    late_rule = FaultRule(
         id="late", point=FaultPoint.METADATA_APPLY, broker=3, action=Delay(delay_ms=700)
     )
     topic_partition = TopicPartition(f"{PREFIX}t", 0)
@@ -458,7 +466,7 @@ def test_a_leader_has_moved_when_every_broker_knows() -> None:
                     name=topic_partition.topic, assignments=((0, tuple(map(BrokerId, (1, 2, 3)))),)
                 )
             )
-            proxied_cluster.sim.injector.arm(late)
+            proxied_cluster.sim.injector.arm(late_rule)
             await target.move_leader(topic_partition, 2)
             return {
                 broker.image.partition(topic_partition).leader

@@ -179,13 +179,13 @@ def create_topics_by_hand(player: FramePlayer) -> None:
 
 def create_topics_with_configs(player: FramePlayer) -> None:
     """Configs that are rejected, and some that are accepted."""
-    for name, value in BAD_TOPIC_CONFIGS:
+    for name, config_value in BAD_TOPIC_CONFIGS:
         create(
             player,
-            f"config {name}={value}",
+            f"config {name}={config_value}",
             name=player.name("c1"),
             validate_only=True,
-            configs=[{"name": name, "value": value}],
+            configs=[{"name": name, "value": config_value}],
         )
     create(
         player,

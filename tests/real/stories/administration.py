@@ -178,8 +178,8 @@ def group_bounds(player: FramePlayer) -> None:
     """
     group = player.name("group")
     for name, values in GROUP_VALUES:
-        for value in values:
-            _configure_group(player, group, {name: value})
+        for config_value in values:
+            _configure_group(player, group, {name: config_value})
     for pair in (
         {"share.session.timeout.ms": "15000", "share.heartbeat.interval.ms": "15000"},
         {"streams.session.timeout.ms": "16000", "streams.heartbeat.interval.ms": "15000"},
@@ -206,13 +206,15 @@ def group_bounds(player: FramePlayer) -> None:
 
 def _configure_group(player: FramePlayer, group: str, values_by_name: dict[str, str]) -> None:
     configs = [
-        {"name": config_name, "config_operation": SET, "value": value}
-        for config_name, value in values_by_name.items()
+        {"name": config_name, "config_operation": SET, "value": config_value}
+        for config_name, config_value in values_by_name.items()
     ]
     player.ask(
         "IncrementalAlterConfigs",
         1,
-        " ".join(f"{config_name}={value}" for config_name, value in values_by_name.items()),
+        " ".join(
+            f"{config_name}={config_value}" for config_name, config_value in values_by_name.items()
+        ),
         resources=[{"resource_type": 32, "resource_name": group, "configs": configs}],
     )
 
@@ -387,8 +389,8 @@ def loggers(player: FramePlayer) -> None:
                         "resource_type": LOGGERS,
                         "resource_name": broker,
                         "configs": [
-                            {"name": name, "config_operation": operation, "value": value}
-                            for name, operation, value in configs
+                            {"name": name, "config_operation": operation, "value": config_value}
+                            for name, operation, config_value in configs
                         ],
                     }
                 ],

@@ -253,8 +253,8 @@ def alter(
                 "resource_type": resource_type,
                 "resource_name": resource_name,
                 "configs": [
-                    {"name": key, "config_operation": operation, "value": value}
-                    for key, operation, value in changes
+                    {"name": key, "config_operation": operation, "value": config_value}
+                    for key, operation, config_value in changes
                 ],
             }
         ],
@@ -262,7 +262,12 @@ def alter(
 
 
 def describe_config(
-    player: FramePlayer, resource_name: str, key: str, value: str | None, *, resource_type: int = 2
+    player: FramePlayer,
+    resource_name: str,
+    key: str,
+    config_value: str | None,
+    *,
+    resource_type: int = 2,
 ) -> None:
     """Describe a config once the change has reached this broker."""
     resources = [
@@ -275,7 +280,7 @@ def describe_config(
     player.until(
         lambda answer: (
             [config.value for config in answer.results[0].configs]
-            == ([] if value is GONE else [value])
+            == ([] if config_value is GONE else [config_value])
         ),
         "DescribeConfigs",
         4,
@@ -287,9 +292,11 @@ def describe_config(
 def alter_configs_refused(player: FramePlayer) -> None:
     """Bad values, resources that are not there, resources named twice."""
     topic, _ = player.plain_topic()
-    for key, value in BAD_TOPIC_CONFIGS:
-        if value is not None:
-            alter(player, topic, f"{key}={value}", (key, 0, value), validate_only=True)
+    for key, config_value in BAD_TOPIC_CONFIGS:
+        if config_value is not None:
+            alter(
+                player, topic, f"{key}={config_value}", (key, 0, config_value), validate_only=True
+            )
     alter(player, topic, "no changes")
     alter(player, player.name("missing"), "missing topic", ("retention.ms", 0, "5"))
     alter(player, "a b", "bad name", ("retention.ms", 0, "5"))

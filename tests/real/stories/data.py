@@ -172,8 +172,8 @@ def fetch_versions(player: FramePlayer) -> None:
     """Every version, offsets in and out of range, epochs, isolation, sizes."""
     topic = player.topic(partitions=2)
     missing: Topic = (player.name("missing"), NO_SUCH_ID)
-    for value in ("a", "b", "c"):
-        player.quiet("Produce", 8, **produce(topic, records(value, value), 8))
+    for record_value in ("a", "b", "c"):
+        player.quiet("Produce", 8, **produce(topic, records(record_value, record_value), 8))
     for version in range(4, 19):
         for isolation in (0, 1):
             player.ask(
@@ -314,8 +314,8 @@ def delete(
 def delete_records(player: FramePlayer) -> None:
     """Deletion of records, and the log's new start."""
     topic, _ = topic_and_id = player.topic()
-    for value in ("a", "b", "c"):
-        player.quiet("Produce", 8, **produce(topic_and_id, records(value, value), 8))
+    for record_value in ("a", "b", "c"):
+        player.quiet("Produce", 8, **produce(topic_and_id, records(record_value, record_value), 8))
 
     delete(player, topic, "3", 3)
     player.ask("Fetch", 12, "from 2", **fetch(topic_and_id, 2))

@@ -94,22 +94,22 @@ def group_configs(player: FramePlayer) -> None:
         resources=[{"resource_type": GROUP, "resource_name": group, "configuration_keys": None}],
     )
     for config_name in GROUP_NUMBERS:
-        for value in NUMBERS:
-            tried = f"{config_name}={value}"
+        for config_value in NUMBERS:
+            tried = f"{config_name}={config_value}"
             alter(
                 player,
                 group,
                 tried,
-                (config_name, SET, value),
+                (config_name, SET, config_value),
                 resource_type=GROUP,
                 validate_only=True,
             )
-    for config_name, value in GROUP_WORDS:
+    for config_name, config_value in GROUP_WORDS:
         alter(
             player,
             group,
-            f"{config_name}={value}",
-            (config_name, SET, value),
+            f"{config_name}={config_value}",
+            (config_name, SET, config_value),
             resource_type=GROUP,
             validate_only=True,
         )
@@ -156,12 +156,12 @@ def client_metrics_configs(player: FramePlayer) -> None:
             }
         ],
     )
-    for key, value in BAD_METRICS:
-        change = (key, SET, value)
+    for key, config_value in BAD_METRICS:
+        change = (key, SET, config_value)
         alter(
             player,
             resource_name,
-            f"{key}={value}",
+            f"{key}={config_value}",
             change,
             resource_type=CLIENT_METRICS,
             validate_only=True,
@@ -187,8 +187,12 @@ def client_metrics_configs(player: FramePlayer) -> None:
         _note_listed(player, "none", CLIENT_METRICS, version=version)
     changes = ("metrics", SET, "a,b"), ("interval.ms", SET, "2000"), ("match", SET, "client_id=x")
     alter(player, resource_name, "made", *changes, resource_type=CLIENT_METRICS)
-    for key, value in (("metrics", "a,b"), ("interval.ms", "2000"), ("match", "client_id=x")):
-        describe_config(player, resource_name, key, value, resource_type=CLIENT_METRICS)
+    for key, config_value in (
+        ("metrics", "a,b"),
+        ("interval.ms", "2000"),
+        ("match", "client_id=x"),
+    ):
+        describe_config(player, resource_name, key, config_value, resource_type=CLIENT_METRICS)
     for version in (0, 1):
         _note_listed(player, "one", CLIENT_METRICS, count=1, version=version)
     alter(player, resource_name, "appended", ("metrics", APPEND, "c"), resource_type=CLIENT_METRICS)

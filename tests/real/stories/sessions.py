@@ -148,8 +148,8 @@ def session_cache(player: FramePlayer) -> None:
     for reader_index, reader in enumerate(readers):
         reader.ask(f"reader {reader_index} opens", fetch(topic))
     for reader_index in range(9):
-        late = SessionReader(player, 12)
-        late.ask(f"one too many, {reader_index}", fetch(topic), fetch(topic, partition=7))
+        late_reader = SessionReader(player, 12)
+        late_reader.ask(f"one too many, {reader_index}", fetch(topic), fetch(topic, partition=7))
     readers[0].close()
     readers[0] = SessionReader(player, 13)
     opened = [SessionReader(player, 13) for _ in range(8)]

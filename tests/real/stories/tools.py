@@ -73,7 +73,7 @@ def replace_configs(player: FramePlayer) -> None:
         resource = {
             "resource_type": TOPIC,
             "resource_name": topic,
-            "configs": [{"name": name, "value": value} for name, value in configs],
+            "configs": [{"name": name, "value": config_value} for name, config_value in configs],
             **more,
         }
         player.ask("AlterConfigs", version, note, resources=[resource], validate_only=dry)

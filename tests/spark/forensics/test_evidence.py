@@ -503,15 +503,15 @@ def copy_in(log_dir: Path, *records: bytes) -> Path:
 
 
 def test_the_newest_copy_counts(tmp_path: Path) -> None:
-    old = copy_in(tmp_path / "b1", topic("orders", ID), partition(ID, replicas=(1, 2, 3)))
-    new = copy_in(
+    old_copy = copy_in(tmp_path / "b1", topic("orders", ID), partition(ID, replicas=(1, 2, 3)))
+    new_copy = copy_in(
         tmp_path / "b2",
         topic("orders", ID),
         partition(ID, replicas=(1, 2, 3)),
         partition(ID, replicas=(1, 2, 3), isr=(1, 2), leader=2),
     )
     expected = Assignment(replicas=(1, 2, 3), in_sync=(1, 2), leader=2)
-    for order in ([old, new], [new, old]):
+    for order in ([old_copy, new_copy], [new_copy, old_copy]):
         known_topics = known_topics_in(order, print)
         assert known_topics.assignments == {TopicPartition("orders", 0): expected}
         assert known_topics.topic_ids == {"orders": uuid_text(ID)}

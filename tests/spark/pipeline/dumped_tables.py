@@ -152,13 +152,13 @@ def transaction_values(row: Row) -> tuple[str, dict[str, Any] | None]:
 
 def dumped_transaction(line: str) -> tuple[str, dict[str, Any] | None]:
     """Key and value from a line that the decoder of the transaction log printed."""
-    key, value = decode_line(line)
-    if value is None:
+    key, printed_value = decode_line(line)
+    if printed_value is None:
         return key["data"]["transactionalId"], None
-    data = value["data"]
+    data = printed_value["data"]
     return key["data"]["transactionalId"], {
         # What is at its default is left out of tagged fields, or not in version 0 at all.
-        "version": int(value["version"]),
+        "version": int(printed_value["version"]),
         "previousProducerId": -1,
         "nextProducerId": -1,
         "clientTransactionVersion": 0,
@@ -194,17 +194,17 @@ def offset_values(row: Row) -> dict[str, Any]:
 
 def dumped_offset(line: str) -> dict[str, Any]:
     """Values from a line that the decoder of offsets printed."""
-    key, value = decode_line(line)
+    key, printed_value = decode_line(line)
     data = key["data"]
     values = {
         "type": int(key["type"]),
         "group": data.get("group", data.get("groupId")),
-        "version": None if value is None else int(value["version"]),
+        "version": None if printed_value is None else int(printed_value["version"]),
     }
     if key["type"] in ("0", "1"):
         values |= {"topic": data["topic"], "partition": data["partition"]}
-        if value is not None:
-            fields = {"leaderEpoch": -1, "topicId": None, **value["data"]}
+        if printed_value is not None:
+            fields = {"leaderEpoch": -1, "topicId": None, **printed_value["data"]}
             # Zeros stand for an id that the coordinator does not know.
             fields["topicId"] = None if fields["topicId"] == NO_TOPIC_ID else fields["topicId"]
             names = ("offset", "leaderEpoch", "metadata", "commitTimestamp", "topicId")
@@ -215,8 +215,8 @@ def dumped_offset(line: str) -> dict[str, Any]:
 def decode_line(line: str) -> tuple[Any, Any]:
     """(key, value) of a line of a coordinator's record; the value of a tombstone is None."""
     _, _, value_text = line.partition(" key: ")
-    key, _, value = value_text.partition(" payload: ")
-    return json.loads(key), None if value == "<DELETE>" else json.loads(value)
+    key, _, printed_value = value_text.partition(" payload: ")
+    return json.loads(key), None if printed_value == "<DELETE>" else json.loads(printed_value)
 
 
 def _line(fields: Mapping[str, Any]) -> str:

@@ -77,8 +77,8 @@ def _producer(bootstrap: str, transactional_id: str, codec: str) -> Producer:
 
 def _send(producer: Producer, partition: int, number: int) -> None:
     for index in range(8):
-        value = (b"%d " % number) * (VALUE_BYTES // 2) if index else b""
-        producer.produce("codecs", partition=partition, key=b"k%d" % index, value=value)
+        record_value = (b"%d " % number) * (VALUE_BYTES // 2) if index else b""
+        producer.produce("codecs", partition=partition, key=b"k%d" % index, value=record_value)
 
 
 def _send_offsets(bootstrap: str, producer: Producer, number: int) -> None:

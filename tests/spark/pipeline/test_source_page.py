@@ -59,7 +59,9 @@ def shot(path: Path) -> None:
         log_dir = broker_dir(path / f"broker-{broker}", broker=broker, is_clean=is_clean)
         driver = orders()
         replica(log_dir, driver)
-        segment(log_dir / "payments-0", [batch(0, count=4, compression=ZSTD, value=b"paid")] * 2)
+        segment(
+            log_dir / "payments-0", [batch(0, count=4, compression=ZSTD, record_value=b"paid")] * 2
+        )
         marks = {ORDERS: driver.log.high_watermark, PAYMENTS: 8}
         (log_dir / FileName.HIGH_WATERMARKS).write_text(encode_offsets(marks))
     torn = path / "broker-2" / "payments-0" / f"{0:020d}.log"
@@ -74,7 +76,7 @@ def orders() -> LogDriver:
     for number, pid in enumerate((7, 8, 7, 9)):
         sequence = 2 if number == 2 else 0
         time_ms = NOW + 1_000 * number
-        driver.txn(sequence, pid=pid, count=2, timestamp=time_ms, value=b"order %d" % number)
+        driver.txn(sequence, pid=pid, count=2, timestamp=time_ms, record_value=b"order %d" % number)
         driver.now = time_ms + 250
         if pid != 9:
             driver.end(committed=number != 1, pid=pid)

@@ -65,7 +65,7 @@ def logs(tmp_path_factory: pytest.TempPathFactory) -> Path:
             log_dir / "all-0",
             [
                 *(batch(0, compression=codec, count=3) for codec in (GZIP, SNAPPY, LZ4, ZSTD)),
-                plain(value=b"v" * 64_000),
+                plain(record_value=b"v" * 64_000),
             ],
         )
         segment(log_dir / "__transaction_state-0", [transactions()])

@@ -85,9 +85,9 @@ def filled_store(
 ) -> Iterator[Filled]:
     """The store with the directory; the session knows its settings."""
     with S3Store(tmp_path_factory.mktemp("store")) as store:
-        for name, value in store.config.items():
+        for name, setting_value in store.config.items():
             if name.startswith("spark.hadoop."):
-                spark.conf.set(name.removeprefix("spark.hadoop."), value)
+                spark.conf.set(name.removeprefix("spark.hadoop."), setting_value)
         register(spark)
         yield Filled(store, local)
 

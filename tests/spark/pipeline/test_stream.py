@@ -60,8 +60,8 @@ def write(target: KafkaTarget, topic: str, values: Iterable[str], *, commit: boo
         async with Producer(admin.cluster, transactional_id="app") as producer:
             await producer.init_transactions()
             producer.begin()
-            for value in values:
-                await producer.send(topic, int(value[-1]) % 2, value.encode())
+            for record_value in values:
+                await producer.send(topic, int(record_value[-1]) % 2, record_value.encode())
             await (producer.commit() if commit else producer.abort())
 
     target.ask(whole)
@@ -94,14 +94,14 @@ def haunt(target: KafkaTarget, partition: TopicPartition) -> ProducerIdAndEpoch:
             return await make_hanging(admin, partition, "ghost")
 
         return target.ask(make)
-    late = target.simulated.faults.arm(
+    late_rule = target.simulated.faults.arm(
         point="client.request", api="Produce", transactional_id="ghost", action="hold"
     )
     identity = asyncio.run(_gives_up(target.bootstrap, partition))
-    late.wait_until_struck()
+    late_rule.wait_until_struck()
     target.simulated.transactions.wait_for_state("ghost", "CompleteAbort", "Empty")
-    late.release()
-    late.disarm()
+    late_rule.release()
+    late_rule.disarm()
     return identity
 
 
@@ -120,14 +120,14 @@ async def _gives_up(bootstrap: str, partition: TopicPartition) -> ProducerIdAndE
     return identity
 
 
-def stream(target: KafkaTarget, where: Path, *arguments: str) -> StreamProcess:
+def stream(target: KafkaTarget, output_path: Path, *arguments: str) -> StreamProcess:
     command = [
         *(str(installed_txnsim()), "stream", "--json", "--master", "local[2]", "--topic", "t"),
         *("--bootstrap-server", target.bootstrap, "--connector-jars", str(connector_jars())),
-        *("--sink", str(where / "sink"), "--checkpoint", str(where / "checkpoint")),
+        *("--sink", str(output_path / "sink"), "--checkpoint", str(output_path / "checkpoint")),
         *("--probe-interval", "1", *arguments),
     ]
-    return StreamProcess(command, log=where / "stream.log")
+    return StreamProcess(command, log=output_path / "stream.log")
 
 
 def rows_taken(process: StreamProcess) -> int:
@@ -310,14 +310,14 @@ def rows_in(events: Iterable[StreamEvent]) -> int:
 
 
 def stream_until_killed(
-    target: KafkaTarget, where: Path, point: str, nth: int
+    target: KafkaTarget, output_path: Path, point: str, nth: int
 ) -> list[dict[str, object]]:
     """Stream until the n-th commit is at this point, then kill the process; returns its events."""
     command = [
         *(sys.executable, "-m", "tests.spark.pipeline.stream_program", target.bootstrap, "t"),
-        *(str(where), str(connector_jars()), point, str(nth)),
+        *(str(output_path), str(connector_jars()), point, str(nth)),
     ]
-    with StreamProcess(command, log=where / "stream.log") as process:
+    with StreamProcess(command, log=output_path / "stream.log") as process:
         process.wait_for(lambda _: bool(process.events_named(point)))
         process.kill()
     return process.events
@@ -383,7 +383,7 @@ def test_a_lost_checkpoint_repeats_nothing_and_a_lost_sink_is_noticed(
     committed = fill(target, 0, 4)
     assert rows_in(take_the_rest(spark, options)) == 8
     assert rows_in(take_the_rest(spark, options)) == 0
-    old = (tmp_path / "checkpoint").rename(tmp_path / "old")
+    old_path = (tmp_path / "checkpoint").rename(tmp_path / "old")
     for query in ("records", "alerts"):  # killed while it wrote its first batch down
         (tmp_path / "checkpoint" / query / "offsets").mkdir(parents=True)
         (tmp_path / "checkpoint" / query / "offsets" / ".0.1f6b.tmp").write_text("v1")
@@ -393,7 +393,7 @@ def test_a_lost_checkpoint_repeats_nothing_and_a_lost_sink_is_noticed(
     assert len({row["query"] for row in read(sink)}) == 2
     assert spark.read.parquet(f"{sink}/records").count() == len(committed)
     newer = (tmp_path / "checkpoint").rename(tmp_path / "newer")
-    old.rename(tmp_path / "checkpoint")
+    old_path.rename(tmp_path / "checkpoint")
     with pytest.raises(BadInputError, match="another checkpoint has gone on, at t-0, t-1"):
         take_the_rest(spark, options)
     shutil.rmtree(tmp_path / "checkpoint")

@@ -72,8 +72,10 @@ def array(data: bytes) -> np.ndarray:
 def scan(data: bytes) -> tuple[list[list[int]], int, int]:
     """Rows, where the walk stopped and why."""
     rows = np.empty((kernel.BATCH_COLUMNS, 64), dtype=np.int64)
-    count, position, why = kernel.scan_batches(array(data), 0, len(data), len(data), 0, rows, 0)
-    return rows[:, :count].T.tolist(), position, why
+    count, position, stop_reason = kernel.scan_batches(
+        array(data), 0, len(data), len(data), 0, rows, 0
+    )
+    return rows[:, :count].T.tolist(), position, stop_reason
 
 
 @given(st.binary(min_size=8, max_size=8))
@@ -98,7 +100,7 @@ def with_bytes(position: int, data: bytes) -> bytes:
 
 
 @pytest.mark.parametrize(
-    ("damaged", "why"),
+    ("damaged", "stop_reason"),
     [
         *(
             (with_bytes(8, length.to_bytes(4, signed=True)), kernel.BAD_LENGTH)
@@ -113,25 +115,25 @@ def with_bytes(position: int, data: bytes) -> bytes:
         (bytes(1_000), kernel.BAD_LENGTH),
     ],
 )
-def test_the_walk_stops_where_no_batch_can_be(damaged: bytes, why: int) -> None:
+def test_the_walk_stops_where_no_batch_can_be(damaged: bytes, stop_reason: int) -> None:
     sound = segment_of([act()])
     rows, position, reason = scan(sound + damaged + sound)
-    assert (len(rows), position, reason) == (1, len(sound), why)
+    assert (len(rows), position, reason) == (1, len(sound), stop_reason)
 
 
 def test_less_than_a_header_is_left_behind_a_length_that_is_too_small() -> None:
     data = bytearray(segment_of([act()]))
     data[8:12] = (len(data) - BatchHeader.OVERHEAD - 7).to_bytes(4)
-    rows, position, why = scan(bytes(data))
-    assert (len(rows), position, why) == (1, len(data) - 7, kernel.AT_BUFFER_END)
+    rows, position, stop_reason = scan(bytes(data))
+    assert (len(rows), position, stop_reason) == (1, len(data) - 7, kernel.AT_BUFFER_END)
 
 
 @given(st.binary(max_size=17))
 def test_a_control_record_that_makes_no_sense_is_no_marker(record: bytes) -> None:
     data = bytearray(segment_of([act("commit")]))
     data[BatchHeader.SIZE : BatchHeader.SIZE + len(record)] = record
-    rows, position, why = scan(bytes(data))
-    assert (len(rows), position, why) == (1, len(data), kernel.AT_BUFFER_END)
+    rows, position, stop_reason = scan(bytes(data))
+    assert (len(rows), position, stop_reason) == (1, len(data), kernel.AT_BUFFER_END)
 
 
 # The compiled CRC against the library's.
@@ -215,7 +217,7 @@ def test_one_that_is_wrong_leaves_the_others_alone() -> None:
 def fold_producer(data: bytes, file_position: int = 0) -> list[int]:
     """The fragment of the only producer."""
     fragments = np.empty((1, fk.FRAGMENT_COLUMNS), dtype=np.int64)
-    count, _, position, why = fk.scan_fragments(
+    count, _, position, stop_reason = fk.scan_fragments(
         np.frombuffer(bytearray(data), dtype=np.uint8),
         0,
         len(data),
@@ -226,7 +228,7 @@ def fold_producer(data: bytes, file_position: int = 0) -> list[int]:
         np.empty((fk.ENDING_COLUMNS, 9), dtype=np.int64),
         np.array([file_position, -1], dtype=np.int64),
     )
-    assert (count, position, why) == (1, len(data), kernel.AT_BUFFER_END)
+    assert (count, position, stop_reason) == (1, len(data), kernel.AT_BUFFER_END)
     return fragments[0].tolist()  # type: ignore[no-any-return]
 
 

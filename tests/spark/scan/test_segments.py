@@ -409,8 +409,8 @@ def read_facts(path: Path) -> Told:
 @given(acts(), st.integers(0, 30), st.data())
 def test_both_walks_find_the_same(history: list[Act], old_run_at: int, draw: st.DataObject) -> None:
     parts = segment_of(history[:old_run_at]), segment_of(history[old_run_at:], base_offset=50)
-    old = old_message(0, offset=45) if draw.draw(st.booleans()) else b""
-    data = bytearray(old.join(parts))
+    old_batch = old_message(0, offset=45) if draw.draw(st.booleans()) else b""
+    data = bytearray(old_batch.join(parts))
     for _ in range(draw.draw(st.integers(0, 2)) if data else 0):
         data[draw.draw(st.integers(0, len(data) - 1))] = draw.draw(st.integers(0, 255))
 

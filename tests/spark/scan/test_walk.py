@@ -388,7 +388,7 @@ def test_a_wrong_crc_is_where_separate_walks_find_it(
 
 @pytest.mark.parametrize("is_sound", [True, False])
 def test_a_batch_larger_than_a_piece(tmp_path: Path, is_sound: bool) -> None:
-    large = batch(0, transactional=True, value=b"v" * 5_000)
+    large = batch(0, transactional=True, record_value=b"v" * 5_000)
     path = segment(tmp_path, [plain(), large, plain()])
     file_size = path.stat().st_size
     (table,) = batch_rows(path)
@@ -482,11 +482,11 @@ def test_damage_of_one_replica_is_none_of_another_s(tmp_path: Path) -> None:
 def test_messages_of_old_formats_are_not_cut(tmp_path: Path) -> None:
     """A broker knows them and reads on; here they are passed over."""
     broker_dir(tmp_path, is_clean=False)
-    old = old_message(1, offset=1)
+    old_batch = old_message(1, offset=1)
     path = segment(tmp_path / "orders-0", [plain()])
-    path.write_bytes(path.read_bytes() + old)
+    path.write_bytes(path.read_bytes() + old_batch)
     segment(tmp_path / "orders-0", [plain()], base_offset=5)
-    assert surviving_segments(tmp_path) == [(BATCH + len(old), None), (BATCH, None)]
+    assert surviving_segments(tmp_path) == [(BATCH + len(old_batch), None), (BATCH, None)]
     overwrite(path, BATCH + 16, b"\x09")
     assert [damage and damage.kind for _, damage in surviving_segments(tmp_path)] == [
         "torn",
@@ -514,7 +514,7 @@ def test_runs_lie_within_so_many_bytes_or_are_one_batch() -> None:
 
 
 def test_every_batch_of_a_table_is_judged_for_itself(tmp_path: Path) -> None:
-    large = plain(value=b"v" * (PIECE_BYTES + 1))
+    large = plain(record_value=b"v" * (PIECE_BYTES + 1))
     path = segment(tmp_path, [plain(), large, plain(), plain()])
     overwrite(path, BATCH + len(large) + BATCH - 1, b"!")
     (table,) = batch_rows(path)
@@ -522,7 +522,7 @@ def test_every_batch_of_a_table_is_judged_for_itself(tmp_path: Path) -> None:
 
 
 def test_batches_that_are_gone_meanwhile_are_not_right(tmp_path: Path) -> None:
-    for number, data in enumerate([plain(), plain(value=b"v" * 5_000)]):
+    for number, data in enumerate([plain(), plain(record_value=b"v" * 5_000)]):
         path = segment(tmp_path / str(number), [data, data])
         (table,) = batch_rows(path)
         cut(path, len(data) + 65)

@@ -509,8 +509,13 @@ def test_segments_out_of_bounds_are_not_read(logs: Path) -> None:
         return sum(len(task.content[0].segments) for task in tasks)
 
     everything = segments()
-    late = segments(startTimestamp=str(NOW + 39_000))
-    assert late == segments(startingOffsets=json.dumps({"payments": {"1": 119}})) == 1 < everything
+    late_segments = segments(startTimestamp=str(NOW + 39_000))
+    assert (
+        late_segments
+        == segments(startingOffsets=json.dumps({"payments": {"1": 119}}))
+        == 1
+        < everything
+    )
     assert segments(endingOffsets=json.dumps({"payments": {"1": 1}})) == 1
 
 

@@ -236,7 +236,7 @@ KEY_0 = struct.pack("!h", 0) + text("g") + text("orders") + struct.pack("!i", 1)
 
 
 @pytest.mark.parametrize(
-    ("version", "value", "expires"),
+    ("version", "record_value", "expires"),
     [
         (0, struct.pack("!hq", 0, 9) + text("m") + struct.pack("!q", 8), None),
         (1, struct.pack("!hq", 1, 9) + text("m") + struct.pack("!qq", 8, 77), 77),
@@ -245,9 +245,9 @@ KEY_0 = struct.pack("!h", 0) + text("g") + text("orders") + struct.pack("!i", 1)
     ],
 )
 def test_older_versions_are_told(
-    tmp_path: Path, version: int, value: bytes, expires: int | None
+    tmp_path: Path, version: int, record_value: bytes, expires: int | None
 ) -> None:
-    pair = Record(key=KEY_0, value=value)
+    pair = Record(key=KEY_0, value=record_value)
     batch_data = build_batch([pair], timestamp_ms=NOW, compression=ZSTD)
     (row,) = rows_of(tmp_path, batch_data)
     assert (row["kind"], row["key_version"], row["value_version"]) == ("offset_commit", 0, version)
@@ -258,7 +258,7 @@ def test_older_versions_are_told(
 
 
 @pytest.mark.parametrize(
-    ("key", "value", "kind", "words"),
+    ("key", "record_value", "kind", "words"),
     [
         (b"\x00\x63g", b"\x00\x00", "unknown", "a key of version 99, which is no kind"),
         (b"\x00\x0bg", b"\x00\x00", "share_group_metadata", "unreadable record"),
@@ -268,9 +268,9 @@ def test_older_versions_are_told(
     ],
 )
 def test_what_can_t_be_read_is_a_row_that_says_so(
-    key: bytes, value: bytes | None, kind: str, words: str
+    key: bytes, record_value: bytes | None, kind: str, words: str
 ) -> None:
-    row = row_of(Record(key=key, value=value, offset=4), batch_of())
+    row = row_of(Record(key=key, value=record_value, offset=4), batch_of())
     assert row.problem is not None
     assert words in row.problem
     assert (row.kind, row.group_id, row.offset) == (kind, None, 4)

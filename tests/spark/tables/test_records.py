@@ -527,7 +527,10 @@ def test_rows_are_handed_over_in_bounded_pieces(
 ) -> None:
     monkeypatch.setattr(records, "ROWS_MAX", rows)
     monkeypatch.setattr(records, "BYTES_MAX", size)
-    segment(broker_dir(tmp_path) / "orders-0", [plain(5, value=b"four"), plain(6, value=b"four")])
+    segment(
+        broker_dir(tmp_path) / "orders-0",
+        [plain(5, record_value=b"four"), plain(6, record_value=b"four")],
+    )
     all_rows = table(tmp_path, "records")
     assert [row["offset"] for row in all_rows] == list(range(11))
     assert [row["batch_base_offset"] for row in all_rows] == [0] * 5 + [5] * 6

@@ -24,8 +24,8 @@ A_0, B_2 = TopicPartition("a", 0), TopicPartition("b", 2)
 FOLDER = "__transaction_state-3"
 
 
-def record(*, key: bytes, value: bytes | None) -> Record:
-    return Record(key=key, value=value, timestamp_ms=NOW, offset=5)
+def record(*, key: bytes, record_value: bytes | None) -> Record:
+    return Record(key=key, value=record_value, timestamp_ms=NOW, offset=5)
 
 
 def test_every_state_that_is_written_has_kafka_s_name(tmp_path: Path) -> None:
@@ -115,7 +115,7 @@ def test_only_the_coordinators_log_is_read_and_no_control_batch(tmp_path: Path) 
 
 
 @pytest.mark.parametrize(
-    ("key", "value", "words"),
+    ("key", "record_value", "words"),
     [
         (b"\x00\x07\x00\x01a", b"\x00\x00", "key of version 7, only 0 is known"),
         (b"\x00", b"\x00\x00", "unreadable record"),
@@ -130,20 +130,20 @@ def test_only_the_coordinators_log_is_read_and_no_control_batch(tmp_path: Path) 
     ],
 )
 def test_what_can_t_be_read_is_a_row_that_says_so(
-    key: bytes, value: bytes | None, words: str
+    key: bytes, record_value: bytes | None, words: str
 ) -> None:
-    row = row_of(record(key=key, value=value))
+    row = row_of(record(key=key, record_value=record_value))
     assert row.problem is not None
     assert words in row.problem
     assert (row.offset, row.timestamp_ms) == (5, NOW)
-    assert row.value_version == version_of(value)
+    assert row.value_version == version_of(record_value)
     assert (row.state, row.producer_id) == (None, None)
 
 
 @given(st.binary(max_size=40), st.none() | st.binary(max_size=60))
 def test_any_bytes_make_a_row(key: bytes, value: bytes | None) -> None:
     for front in (b"", b"\x00\x00\x00\x01a"):
-        row = row_of(record(key=front + key, value=value))
+        row = row_of(record(key=front + key, record_value=value))
         assert row.is_tombstone == (value is None)
         assert (row.problem is None) == (row.transactional_id is not None)
 
@@ -151,4 +151,4 @@ def test_any_bytes_make_a_row(key: bytes, value: bytes | None) -> None:
 @given(st.binary(max_size=60))
 def test_any_value_of_a_sound_key_makes_a_row(value: bytes) -> None:
     for version in (b"\x00\x00", b"\x00\x01"):
-        row_of(record(key=encode_key(TransactionalId("a")), value=version + value))
+        row_of(record(key=encode_key(TransactionalId("a")), record_value=version + value))

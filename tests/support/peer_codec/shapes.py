@@ -97,10 +97,10 @@ class PlainField(msgspec.Struct, frozen=True):
     def read(self, message: Any, _topic: Any) -> Any:
         """``Field.read``."""
         if self.default is _REQUIRED:
-            value = getattr(message, self.theirs)
+            field_value = getattr(message, self.theirs)
         else:
-            value = getattr(message, self.theirs, self.default)
-        return value if self.from_wire is None else self.from_wire(value)
+            field_value = getattr(message, self.theirs, self.default)
+        return field_value if self.from_wire is None else self.from_wire(field_value)
 
 
 class StructTuple(msgspec.Struct, frozen=True):

@@ -50,18 +50,18 @@ class Rows(msgspec.Struct, frozen=True):
     def _write_struct(self, schema: Any, struct: Any) -> Any:
         values: dict[str, Any] = {"partition": struct.key.partition}
         for field_name in struct.__struct_fields__[1:]:
-            value = getattr(struct, field_name)
+            field_value = getattr(struct, field_name)
             match field_name:
                 case "batches":
                     values["state_batches"] = tuple(
-                        schema.StateBatch(**msgspec.structs.asdict(batch)) for batch in value
+                        schema.StateBatch(**msgspec.structs.asdict(batch)) for batch in field_value
                     )
                 case "error":
-                    values["error_code"] = ErrorCode(value)
+                    values["error_code"] = ErrorCode(field_value)
                 case "message":
-                    values["error_message"] = value
+                    values["error_message"] = field_value
                 case _:
-                    values[field_name] = value
+                    values[field_name] = field_value
         return codec.build(getattr(schema, self.part), **values)
 
     def _read_struct(self, key: ShareKey, part: Any) -> Any:

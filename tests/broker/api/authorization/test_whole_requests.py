@@ -54,9 +54,9 @@ def errors_of(answer: Any) -> set[ErrorCode]:
             errors |= errors_of(element)
     elif hasattr(answer, "__dataclass_fields__"):
         for field_name in answer.__dataclass_fields__:
-            value = getattr(answer, field_name)
-            if isinstance(value, ErrorCode):
-                errors.add(value)
+            field_value = getattr(answer, field_name)
+            if isinstance(field_value, ErrorCode):
+                errors.add(field_value)
             else:
-                errors |= errors_of(value)
+                errors |= errors_of(field_value)
     return errors

@@ -20,8 +20,8 @@ def resource(
         "resource_type": resource_type,
         "resource_name": resource_name,
         "configs": [
-            {"name": key, "config_operation": operation, "value": value}
-            for key, operation, value in changes
+            {"name": key, "config_operation": operation, "value": config_value}
+            for key, operation, config_value in changes
         ],
     }
 

@@ -167,9 +167,9 @@ async def test_what_is_no_share_group(groups: GroupApi) -> None:
 
 
 async def test_a_heartbeat_without_a_member_is_refused(groups: GroupApi) -> None:
-    for member_id, why in (("", None), (" ", "MemberId can't be empty.")):
+    for member_id, reason in (("", None), (" ", "MemberId can't be empty.")):
         refused = await beat(groups.api, member_id)
-        assert (refused.error_code, refused.error_message) == (E.invalid_request, why)
+        assert (refused.error_code, refused.error_message) == (E.invalid_request, reason)
 
 
 # ``alter_share_group_offsets``: new start offsets

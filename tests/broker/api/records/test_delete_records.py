@@ -44,8 +44,8 @@ async def test_it_is_answered_when_the_followers_have_deleted(api_of_three: Api)
     answer = await api.ask("DeleteRecords", 2, topics=[topic], timeout=5_000)
     (deleted,) = answer.topics[0].partitions
     assert (deleted.error_code, deleted.low_watermark) == (ErrorCode.none, 2)
-    where = TopicPartition("orders", 0)
+    topic_partition = TopicPartition("orders", 0)
     assert [
-        api.on_broker(broker_id).broker.replicas.hosted[where].log_start_offset
+        api.on_broker(broker_id).broker.replicas.hosted[topic_partition].log_start_offset
         for broker_id in (1, 2, 3)
     ] == [2, 2, 2]

@@ -28,10 +28,10 @@ def values(
 async def test_refusals_and_the_subject(api: Api) -> None:
     fenced = ErrorCode.producer_fenced
     assert api.refuse("EndTxn", 2, fenced, **values((1, 0))).error_code is fenced
-    old = api.refuse("EndTxn", 1, fenced, **values((1, 0)))
-    assert old.error_code is ErrorCode.invalid_producer_epoch
-    new = api.refuse("EndTxn", 5, fenced, **values((1, 0)))
-    assert (new.producer_id, new.producer_epoch) == (-1, -1)
+    old_answer = api.refuse("EndTxn", 1, fenced, **values((1, 0)))
+    assert old_answer.error_code is ErrorCode.invalid_producer_epoch
+    new_answer = api.refuse("EndTxn", 5, fenced, **values((1, 0)))
+    assert (new_answer.producer_id, new_answer.producer_epoch) == (-1, -1)
     about = api.subject("EndTxn", 5, **values((1, 0), committed=False))
     assert (about.transactional_id, about.producer_id, about.committed) == ("id", 1, False)
 

@@ -134,10 +134,10 @@ def errors(answer: Any) -> dict[tuple[str, int], ErrorCode]:
 async def test_refusals_and_the_subject(api: Api) -> None:
     fields = transaction("id", (5, 0), {"orders": [0, 1]})
     error = ErrorCode.producer_fenced
-    old = api.refuse("AddPartitionsToTxn", 1, error, **fields)
-    assert set(errors(old).values()) == {ErrorCode.invalid_producer_epoch}
-    new = api.refuse("AddPartitionsToTxn", 4, error, **fields)
-    assert (new.error_code, new.results_by_transaction) == (error, ())
+    old_answer = api.refuse("AddPartitionsToTxn", 1, error, **fields)
+    assert set(errors(old_answer).values()) == {ErrorCode.invalid_producer_epoch}
+    new_answer = api.refuse("AddPartitionsToTxn", 4, error, **fields)
+    assert (new_answer.error_code, new_answer.results_by_transaction) == (error, ())
     for version in (3, 5):
         about = api.subject("AddPartitionsToTxn", version, **fields)
         assert (about.transactional_id, about.producer_id) == ("id", 5)
@@ -171,8 +171,8 @@ async def test_init_producer_id_refusals_and_the_subject(api: Api) -> None:
         api.refuse("InitProducerId", 5, fenced, **values_of_init_producer_id("id")).error_code
         is fenced
     )
-    old = api.refuse("InitProducerId", 3, fenced, **values_of_init_producer_id("id"))
-    assert old.error_code is ErrorCode.invalid_producer_epoch
+    old_answer = api.refuse("InitProducerId", 3, fenced, **values_of_init_producer_id("id"))
+    assert old_answer.error_code is ErrorCode.invalid_producer_epoch
     named = api.subject("InitProducerId", 4, **values_of_init_producer_id("id", pid=7, epoch=0))
     assert (named.transactional_id, named.producer_id) == ("id", 7)
     assert api.subject("InitProducerId", 0, **values_of_init_producer_id("id")).producer_id is None

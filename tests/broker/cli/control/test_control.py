@@ -52,9 +52,9 @@ def test_what_holds_says_how_it_is_let_go(txnsim: Ask) -> None:
         "  let it go:   txnsim faults release r2",
     ]
     assert txnsim("faults", "release", "r2").out == "let go 0\n"
-    late = txnsim("faults", "wait", "r2", "--timeout", "1ms")
-    assert late.status == 1
-    assert "0 of 1 strikes within 1 ms" in late.err
+    late_answer = txnsim("faults", "wait", "r2", "--timeout", "1ms")
+    assert late_answer.status == 1
+    assert "0 of 1 strikes within 1 ms" in late_answer.err
     assert "r2: 0 crossings matched" in txnsim("faults", "verify").err
     txnsim("faults", "disarm", "r2")
 

@@ -296,10 +296,10 @@ def test_a_hanging_transaction_from_alert_to_repair(
     assert run(server, "find-hanging", "--all") == HANGS
     out, err = capsys.readouterr()
     assert "hanging: 1." in err
-    header, row, why, decided, command = out.splitlines()
+    header, row, reason, decided, command = out.splitlines()
     assert header.startswith("Topic ")
     assert row.startswith("orders")
-    assert why.startswith("orders-0 at offset 0: transactional id ghost is Empty without this")
+    assert reason.startswith("orders-0 at offset 0: transactional id ghost is Empty without this")
     assert decided.startswith(
         "  It was not committed: end it with ABORT, which discards its records, as "
     )

@@ -32,8 +32,8 @@ async def share_member(client: Cluster) -> ShareMember:
     """A member of the share group ``shop`` that has both partitions, and three records of one."""
     await Admin(client).set_group_config("shop", "share.auto.offset.reset", "earliest")
     async with Producer(client) as producer:
-        for value in (b"1", b"2", b"3"):
-            await producer.send("orders", 0, value)
+        for record_value in (b"1", b"2", b"3"):
+            await producer.send("orders", 0, record_value)
     member = ShareMember(client, MemberOptions(group_id="shop", member_id="m"))
     await member.subscribe(["orders"], until=frozenset({A, B}))
     await member.poll(max_wait_ms=500)

@@ -290,8 +290,13 @@ def test_the_markers_in_front_of_an_offset_are_fetched() -> None:
             ]
             assert every.markers[0].timestamp_ms < between_ms < every.markers[1].timestamp_ms
             assert every.complete_since_ms == BEFORE_ALL_MARKERS_MS
-            late = await fetch_markers(cluster, WHERE, pid, before_offset=end, since_ms=between_ms)
-            assert (late.markers, late.complete_since_ms) == (every.markers[1:], between_ms)
+            late_markers = await fetch_markers(
+                cluster, WHERE, pid, before_offset=end, since_ms=between_ms
+            )
+            assert (late_markers.markers, late_markers.complete_since_ms) == (
+                every.markers[1:],
+                between_ms,
+            )
             markers_before = await fetch_markers(cluster, WHERE, pid, before_offset=2, since_ms=0)
             assert markers_before.markers == every.markers[:1]
             markers_of_other = await fetch_markers(
@@ -546,16 +551,16 @@ def test_a_log_without_an_answer_names_no_transaction() -> None:
     assert "does not tell whose" in stuck.sentences[1]
 
 
-async def delete_records(admin: Admin, where: TopicPartition, before_offset: int) -> None:
-    partition = {"partition_index": where.partition, "offset": before_offset}
-    topic = {"name": where.topic, "partitions": [partition]}
+async def delete_records(admin: Admin, topic_partition: TopicPartition, before_offset: int) -> None:
+    partition = {"partition_index": topic_partition.partition, "offset": before_offset}
+    topic = {"name": topic_partition.topic, "partitions": [partition]}
     request = VersionedRequest(
         api=ClientApi.DELETE_RECORDS,
         build=lambda schema: message_from(
             schema.DeleteRecordsRequest, {"topics": [topic], "timeout": 1_000}
         ),
     )
-    leader = await admin.cluster.leader(where)
+    leader = await admin.cluster.leader(topic_partition)
     await admin.cluster.ask(leader.leader_id, request)
 
 

@@ -146,8 +146,8 @@ def test_partitions_that_cannot_be_asked_are_named_and_the_others_searched() -> 
             return await survey(Deaf(cluster), now_ms=cluster.clock.now_ms())
 
     search = run_cluster(story)
-    ((where, why),) = search.unread.items()
-    assert (where, str(why)) == (TopicPartition("orders", 1), "nobody leads it")
+    ((where, reason),) = search.unread.items()
+    assert (where, str(reason)) == (TopicPartition("orders", 1), "nobody leads it")
     assert len(search.hanging) == 1
 
 

@@ -359,8 +359,8 @@ def test_bytes_that_are_no_assignment() -> None:
 
 async def append(cluster: VirtualCluster, *values: bytes, partition: int = 0) -> None:
     async with cluster.client("writer") as client, Producer(client) as producer:
-        for value in values:
-            await producer.send("orders", partition, value)
+        for record_value in values:
+            await producer.send("orders", partition, record_value)
 
 
 def values(polled: Polled) -> list[bytes | None]:
@@ -676,10 +676,10 @@ def test_each_request_is_made_in_every_version_that_is_ours(request_: VersionedR
 
 
 def test_who_leaves_and_who_commits() -> None:
-    old = REQUESTS[3].build(codec.request_schema(REQUESTS[3].api, 2))
-    new = REQUESTS[3].build(codec.request_schema(REQUESTS[3].api, 5))
-    assert old.member_id == "m"
-    assert [(row.member_id, row.group_instance_id) for row in new.members] == [("m", "one")]
+    old_request = REQUESTS[3].build(codec.request_schema(REQUESTS[3].api, 2))
+    new_request = REQUESTS[3].build(codec.request_schema(REQUESTS[3].api, 5))
+    assert old_request.member_id == "m"
+    assert [(row.member_id, row.group_instance_id) for row in new_request.members] == [("m", "one")]
     commit = REQUESTS[6].build(codec.request_schema(REQUESTS[6].api, 9))
     assert (commit.generation_id_or_member_epoch, commit.member_id) == (3, "m")
     assert [row.committed_offset for row in commit.topics[0].partitions] == [5, 4]

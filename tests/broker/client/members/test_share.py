@@ -45,8 +45,8 @@ async def write(cluster: VirtualCluster, *values: str, committed: bool | None = 
         if committed is not None:
             await producer.init_transactions()
             producer.begin()
-        for value in values:
-            await producer.send("orders", 0, value.encode())
+        for record_value in values:
+            await producer.send("orders", 0, record_value.encode())
         if committed is not None:
             await (producer.commit if committed else producer.abort)()
 
@@ -150,7 +150,7 @@ async def test_a_new_leader_knows_no_session(cluster: VirtualCluster) -> None:
         commit = await a.commit()
         assert commit.error is ErrorCode.unknown_topic_or_partition
         assert await poll_values(a) == []  # its metadata are those of before
-        assert [value for value, _ in await poll_values(a)] == ["work"]
+        assert [record_value for record_value, _ in await poll_values(a)] == ["work"]
 
 
 @one_partition

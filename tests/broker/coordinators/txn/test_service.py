@@ -176,10 +176,10 @@ async def test_a_day_in_the_life_of_a_transactional_id() -> None:
 async def test_the_epoch_overflows_into_the_next_producer_id() -> None:
     coordinator_bench = CoordinatorBench()
     coordinator_bench.answers_markers = False
-    old = await at_epoch(coordinator_bench, 32_766)
+    old_session = await at_epoch(coordinator_bench, 32_766)
     await ids_from(coordinator_bench, 1000)
-    await coordinator_bench.add(old, FOO_0)
-    assert await coordinator_bench.end(old) == identity(1000, 0)
+    await coordinator_bench.add(old_session, FOO_0)
+    assert await coordinator_bench.end(old_session) == identity(1000, 0)
     await coordinator_bench.settle()
     assert coordinator_bench.entry().next_producer_id == 1000
     assert error_of(await coordinator_bench.add(identity(1000, 0), FOO_0)) is CONCURRENT
@@ -190,8 +190,8 @@ async def test_the_epoch_overflows_into_the_next_producer_id() -> None:
     await coordinator_bench.settle()
     assert shape(coordinator_bench.entry()) == "CompleteCommit 1000:0"
     assert coordinator_bench.entry().prev_producer_id == 7
-    assert await coordinator_bench.end(old) == identity(1000, 0)
-    assert error_of(await coordinator_bench.end(old, committed=False)) is INVALID_STATE
+    assert await coordinator_bench.end(old_session) == identity(1000, 0)
+    assert error_of(await coordinator_bench.end(old_session, committed=False)) is INVALID_STATE
     assert error_of(await coordinator_bench.add(identity(1000, 0), FOO_0)) == 0
 
 
@@ -199,24 +199,26 @@ async def test_an_overflow_survives_a_coordinator_that_moves() -> None:
     """KAFKA-20310: the next producer id is in the record."""
     coordinator_bench = CoordinatorBench()
     coordinator_bench.answers_markers = False
-    old = await at_epoch(coordinator_bench, 32_766)
+    old_session = await at_epoch(coordinator_bench, 32_766)
     await ids_from(coordinator_bench, 1000)
-    await coordinator_bench.add(old, FOO_0)
-    await coordinator_bench.end(old)
+    await coordinator_bench.add(old_session, FOO_0)
+    await coordinator_bench.end(old_session)
     load_whole(coordinator_bench.service, HOME, CoordinatorEpoch(1), coordinator_bench.log[HOME])
     coordinator_bench.answers_markers = True
     await coordinator_bench.settle()
     assert shape(coordinator_bench.entry()) == "CompleteCommit 1000:0"
-    assert await coordinator_bench.end(old) == identity(1000, 0)
+    assert await coordinator_bench.end(old_session) == identity(1000, 0)
 
 
 async def test_without_a_producer_id_an_overflow_is_to_be_tried_again() -> None:
     coordinator_bench = CoordinatorBench()
-    old = await at_epoch(coordinator_bench, 32_766)
-    await coordinator_bench.add(old, FOO_0)
-    assert error_of(await coordinator_bench.end(old)) is ErrorCode.coordinator_load_in_progress
+    old_session = await at_epoch(coordinator_bench, 32_766)
+    await coordinator_bench.add(old_session, FOO_0)
+    assert (
+        error_of(await coordinator_bench.end(old_session)) is ErrorCode.coordinator_load_in_progress
+    )
     assert coordinator_bench.entry().pending_state is None
-    assert await coordinator_bench.end(old) == identity(0, 0)
+    assert await coordinator_bench.end(old_session) == identity(0, 0)
 
 
 @pytest.mark.parametrize("level", [TV_0, TV_1, TV_2])
@@ -712,13 +714,13 @@ async def test_under_version_1_the_timeout_fences_the_producer_for_good() -> Non
 
 async def test_a_timeout_that_needs_a_producer_id_waits_for_one() -> None:
     coordinator_bench = CoordinatorBench()
-    old = await at_epoch(coordinator_bench, 32_766)
-    await coordinator_bench.add(old, FOO_0)
+    old_session = await at_epoch(coordinator_bench, 32_766)
+    await coordinator_bench.add(old_session, FOO_0)
     await expire(coordinator_bench, 70_000)
     assert shape(coordinator_bench.entry()) == "Ongoing 7:32766"
     await expire(coordinator_bench, 10_000)
     assert shape(coordinator_bench.entry()) == "CompleteAbort 0:0"
-    assert await coordinator_bench.end(old, committed=False) == identity(0, 0)
+    assert await coordinator_bench.end(old_session, committed=False) == identity(0, 0)
 
 
 async def test_two_phase_commit_outlives_every_timeout() -> None:

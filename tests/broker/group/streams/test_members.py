@@ -75,10 +75,10 @@ def test_requests_that_a_group_takes(epoch: int) -> None:
 
 
 def test_the_broker_counts_the_partitions_of_changelogs() -> None:
-    part = Subtopology(
+    subtopology = Subtopology(
         subtopology_id="0", state_changelog_topics=(TopicInfo(name="log", partitions=3),)
     )
-    assert check_heartbeat(heartbeat("a", 0, topology=(0, (part,)))) == Rejection(
+    assert check_heartbeat(heartbeat("a", 0, topology=(0, (subtopology,)))) == Rejection(
         error=ErrorCode.streams_invalid_topology,
         reason="Changelog topic log must have an undefined partition count, but it is set to 3.",
     )

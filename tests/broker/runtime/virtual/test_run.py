@@ -604,7 +604,9 @@ FIXED_SINCE_3_12 = sys.version_info >= (3, 12)
 def program(*options: str, hash_seed: str) -> list[object]:
     """What the program prints, started under a hash seed."""
     environ = {
-        name: value for name, value in os.environ.items() if name != reproducible_process.ARRANGED
+        name: variable_value
+        for name, variable_value in os.environ.items()
+        if name != reproducible_process.ARRANGED
     }
     done = subprocess.run(
         [sys.executable, *options, "-c", PROGRAM, "an argument", "--more"],
@@ -631,7 +633,9 @@ def test_an_arranged_process_hashes_alike_whatever_it_was_started_with() -> None
 
 def test_where_variables_are_not_read_the_limit_is_named() -> None:
     environ = {
-        name: value for name, value in os.environ.items() if name != reproducible_process.ARRANGED
+        name: variable_value
+        for name, variable_value in os.environ.items()
+        if name != reproducible_process.ARRANGED
     }
     code = (
         f"import sys; sys.path[:] = {sys.path!r}\n"

@@ -126,14 +126,14 @@ def given_records(lines: Lines) -> list[tuple[int, TopicPartition, Record]]:
     ]
 
 
-def writers(lines: Lines, topic_partition: TopicPartition, value: str | None) -> list[Wrote]:
+def writers(lines: Lines, topic_partition: TopicPartition, record_value: str | None) -> list[Wrote]:
     """Who has written a record; who has tried to, if all attempts were refused."""
-    if value is None:
+    if record_value is None:
         return []
     tried = [
         wrote
         for _, wrote in every(lines, Wrote)
-        if wrote.place == topic_partition and wrote.value == value
+        if wrote.place == topic_partition and wrote.value == record_value
     ]
     return [wrote for wrote in tried if wrote.outcome is not FAILED] or tried
 

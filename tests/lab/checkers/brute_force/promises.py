@@ -172,16 +172,16 @@ def duplicate(lines: Lines) -> bool:
     return False
 
 
-def _item(lines: Lines, topic_partition: TopicPartition, value: str | None) -> str | None:
-    items = {writer.item for writer in writers(lines, topic_partition, value)}
+def _item(lines: Lines, topic_partition: TopicPartition, record_value: str | None) -> str | None:
+    items = {writer.item for writer in writers(lines, topic_partition, record_value)}
     return items.pop() if len(items) == 1 else None
 
 
-def _is_known(lines: Lines, topic_partition: TopicPartition, value: str | None) -> bool:
-    writers_of_value = writers(lines, topic_partition, value)
+def _is_known(lines: Lines, topic_partition: TopicPartition, record_value: str | None) -> bool:
+    writers_of_value = writers(lines, topic_partition, record_value)
     is_of_one_transaction = len({wrote.transaction for wrote in writers_of_value}) == 1
     return bool(writers_of_value) and (
-        is_of_one_transaction or _item(lines, topic_partition, value) is not None
+        is_of_one_transaction or _item(lines, topic_partition, record_value) is not None
     )
 
 

@@ -239,4 +239,6 @@ def test_a_lesson_is_shown_in_views_that_the_page_has() -> None:
     titles = re.search(r"VIEW_TITLES = \[(.*?)\];", files()["keys.js"].decode(), re.DOTALL)
     assert titles is not None
     names = set(re.findall(r'\["(\w+)"', titles.group(1)))
-    assert {part.view for lesson in lessons().values() for part in lesson.parts} <= names
+    assert {
+        lesson_part.view for lesson in lessons().values() for lesson_part in lesson.parts
+    } <= names

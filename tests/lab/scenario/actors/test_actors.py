@@ -459,7 +459,10 @@ def story(steps: list[dict[str, Any]], protocol: str = "classic", **fields: Any)
 
 
 def append(*values: str, partition: str = "in-0") -> list[dict[str, Any]]:
-    return [call("append", "bystander", partition=partition, value=value) for value in values]
+    return [
+        call("append", "bystander", partition=partition, value=record_value)
+        for record_value in values
+    ]
 
 
 ALL = ["in-0", "in-1"]

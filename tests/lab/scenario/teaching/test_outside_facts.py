@@ -16,17 +16,22 @@ from txnsim_lab.scenario.teaching.outside_facts import (
 T1, T2 = "order-1 by shop 1", "order-1 by shop 2"
 
 
-def transaction_of_one(value: str, offset: int, *, is_answered: bool = True) -> list[Seen]:
+def transaction_of_one(record_value: str, offset: int, *, is_answered: bool = True) -> list[Seen]:
     """A transaction with one record of order-1."""
-    common_fields = {"at_ms": offset, "who": value}
+    common_fields = {"at_ms": offset, "who": record_value}
     observations: list[Seen] = [
-        Began(transaction=value, transactional_id="shop", **common_fields),
+        Began(transaction=record_value, transactional_id="shop", **common_fields),
         Wrote(
-            transaction=value, topic="t", partition=0, value=value, item="order-1", **common_fields
+            transaction=record_value,
+            topic="t",
+            partition=0,
+            value=record_value,
+            item="order-1",
+            **common_fields,
         ),
     ]
     return (
-        [*observations, Ended(transaction=value, commit=True, **common_fields)]
+        [*observations, Ended(transaction=record_value, commit=True, **common_fields)]
         if is_answered
         else observations
     )

@@ -320,7 +320,7 @@ class Actor:
     def leave_open(
         self,
         verdict: OpenTxnStatus,
-        why: str,
+        reason: str,
         *,
         brokers: tuple[int, ...] = (),
         places: Sequence[Place] = (),
@@ -337,7 +337,7 @@ class Actor:
                     start_offset=batches[0].base_offset,
                     last_timestamp_ms=max(record.timestamp_ms for record in batches[-1].records),
                     verdict=verdict,
-                    why=why,
+                    why=reason,
                     transactional_id=self.transactional_id,
                     brokers=brokers,
                 )

@@ -114,7 +114,9 @@ def _configure(home: Path, data: Path, *, port: int, controller: int) -> Path:
         "listeners": f"{plain},CONTROLLER://127.0.0.1:{controller}" if leads else plain,
     }
     config = data.parent / "server.properties"
-    config.write_text("".join(f"{name}={value}\n" for name, value in values.items()))
+    config.write_text(
+        "".join(f"{name}={property_value}\n" for name, property_value in values.items())
+    )
     return config
 
 

@@ -267,8 +267,8 @@ class RawBrokers:
     ) -> None:
         """Send IncrementalAlterConfigs; kind 2 is a topic, 4 with an empty name all brokers."""
         rows = [
-            {"name": key, "config_operation": int(value is None), "value": value}
-            for key, value in values.items()
+            {"name": key, "config_operation": int(property_value is None), "value": property_value}
+            for key, property_value in values.items()
         ]
         resource = {"resource_type": resource_type, "resource_name": resource_name, "configs": rows}
         answer = self.ask("IncrementalAlterConfigs", 1, resources=[resource])

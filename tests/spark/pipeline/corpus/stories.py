@@ -69,18 +69,18 @@ def down_and_up(book: Notebook) -> None:
     raw = book.raw
     raw.create_topic("down-and-up", partitions=[BOTH])
     partition = Place("down-and-up", 0)
-    new = Actor(book, "down-and-up-new", new=True)
-    new.send(partition, "in transactions v2")
-    new.finish()
+    new_actor = Actor(book, "down-and-up-new", new=True)
+    new_actor.send(partition, "in transactions v2")
+    new_actor.finish()
     raw.set_transaction_version(1, up=False)
     book.level = 1
-    old = Actor(book, "down-and-up-old")
-    old.send(partition, "in the old flow")
-    old.finish(committed=False)
+    old_actor = Actor(book, "down-and-up-old")
+    old_actor.send(partition, "in the old flow")
+    old_actor.finish(committed=False)
     raw.set_transaction_version(2, up=True)
     book.level = 2
-    new.send(partition, "and again in v2")
-    new.finish(committed=False)
+    new_actor.send(partition, "and again in v2")
+    new_actor.finish(committed=False)
 
 
 def orders(book: Notebook) -> Actor:
@@ -91,20 +91,20 @@ def orders(book: Notebook) -> Actor:
     first_partition, second, third = (Place("orders", index) for index in range(3))
     long = Actor(book, "orders-long")
     long.send(first_partition, "long 0")
-    old = Actor(book, "orders-old")
-    new = Actor(book, "orders-new", new=True)
+    old_actor = Actor(book, "orders-old")
+    new_actor = Actor(book, "orders-new", new=True)
     for turn in range(12):
         codec = tuple(CODECS)[turn % len(CODECS)]
         values = [f"{codec} {turn} {'x' * 60} {index}" for index in range(4)]
-        old.send(first_partition, *values, codec=codec)
-        new.send(first_partition, *values[:2], codec=codec, key=f"key-{turn % 4}")
-        old.send(second, *values, codec=codec)
+        old_actor.send(first_partition, *values, codec=codec)
+        new_actor.send(first_partition, *values[:2], codec=codec, key=f"key-{turn % 4}")
+        old_actor.send(second, *values, codec=codec)
         book.append(third, book.stamp_records(*values), codec=codec)
-        old.finish(committed=turn % 3 != 0)
-        new.send(third, values[0])
+        old_actor.finish(committed=turn % 3 != 0)
+        new_actor.send(third, values[0])
         if turn % 4 == 1:
             long.send(first_partition, f"long {turn}", codec=codec)
-        new.finish(committed=turn % 4 != 0)
+        new_actor.finish(committed=turn % 4 != 0)
     long.leave_open("open", "Ongoing over many segments")
     return long
 
@@ -336,14 +336,14 @@ def fenced(book: Notebook) -> None:
     second = Actor(book, "fenced")  # its InitProducerId ends what the first one had begun
     second.touched[partition] = [sent]
     second.note_finished(committed=False, epoch=epoch, marker_epoch=epoch + 1)
-    late = batch_of(
+    late_batch = batch_of(
         book.stamp_records("too late"),
         producer_id=actor.producer_id,
         producer_epoch=epoch,
         base_sequence=1,
         transactional=True,
     )
-    error, _ = raw.produce(partition, late, version=11, transactional_id="fenced")
+    error, _ = raw.produce(partition, late_batch, version=11, transactional_id="fenced")
     assert error == ErrorCode.invalid_producer_epoch, error.name
     second.send(partition, "by the one who came after")
     second.finish()

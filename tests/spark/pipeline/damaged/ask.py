@@ -143,7 +143,9 @@ def _configure(path: Path, home: Path, data: Path, port: int, controller: int) -
         "listeners": f"PLAINTEXT://127.0.0.1:{port},CONTROLLER://127.0.0.1:{controller}",
     }
     config = home / "server.properties"
-    config.write_text("".join(f"{name}={value}\n" for name, value in values.items()))
+    config.write_text(
+        "".join(f"{name}={property_value}\n" for name, property_value in values.items())
+    )
     return config
 
 

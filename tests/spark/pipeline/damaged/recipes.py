@@ -215,12 +215,12 @@ def _future_file(log_dir: Path) -> None:
     os.utime(logs(log_dir / QUIET)[-1], (seconds, seconds))
 
 
-def _rename(old: str, new: str) -> Do:
-    return lambda log_dir: (log_dir / old).rename(log_dir / new)
+def _rename(old_name: str, new_name: str) -> Do:
+    return lambda log_dir: (log_dir / old_name).rename(log_dir / new_name)
 
 
-def _copy_file(old: str, new: str) -> Do:
-    return lambda log_dir: shutil.copytree(log_dir / old, log_dir / new)
+def _copy_file(old_name: str, new_name: str) -> Do:
+    return lambda log_dir: shutil.copytree(log_dir / old_name, log_dir / new_name)
 
 
 def _fifo(path: Path) -> None:
