@@ -398,9 +398,9 @@ def _run(
     ) as running:
         assert running.stdout is not None
         texts[step.name] = ""
-        for line in running.stdout:
-            lines.append(line)
-            if match := PROGRESS_RE.search(line.rstrip()):
+        for printed_line in running.stdout:
+            lines.append(printed_line)
+            if match := PROGRESS_RE.search(printed_line.rstrip()):
                 texts[step.name] = f"{match[1]} of {match[2]}"
         _, wait_status, usage = os.wait4(running.pid, 0)
         running.returncode = os.waitstatus_to_exitcode(wait_status)

@@ -359,12 +359,14 @@ def trace_page() -> str | None:
             ("Kind", "Importance", "What happened", "Payload"),
             (
                 (
-                    f"`{kind.name}`",
-                    f"{kind.importance}; 0: {kind.lower}" if kind.lower else str(kind.importance),
-                    kind.meaning,
-                    ", ".join(f"`{field}`" for field in sorted(kind.fields)),
+                    f"`{event_kind.name}`",
+                    f"{event_kind.importance}; 0: {event_kind.lower}"
+                    if event_kind.lower
+                    else str(event_kind.importance),
+                    event_kind.meaning,
+                    ", ".join(f"`{field}`" for field in sorted(event_kind.fields)),
                 )
-                for kind in kinds.KINDS.values()
+                for event_kind in kinds.KINDS.values()
             ),
         ),
     )

@@ -72,9 +72,11 @@ def build(target: Path, simulator_folder: Path | None) -> None:
         shutil.rmtree(target, ignore_errors=True)
         shutil.copytree(work / "site", target)
     for page in target.rglob("*.html"):
-        text = page.read_text("utf-8")
+        page_text = page.read_text("utf-8")
         script_address = os.path.relpath(target / "assets/from_disk.js", page.parent)
-        page.write_text(_FOREIGN.sub(f'<script src="{script_address}"></script>', text), "utf-8")
+        page.write_text(
+            _FOREIGN.sub(f'<script src="{script_address}"></script>', page_text), "utf-8"
+        )
     if simulator_folder is not None:
         shutil.copytree(simulator_folder, target / SIMULATOR)
 
@@ -83,10 +85,10 @@ def stage(folder: Path) -> None:
     """The documents as the site has them."""
     documents = set(pages())
     for page in documents:
-        text, files = fit_links(page, (ROOT / page).read_text("utf-8"), documents)
+        file_text, files = fit_links(page, (ROOT / page).read_text("utf-8"), documents)
         if page.as_posix().startswith(UNSEARCHED):
-            text = f"---\nsearch:\n  exclude: true\n---\n{text}"
-        _write(folder / page, text)
+            file_text = f"---\nsearch:\n  exclude: true\n---\n{file_text}"
+        _write(folder / page, file_text)
         for file, target in files.items():
             (folder / target).parent.mkdir(parents=True, exist_ok=True)
             shutil.copy(ROOT / file, folder / target)
@@ -150,9 +152,9 @@ def play(page: Path, story: str, run: str) -> str:
 def configuration() -> str:
     """The configuration of Zensical, with the sections of docs/README.md as its menu."""
     sections = []
-    for kind, names in KINDS.items():
+    for kind, file_names in KINDS.items():
         section_pages = [
-            page for file_name in names for page in _with_those_below(Path("docs") / file_name)
+            page for file_name in file_names for page in _with_those_below(Path("docs") / file_name)
         ]
         quoted_pages = ", ".join(f'"{page.as_posix()}"' for page in section_pages)
         sections.append(f'  {{ "{kind}" = [{quoted_pages}] }},')

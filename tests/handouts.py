@@ -134,10 +134,12 @@ def _lesson(lesson: Lesson, *, with_answers: bool) -> str:
 
 def picture(name: str) -> str:
     """One of the ten, with names of its own for what it refers to: ids count for a whole page."""
-    text = (REPOSITORY / FOLDER / f"ten-{name}.svg").read_text("utf-8")
-    text = re.sub(r"@media \(prefers-color-scheme:dark\)\{(?:[^{}]*\{[^{}]*\})*[^{}]*\}", "", text)
-    text = re.sub(r'aria-labelledby="[^"]*"', "", text)
-    return re.sub(r' id="[td]"', "", text)
+    file_text = (REPOSITORY / FOLDER / f"ten-{name}.svg").read_text("utf-8")
+    file_text = re.sub(
+        r"@media \(prefers-color-scheme:dark\)\{(?:[^{}]*\{[^{}]*\})*[^{}]*\}", "", file_text
+    )
+    file_text = re.sub(r'aria-labelledby="[^"]*"', "", file_text)
+    return re.sub(r' id="[td]"', "", file_text)
 
 
 def _exercises(chosen_lessons: Sequence[Lesson], *, with_answers: bool) -> str:
@@ -182,7 +184,7 @@ def notebook(*, with_answers: bool) -> dict[str, Any]:
     """For Jupyter."""
     cells = []
     program = (PARTS / "class_notebook.py").read_text("utf-8")
-    for number, cell in enumerate(re.split(r"(?m)^# %%", program)[1:]):
+    for cell_number, cell in enumerate(re.split(r"(?m)^# %%", program)[1:]):
         kind, _, text = cell.partition("\n")
         text = re.sub(r"  # fmt: skip$", "", text.strip(), flags=re.MULTILINE)
         content: dict[str, Any] = {"cell_type": "code", "execution_count": None, "outputs": []}
@@ -194,7 +196,7 @@ def notebook(*, with_answers: bool) -> dict[str, Any]:
             if kind.strip() == "exercise":
                 text = "\n".join(takewhile(lambda line: line.startswith("#"), text.splitlines()))
         source = text.splitlines(keepends=True)
-        cells.append(content | {"id": f"cell-{number}", "metadata": {}, "source": source})
+        cells.append(content | {"id": f"cell-{cell_number}", "metadata": {}, "source": source})
     kernel = {"kernelspec": {"display_name": "Python 3", "language": "python", "name": "python3"}}
     return {"cells": cells, "metadata": kernel, "nbformat": 4, "nbformat_minor": 5}
 

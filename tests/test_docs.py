@@ -133,9 +133,9 @@ def _documents() -> list[Path]:
 
 
 def test_a_story_that_a_page_names_exists() -> None:
-    text = "".join(path.read_text("utf-8") for path in _documents())
-    linked_runs = re.findall(r"#run=([\w-]+)&label=([^&)]+)&take=armed", text)
-    named_runs = re.findall(r"\(`(z\d+) ([^`]+)`\)", text)
+    file_text = "".join(path.read_text("utf-8") for path in _documents())
+    linked_runs = re.findall(r"#run=([\w-]+)&label=([^&)]+)&take=armed", file_text)
+    named_runs = re.findall(r"\(`(z\d+) ([^`]+)`\)", file_text)
     assert len(named_runs) > 10, "docs/transactions.md names stories"
     for name, label in [*linked_runs, *named_runs]:
         assert unquote(label) in catalog.find(name)[1].runs, f"{name} {label}"
@@ -153,7 +153,7 @@ def _symptoms() -> list[list[str]]:
 
 
 def test_the_index_of_symptoms_names_rules_that_there_are() -> None:
-    text = (
+    page_text = (
         (ROOT / "docs/contributing/where.md")
         .read_text("utf-8")
         .split("## Symptoms")[1]
@@ -163,7 +163,7 @@ def test_the_index_of_symptoms_names_rules_that_there_are() -> None:
         re.findall(r"^\| `([\w.-]+)` \|", (ROOT / "docs/rules.md").read_text("utf-8"), re.M)
     )
     spaces = {rule.partition(".")[0] for rule in rules}
-    named = set(re.findall(r"`([a-z-]+(?:\.[a-z0-9-]+)+)`", text))
+    named = set(re.findall(r"`([a-z-]+(?:\.[a-z0-9-]+)+)`", page_text))
     assert len(named) > 50
     assert {name for name in named if name.partition(".")[0] in spaces} - rules == set()
 

@@ -63,7 +63,7 @@ def test_the_dashboard_shows_every_metric() -> None:
 
 
 @pytest.mark.parametrize(
-    ("kind", "expression"),
+    ("metric_kind", "expression"),
     [
         (MetricKind.GAUGE, 'txnsim_new{instance=~"$instance"}'),
         (MetricKind.COUNTER, 'rate(txnsim_new_total{instance=~"$instance"}[$__rate_interval])'),
@@ -74,10 +74,10 @@ def test_the_dashboard_shows_every_metric() -> None:
         ),
     ],
 )
-def test_a_metric_that_no_panel_shows_gets_one(kind: MetricKind, expression: str) -> None:
+def test_a_metric_that_no_panel_shows_gets_one(metric_kind: MetricKind, expression: str) -> None:
     metric = Metric(
         name="txnsim_new",
-        kind=kind,
+        kind=metric_kind,
         unit="seconds",
         labels=("broker",),
         meaning="what is new",
@@ -213,8 +213,10 @@ def test_the_exporter_and_its_dashboard_have_every_metric_of_kafkas() -> None:
 
 
 def test_each_alert_is_there_for_a_real_kafka_or_named_as_missing() -> None:
-    text = (FOLDER / "kafka/alerts-kafka.yml").read_text("utf-8")
-    theirs = {rule["alert"] for group in yaml.safe_load(text)["groups"] for rule in group["rules"]}
-    (missing,) = re.findall(r"^# Not here, .*: (.*)\.$", text, re.MULTILINE)
+    file_text = (FOLDER / "kafka/alerts-kafka.yml").read_text("utf-8")
+    theirs = {
+        rule["alert"] for group in yaml.safe_load(file_text)["groups"] for rule in group["rules"]
+    }
+    (missing,) = re.findall(r"^# Not here, .*: (.*)\.$", file_text, re.MULTILINE)
     assert theirs | set(missing.split(", ")) == RULES.keys()
-    assert "$labels.broker" not in text
+    assert "$labels.broker" not in file_text

@@ -165,14 +165,14 @@ def tracked_files() -> list[str]:
         ["git", "ls-files", "--cached", "--others", "--exclude-standard"],
         cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, check=False,
     )  # fmt: skip
-    names = listing.stdout.splitlines() or [
+    file_names = listing.stdout.splitlines() or [
         path.relative_to(ROOT).as_posix()
         for path in ROOT.rglob("*")
         if not any(
             path_part.startswith(".") or path_part == "__pycache__" for path_part in path.parts
         )
     ]
-    return sorted(file_name for file_name in set(names) if (ROOT / file_name).is_file())
+    return sorted(file_name for file_name in set(file_names) if (ROOT / file_name).is_file())
 
 
 def python_files(*folders: str) -> list[str]:

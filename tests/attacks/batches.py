@@ -143,8 +143,8 @@ def cleaned_topic(target: AttackTarget) -> int:
 
 def empty_members(target: AttackTarget) -> int:
     """52,000 empty gzip members in front of a record."""
-    data = compress(GZIP, b"") * 52_000 + compress(GZIP, TINY)
-    return _produce(target, _batch(GZIP, data, 1), expected=None)
+    compressed_bytes = compress(GZIP, b"") * 52_000 + compress(GZIP, TINY)
+    return _produce(target, _batch(GZIP, compressed_bytes, 1), expected=None)
 
 
 def large_record(target: AttackTarget) -> int:
@@ -193,8 +193,10 @@ def _varint(number: int) -> bytes:
     return bytes(encoded)
 
 
-def _batch(codec: int, data: bytes, count: int, *, at_ms: int = 1_000) -> bytes:
-    covered = struct.pack(">hiqqqhii", codec, count - 1, at_ms, at_ms, -1, -1, -1, count) + data
+def _batch(codec: int, batch_data: bytes, count: int, *, at_ms: int = 1_000) -> bytes:
+    covered = (
+        struct.pack(">hiqqqhii", codec, count - 1, at_ms, at_ms, -1, -1, -1, count) + batch_data
+    )
     return struct.pack(">qiibI", 0, len(covered) + 9, -1, 2, crc32c.crc32c(covered)) + covered
 
 

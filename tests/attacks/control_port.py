@@ -88,12 +88,12 @@ def clock_far_ahead(target: AttackTarget) -> int:
 def cut_off_bodies(target: AttackTarget) -> int:
     """1,000 bodies that are cut off."""
     head = b"POST /api/v1/clock HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
-    data = head + b"Content-Length: 100\r\n\r\n{"
+    frame_bytes = head + b"Content-Length: 100\r\n\r\n{"
     host, port = target.http.removeprefix("http://").rsplit(":", 1)
     for _ in range(1_000):
         with socket.create_connection((host, int(port))) as connection:
-            connection.sendall(data)
-    return 1_000 * len(data)
+            connection.sendall(frame_bytes)
+    return 1_000 * len(frame_bytes)
 
 
 def heavy_story(target: AttackTarget) -> int:

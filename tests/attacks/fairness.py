@@ -29,10 +29,10 @@ def large_metadata(target: AttackTarget) -> int:
 def largest_metadata(target: AttackTarget) -> int:
     """A Metadata with as many topics as a request may name, ten times."""
     topics = [{"name": f"no-such-topic-{topic_number}"} for topic_number in range(19_000)]
-    data = request(METADATA, 9, topics=topics, allow_auto_topic_creation=False)
+    frame_bytes = request(METADATA, 9, topics=topics, allow_auto_topic_creation=False)
     with target.socket() as connection:
-        exchange(connection, data * 10, answers=10)
-    return len(data) * 10
+        exchange(connection, frame_bytes * 10, answers=10)
+    return len(frame_bytes) * 10
 
 
 def many_partitions_in_a_transaction(target: AttackTarget) -> int:
@@ -73,32 +73,32 @@ def quotas(target: AttackTarget) -> int:
     """An AlterClientQuotas of 6,600 users."""
     entries = [
         {
-            "entity": [{"entity_type": "user", "entity_name": f"user-{number}"}],
+            "entity": [{"entity_type": "user", "entity_name": f"user-{user_number}"}],
             "ops": [{"key": "producer_byte_rate", "value": 1.0}],
         }
-        for number in range(6_600)
+        for user_number in range(6_600)
     ]
     return _ask(target, request(ALTER_CLIENT_QUOTAS, 1, entries=entries))
 
 
-def _ask(target: AttackTarget, data: bytes, more: tuple[bytes, int] = (b"", 0)) -> int:
+def _ask(target: AttackTarget, frame_bytes: bytes, more: tuple[bytes, int] = (b"", 0)) -> int:
     """Send a request whose last array has more elements, and read the answer if one comes."""
     element, count = more
     if count:
-        data = _enlarge(data, element, count)
+        frame_bytes = _enlarge(frame_bytes, element, count)
     with target.socket() as connection:
         connection.settimeout(60.0)
         try:
-            connection.sendall(data)
+            connection.sendall(frame_bytes)
             read_answers(connection, 1)
         except ConnectionError:
             pass  # refusing it is an answer
-    return len(data)
+    return len(frame_bytes)
 
 
-def _enlarge(data: bytes, element: bytes, count: int) -> bytes:
+def _enlarge(frame_bytes: bytes, element: bytes, count: int) -> bytes:
     """The request with ``count`` elements in its last field, an array of one element."""
-    head = data[4 : data.rindex(b"\x02" + element)]
+    head = frame_bytes[4 : frame_bytes.rindex(b"\x02" + element)]
     number, length = count + 1, bytearray()
     while number > 127:
         length.append(number & 127 | 128)

@@ -183,12 +183,12 @@ def _add_unknown_partitions(request_names: RequestNames, _number: int) -> bytes:
     return request(24, 4, transactions=[transaction])
 
 
-def _acls(_request_names: RequestNames, number: int) -> bytes:
+def _acls(_request_names: RequestNames, topic_number: int) -> bytes:
     """ACLs of which half are new, as many as one request may create."""
     creations = [
         {
             "resource_type": 2,
-            "resource_name": f"t-{number}-{creation_index // 2}",
+            "resource_name": f"t-{topic_number}-{creation_index // 2}",
             "resource_pattern_type": 3,
             "principal": "User:a",
             "host": "*",

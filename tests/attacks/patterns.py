@@ -24,12 +24,12 @@ ONE_BROKER: Final = ("--brokers", "1")
 WITH_ACLS: Final = ("--config", str(Path(__file__).with_name("acls.properties")))
 
 
-def make_ids(target: AttackTarget, names: list[str]) -> int:
+def make_ids(target: AttackTarget, transactional_ids: list[str]) -> int:
     """Make transactional ids; how many bytes that took."""
     sent = 0
     with target.connect() as connection:
         connection.ask(10, 4, key_type=1, coordinator_keys=["any"])  # makes their topic
-        for transactional_id in names:
+        for transactional_id in transactional_ids:
             fields = {
                 "transactional_id": transactional_id,
                 "transaction_timeout": 60_000,

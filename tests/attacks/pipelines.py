@@ -27,19 +27,19 @@ TORN_BYTES: Final = 50_000_000
 
 def small_requests(target: AttackTarget) -> int:
     """50,000 small requests in one go, whose answers are read."""
-    data = request(API_VERSIONS, 0) * SMALL_REQUESTS
+    frame_bytes = request(API_VERSIONS, 0) * SMALL_REQUESTS
     with target.socket() as connection:
-        exchange(connection, data, answers=SMALL_REQUESTS)
-    return len(data)
+        exchange(connection, frame_bytes, answers=SMALL_REQUESTS)
+    return len(frame_bytes)
 
 
 def small_produces(target: AttackTarget) -> int:
     """20,000 Produces with acks=-1 in one go, whose answers are read."""
     _make_topic(target)
-    data = _produce(build_batch([Record(key=b"k", value=b"v")], timestamp_ms=1)) * 20_000
+    frame_bytes = _produce(build_batch([Record(key=b"k", value=b"v")], timestamp_ms=1)) * 20_000
     with target.socket() as connection:
-        exchange(connection, data, answers=20_000)
-    return len(data)
+        exchange(connection, frame_bytes, answers=20_000)
+    return len(frame_bytes)
 
 
 def unread_fetches(target: AttackTarget) -> int:

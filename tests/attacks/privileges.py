@@ -29,8 +29,8 @@ def acls(target: AttackTarget) -> int:
         for start in range(0, 50_000, MOST_ACLS):
             numbers = range(start, start + MOST_ACLS)
             for creations in (
-                [_acl(NEIGHBOUR, f"User:u-{number}") for number in numbers],
-                [_acl(f"topic-{number}", "User:u") for number in numbers],
+                [_acl(NEIGHBOUR, f"User:u-{user_number}") for user_number in numbers],
+                [_acl(f"topic-{topic_number}", "User:u") for topic_number in numbers],
                 *([_acl(f"one-{start}-{number}", "User:u")] for number in range(5)),
             ):
                 creation = connection.ask(CREATE_ACLS, 3, creations=creations)

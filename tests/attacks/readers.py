@@ -90,7 +90,7 @@ def endless_files(folder: Path) -> Iterator[ReaderEnd]:
 def wrong_configuration(folder: Path) -> Iterator[ReaderEnd]:
     """A configuration of 300,000 unknown names, and one that names a file with a secret."""
     many, nosy = folder / "many.properties", folder / "nosy.properties"
-    many.write_text("".join(f"some.name.{number}=x\n" for number in range(300_000)))
+    many.write_text("".join(f"some.name.{name_number}=x\n" for name_number in range(300_000)))
     secret = folder / "secret"
     secret.write_text("a-secret\n" * 100)
     kinds = "".join(f"ssl.{kind}.{{0}}\n" for kind in ("keystore", "truststore"))

@@ -126,8 +126,8 @@ def offsets(target: AttackTarget) -> int:
     return sent + send_frames(target, frames)
 
 
-def _member(number: int) -> str:
-    return f"m{number}"
+def _member(member_number: int) -> str:
+    return f"m{member_number}"
 
 
 def _joins(group: str, number: int, topics: list[str]) -> bytes:

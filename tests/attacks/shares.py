@@ -150,14 +150,14 @@ def parked_members(target: AttackTarget) -> int:
     sent = 0
     with target.connect() as connection, contextlib.ExitStack() as open_ones:
         topic_id = topic_id_of(connection)
-        for number in range(PARKED):
-            sent += with_states(connection, topic_id, chosen, group=f"g{number}")
+        for group_number in range(PARKED):
+            sent += with_states(connection, topic_id, chosen, group=f"g{group_number}")
         target.reset_memory_peak()
         sockets = []
-        for number in range(PARKED):
+        for group_number in range(PARKED):
             member_socket = open_ones.enter_context(target.socket())
             member_socket.settimeout(60.0)
-            frame = _fetch(topic_id, f"g{number}", "m", 0, chosen, max_wait=20_000)
+            frame = _fetch(topic_id, f"g{group_number}", "m", 0, chosen, max_wait=20_000)
             member_socket.sendall(frame)
             sent += len(frame)
             sockets.append(member_socket)

@@ -44,7 +44,7 @@ def internal_topics(target: AttackTarget) -> int:
 
 def copartitions(target: AttackTarget) -> int:
     """2,000 groups of co-partitioned topics, each of 500 topics that are not there."""
-    names = [f"t{number}" for number in range(500)]
+    names = [f"t{topic_number}" for topic_number in range(500)]
     group = {
         "source_topics": list(range(500)),
         "source_topic_regex": [],
@@ -81,7 +81,7 @@ def members(target: AttackTarget) -> int:
     """1,000 members join a group of 1,000 tasks, and one describes it ten times."""
     parts = [_part("0", ["narrow"])]
     sent = send_frames(
-        target, [_join(f"m{number}", parts, group="many") for number in range(1_000)]
+        target, [_join(f"m{member_number}", parts, group="many") for member_number in range(1_000)]
     )
     return sent + send_frames(target, [_describe_groups(["many"])] * 10)
 
@@ -89,7 +89,9 @@ def members(target: AttackTarget) -> int:
 def first_assignment(target: AttackTarget) -> int:
     """500 members join while the first assignment of 9,990 tasks is delayed."""
     parts = [_part("0", [WIDE])]
-    sent = send_frames(target, [_join(f"m{number}", parts, group="many") for number in range(500)])
+    sent = send_frames(
+        target, [_join(f"m{member_number}", parts, group="many") for member_number in range(500)]
+    )
     time.sleep(DELAY_S)
     return sent + send_frames(target, [_describe_groups(["many"])])
 
@@ -97,7 +99,7 @@ def first_assignment(target: AttackTarget) -> int:
 def described_groups(target: AttackTarget) -> int:
     """StreamsGroupDescribe of 60,000 groups that are not there, and of one 60,000 times."""
     sent = send_frames(target, [_join("m", [_part("0", [WIDE])])])
-    missing = [f"g{number}" for number in range(60_000)]
+    missing = [f"g{group_number}" for group_number in range(60_000)]
     return sent + send_frames(target, [_describe_groups(missing), _describe_groups(["g"] * 60_000)])
 
 

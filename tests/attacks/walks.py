@@ -74,12 +74,12 @@ def groups(target: AttackTarget) -> int:
     partitions = [{"partition_index": 0, "committed_offset": 1}]
     commit: dict[str, Any] = {"generation_id_or_member_epoch": -1, "member_id": ""}
     commit["topics"] = [{"name": "neighbour", "partitions": partitions}]
-    data = b"".join(
+    frame_bytes = b"".join(
         request(8, 9, group_id=f"g-{coverage_number}", **commit)
         for coverage_number in range(GROUPS)
     )
     with target.socket() as connection:
-        exchange(connection, data, answers=GROUPS)
+        exchange(connection, frame_bytes, answers=GROUPS)
         target.reset_memory_peak()
         connection.sendall(request(16, 4, states_filter=[]))
         read_answers(connection, 1)

@@ -231,11 +231,11 @@ def ask_vulnerabilities(
                 return [
                     AuditLine(Word.OPEN, f"vulnerabilities: {_last_line(audit_process.stderr)}")
                 ]
-            lines = judge_vulnerabilities(audit_process.stdout)
-            if all(line.word is Word.OPEN for line in lines):
-                reason = f"the index does not tell of vulnerabilities ({lines[0].text})"
+            printed_lines = judge_vulnerabilities(audit_process.stdout)
+            if all(line.word is Word.OPEN for line in printed_lines):
+                reason = f"the index does not tell of vulnerabilities ({printed_lines[0].text})"
                 return [AuditLine(Word.OPEN, reason)]
-        return lines
+        return printed_lines
 
 
 def _run(command: list[str]) -> subprocess.CompletedProcess[str]:

@@ -150,7 +150,11 @@ def judge_checks(name: str, code: int, output: str) -> PartOutcome:
         return PartOutcome(
             passed, 1, f"{name}: {passed} passed, yet exit status {code}\n{tail(output)}"
         )
-    failures = [f"{name}: {line}" for line in output.splitlines() if line.startswith("FAIL ")]
+    failures = [
+        f"{name}: {printed_line}"
+        for printed_line in output.splitlines()
+        if printed_line.startswith("FAIL ")
+    ]
     return PartOutcome(passed, failed, "\n".join(failures))
 
 

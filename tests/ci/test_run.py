@@ -147,10 +147,10 @@ def test_a_part_that_failed_reports_at_once_and_is_named_again_at_the_end(
     monkeypatch.setattr(run, "NIGHTLY", plan)
     monkeypatch.setattr(run, "commit", lambda: f"abc{DIRTY}")  # keeps nothing
     assert run.main(["--nightly"]) == 1
-    lines = capsys.readouterr().out.splitlines()
-    assert lines[0].startswith("ok ")
-    assert lines[1] == "FAILED test_one - 1 != 2"
-    assert lines[-1] == "txnsim: 2 passed, 1 failed"
+    printed_lines = capsys.readouterr().out.splitlines()
+    assert printed_lines[0].startswith("ok ")
+    assert printed_lines[1] == "FAILED test_one - 1 != 2"
+    assert printed_lines[-1] == "txnsim: 2 passed, 1 failed"
 
 
 @pytest.mark.parametrize(("commit_after", "expected_commits"), [("abc", ["abc"]), ("def", [])])

@@ -162,14 +162,14 @@ def _misses(library: LibraryResults) -> Iterator[str]:
         levels_by_situation.setdefault(situation, []).append(level)
     for judged, situations in causes.items():
         names = ", ".join(
-            f"`{situation_name}@{','.join(levels)}`"
-            for situation_name, levels in situations.items()
+            f"`{situation_name}@{','.join(transaction_versions)}`"
+            for situation_name, transaction_versions in situations.items()
         )
         verdict = f"**{judged.verdict}**. {judged.why}" if judged else "not judged yet."
         misses = [
-            library.misses[f"{situation_name}@{level}"]
-            for situation_name, levels in situations.items()
-            for level in levels
+            library.misses[f"{situation_name}@{transaction_version}"]
+            for situation_name, transaction_versions in situations.items()
+            for transaction_version in transaction_versions
         ]
         yield f"- {names}: {verdict}"
         yield f"  Told: {_short(misses[0].reason)}"

@@ -133,5 +133,5 @@ class HoldingProxy(ManagedResource):
 def _frames(source: socket.socket) -> Iterator[bytes]:
     with source.makefile("rb") as stream, contextlib.suppress(OSError):
         while len(head := stream.read(4)) == 4:
-            (size,) = struct.unpack(">i", head)
-            yield stream.read(size)
+            (size_bytes,) = struct.unpack(">i", head)
+            yield stream.read(size_bytes)

@@ -83,10 +83,10 @@ def test_a_transactional_producer_outlives_brokers_and_coordinators(
 
         def transaction(name: str) -> None:
             producer.begin()
-            values = [f"{name}-{value_number}".encode() for value_number in range(3)]
-            producer.send("orders", [Record(record_value) for record_value in values])
+            record_values = [f"{name}-{value_number}".encode() for value_number in range(3)]
+            producer.send("orders", [Record(record_value) for record_value in record_values])
             producer.commit()
-            sent_values.extend(values)
+            sent_values.extend(record_values)
 
         transaction("healthy")
         leader = living.partition("orders", 0)["leader"]

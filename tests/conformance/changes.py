@@ -26,19 +26,21 @@ SET: Final = 0
 DELETE: Final = 1
 
 
-def update_features(choices: Choices | None, *, level_now: int, level: int) -> Operation:
+def update_features(
+    choices: Choices | None, *, level_now: int, transaction_version: int
+) -> Operation:
     """Another level of ``transaction.version``; version 0 can't lower it, and is drawn only."""
     update = {
         "feature": "transaction.version",
-        "max_version_level": level,
-        "upgrade_type": 1 if level > level_now else 2,
-        "allow_downgrade": level < level_now,
+        "max_version_level": transaction_version,
+        "upgrade_type": 1 if transaction_version > level_now else 2,
+        "allow_downgrade": transaction_version < level_now,
     }
     return Operation(
         api="UpdateFeatures",
         version=1 if choices is None else choices.pick((1, 2, 0)),
-        flow="raise" if level > level_now else "lower",
-        mode=f"{level_now} to {level}",
+        flow="raise" if transaction_version > level_now else "lower",
+        mode=f"{level_now} to {transaction_version}",
         values={"timeout": 5_000, "feature_updates": [update]},
     )
 

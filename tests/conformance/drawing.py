@@ -43,11 +43,11 @@ class Drawer:
     """
 
     def __init__(
-        self, choices: Choices, world: World, level: int, *, wrong: str | None = None
+        self, choices: Choices, world: World, transaction_version: int, *, wrong: str | None = None
     ) -> None:
         self._choices = choices
         self._world = world
-        self._level = level
+        self._level = transaction_version
         self._wrong = wrong
 
     # Identities

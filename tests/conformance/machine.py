@@ -376,7 +376,14 @@ class PlayMachine(RuleBasedStateMachine):
                 stage.ask(stage.others(choices).describe_transactions())
             case "level":
                 stage.switch_level(
-                    choices.pick([level for level in (0, 1, 2) if level != stage.level]), choices
+                    choices.pick(
+                        [
+                            transaction_version
+                            for transaction_version in (0, 1, 2)
+                            if transaction_version != stage.level
+                        ]
+                    ),
+                    choices,
                 )
             case "delete records":
                 stage.ask(stage.others(choices).delete_records())

@@ -114,7 +114,11 @@ def versions(release: str) -> Facts:
 def configs(release: str) -> Facts:
     """Every config of topics, brokers, groups and clients."""
     output = _java(release, CONFIGS)
-    rows = (line.split(" | ", 1) for line in output.splitlines() if " | " in line)
+    rows = (
+        printed_line.split(" | ", 1)
+        for printed_line in output.splitlines()
+        if " | " in printed_line
+    )
     return {name: re.sub(r"@[0-9a-f]+", "", description) for name, description in rows}
 
 

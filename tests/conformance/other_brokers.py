@@ -139,10 +139,10 @@ def _row(broker: Broker, run: Conformance) -> Row:
 # Brokers
 
 
-def _apache(version: str, level: int) -> Callable[[], AbstractContextManager[str]]:
+def _apache(version: str, transaction_version: int) -> Callable[[], AbstractContextManager[str]]:
     @contextlib.contextmanager
     def start_kafka() -> Iterator[str]:
-        with kafka_on(GROUND, level, version) as target:
+        with kafka_on(GROUND, transaction_version, version) as target:
             yield target.bootstrap
 
     return start_kafka

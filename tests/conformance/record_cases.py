@@ -68,7 +68,7 @@ Plays = dict[Place, list[Play]]
 
 
 def record_cases_chosen(
-    cases_chosen: Sequence[Case], levels: Sequence[int], times: int
+    cases_chosen: Sequence[Case], transaction_versions: Sequence[int], times: int
 ) -> tuple[Plays, list[str]]:
     """Play these cases at these levels; and what went wrong."""
     plays: Plays = {}
@@ -76,7 +76,9 @@ def record_cases_chosen(
     for broker_name, config in brokers().items():
         cases_of_broker = [case for case in cases_chosen if case.broker == broker_name]
         levels_needed = [
-            level for level in levels if any(level in case.text.levels for case in cases_of_broker)
+            transaction_version
+            for transaction_version in transaction_versions
+            if any(transaction_version in case.text.levels for case in cases_of_broker)
         ]
         if not levels_needed:
             continue
@@ -91,16 +93,20 @@ def record_cases_chosen(
 
 
 def _one_turn(
-    cases_of_broker: Sequence[Case], target: BlockingTarget, level: int, plays: Plays, turn: int
+    cases_of_broker: Sequence[Case],
+    target: BlockingTarget,
+    transaction_version: int,
+    plays: Plays,
+    turn: int,
 ) -> Iterator[str]:
-    for case, outcome in play_all(cases_of_broker, target, level, turn=turn):
+    for case, outcome in play_all(cases_of_broker, target, transaction_version, turn=turn):
         failure = outcome.exception()
         if failure is not None:
             yield str(failure)
             continue
         played = outcome.result()
-        plays.setdefault((case.file, case.name, level), []).append(played)
-        yield from (f"{case.id} at {level}: {line}" for line in played.unshown)
+        plays.setdefault((case.file, case.name, transaction_version), []).append(played)
+        yield from (f"{case.id} at {transaction_version}: {line}" for line in played.unshown)
 
 
 def _together(several: Sequence[Play]) -> Recording:
@@ -141,15 +147,15 @@ def keep(recordings: dict[Place, Recording], *, is_complete: bool) -> None:
         book: dict[str, Recordings] = {}
         for case in (case for case in cases() if case.file == file):
             was = kept_answers.get(case.name, {})
-            levels: dict[int, Recording] = {}
+            transaction_versions: dict[int, Recording] = {}
             for level in case.text.levels:
                 recording_now = recordings.get((file, case.name, level))
                 if recording_now is not None:
-                    levels[level] = _merge_answers(was.get(level), recording_now)
+                    transaction_versions[level] = _merge_answers(was.get(level), recording_now)
                 elif level in was:
-                    levels[level] = was[level]
-            if levels:
-                book[case.name] = levels
+                    transaction_versions[level] = was[level]
+            if transaction_versions:
+                book[case.name] = transaction_versions
         path = answers.path_of(file)
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(answers.text_of(file, book, book, kafka=KAFKA_VERSION), "utf-8")

@@ -38,8 +38,8 @@ _TAKE_PRODUCER_IDS: Final = ("InitProducerId", "EndTxn")
 class Side:
     """One broker."""
 
-    def __init__(self, address: str, *, scene: str, level: int) -> None:
-        self.player = FramePlayer(address, scene=scene, level=level)
+    def __init__(self, address: str, *, scene: str, transaction_version: int) -> None:
+        self.player = FramePlayer(address, scene=scene, level=transaction_version)
         self.races: Counter[Race] = Counter()
         self._pids: list[int] = []
         self._topic_ids: dict[str, Any] = {}
@@ -88,10 +88,10 @@ class Side:
 
     # Until the broker has heard of a change
 
-    def await_level(self, level: int) -> None:
+    def await_level(self, transaction_version: int) -> None:
         """Until it says that this level of ``transaction.version`` is finalized."""
         self.player.until(
-            lambda answer: _finalized_level(answer) == level,
+            lambda answer: _finalized_level(answer) == transaction_version,
             "ApiVersions",
             4,
             client_software_name="play",
@@ -171,8 +171,11 @@ class Pair:
         level: Finalized level of ``transaction.version``.
     """
 
-    def __init__(self, addresses: tuple[str, str], *, scene: str, level: int) -> None:
-        self.real, self.ours = (Side(address, scene=scene, level=level) for address in addresses)
+    def __init__(self, addresses: tuple[str, str], *, scene: str, transaction_version: int) -> None:
+        self.real, self.ours = (
+            Side(address, scene=scene, transaction_version=transaction_version)
+            for address in addresses
+        )
         self._races: Counter[Race] = Counter()
 
     def close(self) -> None:
@@ -248,11 +251,11 @@ class Pair:
 
 
 def _finalized_level(answer: Any) -> int:
-    levels = {
+    transaction_versions = {
         finalized_feature.name: finalized_feature.max_version_level
         for finalized_feature in answer.finalized_features
     }
-    return int(levels.get("transaction.version", 0))
+    return int(transaction_versions.get("transaction.version", 0))
 
 
 def state_name(row: Any) -> str:

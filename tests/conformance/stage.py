@@ -63,18 +63,18 @@ class Stage:
         addresses: tuple[str, str],
         prefix: str,
         *,
-        level: int,
+        transaction_version: int,
         result: Result,
         counts: bool,
     ) -> None:
         self.world = World(prefix, "a", "b")
-        self.level = level
+        self.level = transaction_version
         self.trail: list[Operation] = []
-        self._home = level
+        self._home = transaction_version
         self._result = result
         self._counts = counts
         self._renamed = 0
-        self._pair = Pair(addresses, scene=prefix, level=level)
+        self._pair = Pair(addresses, scene=prefix, transaction_version=transaction_version)
         self._pair.both(lambda side: side.prepare(self.world))
         self._pair.both(lambda side: side.await_group(self.world.group))
 
@@ -292,14 +292,16 @@ class Stage:
         self._pair.both(lambda side: side.player.climb(producer_name, NEARLY_LAST_EPOCH))
         self.ask(plain_init(producer))
 
-    def switch_level(self, level: int, choices: Choices | None = None) -> None:
+    def switch_level(self, transaction_version: int, choices: Choices | None = None) -> None:
         """Finalize another level of ``transaction.version``; surely unless it is drawn how."""
-        if level == self.level:
+        if transaction_version == self.level:
             return
-        operation = changes.update_features(choices, level_now=self.level, level=level)
+        operation = changes.update_features(
+            choices, level_now=self.level, transaction_version=transaction_version
+        )
         if self.ask(operation).error_code == ErrorCode.none:
-            self._pair.await_change(lambda side: side.await_level(level))
-            self.level = level
+            self._pair.await_change(lambda side: side.await_level(transaction_version))
+            self.level = transaction_version
 
     def verify(self, *, enabled: bool) -> None:
         """Switch verification on or off."""

@@ -90,7 +90,7 @@ def _write(name: str, inputs: Iterable[bytes]) -> None:
     (CORPUS_FOLDER / f"{name}.txt").write_text("".join(f"{line}\n" for line in lines))
 
 
-def _reach(target: Target, data: bytes) -> set[Jump]:
+def _reach(target: Target, file_bytes: bytes) -> set[Jump]:
     """The jumps between lines of ours that an input makes."""
     jumps: set[Jump] = set()
     last_lines: dict[FrameType, int] = {}
@@ -109,7 +109,7 @@ def _reach(target: Target, data: bytes) -> set[Jump]:
     sys.settrace(call)
     try:
         with contextlib.suppress(Exception):
-            target.play(data)
+            target.play(file_bytes)
     finally:
         sys.settrace(None)
     return jumps

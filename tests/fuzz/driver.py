@@ -103,10 +103,10 @@ class Workers:
         assert self._parent.stdout is not None
         while not select([self._parent.stdout], (), (), _POLL_S)[0]:
             on_poll()
-        line = self._parent.stdout.readline()
-        if not line:
+        printed_line = self._parent.stdout.readline()
+        if not printed_line:
             raise RuntimeError(f"no worker can be started: see {corpus.WORKING / 'output'}")
-        return line
+        return printed_line
 
 
 def fuzz(
@@ -205,12 +205,12 @@ def replay(name: str, path: Path) -> Find | None:
     return play_for_find(Judge(load(name)), path.read_bytes())
 
 
-def play_for_find(judge: Judge, data: bytes) -> Find | None:
+def play_for_find(judge: Judge, file_bytes: bytes) -> Find | None:
     """Play an input, up to three times where time or memory is in doubt: the first play may import
     modules, so the best one counts.
     """
     for _ in range(3):
-        find = judge.play(data)
+        find = judge.play(file_bytes)
         if find is None or find.kind not in _DOUBTFUL:
             break
     return find
@@ -218,8 +218,8 @@ def play_for_find(judge: Judge, data: bytes) -> Find | None:
 
 def _count(work_folder: Path) -> int:
     path = work_folder / "counts"
-    data = path.read_bytes() if path.exists() else b""
-    return int(COUNTS.unpack(data)[0]) if len(data) == COUNTS.size else 0
+    file_bytes = path.read_bytes() if path.exists() else b""
+    return int(COUNTS.unpack(file_bytes)[0]) if len(file_bytes) == COUNTS.size else 0
 
 
 def _finds(name: str, work_folder: Path) -> list[KeptFind]:

@@ -200,7 +200,7 @@ def _say(text: str, *, passed: bool) -> bool:
 
 
 def _tail(output: str) -> str:
-    return "\n".join(f"  {line}" for line in output.splitlines()[-_OUTPUT_LINES:])
+    return "\n".join(f"  {printed_line}" for printed_line in output.splitlines()[-_OUTPUT_LINES:])
 
 
 if __name__ == "__main__":

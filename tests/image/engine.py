@@ -375,8 +375,8 @@ class _Handler(BaseHTTPRequestHandler):
         if self.headers.get("Transfer-Encoding", "").lower() != "chunked":
             return self.rfile.read(int(self.headers.get("Content-Length") or 0))
         pieces = []
-        while size := int(self.rfile.readline().split(b";")[0], 16):
-            pieces.append(self.rfile.read(size))
+        while size_bytes := int(self.rfile.readline().split(b";")[0], 16):
+            pieces.append(self.rfile.read(size_bytes))
             self.rfile.readline()
         while self.rfile.readline().strip():
             pass  # trailers

@@ -76,11 +76,17 @@ def serving(image: Image, command: Sequence[str], output: Path) -> Iterator[Runn
     pid = None
     try:
         deadline_s = time.monotonic() + READY_SECONDS
-        while not (lines := [line for line in output.read_text().splitlines() if line[:1] == "{"]):
+        while not (
+            printed_lines := [
+                printed_line
+                for printed_line in output.read_text().splitlines()
+                if printed_line[:1] == "{"
+            ]
+        ):
             if process.poll() is not None or time.monotonic() > deadline_s:
                 raise AssertionError(output.read_text())
             time.sleep(0.05)
-        facts = json.loads(lines[0])
+        facts = json.loads(printed_lines[0])
         pid = int(facts["pid"])
         yield Running(facts["bootstrap"], int(facts["http"].rpartition(":")[2]), process, pid)
     finally:

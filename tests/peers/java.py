@@ -186,13 +186,13 @@ def _run_class(
     tail, outcome_count = "", 0
     assert process.stdout is not None
     with process:
-        for line in process.stdout:
-            if line.startswith(_MARK):
+        for printed_line in process.stdout:
+            if printed_line.startswith(_MARK):
                 outcome_count += 1
-                _, result, test, message = line.rstrip("\n").split("\t")
+                _, result, test, message = printed_line.rstrip("\n").split("\t")
                 yield PeerOutcome(test, PeerResult(result), message[:_TOLD_MAX])
             else:
-                tail = (tail + line)[-_TAIL_MAX:]
+                tail = (tail + printed_line)[-_TAIL_MAX:]
     if process.returncode != 0 or not outcome_count:
         raise PeerError(f"Java ended with {process.returncode}:\n{tail}")
 

@@ -89,10 +89,10 @@ def _run(name: str, command: Sequence[str], environment: Mapping[str, str]) -> P
 
 def _test_names(programs: Mapping[str, Path]) -> list[str]:
     return [
-        f"{file}::{line.removesuffix(': test')}"
+        f"{file}::{printed_line.removesuffix(': test')}"
         for file, program in programs.items()
-        for line in _output([str(program), "--list"], program.parent).splitlines()
-        if line.endswith(": test")
+        for printed_line in _output([str(program), "--list"], program.parent).splitlines()
+        if printed_line.endswith(": test")
     ]
 
 
@@ -124,8 +124,8 @@ def _test_programs(crate: _Crate) -> dict[str, Path]:
     build = [_cargo(), "test", "--no-run", "--message-format=json", *chosen]
     build += ["--manifest-path", "sources/Cargo.toml", "--target-dir", str(_PEERS / "rust-target")]
     # Not in the crate's folder, where a file may name a compiler that is not there.
-    lines = _output(build, crate.home).splitlines()
-    artifacts = [json.loads(line) for line in lines if line.startswith("{")]
+    printed_lines = _output(build, crate.home).splitlines()
+    artifacts = [json.loads(line) for line in printed_lines if line.startswith("{")]
     return {
         artifact["target"]["name"]: Path(artifact["executable"])
         for artifact in artifacts

@@ -66,7 +66,9 @@ def test_a_broker_s_log_tells_what_it_has_refused_since(
     capsys: pytest.CaptureFixture[str], broker: str, since: str, expected: list[str]
 ) -> None:
     assert main(["compose", "logs", "--since", since, broker]) == 0
-    assert [line.partition(":")[0] for line in capsys.readouterr().out.splitlines()] == expected
+    assert [
+        printed_line.partition(":")[0] for printed_line in capsys.readouterr().out.splitlines()
+    ] == expected
 
 
 def test_containers_are_up_already_and_stay_until_their_caller_ends_them() -> None:

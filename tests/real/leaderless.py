@@ -70,9 +70,9 @@ def play(target: str, *, say: Callable[[str], object]) -> list[Event]:
             assert client.stdout is not None
             assert client.stderr is not None
             events: list[Event] = []
-            for line in client.stdout:
-                say(line.rstrip())
-                events.append(json.loads(line))
+            for printed_line in client.stdout:
+                say(printed_line.rstrip())
+                events.append(json.loads(printed_line))
                 match events[-1].get("do"):
                     case "kill-2":
                         hands.kill(2)

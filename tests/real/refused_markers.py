@@ -90,8 +90,8 @@ async def story(
     for topic_partition in (SOUND, REFUSING):
         await admin.wait_for_topic(topic_partition.topic)
     identities = await _producers(cluster)
-    names = list(identities)
-    for number, transactional_id in enumerate(names):
+    transactional_ids = list(identities)
+    for number, transactional_id in enumerate(transactional_ids):
         await _add(
             cluster,
             transactional_id,
@@ -102,32 +102,32 @@ async def story(
     await asyncio.gather(
         *(
             _end(cluster, transactional_id, identities[transactional_id])
-            for transactional_id in names
+            for transactional_id in transactional_ids
         )
     )
     await go_on()
     prepared_before: frozenset[int] = frozenset()
     while True:
         await pause(cluster.clock, _SETTLED_MS)
-        descriptions = await admin.describe_transactions(names)
+        descriptions = await admin.describe_transactions(transactional_ids)
         prepared = frozenset(
             identities[description_name].producer_id
             for description_name, description in descriptions.items()
             if not isinstance(description, ClientError) and description.state == "PrepareCommit"
         )
         if prepared == prepared_before:
-            culprit = identities[names[CULPRIT]].producer_id
-            return MarkerOutcome(prepared=prepared, culprit=culprit, names=tuple(names))
+            culprit = identities[transactional_ids[CULPRIT]].producer_id
+            return MarkerOutcome(prepared=prepared, culprit=culprit, names=tuple(transactional_ids))
         prepared_before = prepared
 
 
 async def _producers(cluster: Cluster) -> dict[str, ProducerIdAndEpoch]:
     """Of ids that one broker coordinates."""
     identities: dict[str, ProducerIdAndEpoch] = {}
-    number = 0
+    id_number = 0
     while len(identities) < PRODUCERS:
-        transactional_id = f"id-{number}"
-        number += 1
+        transactional_id = f"id-{id_number}"
+        id_number += 1
         if await cluster.coordinator(transactional_id) == COORDINATOR:
             async with Producer(cluster, transactional_id=transactional_id) as producer:
                 identities[transactional_id] = await producer.init_transactions()

@@ -124,10 +124,10 @@ def _run_reproduction(
     ):
         assert process.stdin is not None
         assert process.stdout is not None
-        for line in process.stdout:
-            lines.append(line.rstrip())
+        for printed_line in process.stdout:
+            lines.append(printed_line.rstrip())
             say(lines[-1])
-            words = line.split()
+            words = printed_line.split()
             if words[0] == "please" and hands:
                 hands[words[1]]()
                 process.stdin.write("\n")

@@ -121,13 +121,13 @@ async def test_a_timed_out_transaction_can_go_on_only_with_transactions_v2(
             await producer.commit()
 
 
-async def until_level(cluster: Cluster, level: int) -> None:
+async def until_level(cluster: Cluster, transaction_version: int) -> None:
     """Wait until a broker reports this level. A real one learns of it some time after the
     answer.
     """
     deadline = cluster.deadline(20_000)
-    while (await cluster.refresh_features()).level("transaction.version") != level:
-        assert not deadline.has_passed, f"no broker tells transaction.version {level}"
+    while (await cluster.refresh_features()).level("transaction.version") != transaction_version:
+        assert not deadline.has_passed, f"no broker tells transaction.version {transaction_version}"
         await pause(cluster.clock, 10)
 
 

@@ -85,12 +85,12 @@ class Jmx(ManagedResource):
         stdin.flush()
         beans: list[Bean] = []
         while True:
-            line = stdout.readline()
-            if not line:
+            printed_line = stdout.readline()
+            if not printed_line:
                 raise ApacheKafkaError(f"JMX: no answer to {pattern}")
-            if line == "\n":
+            if printed_line == "\n":
                 return beans
-            name, attribute, sample_value = line.rstrip("\n").split("\t")
+            name, attribute, sample_value = printed_line.rstrip("\n").split("\t")
             beans.append(Bean(name=name, attribute=attribute, value=float(sample_value)))
 
 

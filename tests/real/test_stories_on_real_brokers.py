@@ -205,11 +205,11 @@ def without_verification(secured_kafka: SecuredKafka) -> Iterator[None]:
     transactions hang.
     """
 
-    async def switch(level: int, verifies: str | None, *, upgrade_type: int) -> None:
+    async def switch(transaction_version: int, verifies: str | None, *, upgrade_type: int) -> None:
         async with Cluster(secured_kafka.kafka.bootstrap) as cluster:
             admin = Admin(cluster)
-            levels = {"transaction.version": level}
-            await admin.update_features(levels, upgrade_type=upgrade_type)
+            transaction_versions = {"transaction.version": transaction_version}
+            await admin.update_features(transaction_versions, upgrade_type=upgrade_type)
             await admin.set_broker_default("transaction.partition.verification.enable", verifies)
 
     asyncio.run(switch(0, "false", upgrade_type=DOWNGRADE))

@@ -152,18 +152,18 @@ def comparable(output: str) -> list[str]:
     """Lines in order of the alphabet; digits of times become T, and a duration's cell loses its
     number: both tools are not asked at the same moment.
     """
-    lines = output.splitlines()
-    columns = [cell.strip() for cell in lines[0].split("\t")] if lines else []
+    printed_lines = output.splitlines()
+    columns = [cell.strip() for cell in printed_lines[0].split("\t")] if printed_lines else []
     for column in (
         columns.index(duration_name) for duration_name in DURATIONS if duration_name in columns
     ):
-        for index, line in enumerate(lines[1:], start=1):
+        for index, line in enumerate(printed_lines[1:], start=1):
             cells = line.split("\t")
             if cells[column].strip() != "None":
                 cells[column] = "D".ljust(len(cells[column]))
-            lines[index] = "\t".join(cells)
-    lines = [re.sub(r"\b\d{13}\b", "T" * 13, line) for line in lines]
-    return sorted(lines)
+            printed_lines[index] = "\t".join(cells)
+    printed_lines = [re.sub(r"\b\d{13}\b", "T" * 13, line) for line in printed_lines]
+    return sorted(printed_lines)
 
 
 def first_complaint(result: ToolResult) -> list[str]:
@@ -171,7 +171,9 @@ def first_complaint(result: ToolResult) -> list[str]:
     chance whose refusal is printed. Lines of the older release's two logging libraries are skipped.
     """
     lines = [
-        line for line in result.stderr.splitlines() if not line.startswith(("log4j:", "SLF4J:"))
+        printed_line
+        for printed_line in result.stderr.splitlines()
+        if not printed_line.startswith(("log4j:", "SLF4J:"))
     ]
     return [re.sub(r"sent to broker \d+", "sent to broker N", line) for line in lines[:1]]
 

@@ -127,7 +127,7 @@ def _play(raw: RawBrokers, seed: int) -> tuple[set[WaitingGroup], int, list[Lost
     chance = SeededRng(seed).stream("waiting")
     topic_partition = Place(f"case-{seed}", 0)
     raw.create_topic(topic_partition.topic, partitions=[(1,)])
-    book = Notebook(raw, level=2)
+    book = Notebook(raw, transaction_version=2)
     ended = Actor(book, f"ended-{seed}", timeout_ms=LONG_MS)
     opened: list[Actor] = []
     lost: list[Lost] = []

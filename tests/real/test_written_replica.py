@@ -127,17 +127,19 @@ async def fill(bootstrap: str) -> ProducerIdAndEpoch:
     async with Cluster(bootstrap, settings=SETTINGS) as cluster:
         admin = Admin(cluster)
         async with Producer(cluster) as producer:
-            for number in range(12):
-                await producer.send(*topic_and_partition(IDEMPOTENT), b"plain", key=b"%d" % number)
+            for record_number in range(12):
+                await producer.send(
+                    *topic_and_partition(IDEMPOTENT), b"plain", key=b"%d" % record_number
+                )
             idempotent = producer.identity
         async with Producer(cluster, transactional_id="app") as producer:
             await producer.init_transactions()
-            for number in range(6):
+            for record_number in range(6):
                 producer.begin()
                 for partition in ORDERS:
-                    producer.send(*topic_and_partition(partition), b"v%d" % number, key=b"k")
+                    producer.send(*topic_and_partition(partition), b"v%d" % record_number, key=b"k")
                 await producer.flush()
-                await (producer.abort() if number % 3 == 1 else producer.commit())
+                await (producer.abort() if record_number % 3 == 1 else producer.commit())
         await make_hanging(admin, HANGING, "ghost")
         async with await begin_transaction(cluster, "behind") as producer:
             producer.send(*topic_and_partition(HANGING), b"behind")

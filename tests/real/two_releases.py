@@ -148,11 +148,11 @@ async def _list_versions(cluster: Cluster, broker: BrokerId) -> Mapping[str, Seq
 async def _ids_by_coordinator(cluster: Cluster) -> Mapping[BrokerId, Sequence[str]]:
     """Two transactional ids that each broker coordinates."""
     ids: dict[BrokerId, list[str]] = {broker: [] for broker in BROKERS}
-    number = 0
+    id_number = 0
     while any(len(names) < 2 for names in ids.values()):
-        name = f"id-{number}"
+        name = f"id-{id_number}"
         ids[BrokerId(await cluster.coordinator(name))].append(name)
-        number += 1
+        id_number += 1
     return {broker: names[:2] for broker, names in ids.items()}
 
 

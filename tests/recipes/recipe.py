@@ -114,7 +114,9 @@ def _faststream(lab: Lab) -> str:
     """
     _pytest(lab, "faststream", "test_receipts.py")
     receipts = lab.judge.only_topic("receipts-")
-    lab.judge.assert_exactly_once(receipts, (f"receipt of order {number}" for number in range(20)))
+    lab.judge.assert_exactly_once(
+        receipts, (f"receipt of order {order_number}" for order_number in range(20))
+    )
     return "20 orders, 20 receipts, no transaction"
 
 

@@ -54,12 +54,12 @@ def main(argv: Sequence[str] | None = None) -> int:
     return 0 if all(outcomes) else 1
 
 
-def _passes_here(recipe: Recipe, level: int) -> bool:
+def _passes_here(recipe: Recipe, transaction_version: int) -> bool:
     """Against brokers of its own."""
-    place_name = f"transaction.version {level}"
+    place_name = f"transaction.version {transaction_version}"
     try:
         with TxnsimServer(
-            transaction_version=level, arguments=("--config", str(CLUSTER))
+            transaction_version=transaction_version, arguments=("--config", str(CLUSTER))
         ) as server:
             return _passes(recipe, server.bootstrap, place_name)
     except TxnsimServerError as failure:

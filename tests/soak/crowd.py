@@ -34,7 +34,7 @@ class Crowd:
         self._cluster = cluster
         self._topic = topic
         self._partitions = partitions
-        self._members = [f"member-{number}" for number in range(count)]
+        self._members = [f"member-{member_number}" for member_number in range(count)]
         self._held: dict[str, dict[UUID, tuple[int, ...]]] = {}
         """Member -> its assigned partitions, once it has joined."""
         self.stays = False

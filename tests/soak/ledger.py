@@ -101,14 +101,16 @@ class SoakLedger:
             sizes = self._sizes.get(producer, bytearray())
             read_counts = self._seen.get(producer, bytearray())
             numbers_end = max(len(outcomes), (len(read_counts) + RECORDS_MAX - 1) // RECORDS_MAX)
-            for number in range(numbers_end):
-                code = outcomes[number] if number < len(outcomes) else 0
-                counts = bytes(read_counts[number * RECORDS_MAX : (number + 1) * RECORDS_MAX])
+            for record_number in range(numbers_end):
+                code = outcomes[record_number] if record_number < len(outcomes) else 0
+                counts = bytes(
+                    read_counts[record_number * RECORDS_MAX : (record_number + 1) * RECORDS_MAX]
+                )
                 counts = counts.ljust(RECORDS_MAX, b"\0")
                 if not code and not any(counts):
                     continue
                 transactions += 1
-                size = sizes[number] if code else 0
+                size = sizes[record_number] if code else 0
                 each_once = b"\1" * size + b"\0" * (RECORDS_MAX - size)
                 none = bytes(RECORDS_MAX)
                 if code == 0:
@@ -123,7 +125,7 @@ class SoakLedger:
                 if not is_right:
                     wrong += 1
                     if len(findings) < SHOWN:
-                        findings.append(_finding(producer, number, code, size, counts))
+                        findings.append(_finding(producer, record_number, code, size, counts))
         for strange_value in self.strangers:
             wrong += 1
             findings.append(

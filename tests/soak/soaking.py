@@ -134,8 +134,8 @@ class Program:
     def _read_lines(self) -> None:
         assert self._process.stdout is not None
         try:
-            for line in self._process.stdout:
-                self._on_line(line)
+            for printed_line in self._process.stdout:
+                self._on_line(printed_line)
         except ValueError as error:
             self.failure = f"{self.name}: {error}"
 

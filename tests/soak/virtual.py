@@ -227,7 +227,7 @@ class VirtualSoak:
 def play_seed(
     seed: int,
     *,
-    level: int = 2,
+    transaction_version: int = 2,
     troubles: int = TROUBLES,
     members: int = 0,
     trace: Path | None = None,
@@ -236,7 +236,7 @@ def play_seed(
 
     Args:
         seed: Which.
-        level: Of ``transaction.version``.
+        transaction_version: Of ``transaction.version``.
         troubles: How many, one after the other.
         members: Of a group, which come and go.
         trace: Gets the full trace as JSON lines; None if nobody wants it.
@@ -253,7 +253,7 @@ def play_seed(
     return run_cluster(
         soak,
         seed=seed,
-        level=level,
+        level=transaction_version,
         latency_us=LATENCY_US,
         topics=((TOPIC, PARTITIONS),),
         trace_level=TraceLevel.OFF if trace is None else TraceLevel.FULL,
@@ -273,7 +273,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     failed_seeds = 0
     for seed in range(int(first_seed), int(last_seed or first_seed) + 1):
         begun_s = time.monotonic()
-        soak = play_seed(seed, level=options.level, members=options.members, trace=options.trace)
+        soak = play_seed(
+            seed, transaction_version=options.level, members=options.members, trace=options.trace
+        )
         wrong = (*soak.open, *soak.astray)
         failed_seeds += bool(wrong)
         ended = ", ".join(f"{count:,} {outcome}" for outcome, count in sorted(soak.ended.items()))

@@ -40,8 +40,8 @@ OF_RECORDS = ("batches", "records", "fragments", "segments")
 VALUE = b"a value of some length, which no other has: "
 
 
-def zipped_batch(number: int) -> bytes:
-    values = [Record(value=VALUE + b"%d %d" % (number, index)) for index in range(2)]
+def zipped_batch(record_number: int) -> bytes:
+    values = [Record(value=VALUE + b"%d %d" % (record_number, index)) for index in range(2)]
     return build_batch(values, timestamp_ms=NOW, compression=GZIP)
 
 

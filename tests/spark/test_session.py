@@ -106,8 +106,8 @@ class Recorded:
     def getOrCreate(self) -> Recorded:  # noqa: N802 - Spark's name
         return self
 
-    def setLogLevel(self, level: str) -> None:  # noqa: N802 - Spark's name
-        self.given["level"] = level
+    def setLogLevel(self, log_level: str) -> None:  # noqa: N802 - Spark's name
+        self.given["level"] = log_level
 
     def get(self, key: str, default: str) -> str:
         return self.given.get(key, default)

@@ -450,14 +450,14 @@ class ApacheKafka(ManagedResource):
         Raises:
             ApacheKafkaError: One exited or was not ready in time; with the end of its log.
         """
-        indexes = [
+        node_indexes = [
             node_index for node_index, node in enumerate(self._nodes) if node.node_id in node_ids
         ]
-        for node_index in indexes:
+        for node_index in node_indexes:
             node = self._nodes[node_index]
             process = self._spawn_broker(node.node_id, node.directory)
             self._nodes[node_index] = node._replace(process=process)
-        for node_index in indexes:
+        for node_index in node_indexes:
             self._await_ready(self._nodes[node_index], time.monotonic() + _START_TIMEOUT_S)
 
     def run_tool(self, main_class: str, *args: str, timeout_s: float = 120.0) -> ToolResult:
@@ -466,16 +466,16 @@ class ApacheKafka(ManagedResource):
             main_class, "--bootstrap-server", self.bootstrap, *args, timeout_s=timeout_s
         )
 
-    def set_transaction_version(self, level: int) -> None:
+    def set_transaction_version(self, transaction_version: int) -> None:
         """Change the finalized level of ``transaction.version`` (UpdateFeatures).
 
         Raises:
             ApacheKafkaError: Kafka refused.
         """
-        verb = "upgrade" if level > self.transaction_version else "downgrade"
-        feature = f"transaction.version={level}"
+        verb = "upgrade" if transaction_version > self.transaction_version else "downgrade"
+        feature = f"transaction.version={transaction_version}"
         self._tool_or_raise("org.apache.kafka.tools.FeatureCommand", verb, "--feature", feature)
-        self.transaction_version = level
+        self.transaction_version = transaction_version
 
     def _tool_or_raise(self, main_class: str, *args: str) -> None:
         result = self.run_tool(main_class, *args)

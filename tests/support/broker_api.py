@@ -146,11 +146,12 @@ def read_back(request: Request, reply: Any) -> Any:
     return codec.read_response(request.api_key, request.api_version, frame[4:])[1]
 
 
-def batch(*values: bytes, **header: Any) -> bytes:
+def batch(*record_values: bytes, **header: Any) -> bytes:
     """A batch of records with these values."""
     header.setdefault("timestamp_ms", STAMP_MS)
     return build_batch(
-        [Record(key=b"k", value=record_value) for record_value in values or (b"v",)], **header
+        [Record(key=b"k", value=record_value) for record_value in record_values or (b"v",)],
+        **header,
     )
 
 

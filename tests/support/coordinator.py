@@ -201,7 +201,7 @@ class CoordinatorBench:
         self,
         *,
         settings: Settings | None = None,
-        level: TransactionVersion = TransactionVersion.TV_2,
+        transaction_version: TransactionVersion = TransactionVersion.TV_2,
         loaded: bool = True,
         trace: bool = False,
         rules: Rules = LATEST,
@@ -240,7 +240,7 @@ class CoordinatorBench:
             allocate_producer_ids=self._allocate,
             rules=rules,
         )
-        self.level = level
+        self.level = transaction_version
         self.service.start()
         if loaded:
             for partition in range(PARTITIONS):
@@ -252,8 +252,8 @@ class CoordinatorBench:
         return self.service.level
 
     @level.setter
-    def level(self, level: TransactionVersion) -> None:
-        self.service.level = level
+    def level(self, transaction_version: TransactionVersion) -> None:
+        self.service.level = transaction_version
 
     # What the coordinator is given
 

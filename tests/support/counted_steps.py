@@ -48,7 +48,7 @@ class CountedSteps:
 
     def __exit__(
         self,
-        kind: type[BaseException] | None,
+        exception_class: type[BaseException] | None,
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:

@@ -191,12 +191,12 @@ class ListenerClient:
         raise AssertionError(f"{transactional_id} stays {description}")
 
     async def run_transaction(
-        self, transactional_id: str, *, level: int = 2, committed: bool = True
+        self, transactional_id: str, *, transaction_version: int = 2, committed: bool = True
     ) -> tuple[int, int]:
         """Play a transaction to its end, and return the identity that ended it."""
         identity = await self.open_transaction(transactional_id)
         # v5 there, v4 here: the same protocol.
-        version = 3 if level < 2 else 5 if self.listener == SHIPPED else 4
+        version = 3 if transaction_version < 2 else 5 if self.listener == SHIPPED else 4
         answer = await self.end(version, transactional_id, identity, committed=committed)
         assert answer.error_code is ErrorCode.none
         await self.wait_for_state(

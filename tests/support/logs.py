@@ -185,7 +185,7 @@ class LogDriver:
         )
         if not isinstance(guard, int):
             return int(guard.error)
-        data = batch(
+        batch_data = batch(
             sequence,
             count=count,
             pid=pid,
@@ -194,7 +194,7 @@ class LogDriver:
             timestamp=timestamp,
             record_value=record_value,
         )
-        return self.append(data, guard=guard)
+        return self.append(batch_data, guard=guard)
 
     def end(
         self,

@@ -72,9 +72,9 @@ def config(
     return encode_value(4, message)
 
 
-def feature(name: str, level: int) -> bytes:
+def feature(name: str, transaction_version: int) -> bytes:
     """A FeatureLevelRecord."""
-    return encode_value(12, schema.FeatureLevelRecord(name=name, feature_level=level))
+    return encode_value(12, schema.FeatureLevelRecord(name=name, feature_level=transaction_version))
 
 
 def producer_ids(following: int) -> bytes:

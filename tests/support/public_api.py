@@ -72,10 +72,10 @@ def shown_names() -> frozenset[tuple[str, str]]:
     for page in [ROOT / "README.md", *(ROOT / "docs").rglob("*.md")]:
         if "contributing" in page.parts or page.name == "public-api.md":
             continue
-        text = page.read_text("utf-8")
-        for module, names in re.findall(r"^from (txnsim[\w.]*) import ([\w, ]+)$", text, re.M):
+        page_text = page.read_text("utf-8")
+        for module, names in re.findall(r"^from (txnsim[\w.]*) import ([\w, ]+)$", page_text, re.M):
             pairs |= {(module, name) for name in names.split(", ")}
-        for dotted in re.findall(r"`(txnsim\w*(?:\.\w+)+)`", text):
+        for dotted in re.findall(r"`(txnsim\w*(?:\.\w+)+)`", page_text):
             module, _, name = dotted.rpartition(".")
             pairs |= {(module, name)} if module in modules else set()
     return frozenset(

@@ -62,8 +62,8 @@ class WireClient:
 
     async def answer(self) -> tuple[int, Any]:
         """The next answer: correlation id and message."""
-        size = int.from_bytes(await self.reader.readexactly(4), "big")
-        frame = await self.reader.readexactly(size)
+        size_bytes = int.from_bytes(await self.reader.readexactly(4), "big")
+        frame = await self.reader.readexactly(size_bytes)
         api_key, api_version = self._sent[int.from_bytes(frame[:4], "big") - 1]
         return codec.read_response(api_key, api_version, frame)
 

@@ -383,7 +383,7 @@ def ask_kafka(lines: Sequence[str]) -> list[str]:
         check=True,
         timeout=300,
     )
-    return [line for line in process.stdout.splitlines() if " # " in line]
+    return [printed_line for printed_line in process.stdout.splitlines() if " # " in printed_line]
 
 
 def recorded_answers() -> list[tuple[str, str]]:

@@ -153,16 +153,16 @@ class StreamsDriver:
             return outcome.refusal
         return outcome.reply or StreamsReply(member_id="", member_epoch=-1)
 
-    def fire(self, kind: TimerKind, member_id: str = "") -> None:
+    def fire(self, timer_kind: TimerKind, member_id: str = "") -> None:
         """Fire the last timer of this kind."""
         timers = [
             effect
             for effect in self.effects
             if isinstance(effect, TimerSet)
-            and effect.kind is kind
+            and effect.kind is timer_kind
             and effect.member_id == member_id
         ]
-        if kind is TimerKind.ASSIGNMENT:
+        if timer_kind is TimerKind.ASSIGNMENT:
             self.is_delayed = False
             self.take(
                 self.group, run_to_end(self.protocol.end_delay(self.group, now_ms=self.now_ms))

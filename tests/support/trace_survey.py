@@ -192,13 +192,14 @@ def _counts(counts: Counter[str]) -> list[str]:
 def main(levels: Sequence[TraceLevel], every: int) -> None:
     """Play stories at these levels and print the counts."""
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL))
-    for level in levels:
+    for transaction_version in levels:
         survey = Survey()
         for scenario_run in islice(scenario_runs(catalog.scenarios().values()), 0, None, every):
             survey.take(
-                str(scenario_run), run_in_virtual_time(scenario_run, trace_level=level).trace
+                str(scenario_run),
+                run_in_virtual_time(scenario_run, trace_level=transaction_version).trace,
             )
-        sys.stdout.write(f"--- {level}\n{survey.report()}\n")
+        sys.stdout.write(f"--- {transaction_version}\n{survey.report()}\n")
 
 
 if __name__ == "__main__":

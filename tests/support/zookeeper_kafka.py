@@ -65,7 +65,9 @@ class ZookeeperKafka(ManagedResource):
     def logs(self) -> tuple[Path, ...]:
         """The log files of the brokers."""
         count = len(self._versions)
-        return tuple(self._home / f"broker-{number}.log" for number in range(1, count + 1))
+        return tuple(
+            self._home / f"broker-{broker_number}.log" for broker_number in range(1, count + 1)
+        )
 
     def start(self) -> None:
         """Start all and wait until every broker lists every broker.

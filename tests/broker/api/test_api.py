@@ -109,12 +109,14 @@ class Origin:
 NO_BROKER: Any = None
 
 
-def read(data: bytes, apis: ApiTable = SHIPPED) -> dict[str, Any]:
-    return msgspec.structs.asdict(parse_request(data, Origin(apis), NO_BROKER))
+def read(frame_bytes: bytes, apis: ApiTable = SHIPPED) -> dict[str, Any]:
+    return msgspec.structs.asdict(parse_request(frame_bytes, Origin(apis), NO_BROKER))
 
 
-async def read_slowly(data: bytes, slow: Pace, apis: ApiTable = SHIPPED) -> dict[str, Any]:
-    return msgspec.structs.asdict(await parsed_with_breaks(data, Origin(apis), NO_BROKER, slow))
+async def read_slowly(frame_bytes: bytes, slow: Pace, apis: ApiTable = SHIPPED) -> dict[str, Any]:
+    return msgspec.structs.asdict(
+        await parsed_with_breaks(frame_bytes, Origin(apis), NO_BROKER, slow)
+    )
 
 
 def pace() -> Pace:
@@ -122,9 +124,11 @@ def pace() -> Pace:
 
 
 async def test_a_large_request_is_the_same_with_breaks() -> None:
-    data = frame(3, 9, topics=[{"name": f"topic-{topic_number}"} for topic_number in range(3_000)])
+    frame_bytes = frame(
+        3, 9, topics=[{"name": f"topic-{topic_number}"} for topic_number in range(3_000)]
+    )
     slow = pace()
-    assert await read_slowly(data, slow) == read(data)
+    assert await read_slowly(frame_bytes, slow) == read(frame_bytes)
     assert slow.has_rested
 
 
@@ -132,8 +136,8 @@ async def test_what_a_handler_reads_in_a_way_of_its_own_is_read_in_one_go() -> N
     topics = [{"name": "orders", "partitions": [{"partition_index": 0, "txn_start_offset": 5}]}]
     marker = {"producer_id": 7, "producer_epoch": 0, "topics": topics}
     message = message_from(WriteTxnMarkersRequest, {"markers": [marker]})
-    data = codec.encode_request(27, 1, 7, "c", message)[4:]
-    assert await read_slowly(data, pace(), KIP_TEXT) == read(data, KIP_TEXT)
+    frame_bytes = codec.encode_request(27, 1, 7, "c", message)[4:]
+    assert await read_slowly(frame_bytes, pace(), KIP_TEXT) == read(frame_bytes, KIP_TEXT)
 
 
 async def test_a_handler_has_a_last_word_on_what_can_be_read() -> None:
@@ -150,35 +154,37 @@ async def test_a_handler_has_a_last_word_on_what_can_be_read() -> None:
 
 
 async def test_a_newer_client_learns_the_versions_also_in_a_large_frame() -> None:
-    data = bytes((0, 18, 0, 99)) + bytes(4) + b"\xff\xff" + bytes(30_000)
-    fields = await read_slowly(data, pace())
+    frame_bytes = bytes((0, 18, 0, 99)) + bytes(4) + b"\xff\xff" + bytes(30_000)
+    fields = await read_slowly(frame_bytes, pace())
     assert (fields["refused"], fields["api_version"]) == (ErrorCode.unsupported_version, 0)
-    assert fields == read(data)
+    assert fields == read(frame_bytes)
 
 
 @pytest.mark.parametrize(
-    ("data", "error"),
+    ("frame_bytes", "error"),
     [
         (bytes((3, 231)) + bytes(20), UnsupportedRequestError),
         (bytes((0, 3, 0, 99)) + bytes(20), UnsupportedRequestError),
         (bytes((0, 3, 0, 1)) + bytes(4) + b"\xff\xff\x7f\xff\xff\xff", MalformedFrameError),
     ],
 )
-async def test_what_is_no_request_is_refused(data: bytes, error: type[Exception]) -> None:
+async def test_what_is_no_request_is_refused(frame_bytes: bytes, error: type[Exception]) -> None:
     with pytest.raises(error):
-        read(data)
+        read(frame_bytes)
     with pytest.raises(error):
-        await read_slowly(data, pace())
+        await read_slowly(frame_bytes, pace())
 
 
 @pytest.mark.parametrize("nested", [True, False])
 async def test_a_large_reply_has_the_same_bytes_with_breaks(*, nested: bool) -> None:
-    numbers = range(3_000)
+    partition_numbers = range(3_000)
     if nested:
-        partitions = [{"partition_index": partition_number} for partition_number in numbers]
+        partitions = [
+            {"partition_index": partition_number} for partition_number in partition_numbers
+        ]
         topics = [{"name": "t", "partitions": partitions}, {"name": "u", "partitions": partitions}]
     else:
-        topics = [{"name": f"topic-{topic_number}"} for topic_number in numbers]
+        topics = [{"name": f"topic-{topic_number}"} for topic_number in partition_numbers]
     reply = message_from(codec.response_class(3, 9), {"topics": topics, "cluster_id": "c"})
     slow = pace()
     gone_over: list[Any] = []
@@ -203,7 +209,7 @@ async def test_what_is_there_again_is_encoded_once_and_has_the_same_bytes() -> N
 
 @pytest.mark.parametrize("repeats", [1, 3])
 async def test_an_answer_that_is_too_large_is_given_up_while_it_grows(repeats: int) -> None:
-    topics = [{"name": f"topic-{number}"} for number in range(3_000 // repeats)]
+    topics = [{"name": f"topic-{topic_number}"} for topic_number in range(3_000 // repeats)]
     reply = message_from(codec.response_class(3, 9), {"topics": topics, "cluster_id": "c"})
     reply = dataclasses.replace(reply, topics=reply.topics * repeats)
     gone_over: list[Any] = []
@@ -641,9 +647,9 @@ async def test_large_frames_that_are_not_whole_are_given_up_first(cluster: Virtu
     sim = cluster.sim
     large, small = await open_wire(cluster), await open_wire(cluster)
     frame_bytes = sim.options.settings.connection_queue_bytes + 1
-    size = (frame_bytes * 2).to_bytes(4, "big")
-    large.writer.write(size + bytes(frame_bytes))
-    small.writer.write(size + bytes(100))
+    size_bytes = (frame_bytes * 2).to_bytes(4, "big")
+    large.writer.write(size_bytes + bytes(frame_bytes))
+    small.writer.write(size_bytes + bytes(100))
     for wire in (large, small):
         await wire.writer.drain()
     await asyncio.sleep(0.1)

@@ -83,8 +83,8 @@ async def begun(client: Cluster, *partitions: TopicPartition, timeout_ms: int = 
 # Leadership
 
 
-@pytest.mark.parametrize("level", [0, 2])
-def test_an_open_transaction_survives_its_coordinator(level: int) -> None:
+@pytest.mark.parametrize("transaction_version", [0, 2])
+def test_an_open_transaction_survives_its_coordinator(transaction_version: int) -> None:
     async def main(cluster: VirtualCluster) -> None:
         async with cluster.client() as client:
             producer = await begun(client, P0, P1)
@@ -108,7 +108,7 @@ def test_an_open_transaction_survives_its_coordinator(level: int) -> None:
             assert await values(client, "orders") == [b"v", b"v"]
             await producer.close()
 
-    run_cluster(main, level=level)
+    run_cluster(main, level=transaction_version)
 
 
 @pytest.mark.parametrize(("committed", "state"), [(True, "Commit"), (False, "Abort")])
@@ -205,8 +205,8 @@ async def values_from(client: Cluster, *, offset: int, max_wait_ms: int) -> list
 # Time
 
 
-@pytest.mark.parametrize("level", [0, 2])
-def test_a_transaction_times_out_by_the_cluster_clock(level: int) -> None:
+@pytest.mark.parametrize("transaction_version", [0, 2])
+def test_a_transaction_times_out_by_the_cluster_clock(transaction_version: int) -> None:
     async def main(cluster: VirtualCluster) -> None:
         async with cluster.client() as client:
             producer = await begun(client, P0, timeout_ms=60_000)
@@ -217,13 +217,13 @@ def test_a_transaction_times_out_by_the_cluster_clock(level: int) -> None:
             await until_state(client, "tx", "CompleteAbort")
             state_after = await describe(client)
             assert state_after.producer_epoch == state_before.producer_epoch + 1
-            if level == 0:
+            if transaction_version == 0:
                 with pytest.raises(FatalError):
                     await producer.commit()
             assert await values(client, "orders") == []
             await producer.close()
 
-    run_cluster(main, level=level)
+    run_cluster(main, level=transaction_version)
 
 
 @within(run_cluster)

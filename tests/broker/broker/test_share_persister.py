@@ -291,15 +291,16 @@ async def test_between_brokers_a_state_is_written_by_one_and_read_by_all(
     brokers = cluster.sim.brokers
     image = brokers[B1].image
     topic_id = uuid_text(image.topics["orders"].topic_id)
-    keys = [ShareKey("g", topic_id, partition) for partition in range(3)]
+    state_keys = [ShareKey("g", topic_id, partition) for partition in range(3)]
     asks = brokers[B1].share_persister
     assert SHARE_STATE_TOPIC not in image.topics
     initialized = await await_all(
         asks.initialize(
-            InitializeShareState(key=state_key, state_epoch=2, start_offset=4) for state_key in keys
+            InitializeShareState(key=state_key, state_epoch=2, start_offset=4)
+            for state_key in state_keys
         )
     )
-    assert initialized == [ShareStateError(key=state_key) for state_key in keys]
+    assert initialized == [ShareStateError(key=state_key) for state_key in state_keys]
     wrote = await await_all(
         asks.write(
             WriteShareState(
@@ -310,21 +311,25 @@ async def test_between_brokers_a_state_is_written_by_one_and_read_by_all(
                 delivery_complete_count=1,
                 batches=(StateBatch(6, 6, 2, 1),),
             )
-            for state_key in keys
+            for state_key in state_keys
         )
     )
     assert not any(written_state.error for written_state in wrote)
     for broker in brokers.values():
         read = await await_all(
             broker.share_persister.read(
-                ReadShareState(key=state_key, leader_epoch=1) for state_key in keys
+                ReadShareState(key=state_key, leader_epoch=1) for state_key in state_keys
             )
         )
         assert {state.batches for state in read} == {(StateBatch(6, 6, 2, 1),)}
-    summed = await await_all(asks.summarize(ReadShareState(key=state_key) for state_key in keys))
+    summed = await await_all(
+        asks.summarize(ReadShareState(key=state_key) for state_key in state_keys)
+    )
     assert {summary.delivery_complete_count for summary in summed} == {1}
-    await await_all(asks.delete(DeleteShareState(key=state_key) for state_key in keys))
-    (deleted_state,) = await await_all(asks.read([ReadShareState(key=keys[0], leader_epoch=1)]))
+    await await_all(asks.delete(DeleteShareState(key=state_key) for state_key in state_keys))
+    (deleted_state,) = await await_all(
+        asks.read([ReadShareState(key=state_keys[0], leader_epoch=1)])
+    )
     assert deleted_state.error is E.invalid_request
 
 
@@ -332,21 +337,23 @@ async def test_between_brokers_a_state_is_written_by_one_and_read_by_all(
 async def test_it_goes_on_while_coordinators_die(cluster: VirtualCluster) -> None:
     brokers = cluster.sim.brokers
     topic_id = uuid_text(brokers[B1].image.topics["orders"].topic_id)
-    keys = [ShareKey(f"g{number}", topic_id, 0) for number in range(20)]
+    state_keys = [ShareKey(f"g{group_number}", topic_id, 0) for group_number in range(20)]
     asks = brokers[B1].share_persister
     initialized = await await_all(
-        asks.initialize(InitializeShareState(key=state_key, state_epoch=0) for state_key in keys)
+        asks.initialize(
+            InitializeShareState(key=state_key, state_epoch=0) for state_key in state_keys
+        )
     )
     assert not any(state.error for state in initialized)
     await cluster.sim.kill_broker(BrokerId(3))
     wrote = await await_all(
         asks.write(
             WriteShareState(key=state_key, state_epoch=0, leader_epoch=0, start_offset=7)
-            for state_key in keys
+            for state_key in state_keys
         )
     )
     assert not any(state.error for state in wrote)
     read = await await_all(
-        asks.read(ReadShareState(key=state_key, leader_epoch=0) for state_key in keys)
+        asks.read(ReadShareState(key=state_key, leader_epoch=0) for state_key in state_keys)
     )
     assert {state.start_offset for state in read} == {7}

@@ -445,9 +445,12 @@ async def test_question_and_answer_are_in_the_trace(leader: Leader) -> None:
     await second
     events = list(leader.tracer.events())
     assert [event.k for event in events] == ["verify.ask", "verify.answer"] * 2
-    data = [cast(dict[str, object], event.d) for event in events]
-    assert [event_fields.get("add") for event_fields in data[::2]] == [True, None]
-    assert [event_fields["error"] for event_fields in data[1::2]] == ["NONE", "INVALID_TXN_STATE"]
+    event_fields = [cast(dict[str, object], event.d) for event in events]
+    assert [event_fields.get("add") for event_fields in event_fields[::2]] == [True, None]
+    assert [event_fields["error"] for event_fields in event_fields[1::2]] == [
+        "NONE",
+        "INVALID_TXN_STATE",
+    ]
     assert [event.p for event in events[1::2]] == [(events[0].i,), (events[2].i,)]
 
 
@@ -461,7 +464,7 @@ async def test_each_partition_is_asked_and_answered_in_the_trace(leader: Leader)
     )
     await verification
     events = [(event.k, cast(dict[str, object], event.d)) for event in leader.tracer.events()]
-    assert [(kind, data["tp"], data.get("error")) for kind, data in events] == [
+    assert [(event_kind, data["tp"], data.get("error")) for event_kind, data in events] == [
         ("verify.ask", str(P0), None),
         ("verify.ask", str(P1), None),
         ("verify.answer", str(P0), "NONE"),

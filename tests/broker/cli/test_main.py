@@ -116,7 +116,9 @@ def test_a_command_does_not_import_hypothesis() -> None:
     """It is installed here. kio imports it where it is, and that takes as long as all the rest."""
     command = (sys.executable, "-X", "importtime", "-m", "txnsim", "txns", "list", "--help")
     process = subprocess.run(command, capture_output=True, text=True, check=True)
-    imported = {line.rpartition("|")[2].strip() for line in process.stderr.splitlines()}
+    imported = {
+        printed_line.rpartition("|")[2].strip() for printed_line in process.stderr.splitlines()
+    }
     assert "kio.static.primitive" in imported
     assert not {"hypothesis", "rich"} & imported
 

@@ -442,7 +442,11 @@ async def test_requests_are_logged_as_json_where_that_is_asked_for() -> None:
         async with Cluster(server.bootstrap) as cluster:
             await Admin(cluster).describe_cluster()
         printed = server.wait_for_output('"event": "connection.closed"')
-    lines = [json.loads(line) for line in printed.splitlines() if line.startswith("{")]
+    lines = [
+        json.loads(printed_line)
+        for printed_line in printed.splitlines()
+        if printed_line.startswith("{")
+    ]
     (answered,) = (
         line
         for line in lines
@@ -754,7 +758,7 @@ def loaded_cluster(losses: int, left_out: int) -> LoadedCluster:
             DataLoss(path=f"f{loss_number}", position=3, size=9, reason="torn")
             for loss_number in range(losses)
         ),
-        left_out=tuple(f"g{number}: gone" for number in range(left_out)),
+        left_out=tuple(f"g{group_number}: gone" for group_number in range(left_out)),
     )
 
 
@@ -781,8 +785,8 @@ def test_a_cluster_without_its_coordinators_is_warned_of(
 
 def test_many_losses_are_counted(capsys: pytest.CaptureFixture[str]) -> None:
     serve_load.warn_of_losses(loaded_cluster(22, 21))
-    lines = capsys.readouterr().err.splitlines()
-    assert (len(lines), lines[-1]) == (
+    printed_lines = capsys.readouterr().err.splitlines()
+    assert (len(printed_lines), printed_lines[-1]) == (
         41,
         "txnsim: and 3 more of that kind; --json has all of them",
     )

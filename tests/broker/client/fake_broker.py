@@ -52,10 +52,10 @@ class FakeBroker:
         *,
         topics: dict[str, int] | None = None,
         ranges: dict[int, tuple[int, int]] | None = None,
-        level: int = 2,
+        transaction_version: int = 2,
     ) -> None:
         self.topics = {"t": 2} if topics is None else topics
-        self.level = level
+        self.level = transaction_version
         self.features_epoch = 10
         self.asked: list[Asked] = []
         self.ranges = {int(api): (api.ours.lowest, api.ours.highest) for api in ClientApi}
@@ -126,7 +126,7 @@ class FakeBroker:
 
     def metadata(self, request: Asked, leader_id: int = 1, error: int = 0) -> Any:
         topics = request.message.topics
-        names = self.topics if topics is None else [row.name for row in topics]
+        topic_names = self.topics if topics is None else [row.name for row in topics]
         broker = {"node_id": 1, "host": "127.0.0.1", "port": self.port}
         return request.answer(
             brokers=(broker,),
@@ -148,7 +148,7 @@ class FakeBroker:
                         for partition_index in range(self.topics.get(topic_name, 0))
                     ],
                 }
-                for topic_name in names
+                for topic_name in topic_names
             ],
         )
 

@@ -141,7 +141,7 @@ async def test_asking_any_broker_survives_a_cut() -> None:
 
 
 async def test_the_highest_features_epoch_wins_over_all_connections() -> None:
-    async with FakeBroker(level=2) as broker, Cluster(broker.address) as cluster:
+    async with FakeBroker(transaction_version=2) as broker, Cluster(broker.address) as cluster:
         assert cluster.features.level("transaction.version") == 2
         broker.level, broker.features_epoch = 1, 9
         assert (await cluster.refresh_features()).level("transaction.version") == 2
@@ -210,13 +210,13 @@ async def test_a_coordinator_is_looked_up_until_there_is_one_and_remembered() ->
         assert broker.keys == [10, 10, 10]
 
 
-@pytest.mark.parametrize(("error", "kind"), [(53, ClientError), (15, RetriableError)])
-async def test_no_coordinator_says_why(error: int, kind: type[ClientError]) -> None:
+@pytest.mark.parametrize(("error", "error_class"), [(53, ClientError), (15, RetriableError)])
+async def test_no_coordinator_says_why(error: int, error_class: type[ClientError]) -> None:
     async with FakeBroker() as broker, Cluster(broker.address, settings=SHORT) as cluster:
         broker.handlers[ClientApi.FIND_COORDINATOR] = functools.partial(coordinator, error=error)
         with pytest.raises(ClientError) as raised:
             await cluster.coordinator("a")
-        assert type(raised.value) is kind
+        assert type(raised.value) is error_class
         assert raised.value.error == ErrorCode(error)
 
 
@@ -255,31 +255,34 @@ def identity(epoch: int) -> ProducerIdAndEpoch:
     return ProducerIdAndEpoch(producer_id=ProducerId(7), producer_epoch=ProducerEpoch(epoch))
 
 
-def features(level: int, epoch: int = 1) -> FinalizedFeatures:
-    levels = (("transaction.version", level),) if level else ()
-    return FinalizedFeatures(epoch=epoch, levels=levels)
+def features(transaction_version: int, epoch: int = 1) -> FinalizedFeatures:
+    transaction_versions = (
+        (("transaction.version", transaction_version),) if transaction_version else ()
+    )
+    return FinalizedFeatures(epoch=epoch, levels=transaction_versions)
 
 
-def ready(level: int, *, can_bump: bool = True) -> TxnSession:
+def ready(transaction_version: int, *, can_bump: bool = True) -> TxnSession:
     session = TxnSession()
-    session.set_identity(identity(0), features(level), can_bump=can_bump)
+    session.set_identity(identity(0), features(transaction_version), can_bump=can_bump)
     return session
 
 
-def in_transaction(level: int, *, can_bump: bool = True) -> TxnSession:
-    session = ready(level, can_bump=can_bump)
+def in_transaction(transaction_version: int, *, can_bump: bool = True) -> TxnSession:
+    session = ready(transaction_version, can_bump=can_bump)
     session.begin()
     session.touch(P0)
-    if level < 2:
+    if transaction_version < 2:
         session.note_added_partitions(frozenset({P0}))
     return session
 
 
 @pytest.mark.parametrize(
-    ("level", "protocol"), [(0, TxnProtocol.V1), (1, TxnProtocol.V1), (2, TxnProtocol.V2)]
+    ("transaction_version", "protocol"),
+    [(0, TxnProtocol.V1), (1, TxnProtocol.V1), (2, TxnProtocol.V2)],
 )
-def test_the_level_chooses_the_protocol(level: int, protocol: TxnProtocol) -> None:
-    assert ready(level).protocol is protocol
+def test_the_level_chooses_the_protocol(transaction_version: int, protocol: TxnProtocol) -> None:
+    assert ready(transaction_version).protocol is protocol
 
 
 def test_versions_of_each_protocol() -> None:
@@ -341,12 +344,14 @@ def test_sequences_wrap_to_0_after_the_largest_int32() -> None:
     assert session.next_sequence(P0, 1) == 1
 
 
-@pytest.mark.parametrize("level", [0, 1, 2])
+@pytest.mark.parametrize("transaction_version", [0, 1, 2])
 @pytest.mark.parametrize("committed", [True, False])
-def test_a_transaction_without_partitions_sends_no_end(level: int, committed: bool) -> None:
-    session = ready(level)
+def test_a_transaction_without_partitions_sends_no_end(
+    transaction_version: int, committed: bool
+) -> None:
+    session = ready(transaction_version)
     session.begin()
-    plan = session.plan_end(committed=committed, features=features(level))
+    plan = session.plan_end(committed=committed, features=features(transaction_version))
     assert not plan.send
     assert not plan.bump
 
@@ -381,11 +386,11 @@ def test_an_older_features_epoch_changes_nothing() -> None:
     assert session.protocol is TxnProtocol.V2
 
 
-@pytest.mark.parametrize(("level", "bump"), [(1, True), (2, False)])
+@pytest.mark.parametrize(("transaction_version", "bump"), [(1, True), (2, False)])
 def test_an_abortable_error_leaves_only_abort_and_bumps_in_the_old_protocol(
-    level: int, bump: bool
+    transaction_version: int, bump: bool
 ) -> None:
-    session = in_transaction(level)
+    session = in_transaction(transaction_version)
     raised = session.abortable(ClientError("lost", error=ErrorCode.request_timed_out))
     assert isinstance(raised, AbortableError)
     assert raised.error == ErrorCode.request_timed_out
@@ -393,10 +398,10 @@ def test_an_abortable_error_leaves_only_abort_and_bumps_in_the_old_protocol(
         with pytest.raises(AbortableError, match="lost"):
             refused()
     with pytest.raises(AbortableError):
-        session.plan_end(committed=True, features=features(level))
-    plan = session.plan_end(committed=False, features=features(level))
+        session.plan_end(committed=True, features=features(transaction_version))
+    plan = session.plan_end(committed=False, features=features(transaction_version))
     assert (plan.send, plan.bump) == (True, bump)
-    session.note_end(identity(1) if level == 2 else None)
+    session.note_end(identity(1) if transaction_version == 2 else None)
     session.begin()
 
 
@@ -430,7 +435,7 @@ async def connect(broker: FakeBroker, settings: ClientSettings = SETTINGS) -> Co
 
 
 async def test_versions_and_features_are_negotiated_first() -> None:
-    async with FakeBroker(level=1) as broker:
+    async with FakeBroker(transaction_version=1) as broker:
         connection = await connect(broker)
         assert connection.versions[ClientApi.END_TXN] == VersionRange(0, 5)
         assert connection.features.level("transaction.version") == 1

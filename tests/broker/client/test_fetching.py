@@ -21,12 +21,12 @@ SETTINGS = ClientSettings(retry_backoff_ms=1, retry_backoff_max_ms=2, api_timeou
 
 
 def fetch_answer(
-    error: int = 0, *values: bytes, offset: int = 0, aborted: Any = ()
+    error: int = 0, *record_values: bytes, offset: int = 0, aborted: Any = ()
 ) -> Callable[[Asked], Any]:
     def handle(request: Asked) -> Any:
         batch_data = b""
-        if values and not error:
-            records = [Record(value=record_value) for record_value in values]
+        if record_values and not error:
+            records = [Record(value=record_value) for record_value in record_values]
             batch_data = build_batch(records, timestamp_ms=1, base_offset=offset)
         return request.answer(
             error_code=0,
@@ -97,16 +97,16 @@ async def test_a_leader_that_moved_is_looked_up_and_asked(
 
 
 @pytest.mark.parametrize(
-    ("error", "kind"), [(1, ClientError), (29, ClientError), (6, RetriableError)]
+    ("error", "error_class"), [(1, ClientError), (29, ClientError), (6, RetriableError)]
 )
-async def test_errors_say_why(error: int, kind: type[ClientError]) -> None:
+async def test_errors_say_why(error: int, error_class: type[ClientError]) -> None:
     async with (
         FakeBroker({ClientApi.FETCH: fetch_answer(error)}) as broker,
         Cluster(broker.address, settings=SETTINGS) as cluster,
     ):
         with pytest.raises(ClientError) as raised:
             await fetch(cluster, "t", 0, 5)
-        assert type(raised.value) is kind
+        assert type(raised.value) is error_class
         assert raised.value.error == ErrorCode(error)
 
 

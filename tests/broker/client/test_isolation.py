@@ -11,9 +11,9 @@ COMMITTED = IsolationLevel.READ_COMMITTED
 UNCOMMITTED = IsolationLevel.READ_UNCOMMITTED
 
 
-def batch(offset: int, *values: bytes, pid: int = -1, transactional: bool = False) -> bytes:
+def batch(offset: int, *record_values: bytes, pid: int = -1, transactional: bool = False) -> bytes:
     return build_batch(
-        [Record(value=record_value) for record_value in values],
+        [Record(value=record_value) for record_value in record_values],
         timestamp_ms=1,
         producer_id=pid,
         producer_epoch=0 if pid >= 0 else -1,

@@ -440,8 +440,8 @@ RESPONSES = [
 ]
 BATCHES = [
     bytes.fromhex(line["hex"])
-    for text in (HERE / "batches.jsonl").read_text().splitlines()
-    if (line := json.loads(text))["compression"] < 2
+    for file_text in (HERE / "batches.jsonl").read_text().splitlines()
+    if (line := json.loads(file_text))["compression"] < 2
 ]
 
 DAMAGES = st.lists(
@@ -454,8 +454,8 @@ DAMAGES = st.lists(
 )
 
 
-def damage(data: bytes, damages: list[tuple[int, int]]) -> bytes:
-    changed = bytearray(data)
+def damage(frame_bytes: bytes, damages: list[tuple[int, int]]) -> bytes:
+    changed = bytearray(frame_bytes)
     for position, value in damages:
         changed[position % len(changed)] = value
     return bytes(changed)

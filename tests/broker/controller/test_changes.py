@@ -346,8 +346,10 @@ def test_what_a_request_has_given_before_counts() -> None:
 UPGRADE, SAFE, UNSAFE = 1, 2, 3
 
 
-def at_level(level: int) -> ClusterImage:
-    return initial_image(cluster_id="c", brokers=(broker(1),), transaction_version=level)
+def at_level(transaction_version: int) -> ClusterImage:
+    return initial_image(
+        cluster_id="c", brokers=(broker(1),), transaction_version=transaction_version
+    )
 
 
 def test_a_formatted_cluster_has_every_feature_at_its_level() -> None:
@@ -399,7 +401,7 @@ def test_an_unknown_feature_is_refused_and_stops_the_others() -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "level", "upgrade_type", "reason"),
+    ("name", "transaction_version", "upgrade_type", "reason"),
     [
         ("no.such", 1, UPGRADE, "Local controller 1 does not support this feature."),
         ("no.such", 0, SAFE, "Feature no.such not found."),
@@ -408,8 +410,10 @@ def test_an_unknown_feature_is_refused_and_stops_the_others() -> None:
         ("metadata.version", 29, UNSAFE, "Unsafe metadata downgrade is not supported"),
     ],
 )
-def test_a_refused_feature_says_why(name: str, level: int, upgrade_type: int, reason: str) -> None:
-    update = FeatureUpdate(name=name, level=level, upgrade_type=upgrade_type)
+def test_a_refused_feature_says_why(
+    name: str, transaction_version: int, upgrade_type: int, reason: str
+) -> None:
+    update = FeatureUpdate(name=name, level=transaction_version, upgrade_type=upgrade_type)
     refused = update_features(at_level(2), (update,))
     assert isinstance(refused, Rejection)
     assert reason in refused.reason

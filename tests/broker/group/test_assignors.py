@@ -43,10 +43,10 @@ def drawn_subscribers(draw: st.DrawFn) -> list[AssignableMember]:
     """Members with different topics; no partition is owned twice."""
     free = draw(st.permutations([(topic, index) for topic in (A, B, C) for index in range(4)]))
     members = []
-    for number in range(draw(st.integers(1, 5))):
+    for member_number in range(draw(st.integers(1, 5))):
         own = draw(st.integers(0, 4))
         topics = draw(st.frozensets(st.sampled_from((A, B, C)), max_size=3))
-        members.append(member(f"m{number}", *topics, owned=frozenset(free[:own])))
+        members.append(member(f"m{member_number}", *topics, owned=frozenset(free[:own])))
         free = free[own:]
     return members
 
@@ -131,12 +131,14 @@ def test_every_partition_goes_to_exactly_one_of_its_subscribers(
 ) -> None:
     taken_partitions: set[tuple[uuid.UUID, int]] = set()
     members = []
-    for number, (topics, owned) in enumerate(drawn):
+    for member_number, (topics, owned) in enumerate(drawn):
         still_owned = frozenset(
             partition for partition in owned if partition not in taken_partitions
         )
         taken_partitions |= still_owned
-        members.append(AssignableMember(member_id=f"m{number}", topics=topics, owned=still_owned))
+        members.append(
+            AssignableMember(member_id=f"m{member_number}", topics=topics, owned=still_owned)
+        )
     target = ASSIGNORS[name](members, PARTITIONS)
     given_out = [partition for partitions in target.values() for partition in partitions]
     subscribed_topics = {topic for topics, _ in drawn for topic in topics}

@@ -46,8 +46,8 @@ def revocation(member_id: str, epoch: int) -> TimerSet:
     )
 
 
-def timer_cancelled(member_id: str, kind: TimerKind) -> TimerCancelled:
-    return TimerCancelled(kind=kind, group_id=GROUP, member_id=member_id)
+def timer_cancelled(member_id: str, timer_kind: TimerKind) -> TimerCancelled:
+    return TimerCancelled(kind=timer_kind, group_id=GROUP, member_id=member_id)
 
 
 def error(outcome: HeartbeatReply | Rejection) -> ErrorCode:
@@ -328,7 +328,7 @@ def test_what_a_member_leaves_is_given_to_the_others() -> None:
     driver.join("b", "t")
     reply = driver.require_reply(driver.beat("a", LEFT_EPOCH))
     assert (reply.member_id, reply.member_epoch, reply.assignment) == ("a", LEFT_EPOCH, None)
-    assert {timer_cancelled("a", kind) for kind in TimerKind} <= set(driver.effects)
+    assert {timer_cancelled("a", timer_kind) for timer_kind in TimerKind} <= set(driver.effects)
     told = driver.require_reply(driver.beat("b", 3))
     assert frozenset(told.assignment or ()) == parts("t", 0, 1, 2, 3)
 

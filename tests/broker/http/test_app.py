@@ -175,8 +175,8 @@ async def test_others_have_their_turn_while_a_long_list_is_made() -> None:
         asyncio.get_running_loop().call_soon(another_turn)
 
     def elements() -> Iterator[str]:
-        for number in range(10_000):
-            numbers_made.append(number)
+        for element_number in range(10_000):
+            numbers_made.append(element_number)
             yield "x" * 1_000
 
     another_turn()
@@ -189,8 +189,8 @@ async def test_a_list_with_more_bytes_than_an_answer_may_have_is_refused_while_i
     numbers_made: list[int] = []
 
     def elements() -> Iterator[str]:
-        for number in range(1_000):
-            numbers_made.append(number)
+        for element_number in range(1_000):
+            numbers_made.append(element_number)
             yield "x" * 100
 
     with pytest.raises(RefusedError) as caught:

@@ -125,8 +125,8 @@ async def events_heard(stream: AsyncIterator[bytes], count: int) -> list[tuple[s
     return events
 
 
-def routes_of(cluster: VirtualCluster, level: TraceLevel = TraceLevel.BRIEF) -> EventRoutes:
-    cluster.sim.environment.tracer.level = level
+def routes_of(cluster: VirtualCluster, trace_level: TraceLevel = TraceLevel.BRIEF) -> EventRoutes:
+    cluster.sim.environment.tracer.level = trace_level
     return ReportedRoutes(cluster.sim)
 
 
@@ -145,8 +145,8 @@ async def test_a_listener_hears_what_happens_from_now_on(cluster: VirtualCluster
     async with aclosing(events_from(routes)) as stream:
         assert await anext(stream) == b": connected\n\n"
         event_id = say(cluster, "now")
-        ((kind, event),) = await events_heard(stream, 1)
-        assert kind == "note"
+        ((event_kind, event),) = await events_heard(stream, 1)
+        assert event_kind == "note"
         assert (event["i"], event["node"], event["d"]) == (event_id, "test", {"text": "now"})
         (line,) = tracer_lines(cluster, event_id)
         assert event == {"node": "test", **msgspec.json.decode(line)}, "the line as it was encoded"
@@ -174,7 +174,9 @@ async def test_a_listener_chooses_kinds_and_nodes(
     async with aclosing(events_from(routes, f"{query}&from=0")) as stream:
         await anext(stream)
         events = await events_heard(stream, len(expected))
-        assert [event["d"]["text"] for kind, event in events if kind == "note"] == expected
+        assert [
+            event["d"]["text"] for event_kind, event in events if event_kind == "note"
+        ] == expected
 
 
 class Page:
@@ -297,8 +299,8 @@ async def test_a_slow_listener_is_told_how_many_events_it_has_lost(cluster: Virt
         await anext(stream)
         for number in range(EVENTS_BEHIND_MAX + 7):
             say(cluster, str(number))
-        (kind, lost), *events_after = await events_heard(stream, 2)
-        assert (kind, lost["lost"]) == ("lost", 7)
+        (event_kind, lost), *events_after = await events_heard(stream, 2)
+        assert (event_kind, lost["lost"]) == ("lost", 7)
         assert events_after[0][1]["i"] == lost["next"]
         assert len(events_after) <= EVENTS_PER_TURN_MAX, "brokers get their turn in between"
         events_after += await events_heard(stream, EVENTS_BEHIND_MAX - len(events_after))

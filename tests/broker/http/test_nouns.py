@@ -39,9 +39,9 @@ ONCE = "/api/v1/assertions/exactly-once"
 HANGING = "/api/v1/assertions/no-hanging-transactions"
 
 
-async def transact(cluster: VirtualCluster, *values: bytes, commits: bool = True) -> None:
+async def transact(cluster: VirtualCluster, *record_values: bytes, commits: bool = True) -> None:
     async with cluster.client() as app, await begin_transaction(app, "app") as producer:
-        for record_value in values:
+        for record_value in record_values:
             await producer.send("orders", 0, record_value)
         await (producer.commit() if commits else producer.abort())
 
@@ -58,8 +58,12 @@ async def test_committed_values_are_read_as_text_or_as_bytes(
     refusal = await client.get(path)
     assert refusal.status_code == 422
     assert "orders-0 at offset 5 is no UTF-8: ask with ?encoding=base64" in refusal.text
-    values = (await client.get(f"{path}?encoding=base64")).json()
-    assert [base64.b64decode(record_value) for record_value in values] == [b"a", b"b", b"\xff"]
+    record_values = (await client.get(f"{path}?encoding=base64")).json()
+    assert [base64.b64decode(record_value) for record_value in record_values] == [
+        b"a",
+        b"b",
+        b"\xff",
+    ]
 
 
 @within(run_story)

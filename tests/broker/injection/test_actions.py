@@ -237,9 +237,9 @@ class Lines:
                 name="message",
             )
 
-    def _arrive(self, number: int, verdict: FaultEffect | None) -> None:
+    def _arrive(self, crossing_number: int, verdict: FaultEffect | None) -> None:
         is_lost = verdict is not None and verdict.outcome is SubmitOutcome.DROP
-        (self.lost if is_lost else self.passed).append(number)
+        (self.lost if is_lost else self.passed).append(crossing_number)
 
 
 async def _wait(answer: Awaitable[FaultEffect]) -> FaultEffect:
@@ -295,8 +295,8 @@ async def test_other_rules_judge_what_has_waited(lines: Lines) -> None:
     passing_rule = lines.arm(Pass(), "seen")
     lines.arm(Drop(), "lost", occurrences=(2,))
     hold_rule = lines.arm(Hold(), "held", nth=3)
-    for number in (1, 2, 3):
-        lines.send(number)
+    for crossing_number in (1, 2, 3):
+        lines.send(crossing_number)
     assert passing_rule.matched == 1
     await asyncio.sleep(1)
     assert (lines.passed, lines.lost, len(hold_rule.held)) == ([1], [2], 1)
@@ -308,8 +308,8 @@ async def test_other_rules_judge_what_has_waited(lines: Lines) -> None:
 @within(run_of_stalls)
 async def test_a_line_may_be_stalled_anew_by_what_has_waited(lines: Lines) -> None:
     lines.arm(Stall(stall_ms=100))
-    for number in (1, 2, 3):
-        lines.send(number)
+    for crossing_number in (1, 2, 3):
+        lines.send(crossing_number)
     for expected in ([1], [1, 2], [1, 2, 3]):
         await asyncio.sleep(0.101)
         assert lines.passed == expected

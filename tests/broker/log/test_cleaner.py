@@ -562,8 +562,8 @@ def test_a_mark_outside_of_the_log_is_not_believed() -> None:
 
 def test_small_segments_become_one() -> None:
     compacted_log = Compacted()
-    for number in range(6):
-        compacted_log.put((f"k{number}", "1"))
+    for key_number in range(6):
+        compacted_log.put((f"k{key_number}", "1"))
         compacted_log.roll()
     assert len(compacted_log.log.local.segments) == 7
     compacted_log.clean()
@@ -572,23 +572,25 @@ def test_small_segments_become_one() -> None:
 
 def test_a_cleaned_segment_is_no_larger_than_any_other() -> None:
     compacted_log = Compacted()
-    for number in range(4):
-        compacted_log.put((f"k{number}", "1"))
+    for key_number in range(4):
+        compacted_log.put((f"k{key_number}", "1"))
         compacted_log.roll()
-    size = max(segment.size_bytes for segment in compacted_log.log.local.inactive_segments(0, 99))
+    size_bytes = max(
+        segment.size_bytes for segment in compacted_log.log.local.inactive_segments(0, 99)
+    )
     fields = {
         field_name: getattr(compacted_log.log.config, field_name)
         for field_name in LogConfig.__struct_fields__
     }
-    compacted_log.log.config = LogConfig(**{**fields, "segment_bytes": 2 * size})
+    compacted_log.log.config = LogConfig(**{**fields, "segment_bytes": 2 * size_bytes})
     compacted_log.clean()
     assert len(compacted_log.log.local.segments) == 3
 
 
 def test_segments_that_span_too_many_offsets_stay_apart(monkeypatch: pytest.MonkeyPatch) -> None:
     compacted_log = Compacted()
-    for number in range(4):
-        compacted_log.put((f"k{number}", "1"))
+    for key_number in range(4):
+        compacted_log.put((f"k{key_number}", "1"))
         compacted_log.roll()
     monkeypatch.setattr(cleaner, "RELATIVE_OFFSET_MAX", 3)
     compacted_log.clean()

@@ -142,12 +142,12 @@ def test_append_time_topics_keep_their_time_for_duplicates() -> None:
 
 
 def test_an_unverified_transaction_does_not_open(driver: LogDriver) -> None:
-    data = batch(0, transactional=True)
-    assert driver.append(data) == 48
+    batch_data = batch(0, transactional=True)
+    assert driver.append(batch_data) == 48
     guard = driver.guard()
-    assert driver.append(data, guard=guard + 1) == 48
-    assert driver.append(data, guard=SENTINEL) == 48
-    assert driver.append(data, guard=guard) == 0
+    assert driver.append(batch_data, guard=guard + 1) == 48
+    assert driver.append(batch_data, guard=SENTINEL) == 48
+    assert driver.append(batch_data, guard=guard) == 0
 
 
 def test_without_verification_a_missing_guard_is_accepted() -> None:
@@ -372,10 +372,10 @@ def test_a_coordinators_plain_batch_is_stamped_like_others() -> None:
 def test_a_batch_that_is_a_view_of_its_frame_is_appended_as_its_bytes(
     config: LogConfig, compression: int
 ) -> None:
-    data = batch(0, count=50, compression=compression)
-    frame = b"head" + data + b"tail"
+    batch_data = batch(0, count=50, compression=compression)
+    frame = b"head" + batch_data + b"tail"
     logs = make_log(config), make_log(config)
-    views = data, memoryview(frame)[4:-4]
+    views = batch_data, memoryview(frame)[4:-4]
     for log, view in zip(logs, views, strict=True):
         header = read_batch_header(view)
         newest = newest_timestamp(header, view)

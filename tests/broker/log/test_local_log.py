@@ -324,11 +324,11 @@ def test_what_was_flushed_can_be_lost() -> None:
 
 def test_the_append_that_takes_more_than_the_allowance_says_so() -> None:
     log_driver, calls = LogDriver(), list[int]()
-    size = len(plain())
-    allowance = log_driver.log.allowance = Allowance(2 * size, lambda: calls.append(1))
+    size_bytes = len(plain())
+    allowance = log_driver.log.allowance = Allowance(2 * size_bytes, lambda: calls.append(1))
     for expected_calls in (0, 0, 1, 2):
         log_driver.append(plain())
         assert len(calls) == expected_calls
-    allowance.bytes_left = size
+    allowance.bytes_left = size_bytes
     log_driver.append(plain())
     assert (len(calls), allowance.bytes_left) == (2, 0)

@@ -632,22 +632,22 @@ def follower_of(driver: LogDriver, *, up_to: int | None = None) -> PartitionLog:
 
 def test_a_follower_gets_what_lies_behind_its_end_and_within_its_limit() -> None:
     log = leader().log
-    size = len(next(iter(log.batches())))
+    size_bytes = len(next(iter(log.batches())))
     assert bases_for_follower(log, 6) == [6]
     assert bases_for_follower(log, 2) == [2, 4, 6]
     assert bases_for_follower(log, 8) == []
-    assert bases_for_follower(log, 2, max_bytes=2 * size) == [2, 4]
+    assert bases_for_follower(log, 2, max_bytes=2 * size_bytes) == [2, 4]
     assert bases_for_follower(log, 2, max_bytes=1) == [2], "one batch always fits"
     assert bases_for_follower(log, 3) == [2, 4, 6], "whole batches"
 
 
 def test_older_batches_are_read_from_the_store() -> None:
     driver = leader(TAIL_BATCHES_MAX + 2)
-    log, size = driver.log, len(plain(2))
+    log, size_bytes = driver.log, len(plain(2))
     assert bases_for_follower(log, 2)[:2] == [2, 4]
     assert len(bases_for_follower(log, 0)) == TAIL_BATCHES_MAX + 2
     assert bases_for_follower(log, 0, max_bytes=1) == [0]
-    assert bases_for_follower(log, 0, max_bytes=2 * size) == [0, 2]
+    assert bases_for_follower(log, 0, max_bytes=2 * size_bytes) == [0, 2]
 
 
 def test_a_log_without_followers_keeps_no_tail() -> None:

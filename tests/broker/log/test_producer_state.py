@@ -84,7 +84,7 @@ def test_replication_takes_guards_as_the_leader_does() -> None:
 
 def control_of_type(kind: int, *, base_offset: int) -> bytes:
     """A control batch that is no marker (the metadata log has such)."""
-    data = bytearray(
+    batch_data = bytearray(
         build_batch(
             [Record(key=bytes((0, 0, 0, kind)), value=b"\0\0\0\0\0\0")],
             timestamp_ms=NOW,
@@ -95,8 +95,8 @@ def control_of_type(kind: int, *, base_offset: int) -> bytes:
             leader_epoch=0,
         )
     )
-    data[22] |= 0x20  # control
-    return bytes(data)
+    batch_data[22] |= 0x20  # control
+    return bytes(batch_data)
 
 
 def test_control_batches_that_end_nothing_are_stored_without_effect() -> None:

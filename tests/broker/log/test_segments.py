@@ -24,8 +24,8 @@ from txnsim.wire.batch import assign, read_batch_header
 INTERVAL = 4096
 
 
-def add(segment: Segment, data: bytes, base: int, *, now_ms: int = NOW) -> None:
-    stored = assign(data, base_offset=base, leader_epoch=0)
+def add(segment: Segment, batch_data: bytes, base: int, *, now_ms: int = NOW) -> None:
+    stored = assign(batch_data, base_offset=base, leader_epoch=0)
     header = read_batch_header(stored)
     segment.append(
         stored, base, header.last_offset, max_timestamp=header.max_timestamp_ms, now_ms=now_ms
@@ -513,13 +513,13 @@ def test_a_read_goes_on_to_the_next_segment_where_compaction_left_nothing() -> N
 
 def test_bytes_and_age_of_what_waits_to_be_read() -> None:
     segments = segments_of(*THREE)
-    size = len(plain())
+    size_bytes = len(plain())
     assert segments.is_older(1, 5)
     assert not segments.is_older(1, 2 - 1)
     assert not segments.is_older(4, 5)
-    assert segments.bytes_between(4, 5) == size
+    assert segments.bytes_between(4, 5) == size_bytes
     assert segments.bytes_between(5, 5) == 0
-    assert segments.bytes_between(0, 1) == size
+    assert segments.bytes_between(0, 1) == size_bytes
 
 
 def test_truncation_keeps_a_segment_that_begins_there() -> None:

@@ -68,9 +68,9 @@ TINY_COMPACTED = LogConfig(rules=LATEST, is_compacted=True, segment_bytes=9)
 BOUNDED = LogConfig(rules=LATEST, timestamp_before_max_ms=1000)
 
 
-def with_field(data: bytes, position: int, layout: str, value: int) -> bytes:
+def with_field(batch_data: bytes, position: int, layout: str, value: int) -> bytes:
     """The batch with one field of its header changed, its CRC right again."""
-    buffer = bytearray(data)
+    buffer = bytearray(batch_data)
     struct.pack_into(layout, buffer, position, value)
     struct.pack_into(">I", buffer, 17, crc_of(buffer))
     return bytes(buffer)
@@ -125,7 +125,7 @@ MARKER = control_batch(
 
 
 @pytest.mark.parametrize(
-    ("row", "data", "config", "error", "log_start"),
+    ("row", "batch_data", "config", "error", "log_start"),
     [
         ("4 base offset", assign(plain(), base_offset=3, leader_epoch=-1), CREATE, 87, 1),
         ("5 too large", plain(record_value=b"x" * 500), SMALL, 10, -1),
@@ -146,13 +146,15 @@ MARKER = control_batch(
         ("12 before 16", batch(pid=-1, key=None), TINY_COMPACTED, 87, 1),
     ],
 )  # fmt: skip
-def test_refused(row: str, data: bytes, config: LogConfig, error: int, log_start: int) -> None:
-    answer = refuse(data, config)
+def test_refused(
+    row: str, batch_data: bytes, config: LogConfig, error: int, log_start: int
+) -> None:
+    answer = refuse(batch_data, config)
     assert (answer.error, answer.log_start_offset) == (error, log_start), row
 
 
 @pytest.mark.parametrize(
-    ("data", "config", "rule"),
+    ("batch_data", "config", "rule"),
     [
         (assign(plain(), base_offset=3, leader_epoch=-1), CREATE, "batch.base-offset"),
         (
@@ -197,43 +199,46 @@ def test_refused(row: str, data: bytes, config: LogConfig, error: int, log_start
     ],
     ids=lambda parameter: parameter if isinstance(parameter, str) else "",
 )
-def test_a_refusal_names_its_rule(data: bytes, config: LogConfig, rule: str) -> None:
-    assert refuse(data, config).rule == rule
+def test_a_refusal_names_its_rule(batch_data: bytes, config: LogConfig, rule: str) -> None:
+    assert refuse(batch_data, config).rule == rule
 
 
 @pytest.mark.parametrize("config", [CREATE, COMPACTED])
 def test_inner_offsets_are_not_checked(config: LogConfig) -> None:
-    data = bytearray(plain())
-    position = data.index(b"\0\0\0\x02k")
-    data[position + 2] = 2  # offset delta 1
-    append_and_store(with_field(bytes(data), 57, ">i", 1), config)
+    batch_data = bytearray(plain())
+    position = batch_data.index(b"\0\0\0\x02k")
+    batch_data[position + 2] = 2  # offset delta 1
+    append_and_store(with_field(bytes(batch_data), 57, ">i", 1), config)
 
 
 @pytest.mark.parametrize("codec", [0, GZIP])
 @pytest.mark.parametrize("count", [1, 3])
 def test_a_header_that_miscounts_its_records_is_refused(codec: int, count: int) -> None:
-    data = batch_at_times(NOW, NOW, compression=codec)
-    answer = refuse(with_field(with_field(data, 57, ">i", count), 23, ">i", count - 1))
+    batch_data = batch_at_times(NOW, NOW, compression=codec)
+    answer = refuse(with_field(with_field(batch_data, 57, ">i", count), 23, ">i", count - 1))
     assert (answer.error, answer.log_start_offset) == (87, 1)
     assert f"the {count} that its header states" in answer.reason
 
 
 def test_a_record_without_an_end_is_refused() -> None:
-    data = plain()
-    assert refuse(with_field(data[:61] + b"\x80" * (len(data) - 61), 57, ">i", 1)).error == 87
+    batch_data = plain()
+    assert (
+        refuse(with_field(batch_data[:61] + b"\x80" * (len(batch_data) - 61), 57, ">i", 1)).error
+        == 87
+    )
 
 
 @pytest.mark.parametrize("codec", [0, GZIP])
 @pytest.mark.parametrize("claimed_ms", [NOW - 99, NOW + 99])
 def test_the_newest_time_is_that_of_the_records(codec: int, claimed_ms: int) -> None:
-    data = batch_at_times(NOW - 5, NOW, NOW - 3, compression=codec)
-    stored_batch = append_and_store(with_field(data, 35, ">q", claimed_ms))
+    batch_data = batch_at_times(NOW - 5, NOW, NOW - 3, compression=codec)
+    stored_batch = append_and_store(with_field(batch_data, 35, ">q", claimed_ms))
     assert read_batch_header(stored_batch).max_timestamp_ms == NOW
 
 
 def test_a_newest_time_that_the_header_hides_is_found() -> None:
-    data = batch_at_times(NOW, NOW + 2 * CREATE.timestamp_after_max_ms)
-    answer = refuse(with_field(data, 35, ">q", NOW))
+    batch_data = batch_at_times(NOW, NOW + 2 * CREATE.timestamp_after_max_ms)
+    answer = refuse(with_field(batch_data, 35, ">q", NOW))
     assert answer.error == 32
     assert [index for index, _ in answer.record_errors] == [1]
 
@@ -277,9 +282,9 @@ def test_bytes_behind_the_batch_are_cut_off() -> None:
 
 
 def test_a_batch_keeps_all_but_its_place() -> None:
-    data = batch(5, count=3, pid=9)
-    stored_batch = append_and_store(data)
-    assert stored_batch[12 + 4 :] == data[16:]
+    batch_data = batch(5, count=3, pid=9)
+    stored_batch = append_and_store(batch_data)
+    assert stored_batch[12 + 4 :] == batch_data[16:]
     header = read_batch_header(stored_batch)
     assert (header.base_offset, header.leader_epoch) == (2, 0)
 
@@ -322,11 +327,11 @@ def test_timestamps(
     row: str, times: tuple[int, ...], config: LogConfig, refused: tuple[int, ...]
 ) -> None:
     for compression in (0, GZIP):
-        data = batch_at_times(*times, compression=compression)
+        batch_data = batch_at_times(*times, compression=compression)
         if not refused:
-            append_and_store(data, config)
+            append_and_store(batch_data, config)
             continue
-        answer = refuse(data, config)
+        answer = refuse(batch_data, config)
         assert (answer.error, answer.log_start_offset) == (32, 1), row
         assert tuple(index for index, _ in answer.record_errors) == refused
         assert "Timestamp " in answer.record_errors[0][1]
@@ -335,12 +340,12 @@ def test_timestamps(
 
 @pytest.mark.parametrize("compression", [0, GZIP])
 def test_a_timestamp_that_no_long_holds_is_what_java_makes_of_it(compression: int) -> None:
-    data = with_field(batch_at_times(5, 9, compression=compression), 27, ">q", NEVER_MS)
-    refused = refuse(data, CREATE)
+    batch_data = with_field(batch_at_times(5, 9, compression=compression), 27, ">q", NEVER_MS)
+    refused = refuse(batch_data, CREATE)
     shown_times = [text.split()[1] for _, text in refused.record_errors]
     assert shown_times == [str(NEVER_MS), str(2 - NEVER_MS)]
     stored_batch = append_and_store(
-        data, msgspec.structs.replace(CREATE, timestamp_after_max_ms=NEVER_MS)
+        batch_data, msgspec.structs.replace(CREATE, timestamp_after_max_ms=NEVER_MS)
     )
     assert read_batch_header(stored_batch).max_timestamp_ms == NEVER_MS
 
@@ -359,10 +364,10 @@ def test_a_missing_key_counts_before_a_wrong_timestamp_of_the_same_record() -> N
 
 def test_a_wrong_maximum_is_put_right() -> None:
     """LogValidator writes the true maximum; seen here because it contradicts the base timestamp."""
-    data = with_field(batch_at_times(NOW, NOW + 5), 35, ">q", NOW - 1)
-    header = read_batch_header(append_and_store(data))
+    batch_data = with_field(batch_at_times(NOW, NOW + 5), 35, ">q", NOW - 1)
+    header = read_batch_header(append_and_store(batch_data))
     assert header.max_timestamp_ms == NOW + 5
-    assert [record.timestamp_ms for record in read_records(append_and_store(data))] == [
+    assert [record.timestamp_ms for record in read_records(append_and_store(batch_data))] == [
         NOW,
         NOW + 5,
     ]
@@ -434,9 +439,9 @@ def test_the_size_counts_once_it_is_packed_anew() -> None:
 
 
 def test_what_can_not_be_read_can_not_be_packed_anew() -> None:
-    data = bytearray(batch(0, count=20))
-    data[65] = 0x08  # the length of the first key
-    answer = refuse(with_field(bytes(data), 21, ">h", 0), LogConfig(rules=LATEST, codec=GZIP))
+    batch_data = bytearray(batch(0, count=20))
+    batch_data[65] = 0x08  # the length of the first key
+    answer = refuse(with_field(bytes(batch_data), 21, ">h", 0), LogConfig(rules=LATEST, codec=GZIP))
     assert answer.error == 87
 
 
@@ -456,15 +461,15 @@ def test_without_the_codec_a_batch_stays_as_it_is() -> None:
 
 
 def test_lengths_inside_of_few_records_are_looked_at() -> None:
-    data = bytearray(plain())
-    data[65] = 0x60
-    assert refuse(with_field(bytes(data), 21, ">h", 0)).error == 87
+    batch_data = bytearray(plain())
+    batch_data[65] = 0x60
+    assert refuse(with_field(bytes(batch_data), 21, ">h", 0)).error == 87
 
 
 def test_lengths_inside_of_many_records_are_looked_at_where_keys_are_wanted() -> None:
-    data = bytearray(batch(0, count=20))
-    data[65] = 0x08
-    assert refuse(with_field(bytes(data), 21, ">h", 0), COMPACTED).error == 87
+    batch_data = bytearray(batch(0, count=20))
+    batch_data[65] = 0x08
+    assert refuse(with_field(bytes(batch_data), 21, ">h", 0), COMPACTED).error == 87
 
 
 def compressed_batch(codec: int = ZSTD, *, key: bytes | None = b"k") -> bytes:
@@ -778,10 +783,10 @@ def test_with_append_time_every_record_has_the_batchs_time() -> None:
 
 
 def test_a_header_whose_maximum_no_record_has_finds_nothing() -> None:
-    data = bytearray(segment((10, 30)).batch(0))
-    struct.pack_into(">q", data, 35, 99)
+    segment_bytes = bytearray(segment((10, 30)).batch(0))
+    struct.pack_into(">q", segment_bytes, 35, 99)
     lying = Segment(0)
-    append_to_segment(lying, bytes(data))
+    append_to_segment(lying, bytes(segment_bytes))
     assert run_steps(first_of_max([lying])) is None
     assert run_steps(first_at_or_after([lying], 50, start_offset=0)) is None
 

@@ -457,7 +457,7 @@ def test_a_log_follows_what_is_configured_for_its_broker_before_what_is_for_all(
 
 
 @pytest.mark.parametrize(
-    ("codec", "number", "level"),
+    ("codec", "number", "codec_level"),
     [
         ("producer", None, None),
         ("uncompressed", 0, None),
@@ -467,7 +467,9 @@ def test_a_log_follows_what_is_configured_for_its_broker_before_what_is_for_all(
         ("zstd", 4, 7),
     ],
 )
-def test_a_topics_codec_and_its_level(codec: str, number: int | None, level: int | None) -> None:
+def test_a_topics_codec_and_its_level(
+    codec: str, number: int | None, codec_level: int | None
+) -> None:
     own = topic(
         configs={
             "compression.type": codec,
@@ -476,7 +478,7 @@ def test_a_topics_codec_and_its_level(codec: str, number: int | None, level: int
         }
     )
     config = log_config(cluster(), own, DEFAULTS, release_rules=LATEST)
-    assert (config.codec, config.codec_level) == (number, level)
+    assert (config.codec, config.codec_level) == (number, codec_level)
 
 
 def test_what_keeps_a_log_in_bounds_reaches_it() -> None:
@@ -689,7 +691,7 @@ def test_a_list_keeps_elements_that_are_empty() -> None:
 
 
 @pytest.mark.parametrize(
-    ("kind", "written", "shown_value"),
+    ("config_type", "written", "shown_value"),
     [
         (ConfigType.LIST, "b, a,b", "b,a"),
         (ConfigType.INT, " 07 ", "7"),
@@ -698,9 +700,9 @@ def test_a_list_keeps_elements_that_are_empty() -> None:
     ],
 )
 def test_a_value_is_shown_in_its_plain_form(
-    kind: ConfigType, written: str, shown_value: str
+    config_type: ConfigType, written: str, shown_value: str
 ) -> None:
-    assert displayed_value(ConfigKey(kind, ""), written) == shown_value
+    assert displayed_value(ConfigKey(config_type, ""), written) == shown_value
 
 
 def test_a_refusal_says_why() -> None:

@@ -468,9 +468,10 @@ def test_the_bounds_are_those_of_the_brokers_settings(
 
 def test_a_group_is_told_what_its_brokers_file_says() -> None:
     settings = Settings(group_share_delivery_count_limit=7, group_streams_acceptable_recovery_lag=5)
-    values = group_values({}, image=cluster(), settings=settings, broker_id=B1)
+    config_values = group_values({}, image=cluster(), settings=settings, broker_id=B1)
     value_by_name = {
-        config_value.name: (config_value.value, config_value.source) for config_value in values
+        config_value.name: (config_value.value, config_value.source)
+        for config_value in config_values
     }
     assert value_by_name["share.delivery.count.limit"] == ("7", ConfigSource.STATIC_BROKER)
     assert value_by_name["streams.acceptable.recovery.lag"] == ("5", ConfigSource.STATIC_BROKER)
@@ -486,9 +487,9 @@ def test_dead_letters_of_groups_came_with_4_4() -> None:
 def test_internal_configs_are_told_where_they_are_set() -> None:
     own = {"streams.num.warmup.replicas": "3"}
     for configs, is_told in ((own, True), ({}, False)):
-        values = group_values(configs, image=cluster(), settings=DEFAULTS, broker_id=B1)
+        config_values = group_values(configs, image=cluster(), settings=DEFAULTS, broker_id=B1)
         assert (
-            "streams.num.warmup.replicas" in {config_value.name for config_value in values}
+            "streams.num.warmup.replicas" in {config_value.name for config_value in config_values}
         ) is is_told
 
 

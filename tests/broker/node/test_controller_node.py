@@ -402,7 +402,7 @@ def test_topics_asked_for_by_one_request_are_published_together_or_not_at_all() 
     assert len(created_topics) == 5_000
     assert [len(image.topics) for image in images] == [5_000]
     refused = metadata_core.create_topics(
-        [metadata_core.automatic(f"u-{number}") for number in range(5_001)]
+        [metadata_core.automatic(f"u-{user_number}") for user_number in range(5_001)]
     )
     assert {getattr(outcome, "error", None) for outcome in refused} == {ErrorCode.policy_violation}
     assert len(images) == 1, "more than one request may make are none"

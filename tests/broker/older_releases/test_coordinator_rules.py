@@ -598,16 +598,22 @@ def solo(cluster: VirtualCluster, *, leader: BrokerId) -> None:
 
 def test_one_feature_of_several_that_can_not_change() -> None:
     async def story(cluster: VirtualCluster) -> Any:
-        levels = {"transaction.version": 1, "no.such.feature": 1, "unknown.and.off": 0}
-        request = update_features(levels, upgrade_type=1, validate_only=False, timeout_ms=1_000)
+        transaction_versions = {
+            "transaction.version": 1,
+            "no.such.feature": 1,
+            "unknown.and.off": 0,
+        }
+        request = update_features(
+            transaction_versions, upgrade_type=1, validate_only=False, timeout_ms=1_000
+        )
         request_of_v1 = type(request)(
             api=request.api, within=VersionRange(1, 1), build=request.build
         )
         async with cluster.client() as client:
             answer = await client.ask(ONE, request_of_v1)
         results = {result.feature: ErrorCode(result.error_code) for result in answer.results}
-        level = cluster.sim.brokers[TWO].transaction_version()
-        return ErrorCode(answer.error_code), results, int(level)
+        transaction_version = cluster.sim.brokers[TWO].transaction_version()
+        return ErrorCode(answer.error_code), results, int(transaction_version)
 
     refused = ErrorCode.invalid_update_version
     assert run_cluster(story, level=0) == (refused, {}, 0)

@@ -59,13 +59,17 @@ async def send(producer: Producer, record_value: str) -> None:
         await producer.send(partition.topic, partition.partition, record_value.encode())
 
 
-async def set_level(cluster: Cluster, level: int) -> None:
+async def set_level(cluster: Cluster, transaction_version: int) -> None:
     """Raise or lower transaction.version, whichever it takes."""
     admin = Admin(cluster)
     try:
-        await admin.update_features({"transaction.version": level}, upgrade_type=UPGRADE)
+        await admin.update_features(
+            {"transaction.version": transaction_version}, upgrade_type=UPGRADE
+        )
     except ClientError:
-        await admin.update_features({"transaction.version": level}, upgrade_type=SAFE_DOWNGRADE)
+        await admin.update_features(
+            {"transaction.version": transaction_version}, upgrade_type=SAFE_DOWNGRADE
+        )
 
 
 async def until_read(client: Cluster, expected: dict[str, int]) -> None:
@@ -110,12 +114,14 @@ def give(cluster: VirtualCluster, partition: TopicPartition, broker: BrokerId) -
 
 
 @pytest.mark.parametrize(
-    ("as_version", "level", "end_txn"),
+    ("as_version", "transaction_version", "end_txn"),
     [("2.8", 0, 3), ("3.6", 0, 3), ("3.9", 0, 4), ("4.0", 2, 5), ("4.1", 2, 5), ("4.3", 2, 5)],
 )
-def test_transactions_at_every_release(as_version: str, level: int, end_txn: int) -> None:
+def test_transactions_at_every_release(
+    as_version: str, transaction_version: int, end_txn: int
+) -> None:
     async def story(cluster: VirtualCluster) -> None:
-        assert cluster.sim.brokers[ONE].transaction_version() == level
+        assert cluster.sim.brokers[ONE].transaction_version() == transaction_version
         async with cluster.client() as client:
             await write(client, "a")
             await write(client, "b", committed=False)
@@ -180,10 +186,10 @@ def test_a_rolling_upgrade_from_3_9_to_4_3_under_load() -> None:
 
     async def raise_in_mid_transaction(client: Cluster, producer: Producer) -> None:
         await Admin(client).update_features({"metadata.version": 30})
-        for level in (1, 2):
+        for transaction_version in (1, 2):
             producer.begin()
-            await send(producer, f"level-{level}")
-            await set_level(client, level)
+            await send(producer, f"level-{transaction_version}")
+            await set_level(client, transaction_version)
             await client.refresh_features()
             await producer.commit()
         await one_transaction(producer, "new")

@@ -42,18 +42,18 @@ def test_unknown_keys_are_not_accepted() -> None:
 
 
 def test_a_release_says_what_it_does_otherwise_than_the_one_before() -> None:
-    levels = FeatureRange(min_level=0, max_level=1, new_cluster_level=1)
+    transaction_versions = FeatureRange(min_level=0, max_level=1, new_cluster_level=1)
     release = next_release(
         RELEASE,
         name="0.2",
         patch_release="0.2.0",
         api_versions={7: (0, 0), 3: (1, 1), 0: None},
-        features={"group.version": levels},
+        features={"group.version": transaction_versions},
     )
     assert (release.name, release.patch_release) == ("0.2", "0.2.0")
     assert list(release.api_versions.items()) == [(1, (2, 4)), (3, (1, 1)), (7, (0, 0))]
     assert release.refused_below == RELEASE.refused_below
-    assert release.features == {"group.version": levels}
+    assert release.features == {"group.version": transaction_versions}
     assert not release.rules.unverified_is_abortable, "which came with 3.8"
     assert release.is_released
     assert (
@@ -266,10 +266,13 @@ KAFKA = {
 """Level of metadata.version -> fetchRequestVersion, listOffsetRequestVersion."""
 
 
-@pytest.mark.parametrize("level", KAFKA)
-def test_followers_go_by_the_level_of_the_cluster(level: int) -> None:
-    versions = FOLLOWER_FETCH.at_level(level), FOLLOWER_LIST_OFFSETS.at_level(level)
-    assert versions == KAFKA[level]
+@pytest.mark.parametrize("transaction_version", KAFKA)
+def test_followers_go_by_the_level_of_the_cluster(transaction_version: int) -> None:
+    versions = (
+        FOLLOWER_FETCH.at_level(transaction_version),
+        FOLLOWER_LIST_OFFSETS.at_level(transaction_version),
+    )
+    assert versions == KAFKA[transaction_version]
 
 
 def test_a_follower_of_a_new_cluster_asks_in_a_version_that_its_release_has() -> None:

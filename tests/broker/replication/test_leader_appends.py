@@ -124,8 +124,8 @@ async def test_a_full_disk_refuses_and_takes_the_directory_offline() -> None:
 async def test_a_refusal_of_the_log_is_the_answer() -> None:
     bench = Bench()
     bench.publish(bench.image.with_topic_configs("orders", {"max.message.bytes": "1"}))
-    for level in (TraceLevel.OFF, TraceLevel.FULL):
-        bench.tracer.level = level
+    for trace_level in (TraceLevel.OFF, TraceLevel.FULL):
+        bench.tracer.level = trace_level
         refused = await await_append(bench.appends.append(a_batch(bench), []))
         assert isinstance(refused, Rejection)
         assert refused.error is ErrorCode.message_too_large

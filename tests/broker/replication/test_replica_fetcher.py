@@ -374,9 +374,9 @@ def test_a_superseded_answer_under_watch_asks_for_nothing() -> None:
 
     async def main(cluster: VirtualCluster) -> int:
         cluster.arm(Drop(), FaultPoint.CLIENT_REQUEST, api="EndTxn")  # somebody watches, no more
-        for number in range(5):
+        for topic_number in range(5):
             created = cluster.sim.metadata.create_topic(
-                TopicToCreate(name=f"t{number}", partitions=3, replication_factor=3)
+                TopicToCreate(name=f"t{topic_number}", partitions=3, replication_factor=3)
             )
             assert isinstance(created, TopicImage)
             await asyncio.sleep(0.001)
@@ -634,14 +634,14 @@ def test_an_answer_has_a_size() -> None:
     follower = Follower()
     for _ in range(3):
         follower.bench.append(plain())
-    size = len(plain())
-    partition = follower.told(position(), max_bytes=2 * size)
+    size_bytes = len(plain())
+    partition = follower.told(position(), max_bytes=2 * size_bytes)
     assert [batch.base_offset for batch in partition.batches] == [0, 1, 2], (
         "of the partition's limit"
     )
     replicas = follower.bench.leader.replicas
     replicas.dynamic_settings = msgspec.structs.replace(
-        replicas.dynamic_settings, replica_fetch_max_bytes=2 * size
+        replicas.dynamic_settings, replica_fetch_max_bytes=2 * size_bytes
     )
     assert len(follower.told(position()).batches) == 2
 

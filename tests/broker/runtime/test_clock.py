@@ -281,10 +281,10 @@ async def test_an_advance_with_breaks_fires_the_same_and_lets_others_come_betwee
     loop = asyncio.get_running_loop()
     clock = LoopClock(loop, wall_ns=lambda: 10**15, monotonic_ns=lambda: now_ns)
 
-    def fire(number: int) -> None:
+    def fire(timer_number: int) -> None:
         nonlocal now_ns
         now_ns += SLICE_NS // 2
-        fired.append(number)
+        fired.append(timer_number)
 
     def look() -> None:
         nonlocal between
@@ -292,8 +292,8 @@ async def test_an_advance_with_breaks_fires_the_same_and_lets_others_come_betwee
         if len(fired) < 10:
             loop.call_soon(look)
 
-    for number in range(10):
-        clock.call_at(clock.now_ms() + number, partial(fire, number))
+    for timer_number in range(10):
+        clock.call_at(clock.now_ms() + timer_number, partial(fire, timer_number))
     loop.call_soon(look)
     await clock.advance_with_breaks(10)
     assert fired == list(range(10))
@@ -307,13 +307,13 @@ async def test_due_timers_have_breaks() -> None:
     loop = asyncio.get_running_loop()
     clock = LoopClock(loop, wall_ns=lambda: 10**15, monotonic_ns=lambda: now_ns)
 
-    def fire(number: int) -> None:
+    def fire(timer_number: int) -> None:
         nonlocal now_ns
         now_ns += SLICE_NS
-        fired.append(number)
+        fired.append(timer_number)
 
-    for number in range(5):
-        clock.call_at(clock.now_ms(), partial(fire, number))
+    for timer_number in range(5):
+        clock.call_at(clock.now_ms(), partial(fire, timer_number))
     while len(fired) < 5:
         await asyncio.sleep(0)
         between += 1

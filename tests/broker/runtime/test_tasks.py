@@ -452,8 +452,8 @@ async def test_more_than_a_turn_may_hold_lets_the_loop_breathe(
 ) -> None:
     monkeypatch.setattr("txnsim.runtime.tasks.DUE_PER_TURN_MAX", 3)
     ran: list[int] = []
-    for number in range(5):
-        tasks.soon(lambda number=number: ran.append(number))
+    for task_number in range(5):
+        tasks.soon(lambda task_number=task_number: ran.append(task_number))
     await asyncio.sleep(0)
     assert ran == [0, 1, 2]
     await asyncio.sleep(0)

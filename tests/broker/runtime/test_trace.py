@@ -261,11 +261,14 @@ def test_a_ring_decodes_nothing_that_is_not_read(monkeypatch: pytest.MonkeyPatch
 @pytest.mark.parametrize("is_open", [False, True])
 def test_the_size_of_a_ring_is_the_memory_that_it_takes(is_open: bool) -> None:
     def fill(tracer: Tracer) -> None:
-        for number in range(4 * MANY):
-            tx = (f"app-{number % 97 if is_open else 0}", 7, number)
+        for order_number in range(4 * MANY):
+            tx = (f"app-{order_number % 97 if is_open else 0}", 7, order_number)
             tracer.emit(
-                "log.append", f"n{number % 9}", parents=(number - 1,), tx=tx,
-                data=(dict, (("tp", f"orders-{number}"), ("base", number), ("rule", "a.b"))),
+                "log.append", f"n{order_number % 9}", parents=(order_number - 1,), tx=tx,
+                data=(
+                    dict,
+                    (("tp", f"orders-{order_number}"), ("base", order_number), ("rule", "a.b")),
+                ),
             )  # fmt: skip
             if not is_open:
                 tracer.emit("txn.complete", "a", tx=tx, data={"state": "CompleteCommit"})
@@ -276,13 +279,13 @@ def test_the_size_of_a_ring_is_the_memory_that_it_takes(is_open: bool) -> None:
     try:
         tracer = full(ring_bytes=8 * CHUNK_BYTES)
         fill(tracer)
-        size = tracer.size
+        size_bytes = tracer.size
         gc.collect()
         memory_bytes = tracemalloc.get_traced_memory()[0]
     finally:
         tracemalloc.stop()
-    assert 6 * CHUNK_BYTES < size <= 8 * CHUNK_BYTES
-    assert 0.9 * size < memory_bytes < 1.1 * size
+    assert 6 * CHUNK_BYTES < size_bytes <= 8 * CHUNK_BYTES
+    assert 0.9 * size_bytes < memory_bytes < 1.1 * size_bytes
 
 
 @pytest.mark.parametrize("start", [0, 1, KEPT_AT_ONCE - 1, KEPT_AT_ONCE, MANY - 1])

@@ -117,8 +117,8 @@ def test_names_in_payloads_and_names_with_slashes_differ() -> None:
 
 def test_what_is_carried_along_is_bounded_too_and_the_oldest_goes() -> None:
     writer = Writer(4 * CHUNK_BYTES)
-    for number in range(200):
-        writer.write("log.append", tx=f"app-{number}/1:0")
+    for id_number in range(200):
+        writer.write("log.append", tx=f"app-{id_number}/1:0")
     writer.fill(1_000)
     carried = writer.kept()[: -len(writer.kept(writer.ring.first))]
     assert carried[-1] == 199
@@ -265,22 +265,24 @@ def test_kinds_are_two_part_names_listed_once() -> None:
 
 
 def test_every_kind_says_what_happened_and_what_it_carries() -> None:
-    for kind in KINDS.values():
-        assert kind.importance in (0, 1, 2), kind.name
-        assert kind.meaning, kind.name
-        assert kind.fields, kind.name
-        assert all(re.fullmatch(r"[a-z][a-z_]*", field) for field in kind.fields), kind.name
+    for event_kind in KINDS.values():
+        assert event_kind.importance in (0, 1, 2), event_kind.name
+        assert event_kind.meaning, event_kind.name
+        assert event_kind.fields, event_kind.name
+        assert all(re.fullmatch(r"[a-z][a-z_]*", field) for field in event_kind.fields), (
+            event_kind.name
+        )
 
 
 def test_what_goes_without_saying_is_hidden_at_first() -> None:
-    hidden = {name for name, kind in KINDS.items() if kind.importance == 0}
+    hidden = {name for name, event_kind in KINDS.items() if event_kind.importance == 0}
     assert hidden == {
         "check.pass", "conn.close", "conn.open", "log.hw", "txn.prepare", "verify.ask",
     }  # fmt: skip
 
 
 def test_kinds_of_which_some_events_are_hidden_say_which() -> None:
-    kinds_with_lower = {name for name, kind in KINDS.items() if kind.lower}
+    kinds_with_lower = {name for name, event_kind in KINDS.items() if event_kind.lower}
     assert kinds_with_lower == {
         "msg.send",
         "msg.recv",

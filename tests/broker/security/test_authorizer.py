@@ -121,7 +121,8 @@ def _matching_acls(acls: Acls, acl_filter: AclFilter) -> list[AclBinding]:
 
 def test_many_bindings_take_no_time_squared() -> None:
     many = [
-        acl(ResourceType.TOPIC, f"topic-{number}", AclOperation.READ) for number in range(20_000)
+        acl(ResourceType.TOPIC, f"topic-{topic_number}", AclOperation.READ)
+        for topic_number in range(20_000)
     ]
     begun_s = time.process_time()
     acls = NO_ACLS.plus(many[:10_000]).plus(many)

@@ -235,9 +235,9 @@ FAULTS: list[Action] = [Hold(), Delay(delay_ms=2_000), Drop(), Fail(error="NOT_C
 @pytest.mark.parametrize("action", FAULTS, ids=lambda action: type(action).__name__)
 @pytest.mark.parametrize("api", ["AddPartitionsToTxn", "WriteTxnMarkers"])
 @pytest.mark.parametrize("point", [REQUEST, RESPONSE])
-@pytest.mark.parametrize("level", [1, 2])
+@pytest.mark.parametrize("transaction_version", [1, 2])
 def test_one_fault_between_brokers_delays_a_transaction_and_no_more(
-    level: int, point: FaultPoint, api: str, action: Action
+    transaction_version: int, point: FaultPoint, api: str, action: Action
 ) -> None:
     async def main(cluster: VirtualCluster) -> None:
         cluster.arm(action, point, api=api, limit=1)
@@ -257,7 +257,7 @@ def test_one_fault_between_brokers_delays_a_transaction_and_no_more(
         (rule,) = cluster.sim.injector.rules()
         assert rule.struck == 1
 
-    run_cluster(main, level=level)
+    run_cluster(main, level=transaction_version)
 
 
 async def release(cluster: VirtualCluster) -> None:

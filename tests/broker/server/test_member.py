@@ -291,8 +291,8 @@ async def ask(
     api_key = KEYS[api]
 
     class Client(asyncio.Protocol):
-        def data_received(self, data: bytes) -> None:
-            answer.set_result(codec.read_response(api_key, version, data[4:])[1])
+        def data_received(self, frame_bytes: bytes) -> None:
+            answer.set_result(codec.read_response(api_key, version, frame_bytes[4:])[1])
 
     broker = cluster.sim.metadata.image.brokers[B1]
     transport = await cluster.env.network.connect(broker.host, broker.port, Client)

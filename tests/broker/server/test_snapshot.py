@@ -263,37 +263,41 @@ class Reader:
             self._take(event, event.get("d", {}))
         return self
 
-    def _take(self, event: Mapping[str, Any], data: Mapping[str, Any]) -> None:
+    def _take(self, event: Mapping[str, Any], event_fields: Mapping[str, Any]) -> None:
         match event["k"]:
             case "snapshot":
-                self._begin(data)
+                self._begin(event_fields)
             case "log.append":
-                self._partition(data)["end"] = data["last"] + 1
+                self._partition(event_fields)["end"] = event_fields["last"] + 1
             case "marker.written":
-                self._partition(data)["end"] = data["offset"] + 1
+                self._partition(event_fields)["end"] = event_fields["offset"] + 1
             case "log.hw" | "log.lso":
-                self._partition(data)[event["k"][len("log.") :]] = data["to"]
+                self._partition(event_fields)[event["k"][len("log.") :]] = event_fields["to"]
             case "pid.open":
-                self.open.setdefault(data["tp"], {})[data["pid"]] = data["first"]
+                self.open.setdefault(event_fields["tp"], {})[event_fields["pid"]] = event_fields[
+                    "first"
+                ]
             case "pid.close":
-                self.open.get(data["tp"], {}).pop(data["pid"], None)
+                self.open.get(event_fields["tp"], {}).pop(event_fields["pid"], None)
             case "txn.complete":
-                self.transactions[event["tx"].split("/")[0]] = data
+                self.transactions[event["tx"].split("/")[0]] = event_fields
 
-    def _partition(self, data: Mapping[str, Any]) -> dict[str, Any]:
+    def _partition(self, event_fields: Mapping[str, Any]) -> dict[str, Any]:
         """Of one that a later part of the snapshot tells, nothing needs to be right yet."""
-        return self.partitions.setdefault(data["tp"], {})
+        return self.partitions.setdefault(event_fields["tp"], {})
 
-    def _begin(self, data: Mapping[str, Any]) -> None:
-        self.brokers.update({broker["node"]: broker["state"] for broker in data.get("brokers", ())})
-        self.faults.update({fault["rule"]: fault for fault in data.get("faults", ())})
-        for partition_entry in data["partitions"]:
+    def _begin(self, event_fields: Mapping[str, Any]) -> None:
+        self.brokers.update(
+            {broker["node"]: broker["state"] for broker in event_fields.get("brokers", ())}
+        )
+        self.faults.update({fault["rule"]: fault for fault in event_fields.get("faults", ())})
+        for partition_entry in event_fields["partitions"]:
             self.partitions[partition_entry["tp"]] = partition_entry
             self.open[partition_entry["tp"]] = {
                 producer["pid"]: producer["first"]
                 for producer in partition_entry.get("producers", ())
             }
-        for transaction in data["transactions"]:
+        for transaction in event_fields["transactions"]:
             self.transactions[transaction["tx"].split("/")[0]] = transaction["d"]
 
 
@@ -485,8 +489,8 @@ async def test_ids_are_never_given_out_twice(cluster: VirtualCluster) -> None:
 async def test_metadata_never_looks_older_than_before(cluster: VirtualCluster) -> None:
     sim = cluster.sim
     snapshot = sim.snapshot()
-    for number in range(5):
-        create(sim, f"t{number}")
+    for topic_number in range(5):
+        create(sim, f"t{topic_number}")
     image_before = sim.metadata.image
     await sim.reset(snapshot)
     image_after = sim.metadata.image
@@ -553,8 +557,8 @@ async def test_ports_stay_bound_and_clients_are_disconnected() -> None:
     async with real_cluster() as sim:
         snapshot, bootstrap = sim.snapshot(), sim.bootstrap
         async with client_of(sim.environment, sim) as app, Producer(app) as producer:
-            for number in range(3):
-                await producer.send("orders", 0, b"%d" % number)
+            for record_number in range(3):
+                await producer.send("orders", 0, b"%d" % record_number)
                 assert sum(len(listener.connections) for listener in sim.listeners) > 0
                 await sim.reset(snapshot)
                 assert sum(len(listener.connections) for listener in sim.listeners) == 0

@@ -101,8 +101,8 @@ def test_an_answer_is_within_its_budget(api_key: int) -> None:
         await _fill(wire)
         if api_key == SHARE_GROUP_DESCRIBE:
             await _share(wire)
-        size, message = await _ask_with_size(wire, api_key, version, values)
-        assert 0 < size <= BUDGET, f"{size} bytes"
+        size_bytes, message = await _ask_with_size(wire, api_key, version, values)
+        assert 0 < size_bytes <= BUDGET, f"{size_bytes} bytes"
         is_refused = b"POLICY_VIOLATION" in repr(message).upper().encode() or (
             "policy_violation" in repr(message)
         )
@@ -117,9 +117,9 @@ async def _ask_with_size(
 ) -> tuple[int, Any]:
     message = message_from(codec.request_class(api_key, version), values)
     wire.send(wire.frame(api_key, version, message))
-    size = int.from_bytes(await wire.reader.readexactly(4), "big")
-    frame = await wire.reader.readexactly(size)
-    return size, codec.read_response(api_key, version, frame)[1]
+    size_bytes = int.from_bytes(await wire.reader.readexactly(4), "big")
+    frame = await wire.reader.readexactly(size_bytes)
+    return size_bytes, codec.read_response(api_key, version, frame)[1]
 
 
 async def _until(
@@ -186,11 +186,11 @@ def test_few_heavy_elements_are_within_the_budget_as_well(api_key: int) -> None:
         wire = await WireClient.open(broker.host, broker.port)
         await _fill(wire)
         await _heavy(wire)
-        size, message = await _ask_with_size(wire, api_key, version, values)
-        assert 0 < size <= BUDGET, f"{size} bytes"
+        size_bytes, message = await _ask_with_size(wire, api_key, version, values)
+        assert 0 < size_bytes <= BUDGET, f"{size_bytes} bytes"
         assert "policy_violation" in repr(message)
-        size, message = await _ask_with_size(wire, api_key, version, _first_of(values))
-        assert HEAVY_BYTES < size <= BUDGET, "one of them is answered"
+        size_bytes, message = await _ask_with_size(wire, api_key, version, _first_of(values))
+        assert HEAVY_BYTES < size_bytes <= BUDGET, "one of them is answered"
         await wire.close()
 
     run_cluster(main, brokers=1, topics=(("wide", PARTITIONS),), answer_max_bytes=BUDGET)

@@ -37,11 +37,11 @@ def described(cluster: VirtualCluster, broker_id: BrokerId) -> DescribedTxn | Re
     return cluster.sim.brokers[broker_id].coordinator.describe(TX)
 
 
-@pytest.mark.parametrize("level", [0, 2])
+@pytest.mark.parametrize("transaction_version", [0, 2])
 @pytest.mark.parametrize("victim", ["leader", "coordinator"])
 @pytest.mark.parametrize("way", ["kill", "stop", "isolate"])
 def test_a_transaction_outlives_a_broker_that_goes_in_its_middle(
-    way: str, victim: str, level: int
+    way: str, victim: str, transaction_version: int
 ) -> None:
     async def main(cluster: VirtualCluster) -> None:
         sim = cluster.sim
@@ -72,7 +72,7 @@ def test_a_transaction_outlives_a_broker_that_goes_in_its_middle(
             await producer.commit()
             await reads(cluster, b"first", b"second", b"third")
 
-    run_cluster(main, level=level)
+    run_cluster(main, level=transaction_version)
 
 
 @within(run_cluster)
@@ -196,8 +196,8 @@ async def test_a_zombie_coordinators_move_is_lost_with_it(cluster: VirtualCluste
 def far_from(cluster: VirtualCluster, brokers: set[BrokerId]) -> TransactionalId:
     """A transactional id whose coordinator and its replicas are none of these brokers."""
     topic = cluster.sim.metadata.image.topics[TRANSACTION_STATE_TOPIC]
-    for number in range(1_000):
-        transactional_id = TransactionalId(f"tx-{number}")
+    for id_number in range(1_000):
+        transactional_id = TransactionalId(f"tx-{id_number}")
         if brokers.isdisjoint(topic.partitions[cluster.home(transactional_id).partition].replicas):
             return transactional_id
     raise AssertionError("there is none")
@@ -348,8 +348,8 @@ async def six_records(cluster: VirtualCluster, *replicas: BrokerId) -> None:
     )
     assert not isinstance(created_topic, Rejection)
     async with cluster.client() as client, Producer(client) as producer:
-        for number in range(6):
-            await producer.send("orders", 0, str(number).encode())
+        for record_number in range(6):
+            await producer.send("orders", 0, str(record_number).encode())
 
 
 async def delete_before(cluster: VirtualCluster, offset: int) -> None:

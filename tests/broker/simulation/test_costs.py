@@ -164,15 +164,15 @@ def added(transactional_id: str, producer: tuple[int, int], where: Any) -> dict[
 
 
 async def transactional_ids(broker: Broker, count: int) -> None:
-    for number in range(count):
-        await began(broker, f"id{number}")
+    for id_number in range(count):
+        await began(broker, f"id{id_number}")
 
 
 async def transactions(broker: Broker, count: int) -> None:
     """Open ones."""
     where = [{"name": "other", "partitions": [0]}]
-    for number in range(count):
-        transactional_id = f"id{number}"
+    for id_number in range(count):
+        transactional_id = f"id{id_number}"
         await broker.sure(
             24, 3, added(transactional_id, await began(broker, transactional_id), where)
         )
@@ -220,8 +220,8 @@ def _positions(group_id: str, topic: str = "orders", count: int = 1) -> dict[str
 
 
 async def groups(broker: Broker, count: int) -> None:
-    for number in range(count):
-        await broker.sure(8, 9, _positions(f"g{number}"))
+    for group_number in range(count):
+        await broker.sure(8, 9, _positions(f"g{group_number}"))
 
 
 async def positions(broker: Broker, count: int) -> None:
@@ -230,8 +230,8 @@ async def positions(broker: Broker, count: int) -> None:
 
 
 async def members(broker: Broker, count: int) -> None:
-    for number in range(count):
-        beat = {**_JOINING, "group_id": "many", "member_id": f"m{number}"}
+    for member_number in range(count):
+        beat = {**_JOINING, "group_id": "many", "member_id": f"m{member_number}"}
         await broker.sure(68, 1, beat)
 
 
@@ -326,9 +326,9 @@ def _shared(broker: Broker, group_id: str, member_id: str, **fields: Any) -> dic
 
 async def share_sessions(broker: Broker, count: int) -> None:
     """A member each, over a connection of its own."""
-    for number in range(count):
+    for member_number in range(count):
         await Broker(broker.cluster, await broker.wire_more()).sure(
-            78, 2, _shared(broker, "s", f"m{number}")
+            78, 2, _shared(broker, "s", f"m{member_number}")
         )
 
 
@@ -354,10 +354,10 @@ async def acls(broker: Broker, count: int) -> None:
 async def quotas(broker: Broker, count: int) -> None:
     entries = [
         {
-            "entity": [{"entity_type": "user", "entity_name": f"u{number}"}],
+            "entity": [{"entity_type": "user", "entity_name": f"u{user_number}"}],
             "ops": [{"key": "producer_byte_rate", "value": 1e9, "remove": False}],
         }
-        for number in range(count)
+        for user_number in range(count)
     ]
     for entries_of_request in _in_parts(entries):
         await broker.sure(49, 1, {"entries": entries_of_request, "validate_only": False})

@@ -58,9 +58,9 @@ def cost_of_a_transaction(
             await producer.init_transactions()
 
             async def commit(count: int) -> None:
-                for number in range(count):
+                for record_number in range(count):
                     producer.begin()
-                    producer.send("orders", number % 3, b"x" * 100)
+                    producer.send("orders", record_number % 3, b"x" * 100)
                     await producer.commit()
                 await asyncio.sleep(0.05)  # the last markers are acknowledged
 

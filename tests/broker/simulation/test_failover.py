@@ -357,11 +357,11 @@ class Failover:
             self.cluster.client("plain", **PATIENCE) as client,
             Producer(client, delivery_timeout_ms=60_000) as producer,
         ):
-            for number in range(150):
+            for record_number in range(150):
                 await asyncio.sleep(self.random.random() * 0.6)
-                record_value = f"plain/{number}".encode()
+                record_value = f"plain/{record_number}".encode()
                 try:
-                    await producer.send("orders", number % PARTITIONS, record_value)
+                    await producer.send("orders", record_number % PARTITIONS, record_value)
                 except ClientError:
                     continue
                 self.acknowledged.append(record_value)

@@ -197,7 +197,7 @@ async def test_empty_frames_fill_the_queue(
 async def test_unread_answers_of_all_clients_have_a_bound(
     cluster: VirtualCluster, attacker: WireClient, neighbour: WireClient, /
 ) -> None:
-    names = tuple(f"topic-{number:0200}" for number in range(5_000))
+    names = tuple(f"topic-{topic_number:0200}" for topic_number in range(5_000))
     other_wires = [await open_wire(cluster) for _ in range(8)]
     for other_wire in other_wires:
         other_wire.writer.transport.pause_reading()

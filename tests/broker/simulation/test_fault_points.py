@@ -366,8 +366,8 @@ async def test_a_flush_that_is_lost_makes_a_machine_lose_what_it_has_acknowledge
     alone(cluster)
     cluster.arm(Drop() if lost else Pass(), FaultPoint.LOG_FLUSH, topic="alone")
     async with cluster.client(**PATIENT) as client:
-        for number in range(6):
-            await Producer(client).send("alone", 0, b"%d" % number * 400_000)
+        for record_number in range(6):
+            await Producer(client).send("alone", 0, b"%d" % record_number * 400_000)
         await cluster.wait_until_struck()
         await cluster.sim.kill_broker(B1, lose_unflushed=True)
         await cluster.sim.start_broker(B1)

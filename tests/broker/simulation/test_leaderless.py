@@ -42,10 +42,10 @@ async def id_on_another_broker(
     """A transactional id whose coordinator does not run on that broker."""
     async with Producer(client, transactional_id="first") as producer:
         await producer.init_transactions()  # makes __transaction_state
-    names = (f"tx-{number}" for number in itertools.count())
+    transactional_ids = (f"tx-{id_number}" for id_number in itertools.count())
     return next(
         transactional_id
-        for transactional_id in names
+        for transactional_id in transactional_ids
         if cluster.leader(cluster.home(transactional_id)) != leaderless_broker
     )
 
@@ -77,10 +77,10 @@ def test_without_a_leader_of_its_partition_an_id_has_no_coordinator() -> None:
         async with cluster.client(**PATIENT) as client:
             leaderless_broker = B2
             id_elsewhere = await id_on_another_broker(cluster, client, leaderless_broker)
-            names = (f"tx-{number}" for number in itertools.count())
+            transactional_ids = (f"tx-{id_number}" for id_number in itertools.count())
             lost = next(
                 transactional_id
-                for transactional_id in names
+                for transactional_id in transactional_ids
                 if cluster.leader(cluster.home(transactional_id)) == leaderless_broker
             )
             await cluster.sim.kill_broker(leaderless_broker)

@@ -51,10 +51,10 @@ class Chaos:
 
     async def disturb(self) -> None:
         """Until it is over: a leader moves, the clock jumps, or faults are in force for a while."""
-        number = 0
+        fault_number = 0
         while not self.is_over:
             await asyncio.sleep(self.random.random() * 0.4)
-            number += 1
+            fault_number += 1
             kind = self.random.randrange(7)
             if kind == 0:
                 self.cluster.move(TopicPartition("orders", self.random.randrange(PARTITIONS)))
@@ -63,7 +63,7 @@ class Chaos:
             elif kind == 2:
                 self.cluster.advance(self.random.choice((100, 5_000, 20_000)))
             else:
-                await self._fault(f"fault-{number}")
+                await self._fault(f"fault-{fault_number}")
 
     async def _fault(self, name: str) -> None:
         delay = Delay(delay_ms=self.random.choice((50, 500, 3_000, 20_000)))
@@ -157,9 +157,9 @@ async def chaos(cluster: VirtualCluster) -> Chaos:
 
 @pytest.mark.slow
 @pytest.mark.seeds
-@pytest.mark.parametrize("level", [0, 2])
-def test_chaos_breaks_no_transaction(level: int, seed: int) -> None:
-    run = run_cluster(chaos, seed=seed, level=level)
+@pytest.mark.parametrize("transaction_version", [0, 2])
+def test_chaos_breaks_no_transaction(transaction_version: int, seed: int) -> None:
+    run = run_cluster(chaos, seed=seed, level=transaction_version)
     fates = Counter(run.fates.values())
     assert fates[Fate.COMMITTED] > 20
     assert fates[Fate.ABORTED] > 5

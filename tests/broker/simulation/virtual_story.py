@@ -239,9 +239,13 @@ def own_trace_hashes(seed: int) -> list[str]:
     topics = tuple((name, PARTITIONS) for name in ("orders", "invoices", "payments"))
     return [
         run_cluster(
-            our_own_client, seed=seed, level=level, topics=topics, trace_level=TraceLevel.FULL
+            our_own_client,
+            seed=seed,
+            level=transaction_version,
+            topics=topics,
+            trace_level=TraceLevel.FULL,
         )
-        for level in (1, 2)
+        for transaction_version in (1, 2)
     ]
 
 

@@ -128,8 +128,8 @@ def test_damaged_notes_are_refused_by_file(tmp_path: Path) -> None:
 
 def test_directories_of_two_clusters_are_refused(tmp_path: Path) -> None:
     first_disk, two = broker(tmp_path, 1), broker(tmp_path, 2)
-    text = (two / "meta.properties").read_text()
-    (two / "meta.properties").write_text(text.replace("cluster.id=abc", "cluster.id=other"))
+    file_text = (two / "meta.properties").read_text()
+    (two / "meta.properties").write_text(file_text.replace("cluster.id=abc", "cluster.id=other"))
     complaint = refused(first_disk, two)
     assert complaint.startswith(f"{two / 'meta.properties'}: cluster.id is 'other'")
     assert str(first_disk) in complaint
@@ -382,9 +382,9 @@ def test_a_device_is_no_file() -> None:
 class Elsewhere:
     """Bytes that lie in no file, handed over two at a time."""
 
-    def __init__(self, data: bytes) -> None:
-        self._data = data
-        self.size = len(data)
+    def __init__(self, file_bytes: bytes) -> None:
+        self._data = file_bytes
+        self.size = len(file_bytes)
         self.is_closed = False
 
     def read_into(self, view: memoryview, position: int) -> int:

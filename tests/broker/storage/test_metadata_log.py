@@ -262,12 +262,12 @@ def test_older_partition_records_are_read(tmp_path: Path) -> None:
 BEGIN, END, ABORT = b"\x01\x17\x00\x00", b"\x01\x18\x00\x00", b"\x01\x19\x00\x00"
 
 
-@pytest.mark.parametrize(("end", "level"), [((END,), 2), ((ABORT,), 1), ((), 1)])
+@pytest.mark.parametrize(("end", "transaction_version"), [((END,), 2), ((ABORT,), 1), ((), 1)])
 def test_a_metadata_transaction_counts_once_it_has_ended(
-    tmp_path: Path, end: tuple[bytes, ...], level: int
+    tmp_path: Path, end: tuple[bytes, ...], transaction_version: int
 ) -> None:
     stored_metadata = told(tmp_path, feature("a", 1), BEGIN, feature("a", 2), *end)
-    assert stored_metadata.image.features == {"a": level}
+    assert stored_metadata.image.features == {"a": transaction_version}
 
 
 def test_an_end_without_a_beginning_ends_nothing(tmp_path: Path) -> None:
@@ -295,10 +295,10 @@ def test_a_record_that_makes_no_sense_names_its_file(
 
 def test_a_batch_that_cannot_be_unpacked_names_its_file(tmp_path: Path) -> None:
     path = write_metadata_log(tmp_path, [feature("a", 1)])
-    data = bytearray(path.read_bytes())
-    data[57:61] = (9).to_bytes(4, "big")  # more records than there are
-    data[17:21] = crc32c.crc32c(bytes(data[21:])).to_bytes(4, "big")
-    path.write_bytes(data)
+    file_bytes = bytearray(path.read_bytes())
+    file_bytes[57:61] = (9).to_bytes(4, "big")  # more records than there are
+    file_bytes[17:21] = crc32c.crc32c(bytes(file_bytes[21:])).to_bytes(4, "big")
+    path.write_bytes(file_bytes)
     with pytest.raises(CorruptLogRecordError, match="offset 0"):
         read(tmp_path)
 

@@ -115,8 +115,8 @@ def test_what_was_there_is_gone_but_for_the_topics_id(driver: LogDriver, target:
     (folder / f"{900:020d}.timeindex").write_bytes(b"")
     installed(driver, target)
     assert not list(folder.glob(f"{900:020d}.*"))
-    text = (folder / "partition.metadata").read_text()
-    assert decode_partition_metadata(text, place="") == THEIRS
+    file_text = (folder / "partition.metadata").read_text()
+    assert decode_partition_metadata(file_text, place="") == THEIRS
     assert not list(target.parent.glob("txnsim-*"))
 
 

@@ -91,9 +91,9 @@ def test_a_damaged_batch_in_the_midst_ends_the_log_with_all_segments_behind(
     folder: Path, driver: LogDriver
 ) -> None:
     first_file, *other_files = logs(folder)
-    data = bytearray(first_file.read_bytes())
-    data[-1] ^= 0xFF
-    first_file.write_bytes(data)
+    file_bytes = bytearray(first_file.read_bytes())
+    file_bytes[-1] ^= 0xFF
+    first_file.write_bytes(file_bytes)
     loaded_replica = load(folder)
     assert len(loaded_replica.log.local.segments) == 1
     assert [loss.path for loss in loaded_replica.losses] == [
@@ -108,9 +108,9 @@ def test_what_lies_below_the_recovery_point_is_not_looked_at(
 ) -> None:
     """A broker doesn't, either: a reader would find it."""
     first_file = logs(folder)[0]
-    data = bytearray(first_file.read_bytes())
-    data[-1] ^= 0xFF
-    first_file.write_bytes(data)
+    file_bytes = bytearray(first_file.read_bytes())
+    file_bytes[-1] ^= 0xFF
+    first_file.write_bytes(file_bytes)
     second_base_offset = names.Suffix.LOG.files_in(folder)[1][0]
     for noted, clean in (
         (CheckpointedOffsets(recovery_point=second_base_offset), False),

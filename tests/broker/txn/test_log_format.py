@@ -96,7 +96,7 @@ def test_key_bytes() -> None:
 
 
 @pytest.mark.parametrize(
-    ("record", "level", "expected"),
+    ("record", "transaction_version", "expected"),
     [
         (EMPTY, TV_0, EMPTY_V0),
         (EMPTY, TV_1, EMPTY_V1),
@@ -105,8 +105,13 @@ def test_key_bytes() -> None:
         (OVERFLOW, TV_2, OVERFLOW_V1),
     ],
 )
-def test_value_bytes(record: TxnTransition, level: TransactionVersion, expected: str) -> None:
-    assert encode_value(record, finalized_version=level, release_rules=LATEST).hex() == expected
+def test_value_bytes(
+    record: TxnTransition, transaction_version: TransactionVersion, expected: str
+) -> None:
+    assert (
+        encode_value(record, finalized_version=transaction_version, release_rules=LATEST).hex()
+        == expected
+    )
 
 
 @pytest.mark.parametrize(
@@ -204,7 +209,7 @@ def test_version_0_loses_exactly_the_tags(record: TxnTransition) -> None:
 
 
 @pytest.mark.parametrize(
-    ("record", "level", "refused"),
+    ("record", "transaction_version", "refused"),
     [
         (OVERFLOW, TV_0, True),
         (OVERFLOW, TV_1, False),
@@ -213,9 +218,9 @@ def test_version_0_loses_exactly_the_tags(record: TxnTransition) -> None:
     ],
 )
 def test_the_protocol_version_is_not_dropped_in_silence(
-    record: TxnTransition | Tombstone, level: TransactionVersion, *, refused: bool
+    record: TxnTransition | Tombstone, transaction_version: TransactionVersion, *, refused: bool
 ) -> None:
-    refusal = refuse_record(record, level)
+    refusal = refuse_record(record, transaction_version)
     assert (refusal is not None) is refused
     if refusal is not None:
         assert refusal.error is ErrorCode.unsupported_version

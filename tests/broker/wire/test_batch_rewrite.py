@@ -266,10 +266,10 @@ def test_a_marker_with_a_horizon_says_the_same() -> None:
 # Another codec
 
 
-def recode(batch: bytes, codec: int, *, level: int | None = None) -> bytes:
+def recode(batch: bytes, codec: int, *, codec_level: int | None = None) -> bytes:
     header = read_batch_header(batch)
     written = recoded_batch(
-        header, payload_of(batch, header), codec=codec, level=level, size_max=1 << 30
+        header, payload_of(batch, header), codec=codec, level=codec_level, size_max=1 << 30
     )
     assert isinstance(written, bytes)
     assert crc_is_valid(written, read_batch_header(written))
@@ -277,10 +277,10 @@ def recode(batch: bytes, codec: int, *, level: int | None = None) -> bytes:
 
 
 @pytest.mark.parametrize("codec", CODECS)
-@pytest.mark.parametrize("level", [None, 1])
-def test_a_batch_in_another_codec(codec: int, level: int | None) -> None:
+@pytest.mark.parametrize("codec_level", [None, 1])
+def test_a_batch_in_another_codec(codec: int, codec_level: int | None) -> None:
     batch = batch_of_records(codec=GZIP, transactional=True)
-    written = recode(batch, codec, level=level)
+    written = recode(batch, codec, codec_level=codec_level)
     recoded_header = read_batch_header(written)
     assert recoded_header.compression == codec
     assert read_records(written) == read_records(batch)

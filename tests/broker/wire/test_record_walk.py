@@ -158,15 +158,15 @@ def test_many_headers_are_walked_over_with_breaks(counts: tuple[int, ...]) -> No
 
 
 def test_a_walk_stops_where_there_are_too_many_headers() -> None:
-    data = with_headers(0, WALK_PIECES + 2)
-    walk_result = walk(data, 0, 2)
+    record_bytes = with_headers(0, WALK_PIECES + 2)
+    walk_result = walk(record_bytes, 0, 2)
     assert walk_result is not None
     assert (walk_result.newest_delta, walk_result.records_left, walk_result.broken_off_end) == (
         1,
         1,
-        len(data),
+        len(record_bytes),
     )
-    assert walk(data, 0, 1) == Walked(0, data.index(b"v") + 2, 0)
+    assert walk(record_bytes, 0, 1) == Walked(0, record_bytes.index(b"v") + 2, 0)
 
 
 @pytest.mark.parametrize("byte", [0x01, 0x03])

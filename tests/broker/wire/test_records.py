@@ -121,8 +121,8 @@ def test_records_come_back_as_they_were_built(
 def test_an_independent_reader_sees_the_same(records: list[Record]) -> None:
     """kio's reader, but for the timestamps, which it cuts to seconds."""
     built = build_batch(records, timestamp_ms=5, producer_id=9, producer_epoch=2, base_sequence=4)
-    independent_batch, size = read_batch(built, 0)
-    assert size == len(built)
+    independent_batch, size_bytes = read_batch(built, 0)
+    assert size_bytes == len(built)
     assert (
         independent_batch.producer_id,
         independent_batch.producer_epoch,
@@ -326,9 +326,11 @@ CODECS = [
 
 
 @pytest.mark.parametrize("codec", CODECS)
-@given(data=st.one_of(st.binary(max_size=100), st.binary(max_size=20).map(lambda b: b * 5000)))
-def test_data_comes_back(codec: int, data: bytes) -> None:
-    assert decompress(codec, compress(codec, data)) == data
+@given(
+    batch_data=st.one_of(st.binary(max_size=100), st.binary(max_size=20).map(lambda b: b * 5000))
+)
+def test_data_comes_back(codec: int, batch_data: bytes) -> None:
+    assert decompress(codec, compress(codec, batch_data)) == batch_data
 
 
 @pytest.mark.parametrize("codec", CODECS[1:])
@@ -337,10 +339,10 @@ def test_equal_data_gives_equal_bytes(codec: int) -> None:
 
 
 @pytest.mark.parametrize("codec", CODECS[1:])
-@given(data=st.binary(max_size=60))
-def test_arbitrary_bytes_are_decompressed_or_refused(codec: int, data: bytes) -> None:
+@given(batch_data=st.binary(max_size=60))
+def test_arbitrary_bytes_are_decompressed_or_refused(codec: int, batch_data: bytes) -> None:
     try:
-        decompress(codec, data)
+        decompress(codec, batch_data)
     except CorruptBatchError as error:
         assert CODEC_NAMES[codec] in str(error)  # noqa: PT017 - not raising is right, too
 
@@ -376,9 +378,9 @@ def test_as_much_as_is_allowed_is_decompressed_and_not_a_byte_more(codec: int) -
 
 
 def test_empty_gzip_members_are_not_copied_quadratically() -> None:
-    data = compress(GZIP, b"") * 52_000 + compress(GZIP, b"records")
+    compressed_bytes = compress(GZIP, b"") * 52_000 + compress(GZIP, b"records")
     began = time.process_time()
-    assert decompress(GZIP, data) == b"records"
+    assert decompress(GZIP, compressed_bytes) == b"records"
     assert time.process_time() - began < 5
 
 

@@ -43,11 +43,11 @@ def test_chunk_of_whole_frames_gives_them_in_order() -> None:
 
 def test_frame_comes_out_when_its_last_byte_is_there() -> None:
     reader = FrameReader(100)
-    data = frame_of(b"hello")
-    for size in range(1, len(data)):
-        assert reader.receive_data(data[size - 1 : size]) == []
+    frame_bytes = frame_of(b"hello")
+    for size in range(1, len(frame_bytes)):
+        assert reader.receive_data(frame_bytes[size - 1 : size]) == []
         assert reader.buffered_bytes == size
-    assert reader.receive_data(data[-1:]) == [b"hello"]
+    assert reader.receive_data(frame_bytes[-1:]) == [b"hello"]
     assert reader.buffered_bytes == 0
 
 
@@ -113,9 +113,9 @@ def test_size_is_refused_before_anything_is_stored_for_it() -> None:
 def test_large_frame_in_small_chunks_is_joined_once(chunk: int) -> None:
     """Each chunk is looked at once; joining at every chunk would take minutes here."""
     payload = bytes(32 << 20)
-    data = frame_of(payload)
+    frame_bytes = frame_of(payload)
     reader = FrameReader(len(payload))
-    chunks = (data[start : start + chunk] for start in range(0, len(data), chunk))
+    chunks = (frame_bytes[start : start + chunk] for start in range(0, len(frame_bytes), chunk))
     assert feed(reader, chunks) == [payload]
 
 
@@ -141,9 +141,9 @@ def test_trickle_of_single_bytes_takes_little_more_than_their_number() -> None:
 def test_frames_do_not_depend_on_where_the_stream_is_cut(
     payloads: list[bytes], cuts: list[int]
 ) -> None:
-    data = b"".join(frame_of(payload) for payload in payloads)
-    ends = [0, *sorted(min(cut, len(data)) for cut in cuts), len(data)]
-    chunks = [data[start:end] for start, end in pairwise(ends)]
+    frame_bytes = b"".join(frame_of(payload) for payload in payloads)
+    ends = [0, *sorted(min(cut, len(frame_bytes)) for cut in cuts), len(frame_bytes)]
+    chunks = [frame_bytes[start:end] for start, end in pairwise(ends)]
     reader = FrameReader(50)
     assert feed(reader, chunks) == payloads
     assert reader.buffered_bytes == 0
@@ -257,11 +257,11 @@ def test_every_answer_of_every_version_can_be_looked_at() -> None:
 KINDS: list[tuple[int, type[Filters]]] = [(66, TransactionFilters), (16, GroupFilters)]
 
 
-def set_all(kind: type[Filters]) -> Filters:
+def set_all(filters_class: type[Filters]) -> Filters:
     """Each filter with a value that lets not all pass."""
-    off = kind()
-    values = {field_name: getattr(off, field_name) for field_name in kind.NAMES}
-    return kind(
+    off = filters_class()
+    values = {field_name: getattr(off, field_name) for field_name in filters_class.NAMES}
+    return filters_class(
         **{
             name: 0
             if isinstance(record_value, int)
@@ -273,27 +273,31 @@ def set_all(kind: type[Filters]) -> Filters:
     )
 
 
-@pytest.mark.parametrize(("api_key", "kind"), KINDS)
+@pytest.mark.parametrize(("api_key", "filters_class"), KINDS)
 def test_every_field_of_a_request_that_filters_is_a_filter(
-    api_key: int, kind: type[Filters]
+    api_key: int, filters_class: type[Filters]
 ) -> None:
     """A field that a version brings can't be forgotten, and no filter is without its name."""
-    assert tuple(kind.NAMES) == kind.__struct_fields__, "NAMES has the order of the fields"
+    assert tuple(filters_class.NAMES) == filters_class.__struct_fields__, (
+        "NAMES has the order of the fields"
+    )
     for version in versions(api_key):
         field_map = codec.request_class(api_key, version).__dataclass_fields__
         fields = {name for name in field_map if not name.startswith("_")}
-        assert fields == {row.field for row in kind.NAMES.values() if row.since <= version}
+        assert fields == {row.field for row in filters_class.NAMES.values() if row.since <= version}
 
 
-@pytest.mark.parametrize(("api_key", "kind"), KINDS)
+@pytest.mark.parametrize(("api_key", "filters_class"), KINDS)
 def test_what_is_said_is_read_and_what_a_version_can_not_say_is_off(
-    api_key: int, kind: type[Filters]
+    api_key: int, filters_class: type[Filters]
 ) -> None:
-    filters = set_all(kind)
-    off = kind()
+    filters = set_all(filters_class)
+    off = filters_class()
     for version in versions(api_key):
-        read = kind.of(codec.build(codec.request_class(api_key, version), **filters.fields()))
-        for field_name, row in kind.NAMES.items():
+        read = filters_class.of(
+            codec.build(codec.request_class(api_key, version), **filters.fields())
+        )
+        for field_name, row in filters_class.NAMES.items():
             assert getattr(read, field_name) == getattr(
                 filters if row.since <= version else off, field_name
             )
@@ -314,15 +318,15 @@ def test_a_number_that_its_field_can_not_hold_is_named() -> None:
     assert TransactionFilters(duration_ms=(1 << 63) - 1).fields()["duration_filter"] > 0
 
 
-@pytest.mark.parametrize(("api_key", "kind"), KINDS)
-def test_a_filter_is_as_wide_as_its_field(api_key: int, kind: type[Filters]) -> None:
+@pytest.mark.parametrize(("api_key", "filters_class"), KINDS)
+def test_a_filter_is_as_wide_as_its_field(api_key: int, filters_class: type[Filters]) -> None:
     rows = {
         row.name: row for row in describe(codec.request_class(api_key, versions(api_key)[-1])).plain
     }
     numbers = [
         filter_row
-        for field_name, filter_row in kind.NAMES.items()
-        if isinstance(getattr(kind(), field_name), int)
+        for field_name, filter_row in filters_class.NAMES.items()
+        if isinstance(getattr(filters_class(), field_name), int)
     ]
     assert [f"int{filter_row.bits}" for filter_row in numbers] == [
         rows[filter_row.field].kind for filter_row in numbers

@@ -114,7 +114,7 @@ class Driver:
         return run(self._read(topic, committed=committed))
 
     async def _read(self, topic: str, *, committed: bool) -> list[ConsumedRecord]:
-        indexes = range(len(await self._leaders(topic)))
+        partition_indexes = range(len(await self._leaders(topic)))
         consumer = AIOKafkaConsumer(
             **self.settings,
             enable_auto_commit=False,
@@ -124,7 +124,8 @@ class Driver:
         await consumer.start()
         try:
             return await _until_ends(
-                consumer, [TopicPartition(topic, partition_index) for partition_index in indexes]
+                consumer,
+                [TopicPartition(topic, partition_index) for partition_index in partition_indexes],
             )
         finally:
             await consumer.stop()

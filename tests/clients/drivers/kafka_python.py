@@ -139,9 +139,10 @@ class Driver:
             isolation_level="read_committed" if committed else "read_uncommitted",
         )
         try:
-            indexes = range(len(self.leaders(topic)))
+            partition_indexes = range(len(self.leaders(topic)))
             return _until_ends(
-                consumer, [TopicPartition(topic, partition_index) for partition_index in indexes]
+                consumer,
+                [TopicPartition(topic, partition_index) for partition_index in partition_indexes],
             )
         finally:
             consumer.close()

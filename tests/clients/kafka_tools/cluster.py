@@ -40,7 +40,7 @@ def features(shop: Shop) -> None:
     """Levels as they are; changes are only tried, as others share the cluster."""
     tool = "kafka-features"
     description = shop.tools.ask(tool, "describe")
-    level = shop.transaction_version
+    transaction_version = shop.transaction_version
     supported = {
         "eligible.leader.replicas.version": ("0", "1", "<n>"),
         "group.version": ("0", "1", "1"),
@@ -48,7 +48,7 @@ def features(shop: Shop) -> None:
         "metadata.version": ("3.3-IV3", "4.4-IV2", "4.4-IV2"),
         "share.version": ("0", "2", "<n>"),
         "streams.version": ("0", "1", "<n>"),
-        "transaction.version": ("0", "2", str(level)),
+        "transaction.version": ("0", "2", str(transaction_version)),
     }
     expect_output(
         description,
@@ -110,11 +110,20 @@ def endpoints(shop: Shop) -> None:
     """kafka-cluster: id, endpoints, and a broker that is not there can't be unregistered."""
     bootstrap = ("--bootstrap-server", shop.tools.bootstrap)
     expect_output(shop.tools.run("kafka-cluster", "cluster-id", *bootstrap), "Cluster ID: <word>")
-    lines = shop.tools.run("kafka-cluster", "list-endpoints", *bootstrap).stdout.splitlines()
-    expect("columns", lines[0].split(), ["ID", "HOST", "PORT", "RACK", "STATE", "ENDPOINT_TYPE"])
-    addresses = {f"{row.split()[1]}:{row.split()[2]}" for row in lines[1:]}
+    printed_lines = shop.tools.run(
+        "kafka-cluster", "list-endpoints", *bootstrap
+    ).stdout.splitlines()
+    expect(
+        "columns",
+        printed_lines[0].split(),
+        ["ID", "HOST", "PORT", "RACK", "STATE", "ENDPOINT_TYPE"],
+    )
+    addresses = {f"{row.split()[1]}:{row.split()[2]}" for row in printed_lines[1:]}
     expect("endpoints", addresses, set(shop.tools.bootstrap.split(",")))
-    require("all are brokers", all(row.split()[4:] == ["unfenced", "broker"] for row in lines[1:]))
+    require(
+        "all are brokers",
+        all(row.split()[4:] == ["unfenced", "broker"] for row in printed_lines[1:]),
+    )
     expect_refusal(
         shop.tools.run("kafka-cluster", "unregister", *bootstrap, "--id", "99"),
         "BrokerIdNotRegisteredException: Broker ID 99 is not currently registered",

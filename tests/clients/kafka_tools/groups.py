@@ -70,9 +70,13 @@ def _reset(shop: Shop, topic: str, group: str) -> None:
         (("--to-current", "--execute"), 0),
     ):
         output = _ask(shop, *reset, *options)
-        lines = "\n".join(line for line in output.stdout.splitlines() if "WARN" not in line)
+        printed_lines = "\n".join(
+            printed_line
+            for printed_line in output.stdout.splitlines()
+            if "WARN" not in printed_line
+        )
         row = f"{group} {topic} 0 {position}"
-        expect_output(ToolResult(output.code, lines, ""), header + row)
+        expect_output(ToolResult(output.code, printed_lines, ""), header + row)
     export = _ask(shop, *reset, "--to-latest", "--export", "--dry-run")
     # The tool's CSV puts texts of more than 24 characters in quotes.
     rows = [row for row in csv.reader(export.stdout.splitlines()) if row]

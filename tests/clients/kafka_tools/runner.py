@@ -98,14 +98,14 @@ class Tools(ManagedResource):
         try:
             process.stdin.write(json.dumps(request) + "\n")
             process.stdin.flush()
-            line = process.stdout.readline()
+            printed_line = process.stdout.readline()
         finally:
             timer.cancel()
-        if not line:
+        if not printed_line:
             self._end()
             words = " ".join((name, *args))
             raise ToolError(f"{words}: no answer in {_PATIENCE_S:.0f} s, or the tools' JVM ended")
-        answer = json.loads(line)
+        answer = json.loads(printed_line)
         return ToolResult(answer["code"], answer["stdout"], answer["stderr"])
 
     def _main(self, tool_name: str) -> str:

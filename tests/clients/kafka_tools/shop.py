@@ -32,11 +32,11 @@ class Shop:
 
     def __exit__(
         self,
-        kind: type[BaseException] | None,
+        exception_class: type[BaseException] | None,
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        self.tools.__exit__(kind, error, trace)
+        self.tools.__exit__(exception_class, error, trace)
         self._directory.cleanup()
 
     def unique_name(self, stem: str) -> str:

@@ -58,7 +58,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     with bench:
         selected, limits = questions(
             chosen_clients,
-            levels=options.level or LEVELS,
+            transaction_versions=options.level or LEVELS,
             only=options.check,
             excluded=bench.unsupported_checks,
         )

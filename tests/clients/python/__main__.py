@@ -39,16 +39,16 @@ USAGE: Final = 2
 def main(words: Sequence[str]) -> int:
     """Run the checks that are asked for."""
     checks = dict(CHECKS)
-    library, *names = words or [""]
+    library, *check_names = words or [""]
     if library == "kafka_python":
         from tests.clients.python.admin import admin
 
         checks["admin"] = admin
-    unknown = sorted(set(names) - set(checks))
+    unknown = sorted(set(check_names) - set(checks))
     if library not in LIBRARIES or unknown or "TXNSIM_BOOTSTRAP" not in os.environ:
         sys.stderr.write(f"{__doc__}\nchecks: {', '.join(checks)}\n")
         return USAGE
-    chosen_checks = {check_name: checks[check_name] for check_name in names or checks}
+    chosen_checks = {check_name: checks[check_name] for check_name in check_names or checks}
     failed = sum(
         not _passes(library, check_name, check) for check_name, check in chosen_checks.items()
     )

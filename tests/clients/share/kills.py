@@ -149,8 +149,8 @@ class Members:
 
     def _read(self, name: str, process: subprocess.Popen[str]) -> None:
         assert process.stdout is not None
-        for line in process.stdout:
-            at_ns, kind, *fields = line.split()
+        for printed_line in process.stdout:
+            at_ns, kind, *fields = printed_line.split()
             if kind in ("got", "acked"):
                 self.events.append(Event(int(at_ns), name, kind, int(fields[0]), int(fields[1])))
             elif kind == "failed":

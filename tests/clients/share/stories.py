@@ -109,8 +109,8 @@ def play_stories(bootstrap: str, stories: Path) -> StoryAnswers:
         check=True,
     )
     answers: StoryAnswers = {}
-    for line in completed.stdout.splitlines():
-        story, command, answer = line.split("\t", 2)
+    for printed_line in completed.stdout.splitlines():
+        story, command, answer = printed_line.split("\t", 2)
         answers.setdefault(story, []).append((command, answer))
     return dict(sorted(answers.items()))
 

@@ -177,7 +177,7 @@ def _run(protocol: str, *, seed: int, stores: bool) -> list[str]:
     settings = _STORES if stores else {}
     try:
         with Lab(
-            level=2,
+            transaction_version=2,
             seed=seed,
             protocol=protocol,
             standbys=1,

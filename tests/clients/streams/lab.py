@@ -86,7 +86,7 @@ class Lab(ManagedResource):
     def __init__(
         self,
         *,
-        level: int,
+        transaction_version: int,
         seed: int,
         is_real: bool = False,
         protocol: str = "classic",
@@ -102,9 +102,9 @@ class Lab(ManagedResource):
         self._directory = tempfile.TemporaryDirectory(prefix="txnsim-streams-")
         root = Path(self._directory.name)
         self.cluster = (
-            real_cluster(level=level)
+            real_cluster(transaction_version=transaction_version)
             if is_real
-            else simulated_cluster(root, level=level, standbys=standbys)
+            else simulated_cluster(root, transaction_version=transaction_version, standbys=standbys)
         )
         self._root = root
         self._replaces_threads = replaces_threads

@@ -78,8 +78,8 @@ class _AttackerConnection(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self.transport = transport
 
-    def data_received(self, data: bytes) -> None:
-        self.received += data
+    def data_received(self, fuzz_bytes: bytes) -> None:
+        self.received += fuzz_bytes
 
     def send(self, frames: list[bytes]) -> None:
         for frame in frames:
@@ -92,11 +92,11 @@ class _AttackerConnection(asyncio.Protocol):
         """Hold what has come against what was asked; how many answers that were."""
         count = 0
         while len(self.received) >= 4:
-            size = int.from_bytes(self.received[:4], "big")
-            if len(self.received) < 4 + size:
+            size_bytes = int.from_bytes(self.received[:4], "big")
+            if len(self.received) < 4 + size_bytes:
                 break
-            answer = bytes(self.received[4 : 4 + size])
-            del self.received[: 4 + size]
+            answer = bytes(self.received[4 : 4 + size_bytes])
+            del self.received[: 4 + size_bytes]
             self._match_answer(answer)
             count += 1
         return count
@@ -119,8 +119,8 @@ class _AttackerConnection(asyncio.Protocol):
             codec.read_response(api_key, version, answer)
 
 
-def _signed_int(data: bytes) -> int:
-    return int.from_bytes(data, "big", signed=True)
+def _signed_int(fuzz_bytes: bytes) -> int:
+    return int.from_bytes(fuzz_bytes, "big", signed=True)
 
 
 def _expects_no_answer(request: tuple[int, int, int, bytes]) -> bool:
@@ -291,15 +291,15 @@ class _ConnectionPlayer:
         self._by_wait: Counter[float] = Counter()
         """How often the neighbour waited so long, in virtual ms to a hundredth."""
 
-    def __call__(self, data: bytes) -> float | None:
+    def __call__(self, fuzz_bytes: bytes) -> float | None:
         if self._number % self._life == 0:
             self._renew()
         self._number += 1
         attacked_cluster = self._attacked_cluster
         assert attacked_cluster is not None
         try:
-            frames = self.frames(data, attacked_cluster)
-            attacked_cluster.play(frames, stays=bool(data) and data[-1] % 2 == 0)
+            frames = self.frames(fuzz_bytes, attacked_cluster)
+            attacked_cluster.play(frames, stays=bool(fuzz_bytes) and fuzz_bytes[-1] % 2 == 0)
             longest_ms = attacked_cluster.loop.longest_ns / 1e6
             if self._number % _NEIGHBOUR_EVERY == 0:
                 if self._is_judged:
@@ -311,9 +311,9 @@ class _ConnectionPlayer:
             raise
         return longest_ms
 
-    def frames(self, data: bytes, attacked_cluster: _AttackedCluster) -> list[bytes]:
+    def frames(self, fuzz_bytes: bytes, attacked_cluster: _AttackedCluster) -> list[bytes]:
         """The requests of an input."""
-        draw = Draw(data, attacked_cluster.ids)
+        draw = Draw(fuzz_bytes, attacked_cluster.ids)
         frames: list[bytes] = []
         while not draw.is_spent and len(frames) < _REQUESTS_MAX:
             if draw.byte() >= _RAW:

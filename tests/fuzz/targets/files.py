@@ -81,9 +81,9 @@ def _scenario_seeds() -> Iterator[bytes]:
             yield text
 
 
-def _play_scenario(data: bytes) -> None:
+def _play_scenario(fuzz_bytes: bytes) -> None:
     with contextlib.suppress(ConfigError):
-        read("scenario.yaml", data.decode(errors="replace"))
+        read("scenario.yaml", fuzz_bytes.decode(errors="replace"))
 
 
 def _config_seeds() -> Iterator[bytes]:
@@ -96,8 +96,8 @@ def _config_seeds() -> Iterator[bytes]:
 _FOLDER: Final = Path(tempfile.mkdtemp(prefix="txnsim-fuzz-"))
 
 
-def _play_config(data: bytes) -> None:
-    kind, content = data[:1], data[1:]
+def _play_config(fuzz_bytes: bytes) -> None:
+    kind, content = fuzz_bytes[:1], fuzz_bytes[1:]
     jaas_text = content.decode(errors="replace")
     with contextlib.suppress(BadInputError):
         match kind[0] % 4 if kind else 0:
@@ -128,9 +128,9 @@ def _history_seeds() -> Iterator[bytes]:
                 yield excerpt
 
 
-def _play_history(data: bytes) -> None:
+def _play_history(fuzz_bytes: bytes) -> None:
     with contextlib.suppress(HistoryError):
-        history = History.from_lines(data)
+        history = History.from_lines(fuzz_bytes)
         # What was read is read again, whether it can be judged or not.
         reread = History.from_lines(history.to_lines())
         assert reread.to_lines() == history.to_lines()
@@ -142,10 +142,10 @@ def _fault_seeds() -> Iterator[bytes]:
     yield b"[" + b",".join(_FAULTS) + b"]"
 
 
-def _play_faults(data: bytes) -> None:
-    kind = list[FaultRule] if data[:1] == b"[" else FaultRule
+def _play_faults(fuzz_bytes: bytes) -> None:
+    kind = list[FaultRule] if fuzz_bytes[:1] == b"[" else FaultRule
     with contextlib.suppress(msgspec.DecodeError, UnicodeDecodeError):
-        rules = msgspec.json.decode(data, type=kind)
+        rules = msgspec.json.decode(fuzz_bytes, type=kind)
         msgspec.json.decode(msgspec.json.encode(rules), type=kind)
 
 

@@ -120,8 +120,8 @@ class _HttpPlayer:
         ]
         self._paths = document(OPERATIONS)["paths"]
 
-    def __call__(self, data: bytes) -> float | None:
-        request = _parse_request(data)
+    def __call__(self, fuzz_bytes: bytes) -> float | None:
+        request = _parse_request(fuzz_bytes)
         if request is None:
             return 0.0
         if self._number % _LIFE == 0:
@@ -163,8 +163,8 @@ class _HttpPlayer:
                 return
 
 
-def _parse_request(data: bytes) -> tuple[str, dict[str, Any], bytes] | None:
-    head, _, body = data.partition(b"\n\n")
+def _parse_request(fuzz_bytes: bytes) -> tuple[str, dict[str, Any], bytes] | None:
+    head, _, body = fuzz_bytes.partition(b"\n\n")
     request_line, _, header_lines = head.partition(b"\n")
     method, _, target = request_line.partition(b" ")
     if not method.isalpha() or not target.startswith(b"/"):

@@ -86,14 +86,14 @@ def test_every_id_of_a_recording_is_shown_in_every_view(
     state = state_at(run.events, run.nodes, level=run.level)
     tables = (state.transactions, state.owed, state.faults, state.offsets)
     assert page.evaluate(TABLES) == [sorted(table, key=utf16) for table in tables]
-    for number, name in enumerate(IDS):
-        page.evaluate(CHOSEN, [name, f"t-{number}"])
-        page.wait_for_selector(f".partition.focus:has-text('t-{number}')")
+    for topic_number, name in enumerate(IDS):
+        page.evaluate(CHOSEN, [name, f"t-{topic_number}"])
+        page.wait_for_selector(f".partition.focus:has-text('t-{topic_number}')")
         strip = page.locator(".believes .strip:not(.partition)").first
         assert strip.locator("h3").inner_text().startswith(name)
         assert f"{name}/1" in page.inner_text(".partition.focus .cell.hanging")
         assert page.locator(".bracket.hangs").count() > 0
-        assert f"{name}/1 (producer id {number}" in page.inner_text("#why")
+        assert f"{name}/1 (producer id {topic_number}" in page.inner_text("#why")
         assert page.evaluate(FITS)
         page.keyboard.press("2")
         assert page.input_value("#txn") == name

@@ -197,9 +197,9 @@ def test_l11_is_played_on_the_page_of_the_cluster_that_its_command_starts(
         assert started.stdout is not None
         output = ""
         while (page_link := re.search(r"(http\S+#lesson=L11&part=0)", output)) is None:
-            line = started.stdout.readline()
-            assert line, output
-            output += line
+            printed_line = started.stdout.readline()
+            assert printed_line, output
+            output += printed_line
         page = new_page(page_link[1])
         for number in range(4):
             predict(page, "L11", number)

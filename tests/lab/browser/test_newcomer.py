@@ -164,8 +164,8 @@ def test_verdicts_and_states_are_among_the_words(server: TxnsimServer, new_page:
     page.wait_for_selector("table.zoo")
     verdicts = {
         word
-        for text in page.locator(".run small").all_inner_texts()
-        for word in text.split(", ")
+        for page_text in page.locator(".run small").all_inner_texts()
+        for word in page_text.split(", ")
         if word != "healthy"
     }
     page.keyboard.press("?")

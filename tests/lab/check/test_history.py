@@ -255,7 +255,7 @@ def test_an_observation_knows_its_partition() -> None:
 
 
 def test_each_kind_has_a_name_of_its_own() -> None:
-    tags = [kind.__struct_config__.tag for kind in get_args(Seen)]
+    tags = [observation_class.__struct_config__.tag for observation_class in get_args(Seen)]
     assert len(set(tags)) == len(tags)
 
 

@@ -83,9 +83,9 @@ class Log:
 class Producer:
     """One program with its transactional id, and its coordinator's entry."""
 
-    def __init__(self, number: int) -> None:
-        self.id = f"app-{number}"
-        self.producer_id = number
+    def __init__(self, id_number: int) -> None:
+        self.id = f"app-{id_number}"
+        self.producer_id = id_number
         self.epoch = -1
         self.label: str | None = None
         """Of the transaction that the program is in."""
@@ -180,10 +180,12 @@ class HealthyCluster:
         self._stopped = number is None
         return (number or 0) % among
 
-    def _note(self, kind: type[Observation], client_name: str, **fields: object) -> None:
+    def _note(
+        self, observation_class: type[Observation], client_name: str, **fields: object
+    ) -> None:
         fields.setdefault("asked_ms", self._now_ms if self._sent_ms is None else self._sent_ms)
         self._now_ms += 1
-        self.history.add(kind(at_ms=self._now_ms, who=client_name, **fields))  # type: ignore[arg-type] # a kind of Seen, and its own fields
+        self.history.add(observation_class(at_ms=self._now_ms, who=client_name, **fields))  # type: ignore[arg-type] # a kind of Seen, and its own fields
 
     def _outcome(self) -> tuple[bool, Outcome]:
         """Whether a request takes effect, and what its sender hears."""
@@ -252,14 +254,14 @@ class HealthyCluster:
         self._write(producer, topic_partition)
 
     def _is_request_refused(
-        self, producer: Producer, kind: type[Observation], **fields: object
+        self, producer: Producer, observation_class: type[Observation], **fields: object
     ) -> bool:
         """Whether a request is refused by the coordinator, which then is noted."""
         error = "PRODUCER_FENCED" if producer.fenced else "CONCURRENT_TRANSACTIONS"
         if not (producer.fenced or producer.busy):
             return False
         self._note(
-            kind,
+            observation_class,
             producer.who,
             transaction=producer.label,
             outcome=Outcome.FAILED,

@@ -68,11 +68,11 @@ def test_anomalies_are_told_with_their_evidence(
     healthy: str, wrong: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["check", healthy, wrong]) == 1
-    lines = capsys.readouterr().out.splitlines()
-    assert lines[1] == f"{wrong}: aborted-read (3 observations)"
-    assert lines[2] == "  aborted-read: r read 'r1' at t-0@0, but T1 was not committed"
-    assert [line.split()[0] for line in lines[3:]] == ["1", "2", "3"]
-    assert json.loads(lines[5].split(maxsplit=1)[1])["seen"] == "read"
+    printed_lines = capsys.readouterr().out.splitlines()
+    assert printed_lines[1] == f"{wrong}: aborted-read (3 observations)"
+    assert printed_lines[2] == "  aborted-read: r read 'r1' at t-0@0, but T1 was not committed"
+    assert [line.split()[0] for line in printed_lines[3:]] == ["1", "2", "3"]
+    assert json.loads(printed_lines[5].split(maxsplit=1)[1])["seen"] == "read"
 
 
 def test_programs_get_the_same_as_json(wrong: str, capsys: pytest.CaptureFixture[str]) -> None:
@@ -198,9 +198,9 @@ def test_it_says_where_it_is_and_ends_in_order(tmp_path: Path) -> None:
             assert process.stdin is not None
             assert process.stdout is not None
             lines_said = []
-            for line in process.stdout:
-                lines_said.append(line)
-                if "stop with" in line:
+            for printed_line in process.stdout:
+                lines_said.append(printed_line)
+                if "stop with" in printed_line:
                     break
             facts = json.loads(ready.read_text())
             assert facts["bootstrap"] != server.bootstrap
@@ -270,7 +270,9 @@ def test_it_goes_on_with_copies_of_disks(tmp_path: Path, typed: Typed) -> None:
     with TxnsimServer(practise=True, arguments=("--http", "0", *directories)) as server:
         printed = server.wait_for_output("docs/practise.md")
         assert "loaded " in printed
-        command_lines = [line for line in printed.splitlines() if "find-hanging" in line]
+        command_lines = [
+            printed_line for printed_line in printed.splitlines() if "find-hanging" in printed_line
+        ]
         status, output = typed(command_lines[0])
     assert status == 3
     assert "orders-0 at offset 0: transactional id billing is Empty" in output

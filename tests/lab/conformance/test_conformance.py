@@ -158,15 +158,15 @@ def test_tls_and_a_login_lead_to_the_broker_too(
         only = ["--only", "coordinator/end_txn/commit"]
         assert main(["conformance", address, *config, *only]) == 0
         wrong = tmp_path / "wrong.properties"
-        text = (tmp_path / "admin.properties").read_text()
-        wrong.write_text(text.replace('password="', 'password="not-'))
+        file_text = (tmp_path / "admin.properties").read_text()
+        wrong.write_text(file_text.replace('password="', 'password="not-'))
         assert main(["conformance", address, "--command-config", str(wrong), *only]) != 0
     assert "5 passed, 0 differs" in capsys.readouterr().out
 
 
 def test_what_a_broker_needs_is_a_file_of_settings(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["conformance", "--needs"]) == 0
-    printed = dict(line.split("=") for line in capsys.readouterr().out.splitlines())
+    printed = dict(printed_line.split("=") for printed_line in capsys.readouterr().out.splitlines())
     assert printed == needs()
     assert printed["group.initial.rebalance.delay.ms"] == "0"
 
@@ -230,9 +230,13 @@ def test_progress_has_a_total_in_a_file_too(
     kafka: SimulatedKafka, capsys: pytest.CaptureFixture[str]
 ) -> None:
     main(["conformance", kafka.bootstrap, "--only", "coordinator/end_txn"])
-    lines = [line for line in capsys.readouterr().err.splitlines() if " cases, " in line]
-    assert 2 <= len(lines) <= 10
-    first_line, last_line = lines[0], lines[-1]
+    printed_lines = [
+        printed_line
+        for printed_line in capsys.readouterr().err.splitlines()
+        if " cases, " in printed_line
+    ]
+    assert 2 <= len(printed_lines) <= 10
+    first_line, last_line = printed_lines[0], printed_lines[-1]
     total = last_line.split()[2]
     assert first_line.split()[1:3] == ["of", total]
     assert last_line.startswith(f"{total} of {total} cases, ")

@@ -49,9 +49,9 @@ EXPLAIN = "/api/v1/explain"
 
 @asynccontextmanager
 async def port(
-    level: TraceLevel = TraceLevel.BRIEF, *, brokers: int = 3
+    trace_level: TraceLevel = TraceLevel.BRIEF, *, brokers: int = 3
 ) -> AsyncIterator[httpx.AsyncClient]:
-    async with real_cluster(brokers=brokers, trace_level=level) as sim:
+    async with real_cluster(brokers=brokers, trace_level=trace_level) as sim:
         api = ControlApi(sim)
         async with httpx.AsyncClient(
             transport=httpx.ASGITransport(app=api.app()), base_url="http://localhost", timeout=60

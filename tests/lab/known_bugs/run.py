@@ -79,11 +79,13 @@ def switches() -> tuple[str, ...]:
 
 
 @contextmanager
-def bug_in(*names: str) -> Iterator[None]:
+def bug_in(*mutation_names: str) -> Iterator[None]:
     """The code with mutations; as it is for a switch, which is in the plan."""
     with ExitStack() as stack:
         for mutation in [
-            MUTATIONS[mutation_name] for mutation_name in names if mutation_name in MUTATIONS
+            MUTATIONS[mutation_name]
+            for mutation_name in mutation_names
+            if mutation_name in MUTATIONS
         ]:
             sound = vars(mutation.owner)[mutation.name]
             setattr(mutation.owner, mutation.name, mutation.patch.wrong(sound))
@@ -91,9 +93,9 @@ def bug_in(*names: str) -> Iterator[None]:
         yield
 
 
-def with_bug(plan: Plan, *names: str) -> Plan:
+def with_bug(plan: Plan, *switch_names: str) -> Plan:
     """The plan in whose cluster the bugs are."""
-    for switch_name in names:
+    for switch_name in switch_names:
         plan = plan if switch_name in MUTATIONS else with_switch(plan, switch_name, False)
     return plan
 
@@ -181,19 +183,19 @@ class _Search(msgspec.Struct):
 
 
 def examine(
-    names: Sequence[str], *, cpu_s: float, answers_before: dict[str, Answer] | None = None
+    bug_names: Sequence[str], *, cpu_s: float, answers_before: dict[str, Answer] | None = None
 ) -> Iterator[Answer]:
     """Play seeds until each bug is found or its time is used up; what came of each search, and what
     it has come to now and then.
 
     Args:
-        names: The bugs.
+        bug_names: The bugs.
         cpu_s: All the processor time that each gets.
         answers_before: What earlier searches, without a find, have come to.
     """
     searches_left = [
         _Search(bug_name, *_search_so_far((answers_before or {}).get(bug_name)))
-        for bug_name in names
+        for bug_name in bug_names
     ]
     while searches_left:
         seed = min(search.seeds for search in searches_left)

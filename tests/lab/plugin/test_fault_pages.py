@@ -17,8 +17,8 @@ from txnsim.faults.meanings import CLUSTER_ACTIONS, CROSSING_ACTIONS, TAKES, nam
 from txnsim.faults.plan import FaultRule
 
 SECTIONS: Final = {
-    text.partition("\n")[0]: text
-    for text in (ROOT / "docs/fault-actions.md").read_text("utf-8").split("\n## ")[1:]
+    page_text.partition("\n")[0]: page_text
+    for page_text in (ROOT / "docs/fault-actions.md").read_text("utf-8").split("\n## ")[1:]
 }
 CLUSTER: Final = "Actions on the cluster"
 CROSSING: Final = {name_of(action): action for action in CROSSING_ACTIONS}
@@ -85,8 +85,8 @@ def points(name: str) -> list[str]:
 
 
 def test_the_overview_leads_to_each_action() -> None:
-    text = fault_actions_table() + (ROOT / "docs/faults.md").read_text("utf-8")
-    linked = set(re.findall(r"\(fault-actions\.md#(.+?)\)", text))
+    page_text = fault_actions_table() + (ROOT / "docs/faults.md").read_text("utf-8")
+    linked = set(re.findall(r"\(fault-actions\.md#(.+?)\)", page_text))
     assert set(NAMES) <= linked
 
 

@@ -364,8 +364,10 @@ def test_acks_are_found_and_asked_for_again_while_they_are_not_there(
     version: int, acks: int, client_id: str | None, txn: str | None
 ) -> None:
     request_behind_bytes = b"before" + produce(version, acks=acks, client_id=client_id, txn=txn)
-    size, key, version_read, correlation_id, length = peek.unpack_head(request_behind_bytes, 6)
-    assert (size, key, version_read, correlation_id) == (
+    size_bytes, key, version_read, correlation_id, length = peek.unpack_head(
+        request_behind_bytes, 6
+    )
+    assert (size_bytes, key, version_read, correlation_id) == (
         len(request_behind_bytes) - 10,
         0,
         version,

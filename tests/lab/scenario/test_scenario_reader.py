@@ -393,7 +393,7 @@ def world(mode: str, **fields: object) -> Run:
 
 
 @pytest.mark.parametrize(
-    ("mode", "level", "verification", "strict"),
+    ("mode", "transaction_version", "verification", "strict"),
     [
         ("V-", 0, False, None),
         ("V+", 1, True, None),
@@ -402,10 +402,10 @@ def world(mode: str, **fields: object) -> Run:
     ],
 )
 def test_a_mode_is_a_level_with_or_without_verification(
-    mode: str, level: int, verification: object, strict: object
+    mode: str, transaction_version: int, verification: object, strict: object
 ) -> None:
     options = options_of(small(STEPS), world(mode))
-    assert options.settings.transaction_version == level
+    assert options.settings.transaction_version == transaction_version
     assert options.settings.transaction_partition_verification_enable is verification
     assert options.rules.get(STRICT_MARKERS) is strict
     assert options.as_version == ()

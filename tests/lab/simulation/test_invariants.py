@@ -233,7 +233,7 @@ def test_an_id_that_was_granted_or_is_in_the_log_is_compared(
         )
         changed = replace(entry, transactional_id=TransactionalId(transactional_id), **changes)
         owned.entries[changed.transactional_id] = changed
-        assert [kind for kind, _ in violations(cluster.sim)] == [FORGETFUL_COORDINATOR]
+        assert [fault_kind for fault_kind, _ in violations(cluster.sim)] == [FORGETFUL_COORDINATOR]
 
     run_cluster(main)
 

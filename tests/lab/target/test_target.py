@@ -277,8 +277,8 @@ def test_what_hangs_among_positions_is_left_where_it_may_not_be_aborted_or_seen(
     denied: tuple[AclBinding, ...], reason: str
 ) -> None:
     ended_story = told_as(small(GROUP_GHOST), *denied, looks=False)
-    ((kind, name, because),) = leftover_rows(ended_story)
-    assert (kind, because) == ("hanging transaction", reason)
+    ((leftover_kind, name, because),) = leftover_rows(ended_story)
+    assert (leftover_kind, because) == ("hanging transaction", reason)
     assert name.startswith("__consumer_offsets-")
 
 
@@ -335,7 +335,7 @@ def test_brokers_that_hear_late_of_a_deletion_are_waited_for() -> None:
 def test_a_cluster_that_is_gone_leaves_everything() -> None:
     kills = [{"cluster": {"do": "kill", "broker": kill_number}} for kill_number in (1, 2, 3)]
     ended_story = told_as(small([INIT, *transaction("r1"), *kills, INIT]), looks=False)
-    names = [(kind, name) for kind, name, _ in leftover_rows(ended_story)]
+    names = [(leftover_kind, name) for leftover_kind, name, _ in leftover_rows(ended_story)]
     assert names == [
         ("transaction", f"{PREFIX}app"),
         ("topic", f"{PREFIX}t"),
@@ -559,8 +559,8 @@ def write(
 
 
 def properties(brokers: ApacheBrokers, file_name: str) -> dict[str, str]:
-    text = (brokers.home / file_name / "server.properties").read_text()
-    return dict(line.split("=", 1) for line in text.splitlines())
+    file_text = (brokers.home / file_name / "server.properties").read_text()
+    return dict(line.split("=", 1) for line in file_text.splitlines())
 
 
 async def test_brokers_reach_each_other_through_the_proxy_and_the_controller_is_apart(
@@ -633,15 +633,15 @@ async def test_no_process_that_formats_outlives_the_failure_of_another(
 
 def test_segments_and_the_cleaners_place_are_read_from_a_brokers_disk() -> None:
     brokers = ApacheBrokers(options())
-    data = brokers.home / "broker-2" / "data"
-    replica = data / "t-0"
+    data_folder = brokers.home / "broker-2" / "data"
+    replica = data_folder / "t-0"
     replica.mkdir(parents=True)
     topic_partition = TopicPartition("t", 0)
     try:
         assert brokers.cleaned_until(2, topic_partition) == -1
         for file_name in ("00000000000000000000.log", "00000000000000000012.log", "leader-epoch"):
             (replica / file_name).touch()
-        (data / "cleaner-offset-checkpoint").write_text("0\n2\nt 0 12\nu 0 5\n")
+        (data_folder / "cleaner-offset-checkpoint").write_text("0\n2\nt 0 12\nu 0 5\n")
         assert brokers.segments(2, topic_partition) == [0, 12]
         assert brokers.cleaned_until(2, topic_partition) == 12
         assert brokers.cleaned_until(2, TopicPartition("t", 1)) == -1

@@ -15,12 +15,12 @@ from txnsim_lab.trace.cause_chains import by_position
 from txnsim_lab.trace.explain import LsoExplanation, explain_lso
 
 
-@pytest.mark.parametrize("level", [0, 2])
+@pytest.mark.parametrize("transaction_version", [0, 2])
 @pytest.mark.parametrize(
     ("held_names", "names"), [((), []), (("other",), []), (("app", "other"), ["app"])]
 )
 def test_a_held_end_of_another_transaction_is_no_cause(
-    held_names: tuple[str, ...], names: list[str], level: int
+    held_names: tuple[str, ...], names: list[str], transaction_version: int
 ) -> None:
     """It was named as one, and where both were held, only it was."""
     lines: list[bytes] = []
@@ -45,7 +45,7 @@ def test_a_held_end_of_another_transaction_is_no_cause(
             if held_names:
                 cluster.injector.disarm("f")
 
-    run_cluster(main, trace_level=TraceLevel.BRIEF, level=level)
+    run_cluster(main, trace_level=TraceLevel.BRIEF, level=transaction_version)
     run = Recording.from_lines("run", lines)
     assert hits_in(run, explain_lso(run, "orders-0")) == names
 

@@ -364,8 +364,8 @@ def test_the_trace_of_a_loaded_cluster_knows_what_its_coordinators_have_loaded(
         run = Recording.from_lines("it", b"".join(cluster.env.tracer.pieces()).splitlines())
         return explain_lso(run, str(orders)).cause
 
-    for level in (TraceLevel.BRIEF, TraceLevel.FULL):
+    for trace_level in (TraceLevel.BRIEF, TraceLevel.FULL):
         cause = run_cluster(
-            second, trace_level=level, cluster_options=options_of_loaded(paths, now_ms=now_ms)
+            second, trace_level=trace_level, cluster_options=options_of_loaded(paths, now_ms=now_ms)
         )
         assert cause == "open transaction"

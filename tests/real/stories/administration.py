@@ -177,8 +177,8 @@ def group_bounds(player: FramePlayer) -> None:
     a group's configs.
     """
     group = player.name("group")
-    for name, values in GROUP_VALUES:
-        for config_value in values:
+    for name, config_values in GROUP_VALUES:
+        for config_value in config_values:
             _configure_group(player, group, {name: config_value})
     for pair in (
         {"share.session.timeout.ms": "15000", "share.heartbeat.interval.ms": "15000"},

@@ -37,7 +37,11 @@ def describe_quorum(player: FramePlayer) -> None:
                 ],
             },
         )
-        for topic_name, indexes in ((METADATA_TOPIC, [1]), (topic, [0]), (METADATA_TOPIC, [0, 1])):
+        for topic_name, partition_indexes in (
+            (METADATA_TOPIC, [1]),
+            (topic, [0]),
+            (METADATA_TOPIC, [0, 1]),
+        ):
             answer = player.quiet(
                 "DescribeQuorum",
                 version,
@@ -45,12 +49,15 @@ def describe_quorum(player: FramePlayer) -> None:
                     {
                         "topic_name": topic_name,
                         "partitions": [
-                            {"partition_index": partition_index} for partition_index in indexes
+                            {"partition_index": partition_index}
+                            for partition_index in partition_indexes
                         ],
                     }
                 ],
             )
-            player.note(f"DescribeQuorum v{version} {topic_name} {indexes}", _quorum_state(answer))
+            player.note(
+                f"DescribeQuorum v{version} {topic_name} {partition_indexes}", _quorum_state(answer)
+            )
         player.note(
             f"DescribeQuorum v{version} nothing",
             _quorum_state(player.quiet("DescribeQuorum", version, topics=[])),

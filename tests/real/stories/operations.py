@@ -192,5 +192,7 @@ def lasting_prepare(player: FramePlayer) -> None:
 
 
 AT_EVERY_LEVEL: Final[tuple[Story, ...]] = (find_coordinator, lasting_prepare, describing)
-STORIES: Final = tuple((story, level) for level in (0, 1, 2) for story in AT_EVERY_LEVEL)
+STORIES: Final = tuple(
+    (story, transaction_version) for transaction_version in (0, 1, 2) for story in AT_EVERY_LEVEL
+)
 """Stories with the levels of ``transaction.version`` at which they are played."""

@@ -45,9 +45,9 @@ def test_each_order_has_one_receipt_though_the_handler_fails(bootstrap: str) -> 
     assert tried.count("order 7") == 2
 
 
-def create_topics(bootstrap: str, *names: str) -> None:
+def create_topics(bootstrap: str, *topic_names: str) -> None:
     admin = AdminClient({"bootstrap.servers": bootstrap})
-    topics = [NewTopic(topic_name, 1, replication_factor=3) for topic_name in names]
+    topics = [NewTopic(topic_name, 1, replication_factor=3) for topic_name in topic_names]
     for created in admin.create_topics(topics).values():
         created.result()
 

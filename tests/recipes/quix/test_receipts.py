@@ -47,8 +47,8 @@ def test_each_order_has_one_receipt_though_the_service_fails(
     assert sorted(read(bootstrap, receipts)) == sorted(f"receipt of {order}" for order in ORDERS)
 
 
-def create_topics(bootstrap: str, *names: str) -> None:
-    topics = [NewTopic(topic_name, PARTITIONS, replication_factor=3) for topic_name in names]
+def create_topics(bootstrap: str, *topic_names: str) -> None:
+    topics = [NewTopic(topic_name, PARTITIONS, replication_factor=3) for topic_name in topic_names]
     admin = AdminClient({"bootstrap.servers": bootstrap})
     for created in admin.create_topics(topics).values():
         created.result()

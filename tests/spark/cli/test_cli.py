@@ -257,10 +257,10 @@ def test_unreadable_lines_are_shown_up_to_a_bound(capsys: pytest.CaptureFixture[
         for number in range(8)
     ]
     assert trace._warn_of_unread(summary(unreadable=torn)) == 1
-    lines = capsys.readouterr().err.splitlines()
-    assert lines[0] == "txnsim: 0.jsonl: 1 × cut off: {"
-    assert lines[-1] == "txnsim: … and 3 more files like that"
-    assert len(lines) == trace.FILES_SHOWN_MAX + 1
+    printed_lines = capsys.readouterr().err.splitlines()
+    assert printed_lines[0] == "txnsim: 0.jsonl: 1 × cut off: {"
+    assert printed_lines[-1] == "txnsim: … and 3 more files like that"
+    assert len(printed_lines) == trace.FILES_SHOWN_MAX + 1
 
 
 def test_a_table_leaves_out_columns_in_which_nothing_is() -> None:

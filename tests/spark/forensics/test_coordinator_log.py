@@ -154,6 +154,6 @@ def test_what_concerns_some_producers(broker: BrokerDir, monkeypatch: pytest.Mon
 
 
 def test_a_sample_of_the_other_entries_is_no_larger_than_it_need_be(broker: BrokerDir) -> None:
-    broker.coordinator(*(move("Empty", name=f"app-{number}") for number in range(250)))
+    broker.coordinator(*(move("Empty", name=f"app-{id_number}") for id_number in range(250)))
     (state,) = states_in(broker.stop())
     assert len(replay_log(state, print).restricted_to(set()).entries) == 200

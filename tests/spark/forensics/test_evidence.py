@@ -462,8 +462,10 @@ def test_entries_are_found_by_present_and_by_former_or_next_producer_id() -> Non
 
 
 def test_the_number_of_partitions_follows_from_where_ids_lie() -> None:
-    names = [f"app-{number}" for number in range(60)]
-    places = {(coordinated_id, partition_for(coordinated_id, 50)) for coordinated_id in names}
+    coordinated_ids = [f"app-{id_number}" for id_number in range(60)]
+    places = {
+        (coordinated_id, partition_for(coordinated_id, 50)) for coordinated_id in coordinated_ids
+    }
     few = frozenset(range(30))
     assert partitions_of_log(few, {evidence for evidence in places if evidence[1] in few}) == 50
     assert partitions_of_log(frozenset(), ()) == 0
@@ -471,7 +473,7 @@ def test_the_number_of_partitions_follows_from_where_ids_lie() -> None:
 
 
 def test_ids_that_lie_where_no_number_would_put_them_tell_nothing() -> None:
-    names = [f"app-{number}" for number in range(200)]
+    names = [f"app-{id_number}" for id_number in range(200)]
     assert partitions_of_log(frozenset({0, 1}), {(name, 1) for name in names}) == 2
 
 

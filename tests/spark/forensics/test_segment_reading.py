@@ -440,14 +440,14 @@ def test_the_log_starts_where_the_broker_noted_it(broker: BrokerDir, driver: Log
     assert Looked(broker.stop()).state.ends.log_start_offset == 3
 
 
-@pytest.mark.parametrize("data", [b"nonsense\n", b"\xff\xfe"])
+@pytest.mark.parametrize("log_bytes", [b"nonsense\n", b"\xff\xfe"])
 def test_notes_that_make_no_sense_are_told_and_left_out(
-    broker: BrokerDir, driver: LogDriver, data: bytes
+    broker: BrokerDir, driver: LogDriver, log_bytes: bytes
 ) -> None:
     replica = broker.replica(driver)
     broker.stop()
-    (broker.path / names.FileName.HIGH_WATERMARKS).write_bytes(data)
-    (replica / names.FileName.LEADER_EPOCHS).write_bytes(data)
+    (broker.path / names.FileName.HIGH_WATERMARKS).write_bytes(log_bytes)
+    (replica / names.FileName.LEADER_EPOCHS).write_bytes(log_bytes)
     snapshot_reading = Looked(broker.path)
     assert len(snapshot_reading.problems) == 2
     assert (snapshot_reading.state.ends.epochs, snapshot_reading.state.ends.high_watermark) == (

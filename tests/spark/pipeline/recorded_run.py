@@ -40,31 +40,31 @@ def record(directory: Path, *, seed: int = SEED) -> list[Path]:
     """Record the run at each level; returns the traces."""
     directory.mkdir(parents=True, exist_ok=True)
     traces = []
-    for level in LEVELS:
-        trace = directory / f"level-{level}.jsonl"
-        trace.write_bytes(record_run(level, seed=seed))
+    for transaction_version in LEVELS:
+        trace = directory / f"level-{transaction_version}.jsonl"
+        trace.write_bytes(record_run(transaction_version, seed=seed))
         traces.append(trace)
     return traces
 
 
-def record_run(level: int, *, seed: int = SEED) -> bytes:
+def record_run(transaction_version: int, *, seed: int = SEED) -> bytes:
     """The trace of the run at one level of ``transaction.version``."""
     return run_cluster(
-        lambda cluster: _run(cluster, level),
+        lambda cluster: _run(cluster, transaction_version),
         seed=seed,
         trace_level=TraceLevel.FULL,
-        level=level,
+        level=transaction_version,
         topics=TOPICS,
         request_timeout_ms=PATIENCE_MS,
-        transaction_partition_verification_enable=VERIFICATION[level],
+        transaction_partition_verification_enable=VERIFICATION[transaction_version],
     )
 
 
-async def _run(cluster: VirtualCluster, level: int) -> bytes:
+async def _run(cluster: VirtualCluster, transaction_version: int) -> bytes:
     tracer = cluster.env.tracer
     tracer.run = msgspec.structs.replace(
         RunInfo(seed=tracer.run.seed, clock="virtual", scenario="recorded-run"),
-        settings=(("transaction.version", level),),
+        settings=(("transaction.version", transaction_version),),
     )
     cluster.arm(
         Drop(), FaultPoint.PEER_REQUEST, "lost-marker", api="WriteTxnMarkers", occurrences=(9, 60)

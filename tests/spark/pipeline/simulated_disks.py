@@ -51,13 +51,13 @@ def _play(bootstrap: str) -> Iterator[Producer]:
 
 def _plain(bootstrap: str) -> None:
     producer = Producer({"bootstrap.servers": bootstrap, "enable.idempotence": True})
-    for number in range(60):
+    for record_number in range(60):
         producer.produce(
             "plain",
-            partition=number % 2,
-            key=None if number % 3 else b"k%d" % number,
-            value=None if number % 5 == 1 else b"\x00\xffv\n" * (number % 50 * 20),
-            headers=[("a", b"1"), ("b", None)] if number % 2 else [],
+            partition=record_number % 2,
+            key=None if record_number % 3 else b"k%d" % record_number,
+            value=None if record_number % 5 == 1 else b"\x00\xffv\n" * (record_number % 50 * 20),
+            headers=[("a", b"1"), ("b", None)] if record_number % 2 else [],
         )
         _flush(producer)
 

@@ -90,8 +90,8 @@ class StreamProcess(ManagedResource):
 
     def _read(self) -> None:
         assert self._process.stdout is not None
-        with self._process.stdout as lines:
-            for line in lines:
+        with self._process.stdout as printed_lines:
+            for line in printed_lines:
                 with self._changed:
                     self.events.append(json.loads(line))
                     self._changed.notify_all()

@@ -85,9 +85,9 @@ async def _fill(admin: Admin) -> int:
     plain = Producer(cluster)
     async with Producer(cluster, transactional_id="reads") as producer:
         await producer.init_transactions()
-        for values, commit in ((["a0", "a1"], True), (["b0"], False), (["c0"], True)):
+        for record_values, commit in ((["a0", "a1"], True), (["b0"], False), (["c0"], True)):
             producer.begin()
-            for record_value in values:
+            for record_value in record_values:
                 await send(producer, 0, record_value)
             await (producer.commit() if commit else producer.abort())
     # Its connections are closed without a word, so that its transaction stays open.
@@ -350,7 +350,7 @@ def test_a_key_finds_its_partition_as_javas_producer_has_it(
 ) -> None:
     topic = "keyed"
     served_topic.target.create(topic, 3)
-    keyed = [(f"key-{number}", str(number)) for number in range(6)]
+    keyed = [(f"key-{key_number}", str(key_number)) for key_number in range(6)]
     spark.createDataFrame(keyed, "key string, value string").write.format("kafka").options(
         **{"kafka.bootstrap.servers": served_topic.target.bootstrap, "topic": topic}
     ).save()

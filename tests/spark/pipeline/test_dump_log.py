@@ -108,13 +108,13 @@ def _run(files: Sequence[Path], options: Sequence[str], *, may_fail: bool) -> tu
 def _by_file(printed: str) -> Iterator[tuple[Path, list[str]]]:
     path: Path | None = None
     lines: list[str] = []
-    for line in printed.splitlines():
-        if line.startswith(_BEGIN):
+    for printed_line in printed.splitlines():
+        if printed_line.startswith(_BEGIN):
             if path is not None:
                 yield path, lines
-            path, lines = Path(line.removeprefix(_BEGIN)), []
+            path, lines = Path(printed_line.removeprefix(_BEGIN)), []
         else:
-            lines.append(line.rstrip())
+            lines.append(printed_line.rstrip())
     if path is not None:
         yield path, lines
 

@@ -53,14 +53,16 @@ HOUR_MS = 3_600_000
 KINDS = ["txnsim", pytest.param("apache", marks=[pytest.mark.real, pytest.mark.slow])]
 
 
-def write(target: KafkaTarget, topic: str, values: Iterable[str], *, commit: bool = True) -> None:
+def write(
+    target: KafkaTarget, topic: str, record_values: Iterable[str], *, commit: bool = True
+) -> None:
     """Write a transaction; a value goes to the partition of its last digit modulo 2."""
 
     async def whole(admin: Admin) -> None:
         async with Producer(admin.cluster, transactional_id="app") as producer:
             await producer.init_transactions()
             producer.begin()
-            for record_value in values:
+            for record_value in record_values:
                 await producer.send(topic, int(record_value[-1]) % 2, record_value.encode())
             await (producer.commit() if commit else producer.abort())
 
@@ -289,10 +291,10 @@ def fill(target: KafkaTarget, first_number: int, last_number: int) -> list[str]:
     values.
     """
     committed = []
-    for number in range(first_number, last_number):
-        four = [f"txn{number:02}-{number_of_four}" for number_of_four in range(4)]
-        write(target, "t", four, commit=number % 2 == 0)
-        committed += four if number % 2 == 0 else []
+    for id_number in range(first_number, last_number):
+        four = [f"txn{id_number:02}-{number_of_four}" for number_of_four in range(4)]
+        write(target, "t", four, commit=id_number % 2 == 0)
+        committed += four if id_number % 2 == 0 else []
     return committed
 
 

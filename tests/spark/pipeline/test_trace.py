@@ -176,14 +176,16 @@ def test_transactions_have_the_outcomes_that_coordinators_reached(
     )
     query = "SELECT run, transactional_id, outcome, count(*) FROM trace_transactions GROUP BY ALL"
     assert count_rows(views, query) == reached
-    for level in LEVELS:
+    for transaction_version in LEVELS:
         of_shop = [
-            sum(reached[f"level-{level}", shop, outcome] for outcome in ends.values())
+            sum(reached[f"level-{transaction_version}", shop, outcome] for outcome in ends.values())
             for shop in APPLICATIONS
         ]
         assert of_shop == [TRANSACTIONS] * len(APPLICATIONS)
     versions = "SELECT run, transaction_version, count(*) FROM trace_transactions GROUP BY ALL"
-    assert set(count_rows(views, versions)) == {(f"level-{level}", level) for level in LEVELS}
+    assert set(count_rows(views, versions)) == {
+        (f"level-{transaction_version}", transaction_version) for transaction_version in LEVELS
+    }
 
 
 def test_markers_are_as_late_as_their_events_say(
@@ -193,8 +195,8 @@ def test_markers_are_as_late_as_their_events_say(
     delays: list[int] = []
     for run, event in events:
         if event["k"] in ("marker.owed", "marker.written"):
-            data = event["d"]
-            key = (run, data["pid"], data["epoch"], data["tp"])
+            event_fields = event["d"]
+            key = (run, event_fields["pid"], event_fields["epoch"], event_fields["tp"])
             if event["k"] == "marker.owed":
                 owed[key] = event["t"]
             else:
@@ -458,15 +460,15 @@ def test_the_command_tells_what_the_functions_find(
     worst = ANALYSES["epoch_bumps"].run(views).where("grouped_by = 'transactional_id'")
     assert rows[4]["bumps"] == max(row.bumps for row in worst.collect())
     assert main(["trace", "analyse", str(export), "--only", "epoch_bumps", "--ids", "0"]) == 0
-    lines = capsys.readouterr().out.splitlines()
-    assert lines[0] == "Epoch bumps"
-    assert lines[2].split()[:2] == ["all", str(rows[0]["bumps"])]
+    printed_lines = capsys.readouterr().out.splitlines()
+    assert printed_lines[0] == "Epoch bumps"
+    assert printed_lines[2].split()[:2] == ["all", str(rows[0]["bumps"])]
 
 
 def test_the_page_shows_what_is_found(views: SparkSession) -> None:
-    text = PAGE.read_text("utf-8")
+    page_text = PAGE.read_text("utf-8")
     page_blocks = blocks(views)
-    assert set(names(text)) == set(page_blocks)
-    assert fill_page(text, page_blocks) == text, (
+    assert set(names(page_text)) == set(page_blocks)
+    assert fill_page(page_text, page_blocks) == page_text, (
         "python -m tests.spark.pipeline.analysis_page --write"
     )

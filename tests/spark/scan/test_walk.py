@@ -78,10 +78,10 @@ def expected_rows(batch_data: bytes) -> list[list[int]]:
     return rows
 
 
-def expected_endings(data: bytes) -> list[list[int]]:
+def expected_endings(log_bytes: bytes) -> list[list[int]]:
     """A row per marker, in order of offset."""
     rows = []
-    for producer, events in events_of(data).items():
+    for producer, events in events_of(log_bytes).items():
         since: list[int] = []
         for position, event in enumerate(events):
             if event.opens:
@@ -108,14 +108,14 @@ def expected_endings(data: bytes) -> list[list[int]]:
 
 @given(acts(), SCAN_LIMITS)
 def test_every_batch_is_a_row_whatever_the_bounds(history: list[Act], bounds: ScanLimits) -> None:
-    data = segment_of(history)
+    segment_bytes = segment_of(history)
 
     def check(path: Path) -> None:
         tables = list(batch_rows(path, on_damage=never, limits=bounds))
         assert all(0 < table.shape[1] <= bounds.rows for table in tables)
-        assert [row.tolist() for table in tables for row in table.T] == expected_rows(data)
+        assert [row.tolist() for table in tables for row in table.T] == expected_rows(segment_bytes)
 
-    on_file(data, check)
+    on_file(segment_bytes, check)
 
 
 @given(acts(), SCAN_LIMITS)
@@ -123,7 +123,7 @@ def test_fragments_merge_to_the_same_whatever_the_bounds(
     history: list[Act], bounds: ScanLimits
 ) -> None:
     """Where several are told for a producer, they merge to what one table would have said."""
-    data = segment_of(history)
+    segment_bytes = segment_of(history)
 
     def check(path: Path) -> None:
         tables = list(fragment_rows(path, on_damage=never, limits=bounds))
@@ -135,45 +135,45 @@ def test_fragments_merge_to_the_same_whatever_the_bounds(
         for rows in by_producer.values():
             assert rows == sorted(rows, key=lambda row: row[fk.FIRST_OFFSET])
         merged_rows = {producer: merge_fragments(rows) for producer, rows in by_producer.items()}
-        rows_of_whole = {row[fk.PRODUCER]: row for row in fragments_of(data)}
+        rows_of_whole = {row[fk.PRODUCER]: row for row in fragments_of(segment_bytes)}
         for row in [*merged_rows.values(), *rows_of_whole.values()]:
             for column in JUDGED_WITHIN:
                 row[column] = 0
         assert merged_rows == rows_of_whole
 
-    on_file(data, check)
+    on_file(segment_bytes, check)
 
 
 @given(acts(), SCAN_LIMITS)
 def test_one_table_of_fragments_suffices_for_few_producers(
     history: list[Act], bounds: ScanLimits
 ) -> None:
-    data = segment_of(history)
+    segment_bytes = segment_of(history)
 
     def check(path: Path) -> None:
-        rows_of_whole = fragments_of(data)
+        rows_of_whole = fragments_of(segment_bytes)
         roomy = ScanLimits(piece_bytes=bounds.piece_bytes, rows=bounds.rows, producers=64)
         tables = list(fragment_rows(path, on_damage=never, limits=roomy))
         assert [row for table in tables for row in table.tolist()] == rows_of_whole
         assert len(tables) == bool(rows_of_whole)
 
-    on_file(data, check)
+    on_file(segment_bytes, check)
 
 
 @given(acts(), SCAN_LIMITS)
 def test_every_marker_is_an_ending_whatever_the_bounds(
     history: list[Act], bounds: ScanLimits
 ) -> None:
-    data = segment_of(history)
+    segment_bytes = segment_of(history)
 
     def check(path: Path) -> None:
         roomy = ScanLimits(piece_bytes=bounds.piece_bytes, rows=bounds.rows, producers=64)
         tables = list(ending_rows(path, on_damage=never, limits=roomy))
         assert all(0 < table.shape[1] <= bounds.rows for table in tables)
         merged_rows = [row.tolist() for table in tables for row in table.T]
-        assert merged_rows == expected_endings(data)
+        assert merged_rows == expected_endings(segment_bytes)
 
-    on_file(data, check)
+    on_file(segment_bytes, check)
 
 
 @pytest.mark.slow
@@ -181,10 +181,12 @@ def test_every_marker_is_an_ending_whatever_the_bounds(
 def test_all_walks_stop_at_the_same_damage(
     history: list[Act], bounds: ScanLimits, draw: st.DataObject
 ) -> None:
-    data = bytearray(segment_of(history))
-    for _ in range(draw.draw(st.integers(0, 2)) if data else 0):
-        data[draw.draw(st.integers(0, len(data) - 1))] = draw.draw(st.integers(0, 255))
-    torn = bytes(data[: draw.draw(st.integers(0, len(data)))])
+    segment_bytes = bytearray(segment_of(history))
+    for _ in range(draw.draw(st.integers(0, 2)) if segment_bytes else 0):
+        segment_bytes[draw.draw(st.integers(0, len(segment_bytes) - 1))] = draw.draw(
+            st.integers(0, 255)
+        )
+    torn = bytes(segment_bytes[: draw.draw(st.integers(0, len(segment_bytes)))])
 
     def check(path: Path) -> None:
         damages: dict[str, list[Damage]] = {"batches": [], "fragments": [], "endings": []}
@@ -232,16 +234,16 @@ def test_damage_is_told_with_its_place_and_reason(tail: bytes, kind: str, reason
 
 
 def test_a_batch_may_be_larger_than_a_piece() -> None:
-    data = segment_of([act(value_bytes=40_000), act("commit"), act(value_bytes=3_000)])
+    segment_bytes = segment_of([act(value_bytes=40_000), act("commit"), act(value_bytes=3_000)])
 
     def check(path: Path) -> None:
         bounds = ScanLimits(piece_bytes=256)
         (table,) = batch_rows(path, on_damage=never, limits=bounds)
-        assert table[kernel.BATCH_SIZE].sum() == len(data)
+        assert table[kernel.BATCH_SIZE].sum() == len(segment_bytes)
         (fragment,) = fragment_rows(path, on_damage=never, limits=bounds)
-        assert fragment.tolist() == fragments_of(data)
+        assert fragment.tolist() == fragments_of(segment_bytes)
 
-    on_file(data, check)
+    on_file(segment_bytes, check)
 
 
 # Memory
@@ -522,8 +524,8 @@ def test_every_batch_of_a_table_is_judged_for_itself(tmp_path: Path) -> None:
 
 
 def test_batches_that_are_gone_meanwhile_are_not_right(tmp_path: Path) -> None:
-    for number, data in enumerate([plain(), plain(record_value=b"v" * 5_000)]):
-        path = segment(tmp_path / str(number), [data, data])
+    for number, batch_data in enumerate([plain(), plain(record_value=b"v" * 5_000)]):
+        path = segment(tmp_path / str(number), [batch_data, batch_data])
         (table,) = batch_rows(path)
-        cut(path, len(data) + 65)
+        cut(path, len(batch_data) + 65)
         assert crcs_are_right(path, table).tolist() == [True, False]

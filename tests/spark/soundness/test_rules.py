@@ -175,15 +175,15 @@ def test_batches_that_go_on_one_after_the_other_are_known() -> None:
 # One segment from its first batch to its last.
 
 
-def segment(directory: Path, data: bytes) -> SegmentFile:
+def segment(directory: Path, log_bytes: bytes) -> SegmentFile:
     path = directory / "00000000000000000000.log"
-    path.write_bytes(data)
+    path.write_bytes(log_bytes)
     return SegmentFile(
         replica=facts(directory).replica,
         path=str(path),
         base_offset=0,
         next_base_offset=None,
-        size=len(data),
+        size=len(log_bytes),
     )
 
 

@@ -358,10 +358,10 @@ def test_a_segment_that_stops_making_sense_is_told_with_its_place(
 
 @pytest.mark.parametrize("magic", [0, 1])
 def test_messages_of_old_formats_are_told_and_not_cut(tmp_path: Path, magic: int) -> None:
-    data = old_message(magic, offset=3)
+    batch_data = old_message(magic, offset=3)
     path = segment(broker_dir(tmp_path, is_clean=False) / "orders-0", [])
-    path.write_bytes(data)
-    assert errors(tmp_path) == [(path.name, "format", 0, len(data), False)]
+    path.write_bytes(batch_data)
+    assert errors(tmp_path) == [(path.name, "format", 0, len(batch_data), False)]
 
 
 def test_what_lies_behind_a_cut_segment_goes_with_it(tmp_path: Path) -> None:
@@ -424,7 +424,7 @@ def test_snapshots_are_told(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("folder", "file_name", "data", "kind"),
+    ("folder", "file_name", "log_bytes", "kind"),
     [
         ("orders-0", names.FileName.LEADER_EPOCHS, b"0\n2\n0 0\n", "checkpoint"),
         ("orders-0", names.FileName.LEADER_EPOCHS, b"\xff", "checkpoint"),
@@ -434,11 +434,11 @@ def test_snapshots_are_told(tmp_path: Path) -> None:
     ],
 )
 def test_small_files_are_told_and_those_at_the_top_of_no_replica(
-    tmp_path: Path, folder: str, file_name: str, data: bytes, kind: str
+    tmp_path: Path, folder: str, file_name: str, log_bytes: bytes, kind: str
 ) -> None:
     replica(broker_dir(tmp_path), busy_log())
-    (tmp_path / folder / file_name).write_bytes(data)
-    assert errors(tmp_path) == [(file_name, kind, 0, len(data), False)]
+    (tmp_path / folder / file_name).write_bytes(log_bytes)
+    assert errors(tmp_path) == [(file_name, kind, 0, len(log_bytes), False)]
     (row,) = table(tmp_path, "errors")
     topic_and_partition = ("orders", 0) if folder else (None, None)
     assert (row["topic"], row["partition"], row["segment_base_offset"]) == (

@@ -498,8 +498,8 @@ def test_markers_are_records_with_their_type(tmp_path: Path) -> None:
 
 
 def test_sequences_begin_anew_behind_the_largest(tmp_path: Path) -> None:
-    data = batch(2**31 - 1, count=2)
-    segment(broker_dir(tmp_path) / "orders-0", [data])
+    batch_data = batch(2**31 - 1, count=2)
+    segment(broker_dir(tmp_path) / "orders-0", [batch_data])
     assert [row["sequence"] for row in table(tmp_path, "records")] == [2**31 - 1, 0]
 
 
@@ -559,8 +559,8 @@ class Pair(msgspec.Struct, frozen=True):
 
 
 def test_only_columns_of_the_schema_are_made() -> None:
-    def never(kind: pa.DataType) -> pa.Array:
-        raise AssertionError(kind)
+    def never(arrow_type: pa.DataType) -> pa.Array:
+        raise AssertionError(arrow_type)
 
     rows = r.Rows(2, {"a": r.constant_column(5, 2), "b": never})
     schema = pa.schema([pa.field("a", pa.int32())])

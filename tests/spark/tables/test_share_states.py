@@ -30,8 +30,8 @@ KEY, UPDATE = encode_record(
 )
 
 
-def rows_of(tmp_path: Path, data: bytes) -> list[Row]:
-    segment(broker_dir(tmp_path) / FOLDER, [data], base_offset=6)
+def rows_of(tmp_path: Path, log_bytes: bytes) -> list[Row]:
+    segment(broker_dir(tmp_path) / FOLDER, [log_bytes], base_offset=6)
     rows = table(tmp_path, "share_states", has_times=False)
     for row in rows:
         del row["log_dir"], row["broker"]

@@ -40,12 +40,14 @@ def test_every_state_that_is_written_has_kafka_s_name(tmp_path: Path) -> None:
     assert [row["state"] for row in table(tmp_path, "transactions")] == names
 
 
-@pytest.mark.parametrize(("level", "version"), [(TV_0, 0), (TV_1, 1), (TV_2, 1)])
+@pytest.mark.parametrize(("transaction_version", "version"), [(TV_0, 0), (TV_1, 1), (TV_2, 1)])
 def test_an_entry_is_told_in_both_versions(
-    tmp_path: Path, level: TransactionVersion, version: int
+    tmp_path: Path, transaction_version: TransactionVersion, version: int
 ) -> None:
     entry = move("Ongoing", B_2, A_0, name="pay", pid=9, epoch=4, previous=8, timeout_ms=1_000)
-    batch_data = encode_batch([entry], finalized_version=level, now_ms=NOW, release_rules=LATEST)
+    batch_data = encode_batch(
+        [entry], finalized_version=transaction_version, now_ms=NOW, release_rules=LATEST
+    )
     segment(broker_dir(tmp_path) / FOLDER, [batch_data], base_offset=6)
     (row,) = table(tmp_path, "transactions", has_times=False)
     del row["log_dir"], row["broker"]

@@ -204,7 +204,7 @@ async def test_an_answer_without_a_message_is_left_alone(api: GuardedApi) -> Non
 async def test_many_are_refused_one_by_one_and_in_order(
     api: GuardedApi, name: str, version: int, request_field: str, answered: str
 ) -> None:
-    names = [f"n-{number}" for number in range(3 * REFUSED_AT_ONCE + 1)] + ["n-0"]
+    names = [f"n-{name_number}" for name_number in range(3 * REFUSED_AT_ONCE + 1)] + ["n-0"]
     results = getattr(await api.ask(name, version, **{request_field: names}), answered)
     assert [
         getattr(result, "group_id", None) or result.transactional_id for result in results

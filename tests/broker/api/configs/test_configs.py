@@ -89,15 +89,15 @@ async def test_an_internal_config_is_shown_once_it_is_set() -> None:
 
 
 @pytest.mark.parametrize(
-    ("kind", "name", "names"),
+    ("resource_type", "name", "names"),
     [
         (LOGGER, "1", []),
         (GROUP, "g", sorted(set(GROUP_CONFIGS) - INTERNAL_GROUP_CONFIGS)),
         (METRICS, "m", ["interval.ms", "match", "metrics"]),
     ],
 )
-async def test_other_resources(api: Api, kind: int, name: str, names: list[str]) -> None:
-    (result,) = (await api.ask("DescribeConfigs", 4, **values(kind, name))).results
+async def test_other_resources(api: Api, resource_type: int, name: str, names: list[str]) -> None:
+    (result,) = (await api.ask("DescribeConfigs", 4, **values(resource_type, name))).results
     assert result.error_code is ErrorCode.none
     assert [config.name for config in result.configs] == names
 

@@ -49,9 +49,9 @@ def position(partition_index: int) -> SimpleNamespace:
     )
 
 
-def topic(name: str, *indexes: int) -> SimpleNamespace:
+def topic(name: str, *partition_indexes: int) -> SimpleNamespace:
     return SimpleNamespace(
-        name=name, partitions=[position(partition_index) for partition_index in indexes]
+        name=name, partitions=[position(partition_index) for partition_index in partition_indexes]
     )
 
 
@@ -399,9 +399,9 @@ async def test_delete_groups_groups_elsewhere(groups: GroupApi) -> None:
 
 
 def values_of_offset_delete(
-    *indexes: int, name: str = "orders", group_id: str = GROUP
+    *partition_indexes: int, name: str = "orders", group_id: str = GROUP
 ) -> dict[str, Any]:
-    partitions = [{"partition_index": partition_index} for partition_index in indexes]
+    partitions = [{"partition_index": partition_index} for partition_index in partition_indexes]
     return {"group_id": group_id, "topics": [{"name": name, "partitions": partitions}]}
 
 

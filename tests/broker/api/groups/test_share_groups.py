@@ -97,8 +97,8 @@ async def alter(api: Api, *topics: tuple[str, dict[int, int]], group_id: str = G
     )
 
 
-async def delete(api: Api, *names: str, group_id: str = GROUP) -> Any:
-    topics = [{"topic_name": topic_name} for topic_name in names]
+async def delete(api: Api, *topic_names: str, group_id: str = GROUP) -> Any:
+    topics = [{"topic_name": topic_name} for topic_name in topic_names]
     return await api.ask("DeleteShareGroupOffsets", 0, group_id=group_id, topics=topics)
 
 

@@ -313,11 +313,13 @@ def values(*updates: tuple[str, int, int], validate_only: bool = False) -> dict[
 
 @pytest.mark.parametrize("version", [1, 2])
 async def test_upgrade_types_lower_and_raise(api: Api, version: int) -> None:
-    for level, kind in ((1, 2), (0, 2), (2, 1)):
+    for transaction_version, kind in ((1, 2), (0, 2), (2, 1)):
         features_epoch = api.broker.image.features_epoch
-        answer = await api.ask("UpdateFeatures", version, **values((NAME, level, kind)))
+        answer = await api.ask(
+            "UpdateFeatures", version, **values((NAME, transaction_version, kind))
+        )
         assert (answer.error_code, answer.error_message) == (ErrorCode.none, None)
-        assert api.broker.transaction_version() == level
+        assert api.broker.transaction_version() == transaction_version
         assert api.broker.image.features_epoch > features_epoch
         if version < 2:
             assert [(result.feature, result.error_message) for result in answer.results] == [

@@ -224,7 +224,11 @@ def test_the_right_that_would_settle_the_decision_is_named_where_a_guess_is_aske
 ) -> None:
     settles = "give this user READ on the topic __transaction_state"
     assert broker.txns("guesser", "why", "moved", "0") == HANGS
-    (advice,) = [line for line in capsys.readouterr().out.splitlines() if "It hangs." in line]
+    (advice,) = [
+        printed_line
+        for printed_line in capsys.readouterr().out.splitlines()
+        if "It hangs." in printed_line
+    ]
     assert settles in advice
     assert "--guess abort, which discards its records, or --guess commit" in advice
     assert broker.txns("guesser", "repair", "--topic", "moved", "--partition", "0") == HANGS

@@ -56,8 +56,8 @@ async def found_hanging(admin: Admin) -> JudgedTransaction:
     return finding
 
 
-@pytest.mark.parametrize("level", [0, 1, 2])
-def test_a_hanging_transaction_is_ended_and_readers_go_on(level: int) -> None:
+@pytest.mark.parametrize("transaction_version", [0, 1, 2])
+def test_a_hanging_transaction_is_ended_and_readers_go_on(transaction_version: int) -> None:
     async def story(
         virtual_cluster: VirtualCluster,
     ) -> tuple[Repair, Repair, Repair, list[bytes | None]]:
@@ -74,7 +74,7 @@ def test_a_hanging_transaction_is_ended_and_readers_go_on(level: int) -> None:
             second_report = await repair(admin, finding, now_ms=now_ms)
             return dry, report, second_report, await values(cluster, "orders")
 
-    dry, report, second_report, read = run_cluster(story, level=level)
+    dry, report, second_report, read = run_cluster(story, level=transaction_version)
     assert dry.outcome is Outcome.WOULD_REPAIR
     assert dry.last_stable_offset_after is None
     assert report.outcome is Outcome.REPAIRED
@@ -224,9 +224,9 @@ async def leave_hanging(
     return finding
 
 
-@pytest.mark.parametrize(("level", "later"), [(0, 0), (0, 2), (2, 0), (2, 2)])
+@pytest.mark.parametrize(("transaction_version", "later"), [(0, 0), (0, 2), (2, 0), (2, 2)])
 def test_what_was_committed_is_ended_with_commit_and_nothing_is_lost(
-    level: int, later: int
+    transaction_version: int, later: int
 ) -> None:
     """Also where the coordinator has had other transactions since: its log tells."""
 
@@ -239,7 +239,7 @@ def test_what_was_committed_is_ended_with_commit_and_nothing_is_lost(
             report = await repair(admin, finding, now_ms=0, guess=Decision.ABORTED)
             return report, await values(cluster, SOLO.topic, partitions=1)
 
-    report, read = run_cluster(story, level=level)
+    report, read = run_cluster(story, level=transaction_version)
     assert (report.outcome, report.marker) == (Outcome.REPAIRED, "COMMIT"), (
         "a guess never overrules"
     )

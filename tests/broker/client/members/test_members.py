@@ -357,9 +357,9 @@ def test_bytes_that_are_no_assignment() -> None:
         assigned_partitions(b"\x00")
 
 
-async def append(cluster: VirtualCluster, *values: bytes, partition: int = 0) -> None:
+async def append(cluster: VirtualCluster, *record_values: bytes, partition: int = 0) -> None:
     async with cluster.client("writer") as client, Producer(client) as producer:
-        for record_value in values:
+        for record_value in record_values:
             await producer.send("orders", partition, record_value)
 
 

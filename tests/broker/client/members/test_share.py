@@ -35,7 +35,9 @@ async def member(cluster: VirtualCluster, name: str) -> AsyncIterator[ShareMembe
         await share_member.close()
 
 
-async def write(cluster: VirtualCluster, *values: str, committed: bool | None = None) -> None:
+async def write(
+    cluster: VirtualCluster, *record_values: str, committed: bool | None = None
+) -> None:
     """Records in partition 0; in a transaction that ends so, if any."""
     transactional_id = None if committed is None else "app"
     async with (
@@ -45,7 +47,7 @@ async def write(cluster: VirtualCluster, *values: str, committed: bool | None = 
         if committed is not None:
             await producer.init_transactions()
             producer.begin()
-        for record_value in values:
+        for record_value in record_values:
             await producer.send("orders", 0, record_value.encode())
         if committed is not None:
             await (producer.commit if committed else producer.abort)()

@@ -33,9 +33,9 @@ Step = Callable[[GroupBench], Awaitable[Any]]
 
 async def members(group_bench: GroupBench, count: int) -> None:
     """Members of one group of the consumer protocol, each second with a topic more."""
-    for number in range(count):
-        topics = ("orders", f"t{number % 2}")
-        joined = await group_bench.consume(f"m{number}", topic_names=topics)
+    for member_number in range(count):
+        topics = ("orders", f"t{member_number % 2}")
+        joined = await group_bench.consume(f"m{member_number}", topic_names=topics)
         assert not isinstance(joined, Rejection), joined
 
 

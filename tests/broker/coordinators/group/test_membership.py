@@ -762,8 +762,8 @@ async def test_timers_wait_for_a_decision_about_their_group_that_takes_slices(
 
 @within(run_groups)
 async def test_hundreds_of_silent_members_leave_in_few_decisions(group_bench: GroupBench) -> None:
-    for number in range(200):
-        await group_bench.consume(f"m{number}")
+    for member_number in range(200):
+        await group_bench.consume(f"m{member_number}")
     batches_before = len(group_bench.log.batches)
     await asyncio.sleep(60)
     group = group_bench.groups.find(GROUP)
@@ -832,7 +832,7 @@ def test_other_errors_stay_as_they_are(error: ErrorCode) -> None:
     assert coordinator_error(error) is error
 
 
-NAMES = tuple(f"name-{number}" for number in range(5_000))
+NAMES = tuple(f"name-{name_number}" for name_number in range(5_000))
 
 
 def consumes(group_bench: GroupBench, member_id: str, pace: Pace | None = None) -> Any:

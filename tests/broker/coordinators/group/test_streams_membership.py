@@ -323,8 +323,8 @@ async def test_what_many_records_make_of_a_group_is_what_its_log_says(
 ) -> None:
     assign_at_once(group_bench)
     group_bench.image = counting_image(words=80, by_word=80, counts=80)
-    for number in range(80):
-        await beat_reply(group_bench, f"m{number}")
+    for member_number in range(80):
+        await beat_reply(group_bench, f"m{member_number}")
     living = group_of(group_bench)
     epoch, target, members = living.epoch, living.target, living.members
     assert max(len(read_records(batch)) for batch in group_bench.log.batches) > 64, "one append"

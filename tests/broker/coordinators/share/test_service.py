@@ -263,7 +263,9 @@ async def test_after_a_wait_for_the_log_it_is_decided_anew(
 
 @within(run)
 async def test_a_large_request_has_breaks(share_bench: ShareCoordinatorBench) -> None:
-    keys = [ShareKey(f"g{number}", TOPIC_ID, number % 40) for number in range(400)]
+    keys = [
+        ShareKey(f"g{group_number}", TOPIC_ID, group_number % 40) for group_number in range(400)
+    ]
     commands = [InitializeShareState(key=key, state_epoch=0) for key in keys]
     answer_task = asyncio.get_running_loop().create_task(
         share_bench.coordinator.answer(INITIALIZE_SHARE_GROUP_STATE, commands)

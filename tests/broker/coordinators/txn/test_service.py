@@ -221,9 +221,11 @@ async def test_without_a_producer_id_an_overflow_is_to_be_tried_again() -> None:
     assert await coordinator_bench.end(old_session) == identity(0, 0)
 
 
-@pytest.mark.parametrize("level", [TV_0, TV_1, TV_2])
-async def test_a_fence_is_followed_by_the_next_session(level: TransactionVersion) -> None:
-    coordinator_bench = CoordinatorBench(level=level)
+@pytest.mark.parametrize("transaction_version", [TV_0, TV_1, TV_2])
+async def test_a_fence_is_followed_by_the_next_session(
+    transaction_version: TransactionVersion,
+) -> None:
+    coordinator_bench = CoordinatorBench(transaction_version=transaction_version)
     session = await coordinator_bench.ready()
     await coordinator_bench.add(session, FOO_0, version=TV_0)
     assert error_of(await coordinator_bench.init()) is CONCURRENT
@@ -253,7 +255,7 @@ async def test_a_lost_answer_of_init_producer_id_can_be_asked_for_again() -> Non
 
 
 async def test_version_1_retries_succeed_without_a_record() -> None:
-    coordinator_bench = CoordinatorBench(level=TV_1)
+    coordinator_bench = CoordinatorBench(transaction_version=TV_1)
     session = await coordinator_bench.ready()
     await coordinator_bench.add(session, FOO_0, version=TV_0)
     assert await coordinator_bench.end(session, version=TV_1) == session
@@ -409,7 +411,7 @@ async def test_an_id_whose_first_record_was_lost_stays_without_an_epoch() -> Non
 
 
 async def test_a_fence_of_version_1_that_was_lost_is_not_raised_twice() -> None:
-    coordinator_bench = CoordinatorBench(level=TV_1)
+    coordinator_bench = CoordinatorBench(transaction_version=TV_1)
     session = await coordinator_bench.ready()
     await coordinator_bench.add(session, FOO_0, version=TV_0)
     coordinator_bench.append_errors.append(ErrorCode.not_enough_replicas)
@@ -605,20 +607,20 @@ async def test_version_2_while_level_0_is_finalized_wedges_the_id_as_on_a_real_b
     assert await coordinator_bench.end(session) == identity(0, 1)
 
 
-@pytest.mark.parametrize(("level", "version"), [(TV_0, 0), (TV_1, 1), (TV_2, 1)])
+@pytest.mark.parametrize(("transaction_version", "version"), [(TV_0, 0), (TV_1, 1), (TV_2, 1)])
 async def test_the_level_says_which_version_of_the_record_is_written(
-    level: TransactionVersion, version: int
+    transaction_version: TransactionVersion, version: int
 ) -> None:
-    coordinator_bench = CoordinatorBench(level=level)
+    coordinator_bench = CoordinatorBench(transaction_version=transaction_version)
     session = await coordinator_bench.ready()
     await coordinator_bench.add(session, FOO_0, version=TV_0)
     values = [batch[-60:] for batch in coordinator_bench.log[HOME]]
-    expected = entry_value(coordinator_bench.entry(), level)
+    expected = entry_value(coordinator_bench.entry(), transaction_version)
     assert expected[:2] == version.to_bytes(2, "big")
     assert expected in values[-1]
 
 
-def entry_value(txn: TxnMetadata, level: TransactionVersion) -> bytes:
+def entry_value(txn: TxnMetadata, transaction_version: TransactionVersion) -> bytes:
     from txnsim.txn.log_format import encode_value
 
     base = entry(txn.state, pid=txn.producer_id, epoch=txn.producer_epoch, update_ms=START_MS)
@@ -628,7 +630,7 @@ def entry_value(txn: TxnMetadata, level: TransactionVersion) -> bytes:
     fields = {field_name: getattr(record, field_name) for field_name in record.__struct_fields__}
     return encode_value(
         type(record)(**{**fields, "start_timestamp_ms": START_MS}),
-        finalized_version=level,
+        finalized_version=transaction_version,
         release_rules=LATEST,
     )
 
@@ -705,7 +707,7 @@ async def test_the_timeout_aborts_and_the_producer_learns_of_it_at_its_next_call
 
 
 async def test_under_version_1_the_timeout_fences_the_producer_for_good() -> None:
-    coordinator_bench = CoordinatorBench(level=TV_1)
+    coordinator_bench = CoordinatorBench(transaction_version=TV_1)
     session = await coordinator_bench.ready()
     await coordinator_bench.add(session, FOO_0, version=TV_0)
     await expire(coordinator_bench)
@@ -781,10 +783,10 @@ async def test_everything_that_happens_is_in_the_trace() -> None:
     await expire(coordinator_bench, 1)
     coordinator_bench.service.unload(HOME, 1)
     kinds = [event.k for event in coordinator_bench.tracer.events()]
-    for kind in ("txn.decide", "txn.prepare", "txn.append", "txn.complete", "txn.load"):
-        assert kind in kinds
-    for kind in ("txn.unload", "marker.owed", "marker.sent", "marker.acked"):
-        assert kind in kinds
+    for event_kind in ("txn.decide", "txn.prepare", "txn.append", "txn.complete", "txn.load"):
+        assert event_kind in kinds
+    for event_kind in ("txn.unload", "marker.owed", "marker.sent", "marker.acked"):
+        assert event_kind in kinds
 
 
 async def test_the_trace_tells_what_led_to_the_completion() -> None:
@@ -933,8 +935,8 @@ async def many_idle(rules: Rules = LATEST) -> CoordinatorBench:
     fields = {
         field_name: getattr(template, field_name) for field_name in template.__struct_fields__
     }
-    for number in range(4):
-        transactional_id = TransactionalId(f"id-{number}")
+    for id_number in range(4):
+        transactional_id = TransactionalId(f"id-{id_number}")
         owned.entries[transactional_id] = TxnMetadata(
             **{**fields, "transactional_id": transactional_id}
         )

@@ -115,7 +115,10 @@ async def test_brief_tells_only_of_markers_that_are_sent_again() -> None:
         for event in coordinator_bench.tracer.events(events_before)
         if event.k == "marker.sent"
     ]
-    assert [(data["tp"], data["attempt"]) for data in event_fields] == [("foo-1", 2), ("foo-1", 3)]
+    assert [(event_fields["tp"], event_fields["attempt"]) for event_fields in event_fields] == [
+        ("foo-1", 2),
+        ("foo-1", 3),
+    ]
     assert coordinator_bench.entry().state is TransactionState.COMPLETE_COMMIT
     session = ProducerIdAndEpoch(
         producer_id=coordinator_bench.entry().producer_id,

@@ -94,7 +94,7 @@ def test_who_has_a_standby_comes_before_who_has_read_more() -> None:
     assert tasks_as_text(assignment) == {"a": "0", "b": "|0"}
 
 
-NAMES = [f"m{number}" for number in range(6)]
+NAMES = [f"m{member_number}" for member_number in range(6)]
 
 
 def assign_tasks(

@@ -43,11 +43,11 @@ NOT_TOLD: Final = -1
 BUSY: Final = "CONCURRENT_TRANSACTIONS"
 
 
-def every(lines: Lines, kind: type[SeenT]) -> list[tuple[int, SeenT]]:
+def every(lines: Lines, observation_class: type[SeenT]) -> list[tuple[int, SeenT]]:
     return [
         (index, observation)
         for index, observation in enumerate(lines)
-        if isinstance(observation, kind)
+        if isinstance(observation, observation_class)
     ]
 
 

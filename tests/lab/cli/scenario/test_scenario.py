@@ -622,7 +622,7 @@ def finding(observed: tuple[str, ...], *, expected: tuple[str, ...] | None = Non
     return JudgesResult(
         expected=observed if expected is None else expected,
         observed=observed,
-        because=tuple(f"{kind}: so it is" for kind in observed),
+        because=tuple(f"{observation_kind}: so it is" for observation_kind in observed),
     )
 
 

@@ -90,8 +90,12 @@ def test_a_prediction_is_shown_again_beside_the_answer(typed) -> None:
 
 def test_two_runs_are_shown_side_by_side(typed) -> None:
     _, output = typed("L1", "\n1\n1\n1\n1\n1\n3\n2\n2\nq\n")
-    lines = [line for line in output.splitlines() if line.startswith("refused on payments-0")]
-    assert [line.split()[3:] for line in lines] == [["nothing", "INVALID_PRODUCER_EPOCH"]]
+    printed_lines = [
+        printed_line
+        for printed_line in output.splitlines()
+        if printed_line.startswith("refused on payments-0")
+    ]
+    assert [line.split()[3:] for line in printed_lines] == [["nothing", "INVALID_PRODUCER_EPOCH"]]
 
 
 def test_nothing_goes_on_without_a_prediction(typed) -> None:

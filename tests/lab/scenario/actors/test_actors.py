@@ -309,8 +309,8 @@ def test_an_operator_describes_fences_and_deletes() -> None:
         "P",
         "operator",
     ]
-    for kind in (Described, Listed, Producers):
-        assert observations_of(result, kind)
+    for observation_class in (Described, Listed, Producers):
+        assert observations_of(result, observation_class)
     wrong = play_steps(
         [call("init-producer-id"), do("describe", transactional_id="app", state="Dead")]
     )
@@ -458,10 +458,10 @@ def story(steps: list[dict[str, Any]], protocol: str = "classic", **fields: Any)
     return play_steps(steps, actors=actors, topics={"t": 1, "in": 2}, settings=settings)
 
 
-def append(*values: str, partition: str = "in-0") -> list[dict[str, Any]]:
+def append(*record_values: str, partition: str = "in-0") -> list[dict[str, Any]]:
     return [
         call("append", "bystander", partition=partition, value=record_value)
-        for record_value in values
+        for record_value in record_values
     ]
 
 

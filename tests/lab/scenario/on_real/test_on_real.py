@@ -194,7 +194,7 @@ def test_a_step_of_the_cure_is_called_so() -> None:
 
 
 @pytest.mark.parametrize(
-    ("level", "verification", "strict", "modes"),
+    ("transaction_version", "verification", "strict", "modes"),
     [
         (0, {False}, False, ("V-",)),
         (0, {True}, False, ("V+",)),
@@ -207,10 +207,10 @@ def test_a_step_of_the_cure_is_called_so() -> None:
     ],
 )
 def test_a_cluster_is_the_world_of_these_modes(
-    level: int, verification: set[bool], strict: bool, modes: tuple[str, ...]
+    transaction_version: int, verification: set[bool], strict: bool, modes: tuple[str, ...]
 ) -> None:
     cluster = Generation(
-        transaction_version=level,
+        transaction_version=transaction_version,
         verification=frozenset(verification),
         has_strict_markers=strict,
     )

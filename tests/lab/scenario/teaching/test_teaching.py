@@ -135,10 +135,10 @@ def test_a_story_has_nothing_that_is_done_outside() -> None:
 def assert_refused(file_name: str, right: str, wrong: str, complaint: str) -> None:
     """A mistake in a lesson's file is told with its line and its field."""
     path = Path(find("z01")[0]).parent / "lessons" / file_name
-    text = path.read_text("utf-8")
-    assert right in text
+    file_text = path.read_text("utf-8")
+    assert right in file_text
     with pytest.raises(ConfigError, match=rf"{file_name}:\d+: {complaint}"):
-        read(path, text.replace(right, wrong, 1))
+        read(path, file_text.replace(right, wrong, 1))
 
 
 def test_on_paper_addresses_are_words() -> None:

@@ -59,9 +59,9 @@ class Printed:
     def cells(self) -> list[list[str]]:
         """The table, cell by cell."""
         return [
-            [cell.strip() for cell in line.split("\t")[:-1]]
-            for line in self.out.splitlines()
-            if "\t" in line
+            [cell.strip() for cell in printed_line.split("\t")[:-1]]
+            for printed_line in self.out.splitlines()
+            if "\t" in printed_line
         ]
 
 
@@ -316,8 +316,8 @@ def log_dir(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def test_a_life_is_told_line_by_line(log_dir: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["logs", "timeline", "app", str(log_dir)]) == 0
-    lines = capsys.readouterr().out.splitlines()
-    assert lines == [
+    printed_lines = capsys.readouterr().out.splitlines()
+    assert printed_lines == [
         "app: producer id 7, __transaction_state-3",
         "2023-11-14T22:13:20.001Z  Empty           __transaction_state-3 @0  InitProducerId; "
         "producer 7 epoch 0",
@@ -426,8 +426,8 @@ def test_a_long_count_is_told_by_tenths_and_a_short_one_not_at_all(
         show_progress(f"read part {part} of 5")
     for part in range(1, 81):
         show_progress(f"read part {part} of 80")
-    lines = capsys.readouterr().err.splitlines()
-    assert lines == [f"read part {part} of 80" for part in range(8, 81, 8)]
+    printed_lines = capsys.readouterr().err.splitlines()
+    assert printed_lines == [f"read part {part} of 80" for part in range(8, 81, 8)]
 
 
 @pytest.mark.parametrize(("json", "printed"), [(False, "seven\n"), (True, "7\n")])

@@ -32,9 +32,9 @@ CODECS: Final = {
 class Notebook:
     """Acknowledged batches and transactions, in order."""
 
-    def __init__(self, raw: RawBrokers, *, level: int) -> None:
+    def __init__(self, raw: RawBrokers, *, transaction_version: int) -> None:
         self.raw = raw
-        self.level = level
+        self.level = transaction_version
         self.began_ms = now_ms()
         self.sent: list[SentBatch] = []
         self.finished: list[FinishedTransaction] = []

@@ -89,14 +89,14 @@ def topic_truths(
 
 def listed_transactions(raw: RawBrokers) -> tuple[ListedTransaction, ...]:
     """All transactional ids, by ListTransactions and DescribeTransactions of all coordinators."""
-    names: set[str] = set()
+    transactional_ids: set[str] = set()
     for broker in raw.brokers:
         answer = raw.ask("ListTransactions", 1, broker=broker, duration_filter=-1)
         assert answer.error_code == ErrorCode.none, answer
-        names.update(row.transactional_id for row in answer.transaction_states)
+        transactional_ids.update(row.transactional_id for row in answer.transaction_states)
     return tuple(
         _listed_transaction(raw.describe_transaction(transactional_id))
-        for transactional_id in sorted(names)
+        for transactional_id in sorted(transactional_ids)
     )
 
 

@@ -41,13 +41,13 @@ def librdkafka_transactions(book: Notebook, bootstrap: str) -> None:
             producer.begin_transaction()
             offsets: list[int] = []
             note = partial(_note_offset, offsets)
-            for number in range(BATCH):
+            for record_number in range(BATCH):
                 producer.produce(
                     partition.topic,
                     partition=partition.partition,
-                    value=b"%d %s" % (number, b"rd" * 30),
-                    key=b"%d" % (number % 3),
-                    headers=[("n", b"%d" % number)],
+                    value=b"%d %s" % (record_number, b"rd" * 30),
+                    key=b"%d" % (record_number % 3),
+                    headers=[("n", b"%d" % record_number)],
                     on_delivery=note,
                 )
             producer.flush(PATIENCE_S)

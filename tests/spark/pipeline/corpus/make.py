@@ -63,7 +63,7 @@ class Maker:
         self.directory.mkdir(parents=True)
         self.kafka.start()
         with RawBrokers(self._addresses()) as raw:
-            book = Notebook(raw, level=0)
+            book = Notebook(raw, transaction_version=0)
             self.forgotten = stories.forgotten(book)
         self._remember()
         with RawBrokers(self._addresses()) as raw:
@@ -162,7 +162,7 @@ class Maker:
         offsets = _offsets(raw, layout)
         partitions = asked.read_partitions(raw, layout, self.kafka.bootstrap, layout.places)
         producers = asked.producers(raw, layout.places)
-        writers = second_life.Writers(self._addresses(), level=book.level)
+        writers = second_life.Writers(self._addresses(), transaction_version=book.level)
         self._keep("killed", book, layout, partitions, producers, hanging, offsets)
         writers.start(raw)
         writers.expect_the_end()

@@ -274,9 +274,9 @@ class RawBrokers:
         answer = self.ask("IncrementalAlterConfigs", 1, resources=[resource])
         assert answer.responses[0].error_code == ErrorCode.none, answer
 
-    def set_transaction_version(self, level: int, *, up: bool) -> None:
+    def set_transaction_version(self, transaction_version: int, *, up: bool) -> None:
         """Set the level of ``transaction.version`` with UpdateFeatures."""
-        update = {"feature": "transaction.version", "max_version_level": level}
+        update = {"feature": "transaction.version", "max_version_level": transaction_version}
         answer = self.ask(
             "UpdateFeatures",
             1,

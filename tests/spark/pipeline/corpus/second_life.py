@@ -81,9 +81,9 @@ def to_be_torn(book: Notebook) -> dict[Place, int]:
 class Writers:
     """Programs that commit and abort transactions without a pause, until the brokers end."""
 
-    def __init__(self, addresses: Mapping[int, str], *, level: int) -> None:
+    def __init__(self, addresses: Mapping[int, str], *, transaction_version: int) -> None:
         self._addresses = addresses
-        self._level = level
+        self._level = transaction_version
         self._books: dict[str, Notebook] = {}
         self._threads = [
             threading.Thread(target=self._write, args=(writer_name, new), daemon=True)
@@ -115,7 +115,7 @@ class Writers:
 
     def _write(self, book_name: str, new: bool) -> None:
         with RawBrokers(self._addresses) as raw:
-            book = self._books[book_name] = Notebook(raw, level=self._level)
+            book = self._books[book_name] = Notebook(raw, transaction_version=self._level)
             try:
                 self._turns(book, book_name, new)
             except (OSError, AssertionError):

@@ -47,19 +47,19 @@ def levels(book: Notebook) -> None:
     """Transactions at each level of ``transaction.version``, and one left open at each level."""
     raw = book.raw
     raw.create_topic("levels", partitions=[BOTH] * 3)
-    for level in (0, 1, 2):
-        if level > 0:
-            raw.set_transaction_version(level, up=True)
-            book.level = level
-        partition = Place("levels", level)
-        producer = Actor(book, f"level-{level}")
+    for transaction_version in (0, 1, 2):
+        if transaction_version > 0:
+            raw.set_transaction_version(transaction_version, up=True)
+            book.level = transaction_version
+        partition = Place("levels", transaction_version)
+        producer = Actor(book, f"level-{transaction_version}")
         producer.send(partition, "first", "second")
         producer.finish()
         producer.send(partition, "never")
         producer.finish(committed=False)
-        staying = Actor(book, f"level-{level}-open")
+        staying = Actor(book, f"level-{transaction_version}-open")
         staying.send(partition, "staying")
-        staying.leave_open("open", f"left open at transaction.version {level}")
+        staying.leave_open("open", f"left open at transaction.version {transaction_version}")
         producer.send(partition, "behind what is open")
         producer.finish()
 
@@ -198,17 +198,17 @@ def forgotten(book: Notebook) -> tuple[str, ...]:
     """
     raw = book.raw
     raw.create_topic("forgotten", partitions=[BOTH])
-    names = tuple(f"forgotten-{number}" for number in range(2))
-    for transactional_id in names:
+    transactional_ids = tuple(f"forgotten-{number}" for number in range(2))
+    for transactional_id in transactional_ids:
         producer = Actor(book, transactional_id)
         producer.send(Place("forgotten", 0), "by somebody who is forgotten")
-        producer.finish(committed=transactional_id == names[0])
+        producer.finish(committed=transactional_id == transactional_ids[0])
     wait_for(
         lambda: [raw.ask("ListTransactions", 0, broker=broker_id) for broker_id in raw.brokers],
         lambda answers: not any(answer.transaction_states for answer in answers),
         "transactional ids to expire",
     )
-    return names
+    return transactional_ids
 
 
 def expired(book: Notebook) -> tuple[tuple[Place, int], ...]:

@@ -77,9 +77,9 @@ def change_batch(
 
 def flip(path: Path, position: int) -> None:
     """Flip a bit; a negative position counts from the end."""
-    data = bytearray(path.read_bytes())
-    data[position] ^= 0x10
-    path.write_bytes(data)
+    file_bytes = bytearray(path.read_bytes())
+    file_bytes[position] ^= 0x10
+    path.write_bytes(file_bytes)
 
 
 def flip_in_batch(folder: Path, is_wanted: Wanted, index: int, number: int = 0) -> None:
