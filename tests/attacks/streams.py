@@ -25,8 +25,8 @@ _HEARTBEAT, _DESCRIBE, _TOPOLOGY = 88, 89, 93
 
 def topology(target: AttackTarget) -> int:
     """A topology of 20,000 subtopologies that read one topic, twice, and ten heartbeats after."""
-    parts = [_part(str(number), [WIDE]) for number in range(20_000)]
-    return send_frames(target, [_join("m", parts), _join("n", parts), *[_beat("m", 2)] * 10])
+    parts = [_subtopology(str(number), [WIDE]) for number in range(20_000)]
+    return send_frames(target, [_join("m", parts), _join("n", parts), *[_heartbeat("m", 2)] * 10])
 
 
 def internal_topics(target: AttackTarget) -> int:
@@ -34,7 +34,7 @@ def internal_topics(target: AttackTarget) -> int:
     logs = [_topic(f"log-{number}") for number in range(20_000)]
     repartition = [_topic(f"repartition-{number}") for number in range(20_000)]
     subtopology = {
-        **_part("0", ["missing"]),
+        **_subtopology("0", ["missing"]),
         "state_changelog_topics": logs,
         "repartition_source_topics": repartition,
         "repartition_sink_topics": [topic["name"] for topic in repartition],
@@ -50,19 +50,19 @@ def copartitions(target: AttackTarget) -> int:
         "source_topic_regex": [],
         "repartition_source_topics": [],
     }
-    subtopology = {**_part("0", names), "copartition_groups": [group] * 2_000}
+    subtopology = {**_subtopology("0", names), "copartition_groups": [group] * 2_000}
     return send_frames(target, [_join("m", [subtopology])] * 2)
 
 
 def tasks(target: AttackTarget) -> int:
     """9,990 tasks and fifty members, each of which has them assigned anew."""
-    frames = [_join(f"m{frame_number}", [_part("0", [WIDE])]) for frame_number in range(50)]
+    frames = [_join(f"m{frame_number}", [_subtopology("0", [WIDE])]) for frame_number in range(50)]
     return send_frames(target, frames)
 
 
 def owned_tasks(target: AttackTarget) -> int:
     """A member that reports 9,990 tasks and their offsets, twenty times."""
-    joined = send_frames(target, [_join("m", [_part("0", [WIDE])])])
+    joined = send_frames(target, [_join("m", [_subtopology("0", [WIDE])])])
     everything = [{"subtopology_id": "0", "partitions": list(range(PARTITIONS))}]
     offsets = [
         {"subtopology_id": "0", "partition": partition_number, "offset": partition_number}
@@ -73,13 +73,13 @@ def owned_tasks(target: AttackTarget) -> int:
         "standby_tasks": [],
         "warmup_tasks": [],
     }
-    frame = _beat("m", 2, **task_fields, task_offsets=offsets, task_end_offsets=offsets)
+    frame = _heartbeat("m", 2, **task_fields, task_offsets=offsets, task_end_offsets=offsets)
     return joined + send_frames(target, [frame] * 20)
 
 
 def members(target: AttackTarget) -> int:
     """1,000 members join a group of 1,000 tasks, and one describes it ten times."""
-    parts = [_part("0", ["narrow"])]
+    parts = [_subtopology("0", ["narrow"])]
     sent = send_frames(
         target, [_join(f"m{member_number}", parts, group="many") for member_number in range(1_000)]
     )
@@ -88,7 +88,7 @@ def members(target: AttackTarget) -> int:
 
 def first_assignment(target: AttackTarget) -> int:
     """500 members join while the first assignment of 9,990 tasks is delayed."""
-    parts = [_part("0", [WIDE])]
+    parts = [_subtopology("0", [WIDE])]
     sent = send_frames(
         target, [_join(f"m{member_number}", parts, group="many") for member_number in range(500)]
     )
@@ -98,7 +98,7 @@ def first_assignment(target: AttackTarget) -> int:
 
 def described_groups(target: AttackTarget) -> int:
     """StreamsGroupDescribe of 60,000 groups that are not there, and of one 60,000 times."""
-    sent = send_frames(target, [_join("m", [_part("0", [WIDE])])])
+    sent = send_frames(target, [_join("m", [_subtopology("0", [WIDE])])])
     missing = [f"g{group_number}" for group_number in range(60_000)]
     return sent + send_frames(target, [_describe_groups(missing), _describe_groups(["g"] * 60_000)])
 
@@ -137,7 +137,7 @@ def _topic(name: str) -> dict[str, Any]:
     return {"name": name, "partitions": 0, "replication_factor": 1, "topic_configs": []}
 
 
-def _part(subtopology_id: str, sources: Iterable[str]) -> dict[str, Any]:
+def _subtopology(subtopology_id: str, sources: Iterable[str]) -> dict[str, Any]:
     return {
         "subtopology_id": subtopology_id,
         "source_topics": list(sources),
@@ -150,7 +150,7 @@ def _part(subtopology_id: str, sources: Iterable[str]) -> dict[str, Any]:
 
 
 def _join(member: str, subtopologies: list[dict[str, Any]], *, group: str = "g") -> bytes:
-    return _beat(
+    return _heartbeat(
         member,
         0,
         group=group,
@@ -164,7 +164,7 @@ def _join(member: str, subtopologies: list[dict[str, Any]], *, group: str = "g")
     )
 
 
-def _beat(member: str, epoch: int, *, group: str = "g", **fields: Any) -> bytes:
+def _heartbeat(member: str, epoch: int, *, group: str = "g", **fields: Any) -> bytes:
     values = {
         "group_id": group,
         "member_id": member,

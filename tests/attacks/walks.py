@@ -93,7 +93,7 @@ def timeouts(target: AttackTarget) -> int:
     with target.socket() as connection:
         exchange(connection, b"".join(frames), answers=OPEN)
     with ThreadPoolExecutor(4) as pool:
-        list(pool.map(lambda part: _begin(target, part), range(4)))
+        list(pool.map(lambda part: _begin_transactions(target, part), range(4)))
     target.reset_memory_peak()
     return _advance(target, 120_000)
 
@@ -145,7 +145,7 @@ def _produce(target: AttackTarget, broker: int, producers: range, *, acks: int) 
         exchange(connection, b"".join(frames), answers=len(frames))
 
 
-def _begin(target: AttackTarget, part: int) -> None:
+def _begin_transactions(target: AttackTarget, part: int) -> None:
     with target.connect() as connection:
         for number in range(part, OPEN, 4):
             transactional_id = f"open-{number}"

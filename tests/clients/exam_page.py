@@ -172,12 +172,12 @@ def _misses(library: LibraryResults) -> Iterator[str]:
             for transaction_version in transaction_versions
         ]
         yield f"- {names}: {verdict}"
-        yield f"  Told: {_short(misses[0].reason)}"
+        yield f"  Told: {_shorten_reason(misses[0].reason)}"
         for answer in [miss.on_kafka for miss in misses if miss.on_kafka][:1]:
-            yield f"  On {_short(answer)}"
+            yield f"  On {_shorten_reason(answer)}"
 
 
-def _short(reason: str) -> str:
+def _shorten_reason(reason: str) -> str:
     line = " ".join(reason.replace("|", "/").replace("<", "‹").split())
     return line if len(line) <= REASON_CHARS else line[: REASON_CHARS - 1].rstrip() + "…"
 

@@ -96,7 +96,7 @@ class DrawnShares:
         plays.play, plays.own_names = self._name, self._group
         if not plays.rows:
             self._warm_up()
-        self._clean()
+        self._clean_topics()
         # Which of several partitions are loaded at a first fetch is chance on a real broker.
         self._topic("t", 1)
         reset = chance.choice(("earliest", "earliest", "earliest", "latest", None))
@@ -114,7 +114,7 @@ class DrawnShares:
             self._fetch: 9,
             self._acknowledge: 6,
             self._session: 3,
-            self._beat: 2,
+            self._send_heartbeat: 2,
             self._describe: 2,
             self._offsets: 3,
             self._configure: 1.5,
@@ -131,7 +131,7 @@ class DrawnShares:
         self._share_fetch(self._sharers[0])
         self._describe_groups()
         self._end()
-        self._clean()
+        self._clean_topics()
         for sharer in self._sharers:
             sharer.close()
 
@@ -149,7 +149,7 @@ class DrawnShares:
             time.sleep(0.1)
         time.sleep(self._p.pause_s)
 
-    def _clean(self) -> None:
+    def _clean_topics(self) -> None:
         plays, group = self._p, self._group
         for sharer in self._sharers:
             self._heartbeat(sharer, -1, quiet=True)
@@ -232,7 +232,7 @@ class DrawnShares:
     def _choose_sharer(self) -> Sharer:
         return self._chance.choice(self._sharers)
 
-    def _beat(self) -> None:
+    def _send_heartbeat(self) -> None:
         chance, sharer = self._chance, self._choose_sharer()
         match chance.choice(("join", "stay", "epoch", "names", "odd", "stranger")):
             case "join":
@@ -279,7 +279,7 @@ class DrawnShares:
 
     # Records
 
-    def _batch(self, count: int, **producer: Any) -> bytes:
+    def _build_batch(self, count: int, **producer: Any) -> bytes:
         self._written += 1
         records = [
             Record(key=b"k", value=b"v" * self._written + str(record_number).encode())
@@ -310,7 +310,7 @@ class DrawnShares:
         topic_partition = self._choose_partition()
         for _ in range(self._chance.choice((1, 1, 2, 3))):
             self._produce_batch(
-                topic_partition, self._batch(self._chance.choice((1, 2, 3, 5))), None
+                topic_partition, self._build_batch(self._chance.choice((1, 2, 3, 5))), None
             )
 
     def _transact(self) -> None:
@@ -338,7 +338,7 @@ class DrawnShares:
         ]
         while self._refuses(plays.ask("AddPartitionsToTxn", 3, quiet=True, **old)):
             time.sleep(0.05)
-        batch = self._batch(
+        batch = self._build_batch(
             chance.choice((1, 2, 4)),
             producer_id=begun.producer_id,
             producer_epoch=begun.producer_epoch,
@@ -407,7 +407,7 @@ class DrawnShares:
             **fields,
         }
         answer = sharer.ask("ShareFetch", 2, **values)
-        self._keep("ShareFetch", values, answer)
+        self._keep_answer("ShareFetch", values, answer)
         self._follow(sharer, answer, session)
         for topic in answer.responses:
             partition_name = self._name_of(topic.topic_id)
@@ -426,7 +426,7 @@ class DrawnShares:
         if session == -1:
             sharer.held = {}
 
-    def _keep(self, api: str, values: dict[str, Any], answer: Any) -> None:
+    def _keep_answer(self, api: str, values: dict[str, Any], answer: Any) -> None:
         """A request and its answer; records by their batches, as producers' ids differ."""
         topics = [
             {**topic, "topic_id": self._name_of(topic["topic_id"])} for topic in values["topics"]
@@ -526,7 +526,7 @@ class DrawnShares:
             **fields,
         }
         answer = sharer.ask("ShareAcknowledge", 2, **values)
-        self._keep("ShareAcknowledge", values, answer)
+        self._keep_answer("ShareAcknowledge", values, answer)
         self._follow(sharer, answer, session)
 
     def _session(self) -> None:

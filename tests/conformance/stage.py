@@ -106,7 +106,7 @@ class Stage:
             Parted: The answers differ.
         """
         real, ours = self._ask_both(operation)
-        self._take(operation, real, ours)
+        self._take_answers(operation, real, ours)
         self._look_at_producers(operation)
         return real
 
@@ -120,7 +120,7 @@ class Stage:
             if time.monotonic() - begun_s > TOO_LATE_S:
                 self._result.races[Race.TOO_LATE] += 1
                 return False
-            self._take(operation, real, ours)
+            self._take_answers(operation, real, ours)
         self._look_at_producers(*operations)
         return True
 
@@ -131,7 +131,7 @@ class Stage:
         except AssertionError as failure:
             raise Parted([str(failure)], self.trail) from failure
 
-    def _take(self, operation: Operation, real: Any, ours: Any) -> None:
+    def _take_answers(self, operation: Operation, real: Any, ours: Any) -> None:
         """Count, compare and learn."""
         state = self._state_before(operation)
         producer = self.world.named(operation.transactional_id)
@@ -192,7 +192,7 @@ class Stage:
         } - {None}
         for producer in self.world.producers:
             if producer.name in touched:
-                self._look(producer)
+                self._look_at_producer(producer)
                 if producer.stuck_for > STUCK_MAX:
                     self.start_anew(producer)
 
@@ -202,7 +202,7 @@ class Stage:
         producer.starts_anew(f"{self.world.prefix}-x-{self._renamed}")
         self.await_coordinator(producer)
 
-    def _look(self, producer: Producer) -> None:
+    def _look_at_producer(self, producer: Producer) -> None:
         assert producer.name is not None
         times_out = producer.timeout_ms == SHORT_MS
         real, ours = self._pair.state_of(
@@ -214,7 +214,7 @@ class Stage:
             self._result.cells[Cell(self.level, TIME_OUT, "", ONGOING, state)] += 1
         current = None
         if not real.error_code:
-            current = Identity(self._number(real, ours), real.producer_epoch)
+            current = Identity(self._equal_number(real, ours), real.producer_epoch)
         added = set()
         if state == ONGOING:
             topics = self.world.partitions  # not __consumer_offsets
@@ -231,14 +231,14 @@ class Stage:
     ) -> int | None:
         if operation.api == "EndTxn" and operation.version < 5:
             return None if producer is None or producer.current is None else producer.current.pid
-        pid = self._number(real, ours)
+        pid = self._equal_number(real, ours)
         if producer is None:
             producer = Producer(None, timeout_ms=0, style="mixed")
             self.world.loose.append(producer)
         producer.takes(Identity(pid, real.producer_epoch))
         return pid
 
-    def _number(self, real: Any, ours: Any) -> int:
+    def _equal_number(self, real: Any, ours: Any) -> int:
         numbers = [
             self._pair.real.number(real.producer_id),
             self._pair.ours.number(ours.producer_id),

@@ -49,7 +49,7 @@ class DrawnPlay:
     def play(self) -> None:
         plays, chance = self._p, self._chance
         plays.play, plays.own_names, plays.awaits_topics = self._name, self._group, True
-        self._clean()
+        self._clean_topics()
         self._topic("t", chance.choice((1, 2, 3)))
         if chance.random() < 0.7:
             self._topic("u", chance.choice((1, 2, 2, 4)))
@@ -61,7 +61,7 @@ class DrawnPlay:
             plays.settle_topics()
         moves: Mapping[Callable[[], None], float] = {
             self._join: 4,
-            self._beat: 10,
+            self._send_heartbeat: 10,
             self._settle: 3,
             self._beat_otherwise: 5,
             self._leave: 3,
@@ -79,9 +79,9 @@ class DrawnPlay:
             (move,) = chance.choices(tuple(moves), tuple(moves.values()))
             move()
         plays.desc(self._group)
-        self._clean()
+        self._clean_topics()
 
-    def _clean(self) -> None:
+    def _clean_topics(self) -> None:
         """Take away what a play with this seed has left."""
         plays, group = self._p, self._group
         values = {"group_ids": [group], "include_authorized_operations": False}
@@ -235,7 +235,7 @@ class DrawnPlay:
         if member.e:
             self._members[member_name] = member
 
-    def _beat(self) -> None:
+    def _send_heartbeat(self) -> None:
         if self._members:
             self._any_member().beat(**self._news())
 

@@ -540,9 +540,9 @@ class Member:
         self.own: tuple[list[str], ...] = ([], [], [])
         self.e = 0
         self.kept = {key: fields.pop(key) for key in list(fields) if key in ("instance_id", "v")}
-        self._take(plays.beat(group, member, 0, topology, **fields, **self.kept))
+        self._take_assignment(plays.beat(group, member, 0, topology, **fields, **self.kept))
 
-    def _take(self, answer: Any) -> None:
+    def _take_assignment(self, answer: Any) -> None:
         self.e = answer.member_epoch
         if answer.active_tasks is not None:
             kinds = (answer.active_tasks, answer.standby_tasks, answer.warmup_tasks)
@@ -561,7 +561,7 @@ class Member:
             **self.kept,
         )
         if not answer.error_code:
-            self._take(answer)
+            self._take_assignment(answer)
 
     def leave(self, epoch: int = -1, **fields: Any) -> None:
         """It leaves."""

@@ -285,13 +285,15 @@ def missing_rights(side: GuardedBroker, row: Row) -> set[str]:
     teller = errors_of(answer.__class__)
     assert teller is not None
     teller(answer, error_codes.append)
-    missing = {code for code in map(_name, error_codes) if code.endswith("AUTHORIZATION_FAILED")}
+    missing = {
+        code for code in map(_code_name, error_codes) if code.endswith("AUTHORIZATION_FAILED")
+    }
     if row.needs[0].denied == LEFT_OUT and not answer.transaction_states:
         missing.add(LEFT_OUT)
     return missing
 
 
-def _name(code: Any) -> str:
+def _code_name(code: Any) -> str:
     return str(code.name.upper())
 
 

@@ -54,7 +54,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     # Side by side: most of their time they wait for simulators to start, or for clients' timeouts.
     with ThreadPoolExecutor(max_workers=len(names)) as lanes:
         outcomes = [outcome for of_lane in lanes.map(_outcomes, names) for outcome in of_lane]
-    _say(f"{sum(outcomes)} passed, {len(outcomes) - sum(outcomes)} failed", passed=True)
+    _print_outcome(f"{sum(outcomes)} passed, {len(outcomes) - sum(outcomes)} failed", passed=True)
     return 0 if all(outcomes) else 1
 
 
@@ -63,11 +63,11 @@ def _outcomes(language_name: str) -> list[bool]:
     try:
         steps = LANGUAGES[language_name]()
     except MissingToolError as missing:
-        return [_say(f"FAIL {language_name}: {missing}", passed=False)]
-    return [_passes(step) for step in steps]
+        return [_print_outcome(f"FAIL {language_name}: {missing}", passed=False)]
+    return [_step_passes(step) for step in steps]
 
 
-def _passes(step: Step) -> bool:
+def _step_passes(step: Step) -> bool:
     start_s = time.monotonic()
     try:
         finished = subprocess.run(
@@ -87,15 +87,15 @@ def _passes(step: Step) -> bool:
         output = (
             raw_output.decode(errors="replace") if isinstance(raw_output, bytes) else raw_output
         )
-        return _say(
+        return _print_outcome(
             f"FAIL {step.name}: no end in {STEP_TIMEOUT_S} s\n{_tail(output)}", passed=False
         )
     if finished.returncode != 0:
-        return _say(
+        return _print_outcome(
             f"FAIL {step.name}: exit status {finished.returncode}\n{_tail(finished.stdout)}",
             passed=False,
         )
-    return _say(f"PASS {step.name} ({time.monotonic() - start_s:.1f} s)", passed=True)
+    return _print_outcome(f"PASS {step.name} ({time.monotonic() - start_s:.1f} s)", passed=True)
 
 
 # Languages
@@ -193,7 +193,7 @@ def _tool(command: str, purpose: str) -> str:
 # Output
 
 
-def _say(text: str, *, passed: bool) -> bool:
+def _print_outcome(text: str, *, passed: bool) -> bool:
     sys.stdout.write(text + "\n")
     sys.stdout.flush()
     return passed

@@ -48,7 +48,7 @@ def main(argv: Sequence[str]) -> int:
         case ["compose", "up" | "down" | "rm", *_]:
             return 0
         case ["compose", "start" | "stop" as verb, service] if service.startswith("kafka-"):
-            return _ask(service.removeprefix("kafka-"), verb)
+            return _ask_broker(service.removeprefix("kafka-"), verb)
         case ["compose", "logs", "--since", since, service] if "TXNSIM_PEER_STARTED" in os.environ:
             return _tell_refusals(service.removeprefix("kafka-"), datetime.fromisoformat(since))
         case ["compose", "exec", "-T", _, *command] if "TXNSIM_PEER_TOOLS" in os.environ:
@@ -59,7 +59,7 @@ def main(argv: Sequence[str]) -> int:
             return 1
 
 
-def _ask(broker: str, verb: str) -> int:
+def _ask_broker(broker: str, verb: str) -> int:
     address = os.environ.get("TXNSIM_PEER_HTTP")
     if not address:
         sys.stderr.write("these brokers can't be stopped and started\n")

@@ -138,7 +138,7 @@ _TAIL_MAX: Final = 2000
 _TOLD_MAX: Final = 300
 
 
-def _ask(
+def _ask_classes(
     classes: Sequence[str],
     tests: Sequence[str],
     target: PeerTarget,
@@ -282,7 +282,7 @@ def _suite(
         cluster="A cluster of its own for each test, with the settings that the test names. "
         "Kafka's test kit starts txnsim in the place of brokers in its JVM; on a real Kafka it is "
         "as it comes.",
-        ask=partial(_ask, classes, tests, newest=newest),
+        ask=partial(_ask_classes, classes, tests, newest=newest),
         reasons=reasons,
     )
 

@@ -49,7 +49,7 @@ class _Crate(NamedTuple):
         return _PEERS / f"{self.name}-{self.version}-crate"
 
 
-def _ask(crate: _Crate, target: PeerTarget, names: Sequence[str]) -> Iterator[PeerOutcome]:
+def _ask_crate(crate: _Crate, target: PeerTarget, names: Sequence[str]) -> Iterator[PeerOutcome]:
     """One test after the other, against one cluster; names are ``file::test``."""
     programs = _test_programs(crate)
     with contextlib.ExitStack() as stack:
@@ -190,7 +190,7 @@ SUITES: Final[tuple[Suite, ...]] = (
         source="`tests` of the crate, which build the librdkafka that it carries. Not asked: "
         + " ".join(f"`{test}`. {reason}" for test, reason in _RDKAFKA.left_out.items()),
         cluster="One broker, plain.",
-        ask=partial(_ask, _RDKAFKA),
+        ask=partial(_ask_crate, _RDKAFKA),
         reasons=_RDKAFKA_REASONS,
     ),
 )

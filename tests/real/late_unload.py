@@ -68,7 +68,7 @@ class Threads(ManagedResource):
         Raises:
             ApacheKafkaError: There are none.
         """
-        self._say("hold", name)
+        self._send_verb("hold", name)
 
     def release(self, name: str) -> None:
         """Resume these threads.
@@ -76,9 +76,9 @@ class Threads(ManagedResource):
         Raises:
             ApacheKafkaError: There are none.
         """
-        self._say("release", name)
+        self._send_verb("release", name)
 
-    def _say(self, verb: str, name: str) -> None:
+    def _send_verb(self, verb: str, name: str) -> None:
         stdin, stdout = self._process.stdin, self._process.stdout
         assert stdin is not None
         assert stdout is not None

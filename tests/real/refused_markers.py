@@ -101,7 +101,7 @@ async def story(
     await stand_still()
     await asyncio.gather(
         *(
-            _end(cluster, transactional_id, identities[transactional_id])
+            _end_transaction(cluster, transactional_id, identities[transactional_id])
             for transactional_id in transactional_ids
         )
     )
@@ -152,7 +152,9 @@ async def _add(
         await pause(cluster.clock, 20)
 
 
-async def _end(cluster: Cluster, transactional_id: str, identity: ProducerIdAndEpoch) -> None:
+async def _end_transaction(
+    cluster: Cluster, transactional_id: str, identity: ProducerIdAndEpoch
+) -> None:
     request = TxnRequests(
         transactional_id, producer_id=identity.producer_id, producer_epoch=identity.producer_epoch
     ).end(committed=True, within=VersionRange(0, 4))

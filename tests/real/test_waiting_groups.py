@@ -94,7 +94,7 @@ def cases() -> PlayedCases:
             told_lost: dict[str, list[Lost]] = {}
             for seed in SEEDS:
                 case_name = f"case-{seed}"
-                living[case_name], begun_ms[case_name], told_lost[case_name] = _play(raw, seed)
+                living[case_name], begun_ms[case_name], told_lost[case_name] = _play_case(raw, seed)
         kafka.stop_broker(1)
         search = Search(paths=(kafka.homes[0] / "data",), now_ms=wall_ms(), never_spark=True)
         search_result = find_waiting_groups(search, new_session=no_session, progress=lambda _: None)
@@ -120,7 +120,7 @@ def cases() -> PlayedCases:
     return PlayedCases(living, offline, begun_ms, since, told_lost, found_lost)
 
 
-def _play(raw: RawBrokers, seed: int) -> tuple[set[WaitingGroup], int, list[Lost]]:
+def _play_case(raw: RawBrokers, seed: int) -> tuple[set[WaitingGroup], int, list[Lost]]:
     """One case: who waits by the living broker, when the first open transaction was begun, and what
     is lost.
     """

@@ -165,7 +165,7 @@ async def look(bootstrap: str) -> ClusterView:
                 if not isinstance(outcome, ClientError)
             }
             ends[isolation.name] = upto
-            records[isolation.name] = await read(cluster, isolation, upto)
+            records[isolation.name] = await read_partitions(cluster, isolation, upto)
         producers = await Admin(cluster).describe_producers(ORDERS)
         return ClusterView(
             records=records,
@@ -174,7 +174,7 @@ async def look(bootstrap: str) -> ClusterView:
         )
 
 
-async def read(
+async def read_partitions(
     cluster: Cluster, isolation: IsolationLevel, upto: dict[TopicPartition, int]
 ) -> dict[TopicPartition, Read]:
     reads: dict[TopicPartition, Read] = {partition: [] for partition in ORDERS}

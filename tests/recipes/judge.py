@@ -146,7 +146,7 @@ class Judge:
         async def ask(cluster: Cluster) -> set[str]:
             return {topic.name for topic in await Admin(cluster).describe_topics(None)}
 
-        return self._ask(ask)
+        return self._ask_cluster(ask)
 
     def _list_transactions(self) -> dict[str, str]:
         command = [str(installed_txnsim()), "txns", "--bootstrap-server", self._bootstrap]
@@ -188,9 +188,9 @@ class Judge:
                     records += await consumer.poll(_READ_MS)
             return records, ends
 
-        return self._ask(ask)
+        return self._ask_cluster(ask)
 
-    def _ask(self, question: Callable[[Cluster], Awaitable[T]]) -> T:
+    def _ask_cluster(self, question: Callable[[Cluster], Awaitable[T]]) -> T:
         async def ask_cluster() -> T:
             async with asyncio.timeout(_ANSWER_S), Cluster(self._bootstrap) as cluster:
                 return await question(cluster)

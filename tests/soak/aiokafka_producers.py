@@ -43,7 +43,7 @@ async def _produce(work: ProducerWork, name: str, stopped: threading.Event) -> N
             transaction_timeout_ms=TIMEOUT_MS,
             retry_backoff_ms=20,
         )
-        goes_on = await _start(producer)
+        goes_on = await _start_producer(producer)
         while goes_on and not stopped.is_set():
             began_s = time.monotonic()
             outcome, goes_on = await _transaction(producer, work, name, number)
@@ -55,7 +55,7 @@ async def _produce(work: ProducerWork, name: str, stopped: threading.Event) -> N
                 await producer.stop()
 
 
-async def _start(producer: AIOKafkaProducer) -> bool:
+async def _start_producer(producer: AIOKafkaProducer) -> bool:
     try:
         async with asyncio.timeout(PATIENCE_S):
             await producer.start()

@@ -81,16 +81,18 @@ class Crowd:
         while True:
             await asyncio.sleep(random.uniform(0, BEAT_S[1]))
             ends_s = asyncio.get_running_loop().time() + random.uniform(*STAY_S)
-            epoch = await self._say(coordinator, name, 0)
+            epoch = await self._send_heartbeat(coordinator, name, 0)
             while epoch > 0 and (self.stays or asyncio.get_running_loop().time() < ends_s):
                 await asyncio.sleep(random.uniform(*BEAT_S))
-                epoch = await self._say(coordinator, name, epoch)
+                epoch = await self._send_heartbeat(coordinator, name, epoch)
             self._held.pop(name, None)
             if epoch > 0:
-                await self._say(coordinator, name, _LEAVES)
+                await self._send_heartbeat(coordinator, name, _LEAVES)
                 self._held.pop(name, None)
 
-    async def _say(self, coordinator: CoordinatorClient, member_id: str, epoch: int) -> int:
+    async def _send_heartbeat(
+        self, coordinator: CoordinatorClient, member_id: str, epoch: int
+    ) -> int:
         """Send a heartbeat. Returns the member's new epoch, 0 if it has to join again."""
         member = GroupMetadata(member_id=member_id, generation=epoch)
         joining = ((self._topic,), REBALANCE_MS) if epoch == 0 else None

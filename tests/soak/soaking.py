@@ -206,9 +206,9 @@ class Soak(ManagedResource):
                 ),
             )
             with server:
-                return self._play(server, counts)
+                return self._play_soak(server, counts)
 
-    def _play(self, server: TxnsimServer, counts: Path) -> SoakReport:
+    def _play_soak(self, server: TxnsimServer, counts: Path) -> SoakReport:
         assert server.http is not None
         control = ControlPort(server.http)
         for topic in (BULK, ORDERS, COPIES):
@@ -230,7 +230,7 @@ class Soak(ManagedResource):
             self._watch(server, counts, trouble, reader, started_s)
             trouble.stop()
             seconds = time.monotonic() - started_s
-            self._end(control, reader, started_s, server, counts)
+            self._end_programs(control, reader, started_s, server, counts)
             self._failures += reader.failures
         if trouble.failure is not None:
             self._failures.append(f"trouble: {trouble.failure!r}")
@@ -327,14 +327,14 @@ class Soak(ManagedResource):
                         f"after {passed_s:.0f} s, behind {last_acts}:\n{findings}"
                     )
                     if self._plan.evidence is not None:
-                        self._keep(server, trouble, self._plan.evidence)
+                        self._keep_state(server, trouble, self._plan.evidence)
                     return
             if passed_s - said_s >= SAY_EVERY_S:
                 said_s = passed_s
                 self._say(self._progress(passed_s, trouble))
             time.sleep(EVERY_S)
 
-    def _keep(self, server: TxnsimServer, trouble: Trouble, folder: Path) -> None:
+    def _keep_state(self, server: TxnsimServer, trouble: Trouble, folder: Path) -> None:
         """Keep the server's current state, from which the cause of a hanging transaction can be
         found later.
         """
@@ -381,7 +381,7 @@ class Soak(ManagedResource):
             f" {last_sample.tasks} tasks, {last_sample.files} files"
         )
 
-    def _end(
+    def _end_programs(
         self,
         control: ControlPort,
         reader: SoakReader,

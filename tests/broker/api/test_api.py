@@ -109,7 +109,7 @@ class Origin:
 NO_BROKER: Any = None
 
 
-def read(frame_bytes: bytes, apis: ApiTable = SHIPPED) -> dict[str, Any]:
+def parse_frame(frame_bytes: bytes, apis: ApiTable = SHIPPED) -> dict[str, Any]:
     return msgspec.structs.asdict(parse_request(frame_bytes, Origin(apis), NO_BROKER))
 
 
@@ -128,7 +128,7 @@ async def test_a_large_request_is_the_same_with_breaks() -> None:
         3, 9, topics=[{"name": f"topic-{topic_number}"} for topic_number in range(3_000)]
     )
     slow = pace()
-    assert await read_slowly(frame_bytes, slow) == read(frame_bytes)
+    assert await read_slowly(frame_bytes, slow) == parse_frame(frame_bytes)
     assert slow.has_rested
 
 
@@ -137,7 +137,7 @@ async def test_what_a_handler_reads_in_a_way_of_its_own_is_read_in_one_go() -> N
     marker = {"producer_id": 7, "producer_epoch": 0, "topics": topics}
     message = message_from(WriteTxnMarkersRequest, {"markers": [marker]})
     frame_bytes = codec.encode_request(27, 1, 7, "c", message)[4:]
-    assert await read_slowly(frame_bytes, pace(), KIP_TEXT) == read(frame_bytes, KIP_TEXT)
+    assert await read_slowly(frame_bytes, pace(), KIP_TEXT) == parse_frame(frame_bytes, KIP_TEXT)
 
 
 async def test_a_handler_has_a_last_word_on_what_can_be_read() -> None:
@@ -145,10 +145,10 @@ async def test_a_handler_has_a_last_word_on_what_can_be_read() -> None:
     many = [kinds] * 3_000
     good, bad = frame(30, 3, creations=many), frame(30, 3, creations=[*many, {}])
     slow = pace()
-    assert await read_slowly(good, slow) == read(good)
+    assert await read_slowly(good, slow) == parse_frame(good)
     assert slow.has_rested
     with pytest.raises(MalformedFrameError):
-        read(bad)
+        parse_frame(bad)
     with pytest.raises(MalformedFrameError):
         await read_slowly(bad, pace())
 
@@ -157,7 +157,7 @@ async def test_a_newer_client_learns_the_versions_also_in_a_large_frame() -> Non
     frame_bytes = bytes((0, 18, 0, 99)) + bytes(4) + b"\xff\xff" + bytes(30_000)
     fields = await read_slowly(frame_bytes, pace())
     assert (fields["refused"], fields["api_version"]) == (ErrorCode.unsupported_version, 0)
-    assert fields == read(frame_bytes)
+    assert fields == parse_frame(frame_bytes)
 
 
 @pytest.mark.parametrize(
@@ -170,7 +170,7 @@ async def test_a_newer_client_learns_the_versions_also_in_a_large_frame() -> Non
 )
 async def test_what_is_no_request_is_refused(frame_bytes: bytes, error: type[Exception]) -> None:
     with pytest.raises(error):
-        read(frame_bytes)
+        parse_frame(frame_bytes)
     with pytest.raises(error):
         await read_slowly(frame_bytes, pace())
 

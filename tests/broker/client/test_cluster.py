@@ -262,14 +262,14 @@ def features(transaction_version: int, epoch: int = 1) -> FinalizedFeatures:
     return FinalizedFeatures(epoch=epoch, levels=transaction_versions)
 
 
-def ready(transaction_version: int, *, can_bump: bool = True) -> TxnSession:
+def initialized_session(transaction_version: int, *, can_bump: bool = True) -> TxnSession:
     session = TxnSession()
     session.set_identity(identity(0), features(transaction_version), can_bump=can_bump)
     return session
 
 
 def in_transaction(transaction_version: int, *, can_bump: bool = True) -> TxnSession:
-    session = ready(transaction_version, can_bump=can_bump)
+    session = initialized_session(transaction_version, can_bump=can_bump)
     session.begin()
     session.touch(P0)
     if transaction_version < 2:
@@ -282,7 +282,7 @@ def in_transaction(transaction_version: int, *, can_bump: bool = True) -> TxnSes
     [(0, TxnProtocol.V1), (1, TxnProtocol.V1), (2, TxnProtocol.V2)],
 )
 def test_the_level_chooses_the_protocol(transaction_version: int, protocol: TxnProtocol) -> None:
-    assert ready(transaction_version).protocol is protocol
+    assert initialized_session(transaction_version).protocol is protocol
 
 
 def test_versions_of_each_protocol() -> None:
@@ -307,7 +307,7 @@ def test_a_new_session_can_only_be_initialized() -> None:
 
 
 def test_only_the_old_protocol_adds_partitions_and_only_once() -> None:
-    session = ready(1)
+    session = initialized_session(1)
     session.begin()
     assert session.touch(P0)
     assert session.empty
@@ -315,7 +315,7 @@ def test_only_the_old_protocol_adds_partitions_and_only_once() -> None:
     assert not session.touch(P0)
     assert session.has(P0)
     assert session.touch(P1)
-    v2 = ready(2)
+    v2 = initialized_session(2)
     v2.begin()
     assert not v2.touch(P0)
     assert v2.has(P0)
@@ -349,7 +349,7 @@ def test_sequences_wrap_to_0_after_the_largest_int32() -> None:
 def test_a_transaction_without_partitions_sends_no_end(
     transaction_version: int, committed: bool
 ) -> None:
-    session = ready(transaction_version)
+    session = initialized_session(transaction_version)
     session.begin()
     plan = session.plan_end(committed=committed, features=features(transaction_version))
     assert not plan.send

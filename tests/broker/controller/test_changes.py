@@ -43,7 +43,7 @@ def reassign_p0(
     )
 
 
-def places(moved_partition: PartitionImage | Rejection) -> tuple[tuple[int, ...], ...]:
+def replica_sets(moved_partition: PartitionImage | Rejection) -> tuple[tuple[int, ...], ...]:
     assert isinstance(moved_partition, PartitionImage), moved_partition
     return (moved_partition.replicas, moved_partition.adding, moved_partition.removing)
 
@@ -65,7 +65,7 @@ def test_a_reassignment_begins_with_both_the_old_replicas_and_the_new(
     new_replicas: tuple[int, ...],
     expected: tuple[tuple[int, ...], ...],
 ) -> None:
-    assert places(reassign_p0(image_of(partition_before), *new_replicas)) == expected
+    assert replica_sets(reassign_p0(image_of(partition_before), *new_replicas)) == expected
 
 
 def test_what_is_as_wanted_is_no_change() -> None:
@@ -90,7 +90,7 @@ ON_THE_WAY = partition(1, replicas=(1, 3, 2), isr=(1, 2), adding=(3,), removing=
 def test_a_reassignment_can_be_turned_elsewhere(
     new_replicas: tuple[int, ...], expected: tuple[tuple[int, ...], ...]
 ) -> None:
-    assert places(reassign_p0(image_of(ON_THE_WAY, down=(3,)), *new_replicas)) == expected
+    assert replica_sets(reassign_p0(image_of(ON_THE_WAY, down=(3,)), *new_replicas)) == expected
 
 
 @pytest.mark.parametrize(
@@ -156,7 +156,7 @@ def test_a_cancelled_reassignment_leaves_the_replicas_that_were_there() -> None:
     image_after = cancel(image_of(ON_THE_WAY), P0, DEFAULTS)
     assert isinstance(image_after, ClusterImage)
     partition = image_after.topics["orders"].partitions[0]
-    assert places(partition) == ((1, 2), (), ())
+    assert replica_sets(partition) == ((1, 2), (), ())
     assert (partition.leader, partition.leader_epoch, partition.isr) == (1, 1, (1, 2))
 
 

@@ -605,7 +605,7 @@ def test_a_leader_that_ends_its_reassignment_learns_that_it_leads_no_more() -> N
 FENCED, UNFENCED, LEAVING, GONE = BrokerState
 
 
-def beat(
+def heartbeat_command(
     broker_id: BrokerId = B1, *, offset: int = 10, fence: bool = False, shut_down: bool = False
 ) -> BrokerHeartbeatCommand:
     return BrokerHeartbeatCommand(
@@ -623,24 +623,26 @@ def sessions(*states: BrokerState) -> BrokerSessions:
     for number, state in enumerate(states, 1):
         broker_id = BrokerId(number)
         broker_sessions.register(broker_id, is_fenced=True, now_ms=0)
-        broker_sessions.note_heartbeat(beat(broker_id), state, now_ms=0, metadata_offset=10)
+        broker_sessions.note_heartbeat(
+            heartbeat_command(broker_id), state, now_ms=0, metadata_offset=10
+        )
     return broker_sessions
 
 
 @pytest.mark.parametrize(
     ("state_before", "command", "leads", "expected"),
     [
-        (FENCED, beat(offset=10), False, UNFENCED),
-        (FENCED, beat(offset=9), False, FENCED),
-        (FENCED, beat(fence=True), False, FENCED),
-        (FENCED, beat(shut_down=True), False, GONE),
-        (UNFENCED, beat(offset=0), True, UNFENCED),
-        (UNFENCED, beat(fence=True), True, FENCED),
-        (UNFENCED, beat(fence=True, shut_down=True), True, GONE),
-        (UNFENCED, beat(shut_down=True), True, LEAVING),
-        (UNFENCED, beat(shut_down=True), False, GONE),
-        (LEAVING, beat(shut_down=True), True, LEAVING),
-        (LEAVING, beat(shut_down=True), False, GONE),
+        (FENCED, heartbeat_command(offset=10), False, UNFENCED),
+        (FENCED, heartbeat_command(offset=9), False, FENCED),
+        (FENCED, heartbeat_command(fence=True), False, FENCED),
+        (FENCED, heartbeat_command(shut_down=True), False, GONE),
+        (UNFENCED, heartbeat_command(offset=0), True, UNFENCED),
+        (UNFENCED, heartbeat_command(fence=True), True, FENCED),
+        (UNFENCED, heartbeat_command(fence=True, shut_down=True), True, GONE),
+        (UNFENCED, heartbeat_command(shut_down=True), True, LEAVING),
+        (UNFENCED, heartbeat_command(shut_down=True), False, GONE),
+        (LEAVING, heartbeat_command(shut_down=True), True, LEAVING),
+        (LEAVING, heartbeat_command(shut_down=True), False, GONE),
     ],
 )
 def test_what_a_heartbeat_leads_to(
@@ -653,11 +655,17 @@ def test_what_a_heartbeat_leads_to(
 
 def test_a_controlled_shutdown_waits_until_the_others_know() -> None:
     broker_sessions = sessions(UNFENCED, UNFENCED, FENCED)
-    broker_sessions.note_heartbeat(beat(shut_down=True), LEAVING, now_ms=1, metadata_offset=12)
-    ask = beat(shut_down=True, offset=12)
+    broker_sessions.note_heartbeat(
+        heartbeat_command(shut_down=True), LEAVING, now_ms=1, metadata_offset=12
+    )
+    ask = heartbeat_command(shut_down=True, offset=12)
     assert broker_sessions.next_state(ask, registered_at=1, leads=lambda: False) is LEAVING
-    broker_sessions.note_heartbeat(beat(shut_down=True), LEAVING, now_ms=2, metadata_offset=99)
-    broker_sessions.note_heartbeat(beat(B2, offset=12), UNFENCED, now_ms=2, metadata_offset=12)
+    broker_sessions.note_heartbeat(
+        heartbeat_command(shut_down=True), LEAVING, now_ms=2, metadata_offset=99
+    )
+    broker_sessions.note_heartbeat(
+        heartbeat_command(B2, offset=12), UNFENCED, now_ms=2, metadata_offset=12
+    )
     assert broker_sessions.next_state(ask, registered_at=1, leads=lambda: False) is GONE
     broker_sessions.note_heartbeat(ask, GONE, now_ms=3, metadata_offset=12)
     assert broker_sessions.state(B1) is FENCED
@@ -666,7 +674,9 @@ def test_a_controlled_shutdown_waits_until_the_others_know() -> None:
 def test_a_session_ends_without_a_heartbeat_and_goes_on_with_one() -> None:
     broker_sessions = sessions(UNFENCED, UNFENCED, UNFENCED)
     assert broker_sessions.next_deadline_ms() == 9_000
-    broker_sessions.note_heartbeat(beat(B2), UNFENCED, now_ms=5_000, metadata_offset=10)
+    broker_sessions.note_heartbeat(
+        heartbeat_command(B2), UNFENCED, now_ms=5_000, metadata_offset=10
+    )
     assert broker_sessions.expired_broker(8_999) is None
     assert broker_sessions.expired_broker(9_000) is B1
     assert broker_sessions.has_session(B1, 8_999)

@@ -52,7 +52,7 @@ async def test_a_large_trace_comes_in_pieces_and_brokers_get_their_turn_after_ea
 ) -> None:
     routes = routes_of(cluster)
     for number in range(20_000):
-        say(cluster, str(number) + 100 * ".")
+        emit_note(cluster, str(number) + 100 * ".")
     tracer = cluster.env.tracer
     written, turns = tracer.hash, 0
 
@@ -60,7 +60,7 @@ async def test_a_large_trace_comes_in_pieces_and_brokers_get_their_turn_after_ea
         nonlocal turns
         while True:
             turns += 1
-            say(cluster, "meanwhile")
+            emit_note(cluster, "meanwhile")
             await asyncio.sleep(0)
 
     response = await routes.trace(request())
@@ -134,17 +134,17 @@ def tracer_lines(cluster: VirtualCluster, from_index: int) -> list[bytes]:
     return list(cluster.sim.environment.tracer.lines(from_index))
 
 
-def say(cluster: VirtualCluster, text: str, node: str = "test") -> int:
+def emit_note(cluster: VirtualCluster, text: str, node: str = "test") -> int:
     return cluster.sim.environment.tracer.emit("note", node, data={"text": text})
 
 
 @within(run_cluster)
 async def test_a_listener_hears_what_happens_from_now_on(cluster: VirtualCluster) -> None:
     routes = routes_of(cluster)
-    say(cluster, "before")
+    emit_note(cluster, "before")
     async with aclosing(events_from(routes)) as stream:
         assert await anext(stream) == b": connected\n\n"
-        event_id = say(cluster, "now")
+        event_id = emit_note(cluster, "now")
         ((event_kind, event),) = await events_heard(stream, 1)
         assert event_kind == "note"
         assert (event["i"], event["node"], event["d"]) == (event_id, "test", {"text": "now"})
@@ -168,9 +168,9 @@ async def test_a_listener_chooses_kinds_and_nodes(
 ) -> None:
     routes = routes_of(cluster)
     cluster.sim.environment.tracer.emit("fault.arm", "elsewhere", data={})
-    say(cluster, "one", "broker/1")
-    say(cluster, "two", "broker/1/txn/7")
-    say(cluster, "three", "broker/11")
+    emit_note(cluster, "one", "broker/1")
+    emit_note(cluster, "two", "broker/1/txn/7")
+    emit_note(cluster, "three", "broker/11")
     async with aclosing(events_from(routes, f"{query}&from=0")) as stream:
         await anext(stream)
         events = await events_heard(stream, len(expected))
@@ -198,11 +198,11 @@ class Page:
         async with aclosing(response.body_iterator) as pieces:  # type: ignore[type-var]
             async for piece in pieces:
                 for msgpack_value in msgpack_values(bytes(piece)):  # type: ignore[arg-type]
-                    self._take(msgpack_value)
+                    self._take_events(msgpack_value)
                 if self.events and self.events[-1]["i"] >= until:
                     return
 
-    def _take(self, value: Any) -> None:
+    def _take_events(self, value: Any) -> None:
         if isinstance(value, dict):
             self._start_ns = value.get("start_ns", self._start_ns)
             self._nodes += value.get("nodes", ())
@@ -263,7 +263,7 @@ async def test_a_page_makes_the_lines_of_the_trace_of_what_it_is_sent(
 async def test_a_slow_page_is_told_how_many_events_it_has_lost(cluster: VirtualCluster) -> None:
     routes = routes_of(cluster)
     for number in range(EVENTS_BEHIND_MAX + 7):
-        say(cluster, str(number))
+        emit_note(cluster, str(number))
     page = Page(routes)
     oldest = len(cluster.sim.environment.tracer) - EVENTS_BEHIND_MAX
     await page.hear("from=0", until=oldest)
@@ -285,8 +285,8 @@ async def test_a_page_in_a_silent_cluster_hears_that_the_stream_lives(
 @within(run_cluster)
 async def test_a_listener_goes_on_where_it_was_cut_off(cluster: VirtualCluster) -> None:
     routes = routes_of(cluster)
-    first_event = say(cluster, "first")
-    say(cluster, "second")
+    first_event = emit_note(cluster, "first")
+    emit_note(cluster, "second")
     async with aclosing(events_from(routes, last_event_id=str(first_event))) as stream:
         await anext(stream)
         assert [event["d"]["text"] for _, event in await events_heard(stream, 1)] == ["second"]
@@ -298,7 +298,7 @@ async def test_a_slow_listener_is_told_how_many_events_it_has_lost(cluster: Virt
     async with aclosing(events_from(routes)) as stream:
         await anext(stream)
         for number in range(EVENTS_BEHIND_MAX + 7):
-            say(cluster, str(number))
+            emit_note(cluster, str(number))
         (event_kind, lost), *events_after = await events_heard(stream, 2)
         assert (event_kind, lost["lost"]) == ("lost", 7)
         assert events_after[0][1]["i"] == lost["next"]

@@ -232,7 +232,7 @@ class Lines:
             self._arrive(correlation_id, answer)
         else:
             self.env.tasks.drive(
-                _wait(answer),
+                _await_effect(answer),
                 lambda verdict, _: self._arrive(correlation_id, verdict),
                 name="message",
             )
@@ -242,7 +242,7 @@ class Lines:
         (self.lost if is_lost else self.passed).append(crossing_number)
 
 
-async def _wait(answer: Awaitable[FaultEffect]) -> FaultEffect:
+async def _await_effect(answer: Awaitable[FaultEffect]) -> FaultEffect:
     return await answer
 
 

@@ -36,7 +36,7 @@ from txnsim.wire.batch import assign, control_batch, read_batch_header
 TIMEOUT_MAX = 900_000
 
 
-def read(
+def read_log(
     driver: LogDriver,
     offset: int,
     *,
@@ -80,14 +80,14 @@ SIZE = len(plain(2))
 def test_a_read_gives_whole_batches_below_the_high_watermark(
     three: LogDriver, offset: int, expected_bases: list[int]
 ) -> None:
-    answer = read(three, offset)
+    answer = read_log(three, offset)
     assert bases(answer) == expected_bases
     assert (answer.high_watermark, answer.last_stable_offset, answer.log_start_offset) == (4, 4, 0)
     assert answer.aborted is None
 
 
 def test_a_follower_reads_up_to_the_log_end(three: LogDriver) -> None:
-    answer = read(three, 2, up_to_log_end=True, isolation=COMMITTED)
+    answer = read_log(three, 2, up_to_log_end=True, isolation=COMMITTED)
     assert bases(answer) == [2, 4]
     assert answer.aborted is None
 
@@ -115,12 +115,15 @@ def test_a_read_outside_of_the_log_is_refused(three: LogDriver, offset: int) -> 
 def test_a_read_takes_what_fits_and_the_first_batch_if_it_must(
     three: LogDriver, max_bytes: int, min_one_batch: bool, expected_bases: list[int]
 ) -> None:
-    assert bases(read(three, 0, max_bytes=max_bytes, min_one_batch=min_one_batch)) == expected_bases
+    assert (
+        bases(read_log(three, 0, max_bytes=max_bytes, min_one_batch=min_one_batch))
+        == expected_bases
+    )
 
 
 def test_a_read_copies_nothing(three: LogDriver) -> None:
     first_batch, *_ = three.log.batches()
-    assert read(three, 0).records[0] is first_batch
+    assert read_log(three, 0).records[0] is first_batch
 
 
 def test_a_read_below_the_log_start_is_refused_and_above_begins_inside_a_batch(
@@ -128,7 +131,7 @@ def test_a_read_below_the_log_start_is_refused_and_above_begins_inside_a_batch(
 ) -> None:
     three.log.delete_records_before(3)
     assert isinstance(three.log.read(2, max_bytes=ALL), Rejection)
-    assert bases(read(three, 3)) == [2]
+    assert bases(read_log(three, 3)) == [2]
     assert three.log.log_start_offset == 3
 
 
@@ -136,17 +139,17 @@ def test_an_open_transaction_starves_read_committed() -> None:
     driver = LogDriver()
     driver.append(plain(10))
     driver.txn(0, count=10)
-    answer = read(driver, 10, isolation=COMMITTED)
+    answer = read_log(driver, 10, isolation=COMMITTED)
     assert (answer.records, answer.aborted) == ((), ())
     assert (answer.high_watermark, answer.last_stable_offset) == (20, 10)
-    assert bases(read(driver, 0, isolation=COMMITTED)) == [0]
+    assert bases(read_log(driver, 0, isolation=COMMITTED)) == [0]
     assert driver.log.producers.state.oldest_transaction_timestamp() == NOW
 
 
 def aborted_entries(
     driver: LogDriver, offset: int, *, max_bytes: int = ALL
 ) -> list[tuple[int, int]]:
-    answer = read(driver, offset, isolation=COMMITTED, max_bytes=max_bytes)
+    answer = read_log(driver, offset, isolation=COMMITTED, max_bytes=max_bytes)
     assert answer.aborted is not None
     return [(entry.producer_id, entry.first_offset) for entry in answer.aborted]
 
@@ -197,7 +200,7 @@ def test_a_transaction_that_began_below_the_log_start_is_still_listed() -> None:
     driver.txn(1)
     driver.end(committed=False)
     driver.log.delete_records_before(2)
-    answer = read(driver, 2, isolation=COMMITTED)
+    answer = read_log(driver, 2, isolation=COMMITTED)
     assert answer.aborted is not None
     assert [entry.first_offset for entry in answer.aborted] == [0]
 
@@ -222,7 +225,7 @@ def test_readable_bytes_of_read_committed_move_with_the_stable_offset() -> None:
 
 def test_a_bound_inside_a_batch_hides_the_batch(three: LogDriver) -> None:
     three.log.advance_high_watermark(5)
-    assert bases(read(three, 4)) == []
+    assert bases(read_log(three, 4)) == []
     assert three.log.readable_bytes(4, UNCOMMITTED) == 0
 
 
@@ -315,7 +318,7 @@ def test_who_trusts_an_older_look_reads_what_is_open_by_now() -> None:
     trusting = driver.log.read(0, max_bytes=ALL, isolation=COMMITTED, is_all_stable=True)
     assert isinstance(trusting, LogRead)
     assert (trusting.last_stable_offset, bases(trusting), trusting.aborted) == (1, [0], ())
-    second_read = read(driver, 0, isolation=COMMITTED)
+    second_read = read_log(driver, 0, isolation=COMMITTED)
     assert (second_read.last_stable_offset, bases(second_read)) == (0, [])
 
 

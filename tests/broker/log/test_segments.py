@@ -245,7 +245,7 @@ def driver() -> LogDriver:
     return log_driver
 
 
-def begun(
+def begin_loading(
     log: PartitionLog, *, snapshots: Iterable[OffsetSnapshot] | None = None, start: int = 0
 ) -> LogLoader:
     return LogLoader(
@@ -262,7 +262,7 @@ def begun(
 
 def load_log(log: PartitionLog, *, recover_from: int | None = None) -> PartitionLog:
     """The log again; segments from that one on are recovered."""
-    loader = begun(log)
+    loader = begin_loading(log)
     segments = tuple(log.local.segments)
     ends = [*(segment.base_offset for segment in segments[1:]), log.log_end_offset + 1]
     for number, (segment, end) in enumerate(zip(segments, ends, strict=True)):
@@ -334,7 +334,7 @@ def test_a_recovered_segment_tells_the_leader_epochs_that_the_file_lacks(
 
 def test_recovery_forgets_snapshots_behind_its_segment(driver: LogDriver) -> None:
     lying = (driver.log.log_end_offset, ())  # as if nobody had ever written
-    loader = begun(driver.log, snapshots=[lying])
+    loader = begin_loading(driver.log, snapshots=[lying])
     for segment in driver.log.local.segments:
         loader.recover_segment(
             segment.base_offset, stored_batches_of(segment), modified_ms=NOW, now_ms=NOW
@@ -350,7 +350,7 @@ def test_epochs_that_wrote_nothing_are_forgotten(driver: LogDriver) -> None:
 
 
 def test_a_higher_start_than_the_oldest_segment_is_believed(driver: LogDriver) -> None:
-    loader = begun(driver.log, start=3)
+    loader = begin_loading(driver.log, start=3)
     for segment in driver.log.local.segments:
         loader.load_segment(
             segment.base_offset, stored_batches_of(segment), aborted_txns=(), modified_ms=NOW
@@ -361,7 +361,7 @@ def test_a_higher_start_than_the_oldest_segment_is_believed(driver: LogDriver) -
 
 
 def test_a_log_that_ends_below_its_start_is_emptied(driver: LogDriver) -> None:
-    loader = begun(driver.log, start=500)
+    loader = begin_loading(driver.log, start=500)
     for segment in driver.log.local.segments:
         loader.load_segment(
             segment.base_offset, stored_batches_of(segment), aborted_txns=(), modified_ms=NOW
@@ -384,7 +384,7 @@ def test_without_any_snapshot_a_clean_stop_means_that_there_are_no_producers(
     driver: LogDriver,
 ) -> None:
     for was_clean, open_since in ((True, -1), (False, 4)):
-        loader = begun(driver.log, snapshots=())
+        loader = begin_loading(driver.log, snapshots=())
         for segment in driver.log.local.segments:
             loader.load_segment(
                 segment.base_offset, stored_batches_of(segment), aborted_txns=(), modified_ms=NOW
@@ -394,7 +394,7 @@ def test_without_any_snapshot_a_clean_stop_means_that_there_are_no_producers(
 
 
 def test_producers_that_have_expired_are_not_loaded_open_ones_are(driver: LogDriver) -> None:
-    loader = begun(driver.log)
+    loader = begin_loading(driver.log)
     for segment in driver.log.local.segments:
         loader.load_segment(
             segment.base_offset, stored_batches_of(segment), aborted_txns=(), modified_ms=NOW

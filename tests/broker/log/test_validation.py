@@ -822,7 +822,7 @@ def test_what_was_cut_off_between_two_steps_is_not_found() -> None:
 # What is told of a bad record is made when it is asked for.
 
 
-def many(count: int) -> RecordErrors:
+def many_errors(count: int) -> RecordErrors:
     errors = RecordErrors(lambda refused: f"{refused.timestamp} {refused.key_size}")
     for index in range(count):
         errors.note(RecordRefusal(index * 2, 5 + index, -1, 3))
@@ -830,21 +830,21 @@ def many(count: int) -> RecordErrors:
 
 
 def test_it_is_a_sequence_of_pairs() -> None:
-    errors = many(3)
+    errors = many_errors(3)
     expected_errors = ((0, "5 -1"), (2, "6 -1"), (4, "7 -1"))
     assert errors == expected_errors
-    assert errors == many(3)
+    assert errors == many_errors(3)
     assert errors != expected_errors[:2]
     assert errors != 3
-    assert hash(errors) == hash(many(3))
+    assert hash(errors) == hash(many_errors(3))
     assert (errors[-1], errors[:2], len(errors)) == (expected_errors[-1], expected_errors[:2], 3)
     with pytest.raises(IndexError):
         errors[3]
-    assert not many(0)
+    assert not many_errors(0)
 
 
 def test_a_bad_record_takes_few_bytes() -> None:
-    errors = many(100_000)
+    errors = many_errors(100_000)
     arrays = (errors._indexes, errors._timestamps, errors._key_sizes, errors._value_sizes)
     assert sum(map(getsizeof, arrays)) < 100_000 * 24
 

@@ -69,7 +69,7 @@ def partition_after(
     )
 
 
-def facts(changed: PartitionImage | None) -> tuple[object, ...]:
+def leadership_of(changed: PartitionImage | None) -> tuple[object, ...]:
     assert changed is not None
     return (changed.leader, changed.isr, changed.elr, changed.last_known_elr)
 
@@ -81,21 +81,21 @@ def test_nothing_changes_where_nothing_is_different() -> None:
 
 def test_a_smaller_isr_raises_the_partition_epoch_alone() -> None:
     changed = partition_after(partition(1, epoch=4), (1, 2))
-    assert facts(changed) == (1, (1, 2), (), ())
+    assert leadership_of(changed) == (1, (1, 2), (), ())
     assert changed is not None
     assert (changed.leader_epoch, changed.partition_epoch) == (4, 5)
 
 
 def test_a_new_leader_raises_both_epochs() -> None:
     changed = partition_after(partition(1, epoch=4), (2, 3), down=(1,))
-    assert facts(changed) == (2, (2, 3), (), ())
+    assert leadership_of(changed) == (2, (2, 3), (), ())
     assert changed is not None
     assert (changed.leader_epoch, changed.partition_epoch) == (5, 5)
 
 
 def test_leaders_are_looked_for_in_the_order_of_the_replicas() -> None:
     found = partition(1, replicas=(3, 1, 2), isr=(2, 1, 3))
-    assert facts(partition_after(found, (2, 3), down=(1,)))[0] == 3
+    assert leadership_of(partition_after(found, (2, 3), down=(1,)))[0] == 3
 
 
 @pytest.mark.parametrize(
@@ -117,27 +117,34 @@ def test_the_elr_follows_the_isr(
     expected: tuple[object, ...],
 ) -> None:
     down = () if isr else (1, 2, 3)
-    assert facts(partition_after(partition_image, isr, min_isr=min_isr, down=down)) == expected
+    assert (
+        leadership_of(partition_after(partition_image, isr, min_isr=min_isr, down=down)) == expected
+    )
 
 
 def test_an_eligible_replica_leads_alone_when_the_isr_is_empty() -> None:
     found = partition(-1, isr=(), elr=(1, 2), last_known=(1,), epoch=4)
     changed = partition_after(found, (), down=(1, 3), min_isr=2)
-    assert facts(changed) == (2, (2,), (1,), ())
+    assert leadership_of(changed) == (2, (2,), (1,), ())
     assert changed is not None
     assert not changed.is_recovering, "it has everything that was committed"
 
 
 def test_eligible_replicas_do_not_lead_while_another_is_in_sync() -> None:
     found = partition(1, isr=(1,), elr=(2,), epoch=4)
-    assert facts(partition_after(found, (1,), down=(1,), min_isr=2)) == (-1, (1,), (2,), (1,))
+    assert leadership_of(partition_after(found, (1,), down=(1,), min_isr=2)) == (
+        -1,
+        (1,),
+        (2,),
+        (1,),
+    )
 
 
 def test_the_last_leader_is_elected_again_when_no_other_is_left() -> None:
     found = partition(-1, isr=(), last_known=(1,), epoch=4)
     assert partition_after(found, (), down=(1,), min_isr=2) is None
     changed = partition_after(found, (), down=(3,), min_isr=2)
-    assert facts(changed) == (1, (1,), (), ())
+    assert leadership_of(changed) == (1, (1,), (), ())
     assert changed is not None
     assert changed.is_recovering
 
@@ -151,13 +158,13 @@ def test_brokers_that_a_reassignment_leaves_out_stay_eligible_and_keep_it_withou
     )
     reassigned = msgspec.structs.replace(reassigned, removing=(BrokerId(1), BrokerId(2)))
     alone = partition_after(reassigned, (1, 2, 3), min_isr=2)
-    assert facts(alone) == (3, (3,), (1, 2), ())
+    assert leadership_of(alone) == (3, (3,), (1, 2), ())
     assert alone is not None
     dead = partition_after(alone, (), down=(3,))
-    assert facts(dead) == (-1, (), (1, 2, 3), (3,))
+    assert leadership_of(dead) == (-1, (), (1, 2, 3), (3,))
     assert dead is not None
     unclean = partition_after(dead, (), down=(3,), unclean_shutdown=3)
-    assert facts(unclean) == (-1, (), (1, 2), (3,))
+    assert leadership_of(unclean) == (-1, (), (1, 2), (3,))
     assert unclean is not None
     assert partition_after(unclean, ()) is None, "3 is back, and nobody leads"
 
@@ -165,19 +172,19 @@ def test_brokers_that_a_reassignment_leaves_out_stay_eligible_and_keep_it_withou
 def test_without_elr_no_replica_is_eligible_and_an_isr_does_not_get_empty() -> None:
     found = partition(1, isr=(1,), elr=(2,), last_known=(3,))
     changed = partition_after(found, (), down=(1, 2), has_elr=False, min_isr=2)
-    assert facts(changed) == (-1, (1,), (), (3,))
+    assert leadership_of(changed) == (-1, (1,), (), (3,))
 
 
 def test_after_an_unclean_shutdown_a_replica_is_not_eligible() -> None:
     found = partition(-1, isr=(), elr=(1, 2), last_known=(1,))
     changed = partition_after(found, (), down=(1, 2, 3), min_isr=2, unclean_shutdown=1)
-    assert facts(changed) == (-1, (), (2,), (1,))
+    assert leadership_of(changed) == (-1, (), (2,), (1,))
 
 
 def test_an_unclean_election_takes_any_live_replica_and_it_is_alone() -> None:
     found = partition(-1, isr=(1,), elr=(2,), last_known=(1,), epoch=4)
     changed = partition_after(found, (1,), down=(1, 2), min_isr=3, election=UNCLEAN)
-    assert facts(changed) == (3, (3,), (), ())
+    assert leadership_of(changed) == (3, (3,), (), ())
     assert changed is not None
     assert (changed.is_recovering, changed.leader_epoch) == (True, 5)
     assert partition_after(found, (1,), down=(1, 2, 3), min_isr=3, election=UNCLEAN) is None
@@ -185,7 +192,7 @@ def test_an_unclean_election_takes_any_live_replica_and_it_is_alone() -> None:
 
 def test_an_unclean_election_prefers_a_replica_in_sync() -> None:
     changed = partition_after(partition(-1, isr=(3,)), (3,), down=(2,), election=UNCLEAN)
-    assert facts(changed) == (3, (3,), (), ())
+    assert leadership_of(changed) == (3, (3,), (), ())
 
 
 @pytest.mark.parametrize(
@@ -289,12 +296,12 @@ def test_a_reassignment_is_over_when_its_replicas_are_in_sync(
 def test_a_leader_that_goes_is_followed_by_a_replica_that_stays() -> None:
     found = partition(1, replicas=(2, 3, 1), isr=(1, 2), epoch=4)
     changed = reassigned_partition(found, (1, 2, 3), (2, 3, 1), removing=(1,), adding=(3,))
-    assert facts(changed) == (2, (2, 3), (), ())
+    assert leadership_of(changed) == (2, (2, 3), (), ())
     found = partition(1, replicas=(2, 3, 1), isr=(1, 2), epoch=4)
     changed = reassigned_partition(
         found, (1, 2, 3), (2, 3, 1), removing=(1,), adding=(3,), down=(2,)
     )
-    assert facts(changed)[0] == 3
+    assert leadership_of(changed)[0] == 3
 
 
 def test_an_isr_that_changes_by_itself_ends_what_it_can() -> None:

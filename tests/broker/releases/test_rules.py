@@ -63,11 +63,11 @@ def test_since_when_is_said_so_that_a_new_release_makes_it_no_lie(name: str, exp
 def test_every_switch_has_a_case_that_turns_it(field_name: str) -> None:
     field_value = not getattr(LATEST, field_name)
     spellings = (f"{field_name}={field_value}", f'"{field_name}": {field_value}')
-    assert any(spelling in text for text in texts() for spelling in spellings), (
+    assert any(spelling in text for text in texts_of_tests() for spelling in spellings), (
         f"nothing has {spellings[0]}"
     )
 
 
 @cache
-def texts() -> list[str]:
+def texts_of_tests() -> list[str]:
     return [path.read_text() for path in (REPOSITORY / "tests").rglob("test_*.py")]

@@ -158,16 +158,16 @@ def test_a_log_of_before_is_gone_on_with() -> None:
 # Where logs start
 
 
-def cut(disk: BrokerLogs, before_offset: int) -> None:
+def delete_records(disk: BrokerLogs, before_offset: int) -> None:
     log_of(disk, image_of()).delete_records_before(before_offset)
 
 
 def test_a_crash_brings_back_what_was_deleted_since_the_last_note() -> None:
     disk = BrokerLogs(DEFAULTS, LATEST)
     log = log_with_records(disk, 6)
-    cut(disk, 3)
+    delete_records(disk, 3)
     disk.checkpoint_log_starts()
-    cut(disk, 5)
+    delete_records(disk, 5)
     disk.reopen(image_of(), B1, now_ms=NOW)
     assert (log.log_start_offset, log.log_end_offset) == (3, 6)
 
@@ -175,7 +175,7 @@ def test_a_crash_brings_back_what_was_deleted_since_the_last_note() -> None:
 def test_a_broker_that_stops_in_order_notes_it() -> None:
     disk = BrokerLogs(DEFAULTS, LATEST)
     log = log_with_records(disk, 6)
-    cut(disk, 5)
+    delete_records(disk, 5)
     disk.close()
     disk.reopen(image_of(), B1, now_ms=NOW)
     assert log.log_start_offset == 5
@@ -186,9 +186,9 @@ def test_deleting_a_replica_notes_the_starts_of_the_others() -> None:
     image = image_of()
     log = log_with_records(disk, 6)
     disk.log(image.topics["orders"], 1, disk.config_of(image, image.topics["orders"], B1))
-    cut(disk, 4)
+    delete_records(disk, 4)
     disk.delete_replicas(image.topics["orders"], (1,))
-    cut(disk, 5)
+    delete_records(disk, 5)
     disk.delete_replicas(image.topics["orders"], (1,))  # it was not here any more
     disk.reopen(image_of(), B1, now_ms=NOW)
     assert log.log_start_offset == 4
@@ -216,7 +216,7 @@ def test_a_directory_that_has_failed_takes_no_notes() -> None:
     image = image_of()
     log = log_with_records(disk, 6)
     disk.log(image.topics["orders"], 1, disk.config_of(image, image.topics["orders"], B1))
-    cut(disk, 4)
+    delete_records(disk, 4)
     disk.has_failed = True
     disk.delete_replicas(image.topics["orders"], (1,))
     disk.close()

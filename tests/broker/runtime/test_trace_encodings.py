@@ -158,13 +158,13 @@ ROWS: list[Row] = [
 ]
 
 
-def ticking() -> Callable[[], int]:
+def ticking_clock() -> Callable[[], int]:
     ticks: Iterator[int] = count()
     return lambda: next(ticks)
 
 
-def full(*, ring_bytes: int | None = None) -> Tracer:
-    return Tracer(ticking(), level=TraceLevel.FULL, ring_bytes=ring_bytes)
+def full_tracer(*, ring_bytes: int | None = None) -> Tracer:
+    return Tracer(ticking_clock(), level=TraceLevel.FULL, ring_bytes=ring_bytes)
 
 
 def test_both_forms_make_the_same_lines_of_the_first_events() -> None:
@@ -221,7 +221,7 @@ NOTED = st.tuples(
 @pytest.mark.slow
 @given(st.lists(NOTED, max_size=40))
 def test_what_a_ring_tells_is_what_a_whole_trace_tells_but_for_the_clocks(noted: Any) -> None:
-    ring, whole_tracer = full(ring_bytes=1 << 20), full()
+    ring, whole_tracer = full_tracer(ring_bytes=1 << 20), full_tracer()
     for index, (node, parent_indexes, tx, data, importance, is_read) in enumerate(noted):
         for tracer in (ring, whole_tracer):
             tracer.emit(
@@ -245,7 +245,7 @@ def test_what_a_ring_tells_is_what_a_whole_trace_tells_but_for_the_clocks(noted:
 
 def test_a_payload_is_the_one_that_was_noted() -> None:
     """A ring keeps no object that may change before somebody reads."""
-    tracer = full(ring_bytes=1 << 20)
+    tracer = full_tracer(ring_bytes=1 << 20)
     open_ones = ["t-0"]
     tracer.emit("txn.decide", "a", data={"partitions": open_ones})
     assert tracer.size

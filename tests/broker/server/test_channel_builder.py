@@ -381,13 +381,13 @@ class Side:
             SaslRules(
                 mechanisms=("PLAIN", "SCRAM-SHA-256", "OAUTHBEARER"),
                 max_reauth_ms=max_reauth_ms,
-                begin_exchange=self._begin,
+                begin_exchange=self._begin_exchange,
                 now_ms=lambda: WALL_MS,
                 monotonic_ms=lambda: self.now_ms,
             )
         )
 
-    def _begin(self, mechanism: str) -> Any:
+    def _begin_exchange(self, mechanism: str) -> Any:
         return exchange(
             mechanism,
             plain_users={"alice": "secret", "bob": "secret"},

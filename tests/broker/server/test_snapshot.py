@@ -260,13 +260,13 @@ class Reader:
     def read(self, cluster: VirtualCluster) -> Reader:
         for line in cluster.env.tracer.lines():
             event = msgspec.json.decode(line)
-            self._take(event, event.get("d", {}))
+            self._take_event(event, event.get("d", {}))
         return self
 
-    def _take(self, event: Mapping[str, Any], event_fields: Mapping[str, Any]) -> None:
+    def _take_event(self, event: Mapping[str, Any], event_fields: Mapping[str, Any]) -> None:
         match event["k"]:
             case "snapshot":
-                self._begin(event_fields)
+                self._begin_state(event_fields)
             case "log.append":
                 self._partition(event_fields)["end"] = event_fields["last"] + 1
             case "marker.written":
@@ -286,7 +286,7 @@ class Reader:
         """Of one that a later part of the snapshot tells, nothing needs to be right yet."""
         return self.partitions.setdefault(event_fields["tp"], {})
 
-    def _begin(self, event_fields: Mapping[str, Any]) -> None:
+    def _begin_state(self, event_fields: Mapping[str, Any]) -> None:
         self.brokers.update(
             {broker["node"]: broker["state"] for broker in event_fields.get("brokers", ())}
         )

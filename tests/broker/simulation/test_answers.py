@@ -98,7 +98,7 @@ def test_an_answer_is_within_its_budget(api_key: int) -> None:
     async def main(cluster: VirtualCluster) -> None:
         (broker,) = cluster.sim.metadata.image.brokers.values()
         wire = await WireClient.open(broker.host, broker.port)
-        await _fill(wire)
+        await _fill_partitions(wire)
         if api_key == SHARE_GROUP_DESCRIBE:
             await _share(wire)
         size_bytes, message = await _ask_with_size(wire, api_key, version, values)
@@ -133,7 +133,7 @@ async def _until(
     raise AssertionError(repr(answer))
 
 
-async def _fill(wire: WireClient) -> None:
+async def _fill_partitions(wire: WireClient) -> None:
     """Positions and a transaction of all partitions, a consumer group that has them."""
     for key_type in (0, 1):
         keys = {"key_type": key_type, "coordinator_keys": ["g"]}
@@ -184,7 +184,7 @@ def test_few_heavy_elements_are_within_the_budget_as_well(api_key: int) -> None:
     async def main(cluster: VirtualCluster) -> None:
         (broker,) = cluster.sim.metadata.image.brokers.values()
         wire = await WireClient.open(broker.host, broker.port)
-        await _fill(wire)
+        await _fill_partitions(wire)
         await _heavy(wire)
         size_bytes, message = await _ask_with_size(wire, api_key, version, values)
         assert 0 < size_bytes <= BUDGET, f"{size_bytes} bytes"
@@ -202,7 +202,7 @@ def test_an_answer_of_few_pieces_that_nobody_has_announced_ends_the_connection()
     async def main(cluster: VirtualCluster) -> None:
         (broker,) = cluster.sim.metadata.image.brokers.values()
         wire = await WireClient.open(broker.host, broker.port)
-        await _fill(wire)
+        await _fill_partitions(wire)
         message = message_from(codec.request_class(11, 3), _joining(BUDGET + 1))
         wire.send(wire.frame(11, 3, message))
         assert await wire.is_closed_by_broker()

@@ -183,19 +183,19 @@ def _written(batch: bytes, topic: str = "orders") -> dict[str, Any]:
     return {"transactional_id": None, "acks": -1, "timeout": 30_000, "topic_data": topic_data}
 
 
-def _batch(**fields: Any) -> bytes:
+def _plain_batch(**fields: Any) -> bytes:
     return build_batch([Record(key=b"k", value=b"v")], timestamp_ms=STAMP_MS, **fields)
 
 
 async def batches(broker: Broker, count: int) -> None:
     for _ in range(count):
-        await broker.sure(0, 9, _written(_batch()))
+        await broker.sure(0, 9, _written(_plain_batch()))
 
 
 async def producers(broker: Broker, count: int) -> None:
     for number in range(count):
         producer_fields = {"producer_id": 10_000 + number, "producer_epoch": 0, "base_sequence": 0}
-        await broker.sure(0, 9, _written(_batch(**producer_fields)))
+        await broker.sure(0, 9, _written(_plain_batch(**producer_fields)))
 
 
 async def markers(broker: Broker, count: int) -> None:
@@ -473,7 +473,7 @@ _OF_ORDERS: Final = {"topics": [{"name": "orders", "partition_indexes": [0]}]}
 ASKED: Final = (
     _asked("ApiVersions", 4, _plain(client_software_name="a", client_software_version="1")),
     _asked("Metadata", 12, _plain(topics=[_ORDERS], allow_auto_topic_creation=False)),
-    _asked("Produce", 9, lambda _: _written(_batch())),
+    _asked("Produce", 9, lambda _: _written(_plain_batch())),
     _asked("Fetch", 12, lambda _: _fetched()),
     _asked("ListOffsets", 9, _plain(replica_id=-1, topics=[
         {"name": "orders", "partitions": [{"partition_index": 0, "timestamp": -1}]}])),

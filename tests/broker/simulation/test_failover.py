@@ -490,13 +490,15 @@ class Moves:
             topics = self.cluster.sim.metadata.image.topics
             topic_name = self.random.choice(["orders", TRANSACTION_STATE_TOPIC])
             partition_index = self.random.randrange(len(topics[topic_name].partitions))
-            self._begin(TopicPartition(topic_name, partition_index), self.random.choice(PLACES))
+            self._begin_move(
+                TopicPartition(topic_name, partition_index), self.random.choice(PLACES)
+            )
             if self.random.random() < 0.7:
                 await self.until_settled()
                 check_replicas(self.cluster.sim)
         await self.until_settled()
 
-    def _begin(self, topic_partition: TopicPartition, replicas: tuple[int, ...]) -> None:
+    def _begin_move(self, topic_partition: TopicPartition, replicas: tuple[int, ...]) -> None:
         metadata = self.cluster.sim.metadata
         image_after = reassign(
             metadata.image, topic_partition, tuple(map(BrokerId, replicas)), metadata.settings

@@ -215,7 +215,7 @@ def test_without_a_record_nothing_is_known(tmp_path: Path) -> None:
 META = MetaProperties(cluster_id="abc", node_id=2, directory_id=uuid.UUID(int=5))
 
 
-def texts(*logs: LogDriver) -> dict[str, str]:
+def file_texts(*logs: LogDriver) -> dict[str, str]:
     """The files of the directory itself."""
     replicas = [StoredReplica(log=log.log, topic_id=uuid.UUID(int=9)) for log in logs]
     return {
@@ -244,7 +244,7 @@ def test_offsets_are_noted_of_every_replica() -> None:
     topic_partition = driver.log.topic_partition
     offsets_by_file = {
         name: decode_offsets(text, place=name)
-        for name, text in texts(driver).items()
+        for name, text in file_texts(driver).items()
         if name.endswith("checkpoint")
     }
     assert offsets_by_file == {
@@ -256,13 +256,13 @@ def test_offsets_are_noted_of_every_replica() -> None:
 
 
 def test_a_start_that_the_oldest_segment_tells_is_not_noted() -> None:
-    text_by_file = texts(LogDriver())
+    text_by_file = file_texts(LogDriver())
     assert decode_offsets(text_by_file["log-start-offset-checkpoint"], place="") == {}
     assert decode_offsets(text_by_file["cleaner-offset-checkpoint"], place="") == {}
 
 
 def test_the_directory_tells_whose_it_is_and_that_it_was_left_in_order() -> None:
-    text_by_file = texts()
+    text_by_file = file_texts()
     assert MetaProperties.decode(text_by_file["meta.properties"], place="") == META
     assert text_by_file[".kafka_cleanshutdown"] == '{"version":0,"brokerEpoch":41}'
 
@@ -273,7 +273,10 @@ def test_replicas_are_written_by_topic_and_partition() -> None:
         TopicPartition("b", 0),
         TopicPartition("a", 1),
     )
-    assert texts(first_driver, second)["recovery-point-offset-checkpoint"] == "0\n2\na 1 0\nb 0 0\n"
+    assert (
+        file_texts(first_driver, second)["recovery-point-offset-checkpoint"]
+        == "0\n2\na 1 0\nb 0 0\n"
+    )
 
 
 TOPIC_ID = uuid.UUID(int=7)

@@ -68,7 +68,7 @@ GOLDEN: Final = (
 BEHIND_THE_END: Final = len(GOLDEN)
 
 
-def read(folder: Path) -> StoredMetadata:
+def read_metadata(folder: Path) -> StoredMetadata:
     stored_metadata = StoredMetadata.read(folder, cluster_id="abc")
     assert stored_metadata is not None
     return stored_metadata
@@ -76,7 +76,7 @@ def read(folder: Path) -> StoredMetadata:
 
 def told(folder: Path, *records: bytes) -> StoredMetadata:
     write_metadata_log(folder, records)
-    return read(folder)
+    return read_metadata(folder)
 
 
 def only_partition(stored_metadata: StoredMetadata) -> PartitionImage:
@@ -121,7 +121,7 @@ def test_a_snapshot_stands_for_all_below_it(tmp_path: Path) -> None:
     write_metadata_log(
         tmp_path, [topic("kept", ORDERS), partition(ORDERS)], name=f"{new}.checkpoint"
     )
-    stored_metadata = read(tmp_path)
+    stored_metadata = read_metadata(tmp_path)
     assert list(stored_metadata.image.topics) == ["kept"]
     assert stored_metadata.image.features == {"a.version": 2}
     assert stored_metadata.age == (4, 3)
@@ -140,13 +140,13 @@ def test_control_batches_are_passed_over(tmp_path: Path) -> None:
         log_append_time=False,
     )
     path.write_bytes(path.read_bytes() + marker)
-    assert read(tmp_path).age == (2, 2)
+    assert read_metadata(tmp_path).age == (2, 2)
 
 
 def test_a_torn_tail_does_not_count(tmp_path: Path) -> None:
     path = write_metadata_log(tmp_path, [feature("a.version", 1), feature("a.version", 2)])
     path.write_bytes(path.read_bytes()[:-1])
-    assert read(tmp_path).image.features == {"a.version": 1}
+    assert read_metadata(tmp_path).image.features == {"a.version": 1}
 
 
 def test_deleted_topics_are_gone_with_their_configs(tmp_path: Path) -> None:
@@ -289,7 +289,7 @@ def test_a_record_that_makes_no_sense_names_its_file(
 ) -> None:
     path = write_metadata_log(tmp_path, [feature("a", 1), record_value])
     with pytest.raises(CorruptLogRecordError, match=problem) as caught:
-        read(tmp_path)
+        read_metadata(tmp_path)
     assert str(caught.value).startswith(f"{path}, offset 1: ")
 
 
@@ -300,7 +300,7 @@ def test_a_batch_that_cannot_be_unpacked_names_its_file(tmp_path: Path) -> None:
     file_bytes[17:21] = crc32c.crc32c(bytes(file_bytes[21:])).to_bytes(4, "big")
     path.write_bytes(file_bytes)
     with pytest.raises(CorruptLogRecordError, match="offset 0"):
-        read(tmp_path)
+        read_metadata(tmp_path)
 
 
 @pytest.mark.parametrize(
@@ -316,7 +316,7 @@ def test_a_record_about_a_topic_that_is_not_there_names_its_file(
 ) -> None:
     path = write_metadata_log(tmp_path, [record])
     with pytest.raises(CorruptLogRecordError, match="which no record before it has made") as caught:
-        read(tmp_path)
+        read_metadata(tmp_path)
     assert str(caught.value).startswith(f"{path}, offset 0")
 
 
@@ -385,7 +385,7 @@ def written(directory: Path, image_written: ClusterImage) -> Path:
 
 def test_it_says_all_that_the_image_says(tmp_path: Path) -> None:
     was = image()
-    stored_metadata = read(written(tmp_path, was))
+    stored_metadata = read_metadata(written(tmp_path, was))
     assert stored_metadata.image.topics == was.topics
     assert stored_metadata.image.topic_names == was.topic_names
     assert stored_metadata.image.features == {"transaction.version": 2, "metadata.version": 30}
@@ -416,7 +416,7 @@ def test_many_records_are_several_batches(tmp_path: Path) -> None:
         stored_batch.header.base_offset for stored_batch in read_log_file(path, on_torn=print)
     ]
     assert offsets[:3] == [0, 1, 1 + RECORDS_PER_BATCH]
-    assert len(read(folder).image.topics["orders"].partitions) == RECORDS_PER_BATCH + 1
+    assert len(read_metadata(folder).image.topics["orders"].partitions) == RECORDS_PER_BATCH + 1
 
 
 # Small files of properties.

@@ -27,7 +27,7 @@ def frame_of(payload: bytes) -> bytes:
     return len(payload).to_bytes(4, "big") + payload
 
 
-def feed(reader: FrameReader, chunks: Iterable[bytes]) -> list[bytes]:
+def feed_chunks(reader: FrameReader, chunks: Iterable[bytes]) -> list[bytes]:
     return [frame for chunk in chunks for frame in reader.receive_data(chunk)]
 
 
@@ -116,7 +116,7 @@ def test_large_frame_in_small_chunks_is_joined_once(chunk: int) -> None:
     frame_bytes = frame_of(payload)
     reader = FrameReader(len(payload))
     chunks = (frame_bytes[start : start + chunk] for start in range(0, len(frame_bytes), chunk))
-    assert feed(reader, chunks) == [payload]
+    assert feed_chunks(reader, chunks) == [payload]
 
 
 def test_trickle_of_single_bytes_takes_little_more_than_their_number() -> None:
@@ -145,7 +145,7 @@ def test_frames_do_not_depend_on_where_the_stream_is_cut(
     ends = [0, *sorted(min(cut, len(frame_bytes)) for cut in cuts), len(frame_bytes)]
     chunks = [frame_bytes[start:end] for start, end in pairwise(ends)]
     reader = FrameReader(50)
-    assert feed(reader, chunks) == payloads
+    assert feed_chunks(reader, chunks) == payloads
     assert reader.buffered_bytes == 0
 
 

@@ -69,7 +69,7 @@ class Tools(ManagedResource):
         self._process: subprocess.Popen[str] | None = None
 
     def _on_exit(self, error: BaseException | None) -> None:
-        self._end()
+        self._end_process()
 
     def ask(self, name: str, *args: str, stdin: str = "") -> ToolResult:
         """Run a tool with ``--bootstrap-server`` of our address in front of its arguments."""
@@ -102,7 +102,7 @@ class Tools(ManagedResource):
         finally:
             timer.cancel()
         if not printed_line:
-            self._end()
+            self._end_process()
             words = " ".join((name, *args))
             raise ToolError(f"{words}: no answer in {_PATIENCE_S:.0f} s, or the tools' JVM ended")
         answer = json.loads(printed_line)
@@ -114,7 +114,7 @@ class Tools(ManagedResource):
             tool_name
         ]
 
-    def _end(self) -> None:
+    def _end_process(self) -> None:
         if self._process is None:
             return
         process, self._process = self._process, None

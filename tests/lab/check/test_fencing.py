@@ -180,17 +180,17 @@ def test_an_abort_of_a_producer_that_is_known_only_later_counts() -> None:
 # Which identity was sent
 
 
-def sent(epoch: int | None, producer_id: int = 7) -> dict[str, Any]:
+def identity_fields(epoch: int | None, producer_id: int = 7) -> dict[str, Any]:
     return {"producer_id": producer_id, "producer_epoch": epoch}
 
 
 @pytest.mark.parametrize(
     ("identity", "false"),
     [
-        pytest.param(sent(3), True, id="as it was given"),
-        pytest.param(sent(2), False, id="an old epoch"),
-        pytest.param(sent(4), False, id="an epoch to come"),
-        pytest.param(sent(3, producer_id=8), False, id="another producer"),
+        pytest.param(identity_fields(3), True, id="as it was given"),
+        pytest.param(identity_fields(2), False, id="an old epoch"),
+        pytest.param(identity_fields(4), False, id="an epoch to come"),
+        pytest.param(identity_fields(3, producer_id=8), False, id="another producer"),
         pytest.param({"producer_epoch": 3}, True, id="no producer is told"),
         pytest.param({"producer_id": 7}, True, id="no epoch is told"),
     ],
@@ -202,7 +202,7 @@ def test_who_forges_its_identity_is_refused_rightly(
     story = HistoryBuilder()
     story.initialise(producer_epoch=3)
     story.begin()
-    story.write("T1", "r1", 0, **sent(3))
+    story.write("T1", "r1", 0, **identity_fields(3))
     story.commit(**error, **identity)
     assert bool(false_fencing(story.history)) is false
 
@@ -232,10 +232,10 @@ def test_who_forges_its_identity_is_refused_rightly(
 )
 def test_every_request_may_be_forged(end: Callable[..., int]) -> None:
     story = in_a_transaction()
-    end(story, **sent(1))
+    end(story, **identity_fields(1))
     assert false_fencing(story.history) == ()
     story = in_a_transaction()
-    end(story, **sent(0))
+    end(story, **identity_fields(0))
     assert len(false_fencing(story.history)) == 1
 
 
@@ -258,9 +258,9 @@ def test_an_end_may_raise_the_epoch(following: dict[str, int], epoch: int, *, fa
     story = HistoryBuilder()
     story.initialise()
     story.begin("T0")
-    story.commit("T0", **sent(0), **following)
+    story.commit("T0", **identity_fields(0), **following)
     story.begin()
-    story.commit(**FENCED, **sent(epoch))
+    story.commit(**FENCED, **identity_fields(epoch))
     assert bool(false_fencing(story.history)) is false
 
 
@@ -268,10 +268,10 @@ def test_what_was_acknowledged_says_whether_the_epoch_was_raised() -> None:
     story = HistoryBuilder()
     story.initialise()
     story.begin("T0")
-    story.commit("T0", **sent(0))
+    story.commit("T0", **identity_fields(0))
     story.begin()
-    story.write("T1", "r1", 0, **sent(1))
-    story.commit(**FENCED, **sent(0))
+    story.write("T1", "r1", 0, **identity_fields(1))
+    story.commit(**FENCED, **identity_fields(0))
     assert false_fencing(story.history) == ()
 
 
@@ -287,8 +287,8 @@ def test_a_record_with_a_higher_epoch_fences_whoever_sent_it(
     fields: dict[str, Any], *, false: bool
 ) -> None:
     story = in_a_transaction()
-    story.write(None, "forged", 1, who="forger", **sent(5), **fields)
-    story.write("T1", "r2", outcome=FAILED, error="INVALID_PRODUCER_EPOCH", **sent(0))
+    story.write(None, "forged", 1, who="forger", **identity_fields(5), **fields)
+    story.write("T1", "r2", outcome=FAILED, error="INVALID_PRODUCER_EPOCH", **identity_fields(0))
     assert bool(false_fencing(story.history)) is false
 
 

@@ -155,7 +155,7 @@ def test_of_two_records_at_one_offset_that_which_was_read_counts_or_neither() ->
 REFUSED: dict[str, Any] = {"outcome": FAILED, "error": "OUT_OF_ORDER_SEQUENCE_NUMBER"}
 
 
-def sent(
+def write_record(
     story: HistoryBuilder, record_value: str, sequence: int, offset: int = -1, **fields: Any
 ) -> int:
     usual = {"producer_id": 7, "producer_epoch": 0, "sequence": sequence}
@@ -164,8 +164,8 @@ def sent(
 
 def test_records_that_were_turned_around_convict() -> None:
     story = HistoryBuilder()
-    low = sent(story, "A", 0, 1)
-    high = sent(story, "B", 1, 0)
+    low = write_record(story, "A", 0, 1)
+    high = write_record(story, "B", 1, 0)
     (anomaly,) = out_of_order(story.history)
     assert anomaly.evidence == (low, high)
     assert "sent 'A' before 'B'" in anomaly.because
@@ -173,19 +173,19 @@ def test_records_that_were_turned_around_convict() -> None:
 
 def test_behind_the_largest_sequence_they_begin_anew() -> None:
     story = HistoryBuilder()
-    sent(story, "A", 2**31 - 1, 0)
-    sent(story, "B", 0, 1)
+    write_record(story, "A", 2**31 - 1, 0)
+    write_record(story, "B", 0, 1)
     assert out_of_order(story.history) == ()
-    sent(story, "C", 2**31 - 2, 2)
+    write_record(story, "C", 2**31 - 2, 2)
     (anomaly,) = out_of_order(story.history)
     assert "sent 'C' before 'A'" in anomaly.because or "sent 'C' before 'B'" in anomaly.because
 
 
 def test_a_record_that_was_overtaken_and_is_refused_for_ever_convicts() -> None:
     story = HistoryBuilder()
-    sent(story, "A", 0, outcome=FAILED, error="NOT_ENOUGH_REPLICAS")
-    high = sent(story, "B", 1, 0)
-    low = sent(story, "A", 0, **REFUSED)
+    write_record(story, "A", 0, outcome=FAILED, error="NOT_ENOUGH_REPLICAS")
+    high = write_record(story, "B", 1, 0)
+    low = write_record(story, "A", 0, **REFUSED)
     story.read(0, {0: "B"}, 1)
     (anomaly,) = out_of_order(story.history)
     assert anomaly.evidence == (high, low)
@@ -193,31 +193,31 @@ def test_a_record_that_was_overtaken_and_is_refused_for_ever_convicts() -> None:
 
 def test_refused_before_the_other_was_taken_it_may_still_be_sent() -> None:
     story = HistoryBuilder()
-    sent(story, "A", 0, **REFUSED)
-    sent(story, "B", 1, 0)
+    write_record(story, "A", 0, **REFUSED)
+    write_record(story, "B", 1, 0)
     assert out_of_order(story.history) == ()
 
 
 @pytest.mark.parametrize("error", ["NOT_ENOUGH_REPLICAS", ""])
 def test_another_error_tells_nothing_about_the_order(error: str) -> None:
     story = HistoryBuilder()
-    sent(story, "B", 1, 0)
-    sent(story, "A", 0, outcome=FAILED, error=error)
+    write_record(story, "B", 1, 0)
+    write_record(story, "A", 0, outcome=FAILED, error=error)
     assert out_of_order(story.history) == ()
 
 
 def test_a_repetition_of_what_may_be_in_the_log_is_refused_rightly() -> None:
     story = HistoryBuilder()
-    sent(story, "A", 0, outcome=UNKNOWN)
-    sent(story, "B", 1, 1)
-    sent(story, "A", 0, **REFUSED)
+    write_record(story, "A", 0, outcome=UNKNOWN)
+    write_record(story, "B", 1, 1)
+    write_record(story, "A", 0, **REFUSED)
     assert out_of_order(story.history) == ()
 
 
 def test_a_repetition_of_what_is_in_the_log_is_refused_rightly() -> None:
     story = HistoryBuilder()
-    sent(story, "B", 1, 1)
-    sent(story, "A", 0, **REFUSED)
+    write_record(story, "B", 1, 1)
+    write_record(story, "A", 0, **REFUSED)
     story.read(0, {0: "A", 1: "B"}, 2)
     assert out_of_order(story.history) == ()
 
@@ -235,9 +235,9 @@ def test_a_repetition_of_what_is_in_the_log_is_refused_rightly() -> None:
 )
 def test_only_records_of_one_session_have_an_order(other_fields: dict[str, Any]) -> None:
     story = HistoryBuilder()
-    sent(story, "A", 0, 1)
+    write_record(story, "A", 0, 1)
     fields: dict[str, Any] = {"value": "B", "sequence": 1, "offset": 0}
-    sent(story, **(fields | other_fields))
+    write_record(story, **(fields | other_fields))
     assert out_of_order(story.history) == ()
 
 

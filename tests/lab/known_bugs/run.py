@@ -210,7 +210,7 @@ def examine(
         reaching = [search for search in searches_of_seed if search.bug in reached]
         alone = [[search] for search in reaching if search.noticed is not None]
         for searches_played in ([search for search in reaching if search.noticed is None], *alone):
-            _play(searches_played, plan, sound)
+            _play_plan(searches_played, plan, sound)
         for search in searches_of_seed:
             is_over = search.kinds or search.cpu_ms >= cpu_s * 1_000
             if is_over:
@@ -227,7 +227,7 @@ def _search_so_far(answer: Answer | None) -> tuple[int, int, int | None]:
     )
 
 
-def _play(searches: Sequence[_Search], plan: Plan, sound: PlayedRun) -> None:
+def _play_plan(searches: Sequence[_Search], plan: Plan, sound: PlayedRun) -> None:
     """Play a plan with all these bugs; with fewer of them where that makes a difference."""
     if not searches:
         return
@@ -239,8 +239,8 @@ def _play(searches: Sequence[_Search], plan: Plan, sound: PlayedRun) -> None:
     is_noticed = played.digest != sound.digest
     if len(searches) > 1 and (is_noticed or kinds):
         half = len(searches) // 2
-        _play(searches[:half], plan, sound)
-        _play(searches[half:], plan, sound)
+        _play_plan(searches[:half], plan, sound)
+        _play_plan(searches[half:], plan, sound)
         return
     for search in searches:
         search.cpu_ms += cpu_ms() - began_ms
@@ -303,10 +303,10 @@ def main() -> None:
         cpu_s=args.cpu,
         answers_before=answer_by_bug,
     ):
-        _keep(answer)
+        _keep_answer(answer)
     for answer in answers():
         if answer.bug in names and answer.found and answer.shrunk is None and not args.no_shrink:
-            _keep(shrunk(answer))
+            _keep_answer(shrunk(answer))
     for line in table(answers()):
         print(line)
 
@@ -315,7 +315,7 @@ def _is_open(answer_before: Answer | None, cpu_s: float) -> bool:
     return answer_before is None or not (answer_before.found or answer_before.cpu_s >= cpu_s)
 
 
-def _keep(answer: Answer) -> None:
+def _keep_answer(answer: Answer) -> None:
     RESULTS.mkdir(exist_ok=True)
     path = RESULTS / f"{answer.bug}.json"
     path.write_bytes(msgspec.json.format(msgspec.json.encode(answer)) + b"\n")

@@ -286,7 +286,7 @@ def questions(plan: Plan) -> list[dict[str, Any]]:
     return [act.step["ask"] for act in plan.acts if "ask" in act.step]
 
 
-def texts(said: Any) -> Iterator[tuple[str, str]]:
+def field_texts(said: Any) -> Iterator[tuple[str, str]]:
     """The texts in a message, with the names of their fields."""
     if isinstance(said, dict):
         for name, value in said.items():
@@ -294,7 +294,7 @@ def texts(said: Any) -> Iterator[tuple[str, str]]:
                 if isinstance(element, str):
                     yield name, element
                 else:
-                    yield from texts(element)
+                    yield from field_texts(element)
 
 
 @pytest.mark.costly
@@ -317,7 +317,7 @@ def test_what_he_changes_is_his_own() -> None:
         for question in questions(plan):
             if question["api"].startswith(LOOKS):
                 continue
-            for name, topic_text in texts(question["fields"]):
+            for name, topic_text in field_texts(question["fields"]):
                 if name in named and (
                     topic_text in plan.world.topics or topic_text in ("__consumer_offsets",)
                 ):

@@ -90,8 +90,12 @@ async def look(cluster: Cluster) -> Seen:
     return Seen(
         ends=ends,
         records={
-            "committed": await read(cluster, IsolationLevel.READ_COMMITTED, ends["last stable"]),
-            "all": await read(cluster, IsolationLevel.READ_UNCOMMITTED, ends["high watermark"]),
+            "committed": await read_partitions(
+                cluster, IsolationLevel.READ_COMMITTED, ends["last stable"]
+            ),
+            "all": await read_partitions(
+                cluster, IsolationLevel.READ_UNCOMMITTED, ends["high watermark"]
+            ),
         },
         producers={
             partition: tuple(sorted(producers_told, key=lambda producer: producer.producer_id))
@@ -112,7 +116,7 @@ async def look(cluster: Cluster) -> Seen:
     )
 
 
-async def read(
+async def read_partitions(
     cluster: Cluster, isolation: IsolationLevel, upto: dict[TopicPartition, int]
 ) -> dict[TopicPartition, Read]:
     records_by_partition: dict[TopicPartition, Read] = {partition: [] for partition in PARTITIONS}

@@ -290,7 +290,7 @@ def test_a_share_partition_is_as_its_leader_tells_and_ends_with_it() -> None:
 # Streams groups
 
 
-async def _beat(group_bench: GroupBench, member_id: str, epoch: int, *owned: str) -> int:
+async def _send_heartbeat(group_bench: GroupBench, member_id: str, epoch: int, *owned: str) -> int:
     """A heartbeat of a member with such active tasks; its epoch afterwards."""
     has = Tasks(active=tasks(*owned)) if owned or not epoch else None
     reply = await group_bench.groups.streams_heartbeat(heartbeat(member_id, epoch, owned=has))
@@ -325,20 +325,20 @@ async def test_members_of_streams_groups_are_as_their_coordinator_tells(
             for member in members_told.values()
         )
 
-    a = await _beat(group_bench, "a", 0)
+    a = await _send_heartbeat(group_bench, "a", 0)
     look()
-    b = await _beat(group_bench, "b", 0)
+    b = await _send_heartbeat(group_bench, "b", 0)
     look()
-    a = await _beat(group_bench, "a", a)
+    a = await _send_heartbeat(group_bench, "a", a)
     look()
-    a = await _beat(group_bench, "a", a, "0_0", "1_0")
-    b = await _beat(group_bench, "b", b)
+    a = await _send_heartbeat(group_bench, "a", a, "0_0", "1_0")
+    b = await _send_heartbeat(group_bench, "b", b)
     look()
     group_bench.unload()
     assert state_at(tracer.events(), tracer.nodes).streams == {}
     group_bench.load()
     look()
-    await _beat(group_bench, "a", LEFT_EPOCH)
+    await _send_heartbeat(group_bench, "a", LEFT_EPOCH)
     look()
     assert ("a unrevoked_tasks", ["0_0", "1_0"]) in states_seen
     assert ("b stable", ["0_1", "1_1"]) in states_seen

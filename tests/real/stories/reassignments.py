@@ -41,7 +41,7 @@ def reassign_alone(player: FramePlayer) -> None:
         topics=[],
     )
     for topics in (None, [], [(topic, [0, 7])], [(player.name("absent"), [0])]):
-        _list(player, topics)
+        _list_reassignments(player, topics)
 
 
 def reassign_partitions(player: FramePlayer) -> None:
@@ -112,7 +112,7 @@ def _changed_on_the_way(player: FramePlayer) -> None:
     _alter(player, "the new one alone", {(topic, 4): [3]})
     _alter(player, "another order", {(topic, 5): [3, 1]})
     _note_partitions(player, topic)
-    _list(player, [(topic, [5, 0, 3, 9]), (player.name("absent"), [0])])
+    _list_reassignments(player, [(topic, [5, 0, 3, 9]), (player.name("absent"), [0])])
     _alter(player, "all cancelled", {(topic, index): None for index in range(6)})
     _note_partitions(player, topic)
 
@@ -147,7 +147,7 @@ def _alter(
     )
 
 
-def _list(player: FramePlayer, topics: list[tuple[str, list[int]]] | None) -> None:
+def _list_reassignments(player: FramePlayer, topics: list[tuple[str, list[int]]] | None) -> None:
     topic_filters = None
     if topics is not None:
         topic_filters = [{"name": name, "partition_indexes": indexes} for name, indexes in topics]
@@ -211,7 +211,7 @@ def _wait_until_settled(player: FramePlayer, topic: str) -> None:
 def _note_partitions(player: FramePlayer, topic: str) -> None:
     """Note the topic's partitions, and the reassignments in progress."""
     _wait_for_metadata(player)
-    _list(player, None)
+    _list_reassignments(player, None)
     player.ask("DescribeTopicPartitions", 0, "now", topics=[{"name": topic}])
     metadata = player.quiet(
         "Metadata", 12, topics=[{"name": topic}], allow_auto_topic_creation=False

@@ -88,7 +88,7 @@ def test_what_was_read_is_told() -> None:
 Change = Callable[[ReplicaBasis], ReplicaBasis]
 
 
-def facts(**values: object) -> Change:
+def replaced_facts(**values: object) -> Change:
     return lambda evidence: msgspec.structs.replace(evidence, **values)
 
 
@@ -104,15 +104,15 @@ CUT = CutOff(file="/b/o/0.log", position=9, offset=10, reason="torn")
 @pytest.mark.parametrize(
     ("change", "status", "reason"),
     [
-        (facts(notes=ReadNotes(damage=("x: CRC",))), "damaged", "x: CRC"),
+        (replaced_facts(notes=ReadNotes(damage=("x: CRC",))), "damaged", "x: CRC"),
         (state(damage=("x: a folder",)), "damaged", "x: a folder"),
         (
-            facts(notes=ReadNotes(cut_off=CUT)),
+            replaced_facts(notes=ReadNotes(cut_off=CUT)),
             "damaged",
             "a starting broker cuts the log off: /b/o/0.log, byte 9: torn",
         ),
         (
-            facts(gaps=(Gap(first_offset=6, next_offset=8),)),
+            replaced_facts(gaps=(Gap(first_offset=6, next_offset=8),)),
             "incomplete",
             "offsets 6 to 7 are missing",
         ),
@@ -128,18 +128,18 @@ CUT = CutOff(file="/b/o/0.log", position=9, offset=10, reason="torn")
         ),
         (state(lost_end="it was longer"), "incomplete", "it was longer"),
         (
-            facts(start_batch=StartBatch.ANOTHERS),
+            replaced_facts(start_batch=StartBatch.ANOTHERS),
             "damaged",
             "at offset 5 no sound batch of producer 7 and epoch 3 begins: the snapshot may be of"
             " another partition",
         ),
         (
-            facts(start_batch=StartBatch.NOT_THERE),
+            replaced_facts(start_batch=StartBatch.NOT_THERE),
             "incomplete",
             "the batch at offset 5 is not there: the log begins at 0 and ends at 10",
         ),
         (
-            facts(assignment=Assignment(replicas=(1, 2), in_sync=(2,), leader=2)),
+            replaced_facts(assignment=Assignment(replicas=(1, 2), in_sync=(2,), leader=2)),
             "incomplete",
             "the leader's replica, broker 2's, is not among the directories",
         ),
@@ -151,12 +151,12 @@ def test_what_is_wrong_with_a_replica(change: Change, status: str, reason: str) 
 
 
 def test_a_deleted_beginning_is_sound_where_the_last_batch_is_there() -> None:
-    assert evidence_for(facts(start_batch=StartBatch.DELETED)(FACTS)).is_sound
+    assert evidence_for(replaced_facts(start_batch=StartBatch.DELETED)(FACTS)).is_sound
 
 
 def test_missing_followers_are_named_and_do_no_harm() -> None:
     evidence = evidence_for(
-        facts(assignment=Assignment(replicas=(1, 2), in_sync=(1,), leader=1))(FACTS)
+        replaced_facts(assignment=Assignment(replicas=(1, 2), in_sync=(1,), leader=1))(FACTS)
     )
     assert evidence.is_sound
     assert (evidence.replicas.exist, evidence.replicas.in_sync, evidence.replicas.leader) == (
@@ -172,11 +172,11 @@ def test_missing_followers_are_named_and_do_no_harm() -> None:
 
 def test_replicas_are_told_in_a_few_words() -> None:
     three = Assignment(replicas=(1, 2, 3), in_sync=(1, 2), leader=2)
-    assert evidence_for(facts(assignment=three, brokers_seen=(1, 2))(FACTS)).replicas.summary == (
-        "2 of 3 replicas seen, in sync {1,2}, leader 2; not seen: broker 3"
-    )
+    assert evidence_for(
+        replaced_facts(assignment=three, brokers_seen=(1, 2))(FACTS)
+    ).replicas.summary == ("2 of 3 replicas seen, in sync {1,2}, leader 2; not seen: broker 3")
     headless = Assignment(replicas=(1,), in_sync=(1,), leader=-1)
-    assert evidence_for(facts(assignment=headless)(FACTS)).replicas.summary == (
+    assert evidence_for(replaced_facts(assignment=headless)(FACTS)).replicas.summary == (
         "1 of 1 replicas seen, in sync {1}, no leader"
     )
     assert (
@@ -185,9 +185,9 @@ def test_replicas_are_told_in_a_few_words() -> None:
 
 
 def test_damage_weighs_more_than_what_is_missing() -> None:
-    worse = facts(gaps=(Gap(first_offset=6, next_offset=8),), start_batch=StartBatch.ANOTHERS)(
-        FACTS
-    )
+    worse = replaced_facts(
+        gaps=(Gap(first_offset=6, next_offset=8),), start_batch=StartBatch.ANOTHERS
+    )(FACTS)
     assert evidence_for(worse).status is Status.DAMAGED
     assert len(evidence_for(worse).reasons) == 2
 

@@ -55,7 +55,7 @@ def open_by_one_walk(log_bytes: bytes) -> dict[int, OpenTxn]:
     return open_txns
 
 
-def cut(batch_data: bytes, places: set[int]) -> list[bytes]:
+def cut_log(batch_data: bytes, places: set[int]) -> list[bytes]:
     """The log in pieces that begin at these batches."""
     starts = [
         position
@@ -72,7 +72,7 @@ def test_any_cut_of_a_log_into_pieces_merges_to_what_one_walk_says(
     history: list[Act], places: set[int]
 ) -> None:
     segment_bytes = segment_of(history)
-    parts = cut(segment_bytes, places)
+    parts = cut_log(segment_bytes, places)
     starts = accumulate(map(len, parts), initial=0)
     pieces = [fragments_of_piece(part, start) for part, start in zip(parts, starts, strict=False)]
     assert open_transactions_after({}, pieces) == open_by_one_walk(segment_bytes)
@@ -82,7 +82,9 @@ def test_any_cut_of_a_log_into_pieces_merges_to_what_one_walk_says(
 def test_a_snapshot_stands_for_everything_below_it(history: list[Act], snapshot_index: int) -> None:
     segment_bytes = segment_of(history)
     below, rest_of_log = (
-        [*cut(segment_bytes, {snapshot_index}), b""][:2] if snapshot_index else (b"", segment_bytes)
+        [*cut_log(segment_bytes, {snapshot_index}), b""][:2]
+        if snapshot_index
+        else (b"", segment_bytes)
     )
     seeds = {event.producer_id: entry_of(event) for event in open_by_one_walk(below).values()}
     open_txns = open_transactions_after(seeds, [fragments_of_piece(rest_of_log)])

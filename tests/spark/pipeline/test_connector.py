@@ -63,11 +63,11 @@ def served_topic(request: pytest.FixtureRequest) -> Iterator[Served]:
     """The topic, on either cluster; its open transaction stays open."""
     with kafka_target(request.param, transaction_version=2) as target:
         target.create(TOPIC, 2)
-        base_ms = target.ask(_fill)
+        base_ms = target.ask(_fill_topics)
         yield Served(target=target, base_ms=base_ms)
 
 
-async def _fill(admin: Admin) -> int:
+async def _fill_topics(admin: Admin) -> int:
     cluster = admin.cluster
     base_ms = cluster.clock.now_ms() - 600_000
     second = iter(range(100))

@@ -31,7 +31,7 @@ async def api_with_records(api: Api) -> Api:
     return api
 
 
-def part(answer: Any) -> Any:
+def only_partition_of(answer: Any) -> Any:
     (partition,) = answer.responses[0].partitions
     return partition
 
@@ -50,7 +50,7 @@ async def test_a_reader_waits_for_the_next_record(api_with_records: Api) -> None
     await asyncio.sleep(0)
     assert not task.done()
     await api_with_records.ask("Produce", 8, **produce("orders", batch(b"c")))
-    assert offsets(part(await task).records) == [4]
+    assert offsets(only_partition_of(await task).records) == [4]
 
 
 async def test_a_reader_waits_beside_what_does_not_exist(api_with_records: Api) -> None:
@@ -70,7 +70,7 @@ async def test_a_reader_does_not_wait_for_what_does_not_exist(
     api_with_records: Api, version: int
 ) -> None:
     values = fetch("x", topic_id=NO_SUCH_ID, max_wait_ms=60_000)
-    assert part(await api_with_records.ask("Fetch", version, **values)).error_code
+    assert only_partition_of(await api_with_records.ask("Fetch", version, **values)).error_code
 
 
 async def test_a_reader_does_not_wait_where_something_failed(api_with_records: Api) -> None:
@@ -88,7 +88,9 @@ async def test_a_reader_waits_for_no_more_bytes_than_it_takes(api_with_records: 
         "min_bytes": 9_999,
         "max_bytes": 1,
     }
-    assert offsets(part(await api_with_records.ask("Fetch", 12, **values)).records) == [0]
+    assert offsets(
+        only_partition_of(await api_with_records.ask("Fetch", 12, **values)).records
+    ) == [0]
 
 
 # Sessions
@@ -97,7 +99,7 @@ async def test_a_reader_waits_for_no_more_bytes_than_it_takes(api_with_records: 
 @pytest.mark.parametrize("version", [4, 5, 6])
 async def test_before_v7_there_are_no_sessions(api_with_records: Api, version: int) -> None:
     assert (
-        part(
+        only_partition_of(
             await api_with_records.ask("Fetch", version, **fetch_fields(api_with_records))
         ).error_code
         == 0
@@ -136,8 +138,8 @@ async def test_records_of_a_fetch_that_is_refused(
 ) -> None:
     async with handlers(rules=rules) as api:
         answer = await api.ask("Fetch", 12, **{**fetch("orders", 0), "isolation_level": 2})
-    assert part(answer).error_code is ErrorCode.unknown_server_error
-    assert part(answer).records == records
+    assert only_partition_of(answer).error_code is ErrorCode.unknown_server_error
+    assert only_partition_of(answer).records == records
 
 
 @pytest.mark.parametrize("version", [4, 12, 13])

@@ -25,7 +25,7 @@ ALL = Tasks(active=tasks("0_0", "0_1", "1_0", "1_1"))
 _OTHER = Rejection(error=E.group_id_not_found, reason=f"Group {GROUP} is not a streams group.")
 
 
-async def beat(
+async def send_heartbeat(
     group_bench: GroupBench, member_id: str, epoch: int = 0, **fields: Any
 ) -> StreamsReply | Rejection:
     """A heartbeat at the coordinator."""
@@ -36,7 +36,7 @@ async def beat_reply(
     group_bench: GroupBench, member_id: str, epoch: int = 0, **fields: Any
 ) -> StreamsReply:
     """The answer to one that must not be refused."""
-    reply = await beat(group_bench, member_id, epoch, **fields)
+    reply = await send_heartbeat(group_bench, member_id, epoch, **fields)
     assert isinstance(reply, StreamsReply), reply
     return reply
 
@@ -62,7 +62,7 @@ async def test_a_member_is_answered_when_its_records_are_replicated(
 ) -> None:
     assign_at_once(group_bench)
     group_bench.log.is_held = True
-    joined = group_bench.later(beat(group_bench, "a"))
+    joined = group_bench.later(send_heartbeat(group_bench, "a"))
     await group_bench.pass_ms(1)
     assert not joined.done()
     group_bench.log.release()
@@ -78,13 +78,13 @@ async def test_a_member_is_answered_when_its_records_are_replicated(
 async def test_a_log_that_does_not_take_it_fails_the_heartbeat(group_bench: GroupBench) -> None:
     assign_at_once(group_bench)
     group_bench.log.refusal = E.not_enough_replicas
-    refused = await beat(group_bench, "a")
+    refused = await send_heartbeat(group_bench, "a")
     assert isinstance(refused, Rejection)
     assert refused.error is E.coordinator_not_available
     assert isinstance(group_bench.groups.find(GROUP), Rejection), "there is no group"
     group_bench.log.refusal = None
     group_bench.log.is_held = True
-    joined = group_bench.later(beat(group_bench, "a"))
+    joined = group_bench.later(send_heartbeat(group_bench, "a"))
     await group_bench.pass_ms(1)
     group_bench.log.release(E.request_timed_out)
     refused = await joined
@@ -156,7 +156,7 @@ async def test_timers_of_a_group_that_has_moved_mean_nothing(group_bench: GroupB
     timer = group_bench.groups.streams.protocol.session_timer(GROUP, "a")
     group_bench.unload()
     group_bench.groups.streams._fire(shard, [timer])
-    refused = await beat(group_bench, "a", 2)
+    refused = await send_heartbeat(group_bench, "a", 2)
     assert isinstance(refused, Rejection)
     assert refused.error is E.not_coordinator
 
@@ -164,14 +164,14 @@ async def test_timers_of_a_group_that_has_moved_mean_nothing(group_bench: GroupB
 @within(run_groups)
 async def test_who_names_no_group_that_there_is(group_bench: GroupBench) -> None:
     for epoch in (3, LEFT_EPOCH):
-        refused = await beat(group_bench, "a", epoch)
+        refused = await send_heartbeat(group_bench, "a", epoch)
         assert isinstance(refused, Rejection)
         assert refused.error is E.group_id_not_found
-    invalid = await beat(group_bench, "", 3)
+    invalid = await send_heartbeat(group_bench, "", 3)
     assert isinstance(invalid, Rejection)
     assert invalid.error is E.invalid_request
     group_bench.groups.is_running = False
-    stopped = await beat(group_bench, "a")
+    stopped = await send_heartbeat(group_bench, "a")
     assert isinstance(stopped, Rejection)
     assert stopped.error is E.coordinator_not_available
 
@@ -180,7 +180,7 @@ async def test_who_names_no_group_that_there_is(group_bench: GroupBench) -> None
 async def test_a_refused_leaver_is_told_why(group_bench: GroupBench) -> None:
     assign_at_once(group_bench)
     await beat_reply(group_bench, "a", instance_id="i")
-    refused = await beat(group_bench, "b", LEFT_FOR_A_WHILE_EPOCH, instance_id="i")
+    refused = await send_heartbeat(group_bench, "b", LEFT_FOR_A_WHILE_EPOCH, instance_id="i")
     assert isinstance(refused, Rejection)
     assert refused.error is E.fenced_instance_id
     await beat_reply(group_bench, "a", LEFT_FOR_A_WHILE_EPOCH, instance_id="i")
@@ -191,10 +191,10 @@ async def test_a_group_has_one_protocol_as_long_as_it_has_members(group_bench: G
     assign_at_once(group_bench)
     await group_bench.consume("m")
     group_bench.load()
-    assert await beat(group_bench, "a") == _OTHER
-    assert await beat(group_bench, "a", LEFT_EPOCH) == _OTHER
+    assert await send_heartbeat(group_bench, "a") == _OTHER
+    assert await send_heartbeat(group_bench, "a", LEFT_EPOCH) == _OTHER
     await group_bench.consume("m", LEFT_EPOCH)
-    assert await beat(group_bench, "a") == _OTHER, (
+    assert await send_heartbeat(group_bench, "a") == _OTHER, (
         "an empty group of the consumer protocol stays one"
     )
 
@@ -217,7 +217,7 @@ async def test_an_empty_group_becomes_classic_and_back(group_bench: GroupBench) 
     joined = await group_bench.join()
     assert joined.error is E.none
     assert isinstance(group_bench.group(), ClassicGroup)
-    assert await beat(group_bench, "a") == _OTHER
+    assert await send_heartbeat(group_bench, "a") == _OTHER
     await group_bench.leave(joined.member_id)
     await group_bench.pass_ms(1)
     assert (await beat_reply(group_bench, "a")).tasks == ALL
@@ -255,19 +255,19 @@ async def test_what_waits_for_the_log_is_decided_again(group_bench: GroupBench) 
         return answer
 
     group_bench.log.admit = lambda *_: wait()  # type: ignore[assignment, return-value, method-assign]
-    refused = await beat(group_bench, "a")
+    refused = await send_heartbeat(group_bench, "a")
     assert refused == Rejection(error=E.not_coordinator, reason="the log is gone")
     joins = True
-    rejection = await beat(group_bench, "a", instance_id="i")
+    rejection = await send_heartbeat(group_bench, "a", instance_id="i")
     assert isinstance(rejection, Rejection)
     assert rejection.error is E.unreleased_instance_id, "another has joined meanwhile"
     moves = True
-    moved = await beat(group_bench, "b")
+    moved = await send_heartbeat(group_bench, "b")
     assert isinstance(moved, Rejection)
     assert moved.error is E.not_coordinator
 
 
-def many(group_bench: GroupBench) -> None:
+def enlarge_assignments(group_bench: GroupBench) -> None:
     """Assignments take several slices."""
     assign_at_once(group_bench)
     group_bench.image = counting_image(words=1_500, by_word=1_500, counts=1_500)
@@ -275,8 +275,8 @@ def many(group_bench: GroupBench) -> None:
 
 @within(run_groups)
 async def test_a_large_decision_is_made_in_slices(group_bench: GroupBench) -> None:
-    many(group_bench)
-    joins = group_bench.later(beat(group_bench, "a"))
+    enlarge_assignments(group_bench)
+    joins = group_bench.later(send_heartbeat(group_bench, "a"))
     await asyncio.sleep(0)
     assert not joins.done()
     assert group_bench.log.batches == []
@@ -305,10 +305,10 @@ async def test_a_first_assignment_of_many_tasks_is_made_in_slices(group_bench: G
 async def test_who_comes_between_the_slices_of_a_large_decision_is_in_it(
     group_bench: GroupBench,
 ) -> None:
-    many(group_bench)
+    enlarge_assignments(group_bench)
     first_reply, second = (
-        group_bench.later(beat(group_bench, "a")),
-        group_bench.later(beat(group_bench, "b")),
+        group_bench.later(send_heartbeat(group_bench, "a")),
+        group_bench.later(send_heartbeat(group_bench, "b")),
     )
     assert isinstance(await first_reply, StreamsReply)
     assert isinstance(await second, StreamsReply)
@@ -339,8 +339,8 @@ async def test_what_many_records_make_of_a_group_is_what_its_log_says(
 async def test_a_large_decision_about_a_group_that_moves_is_sent_away(
     group_bench: GroupBench,
 ) -> None:
-    many(group_bench)
-    joins = group_bench.later(beat(group_bench, "a"))
+    enlarge_assignments(group_bench)
+    joins = group_bench.later(send_heartbeat(group_bench, "a"))
     await asyncio.sleep(0)
     group_bench.unload()
     refused = await joins
@@ -378,7 +378,7 @@ async def test_the_trace_tells_what_members_have_where_somebody_is_told(
 
 @within(run_groups)
 async def test_of_very_many_tasks_the_trace_tells_the_first_ones(group_bench: GroupBench) -> None:
-    many(group_bench)
+    enlarge_assignments(group_bench)
     trace = group_bench.groups.streams.trace
     tracer = trace.tracer = Tracer(lambda: 0, level=TraceLevel.FULL, strict=True)
     await beat_reply(group_bench, "a")

@@ -461,7 +461,9 @@ async def test_an_append_has_the_timeout_of_its_transaction() -> None:
 # A coordinator that moves between any two steps
 
 
-async def begun(coordinator_bench: CoordinatorBench, step: str) -> asyncio.Task[object]:
+async def begin_held_command(
+    coordinator_bench: CoordinatorBench, step: str
+) -> asyncio.Task[object]:
     """Send a command whose append is held."""
     session = await coordinator_bench.ready()
     if step == "end":
@@ -481,7 +483,7 @@ async def test_an_append_that_outlives_its_coordinator_changes_nothing(
     step: str, then: str, *, committed: bool
 ) -> None:
     coordinator_bench = CoordinatorBench()
-    step_task = await begun(coordinator_bench, step)
+    step_task = await begin_held_command(coordinator_bench, step)
     await coordinator_bench.settle()
     log = list(coordinator_bench.log[HOME]) if committed else coordinator_bench.log[HOME][:-1]
     if then == "unloaded":

@@ -266,7 +266,7 @@ def test_spark_that_is_missing_is_told(
 # ``timeline``: ``txnsim logs timeline``: what it prints, with Spark's part done before.
 
 
-def _record(offset: int, state: str, *partitions: TopicPartition) -> CoordinatorRecord:
+def _coordinator_record(offset: int, state: str, *partitions: TopicPartition) -> CoordinatorRecord:
     return CoordinatorRecord(
         brokers=(1,),
         partition=3,
@@ -279,7 +279,10 @@ def _record(offset: int, state: str, *partitions: TopicPartition) -> Coordinator
     )
 
 
-RECORDS = (_record(0, "Empty"), _record(1, "Ongoing", TopicPartition("orders", 0)))
+RECORDS = (
+    _coordinator_record(0, "Empty"),
+    _coordinator_record(1, "Ongoing", TopicPartition("orders", 0)),
+)
 OPEN = PartitionTxn(
     brokers=(1,),
     topic="orders",

@@ -52,14 +52,14 @@ def librdkafka_transactions(book: Notebook, bootstrap: str) -> None:
                 )
             producer.flush(PATIENCE_S)
             (producer.commit_transaction if committed else producer.abort_transaction)(PATIENCE_S)
-            _note(book, transactional_id, partition, offsets, committed=committed)
+            _note_transaction(book, transactional_id, partition, offsets, committed=committed)
 
 
 def _note_offset(into: list[int], _error: object, message: Message) -> None:
     into.append(_offset(message))
 
 
-def _note(
+def _note_transaction(
     book: Notebook, transactional_id: str, partition: Place, offsets: list[int], *, committed: bool
 ) -> None:
     assert len(offsets) == BATCH, offsets
@@ -113,13 +113,13 @@ def group_members(bootstrap: str) -> None:
         consumer.subscribe(["librdkafka"])
         try:
             for _ in range(2):
-                message = _next(consumer)
+                message = _next_message(consumer)
                 consumer.commit(message=message, asynchronous=False)
         finally:
             consumer.close()
 
 
-def _next(consumer: Consumer) -> Message:
+def _next_message(consumer: Consumer) -> Message:
     deadline_s = time.monotonic() + PATIENCE_S
     while time.monotonic() < deadline_s:
         message = consumer.poll(1.0)

@@ -145,7 +145,7 @@ class Maker:
         address = self._addresses()[1]
         partitions |= asked.read_partitions(raw, layout, address, places)
         producers += asked.producers(raw, places)
-        self._keep("clean", book, layout, partitions, producers, hanging, offsets)
+        self._keep_stage("clean", book, layout, partitions, producers, hanging, offsets)
         self.kafka.stop_broker(1)
         self._copy("clean")
 
@@ -163,7 +163,7 @@ class Maker:
         partitions = asked.read_partitions(raw, layout, self.kafka.bootstrap, layout.places)
         producers = asked.producers(raw, layout.places)
         writers = second_life.Writers(self._addresses(), transaction_version=book.level)
-        self._keep("killed", book, layout, partitions, producers, hanging, offsets)
+        self._keep_stage("killed", book, layout, partitions, producers, hanging, offsets)
         writers.start(raw)
         writers.expect_the_end()
         for broker in BROKERS:
@@ -186,7 +186,7 @@ class Maker:
 
     # Keeping
 
-    def _keep(
+    def _keep_stage(
         self,
         stage_name: str,
         book: Notebook,

@@ -97,7 +97,7 @@ def _in(folder: str, step: Callable[..., object], *values: object, **named: obje
     return lambda log_dir: step(log_dir / folder, *values, **named)
 
 
-def _half(path: Path) -> None:
+def _halve_file(path: Path) -> None:
     files.cut(path, path.stat().st_size // 2)
 
 
@@ -310,9 +310,9 @@ RECIPES: Final[dict[str, Do]] = {
     "middle-segment-emptied": _on(_segment(QUIET, 1), files.cut, 0),
     "middle-segment-emptied-spread": _on(_segment(SPREAD, 2), files.cut, 0),
     "all-segments-emptied": _in(SPREAD, _empty_all),
-    "last-segment-half": _on(_segment(SPREAD, -1), _half),
-    "middle-segment-half": _on(_segment(SPREAD, 2), _half),
-    "middle-segment-half-quiet": _on(_segment(QUIET, 1), _half),
+    "last-segment-half": _on(_segment(SPREAD, -1), _halve_file),
+    "middle-segment-half": _on(_segment(SPREAD, 2), _halve_file),
+    "middle-segment-half-quiet": _on(_segment(QUIET, 1), _halve_file),
     "cut-in-header": _on(_segment(ALIVE, -1), files.cut, -20),
     "whole-batches-missing": _in(SPREAD, _drop_batches, 2),
     "last-marker-missing": _in(QUIET, _last_marker_gone),
@@ -379,7 +379,7 @@ RECIPES: Final[dict[str, Do]] = {
     "state-last-partition-missing": lambda log_dir: _remove(max(log_dir.glob(f"{STATE}-*"))),
     "state-emptied": lambda log_dir: files.cut(logs(_state_of(log_dir, 0))[-1], 0),
     "state-cut": _on(_state_segment(0), files.cut, -9),
-    "state-half": _on(_state_segment(0), _half),
+    "state-half": _on(_state_segment(0), _halve_file),
     "state-flipped": lambda log_dir: files.flip(
         logs(_state_of(log_dir, 0))[-1], logs(_state_of(log_dir, 0))[-1].stat().st_size // 2
     ),
