@@ -212,7 +212,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _matches(step: Step, word: str) -> bool:
-    """Whether it is the step of that name, or one of that product."""
+    """Return whether the step has this name or belongs to this product."""
     return step.name == word or step.name.startswith(f"{word}-")
 
 

@@ -885,7 +885,7 @@ def index_page() -> str:
 
 
 def _first_sentence(text: str) -> str:
-    """Of the first paragraph that is prose."""
+    """Return the first sentence of the first paragraph that is prose."""
     for paragraph in text.strip().split("\n\n"):
         if not paragraph.startswith(("#", "|", "```", "<!--")):
             return re.split(r"(?<=[.:])\s", _join_lines(paragraph))[0].rstrip(":")

@@ -84,7 +84,7 @@ def _prose(path: Path) -> str:
 
 
 def _anchors(text: str) -> set[str]:
-    """Of its headings, as GitHub makes them."""
+    """Return the anchors of a page's headings, as GitHub makes them."""
     counts: Counter[str] = Counter()
     names = set()
     for heading in re.findall(r"^#+ (.+)$", text, re.MULTILINE):

@@ -35,7 +35,7 @@ def positions_64(target: AttackTarget) -> int:
 
 
 def answer_to_nobody(target: AttackTarget) -> int:
-    """The same 1,000 times by twenty clients that hang up at once."""
+    """Twenty clients ask for the positions of one group 1,000 times and hang up at once."""
     sent = _with_positions(target)
     frame = _offset_fetch(1_000)
     for _ in range(20):

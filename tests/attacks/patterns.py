@@ -57,7 +57,7 @@ def many_ids(target: AttackTarget) -> int:
 
 
 def without_rights(target: AttackTarget) -> int:
-    """The same by somebody who may see none of the ids."""
+    """List by the pattern as a user who may see none of the ids."""
     names = [f"{'a' * 240}{number}" for number in range(300)]
     sent = make_ids(target, names)
     denied = {"resource_type": 5, "resource_name": "*", "resource_pattern_type": 3}
@@ -73,7 +73,7 @@ def without_rights(target: AttackTarget) -> int:
 
 
 def regex(target: AttackTarget) -> int:
-    """The same in a heartbeat of a consumer group, against 300 topics."""
+    """Send the pattern in a heartbeat of a consumer group, against 300 topics."""
     topics = [
         {"name": f"{'a' * 240}{topic_number}", "num_partitions": 1, "replication_factor": 1}
         for topic_number in range(300)

@@ -294,7 +294,7 @@ def _exactly(connection: socket.socket, size: int) -> bytes:
 
 
 def _begin_transaction(target: AttackTarget, transactional_id: str) -> None:
-    """A transaction of that id, open on a partition."""
+    """Open a transaction of this id on one partition."""
     with target.connect() as connection:
         description = connection.ask(
             65, 0, transactional_ids=[transactional_id]

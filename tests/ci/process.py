@@ -33,7 +33,7 @@ class Deadline:
         self._used_s: list[float] = []
 
     def of_part(self) -> Deadline:
-        """The same deadline for one part, with a separate CPU count."""
+        """Return this deadline for one part, which counts CPU time of its own."""
         return Deadline(self.remaining_s() / 60)
 
     def add_cpu(self, cpu_s: float) -> None:

@@ -57,7 +57,7 @@ def delete_topic(choices: Choices, topic: str) -> Operation:
 
 
 def create_topic(choices: Choices, topic: str) -> Operation:
-    """A topic of that name, again or twice."""
+    """Create a topic of this name, though there is or was one."""
     new_topic = {
         "name": topic,
         "num_partitions": PARTITIONS,

@@ -335,7 +335,7 @@ def _unlike_stories(
 def both(
     release: Release, config: BrokerConfig, transaction_version: int
 ) -> Iterator[tuple[str, str]]:
-    """Addresses of a real broker of that release and of ours."""
+    """Addresses of a real broker of a release and of our broker of the same release."""
     ground = ground_of(config)
     older = AT_ONCE if Release.line_of(release.name) < LINGERS_NOT_SINCE else {}
     of_kafka = msgspec.structs.replace(ground, kafka_only={**ground.kafka_only, **older})

@@ -174,7 +174,7 @@ def simulator() -> Iterator[dict[str, str]]:
 
 @contextlib.contextmanager
 def virtual() -> Iterator[dict[str, str]]:
-    """The same in virtual time; what is asked here is asked in its world."""
+    """Start our broker in virtual time; requests made inside are made in its time."""
     with _config() as file:
         options = load(file).onto(ClusterOptions(brokers=1, port=0))
     with VirtualWorld(options) as cluster, playing_in(cluster):

@@ -331,7 +331,7 @@ class Stage:
             self.world.deletes(topic)
 
     def create_topic(self, choices: Choices, topic: str) -> None:
-        """A topic of that name comes back."""
+        """Create a topic on both sides, mostly one that was deleted before."""
         real = self.ask(changes.create_topic(choices, topic))
         if real.topics[0].error_code == ErrorCode.none:
             partition_count = self.world.partitions[topic]

@@ -71,7 +71,7 @@ def plays(transaction_version: int, ground: Ground) -> Plays:
 
 @pytest.fixture(scope="module")
 def address() -> Iterator[Address]:
-    """Of a server for stories on a ground, over TCP."""
+    """Address of a server that plays stories on a ground over TCP."""
     with ExitStack() as running:
 
         @cache

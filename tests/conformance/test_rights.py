@@ -101,7 +101,7 @@ class Row(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def name(self) -> str:
-        """Of the test."""
+        """The test's name."""
         return f"{self.api} {self.form}".strip()
 
     def ways(self) -> Iterator[tuple[AclBinding, ...]]:

@@ -59,7 +59,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _outcomes(language_name: str) -> list[bool]:
-    """Of the steps of one language, which are done in order."""
+    """Run the steps of one language in order; return whether each one passed."""
     try:
         steps = LANGUAGES[language_name]()
     except MissingToolError as missing:

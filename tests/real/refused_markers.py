@@ -122,7 +122,7 @@ async def story(
 
 
 async def _producers(cluster: Cluster) -> dict[str, ProducerIdAndEpoch]:
-    """Of ids that one broker coordinates."""
+    """Return producers whose transactional ids one broker coordinates."""
     identities: dict[str, ProducerIdAndEpoch] = {}
     id_number = 0
     while len(identities) < PRODUCERS:

@@ -75,7 +75,7 @@ def _bytes(text: str | None) -> bytes | None:
 
 
 def headers(answer: Any) -> list[BatchHeader]:
-    """Of the batches of a Fetch answer."""
+    """Return the headers of the batches in a Fetch answer."""
     record_bytes = answer.responses[0].partitions[0].records
     return [header for _, header in iter_batches(bytes(record_bytes or b""))]
 

@@ -35,7 +35,7 @@ def main(arguments: list[str]) -> None:
 
 
 def settings(bootstrap: str, transactional_id: str) -> dict[str, Any]:
-    """Of a transactional producer."""
+    """Return the settings of a transactional producer."""
     return {
         "bootstrap.servers": bootstrap,
         "transactional.id": transactional_id,

@@ -90,7 +90,7 @@ class FakeBroker:
 
     @property
     def keys(self) -> list[int]:
-        """What was asked, ApiVersions and Metadata apart."""
+        """API keys of the requests it got, without ApiVersions and Metadata."""
         quiet = (ClientApi.API_VERSIONS, ClientApi.METADATA)
         return [request.api_key for request in self.asked if request.api_key not in quiet]
 

@@ -46,7 +46,7 @@ NOW_MS = 1_800_000_000_000
 
 
 class Files:
-    """The same certificates in each kind of store."""
+    """One set of certificates, written in each kind of store."""
 
     def __init__(self, directory: Path) -> None:
         authority = Authority(directory, now_ms=NOW_MS)

@@ -420,7 +420,7 @@ def test_the_marker_that_a_producer_is_known_by_stays() -> None:
 
 
 def epoch_of_copy(compacted_log: Compacted) -> int:
-    """Of the producer, as a replica knows it that has copied the log."""
+    """The producer's epoch as a replica knows it that has copied the log."""
     copy = replayed_log(
         compacted_log.log.batches(),
         topic_partition=compacted_log.log.topic_partition,

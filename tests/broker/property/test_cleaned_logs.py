@@ -305,7 +305,7 @@ STEPS = st.lists(
 
 
 class Twins:
-    """The same appends to two logs, of which only one is cleaned."""
+    """Two logs with equal appends, of which only one is cleaned."""
 
     def __init__(self) -> None:
         self.cleaned, self.whole = (

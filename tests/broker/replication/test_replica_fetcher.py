@@ -424,7 +424,7 @@ def position(offset: int = 0, **changes: Any) -> ReplicaFetchPartition:
 
 
 class Follower:
-    """Broker 2, asking by hand."""
+    """Broker 2, which sends only the requests that the test tells it to send."""
 
     def __init__(self, **changes: Any) -> None:
         self.bench = ReplicaBench(**changes)

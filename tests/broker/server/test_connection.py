@@ -489,7 +489,7 @@ def logs_of(
 
 
 def matching_lines(lines: Lines, event: str, **values: Any) -> Lines:
-    """The lines of that event which have these values."""
+    """Return the log lines of this event whose fields have these values."""
     return [
         line
         for line in lines

@@ -376,7 +376,7 @@ def _config(resource_type: int, resource_name: str, key: str, config_value: str)
 
 
 async def configs(broker: Broker, count: int) -> None:
-    """Of groups."""
+    """Set one config on each of so many groups."""
     resources = [
         _config(32, f"c{resource_number}", "consumer.session.timeout.ms", "45000")
         for resource_number in range(count)
@@ -386,7 +386,7 @@ async def configs(broker: Broker, count: int) -> None:
 
 
 async def subscriptions(broker: Broker, count: int) -> None:
-    """Of client metrics."""
+    """Create so many subscriptions to client metrics."""
     resources = [
         _config(16, f"c{resource_number}", "metrics", "*") for resource_number in range(count)
     ]

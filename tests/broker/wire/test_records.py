@@ -66,7 +66,7 @@ RECORDS = record_lists(time_min_ms=-1, time_max_ms=2**62)
 
 
 def pack_around(payload: bytes, record_count: int = 1, **changes: int) -> bytes:
-    """A batch around records made by hand."""
+    """Return a batch around bytes that the test has written as records."""
     values = {
         "base_offset": 10,
         "leader_epoch": 0,

@@ -45,12 +45,12 @@ class Login(NamedTuple):
 
     @property
     def certificate(self) -> str:
-        """Of the client."""
+        """The path of the client's certificate."""
         return str(self.directory / f"{self.user}.pem")
 
     @property
     def key(self) -> str:
-        """The certificate's."""
+        """The path of the certificate's key."""
         return str(self.directory / f"{self.user}.key")
 
     def context(self) -> ssl.SSLContext:

@@ -42,7 +42,7 @@ def sasl(shop: Shop) -> None:
 
 
 def tls(shop: Shop) -> None:
-    """The same with a client certificate."""
+    """Send a transaction over TLS with a client certificate, and read it."""
     config = _demo_file(shop, "tls-user.properties")
     _transact(shop, _TLS, config, "tls")
 

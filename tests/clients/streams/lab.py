@@ -286,7 +286,7 @@ class Lab(ManagedResource):
         return problems
 
     def _read_again(self) -> tuple[str, ...]:
-        """The same by a reader that starts from the beginning."""
+        """Read all output again with a reader that starts from the beginning."""
         fresh_ledger = self.ledger.without_outputs()
         reader = Reader(
             self.cluster.bootstrap, topic=OUTPUT, partitions=PARTITIONS, ledger=fresh_ledger

@@ -340,7 +340,7 @@ class _ConnectionPlayer:
         attacked_cluster.waits_ms = []
 
     def figures(self) -> dict[str, float]:
-        """Of the neighbour."""
+        """Figures of the neighbour's requests."""
         if self._attacked_cluster is not None:
             self._count(self._attacked_cluster)
         return {

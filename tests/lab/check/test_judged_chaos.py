@@ -33,7 +33,7 @@ TIMEOUT_MS = 60_000
 
 
 class JudgedChaos(Chaos):
-    """The same, and everybody writes down what they are told."""
+    """Chaos in which each client notes what it is told."""
 
     def __init__(self, cluster: VirtualCluster) -> None:
         super().__init__(cluster)

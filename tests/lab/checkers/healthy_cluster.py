@@ -579,7 +579,7 @@ class HealthyCluster:
         log.leader_epoch += 1
 
     def _clean_log(self) -> None:
-        """Of each key the last record stays, as far as the log is stable."""
+        """Keep only the last record of each key below the last stable offset."""
         topic_partition = PLACES[self._pick(len(PLACES))]
         log = self.logs[topic_partition]
         last_offsets: dict[str, int] = {}

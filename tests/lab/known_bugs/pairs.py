@@ -55,7 +55,7 @@ class Cast(NamedTuple):
 
     @classmethod
     def of(cls, plan: Plan) -> Cast:
-        """Of this plan."""
+        """Return the cast of this plan."""
         actors = {track.name: track.actor for track in plan.tracks if track.actor is not None}
         return cls(
             {
@@ -186,7 +186,7 @@ def met(every: tuple[PlayedAct, ...], cast: Cast) -> set[tuple[str, str]]:
 
 
 def kind_of(subject: str) -> str:
-    """Of a thing."""
+    """Return the kind of a subject: the cluster, a group, a partition or an id."""
     if subject == CLUSTER:
         return subject
     return "group" if "@" in subject else "partition" if "-" in subject else "id"

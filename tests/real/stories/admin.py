@@ -142,7 +142,7 @@ def create(
 
 
 def create_topics_by_hand(player: FramePlayer) -> None:
-    """Assignments by hand, valid and faulty."""
+    """Create topics with explicit assignments, valid and faulty ones."""
     own = {"partition_index": 0, "broker_ids": [1]}
     neither: dict[str, Any] = {"num_partitions": -1, "replication_factor": -1}
     create(player, "assigned", name=player.name("m0"), assignments=[own], **neither)

@@ -155,7 +155,7 @@ def _list_reassignments(player: FramePlayer, topics: list[tuple[str, list[int]]]
 
 
 def _make_topic(player: FramePlayer, name: str, replicas: list[list[int]]) -> str:
-    """A topic whose replicas are chosen by hand."""
+    """Create a topic with an explicit replica assignment."""
     topic = player.name(name)
     player.quiet(
         "CreateTopics",

@@ -240,7 +240,7 @@ def replica(broker: int, topic: str = "orders", partition: int = 0) -> Replica:
 
 
 def identities_of(known_topics: KnownTopics, *ids: str | None, partitions: int = 1) -> Identities:
-    """Of brokers 1, 2 and so on, whose replicas have these ids."""
+    """Return identities of brokers 1, 2 and so on, whose replicas have these ids."""
     identities = [
         (replica(broker, partition=partition), topic_id)
         for broker, topic_id in enumerate(ids, 1)

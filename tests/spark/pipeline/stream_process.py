@@ -64,7 +64,7 @@ class StreamProcess(ManagedResource):
         assert is_enough(self.events), f"it has ended: {self.events}\n{self.log()}"
 
     def events_named(self, event: str) -> list[dict[str, Any]]:
-        """The events of that name."""
+        """Return the events of this name."""
         return [event_line for event_line in list(self.events) if event_line["event"] == event]
 
     def terminate(self) -> int:

@@ -30,7 +30,7 @@ def in_python(batch: bytes) -> list[Record]:
 def read_compiled(
     batches: list[bytes], *, room: int = 1_000, bytes_max: int = 1 << 20
 ) -> list[Record]:
-    """The same by the compiled reader, of several batches."""
+    """Read the records of several batches with the compiled reader."""
     headers = [read_batch_header(batch) for batch in batches]
     ends = np.cumsum([len(batch) for batch in batches])
     starts = ends - [len(batch) - BatchHeader.SIZE for batch in batches]

@@ -27,7 +27,7 @@ KEYS = {"fs.s3a.access.key": "k", "fs.s3a.secret.key": "s"}
 
 @pytest.fixture(autouse=True)
 def no_profile(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of the machine that runs the tests."""
+    """Hide the store profiles of the machine that runs the tests."""
     for profile_name in native._PROFILES:
         monkeypatch.delenv(profile_name, raising=False)
 

@@ -85,7 +85,7 @@ def record_all() -> dict[str, Any]:
 
 
 def as_differences(recorded: Mapping[str, Any]) -> dict[str, Any]:
-    """Of each line what differs from the one before."""
+    """Return, for each release line, what differs from the line before it."""
     lines: dict[str, Any] = {}
     last_versions: dict[str, ApiVersions] = {api_side: {} for api_side in _WHO}
     for line, recorded_versions in recorded.items():

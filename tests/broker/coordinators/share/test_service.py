@@ -50,7 +50,7 @@ COLD_MS: Final = 300_000
 
 
 class ShareLog(ListLog):
-    """The same, where an append may be held up."""
+    """A log of share states whose appends a test may hold up."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -36,7 +36,7 @@ def goal(
 
 
 def as_up_to_4_3(goal: TaskTarget) -> TaskTarget:
-    """The same up to 4.3."""
+    """Return the target as releases up to 4.3 treat it: no change in place."""
     return msgspec.structs.replace(goal, changes_in_place=False)
 
 

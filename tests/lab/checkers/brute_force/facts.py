@@ -151,7 +151,7 @@ def offsets_given(lines: Lines, wrote: Wrote) -> list[int]:
 
 
 def with_distinct_names(lines: Lines) -> list[Seen]:
-    """The same, with a name of its own for each topic of one name."""
+    """Return the history with a distinct name for each topic that bears one name."""
     return [
         _with_distinct_name(lines, index, observation) for index, observation in enumerate(lines)
     ]
