@@ -289,14 +289,14 @@ def test_one_except_clause_catches_them_all(exception: type[Exception]) -> None:
 
 
 def test_a_client_error_may_carry_kafkas_code() -> None:
-    refused = ClientError("no", error=ErrorCode.producer_fenced)
-    assert (str(refused), refused.error) == ("no", ErrorCode.producer_fenced)
+    refusal = ClientError("no", error=ErrorCode.producer_fenced)
+    assert (str(refusal), refusal.error) == ("no", ErrorCode.producer_fenced)
     assert ClientError("no").error is None
 
 
 def test_a_broker_that_only_answers_a_code_hands_it_over() -> None:
-    refused = PeerAnsweredError("no", error=6)
-    assert (str(refused), refused.error) == ("no", 6)
+    refusal = PeerAnsweredError("no", error=6)
+    assert (str(refusal), refusal.error) == ("no", 6)
 
 
 def test_a_rejection_is_a_value() -> None:

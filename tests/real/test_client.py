@@ -413,6 +413,6 @@ async def test_topics_offsets_and_the_cluster_itself(
             assert listed_offset.offset == 0
         await producer.abort()
     assert await admin.delete_topics((name, f"{name}-nothing")) != {}
-    with pytest.raises(ClientError) as refused:
+    with pytest.raises(ClientError) as refusal:
         await admin.update_features({"transaction.version": 9})
-    assert refused.value.error == ErrorCode.invalid_update_version
+    assert refusal.value.error == ErrorCode.invalid_update_version

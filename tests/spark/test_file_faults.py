@@ -239,9 +239,9 @@ def test_an_error_of_its_own_class_comes_to_spark(logs: Path) -> None:
     assert issubclass(LogFileError, KafkaLogError)
     planned = PlannedRead(logs, "records")
     logs_of(logs / "orders-0")[0].unlink()
-    with pytest.raises(MissingLogFileError) as raised:
+    with pytest.raises(MissingLogFileError) as error_info:
         planned.rows()
-    assert raised.value.__cause__ is None, "Spark shows the message alone"
+    assert error_info.value.__cause__ is None, "Spark shows the message alone"
 
 
 @pytest.mark.parametrize("of_read", [None, "true", "false"])

@@ -48,9 +48,9 @@ def no_session(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_without_java_it_is_named(nowhere: None, no_session: None) -> None:
-    with pytest.raises(MissingExtraError, match="needs Java 17") as refused:
+    with pytest.raises(MissingExtraError, match="needs Java 17") as refusal:
         spark_session("local[1]")
-    assert str(refused.value) == NO_JAVA
+    assert str(refusal.value) == NO_JAVA
 
 
 def test_a_java_home_is_believed(monkeypatch: pytest.MonkeyPatch, nowhere: None) -> None:
@@ -64,10 +64,10 @@ def test_without_the_extra_the_pip_line_is_told(
 ) -> None:
     """A module that is None in ``sys.modules`` is one that can't be imported."""
     monkeypatch.setitem(sys.modules, missing, None)
-    with pytest.raises(MissingExtraError) as refused:
+    with pytest.raises(MissingExtraError) as refusal:
         register(None) if missing == "txnsim_spark.source" else spark_session()  # type: ignore[arg-type]
     message = "the extra spark is not installed: "
-    assert str(refused.value).startswith(f"{message}pip install '.[spark]'")
+    assert str(refusal.value).startswith(f"{message}pip install '.[spark]'")
 
 
 def test_whether_a_session_runs_can_be_asked(

@@ -568,9 +568,9 @@ def test_each_table_has_a_cost() -> None:
     ],
 )
 def test_what_is_wrong_is_refused_by_name(options: dict[str, str], words: str) -> None:
-    with pytest.raises(BadInputError, match="format kafka_log") as refused:
+    with pytest.raises(BadInputError, match="format kafka_log") as refusal:
         options_of(**options)
-    assert words in str(refused.value)
+    assert words in str(refusal.value)
 
 
 @pytest.mark.parametrize(

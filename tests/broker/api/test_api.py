@@ -305,8 +305,8 @@ async def test_the_schema_is_that_of_the_answer(api: Api) -> None:
 
 def test_a_result_tells_its_error_and_why() -> None:
     assert error_fields(None) == {"error_code": ErrorCode.none, "error_message": None}
-    refused = Rejection(error=ErrorCode.invalid_request, reason="")
-    assert error_fields(refused) == {"error_code": ErrorCode.invalid_request, "error_message": None}
+    refusal = Rejection(error=ErrorCode.invalid_request, reason="")
+    assert error_fields(refusal) == {"error_code": ErrorCode.invalid_request, "error_message": None}
     told = error_fields(Rejection(error=ErrorCode.invalid_request, reason="no such topic"))
     assert told["error_message"] == "no such topic"
     assert error_fields(object()) == error_fields(None)

@@ -91,10 +91,10 @@ async def test_internal_topics_are_refused_before_leadership_is_looked_at(name: 
         cluster().with_topic(topic(name, partition(1, replicas=(1,)), partition(2)))
     )
     led, not_led = TopicPartition(name, 0), TopicPartition(name, 1)
-    refused = E.invalid_topic_exception
+    refusal = E.invalid_topic_exception
     assert await errors(leader, produce(part(led), part(not_led))) == {
-        led: refused,
-        not_led: refused,
+        led: refusal,
+        not_led: refusal,
     }
     allowed = produce(part(led), part(not_led), internal_topics_allowed=True)
     assert await errors(leader, allowed) == {led: E.none, not_led: E.not_leader_or_follower}

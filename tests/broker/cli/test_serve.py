@@ -630,9 +630,9 @@ def disk(tmp_path: Path) -> Path:
 
 
 def complaint_of_disks(*argv: str) -> str:
-    with pytest.raises(ConfigError) as caught:
+    with pytest.raises(ConfigError) as error_info:
         serve_load.disks_of(arguments(*argv))
-    return str(caught.value)
+    return str(error_info.value)
 
 
 def test_without_directories_there_are_none() -> None:

@@ -214,10 +214,10 @@ async def test_a_coordinator_is_looked_up_until_there_is_one_and_remembered() ->
 async def test_no_coordinator_says_why(error: int, error_class: type[ClientError]) -> None:
     async with FakeBroker() as broker, Cluster(broker.address, settings=SHORT) as cluster:
         broker.handlers[ClientApi.FIND_COORDINATOR] = functools.partial(coordinator, error=error)
-        with pytest.raises(ClientError) as raised:
+        with pytest.raises(ClientError) as error_info:
             await cluster.coordinator("a")
-        assert type(raised.value) is error_class
-        assert raised.value.error == ErrorCode(error)
+        assert type(error_info.value) is error_class
+        assert error_info.value.error == ErrorCode(error)
 
 
 async def test_an_old_broker_is_asked_for_coordinators_one_by_one() -> None:
@@ -695,9 +695,9 @@ def test_a_limit_of_ours_is_not_called_the_brokers(
 ) -> None:
     with pytest.raises(
         ClientTooOldError, match="This client speaks LIST_TRANSACTIONS up to"
-    ) as raised:
+    ) as error_info:
         choose_version(ClientApi.LIST_TRANSACTIONS, {66: broker_range}, within=within)
-    assert raised.value.error is ErrorCode.unsupported_version
+    assert error_info.value.error is ErrorCode.unsupported_version
 
 
 def test_the_client_speaks_every_version_that_there_are_messages_for() -> None:

@@ -104,10 +104,10 @@ async def test_errors_say_why(error: int, error_class: type[ClientError]) -> Non
         FakeBroker({ClientApi.FETCH: fetch_answer(error)}) as broker,
         Cluster(broker.address, settings=SETTINGS) as cluster,
     ):
-        with pytest.raises(ClientError) as raised:
+        with pytest.raises(ClientError) as error_info:
             await fetch(cluster, "t", 0, 5)
-        assert type(raised.value) is error_class
-        assert raised.value.error == ErrorCode(error)
+        assert type(error_info.value) is error_class
+        assert error_info.value.error == ErrorCode(error)
 
 
 async def test_an_error_of_the_whole_answer_counts() -> None:

@@ -203,11 +203,11 @@ async def test_a_refusal_says_no_only_where_no_attempt_before_may_have_been_take
         lost = end_answer(first_error) if isinstance(first_error, int) else lambda _: first_error
         scene.broker.handlers[ClientApi.END_TXN] = in_turn(lost, end_answer(last_error))
         await scene.producer.send("t", 0, b"a")
-        with pytest.raises(FatalError) as raised:
+        with pytest.raises(FatalError) as error_info:
             await scene.producer.commit()
-        assert raised.value.error == ErrorCode(last_error)
+        assert error_info.value.error == ErrorCode(last_error)
         may_be_taken = first_error in (CLOSE, 15, 16)
-        assert raised.value.in_doubt is (may_be_taken and last_error != 48)
+        assert error_info.value.in_doubt is (may_be_taken and last_error != 48)
 
 
 async def test_what_is_refused_behind_an_end_says_nothing_of_the_end() -> None:
@@ -217,9 +217,9 @@ async def test_what_is_refused_behind_an_end_says_nothing_of_the_end() -> None:
         scene.broker.level, scene.broker.features_epoch = 2, 11
         await scene.cluster.refresh_features()
         scene.broker.handlers[ClientApi.INIT_PRODUCER_ID] = init_answer(53)
-        with pytest.raises(AbortableError) as raised:
+        with pytest.raises(AbortableError) as error_info:
             await scene.producer.commit()
-        assert raised.value.in_doubt
+        assert error_info.value.in_doubt
 
 
 @pytest.mark.parametrize(
@@ -233,9 +233,9 @@ async def test_a_record_is_in_doubt_behind_an_attempt_that_may_have_been_written
             produce_answer(first_error) if isinstance(first_error, int) else lambda _: first_error
         )
         scene.broker.handlers[ClientApi.PRODUCE] = in_turn(lost, produce_answer(47))
-        with pytest.raises(AbortableError) as raised:
+        with pytest.raises(AbortableError) as error_info:
             await scene.producer.send("t", 0, b"a")
-        assert raised.value.in_doubt is in_doubt
+        assert error_info.value.in_doubt is in_doubt
         with pytest.raises(AbortableError) as second_raised:
             await scene.producer.commit()
         assert not second_raised.value.in_doubt, "the commit was not even sent"
@@ -246,9 +246,9 @@ async def test_errors_of_the_end_that_finish_the_producer(error: int) -> None:
     async with Scene() as scene:
         scene.broker.handlers[ClientApi.END_TXN] = end_answer(error)
         await scene.producer.send("t", 0, b"a")
-        with pytest.raises(FatalError) as raised:
+        with pytest.raises(FatalError) as error_info:
             await scene.producer.commit()
-        assert raised.value.error == ErrorCode(error)
+        assert error_info.value.error == ErrorCode(error)
         for call in (scene.producer.begin, lambda: scene.producer.send("t", 0, b"b")):
             with pytest.raises(FatalError):
                 call()
@@ -373,9 +373,9 @@ async def test_a_duplicate_is_success() -> None:
 async def test_errors_of_produce(error: int, error_class: type[ClientError]) -> None:
     async with Scene() as scene:
         scene.broker.handlers[ClientApi.PRODUCE] = produce_answer(error)
-        with pytest.raises(error_class) as raised:
+        with pytest.raises(error_class) as error_info:
             await scene.producer.send("t", 0, b"a")
-        assert raised.value.error == ErrorCode(error)
+        assert error_info.value.error == ErrorCode(error)
         with pytest.raises(error_class):
             await scene.producer.commit()
 
@@ -450,9 +450,9 @@ async def test_a_lost_batch_costs_an_idempotent_producer_its_epoch_only() -> Non
     }
     async with FakeBroker(handlers) as broker, Cluster(broker.address, settings=QUICK) as cluster:
         producer = Producer(cluster)
-        with pytest.raises(ClientError) as raised:
+        with pytest.raises(ClientError) as error_info:
             await producer.send("t", 0, b"a")
-        assert raised.value.error == ErrorCode.message_too_large
+        assert error_info.value.error == ErrorCode.message_too_large
         await producer.send("t", 0, b"b")
         assert header(broker.of(ClientApi.PRODUCE)[-1]).producer_epoch == 1
 

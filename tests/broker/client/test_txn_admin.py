@@ -87,9 +87,9 @@ async def test_fencing_waits_for_the_abort_it_causes(
     assert outcome.producer_epoch == 4
     assert len(broker.of(ClientApi.FIND_COORDINATOR)) == 2
     broker.handlers[ClientApi.INIT_PRODUCER_ID] = init_answer(53)
-    with pytest.raises(ClientError) as refused:
+    with pytest.raises(ClientError) as refusal:
         await admin.force_terminate_transaction("x")
-    assert refused.value.error == ErrorCode.transactional_id_authorization_failed
+    assert refusal.value.error == ErrorCode.transactional_id_authorization_failed
 
 
 def answers_of(api: ClientApi) -> Callable[[int], Handler]:

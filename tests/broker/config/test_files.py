@@ -398,9 +398,9 @@ def test_a_file_that_is_nothing_but_wrong_is_not_searched_to_its_end(
     """To find what was meant takes milliseconds for each name, whether it is near one or not."""
     file = tmp_path / "server.properties"
     file.write_text("".join(f"{name}.{number}=x\n" for number in range(100_000)))
-    with pytest.raises(ConfigError) as caught:
+    with pytest.raises(ConfigError) as error_info:
         load(file)
-    *problems, last_line = str(caught.value).splitlines()
+    *problems, last_line = str(error_info.value).splitlines()
     assert len(problems) == PROBLEMS_MAX
     assert last_line == f"{file}: 100 problems; more are not looked for"
 
@@ -461,9 +461,9 @@ def test_settings_of_groups_are_refused_where_a_real_broker_does_not_start(
 
 
 def test_a_program_is_told_that_settings_of_groups_do_not_agree() -> None:
-    with pytest.raises(ConfigError) as refused:
+    with pytest.raises(ConfigError) as refusal:
         settings_of({"group_share_min_session_timeout_ms": 60_001}, source_name="here")
-    assert str(refused.value) == (
+    assert str(refusal.value) == (
         "here: settings.group_share_min_session_timeout_ms: group.share.max.session.timeout.ms "
         "must be greater than or equal to group.share.min.session.timeout.ms"
     )
@@ -613,11 +613,11 @@ class Outer(BaseModel):
 
 
 def complaints(value: object) -> list[str]:
-    with pytest.raises(ValidationError) as refused:
+    with pytest.raises(ValidationError) as refusal:
         Outer.model_validate(value)
     return [
         f"{'.'.join(map(str, value_path))}: {words}"
-        for value_path, words in problems_in(refused.value, Outer)
+        for value_path, words in problems_in(refusal.value, Outer)
     ]
 
 
@@ -676,11 +676,11 @@ class OneOfSeveral(BaseModel):
 def test_kinds_that_may_stand_for_one_another_are_no_part_of_a_place() -> None:
     members = members_of(OneOfSeveral)
     assert members == {"str", "Held", "NoneType"}
-    with pytest.raises(ValidationError) as refused:
+    with pytest.raises(ValidationError) as refusal:
         OneOfSeveral.model_validate({"awaited": {"cal": "x"}, "other": "x"})
     complaints = [
         (place_of(detail, members), in_words(detail, model=OneOfSeveral))
-        for detail in refused.value.errors()
+        for detail in refusal.value.errors()
     ]
     assert (("awaited",), "expected a text, found {'cal': 'x'}") in complaints
     assert sorted(without_other_kinds(complaints)) == [

@@ -330,9 +330,9 @@ def test_a_node_that_can_not_be_started_alone_is_refused_with_what_to_write(
 ) -> None:
     file = tmp_path / "server.properties"
     file.write_text(text)
-    with pytest.raises(ConfigError) as refused:
+    with pytest.raises(ConfigError) as refusal:
         load(file)
-    assert complaint in str(refused.value)
+    assert complaint in str(refusal.value)
 
 
 # Files of production: composed as operators and images write them.

@@ -120,11 +120,11 @@ def test_what_can_not_be_created_says_why(new_topic: TopicToCreate, error: Error
 def test_decisions_hold_until_brokers_change_or_a_name_is_taken() -> None:
     image = cluster()
     created_topic = create(TopicToCreate(name="or_ders"), image=image)
-    refused = Rejection(error=ErrorCode.invalid_topic_exception, reason="no name")
+    refusal = Rejection(error=ErrorCode.invalid_topic_exception, reason="no name")
     with_other_topic, colliding = image.with_topic(topic("a")), image.with_topic(topic("or.ders"))
     for later_image, holds in ((image, True), (with_other_topic, True), (colliding, False)):
-        assert is_decision_valid([created_topic, refused], image, later_image) is holds
-    assert is_decision_valid([refused], image, colliding)
+        assert is_decision_valid([created_topic, refusal], image, later_image) is holds
+    assert is_decision_valid([refusal], image, colliding)
     assert not is_decision_valid([created_topic], image, cluster(broker(1), broker(2)))
 
 
@@ -367,10 +367,10 @@ def test_a_value_longer_than_a_record_of_the_metadata_holds_is_refused(
 ) -> None:
     """Kafka 4.3: DISALLOWED_CONFIG_VALUE_SIZE_ERROR, before any other rule is asked."""
     changed = change("no.such", SET, config_value)
-    refused = altered_configs({}, (changed,), keys)
-    assert isinstance(refused, Rejection)
-    assert refused.error is ErrorCode.invalid_config
-    assert "maximum value size of 32767 bytes" in refused.reason
+    refusal = altered_configs({}, (changed,), keys)
+    assert isinstance(refusal, Rejection)
+    assert refusal.error is ErrorCode.invalid_config
+    assert "maximum value size of 32767 bytes" in refusal.reason
 
 
 def test_appends_do_not_grow_a_value_beyond_that() -> None:
@@ -378,9 +378,9 @@ def test_appends_do_not_grow_a_value_beyond_that() -> None:
     configs_before = {name: ",".join(f"{n}:1" for n in range(4_000))}
     appended_value = ",".join(f"{n}:1" for n in range(4_000, 6_000))
     changed = change(name, APPEND, appended_value)
-    refused = altered_configs(configs_before, (changed,), configs.TOPIC_CONFIGS)
-    assert isinstance(refused, Rejection)
-    assert refused.error is ErrorCode.invalid_config
+    refusal = altered_configs(configs_before, (changed,), configs.TOPIC_CONFIGS)
+    assert isinstance(refusal, Rejection)
+    assert refusal.error is ErrorCode.invalid_config
 
 
 @pytest.mark.parametrize(
@@ -402,8 +402,8 @@ def test_wrong_operations_change_nothing(
 
 def test_a_bad_value_of_a_broker_is_a_bad_request() -> None:
     changes = (change("message.max.bytes", SET, "x"),)
-    refused = altered_configs({}, changes, configs.BROKER_CONFIGS)
-    assert error_of(refused) is ErrorCode.invalid_request
+    refusal = altered_configs({}, changes, configs.BROKER_CONFIGS)
+    assert error_of(refusal) is ErrorCode.invalid_request
     unknown = (change("no.such", SET, "x"),)
     assert altered_configs({}, unknown, configs.BROKER_CONFIGS) == {"no.such": "x"}
 

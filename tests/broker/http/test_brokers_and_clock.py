@@ -81,9 +81,9 @@ async def test_a_broker_comes_back_as_another_release_if_the_features_allow_it(
 ) -> None:
     await client.post(f"{BROKERS}/1/stop")
     for release, reason in (("3.9", "does not support finalized version"), ("5", "no release")):
-        refused = await client.post(f"{BROKERS}/1/start", json={"as_version": release})
-        assert refused.status_code == 409
-        assert reason in refused.json()["error"]
+        refusal_answer = await client.post(f"{BROKERS}/1/start", json={"as_version": release})
+        assert refusal_answer.status_code == 409
+        assert reason in refusal_answer.json()["error"]
     started = await client.post(f"{BROKERS}/1/start", json={"as_version": "4.4"})
     assert (started.status_code, started.json()["release"]) == (200, "4.4")
 
@@ -313,9 +313,9 @@ async def test_what_is_held_is_lost_when_it_is_released_so(
 async def test_a_rule_that_waits_for_one_that_nobody_armed_is_refused(
     cluster: VirtualCluster, client: httpx.AsyncClient, /
 ) -> None:
-    refused = await client.post(FAULTS, json={**HOLD, "after": "first"})
-    assert refused.status_code == 409
-    assert refused.json() == {"error": "after: no rule 'first' has been armed"}
+    refusal_answer = await client.post(FAULTS, json={**HOLD, "after": "first"})
+    assert refusal_answer.status_code == 409
+    assert refusal_answer.json() == {"error": "after: no rule 'first' has been armed"}
 
 
 @within(run_story)
@@ -409,9 +409,11 @@ async def test_a_plan_is_armed_whole_or_not_at_all(
     armed = await client.post(f"{FAULTS}/plan", json=[{**HOLD, "id": "a"}, {**HOLD, "id": "b"}])
     assert armed.status_code == 201
     assert [rule_state["rule"]["id"] for rule_state in armed.json()] == ["a", "b"]
-    refused = await client.post(f"{FAULTS}/plan", json=[{**HOLD, "id": "c"}, {**HOLD, "id": "a"}])
-    assert refused.status_code == 409
-    assert "DELETE /api/v1/faults/a" in refused.json()["error"]
+    refusal_answer = await client.post(
+        f"{FAULTS}/plan", json=[{**HOLD, "id": "c"}, {**HOLD, "id": "a"}]
+    )
+    assert refusal_answer.status_code == 409
+    assert "DELETE /api/v1/faults/a" in refusal_answer.json()["error"]
     assert [armed_rule.rule.id for armed_rule in cluster.sim.injector.rules()] == ["a", "b"]
     disarmed = await client.delete(FAULTS)
     assert [rule_state["rule"]["id"] for rule_state in disarmed.json()] == ["a", "b"]
@@ -535,8 +537,11 @@ async def test_a_state_is_waited_for_and_in_vain_says_why(
         ("timeout_ms=5", "no state is given"),
         ("state=Empty&timeout_ms=x", "timeout_ms"),
     ):
-        refused = await client.get(f"{wait}&{query}")
-        assert (refused.status_code, complaint in refused.json()["error"]) == (422, True)
+        refusal_answer = await client.get(f"{wait}&{query}")
+        assert (refusal_answer.status_code, complaint in refusal_answer.json()["error"]) == (
+            422,
+            True,
+        )
     nobody = await client.get("/api/v1/transaction-wait?state=Empty")
     assert nobody.status_code == 422
 

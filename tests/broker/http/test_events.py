@@ -333,9 +333,9 @@ async def test_streams_end_with_the_control_port(cluster: VirtualCluster) -> Non
 async def test_a_listener_that_asks_for_what_is_not_there_is_refused(
     cluster: VirtualCluster, query: str, status: int
 ) -> None:
-    with pytest.raises(RefusedError) as refused:
+    with pytest.raises(RefusedError) as refusal:
         await routes_of(cluster).stream(request(query))
-    assert refused.value.status == status
+    assert refusal.value.status == status
 
 
 @within(run_cluster)
@@ -356,9 +356,9 @@ async def test_only_so_many_may_listen(cluster: VirtualCluster) -> None:
 async def test_recording_is_switched_on_while_the_cluster_runs(
     cluster: VirtualCluster, client: httpx.AsyncClient, /
 ) -> None:
-    refused = await client.get("/api/v1/events")
-    assert refused.status_code == 409
-    assert "POST /api/v1/trace" in refused.json()["error"]
+    refusal_answer = await client.get("/api/v1/events")
+    assert refusal_answer.status_code == 409
+    assert "POST /api/v1/trace" in refusal_answer.json()["error"]
     assert (await client.post("/api/v1/trace", json={"level": "loud"})).status_code == 422
     state = (await client.post("/api/v1/trace", json={"level": "full"})).json()
     assert (state["level"], state["listeners"]) == ("full", 0)

@@ -372,8 +372,8 @@ async def test_the_story_the_waits_and_the_rules_are_told(
         assert "f: 1 matched, 1 struck, 1 held" in report
         assert max(map(len, report.splitlines())) <= 200
         cluster.sim.injector.disarm_all()
-    refused = await client.get("/api/v1/report?from=x")
-    assert refused.status_code == 422
+    refusal_answer = await client.get("/api/v1/report?from=x")
+    assert refusal_answer.status_code == 422
 
 
 @within(run_story)

@@ -63,9 +63,9 @@ def test_the_log_itself_is_sound(driver: LogDriver) -> None:
     ],
 )
 def test_a_broken_state_is_found(driver: LogDriver, broken: dict[str, Any], message: str) -> None:
-    with pytest.raises(InvariantViolation, match=message) as raised:
+    with pytest.raises(InvariantViolation, match=message) as error_info:
         check_invariants(driver, **broken)
-    assert str(raised.value).startswith("orders-0: ")
+    assert str(error_info.value).startswith("orders-0: ")
 
 
 @pytest.mark.parametrize("epochs", [(), ((0, 3),)])

@@ -452,7 +452,7 @@ def test_the_header_may_be_handed_in(driver: LogDriver) -> None:
 
 
 def test_a_marker_of_a_negative_transaction_version_is_refused() -> None:
-    refused = appended_marker(
+    refusal = appended_marker(
         LogDriver().log,
         producer_id=7,
         producer_epoch=0,
@@ -461,6 +461,6 @@ def test_a_marker_of_a_negative_transaction_version_is_refused() -> None:
         transaction_version=-1,
         now_ms=NOW,
     )
-    assert refused == AppendRejection(
+    assert refusal == AppendRejection(
         error=ErrorCode.unknown_server_error, reason="there is no transaction version -1"
     )

@@ -488,8 +488,8 @@ def test_who_makes_a_topic_between_the_slices_has_made_it(
     other_name: str, error: ErrorCode
 ) -> None:
     metadata_core, other_topic, outcomes = _made_meanwhile(other_name)
-    refused = [outcome for outcome in outcomes if isinstance(outcome, Rejection)]
-    assert [rejection.error for rejection in refused] == [error]
+    refusal = [outcome for outcome in outcomes if isinstance(outcome, Rejection)]
+    assert [rejection.error for rejection in refusal] == [error]
     assert metadata_core.image.topics[other_name] is other_topic
     assert len(metadata_core.image.topics) == 1_000
 

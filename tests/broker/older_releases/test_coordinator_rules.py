@@ -615,12 +615,12 @@ def test_one_feature_of_several_that_can_not_change() -> None:
         transaction_version = cluster.sim.brokers[TWO].transaction_version()
         return ErrorCode(answer.error_code), results, int(transaction_version)
 
-    refused = ErrorCode.invalid_update_version
-    assert run_cluster(story, level=0) == (refused, {}, 0)
+    refusal_error = ErrorCode.invalid_update_version
+    assert run_cluster(story, level=0) == (refusal_error, {}, 0)
     assert run_cluster(story, level=0, rules={"features_change_together": False}) == (
         ErrorCode.none,
         {
-            "no.such.feature": refused,
+            "no.such.feature": refusal_error,
             "transaction.version": ErrorCode.none,
             "unknown.and.off": ErrorCode.none,
         },

@@ -102,8 +102,8 @@ def test_guard_and_raised_epoch_refuse_a_late_append_each_without_the_other(
     log = log_with(Rules(guards_are_compared=are_guards_compared))
     guard = verify(log, tv2=is_epoch_raised)
     mark(log, epoch=int(is_epoch_raised), version=2 * is_epoch_raised)
-    refused = ErrorCode.invalid_txn_state if are_guards_compared else ErrorCode.none
-    error = ErrorCode.invalid_producer_epoch if is_epoch_raised else refused
+    refusal_error = ErrorCode.invalid_txn_state if are_guards_compared else ErrorCode.none
+    error = ErrorCode.invalid_producer_epoch if is_epoch_raised else refusal_error
     assert produce(log, guard=guard) is error
     hangs = not are_guards_compared and not is_epoch_raised
     assert (log.last_stable_offset < log.high_watermark) is hangs

@@ -302,9 +302,9 @@ def test_the_oldest_records_go_on_every_replica_and_a_read_below_is_out_of_range
                 for log in member.disk
                 if log.topic_partition == ORDERS
             ]
-            with pytest.raises(ClientError) as refused:
+            with pytest.raises(ClientError) as refusal:
                 await fetch(app, "orders", 0, 0)
-            assert refused.value.error is ErrorCode.offset_out_of_range
+            assert refusal.value.error is ErrorCode.offset_out_of_range
             read = await fetch(app, "orders", 0, starts[0])
             assert read.records[0].value == RECORD
             reasons = [

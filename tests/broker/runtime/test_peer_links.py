@@ -282,9 +282,9 @@ async def test_a_handler_that_fails_answers_with_an_error(
 
     link_bench = LinkBench()
     link_bench.network.register(B, handler)
-    with capture_logs() as logs, pytest.raises(PeerAnsweredError) as caught:
+    with capture_logs() as logs, pytest.raises(PeerAnsweredError) as error_info:
         await link_bench.ask()
-    assert caught.value.error == answered
+    assert error_info.value.error == answered
     assert [entry["event"] for entry in logs] == log_events
 
 
@@ -463,9 +463,9 @@ async def test_request_and_response_cross_their_points() -> None:
 async def test_an_error_is_the_answer(point: str) -> None:
     link_bench = LinkBench(interceptor=Script(**{point: NOT_COORDINATOR}))
     handled = link_bench.handled_by(B)
-    with pytest.raises(PeerAnsweredError, match="not_coordinator") as caught:
+    with pytest.raises(PeerAnsweredError, match="not_coordinator") as error_info:
         await link_bench.ask()
-    assert caught.value.error == ErrorCode.not_coordinator
+    assert error_info.value.error == ErrorCode.not_coordinator
     assert handled == ([] if point == "peer_request" else ["x"])
 
 

@@ -370,9 +370,9 @@ async def test_a_failed_task_is_logged_and_kept_for_close() -> None:
     assert len(logs) == FAILURES_KEPT_MAX + 1
     assert logs[0]["event"] == "task.failed"
     assert logs[0]["log_level"] == "error"
-    with pytest.raises(ExceptionGroup) as caught:
+    with pytest.raises(ExceptionGroup) as error_info:
         await tasks.close()
-    assert len(caught.value.exceptions) == FAILURES_KEPT_MAX
+    assert len(error_info.value.exceptions) == FAILURES_KEPT_MAX
     await tasks.close()
 
 

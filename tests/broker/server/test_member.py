@@ -226,9 +226,9 @@ async def test_a_client_hears_of_errors_and_not_of_silence_while_no_broker_is_le
     await until(lambda: alive(cluster) == [3], "[3] are alive")
     async with cluster.client() as client:
         await sim.kill_broker(B3)
-        with pytest.raises((ClientError, OSError)) as caught:
+        with pytest.raises((ClientError, OSError)) as error_info:
             await Producer(client, transactional_id="tx").init_transactions()
-        assert getattr(caught.value, "error", None) is not ErrorCode.unknown_server_error
+        assert getattr(error_info.value, "error", None) is not ErrorCode.unknown_server_error
 
 
 def test_a_broken_machine_tells_the_trace_what_its_logs_have_lost() -> None:

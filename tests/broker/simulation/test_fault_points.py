@@ -516,8 +516,8 @@ async def test_a_broker_that_does_not_hear_of_its_leadership_refuses_clients(
     cluster.sim.move_leader(P0, B2)
     await cluster.wait_until_struck()
     leader = Api(cluster.sim, B2)
-    refused = await leader.ask("Produce", 8, **produce("orders", batch(b"v")))
-    partition_answer = refused.responses[0].partition_responses[0]
+    refusal_answer = await leader.ask("Produce", 8, **produce("orders", batch(b"v")))
+    partition_answer = refusal_answer.responses[0].partition_responses[0]
     assert partition_answer.error_code is E.not_leader_or_follower
     async with cluster.client(**PATIENT) as client:
         record = Producer(client).send("orders", 0, b"v")
@@ -667,6 +667,6 @@ async def test_a_broker_that_is_killed_while_its_stop_is_held_was_not_stopped(
 
 
 async def refused(work: Awaitable[None]) -> str:
-    with pytest.raises(ConfigError) as raised:
+    with pytest.raises(ConfigError) as error_info:
         await work
-    return str(raised.value)
+    return str(error_info.value)

@@ -55,9 +55,9 @@ def held(disks: Disks) -> list[tuple[int, str]]:
 
 
 def refused(*paths: Path) -> str:
-    with pytest.raises(ConfigError) as caught:
+    with pytest.raises(ConfigError) as error_info:
         find_disks(paths)
-    return str(caught.value)
+    return str(error_info.value)
 
 
 def test_each_replica_is_found_with_all_that_stands_beside_it(tmp_path: Path) -> None:

@@ -288,9 +288,9 @@ def test_a_record_that_makes_no_sense_names_its_file(
     tmp_path: Path, record_value: bytes, problem: str
 ) -> None:
     path = write_metadata_log(tmp_path, [feature("a", 1), record_value])
-    with pytest.raises(CorruptLogRecordError, match=problem) as caught:
+    with pytest.raises(CorruptLogRecordError, match=problem) as error_info:
         read_metadata(tmp_path)
-    assert str(caught.value).startswith(f"{path}, offset 1: ")
+    assert str(error_info.value).startswith(f"{path}, offset 1: ")
 
 
 def test_a_batch_that_cannot_be_unpacked_names_its_file(tmp_path: Path) -> None:
@@ -315,9 +315,11 @@ def test_a_record_about_a_topic_that_is_not_there_names_its_file(
     tmp_path: Path, record: bytes
 ) -> None:
     path = write_metadata_log(tmp_path, [record])
-    with pytest.raises(CorruptLogRecordError, match="which no record before it has made") as caught:
+    with pytest.raises(
+        CorruptLogRecordError, match="which no record before it has made"
+    ) as error_info:
         read_metadata(tmp_path)
-    assert str(caught.value).startswith(f"{path}, offset 0")
+    assert str(error_info.value).startswith(f"{path}, offset 0")
 
 
 # A snapshot of the metadata log, which is read back as it was.

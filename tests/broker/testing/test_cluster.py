@@ -74,9 +74,9 @@ async def test_a_wait_in_vain_ends_in_time(kafka: AsyncSimulatedKafka) -> None:
         await kafka.faults.release("late")
     assert str(nothing.value) == "no rule 'late': none is armed"
     await kafka.faults.arm(id="later", **HELD)
-    with pytest.raises(KeyError) as raised:
+    with pytest.raises(KeyError) as error_info:
         await kafka.faults.disarm("late")
-    assert str(raised.value) == "no armed rule 'late'; did you mean later? there are: later"
+    assert str(error_info.value) == "no armed rule 'late'; did you mean later? there are: later"
 
 
 @within(run_virtual, topics=["orders"], faults_may_miss=True)
@@ -266,12 +266,12 @@ def test_the_first_client_waits_for_a_coordinator_only_in_a_virgin_cluster(*, vi
     async def main(kafka: AsyncSimulatedKafka) -> None:
         async with client(kafka) as cluster, Producer(cluster, transactional_id="app") as producer:
             await producer.init_transactions()
-        refused = [
+        refused_events = [
             event
             for event in await kafka.trace.events()
             if b"COORDINATOR_LOAD_IN_PROGRESS" in msgspec.json.encode(event.d)
         ]
-        assert bool(refused) == virgin
+        assert bool(refused_events) == virgin
         assert await kafka.topics.names() == ("orders",)
 
     run_virtual(main, topics=["orders"], trace="full", virgin=virgin)

@@ -305,9 +305,9 @@ def test_a_long_api_versions_of_the_future_decodes_as_one_without_a_body() -> No
 
 
 def fault_of(api_key: int, version: int, body: bytes) -> DecodeFaultError:
-    with pytest.raises(DecodeFaultError) as caught:
+    with pytest.raises(DecodeFaultError) as error_info:
         reader(request_class(api_key, version))(body, 0, len(body))
-    return caught.value
+    return error_info.value
 
 
 def test_null_where_none_is_allowed() -> None:

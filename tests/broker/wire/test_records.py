@@ -82,9 +82,9 @@ def pack_around(payload: bytes, record_count: int = 1, **changes: int) -> bytes:
 
 
 def corrupt(payload: bytes, count: int = 1) -> str:
-    with pytest.raises(CorruptBatchError) as caught:
+    with pytest.raises(CorruptBatchError) as error_info:
         read_records(pack_around(payload, count))
-    return str(caught.value)
+    return str(error_info.value)
 
 
 # Building and reading

@@ -67,9 +67,9 @@ RULE = {"id": "late", "point": "client.request", "api": "Produce"}
 
 
 def problems(steps: list[dict[str, Any]], **head: Any) -> str:
-    with pytest.raises(ConfigError) as caught:
+    with pytest.raises(ConfigError) as error_info:
         read("small.yaml", yaml.safe_dump(document(steps, **head), sort_keys=False))
-    return str(caught.value)
+    return str(error_info.value)
 
 
 def produce(**fields: Any) -> dict[str, Any]:

@@ -43,9 +43,9 @@ TEXT = catalog.find("z01")[0].read_text("utf-8")
 
 
 def problems(text: str) -> list[str]:
-    with pytest.raises(ConfigError) as caught:
+    with pytest.raises(ConfigError) as error_info:
         read("story.yaml", text)
-    return str(caught.value).splitlines()
+    return str(error_info.value).splitlines()
 
 
 @pytest.mark.parametrize(
@@ -116,11 +116,11 @@ def test_a_field_given_twice_in_two_steps_is_no_mistake() -> None:
 
 
 def test_where_several_kinds_may_stand_none_is_named() -> None:
-    with pytest.raises(ConfigError) as caught:
+    with pytest.raises(ConfigError) as error_info:
         read_step({"await": {"id": "app", "call": "c1"}})
-    assert "step: await.id: no field 'id'; there are: call, error, offset" in str(caught.value)
-    assert "Awaited" not in str(caught.value)
-    assert "expected a text" not in str(caught.value)
+    assert "step: await.id: no field 'id'; there are: call, error, offset" in str(error_info.value)
+    assert "Awaited" not in str(error_info.value)
+    assert "expected a text" not in str(error_info.value)
 
 
 def test_a_single_step_is_read_or_refused_with_its_field() -> None:
@@ -211,9 +211,9 @@ def test_a_wheel_carries_them_beside_the_package(
 
 
 def test_an_unknown_name_is_answered_with_the_nearest() -> None:
-    with pytest.raises(ConfigError) as caught:
+    with pytest.raises(ConfigError) as error_info:
         catalog.find("late-produce")
-    assert "did you mean late-produce-after-abort?" in str(caught.value)
+    assert "did you mean late-produce-after-abort?" in str(error_info.value)
 
 
 def test_a_file_that_cant_be_read_is_named(tmp_path: Path) -> None:
@@ -560,9 +560,9 @@ MISTAKES = {
 
 
 def mistakes_in(text: str) -> list[str]:
-    with pytest.raises(ConfigError) as refused:
+    with pytest.raises(ConfigError) as refusal:
         read("bad.yaml", text)
-    return str(refused.value).splitlines()
+    return str(refusal.value).splitlines()
 
 
 def test_the_story_of_the_mistakes_has_none() -> None:

@@ -469,9 +469,9 @@ def test_a_flush_that_does_not_return_is_expected_to_have_no_answer() -> None:
 def test_an_expectation_is_of_a_partition_a_group_or_a_call(
     expectation: dict[str, Any], message: str
 ) -> None:
-    with pytest.raises(ConfigError) as refused:
+    with pytest.raises(ConfigError) as refusal:
         small([{"expect": expectation}])
-    assert message in str(refused.value)
+    assert message in str(refusal.value)
 
 
 # ``cluster_steps``

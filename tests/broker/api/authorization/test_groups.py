@@ -182,12 +182,12 @@ async def test_a_share_group_is_described_with_topics_that_may_be(api: GuardedAp
         )
         return answer.groups[0]
 
-    refused = await describe_group()
-    assert (refused.error_code, refused.error_message) == (NO_GROUP, None)
+    refusal_answer = await describe_group()
+    assert (refusal_answer.error_code, refusal_answer.error_message) == (NO_GROUP, None)
     api.grant(acl(GROUP, "g", AclOperation.DESCRIBE), acl(TOPIC, "orders", AclOperation.DESCRIBE))
-    refused = await describe_group()
-    assert (refused.error_code, refused.members) == (FORBIDDEN, ())
-    assert refused.error_message == (
+    refusal_answer = await describe_group()
+    assert (refusal_answer.error_code, refusal_answer.members) == (FORBIDDEN, ())
+    assert refusal_answer.error_message == (
         "The group has described topic(s) that the client is not authorized to describe."
     )
     api.grant(acl(TOPIC, "hidden", AclOperation.DESCRIBE))

@@ -110,8 +110,8 @@ def test_a_topic_that_is_named_twice_is_answered_twice_where_all_of_it_exists() 
 
 def test_what_the_coordinator_refuses_it_refuses_for_what_exists() -> None:
     positions_request = split(IMAGE, [topic("orders", 0, 5, 1)])
-    refused = Rejection(error=E.unknown_member_id, reason="nobody")
-    assert positions_request.results(errors_of(refused)) == [
+    refusal = Rejection(error=E.unknown_member_id, reason="nobody")
+    assert positions_request.results(errors_of(refusal)) == [
         (
             named_topic(topic("orders")),
             [(5, UNKNOWN), (0, E.unknown_member_id), (1, E.unknown_member_id)],
@@ -194,8 +194,8 @@ async def test_errors_of_the_group(groups: GroupApi, version: int) -> None:
         assert answer.topics[0].partitions[0].error_code is E.not_coordinator
     else:
         assert (answer.error_code, answer.topics) == (E.not_coordinator, ())
-    refused = groups.api.refuse("OffsetFetch", version, E.not_coordinator, **values(groups))
-    assert type(only(refused)) is type(answer)
+    refusal_answer = groups.api.refuse("OffsetFetch", version, E.not_coordinator, **values(groups))
+    assert type(only(refusal_answer)) is type(answer)
 
 
 # ``consumer_group_describe``: ConsumerGroupDescribe v0 and v1: epochs, members, what they have and

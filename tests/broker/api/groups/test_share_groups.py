@@ -151,8 +151,8 @@ async def test_a_share_group_is_listed_as_one(groups: GroupApi) -> None:
 async def test_what_is_no_share_group(groups: GroupApi) -> None:
     api = groups.api
     await groups.consume("a")
-    refused = await send_heartbeat(api, "b")
-    assert (refused.error_code, refused.error_message) == (E.group_id_not_found, NOT_SHARE)
+    refusal = await send_heartbeat(api, "b")
+    assert (refusal.error_code, refusal.error_message) == (E.group_id_not_found, NOT_SHARE)
     assert [
         (description.group_id, description.error_code, description.error_message)
         for description in await describe(api, GROUP, "missing", "")
@@ -170,8 +170,8 @@ async def test_what_is_no_share_group(groups: GroupApi) -> None:
 
 async def test_a_heartbeat_without_a_member_is_refused(groups: GroupApi) -> None:
     for member_id, reason in (("", None), (" ", "MemberId can't be empty.")):
-        refused = await send_heartbeat(groups.api, member_id)
-        assert (refused.error_code, refused.error_message) == (E.invalid_request, reason)
+        refusal = await send_heartbeat(groups.api, member_id)
+        assert (refusal.error_code, refusal.error_message) == (E.invalid_request, reason)
 
 
 # ``alter_share_group_offsets``: new start offsets

@@ -208,8 +208,8 @@ async def test_what_is_no_streams_group_is_not_described() -> None:
             E.group_id_not_found,
         ]
         assert descriptions[1].error_message == f"Group {GROUP} is not a streams group."
-        refused = await send_heartbeat(group, "a")
-        assert (refused.error_code, refused.error_message) == (
+        refusal = await send_heartbeat(group, "a")
+        assert (refusal.error_code, refusal.error_message) == (
             E.group_id_not_found,
             f"Group {GROUP} is not a streams group.",
         )
@@ -228,8 +228,8 @@ async def test_what_is_no_streams_group_is_not_described() -> None:
 )
 async def test_some_topics_are_in_no_topology(name: str, reason: str) -> None:
     async with streams_api() as group:
-        refused = await send_heartbeat(group, "a", 0, (subtopology_of("0", "orders", name),))
-        assert (refused.error_code, refused.error_message) == (E.streams_invalid_topology, reason)
+        refusal = await send_heartbeat(group, "a", 0, (subtopology_of("0", "orders", name),))
+        assert (refusal.error_code, refusal.error_message) == (E.streams_invalid_topology, reason)
 
 
 async def test_topics_that_can_t_be_made_are_told_with_the_next_heartbeat() -> None:
@@ -270,8 +270,8 @@ async def test_descriptions_of_topologies_are_taken_by_nobody() -> None:
 async def test_a_coordinator_that_is_not_there_says_no_more() -> None:
     async with streams_api() as group:
         group.api.broker.groups.is_running = False
-        refused = await send_heartbeat(group, "a")
-        assert (refused.error_code, refused.error_message) == (E.coordinator_not_available, None)
+        refusal = await send_heartbeat(group, "a")
+        assert (refusal.error_code, refusal.error_message) == (E.coordinator_not_available, None)
 
 
 async def test_without_their_feature_there_are_no_streams_groups() -> None:

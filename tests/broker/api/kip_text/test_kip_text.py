@@ -82,8 +82,8 @@ async def test_a_bug_is_a_failure_of_the_server(
 
 async def test_a_producer_without_transactions_gets_no_abortable_error(api: Api) -> None:
     request = through(api, "InitProducerId", 5, transactional_id=None)
-    refused = read_back(request, request.refuse(E.unknown_server_error))
-    assert refused.error_code is E.unknown_server_error
+    refusal_answer = read_back(request, request.refuse(E.unknown_server_error))
+    assert refusal_answer.error_code is E.unknown_server_error
 
 
 @pytest.mark.parametrize(
@@ -99,8 +99,8 @@ async def test_a_bug_in_produce(
 ) -> None:
     values = produce("orders", batch(), transactional_id=transactional_id)
     request = through(api, "Produce", version, **values)
-    refused = read_back(request, request.refuse(E.unknown_server_error))
-    assert refused.responses[0].partition_responses[0].error_code is error_code
+    refusal_answer = read_back(request, request.refuse(E.unknown_server_error))
+    assert refusal_answer.responses[0].partition_responses[0].error_code is error_code
 
 
 async def test_old_versions_and_plain_records_go_the_shipped_way(api: Api) -> None:
@@ -146,10 +146,10 @@ async def test_markers_of_both_layouts_are_refused_and_logged(
     api: Api, version: int, cls: Any
 ) -> None:
     request = through(api, "WriteTxnMarkers", version, cls=cls, **MARKERS)
-    refused = read_back(request, request.refuse(E.cluster_authorization_failed))
+    refusal_answer = read_back(request, request.refuse(E.cluster_authorization_failed))
     error_by_partition = {
         partition.partition_index: partition.error_code
-        for marker in refused.markers
+        for marker in refusal_answer.markers
         for topic in marker.topics
         for partition in topic.partitions
     }

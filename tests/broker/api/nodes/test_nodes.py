@@ -194,13 +194,13 @@ async def test_a_factor_above_the_number_of_brokers_leaves_no_coordinator() -> N
                 answer = await api.ask("Metadata", 9, allow_auto_topic_creation=True, **fields)
                 assert answer.topics[0].error_code is ErrorCode.unknown_topic_or_partition
         assert not api.broker.image.topics.keys() & {"__transaction_state", "auto"}
-    refused = [line for line in lines if line["event"] == "topic.creation.refused"]
-    assert [line["topic"] for line in refused] == [
+    refused_events = [line for line in lines if line["event"] == "topic.creation.refused"]
+    assert [line["topic"] for line in refused_events] == [
         "__consumer_offsets",
         "__transaction_state",
         "auto",
     ]
-    assert "only 1 broker(s) are registered" in refused[0]["reason"]
+    assert "only 1 broker(s) are registered" in refused_events[0]["reason"]
 
 
 # ``api_versions``: ApiVersions v0 to v5: the ranges, features by version, refusals; the casebook

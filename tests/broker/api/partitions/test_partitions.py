@@ -222,8 +222,8 @@ async def test_the_last_directory_of_a_partition_holds(api: Api) -> None:
     assert api.subject("AlterReplicaLogDirs", 2, **request).partitions == (
         TopicPartition("orders", 0),
     )
-    refused = api.refuse("AlterReplicaLogDirs", 2, E.cluster_authorization_failed, **request)
-    assert errors_of_alter_replica_log_dirs(refused) == {
+    refusal_answer = api.refuse("AlterReplicaLogDirs", 2, E.cluster_authorization_failed, **request)
+    assert errors_of_alter_replica_log_dirs(refusal_answer) == {
         ("orders", 0): E.cluster_authorization_failed
     }
 

@@ -30,8 +30,10 @@ async def api_with_records(api: Api) -> Api:
 
 
 async def test_refusal_and_subject(api_with_records: Api) -> None:
-    refused = api_with_records.refuse("DeleteRecords", 1, ErrorCode.request_timed_out, **values(3))
-    assert result(refused) == (-1, ErrorCode.request_timed_out)
+    refusal_answer = api_with_records.refuse(
+        "DeleteRecords", 1, ErrorCode.request_timed_out, **values(3)
+    )
+    assert result(refusal_answer) == (-1, ErrorCode.request_timed_out)
     about = api_with_records.subject("DeleteRecords", 1, **values(3))
     assert [str(partition) for partition in about.partitions] == ["orders-0"]
 

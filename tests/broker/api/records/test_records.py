@@ -164,11 +164,11 @@ async def test_a_large_request_that_waits_keeps_no_message_but_what_it_is_about(
     await asyncio.sleep(0)
     assert request.message.topics == ()
     assert HANDLERS[request.api_key].subject(request) == about
-    refused = read_back(
+    refusal_answer = read_back(
         request, HANDLERS[request.api_key].refuse(request, ErrorCode.unknown_server_error)
     )
     if version < 13:
-        partitions = refused.responses[0].partitions
+        partitions = refusal_answer.responses[0].partitions
         assert [part.partition_index for part in partitions] == [0, 1]
     await api_with_records.ask("Produce", 8, **produce("orders", batch(b"c")))
     answer = read_back(request, await reading)

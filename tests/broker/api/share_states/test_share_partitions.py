@@ -253,18 +253,18 @@ async def test_the_state_moves_with_the_leader(api_of_three: Api) -> None:
 
 async def test_a_whole_request_is_refused_on_every_partition(api: Api) -> None:
     topics = [{"topic_id": topic_id(api), "partitions": [{"partition": 0}, {"partition": 1}]}]
-    refused = api.refuse(
+    refusal_answer = api.refuse(
         "DeleteShareGroupState", 0, E.cluster_authorization_failed, group_id=GROUP, topics=topics
     )
-    ((first_partition, second),) = (topic.partitions for topic in refused.results)
+    ((first_partition, second),) = (topic.partitions for topic in refusal_answer.results)
     assert (first_partition.error_code, second.partition) == (E.cluster_authorization_failed, 1)
     topics = [
         {"topic_id": topic_id(api), "partitions": [{"partition": 0, "leader_epoch": 0}]},
     ]
-    refused = api.refuse(
+    refusal_answer = api.refuse(
         "ReadShareGroupState", 0, E.cluster_authorization_failed, group_id=GROUP, topics=topics
     )
-    ((first_partition,),) = (topic.partitions for topic in refused.results)
+    ((first_partition,),) = (topic.partitions for topic in refusal_answer.results)
     assert (first_partition.start_offset, first_partition.state_batches) == (0, ())
 
 

@@ -55,10 +55,10 @@ def values_of_add_offsets_to_txn(
 
 
 async def test_refusal_and_subject(groups: GroupApi) -> None:
-    refused = groups.api.refuse(
+    refusal_answer = groups.api.refuse(
         "AddOffsetsToTxn", 1, E.producer_fenced, **values_of_add_offsets_to_txn((1, 0))
     )
-    assert refused.error_code is E.invalid_producer_epoch
+    assert refusal_answer.error_code is E.invalid_producer_epoch
     about = groups.api.subject("AddOffsetsToTxn", 1, **values_of_add_offsets_to_txn((1, 0)))
     assert (about.transactional_id, about.producer_id) == ("id", 1)
 
@@ -75,8 +75,8 @@ def values_of_describe_producers(name: str, *partitions: int) -> dict[str, Any]:
 
 async def test_describe_producers_refusal_and_subject(api: Api) -> None:
     fields = values_of_describe_producers("orders", 0, 1)
-    refused = api.refuse("DescribeProducers", 0, ErrorCode.request_timed_out, **fields)
-    assert {partition.error_code for partition in refused.topics[0].partitions} == {
+    refusal_answer = api.refuse("DescribeProducers", 0, ErrorCode.request_timed_out, **fields)
+    assert {partition.error_code for partition in refusal_answer.topics[0].partitions} == {
         ErrorCode.request_timed_out
     }
     about = api.subject("DescribeProducers", 0, **fields)

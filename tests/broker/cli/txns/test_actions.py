@@ -395,10 +395,10 @@ def test_what_was_committed_is_not_discarded_in_silence(
             if force:
                 await command.execute(admin, now_ms=0)
                 return await values(cluster, SOLO.topic, partitions=1)
-            with pytest.raises(ClientError, match="To abort it: --force") as refused:
+            with pytest.raises(ClientError, match="To abort it: --force") as refusal:
                 await command.execute(admin, now_ms=0)
-            assert "It was committed: its coordinator's log has PrepareCommit" in str(refused.value)
-            assert "t repair --topic solo --partition 0 --yes" in str(refused.value)
+            assert "It was committed: its coordinator's log has PrepareCommit" in str(refusal.value)
+            assert "t repair --topic solo --partition 0 --yes" in str(refusal.value)
             return []
 
     read = run_cluster(story)

@@ -592,9 +592,9 @@ async def test_the_right_to_describe_an_unused_name_is_the_right_to_describe_all
 async def test_a_missing_right_is_reported(virtual_cluster: VirtualCluster) -> None:
     async with virtual_cluster.client() as cluster:
         blind(virtual_cluster)
-        with pytest.raises(ClientError, match="may not describe every") as refused:
+        with pytest.raises(ClientError, match="may not describe every") as refusal:
             await check_sight(cluster)
-        assert refused.value.error is ErrorCode.transactional_id_authorization_failed
+        assert refusal.value.error is ErrorCode.transactional_id_authorization_failed
 
 
 @within(run_cluster)
@@ -612,9 +612,9 @@ async def test_a_search_that_seems_to_find_something_is_refused_then(
             survey(admin, now_ms=now_ms, partitions=[GHOSTLY]),
             admin.find_hanging(now_ms=now_ms, topic="orders"),
         ):
-            with pytest.raises(ClientError) as refused:
+            with pytest.raises(ClientError) as refusal:
                 await search
-            assert refused.value.error is ErrorCode.transactional_id_authorization_failed
+            assert refusal.value.error is ErrorCode.transactional_id_authorization_failed
 
 
 @within(run_cluster)

@@ -412,13 +412,13 @@ async def test_a_second_member_gets_its_share_when_the_first_one_polls(
         assert a.positions.keys() == a.assigned
         assert a.metadata.generation > metadata.generation
         lost = min(ALL - a.assigned)  # what it has kept, KIP-1251 lets it commit
-        with pytest.raises(ClientError) as caught:
+        with pytest.raises(ClientError) as error_info:
             await a.commit({lost: 0}, metadata=metadata)
         expected_errors = {
             "classic": ErrorCode.illegal_generation,
             "consumer": ErrorCode.stale_member_epoch,
         }
-        assert caught.value.error == expected_errors[protocol]
+        assert error_info.value.error == expected_errors[protocol]
         with pytest.raises(IllegalUseError, match="No current assignment"):
             a.seek(next(iter(b.assigned)), 0)
 
@@ -440,9 +440,9 @@ async def test_one_that_stands_still_is_expelled_and_joins_again_when_it_polls(
         await a.poll()
         a.stand_still()
         await b.subscribe(["orders"], until=ALL)
-        with pytest.raises(ClientError) as caught:
+        with pytest.raises(ClientError) as error_info:
             await a.commit()
-        assert caught.value.error == ErrorCode.unknown_member_id
+        assert error_info.value.error == ErrorCode.unknown_member_id
         poll = cluster.env.tasks.spawn(a.poll(), name="back")
         await asyncio.sleep(1)
         await b.poll()

@@ -660,15 +660,15 @@ async def test_a_group_with_too_many_positions_for_a_batch_is_refused_before_the
 ) -> None:
     await committed(group_bench, "orders", 2_000)
     group_bench.log.limit = 2_000 * 17
-    refused = await group_bench.groups.delete(GROUP)
-    assert refused is not None
-    assert refused.error is E.unknown_server_error
-    assert "2000 tombstones" in refused.reason
+    refusal = await group_bench.groups.delete(GROUP)
+    assert refusal is not None
+    assert refusal.error is E.unknown_server_error
+    assert "2000 tombstones" in refusal.reason
     assert await committed_offset(group_bench, "orders", 0) == 1
     group_bench.log.limit = 2_000 * 24 + 30
-    refused = await group_bench.groups.delete(GROUP)
-    assert refused is not None
-    assert refused.error is E.unknown_server_error
+    refusal = await group_bench.groups.delete(GROUP)
+    assert refusal is not None
+    assert refusal.error is E.unknown_server_error
     group_bench.log.limit = 1_048_588
     assert await group_bench.groups.delete(GROUP) is None
 

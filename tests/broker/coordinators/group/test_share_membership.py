@@ -365,9 +365,9 @@ async def test_a_lag_is_what_is_not_delivered_yet(group_bench: GroupBench) -> No
 async def test_a_group_is_deleted_after_its_share_state(group_bench: GroupBench) -> None:
     await make_empty_group(group_bench)
     group_bench.shares.error = E.network_exception
-    refused = await group_bench.groups.delete(GROUP)
-    assert refused is not None
-    assert refused.error is E.network_exception
+    refusal = await group_bench.groups.delete(GROUP)
+    assert refusal is not None
+    assert refusal.error is E.network_exception
     assert list(group_of(group_bench).deleting) == [ORDERS]
     group_bench.shares.error = E.none
     assert await group_bench.groups.delete(GROUP) is None

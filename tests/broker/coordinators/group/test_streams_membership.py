@@ -78,17 +78,17 @@ async def test_a_member_is_answered_when_its_records_are_replicated(
 async def test_a_log_that_does_not_take_it_fails_the_heartbeat(group_bench: GroupBench) -> None:
     assign_at_once(group_bench)
     group_bench.log.refusal = E.not_enough_replicas
-    refused = await send_heartbeat(group_bench, "a")
-    assert isinstance(refused, Rejection)
-    assert refused.error is E.coordinator_not_available
+    refusal = await send_heartbeat(group_bench, "a")
+    assert isinstance(refusal, Rejection)
+    assert refusal.error is E.coordinator_not_available
     assert isinstance(group_bench.groups.find(GROUP), Rejection), "there is no group"
     group_bench.log.refusal = None
     group_bench.log.is_held = True
     joined = group_bench.later(send_heartbeat(group_bench, "a"))
     await group_bench.pass_ms(1)
     group_bench.log.release(E.request_timed_out)
-    refused = await joined
-    assert isinstance(refused, Rejection)
+    refusal = await joined
+    assert isinstance(refusal, Rejection)
 
 
 @within(run_groups)
@@ -156,17 +156,17 @@ async def test_timers_of_a_group_that_has_moved_mean_nothing(group_bench: GroupB
     timer = group_bench.groups.streams.protocol.session_timer(GROUP, "a")
     group_bench.unload()
     group_bench.groups.streams._fire(shard, [timer])
-    refused = await send_heartbeat(group_bench, "a", 2)
-    assert isinstance(refused, Rejection)
-    assert refused.error is E.not_coordinator
+    refusal = await send_heartbeat(group_bench, "a", 2)
+    assert isinstance(refusal, Rejection)
+    assert refusal.error is E.not_coordinator
 
 
 @within(run_groups)
 async def test_who_names_no_group_that_there_is(group_bench: GroupBench) -> None:
     for epoch in (3, LEFT_EPOCH):
-        refused = await send_heartbeat(group_bench, "a", epoch)
-        assert isinstance(refused, Rejection)
-        assert refused.error is E.group_id_not_found
+        refusal = await send_heartbeat(group_bench, "a", epoch)
+        assert isinstance(refusal, Rejection)
+        assert refusal.error is E.group_id_not_found
     invalid = await send_heartbeat(group_bench, "", 3)
     assert isinstance(invalid, Rejection)
     assert invalid.error is E.invalid_request
@@ -180,9 +180,9 @@ async def test_who_names_no_group_that_there_is(group_bench: GroupBench) -> None
 async def test_a_refused_leaver_is_told_why(group_bench: GroupBench) -> None:
     assign_at_once(group_bench)
     await beat_reply(group_bench, "a", instance_id="i")
-    refused = await send_heartbeat(group_bench, "b", LEFT_FOR_A_WHILE_EPOCH, instance_id="i")
-    assert isinstance(refused, Rejection)
-    assert refused.error is E.fenced_instance_id
+    refusal = await send_heartbeat(group_bench, "b", LEFT_FOR_A_WHILE_EPOCH, instance_id="i")
+    assert isinstance(refusal, Rejection)
+    assert refusal.error is E.fenced_instance_id
     await beat_reply(group_bench, "a", LEFT_FOR_A_WHILE_EPOCH, instance_id="i")
 
 
@@ -255,8 +255,8 @@ async def test_what_waits_for_the_log_is_decided_again(group_bench: GroupBench) 
         return answer
 
     group_bench.log.admit = lambda *_: wait()  # type: ignore[assignment, return-value, method-assign]
-    refused = await send_heartbeat(group_bench, "a")
-    assert refused == Rejection(error=E.not_coordinator, reason="the log is gone")
+    refusal = await send_heartbeat(group_bench, "a")
+    assert refusal == Rejection(error=E.not_coordinator, reason="the log is gone")
     joins = True
     rejection = await send_heartbeat(group_bench, "a", instance_id="i")
     assert isinstance(rejection, Rejection)

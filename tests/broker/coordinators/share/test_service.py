@@ -158,18 +158,18 @@ async def test_answers_wait_for_replicas_also_of_what_was_written_before(
     share_bench.log.is_held = True
     written = await share_bench.begun(share_bench.write(3))
     read = await share_bench.begun(share_bench.read())
-    refused = await share_bench.begun(
+    refusal_answer = await share_bench.begun(
         share_bench.ask(READ_SHARE_GROUP_STATE, ReadShareState(key=KEY, leader_epoch=-1))
     )
     assert not written.done()
     assert not read.done()
-    assert not refused.done()
+    assert not refusal_answer.done()
     share_bench.log.release()
     assert await written == ShareStateError(key=KEY)
     state = await read
     assert isinstance(state, ShareState)
     assert state.batches == (StateBatch(3, 3, 2, 1),)
-    assert (await refused).error is E.invalid_request
+    assert (await refusal_answer).error is E.invalid_request
 
 
 @within(run)

@@ -68,8 +68,8 @@ def test_what_every_group_refuses(
     group_id: str,
     reason: str,
 ) -> None:
-    refused = ShareDriver().beat(member_id, epoch, *topics, rack_id=rack_id, group_id=group_id)
-    assert refused == Rejection(error=E.invalid_request, reason=reason)
+    refusal = ShareDriver().beat(member_id, epoch, *topics, rack_id=rack_id, group_id=group_id)
+    assert refusal == Rejection(error=E.invalid_request, reason=reason)
 
 
 def test_the_first_member_gets_nothing_until_its_partitions_are_initialised() -> None:

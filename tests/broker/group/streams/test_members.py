@@ -56,8 +56,8 @@ def test_requests_that_no_group_takes(reason: str) -> None:
 def test_up_to_4_3_members_say_less(reason: str, fields: dict[str, Any]) -> None:
     command = msgspec.structs.replace(heartbeat("a", 1), **fields)
     older_rules = Rules(streams_heartbeats_are_whole=False)
-    refused = Rejection(error=ErrorCode.invalid_request, reason=reason)
-    assert check_heartbeat(command, older_rules) == refused
+    refusal = Rejection(error=ErrorCode.invalid_request, reason=reason)
+    assert check_heartbeat(command, older_rules) == refusal
     assert check_heartbeat(command) is None
     assert check_heartbeat(heartbeat("a", 0), older_rules) is None
 

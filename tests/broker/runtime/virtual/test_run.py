@@ -192,9 +192,9 @@ def test_a_failure_carries_its_seed() -> None:
     async def main(_env: VirtualEnvironment) -> None:
         raise ValueError("broken")
 
-    with pytest.raises(ValueError, match="broken") as caught:
+    with pytest.raises(ValueError, match="broken") as error_info:
         run_virtual(main, seed=4711)
-    assert "seed 4711" in "".join(traceback.format_exception(caught.value))
+    assert "seed 4711" in "".join(traceback.format_exception(error_info.value))
 
 
 def test_a_deadlock_is_an_error_and_not_a_hang() -> None:
@@ -302,9 +302,9 @@ def test_a_failed_callback_fails_the_run() -> None:
         env.clock.call_later(20, fail)
         await asyncio.sleep(1)
 
-    with pytest.raises(ExceptionGroup) as caught:
+    with pytest.raises(ExceptionGroup) as error_info:
         run_virtual(main, seed=1)
-    assert len(caught.value.exceptions) == 2
+    assert len(error_info.value.exceptions) == 2
 
 
 def test_background_tasks_are_ended_with_the_run() -> None:
