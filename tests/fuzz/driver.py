@@ -103,14 +103,14 @@ class Workers:
         assert self._parent.stdout is not None
         while not select([self._parent.stdout], (), (), _POLL_S)[0]:
             on_poll()
-        printed_line = self._parent.stdout.readline()
-        if not printed_line:
+        line = self._parent.stdout.readline()
+        if not line:
             raise RuntimeError(f"no worker can be started: see {corpus.WORKING / 'output'}")
-        return printed_line
+        return line
 
 
 def fuzz(
-    file_name: str,
+    name: str,
     workers: Workers,
     *,
     seconds: float | None,
@@ -118,11 +118,11 @@ def fuzz(
     on_progress: Callable[[str], object],
 ) -> FuzzOutcome:
     """Fuzz one target for so long, or until so many inputs are through, whatever is first."""
-    target = load(file_name)
-    folder = begin_folder = corpus.unpack(target, file_name)
+    target = load(name)
+    folder = begin_folder = corpus.unpack(target, name)
     if seconds is not None and target.seeds_a_second is not None:
         begin_folder = corpus.sample_inputs(folder, int(seconds * target.seeds_a_second) + 1)
-    work_folder = corpus.WORKING / file_name
+    work_folder = corpus.WORKING / name
     for stale in ("finds", "left"):
         shutil.rmtree(work_folder / stale, ignore_errors=True)
     (work_folder / "left").mkdir()
@@ -133,7 +133,7 @@ def fuzz(
     coverage, trouble = (0, 0, 0), ""
 
     def tell(running: int) -> None:
-        on_progress(f"{file_name}: {inputs_done + running} inputs")
+        on_progress(f"{name}: {inputs_done + running} inputs")
 
     while True:
         remaining_s = None if seconds is None else seconds - (time.monotonic() - begun_s)
@@ -145,7 +145,7 @@ def fuzz(
         if inputs is not None:
             options.append(f"-runs={inputs - inputs_done}")
         task = {
-            "target": file_name,
+            "target": name,
             "directory": str(work_folder),
             "until_s": None if seconds is None else begun_s + seconds,
             "options": options,
@@ -157,9 +157,7 @@ def fuzz(
         slowest_ms, most_mib = max(slowest_ms, task_slowest_ms), max(most_mib, task_most_mib)
         coverage_lines = [*_COVERAGE.finditer((work_folder / "output").read_text(errors="replace"))]
         if coverage_lines:
-            coverage = tuple(
-                int(coverage_number) for coverage_number in coverage_lines[-1].groups()
-            )  # type: ignore[assignment]
+            coverage = tuple(int(number) for number in coverage_lines[-1].groups())  # type: ignore[assignment]
         if code == 0:
             break
         trouble = _last_line(work_folder / "output")
@@ -169,7 +167,7 @@ def fuzz(
         shutil.copytree(begin_folder, folder, dirs_exist_ok=True)
     figures = work_folder / "figures.json"
     return FuzzOutcome(
-        target=file_name,
+        target=name,
         seconds=time.monotonic() - begun_s,
         inputs=inputs_done,
         coverage=coverage[0],
@@ -178,7 +176,7 @@ def fuzz(
         slowest_ms=slowest_ms,
         most_mib=most_mib,
         figures=msgspec.json.decode(figures.read_bytes()) if figures.exists() else {},
-        finds=tuple(_finds(file_name, work_folder)),
+        finds=tuple(_finds(name, work_folder)),
         trouble=trouble,
     )
 
@@ -205,12 +203,12 @@ def replay(name: str, path: Path) -> Find | None:
     return play_for_find(Judge(load(name)), path.read_bytes())
 
 
-def play_for_find(judge: Judge, file_bytes: bytes) -> Find | None:
+def play_for_find(judge: Judge, data: bytes) -> Find | None:
     """Play an input, up to three times where time or memory is in doubt: the first play may import
     modules, so the best one counts.
     """
     for _ in range(3):
-        find = judge.play(file_bytes)
+        find = judge.play(data)
         if find is None or find.kind not in _DOUBTFUL:
             break
     return find
@@ -218,8 +216,8 @@ def play_for_find(judge: Judge, file_bytes: bytes) -> Find | None:
 
 def _count(work_folder: Path) -> int:
     path = work_folder / "counts"
-    file_bytes = path.read_bytes() if path.exists() else b""
-    return int(COUNTS.unpack(file_bytes)[0]) if len(file_bytes) == COUNTS.size else 0
+    data = path.read_bytes() if path.exists() else b""
+    return int(COUNTS.unpack(data)[0]) if len(data) == COUNTS.size else 0
 
 
 def _finds(name: str, work_folder: Path) -> list[KeptFind]:
@@ -237,12 +235,12 @@ def _finds(name: str, work_folder: Path) -> list[KeptFind]:
     return finds
 
 
-def _keep_find(file_name: str, kind: str, path: Path) -> KeptFind:
+def _keep_find(name: str, kind: str, path: Path) -> KeptFind:
     """A find, kept where no later run deletes it."""
-    folder = corpus.WORKING / "finds" / file_name
+    folder = corpus.WORKING / "finds" / name
     folder.mkdir(parents=True, exist_ok=True)
-    file_bytes = path.read_bytes()
-    copy = folder / name_of(file_bytes)
+    data = path.read_bytes()
+    copy = folder / name_of(data)
     shutil.copy(path, copy)
     reason = kind
     story = path.with_name(f"{path.name}.txt")
@@ -250,10 +248,8 @@ def _keep_find(file_name: str, kind: str, path: Path) -> KeptFind:
         shutil.copy(story, copy.with_name(f"{copy.name}.txt"))
         reason = story.read_text().rstrip().rpartition("\n")[2]
     relative_path = str(copy.relative_to(REPOSITORY))
-    replay_command = f"python -m tests.fuzz {file_name} --replay {relative_path}"
-    return KeptFind(
-        kind=kind, path=relative_path, replay=replay_command, reason=reason, input=file_bytes
-    )
+    replay_command = f"python -m tests.fuzz {name} --replay {relative_path}"
+    return KeptFind(kind=kind, path=relative_path, replay=replay_command, reason=reason, input=data)
 
 
 def _is_broken_again(name: str, path: Path) -> bool:

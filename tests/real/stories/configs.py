@@ -78,7 +78,7 @@ def describe_configs(player: FramePlayer) -> None:
                 include_synonyms=synonyms,
             )
     chosen = ["retention.ms", "nonsense", "cleanup.policy"]
-    for resource_type, resource_name, keys in (
+    for kind, name, keys in (
         (2, topic, chosen),
         (2, topic, []),
         (2, player.name("missing"), None),
@@ -102,14 +102,8 @@ def describe_configs(player: FramePlayer) -> None:
         player.ask(
             "DescribeConfigs",
             4,
-            f"{resource_type} {resource_name!r} {keys}",
-            resources=[
-                {
-                    "resource_type": resource_type,
-                    "resource_name": resource_name,
-                    "configuration_keys": keys,
-                }
-            ],
+            f"{kind} {name!r} {keys}",
+            resources=[{"resource_type": kind, "resource_name": name, "configuration_keys": keys}],
         )
     player.ask(
         "DescribeConfigs",
@@ -132,13 +126,13 @@ def describe_configs(player: FramePlayer) -> None:
 def describe_broker_configs(player: FramePlayer) -> None:
     """Those broker configs that the simulator has."""
     for synonyms in (False, True):
-        for config_name in BROKER_CONFIGS:
+        for name in BROKER_CONFIGS:
             player.ask(
                 "DescribeConfigs",
                 4,
-                f"{config_name} synonyms={synonyms}",
+                f"{name} synonyms={synonyms}",
                 resources=[
-                    {"resource_type": 4, "resource_name": "1", "configuration_keys": [config_name]}
+                    {"resource_type": 4, "resource_name": "1", "configuration_keys": [name]}
                 ],
                 include_synonyms=synonyms,
             )
@@ -161,17 +155,10 @@ def config_synonyms(player: FramePlayer) -> None:
     )
     _told_at_creation(player, "static", created)
     _synonyms(player, "static")
-    alter(player, "1", "in hours", ("log.retention.hours", 0, "7"), resource_type=4)
-    alter(player, "", "in minutes", ("log.retention.minutes", 0, "7"), resource_type=4)
-    alter(player, "", "for all", ("log.retention.ms", 0, "7777"), resource_type=4)
-    alter(
-        player,
-        "1",
-        "for one",
-        ("log.roll.ms", 0, "999"),
-        ("log.roll.jitter.ms", 0, "9"),
-        resource_type=4,
-    )
+    alter(player, "1", "in hours", ("log.retention.hours", 0, "7"), kind=4)
+    alter(player, "", "in minutes", ("log.retention.minutes", 0, "7"), kind=4)
+    alter(player, "", "for all", ("log.retention.ms", 0, "7777"), kind=4)
+    alter(player, "1", "for one", ("log.roll.ms", 0, "999"), ("log.roll.jitter.ms", 0, "9"), kind=4)
     player.until(
         lambda answer: (
             {config.value for config in answer.results[0].configs} == {"7777", "999", "9"}
@@ -202,7 +189,7 @@ def config_synonyms(player: FramePlayer) -> None:
         ],
     )
     _told_at_creation(player, "dynamic", validated)
-    alter(player, "", "for all no more", ("log.retention.ms", 1, None), resource_type=4)
+    alter(player, "", "for all no more", ("log.retention.ms", 1, None), kind=4)
 
 
 def _told_at_creation(player: FramePlayer, note: str, answer: Any) -> None:
@@ -213,7 +200,7 @@ def _told_at_creation(player: FramePlayer, note: str, answer: Any) -> None:
 
 
 def _synonyms(player: FramePlayer, note: str) -> None:
-    for resource_type, resource_name, keys in (
+    for kind, name, keys in (
         (2, player.name(), TOPIC_FORMS),
         (4, "1", BROKER_FORMS),
         (4, "", BROKER_FORMS),
@@ -221,24 +208,18 @@ def _synonyms(player: FramePlayer, note: str) -> None:
         player.ask(
             "DescribeConfigs",
             4,
-            f"{resource_type} {resource_name!r} {note}",
+            f"{kind} {name!r} {note}",
             include_synonyms=True,
-            resources=[
-                {
-                    "resource_type": resource_type,
-                    "resource_name": resource_name,
-                    "configuration_keys": keys,
-                }
-            ],
+            resources=[{"resource_type": kind, "resource_name": name, "configuration_keys": keys}],
         )
 
 
 def alter(
     player: FramePlayer,
-    resource_name: str,
+    name: str,
     note: str,
     *changes: tuple[str, int, str | None],
-    resource_type: int = 2,
+    kind: int = 2,
     version: int = 1,
     validate_only: bool = False,
 ) -> None:
@@ -250,11 +231,11 @@ def alter(
         validate_only=validate_only,
         resources=[
             {
-                "resource_type": resource_type,
-                "resource_name": resource_name,
+                "resource_type": kind,
+                "resource_name": name,
                 "configs": [
-                    {"name": key, "config_operation": operation, "value": config_value}
-                    for key, operation, config_value in changes
+                    {"name": key, "config_operation": operation, "value": value}
+                    for key, operation, value in changes
                 ],
             }
         ],
@@ -262,25 +243,14 @@ def alter(
 
 
 def describe_config(
-    player: FramePlayer,
-    resource_name: str,
-    key: str,
-    config_value: str | None,
-    *,
-    resource_type: int = 2,
+    player: FramePlayer, name: str, key: str, value: str | None, *, kind: int = 2
 ) -> None:
     """Describe a config once the change has reached this broker."""
-    resources = [
-        {
-            "resource_type": resource_type,
-            "resource_name": resource_name,
-            "configuration_keys": [key],
-        }
-    ]
+    resources = [{"resource_type": kind, "resource_name": name, "configuration_keys": [key]}]
     player.until(
         lambda answer: (
             [config.value for config in answer.results[0].configs]
-            == ([] if config_value is GONE else [config_value])
+            == ([] if value is GONE else [value])
         ),
         "DescribeConfigs",
         4,
@@ -292,17 +262,15 @@ def describe_config(
 def alter_configs_refused(player: FramePlayer) -> None:
     """Bad values, resources that are not there, resources named twice."""
     topic, _ = player.plain_topic()
-    for key, config_value in BAD_TOPIC_CONFIGS:
-        if config_value is not None:
-            alter(
-                player, topic, f"{key}={config_value}", (key, 0, config_value), validate_only=True
-            )
+    for key, value in BAD_TOPIC_CONFIGS:
+        if value is not None:
+            alter(player, topic, f"{key}={value}", (key, 0, value), validate_only=True)
     alter(player, topic, "no changes")
     alter(player, player.name("missing"), "missing topic", ("retention.ms", 0, "5"))
     alter(player, "a b", "bad name", ("retention.ms", 0, "5"))
     alter(player, "", "empty name", ("retention.ms", 0, "5"))
     for kind, name in ((0, "x"), (1, "x"), (99, "x"), (4, "9"), (4, "x"), (4, "-1")):
-        alter(player, name, f"resource {kind} {name}", ("retention.ms", 0, "5"), resource_type=kind)
+        alter(player, name, f"resource {kind} {name}", ("retention.ms", 0, "5"), kind=kind)
     resource = {
         "resource_type": 2,
         "resource_name": topic,
@@ -323,40 +291,24 @@ def alter_configs_refused(player: FramePlayer) -> None:
 def alter_broker_configs(player: FramePlayer) -> None:
     """Dynamic configs of a broker and of all brokers."""
     for name in ("1", ""):
-        alter(
-            player,
-            name,
-            f"broker {name!r} dynamic",
-            ("message.max.bytes", 0, "1000000"),
-            resource_type=4,
-        )
-        describe_config(player, name, MAX_BYTES, "1000000", resource_type=4)
-        alter(player, name, f"broker {name!r} fixed", ("num.partitions", 0, "5"), resource_type=4)
+        alter(player, name, f"broker {name!r} dynamic", ("message.max.bytes", 0, "1000000"), kind=4)
+        describe_config(player, name, MAX_BYTES, "1000000", kind=4)
+        alter(player, name, f"broker {name!r} fixed", ("num.partitions", 0, "5"), kind=4)
         alter(
             player,
             name,
             f"broker {name!r} two fixed",
             ("num.partitions", 0, "5"),
             ("default.replication.factor", 0, "5"),
-            resource_type=4,
+            kind=4,
         )
-        alter(player, name, f"broker {name!r} unknown", ("nonsense", 0, "5"), resource_type=4)
-        describe_config(player, name, "nonsense", None, resource_type=4)
-        alter(
-            player, name, f"broker {name!r} unknown deleted", ("nonsense", 1, None), resource_type=4
-        )
-        alter(player, name, f"broker {name!r} bad", ("message.max.bytes", 0, "x"), resource_type=4)
-        alter(
-            player,
-            name,
-            f"broker {name!r} too small",
-            ("message.max.bytes", 0, "-1"),
-            resource_type=4,
-        )
-        alter(
-            player, name, f"broker {name!r} delete", ("message.max.bytes", 1, None), resource_type=4
-        )
-        describe_config(player, name, MAX_BYTES, "1048588" if name else GONE, resource_type=4)
+        alter(player, name, f"broker {name!r} unknown", ("nonsense", 0, "5"), kind=4)
+        describe_config(player, name, "nonsense", None, kind=4)
+        alter(player, name, f"broker {name!r} unknown deleted", ("nonsense", 1, None), kind=4)
+        alter(player, name, f"broker {name!r} bad", ("message.max.bytes", 0, "x"), kind=4)
+        alter(player, name, f"broker {name!r} too small", ("message.max.bytes", 0, "-1"), kind=4)
+        alter(player, name, f"broker {name!r} delete", ("message.max.bytes", 1, None), kind=4)
+        describe_config(player, name, MAX_BYTES, "1048588" if name else GONE, kind=4)
 
 
 STORIES: Final[tuple[Story, ...]] = (
