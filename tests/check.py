@@ -212,7 +212,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _matches(step: Step, word: str) -> bool:
-    """Whether it is the step of that name, or one of that product."""
+    """Return whether the step has this name or belongs to this product."""
     return step.name == word or step.name.startswith(f"{word}-")
 
 
@@ -398,9 +398,9 @@ def _run(
     ) as running:
         assert running.stdout is not None
         texts[step.name] = ""
-        for line in running.stdout:
-            lines.append(line)
-            if match := PROGRESS_RE.search(line.rstrip()):
+        for printed_line in running.stdout:
+            lines.append(printed_line)
+            if match := PROGRESS_RE.search(printed_line.rstrip()):
                 texts[step.name] = f"{match[1]} of {match[2]}"
         _, wait_status, usage = os.wait4(running.pid, 0)
         running.returncode = os.waitstatus_to_exitcode(wait_status)
@@ -420,7 +420,9 @@ def _run(
 
 def with_bytecode(environment: Mapping[str, str]) -> dict[str, str]:
     """The environment, with compiled modules kept for the next process."""
-    return {name: value for name, value in environment.items() if name != NO_BYTECODE}
+    return {
+        name: variable_value for name, variable_value in environment.items() if name != NO_BYTECODE
+    }
 
 
 def _report(outcomes: list[Outcome]) -> int:

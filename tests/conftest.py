@@ -44,9 +44,11 @@ def undisturbed_clients(request: pytest.FixtureRequest) -> None:
     A full collection of a long run takes longer than the time-outs that a story gives its producer.
     Unit tests tell their stories in virtual time, but for those of players.
     """
-    name = request.node.nodeid
-    is_virtual = name.startswith("tests/lab/scenario/") and "/players/" not in name
-    is_told = ("scenario" in name and not is_virtual) or name.startswith("tests/lab/catalogue/")
+    test_id = request.node.nodeid
+    is_virtual = test_id.startswith("tests/lab/scenario/") and "/players/" not in test_id
+    is_told = ("scenario" in test_id and not is_virtual) or test_id.startswith(
+        "tests/lab/catalogue/"
+    )
     if is_told or request.node.get_closest_marker("clients") is not None:
         gc.collect()
         gc.freeze()

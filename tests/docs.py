@@ -102,18 +102,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return int(bool(failed_pages or (outdated and not options.write)))
 
 
-def expected_text(name: str) -> str | None:
+def expected_text(page_name: str) -> str | None:
     """What a page should say; None where there is nothing to say."""
-    return PAGES[name]()
+    return PAGES[page_name]()
 
 
-def current_text(name: str) -> str | None:
-    path = ROOT / name
+def current_text(file_name: str) -> str | None:
+    path = ROOT / file_name
     return path.read_text("utf-8") if path.exists() else None
 
 
-def _write(name: str, text: str | None) -> None:
-    path = ROOT / name
+def _write(file_name: str, text: str | None) -> None:
+    path = ROOT / file_name
     if text is None:
         path.unlink()
     else:
@@ -130,9 +130,9 @@ def settings_page() -> str:
         f"## {title}\n\n" + _settings_table(fields) for title, fields in _setting_groups().items()
     )
     by_reason: dict[str, list[str]] = {}
-    for name in sorted(known_properties()):
-        if (reason := why_without_effect(name)) is not None:
-            by_reason.setdefault(reason, []).append(name)
+    for property_name in sorted(known_properties()):
+        if (reason := why_without_effect(property_name)) is not None:
+            by_reason.setdefault(reason, []).append(property_name)
     text_without_effect = "\n\n".join(
         f"**{reason[0].upper()}{reason[1:]}**: " + ", ".join(f"`{name}`" for name in names) + "."
         for reason, names in sorted(by_reason.items())
@@ -201,9 +201,9 @@ def _settings_table(fields: list[str]) -> str:
     )
 
 
-def _default(field: str, setting: Setting) -> str:
-    value = getattr(DEFAULTS, field)
-    default = "unset" if value is None else f"`{configs.text(value)}`"
+def _default(field_name: str, setting: Setting) -> str:
+    field_value = getattr(DEFAULTS, field_name)
+    default = "unset" if field_value is None else f"`{configs.text(field_value)}`"
     if setting.kafka_default is not msgspec.UNSET:
         default += f" (Kafka: `{configs.text(setting.kafka_default)}`)"
     return default
@@ -256,7 +256,10 @@ def dashboard_page() -> str:
 def _unserved_section(served_keys: set[int]) -> str:
     """What the reference advertises and this does not answer."""
     unserved = sorted(REFERENCE.api_versions.keys() - served_keys)
-    names = ", ".join(f"{api_name(key)} ({key})" if key in APIS else str(key) for key in unserved)
+    names = ", ".join(
+        f"{api_name(api_key)} ({api_key})" if api_key in APIS else str(api_key)
+        for api_key in unserved
+    )
     return "\n\n".join(
         (
             "## Not answered",
@@ -300,8 +303,8 @@ def states_page() -> str:
         "## The states",
         *(
             f"**{names[state.TransactionState[member]]}** ({int(state.TransactionState[member])}). "
-            f"{text}"
-            for member, text in states.items()
+            f"{state_text}"
+            for member, state_text in states.items()
         ),
     )
 
@@ -318,7 +321,10 @@ def fault_points_page() -> str | None:
         "The named places that requests, answers and steps of a broker cross, where a\n"
         "[fault](faults.md) can strike them. What each action does there:\n"
         "[fault-actions.md](fault-actions.md).",
-        *(f"## `{points.FaultPoint[member]}`\n\n{text}" for member, text in docstrings.items()),
+        *(
+            f"## `{points.FaultPoint[member]}`\n\n{docstring_text}"
+            for member, docstring_text in docstrings.items()
+        ),
         f"## Actions\n\nWhich action has a meaning at which point:\n\n{fault_actions_table()}",
     )
 
@@ -353,12 +359,14 @@ def trace_page() -> str | None:
             ("Kind", "Importance", "What happened", "Payload"),
             (
                 (
-                    f"`{kind.name}`",
-                    f"{kind.importance}; 0: {kind.lower}" if kind.lower else str(kind.importance),
-                    kind.meaning,
-                    ", ".join(f"`{field}`" for field in sorted(kind.fields)),
+                    f"`{event_kind.name}`",
+                    f"{event_kind.importance}; 0: {event_kind.lower}"
+                    if event_kind.lower
+                    else str(event_kind.importance),
+                    event_kind.meaning,
+                    ", ".join(f"`{field}`" for field in sorted(event_kind.fields)),
                 )
-                for kind in kinds.KINDS.values()
+                for event_kind in kinds.KINDS.values()
             ),
         ),
     )
@@ -397,8 +405,8 @@ where a controller's log lies beside a broker's, is a topic like others.""",
         _table(
             ("Table", "What it tells"),
             (
-                (f"[`{name}`](#{name})", table.about.split(". ")[0].rstrip(".") + ".")
-                for name, table in LOG_TABLES.items()
+                (f"[`{table_name}`](#{table_name})", table.about.split(". ")[0].rstrip(".") + ".")
+                for table_name, table in LOG_TABLES.items()
             ),
         ),
         *(
@@ -408,7 +416,10 @@ where a controller's log lies beside a broker's, is a topic like others.""",
                 ((f"`{column.name}`", f"`{column.type}`", column.meaning) for column in columns),
             )
             for title, about, columns in (
-                *((name, table.about, table.columns) for name, table in LOG_TABLES.items()),
+                *(
+                    (table_name, table.about, table.columns)
+                    for table_name, table in LOG_TABLES.items()
+                ),
                 *further_tables,
             )
         ),
@@ -523,7 +534,7 @@ What is no event, a line that was cut off for example, is kept in `unreadable`; 
 that this release does not know stays in `events`, with `is_known` false.""",
         _analyses(),
         *(
-            f"## {name}\n\n{table.about}\n\n"
+            f"## {table_name}\n\n{table.about}\n\n"
             + _table(
                 ("Column", "Type", "Meaning"),
                 (
@@ -535,7 +546,7 @@ that this release does not know stays in `events`, with `is_known` false.""",
                     for column in table.columns
                 ),
             )
-            for name, table in TRACE_TABLES.items()
+            for table_name, table in TRACE_TABLES.items()
         ),
     )
 
@@ -545,8 +556,8 @@ def _analyses() -> str:
     table = _table(
         ("Analysis", "What it tells"),
         (
-            (f"`{name}`", analysis.sql.strip().partition("\n")[0].removeprefix("-- "))
-            for name, analysis in ANALYSES.items()
+            (f"`{analysis_name}`", analysis.sql.strip().partition("\n")[0].removeprefix("-- "))
+            for analysis_name, analysis in ANALYSES.items()
         ),
     )
     return f"""\
@@ -697,7 +708,7 @@ def deviations_page() -> str | None:
             title = (
                 _join_lines(source.docstring.partition("\n\n")[0]).partition(": ")[0].rstrip(".")
             )
-            items = "\n".join(f"- {_join_lines(text)}" for text in deviations)
+            items = "\n".join(f"- {_join_lines(deviation_text)}" for deviation_text in deviations)
             sections.append(f"## {title}\n\n[{source.path}]({source.path})\n\n{items}")
     return _page(
         "the `DEVIATIONS` of the modules, or `sim/txnsim/api/kip_text/differences.py`,",
@@ -853,7 +864,9 @@ def index_page() -> str:
     assert sorted(listed) == sorted({*names_of_pages, "recipes/README.md"}), sorted(
         names_of_pages ^ set(listed)
     )
-    question_rows = [(question, f"[{name}]({name})") for question, name in QUESTIONS.items()]
+    question_rows = [
+        (question, f"[{page_name}]({page_name})") for question, page_name in QUESTIONS.items()
+    ]
     sections = ["## By question\n\n" + _table(("You ask", "Read"), question_rows)]
     for reader, names in KINDS.items():
         rows = []
@@ -872,7 +885,7 @@ def index_page() -> str:
 
 
 def _first_sentence(text: str) -> str:
-    """Of the first paragraph that is prose."""
+    """Return the first sentence of the first paragraph that is prose."""
     for paragraph in text.strip().split("\n\n"):
         if not paragraph.startswith(("#", "|", "```", "<!--")):
             return re.split(r"(?<=[.:])\s", _join_lines(paragraph))[0].rstrip(":")
@@ -943,13 +956,13 @@ def _markdown(docstring: str) -> str:
     return docstring.replace("``", "`")
 
 
-def _optional(name: str) -> ModuleType | None:
+def _optional(module_name: str) -> ModuleType | None:
     """A module that may not be there; an import error inside it is an error."""
     try:
-        is_there = find_spec(name) is not None
+        is_there = find_spec(module_name) is not None
     except ModuleNotFoundError:  # not even its package
         is_there = False
-    return importlib.import_module(name) if is_there else None
+    return importlib.import_module(module_name) if is_there else None
 
 
 class Source(msgspec.Struct, frozen=True, kw_only=True):

@@ -72,9 +72,11 @@ def build(target: Path, simulator_folder: Path | None) -> None:
         shutil.rmtree(target, ignore_errors=True)
         shutil.copytree(work / "site", target)
     for page in target.rglob("*.html"):
-        text = page.read_text("utf-8")
+        page_text = page.read_text("utf-8")
         script_address = os.path.relpath(target / "assets/from_disk.js", page.parent)
-        page.write_text(_FOREIGN.sub(f'<script src="{script_address}"></script>', text), "utf-8")
+        page.write_text(
+            _FOREIGN.sub(f'<script src="{script_address}"></script>', page_text), "utf-8"
+        )
     if simulator_folder is not None:
         shutil.copytree(simulator_folder, target / SIMULATOR)
 
@@ -83,16 +85,19 @@ def stage(folder: Path) -> None:
     """The documents as the site has them."""
     documents = set(pages())
     for page in documents:
-        text, files = fit_links(page, (ROOT / page).read_text("utf-8"), documents)
+        file_text, files = fit_links(page, (ROOT / page).read_text("utf-8"), documents)
         if page.as_posix().startswith(UNSEARCHED):
-            text = f"---\nsearch:\n  exclude: true\n---\n{text}"
-        _write(folder / page, text)
+            file_text = f"---\nsearch:\n  exclude: true\n---\n{file_text}"
+        _write(folder / page, file_text)
         for file, target in files.items():
             (folder / target).parent.mkdir(parents=True, exist_ok=True)
             shutil.copy(ROOT / file, folder / target)
-    for name, as_name in {"docs_from_disk.js": "from_disk.js", "docs_site.css": "site.css"}.items():
+    for file_name, as_name in {
+        "docs_from_disk.js": "from_disk.js",
+        "docs_site.css": "site.css",
+    }.items():
         (folder / "assets").mkdir(exist_ok=True)
-        shutil.copy(ROOT / "tests/support" / name, folder / "assets" / as_name)
+        shutil.copy(ROOT / "tests/support" / file_name, folder / "assets" / as_name)
 
 
 def fit_links(page: Path, text: str, documents: set[Path]) -> tuple[str, dict[Path, Path]]:
@@ -101,10 +106,10 @@ def fit_links(page: Path, text: str, documents: set[Path]) -> tuple[str, dict[Pa
 
     def link(match: re.Match[str]) -> str:
         picture, label, target = match.groups()
-        name, _, anchor = target.partition("#")
-        if "://" in target or not name:
+        file_name, _, anchor = target.partition("#")
+        if "://" in target or not file_name:
             return match[0]
-        path = Path(os.path.relpath((ROOT / page).parent / name, ROOT))
+        path = Path(os.path.relpath((ROOT / page).parent / file_name, ROOT))
         if (ROOT / path).is_dir():
             path = path / "README.md"
             if path not in documents:
@@ -113,8 +118,8 @@ def fit_links(page: Path, text: str, documents: set[Path]) -> tuple[str, dict[Pa
             files[path] = path
             if not picture and path.suffix not in SHOWN:
                 files[path] = path.with_name(path.name + AS_TEXT)
-        name = os.path.relpath(files.get(path, path), page.parent)
-        return f"{picture}[{label}]({name}{'#' if anchor else ''}{anchor})"
+        file_name = os.path.relpath(files.get(path, path), page.parent)
+        return f"{picture}[{label}]({file_name}{'#' if anchor else ''}{anchor})"
 
     def story(match: re.Match[str]) -> str:
         return f"([`{match[1]} {match[2]}`]({play(page, match[1], match[2])}))"
@@ -147,8 +152,10 @@ def play(page: Path, story: str, run: str) -> str:
 def configuration() -> str:
     """The configuration of Zensical, with the sections of docs/README.md as its menu."""
     sections = []
-    for kind, names in KINDS.items():
-        section_pages = [page for name in names for page in _with_those_below(Path("docs") / name)]
+    for kind, file_names in KINDS.items():
+        section_pages = [
+            page for file_name in file_names for page in _with_those_below(Path("docs") / file_name)
+        ]
         quoted_pages = ", ".join(f'"{page.as_posix()}"' for page in section_pages)
         sections.append(f'  {{ "{kind}" = [{quoted_pages}] }},')
     return f"""\

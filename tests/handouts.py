@@ -106,7 +106,7 @@ PARTS: Final = REPOSITORY / "tests/support/handouts"
 
 def sheets(*, with_answers: bool) -> str:
     """All lessons as one page."""
-    chosen_lessons = [lessons()[name] for name in AIMS]
+    chosen_lessons = [lessons()[lesson_name] for lesson_name in AIMS]
     title = "Transactions in Apache Kafka: " + ("answers" if with_answers else "sheets")
     parts = [f"<h1>{title}</h1>", "" if with_answers else '<p class="name">Name: ____________</p>']
     rows = "".join(
@@ -124,7 +124,7 @@ def _lesson(lesson: Lesson, *, with_answers: bool) -> str:
     text = re.sub(r"(?m)^(\*\*Solution.*)$", r"\1\n", sheet(lesson, with_answers=with_answers))
     body = markdown(text, extensions=["fenced_code", "sane_lists"])
     head, _, content = body.partition("</h1>")
-    goals = "".join(f"<li>{html.escape(text)}</li>" for text in aim.goals)
+    goals = "".join(f"<li>{html.escape(goal_text)}</li>" for goal_text in aim.goals)
     needs = html.escape(", ".join(aim.needs))
     aim_box = (
         f'<div class="aim"><p>After it you can</p><ul>{goals}</ul><p>Before it: {needs}.</p></div>'
@@ -134,20 +134,22 @@ def _lesson(lesson: Lesson, *, with_answers: bool) -> str:
 
 def picture(name: str) -> str:
     """One of the ten, with names of its own for what it refers to: ids count for a whole page."""
-    text = (REPOSITORY / FOLDER / f"ten-{name}.svg").read_text("utf-8")
-    text = re.sub(r"@media \(prefers-color-scheme:dark\)\{(?:[^{}]*\{[^{}]*\})*[^{}]*\}", "", text)
-    text = re.sub(r'aria-labelledby="[^"]*"', "", text)
-    return re.sub(r' id="[td]"', "", text)
+    file_text = (REPOSITORY / FOLDER / f"ten-{name}.svg").read_text("utf-8")
+    file_text = re.sub(
+        r"@media \(prefers-color-scheme:dark\)\{(?:[^{}]*\{[^{}]*\})*[^{}]*\}", "", file_text
+    )
+    file_text = re.sub(r'aria-labelledby="[^"]*"', "", file_text)
+    return re.sub(r' id="[td]"', "", file_text)
 
 
 def _exercises(chosen_lessons: Sequence[Lesson], *, with_answers: bool) -> str:
     """What learners make themselves, by how many steps it takes."""
     exercises = []
     for chosen_lesson in chosen_lessons:
-        for part in chosen_lesson.parts:
-            if part.goal:
-                steps = [part.actions[number - 1].text for number in part.solution]
-                exercises.append((len(steps), chosen_lesson.id, part.say.strip(), steps))
+        for lesson_part in chosen_lesson.parts:
+            if lesson_part.goal:
+                steps = [lesson_part.actions[number - 1].text for number in lesson_part.solution]
+                exercises.append((len(steps), chosen_lesson.id, lesson_part.say.strip(), steps))
     rows = []
     for count, lesson, question, steps in sorted(
         exercises, key=lambda row: (row[0], int(row[1][1:]))
@@ -167,11 +169,11 @@ def slides() -> str:
     title = "Transactions in ten pictures"
     introduction = "Each picture is a moment of a run, drawn from its trace."
     parts = [f"<section><h1>{title}</h1><p>{introduction}</p></section>"]
-    for number, entry in enumerate(PICTURES, 1):
+    for picture_number, entry in enumerate(PICTURES, 1):
         run = entry.story_run
         command = f"txnsim scenario run {run.scenario} --mode '{run.run}' --{run.take}"
         parts.append(
-            f"<section><h1>{number}. {html.escape(entry.title)}</h1>{picture(entry.name)}"
+            f"<section><h1>{picture_number}. {html.escape(entry.title)}</h1>{picture(entry.name)}"
             f"<p>{html.escape(entry.text)}</p><footer>{html.escape(command)}</footer></section>"
         )
     moves = (PARTS / "slides.js").read_text("utf-8")
@@ -182,7 +184,7 @@ def notebook(*, with_answers: bool) -> dict[str, Any]:
     """For Jupyter."""
     cells = []
     program = (PARTS / "class_notebook.py").read_text("utf-8")
-    for number, cell in enumerate(re.split(r"(?m)^# %%", program)[1:]):
+    for cell_number, cell in enumerate(re.split(r"(?m)^# %%", program)[1:]):
         kind, _, text = cell.partition("\n")
         text = re.sub(r"  # fmt: skip$", "", text.strip(), flags=re.MULTILINE)
         content: dict[str, Any] = {"cell_type": "code", "execution_count": None, "outputs": []}
@@ -194,7 +196,7 @@ def notebook(*, with_answers: bool) -> dict[str, Any]:
             if kind.strip() == "exercise":
                 text = "\n".join(takewhile(lambda line: line.startswith("#"), text.splitlines()))
         source = text.splitlines(keepends=True)
-        cells.append(content | {"id": f"cell-{number}", "metadata": {}, "source": source})
+        cells.append(content | {"id": f"cell-{cell_number}", "metadata": {}, "source": source})
     kernel = {"kernelspec": {"display_name": "Python 3", "language": "python", "name": "python3"}}
     return {"cells": cells, "metadata": kernel, "nbformat": 4, "nbformat_minor": 5}
 
@@ -238,15 +240,15 @@ def main(argv: Sequence[str] | None = None) -> int:
         "answers.html": sheets(with_answers=True),
         "slides.html": slides(),
     }
-    for name, text in pages.items():
-        (folder / name).write_text(text, "utf-8")
+    for file_name, page_text in pages.items():
+        (folder / file_name).write_text(page_text, "utf-8")
         if CHROMIUM is not None:
-            print_pdf(folder / name)
-    for name, with_answers in (("class", False), ("class-answers", True)):
+            print_pdf(folder / file_name)
+    for file_name, with_answers in (("class", False), ("class-answers", True)):
         notebook_text = json.dumps(
             notebook(with_answers=with_answers), indent=1, ensure_ascii=False
         )
-        (folder / f"{name}.ipynb").write_text(notebook_text + "\n", "utf-8")
+        (folder / f"{file_name}.ipynb").write_text(notebook_text + "\n", "utf-8")
     hint = "" if CHROMIUM else "; for PDF print them from a browser: this machine has no Chromium"
     print(f"{', '.join(sorted(path.name for path in folder.iterdir()))} in {folder}{hint}")
     return 0

@@ -84,13 +84,15 @@ def unread(*names: str) -> Callable[[], bool]:
             for path in ROOT.glob("sim/**/*.py")
             if not path.relative_to(ROOT).as_posix().startswith(tables)
         ]
-        return not any(f'"{name}"' in text for name in names for text in other_files)
+        return not any(
+            f'"{name}"' in other_file_text for name in names for other_file_text in other_files
+        )
 
     return check
 
 
-def has_no_effect(name: str) -> Callable[[], bool]:
-    return lambda: why_without_effect(name) is not None
+def has_no_effect(property_name: str) -> Callable[[], bool]:
+    return lambda: why_without_effect(property_name) is not None
 
 
 def names_nowhere(words: str, *patterns: str) -> Callable[[], bool]:
@@ -148,7 +150,7 @@ CHECKED: Final[dict[tuple[str, str], Callable[[], bool]]] = {
         r"getLogger|setLevel", "sim/txnsim/api/_configs/*.py"
     ),
     ("DEVIATIONS.md", "- Broker configs of Apache Kafka that txnsim does not have"): lambda: any(
-        why_without_effect(name) for name in known_properties()
+        why_without_effect(property_name) for property_name in known_properties()
     ),
     ("DEVIATIONS.md", "txnsim has none, so StreamsGroupTopologyDescription"): held_by(TOPOLOGIES),
     ("DEVIATIONS.md", "leader.replication.throttled.rate and its like"): unread(
@@ -295,8 +297,12 @@ def test_a_new_sentence_is_noticed() -> None:
 
 def test_the_matrix_asks_about_share_and_streams_groups_nowhere_and_both_are_there() -> None:
     """docs/clients.md leads from its list to the plays of these groups."""
-    checks = {name for client in clients() for name in client.checks}
-    assert not {name for name in checks if "share" in name or name.startswith("streams-group")}
+    checks = {check_name for client in clients() for check_name in client.checks}
+    assert not {
+        check_name
+        for check_name in checks
+        if "share" in check_name or check_name.startswith("streams-group")
+    }
     assert {78, 88} <= SHIPPED.advertised.keys()  # ShareFetch, StreamsGroupHeartbeat
     for play in ("share/kills.py", "share/test_share_stories.py", "streams/kills.py"):
         assert (ROOT / "tests/clients" / play).is_file()

@@ -101,7 +101,7 @@ def test_steps_of_the_broker_find_nothing_of_the_lab_and_of_spark(name: str, sta
 
 def test_the_steps_can_be_listed(capsys: pytest.CaptureFixture[str]) -> None:
     assert check.main(["--list", "--coverage"]) == 0
-    names = [line.split()[0] for line in capsys.readouterr().out.splitlines()]
+    names = [printed_line.split()[0] for printed_line in capsys.readouterr().out.splitlines()]
     assert names == [*check.TESTS, "types", "format", "lint", "layers", "measured", "coverage"]
 
 

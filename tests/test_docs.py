@@ -69,8 +69,8 @@ def test_links_between_documents_lead_somewhere() -> None:
     broken_links = []
     for path, text in texts.items():
         for target in re.findall(r"\]\(([^)\s]+)\)", text):
-            name, _, anchor = target.partition("#")
-            linked_file = (path.parent / name).resolve() if name else path
+            file_name, _, anchor = target.partition("#")
+            linked_file = (path.parent / file_name).resolve() if file_name else path
             if "://" not in target and (
                 not linked_file.exists()
                 or (anchor and anchor not in anchors.get(linked_file, {anchor}))
@@ -84,7 +84,7 @@ def _prose(path: Path) -> str:
 
 
 def _anchors(text: str) -> set[str]:
-    """Of its headings, as GitHub makes them."""
+    """Return the anchors of a page's headings, as GitHub makes them."""
     counts: Counter[str] = Counter()
     names = set()
     for heading in re.findall(r"^#+ (.+)$", text, re.MULTILINE):
@@ -133,9 +133,9 @@ def _documents() -> list[Path]:
 
 
 def test_a_story_that_a_page_names_exists() -> None:
-    text = "".join(path.read_text("utf-8") for path in _documents())
-    linked_runs = re.findall(r"#run=([\w-]+)&label=([^&)]+)&take=armed", text)
-    named_runs = re.findall(r"\(`(z\d+) ([^`]+)`\)", text)
+    file_text = "".join(path.read_text("utf-8") for path in _documents())
+    linked_runs = re.findall(r"#run=([\w-]+)&label=([^&)]+)&take=armed", file_text)
+    named_runs = re.findall(r"\(`(z\d+) ([^`]+)`\)", file_text)
     assert len(named_runs) > 10, "docs/transactions.md names stories"
     for name, label in [*linked_runs, *named_runs]:
         assert unquote(label) in catalog.find(name)[1].runs, f"{name} {label}"
@@ -153,7 +153,7 @@ def _symptoms() -> list[list[str]]:
 
 
 def test_the_index_of_symptoms_names_rules_that_there_are() -> None:
-    text = (
+    page_text = (
         (ROOT / "docs/contributing/where.md")
         .read_text("utf-8")
         .split("## Symptoms")[1]
@@ -163,7 +163,7 @@ def test_the_index_of_symptoms_names_rules_that_there_are() -> None:
         re.findall(r"^\| `([\w.-]+)` \|", (ROOT / "docs/rules.md").read_text("utf-8"), re.M)
     )
     spaces = {rule.partition(".")[0] for rule in rules}
-    named = set(re.findall(r"`([a-z-]+(?:\.[a-z0-9-]+)+)`", text))
+    named = set(re.findall(r"`([a-z-]+(?:\.[a-z0-9-]+)+)`", page_text))
     assert len(named) > 50
     assert {name for name in named if name.partition(".")[0] in spaces} - rules == set()
 

@@ -56,11 +56,11 @@ def test_a_dead_link_is_found(tmp_path: Path) -> None:
 
 def test_links_fit_the_site() -> None:
     page = Path("docs/a.md")
-    text = (
+    page_text = (
         "[rules](../sim/txnsim/txn/state.py), [x](b.md#c), [dir](../tests/recipes/streams)\n"
         "A story (`z01 V-`).\n\n```console\n$ txnsim scenario run z05 --mode V+ --armed\n```\n"
     )
-    linked_text, files = docs_site.fit_links(page, text, {Path("docs/b.md")})
+    linked_text, files = docs_site.fit_links(page, page_text, {Path("docs/b.md")})
     assert linked_text.splitlines() == [
         "[rules](../sim/txnsim/txn/state.py.txt), [x](b.md#c), dir",
         "A story ([`z01 V-`](../simulator/index.html#run=z01&label=V-&take=armed&view=stage)).",

@@ -17,9 +17,9 @@ def test_a_public_module_has_each_name_that_it_lists_and_says_what_it_is(module:
     imported_module = importlib.import_module(module)
     assert len(imported_module.__all__) == len(set(imported_module.__all__)) > 0
     silent = [
-        name
-        for name in imported_module.__all__
-        if not first_sentence(getattr(imported_module, name))
+        field_name
+        for field_name in imported_module.__all__
+        if not first_sentence(getattr(imported_module, field_name))
     ]
     assert silent == []
 

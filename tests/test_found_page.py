@@ -39,8 +39,8 @@ def test_each_release_of_the_table_hangs_on_real_brokers_and_only_with_the_fault
 @pytest.mark.costly
 def test_the_stories_of_the_page_come_to_what_it_says() -> None:
     came_to = {}
-    for text in STORY.findall((ROOT / "tests/real/FOUND.md").read_text("utf-8")):
-        story = read("found.yaml", text)
+    for page_text in STORY.findall((ROOT / "tests/real/FOUND.md").read_text("utf-8")):
+        story = read("found.yaml", page_text)
         (run,) = story.runs
         came_to[story.name] = run_in_virtual_time(
             ScenarioRun(scenario=story, run=run, take="armed")

@@ -19,13 +19,17 @@ from txnsim_lab.scenario.teaching.lessons import lessons
 
 
 def test_every_lesson_says_what_it_is_for_and_needs_only_those_before() -> None:
-    assert list(AIMS) == [name for name in lessons() if re.fullmatch(r"L\d+", name)]
+    assert list(AIMS) == [
+        lesson_name for lesson_name in lessons() if re.fullmatch(r"L\d+", lesson_name)
+    ]
     earlier_lessons: set[str] = set()
-    for name, aim in AIMS.items():
-        assert aim.goals, name
-        assert {need for need in aim.needs if re.fullmatch(r"L\d+", need)} <= earlier_lessons, name
-        assert aim.picture in {entry.name for entry in PICTURES}
-        earlier_lessons.add(name)
+    for lesson_name, aim in AIMS.items():
+        assert aim.goals, lesson_name
+        assert {need for need in aim.needs if re.fullmatch(r"L\d+", need)} <= earlier_lessons, (
+            lesson_name
+        )
+        assert aim.picture in {picture_entry.name for picture_entry in PICTURES}
+        earlier_lessons.add(lesson_name)
 
 
 def test_learners_get_the_questions_and_the_teacher_the_answers() -> None:
@@ -41,8 +45,16 @@ def test_learners_get_the_questions_and_the_teacher_the_answers() -> None:
 @pytest.mark.slow
 def test_the_teachers_copy_has_an_answer_for_each_question() -> None:
     answers = handouts.sheets(with_answers=True)
-    question_count = sum(bool(part.ask) for name in AIMS for part in lessons()[name].parts)
-    goals = sum(bool(part.goal) for name in AIMS for part in lessons()[name].parts)
+    question_count = sum(
+        bool(lesson_part.ask)
+        for lesson_name in AIMS
+        for lesson_part in lessons()[lesson_name].parts
+    )
+    goals = sum(
+        bool(lesson_part.goal)
+        for lesson_name in AIMS
+        for lesson_part in lessons()[lesson_name].parts
+    )
     assert answers.count("<strong>Answer:</strong>") == question_count
     assert answers.count("<strong>Solution:</strong>") == goals
 
@@ -51,8 +63,8 @@ def test_each_picture_is_a_slide_that_can_be_edited() -> None:
     deck = handouts.slides()
     assert deck.count("<section>") == len(PICTURES) + 1
     assert deck.count("<svg") == len(PICTURES)
-    for entry in PICTURES:
-        assert html.escape(entry.title) in deck
+    for picture_entry in PICTURES:
+        assert html.escape(picture_entry.title) in deck
     assert "http" not in re.sub(r'xmlns="[^"]*"', "", deck)
 
 

@@ -63,11 +63,11 @@ def input_files(tmp_path: Path) -> dict[str, Path]:
         "list": b"[]\n",
     }
     paths = {name: tmp_path / f"{name}.yaml" for name in (*texts, "missing")}
-    for name, text in texts.items():
-        paths[name].write_bytes(text)
-    for name in ("a folder", "empty folder"):
-        paths[name] = tmp_path / name
-        paths[name].mkdir()
+    for file_name, text in texts.items():
+        paths[file_name].write_bytes(text)
+    for file_name in ("a folder", "empty folder"):
+        paths[file_name] = tmp_path / file_name
+        paths[file_name].mkdir()
     paths["strange folder"] = tmp_path / "strange"
     (paths["strange folder"] / "photos").mkdir(parents=True)
     paths["no segment"] = tmp_path / "none"
@@ -80,20 +80,26 @@ def input_files(tmp_path: Path) -> dict[str, Path]:
     return paths
 
 
-@pytest.mark.parametrize("kind", FILES)
+@pytest.mark.parametrize("input_file_kind", FILES)
 @pytest.mark.parametrize("command", FILE_ARGUMENTS)
 def test_a_file_that_says_nothing_is_not_all_well(
-    command: str, kind: str, input_files: dict[str, Path], capsys: pytest.CaptureFixture[str]
+    command: str,
+    input_file_kind: str,
+    input_files: dict[str, Path],
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
-    refuse(FILE_ARGUMENTS[command], input_files[kind], capsys)
+    refuse(FILE_ARGUMENTS[command], input_files[input_file_kind], capsys)
 
 
-@pytest.mark.parametrize("kind", DIRECTORIES)
+@pytest.mark.parametrize("input_file_kind", DIRECTORIES)
 @pytest.mark.parametrize("command", DIRECTORY_ARGUMENTS)
 def test_directories_without_a_log_are_not_all_well(
-    command: str, kind: str, input_files: dict[str, Path], capsys: pytest.CaptureFixture[str]
+    command: str,
+    input_file_kind: str,
+    input_files: dict[str, Path],
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
-    refuse(DIRECTORY_ARGUMENTS[command], input_files[kind], capsys)
+    refuse(DIRECTORY_ARGUMENTS[command], input_files[input_file_kind], capsys)
 
 
 @pytest.mark.parametrize("command", DIRECTORY_ARGUMENTS)

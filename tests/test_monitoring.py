@@ -63,7 +63,7 @@ def test_the_dashboard_shows_every_metric() -> None:
 
 
 @pytest.mark.parametrize(
-    ("kind", "expression"),
+    ("metric_kind", "expression"),
     [
         (MetricKind.GAUGE, 'txnsim_new{instance=~"$instance"}'),
         (MetricKind.COUNTER, 'rate(txnsim_new_total{instance=~"$instance"}[$__rate_interval])'),
@@ -74,10 +74,10 @@ def test_the_dashboard_shows_every_metric() -> None:
         ),
     ],
 )
-def test_a_metric_that_no_panel_shows_gets_one(kind: MetricKind, expression: str) -> None:
+def test_a_metric_that_no_panel_shows_gets_one(metric_kind: MetricKind, expression: str) -> None:
     metric = Metric(
         name="txnsim_new",
-        kind=kind,
+        kind=metric_kind,
         unit="seconds",
         labels=("broker",),
         meaning="what is new",
@@ -99,7 +99,7 @@ def test_legends_of_the_dashboard_name_labels_of_their_metrics() -> None:
     all_targets = list(targets(json.loads((FOLDER / "grafana-dashboard.json").read_text("utf-8"))))
     assert all_targets
     for target in all_targets:
-        labels = {label for name in names(target["expr"]) for label in LABELS[name]}
+        labels = {label for label_name in names(target["expr"]) for label in LABELS[label_name]}
         assert set(re.findall(r"{{(\w+)}}", target["legendFormat"])) <= labels, target
 
 
@@ -109,7 +109,7 @@ def test_an_alert_is_explained(alert: str) -> None:
     sections = re.findall(rf"^### {alert}\n\n\*\*(\w+)\.\*\*", PAGE, re.MULTILINE)
     assert sections == [rule["labels"]["severity"]]
     assert rule["annotations"]["runbook"] == f"docs/monitoring.md#{alert.lower()}"
-    labels = {label for name in names(rule["expr"]) for label in LABELS[name]}
+    labels = {label for label_name in names(rule["expr"]) for label in LABELS[label_name]}
     assert set(re.findall(r"\$labels\.(\w+)", str(rule["annotations"]))) <= labels
 
 
@@ -200,7 +200,8 @@ KAFKAS: Final = {name for metric in METRICS if (name := exported_name(metric)) i
 @pytest.mark.parametrize("file", ["alerts-kafka.yml", "grafana-dashboard-kafka.json"])
 def test_only_what_the_exporter_has_is_asked_of_a_real_kafka(file: str) -> None:
     queried = {
-        re.sub(r"_count$", "", name) if name not in KAFKAS else name for name in kafka_names(file)
+        re.sub(r"_count$", "", kafka_name) if kafka_name not in KAFKAS else kafka_name
+        for kafka_name in kafka_names(file)
     }
     assert queried <= KAFKAS
 
@@ -212,8 +213,10 @@ def test_the_exporter_and_its_dashboard_have_every_metric_of_kafkas() -> None:
 
 
 def test_each_alert_is_there_for_a_real_kafka_or_named_as_missing() -> None:
-    text = (FOLDER / "kafka/alerts-kafka.yml").read_text("utf-8")
-    theirs = {rule["alert"] for group in yaml.safe_load(text)["groups"] for rule in group["rules"]}
-    (missing,) = re.findall(r"^# Not here, .*: (.*)\.$", text, re.MULTILINE)
+    file_text = (FOLDER / "kafka/alerts-kafka.yml").read_text("utf-8")
+    theirs = {
+        rule["alert"] for group in yaml.safe_load(file_text)["groups"] for rule in group["rules"]
+    }
+    (missing,) = re.findall(r"^# Not here, .*: (.*)\.$", file_text, re.MULTILINE)
     assert theirs | set(missing.split(", ")) == RULES.keys()
-    assert "$labels.broker" not in text
+    assert "$labels.broker" not in file_text

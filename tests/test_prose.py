@@ -29,11 +29,11 @@ EXAMPLES: Final = re.compile(r"^\| (\d+)\. [^|]+\| ([^|]+) \| ([^|]+) \|$", re.M
 def prose() -> Iterator[tuple[str, str]]:
     """Each page without its code and, in CONTRIBUTING.md, without the examples."""
     for path in sorted(path for pattern in PAGES for path in ROOT.glob(pattern)):
-        text = path.read_text("utf-8")
+        file_text = path.read_text("utf-8")
         if path != ROOT / HELP:
-            text = re.sub(r"(?ms)^ *```.*?^ *```$", "", text)
-        text = re.sub(r"`[^`\n]*`", "X", EXAMPLES.sub("", text))
-        yield path.relative_to(ROOT).as_posix(), text
+            file_text = re.sub(r"(?ms)^ *```.*?^ *```$", "", file_text)
+        file_text = re.sub(r"`[^`\n]*`", "X", EXAMPLES.sub("", file_text))
+        yield path.relative_to(ROOT).as_posix(), file_text
 
 
 def find_broken(rule: int, text: str) -> list[str]:
@@ -63,8 +63,8 @@ def printed_texts() -> tuple[tuple[str, str], ...]:
 
 def _texts_for_people() -> Iterator[tuple[str, str]]:
     for path in sorted(ROOT.glob("scenarios/**/*.yaml")):
-        text = re.sub(r"(?m)^name: .*$", "", path.read_text("utf-8"))
-        yield path.relative_to(ROOT).as_posix(), text
+        file_text = re.sub(r"(?m)^name: .*$", "", path.read_text("utf-8"))
+        yield path.relative_to(ROOT).as_posix(), file_text
     for path in sorted(ROOT.glob("sim/txnsim_lab/http/page/static/**/*.js")):
         if "vendor" not in path.parts:
             yield path.relative_to(ROOT).as_posix(), COMMENT.sub("", path.read_text("utf-8"))
@@ -74,9 +74,13 @@ def _texts_for_people() -> Iterator[tuple[str, str]]:
         name = path.relative_to(ROOT).as_posix()
         for node in ast.walk(tree):
             if isinstance(node, ast.Constant) and id(node) not in docstring_ids:
-                text = node.value
-                if isinstance(text, str) and " " in text and text not in SPOKEN.get(name, ()):
-                    yield f"{name}:{node.lineno}", text
+                file_text = node.value
+                if (
+                    isinstance(file_text, str)
+                    and " " in file_text
+                    and file_text not in SPOKEN.get(name, ())
+                ):
+                    yield f"{name}:{node.lineno}", file_text
 
 
 @pytest.mark.parametrize("rule", CHECKED)
@@ -97,6 +101,6 @@ def test_no_sentence_is_too_long() -> None:
 def test_the_rules_are_ten_and_their_examples_right() -> None:
     examples = EXAMPLES.findall((ROOT / "CONTRIBUTING.md").read_text("utf-8"))
     assert [int(number) for number, _, _ in examples] == list(range(1, 11))
-    for number, bad_text, good_text in examples:
-        assert int(number) not in CHECKED or find_broken(int(number), bad_text), bad_text
+    for rule_number, bad_text, good_text in examples:
+        assert int(rule_number) not in CHECKED or find_broken(int(rule_number), bad_text), bad_text
         assert not any(find_broken(rule, good_text) for rule in CHECKED), good_text

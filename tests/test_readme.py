@@ -80,9 +80,9 @@ def pages() -> list[str]:
 
 def blocks() -> Iterator[Block]:
     for page in pages():
-        text = (ROOT / page).read_text("utf-8")
-        for match in re.finditer(r"^```(\w*)\n(.*?)^```$", text, re.DOTALL | re.MULTILINE):
-            line = text.count("\n", 0, match.start()) + 1
+        file_text = (ROOT / page).read_text("utf-8")
+        for match in re.finditer(r"^```(\w*)\n(.*?)^```$", file_text, re.DOTALL | re.MULTILINE):
+            line = file_text.count("\n", 0, match.start()) + 1
             yield Block(page, line, match[1], match[2])
 
 
@@ -170,15 +170,15 @@ def make_targets() -> set[str]:
 
 
 def accept_txnsim(arguments: list[str]) -> None:
-    name = arguments[0]
-    assert name in command_tables.commands(), name
-    module = cli._load_command(name)
-    parser = cli._build_parser(name, module)
+    argument_name = arguments[0]
+    assert argument_name in command_tables.commands(), argument_name
+    module = cli._load_command(argument_name)
+    parser = cli._build_parser(argument_name, module)
     try:
         options = parser.parse_args(getattr(module, "rewrite", list)(arguments))
     except SystemExit as end:
         raise AssertionError(f"txnsim {shlex.join(arguments)} ends with {end.code}") from None
-    if name == "scenario" and "name" in options and options.action != "new":
+    if argument_name == "scenario" and "name" in options and options.action != "new":
         for story in [options.name] if isinstance(options.name, str) else options.name:
             if (ROOT / story).exists():
                 find(str(ROOT / story))
@@ -188,7 +188,7 @@ def accept_txnsim(arguments: list[str]) -> None:
 
 def accept_curl(arguments: list[str], *, refused: bool) -> None:
     """The control port has that route, and takes that body or, where it should, refuses it."""
-    (url,) = (word for word in arguments if word.startswith("http://"))
+    (url,) = (argument_word for argument_word in arguments if argument_word.startswith("http://"))
     body = arguments[arguments.index("-d") + 1] if "-d" in arguments else None
     default_method = "GET" if body is None else "POST"
     method = arguments[arguments.index("-X") + 1] if "-X" in arguments else default_method
@@ -284,12 +284,12 @@ def test_yaml_is_read_by_its_reader(tmp_path: Path) -> None:
 
 def test_the_readme_counts_the_anomalies() -> None:
     anomalies = {story.anomaly for story in scenarios().values()}
-    text = (ROOT / "README.md").read_text("utf-8")
-    assert f"It is one of {len(anomalies)} [documented anomalies]" in text
+    page_text = (ROOT / "README.md").read_text("utf-8")
+    assert f"It is one of {len(anomalies)} [documented anomalies]" in page_text
 
 
 def test_the_readme_compares_by_figures_that_were_measured() -> None:
-    text = " ".join((ROOT / "README.md").read_text("utf-8").split())
+    page_text = " ".join((ROOT / "README.md").read_text("utf-8").split())
     rows = {
         cells[0]: cells[1:]
         for page in ("docs/performance.md", "docs/conformance.md")
@@ -301,18 +301,22 @@ def test_the_readme_compares_by_figures_that_were_measured() -> None:
         int(cell.replace(",", "")) / 1000 for cell in rows["process start to first commit, ms"][:2]
     ]
     memory = rows["idle memory, MB"]
-    assert f"need {starts[0]:.1f} s until their first commit and {memory[0]} MB of memory" in text
-    assert f"txnsim {starts[1]:.2f} s and {memory[1]} MB" in text
+    assert (
+        f"need {starts[0]:.1f} s until their first commit and {memory[0]} MB of memory" in page_text
+    )
+    assert f"txnsim {starts[1]:.2f} s and {memory[1]} MB" in page_text
     passed, differ = (int(cell) for cell in rows["kfake"][3:5])
     own, own_differences = (int(cell) for cell in rows["txnsim"][3:5])
     assert own_differences == 0
-    assert f"txnsim answers all {own} of" in text
-    assert f"{passed + differ} cases apply to kfake; it answers {passed} so." in text
+    assert f"txnsim answers all {own} of" in page_text
+    assert f"{passed + differ} cases apply to kfake; it answers {passed} so." in page_text
 
 
 def test_a_reader_with_an_error_is_sent_to_explain() -> None:
-    text = (ROOT / "README.md").read_text("utf-8")
-    (row,) = re.findall(r"^\| have an error and want to know why \| (.+) \|$", text, re.MULTILINE)
+    page_text = (ROOT / "README.md").read_text("utf-8")
+    (row,) = re.findall(
+        r"^\| have an error and want to know why \| (.+) \|$", page_text, re.MULTILINE
+    )
     assert row.startswith("`txnsim explain ")
 
 
@@ -332,10 +336,14 @@ def test_files_that_are_named_exist() -> None:
         if not any(ROOT.glob(name))
     ]
     assert missing == []
-    text = (ROOT / "tests/README.md").read_text("utf-8")
-    below = re.findall(r"`((?:[\w-]+/)+test_\w+\.py)", text)
+    page_text = (ROOT / "tests/README.md").read_text("utf-8")
+    below = re.findall(r"`((?:[\w-]+/)+test_\w+\.py)", page_text)
     assert len(below) > 50
-    assert [name for name in below if not any((folder / name).exists() for folder in BESIDE)] == []
+    assert [
+        file_name
+        for file_name in below
+        if not any((folder / file_name).exists() for folder in BESIDE)
+    ] == []
 
 
 BESIDE: Final = (ROOT, ROOT / "tests")

@@ -90,8 +90,12 @@ def run_typed(command: str, address: str, directory: Path) -> tuple[str, int]:
     )
     output = mask_changing_parts(completed.stdout).replace(address, ADDRESS)
     # No blanks at the ends of lines, which no reader sees; tables are padded there.
-    lines = [line.rstrip() for line in output.expandtabs().splitlines() if not PROGRESS.match(line)]
-    return "\n".join([command, *lines]) + "\n", completed.returncode
+    printed_lines = [
+        printed_line.rstrip()
+        for printed_line in output.expandtabs().splitlines()
+        if not PROGRESS.match(printed_line)
+    ]
+    return "\n".join([command, *printed_lines]) + "\n", completed.returncode
 
 
 @pytest.mark.costly

@@ -22,11 +22,11 @@ def test_what_is_said_below_a_picture_is_so_in_its_run(entry: Picture) -> None:
 
 def test_a_picture_is_readable_alone_and_in_both_themes() -> None:
     assert len(PICTURES) == 10
-    for entry in PICTURES:
-        text = svg(entry)
+    for picture_entry in PICTURES:
+        text = svg(picture_entry)
         root = ElementTree.fromstring(text)
         assert root.find("{http://www.w3.org/2000/svg}title") is not None
         assert "prefers-color-scheme:dark" in text
         assert "The coordinator believes" in text
-        assert all(f"The partition believes: {tp}" in text for tp in entry.tape)
+        assert all(f"The partition believes: {tp}" in text for tp in picture_entry.tape)
         assert "What happened last" in text

@@ -37,8 +37,8 @@ def test_each_test_is_there() -> None:
 def test_each_setting_has_the_default_that_is_told() -> None:
     named = re.findall(r"`(\w+)` = (\d+)", PAGE)
     assert len(named) >= 9
-    for name, value in named:
-        assert getattr(DEFAULTS, name) == int(value), name
+    for field_name, value in named:
+        assert getattr(DEFAULTS, field_name) == int(value), field_name
 
 
 def test_each_row_says_where_it_is_seen_or_that_there_is_nothing_to_see() -> None:

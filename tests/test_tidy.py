@@ -165,26 +165,28 @@ def tracked_files() -> list[str]:
         ["git", "ls-files", "--cached", "--others", "--exclude-standard"],
         cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, check=False,
     )  # fmt: skip
-    names = listing.stdout.splitlines() or [
+    file_names = listing.stdout.splitlines() or [
         path.relative_to(ROOT).as_posix()
         for path in ROOT.rglob("*")
-        if not any(part.startswith(".") or part == "__pycache__" for part in path.parts)
+        if not any(
+            path_part.startswith(".") or path_part == "__pycache__" for path_part in path.parts
+        )
     ]
-    return sorted(name for name in set(names) if (ROOT / name).is_file())
+    return sorted(file_name for file_name in set(file_names) if (ROOT / file_name).is_file())
 
 
 def python_files(*folders: str) -> list[str]:
     return [
-        name
-        for name in tracked_files()
-        if name.endswith(".py")
-        and name.split("/")[0] in (folders or ("sim", "tests", "benchmarks"))
+        file_name
+        for file_name in tracked_files()
+        if file_name.endswith(".py")
+        and file_name.split("/")[0] in (folders or ("sim", "tests", "benchmarks"))
     ]
 
 
 @cache
-def source(name: str) -> str:
-    return (ROOT / name).read_text("utf-8")
+def source(file_name: str) -> str:
+    return (ROOT / file_name).read_text("utf-8")
 
 
 @cache
@@ -224,9 +226,9 @@ def module_of(name: str) -> str:
 
 def test_functions_fit_a_screen() -> None:
     long = (
-        f"{name}:{function.lineno} {function.name}: {lines}"
-        for name in python_files()
-        for function in functions(name)
+        f"{file_name}:{function.lineno} {function.name}: {lines}"
+        for file_name in python_files()
+        for function in functions(file_name)
         if (lines := (function.end_lineno or 0) - function.lineno + 1) > FUNCTION_LINES_MAX
     )
     assert_none(long, f"at most {FUNCTION_LINES_MAX} lines, docstring included")
@@ -234,14 +236,14 @@ def test_functions_fit_a_screen() -> None:
 
 def test_nothing_is_put_off_and_no_machine_is_named() -> None:
     lines_found = []
-    for name in tracked_files():
-        if Path(name).suffix not in TEXT_SUFFIXES or name in NOT_OURS:
+    for file_name in tracked_files():
+        if Path(file_name).suffix not in TEXT_SUFFIXES or file_name in NOT_OURS:
             continue
-        text = source(name)
+        text = source(file_name)
         for word in (word for word in BANNED if word in text):
             for match in re.finditer(rf"(?<![\w.]){re.escape(word)}(?![A-Za-z])", text):
                 number = text.count("\n", 0, match.start()) + 1
-                lines_found.append(f"{name}:{number}: {word}: {BANNED[word]}")
+                lines_found.append(f"{file_name}:{number}: {word}: {BANNED[word]}")
     assert_none(lines_found, "reword")
 
 
@@ -250,28 +252,28 @@ def test_an_exception_from_a_tool_has_its_reason() -> None:
         r"#\s*(?:noqa: [A-Z]+\d+(?:, ?[A-Z]+\d+)*|type: ignore\[[\w, -]+\]|pragma: no \w+)(.*)"
     )
     bare = [
-        f"{name}:{number}: {line.strip()}"
-        for name in python_files()
-        for number, line in enumerate(source(name).splitlines(), start=1)
+        f"{file_name}:{number}: {line.strip()}"
+        for file_name in python_files()
+        for number, line in enumerate(source(file_name).splitlines(), start=1)
         if (match := marker.search(line))
         and len(match[1].strip(" -#")) < 3
         # A test hands over a wrong type to see it refused: that needs no word.
-        and not (name.startswith("tests/") and "type: ignore" in match[0])
+        and not (file_name.startswith("tests/") and "type: ignore" in match[0])
     ]
     assert_none(bare, "write the reason behind it: `# noqa: X123 - because`")
 
 
 def test_a_skipped_test_has_its_reason() -> None:
     bare = []
-    for name in python_files("tests"):
-        if "skip" not in source(name) and "xfail" not in source(name):
+    for file_name in python_files("tests"):
+        if "skip" not in source(file_name) and "xfail" not in source(file_name):
             continue
-        for node in nodes(name, ast.Attribute):
+        for node in nodes(file_name, ast.Attribute):
             text = ast.unparse(node) if node.attr in {"skip", "skipif", "xfail"} else ""
             if text == f"pytest.mark.{node.attr}":
-                call = next((c for c in nodes(name, ast.Call) if c.func is node), None)
+                call = next((c for c in nodes(file_name, ast.Call) if c.func is node), None)
                 if call is None or not any(k.arg == "reason" for k in call.keywords):
-                    bare.append(f"{name}:{node.lineno}: {text}")
+                    bare.append(f"{file_name}:{node.lineno}: {text}")
     assert_none(bare, "say why it is skipped: reason=")
 
 
@@ -279,20 +281,22 @@ def test_a_skipped_test_has_its_reason() -> None:
 
 
 def test_a_module_opens_with_its_idea() -> None:
-    missing = [name for name in python_files("sim") if not ast.get_docstring(tree(name))]
+    missing = [
+        file_name for file_name in python_files("sim") if not ast.get_docstring(tree(file_name))
+    ]
     assert_none(missing, "say what it is, what it refuses to know, and Kafka's counterpart")
 
 
 def test_a_handler_opens_with_its_name_key_and_versions() -> None:
     """`docs/apis.md` is made of these: `Name (key N): what it does.`, then `Versions: …`."""
     odd = []
-    for name in python_files("sim"):
-        docstring = ast.get_docstring(tree(name)) or ""
-        keys = _keys(name)
+    for file_name in python_files("sim"):
+        docstring = ast.get_docstring(tree(file_name)) or ""
+        keys = _keys(file_name)
         if keys and not re.match(
             rf"\w+ \(key {keys[0]!r}\): .*?\n\n.*\b[Vv]ersions?\b", docstring, re.DOTALL
         ):
-            odd.append(name)
+            odd.append(file_name)
     assert_none(odd, "name, key, versions")
 
 
@@ -310,30 +314,30 @@ def _keys(name: str) -> list[object]:
 
 def test_docstrings_name_the_arguments_that_exist() -> None:
     wrong = []
-    for name in python_files("sim"):
-        for function in functions(name):
+    for file_name in python_files("sim"):
+        for function in functions(file_name):
             arguments = {argument.arg for argument in _arguments(function)}
             documented = _section(function, "Args")
             wrong += [
-                f"{name}:{function.lineno} {function.name}: {argument}"
+                f"{file_name}:{function.lineno} {function.name}: {argument}"
                 for argument in documented
                 if argument.lstrip("*") not in arguments
             ]
             if documented and len(documented) < len(arguments - {"self", "cls"}):
                 missing = sorted(arguments - {"self", "cls", *documented})
-                wrong.append(f"{name}:{function.lineno} {function.name}: without {missing}")
+                wrong.append(f"{file_name}:{function.lineno} {function.name}: without {missing}")
     assert_none(wrong, "the Args section and the signature disagree")
 
 
 def test_public_functions_say_what_they_raise() -> None:
     silent = []
-    for name in python_files("sim"):
-        for function in functions(name):
+    for file_name in python_files("sim"):
+        for function in functions(file_name):
             if function.name.startswith("_"):
                 continue
             raised = _raised_for_callers(function)
             silent += [
-                f"{name}:{function.lineno} {function.name}: {error}"
+                f"{file_name}:{function.lineno} {function.name}: {error}"
                 for error in sorted(raised - set(_section(function, "Raises")))
             ]
     assert_none(silent, "add a Raises section")
@@ -349,7 +353,9 @@ def _section(function: ast.FunctionDef | ast.AsyncFunctionDef, title: str) -> li
     """The names that a section of a Google docstring explains."""
     lines = (ast.get_docstring(function) or "").splitlines()
     starts = [
-        index for index, line in enumerate(lines) if re.fullmatch(rf"{title}( \(.*\))?:", line)
+        start_index
+        for start_index, line in enumerate(lines)
+        if re.fullmatch(rf"{title}( \(.*\))?:", line)
     ]
     if not starts:
         return []
@@ -400,12 +406,12 @@ OF_MANY_ROOMS: Final = {
 def test_unit_tests_follow_the_folders_of_the_product() -> None:
     """A module has a test file or a section of its name, or a file in that folder imports it."""
     untested = {
-        name
-        for name in python_files("sim")
-        if not name.endswith("__init__.py") and module_of(name) not in _in_test_folders()
+        file_name
+        for file_name in python_files("sim")
+        if not file_name.endswith("__init__.py") and module_of(file_name) not in _in_test_folders()
     }
     excused = {
-        pattern: {name for name in python_files("sim") if fnmatch(name, pattern)}
+        pattern: {file_name for file_name in python_files("sim") if fnmatch(file_name, pattern)}
         for pattern in JUDGED_ELSEWHERE
     }
     missing = untested.difference(*excused.values())
@@ -417,23 +423,28 @@ def test_unit_tests_follow_the_folders_of_the_product() -> None:
 def test_no_unit_test_is_astray() -> None:
     """Each is for a module or a package of the folder that its own folder mirrors."""
     modules_beside: dict[str, set[str]] = {}
-    for name in python_files("sim"):
-        modules_beside.setdefault(_folder_of_tests(name), set()).add(module_of(name))
-    expected_tests = {_unit_test_of(name) for name in python_files("sim")}
+    for file_name in python_files("sim"):
+        modules_beside.setdefault(_folder_of_tests(file_name), set()).add(module_of(file_name))
+    expected_tests = {_unit_test_of(file_name) for file_name in python_files("sim")}
     astray = [
-        name
-        for name in _unit_tests()
-        if not expected_tests & {name, *_sections(name)}
-        and not modules_beside.get(Path(name).parent.as_posix(), set()) & set(_imports(name))
+        file_name
+        for file_name in _unit_tests()
+        if not expected_tests & {file_name, *_sections(file_name)}
+        and not modules_beside.get(Path(file_name).parent.as_posix(), set())
+        & set(_imports(file_name))
     ]
     assert_none(astray, "they import nothing of the folder that theirs mirrors")
 
 
 def _unit_tests() -> list[str]:
     return [
-        name
-        for name in python_files("tests")
-        if (match := re.fullmatch(r"(tests/(?:broker|lab|spark))/(?:(\w+)/.*)?test_\w+\.py", name))
+        file_name
+        for file_name in python_files("tests")
+        if (
+            match := re.fullmatch(
+                r"(tests/(?:broker|lab|spark))/(?:(\w+)/.*)?test_\w+\.py", file_name
+            )
+        )
         and match[2] not in OF_MANY_ROOMS[match[1]]
     ]
 
@@ -450,9 +461,9 @@ def _in_test_folders() -> frozenset[str]:
         imported.setdefault(Path(test).parent.as_posix(), set()).update(_imports(test))
     return frozenset(
         module
-        for name in python_files("sim")
-        if (module := module_of(name)) in imported.get(_folder_of_tests(name), ())
-        or _unit_test_of(name) in tests
+        for file_name in python_files("sim")
+        if (module := module_of(file_name)) in imported.get(_folder_of_tests(file_name), ())
+        or _unit_test_of(file_name) in tests
     )
 
 
@@ -476,10 +487,10 @@ def test_tests_of_the_broker_need_no_tests_of_others() -> None:
     """They run with the broker's package, their own folder and what supports all."""
     own = ("tests.broker", "tests.support", "tests.image", "tests.test_tidy")
     wrong = [
-        f"{name}: {module}"
-        for name in python_files("tests")
-        if name.startswith("tests/broker/")
-        for module in _imported_modules(name)
+        f"{file_name}: {module}"
+        for file_name in python_files("tests")
+        if file_name.startswith("tests/broker/")
+        for module in _imported_modules(file_name)
         if module.startswith("tests.") and not module.startswith(own)
     ]
     assert_none(wrong, "move it to tests/support")
@@ -506,16 +517,16 @@ def entry_points() -> set[str]:
 
 def test_every_module_is_imported_by_the_product() -> None:
     named: set[str] = set()
-    for name in python_files("sim"):
-        own = module_of(name)
-        named |= {module for module in _imports(name) if module != own}
+    for file_name in python_files("sim"):
+        own = module_of(file_name)
+        named |= {module for module in _imports(file_name) if module != own}
     dead = [
-        name
-        for name in python_files("sim")
-        if not name.endswith("__init__.py")
-        and module_of(name) not in named
-        and module_of(name) not in {*entry_points(), *FOR_OTHERS}
-        and not _keys(name)
+        file_name
+        for file_name in python_files("sim")
+        if not file_name.endswith("__init__.py")
+        and module_of(file_name) not in named
+        and module_of(file_name) not in {*entry_points(), *FOR_OTHERS}
+        and not _keys(file_name)
     ]
     assert_none(dead, "only tests use them, or nobody")
 
@@ -542,15 +553,16 @@ def _imports(name: str) -> Iterator[str]:
 def test_test_support_is_used() -> None:
     words = Counter(
         word
-        for name in python_files("tests", "benchmarks")
-        for word in set(re.findall(r"\w+", source(name)))
+        for file_name in python_files("tests", "benchmarks")
+        for word in set(re.findall(r"\w+", source(file_name)))
     )
     dead = [
-        name
-        for name in python_files("tests")
-        if name.startswith("tests/support/")
-        and not name.endswith("__init__.py")
-        and words[Path(name).stem] <= (Path(name).stem in re.findall(r"\w+", source(name)))
+        file_name
+        for file_name in python_files("tests")
+        if file_name.startswith("tests/support/")
+        and not file_name.endswith("__init__.py")
+        and words[Path(file_name).stem]
+        <= (Path(file_name).stem in re.findall(r"\w+", source(file_name)))
     ]
     assert_none(dead, "no test uses them")
 
@@ -576,7 +588,11 @@ WRITERS: Final = {
 
 
 def test_files_are_written_by_one_mechanism() -> None:
-    writers = {name for name in python_files("sim") if any(map(_writes, nodes(name, ast.Call)))}
+    writers = {
+        file_name
+        for file_name in python_files("sim")
+        if any(map(_writes, nodes(file_name, ast.Call)))
+    }
     assert_none(writers - WRITERS.keys(), "use txnsim.files: a full disk leaves nothing")
     assert_none(WRITERS.keys() - writers, "it writes no file: remove its row")
 
@@ -635,20 +651,22 @@ FEW_MODULES: Final = 8
 def test_a_package_names_the_modules_that_are_there() -> None:
     """A list of modules has them all, and no other; a large package has one."""
     absent, missing = [], []
-    for name in python_files("sim"):
-        docstring = ast.get_docstring(tree(name)) or ""
-        if not name.endswith("/__init__.py"):
+    for file_name in python_files("sim"):
+        docstring = ast.get_docstring(tree(file_name)) or ""
+        if not file_name.endswith("/__init__.py"):
             continue
         named = set(re.findall(r"``([a-z]\w*(?:\.\w+)*)``", docstring))
         absent += [
-            f"{name}: {word}"
+            f"{file_name}: {word}"
             for word in named
-            if not _is_name(word, module_of(name)) and not _is_no_module(word)
+            if not _is_name(word, module_of(file_name)) and not _is_no_module(word)
         ]
-        is_of_a_kind = any(fnmatch(name, pattern) for pattern in OF_A_KIND)
-        is_large = len(_modules_beside(name)) > FEW_MODULES and module_of(name) != "txnsim"
+        is_of_a_kind = any(fnmatch(file_name, pattern) for pattern in OF_A_KIND)
+        is_large = (
+            len(_modules_beside(file_name)) > FEW_MODULES and module_of(file_name) != "txnsim"
+        )
         if re.search(r"^- ``", docstring, re.MULTILINE) or (is_large and not is_of_a_kind):
-            missing += [f"{name}: {module}" for module in _modules_beside(name) - named]
+            missing += [f"{file_name}: {module}" for module in _modules_beside(file_name) - named]
     assert_none(absent, "there is no such module beside it")
     assert_none(missing, "its docstring leaves these out")
 
@@ -660,12 +678,12 @@ def test_a_module_that_a_docstring_names_exists() -> None:
     rooms = {module.split(".")[1] for module in _module_names() if "." in module}
     first_words = {*rooms, *TESTS_OF, "pipeline"}
     absent = [
-        f"{name}: {dotted}"
-        for name in python_files("sim")
-        for text in _texts(name)
+        f"{file_name}: {dotted}"
+        for file_name in python_files("sim")
+        for text in _texts(file_name)
         for dotted in re.findall(r"``([a-z]\w*(?:\.\w+)+)``", text)
         if dotted.partition(".")[0] in first_words
-        and not _is_name(dotted, module_of(name))
+        and not _is_name(dotted, module_of(file_name))
         and not _is_no_module(dotted)
     ]
     assert_none(absent, "no module of the package has this name, and none of txnsim")
@@ -684,7 +702,7 @@ def test_a_page_names_modules_and_files_that_exist(page: str) -> None:
         for word in dotted - files
         if not any(_is_name(word, package) for package in TESTS_OF) and not _is_no_module(word)
     ]
-    absent += files - {Path(name).name for name in tracked_files()}
+    absent += files - {Path(file_name).name for file_name in tracked_files()}
     assert_none(absent, f"{page} names what is gone")
 
 
@@ -793,10 +811,12 @@ def doors() -> frozenset[str]:
     names = _module_names()
     modules = {*entry_points(), *public_api.sections(), *public_api.shown_modules()}
     modules |= {module for module in FOR_OTHERS if not is_private(module)}
-    for name in python_files("sim"):
-        own = package_of(module_of(name))
+    for file_name in python_files("sim"):
+        own = package_of(module_of(file_name))
         modules |= {
-            module for module in _imports(name) if module in names and package_of(module) != own
+            module
+            for module in _imports(file_name)
+            if module in names and package_of(module) != own
         }
     return frozenset(modules)
 
@@ -809,9 +829,9 @@ def test_a_module_that_no_other_package_imports_is_private() -> None:
     """A door keeps its name; every other module, or a folder above it, begins with ``_``."""
     wrong = [
         module
-        for name in python_files("sim")
-        if not name.endswith("__init__.py")
-        and package_of(module := module_of(name)).count(".")
+        for file_name in python_files("sim")
+        if not file_name.endswith("__init__.py")
+        and package_of(module := module_of(file_name)).count(".")
         and not is_private(module)
         and module not in doors()
     ]
@@ -858,21 +878,21 @@ def _entries(row: str) -> set[str]:
 def test_a_row_of_the_map_names_folders() -> None:
     ground = layers()[-1]
     files = [
-        f"{name}: a module"
-        for name in set().union(*layers()) - ground
-        if not (ROOT / "sim/txnsim" / name).is_dir()
+        f"{file_name}: a module"
+        for file_name in set().union(*layers()) - ground
+        if not (ROOT / "sim/txnsim" / file_name).is_dir()
     ]
     assert_none(files, "a row names folders; only the ground is made of modules")
 
 
 def test_no_files_import_each_other_in_a_circle() -> None:
     """Imports that are only for types count: who is named in a signature has to be understood."""
-    modules = {module_of(name): name for name in python_files("sim")}
+    modules = {module_of(file_name): file_name for file_name in python_files("sim")}
     imported = {
         module: sorted(
-            {target for target in _imported_modules(name) if target in modules} - {module}
+            {target for target in _imported_modules(module_name) if target in modules} - {module}
         )
-        for module, name in modules.items()
+        for module, module_name in modules.items()
     }
     circles = [
         f"{module} <-> {other}"
@@ -899,7 +919,7 @@ def _imported_modules(name: str) -> Iterator[str]:
 
 @cache
 def _module_names() -> frozenset[str]:
-    return frozenset(module_of(name) for name in python_files("sim"))
+    return frozenset(module_of(file_name) for file_name in python_files("sim"))
 
 
 def _reachable(start: str, imported: dict[str, list[str]]) -> set[str]:
@@ -931,9 +951,9 @@ def test_no_core_logs() -> None:
     """``loggers`` knows structlog for all others, from the ground."""
     cores = [set(row) for row in rows_below_runtime()]
     wrong = [
-        name
-        for name in python_files("sim/txnsim")
-        if name.split("/")[2] in set().union(*cores) and "txnsim.loggers" in source(name)
+        file_name
+        for file_name in python_files("sim/txnsim")
+        if file_name.split("/")[2] in set().union(*cores) and "txnsim.loggers" in source(file_name)
     ]
     assert_none(wrong, "a core logs nothing: what it wants to say is in the value it returns")
 
@@ -948,11 +968,11 @@ def test_full_coverage_is_asked_of_every_core_and_of_no_shell() -> None:
     # pytest's plugin has imported it before coverage begins
     cores.remove("txnsim.on_demand_imports")
     wrong = [
-        name
-        for name in python_files("sim")
-        if not name.endswith("__init__.py")
-        and is_measured(name)
-        != any(f"{module_of(name)}.".startswith(f"{c}.") for c in cores | {"txnsim_lab.check"})
+        file_name
+        for file_name in python_files("sim")
+        if not file_name.endswith("__init__.py")
+        and is_measured(file_name)
+        != any(f"{module_of(file_name)}.".startswith(f"{c}.") for c in cores | {"txnsim_lab.check"})
     ]
     assert_none(wrong, "a core that coverage leaves out, or a shell that it includes")
 
@@ -960,9 +980,9 @@ def test_full_coverage_is_asked_of_every_core_and_of_no_shell() -> None:
 def test_cores_are_not_async() -> None:
     pure = set().union(*rows_below_runtime())
     async_functions = [
-        f"{name}:{node.lineno}"
-        for name in python_files("sim")
-        if any(f"{module_of(name)}.".startswith(f"txnsim.{core}.") for core in pure)
-        for node in nodes(name, ast.AsyncFunctionDef)
+        f"{file_name}:{node.lineno}"
+        for file_name in python_files("sim")
+        if any(f"{module_of(file_name)}.".startswith(f"txnsim.{core}.") for core in pure)
+        for node in nodes(file_name, ast.AsyncFunctionDef)
     ]
     assert_none(async_functions, "a core decides and answers; its shell waits")

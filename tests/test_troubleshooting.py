@@ -25,7 +25,7 @@ from txnsim_lab.scenario import catalog
 from txnsim_lab.troubleshooting import find_sections, read_sections
 
 PAGE: Final = (ROOT / "docs/troubleshooting.md").read_text("utf-8")
-SECTIONS: Final = dict(text.split("\n", 1) for text in PAGE.split("\n## ")[1:])
+SECTIONS: Final = dict(page_text.split("\n", 1) for page_text in PAGE.split("\n## ")[1:])
 STORY: Final = re.compile(r"^\$ txnsim (scenario run .+)$", re.MULTILINE)
 ADDRESS: Final = "127.0.0.1:9092"
 ASKED: Final = re.compile(r"^\$ txnsim (txns .+)$", re.MULTILINE)
@@ -83,14 +83,18 @@ def test_describe_and_list_show_a_newer_instance_and_random_ids(
         older, newer = asyncio.run(two_instances(server.bootstrap))
         status, output = explain_symptom(FENCED, server.bootstrap, capfd)
         assert status == 0
-        names, values = (line.split() for line in output.splitlines())
+        names, values = (printed_line.split() for printed_line in output.splitlines())
         has = dict(zip(names, values, strict=False))
         assert int(has["ProducerEpoch"]) == newer.producer_epoch > older.producer_epoch
         assert has["TransactionState"] == "Ongoing"
         assert int(has["CurrentTransactionStartTimeMs"]) > 0
         status, output = explain_symptom(GROWS, server.bootstrap, capfd)
         assert status == 0
-        assert {line.split()[0] for line in output.splitlines()[1:]} == {"shop", "6f1c", "b2e9"}
+        assert {printed_line.split()[0] for printed_line in output.splitlines()[1:]} == {
+            "shop",
+            "6f1c",
+            "b2e9",
+        }
 
 
 async def two_instances(bootstrap: str) -> tuple[ProducerIdAndEpoch, ProducerIdAndEpoch]:
@@ -98,8 +102,8 @@ async def two_instances(bootstrap: str) -> tuple[ProducerIdAndEpoch, ProducerIdA
     random id with each start.
     """
     async with Cluster(bootstrap) as client:
-        for name in ("6f1c", "b2e9"):
-            await Producer(client, transactional_id=name).init_transactions()
+        for transactional_id in ("6f1c", "b2e9"):
+            await Producer(client, transactional_id=transactional_id).init_transactions()
         first_producer, second_producer = (
             Producer(client, transactional_id="shop") for _ in range(2)
         )
@@ -114,12 +118,16 @@ async def two_instances(bootstrap: str) -> tuple[ProducerIdAndEpoch, ProducerIdA
 
 
 def test_each_question_to_a_cluster_is_played() -> None:
-    asking = [title for title, text in SECTIONS.items() for _ in ASKED.findall(text)]
+    asking = [
+        title for title, section_text in SECTIONS.items() for _ in ASKED.findall(section_text)
+    ]
     assert asking == [STAND_STILL, FENCED, GROWS]
 
 
 def test_it_says_what_to_do() -> None:
-    assert [title for title, text in SECTIONS.items() if text.count("**Do:**") != 1] == []
+    assert [
+        title for title, section_text in SECTIONS.items() if section_text.count("**Do:**") != 1
+    ] == []
 
 
 def test_each_error_that_contributors_look_up_is_there() -> None:

@@ -36,8 +36,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     all_figures: list[Figures] = []
     if not options.json:
         print(HEAD)
-    for name in list(ATTACKS) if options.all else options.names:
-        all_figures.append(measure_attack(ATTACKS[name], checkout=options.checkout))
+    for attack_name in list(ATTACKS) if options.all else options.names:
+        all_figures.append(measure_attack(ATTACKS[attack_name], checkout=options.checkout))
         print(
             msgspec.json.encode(all_figures[-1]).decode()
             if options.json

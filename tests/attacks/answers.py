@@ -35,7 +35,7 @@ def positions_64(target: AttackTarget) -> int:
 
 
 def answer_to_nobody(target: AttackTarget) -> int:
-    """The same 1,000 times by twenty clients that hang up at once."""
+    """Twenty clients ask for the positions of one group 1,000 times and hang up at once."""
     sent = _with_positions(target)
     frame = _offset_fetch(1_000)
     for _ in range(20):
@@ -55,10 +55,10 @@ def configs(target: AttackTarget) -> int:
 def configs_appends(target: AttackTarget) -> int:
     """DescribeConfigs of a value of 8.5 MB, once, and one that is set by two appends."""
     sent = _with_config(target)
-    for value in ("a", "b"):
+    for config_value in ("a", "b"):
         change = {"name": "leader.replication.throttled.replicas", "config_operation": 2}
         resource = {"resource_type": 2, "resource_name": WIDE}
-        resource["configs"] = [{**change, "value": value}]
+        resource["configs"] = [{**change, "value": config_value}]
         sent += _send_and_read(target, request(44, 1, resources=[resource], validate_only=False))
     resource = {"resource_type": 2, "resource_name": WIDE, "configuration_keys": None}
     return sent + _send_and_read(
@@ -90,7 +90,10 @@ def transactions_64(target: AttackTarget) -> int:
 
 def fetch_sessions(target: AttackTarget) -> int:
     """60 fetch sessions of 9,990 partitions each."""
-    parts = [{"partition": index, "partition_max_bytes": 1} for index in range(PARTITIONS)]
+    partitions = [
+        {"partition": partition_index, "partition_max_bytes": 1}
+        for partition_index in range(PARTITIONS)
+    ]
     opened = request(
         *(1, 11),
         replica_id=-1,
@@ -99,7 +102,7 @@ def fetch_sessions(target: AttackTarget) -> int:
         max_bytes=1,
         session_id=0,
         session_epoch=0,
-        topics=[{"topic": WIDE, "partitions": parts}],
+        topics=[{"topic": WIDE, "partitions": partitions}],
     )
     with target.socket() as connection:
         connection.settimeout(60.0)
@@ -119,12 +122,15 @@ def _describe_producers(indexes: Sequence[int]) -> bytes:
 
 
 def _with_positions(target: AttackTarget) -> int:
-    parts = [{"partition_index": index, "committed_offset": 1} for index in range(PARTITIONS)]
+    partitions = [
+        {"partition_index": partition_index, "committed_offset": 1}
+        for partition_index in range(PARTITIONS)
+    ]
     values: dict[str, Any] = {
         "group_id": "g",
         "generation_id_or_member_epoch": -1,
         "member_id": "",
-        "topics": [{"name": WIDE, "partitions": parts}],
+        "topics": [{"name": WIDE, "partitions": partitions}],
     }
     with target.connect() as connection:
         connection.ask(10, 4, key_type=0, coordinator_keys=["g"])
@@ -134,10 +140,10 @@ def _with_positions(target: AttackTarget) -> int:
 
 
 def _with_config(target: AttackTarget) -> int:
-    value = ",".join(["0:1"] * (CONFIG_BYTES // 4))
+    config_value = ",".join(["0:1"] * (CONFIG_BYTES // 4))
     change = {"name": "leader.replication.throttled.replicas", "config_operation": 0}
     resource = {"resource_type": 2, "resource_name": WIDE}
-    resource["configs"] = [{**change, "value": value}]
+    resource["configs"] = [{**change, "value": config_value}]
     return _send_and_read(target, request(44, 1, resources=[resource], validate_only=False))
 
 
@@ -160,11 +166,11 @@ def with_producers(target: AttackTarget) -> int:
     """Have 5,000 producers at one partition; bytes sent."""
     sent = 0
     with target.socket() as connection:
-        for number in range(PRODUCERS):
+        for producer_number in range(PRODUCERS):
             records = build_batch(
                 [Record(key=None, value=b"v")],
                 timestamp_ms=1_700_000_000_000,
-                producer_id=10_000 + number,
+                producer_id=10_000 + producer_number,
                 producer_epoch=0,
                 base_sequence=0,
             )

@@ -40,37 +40,37 @@ ONE_BROKER: Final = ("--brokers", "1")
 
 def tiny_records_zstd(target: AttackTarget) -> int:
     """21 kB of zstd that hold 36 million tiny records."""
-    return _produce(target, _batch(ZSTD, compress(ZSTD, TINY * 36_000_000), 36_000_000))
+    return _produce(target, _encode_batch(ZSTD, compress(ZSTD, TINY * 36_000_000), 36_000_000))
 
 
 def tiny_records_gzip(target: AttackTarget) -> int:
     """102 kB of gzip that hold 10 million tiny records."""
-    return _produce(target, _batch(GZIP, compress(GZIP, TINY * 10_000_000), 10_000_000))
+    return _produce(target, _encode_batch(GZIP, compress(GZIP, TINY * 10_000_000), 10_000_000))
 
 
 def tiny_records_allowed(target: AttackTarget) -> int:
     """As many tiny records as a compressed batch may have, ten times."""
-    batch = _batch(ZSTD, compress(ZSTD, TINY * 250_000), 250_000)
+    batch = _encode_batch(ZSTD, compress(ZSTD, TINY * 250_000), 250_000)
     return sum(_produce(target, batch, expected=ErrorCode.none) for _ in range(10))
 
 
 def other_codec(target: AttackTarget) -> int:
     """As many tiny records as a batch may have, for a topic of another codec, three times."""
-    batch = _batch(ZSTD, compress(ZSTD, TINY * 250_000), 250_000)
+    batch = _encode_batch(ZSTD, compress(ZSTD, TINY * 250_000), 250_000)
     configs = ({"name": "compression.type", "value": "gzip"},)
     return sum(_produce(target, batch, expected=ErrorCode.none, configs=configs) for _ in range(3))
 
 
 def other_codec_large(target: AttackTarget) -> int:
     """A record of 31 MiB, for a topic of another codec, three times."""
-    batch = _batch(ZSTD, compress(ZSTD, _record(bytes(range(256)) * (31 << 12))), 1)
+    batch = _encode_batch(ZSTD, compress(ZSTD, _encode_record(bytes(range(256)) * (31 << 12))), 1)
     configs = ({"name": "compression.type", "value": "gzip"},)
     return sum(_produce(target, batch, expected=ErrorCode.none, configs=configs) for _ in range(3))
 
 
 def without_keys(target: AttackTarget) -> int:
     """As many records without a key as a batch may have, for a compacted topic, three times."""
-    batch = _batch(ZSTD, compress(ZSTD, TINY * 250_000), 250_000)
+    batch = _encode_batch(ZSTD, compress(ZSTD, TINY * 250_000), 250_000)
     configs = ({"name": "cleanup.policy", "value": "compact"},)
     return sum(
         _produce(target, batch, expected=ErrorCode.invalid_record, configs=configs)
@@ -80,7 +80,7 @@ def without_keys(target: AttackTarget) -> int:
 
 def too_old(target: AttackTarget) -> int:
     """As many records as a batch may have, all of them older than the topic takes, three times."""
-    batch = _batch(ZSTD, compress(ZSTD, TINY * 250_000), 250_000)
+    batch = _encode_batch(ZSTD, compress(ZSTD, TINY * 250_000), 250_000)
     configs = ({"name": "message.timestamp.before.max.ms", "value": "1000"},)
     return sum(
         _produce(target, batch, expected=ErrorCode.invalid_timestamp, configs=configs)
@@ -90,12 +90,12 @@ def too_old(target: AttackTarget) -> int:
 
 def many_headers(target: AttackTarget) -> int:
     """3 kB of zstd that hold one record of 16 million headers."""
-    return _produce(target, _batch(ZSTD, compress(ZSTD, _wide_record(16_000_000)), 1))
+    return _produce(target, _encode_batch(ZSTD, compress(ZSTD, _wide_record(16_000_000)), 1))
 
 
 def headers_allowed(target: AttackTarget) -> int:
     """A record of 500,000 headers, not compressed, for a compacted topic, three times."""
-    batch = _batch(NONE, _wide_record(500_000, key=b"k"), 1)
+    batch = _encode_batch(NONE, _wide_record(500_000, key=b"k"), 1)
     configs = ({"name": "cleanup.policy", "value": "compact"},)
     return sum(_produce(target, batch, expected=ErrorCode.none, configs=configs) for _ in range(3))
 
@@ -104,7 +104,7 @@ def searched_by_time(target: AttackTarget) -> int:
     """ListOffsets for the last one of as many records as a batch may have, ten times."""
     now_ms = int(time.time() * 1000)  # retention does not delete it meanwhile
     last_record = bytes.fromhex("0c000200010100")  # a millisecond later
-    batch = _batch(ZSTD, compress(ZSTD, TINY * 249_999 + last_record), 250_000, at_ms=now_ms)
+    batch = _encode_batch(ZSTD, compress(ZSTD, TINY * 249_999 + last_record), 250_000, at_ms=now_ms)
     sent = _produce(target, batch, expected=ErrorCode.none)
     topic = {"name": TOPIC, "partitions": [{"partition_index": 0, "timestamp": now_ms + 1}]}
     with target.connect() as connection:
@@ -130,10 +130,10 @@ def cleaned_topic(target: AttackTarget) -> int:
         ("segment.ms", "1"),
     )
     configs = [{"name": name, "value": value} for name, value in settings]
-    last_batch = _batch(NONE, _wide_record(0, key=b"k"), 1, at_ms=3_000)
+    last_batch = _encode_batch(NONE, _wide_record(0, key=b"k"), 1, at_ms=3_000)
     sent = 0
     for data in (
-        *(_batch(ZSTD, many, 250_000, at_ms=at_ms) for at_ms in (1_000, 2_000)),
+        *(_encode_batch(ZSTD, many, 250_000, at_ms=at_ms) for at_ms in (1_000, 2_000)),
         last_batch,
     ):
         sent += _produce(target, data, expected=ErrorCode.none, configs=configs)
@@ -143,26 +143,28 @@ def cleaned_topic(target: AttackTarget) -> int:
 
 def empty_members(target: AttackTarget) -> int:
     """52,000 empty gzip members in front of a record."""
-    data = compress(GZIP, b"") * 52_000 + compress(GZIP, TINY)
-    return _produce(target, _batch(GZIP, data, 1), expected=None)
+    compressed_bytes = compress(GZIP, b"") * 52_000 + compress(GZIP, TINY)
+    return _produce(target, _encode_batch(GZIP, compressed_bytes, 1), expected=None)
 
 
 def large_record(target: AttackTarget) -> int:
     """One record of 255 MiB in gzip and in zstd."""
     zeros = bytes(255 << 20)
-    record = _record(zeros)
+    record = _encode_record(zeros)
     # 255 MiB in snappy are 12 MiB, more than a batch may have.
     return sum(
-        _produce(target, _batch(codec, compress(codec, record), 1)) for codec in (GZIP, ZSTD)
+        _produce(target, _encode_batch(codec, compress(codec, record), 1)) for codec in (GZIP, ZSTD)
     )
 
 
 def many_partitions(target: AttackTarget) -> int:
     """A bomb of zstd for each of 100 partitions, in one request."""
-    batch = _batch(ZSTD, compress(ZSTD, _record(bytes(31 << 20))), 1)
+    batch = _encode_batch(ZSTD, compress(ZSTD, _encode_record(bytes(31 << 20))), 1)
     values = produce((TOPIC, None), batch, VERSION)
     (topic,) = values["topic_data"]
-    topic["partition_data"] = [{"index": index, "records": batch} for index in range(PARTITIONS)]
+    topic["partition_data"] = [
+        {"index": partition_index, "records": batch} for partition_index in range(PARTITIONS)
+    ]
     with target.connect() as connection:
         _create_topic(connection)
         answer = connection.ask(PRODUCE, VERSION, **values)
@@ -170,8 +172,8 @@ def many_partitions(target: AttackTarget) -> int:
     return len(batch) * PARTITIONS
 
 
-def _record(value: bytes) -> bytes:
-    body = b"\0\0\0\x01" + _varint(len(value)) + value + b"\0"
+def _encode_record(record_value: bytes) -> bytes:
+    body = b"\0\0\0\x01" + _varint(len(record_value)) + record_value + b"\0"
     return _varint(len(body)) + body
 
 
@@ -191,8 +193,10 @@ def _varint(number: int) -> bytes:
     return bytes(encoded)
 
 
-def _batch(codec: int, data: bytes, count: int, *, at_ms: int = 1_000) -> bytes:
-    covered = struct.pack(">hiqqqhii", codec, count - 1, at_ms, at_ms, -1, -1, -1, count) + data
+def _encode_batch(codec: int, batch_data: bytes, count: int, *, at_ms: int = 1_000) -> bytes:
+    covered = (
+        struct.pack(">hiqqqhii", codec, count - 1, at_ms, at_ms, -1, -1, -1, count) + batch_data
+    )
     return struct.pack(">qiibI", 0, len(covered) + 9, -1, 2, crc32c.crc32c(covered)) + covered
 
 
@@ -233,9 +237,9 @@ def old_messages(target: AttackTarget) -> int:
         tiny = _old_message(magic)
         for records in (tiny * (OLD_BYTES // len(tiny)), _old_message(magic, 1, bomb)):
             for transactional_id in (None, "t"):
-                part = {"index": 0, "records": records}
+                partition_fields = {"index": 0, "records": records}
                 values: dict[str, Any] = {"transactional_id": transactional_id, "acks": 1}
-                values["topic_data"] = [{"name": TOPIC, "partition_data": [part]}]
+                values["topic_data"] = [{"name": TOPIC, "partition_data": [partition_fields]}]
                 frame = request(PRODUCE, VERSION, timeout=30_000, **values)
                 with target.socket() as connected:
                     connected.settimeout(60.0)
@@ -245,9 +249,11 @@ def old_messages(target: AttackTarget) -> int:
     return most
 
 
-def _old_message(magic: int, codec: int = 0, value: bytes | None = None) -> bytes:
+def _old_message(magic: int, codec: int = 0, record_value: bytes | None = None) -> bytes:
     """A message of an old format without a key, encoded like ``LegacyRecord``."""
-    length_and_value = struct.pack(">i", -1 if value is None else len(value)) + (value or b"")
+    length_and_value = struct.pack(">i", -1 if record_value is None else len(record_value)) + (
+        record_value or b""
+    )
     body = bytes((magic, codec)) + bytes(8 * magic) + struct.pack(">i", -1) + length_and_value
     return struct.pack(">qiI", 0, len(body) + 4, zlib.crc32(body)) + body
 

@@ -88,12 +88,12 @@ def clock_far_ahead(target: AttackTarget) -> int:
 def cut_off_bodies(target: AttackTarget) -> int:
     """1,000 bodies that are cut off."""
     head = b"POST /api/v1/clock HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
-    data = head + b"Content-Length: 100\r\n\r\n{"
+    frame_bytes = head + b"Content-Length: 100\r\n\r\n{"
     host, port = target.http.removeprefix("http://").rsplit(":", 1)
     for _ in range(1_000):
         with socket.create_connection((host, int(port))) as connection:
-            connection.sendall(data)
-    return 1_000 * len(data)
+            connection.sendall(frame_bytes)
+    return 1_000 * len(frame_bytes)
 
 
 def heavy_story(target: AttackTarget) -> int:
@@ -260,18 +260,25 @@ def _ask(
 def verdicts(target: AttackTarget) -> int:
     """Histories of 1 MB for the judges: a place for each record, and readers of everything."""
     places = [
-        {"seen": kind, "at_ms": number, "who": "p", "topic": "a", "partition": number, **more}
-        for number in range(3_000)
+        {
+            "seen": kind,
+            "at_ms": event_number,
+            "who": "p",
+            "topic": "a",
+            "partition": event_number,
+            **more,
+        }
+        for event_number in range(3_000)
         for kind, more in (
             ("wrote", {"value": "v", "offset": 0}),
             ("read", {"asked": 0, "next_offset": 1, "records": [{"offset": 0, "value": "v"}]}),
         )
     ]
     readers = [
-        {"seen": kind, "at_ms": number, "who": "p", "topic": "a", "partition": 0, **more}
-        for number in range(3_000)
+        {"seen": kind, "at_ms": reader_number, "who": "p", "topic": "a", "partition": 0, **more}
+        for reader_number in range(3_000)
         for kind, more in (
-            ("wrote", {"value": f"v{number}", "offset": number}),
+            ("wrote", {"value": f"v{reader_number}", "offset": reader_number}),
             ("read", {"asked": 0, "next_offset": 2**40}),
         )
     ]

@@ -26,11 +26,11 @@ LIMIT_S: Final = 600.0
 
 def silent_members(target: AttackTarget) -> int:
     """8,000 ConsumerGroupHeartbeats that join one group and fall silent."""
-    data = b"".join(_heartbeats(8_000, lambda number: ["other"]))
+    frame_bytes = b"".join(_heartbeats(8_000, lambda number: ["other"]))
     with target.socket() as connection:
-        exchange(connection, data, answers=8_000)
+        exchange(connection, frame_bytes, answers=8_000)
     time.sleep(15.0)
-    return len(data)
+    return len(frame_bytes)
 
 
 def silent_classic(target: AttackTarget) -> int:
@@ -64,14 +64,14 @@ def names(target: AttackTarget) -> int:
 
 def uneven_members(target: AttackTarget) -> int:
     """1,000 members, every second with one topic more, over 9,990 partitions; 50 more join."""
-    data = b"".join(_heartbeats(1_050, lambda number: [WIDE, "other"][: 1 + number % 2]))
+    frame_bytes = b"".join(_heartbeats(1_050, lambda number: [WIDE, "other"][: 1 + number % 2]))
     with target.socket() as connection:
-        exchange(connection, data, answers=1_050)
+        exchange(connection, frame_bytes, answers=1_050)
         for _ in range(10):
             time.sleep(1.1)  # a target assignment is made once a second at most
             more = b"".join(_heartbeats(10, lambda number: [WIDE, "other"]))
             exchange(connection, more, answers=10)
-    return len(data)
+    return len(frame_bytes)
 
 
 def many_names(target: AttackTarget) -> int:
@@ -79,10 +79,10 @@ def many_names(target: AttackTarget) -> int:
     sent = 0
     with target.socket() as connection:
         for member in range(94):
-            own_names = [f"{member}-{number}" for number in range(19_900)]
-            (data,) = _heartbeats(1, lambda _, own_names=own_names: own_names)
-            exchange(connection, data, answers=1)
-            sent += len(data)
+            own_names = [f"{member}-{name_number}" for name_number in range(19_900)]
+            (frame_bytes,) = _heartbeats(1, lambda _, own_names=own_names: own_names)
+            exchange(connection, frame_bytes, answers=1)
+            sent += len(frame_bytes)
         more = b"".join(_heartbeats(100, lambda member: ["other"]))
         exchange(connection, more, answers=100)
     return sent + len(more)
@@ -107,9 +107,9 @@ def static_members(target: AttackTarget) -> int:
                 HEARTBEAT,
                 1,
                 group_id="g",
-                member_id=f"m{number:08}",
+                member_id=f"m{member_number:08}",
                 member_epoch=-2,
-                instance_id=f"i{number}",
+                instance_id=f"i{member_number}",
                 rebalance_timeout=-1,
                 topic_partitions=None,
                 subscribed_topic_names=None,
@@ -117,7 +117,7 @@ def static_members(target: AttackTarget) -> int:
                 server_assignor=None,
                 rack_id=None,
             )
-            for number in range(200)
+            for member_number in range(200)
         ]
         exchange(connection, b"".join(leaving), answers=200)
         exchange(connection, b"".join(rejoining), answers=200)
@@ -159,8 +159,9 @@ def pending(target: AttackTarget) -> int:
             producer_epoch=-1,
         )
         errors: list[int] = []
-        parts = [
-            {"partition_index": index, "committed_offset": 1} for index in range(PARTITIONS - 1)
+        partitions = [
+            {"partition_index": partition_index, "committed_offset": 1}
+            for partition_index in range(PARTITIONS - 1)
         ]
         for group in range(11):
             answer = connection.ask(
@@ -173,7 +174,7 @@ def pending(target: AttackTarget) -> int:
                 generation_id=-1,
                 member_id="",
                 group_instance_id=None,
-                topics=[{"name": WIDE, "partitions": parts}],
+                topics=[{"name": WIDE, "partitions": partitions}],
             )
             errors.append(answer.topics[0].partitions[0].error_code)
         assert (errors[0], errors[-1]) == (0, 28), errors
@@ -194,17 +195,17 @@ def _heartbeats(
     count: int, topics: Any, *, group: str = "g", static: bool = False
 ) -> Iterator[bytes]:
     """Frames of members that join, each with its topics."""
-    for number in range(count):
+    for member_number in range(count):
         yield request(
             HEARTBEAT,
             1,
             group_id=group,
-            member_id=f"m{number:08}" if static else str(uuid.uuid4()),
+            member_id=f"m{member_number:08}" if static else str(uuid.uuid4()),
             member_epoch=0,
-            instance_id=f"i{number}" if static else None,
+            instance_id=f"i{member_number}" if static else None,
             rack_id=None,
             rebalance_timeout=60_000,
-            subscribed_topic_names=topics(number),
+            subscribed_topic_names=topics(member_number),
             subscribed_topic_regex=None,
             server_assignor=None,
             topic_partitions=[],
@@ -229,8 +230,11 @@ def join(client: str, protocols: Iterable[tuple[str, bytes]], *, group: str = "g
     )
 
 
-def _commit(group: str, topic: str, indexes: range) -> bytes:
-    parts = [{"partition_index": index, "committed_offset": 1} for index in indexes]
+def _commit(group: str, topic: str, partition_indexes: range) -> bytes:
+    partitions = [
+        {"partition_index": partition_index, "committed_offset": 1}
+        for partition_index in partition_indexes
+    ]
     return request(
         OFFSET_COMMIT,
         8,
@@ -238,7 +242,7 @@ def _commit(group: str, topic: str, indexes: range) -> bytes:
         generation_id_or_member_epoch=-1,
         member_id="",
         group_instance_id=None,
-        topics=[{"name": topic, "partitions": parts}],
+        topics=[{"name": topic, "partitions": partitions}],
     )
 
 

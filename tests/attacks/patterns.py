@@ -24,14 +24,14 @@ ONE_BROKER: Final = ("--brokers", "1")
 WITH_ACLS: Final = ("--config", str(Path(__file__).with_name("acls.properties")))
 
 
-def make_ids(target: AttackTarget, names: list[str]) -> int:
+def make_ids(target: AttackTarget, transactional_ids: list[str]) -> int:
     """Make transactional ids; how many bytes that took."""
     sent = 0
     with target.connect() as connection:
         connection.ask(10, 4, key_type=1, coordinator_keys=["any"])  # makes their topic
-        for name in names:
+        for transactional_id in transactional_ids:
             fields = {
-                "transactional_id": name,
+                "transactional_id": transactional_id,
                 "transaction_timeout": 60_000,
                 "producer_id": -1,
                 "producer_epoch": -1,
@@ -47,17 +47,17 @@ def make_ids(target: AttackTarget, names: list[str]) -> int:
 
 def long_id(target: AttackTarget) -> int:
     """A pattern of 101 bytes in ListTransactions, against one id of 3,000 bytes."""
-    return make_ids(target, [LONG_ID]) + _list(target, COSTLY)
+    return make_ids(target, [LONG_ID]) + _list_by_pattern(target, COSTLY)
 
 
 def many_ids(target: AttackTarget) -> int:
     """The costliest pattern that is taken, in ListTransactions against 300 ids."""
     names = [f"{'a' * 240}{number}" for number in range(300)]
-    return make_ids(target, names) + _list(target, COSTLY_WITHIN)
+    return make_ids(target, names) + _list_by_pattern(target, COSTLY_WITHIN)
 
 
 def without_rights(target: AttackTarget) -> int:
-    """The same by somebody who may see none of the ids."""
+    """List by the pattern as a user who may see none of the ids."""
     names = [f"{'a' * 240}{number}" for number in range(300)]
     sent = make_ids(target, names)
     denied = {"resource_type": 5, "resource_name": "*", "resource_pattern_type": 3}
@@ -73,10 +73,10 @@ def without_rights(target: AttackTarget) -> int:
 
 
 def regex(target: AttackTarget) -> int:
-    """The same in a heartbeat of a consumer group, against 300 topics."""
+    """Send the pattern in a heartbeat of a consumer group, against 300 topics."""
     topics = [
-        {"name": f"{'a' * 240}{number}", "num_partitions": 1, "replication_factor": 1}
-        for number in range(300)
+        {"name": f"{'a' * 240}{topic_number}", "num_partitions": 1, "replication_factor": 1}
+        for topic_number in range(300)
     ]
     sent = 0
     with target.connect() as connection:
@@ -106,7 +106,7 @@ def regex(target: AttackTarget) -> int:
     return sent
 
 
-def _list(target: AttackTarget, pattern: str) -> int:
+def _list_by_pattern(target: AttackTarget, pattern: str) -> int:
     """List by this pattern; how many bytes that took. A closed connection is an answer."""
     fields = _list_filters(pattern)
     with target.connect() as connection:

@@ -27,19 +27,19 @@ TORN_BYTES: Final = 50_000_000
 
 def small_requests(target: AttackTarget) -> int:
     """50,000 small requests in one go, whose answers are read."""
-    data = request(API_VERSIONS, 0) * SMALL_REQUESTS
+    frame_bytes = request(API_VERSIONS, 0) * SMALL_REQUESTS
     with target.socket() as connection:
-        exchange(connection, data, answers=SMALL_REQUESTS)
-    return len(data)
+        exchange(connection, frame_bytes, answers=SMALL_REQUESTS)
+    return len(frame_bytes)
 
 
 def small_produces(target: AttackTarget) -> int:
     """20,000 Produces with acks=-1 in one go, whose answers are read."""
     _make_topic(target)
-    data = _produce(build_batch([Record(key=b"k", value=b"v")], timestamp_ms=1)) * 20_000
+    frame_bytes = _produce(build_batch([Record(key=b"k", value=b"v")], timestamp_ms=1)) * 20_000
     with target.socket() as connection:
-        exchange(connection, data, answers=20_000)
-    return len(data)
+        exchange(connection, frame_bytes, answers=20_000)
+    return len(frame_bytes)
 
 
 def unread_fetches(target: AttackTarget) -> int:
@@ -64,7 +64,7 @@ def slow_readers(target: AttackTarget) -> int:
 
 def unread_metadata(target: AttackTarget) -> int:
     """30 clients that ask ten times each for metadata of 10,000 topics and read no answer."""
-    topics = [{"name": f"no-such-topic-{number}"} for number in range(10_000)]
+    topics = [{"name": f"no-such-topic-{topic_number}"} for topic_number in range(10_000)]
     frame = request(METADATA, 9, topics=topics, allow_auto_topic_creation=False)
     with ExitStack() as stack:
         for _ in range(30):
@@ -79,12 +79,13 @@ def parked_fetches(target: AttackTarget) -> int:
     """20 Fetches that wait for the partition of the neighbour and 9,990 others."""
     topics = [
         {
-            "topic": name,
+            "topic": topic,
             "partitions": [
-                {"partition": index, "partition_max_bytes": 1} for index in range(count)
+                {"partition": partition_index, "partition_max_bytes": 1}
+                for partition_index in range(count)
             ],
         }
-        for name, count in ((NEIGHBOUR, 1), ("wide", WIDE))
+        for topic, count in ((NEIGHBOUR, 1), ("wide", WIDE))
     ]
     fetch = request(
         *(FETCH, 11),

@@ -29,8 +29,8 @@ def acls(target: AttackTarget) -> int:
         for start in range(0, 50_000, MOST_ACLS):
             numbers = range(start, start + MOST_ACLS)
             for creations in (
-                [_acl(NEIGHBOUR, f"User:u-{number}") for number in numbers],
-                [_acl(f"topic-{number}", "User:u") for number in numbers],
+                [_acl(NEIGHBOUR, f"User:u-{user_number}") for user_number in numbers],
+                [_acl(f"topic-{topic_number}", "User:u") for topic_number in numbers],
                 *([_acl(f"one-{start}-{number}", "User:u")] for number in range(5)),
             ):
                 creation = connection.ask(CREATE_ACLS, 3, creations=creations)
@@ -49,7 +49,9 @@ def iterations(target: AttackTarget) -> int:
         for count, error in ((2**31 - 1, 93), (16_384, 0), (0, 93), (-1, 93)):
             credential = {"mechanism": 2, "iterations": count, "salt": b"s" * 16}
             credential["salted_password"] = b"x" * 64
-            upsertions = [{"name": f"u-{number}", **credential} for number in range(1_000)]
+            upsertions = [
+                {"name": f"u-{user_number}", **credential} for user_number in range(1_000)
+            ]
             answer = connection.ask(ALTER_SCRAM, 0, deletions=[], upsertions=upsertions)
             assert {result.error_code for result in answer.results} == {error}, answer.results[0]
             sent += len(request(ALTER_SCRAM, 0, deletions=[], upsertions=upsertions))
@@ -78,10 +80,10 @@ def _batches(frame: bytes, count: int) -> Iterator[bytes]:
         yield frame * min(1_000, count - start)
 
 
-def _acl(name: str, principal: str) -> dict[str, Any]:
+def _acl(resource_name: str, principal: str) -> dict[str, Any]:
     return {
         "resource_type": 2,
-        "resource_name": name,
+        "resource_name": resource_name,
         "resource_pattern_type": 3,
         "principal": principal,
         "host": "*",

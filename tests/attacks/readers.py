@@ -90,7 +90,7 @@ def endless_files(folder: Path) -> Iterator[ReaderEnd]:
 def wrong_configuration(folder: Path) -> Iterator[ReaderEnd]:
     """A configuration of 300,000 unknown names, and one that names a file with a secret."""
     many, nosy = folder / "many.properties", folder / "nosy.properties"
-    many.write_text("".join(f"some.name.{number}=x\n" for number in range(300_000)))
+    many.write_text("".join(f"some.name.{name_number}=x\n" for name_number in range(300_000)))
     secret = folder / "secret"
     secret.write_text("a-secret\n" * 100)
     kinds = "".join(f"ssl.{kind}.{{0}}\n" for kind in ("keystore", "truststore"))
@@ -124,7 +124,7 @@ def names(_folder: Path) -> Iterator[ReaderEnd]:
     with serving(Attack("names", lambda _: 0, serve=serve), None) as target:
         name = f"id{ORDERS}"
         make_ids(target, [name])
-        _begin(target, name)
+        _begin_transaction(target, name)
         for words in (
             ("txns", "list"),
             ("txns", "describe", "--transactional-id", name),
@@ -155,8 +155,8 @@ def proxy_of_many(folder: Path) -> Iterator[ReaderEnd]:
             version,
             frame,
             lambda first_broker: tuple(
-                dataclasses.replace(first_broker, node_id=type(first_broker.node_id)(number))
-                for number in range(1, BROKERS + 1)
+                dataclasses.replace(first_broker, node_id=type(first_broker.node_id)(broker_number))
+                for broker_number in range(1, BROKERS + 1)
             ),
         )
 
@@ -293,13 +293,15 @@ def _exactly(connection: socket.socket, size: int) -> bytes:
     return bytes(received)
 
 
-def _begin(target: AttackTarget, name: str) -> None:
-    """A transaction of that id, open on a partition."""
+def _begin_transaction(target: AttackTarget, transactional_id: str) -> None:
+    """Open a transaction of this id on one partition."""
     with target.connect() as connection:
-        description = connection.ask(65, 0, transactional_ids=[name]).transaction_states[0]
+        description = connection.ask(
+            65, 0, transactional_ids=[transactional_id]
+        ).transaction_states[0]
         connection.ask(
             *(24, 3),
-            v3_and_below_transactional_id=name,
+            v3_and_below_transactional_id=transactional_id,
             v3_and_below_producer_id=description.producer_id,
             v3_and_below_producer_epoch=description.producer_epoch,
             v3_and_below_topics=[{"name": "orders", "partitions": [0]}],
@@ -378,12 +380,12 @@ def main(argv: Sequence[str] | None = None) -> int:
     options = parser.parse_args(argv)
     sys.stdout.write(f"{'reader':<26} {'s':>7} {'MiB':>8} {'status':>7} {'printed':>9}\n")
     has_broken = False
-    for name in options.names or READERS:
-        reader = READERS[name]
+    for reader_name in options.names or READERS:
+        reader = READERS[reader_name]
         with _folder() as folder:
             for number, ended in enumerate(reader.play(folder), 1):
                 sys.stdout.write(
-                    f"{f'{name} {number}':<26} {ended.seconds:>7.1f} {ended.mib:>8.1f}"
+                    f"{f'{reader_name} {number}':<26} {ended.seconds:>7.1f} {ended.mib:>8.1f}"
                     f" {ended.status:>7} {len(ended.output):>9}\n"
                 )
                 for limit in reader.broken_limits(ended):

@@ -35,7 +35,7 @@ def measure_attack(attack: Attack, *, checkout: Path | None = None) -> Figures:
     try:
         with serving(attack, checkout) as target, NeighbourProcess(target.address) as neighbour:
             time.sleep(_QUIET_S)
-            figures = _play(attack, target, neighbour)
+            figures = _play_attack(attack, target, neighbour)
     except TxnsimServerError as error:
         if figures is None:
             raise
@@ -44,7 +44,7 @@ def measure_attack(attack: Attack, *, checkout: Path | None = None) -> Figures:
     return figures
 
 
-def _play(attack: Attack, target: AttackTarget, neighbour: NeighbourProcess) -> Figures:
+def _play_attack(attack: Attack, target: AttackTarget, neighbour: NeighbourProcess) -> Figures:
     quiet = neighbour.waits(_SETTLE_S) or _NO_WAITS
     logged = target.log_bytes
     target.begin()

@@ -25,33 +25,33 @@ def send_frames(target: AttackTarget, frames: Sequence[bytes]) -> int:
     """Send frames one after the other and read their answers, unless the connection ends before.
     Returns the size of the frames.
     """
-    data = b"".join(frames)
+    frame_bytes = b"".join(frames)
     with target.socket() as connection:
         connection.settimeout(60.0)
         with contextlib.suppress(ConnectionError):
-            exchange(connection, data, answers=len(frames))
-    return len(data)
+            exchange(connection, frame_bytes, answers=len(frames))
+    return len(frame_bytes)
 
 
-def exchange(connection: socket.socket, data: bytes, *, answers: int) -> None:
+def exchange(connection: socket.socket, frame_bytes: bytes, *, answers: int) -> None:
     """Send and read at the same time, until this many answers have come.
 
     Raises:
         ConnectionError: It ended before.
     """
-    sender = threading.Thread(target=send_quietly, args=(connection, data), daemon=True)
+    sender = threading.Thread(target=send_quietly, args=(connection, frame_bytes), daemon=True)
     sender.start()
     read_answers(connection, answers)
     sender.join()
 
 
-def send_quietly(connection: socket.socket, data: bytes) -> int:
+def send_quietly(connection: socket.socket, frame_bytes: bytes) -> int:
     """Send until the other side closes, or until the socket's timeout. Returns the number of bytes
     sent.
     """
     sent = 0
-    view = memoryview(data)
-    while sent < len(data):
+    view = memoryview(frame_bytes)
+    while sent < len(frame_bytes):
         try:
             sent += connection.send(view[sent : sent + PIECE_BYTES])
         except OSError:

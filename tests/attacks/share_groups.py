@@ -26,7 +26,9 @@ _ALL: Final = range(PARTITIONS)
 def members(target: AttackTarget) -> int:
     """Groups of 200 members over 9,990 partitions; more join, then all fall silent."""
     frames = [
-        _joins(f"g{group}", number, [WIDE]) for group in range(5) for number in range(MEMBERS + 20)
+        _joins(f"g{group}", member_number, [WIDE])
+        for group in range(5)
+        for member_number in range(MEMBERS + 20)
     ]
     sent = send_frames(target, frames)
     time.sleep(50.0)
@@ -60,7 +62,9 @@ def names(target: AttackTarget) -> int:
 
 def describes(target: AttackTarget) -> int:
     """ShareGroupDescribe of a group of 200 members with 9,990 partitions, named 64 times."""
-    sent = send_frames(target, [_joins("g", number, [WIDE]) for number in range(MEMBERS)])
+    sent = send_frames(
+        target, [_joins("g", member_number, [WIDE]) for member_number in range(MEMBERS)]
+    )
     time.sleep(5.0)
     target.reset_memory_peak()
     frame = request(_DESCRIBE, 1, group_ids=["g"] * 64, include_authorized_operations=True)
@@ -115,15 +119,15 @@ def offsets(target: AttackTarget) -> int:
     target.reset_memory_peak()
     group_filters = [{"group_id": "g", "topics": [{"topic_name": WIDE, "partitions": list(_ALL)}]}]
     frames = [request(_OFFSETS, 1, groups=group_filters)] * OFTEN
-    starts = [{"partition_index": index, "start_offset": 0} for index in _ALL]
+    starts = [{"partition_index": start_index, "start_offset": 0} for start_index in _ALL]
     altered = [{"topic_name": WIDE, "partitions": starts}]
     frames += [request(_ALTER, 0, group_id="g", topics=altered)] * OFTEN
     frames += [request(_FORGET, 0, group_id="g", topics=[{"topic_name": WIDE}])] * OFTEN
     return sent + send_frames(target, frames)
 
 
-def _member(number: int) -> str:
-    return f"m{number}"
+def _member(member_number: int) -> str:
+    return f"m{member_number}"
 
 
 def _joins(group: str, number: int, topics: list[str]) -> bytes:
@@ -139,7 +143,7 @@ def _joins(group: str, number: int, topics: list[str]) -> bytes:
 
 
 def _states(topic_id: UUID, partitions: Iterable[int], **partition_fields: Any) -> dict[str, Any]:
-    parts = [{"partition": index, **partition_fields} for index in partitions]
+    parts = [{"partition": partition_index, **partition_fields} for partition_index in partitions]
     return {"group_id": "g", "topics": [{"topic_id": topic_id, "partitions": parts}]}
 
 

@@ -59,8 +59,8 @@ def fetch_without_states(target: AttackTarget) -> int:
 def fetch_unknown(target: AttackTarget) -> int:
     """A ShareFetch of 9,990 topics that are not there, five times."""
     topics = [
-        {"topic_id": UUID(int=number), "partitions": [{"partition_index": 0}]}
-        for number in range(1, PARTITIONS)
+        {"topic_id": UUID(int=partition_number), "partitions": [{"partition_index": 0}]}
+        for partition_number in range(1, PARTITIONS)
     ]
     return send_frames(target, [_fetch(None, "g", "m", 0, (), topics=topics)] * 5)
 
@@ -84,14 +84,17 @@ def acknowledge_many(target: AttackTarget) -> int:
             )
             epoch += 1
         target.reset_memory_peak()
-        parts = [
-            {"partition_index": index, "acknowledgement_batches": [_acknowledgement(0, 0)]}
-            for index in chosen
+        partitions = [
+            {
+                "partition_index": partition_index,
+                "acknowledgement_batches": [_acknowledgement(0, 0)],
+            }
+            for partition_index in chosen
         ]
         values = {
             **_member("g", "m", epoch),
             "is_renew_ack": False,
-            "topics": [{"topic_id": topic_id, "partitions": parts}],
+            "topics": [{"topic_id": topic_id, "partitions": partitions}],
         }
         connection.ask(_SHARE_ACKNOWLEDGE, 2, **values)
     return sent + len(request(_SHARE_ACKNOWLEDGE, 2, **values))
@@ -118,11 +121,11 @@ def acknowledge_each(target: AttackTarget) -> int:
                 break
         target.reset_memory_peak()
         batches = [_acknowledgement(offset, offset, 1 + offset % 3) for offset in range(2_000)]
-        part = {"partition_index": 0, "acknowledgement_batches": batches}
+        partition_fields = {"partition_index": 0, "acknowledgement_batches": batches}
         values = {
             **_member("g", "m", epoch + 1),
             "is_renew_ack": False,
-            "topics": [{"topic_id": topic_id, "partitions": [part]}],
+            "topics": [{"topic_id": topic_id, "partitions": [partition_fields]}],
         }
         connection.ask(_SHARE_ACKNOWLEDGE, 2, **values)
     return sent + len(request(_SHARE_ACKNOWLEDGE, 2, **values))
@@ -135,8 +138,8 @@ def sessions(target: AttackTarget) -> int:
         sent = with_states(connection, topic_id, range(1_000))
         target.reset_memory_peak()
     frames = [
-        _fetch(topic_id, "g", f"m{number}", 0, range(1_000), max_wait=0)
-        for number in range(SESSIONS)
+        _fetch(topic_id, "g", f"m{session_number}", 0, range(1_000), max_wait=0)
+        for session_number in range(SESSIONS)
     ]
     return sent + send_frames(target, frames)
 
@@ -147,14 +150,14 @@ def parked_members(target: AttackTarget) -> int:
     sent = 0
     with target.connect() as connection, contextlib.ExitStack() as open_ones:
         topic_id = topic_id_of(connection)
-        for number in range(PARKED):
-            sent += with_states(connection, topic_id, chosen, group=f"g{number}")
+        for group_number in range(PARKED):
+            sent += with_states(connection, topic_id, chosen, group=f"g{group_number}")
         target.reset_memory_peak()
         sockets = []
-        for number in range(PARKED):
+        for group_number in range(PARKED):
             member_socket = open_ones.enter_context(target.socket())
             member_socket.settimeout(60.0)
-            frame = _fetch(topic_id, f"g{number}", "m", 0, chosen, max_wait=20_000)
+            frame = _fetch(topic_id, f"g{group_number}", "m", 0, chosen, max_wait=20_000)
             member_socket.sendall(frame)
             sent += len(frame)
             sockets.append(member_socket)
@@ -176,7 +179,10 @@ def tiny(target: AttackTarget) -> int:
     with target.socket() as connection:
         exchange(connection, frame * TINY, answers=TINY)
     target.reset_memory_peak()
-    frames = [_fetch(topic_id, "g", f"m{number}", 0, (0,), max_records=1) for number in range(10)]
+    frames = [
+        _fetch(topic_id, "g", f"m{frame_number}", 0, (0,), max_records=1)
+        for frame_number in range(10)
+    ]
     return sent + TINY * len(frame) + send_frames(target, frames)
 
 
@@ -200,7 +206,8 @@ def with_states(
                 {
                     "topic_id": topic_id,
                     "partitions": [
-                        {"partition": index, "state_epoch": 0, "start_offset": 0} for index in part
+                        {"partition": partition_index, "state_epoch": 0, "start_offset": 0}
+                        for partition_index in part
                     ],
                 }
             ],
@@ -210,8 +217,8 @@ def with_states(
             sent += len(request(_INITIALIZE, 0, **values))
             if not any(result.error_code for result in topic.partitions):
                 break
-            key = ShareKey(group, uuid_text(topic_id), part[0]).coordinator_key
-            connection.ask(_FIND, 6, key_type=2, coordinator_keys=[key])
+            coordinator_key = ShareKey(group, uuid_text(topic_id), part[0]).coordinator_key
+            connection.ask(_FIND, 6, key_type=2, coordinator_keys=[coordinator_key])
             time.sleep(0.05)
     return sent
 
@@ -225,8 +232,8 @@ def _with_records(
     with target.socket() as connection:
         connection.settimeout(60.0)
         for part in in_parts(partitions, 500):
-            parts = [{"index": index, "records": batch} for index in part]
-            topics = [{"name": WIDE, "partition_data": parts}]
+            partition_data = [{"index": index, "records": batch} for index in part]
+            topics = [{"name": WIDE, "partition_data": partition_data}]
             frame = request(0, 9, acks=1, timeout=30_000, topic_data=topics)
             connection.sendall(frame)
             read_answers(connection, 1)
@@ -251,7 +258,10 @@ def _acknowledgement(first_offset: int, last_offset: int, kind: int = 1) -> dict
 def _fetch_values(
     topic_id: UUID | None, group: str, member: str, epoch: int, partitions: Iterable[int]
 ) -> dict[str, Any]:
-    parts = [{"partition_index": index, "acknowledgement_batches": []} for index in partitions]
+    parts = [
+        {"partition_index": partition_index, "acknowledgement_batches": []}
+        for partition_index in partitions
+    ]
     return {
         **_member(group, member, epoch),
         "max_wait": 500,

@@ -25,79 +25,81 @@ _HEARTBEAT, _DESCRIBE, _TOPOLOGY = 88, 89, 93
 
 def topology(target: AttackTarget) -> int:
     """A topology of 20,000 subtopologies that read one topic, twice, and ten heartbeats after."""
-    parts = [_part(str(number), [WIDE]) for number in range(20_000)]
-    return send_frames(target, [_join("m", parts), _join("n", parts), *[_beat("m", 2)] * 10])
+    parts = [_subtopology(str(number), [WIDE]) for number in range(20_000)]
+    return send_frames(target, [_join("m", parts), _join("n", parts), *[_heartbeat("m", 2)] * 10])
 
 
 def internal_topics(target: AttackTarget) -> int:
     """A topology that wants 20,000 changelogs and as many repartition topics, and is refused."""
     logs = [_topic(f"log-{number}") for number in range(20_000)]
     repartition = [_topic(f"repartition-{number}") for number in range(20_000)]
-    part = {
-        **_part("0", ["missing"]),
+    subtopology = {
+        **_subtopology("0", ["missing"]),
         "state_changelog_topics": logs,
         "repartition_source_topics": repartition,
         "repartition_sink_topics": [topic["name"] for topic in repartition],
     }
-    return send_frames(target, [_join("m", [part])] * 3)
+    return send_frames(target, [_join("m", [subtopology])] * 3)
 
 
 def copartitions(target: AttackTarget) -> int:
     """2,000 groups of co-partitioned topics, each of 500 topics that are not there."""
-    names = [f"t{number}" for number in range(500)]
+    names = [f"t{topic_number}" for topic_number in range(500)]
     group = {
         "source_topics": list(range(500)),
         "source_topic_regex": [],
         "repartition_source_topics": [],
     }
-    part = {**_part("0", names), "copartition_groups": [group] * 2_000}
-    return send_frames(target, [_join("m", [part])] * 2)
+    subtopology = {**_subtopology("0", names), "copartition_groups": [group] * 2_000}
+    return send_frames(target, [_join("m", [subtopology])] * 2)
 
 
 def tasks(target: AttackTarget) -> int:
     """9,990 tasks and fifty members, each of which has them assigned anew."""
-    frames = [_join(f"m{number}", [_part("0", [WIDE])]) for number in range(50)]
+    frames = [_join(f"m{frame_number}", [_subtopology("0", [WIDE])]) for frame_number in range(50)]
     return send_frames(target, frames)
 
 
 def owned_tasks(target: AttackTarget) -> int:
     """A member that reports 9,990 tasks and their offsets, twenty times."""
-    joined = send_frames(target, [_join("m", [_part("0", [WIDE])])])
+    joined = send_frames(target, [_join("m", [_subtopology("0", [WIDE])])])
     everything = [{"subtopology_id": "0", "partitions": list(range(PARTITIONS))}]
     offsets = [
-        {"subtopology_id": "0", "partition": number, "offset": number}
-        for number in range(PARTITIONS)
+        {"subtopology_id": "0", "partition": partition_number, "offset": partition_number}
+        for partition_number in range(PARTITIONS)
     ]
     task_fields: dict[str, Any] = {
         "active_tasks": everything,
         "standby_tasks": [],
         "warmup_tasks": [],
     }
-    frame = _beat("m", 2, **task_fields, task_offsets=offsets, task_end_offsets=offsets)
+    frame = _heartbeat("m", 2, **task_fields, task_offsets=offsets, task_end_offsets=offsets)
     return joined + send_frames(target, [frame] * 20)
 
 
 def members(target: AttackTarget) -> int:
     """1,000 members join a group of 1,000 tasks, and one describes it ten times."""
-    parts = [_part("0", ["narrow"])]
+    parts = [_subtopology("0", ["narrow"])]
     sent = send_frames(
-        target, [_join(f"m{number}", parts, group="many") for number in range(1_000)]
+        target, [_join(f"m{member_number}", parts, group="many") for member_number in range(1_000)]
     )
     return sent + send_frames(target, [_describe_groups(["many"])] * 10)
 
 
 def first_assignment(target: AttackTarget) -> int:
     """500 members join while the first assignment of 9,990 tasks is delayed."""
-    parts = [_part("0", [WIDE])]
-    sent = send_frames(target, [_join(f"m{number}", parts, group="many") for number in range(500)])
+    parts = [_subtopology("0", [WIDE])]
+    sent = send_frames(
+        target, [_join(f"m{member_number}", parts, group="many") for member_number in range(500)]
+    )
     time.sleep(DELAY_S)
     return sent + send_frames(target, [_describe_groups(["many"])])
 
 
 def described_groups(target: AttackTarget) -> int:
     """StreamsGroupDescribe of 60,000 groups that are not there, and of one 60,000 times."""
-    sent = send_frames(target, [_join("m", [_part("0", [WIDE])])])
-    missing = [f"g{number}" for number in range(60_000)]
+    sent = send_frames(target, [_join("m", [_subtopology("0", [WIDE])])])
+    missing = [f"g{group_number}" for group_number in range(60_000)]
     return sent + send_frames(target, [_describe_groups(missing), _describe_groups(["g"] * 60_000)])
 
 
@@ -105,23 +107,25 @@ def description(target: AttackTarget) -> int:
     """StreamsGroupTopologyDescriptionUpdate with 20,000 subtopologies of ten nodes, ten times."""
     nodes = [
         {
-            "name": f"node-{number}",
+            "name": f"node-{node_number}",
             "node_type": 2,
             "source_topics": [],
             "sink_topic": None,
             "stores": [],
-            "successors": [f"node-{number + 1}"],
+            "successors": [f"node-{node_number + 1}"],
         }
-        for number in range(10)
+        for node_number in range(10)
     ]
-    parts = [{"subtopology_id": str(number), "nodes": nodes} for number in range(20_000)]
+    subtopologies = [
+        {"subtopology_id": str(subtopology_id), "nodes": nodes} for subtopology_id in range(20_000)
+    ]
     frame = request(
         _TOPOLOGY,
         0,
         group_id="g",
         member_id="m",
         topology_epoch=0,
-        topology_description={"subtopologies": parts, "global_stores": []},
+        topology_description={"subtopologies": subtopologies, "global_stores": []},
     )
     return send_frames(target, [frame] * 10)
 
@@ -133,9 +137,9 @@ def _topic(name: str) -> dict[str, Any]:
     return {"name": name, "partitions": 0, "replication_factor": 1, "topic_configs": []}
 
 
-def _part(name: str, sources: Iterable[str]) -> dict[str, Any]:
+def _subtopology(subtopology_id: str, sources: Iterable[str]) -> dict[str, Any]:
     return {
-        "subtopology_id": name,
+        "subtopology_id": subtopology_id,
         "source_topics": list(sources),
         "source_topic_regex": [],
         "state_changelog_topics": [],
@@ -145,13 +149,13 @@ def _part(name: str, sources: Iterable[str]) -> dict[str, Any]:
     }
 
 
-def _join(member: str, parts: list[dict[str, Any]], *, group: str = "g") -> bytes:
-    return _beat(
+def _join(member: str, subtopologies: list[dict[str, Any]], *, group: str = "g") -> bytes:
+    return _heartbeat(
         member,
         0,
         group=group,
         rebalance_timeout=timedelta(minutes=1),
-        topology={"epoch": 0, "subtopologies": parts},
+        topology={"epoch": 0, "subtopologies": subtopologies},
         active_tasks=[],
         standby_tasks=[],
         warmup_tasks=[],
@@ -160,7 +164,7 @@ def _join(member: str, parts: list[dict[str, Any]], *, group: str = "g") -> byte
     )
 
 
-def _beat(member: str, epoch: int, *, group: str = "g", **fields: Any) -> bytes:
+def _heartbeat(member: str, epoch: int, *, group: str = "g", **fields: Any) -> bytes:
     values = {
         "group_id": group,
         "member_id": member,

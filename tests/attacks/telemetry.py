@@ -22,10 +22,13 @@ def subscriptions(target: AttackTarget) -> int:
     """Twenty clients are held against 4,000 subscriptions of client metrics."""
     sent = 0
     for start in range(0, 2 * SUBSCRIPTIONS, SUBSCRIPTIONS):
-        resources = [_subscription(number) for number in range(start, start + SUBSCRIPTIONS)]
+        resources = [
+            _subscription(subscription_number)
+            for subscription_number in range(start, start + SUBSCRIPTIONS)
+        ]
         sent += send_frames(target, [request(_ALTER, 1, resources=resources, validate_only=False)])
     target.reset_memory_peak()
-    clients = [UUID(int=number + 100) for number in range(CLIENTS)]
+    clients = [UUID(int=client_number + 100) for client_number in range(CLIENTS)]
     return sent + send_frames(
         target, [request(_GET, 0, client_instance_id=client_id) for client_id in clients]
     )

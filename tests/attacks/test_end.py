@@ -29,13 +29,13 @@ ABSURD: Final[Mapping[str, tuple[tuple[str, bytes], ...]]] = {
 @pytest.mark.parametrize("absurdity", ABSURD)
 def test_a_server_ends_at_once_though_absurd_joins_are_under_way(absurdity: str) -> None:
     frame = join("c", ABSURD[absurdity])
-    data = frame if len(frame) > 1 << 20 else frame * 100
+    frame_bytes = frame if len(frame) > 1 << 20 else frame * 100
     before_s = _ended_children_s()
     server = TxnsimServer(brokers=1, arguments=("--ready-coordinators",))
     server.start()
     host, port = server.bootstrap.rsplit(":", 1)
     with socket.create_connection((host, int(port)), timeout=10.0) as connection:
-        sent = send_quietly(connection, data)
+        sent = send_quietly(connection, frame_bytes)
         time.sleep(0.2)
         until_s = _running_s(server.pid)
         server.stop()

@@ -43,7 +43,7 @@ def test_the_p99_of_a_hundred_waits_is_the_longest_but_none() -> None:
 
 def test_attacks_have_names_of_their_own_and_say_what_they_do() -> None:
     assert all(attack.about.endswith(".") for attack in ATTACKS.values())
-    assert all(name == attack.name for name, attack in ATTACKS.items())
+    assert all(attack_name == attack.name for attack_name, attack in ATTACKS.items())
 
 
 def test_the_modules_that_a_server_loads_first_are_there() -> None:

@@ -91,11 +91,11 @@ def load(package: str) -> None:
             "group.record_kinds",
         )
     )
-    for key, handler in api.HANDLERS.items():
+    for api_key, handler in api.HANDLERS.items():
         assert handler.handle is not None
-        for version in wire.versions(key)[-_NEWEST:]:
-            decoder.reader(codec.request_class(key, version))
-            encoder.writer(codec.response_class(key, version))
+        for version in wire.versions(api_key)[-_NEWEST:]:
+            decoder.reader(codec.request_class(api_key, version))
+            encoder.writer(codec.response_class(api_key, version))
     kinds.kinds()
 
 

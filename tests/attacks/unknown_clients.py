@@ -20,7 +20,7 @@ def long_bearer(target: AttackTarget) -> int:
     """A message of OAUTHBEARER with 500 kB of pairs, and one with an endless token."""
     pairs = b"n,," + b"\x01" + b"a=b\x01" * (MESSAGE_BYTES // 4)
     token = b"n,," + b"\x01auth=Bearer " + b"a" * MESSAGE_BYTES + b"*\x01\x01"
-    return _say(target, "OAUTHBEARER", pairs) + _say(target, "OAUTHBEARER", token)
+    return _send_token(target, "OAUTHBEARER", pairs) + _send_token(target, "OAUTHBEARER", token)
 
 
 def absurd_ends(target: AttackTarget) -> int:
@@ -28,17 +28,18 @@ def absurd_ends(target: AttackTarget) -> int:
     claims = [f'{{"sub":"x","exp":{end}}}' for end in ("1e400", "NaN", "1" + "0" * 30)]
     claims.append('{"sub":"x","exp":4000000000,"x":' + "[" * 100_000 + "]" * 100_000 + "}")
     return sum(
-        _say(target, "OAUTHBEARER", bearer(unsecured_token(claim.encode()))) for claim in claims
+        _send_token(target, "OAUTHBEARER", bearer(unsecured_token(claim.encode())))
+        for claim in claims
     )
 
 
 def long_name(target: AttackTarget) -> int:
     """A name of SCRAM of 150,000 ligatures, which takes 15 s to bring into its normal form."""
     name = "\N{ARABIC LIGATURE SALLALLAHOU ALAYHE WASALLAM}" * 150_000
-    return _say(target, "SCRAM-SHA-256", f"n,,n={name},r=x".encode())
+    return _send_token(target, "SCRAM-SHA-256", f"n,,n={name},r=x".encode())
 
 
-def _say(target: AttackTarget, mechanism: str, token: bytes) -> int:
+def _send_token(target: AttackTarget, mechanism: str, token: bytes) -> int:
     """Send a token. Any answer is accepted."""
     address = target.ready["security"]["bootstrap"]["SASL"].split(",")[0]
     with RawConnection(address) as connection:

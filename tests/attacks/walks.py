@@ -50,8 +50,10 @@ def control_port(target: AttackTarget) -> int:
         base_sequence=0,
         transactional=True,
     )
-    parts = [{"index": index, "records": records} for index in range(PARTITIONS)]
-    topic = {"name": WIDE, "partition_data": parts}
+    partition_data = [
+        {"index": partition_index, "records": records} for partition_index in range(PARTITIONS)
+    ]
+    topic = {"name": WIDE, "partition_data": partition_data}
     values = {"transactional_id": "t", "acks": 1, "timeout": 30_000, "topic_data": [topic]}
     with target.connect() as connection:
         answers = connection.ask(0, 9, **values).responses[0].partition_responses
@@ -69,12 +71,15 @@ def groups(target: AttackTarget) -> int:
     with target.connect() as connection:
         connection.ask(10, 4, key_type=0, coordinator_keys=["any"])
     time.sleep(1.0)
-    parts = [{"partition_index": 0, "committed_offset": 1}]
+    partitions = [{"partition_index": 0, "committed_offset": 1}]
     commit: dict[str, Any] = {"generation_id_or_member_epoch": -1, "member_id": ""}
-    commit["topics"] = [{"name": "neighbour", "partitions": parts}]
-    data = b"".join(request(8, 9, group_id=f"g-{number}", **commit) for number in range(GROUPS))
+    commit["topics"] = [{"name": "neighbour", "partitions": partitions}]
+    frame_bytes = b"".join(
+        request(8, 9, group_id=f"g-{coverage_number}", **commit)
+        for coverage_number in range(GROUPS)
+    )
     with target.socket() as connection:
-        exchange(connection, data, answers=GROUPS)
+        exchange(connection, frame_bytes, answers=GROUPS)
         target.reset_memory_peak()
         connection.sendall(request(16, 4, states_filter=[]))
         read_answers(connection, 1)
@@ -88,7 +93,7 @@ def timeouts(target: AttackTarget) -> int:
     with target.socket() as connection:
         exchange(connection, b"".join(frames), answers=OPEN)
     with ThreadPoolExecutor(4) as pool:
-        list(pool.map(lambda part: _begin(target, part), range(4)))
+        list(pool.map(lambda part: _begin_transactions(target, part), range(4)))
     target.reset_memory_peak()
     return _advance(target, 120_000)
 
@@ -96,17 +101,17 @@ def timeouts(target: AttackTarget) -> int:
 def truncation(target: AttackTarget) -> int:
     """A log of 50,000 batches, each of another producer, that parts from its new leader's."""
     leader, ends = _replicas(target)
-    old, (new,) = leader, ends.keys() - {leader}
+    old, (new_leader,) = leader, ends.keys() - {leader}
     _produce(target, old, range(BATCHES), acks=-1)
     _post(target, f"/api/v1/brokers/{old}/isolate", {})
     _produce(target, old, range(BATCHES, BATCHES + 1), acks=1)
-    _post(target, "/api/v1/leaders", {"topic": "other", "partition": 0, "leader": new})
-    _produce(target, new, range(BATCHES + 1, BATCHES + 3), acks=1)
+    _post(target, "/api/v1/leaders", {"topic": "other", "partition": 0, "leader": new_leader})
+    _produce(target, new_leader, range(BATCHES + 1, BATCHES + 3), acks=1)
     target.reset_memory_peak()
     _post(target, f"/api/v1/brokers/{old}/heal", {})
     for _ in range(100):
         _, ends = _replicas(target)
-        if ends[old] == ends[new]:
+        if ends[old] == ends[new_leader]:
             return 0
         time.sleep(0.3)
     raise AssertionError(f"the old leader's log still is another one: {ends}")
@@ -133,21 +138,23 @@ def _produce(target: AttackTarget, broker: int, producers: range, *, acks: int) 
             producer_epoch=0,
             base_sequence=0,
         )
-        parts = [{"index": 0, "records": records}]
-        topics = [{"name": "other", "partition_data": parts}]
+        partition_data = [{"index": 0, "records": records}]
+        topics = [{"name": "other", "partition_data": partition_data}]
         frames.append(request(0, 9, topic_data=topics, **fields))
     with socket.create_connection((host, int(port)), timeout=60.0) as connection:
         exchange(connection, b"".join(frames), answers=len(frames))
 
 
-def _begin(target: AttackTarget, part: int) -> None:
+def _begin_transactions(target: AttackTarget, part: int) -> None:
     with target.connect() as connection:
         for number in range(part, OPEN, 4):
-            name = f"open-{number}"
-            description = connection.ask(65, 0, transactional_ids=[name]).transaction_states[0]
+            transactional_id = f"open-{number}"
+            description = connection.ask(
+                65, 0, transactional_ids=[transactional_id]
+            ).transaction_states[0]
             connection.ask(
                 *(ADD_PARTITIONS, 3),
-                v3_and_below_transactional_id=name,
+                v3_and_below_transactional_id=transactional_id,
                 v3_and_below_producer_id=description.producer_id,
                 v3_and_below_producer_epoch=description.producer_epoch,
                 v3_and_below_topics=[{"name": "other", "partitions": [0]}],

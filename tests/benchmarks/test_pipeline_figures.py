@@ -73,7 +73,7 @@ def test_without_the_other_figure_there_is_no_verdict() -> None:
 
 
 @pytest.mark.parametrize(
-    ("key", "value", "met"),
+    ("key", "figure_value", "met"),
     [
         (figures.KERNEL_KEY, 500.0, True),
         (figures.KERNEL_KEY, 499.0, False),
@@ -81,8 +81,10 @@ def test_without_the_other_figure_there_is_no_verdict() -> None:
         (figures.FIRST_SEARCH_KEY, 10.0, False),
     ],
 )
-def test_a_bound_on_the_figure_itself_is_judged(key: str, value: float, *, met: bool) -> None:
-    assert by_key({key: [value]})[key].met is met
+def test_a_bound_on_the_figure_itself_is_judged(
+    key: str, figure_value: float, *, met: bool
+) -> None:
+    assert by_key({key: [figure_value]})[key].met is met
 
 
 def test_a_goal_says_what_it_asks_for() -> None:

@@ -27,9 +27,9 @@ def test_a_figure_has_one_key() -> None:
 def test_every_cell_of_the_transaction_grid_is_a_figure() -> None:
     keys = {figure.key for figure in FIGURES}
     for flow in figures.FLOWS:
-        for count in figures.PRODUCERS:
+        for producer_count in figures.PRODUCERS:
             cell = {
-                make(flow, count)
+                make(flow, producer_count)
                 for make in (figures.per_second, figures.p50, figures.cpu, figures.retries)
             }
             assert cell <= keys
@@ -41,23 +41,25 @@ def test_a_spread_has_the_median_and_both_ends() -> None:
 
 
 @pytest.mark.parametrize(
-    ("figure", "value", "baseline", "expected"),
+    ("figure", "figure_value", "baseline", "expected"),
     [(MORE, 200.0, 100.0, 2.0), (MORE, 50.0, 100.0, 0.5), (LESS, 200.0, 1600.0, 8.0)],
 )
 def test_a_ratio_says_how_many_times_better(
-    figure: Figure, value: float, baseline: float, expected: float
+    figure: Figure, figure_value: float, baseline: float, expected: float
 ) -> None:
-    assert report.ratio(figure, value=value, baseline=baseline) == expected
+    assert report.ratio(figure, value=figure_value, baseline=baseline) == expected
 
 
 @pytest.mark.parametrize("figure", [MORE, LESS])
-@pytest.mark.parametrize(("value", "baseline"), [(0.0, 1.0), (1.0, 0.0)])
-def test_nothing_is_compared_with_zero(figure: Figure, value: float, baseline: float) -> None:
-    assert report.ratio(figure, value=value, baseline=baseline) is None
+@pytest.mark.parametrize(("figure_value", "baseline"), [(0.0, 1.0), (1.0, 0.0)])
+def test_nothing_is_compared_with_zero(
+    figure: Figure, figure_value: float, baseline: float
+) -> None:
+    assert report.ratio(figure, value=figure_value, baseline=baseline) is None
 
 
 @pytest.mark.parametrize(
-    ("figure", "value", "ratio", "expected"),
+    ("figure", "figure_value", "ratio", "expected"),
     [
         (MORE, 1.0, 2.0, True),
         (MORE, 1.0, 1.99, False),
@@ -69,9 +71,9 @@ def test_nothing_is_compared_with_zero(figure: Figure, value: float, baseline: f
     ],
 )
 def test_a_target_is_met_by_ratio_and_by_value(
-    figure: Figure, value: float, ratio: float | None, expected: bool | None
+    figure: Figure, figure_value: float, ratio: float | None, expected: bool | None
 ) -> None:
-    assert report.verdict(figure, value=value, ratio=ratio) is expected
+    assert report.verdict(figure, value=figure_value, ratio=ratio) is expected
 
 
 def test_rows_compare_each_server_with_apache_kafka() -> None:
@@ -111,7 +113,8 @@ def test_the_table_shows_median_range_ratio_target_and_verdict() -> None:
 
 
 @pytest.mark.parametrize(
-    ("value", "text"), [(12345.6, "12,346"), (99.94, "99.9"), (1.234, "1.23"), (0.0567, "0.057")]
+    ("figure_value", "text"),
+    [(12345.6, "12,346"), (99.94, "99.9"), (1.234, "1.23"), (0.0567, "0.057")],
 )
-def test_numbers_keep_three_digits(value: float, text: str) -> None:
-    assert report.number(value) == text
+def test_numbers_keep_three_digits(figure_value: float, text: str) -> None:
+    assert report.number(figure_value) == text

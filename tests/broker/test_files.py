@@ -187,10 +187,10 @@ def test_a_line_that_has_no_room_is_taken_back(tmp_path: Path) -> None:
     with (
         little_room(),
         path.open("ab", buffering=0) as file,
-        pytest.raises(OSError, match="File too large") as caught,
+        pytest.raises(OSError, match="File too large") as error_info,
     ):
         append(file, b"a line that has more bytes than there is room for\n")
-    assert caught.value.filename == str(path)
+    assert error_info.value.filename == str(path)
     assert path.stat().st_size == 991
     with path.open("ab", buffering=0) as file:
         append(file, b"more\n")
@@ -210,9 +210,13 @@ def test_what_has_no_end_to_cut_is_named_too() -> None:
 
 
 def test_a_temporary_folder_without_room_is_named(tmp_path: Path) -> None:
-    with little_room(), pytest.raises(OSError, match="too large") as caught, working_in(tmp_path):
+    with (
+        little_room(),
+        pytest.raises(OSError, match="too large") as error_info,
+        working_in(tmp_path),
+    ):
         (tmp_path / "file").write_bytes(MUCH)
-    assert (caught.value.errno, caught.value.filename) == (errno.EFBIG, str(tmp_path))
+    assert (error_info.value.errno, error_info.value.filename) == (errno.EFBIG, str(tmp_path))
     with pytest.raises(FileNotFoundError), working_in(tmp_path):
         (tmp_path / "nothing").read_bytes()
 
@@ -252,9 +256,9 @@ def test_a_file_within_the_bound_is_read_whole(tmp_path: Path) -> None:
     file = tmp_path / "file"
     file.write_bytes(b"12345")
     assert read_given(file, bytes_max=5) == b"12345"
-    with pytest.raises(OSError, match="too large") as caught:
+    with pytest.raises(OSError, match="too large") as error_info:
         read_given(file, bytes_max=4)
-    assert caught.value.errno == errno.EFBIG
+    assert error_info.value.errno == errno.EFBIG
 
 
 def test_where_no_file_is_named_standard_input_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -295,9 +299,9 @@ class Odd(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
 
 
 def said(value: object, kind: type = FaultRule) -> list[str]:
-    with pytest.raises(WrongValueError) as refused:
+    with pytest.raises(WrongValueError) as refusal:
         convert_value(value, kind)
-    return str(refused.value).splitlines()
+    return str(refusal.value).splitlines()
 
 
 def test_what_is_right_is_converted() -> None:

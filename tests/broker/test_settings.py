@@ -61,10 +61,10 @@ IN_ORDER = {
 }
 """Values that are too many to be named by keyword, and can't be mistaken."""
 STRUCTS = [
-    value
+    exported_class
     for module in MODULES
-    for _name, value in inspect.getmembers(module, inspect.isclass)
-    if issubclass(value, msgspec.Struct) and value.__module__ == module.__name__
+    for _name, exported_class in inspect.getmembers(module, inspect.isclass)
+    if issubclass(exported_class, msgspec.Struct) and exported_class.__module__ == module.__name__
 ]
 
 
@@ -103,7 +103,9 @@ def test_numbers_are_those_of_the_wire() -> None:
 
 def test_the_vocabulary_imports_nothing_of_ours() -> None:
     names = {
-        value.__module__ for value in vars(txnsim.types).values() if hasattr(value, "__module__")
+        attribute_value.__module__
+        for attribute_value in vars(txnsim.types).values()
+        if hasattr(attribute_value, "__module__")
     }
     assert {name for name in names if name.startswith("txnsim")} == {"txnsim.types"}
 
@@ -112,7 +114,7 @@ def test_the_vocabulary_imports_nothing_of_ours() -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "of_50", "of_3"),
+    ("coordinated_id", "of_50", "of_3"),
     [
         ("my-txn-id", 11, 2),
         ("txn-1", 10, 2),
@@ -124,9 +126,9 @@ def test_the_vocabulary_imports_nothing_of_ours() -> None:
         ("😀", 49, 1),  # two UTF-16 code units
     ],
 )
-def test_ids_go_where_java_hash_codes_send_them(name: str, of_50: int, of_3: int) -> None:
-    assert partition_for(name, 50) == of_50
-    assert partition_for(name, 3) == of_3
+def test_ids_go_where_java_hash_codes_send_them(coordinated_id: str, of_50: int, of_3: int) -> None:
+    assert partition_for(coordinated_id, 50) == of_50
+    assert partition_for(coordinated_id, 3) == of_3
 
 
 @pytest.mark.parametrize(
@@ -167,12 +169,12 @@ def test_no_two_settings_share_kafkas_name() -> None:
 
 
 def test_a_default_that_differs_from_kafkas_says_so() -> None:
-    for name, setting in documentation().items():
-        assert setting.kafka_default != getattr(DEFAULTS, name), name
+    for field_name, setting in documentation().items():
+        assert setting.kafka_default != getattr(DEFAULTS, field_name), field_name
 
 
 @pytest.mark.parametrize(
-    ("name", "kafka"),
+    ("field_name", "kafka"),
     [
         # KafkaConfig.configDef() of Apache Kafka 4.3.1
         ("transaction_max_timeout_ms", 900_000),
@@ -205,9 +207,11 @@ def test_a_default_that_differs_from_kafkas_says_so() -> None:
         ("max_request_partition_size_limit", 2_000),
     ],
 )
-def test_a_default_is_kafkas_or_names_kafkas(name: str, kafka: object) -> None:
-    kafka_default = documentation()[name].kafka_default
-    assert (getattr(DEFAULTS, name) if kafka_default is msgspec.UNSET else kafka_default) == kafka
+def test_a_default_is_kafkas_or_names_kafkas(field_name: str, kafka: object) -> None:
+    kafka_default = documentation()[field_name].kafka_default
+    assert (
+        getattr(DEFAULTS, field_name) if kafka_default is msgspec.UNSET else kafka_default
+    ) == kafka
 
 
 def test_settings_are_values() -> None:
@@ -255,9 +259,9 @@ def test_the_unit_is_the_end_of_the_name_unless_it_is_said() -> None:
 
 
 EXCEPTIONS = [
-    value
-    for _name, value in inspect.getmembers(errors, inspect.isclass)
-    if issubclass(value, Exception) and value.__module__ == "txnsim.errors"
+    exported_class
+    for _name, exported_class in inspect.getmembers(errors, inspect.isclass)
+    if issubclass(exported_class, Exception) and exported_class.__module__ == "txnsim.errors"
 ]
 
 
@@ -270,9 +274,11 @@ def test_the_drawing_shows_every_exception_below_its_base() -> None:
             path[depth:] = [match[2]]
             drawn[match[2]] = path[depth - 1] if depth else None
     real = {
-        value.__name__: None if value is TxnsimError else value.__base__.__name__
-        for value in EXCEPTIONS
-        if value.__base__ is not None
+        exception_class.__name__: None
+        if exception_class is TxnsimError
+        else exception_class.__base__.__name__
+        for exception_class in EXCEPTIONS
+        if exception_class.__base__ is not None
     }
     assert drawn == real
 
@@ -283,14 +289,14 @@ def test_one_except_clause_catches_them_all(exception: type[Exception]) -> None:
 
 
 def test_a_client_error_may_carry_kafkas_code() -> None:
-    refused = ClientError("no", error=ErrorCode.producer_fenced)
-    assert (str(refused), refused.error) == ("no", ErrorCode.producer_fenced)
+    refusal = ClientError("no", error=ErrorCode.producer_fenced)
+    assert (str(refusal), refusal.error) == ("no", ErrorCode.producer_fenced)
     assert ClientError("no").error is None
 
 
 def test_a_broker_that_only_answers_a_code_hands_it_over() -> None:
-    refused = PeerAnsweredError("no", error=6)
-    assert (str(refused), refused.error) == ("no", 6)
+    refusal = PeerAnsweredError("no", error=6)
+    assert (str(refusal), refusal.error) == ("no", 6)
 
 
 def test_a_rejection_is_a_value() -> None:
@@ -300,7 +306,7 @@ def test_a_rejection_is_a_value() -> None:
 
 
 def test_every_public_name_is_exported() -> None:
-    assert {value.__name__ for value in EXCEPTIONS} <= set(errors.__all__)
+    assert {exception_class.__name__ for exception_class in EXCEPTIONS} <= set(errors.__all__)
 
 
 def test_a_long_value_is_cut_in_a_message() -> None:
@@ -333,10 +339,10 @@ def test_what_an_extension_offers_is_imported_when_it_is_asked_for(package: str)
 
 def test_what_is_borrowed_names_the_package_that_is_missing(package: str) -> None:
     assert on_demand_imports.borrowed(f"{package}.cli.commands", "commands").TABLE == 7
-    for name in ("no_such_extension.check", f"{package}.check"):
-        missing = name.partition(".")[0]
+    for module_name in ("no_such_extension.check", f"{package}.check"):
+        missing = module_name.partition(".")[0]
         with pytest.raises(MissingExtraError, match=f"^`x` comes with {missing}, which is not"):
-            on_demand_imports.borrowed(name, "`x`")
+            on_demand_imports.borrowed(module_name, "`x`")
 
 
 def test_a_package_of_which_only_data_is_there_is_missing(

@@ -101,7 +101,7 @@ def test_a_time_is_said_to_the_second_or_as_it_is_where_no_calendar_has_it(
 
 
 @pytest.mark.parametrize(
-    ("text", "size"),
+    ("size_text", "size"),
     [
         ("4096", 4_096),
         ("2kB", 2_000),
@@ -112,14 +112,14 @@ def test_a_time_is_said_to_the_second_or_as_it_is_where_no_calendar_has_it(
         ("0", 0),
     ],
 )
-def test_sizes_are_numbers_with_a_unit(text: str, size: int) -> None:
-    assert read_size(text) == size
+def test_sizes_are_numbers_with_a_unit(size_text: str, size: int) -> None:
+    assert read_size(size_text) == size
 
 
-@pytest.mark.parametrize("text", ["", "MiB", "1 MiB", "1mib", "1.5GiB", "-1", "²", "1" * 16])
-def test_other_forms_are_refused(text: str) -> None:
+@pytest.mark.parametrize("size_text", ["", "MiB", "1 MiB", "1mib", "1.5GiB", "-1", "²", "1" * 16])
+def test_other_forms_are_refused(size_text: str) -> None:
     with pytest.raises(ValueError, match="is no size such as 128MiB, 1GB or 1073741824"):
-        read_size(text)
+        read_size(size_text)
 
 
 @pytest.mark.parametrize(
@@ -201,7 +201,7 @@ def test_a_long_list_is_left_out() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "expected"),
+    ("raw_text", "expected"),
     [
         ("orders-1 äöü 漢字 😀", "orders-1 äöü 漢字 😀"),
         ("\x1b]0;title\x07", r"\x1b]0;title\x07"),
@@ -212,8 +212,8 @@ def test_a_long_list_is_left_out() -> None:
         ("\x7f\x00\ud800", r"\x7f\x00\ud800"),
     ],
 )
-def test_characters_that_are_orders_are_escaped(text: str, expected: str) -> None:
-    assert printable(text) == expected
+def test_characters_that_are_orders_are_escaped(raw_text: str, expected: str) -> None:
+    assert printable(raw_text) == expected
 
 
 def test_line_ends_and_tabs_of_a_layout_stay() -> None:

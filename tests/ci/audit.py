@@ -101,14 +101,14 @@ def installed_distributions(
     todo = list(declared_requirements)
     while todo:
         requirement = todo.pop()
-        name = re.sub(r"[-_.]+", "-", requirement.name).lower()
-        if name in distributions or not _applies(requirement, {""}):
+        distribution_name = re.sub(r"[-_.]+", "-", requirement.name).lower()
+        if distribution_name in distributions or not _applies(requirement, {""}):
             continue
         try:
-            distributions[name] = importlib.metadata.distribution(name)
+            distributions[distribution_name] = importlib.metadata.distribution(distribution_name)
         except importlib.metadata.PackageNotFoundError:
             continue  # an extra that this environment does not have
-        needs = map(Requirement, distributions[name].requires or ())
+        needs = map(Requirement, distributions[distribution_name].requires or ())
         todo += [need for need in needs if _applies(need, requirement.extras or {""})]
     return distributions
 
@@ -144,7 +144,7 @@ def judge_licences(distributions: Mapping[str, importlib.metadata.Distribution])
     are.
     """
     lines = []
-    for name, distribution in sorted(distributions.items()):
+    for distribution_name, distribution in sorted(distributions.items()):
         fields = ("License-Expression", "License")
         licence_fields = {
             field: distribution.metadata[field]
@@ -154,12 +154,17 @@ def judge_licences(distributions: Mapping[str, importlib.metadata.Distribution])
         licence_names = licences(licence_fields, distribution.metadata.get_all("Classifier") or ())
         if all(map(is_permissive, licence_names)):
             continue
-        if name in EXCEPTIONS:
-            lines.append(AuditLine(Word.PASS, f"{name}: an exception. {EXCEPTIONS[name]}"))
+        if distribution_name in EXCEPTIONS:
+            lines.append(
+                AuditLine(
+                    Word.PASS, f"{distribution_name}: an exception. {EXCEPTIONS[distribution_name]}"
+                )
+            )
         else:
             lines.append(
                 AuditLine(
-                    Word.FAIL, f"{name}: {', '.join(sorted(licence_names))} is not on the list"
+                    Word.FAIL,
+                    f"{distribution_name}: {', '.join(sorted(licence_names))} is not on the list",
                 )
             )
     if not any(line.word is Word.FAIL for line in lines):
@@ -216,18 +221,21 @@ def ask_vulnerabilities(
         names = sorted(distributions)
         for audited_names in (names[:1], names[1:]):
             pins.write_text(
-                "".join(f"{name}=={distributions[name].version}\n" for name in audited_names)
+                "".join(
+                    f"{audited_name}=={distributions[audited_name].version}\n"
+                    for audited_name in audited_names
+                )
             )
             audit_process = _run([*audit, "--vulnerability-service", "pypi", "--format", "json"])
             if not audit_process.stdout.startswith("{"):
                 return [
                     AuditLine(Word.OPEN, f"vulnerabilities: {_last_line(audit_process.stderr)}")
                 ]
-            lines = judge_vulnerabilities(audit_process.stdout)
-            if all(line.word is Word.OPEN for line in lines):
-                reason = f"the index does not tell of vulnerabilities ({lines[0].text})"
+            printed_lines = judge_vulnerabilities(audit_process.stdout)
+            if all(line.word is Word.OPEN for line in printed_lines):
+                reason = f"the index does not tell of vulnerabilities ({printed_lines[0].text})"
                 return [AuditLine(Word.OPEN, reason)]
-        return lines
+        return printed_lines
 
 
 def _run(command: list[str]) -> subprocess.CompletedProcess[str]:

@@ -117,31 +117,42 @@ def toolchains(deadline: Deadline) -> PartOutcome:
     return headers + matrix("programs", "--build", deadline=deadline)
 
 
-def txnsim_at(level: int) -> Ask:
+def txnsim_at(transaction_version: int) -> Ask:
     """Every client and Kafka's tool against the simulator; at ``AS_BELOW`` the stock ones."""
-    which = ("--client", *STOCK_CLIENTS) if level == AS_BELOW else ()
+    which = ("--client", *STOCK_CLIENTS) if transaction_version == AS_BELOW else ()
 
     def ask(deadline: Deadline) -> PartOutcome:
-        where = f"txnsim, transaction.version {level}"
+        where = f"txnsim, transaction.version {transaction_version}"
         # One lane: the parts of CI are side by side already.
-        chosen = ("--level", str(level), "--lanes", "1", *which)
+        chosen = ("--level", str(transaction_version), "--lanes", "1", *which)
         verdict = matrix(where, *chosen, deadline=deadline)
-        verdict += _tests_real(where, "txnsim", "--level", str(level), deadline=deadline)
-        with TxnsimServer(transaction_version=level) as server:
+        verdict += _tests_real(
+            where, "txnsim", "--level", str(transaction_version), deadline=deadline
+        )
+        with TxnsimServer(transaction_version=transaction_version) as server:
             return verdict + _transactions_command(where, server.bootstrap, deadline)
 
     return ask
 
 
-def kafka_at(level: int) -> Ask:
+def kafka_at(transaction_version: int) -> Ask:
     """The same against a real Apache Kafka, and what our own client and ``txns`` do there."""
 
     def ask(deadline: Deadline) -> PartOutcome:
-        with ApacheKafka(transaction_version=level, properties=PROPERTIES) as kafka:
-            where = f"Kafka, transaction.version {level}"
-            target_options = ("--bootstrap", kafka.bootstrap, "--level", str(level), "--lanes", "1")
+        with ApacheKafka(transaction_version=transaction_version, properties=PROPERTIES) as kafka:
+            where = f"Kafka, transaction.version {transaction_version}"
+            target_options = (
+                "--bootstrap",
+                kafka.bootstrap,
+                "--level",
+                str(transaction_version),
+                "--lanes",
+                "1",
+            )
             verdict = matrix(where, *target_options, "--client", *STOCK_CLIENTS, deadline=deadline)
-            verdict += _tests_real(where, "apache", "--level", str(level), deadline=deadline)
+            verdict += _tests_real(
+                where, "apache", "--level", str(transaction_version), deadline=deadline
+            )
             # Last, as it leaves verification switched off.
             return verdict + _transactions_command(where, kafka.bootstrap, deadline)
 
@@ -162,12 +173,18 @@ def older_kafka(deadline: Deadline) -> PartOutcome:
     return verdict + _run_real("refused markers", REFUSED_MARKERS_TEST, deadline=deadline)
 
 
-def streams_killed_at(level: int) -> Ask:
+def streams_killed_at(transaction_version: int) -> Ask:
     """Kafka Streams on the simulator, killed at named points; its counts must stay exact."""
 
     def ask(deadline: Deadline) -> PartOutcome:
-        words = ("tests.clients.streams.kills", "--level", str(level), "--kills", str(KILLS[level]))
-        return checks(f"kills of Kafka Streams at {level}", *words, deadline=deadline)
+        words = (
+            "tests.clients.streams.kills",
+            "--level",
+            str(transaction_version),
+            "--kills",
+            str(KILLS[transaction_version]),
+        )
+        return checks(f"kills of Kafka Streams at {transaction_version}", *words, deadline=deadline)
 
     return ask
 
@@ -375,7 +392,9 @@ def audit(deadline: Deadline) -> PartOutcome:
     """Licences, bounds and known vulnerabilities of what is installed."""
     finished = run([PYTHON, "-m", "tests.ci.audit"], deadline=deadline)
     open_lines = "\n".join(
-        line for line in finished.output.splitlines() if line.startswith("OPEN ")
+        printed_line
+        for printed_line in finished.output.splitlines()
+        if printed_line.startswith("OPEN ")
     )
     # What could not be asked is told, also where all else is well.
     return judge_checks("audit", finished.code, finished.output) + PartOutcome(0, 0, open_lines)

@@ -97,12 +97,12 @@ NIGHTLY: Final = CiPlan(
         ),
         *(
             Part(
-                f"clients and tools, txnsim at transaction.version {level}",
-                {0: 5, AS_BELOW: 2, 2: 7}[level],
-                nightly.txnsim_at(level),
+                f"clients and tools, txnsim at transaction.version {transaction_version}",
+                {0: 5, AS_BELOW: 2, 2: 7}[transaction_version],
+                nightly.txnsim_at(transaction_version),
                 cores=WAITS,
             )
-            for level in reversed(LEVELS)
+            for transaction_version in reversed(LEVELS)
         ),
         Part(
             "repeated at other levels and seeds",
@@ -116,12 +116,12 @@ NIGHTLY: Final = CiPlan(
         Part("image of the container", 3.5, nightly.image, needs_programs=False),
         *(
             Part(
-                f"clients, tools and tests/real, Kafka at transaction.version {level}",
+                f"clients, tools and tests/real, Kafka at transaction.version {version}",
                 3,
-                nightly.kafka_at(level),
+                nightly.kafka_at(version),
                 cores=WAITS,
             )
-            for level in reversed(LEVELS)
+            for version in reversed(LEVELS)
         ),
         Part("judges by definition", 3, nightly.judges, needs_programs=False),
         Part("fuzzing", 3, nightly.fuzzing, needs_programs=False),

@@ -33,7 +33,7 @@ class Deadline:
         self._used_s: list[float] = []
 
     def of_part(self) -> Deadline:
-        """The same deadline for one part, with a separate CPU count."""
+        """Return this deadline for one part, which counts CPU time of its own."""
         return Deadline(self.remaining_s() / 60)
 
     def add_cpu(self, cpu_s: float) -> None:
@@ -126,7 +126,11 @@ def _with_bytecode() -> dict[str, str]:
     """The environment in which Python keeps compiled modules for the hundreds of later
     processes.
     """
-    return {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+    return {
+        name: variable_value
+        for name, variable_value in os.environ.items()
+        if name != "PYTHONDONTWRITEBYTECODE"
+    }
 
 
 def judge_step(name: str, finished: ProgramResult) -> PartOutcome:
@@ -146,7 +150,11 @@ def judge_checks(name: str, code: int, output: str) -> PartOutcome:
         return PartOutcome(
             passed, 1, f"{name}: {passed} passed, yet exit status {code}\n{tail(output)}"
         )
-    failures = [f"{name}: {line}" for line in output.splitlines() if line.startswith("FAIL ")]
+    failures = [
+        f"{name}: {printed_line}"
+        for printed_line in output.splitlines()
+        if printed_line.startswith("FAIL ")
+    ]
     return PartOutcome(passed, failed, "\n".join(failures))
 
 

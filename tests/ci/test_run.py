@@ -45,10 +45,12 @@ def play_plan(plan: CiPlan) -> tuple[float, list[tuple[Part, ...]]]:
     minutes, running_sets = 0.0, []
     while waiting_parts or running:
         while (
-            part := next_part(waiting_parts, [running_part for _, running_part in running.values()])
+            subtopology := next_part(
+                waiting_parts, [running_part for _, running_part in running.values()]
+            )
         ) is not None:
-            waiting_parts.remove(part)
-            running[part.name] = minutes + part.minutes, part
+            waiting_parts.remove(subtopology)
+            running[subtopology.name] = minutes + subtopology.minutes, subtopology
         running_sets.append(tuple(part for _, part in running.values()))
         minutes, first_name = min((ends, part.name) for ends, part in running.values())
         del running[first_name]
@@ -83,9 +85,9 @@ def test_each_part_is_asked_in_one_plan() -> None:
 def test_each_question_that_is_written_is_asked(module: ModuleType, plan: CiPlan) -> None:
     """Makers of questions answer a function that is theirs by name."""
     public = {
-        name
-        for name, member in vars(module).items()
-        if belongs_to(module, member) and name[0] != "_"
+        attribute_name
+        for attribute_name, member in vars(module).items()
+        if belongs_to(module, member) and attribute_name[0] != "_"
     }
     assert public == {part.ask.__qualname__.partition(".")[0] for part in plan.parts}
 
@@ -96,7 +98,9 @@ def belongs_to(module: ModuleType, member: object) -> bool:
 
 def test_the_gate_asks_one_client_per_language() -> None:
     language = {client.name: client.language for client in clients()}
-    assert sorted(language[name] for name in gate.CLIENTS) == sorted(set(language.values()))
+    assert sorted(language[client_name] for client_name in gate.CLIENTS) == sorted(
+        set(language.values())
+    )
 
 
 def test_a_part_that_needs_programs_waits_for_them() -> None:
@@ -135,18 +139,18 @@ def test_a_part_that_failed_reports_at_once_and_is_named_again_at_the_end(
         return PartOutcome(2, 0)
 
     report = ["tests: exit status 1", "FAILED test_one - 1 != 2"]
-    parts = (
+    serial_parts = (
         Part("first", 1, lambda _: PartOutcome(0, 1, "\n".join(report))),
         Part("second", 1, second),
     )
-    plan = CiPlan("nightly", minutes=2, minutes_max=3, serial_parts=parts, parallel_parts=())
+    plan = CiPlan("nightly", minutes=2, minutes_max=3, serial_parts=serial_parts, parallel_parts=())
     monkeypatch.setattr(run, "NIGHTLY", plan)
     monkeypatch.setattr(run, "commit", lambda: f"abc{DIRTY}")  # keeps nothing
     assert run.main(["--nightly"]) == 1
-    lines = capsys.readouterr().out.splitlines()
-    assert lines[0].startswith("ok ")
-    assert lines[1] == "FAILED test_one - 1 != 2"
-    assert lines[-1] == "txnsim: 2 passed, 1 failed"
+    printed_lines = capsys.readouterr().out.splitlines()
+    assert printed_lines[0].startswith("ok ")
+    assert printed_lines[1] == "FAILED test_one - 1 != 2"
+    assert printed_lines[-1] == "txnsim: 2 passed, 1 failed"
 
 
 @pytest.mark.parametrize(("commit_after", "expected_commits"), [("abc", ["abc"]), ("def", [])])
@@ -169,7 +173,10 @@ def test_a_part_whose_commit_moved_meanwhile_has_passed_at_neither(
 def run_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setattr(patience, "KEPT", tmp_path)
     programs = {"well": "print('fine')", "badly": "print('because'); raise SystemExit(1)"}
-    asks = {name: (sys.executable, "-c", text) for name, text in programs.items()}
+    asks = {
+        program_name: (sys.executable, "-c", program_text)
+        for program_name, program_text in programs.items()
+    }
     monkeypatch.setattr(patience, "QUESTIONS", asks)
     return tmp_path
 

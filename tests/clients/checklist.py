@@ -72,8 +72,8 @@ class TransactionChecks(Checks):
             if transaction_number % 3 != 2
         ] + [b"last"]
         records = until_read(client, name, expected_values * 2)
-        for index in (0, 1):
-            assert values(records, partition=index) == expected_values
+        for partition_index in (0, 1):
+            assert values(records, partition=partition_index) == expected_values
 
     def test_a_second_producer_fences_the_first(self, lab: Lab) -> None:
         transactions.fence(lab)
@@ -107,15 +107,21 @@ class TransactionChecks(Checks):
             producer.init()
             producer.begin()
             with bad_neighbours(server.bootstrap) as neighbours:
-                for index, neighbour in enumerate(neighbours):
-                    producer.send(name, [Record(b"%d" % index, index % PARTITIONS)])
+                for neighbour_index, neighbour in enumerate(neighbours):
+                    producer.send(
+                        name, [Record(b"%d" % neighbour_index, neighbour_index % PARTITIONS)]
+                    )
                     neighbour.misbehave()
-                    producer.send(name, [Record(b"%d" % index, index % PARTITIONS)])
+                    producer.send(
+                        name, [Record(b"%d" % neighbour_index, neighbour_index % PARTITIONS)]
+                    )
                 for neighbour in neighbours:
                     neighbour.expect_answer()
                 producer.commit()
                 expected_values = [
-                    b"%d" % index for index in range(len(neighbours)) for _twice in (1, 2)
+                    b"%d" % neighbour_index
+                    for neighbour_index in range(len(neighbours))
+                    for _twice in (1, 2)
                 ]
                 until_read(client, name, expected_values)
 
@@ -142,7 +148,11 @@ class ProducerChecks(Checks):
             producer.init()
             producer.begin()
             producer.send(
-                name, [Record(value, index % 2) for index, value in enumerate(expected_values)]
+                name,
+                [
+                    Record(value, expected_value_index % 2)
+                    for expected_value_index, value in enumerate(expected_values)
+                ],
             )
             producer.commit()
         records = until_read(client, name, expected_values)
@@ -197,8 +207,12 @@ class ProducerChecks(Checks):
         client.create_topic(name, PARTITIONS)
         with client.producer(f"{name}-a") as older, client.producer(f"{name}-b") as younger:
             begin_both(older, younger)
-            older.send(name, [Record(b"first", index) for index in range(PARTITIONS)])
-            younger.send(name, [Record(b"second", index) for index in range(PARTITIONS)])
+            older.send(
+                name, [Record(b"first", partition_index) for partition_index in range(PARTITIONS)]
+            )
+            younger.send(
+                name, [Record(b"second", partition_index) for partition_index in range(PARTITIONS)]
+            )
             younger.commit()
             # The first one is older: nothing behind its first record is stable.
             assert values(client.read(name, committed=True)) == []
@@ -206,13 +220,13 @@ class ProducerChecks(Checks):
             until_read(client, name, [b"second"] * PARTITIONS)
 
     def test_the_transaction_of_a_killed_client_times_out(self, lab: Lab) -> None:
-        client, name = lab.driver, lab.name
-        client.create_topic(name, 1)
+        client, topic_name = lab.driver, lab.name
+        client.create_topic(topic_name, 1)
         library = client.__module__.rpartition(".")[2]
         program = subprocess.Popen(
             [
                 *(sys.executable, "-m", "tests.clients.open_transaction"),
-                *(library, lab.bootstrap, name, str(lab.timeout_ms)),
+                *(library, lab.bootstrap, topic_name, str(lab.timeout_ms)),
             ],
             cwd=ROOT,
             stdin=subprocess.PIPE,
@@ -225,11 +239,11 @@ class ProducerChecks(Checks):
             finally:
                 program.kill()
         with client.producer() as plain:
-            plain.send(name, [Record(b"behind")])
-        assert values(client.read(name, committed=True)) == []
-        assert values(client.read(name, committed=False)) == [b"orphan", b"behind"]
+            plain.send(topic_name, [Record(b"behind")])
+        assert values(client.read(topic_name, committed=True)) == []
+        assert values(client.read(topic_name, committed=False)) == [b"orphan", b"behind"]
         lab.pass_time()
-        until_read(client, name, [b"behind"])
+        until_read(client, topic_name, [b"behind"])
 
 
 def begin_both(*producers: DriverProducer) -> None:

@@ -138,13 +138,13 @@ def release_folder(client: str) -> Path:
         ClientMessagesError: It can't be had.
     """
     release = RELEASES[client]
-    name = f"{client}-{release.version}".replace(" ", "-")
+    file_name = f"{client}-{release.version}".replace(" ", "-")
 
     def fetch(folder: Path) -> None:
         folder.mkdir(parents=True)
         release.fetch(release.package, release.version, folder)
 
-    return make_once(_FAMILY / name, fetch, lock=_FAMILY / f"{name}.lock")
+    return make_once(_FAMILY / file_name, fetch, lock=_FAMILY / f"{file_name}.lock")
 
 
 # What a release says

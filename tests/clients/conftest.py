@@ -62,16 +62,19 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     """Levels and codecs come from the class of the checks."""
     cls: Any = metafunc.cls
     if "level" in metafunc.fixturenames:
-        levels = getattr(cls, "levels", (NEWEST,))
-        metafunc.parametrize("level", [_level_param(level) for level in levels])
+        transaction_versions = getattr(cls, "levels", (NEWEST,))
+        metafunc.parametrize(
+            "level",
+            [_level_param(transaction_version) for transaction_version in transaction_versions],
+        )
     if "codec" in metafunc.fixturenames:
         metafunc.parametrize("codec", cls.driver.codecs)
 
 
-def _level_param(level: int) -> ParameterSet:
+def _level_param(transaction_version: int) -> ParameterSet:
     # A client says at level 1 what it says at 0.
-    marks = (pytest.mark.costly,) if level == 1 else ()
-    return pytest.param(level, id=f"tv{level}", marks=marks)
+    marks = (pytest.mark.costly,) if transaction_version == 1 else ()
+    return pytest.param(transaction_version, id=f"tv{transaction_version}", marks=marks)
 
 
 @pytest.fixture(scope="session")
@@ -82,12 +85,12 @@ def servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[int]
     arguments = ("--http", "0", "--config", str(config))
     running: dict[int, tuple[TxnsimServer, Server]] = {}
 
-    def server_at(level: int) -> Server:
-        if level not in running:
-            process = TxnsimServer(transaction_version=level, arguments=arguments)
+    def server_at(transaction_version: int) -> Server:
+        if transaction_version not in running:
+            process = TxnsimServer(transaction_version=transaction_version, arguments=arguments)
             process.start()
-            running[level] = (process, Server(process))
-        return running[level][1]
+            running[transaction_version] = (process, Server(process))
+        return running[transaction_version][1]
 
     yield server_at
     for process, _server in running.values():

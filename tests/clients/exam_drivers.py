@@ -33,7 +33,7 @@ SHARING_SINCE: Final = "4.2"
 
 
 def python_driver(library: str, version: str = "") -> list[str]:
-    """Of a library that this Python has, or of another version of it."""
+    """Return the driver of a Python library, as installed here or in another version."""
     program = [sys.executable, str(SOURCES / f"{library}_driver.py")]
     if not version:
         return program
@@ -47,7 +47,7 @@ def python_driver(library: str, version: str = "") -> list[str]:
 
 
 def java_driver(release: str) -> list[str]:
-    """Of kafka-clients of a release."""
+    """Return the driver of kafka-clients of a release."""
     libs = kafka_libs(release)
     sources = [SOURCES / "ExamDriver.java", SOURCES / "ExamAdmin.java"]
     if release >= SHARING_SINCE:
@@ -57,14 +57,14 @@ def java_driver(release: str) -> list[str]:
 
 
 def node_driver(program: str, library: str) -> list[str]:
-    """Of a library that npm brings, in the version of the client matrix."""
+    """Return the driver of a library that npm brings, in the client matrix's version."""
     modules = node_modules(library)
     environment = ["env", f"--chdir={modules.parent}", f"NODE_PATH={modules}"]
     return [*environment, node_of(modules), str(SOURCES / program)]
 
 
 def rust_driver() -> list[str]:
-    """Of rdkafka; cargo knows by itself what is to be built."""
+    """Return the driver of rdkafka; cargo knows by itself what is to be built."""
     target = CACHE / "rust" / "exam"
     build = [toolchain("cargo", "Rust 1.95 with cargo"), "build", "--quiet"]
     with hold_lock(CACHE / "rust.lock"):
@@ -99,16 +99,16 @@ APPLICATIONS: Final = {
 """Programs around the Java client: what ``java_program`` takes for today's."""
 
 
-def command_of(name: str) -> str:
+def command_of(driver_name: str) -> str:
     """What ``--driver`` takes.
 
     Raises:
         ApacheKafkaError: Maven is missing or failed.
         ForeignClientError: A toolchain is missing, or it does not build.
     """
-    if name in DRIVERS:
-        return shlex.join(DRIVERS[name]())
-    return java_program(*APPLICATIONS[name])
+    if driver_name in DRIVERS:
+        return shlex.join(DRIVERS[driver_name]())
+    return java_program(*APPLICATIONS[driver_name])
 
 
 def main(names: Sequence[str]) -> None:

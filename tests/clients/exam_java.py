@@ -20,11 +20,11 @@ PROGRAMS: Final = {
 JAVA: Final = ("java", "-XX:TieredStopAtLevel=1", "-Xmx256m")
 
 
-def java_program(name: str, version: str, *arguments: str) -> str:
+def java_program(program_name: str, version: str, *arguments: str) -> str:
     """The command of a driver.
 
     Args:
-        name: Of its pom.
+        program_name: Of its pom.
         version: Of the library.
         arguments: Of the driver.
 
@@ -32,16 +32,21 @@ def java_program(name: str, version: str, *arguments: str) -> str:
         ApacheKafkaError: Maven is missing or failed.
         ForeignClientError: There is no JDK, or it failed.
     """
-    main = PROGRAMS[name]
+    main = PROGRAMS[program_name]
 
     def check(jars: Path) -> None:
         if not any(jars.glob(f"*{version}.jar")):
-            raise ApacheKafkaError(f"Maven copied no {name} {version}")
+            raise ApacheKafkaError(f"Maven copied no {program_name} {version}")
 
-    pom, version_option = SOURCES / "poms" / f"{name}.xml", f"-Dlibrary.version={version}"
-    versioned_name = f"{name}-{version}"
+    pom, version_option = SOURCES / "poms" / f"{program_name}.xml", f"-Dlibrary.version={version}"
+    versioned_name = f"{program_name}-{version}"
     jars = cached_jars(
-        pom, "exam-java", versioned_name, version_option, description=f"{name}'s jars", check=check
+        pom,
+        "exam-java",
+        versioned_name,
+        version_option,
+        description=f"{program_name}'s jars",
+        check=check,
     )
     sources = [SOURCES / "Contract.java", SOURCES / f"{main.rpartition('.')[2]}.java"]
     classes = java_classes(

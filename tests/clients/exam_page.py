@@ -156,25 +156,28 @@ def _lines(libraries: Sequence[LibraryResults]) -> Iterator[str]:
 def _misses(library: LibraryResults) -> Iterator[str]:
     """Misses of one cause together, with the first that was told and the first answer of Kafka."""
     causes: dict[Judgement | None, dict[str, list[str]]] = {}
-    for name in library.misses:
-        situation, _, level = name.partition("@")
+    for miss_name in library.misses:
+        situation, _, level = miss_name.partition("@")
         levels_by_situation = causes.setdefault(library.judged.get(situation), {})
         levels_by_situation.setdefault(situation, []).append(level)
     for judged, situations in causes.items():
-        names = ", ".join(f"`{name}@{','.join(levels)}`" for name, levels in situations.items())
+        names = ", ".join(
+            f"`{situation_name}@{','.join(transaction_versions)}`"
+            for situation_name, transaction_versions in situations.items()
+        )
         verdict = f"**{judged.verdict}**. {judged.why}" if judged else "not judged yet."
         misses = [
-            library.misses[f"{name}@{level}"]
-            for name, levels in situations.items()
-            for level in levels
+            library.misses[f"{situation_name}@{transaction_version}"]
+            for situation_name, transaction_versions in situations.items()
+            for transaction_version in transaction_versions
         ]
         yield f"- {names}: {verdict}"
-        yield f"  Told: {_short(misses[0].reason)}"
+        yield f"  Told: {_shorten_reason(misses[0].reason)}"
         for answer in [miss.on_kafka for miss in misses if miss.on_kafka][:1]:
-            yield f"  On {_short(answer)}"
+            yield f"  On {_shorten_reason(answer)}"
 
 
-def _short(reason: str) -> str:
+def _shorten_reason(reason: str) -> str:
     line = " ".join(reason.replace("|", "/").replace("<", "‹").split())
     return line if len(line) <= REASON_CHARS else line[: REASON_CHARS - 1].rstrip() + "…"
 
@@ -190,7 +193,10 @@ def load() -> list[LibraryResults]:
 def main(arguments: Sequence[str]) -> None:
     """Take in new results, and write the page."""
     by_library = {(library.library, library.version): library for library in load()}
-    runs = [msgspec.json.decode(Path(name).read_bytes(), type=ExamRun) for name in arguments]
+    runs = [
+        msgspec.json.decode(Path(argument_name).read_bytes(), type=ExamRun)
+        for argument_name in arguments
+    ]
     for run in sorted(runs, key=lambda run: not run.kafka.startswith(SIMULATOR)):
         library_version = (run.library, run.version)
         if run.kafka.startswith(SIMULATOR):

@@ -93,7 +93,7 @@ class HoldingProxy(ManagedResource):
         with client, contextlib.suppress(OSError), socket.create_connection(address) as broker:
             delayed_requests: set[int] = set()
             answer_thread = threading.Thread(
-                target=self._answer, args=(broker, client, delayed_requests), daemon=True
+                target=self._relay_answers, args=(broker, client, delayed_requests), daemon=True
             )
             answer_thread.start()
             for frame in _frames(client):
@@ -113,7 +113,7 @@ class HoldingProxy(ManagedResource):
                 self._changed.wait_for(lambda: not self._holding)
         broker.sendall(struct.pack(">i", len(frame)) + frame)
 
-    def _answer(
+    def _relay_answers(
         self, broker: socket.socket, client: socket.socket, delayed_requests: set[int]
     ) -> None:
         with contextlib.suppress(OSError):
@@ -133,5 +133,5 @@ class HoldingProxy(ManagedResource):
 def _frames(source: socket.socket) -> Iterator[bytes]:
     with source.makefile("rb") as stream, contextlib.suppress(OSError):
         while len(head := stream.read(4)) == 4:
-            (size,) = struct.unpack(">i", head)
-            yield stream.read(size)
+            (size_bytes,) = struct.unpack(">i", head)
+            yield stream.read(size_bytes)

@@ -59,8 +59,10 @@ def main() -> int:
                 "advertised.listeners": f"PLAINTEXT://127.0.0.1:{proxy.port}",
                 "transaction.partition.verification.enable": str(mode.verification).lower(),
             }
-            level = mode.transaction_version
-            with ApacheKafka(transaction_version=level, properties=properties) as kafka:
+            transaction_version = mode.transaction_version
+            with ApacheKafka(
+                transaction_version=transaction_version, properties=properties
+            ) as kafka:
                 proxy.forward_to(int(kafka.bootstrap.rpartition(":")[2]))
                 failed += sum(not _passes(mode, player, kafka, proxy) for player in PLAYERS)
     checks = len(MODES) * len(PLAYERS)
@@ -119,7 +121,7 @@ def _run_player(player: str, arguments: Sequence[str]) -> ToolResult:
 
 
 def _expect_gave_up(result: ToolResult) -> None:
-    events = [json.loads(line)["event"] for line in result.stdout.splitlines()]
+    events = [json.loads(printed_line)["event"] for printed_line in result.stdout.splitlines()]
     if result.code != 0 or events != ["initialized", "produce-failed", "aborted"]:
         raise CheckFailure(f"exit status {result.code}: {result.stdout}{result.stderr}")
 

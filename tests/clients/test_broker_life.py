@@ -41,18 +41,20 @@ class LivingCluster:
         with urllib.request.urlopen(request, timeout=60) as answer:
             return json.load(answer)
 
-    def partition(self, topic: str, index: int) -> Any:
+    def partition(self, topic: str, partition_index: int) -> Any:
         """A partition as the controller has it."""
         with urllib.request.urlopen(f"{self.process.http}/api/v1/topics", timeout=10) as answer:
             topics = {topic_state["name"]: topic_state for topic_state in json.load(answer)}
-        return topics[topic]["partitions"][index]
+        return topics[topic]["partitions"][partition_index]
 
     def move_coordinator(self, transactional_id: str) -> None:
         """Hand the coordination of an id to another replica in sync."""
-        index = partition_for(transactional_id, 6)
-        partition = self.partition("__transaction_state", index)
+        partition_index = partition_for(transactional_id, 6)
+        partition = self.partition("__transaction_state", partition_index)
         successor = next(replica for replica in partition["isr"] if replica != partition["leader"])
-        self.post("leaders", topic="__transaction_state", partition=index, leader=successor)
+        self.post(
+            "leaders", topic="__transaction_state", partition=partition_index, leader=successor
+        )
 
 
 @pytest.fixture
@@ -81,10 +83,10 @@ def test_a_transactional_producer_outlives_brokers_and_coordinators(
 
         def transaction(name: str) -> None:
             producer.begin()
-            values = [f"{name}-{value_number}".encode() for value_number in range(3)]
-            producer.send("orders", [Record(value) for value in values])
+            record_values = [f"{name}-{value_number}".encode() for value_number in range(3)]
+            producer.send("orders", [Record(record_value) for record_value in record_values])
             producer.commit()
-            sent_values.extend(values)
+            sent_values.extend(record_values)
 
         transaction("healthy")
         leader = living.partition("orders", 0)["leader"]

@@ -25,10 +25,14 @@ SOME: Final = (
 """One of most classes, quick with every library."""
 
 
-def outcomes(library: str, *only: str, level: int = 2) -> dict[str, tuple[str, tuple[str, ...]]]:
+def outcomes(
+    library: str, *only: str, transaction_version: int = 2
+) -> dict[str, tuple[str, tuple[str, ...]]]:
     """Situation to outcome and reasons, of what did not pass."""
     run = asyncio.run(
-        run_exam(command_of(library), choose_situations(SITUATIONS, only), levels=(level,))
+        run_exam(
+            command_of(library), choose_situations(SITUATIONS, only), levels=(transaction_version,)
+        )
     )
     return {
         result.situation: (result.outcome, result.because)

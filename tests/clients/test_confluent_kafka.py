@@ -281,10 +281,12 @@ def _value(message: Message) -> bytes:
     return message.value() or b""
 
 
-def _share_member(server: Server, name: str, **settings: Any) -> ShareConsumer:
-    """A member of the share group ``name``, which reads the topic of that name."""
-    member = ShareConsumer({"bootstrap.servers": server.bootstrap, "group.id": name, **settings})
-    member.subscribe([name])
+def _share_member(server: Server, group_id: str, **settings: Any) -> ShareConsumer:
+    """A member of the share group ``group_id``, which reads the topic of that name."""
+    member = ShareConsumer(
+        {"bootstrap.servers": server.bootstrap, "group.id": group_id, **settings}
+    )
+    member.subscribe([group_id])
     return member
 
 

@@ -60,12 +60,12 @@ OPEN: Final = (
 """Driver of today's version, situation, level."""
 
 
-def outcome(command: str, situation: str, level: int) -> SituationOutcome:
+def outcome(command: str, situation: str, transaction_version: int) -> SituationOutcome:
     """What one situation comes to."""
     situations = [
         choice for choice in choose_situations(SITUATIONS, [situation]) if choice.name == situation
     ]
-    [result] = asyncio.run(run_exam(command, situations, levels=(level,))).results
+    [result] = asyncio.run(run_exam(command, situations, levels=(transaction_version,))).results
     return result.outcome
 
 

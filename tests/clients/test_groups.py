@@ -48,7 +48,7 @@ def pipeline_of(driver: Driver) -> Pipeline:
 
 
 def worker_of(pipeline: Pipeline, name: str, protocol: str) -> AbstractContextManager[Worker]:
-    """Of librdkafka, which knows all protocols."""
+    """Return a group member of librdkafka, which knows all protocols."""
     driver = pipeline.driver
     assert isinstance(driver, confluent_kafka.Driver)
     member = driver.member(pipeline.group, pipeline.source, **PROTOCOLS[protocol])

@@ -118,8 +118,8 @@ def test_what_hangs_on_the_disks_of_l11_is_found_and_repaired(
     assert learner.play("L11", "q") == 1  # from the same copies
 
 
-def assert_expected(name: str, output: str) -> None:
+def assert_expected(lesson_id: str, output: str) -> None:
     """What the sheet calls right is what came out."""
-    for part in lesson(name).parts:
+    for part in lesson(lesson_id).parts:
         if part.ask:
             assert f"The run:   {part.choices[part.expected]}." in output

@@ -45,10 +45,12 @@ def secured() -> Iterator[Secured]:
 
 
 @pytest.mark.costly
-@pytest.mark.parametrize("name", LIBRARIES)
-def test_a_client_s_own_password_passes_a_proxy_that_ends_tls(secured: Secured, name: str) -> None:
+@pytest.mark.parametrize("library_name", LIBRARIES)
+def test_a_client_s_own_password_passes_a_proxy_that_ends_tls(
+    secured: Secured, library_name: str
+) -> None:
     login = by_password(secured.directory, SCRAM)
-    transact(LIBRARIES[name], secured, login, f"through-{name}")
+    transact(LIBRARIES[library_name], secured, login, f"through-{library_name}")
 
 
 def test_a_wrong_password_is_the_broker_s_affair(secured: Secured) -> None:

@@ -63,17 +63,17 @@ async def test_closed_connections_leave_nothing() -> None:
 
         async def come_and_go() -> None:
             writers = []
-            for number in range(CONNECTIONS):
-                host, port = addresses[number % len(addresses)]
+            for connection_number in range(CONNECTIONS):
+                host, port = addresses[connection_number % len(addresses)]
                 reader, writer = await asyncio.open_connection(host, int(port))
                 writer.write(API_VERSIONS)
                 await reader.readexactly(4)
-                if number % 2:
+                if connection_number % 2:
                     writer.write(HALF_FRAME)
                 writers.append(writer)
             assert sum(len(listener.connections) for listener in sim.listeners) == CONNECTIONS
-            for number, writer in enumerate(writers):
-                if number % 3:
+            for connection_number, writer in enumerate(writers):
+                if connection_number % 3:
                     writer.close()
                 else:
                     writer.transport.abort()

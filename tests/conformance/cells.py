@@ -62,13 +62,15 @@ def demands() -> Mapping[Place, Demand]:
         api, flow, group, outcomes = (part.strip() for part in line.split("|"))
         for state in GROUPS.get(group, (group,)):
             for outcome_text in outcomes.split():
-                map_place, levels, mark = _read(api, flow, state, outcome_text)
+                map_place, transaction_versions, mark = _read(api, flow, state, outcome_text)
                 known_demand = demand_by_place.get(
                     map_place, Demand(frozenset(), frozenset(), somewhere=False)
                 )
                 demand_by_place[map_place] = Demand(
-                    allowed=known_demand.allowed | levels,
-                    required=known_demand.required if mark else known_demand.required | levels,
+                    allowed=known_demand.allowed | transaction_versions,
+                    required=known_demand.required
+                    if mark
+                    else known_demand.required | transaction_versions,
                     somewhere=known_demand.somewhere or mark != COINCIDENCE,
                 )
     return demand_by_place
@@ -76,15 +78,19 @@ def demands() -> Mapping[Place, Demand]:
 
 def _read(api: str, flow: str, state: str, outcome_text: str) -> tuple[Place, frozenset[int], str]:
     mark = outcome_text[-1] if outcome_text[-1] in (SELDOM, COINCIDENCE) else ""
-    outcome, _, levels = outcome_text.removesuffix(mark).partition("@")
+    outcome, _, transaction_versions = outcome_text.removesuffix(mark).partition("@")
     if outcome in _SHORT:
-        name = _SHORT[outcome]
+        error_name = _SHORT[outcome]
     elif outcome.lstrip("-").isdigit():
-        name = ErrorCode(int(outcome)).name
+        error_name = ErrorCode(int(outcome)).name
     else:
-        name = outcome  # a state, where a coordinator acts by itself
-    allowed_levels = frozenset(int(level) for level in levels) if levels else frozenset(LEVELS)
-    return Place(api, flow, state, name), allowed_levels, mark
+        error_name = outcome  # a state, where a coordinator acts by itself
+    allowed_levels = (
+        frozenset(int(transaction_version) for transaction_version in transaction_versions)
+        if transaction_versions
+        else frozenset(LEVELS)
+    )
+    return Place(api, flow, state, error_name), allowed_levels, mark
 
 
 def unreachable() -> Mapping[Place, str | None]:

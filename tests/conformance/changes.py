@@ -26,19 +26,21 @@ SET: Final = 0
 DELETE: Final = 1
 
 
-def update_features(choices: Choices | None, *, level_now: int, level: int) -> Operation:
+def update_features(
+    choices: Choices | None, *, level_now: int, transaction_version: int
+) -> Operation:
     """Another level of ``transaction.version``; version 0 can't lower it, and is drawn only."""
     update = {
         "feature": "transaction.version",
-        "max_version_level": level,
-        "upgrade_type": 1 if level > level_now else 2,
-        "allow_downgrade": level < level_now,
+        "max_version_level": transaction_version,
+        "upgrade_type": 1 if transaction_version > level_now else 2,
+        "allow_downgrade": transaction_version < level_now,
     }
     return Operation(
         api="UpdateFeatures",
         version=1 if choices is None else choices.pick((1, 2, 0)),
-        flow="raise" if level > level_now else "lower",
-        mode=f"{level_now} to {level}",
+        flow="raise" if transaction_version > level_now else "lower",
+        mode=f"{level_now} to {transaction_version}",
         values={"timeout": 5_000, "feature_updates": [update]},
     )
 
@@ -55,12 +57,14 @@ def delete_topic(choices: Choices, topic: str) -> Operation:
 
 
 def create_topic(choices: Choices, topic: str) -> Operation:
-    """A topic of that name, again or twice."""
+    """Create a topic of this name, though there is or was one."""
     new_topic = {
         "name": topic,
         "num_partitions": PARTITIONS,
         "replication_factor": 1,
-        "configs": [{"name": name, "value": value} for name, value in LASTING.items()],
+        "configs": [
+            {"name": name, "value": config_value} for name, config_value in LASTING.items()
+        ],
     }
     return Operation(
         api="CreateTopics",
@@ -83,9 +87,9 @@ def create_partitions(choices: Choices, world: World, topic: str) -> Operation:
     )
 
 
-def alter_topic(topic: str, name: str, value: str | None) -> Operation:
+def alter_topic(topic: str, name: str, config_value: str | None) -> Operation:
     """Set a config of a topic, or let it go."""
-    return _alter(2, topic, name, value)
+    return _alter(2, topic, name, config_value)
 
 
 def alter_verification(*, enabled: bool) -> Operation:
@@ -93,18 +97,18 @@ def alter_verification(*, enabled: bool) -> Operation:
     return _alter(4, "", VERIFICATION, None if enabled else "false")
 
 
-def _alter(kind: int, name: str, key: str, value: str | None) -> Operation:
+def _alter(resource_type: int, resource_name: str, key: str, config_value: str | None) -> Operation:
     change: Values = {
         "name": key,
-        "config_operation": DELETE if value is None else SET,
-        "value": value,
+        "config_operation": DELETE if config_value is None else SET,
+        "value": config_value,
     }
-    resource = {"resource_type": kind, "resource_name": name, "configs": [change]}
+    resource = {"resource_type": resource_type, "resource_name": resource_name, "configs": [change]}
     return Operation(
         api="IncrementalAlterConfigs",
         version=1,
-        flow="topic" if kind == 2 else "broker",
-        mode=f"{key}={value}",
+        flow="topic" if resource_type == 2 else "broker",
+        mode=f"{key}={config_value}",
         values={"resources": [resource]},
-        partition=(name, 0) if kind == 2 else None,
+        partition=(resource_name, 0) if resource_type == 2 else None,
     )

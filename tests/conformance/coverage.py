@@ -51,14 +51,18 @@ class Coverage(msgspec.Struct, frozen=True, kw_only=True):
 
 def all_recordings() -> dict[str, Recordings]:
     """Every story that is recorded."""
-    return {name: read(name) for name in recorded_stories()}
+    return {story_name: read(story_name) for story_name in recorded_stories()}
 
 
 def count_coverage(recordings: Mapping[str, Recordings]) -> Coverage:
     """Count the exchanges."""
     by_version: Counter[tuple[str, int]] = Counter()
     by_code: dict[tuple[str, int], Counter[str]] = defaultdict(Counter)
-    played = [recording for levels in recordings.values() for recording in levels.values()]
+    played = [
+        recording
+        for transaction_versions in recordings.values()
+        for recording in transaction_versions.values()
+    ]
     for exchange in (exchange for recording in played for exchange in recording):
         asked_match = _ASKED.match(exchange.asked)
         if asked_match is None or asked_match[1] not in KEYS:
@@ -146,11 +150,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--write", action="store_true", help="write COVERAGE.md")
     options = parser.parse_args(arguments)
     coverage = count_coverage(all_recordings())
-    text = page(coverage)
+    page_text = page(coverage)
     if options.write:
-        FILE.write_text(text, "utf-8")
+        FILE.write_text(page_text, "utf-8")
         return 0
-    current = FILE.exists() and FILE.read_text("utf-8") == text
+    current = FILE.exists() and FILE.read_text("utf-8") == page_text
     lines = ["current" if current else f"out of date: {COMMAND}", "served, but in no story:"]
     sys.stdout.write("\n  ".join([*lines, *missing(coverage)]) + "\n")
     return 0 if current else 1

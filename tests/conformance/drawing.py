@@ -43,11 +43,11 @@ class Drawer:
     """
 
     def __init__(
-        self, choices: Choices, world: World, level: int, *, wrong: str | None = None
+        self, choices: Choices, world: World, transaction_version: int, *, wrong: str | None = None
     ) -> None:
         self._choices = choices
         self._world = world
-        self._level = level
+        self._level = transaction_version
         self._wrong = wrong
 
     # Identities
@@ -74,8 +74,12 @@ class Drawer:
                     Pid(current_identity.pid),
                 )
             case "stale" if producer.history:
-                old = self._choices.pick(producer.history)
-                return Drawn(RIGHT if old == own_identity else kind, old, Pid(old.pid))
+                old_identity = self._choices.pick(producer.history)
+                return Drawn(
+                    RIGHT if old_identity == own_identity else kind,
+                    old_identity,
+                    Pid(old_identity.pid),
+                )
             case "epoch ahead":
                 return Drawn(kind, ahead(own_identity, 1), Pid(own_identity.pid))
             case "epoch behind":
@@ -102,7 +106,7 @@ class Drawer:
         """With and without an expected identity."""
         expects = not self._choices.rarely(2.5) if flow is None else flow == "expected"
         version = self._choices.between(3 if flow == "expected" else 0, 5)
-        name, timeout_ms = producer.name, producer.timeout_ms
+        transactional_id, timeout_ms = producer.name, producer.timeout_ms
         flow, mode, pid, epoch = "plain", RIGHT, Pid(-1, -1), -1
         if version >= 3 and expects:
             drawn = self.identity(producer)
@@ -112,11 +116,11 @@ class Drawer:
             case "bad timeout":
                 mode, timeout_ms = odd, self._choices.pick((0, -1, 900_001))
             case "no name":
-                mode, name = odd, ""
+                mode, transactional_id = odd, ""
             case "half" if version >= 3:
                 mode, epoch = odd, (-1 if epoch >= 0 else 3)
         values = {
-            "transactional_id": name,
+            "transactional_id": transactional_id,
             "transaction_timeout": timeout_ms,
             "producer_id": pid,
             "producer_epoch": epoch,
@@ -173,9 +177,9 @@ class Drawer:
         drawn = self.identity(producer, right=right)
         new = self._speaks_new(producer, flow)
         committed = not self._choices.rarely(2.5) if flow is None else flow.endswith("commit")
-        name = "" if self._choices.rarely(60) else producer.name
+        transactional_id = "" if self._choices.rarely(60) else producer.name
         values = {
-            "transactional_id": name,
+            "transactional_id": transactional_id,
             "producer_id": drawn.pid,
             "producer_epoch": drawn.identity.epoch,
             "committed": committed,
@@ -202,9 +206,9 @@ class Drawer:
         new = self._speaks_new(producer, flow)
         versions = _VERSIONS_OF_COMMIT.get(flow or "", (5, 5) if new else (0, 4))
         version = self._choices.between(*versions)
-        topic, index = self._choices.pick(self._world.places)
+        topic, partition_index = self._choices.pick(self._world.places)
         partition = {
-            "partition_index": index,
+            "partition_index": partition_index,
             "committed_offset": self._choices.between(0, 9),
             "committed_leader_epoch": -1,
             "committed_metadata": "",
@@ -255,8 +259,8 @@ class Drawer:
             batches[next_partition] = self._batch(drawn, sequence, transactional=transactional)
             mode += f", and {odd} elsewhere"
         if not transactional:
-            return self._produce(version, mode, batches, name=name)
-        return self._produce(version, mode, batches, name=name, producer=producer)
+            return self._produce(version, mode, batches, transactional_id=name)
+        return self._produce(version, mode, batches, transactional_id=name, producer=producer)
 
     def plain_produce(self) -> Operation:
         """Records of nobody."""
@@ -312,16 +316,18 @@ class Drawer:
         mode: str,
         batches: dict[Place, Batch],
         *,
-        name: str | None = None,
+        transactional_id: str | None = None,
         producer: Producer | None = None,
         unanswered: bool = False,
     ) -> Operation:
         """A Produce of one batch for each partition; the partitions are of one topic."""
         (topic, first_topic_partition), *_ = batches
         acks = 0 if unanswered else self._choices.some((-1, 6), (1, 3), (2, 0.2))
-        values = produce((topic, TopicId(topic)), None, version, transactional_id=name, acks=acks)
+        values = produce(
+            (topic, TopicId(topic)), None, version, transactional_id=transactional_id, acks=acks
+        )
         values["topic_data"][0]["partition_data"] = [
-            {"index": index, "records": batch} for (_, index), batch in batches.items()
+            {"index": batch_index, "records": batch} for (_, batch_index), batch in batches.items()
         ]
         return Operation(
             api="Produce",

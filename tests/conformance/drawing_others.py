@@ -145,8 +145,8 @@ class OthersDrawer:
             (("local", -4), 0.5),
             (("tiered", -5), 0.5),
         )
-        index = MISSING_PARTITION if self._choices.rarely(40) else topic_partition[1]
-        partition = {"partition_index": index, "timestamp": timestamp}
+        partition_index = MISSING_PARTITION if self._choices.rarely(40) else topic_partition[1]
+        partition = {"partition_index": partition_index, "timestamp": timestamp}
         return Operation(
             api="ListOffsets",
             version=version,

@@ -86,10 +86,12 @@ class _Started:
 
 
 @contextlib.contextmanager
-def kafka_on(ground: Ground, level: int, version: str = KAFKA_VERSION) -> Iterator[BlockingTarget]:
+def kafka_on(
+    ground: Ground, transaction_version: int, version: str = KAFKA_VERSION
+) -> Iterator[BlockingTarget]:
     """A real Apache Kafka."""
     with ApacheKafka(
-        transaction_version=level,
+        transaction_version=transaction_version,
         brokers=ground.brokers,
         properties={**ground.properties, **ground.kafka_only},
         takes_telemetry=ground.takes_telemetry,
@@ -104,14 +106,14 @@ def kafka_on(ground: Ground, level: int, version: str = KAFKA_VERSION) -> Iterat
 
 @contextlib.contextmanager
 def simulator_on(
-    ground: Ground, level: int, release: str = REFERENCE.name
+    ground: Ground, transaction_version: int, release: str = REFERENCE.name
 ) -> Iterator[BlockingTarget]:
     """The simulator as a process that plays that release, over TCP."""
     http = ("--http", "0") if ground.down else ()
     with (
         _config(ground) as file,
         TxnsimServer(
-            transaction_version=level,
+            transaction_version=transaction_version,
             brokers=ground.brokers,
             arguments=("--config", str(file), "--as-version", release, *http),
         ) as server,
@@ -123,10 +125,12 @@ def simulator_on(
 
 
 @contextlib.contextmanager
-def virtual_on(ground: Ground, level: int, release: str = REFERENCE.name) -> Iterator[VirtualWorld]:
+def virtual_on(
+    ground: Ground, transaction_version: int, release: str = REFERENCE.name
+) -> Iterator[VirtualWorld]:
     """The simulator as that release in virtual time. What is played here is played in its world."""
     options = _options(ground)
-    settings = msgspec.structs.replace(options.settings, transaction_version=level)
+    settings = msgspec.structs.replace(options.settings, transaction_version=transaction_version)
     options = msgspec.structs.replace(options, settings=settings, as_version=(release,))
     with VirtualWorld(options) as cluster, playing_in(cluster):
         for broker in ground.down:
@@ -146,10 +150,10 @@ def first_address(target: BlockingTarget) -> str:
     return target.bootstrap.partition(",")[0]
 
 
-def take_first_producer_id(target: BlockingTarget, level: int) -> None:
+def take_first_producer_id(target: BlockingTarget, transaction_version: int) -> None:
     """Rows of errors have 0 where they have no producer id; so no story shall be given that one."""
     with contextlib.closing(
-        FramePlayer(first_address(target), play_prefix="first", level=level)
+        FramePlayer(first_address(target), play_prefix="first", level=transaction_version)
     ) as player:
         player.init_producer()
 
@@ -163,7 +167,10 @@ def _options(ground: Ground) -> ClusterOptions:
 @contextlib.contextmanager
 def _config(ground: Ground) -> Iterator[Path]:
     """Kafka's own file; who takes telemetry is said in ours, as Kafka needs a plugin for it."""
-    lines = [f"{name}={value}\n" for name, value in ground.properties.items()]
+    lines = [
+        f"{property_name}={property_value}\n"
+        for property_name, property_value in ground.properties.items()
+    ]
     with tempfile.TemporaryDirectory(prefix="txnsim-ground-") as directory:
         properties, cluster_file = (
             Path(directory, "server.properties"),
@@ -172,7 +179,11 @@ def _config(ground: Ground) -> Iterator[Path]:
         properties.write_text("".join(lines), "utf-8")
         settings = {**ground.properties, "client_telemetry_enable": True}
         cluster_file.write_text(
-            "settings:\n" + "".join(f"  {name}: {value}\n" for name, value in settings.items())
+            "settings:\n"
+            + "".join(
+                f"  {setting_name}: {setting_value}\n"
+                for setting_name, setting_value in settings.items()
+            )
         )
         yield cluster_file if ground.takes_telemetry else properties
 

@@ -376,14 +376,21 @@ class PlayMachine(RuleBasedStateMachine):
                 stage.ask(stage.others(choices).describe_transactions())
             case "level":
                 stage.switch_level(
-                    choices.pick([level for level in (0, 1, 2) if level != stage.level]), choices
+                    choices.pick(
+                        [
+                            transaction_version
+                            for transaction_version in (0, 1, 2)
+                            if transaction_version != stage.level
+                        ]
+                    ),
+                    choices,
                 )
             case "delete records":
                 stage.ask(stage.others(choices).delete_records())
             case "topic config":
-                name, value = choices.pick(TOPIC_CONFIGS)
+                name, config_value = choices.pick(TOPIC_CONFIGS)
                 is_set = name in world.altered.get(topic, {})
-                stage.alter_topic(topic, name, None if is_set else value)
+                stage.alter_topic(topic, name, None if is_set else config_value)
             case "verification":
                 stage.verify(enabled=not world.verifies)
                 if not world.verifies:  # only then an id that nobody knows may commit positions

@@ -104,17 +104,21 @@ def versions(release: str) -> Facts:
         _java(release, HERE / "Recorder.java", directory)
         facts_by_kind = json.loads(Path(directory, "release.json").read_text("utf-8"))
     return {
-        f"{kind} {name}": fact
+        f"{kind} {fact_name}": fact
         for kind, facts in facts_by_kind.items()
         if isinstance(facts, dict)
-        for name, fact in facts.items()
+        for fact_name, fact in facts.items()
     }
 
 
 def configs(release: str) -> Facts:
     """Every config of topics, brokers, groups and clients."""
     output = _java(release, CONFIGS)
-    rows = (line.split(" | ", 1) for line in output.splitlines() if " | " in line)
+    rows = (
+        printed_line.split(" | ", 1)
+        for printed_line in output.splitlines()
+        if " | " in printed_line
+    )
     return {name: re.sub(r"@[0-9a-f]+", "", description) for name, description in rows}
 
 
@@ -145,7 +149,10 @@ def methods(lines: Sequence[str]) -> Mapping[str, tuple[str, ...]]:
                 lines_by_method.setdefault(body, [])
         elif line.strip() not in ("", "Code:") and body in lines_by_method:
             lines_by_method[body].append(line.strip())
-    return {name: tuple(sorted(instructions)) for name, instructions in lines_by_method.items()}
+    return {
+        method_name: tuple(sorted(instructions))
+        for method_name, instructions in lines_by_method.items()
+    }
 
 
 _CLASS: Final = re.compile(r"(?:class|interface) ([\w$]+)")

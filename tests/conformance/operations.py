@@ -27,7 +27,7 @@ class Pid(msgspec.Struct, frozen=True):
 
 
 class TopicId(msgspec.Struct, frozen=True):
-    """The id of the topic of that name."""
+    """Stands for the id of the topic of this name."""
 
     name: str
 
@@ -76,7 +76,7 @@ class Names(Protocol):
 
 
 def resolve_names(value: Any, names: Names) -> Any:
-    """The same values in the words of one broker."""
+    """Return the values with the names and ids that one broker uses."""
     match value:
         case Pid():
             return value.shift if value.number < 0 else names.pid(value.number) + value.shift

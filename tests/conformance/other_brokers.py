@@ -109,7 +109,7 @@ def _ask_conformance(broker: Broker, address: str) -> ConformanceResults:
     run = msgspec.json.decode(process.stdout, type=ConformanceResults)
     for result in run.results:
         if result.outcome is CaseOutcome.DIFFERS:
-            requests = (line.request for line in result.differences)
+            requests = (difference_line.request for difference_line in result.differences)
             say(f"{broker.name} {result.case}: {result.because}", *requests)
     return run
 
@@ -139,10 +139,10 @@ def _row(broker: Broker, run: ConformanceResults) -> Row:
 # Brokers
 
 
-def _apache(version: str, level: int) -> Callable[[], AbstractContextManager[str]]:
+def _apache(version: str, transaction_version: int) -> Callable[[], AbstractContextManager[str]]:
     @contextlib.contextmanager
     def start_kafka() -> Iterator[str]:
-        with kafka_on(GROUND, level, version) as target:
+        with kafka_on(GROUND, transaction_version, version) as target:
             yield target.bootstrap
 
     return start_kafka

@@ -32,33 +32,35 @@ def main(arguments: Sequence[str] | None = None) -> int:
     rules()  # a mistake there is told once
     cases_chosen = choose_cases(options.case)
     wrong = 0
-    for name, config in broker_configs().items():
-        cases_of_broker = [case for case in cases_chosen if case.broker == name]
+    for broker_name, config in broker_configs().items():
+        cases_of_broker = [case for case in cases_chosen if case.broker == broker_name]
         if not cases_of_broker:
             continue
-        for level in options.level or TXN_LEVELS:
+        for transaction_version in options.level or TXN_LEVELS:
             begun_s = time.monotonic()
             for case in cases_of_broker:
-                if level in case.text.levels:
-                    for line in _play_case(case, config, level, tell=options.tell):
+                if transaction_version in case.text.levels:
+                    for line in _play_case(case, config, transaction_version, tell=options.tell):
                         wrong += not line.startswith(" ")
                         sys.stdout.write(f"{line}\n")
             seconds = time.monotonic() - begun_s
-            sys.stdout.write(f"{seconds:6.2f} s  {name} at {level}\n")
+            sys.stdout.write(f"{seconds:6.2f} s  {broker_name} at {transaction_version}\n")
     return 1 if wrong else 0
 
 
-def _play_case(case: Case, config: BrokerConfig, level: int, *, tell: bool) -> Iterator[str]:
+def _play_case(
+    case: Case, config: BrokerConfig, transaction_version: int, *, tell: bool
+) -> Iterator[str]:
     try:
         with virtual_on(ground_of(config), TXN_LEVELS[0]) as target:
-            finalize_level(target.bootstrap, level)
-            played = play(case, target, level)
+            finalize_level(target.bootstrap, transaction_version)
+            played = play(case, target, transaction_version)
     except CaseError as failure:
         yield f"{failure}"
         return
-    yield from (f"{case.id} at {level}: {line}" for line in played.unshown_rules)
+    yield from (f"{case.id} at {transaction_version}: {line}" for line in played.unshown_rules)
     for question, answer in played.transcript.entries if tell else ():
-        yield f"  {case.name} at {level}: {question}: {answer}"
+        yield f"  {case.name} at {transaction_version}: {question}: {answer}"
 
 
 if __name__ == "__main__":

@@ -182,17 +182,17 @@ def name_of(story: Story) -> str:
     return story.__name__
 
 
-def id_of(story: Story, level: int) -> str:
+def id_of(story: Story, transaction_version: int) -> str:
     """The name of a play."""
-    return f"{name_of(story)}-tv{level}"
+    return f"{name_of(story)}-tv{transaction_version}"
 
 
-def stories_at(level: int, ground: Ground = ORDINARY) -> tuple[Story, ...]:
+def stories_at(transaction_version: int, ground: Ground = ORDINARY) -> tuple[Story, ...]:
     """The stories of one level and ground, in order."""
     return tuple(
         story
         for story, story_level in STORIES
-        if story_level == level and ground_of(story) is ground
+        if story_level == transaction_version and ground_of(story) is ground
     )
 
 
@@ -203,12 +203,16 @@ def ground_of(story: Story) -> Ground:
 
 def grounds() -> tuple[tuple[int, Ground], ...]:
     """Every level and ground at which something is played."""
-    return tuple(dict.fromkeys((level, ground_of(story)) for story, level in STORIES))
+    return tuple(
+        dict.fromkeys(
+            (transaction_version, ground_of(story)) for story, transaction_version in STORIES
+        )
+    )
 
 
-def play_story(story: Story, address: str, level: int) -> Transcript:
+def play_story(story: Story, address: str, transaction_version: int) -> Transcript:
     """What the broker at that address answers to a story."""
-    player = FramePlayer(address, play_prefix=name_of(story).replace("_", "-"), level=level)
+    player = FramePlayer(address, play_prefix=name_of(story).replace("_", "-"), level=transaction_version)
     try:
         story(player)
     finally:
@@ -231,15 +235,15 @@ def unexplained_lines(name: str, unlike: Iterable[str]) -> list[str]:
 
 
 @contextmanager
-def kafka(level: int, ground: Ground = ORDINARY) -> Iterator[str]:
+def kafka(transaction_version: int, ground: Ground = ORDINARY) -> Iterator[str]:
     """A real broker for the stories of a level; its address."""
-    with kafka_on(ground, level) as target:
+    with kafka_on(ground, transaction_version) as target:
         yield first_address(target)
 
 
 @contextmanager
-def simulator(level: int, ground: Ground = ORDINARY) -> Iterator[str]:
+def simulator(transaction_version: int, ground: Ground = ORDINARY) -> Iterator[str]:
     """A simulated broker for the stories of a level; its address."""
-    with simulator_on(ground, level) as target:
-        take_first_producer_id(target, level)
+    with simulator_on(ground, transaction_version) as target:
+        take_first_producer_id(target, transaction_version)
         yield first_address(target)

@@ -57,7 +57,7 @@ Missing = Callable[[Result], Iterable[str]]
 def play(
     addresses: Addresses,
     *,
-    level: int,
+    transaction_version: int,
     seed: int,
     operations: int,
     plays: int = PLAYS_PER_SEED,
@@ -69,7 +69,7 @@ def play(
 
     Args:
         addresses: Of the real broker and of ours.
-        level: Finalized level of ``transaction.version``.
+        transaction_version: Finalized level of ``transaction.version``.
         seed: Of the first plays.
         operations: How many; the plays of a seed are always played to their end.
         plays: Of one seed, then comes the next.
@@ -78,7 +78,9 @@ def play(
         tell: Whether to write on stderr how it goes.
     """
     begun_s = time.monotonic()
-    session = Session(addresses, level=level, seed=seed, plays=plays, shrinks=shrinks)
+    session = Session(
+        addresses, transaction_version=transaction_version, seed=seed, plays=plays, shrinks=shrinks
+    )
     result = session.result
     number, differences_told = seed, 0
     while not has_ended(result, operations, missing):
@@ -86,7 +88,8 @@ def play(
         number += 1
         result.seconds = time.monotonic() - begun_s
         if tell:
-            progress = f"level {level}: {result.operations} operations, {result.seconds:.0f} s"
+            progress = f"level {transaction_version}: {result.operations} operations"
+            progress += f", {result.seconds:.0f} s"
             sys.stderr.write(f"{progress}, {len(result.differences)} differences\n")
             sys.stderr.writelines(
                 f"  {difference}\n" for difference in result.differences[differences_told:]
@@ -111,20 +114,20 @@ def missing_anywhere(earlier_results: Sequence[Result], result: Result) -> Itera
 
 
 @contextlib.contextmanager
-def both_brokers(level: int) -> Iterator[Addresses]:
+def both_brokers(transaction_version: int) -> Iterator[Addresses]:
     """A real broker and ours, started alike; their addresses."""
     properties = {**PROPERTIES, **REAL_ONLY}
     with (
         ApacheKafka(
-            transaction_version=level, properties=properties, jvm_options=JVM_OPTIONS
+            transaction_version=transaction_version, properties=properties, jvm_options=JVM_OPTIONS
         ) as real,
-        our_broker(level) as our_address,
+        our_broker(transaction_version) as our_address,
     ):
         yield real.bootstrap, our_address
 
 
 @contextlib.contextmanager
-def our_broker(level: int, **fields: str) -> Iterator[str]:
+def our_broker(transaction_version: int, **fields: str) -> Iterator[str]:
     """A simulated broker with the settings of a play; its address."""
     with tempfile.TemporaryDirectory(prefix="txnsim-play-") as directory:
         properties = Path(directory) / "server.properties"
@@ -133,10 +136,15 @@ def our_broker(level: int, **fields: str) -> Iterator[str]:
             **{name.replace("_", "."): value for name, value in fields.items()},
         }
         properties.write_text(
-            "".join(f"{name}={value}\n" for name, value in all_properties.items())
+            "".join(
+                f"{property_name}={property_value}\n"
+                for property_name, property_value in all_properties.items()
+            )
         )
         arguments = ("--config", str(properties))
-        with TxnsimServer(transaction_version=level, brokers=1, arguments=arguments) as server:
+        with TxnsimServer(
+            transaction_version=transaction_version, brokers=1, arguments=arguments
+        ) as server:
             yield server.bootstrap
 
 
@@ -187,13 +195,16 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--json", type=Path, metavar="FILE", help="the report for tools, too")
     arguments = parser.parse_args(argv)
     results: list[Result] = []
-    levels = [int(level) for level in arguments.level.split(",")]
-    for level in levels:
-        is_last = set(levels) == set(cells.LEVELS) and level == levels[-1]
-        with both_brokers(level) as addresses:
+    transaction_versions = [int(level) for level in arguments.level.split(",")]
+    for transaction_version in transaction_versions:
+        is_last = (
+            set(transaction_versions) == set(cells.LEVELS)
+            and transaction_version == transaction_versions[-1]
+        )
+        with both_brokers(transaction_version) as addresses:
             result = play(
                 addresses,
-                level=level,
+                transaction_version=transaction_version,
                 seed=arguments.seed,
                 operations=arguments.operations,
                 plays=arguments.plays,
@@ -208,7 +219,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         arguments.json.write_text(
             json.dumps([cells.as_json(result) for result in results], indent=1) + "\n"
         )
-    failed = [line for result in results for line in complaints(result)]
+    failed = [complaint_line for result in results for complaint_line in complaints(result)]
     long_plays = [result for result in results if result.operations >= LONG_PLAY]
     if {long_play.level for long_play in long_plays} == set(cells.LEVELS):
         failed += [

@@ -77,12 +77,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return 0
 
 
-def record_stories(names: Sequence[str], levels: Sequence[int], times: int = 1) -> Plays:
+def record_stories(
+    names: Sequence[str], transaction_versions: Sequence[int], times: int = 1
+) -> Plays:
     """Play these stories at these levels; answers that varied are all kept."""
     grounds_wanted = [
-        (level, ground)
-        for level, ground in grounds()
-        if level in levels and any(name_of(story) in names for story in stories_at(level, ground))
+        (transaction_version, ground)
+        for transaction_version, ground in grounds()
+        if transaction_version in transaction_versions
+        and any(name_of(story) in names for story in stories_at(transaction_version, ground))
     ]
     recordings_by_play: dict[tuple[str, int], list[Recording]] = {}
     with ThreadPoolExecutor(max(1, len(grounds_wanted))) as lanes:
@@ -95,15 +98,20 @@ def record_stories(names: Sequence[str], levels: Sequence[int], times: int = 1) 
     return {play: combine_plays(several) for play, several in recordings_by_play.items()}
 
 
-def _on_ground(names: Sequence[str], level: int, ground: Ground) -> Plays:
+def _on_ground(names: Sequence[str], transaction_version: int, ground: Ground) -> Plays:
     plays_found: Plays = {}
-    with kafka(level, ground) as address:
-        for story in stories_at(level, ground):
+    with kafka(transaction_version, ground) as address:
+        for story in stories_at(transaction_version, ground):
             if (name := name_of(story)) in names:
                 begun_s = time.monotonic()
-                plays_found[name, level] = recording_of(play_story(story, address, level))
+                plays_found[name, transaction_version] = recording_of(
+                    play_story(story, address, transaction_version)
+                )
                 seconds = time.monotonic() - begun_s
-                say(f"{seconds:6.1f} s  {name} at {level}: {len(plays_found[name, level])} answers")
+                say(
+                    f"{seconds:6.1f} s  {name} at {transaction_version}: "
+                    f"{len(plays_found[name, transaction_version])} answers"
+                )
     return plays_found
 
 
@@ -122,7 +130,9 @@ def keep(plays: Plays, folder: Path) -> None:
     """
     for name in {name for name, _ in plays}:
         kept_levels = read(name) if path_of(name).exists() else {}
-        current = {level for story, level in STORIES if name_of(story) == name}
+        current = {
+            transaction_version for story, transaction_version in STORIES if name_of(story) == name
+        }
         fresh = {
             level: recording
             for (story_name, level), recording in plays.items()

@@ -74,15 +74,17 @@ Plays = dict[Place, list[Play]]
 
 
 def record_cases_chosen(
-    cases_chosen: Sequence[Case], levels: Sequence[int], times: int
+    cases_chosen: Sequence[Case], transaction_versions: Sequence[int], times: int
 ) -> tuple[Plays, list[str]]:
     """Play these cases at these levels; and what went wrong."""
     plays: Plays = {}
     wrong: list[str] = []
-    for name, config in broker_configs().items():
-        cases_of_broker = [case for case in cases_chosen if case.broker == name]
+    for broker_name, config in broker_configs().items():
+        cases_of_broker = [case for case in cases_chosen if case.broker == broker_name]
         levels_needed = [
-            level for level in levels if any(level in case.text.levels for case in cases_of_broker)
+            transaction_version
+            for transaction_version in transaction_versions
+            if any(transaction_version in case.text.levels for case in cases_of_broker)
         ]
         if not levels_needed:
             continue
@@ -92,21 +94,25 @@ def record_cases_chosen(
                 for turn in range(times):
                     finalize_level(target.bootstrap, level)
                     wrong += _one_turn(cases_of_broker, target, level, plays, turn)
-                say(f"{time.monotonic() - begun_s:6.1f} s  {name} at {level}")
+                say(f"{time.monotonic() - begun_s:6.1f} s  {broker_name} at {level}")
     return plays, wrong
 
 
 def _one_turn(
-    cases_of_broker: Sequence[Case], target: BlockingTarget, level: int, plays: Plays, turn: int
+    cases_of_broker: Sequence[Case],
+    target: BlockingTarget,
+    transaction_version: int,
+    plays: Plays,
+    turn: int,
 ) -> Iterator[str]:
-    for case, outcome in play_all(cases_of_broker, target, level, repetition=turn):
+    for case, outcome in play_all(cases_of_broker, target, transaction_version, repetition=turn):
         failure = outcome.exception()
         if failure is not None:
             yield str(failure)
             continue
         played = outcome.result()
-        plays.setdefault((case.file, case.name, level), []).append(played)
-        yield from (f"{case.id} at {level}: {line}" for line in played.unshown_rules)
+        plays.setdefault((case.file, case.name, transaction_version), []).append(played)
+        yield from (f"{case.id} at {transaction_version}: {line}" for line in played.unshown_rules)
 
 
 def _together(several: Sequence[Play]) -> Recording:
@@ -147,15 +153,15 @@ def keep(recordings: dict[Place, Recording], *, is_complete: bool) -> None:
         book: dict[str, Recordings] = {}
         for case in (case for case in cases() if case.file == file):
             was = kept_answers.get(case.name, {})
-            levels: dict[int, Recording] = {}
+            transaction_versions: dict[int, Recording] = {}
             for level in case.text.levels:
                 recording_now = recordings.get((file, case.name, level))
                 if recording_now is not None:
-                    levels[level] = _merge_answers(was.get(level), recording_now)
+                    transaction_versions[level] = _merge_answers(was.get(level), recording_now)
                 elif level in was:
-                    levels[level] = was[level]
-            if levels:
-                book[case.name] = levels
+                    transaction_versions[level] = was[level]
+            if transaction_versions:
+                book[case.name] = transaction_versions
         path = answers.transcript_path(file)
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(answers.transcript_text(file, book, book, kafka=KAFKA_VERSION), "utf-8")

@@ -68,15 +68,15 @@ def main(arguments: Sequence[str]) -> int:
     return 0
 
 
-def _play_cases(target: BlockingTarget, level: int) -> Found:
+def _play_cases(target: BlockingTarget, transaction_version: int) -> Found:
     plays_by_case: Found = defaultdict(list)
     cases_chosen = [
-        case for case in cases() if level in case.text.levels and not unplayable_reason(case, level)
+        case for case in cases() if transaction_version in case.text.levels and not unplayable_reason(case, transaction_version)
     ]
     with surroundings_of(target.bootstrap) as surroundings:
         for turn in range(TIMES):
             for case, outcome in play_all(
-                cases_chosen, target, level, repetition=turn, surroundings=surroundings
+                cases_chosen, target, transaction_version, repetition=turn, surroundings=surroundings
             ):
                 failure = outcome.exception()
                 if isinstance(failure, NotOfferedError):
@@ -89,8 +89,8 @@ def _play_cases(target: BlockingTarget, level: int) -> Found:
     return plays_by_case
 
 
-def _as_the_reference(case: Case, level: int, plays: Sequence[Recording]) -> bool:
-    was = answers.read_recordings(case.file).get(case.name, {}).get(level)
+def _as_the_reference(case: Case, transaction_version: int, plays: Sequence[Recording]) -> bool:
+    was = answers.read_recordings(case.file).get(case.name, {}).get(transaction_version)
     return was is not None and all(
         len(was) == len(play)
         and all(

@@ -152,7 +152,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     rules()  # a mistake there is told once
     release = RELEASES[options.release]
     feature = release.features.get(FEATURE)
-    levels = sorted(options.level or ([0] if feature is None else [feature.new_cluster_level]))
+    transaction_versions = sorted(
+        options.level or ([0] if feature is None else [feature.new_cluster_level])
+    )
     everything = not options.case and not options.story
     accepted = ACCEPTED if Release.line_of(release.name) < SAME_SINCE else ALWAYS_ACCEPTED
     compared = Compared(options.keep, accepted)
@@ -161,12 +163,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
         cases = [case for case in choose_cases(options.case) if feature or not _moves_level(case)]
         surroundings = PlaySurroundings(offered_versions=offered_by(release))
         for comparison in compared_cases(
-            sides, cases, levels, labels_done=compared.plays, surroundings=surroundings
+            sides, cases, transaction_versions, labels_done=compared.plays, surroundings=surroundings
         ):
             compared.add(comparison)
     if everything or options.story:
         for comparison in compared_stories(
-            sides, options.story, levels, labels_done=compared.plays
+            sides, options.story, transaction_versions, labels_done=compared.plays
         ):
             compared.add(comparison)
     wrong = [len(compared.unexplained(comparison)) for comparison in compared.plays.values()]
@@ -202,7 +204,9 @@ class Compared:
         sys.stdout.write(
             f"{len(self.plays):5} {comparison.label}{'' if unexplained_lines else ': alike'}\n"
         )
-        sys.stdout.writelines(f"      {line}\n" for line in unexplained_lines)
+        sys.stdout.writelines(
+            f"      {unexplained_line}\n" for unexplained_line in unexplained_lines
+        )
         sys.stdout.flush()
 
     def unexplained(self, comparison: Told) -> list[str]:
@@ -239,53 +243,57 @@ def offered_by(release: Release) -> dict[str, tuple[int, int]]:
 def compared_cases(
     sides: Sides,
     cases_chosen: Sequence[Case],
-    levels: Sequence[int],
+    transaction_versions: Sequence[int],
     *,
     labels_done: Container[str] = (),
     surroundings: PlaySurroundings = NO_OTHER_USERS,
 ) -> Iterator[Told]:
     """Each case that is not known, a handful on the one broker and then on the other."""
-    for name, config in broker_configs().items():
-        for level in levels:
+    for broker_name, config in broker_configs().items():
+        for transaction_version in transaction_versions:
             cases_left = [
                 case
                 for case in cases_chosen
-                if case.broker == name
-                and level in case.text.levels
-                and _label(case.id, level) not in labels_done
+                if case.broker == broker_name
+                and transaction_version in case.text.levels
+                and _label(case.id, transaction_version) not in labels_done
             ]
             if not cases_left:
                 continue
             cases_left.sort(key=lambda case: case.alone)  # as they are played
-            with sides(config, level) as addresses:
+            with sides(config, transaction_version) as addresses:
                 for handful_start in range(0, len(cases_left), HANDFUL):
                     handful = cases_left[handful_start : handful_start + HANDFUL]
                     expected, plays_found = (
-                        _play_handful(handful, address, level, surroundings)
+                        _play_handful(handful, address, transaction_version, surroundings)
                         for address in addresses
                     )
                     for case in handful:
-                        label = _label(case.id, level)
+                        label = _label(case.id, transaction_version)
                         yield Told(label, _unlike(expected[case.id], plays_found[case.id]))
 
 
 def compared_stories(
-    sides: Sides, names: Sequence[str], levels: Sequence[int], *, labels_done: Container[str] = ()
+    sides: Sides,
+    names: Sequence[str],
+    transaction_versions: Sequence[int],
+    *,
+    labels_done: Container[str] = (),
 ) -> Iterator[Told]:
     config = BrokerConfig(about="stories", properties=programme.PROPERTIES)
-    for level in levels:
+    for transaction_version in transaction_versions:
         stories = {
-            _label(programme.name_of(story), level): story
-            for story in programme.stories_at(level)
+            _label(programme.name_of(story), transaction_version): story
+            for story in programme.stories_at(transaction_version)
             if not names or programme.name_of(story) in names
         }
         stories = {label: story for label, story in stories.items() if label not in labels_done}
         if not stories:
             continue
-        with sides(config, level) as addresses:
+        with sides(config, transaction_version) as addresses:
             for label, story in stories.items():
                 expected, transcript_found = (
-                    _play_story(story, address, level) for address in addresses
+                    _play_story(story, address, transaction_version) for address in addresses
                 )
                 yield Told(label, _unlike_stories(expected, transcript_found))
 
@@ -301,14 +309,14 @@ def _moves_level(case: Case) -> bool:
     )
 
 
-def _label(name: str, level: int) -> str:
-    return f"{name} at {level}"
+def _label(name: str, transaction_version: int) -> str:
+    return f"{name} at {transaction_version}"
 
 
-def _play_story(story: Story, address: str, level: int) -> Transcript | None:
+def _play_story(story: Story, address: str, transaction_version: int) -> Transcript | None:
     """What the broker answers, None where it lacks what the story asks for."""
     try:
-        return programme.play_story(story, address, level)
+        return programme.play_story(story, address, transaction_version)
     except (AttributeError, AssertionError, KeyError):
         return None
 
@@ -324,14 +332,16 @@ def _unlike_stories(
 
 
 @contextlib.contextmanager
-def both(release: Release, config: BrokerConfig, level: int) -> Iterator[tuple[str, str]]:
-    """Addresses of a real broker of that release and of ours."""
+def both(
+    release: Release, config: BrokerConfig, transaction_version: int
+) -> Iterator[tuple[str, str]]:
+    """Addresses of a real broker of a release and of our broker of the same release."""
     ground = ground_of(config)
     older = AT_ONCE if Release.line_of(release.name) < LINGERS_NOT_SINCE else {}
     of_kafka = msgspec.structs.replace(ground, kafka_only={**ground.kafka_only, **older})
     with (
-        kafka_on(of_kafka, level, release.patch_release) as kafka,
-        simulator_on(ground, level, release.name) as simulator,
+        kafka_on(of_kafka, transaction_version, release.patch_release) as kafka,
+        simulator_on(ground, transaction_version, release.name) as simulator,
     ):
         yield kafka.bootstrap, simulator.bootstrap
 
@@ -340,11 +350,11 @@ def two_real(older: str, newer: str) -> Sides:
     """Two real brokers, whose answers are then told as real != ours: older != newer."""
 
     @contextlib.contextmanager
-    def start_both(config: BrokerConfig, level: int) -> Iterator[tuple[str, str]]:
+    def start_both(config: BrokerConfig, transaction_version: int) -> Iterator[tuple[str, str]]:
         ground = ground_of(config)
         with (
-            kafka_on(ground, level, older) as older_kafka,
-            kafka_on(ground, level, newer) as newer_kafka,
+            kafka_on(ground, transaction_version, older) as older_kafka,
+            kafka_on(ground, transaction_version, newer) as newer_kafka,
         ):
             yield older_kafka.bootstrap, newer_kafka.bootstrap
 
@@ -352,16 +362,16 @@ def two_real(older: str, newer: str) -> Sides:
 
 
 def _play_handful(
-    handful: Sequence[Case], address: str, level: int, surroundings: PlaySurroundings
+    handful: Sequence[Case], address: str, transaction_version: int, surroundings: PlaySurroundings
 ) -> dict[str, Play | str]:
     plays_by_case: dict[str, Play | str] = {}
     for case, outcome in play_all(
-        handful, RunningTarget(address), level, surroundings=surroundings
+        handful, RunningTarget(address), transaction_version, surroundings=surroundings
     ):
         failure = outcome.exception()
         plays_by_case[case.id] = outcome.result() if failure is None else f"{failure}"
-        if case.text.alone and level:
-            finalize_level(address, level)
+        if case.text.alone and transaction_version:
+            finalize_level(address, transaction_version)
     return plays_by_case
 
 
@@ -374,9 +384,9 @@ def _unlike(expected_play: Play | str, play_found: Play | str) -> list[str]:
         return [f"{side} can't play it: {failure}"]
     racy = {expected_play.transcript.entries[index][0] for index in expected_play.racy_entries}
     return [
-        line
-        for line in _differences(expected_play.transcript, play_found.transcript)
-        if not any(line.startswith(racy_question) for racy_question in racy)
+        difference_line
+        for difference_line in _differences(expected_play.transcript, play_found.transcript)
+        if not any(difference_line.startswith(racy_question) for racy_question in racy)
     ]
 
 

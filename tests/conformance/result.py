@@ -87,7 +87,9 @@ class Result(msgspec.Struct, kw_only=True):
     races: Counter[Race] = msgspec.field(default_factory=Counter)
     seconds: float = 0.0
 
-    def count(self, level: int, operation: Operation, state: str, outcomes: set[str]) -> None:
+    def count(
+        self, transaction_version: int, operation: Operation, state: str, outcomes: set[str]
+    ) -> None:
         self.operations += 1
         errors = outcomes - {"none", ACCEPTED_ANEW}
         self.succeeded += not errors
@@ -95,7 +97,7 @@ class Result(msgspec.Struct, kw_only=True):
             api = operation.api
             is_stateless = api in CHANGES or outcome in STATELESS.get(api, ())
             counted_state = ANY if is_stateless else state
-            self.cells[Cell(level, api, operation.flow, counted_state, outcome)] += 1
+            self.cells[Cell(transaction_version, api, operation.flow, counted_state, outcome)] += 1
         self.modes[operation.api, operation.flow, operation.mode] += 1
 
     def command(self, seed: int, operations: int) -> str:

@@ -169,10 +169,10 @@ def _bad_bearer(token: bytes) -> Play:
     return play_on("SASL", play)
 
 
-def _large_token(size: int) -> Play:
+def _large_token(auth_bytes: int) -> Play:
     def play(talk: Talk) -> None:
         talk.ask("SaslHandshake", 1, mechanism="PLAIN")
-        talk.ask("SaslAuthenticate", 2, auth_bytes=bytes(size))
+        talk.ask("SaslAuthenticate", 2, auth_bytes=bytes(auth_bytes))
         talk.still_there()
 
     return play_on("SASL", play)

@@ -162,7 +162,7 @@ def kafka() -> Iterator[dict[str, str]]:
     with ApacheKafka(
         listeners=Listeners(PROTOCOLS, PROPERTIES), jvm_options=("-Xmx512m",)
     ) as broker:
-        yield {name: broker.bootstrap_at(name) for name in PROTOCOLS}
+        yield {protocol_name: broker.bootstrap_at(protocol_name) for protocol_name in PROTOCOLS}
 
 
 @contextlib.contextmanager
@@ -174,23 +174,25 @@ def simulator() -> Iterator[dict[str, str]]:
 
 @contextlib.contextmanager
 def virtual() -> Iterator[dict[str, str]]:
-    """The same in virtual time; what is asked here is asked in its world."""
+    """Start our broker in virtual time; requests made inside are made in its time."""
     with _config() as file:
         options = load(file).onto(ClusterOptions(brokers=1, port=0))
     with VirtualWorld(options) as cluster, playing_in(cluster):
-        yield {name: cluster.bootstrap_of(name) for name in PROTOCOLS}
+        yield {protocol_name: cluster.bootstrap_of(protocol_name) for protocol_name in PROTOCOLS}
 
 
 @contextlib.contextmanager
 def _config() -> Iterator[Path]:
     listeners = {"PLAINTEXT": "PLAINTEXT", **PROTOCOLS}
     own = {
-        "listeners": ",".join(f"{name}://127.0.0.1:0" for name in listeners),
+        "listeners": ",".join(f"{listener_name}://127.0.0.1:0" for listener_name in listeners),
         "listener.security.protocol.map": ",".join(map(":".join, listeners.items())),
     }
     with tempfile.TemporaryDirectory(prefix="txnsim-security-") as directory:
         file = Path(directory, "server.properties")
-        lines = (f"{name}={value}\n" for name, value in {**own, **PROPERTIES}.items())
+        lines = (
+            f"{name}={property_value}\n" for name, property_value in {**own, **PROPERTIES}.items()
+        )
         file.write_text("".join(lines))
         yield file
 

@@ -36,12 +36,12 @@ class Session:
         self,
         addresses: Addresses,
         *,
-        level: int,
+        transaction_version: int,
         seed: int,
         plays: int = PLAYS_PER_SEED,
         shrinks: int = SHRINKS,
     ) -> None:
-        self.result = Result(level=level, seed=seed, plays_per_seed=plays)
+        self.result = Result(level=transaction_version, seed=seed, plays_per_seed=plays)
         self._shortest: Parted | None = None
         self._shrinks = shrinks
         self._last_try = 0
@@ -55,7 +55,11 @@ class Session:
         result = self.result
         prefix = f"play{result.level}-{result.seed}-{self._tries}"
         return Stage(
-            self._addresses, prefix, level=result.level, result=result, counts=not self.shrinks
+            self._addresses,
+            prefix,
+            transaction_version=result.level,
+            result=result,
+            counts=not self.shrinks,
         )
 
     @property

@@ -96,7 +96,7 @@ class DrawnShares:
         plays.play, plays.own_names = self._name, self._group
         if not plays.rows:
             self._warm_up()
-        self._clean()
+        self._clean_topics()
         # Which of several partitions are loaded at a first fetch is chance on a real broker.
         self._topic("t", 1)
         reset = chance.choice(("earliest", "earliest", "earliest", "latest", None))
@@ -114,7 +114,7 @@ class DrawnShares:
             self._fetch: 9,
             self._acknowledge: 6,
             self._session: 3,
-            self._beat: 2,
+            self._send_heartbeat: 2,
             self._describe: 2,
             self._offsets: 3,
             self._configure: 1.5,
@@ -131,7 +131,7 @@ class DrawnShares:
         self._share_fetch(self._sharers[0])
         self._describe_groups()
         self._end()
-        self._clean()
+        self._clean_topics()
         for sharer in self._sharers:
             sharer.close()
 
@@ -149,7 +149,7 @@ class DrawnShares:
             time.sleep(0.1)
         time.sleep(self._p.pause_s)
 
-    def _clean(self) -> None:
+    def _clean_topics(self) -> None:
         plays, group = self._p, self._group
         for sharer in self._sharers:
             self._heartbeat(sharer, -1, quiet=True)
@@ -185,8 +185,8 @@ class DrawnShares:
 
     def _choose_partition(self) -> tuple[str, int]:
         chance = self._chance
-        name = chance.choice(sorted(self._ids))
-        return name, chance.randrange(self._partitions[name])
+        partition_name = chance.choice(sorted(self._ids))
+        return partition_name, chance.randrange(self._partitions[partition_name])
 
     # Members
 
@@ -232,7 +232,7 @@ class DrawnShares:
     def _choose_sharer(self) -> Sharer:
         return self._chance.choice(self._sharers)
 
-    def _beat(self) -> None:
+    def _send_heartbeat(self) -> None:
         chance, sharer = self._chance, self._choose_sharer()
         match chance.choice(("join", "stay", "epoch", "names", "odd", "stranger")):
             case "join":
@@ -279,11 +279,11 @@ class DrawnShares:
 
     # Records
 
-    def _batch(self, count: int, **producer: Any) -> bytes:
+    def _build_batch(self, count: int, **producer: Any) -> bytes:
         self._written += 1
         records = [
-            Record(key=b"k", value=b"v" * self._written + str(number).encode())
-            for number in range(count)
+            Record(key=b"k", value=b"v" * self._written + str(record_number).encode())
+            for record_number in range(count)
         ]
         return build_batch(records, timestamp_ms=1_700_000_000_000, **producer)
 
@@ -291,7 +291,7 @@ class DrawnShares:
         self, topic_partition: tuple[str, int], records: bytes, transactional_id: str | None
     ) -> None:
         topic, partition = topic_partition
-        data = [{"name": topic, "partition_data": [{"index": partition, "records": records}]}]
+        topic_data = [{"name": topic, "partition_data": [{"index": partition, "records": records}]}]
         answer = self._p.ask(
             "Produce",
             9,
@@ -299,7 +299,7 @@ class DrawnShares:
             transactional_id=transactional_id,
             acks=-1,
             timeout=30_000,
-            topic_data=data,
+            topic_data=topic_data,
         )
         (partition_answer,) = answer.responses[0].partition_responses
         self._p.rows.append(
@@ -310,7 +310,7 @@ class DrawnShares:
         topic_partition = self._choose_partition()
         for _ in range(self._chance.choice((1, 1, 2, 3))):
             self._produce_batch(
-                topic_partition, self._batch(self._chance.choice((1, 2, 3, 5))), None
+                topic_partition, self._build_batch(self._chance.choice((1, 2, 3, 5))), None
             )
 
     def _transact(self) -> None:
@@ -329,13 +329,16 @@ class DrawnShares:
             "producer_epoch": begun.producer_epoch,
         }
         topic_partition = self._choose_partition()
-        old = {f"v3_and_below_{key}": value for key, value in producer_fields.items()}
+        old = {
+            f"v3_and_below_{key}": producer_field_value
+            for key, producer_field_value in producer_fields.items()
+        }
         old["v3_and_below_topics"] = [
             {"name": topic_partition[0], "partitions": [topic_partition[1]]}
         ]
         while self._refuses(plays.ask("AddPartitionsToTxn", 3, quiet=True, **old)):
             time.sleep(0.05)
-        batch = self._batch(
+        batch = self._build_batch(
             chance.choice((1, 2, 4)),
             producer_id=begun.producer_id,
             producer_epoch=begun.producer_epoch,
@@ -380,13 +383,13 @@ class DrawnShares:
         if topics is None:
             topics = [
                 {
-                    "topic_id": self._ids[name],
+                    "topic_id": self._ids[partition_name],
                     "partitions": [
-                        {"partition_index": index, "acknowledgement_batches": []}
-                        for index in range(self._partitions[name])
+                        {"partition_index": partition_index, "acknowledgement_batches": []}
+                        for partition_index in range(self._partitions[partition_name])
                     ],
                 }
-                for name in (sorted(self._ids) if session == 0 else ())
+                for partition_name in (sorted(self._ids) if session == 0 else ())
             ]
         values = {
             "group_id": self._group,
@@ -404,12 +407,12 @@ class DrawnShares:
             **fields,
         }
         answer = sharer.ask("ShareFetch", 2, **values)
-        self._keep("ShareFetch", values, answer)
+        self._keep_answer("ShareFetch", values, answer)
         self._follow(sharer, answer, session)
         for topic in answer.responses:
-            name = self._name_of(topic.topic_id)
+            partition_name = self._name_of(topic.topic_id)
             for part in topic.partitions:
-                held_spans = sharer.held.setdefault((name, part.partition_index), [])
+                held_spans = sharer.held.setdefault((partition_name, part.partition_index), [])
                 held_spans += [
                     (acquired_record.first_offset, acquired_record.last_offset)
                     for acquired_record in part.acquired_records
@@ -423,7 +426,7 @@ class DrawnShares:
         if session == -1:
             sharer.held = {}
 
-    def _keep(self, api: str, values: dict[str, Any], answer: Any) -> None:
+    def _keep_answer(self, api: str, values: dict[str, Any], answer: Any) -> None:
         """A request and its answer; records by their batches, as producers' ids differ."""
         topics = [
             {**topic, "topic_id": self._name_of(topic["topic_id"])} for topic in values["topics"]
@@ -497,14 +500,14 @@ class DrawnShares:
                 [chance.choice(kinds[:6]) for _ in range(count + chance.choice((0, 0, 1)))],
             )
         )
-        name, index = topic_partition
+        name, partition_index = topic_partition
         topic_id = self._ids[name] if chance.random() < 0.95 else _UNKNOWN
         span = {
             "first_offset": first_offset,
             "last_offset": last_offset,
             "acknowledge_types": types,
         }
-        partition = {"partition_index": index, "acknowledgement_batches": [span]}
+        partition = {"partition_index": partition_index, "acknowledgement_batches": [span]}
         return [{"topic_id": topic_id, "partitions": [partition]}]
 
     def _acknowledge(self) -> None:
@@ -523,7 +526,7 @@ class DrawnShares:
             **fields,
         }
         answer = sharer.ask("ShareAcknowledge", 2, **values)
-        self._keep("ShareAcknowledge", values, answer)
+        self._keep_answer("ShareAcknowledge", values, answer)
         self._follow(sharer, answer, session)
 
     def _session(self) -> None:
@@ -547,13 +550,15 @@ class DrawnShares:
             case "begin":
                 self._share_fetch(sharer, 0)
             case "topic":
-                part = {"partition_index": 0, "acknowledgement_batches": []}
-                self._share_fetch(sharer, topics=[{"topic_id": _UNKNOWN, "partitions": [part]}])
+                partition_fields = {"partition_index": 0, "acknowledgement_batches": []}
+                self._share_fetch(
+                    sharer, topics=[{"topic_id": _UNKNOWN, "partitions": [partition_fields]}]
+                )
             case "part":
-                part = {"partition_index": 9, "acknowledgement_batches": []}
+                partition_fields = {"partition_index": 9, "acknowledgement_batches": []}
                 name = chance.choice(sorted(self._ids))
                 self._share_fetch(
-                    sharer, topics=[{"topic_id": self._ids[name], "partitions": [part]}]
+                    sharer, topics=[{"topic_id": self._ids[name], "partitions": [partition_fields]}]
                 )
             case "member":
                 member = chance.choice((None, "", _MEMBERS[2]))
@@ -595,24 +600,28 @@ class DrawnShares:
 
     def _offsets(self) -> None:
         chance, plays, group = self._chance, self._p, self._group
-        name = chance.choice((*sorted(self._ids), f"{self._name}-none"))
+        topic_name = chance.choice((*sorted(self._ids), f"{self._name}-none"))
         match chance.choice(("all", "all", "named", "alter", "alter", "delete", "other")):
             case "all":
                 self._offsets_of({"group_id": group, "topics": None})
             case "named":
-                topics = [{"topic_name": name, "partitions": chance.choice(([0], [0, 1], [7], []))}]
+                topics = [
+                    {"topic_name": topic_name, "partitions": chance.choice(([0], [0, 1], [7], []))}
+                ]
                 self._offsets_of({"group_id": group, "topics": topics})
             case "other":
                 self._offsets_of({"group_id": f"{group}-no", "topics": None})
             case "alter":
                 offset = chance.choice((0, 1, 3, 99, -1, -5))
-                parts = [{"partition_index": chance.choice((0, 0, 1, 7)), "start_offset": offset}]
-                topics = [{"topic_name": name, "partitions": parts}]
+                partitions = [
+                    {"partition_index": chance.choice((0, 0, 1, 7)), "start_offset": offset}
+                ]
+                topics = [{"topic_name": topic_name, "partitions": partitions}]
                 where = chance.choice((group, group, group, f"{group}-no", ""))
                 plays.ask("AlterShareGroupOffsets", 0, group_id=where, topics=topics)
             case _:
                 where = chance.choice((group, group, f"{group}-no", ""))
-                topics = [{"topic_name": name}]
+                topics = [{"topic_name": topic_name}]
                 plays.ask("DeleteShareGroupOffsets", 0, group_id=where, topics=topics)
 
     def _offsets_of(self, group: dict[str, Any]) -> None:

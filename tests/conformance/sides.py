@@ -38,19 +38,19 @@ _TAKE_PRODUCER_IDS: Final = ("InitProducerId", "EndTxn")
 class Side:
     """One broker."""
 
-    def __init__(self, address: str, *, scene: str, level: int) -> None:
-        self.player = FramePlayer(address, play_prefix=scene, level=level)
+    def __init__(self, address: str, *, scene: str, transaction_version: int) -> None:
+        self.player = FramePlayer(address, play_prefix=scene, level=transaction_version)
         self.races: Counter[Race] = Counter()
         self._pids: list[int] = []
         self._topic_ids: dict[str, Any] = {}
 
-    def pid(self, number: int) -> int:
+    def pid(self, pid_number: int) -> int:
         """The n-th producer id that it handed out."""
-        return self._pids[number]
+        return self._pids[pid_number]
 
-    def topic_id(self, name: str) -> Any:
+    def topic_id(self, topic_name: str) -> Any:
         """The id that it gave to a topic."""
-        return self._topic_ids[name]
+        return self._topic_ids[topic_name]
 
     def number(self, pid: int) -> int:
         """Which of its producer ids this is; a new one is added."""
@@ -60,10 +60,10 @@ class Side:
 
     def prepare(self, world: World) -> None:
         """Make the topics that the world has."""
-        configs = {name.replace(".", "_"): value for name, value in LASTING.items()}
-        for name in world.topics:
-            short = name.removeprefix(f"{world.prefix}-")
-            _, self._topic_ids[name] = self.player.create_plain_topic(short, PARTITIONS, **configs)
+        configs = {name.replace(".", "_"): config_value for name, config_value in LASTING.items()}
+        for topic_name in world.topics:
+            short = topic_name.removeprefix(f"{world.prefix}-")
+            _, self._topic_ids[topic_name] = self.player.create_plain_topic(short, PARTITIONS, **configs)
 
     def ask(self, operation: Operation) -> Any:
         """Its answer, written down."""
@@ -88,17 +88,17 @@ class Side:
 
     # Until the broker has heard of a change
 
-    def await_level(self, level: int) -> None:
+    def await_level(self, transaction_version: int) -> None:
         """Until it says that this level of ``transaction.version`` is finalized."""
         self.player.ask_until(
-            lambda answer: _finalized_level(answer) == level,
+            lambda answer: _finalized_level(answer) == transaction_version,
             "ApiVersions",
             4,
             client_software_name="play",
             client_software_version="1",
         )
 
-    def await_topic(self, name: str, partitions: int) -> None:
+    def await_topic(self, topic_name: str, partitions: int) -> None:
         """Until it serves so many partitions of a topic, none of them where it was deleted."""
         expected = ErrorCode.none if partitions else ErrorCode.unknown_topic_or_partition
 
@@ -107,36 +107,40 @@ class Side:
             led = [partition for partition in topic.partitions if partition.leader_id >= 0]
             return bool(topic.error_code == expected and len(led) == partitions)
 
-        values: Values = {"topics": [{"name": name}], "allow_auto_topic_creation": False}
+        values: Values = {"topics": [{"name": topic_name}], "allow_auto_topic_creation": False}
         answer = self.player.ask_until(has_led_partitions, "Metadata", 12, **values)
         if partitions:
-            self._topic_ids[name] = answer.topics[0].topic_id
-        for index in range(partitions or PARTITIONS):
-            partition = {"partition_index": index, "timestamp": -1}
+            self._topic_ids[topic_name] = answer.topics[0].topic_id
+        for partition_index in range(partitions or PARTITIONS):
+            partition = {"partition_index": partition_index, "timestamp": -1}
             self.player.ask_until(
                 lambda answer: answer.topics[0].partitions[0].error_code == expected,
                 "ListOffsets",
                 7,
                 replica_id=-1,
-                topics=[{"name": name, "partitions": [partition]}],
+                topics=[{"name": topic_name, "partitions": [partition]}],
             )
 
-    def await_config(self, kind: int, name: str, key: str, value: str | None) -> None:
+    def await_config(
+        self, resource_type: int, name: str, key: str, config_value: str | None
+    ) -> None:
         """Until it shows that value; where there is None, until it shows no own value."""
-        own = {2: 1, 4: 3}[kind]
+        own = {2: 1, 4: 3}[resource_type]
         resource = {
-            "resource_type": kind,
-            "resource_name": name if kind == 2 else "1",
+            "resource_type": resource_type,
+            "resource_name": name if resource_type == 2 else "1",
             "configuration_keys": [key],
         }
 
         def has_config_value(answer: Any) -> bool:
             (config,) = answer.results[0].configs
             is_own = config.config_source == own
-            return bool(is_own and config.value == value if value is not None else not is_own)
+            return bool(
+                is_own and config.value == config_value if config_value is not None else not is_own
+            )
 
         self.player.ask_until(has_config_value, "DescribeConfigs", 4, resources=[resource])
-        if kind == 2:
+        if resource_type == 2:
             # Configs are told before they are in force; a later topic is served after that.
             self.player.await_metadata()
 
@@ -167,8 +171,11 @@ class Pair:
         level: Finalized level of ``transaction.version``.
     """
 
-    def __init__(self, addresses: tuple[str, str], *, scene: str, level: int) -> None:
-        self.real, self.ours = (Side(address, scene=scene, level=level) for address in addresses)
+    def __init__(self, addresses: tuple[str, str], *, scene: str, transaction_version: int) -> None:
+        self.real, self.ours = (
+            Side(address, scene=scene, transaction_version=transaction_version)
+            for address in addresses
+        )
         self._races: Counter[Race] = Counter()
 
     def close(self) -> None:
@@ -246,11 +253,11 @@ class Pair:
 
 
 def _finalized_level(answer: Any) -> int:
-    levels = {
+    transaction_versions = {
         finalized_feature.name: finalized_feature.max_version_level
         for finalized_feature in answer.finalized_features
     }
-    return int(levels.get("transaction.version", 0))
+    return int(transaction_versions.get("transaction.version", 0))
 
 
 def state_name(row: Any) -> str:

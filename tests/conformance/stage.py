@@ -63,18 +63,18 @@ class Stage:
         addresses: tuple[str, str],
         prefix: str,
         *,
-        level: int,
+        transaction_version: int,
         result: Result,
         counts: bool,
     ) -> None:
         self.world = World(prefix, "a", "b")
-        self.level = level
+        self.level = transaction_version
         self.trail: list[Operation] = []
-        self._home = level
+        self._home = transaction_version
         self._result = result
         self._counts = counts
         self._renamed = 0
-        self._pair = Pair(addresses, scene=prefix, level=level)
+        self._pair = Pair(addresses, scene=prefix, transaction_version=transaction_version)
         self._pair.both(lambda side: side.prepare(self.world))
         self._pair.both(lambda side: side.await_group(self.world.group))
 
@@ -106,7 +106,7 @@ class Stage:
             Parted: The answers differ.
         """
         real, ours = self._ask_both(operation)
-        self._take(operation, real, ours)
+        self._take_answers(operation, real, ours)
         self._look_at_producers(operation)
         return real
 
@@ -120,7 +120,7 @@ class Stage:
             if time.monotonic() - begun_s > TOO_LATE_S:
                 self._result.races[Race.TOO_LATE] += 1
                 return False
-            self._take(operation, real, ours)
+            self._take_answers(operation, real, ours)
         self._look_at_producers(*operations)
         return True
 
@@ -131,7 +131,7 @@ class Stage:
         except AssertionError as failure:
             raise Parted([str(failure)], self.trail) from failure
 
-    def _take(self, operation: Operation, real: Any, ours: Any) -> None:
+    def _take_answers(self, operation: Operation, real: Any, ours: Any) -> None:
         """Count, compare and learn."""
         state = self._state_before(operation)
         producer = self.world.named(operation.transactional_id)
@@ -160,12 +160,17 @@ class Stage:
 
     def _compare(self) -> None:
         unexplained_lines = []
-        for line in self._pair.differences():
+        for difference_line in self._pair.differences():
             reason = next(
-                (why for pattern, why in EXPLAINED.items() if re.search(pattern, line)), None
+                (
+                    reason
+                    for pattern, reason in EXPLAINED.items()
+                    if re.search(pattern, difference_line)
+                ),
+                None,
             )
             if reason is None:
-                unexplained_lines.append(line)
+                unexplained_lines.append(difference_line)
             else:
                 self._result.explained[reason] += 1
         if unexplained_lines:
@@ -187,7 +192,7 @@ class Stage:
         } - {None}
         for producer in self.world.producers:
             if producer.name in touched:
-                self._look(producer)
+                self._look_at_producer(producer)
                 if producer.stuck_for > STUCK_MAX:
                     self.start_anew(producer)
 
@@ -197,7 +202,7 @@ class Stage:
         producer.starts_anew(f"{self.world.prefix}-x-{self._renamed}")
         self.await_coordinator(producer)
 
-    def _look(self, producer: Producer) -> None:
+    def _look_at_producer(self, producer: Producer) -> None:
         assert producer.name is not None
         times_out = producer.timeout_ms == SHORT_MS
         real, ours = self._pair.state_of(
@@ -209,14 +214,14 @@ class Stage:
             self._result.cells[Cell(self.level, TIME_OUT, "", ONGOING, state)] += 1
         current = None
         if not real.error_code:
-            current = Identity(self._number(real, ours), real.producer_epoch)
+            current = Identity(self._equal_number(real, ours), real.producer_epoch)
         added = set()
         if state == ONGOING:
             topics = self.world.partitions  # not __consumer_offsets
             added = {
-                (topic.topic, index)
+                (topic.topic, partition_index)
                 for topic in real.topics
-                for index in topic.partitions
+                for partition_index in topic.partitions
                 if topic.topic in topics
             }
         producer.is_in(state, current, added)
@@ -226,14 +231,14 @@ class Stage:
     ) -> int | None:
         if operation.api == "EndTxn" and operation.version < 5:
             return None if producer is None or producer.current is None else producer.current.pid
-        number = self._number(real, ours)
+        pid = self._equal_number(real, ours)
         if producer is None:
             producer = Producer(None, timeout_ms=0, style="mixed")
             self.world.loose.append(producer)
-        producer.takes(Identity(number, real.producer_epoch))
-        return number
+        producer.takes(Identity(pid, real.producer_epoch))
+        return pid
 
-    def _number(self, real: Any, ours: Any) -> int:
+    def _equal_number(self, real: Any, ours: Any) -> int:
         numbers = [
             self._pair.real.number(real.producer_id),
             self._pair.ours.number(ours.producer_id),
@@ -276,25 +281,27 @@ class Stage:
 
     def await_coordinator(self, producer: Producer) -> None:
         """Until both know the coordinator of a new transactional id."""
-        name = producer.name
-        assert name is not None
-        self._pair.both(lambda side: side.await_coordinator(name))
+        producer_name = producer.name
+        assert producer_name is not None
+        self._pair.both(lambda side: side.await_coordinator(producer_name))
 
     def exhaust(self, producer: Producer) -> None:
         """Bring a transactional id near its last epoch (KIP-360: then comes a new producer id)."""
-        name = producer.name
-        assert name is not None
-        self._pair.both(lambda side: side.player.raise_epoch(name, NEARLY_LAST_EPOCH))
+        producer_name = producer.name
+        assert producer_name is not None
+        self._pair.both(lambda side: side.player.raise_epoch(producer_name, NEARLY_LAST_EPOCH))
         self.ask(plain_init(producer))
 
-    def switch_level(self, level: int, choices: Choices | None = None) -> None:
+    def switch_level(self, transaction_version: int, choices: Choices | None = None) -> None:
         """Finalize another level of ``transaction.version``; surely unless it is drawn how."""
-        if level == self.level:
+        if transaction_version == self.level:
             return
-        operation = changes.update_features(choices, level_now=self.level, level=level)
+        operation = changes.update_features(
+            choices, level_now=self.level, transaction_version=transaction_version
+        )
         if self.ask(operation).error_code == ErrorCode.none:
-            self._pair.await_change(lambda side: side.await_level(level))
-            self.level = level
+            self._pair.await_change(lambda side: side.await_level(transaction_version))
+            self.level = transaction_version
 
     def verify(self, *, enabled: bool) -> None:
         """Switch verification on or off."""
@@ -304,17 +311,17 @@ class Stage:
         self._pair.await_change(lambda side: side.await_config(4, "", key, setting))
         self.world.verifies = enabled
 
-    def alter_topic(self, topic: str, name: str, value: str | None) -> None:
+    def alter_topic(self, topic: str, name: str, config_value: str | None) -> None:
         """Change a config of a topic."""
-        real = self.ask(changes.alter_topic(topic, name, value))
+        real = self.ask(changes.alter_topic(topic, name, config_value))
         if real.responses[0].error_code != ErrorCode.none:
             return
-        self._pair.await_change(lambda side: side.await_config(2, topic, name, value))
+        self._pair.await_change(lambda side: side.await_config(2, topic, name, config_value))
         altered = self.world.altered.setdefault(topic, {})
-        if value is None:
+        if config_value is None:
             altered.pop(name, None)
         else:
-            altered[name] = value
+            altered[name] = config_value
 
     def delete_topic(self, choices: Choices, topic: str) -> None:
         """A topic goes, with all that is in it."""
@@ -324,11 +331,11 @@ class Stage:
             self.world.deletes(topic)
 
     def create_topic(self, choices: Choices, topic: str) -> None:
-        """A topic of that name comes back."""
+        """Create a topic on both sides, mostly one that was deleted before."""
         real = self.ask(changes.create_topic(choices, topic))
         if real.topics[0].error_code == ErrorCode.none:
-            count = self.world.partitions[topic]
-            self._pair.await_change(lambda side: side.await_topic(topic, count))
+            partition_count = self.world.partitions[topic]
+            self._pair.await_change(lambda side: side.await_topic(topic, partition_count))
             self.world.deleted.discard(topic)
 
     def grow_topic(self, choices: Choices, topic: str) -> None:
@@ -336,8 +343,8 @@ class Stage:
         real = self.ask(changes.create_partitions(choices, self.world, topic))
         if real.results[0].error_code == ErrorCode.none:
             self.world.partitions[topic] += 1
-            count = self.world.partitions[topic]
-            self._pair.await_change(lambda side: side.await_topic(topic, count))
+            partition_count = self.world.partitions[topic]
+            self._pair.await_change(lambda side: side.await_topic(topic, partition_count))
 
 
 def _answer_of_operation(operation: Operation, answer: Any) -> Any:

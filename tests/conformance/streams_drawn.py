@@ -49,7 +49,7 @@ class DrawnPlay:
     def play(self) -> None:
         plays, chance = self._p, self._chance
         plays.play, plays.own_names, plays.awaits_topics = self._name, self._group, True
-        self._clean()
+        self._clean_topics()
         self._topic("t", chance.choice((1, 2, 3)))
         if chance.random() < 0.7:
             self._topic("u", chance.choice((1, 2, 2, 4)))
@@ -61,7 +61,7 @@ class DrawnPlay:
             plays.settle_topics()
         moves: Mapping[Callable[[], None], float] = {
             self._join: 4,
-            self._beat: 10,
+            self._send_heartbeat: 10,
             self._settle: 3,
             self._beat_otherwise: 5,
             self._leave: 3,
@@ -79,9 +79,9 @@ class DrawnPlay:
             (move,) = chance.choices(tuple(moves), tuple(moves.values()))
             move()
         plays.desc(self._group)
-        self._clean()
+        self._clean_topics()
 
-    def _clean(self) -> None:
+    def _clean_topics(self) -> None:
         """Take away what a play with this seed has left."""
         plays, group = self._p, self._group
         values = {"group_ids": [group], "include_authorized_operations": False}
@@ -225,17 +225,17 @@ class DrawnPlay:
 
     def _join(self) -> None:
         chance = self._chance
-        name = chance.choice(self._names)
+        member_name = chance.choice(self._names)
         topology = self._topology
         if chance.random() < 0.12:
             topology = (topology[0] + chance.choice((-1, 1)), topology[1])
         elif chance.random() < 0.08:
             topology = self._drawn_topology()
-        member = self._p.member(self._group, name, topology, **self._identity())
+        member = self._p.member(self._group, member_name, topology, **self._identity())
         if member.e:
-            self._members[name] = member
+            self._members[member_name] = member
 
-    def _beat(self) -> None:
+    def _send_heartbeat(self) -> None:
         if self._members:
             self._any_member().beat(**self._news())
 
@@ -249,8 +249,12 @@ class DrawnPlay:
         news: dict[str, Any] = {}
         if chance.random() < 0.1:
             news["task_offsets"] = [
-                {"subtopology_id": "0", "partition": index, "offset": chance.choice((0, 5, 20_000))}
-                for index in range(chance.choice((1, 2)))
+                {
+                    "subtopology_id": "0",
+                    "partition": partition_index,
+                    "offset": chance.choice((0, 5, 20_000)),
+                }
+                for partition_index in range(chance.choice((1, 2)))
             ]
         if chance.random() < 0.05:
             news["task_end_offsets"] = [
@@ -280,16 +284,16 @@ class DrawnPlay:
         if not self._members:
             return
         chance = self._chance
-        name = chance.choice(sorted(self._members))
-        member = self._members[name]
+        member_name = chance.choice(sorted(self._members))
+        member = self._members[member_name]
         instance = member.kept.get("instance_id")
         beat = self._p.beat
         match chance.choice(("epoch", "silent", "owns", "stranger", "instance", "late", "again")):
             case "epoch":
                 epoch = member.e + chance.choice((-2, -1, 1, 7))
-                beat(self._group, name, epoch, None, member.own, instance_id=instance)
+                beat(self._group, member_name, epoch, None, member.own, instance_id=instance)
             case "silent":
-                beat(self._group, name, member.e, instance_id=instance)
+                beat(self._group, member_name, member.e, instance_id=instance)
             case "owns":
                 owned: Any = chance.choice(
                     (
@@ -305,17 +309,24 @@ class DrawnPlay:
                         (["0_-1"],),
                     )
                 )
-                beat(self._group, name, member.e, None, owned, instance_id=instance)
+                beat(self._group, member_name, member.e, None, owned, instance_id=instance)
             case "stranger":
                 beat(self._group, "x", member.e, None, member.own)
             case "instance":
                 other_instance_id = chance.choice(("i1", "i2", "i3"))
-                beat(self._group, name, member.e, None, member.own, instance_id=other_instance_id)
+                beat(
+                    self._group,
+                    member_name,
+                    member.e,
+                    None,
+                    member.own,
+                    instance_id=other_instance_id,
+                )
             case "late":
-                beat(self._group, name, member.e - 1, None, member.own, instance_id=instance)
+                beat(self._group, member_name, member.e - 1, None, member.own, instance_id=instance)
             case _:
                 topology = chance.choice((self._topology, None))
-                beat(self._group, name, member.e, topology, member.own, instance_id=instance)
+                beat(self._group, member_name, member.e, topology, member.own, instance_id=instance)
 
     def _leave(self) -> None:
         chance = self._chance
@@ -335,10 +346,10 @@ class DrawnPlay:
         """A static member's next life."""
         chance = self._chance
         fields = self._identity() | {"instance_id": chance.choice(("i1", "i2"))}
-        name = chance.choice((*self._names[:3], "g", "h"))
-        member = self._p.member(self._group, name, self._topology, **fields)
+        member_name = chance.choice((*self._names[:3], "g", "h"))
+        member = self._p.member(self._group, member_name, self._topology, **fields)
         if member.e:
-            self._members[name] = member
+            self._members[member_name] = member
 
     # Positions
 
@@ -366,14 +377,14 @@ class DrawnPlay:
     def _in_transaction(self) -> None:
         """TxnOffsetCommit of a member."""
         chance, plays = self._chance, self._p
-        name = chance.choice((*sorted(self._members), "x", ""))
-        member = self._members.get(name)
+        member_name = chance.choice((*sorted(self._members), "x", ""))
+        member = self._members.get(member_name)
         epoch = (
             chance.choice((-1, 1)) if member is None else member.e + chance.choice((0, 0, -1, 1))
         )
         plays.in_transaction(
             self._group,
-            name,
+            member_name,
             epoch,
             topic=self._any_topic(),
             instance=chance.choice((None, None, "i1"))

@@ -533,9 +533,9 @@ def play_broker_configs(p: Plays) -> None:
     for name, *_ in _BROKER_CONFIGS:
         p.configure_broker({f"group.streams.{name}": None})
     p.broker_configs()
-    for name, *values in _BROKER_CONFIGS:
-        for value in values:
-            p.configure_broker({f"group.streams.{name}": value})
+    for name, *config_values in _BROKER_CONFIGS:
+        for config_value in config_values:
+            p.configure_broker({f"group.streams.{name}": config_value})
     p.broker_configs()
     p.configure_broker({"group.streams.num.standby.replicas": "1"})
     a = p.member("s21", "a", stateful("s21"))

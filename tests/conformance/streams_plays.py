@@ -74,7 +74,8 @@ def ti(name: str, partitions: int = 0, rf: int = 0, **configs: str) -> dict[str,
         "partitions": partitions,
         "replication_factor": rf,
         "topic_configs": [
-            {"key": key.replace("_", "."), "value": value} for key, value in configs.items()
+            {"key": config_name.replace("_", "."), "value": config_value}
+            for config_name, config_value in configs.items()
         ],
     }
 
@@ -148,17 +149,21 @@ def ids(owned: Iterable[str] | None) -> list[dict[str, Any]] | None:
         return None
     indexes_by_subtopology: dict[str, list[int]] = {}
     for task in owned:
-        name, _, index = task.rpartition("_")
-        indexes_by_subtopology.setdefault(name, []).append(int(index))
+        subtopology_id, _, index = task.rpartition("_")
+        indexes_by_subtopology.setdefault(subtopology_id, []).append(int(index))
     return [
-        {"subtopology_id": name, "partitions": indexes}
-        for name, indexes in sorted(indexes_by_subtopology.items())
+        {"subtopology_id": subtopology_id, "partitions": indexes}
+        for subtopology_id, indexes in sorted(indexes_by_subtopology.items())
     ]
 
 
 def task_names(tasks: Iterable[Any] | None) -> list[str]:
     """Tasks of an answer as ``"0_1"``."""
-    return [f"{task.subtopology_id}_{index}" for task in tasks or () for index in task.partitions]
+    return [
+        f"{task.subtopology_id}_{partition_index}"
+        for task in tasks or ()
+        for partition_index in task.partitions
+    ]
 
 
 class Plays:
@@ -249,8 +254,8 @@ class Plays:
     def conf(self, group: str, **configs: str) -> None:
         """Set configs of a group; two underscores stand for a dot."""
         changes = [
-            {"name": name.replace("__", "."), "config_operation": 0, "value": value}
-            for name, value in configs.items()
+            {"name": config_name.replace("__", "."), "config_operation": 0, "value": config_value}
+            for config_name, config_value in configs.items()
         ]
         resource = {"resource_type": 32, "resource_name": group, "configs": changes}
         self.ask(
@@ -374,12 +379,12 @@ class Plays:
         """OffsetCommit."""
         partitions = [
             {
-                "partition_index": index,
+                "partition_index": partition_index,
                 "committed_offset": 3,
                 "committed_leader_epoch": -1,
                 "committed_metadata": "",
             }
-            for index in places
+            for partition_index in places
         ]
         self.ask(
             "OffsetCommit",
@@ -453,8 +458,12 @@ class Plays:
     ) -> None:
         """IncrementalAlterConfigs of a group, whose answer counts; None takes a config away."""
         changes = [
-            {"name": name, "config_operation": int(value is None), "value": value}
-            for name, value in configs.items()
+            {
+                "name": config_name,
+                "config_operation": int(config_value is None),
+                "value": config_value,
+            }
+            for config_name, config_value in configs.items()
         ]
         resource = {"resource_type": 32, "resource_name": group, "configs": changes}
         values = {"resources": [resource], "validate_only": False}
@@ -464,8 +473,12 @@ class Plays:
     def configure_broker(self, configs: Mapping[str, str | None]) -> None:
         """IncrementalAlterConfigs of all brokers."""
         changes = [
-            {"name": name, "config_operation": int(value is None), "value": value}
-            for name, value in configs.items()
+            {
+                "name": config_name,
+                "config_operation": int(config_value is None),
+                "value": config_value,
+            }
+            for config_name, config_value in configs.items()
         ]
         resource = {"resource_type": 4, "resource_name": "", "configs": changes}
         self.ask("IncrementalAlterConfigs", 1, resources=[resource], validate_only=False)
@@ -527,9 +540,9 @@ class Member:
         self.own: tuple[list[str], ...] = ([], [], [])
         self.e = 0
         self.kept = {key: fields.pop(key) for key in list(fields) if key in ("instance_id", "v")}
-        self._take(plays.beat(group, member, 0, topology, **fields, **self.kept))
+        self._take_assignment(plays.beat(group, member, 0, topology, **fields, **self.kept))
 
-    def _take(self, answer: Any) -> None:
+    def _take_assignment(self, answer: Any) -> None:
         self.e = answer.member_epoch
         if answer.active_tasks is not None:
             kinds = (answer.active_tasks, answer.standby_tasks, answer.warmup_tasks)
@@ -548,7 +561,7 @@ class Member:
             **self.kept,
         )
         if not answer.error_code:
-            self._take(answer)
+            self._take_assignment(answer)
 
     def leave(self, epoch: int = -1, **fields: Any) -> None:
         """It leaves."""

@@ -46,9 +46,9 @@ def test_no_key_is_given_twice() -> None:
 def test_every_rule_is_shown_at_each_of_its_levels() -> None:
     levels_by_rule: dict[str, set[int]] = defaultdict(set)
     for case in cases():
-        for level in LEVELS:
-            for row in case.rule_ids(level):
-                levels_by_rule[row].add(level)
+        for transaction_version in LEVELS:
+            for row in case.rule_ids(transaction_version):
+                levels_by_rule[row].add(transaction_version)
     none_of(
         (
             f"{rule.id}: at {', '.join(map(str, missing))}"
@@ -65,8 +65,8 @@ def test_every_row_that_a_case_names_is_a_rule() -> None:
         (
             f"{case.id}: {row}"
             for case in cases()
-            for level in LEVELS
-            for row in case.rule_ids(level)
+            for transaction_version in LEVELS
+            for row in case.rule_ids(transaction_version)
             if row not in rules()
         ),
         "unknown rules",
@@ -74,7 +74,7 @@ def test_every_row_that_a_case_names_is_a_rule() -> None:
 
 
 def test_a_rule_that_a_case_shows_does_not_point_elsewhere() -> None:
-    rules_shown = {row for case in cases() for level in LEVELS for row in case.rule_ids(level)}
+    rules_shown = {row for case in cases() for transaction_version in LEVELS for row in case.rule_ids(transaction_version)}
     none_of((row for row in rules_shown if rules()[row][1].elsewhere), "shown by a case after all")
 
 
@@ -120,8 +120,8 @@ def is_function(named: str) -> bool:
     module, _, qualified = named.partition(":")
     try:
         member_found: object = importlib.import_module(module)
-        for name in qualified.split("."):
-            member_found = vars(member_found)[name]
+        for attribute_name in qualified.split("."):
+            member_found = vars(member_found)[attribute_name]
     except (ImportError, KeyError, TypeError):
         return False
     if isinstance(member_found, property):

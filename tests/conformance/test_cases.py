@@ -22,44 +22,48 @@ from txnsim_lab.conformance._book.frame_player import FramePlayer
 from txnsim_lab.conformance._book.model import TXN_LEVELS
 from txnsim_lab.conformance._book.recordings import answer_differences
 
-PLAYS = [(case, level) for level in TXN_LEVELS for case in cases() if level in case.text.levels]
+PLAYS = [(case, transaction_version) for transaction_version in TXN_LEVELS for case in cases() if transaction_version in case.text.levels]
 EXHAUSTED = "coordinator/exhausted"
 recorded = cache(answers.read_recordings)
 
 
 @cache
 def grounds() -> dict[str, Ground]:
-    return {name: ground_of(config) for name, config in broker_configs().items()}
+    return {broker_name: ground_of(config) for broker_name, config in broker_configs().items()}
 
 
-def id_of(case: Case, level: int) -> str:
-    return f"{case.id}-tv{level}"
+def id_of(case: Case, transaction_version: int) -> str:
+    return f"{case.id}-tv{transaction_version}"
 
 
-def marks_of(case: Case, level: int) -> tuple[pytest.MarkDecorator, ...]:
+def marks_of(case: Case, transaction_version: int) -> tuple[pytest.MarkDecorator, ...]:
     """The quick check plays each case at its highest level, unless it climbs through all epochs.
     Where Kafka answered as at a higher level, the case is played again only by ``make nightly``.
     """
     recordings = recorded(case.file).get(case.name, {})
-    higher = [recording for other_level, recording in recordings.items() if other_level > level]
-    if level in recordings and recordings[level] in higher:
+    higher = [
+        recording
+        for other_level, recording in recordings.items()
+        if other_level > transaction_version
+    ]
+    if transaction_version in recordings and recordings[transaction_version] in higher:
         return (pytest.mark.thorough,)
-    is_quick = level == max(case.text.levels) and case.file != EXHAUSTED
+    is_quick = transaction_version == max(case.text.levels) and case.file != EXHAUSTED
     return () if is_quick else (pytest.mark.slow,)
 
 
-@pytest.mark.parametrize("level", TXN_LEVELS)
+@pytest.mark.parametrize("transaction_version", TXN_LEVELS)
 def test_a_leap_leaves_what_each_single_step_leaves(
-    level: int, monkeypatch: pytest.MonkeyPatch
+    transaction_version: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     described = []
     for leaps in (True, False):
         if not leaps:
             monkeypatch.setattr(VirtualWorld, "can", frozenset())
         with virtual_on(grounds()["default"], TXN_LEVELS[0]) as target:
-            finalize_level(target.bootstrap, level)
+            finalize_level(target.bootstrap, transaction_version)
             with contextlib.closing(
-                FramePlayer(target.bootstrap, play_prefix="leap", level=level)
+                FramePlayer(target.bootstrap, play_prefix="leap", level=transaction_version)
             ) as player:
                 player.raise_epoch("p", 100)
                 answer = player.ask_unrecorded("DescribeTransactions", 0, transactional_ids=["p"])
@@ -76,16 +80,16 @@ def test_a_leap_leaves_what_each_single_step_leaves(
 
 
 @pytest.mark.parametrize(
-    ("case", "level"),
+    ("case", "transaction_version"),
     [pytest.param(*play, id=id_of(*play), marks=marks_of(*play)) for play in PLAYS],
 )
-def test_the_simulator_answers_as_kafka_did(case: Case, level: int) -> None:
-    recording = recorded(case.file).get(case.name, {}).get(level)
+def test_the_simulator_answers_as_kafka_did(case: Case, transaction_version: int) -> None:
+    recording = recorded(case.file).get(case.name, {}).get(transaction_version)
     assert recording is not None, "record it: python -m tests.conformance.record_cases"
     release = answers.recorded_release(case.file)
     with virtual_on(grounds()[case.broker], TXN_LEVELS[0], release) as target:
-        finalize_level(target.bootstrap, level)
-        played = play(case, target, level)
+        finalize_level(target.bootstrap, transaction_version)
+        played = play(case, target, transaction_version)
     wrong = [*answer_differences(recording, played.transcript), *played.unshown_rules]
     advice = f"If the case has changed: python -m tests.conformance.record_cases --case {case.id}"
     assert not wrong, "\n".join([f"{len(wrong)} differences (Kafka != ours):", *wrong, advice])

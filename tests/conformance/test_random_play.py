@@ -33,10 +33,17 @@ PLAYS_OF_OURS = 2
 
 
 @pytest.mark.real
-@pytest.mark.parametrize("level", [0, 1, 2])
-def test_a_random_play_meets_no_difference(level: int) -> None:
-    with both_brokers(level) as addresses:
-        result = play(addresses, level=level, seed=SEED, operations=1, plays=PLAYS, shrinks=60)
+@pytest.mark.parametrize("transaction_version", [0, 1, 2])
+def test_a_random_play_meets_no_difference(transaction_version: int) -> None:
+    with both_brokers(transaction_version) as addresses:
+        result = play(
+            addresses,
+            transaction_version=transaction_version,
+            seed=SEED,
+            operations=1,
+            plays=PLAYS,
+            shrinks=60,
+        )
     assert not list(complaints(result)), "\n".join(report(result))
     assert result.succeeded > 0.3 * result.operations
     assert len({(cell.api, cell.state) for cell in result.cells}) > 30, "a play goes to many places"
@@ -45,7 +52,11 @@ def test_a_random_play_meets_no_difference(level: int) -> None:
 def played_by_two_of_ours(plays: int = PLAYS_OF_OURS, **rules_of_one: str) -> Result:
     with our_broker(2) as first_address, our_broker(2, **rules_of_one) as second_address:
         session = Session(
-            (first_address, second_address), level=2, seed=SEED, plays=plays, shrinks=30
+            (first_address, second_address),
+            transaction_version=2,
+            seed=SEED,
+            plays=plays,
+            shrinks=30,
         )
         session.play(SEED)
     return session.result
@@ -83,7 +94,13 @@ def test_a_transaction_that_times_out_is_waited_for_whoever_asked_last(
     monkeypatch.setattr(stages, "TOO_LATE_S", 60.0)
     result = Result(level=2, seed=1, plays_per_seed=1)
     with our_broker(2) as first_address, our_broker(2) as second_address:
-        stage = Stage((first_address, second_address), "late", level=2, result=result, counts=True)
+        stage = Stage(
+            (first_address, second_address),
+            "late",
+            transaction_version=2,
+            result=result,
+            counts=True,
+        )
         producer = Producer("late-id", timeout_ms=SHORT_MS, style="old")
         stage.await_coordinator(producer)
         stage.world.producers.append(producer)
@@ -155,7 +172,10 @@ def test_a_long_play_goes_on_until_it_has_been_everywhere_but_not_for_ever() -> 
 
 
 def test_the_last_level_goes_where_none_has_been() -> None:
-    first_result, last_result = (Result(level=level, seed=1, plays_per_seed=1) for level in (0, 2))
+    first_result, last_result = (
+        Result(level=transaction_version, seed=1, plays_per_seed=1)
+        for transaction_version in (0, 2)
+    )
     left = set(missing_anywhere([first_result], last_result))
     seldom = (map_place for map_place, demand in cells.demands().items() if not demand.required)
     map_place = next(map_place for map_place in seldom if cells.demands()[map_place].somewhere)

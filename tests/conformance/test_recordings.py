@@ -46,9 +46,9 @@ def test_recordings_are_read_back_as_they_were_written(tmp_path: Path) -> None:
 def test_what_is_equal_is_written_once(tmp_path: Path) -> None:
     same = recording(("a", LONG), ("b", LONG), ("c", "1"))
     write("story", {0: same, 1: same}, tmp_path)
-    text = path_of("story", tmp_path).read_text("utf-8")
-    assert text.count(LONG) == 1
-    assert len(text.splitlines()) == 4
+    file_text = path_of("story", tmp_path).read_text("utf-8")
+    assert file_text.count(LONG) == 1
+    assert len(file_text.splitlines()) == 4
 
 
 def test_an_answer_that_came_once_is_enough_where_kafka_is_racy() -> None:

@@ -50,26 +50,28 @@ Address = Callable[[Ground], str]
 
 
 @cache
-def plays(level: int, ground: Ground) -> Plays:
+def plays(transaction_version: int, ground: Ground) -> Plays:
     """What the simulator answers to the stories of a level and ground, or how one failed."""
 
     def play() -> Plays:
         plays_found: Plays = {}
-        with virtual_on(ground, level) as target:
-            take_first_producer_id(target, level)
-            for story in stories_at(level, ground):
+        with virtual_on(ground, transaction_version) as target:
+            take_first_producer_id(target, transaction_version)
+            for story in stories_at(transaction_version, ground):
                 try:
-                    plays_found[name_of(story)] = play_story(story, first_address(target), level)
+                    plays_found[name_of(story)] = play_story(
+                        story, first_address(target), transaction_version
+                    )
                 except Exception:  # noqa: BLE001 - shown by the test of this story
                     plays_found[name_of(story)] = traceback.format_exc()
         return plays_found
 
-    return make_once(f"stories at {level} on {ground.name}", play)
+    return make_once(f"stories at {transaction_version} on {ground.name}", play)
 
 
 @pytest.fixture(scope="module")
 def address() -> Iterator[Address]:
-    """Of a server for stories on a ground, over TCP."""
+    """Address of a server that plays stories on a ground over TCP."""
     with ExitStack() as running:
 
         @cache
@@ -80,13 +82,13 @@ def address() -> Iterator[Address]:
 
 
 @pytest.mark.parametrize(
-    ("story", "level"),
+    ("story", "transaction_version"),
     [pytest.param(*story_and_level, id=id_of(*story_and_level)) for story_and_level in STORIES],
 )
-def test_the_simulator_answers_as_kafka_did(story: Story, level: int) -> None:
-    found_play = plays(level, ground_of(story))[name_of(story)]
+def test_the_simulator_answers_as_kafka_did(story: Story, transaction_version: int) -> None:
+    found_play = plays(transaction_version, ground_of(story))[name_of(story)]
     assert not isinstance(found_play, str), found_play
-    assert_as_recorded(story, level, found_play)
+    assert_as_recorded(story, transaction_version, found_play)
 
 
 @pytest.mark.slow
@@ -99,9 +101,9 @@ def test_the_simulator_answers_so_over_tcp(story: Story, address: Address) -> No
     assert_as_recorded(story, LEVEL_OVER_TCP, found_transcript)
 
 
-def assert_as_recorded(story: Story, level: int, transcript: Transcript) -> None:
+def assert_as_recorded(story: Story, transaction_version: int, transcript: Transcript) -> None:
     name = name_of(story)
-    wrong = unexplained_lines(name, answer_differences(read(name)[level], transcript))
+    wrong = unexplained_lines(name, answer_differences(read(name)[transaction_version], transcript))
     advice = f"If the story has changed: python -m tests.conformance.record --story {name}"
     assert not wrong, "\n".join([f"{len(wrong)} differences (Kafka != ours):", *wrong, advice])
 
@@ -109,7 +111,10 @@ def assert_as_recorded(story: Story, level: int, transcript: Transcript) -> None
 def test_each_api_of_the_stories_is_asked_over_tcp() -> None:
     recordings = coverage.all_recordings()
     assert set(recordings) >= OVER_TCP
-    chosen = {name: {LEVEL_OVER_TCP: recordings[name][LEVEL_OVER_TCP]} for name in OVER_TCP}
+    chosen = {
+        recording_name: {LEVEL_OVER_TCP: recordings[recording_name][LEVEL_OVER_TCP]}
+        for recording_name in OVER_TCP
+    }
     assert apis(chosen) == apis(recordings)
 
 
@@ -118,8 +123,10 @@ def apis(recordings: Mapping[str, Recordings]) -> set[str]:
 
 
 def test_every_play_is_recorded_and_every_recording_is_played() -> None:
-    recorded = {(name, level) for name in recorded_stories() for level in read(name)}
-    programme = {(name_of(story), level) for story, level in STORIES}
+    recorded = {
+        (story_name, level) for story_name in recorded_stories() for level in read(story_name)
+    }
+    programme = {(name_of(story), transaction_version) for story, transaction_version in STORIES}
     assert not programme - recorded, "record them: python -m tests.conformance.record"
     assert not recorded - programme, "no such play: remove the file, or record the story anew"
 
@@ -139,8 +146,8 @@ def test_what_is_declared_belongs_to_a_story() -> None:
 
 
 def test_the_page_counts_what_is_recorded() -> None:
-    text = coverage.page(coverage.count_coverage(coverage.all_recordings()))
-    assert coverage.FILE.read_text("utf-8") == text, coverage.COMMAND
+    page_text = coverage.page(coverage.count_coverage(coverage.all_recordings()))
+    assert coverage.FILE.read_text("utf-8") == page_text, coverage.COMMAND
 
 
 def test_transcripts_are_small_enough_to_be_read_in_a_review() -> None:

@@ -71,17 +71,21 @@ class Need(msgspec.Struct, frozen=True, kw_only=True):
 
     def others(self) -> tuple[AclBinding, ...]:
         denials_of_others = []
-        for kind, operations in _OPERATIONS.items():
-            allowed_operations = {operation for where, operation in self.any_of if where == kind}
+        for operation_kind, operations in _OPERATIONS.items():
+            allowed_operations = {
+                operation for where, operation in self.any_of if where == operation_kind
+            }
             if AclOperation.DESCRIBE in allowed_operations:
                 allowed_operations |= set(_DESCRIBING)
-            name = CLUSTER_NAME if kind == CLUSTER else "*"
+            name = CLUSTER_NAME if operation_kind == CLUSTER else "*"
             denied_operations = (
                 [operation for operation in operations if operation not in allowed_operations]
                 if allowed_operations
                 else [AclOperation.ALL]
             )
-            denials_of_others += [acl(kind, name, operation) for operation in denied_operations]
+            denials_of_others += [
+                acl(operation_kind, name, operation) for operation in denied_operations
+            ]
         return tuple(denials_of_others)
 
 
@@ -97,13 +101,16 @@ class Row(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def name(self) -> str:
-        """Of the test."""
+        """The test's name."""
         return f"{self.api} {self.form}".strip()
 
     def ways(self) -> Iterator[tuple[AclBinding, ...]]:
         """Every choice of rights that suffices, with nothing to spare."""
         for rights in itertools.product(*(need.any_of for need in self.needs)):
-            yield tuple(acl(kind, _NAMES[kind], operation) for kind, operation in rights)
+            yield tuple(
+                acl(resource_type, _NAMES[resource_type], operation)
+                for resource_type, operation in rights
+            )
 
 
 def _need(kind: ResourceType, operation: AclOperation, denied: str) -> Need:
@@ -278,13 +285,15 @@ def missing_rights(side: GuardedBroker, row: Row) -> set[str]:
     teller = errors_of(answer.__class__)
     assert teller is not None
     teller(answer, error_codes.append)
-    missing = {code for code in map(_name, error_codes) if code.endswith("AUTHORIZATION_FAILED")}
+    missing = {
+        code for code in map(_code_name, error_codes) if code.endswith("AUTHORIZATION_FAILED")
+    }
     if row.needs[0].denied == LEFT_OUT and not answer.transaction_states:
         missing.add(LEFT_OUT)
     return missing
 
 
-def _name(code: Any) -> str:
+def _code_name(code: Any) -> str:
     return str(code.name.upper())
 
 

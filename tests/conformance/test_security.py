@@ -26,12 +26,12 @@ def answers() -> Iterator[dict[str, Answers]]:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("kind", "name"), [(kind, name) for kind in KINDS for name in recorded_answers(kind)]
+    ("kind", "answer_name"), [(kind, name) for kind in KINDS for name in recorded_answers(kind)]
 )
 def test_the_answer_is_that_of_apache_kafka(
-    answers: dict[str, Answers], kind: str, name: str
+    answers: dict[str, Answers], kind: str, answer_name: str
 ) -> None:
-    assert answers[kind][name] == recorded_answers(kind)[name]
+    assert answers[kind][answer_name] == recorded_answers(kind)[answer_name]
 
 
 def test_everything_is_recorded() -> None:

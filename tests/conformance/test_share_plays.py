@@ -19,7 +19,10 @@ RECORDED = drawn.recorded_rows(share_drawn.TRANSCRIPT)
 @pytest.fixture
 def address(tmp_path: Path) -> Any:
     settings = tmp_path / "server.properties"
-    lines = [f"{name}={value}\n" for name, value in share_drawn.SETTINGS.items()]
+    lines = [
+        f"{setting_name}={setting_value}\n"
+        for setting_name, setting_value in share_drawn.SETTINGS.items()
+    ]
     settings.write_text("".join(lines), "utf-8")
     with TxnsimServer(brokers=1, arguments=("--config", str(settings))) as server:
         yield server.bootstrap

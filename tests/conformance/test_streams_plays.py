@@ -24,7 +24,11 @@ SEEDS = drawn.recorded_rows(streams_drawn.TRANSCRIPT)
 def streams_broker(directory: Path, *arguments: str) -> Iterator[str]:
     """A broker with the settings of the plays; its address."""
     settings = directory / "server.properties"
-    settings.write_text("".join(f"{name}={value}\n" for name, value in SETTINGS.items()))
+    settings.write_text(
+        "".join(
+            f"{setting_name}={setting_value}\n" for setting_name, setting_value in SETTINGS.items()
+        )
+    )
     with TxnsimServer(brokers=1, arguments=("--config", str(settings), *arguments)) as server:
         yield server.bootstrap
 

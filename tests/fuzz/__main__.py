@@ -114,13 +114,13 @@ def _fuzz(names: Sequence[str], options: argparse.Namespace) -> int:
                 f"{outcome.most_mib:>6.1f} {len(outcome.finds):>6}",
                 flush=True,
             )
-            for figure, value in outcome.figures.items():
-                print(f"    {figure}: {value:g}")
+            for figure, figure_value in outcome.figures.items():
+                print(f"    {figure}: {figure_value:g}")
             if outcome.trouble:
                 print(f"    ended early: {outcome.trouble}")
             for find in outcome.finds:
                 print(f"    FOUND {find.kind}\n      {find.replay}", flush=True)
-    failures = [line for outcome in outcomes for line in _failures(outcome)]
+    failures = [failure_line for outcome in outcomes for failure_line in _failures(outcome)]
     if not options.json:
         print(
             f"{sum(outcome.inputs for outcome in outcomes)} inputs in this run; in all runs here:"

@@ -42,11 +42,11 @@ def read(name: str) -> list[bytes]:
     return [base64.b64decode(line) for line in path.read_text().splitlines()]
 
 
-def unpack(target: Target, name: str) -> Path:
+def unpack(target: Target, file_name: str) -> Path:
     """The folder with which a run begins: seeds, what is kept, what earlier runs have found."""
-    folder = WORKING / name / "corpus"
+    folder = WORKING / file_name / "corpus"
     folder.mkdir(parents=True, exist_ok=True)
-    for data in (*target.seeds(), *read(name)):
+    for data in (*target.seeds(), *read(file_name)):
         (folder / name_of(data)).write_bytes(data)
     return folder
 
@@ -70,27 +70,27 @@ def minimise(target: Target, name: str) -> tuple[int, int]:
     )
     seeds = set(target.seeds())
     reached: set[Jump] = set()
-    for data in seeds:
-        reached |= _reach(target, data)
+    for seed_data in seeds:
+        reached |= _reach(target, seed_data)
     needed: list[bytes] = []
     size = 0
-    for data in inputs:
-        new_jumps = _reach(target, data) - reached
-        if new_jumps and data not in seeds and size + len(data) <= BYTES_MAX:
+    for seed_data in inputs:
+        new_jumps = _reach(target, seed_data) - reached
+        if new_jumps and seed_data not in seeds and size + len(seed_data) <= BYTES_MAX:
             reached |= new_jumps
-            needed.append(data)
-            size += len(data)
+            needed.append(seed_data)
+            size += len(seed_data)
     _write(name, needed)
     return len(inputs), len(needed)
 
 
 def _write(name: str, inputs: Iterable[bytes]) -> None:
     CORPUS_FOLDER.mkdir(exist_ok=True)
-    lines = sorted(base64.b64encode(data).decode() for data in inputs)
+    lines = sorted(base64.b64encode(input_data).decode() for input_data in inputs)
     (CORPUS_FOLDER / f"{name}.txt").write_text("".join(f"{line}\n" for line in lines))
 
 
-def _reach(target: Target, data: bytes) -> set[Jump]:
+def _reach(target: Target, file_bytes: bytes) -> set[Jump]:
     """The jumps between lines of ours that an input makes."""
     jumps: set[Jump] = set()
     last_lines: dict[FrameType, int] = {}
@@ -109,7 +109,7 @@ def _reach(target: Target, data: bytes) -> set[Jump]:
     sys.settrace(call)
     try:
         with contextlib.suppress(Exception):
-            target.play(data)
+            target.play(file_bytes)
     finally:
         sys.settrace(None)
     return jumps

@@ -68,11 +68,11 @@ class Draw:
             apis: Key, lowest and highest version.
             correlation_id: Its number.
         """
-        key, low, high = apis[self.byte() % len(apis)]
+        api_key, low, high = apis[self.byte() % len(apis)]
         version = low + self.byte() % (high - low + 1)
         try:
-            message = self._entity(_describe_entity(codec.request_class(key, version)), 0)
-            return codec.encode_request(key, version, correlation_id, "fuzz", message)[4:]
+            message = self._entity(_describe_entity(codec.request_class(api_key, version)), 0)
+            return codec.encode_request(api_key, version, correlation_id, "fuzz", message)[4:]
         except (struct.error, OverflowError, ValueError, UnicodeEncodeError):
             return None
 

@@ -39,7 +39,7 @@ TARGETS: Final[dict[str, tuple[str, str]]] = {
 
 
 def load(name: str) -> Target:
-    """The target of that name."""
+    """Return the fuzz target of this name."""
     module = importlib.import_module(f"tests.fuzz.targets.{TARGETS[name][0]}")
     targets: dict[str, Target] = module.TARGETS
     return targets[name]

@@ -43,4 +43,6 @@ def test_no_property_is_broken_any_more(find: dict[str, Any]) -> None:
 def test_sound_inputs_and_the_corpus_break_nothing(name: str) -> None:
     inputs = [*target(name).seeds(), *corpus.read(name)]
     assert inputs
-    assert [broken_kind for data in inputs if (broken_kind := broken_property(name, data))] == []
+    assert [
+        broken_kind for input_data in inputs if (broken_kind := broken_property(name, input_data))
+    ] == []

@@ -14,7 +14,7 @@ def test_runs_add_up(tmp_path: Path) -> None:
     add_run(path, "apis", inputs=20, seconds=30.0, finds=1)
     totals = add_run(path, "batches", inputs=500, seconds=60.0, finds=0)
     assert totals == read(path)
-    assert [" ".join(line.split()) for line in total_lines(totals)] == [
+    assert [" ".join(total_line.split()) for total_line in total_lines(totals)] == [
         "apis 20 inputs 0.5 min 1 finds",
         "batches 1,500 inputs 2.0 min 0 finds",
         "all targets 1,520 inputs 2.5 min 1 finds",

@@ -54,20 +54,20 @@ def main(argv: Sequence[str] | None = None) -> int:
     # Side by side: most of their time they wait for simulators to start, or for clients' timeouts.
     with ThreadPoolExecutor(max_workers=len(names)) as lanes:
         outcomes = [outcome for of_lane in lanes.map(_outcomes, names) for outcome in of_lane]
-    _say(f"{sum(outcomes)} passed, {len(outcomes) - sum(outcomes)} failed", passed=True)
+    _print_outcome(f"{sum(outcomes)} passed, {len(outcomes) - sum(outcomes)} failed", passed=True)
     return 0 if all(outcomes) else 1
 
 
-def _outcomes(name: str) -> list[bool]:
-    """Of the steps of one language, which are done in order."""
+def _outcomes(language_name: str) -> list[bool]:
+    """Run the steps of one language in order; return whether each one passed."""
     try:
-        steps = LANGUAGES[name]()
+        steps = LANGUAGES[language_name]()
     except MissingToolError as missing:
-        return [_say(f"FAIL {name}: {missing}", passed=False)]
-    return [_passes(step) for step in steps]
+        return [_print_outcome(f"FAIL {language_name}: {missing}", passed=False)]
+    return [_step_passes(step) for step in steps]
 
 
-def _passes(step: Step) -> bool:
+def _step_passes(step: Step) -> bool:
     start_s = time.monotonic()
     try:
         finished = subprocess.run(
@@ -87,15 +87,15 @@ def _passes(step: Step) -> bool:
         output = (
             raw_output.decode(errors="replace") if isinstance(raw_output, bytes) else raw_output
         )
-        return _say(
+        return _print_outcome(
             f"FAIL {step.name}: no end in {STEP_TIMEOUT_S} s\n{_tail(output)}", passed=False
         )
     if finished.returncode != 0:
-        return _say(
+        return _print_outcome(
             f"FAIL {step.name}: exit status {finished.returncode}\n{_tail(finished.stdout)}",
             passed=False,
         )
-    return _say(f"PASS {step.name} ({time.monotonic() - start_s:.1f} s)", passed=True)
+    return _print_outcome(f"PASS {step.name} ({time.monotonic() - start_s:.1f} s)", passed=True)
 
 
 # Languages
@@ -166,10 +166,10 @@ LANGUAGES: Final[Mapping[str, Callable[[], list[Step]]]] = {
 }
 
 
-def _copy_helper(name: str) -> Path:
+def _copy_helper(file_name: str) -> Path:
     """The helper's sources where tools may write beside them, named after what they say."""
-    sources = HELPERS / name
-    target = CACHE / "helpers" / f"{name}-{_digest(sources)}"
+    sources = HELPERS / file_name
+    target = CACHE / "helpers" / f"{file_name}-{_digest(sources)}"
     return make_once(
         target,
         lambda fresh: shutil.copytree(sources, fresh, ignore=_NEVER_COPIED),
@@ -193,14 +193,14 @@ def _tool(command: str, purpose: str) -> str:
 # Output
 
 
-def _say(text: str, *, passed: bool) -> bool:
+def _print_outcome(text: str, *, passed: bool) -> bool:
     sys.stdout.write(text + "\n")
     sys.stdout.flush()
     return passed
 
 
 def _tail(output: str) -> str:
-    return "\n".join(f"  {line}" for line in output.splitlines()[-_OUTPUT_LINES:])
+    return "\n".join(f"  {printed_line}" for printed_line in output.splitlines()[-_OUTPUT_LINES:])
 
 
 if __name__ == "__main__":

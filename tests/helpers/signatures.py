@@ -36,7 +36,7 @@ def main(argv: Sequence[str] = ()) -> int:
 
 
 def expected_readme(readme: str) -> str:
-    text = "\n".join(line for name in CLASSES for line in (*_member_lines(name), ""))
+    text = "\n".join(line for class_name in CLASSES for line in (*_member_lines(class_name), ""))
     return _BLOCK_RE.sub(lambda _: text.rstrip("\n") + "\n", readme)
 
 
@@ -63,7 +63,7 @@ def _member_lines(name: str) -> Iterator[str]:
                 yield f"    {words}"
     for member_class, members in within.items():
         yield f"{name}.{member_class}"
-        yield from (f"    {words}" for words in members)
+        yield from (f"    {member_words}" for member_words in members)
 
 
 if __name__ == "__main__":

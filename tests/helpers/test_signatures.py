@@ -37,4 +37,6 @@ def test_the_java_helper_brings_no_junit_of_its_own() -> None:
         for dependency in pom.iter(f"{maven}dependency")
     }
     assert scopes.pop("junit-jupiter-api") == "provided"
-    assert [name for name, scope in scopes.items() if scope != "test"] == ["jackson-databind"]
+    assert [scope_name for scope_name, scope in scopes.items() if scope != "test"] == [
+        "jackson-databind"
+    ]

@@ -115,11 +115,11 @@ class Builder:
             else:
                 return
 
-    def _step(self, name: str, do: object) -> None:
+    def _step(self, step_name: str, do: object) -> None:
         assert callable(do)
         begun_s = time.monotonic()
         do()
-        self.seconds[name] = time.monotonic() - begun_s
+        self.seconds[step_name] = time.monotonic() - begun_s
 
     def _forget(self) -> None:
         # What a run that was ended has left mounted, the innermost first.
@@ -193,8 +193,8 @@ def main() -> int:
     """Build and tell how long it took."""
     with Builder() as builder:
         builder.build()
-        for name, seconds in builder.seconds.items():
-            sys.stdout.write(f"{seconds:6.1f} s  {name}\n")
+        for step_name, seconds in builder.seconds.items():
+            sys.stdout.write(f"{seconds:6.1f} s  {step_name}\n")
     return 0
 
 

@@ -355,7 +355,9 @@ class _Handler(BaseHTTPRequestHandler):
         body = self._body()
         split = urlsplit(self.path)
         path = re.sub(r"^/v\d+\.\d+", "", split.path)
-        query = {name: values[-1] for name, values in parse_qs(split.query).items()}
+        query = {
+            parameter_name: values[-1] for parameter_name, values in parse_qs(split.query).items()
+        }
         for method, pattern, answer in _ROUTES:
             match = re.fullmatch(pattern, path)
             if match and self.command in method.split():
@@ -373,8 +375,8 @@ class _Handler(BaseHTTPRequestHandler):
         if self.headers.get("Transfer-Encoding", "").lower() != "chunked":
             return self.rfile.read(int(self.headers.get("Content-Length") or 0))
         pieces = []
-        while size := int(self.rfile.readline().split(b";")[0], 16):
-            pieces.append(self.rfile.read(size))
+        while size_bytes := int(self.rfile.readline().split(b";")[0], 16):
+            pieces.append(self.rfile.read(size_bytes))
             self.rfile.readline()
         while self.rfile.readline().strip():
             pass  # trailers
@@ -480,9 +482,9 @@ def _answer_put(engine: Engine, names: Sequence[str], query: _Query, body: bytes
 
 
 def _exec(engine: Engine, names: Sequence[str], query: _Query, body: bytes) -> _Answer:
-    number = f"{len(engine.commands):064x}"
-    engine.commands[number] = (engine.containers[names[0]], json.loads(body)["Cmd"])
-    return 201, {"Id": number}
+    exec_id = f"{len(engine.commands):064x}"
+    engine.commands[exec_id] = (engine.containers[names[0]], json.loads(body)["Cmd"])
+    return 201, {"Id": exec_id}
 
 
 def _exec_start(engine: Engine, names: Sequence[str], query: _Query, body: bytes) -> _Answer:
@@ -586,8 +588,8 @@ def main(argv: Sequence[str]) -> int:
         _become(int(argv[1]))
     signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT, signal.SIGTERM})
     with Engine() as engine:
-        for name, value in engine.variables().items():
-            sys.stdout.write(f"export {name}={value}\n")
+        for variable_name, variable_value in engine.variables().items():
+            sys.stdout.write(f"export {variable_name}={variable_value}\n")
         sys.stdout.flush()
         # Both end it in order, so that no container stays behind.
         signal.sigwait({signal.SIGINT, signal.SIGTERM})

@@ -76,11 +76,17 @@ def serving(image: Image, command: Sequence[str], output: Path) -> Iterator[Runn
     pid = None
     try:
         deadline_s = time.monotonic() + READY_SECONDS
-        while not (lines := [line for line in output.read_text().splitlines() if line[:1] == "{"]):
+        while not (
+            printed_lines := [
+                printed_line
+                for printed_line in output.read_text().splitlines()
+                if printed_line[:1] == "{"
+            ]
+        ):
             if process.poll() is not None or time.monotonic() > deadline_s:
                 raise AssertionError(output.read_text())
             time.sleep(0.05)
-        facts = json.loads(lines[0])
+        facts = json.loads(printed_lines[0])
         pid = int(facts["pid"])
         yield Running(facts["bootstrap"], int(facts["http"].rpartition(":")[2]), process, pid)
     finally:
@@ -94,7 +100,11 @@ def in_chroot(image: Image, *words: str, user: str | None = None, http: int) -> 
     """What an engine would run: the entry point, with variables and arguments."""
     environment = {"TXNSIM_PORT": "0", "TXNSIM_HTTP_PORT": str(http), "TXNSIM_TOKEN": TOKEN}
     environment["TXNSIM_ADVERTISED_HOST"] = "127.0.0.1"
-    options = [word for name, value in environment.items() for word in ("-e", f"{name}={value}")]
+    options = [
+        word
+        for name, variable_value in environment.items()
+        for word in ("-e", f"{name}={variable_value}")
+    ]
     user_option = () if user is None else ("--user", user)
     run = image.builder.words(
         "run", "--isolation", "chroot", *user_option, *options, image.container
@@ -176,8 +186,8 @@ async def test_testcontainers_starts_it(image: Image, monkeypatch: pytest.Monkey
         user=image.config["User"],
     )
     with Engine(runs) as engine:
-        for name, value in engine.variables().items():
-            monkeypatch.setenv(name, value)
+        for variable_name, variable_value in engine.variables().items():
+            monkeypatch.setenv(variable_name, variable_value)
         from txnsim.testing.testcontainers import TxnsimContainer
 
         with TxnsimContainer(topics={"orders": 2}) as kafka:
@@ -219,14 +229,14 @@ def test_a_driver_inside_sits_the_exam(image: Image, tmp_path: Path) -> None:
     """docs/exam.md: an image of one's own on top of this one, word by word but for the library."""
     page = (REPOSITORY / "docs" / "exam.md").read_text()
     (example,) = re.findall(r"^FROM txnsim\n.*?(?=^```)", page, re.MULTILINE | re.DOTALL)
-    file, name = tmp_path / "Containerfile", "localhost/exam:latest"
+    file, image_name = tmp_path / "Containerfile", "localhost/exam:latest"
     named = example.replace("my-library", "kafka-python")
     file.write_text(named.replace("my_driver.py", "kafka_python_driver.py"))
-    image.builder.build_file(file, context=REPOSITORY / "helpers" / "exam", name=name)
-    inspection = json.loads(image.builder.ask("buildah", "inspect", "--type", "image", name))
+    image.builder.build_file(file, context=REPOSITORY / "helpers" / "exam", name=image_name)
+    inspection = json.loads(image.builder.ask("buildah", "inspect", "--type", "image", image_name))
     config = inspection["Docker"]["config"]
     assert config["User"] == "65534:65534"
-    container = image.builder.ask("buildah", "from", "--pull-never", name).split()[-1]
+    container = image.builder.ask("buildah", "from", "--pull-never", image_name).split()[-1]
     only = ("--only", "fenced-by-newer", "--only", "reads-overlapping")
     run = image.builder.words("run", "--isolation", "chroot", container, "--")
     words = (*config["Entrypoint"], *only, "--transaction-version", "2", "--json")

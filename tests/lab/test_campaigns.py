@@ -42,7 +42,7 @@ def record(seed: int, *anomalies: str) -> dict[str, Any]:
 
 
 def rows_of(ranges: Sequence[range]) -> Iterator[ResultRow]:
-    """Of all seeds, the last first, as workers are not in step."""
+    """Return the rows of all seeds, the last first, as workers are not in step."""
     yield from (record(seed) for part in reversed(ranges) for seed in reversed(part))
 
 

@@ -52,9 +52,14 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _run_simulated(brokers: int, port: int, properties: Mapping[str, str]) -> None:
     with tempfile.TemporaryDirectory(prefix="txnsim-peer-") as directory:
         config = Path(directory) / "server.properties"
-        config.write_text("".join(f"{name}={value}\n" for name, value in properties.items()))
-        where = ("--host", _OURS, "--advertised-host", "127.0.0.1")
-        arguments = (*where, "--port", str(port), "--config", str(config))
+        config.write_text(
+            "".join(
+                f"{property_name}={property_value}\n"
+                for property_name, property_value in properties.items()
+            )
+        )
+        address_options = ("--host", _OURS, "--advertised-host", "127.0.0.1")
+        arguments = (*address_options, "--port", str(port), "--config", str(config))
         with TxnsimServer(brokers=brokers, arguments=arguments):
             _tell([f"{_OURS}:{port + n}" for n in range(brokers)])
 

@@ -115,7 +115,7 @@ class _Build(NamedTuple):
     """The stand-in for a distribution of Kafka, with the tools that some tests call."""
 
 
-def _ask(
+def _ask_cluster(
     tests: Sequence[str], target: PeerTarget, names: Sequence[str], *, side_by_side: int = 1
 ) -> Iterator[PeerOutcome]:
     """Run tests against one cluster, one by one or some at a time."""
@@ -178,7 +178,11 @@ def _three_brokers(target: PeerTarget, work: Path) -> Iterator[str]:
             yield kafka.bootstrap
         return
     config = work / "server.properties"
-    config.write_text("".join(f"{name}={value}\n" for name, value in _SETTINGS.items()))
+    config.write_text(
+        "".join(
+            f"{setting_name}={setting_value}\n" for setting_name, setting_value in _SETTINGS.items()
+        )
+    )
     with TxnsimServer(arguments=("--config", str(config))) as server:
         yield server.bootstrap
 
@@ -202,7 +206,7 @@ def _make(fresh: Path) -> None:
 
 
 def _unpack(directory: Path) -> None:
-    _command([_tool("npm"), "pack", "--silent", f"{_PACKAGE}@{_PACKAGE_VERSION}"], directory)
+    _run_command([_tool("npm"), "pack", "--silent", f"{_PACKAGE}@{_PACKAGE_VERSION}"], directory)
     (archive,) = directory.glob("*.tgz")
     with tarfile.open(archive) as members:
         members.extractall(directory, filter="data")
@@ -215,10 +219,10 @@ def _build(sources: Path, headers: Path) -> None:
     zstd = _zstd()
     (library,) = zstd.glob("usr/lib/*/libzstd.a")
     places = f"--CPPFLAGS=-I{headers} -I{zstd}/usr/include", f"--LDFLAGS=-L{library.parent}"
-    _command([_tool("bash"), "configure", *_CONFIGURE, *places], sources)
+    _run_command([_tool("bash"), "configure", *_CONFIGURE, *places], sources)
     jobs = f"-j{os.cpu_count() or 1}"
     for directory, goal in _TARGETS:
-        _command([_tool("make"), jobs, "-C", directory, goal], sources)
+        _run_command([_tool("make"), jobs, "-C", directory, goal], sources)
 
 
 def _zstd() -> Path:
@@ -239,8 +243,8 @@ def _write_tools(directory: Path) -> None:
         "kafka-acls.sh": "org.apache.kafka.tools.AclCommand",
         "kafka-configs.sh": "org.apache.kafka.tools.ConfigCommand",
     }
-    for name, program in programs.items():
-        script = scripts / name
+    for program_name, program in programs.items():
+        script = scripts / program_name
         script.write_text(
             "#!/bin/sh\n"
             'libs="$(dirname "$0")/../libs/*"\n'
@@ -253,7 +257,7 @@ def _tool(command: str) -> str:
     return tool(command, "these suites need npm, make and a C++ compiler", PeerError)
 
 
-def _command(command: Sequence[str], directory: Path) -> None:
+def _run_command(command: Sequence[str], directory: Path) -> None:
     output_of(command, f"{' '.join(command[:4])} failed", PeerError, directory=directory)
 
 
@@ -267,7 +271,7 @@ SUITES: Final[tuple[Suite, ...]] = (
         source=f"`tests` of the library's sources in npm's `{_PACKAGE}` {_PACKAGE_VERSION}: those "
         "that are about transactions and idempotence and need a broker.",
         cluster=_CLUSTER,
-        ask=partial(_ask, _TRANSACTIONS),
+        ask=partial(_ask_cluster, _TRANSACTIONS),
         reasons=TRANSACTIONS_REASONS,
     ),
     Suite(
@@ -276,7 +280,7 @@ SUITES: Final[tuple[Suite, ...]] = (
         version=_LIBRARY,
         source="The same, those about consumer groups, offsets and administration.",
         cluster=_CLUSTER,
-        ask=partial(_ask, _CLIENT),
+        ask=partial(_ask_cluster, _CLIENT),
         reasons=CLIENT_REASONS,
     ),
     Suite(
@@ -285,7 +289,7 @@ SUITES: Final[tuple[Suite, ...]] = (
         version=_LIBRARY,
         source="The same, those about share consumers.",
         cluster=_CLUSTER,
-        ask=partial(_ask, _SHARE_CONSUMER, side_by_side=_SHARE_TESTS_SIDE_BY_SIDE),
+        ask=partial(_ask_cluster, _SHARE_CONSUMER, side_by_side=_SHARE_TESTS_SIDE_BY_SIDE),
         reasons=SHARE_REASONS,
     ),
 )

@@ -48,7 +48,7 @@ def main(argv: Sequence[str]) -> int:
         case ["compose", "up" | "down" | "rm", *_]:
             return 0
         case ["compose", "start" | "stop" as verb, service] if service.startswith("kafka-"):
-            return _ask(service.removeprefix("kafka-"), verb)
+            return _ask_broker(service.removeprefix("kafka-"), verb)
         case ["compose", "logs", "--since", since, service] if "TXNSIM_PEER_STARTED" in os.environ:
             return _tell_refusals(service.removeprefix("kafka-"), datetime.fromisoformat(since))
         case ["compose", "exec", "-T", _, *command] if "TXNSIM_PEER_TOOLS" in os.environ:
@@ -59,7 +59,7 @@ def main(argv: Sequence[str]) -> int:
             return 1
 
 
-def _ask(broker: str, verb: str) -> int:
+def _ask_broker(broker: str, verb: str) -> int:
     address = os.environ.get("TXNSIM_PEER_HTTP")
     if not address:
         sys.stderr.write("these brokers can't be stopped and started\n")
@@ -82,7 +82,7 @@ def _tell_refusals(broker: str, since: datetime) -> int:
     address = f"{os.environ['TXNSIM_PEER_HTTP']}/api/v1/trace"
     with urllib.request.urlopen(address, timeout=60) as answer:
         header, *lines = (json.loads(line) for line in answer)
-    nodes = [name.startswith(f"broker/{broker}/") for name in header["nodes"]]
+    nodes = [node_name.startswith(f"broker/{broker}/") for node_name in header["nodes"]]
     for line in lines:
         if line["k"] == "log.reject" and line["t"] >= since_us and nodes[line["n"]]:
             error = line["d"]["error"]
@@ -107,8 +107,8 @@ def write_docker(directory: Path) -> None:
     _script(directory / "docker", f"PYTHONPATH={shlex.quote(str(REPOSITORY))} exec {module}")
     options = ["-XX:TieredStopAtLevel=1", "-Xmx256m"]
     java = shlex.join(java_command(kafka_libs(), options=options))
-    for name, main_class in _TOOLS.items():
-        _script(directory / f"{name}.sh", f"exec {java} {main_class}")
+    for tool_name, main_class in _TOOLS.items():
+        _script(directory / f"{tool_name}.sh", f"exec {java} {main_class}")
 
 
 def _script(path: Path, command: str) -> None:

@@ -65,12 +65,19 @@ def _broker(target: PeerTarget, work: Path) -> Iterator[tuple[str, str]]:
             yield kafka.bootstrap, kafka.bootstrap_at("SASL")
         return
     protocols = {"PLAINTEXT": "PLAINTEXT", **listeners.protocols}
-    properties["listeners"] = ",".join(f"{name}://127.0.0.1:0" for name in protocols)
+    properties["listeners"] = ",".join(
+        f"{protocol_name}://127.0.0.1:0" for protocol_name in protocols
+    )
     properties["listener.security.protocol.map"] = ",".join(
-        f"{name}:{protocol}" for name, protocol in protocols.items()
+        f"{protocol_name}:{protocol}" for protocol_name, protocol in protocols.items()
     )
     config = work / "server.properties"
-    config.write_text("".join(f"{name}={value}\n" for name, value in properties.items()))
+    config.write_text(
+        "".join(
+            f"{property_name}={property_value}\n"
+            for property_name, property_value in properties.items()
+        )
+    )
     with TxnsimServer(brokers=1, arguments=("--config", str(config))) as server:
         yield server.bootstrap, server.ready["security"]["bootstrap"]["SASL"]
 

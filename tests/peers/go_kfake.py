@@ -53,14 +53,14 @@ _TRANSACTION_TESTS: Final = (
 
 def _kafka_tests(target: PeerTarget, names: Sequence[str]) -> Iterator[PeerOutcome]:
     tests = names_with(MODULE.directory() / "kafka_tests", "*_test.go")
-    return _ask("kafka_tests", target, names or tests)
+    return _ask_package("kafka_tests", target, names or tests)
 
 
 def _transaction_tests(target: PeerTarget, names: Sequence[str]) -> Iterator[PeerOutcome]:
-    return _ask(".", target, names or _TRANSACTION_TESTS)
+    return _ask_package(".", target, names or _TRANSACTION_TESTS)
 
 
-def _ask(package: str, target: PeerTarget, names: Sequence[str]) -> Iterator[PeerOutcome]:
+def _ask_package(package: str, target: PeerTarget, names: Sequence[str]) -> Iterator[PeerOutcome]:
     module = _with_shim()
     name = f"{module.name}-{package.strip('.')}".rstrip("-")
     binary = compile_tests(name, f"./{package}", directory=module)

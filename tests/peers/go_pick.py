@@ -34,19 +34,19 @@ def pick_tests(directory: Path, tests: Iterable[str], *, package: str) -> str:
     """
     declared: dict[str, list[_Declaration]] = {}
     for file in sorted(directory.glob("*_test.go")):
-        text = file.read_text("utf-8")
+        file_text = file.read_text("utf-8")
         imports = {
             match["alias"] or match["path"].rpartition("/")[2]: match[0]
-            for match in _IMPORT.finditer(text)
+            for match in _IMPORT.finditer(file_text)
         }
-        for name, lines in _declarations(text):
+        for name, lines in _declarations(file_text):
             declared.setdefault(name, []).append(_Declaration(lines, imports))
     chosen = list(_with_helpers(declared, tests))
     used = {
-        line
+        import_line
         for declaration in chosen
-        for name, line in declaration.imports.items()
-        if _uses(_COMMENT.sub("", declaration.lines), name)
+        for import_name, import_line in declaration.imports.items()
+        if _uses(_COMMENT.sub("", declaration.lines), import_name)
     }
     parts = (
         f"package {package}",

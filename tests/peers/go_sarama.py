@@ -75,8 +75,8 @@ def _five_brokers(target: PeerTarget) -> Iterator[dict[str, str]]:
             real = kafka.bootstrap.split(",")
             brokers = real + real[:1] * (_BROKERS - len(real))
         routes = {
-            f"kafka{number}": (f"127.0.0.1:{port}", broker)
-            for number, (port, broker) in enumerate(zip(ports, brokers, strict=True), start=1)
+            f"kafka{route_number}": (f"127.0.0.1:{port}", broker)
+            for route_number, (port, broker) in enumerate(zip(ports, brokers, strict=True), start=1)
         }
         stack.enter_context(proxies(routes, work))
         write_docker(work)
@@ -92,11 +92,23 @@ def _five_brokers(target: PeerTarget) -> Iterator[dict[str, str]]:
 
 def _simulated_server(work: Path) -> TxnsimServer:
     config = work / "server.properties"
-    config.write_text("".join(f"{name}={value}\n" for name, value in _SETTINGS.items()))
+    config.write_text(
+        "".join(
+            f"{setting_name}={setting_value}\n" for setting_name, setting_value in _SETTINGS.items()
+        )
+    )
     (control,) = free_ports(1)
     # Another address of this machine, so that proxies can listen at the ports that are advertised.
-    where = ("--host", "127.0.0.2", "--advertised-host", "127.0.0.1")
-    arguments = (*where, "--port", str(_PORT_FIRST), "--http", str(control), "--trace", "brief")
+    address_options = ("--host", "127.0.0.2", "--advertised-host", "127.0.0.1")
+    arguments = (
+        *address_options,
+        "--port",
+        str(_PORT_FIRST),
+        "--http",
+        str(control),
+        "--trace",
+        "brief",
+    )
     return TxnsimServer(brokers=_BROKERS, arguments=(*arguments, "--config", str(config)))
 
 

@@ -50,9 +50,14 @@ def _broker(target: PeerTarget) -> Iterator[None]:
         work = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="txnsim-peer-")))
         if target is PeerTarget.TXNSIM:
             config = work / "server.properties"
-            config.write_text("".join(f"{name}={value}\n" for name, value in _SETTINGS.items()))
-            where = ("--port", str(_PORT), "--advertised-host", "localhost")
-            arguments = (*where, "--config", str(config), "--as-version", "2.8")
+            config.write_text(
+                "".join(
+                    f"{setting_name}={setting_value}\n"
+                    for setting_name, setting_value in _SETTINGS.items()
+                )
+            )
+            address_options = ("--port", str(_PORT), "--advertised-host", "localhost")
+            arguments = (*address_options, "--config", str(config), "--as-version", "2.8")
             server = TxnsimServer(brokers=1, transaction_version=0, arguments=arguments)
             stack.enter_context(server)
         else:

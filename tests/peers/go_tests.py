@@ -168,8 +168,8 @@ def _outcomes(
 ) -> Iterator[PeerOutcome]:
     output_by_test: dict[str, list[str]] = {}
     assert process.stdout is not None
-    for line in process.stdout:
-        event = _event(line)
+    for printed_line in process.stdout:
+        event = _event(printed_line)
         test = event.get("Test", "")
         owner = _owner(test, pending)
         if event.get("Action") == "output":

@@ -138,7 +138,7 @@ _TAIL_MAX: Final = 2000
 _TOLD_MAX: Final = 300
 
 
-def _ask(
+def _ask_classes(
     classes: Sequence[str],
     tests: Sequence[str],
     target: PeerTarget,
@@ -186,13 +186,13 @@ def _run_class(
     tail, outcome_count = "", 0
     assert process.stdout is not None
     with process:
-        for line in process.stdout:
-            if line.startswith(_MARK):
+        for printed_line in process.stdout:
+            if printed_line.startswith(_MARK):
                 outcome_count += 1
-                _, result, test, message = line.rstrip("\n").split("\t")
+                _, result, test, message = printed_line.rstrip("\n").split("\t")
                 yield PeerOutcome(test, PeerResult(result), message[:_TOLD_MAX])
             else:
-                tail = (tail + line)[-_TAIL_MAX:]
+                tail = (tail + printed_line)[-_TAIL_MAX:]
     if process.returncode != 0 or not outcome_count:
         raise PeerError(f"Java ended with {process.returncode}:\n{tail}")
 
@@ -282,7 +282,7 @@ def _suite(
         cluster="A cluster of its own for each test, with the settings that the test names. "
         "Kafka's test kit starts txnsim in the place of brokers in its JVM; on a real Kafka it is "
         "as it comes.",
-        ask=partial(_ask, classes, tests, newest=newest),
+        ask=partial(_ask_classes, classes, tests, newest=newest),
         reasons=reasons,
     )
 

@@ -83,10 +83,10 @@ def _outcomes(report: Path, sources: Path) -> list[PeerOutcome]:
     outcome_by_name: dict[str, PeerOutcome] = {}
     for case in ElementTree.parse(report).getroot().iter("testcase"):
         class_name = case.attrib["classname"].removeprefix("test.integration.")
-        name = f"{class_name}.{case.attrib['name'].partition('[')[0]}"
-        outcome = _outcome(name, case, sources)
-        worst_so_far = outcome_by_name.get(name, outcome)
-        outcome_by_name[name] = max(
+        outcome_name = f"{class_name}.{case.attrib['name'].partition('[')[0]}"
+        outcome = _outcome(outcome_name, case, sources)
+        worst_so_far = outcome_by_name.get(outcome_name, outcome)
+        outcome_by_name[outcome_name] = max(
             worst_so_far, outcome, key=lambda outcome_of_case: _WORSE.index(outcome_of_case.result)
         )
     return sorted(outcome_by_name.values())
@@ -114,7 +114,11 @@ def _one_broker(target: PeerTarget, work: Path) -> Iterator[str]:
             yield kafka.bootstrap
         return
     config = work / "server.properties"
-    config.write_text("".join(f"{name}={value}\n" for name, value in _SETTINGS.items()))
+    config.write_text(
+        "".join(
+            f"{setting_name}={setting_value}\n" for setting_name, setting_value in _SETTINGS.items()
+        )
+    )
     with TxnsimServer(brokers=1, arguments=("--config", str(config))) as server:
         yield server.bootstrap
 

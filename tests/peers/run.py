@@ -50,7 +50,7 @@ def _run(suite: Suite, target: PeerTarget, tests: Sequence[str], *, write: bool)
     try:
         for outcome in suite.ask(target, tests):
             outcomes.append(outcome)
-            say(_line(suite, outcome))
+            say(_outcome_line(suite, outcome))
     except (PeerError, ForeignClientError, ApacheKafkaError, TxnsimServerError) as failure:
         say(f"{suite.name}: {failure}")
         return 1
@@ -71,7 +71,7 @@ def _run(suite: Suite, target: PeerTarget, tests: Sequence[str], *, write: bool)
     return 1 if unexplained or not outcomes else 0
 
 
-def _line(suite: Suite, outcome: PeerOutcome) -> str:
+def _outcome_line(suite: Suite, outcome: PeerOutcome) -> str:
     line = f"{outcome.result:8} {suite.name}: {outcome.test}"
     if outcome.result is PeerResult.PASSED:
         return line

@@ -49,14 +49,16 @@ class _Crate(NamedTuple):
         return _PEERS / f"{self.name}-{self.version}-crate"
 
 
-def _ask(crate: _Crate, target: PeerTarget, names: Sequence[str]) -> Iterator[PeerOutcome]:
+def _ask_crate(crate: _Crate, target: PeerTarget, names: Sequence[str]) -> Iterator[PeerOutcome]:
     """One test after the other, against one cluster; names are ``file::test``."""
     programs = _test_programs(crate)
     with contextlib.ExitStack() as stack:
         work = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="txnsim-peer-")))
         bootstrap = stack.enter_context(_cluster(crate, target, work))
         environment = {**os.environ, **crate.environment, crate.address: bootstrap}
-        default_names = [name for name in _test_names(programs) if name not in crate.left_out]
+        default_names = [
+            test_name for test_name in _test_names(programs) if test_name not in crate.left_out
+        ]
         for name in names or default_names:
             file, _, test = name.partition("::")
             yield _run(name, [str(programs[file]), "--exact", test, "--nocapture"], environment)
@@ -87,10 +89,10 @@ def _run(name: str, command: Sequence[str], environment: Mapping[str, str]) -> P
 
 def _test_names(programs: Mapping[str, Path]) -> list[str]:
     return [
-        f"{file}::{line.removesuffix(': test')}"
+        f"{file}::{printed_line.removesuffix(': test')}"
         for file, program in programs.items()
-        for line in _output([str(program), "--list"], program.parent).splitlines()
-        if line.endswith(": test")
+        for printed_line in _output([str(program), "--list"], program.parent).splitlines()
+        if printed_line.endswith(": test")
     ]
 
 
@@ -103,7 +105,11 @@ def _cluster(crate: _Crate, target: PeerTarget, work: Path) -> Iterator[str]:
             yield kafka.bootstrap
         return
     config = work / "server.properties"
-    config.write_text("".join(f"{name}={value}\n" for name, value in settings.items()))
+    config.write_text(
+        "".join(
+            f"{setting_name}={setting_value}\n" for setting_name, setting_value in settings.items()
+        )
+    )
     with TxnsimServer(brokers=crate.brokers, arguments=("--config", str(config))) as server:
         yield server.bootstrap
 
@@ -118,8 +124,8 @@ def _test_programs(crate: _Crate) -> dict[str, Path]:
     build = [_cargo(), "test", "--no-run", "--message-format=json", *chosen]
     build += ["--manifest-path", "sources/Cargo.toml", "--target-dir", str(_PEERS / "rust-target")]
     # Not in the crate's folder, where a file may name a compiler that is not there.
-    lines = _output(build, crate.home).splitlines()
-    artifacts = [json.loads(line) for line in lines if line.startswith("{")]
+    printed_lines = _output(build, crate.home).splitlines()
+    artifacts = [json.loads(line) for line in printed_lines if line.startswith("{")]
     return {
         artifact["target"]["name"]: Path(artifact["executable"])
         for artifact in artifacts
@@ -184,7 +190,7 @@ SUITES: Final[tuple[Suite, ...]] = (
         source="`tests` of the crate, which build the librdkafka that it carries. Not asked: "
         + " ".join(f"`{test}`. {reason}" for test, reason in _RDKAFKA.left_out.items()),
         cluster="One broker, plain.",
-        ask=partial(_ask, _RDKAFKA),
+        ask=partial(_ask_crate, _RDKAFKA),
         reasons=_RDKAFKA_REASONS,
     ),
 )

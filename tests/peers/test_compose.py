@@ -16,16 +16,16 @@ STARTED = "2026-01-01T00:00:00+00:00"
 _NODES = ["broker/1/log/t-0", "broker/2/log/t-1"]
 
 
-def _line(kind: str, time_us: int, node: int, error: str) -> dict[str, Any]:
+def _trace_line(kind: str, time_us: int, node: int, error: str) -> dict[str, Any]:
     return {"k": kind, "t": time_us, "n": node, "d": {"error": error}}
 
 
 _TRACE = (
     {"k": "run", "nodes": _NODES},
-    _line("log.reject", 1_000_000, 0, "OUT_OF_ORDER_SEQUENCE_NUMBER"),
-    _line("log.reject", 3_000_000, 0, "INVALID_PRODUCER_EPOCH"),
-    _line("log.append", 3_000_000, 0, "NONE"),
-    _line("log.reject", 3_000_000, 1, "OUT_OF_ORDER_SEQUENCE_NUMBER"),
+    _trace_line("log.reject", 1_000_000, 0, "OUT_OF_ORDER_SEQUENCE_NUMBER"),
+    _trace_line("log.reject", 3_000_000, 0, "INVALID_PRODUCER_EPOCH"),
+    _trace_line("log.append", 3_000_000, 0, "NONE"),
+    _trace_line("log.reject", 3_000_000, 1, "OUT_OF_ORDER_SEQUENCE_NUMBER"),
     {"k": "end", "events": 4},
 )
 
@@ -66,7 +66,9 @@ def test_a_broker_s_log_tells_what_it_has_refused_since(
     capsys: pytest.CaptureFixture[str], broker: str, since: str, expected: list[str]
 ) -> None:
     assert main(["compose", "logs", "--since", since, broker]) == 0
-    assert [line.partition(":")[0] for line in capsys.readouterr().out.splitlines()] == expected
+    assert [
+        printed_line.partition(":")[0] for printed_line in capsys.readouterr().out.splitlines()
+    ] == expected
 
 
 def test_containers_are_up_already_and_stay_until_their_caller_ends_them() -> None:

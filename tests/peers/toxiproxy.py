@@ -43,8 +43,8 @@ def proxies(routes: Mapping[str, tuple[str, str]], directory: Path) -> Iterator[
     """
     config = directory / "toxiproxy.json"
     rows = [
-        {"name": name, "listen": listen, "upstream": upstream, "enabled": True}
-        for name, (listen, upstream) in routes.items()
+        {"name": route_name, "listen": listen, "upstream": upstream, "enabled": True}
+        for route_name, (listen, upstream) in routes.items()
     ]
     config.write_text(json.dumps(rows))
     command = [str(server()), "-host", "127.0.0.1", "-port", str(PORT), "-config", str(config)]
@@ -53,14 +53,14 @@ def proxies(routes: Mapping[str, tuple[str, str]], directory: Path) -> Iterator[
             command, stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT
         )
     try:
-        _await(process, directory)
+        _await_start(process, directory)
         yield
     finally:
         process.terminate()
         process.wait()
 
 
-def _await(process: subprocess.Popen[bytes], directory: Path) -> None:
+def _await_start(process: subprocess.Popen[bytes], directory: Path) -> None:
     deadline_s = time.monotonic() + _START_TIMEOUT_S
     while time.monotonic() < deadline_s and process.poll() is None:
         with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", PORT), timeout=1):

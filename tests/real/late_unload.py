@@ -68,7 +68,7 @@ class Threads(ManagedResource):
         Raises:
             ApacheKafkaError: There are none.
         """
-        self._say("hold", name)
+        self._send_verb("hold", name)
 
     def release(self, name: str) -> None:
         """Resume these threads.
@@ -76,9 +76,9 @@ class Threads(ManagedResource):
         Raises:
             ApacheKafkaError: There are none.
         """
-        self._say("release", name)
+        self._send_verb("release", name)
 
-    def _say(self, verb: str, name: str) -> None:
+    def _send_verb(self, verb: str, name: str) -> None:
         stdin, stdout = self._process.stdin, self._process.stdout
         assert stdin is not None
         assert stdout is not None
@@ -142,10 +142,10 @@ def play(version: str) -> UnloadOutcome:
         _make_topic(first_player)
         _lead(1, first_player, second_player)
         _commit_until_accepted(first_player, "before")
-        size = _size(first_player)
+        size_bytes = _size(first_player)
         followers.hold(FETCHER)
         client.send(API_KEYS["OffsetCommit"], 8, **_commit("waits", 7))
-        first_player.ask_until(lambda _: _size(first_player) > size, "ApiVersions", 0)
+        first_player.ask_until(lambda _: _size(first_player) > size_bytes, "ApiVersions", 0)
         threads.hold(COORDINATOR)
         _lead(2, first_player, second_player)
         followers.release(FETCHER)

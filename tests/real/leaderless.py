@@ -70,9 +70,9 @@ def play(target: str, *, say: Callable[[str], object]) -> list[Event]:
             assert client.stdout is not None
             assert client.stderr is not None
             events: list[Event] = []
-            for line in client.stdout:
-                say(line.rstrip())
-                events.append(json.loads(line))
+            for printed_line in client.stdout:
+                say(printed_line.rstrip())
+                events.append(json.loads(printed_line))
                 match events[-1].get("do"):
                     case "kill-2":
                         hands.kill(2)
@@ -90,8 +90,8 @@ def play(target: str, *, say: Callable[[str], object]) -> list[Event]:
 
 def expected_events(target: str) -> list[Event]:
     """The events that the client sees on a cluster, without its requests and without times."""
-    line = ".".join(target.partition("-")[2].split(".")[:2])
-    hangs = line in HANGING_LINES
+    hanging_line = ".".join(target.partition("-")[2].split(".")[:2])
+    hangs = hanging_line in HANGING_LINES
     return [
         {"event": "produced", "t-0": 0, "u-0": 0},
         {"event": "committed"},

@@ -90,45 +90,58 @@ async def story(
     for topic_partition in (SOUND, REFUSING):
         await admin.wait_for_topic(topic_partition.topic)
     identities = await _producers(cluster)
-    names = list(identities)
-    for number, name in enumerate(names):
-        await _add(cluster, name, identities[name], REFUSING if number == CULPRIT else SOUND)
+    transactional_ids = list(identities)
+    for number, transactional_id in enumerate(transactional_ids):
+        await _add(
+            cluster,
+            transactional_id,
+            identities[transactional_id],
+            REFUSING if number == CULPRIT else SOUND,
+        )
     await stand_still()
-    await asyncio.gather(*(_end(cluster, name, identities[name]) for name in names))
+    await asyncio.gather(
+        *(
+            _end_transaction(cluster, transactional_id, identities[transactional_id])
+            for transactional_id in transactional_ids
+        )
+    )
     await go_on()
     prepared_before: frozenset[int] = frozenset()
     while True:
         await pause(cluster.clock, _SETTLED_MS)
-        descriptions = await admin.describe_transactions(names)
+        descriptions = await admin.describe_transactions(transactional_ids)
         prepared = frozenset(
-            identities[name].producer_id
-            for name, description in descriptions.items()
+            identities[description_name].producer_id
+            for description_name, description in descriptions.items()
             if not isinstance(description, ClientError) and description.state == "PrepareCommit"
         )
         if prepared == prepared_before:
-            culprit = identities[names[CULPRIT]].producer_id
-            return MarkerOutcome(prepared=prepared, culprit=culprit, names=tuple(names))
+            culprit = identities[transactional_ids[CULPRIT]].producer_id
+            return MarkerOutcome(prepared=prepared, culprit=culprit, names=tuple(transactional_ids))
         prepared_before = prepared
 
 
 async def _producers(cluster: Cluster) -> dict[str, ProducerIdAndEpoch]:
-    """Of ids that one broker coordinates."""
+    """Return producers whose transactional ids one broker coordinates."""
     identities: dict[str, ProducerIdAndEpoch] = {}
-    number = 0
+    id_number = 0
     while len(identities) < PRODUCERS:
-        name = f"id-{number}"
-        number += 1
-        if await cluster.coordinator(name) == COORDINATOR:
-            async with Producer(cluster, transactional_id=name) as producer:
-                identities[name] = await producer.init_transactions()
+        transactional_id = f"id-{id_number}"
+        id_number += 1
+        if await cluster.coordinator(transactional_id) == COORDINATOR:
+            async with Producer(cluster, transactional_id=transactional_id) as producer:
+                identities[transactional_id] = await producer.init_transactions()
     return identities
 
 
 async def _add(
-    cluster: Cluster, name: str, identity: ProducerIdAndEpoch, topic_partition: TopicPartition
+    cluster: Cluster,
+    transactional_id: str,
+    identity: ProducerIdAndEpoch,
+    topic_partition: TopicPartition,
 ) -> None:
     request = TxnRequests(
-        name, producer_id=identity.producer_id, producer_epoch=identity.producer_epoch
+        transactional_id, producer_id=identity.producer_id, producer_epoch=identity.producer_epoch
     ).add_partitions(partitions=(topic_partition,))
     while True:
         (topic,) = (await cluster.ask(COORDINATOR, request)).results_by_topic_v3_and_below
@@ -139,9 +152,11 @@ async def _add(
         await pause(cluster.clock, 20)
 
 
-async def _end(cluster: Cluster, name: str, identity: ProducerIdAndEpoch) -> None:
+async def _end_transaction(
+    cluster: Cluster, transactional_id: str, identity: ProducerIdAndEpoch
+) -> None:
     request = TxnRequests(
-        name, producer_id=identity.producer_id, producer_epoch=identity.producer_epoch
+        transactional_id, producer_id=identity.producer_id, producer_epoch=identity.producer_epoch
     ).end(committed=True, accepted_versions=VersionRange(0, 4))
     answer = await cluster.ask(COORDINATOR, request)
     assert answer.error_code == ErrorCode.none

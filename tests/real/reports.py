@@ -53,11 +53,11 @@ Play = Callable[[str], list[str]]
 """Lines that a reproduction prints on a release of Kafka."""
 
 
-def in_java(name: str, release: str) -> list[str]:
+def in_java(file_name: str, release: str) -> list[str]:
     """Run a program that starts the brokers itself."""
     libs = kafka_libs(release)
-    sources = [REPORTS / "Brokers.java", REPORTS / name / "Reproduction.java"]
-    classes = java_classes(sources, name=f"report-{name}", libs=libs)
+    sources = [REPORTS / "Brokers.java", REPORTS / file_name / "Reproduction.java"]
+    classes = java_classes(sources, name=f"report-{file_name}", libs=libs)
     java, *_ = java_command(libs)
     options = ["-XX:TieredStopAtLevel=1", "-Dorg.slf4j.simpleLogger.defaultLogLevel=off"]
     path = f"{classes}{os.pathsep}{libs}/*"
@@ -106,8 +106,8 @@ def _run_tool(kafka: ApacheKafka, main_class: str, *args: str) -> None:
         raise ApacheKafkaError(f"{main_class}: {result.stdout}{result.stderr}")
 
 
-def _python(name: str, bootstrap: str) -> list[str]:
-    return [sys.executable, "-u", str(REPORTS / name / "reproduction.py"), bootstrap]
+def _python(file_name: str, bootstrap: str) -> list[str]:
+    return [sys.executable, "-u", str(REPORTS / file_name / "reproduction.py"), bootstrap]
 
 
 def _run_reproduction(
@@ -124,10 +124,10 @@ def _run_reproduction(
     ):
         assert process.stdin is not None
         assert process.stdout is not None
-        for line in process.stdout:
-            lines.append(line.rstrip())
+        for printed_line in process.stdout:
+            lines.append(printed_line.rstrip())
             say(lines[-1])
-            words = line.split()
+            words = printed_line.split()
             if words[0] == "please" and hands:
                 hands[words[1]]()
                 process.stdin.write("\n")
@@ -168,14 +168,14 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--write", action="store_true")
     options = parser.parse_args(argv)
     reproduced = []
-    for name in options.names or PLAYS:
-        versions, play = PLAYS[name]
-        say(f"{name}: Apache Kafka {options.version}{versions}")
+    for file_name in options.names or PLAYS:
+        versions, play = PLAYS[file_name]
+        say(f"{file_name}: Apache Kafka {options.version}{versions}")
         lines = play(options.version)
         reproduced.append(lines[-1] == LAST_LINE)
         if options.write:
             text = "\n".join((f"Apache Kafka {options.version}{versions}", "", *lines))
-            (REPORTS / name / "output.txt").write_text(f"{text}\n", "utf-8")
+            (REPORTS / file_name / "output.txt").write_text(f"{text}\n", "utf-8")
     return 0 if all(reproduced) else 1
 
 

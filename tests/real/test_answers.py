@@ -42,22 +42,22 @@ def pairs() -> Iterator[Callable[[str, int], Pair]]:
     with contextlib.ExitStack() as running:
 
         @functools.cache
-        def pair(name: str, level: int) -> Pair:
+        def pair(name: str, transaction_version: int) -> Pair:
             ground = by_name[name]
-            real = running.enter_context(kafka(level, ground))
-            return real, running.enter_context(simulator(level, ground))
+            real = running.enter_context(kafka(transaction_version, ground))
+            return real, running.enter_context(simulator(transaction_version, ground))
 
         yield pair
 
 
 @pytest.mark.parametrize(
-    ("story", "level"),
+    ("story", "transaction_version"),
     [pytest.param(*story_level, id=id_of(*story_level)) for story_level in STORIES],
 )
 def test_both_brokers_answer_alike(
-    story: Story, level: int, pairs: Callable[[str, int], Pair]
+    story: Story, transaction_version: int, pairs: Callable[[str, int], Pair]
 ) -> None:
-    addresses = pairs(ground_of(story).name, level)
-    expected, actual = (play_story(story, address, level) for address in addresses)
+    addresses = pairs(ground_of(story).name, transaction_version)
+    expected, actual = (play_story(story, address, transaction_version) for address in addresses)
     wrong = unexplained_lines(name_of(story), differences(expected, actual))
     assert not wrong, f"{len(wrong)} differences (real != ours):\n" + "\n".join(wrong)

@@ -55,57 +55,65 @@ def txns(bootstrap: str, *args: str) -> ToolResult:
     return ToolResult(process.returncode, process.stdout, process.stderr)
 
 
-async def haunt(admin: Admin, where: TopicPartition) -> ProducerIdAndEpoch:
+async def haunt(admin: Admin, topic_partition: TopicPartition) -> ProducerIdAndEpoch:
     """Write a transaction that no producer will end, and a record behind it."""
-    await admin.create_topic(where.topic, partitions=1)
+    await admin.create_topic(topic_partition.topic, partitions=1)
     error, identity = await produce_without_adding(
-        admin, where, f"{where.topic}-ghost", age_ms=HOUR_MS, version=OLD_PRODUCE
+        admin,
+        topic_partition,
+        f"{topic_partition.topic}-ghost",
+        age_ms=HOUR_MS,
+        version=OLD_PRODUCE,
     )
     assert error == 0
     async with Producer(admin.cluster) as producer:
-        await producer.send(where.topic, 0, b"behind it")
+        await producer.send(topic_partition.topic, 0, b"behind it")
     return identity
 
 
 async def test_an_abort_by_identity_heals_what_the_log_has_told(bootstrap: str) -> None:
-    where = TopicPartition("by-identity", 0)
+    topic_partition = TopicPartition("by-identity", 0)
     async with Cluster(bootstrap, settings=SETTINGS) as cluster:
         admin = Admin(cluster)
-        identity = await haunt(admin, where)
+        identity = await haunt(admin, topic_partition)
         assert ClientApi.DESCRIBE_PRODUCERS not in (await cluster.any_connection()).versions
 
-        stuck = txns(bootstrap, "why", where.topic, "0")
+        stuck = txns(bootstrap, "why", topic_partition.topic, "0")
         assert stuck.code == 4
         producer_options = (
             f"--producer-id {identity.producer_id} --producer-epoch {identity.producer_epoch}"
         )
         command = (
-            f"abort --topic {where.topic} --partition 0 {producer_options} --coordinator-epoch 0"
+            f"abort --topic {topic_partition.topic} --partition 0 "
+            f"{producer_options} --coordinator-epoch 0"
         )
         assert f"txnsim txns --bootstrap-server {bootstrap} {command}" in stuck.stdout
-        assert (await explain(admin, where, now_ms=0)).cause is Cause.UNTOLD
+        assert (await explain(admin, topic_partition, now_ms=0)).cause is Cause.UNTOLD
 
         assert txns(bootstrap, *command.split()) == ToolResult(0, "", "")
-        healed = await fetch(cluster, where.topic, 0, 0, max_wait_ms=0)
+        healed = await fetch(cluster, topic_partition.topic, 0, 0, max_wait_ms=0)
         assert [record.value for record in healed.records] == [b"behind it"]
-        assert (await explain(admin, where, now_ms=0)).cause is Cause.NOTHING
-        assert txns(bootstrap, "why", where.topic, "0").code == 0
+        assert (await explain(admin, topic_partition, now_ms=0)).cause is Cause.NOTHING
+        assert txns(bootstrap, "why", topic_partition.topic, "0").code == 0
 
 
 async def test_what_can_not_be_told_is_not_taken_for_healthy(bootstrap: str) -> None:
-    where = TopicPartition("not-told", 0)
+    topic_partition = TopicPartition("not-told", 0)
     async with Cluster(bootstrap, settings=SETTINGS) as cluster:
         admin = Admin(cluster)
-        await haunt(admin, where)
-        (outcome,) = (await admin.describe_producers((where,))).values()
+        await haunt(admin, topic_partition)
+        (outcome,) = (await admin.describe_producers((topic_partition,))).values()
         assert isinstance(outcome, NotSupportedError)
         for listed in (await admin.list_transactions()).values():
             assert isinstance(listed, ClientError)
             assert str(listed) == "The node does not support LIST_TRANSACTIONS"
-        searched = txns(bootstrap, "find-hanging", "--all", "--topic", where.topic)
+        searched = txns(bootstrap, "find-hanging", "--all", "--topic", topic_partition.topic)
         assert searched.code == 4
         reason, advice = searched.stderr.splitlines()[1:]
-        assert reason == f"not searched: {where}: The node does not support DESCRIBE_PRODUCERS"
+        assert (
+            reason
+            == f"not searched: {topic_partition}: The node does not support DESCRIBE_PRODUCERS"
+        )
         assert "txnsim txns why TOPIC PARTITION" in advice
-        repaired = txns(bootstrap, "repair", "--yes", "--topic", where.topic)
+        repaired = txns(bootstrap, "repair", "--yes", "--topic", topic_partition.topic)
         assert (repaired.code, len(repaired.stdout.splitlines())) == (4, 1)

@@ -82,21 +82,21 @@ async def test_a_second_producer_fences_the_first_and_aborts_its_transaction(
 ) -> None:
     await admin.create_topic(name, partitions=1)
     async with (
-        Producer(cluster, transactional_id=name) as old,
-        Producer(cluster, transactional_id=name) as new,
+        Producer(cluster, transactional_id=name) as old_producer,
+        Producer(cluster, transactional_id=name) as new_producer,
     ):
-        await old.init_transactions()
-        old.begin()
-        await old.send(name, 0, b"old")
-        await new.init_transactions()
+        await old_producer.init_transactions()
+        old_producer.begin()
+        await old_producer.send(name, 0, b"old")
+        await new_producer.init_transactions()
         with pytest.raises(FatalError) as fenced:
-            await old.commit()
+            await old_producer.commit()
         assert fenced.value.error in FENCED
         with pytest.raises(FatalError):
-            old.begin()
-        new.begin()
-        await new.send(name, 0, b"new")
-        await new.commit()
+            old_producer.begin()
+        new_producer.begin()
+        await new_producer.send(name, 0, b"new")
+        await new_producer.commit()
     await until_state(cluster, name, "CompleteCommit")
     assert await values(cluster, name, partitions=1) == [b"new"]
 
@@ -121,13 +121,13 @@ async def test_a_timed_out_transaction_can_go_on_only_with_transactions_v2(
             await producer.commit()
 
 
-async def until_level(cluster: Cluster, level: int) -> None:
+async def until_level(cluster: Cluster, transaction_version: int) -> None:
     """Wait until a broker reports this level. A real one learns of it some time after the
     answer.
     """
     deadline = cluster.deadline(20_000)
-    while (await cluster.refresh_features()).level("transaction.version") != level:
-        assert not deadline.has_passed, f"no broker tells transaction.version {level}"
+    while (await cluster.refresh_features()).level("transaction.version") != transaction_version:
+        assert not deadline.has_passed, f"no broker tells transaction.version {transaction_version}"
         await pause(cluster.clock, 10)
 
 
@@ -169,8 +169,10 @@ async def test_a_level_raised_in_mid_transaction_bumps_the_epoch_and_a_lowered_o
             await producer.commit()
             assert producer.identity.producer_epoch == identity_before.producer_epoch + 2
     finally:
-        kind = 1 if target.level == 2 else 2
-        await admin.update_features({"transaction.version": target.level}, upgrade_type=kind)
+        upgrade_type = 1 if target.level == 2 else 2
+        await admin.update_features(
+            {"transaction.version": target.level}, upgrade_type=upgrade_type
+        )
         await until_level(cluster, target.level)  # as the next test expects it
     await until_state(cluster, name, "CompleteCommit")
     assert await values(cluster, name, partitions=1) == [
@@ -238,13 +240,15 @@ async def test_a_consumer_polls_all_partitions_and_waits_for_more(
 ) -> None:
     await admin.create_topic(name, partitions=3)
     async with Producer(cluster) as producer, Consumer(cluster) as consumer:
-        for index in range(3):
-            await producer.send(name, index, str(index).encode())
-        await consumer.assign([TopicPartition(name, index) for index in range(3)])
+        for partition_index in range(3):
+            await producer.send(name, partition_index, str(partition_index).encode())
+        await consumer.assign(
+            [TopicPartition(name, partition_index) for partition_index in range(3)]
+        )
         polled: list[bytes | None] = []
         while len(polled) < 3:
             polled += [record.value for record in await consumer.poll()]
-        assert sorted(value or b"" for value in polled) == [b"0", b"1", b"2"]
+        assert sorted(record_value or b"" for record_value in polled) == [b"0", b"1", b"2"]
         assert await consumer.poll(0) == []
         next_poll = asyncio.gather(consumer.poll(20_000))
         await asyncio.sleep(0)
@@ -409,6 +413,6 @@ async def test_topics_offsets_and_the_cluster_itself(
             assert listed_offset.offset == 0
         await producer.abort()
     assert await admin.delete_topics((name, f"{name}-nothing")) != {}
-    with pytest.raises(ClientError) as refused:
+    with pytest.raises(ClientError) as refusal:
         await admin.update_features({"transaction.version": 9})
-    assert refused.value.error == ErrorCode.invalid_update_version
+    assert refusal.value.error == ErrorCode.invalid_update_version

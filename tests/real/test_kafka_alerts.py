@@ -59,7 +59,7 @@ def agent() -> Path:
     return jar
 
 
-def read(url: str) -> str:
+def read_url(url: str) -> str:
     with urllib.request.urlopen(url, timeout=30) as answer:
         return str(answer.read().decode())
 
@@ -96,7 +96,7 @@ async def sharing(cluster: Cluster, admin: Admin, metrics: str) -> str:
             await producer.send(topic_partition.topic, topic_partition.partition, b"one")
         await reject_one(member, topic_partition)
     for _ in range(60):
-        text = await asyncio.to_thread(read, metrics)
+        text = await asyncio.to_thread(read_url, metrics)
         if not unexported_metrics(text):
             break
         await member.poll(max_wait_ms=500)
@@ -126,7 +126,7 @@ def unexported_metrics(text: str) -> list[str]:
 
 def firing(port: int) -> dict[str, Any] | None:
     """The alert if it fires, else None."""
-    alerts = json.loads(read(f"http://127.0.0.1:{port}/api/v1/alerts"))["data"]["alerts"]
+    alerts = json.loads(read_url(f"http://127.0.0.1:{port}/api/v1/alerts"))["data"]["alerts"]
     for alert in alerts:
         if alert["state"] == "firing" and alert["labels"]["alertname"] == "LateTransactions":
             return dict(alert)

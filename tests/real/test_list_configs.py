@@ -19,4 +19,4 @@ def test_lists_change_as_the_class_of_the_jars_has_it() -> None:
     ]
     assert wrong == []
     assert any(refusal is not None for _, refusal in theirs)
-    assert len({value for value, _ in theirs}) > 100, "draws that differ"
+    assert len({config_value for config_value, _ in theirs}) > 100, "draws that differ"

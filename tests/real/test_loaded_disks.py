@@ -239,8 +239,8 @@ def facts(description: TransactionDescription) -> tuple[int, int, str, int, int,
     )
 
 
-def topic_and_partition(where: TopicPartition) -> tuple[str, int]:
-    return where.topic, where.partition
+def topic_and_partition(topic_partition: TopicPartition) -> tuple[str, int]:
+    return topic_partition.topic, topic_partition.partition
 
 
 def test_groups_have_their_positions(stage: Stage, server: TxnsimServer) -> None:

@@ -52,7 +52,7 @@ class Bean(msgspec.Struct, frozen=True, kw_only=True):
     def properties(self) -> dict[str, str]:
         """The key properties of its name, such as ``request`` and ``version``."""
         _, _, key_text = self.name.partition(":")
-        return {key: value.strip('"') for key, value in _PROPERTY.findall(key_text)}
+        return {key: sample_value.strip('"') for key, sample_value in _PROPERTY.findall(key_text)}
 
 
 class Jmx(ManagedResource):
@@ -85,13 +85,13 @@ class Jmx(ManagedResource):
         stdin.flush()
         beans: list[Bean] = []
         while True:
-            line = stdout.readline()
-            if not line:
+            printed_line = stdout.readline()
+            if not printed_line:
                 raise ApacheKafkaError(f"JMX: no answer to {pattern}")
-            if line == "\n":
+            if printed_line == "\n":
                 return beans
-            name, attribute, value = line.rstrip("\n").split("\t")
-            beans.append(Bean(name=name, attribute=attribute, value=float(value)))
+            name, attribute, sample_value = printed_line.rstrip("\n").split("\t")
+            beans.append(Bean(name=name, attribute=attribute, value=float(sample_value)))
 
 
 TOPIC: Final = "watched"
@@ -130,8 +130,10 @@ Values = dict[str, Any]
 def of_kafka(jmx: Jmx) -> Values:
     """The values of a real broker, by our names."""
     return {
-        name: _comparable_value(name, jmx.read(_pattern(kafka), "Value", "Count", "Mean", "Max"))
-        for name, kafka in KAFKAS.items()
+        kafka_name: _comparable_value(
+            kafka_name, jmx.read(_pattern(kafka), "Value", "Count", "Mean", "Max")
+        )
+        for kafka_name, kafka in KAFKAS.items()
     }
 
 
@@ -144,20 +146,20 @@ def _comparable_value(name: str, beans: list[Bean]) -> Any:
     rows = [(bean.properties, bean.attribute, bean.value) for bean in beans]
     if name == table.LSO_LAG:
         return {
-            int(properties["partition"]): value
-            for properties, _, value in rows
-            if properties["topic"] == TOPIC and value
+            int(properties["partition"]): sample_value
+            for properties, _, sample_value in rows
+            if properties["topic"] == TOPIC and sample_value
         }
     if name == table.REQUESTS:
         return {
-            (properties["request"], properties["version"]): value
-            for properties, attribute, value in rows
+            (properties["request"], properties["version"]): sample_value
+            for properties, attribute, sample_value in rows
             if attribute == "Count" and properties["request"] in COUNTED
         }
     if name == table.REQUEST_ERRORS:
         return {
-            (properties["request"], properties["error"]): value
-            for properties, attribute, value in rows
+            (properties["request"], properties["error"]): sample_value
+            for properties, attribute, sample_value in rows
             if attribute == "Count"
             and properties["request"] in COUNTED
             and properties["error"] != "NONE"
@@ -170,16 +172,18 @@ def _comparable_value(name: str, beans: list[Bean]) -> Any:
     if name == table.REQUEST_BYTES:
         counts, means = _by_request(rows, "Count"), _by_request(rows, "Mean")
         return {api: round(counts[api] * means[api]) for api in counts}
-    return sum(value for _, attribute, value in rows if attribute in {"Value", "Count"})
+    return sum(
+        sample_value for _, attribute, sample_value in rows if attribute in {"Value", "Count"}
+    )
 
 
 def _by_request(
     rows: list[tuple[dict[str, str], str, float]], wanted_attribute: str
 ) -> dict[str, float]:
     return {
-        properties["request"]: value
-        for properties, attribute, value in rows
-        if attribute == wanted_attribute and properties["request"] in COUNTED and value
+        properties["request"]: sample_value
+        for properties, attribute, sample_value in rows
+        if attribute == wanted_attribute and properties["request"] in COUNTED and sample_value
     }
 
 
@@ -194,22 +198,22 @@ def of_txnsim(url: str) -> Values:
 
     def by_api(name: str) -> dict[str, float]:
         return {
-            labels["api"]: value
-            for labels, value in samples.get(name, ())
+            labels["api"]: sample_value
+            for labels, sample_value in samples.get(name, ())
             if labels["api"] in COUNTED
         }
 
     def by_two(name: str, second: str) -> dict[tuple[str, str], float]:
         return {
-            (labels["api"], labels[second]): value
-            for labels, value in samples.get(f"{name}_total", ())
+            (labels["api"], labels[second]): record_value
+            for labels, record_value in samples.get(f"{name}_total", ())
             if labels["api"] in COUNTED
         }
 
     special_values: Values = {
         table.LSO_LAG: {
-            int(labels["partition"]): value
-            for labels, value in samples.get(table.LSO_LAG, ())
+            int(labels["partition"]): sample_value
+            for labels, sample_value in samples.get(table.LSO_LAG, ())
             if labels["topic"] == TOPIC
         },
         table.REQUESTS: by_two(table.REQUESTS, "version"),
@@ -226,14 +230,16 @@ def of_txnsim(url: str) -> Values:
         table.VERIFICATION_MS: _total(samples, table.VERIFICATIONS),
     }
     return {
-        name: special_values[name] if name in special_values else _total(samples, name)
-        for name in KAFKAS
+        kafka_name: special_values[kafka_name]
+        if kafka_name in special_values
+        else _total(samples, kafka_name)
+        for kafka_name in KAFKAS
     }
 
 
 def _total(samples: dict[str, list[tuple[dict[str, str], float]]], name: str) -> float:
     family_samples = samples.get(name, samples.get(f"{name}_total", []))
-    return sum(value for _, value in family_samples)
+    return sum(sample_value for _, sample_value in family_samples)
 
 
 # The story
@@ -247,8 +253,10 @@ async def story(bootstrap: str, read: Callable[[], Values]) -> dict[str, Values]
         await admin.create_topic(TOPIC, partitions=4)
         moments["nothing is open"] = read()
         living = Producer(cluster, transactional_id="living", transaction_timeout_ms=TIMEOUT_MS)
-        late = Producer(cluster, transactional_id="late", transaction_timeout_ms=TIMEOUT_MS)
-        async with living, late:
+        late_producer = Producer(
+            cluster, transactional_id="late", transaction_timeout_ms=TIMEOUT_MS
+        )
+        async with living, late_producer:
             await _write(living, 0, 0)
             moments["a transaction is open"] = read()
             error, _ = await produce_without_adding(
@@ -256,7 +264,7 @@ async def story(bootstrap: str, read: Callable[[], Values]) -> dict[str, Values]
             )
             assert error is not ErrorCode.none
             moments["a stray write was refused"] = read()
-            await _write(late, 1, HOUR_MS)
+            await _write(late_producer, 1, HOUR_MS)
             moments["a transaction is late"] = read()
             fetched = await fetch(cluster, TOPIC, 0, 0, max_wait_ms=WAITED_MS)
             assert not fetched.records
@@ -267,7 +275,7 @@ async def story(bootstrap: str, read: Callable[[], Values]) -> dict[str, Values]
             moments["another one hangs"] = read()
             await _heal(admin)
             moments["it was aborted"] = read()
-            await late.abort()
+            await late_producer.abort()
             await living.commit()
         await _wait_until_ended(admin)
         moments["all have ended"] = read()
@@ -279,8 +287,8 @@ async def _write(producer: Producer, partition: int, age_ms: int) -> None:
     await producer.init_transactions()
     producer.begin()
     written_ms = int(time.time() * 1_000) - age_ms
-    for value in (b"one", b"two"):
-        await producer.send(TOPIC, partition, value, timestamp_ms=written_ms)
+    for record_value in (b"one", b"two"):
+        await producer.send(TOPIC, partition, record_value, timestamp_ms=written_ms)
 
 
 async def _heal(admin: Admin) -> None:
@@ -299,8 +307,8 @@ async def _wait_until_ended(admin: Admin) -> None:
     for _ in range(600):
         ends = [
             [
-                await admin.offset_of(TopicPartition(TOPIC, index), LATEST, isolation)
-                for index in range(4)
+                await admin.offset_of(TopicPartition(TOPIC, partition_index), LATEST, isolation)
+                for partition_index in range(4)
             ]
             for isolation in IsolationLevel
         ]
@@ -313,7 +321,12 @@ async def _wait_until_ended(admin: Admin) -> None:
 def played_by_us(directory: Path) -> dict[str, Values]:
     """Play the story on the simulator."""
     file = directory / "server.properties"
-    file.write_text("".join(f"{name}={value}\n" for name, value in PROPERTIES.items()))
+    file.write_text(
+        "".join(
+            f"{property_name}={property_value}\n"
+            for property_name, property_value in PROPERTIES.items()
+        )
+    )
     arguments = ("--config", str(file), "--http", "0")
     with TxnsimServer(brokers=1, arguments=arguments) as server:
         url = server.ready["http"]
@@ -358,9 +371,9 @@ def test_our_metrics_are_those_of_a_real_broker_at_each_moment(
 ) -> None:
     ours = played_by_us(tmp_path)
     differences = {
-        (moment, metric): (value, ours[moment][metric])
+        (moment, metric): (record_value, ours[moment][metric])
         for moment, values in theirs.items()
-        for metric, value in values.items()
-        if value != ours[moment][metric] and not (metric in VERIFIED and moment in UNCERTAIN)
+        for metric, record_value in values.items()
+        if record_value != ours[moment][metric] and not (metric in VERIFIED and moment in UNCERTAIN)
     }
     assert not differences, "a real broker's and ours:\n" + "\n".join(map(str, differences.items()))

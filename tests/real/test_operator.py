@@ -60,16 +60,16 @@ async def test_what_hangs_is_named_alone_and_healed(
 
 async def test_two_repairs_at_once_do_not_both_claim_it(admin: Admin, name: str) -> None:
     """A broker accepts a second marker. A repair that wrote one of two markers reports that."""
-    where = TopicPartition(name, 0)
+    topic_partition = TopicPartition(name, 0)
     await admin.create_topic(name, partitions=1)
-    await make_hanging(admin, where, f"{name}-ghost")
+    await make_hanging(admin, topic_partition, f"{name}-ghost")
     now_ms = admin.cluster.clock.now_ms()
-    (finding,) = (await survey(admin, now_ms=now_ms, partitions=[where])).hanging
+    (finding,) = (await survey(admin, now_ms=now_ms, partitions=[topic_partition])).hanging
     repairs = await asyncio.gather(*(repair(admin, finding, now_ms=now_ms) for _ in range(2)))
     outcomes = {repaired.outcome for repaired in repairs}
     assert outcomes <= {Outcome.REPAIRED, Outcome.ENDED_TWICE, Outcome.NO_LONGER_HANGS}
     assert outcomes != {Outcome.REPAIRED}
-    end = await admin.offset_of(where, LATEST)
+    end = await admin.offset_of(topic_partition, LATEST)
     markers = end - 1  # behind the ghost's record
     assert (markers > 1) is (Outcome.ENDED_TWICE in outcomes)
 
@@ -99,16 +99,18 @@ async def test_a_printed_command_works_when_it_is_printed(
 async def test_kafkas_tool_names_the_same(
     target: ClusterUnderTest, admin: Admin, name: str, age_min: int
 ) -> None:
-    where = TopicPartition(name, 0)
+    topic_partition = TopicPartition(name, 0)
     await admin.create_topic(name, partitions=1)
-    await make_hanging(admin, where, f"{name}-ghost")
+    await make_hanging(admin, topic_partition, f"{name}-ghost")
     now_ms = admin.cluster.clock.now_ms()
-    report = await survey(admin, now_ms=now_ms, partitions=[where], older_than_ms=age_min * 60_000)
+    report = await survey(
+        admin, now_ms=now_ms, partitions=[topic_partition], older_than_ms=age_min * 60_000
+    )
     limit = ("--max-transaction-timeout", str(age_min))
     listed_lines = kafkas(target, "find-hanging", "--topic", name, *limit).stdout.splitlines()[1:]
     assert len(listed_lines) == len(report.hanging) == (1 if age_min < 60 else 0)
     # Other tests ask a whole broker what hangs there.
-    everything = await survey(admin, now_ms=now_ms, partitions=[where], older_than_ms=0)
+    everything = await survey(admin, now_ms=now_ms, partitions=[topic_partition], older_than_ms=0)
     for finding in everything.hanging:
         await repair(admin, finding, now_ms=now_ms)
     assert len(everything.hanging) == 1

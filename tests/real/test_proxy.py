@@ -66,9 +66,9 @@ class ProxiedKafka:
     async def wait_until_struck(self, count: int = 1) -> None:
         await self.proxy.injector.wait_until_struck("f", count=count, timeout_ms=WAIT_MS)
 
-    async def commit(self, transactional_id: str, value: bytes) -> None:
+    async def commit(self, transactional_id: str, record_value: bytes) -> None:
         async with await begin_transaction(self.client, transactional_id) as producer:
-            await producer.send(self.topic, 0, value)
+            await producer.send(self.topic, 0, record_value)
             await producer.commit()
 
     async def state(self, transactional_id: str) -> str:
@@ -153,7 +153,9 @@ async def test_a_real_commit_marker_is_held_and_let_go(kafka: tuple[ApacheKafka,
 async def test_brokers_that_log_in_over_tls_have_their_marker_held(tmp_path: Path) -> None:
     """SASL passes the proxy, TLS ends there: each side trusts the certificate of the other."""
     authority = Authority(tmp_path, now_ms=time.time_ns() // 1_000_000)
-    node, door = (authority.issue(name, hosts=["127.0.0.1"]) for name in ("node", "door"))
+    node, door = (
+        authority.issue(common_name, hosts=["127.0.0.1"]) for common_name in ("node", "door")
+    )
     keystore = tmp_path / "node.keystore.pem"
     keystore.write_bytes(node.key.read_bytes() + node.certificate.read_bytes())
     peer_port = free_ports(1)[0] - 1
@@ -241,7 +243,9 @@ async def test_without_the_proxy_nothing_between_brokers_gets_through(
     """As docs/proxy.md says about stopping the proxy: a broker can't reach even itself."""
     running, _ = kafka
     async with front_of(kafka, "closed") as front:
-        written, old, new = [await identity(front.client, n) for n in ("written", "old", "new")]
+        written, old_identity, new_identity = [
+            await identity(front.client, n) for n in ("written", "old", "new")
+        ]
         assert await add(front.client, "written", written) == ErrorCode.none
         assert await write(front.client, "written", written, V1) == ErrorCode.none
     async with Cluster(running.bootstrap) as client:
@@ -252,10 +256,10 @@ async def test_without_the_proxy_nothing_between_brokers_gets_through(
         assert (await client.ask(1, end)).error_code == ErrorCode.none
         assert await state_of(client, "written") == "PrepareCommit"
         # Nothing can be written: the leader can't ask the coordinator.
-        assert await add(client, "old", old) == ErrorCode.none
-        assert await write(client, "old", old, V1) == ErrorCode.not_enough_replicas
+        assert await add(client, "old", old_identity) == ErrorCode.none
+        assert await write(client, "old", old_identity, V1) == ErrorCode.not_enough_replicas
         assert await state_of(client, "old") == "Ongoing"
-        assert await write(client, "new", new, V2) == ErrorCode.not_enough_replicas
+        assert await write(client, "new", new_identity, V2) == ErrorCode.not_enough_replicas
         assert await state_of(client, "new") == "Empty"
     async with front_of(kafka, "opened") as front:
         await front.until_complete("written")
@@ -266,22 +270,22 @@ V1, V2 = VersionRange(9, 11), VersionRange(12, 12)
 CLOSED = TopicPartition("closed", 0)
 
 
-async def identity(client: Cluster, name: str) -> tuple[int, int]:
-    assigned = await Producer(client, transactional_id=name).init_transactions()
+async def identity(client: Cluster, transactional_id: str) -> tuple[int, int]:
+    assigned = await Producer(client, transactional_id=transactional_id).init_transactions()
     return assigned.producer_id, assigned.producer_epoch
 
 
-async def add(client: Cluster, name: str, identity: tuple[int, int]) -> ErrorCode:
-    request = TxnRequests(name, producer_id=identity[0], producer_epoch=identity[1]).add_partitions(
-        partitions=[CLOSED]
-    )
+async def add(client: Cluster, transactional_id: str, identity: tuple[int, int]) -> ErrorCode:
+    request = TxnRequests(
+        transactional_id, producer_id=identity[0], producer_epoch=identity[1]
+    ).add_partitions(partitions=[CLOSED])
     answer = await client.ask(1, request)
     ((row,),) = [topic.results_by_partition for topic in answer.results_by_topic_v3_and_below]
     return ErrorCode(row.partition_error_code)
 
 
 async def write(
-    client: Cluster, name: str, identity: tuple[int, int], within: VersionRange
+    client: Cluster, transactional_id: str, identity: tuple[int, int], within: VersionRange
 ) -> ErrorCode:
     batch = build_batch(
         [Record(value=b"a")],
@@ -292,13 +296,13 @@ async def write(
         transactional=True,
     )
     answer = await client.ask(
-        1, produce({CLOSED: batch}, topic_ids={}, transactional_id=name, accepted_versions=within)
+        1, produce({CLOSED: batch}, topic_ids={}, transactional_id=transactional_id, accepted_versions=within)
     )
     ((row,),) = [topic.partition_responses for topic in answer.responses]
     return ErrorCode(row.error_code)
 
 
-async def state_of(client: Cluster, name: str) -> str:
-    description = (await Admin(client).describe_transactions((name,)))[name]
+async def state_of(client: Cluster, transactional_id: str) -> str:
+    description = (await Admin(client).describe_transactions((transactional_id,)))[transactional_id]
     assert not isinstance(description, ClientError)
     return description.state

@@ -25,13 +25,13 @@ def test_every_report_is_played_and_in_the_list() -> None:
     assert sorted(listed) == sorted(folders)
 
 
-@pytest.mark.parametrize("name", PLAYS)
-def test_a_report_has_all_its_parts(name: str) -> None:
-    text = (REPORTS / name / "README.md").read_text("utf-8")
-    assert tuple(re.findall(r"^## (.+)$", text, re.MULTILINE)) == SECTIONS
+@pytest.mark.parametrize("file_name", PLAYS)
+def test_a_report_has_all_its_parts(file_name: str) -> None:
+    page_text = (REPORTS / file_name / "README.md").read_text("utf-8")
+    assert tuple(re.findall(r"^## (.+)$", page_text, re.MULTILINE)) == SECTIONS
     for part in ("**Affects**", "**Expected**", "**Actual**", "known to us"):
-        assert part in text
-    heading, _, *lines = (REPORTS / name / "output.txt").read_text("utf-8").splitlines()
+        assert part in page_text
+    heading, _, *lines = (REPORTS / file_name / "output.txt").read_text("utf-8").splitlines()
     assert heading.startswith("Apache Kafka 4.4.0")
     assert lines[-1] == LAST_LINE
 

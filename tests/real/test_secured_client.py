@@ -49,9 +49,9 @@ class SecurityFiles:
         self.broker_store = self._store("broker", hosts=("127.0.0.1", "localhost"))
         self.client_store = self._store("client")
 
-    def _store(self, name: str, hosts: tuple[str, ...] = ()) -> Path:
-        pair = self.authority.issue(name, hosts=hosts)
-        store = self.directory / f"{name}.store.pem"
+    def _store(self, common_name: str, hosts: tuple[str, ...] = ()) -> Path:
+        pair = self.authority.issue(common_name, hosts=hosts)
+        store = self.directory / f"{common_name}.store.pem"
         store.write_text(pair.key.read_text() + pair.certificate.read_text())
         return store
 
@@ -77,7 +77,7 @@ class SecurityFiles:
             'unsecuredLoginStringClaim_sub="broker" unsecuredValidatorRequiredScope="kafka";',
             f"{mine}connections.max.reauth.ms": str(REAUTH_MS),
             "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
-            "super.users": ";".join(f"User:{name}" for name in SUPER_USERS),
+            "super.users": ";".join(f"User:{super_user_name}" for super_user_name in SUPER_USERS),
         }
 
     def _scram(self) -> str:
@@ -99,7 +99,9 @@ class SecurityFiles:
         else:
             values |= {"sasl.mechanism": way, "sasl.jaas.config": _login(way, broken=broken)}
         path = self.directory / f"{way}{'-broken' if broken else ''}.properties"
-        path.write_text("".join(f"{name}={value}\n" for name, value in values.items()))
+        path.write_text(
+            "".join(f"{name}={property_value}\n" for name, property_value in values.items())
+        )
         return path
 
 
@@ -136,11 +138,15 @@ def sides(files: SecurityFiles) -> Iterator[dict[str, SecuredBroker]]:
     properties = files.of_broker()
     listeners = {"PLAINTEXT": "PLAINTEXT", **LISTENERS}
     own = {
-        "listeners": ",".join(f"{name}://127.0.0.1:0" for name in listeners),
+        "listeners": ",".join(f"{listener_name}://127.0.0.1:0" for listener_name in listeners),
         "listener.security.protocol.map": ",".join(map(":".join, listeners.items())),
     }
     file = files.directory / "server.properties"
-    file.write_text("".join(f"{name}={value}\n" for name, value in {**own, **properties}.items()))
+    file.write_text(
+        "".join(
+            f"{name}={property_value}\n" for name, property_value in {**own, **properties}.items()
+        )
+    )
     with ExitStack() as stack:
         kafka = stack.enter_context(
             ApacheKafka(
@@ -156,7 +162,7 @@ def sides(files: SecurityFiles) -> Iterator[dict[str, SecuredBroker]]:
             *("--create", "--topic", "orders", "--partitions", "1"),
         )
         assert created.code == 0, created
-        real = {name: kafka.bootstrap_at(name) for name in LISTENERS}
+        real = {listener_name: kafka.bootstrap_at(listener_name) for listener_name in LISTENERS}
         yield {
             "kafka": SecuredBroker(real),
             "txnsim": SecuredBroker(server.ready["security"]["bootstrap"]),

@@ -147,8 +147,14 @@ def secured_kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SecuredK
         secured_kafka = SecuredKafka(kafka, directory)
         secured_kafka.allow(
             *(
-                acl(kind, name, right, principal=f"User:{GUEST}", pattern=PatternType.PREFIXED)
-                for kind, name, rights in RIGHTS_OF_GUEST
+                acl(
+                    resource_type,
+                    name,
+                    right,
+                    principal=f"User:{GUEST}",
+                    pattern=PatternType.PREFIXED,
+                )
+                for resource_type, name, rights in RIGHTS_OF_GUEST
                 for right in rights
             )
         )
@@ -199,11 +205,11 @@ def without_verification(secured_kafka: SecuredKafka) -> Iterator[None]:
     transactions hang.
     """
 
-    async def switch(level: int, verifies: str | None, *, upgrade_type: int) -> None:
+    async def switch(transaction_version: int, verifies: str | None, *, upgrade_type: int) -> None:
         async with Cluster(secured_kafka.kafka.bootstrap) as cluster:
             admin = Admin(cluster)
-            levels = {"transaction.version": level}
-            await admin.update_features(levels, upgrade_type=upgrade_type)
+            transaction_versions = {"transaction.version": transaction_version}
+            await admin.update_features(transaction_versions, upgrade_type=upgrade_type)
             await admin.set_broker_default("transaction.partition.verification.enable", verifies)
 
     asyncio.run(switch(0, "false", upgrade_type=DOWNGRADE))
@@ -224,7 +230,7 @@ def test_what_may_not_be_cleaned_is_listed_with_the_commands_that_take_it_away(
     )
     out, err = capfd.readouterr()
     cells = {cell["scenario"]: cell for cell in json.loads(out)}
-    ghost, zombie = (cells[name] for name in stories)
+    ghost, zombie = (cells[cell_name] for cell_name in stories)
     assert zombie["real"]["verdict"]["observed"] == ["duplicate"]
     assert "CLUSTER_AUTHORIZATION_FAILED" in "".join(ghost["real"]["cured"]["because"])
     prefix = ghost["left"][0]["name"].removesuffix("t")

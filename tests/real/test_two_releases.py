@@ -39,11 +39,15 @@ def simulate_pair(pair: str) -> two_releases.ReleaseAnswers:
         versions_by_api: dict[str, set[str]] = {}
         tracer = cluster.env.tracer
         for event in tracer.events():
-            data = event.d
-            if event.k == "msg.send" and isinstance(data, dict) and not data["response"]:
-                source, target = _node(tracer.nodes[event.n]), _node(str(data["peer"]))
-                line = f"{source} -> {target}: v{data['version']}"
-                versions_by_api.setdefault(str(data["api"]), set()).add(line)
+            event_fields = event.d
+            if (
+                event.k == "msg.send"
+                and isinstance(event_fields, dict)
+                and not event_fields["response"]
+            ):
+                source, target = _node(tracer.nodes[event.n]), _node(str(event_fields["peer"]))
+                line = f"{source} -> {target}: v{event_fields['version']}"
+                versions_by_api.setdefault(str(event_fields["api"]), set()).add(line)
         return {
             "answers": answers,
             "asked": {name: sorted(versions) for name, versions in versions_by_api.items()},

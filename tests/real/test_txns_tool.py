@@ -152,16 +152,18 @@ def comparable(output: str) -> list[str]:
     """Lines in order of the alphabet; digits of times become T, and a duration's cell loses its
     number: both tools are not asked at the same moment.
     """
-    lines = output.splitlines()
-    columns = [cell.strip() for cell in lines[0].split("\t")] if lines else []
-    for column in (columns.index(name) for name in DURATIONS if name in columns):
-        for index, line in enumerate(lines[1:], start=1):
+    printed_lines = output.splitlines()
+    columns = [cell.strip() for cell in printed_lines[0].split("\t")] if printed_lines else []
+    for column in (
+        columns.index(duration_name) for duration_name in DURATIONS if duration_name in columns
+    ):
+        for index, line in enumerate(printed_lines[1:], start=1):
             cells = line.split("\t")
             if cells[column].strip() != "None":
                 cells[column] = "D".ljust(len(cells[column]))
-            lines[index] = "\t".join(cells)
-    lines = [re.sub(r"\b\d{13}\b", "T" * 13, line) for line in lines]
-    return sorted(lines)
+            printed_lines[index] = "\t".join(cells)
+    printed_lines = [re.sub(r"\b\d{13}\b", "T" * 13, line) for line in printed_lines]
+    return sorted(printed_lines)
 
 
 def first_complaint(result: ToolResult) -> list[str]:
@@ -169,7 +171,9 @@ def first_complaint(result: ToolResult) -> list[str]:
     chance whose refusal is printed. Lines of the older release's two logging libraries are skipped.
     """
     lines = [
-        line for line in result.stderr.splitlines() if not line.startswith(("log4j:", "SLF4J:"))
+        printed_line
+        for printed_line in result.stderr.splitlines()
+        if not printed_line.startswith(("log4j:", "SLF4J:"))
     ]
     return [re.sub(r"sent to broker \d+", "sent to broker N", line) for line in lines[:1]]
 
@@ -228,12 +232,14 @@ async def test_a_hanging_transaction_is_found_alike_and_aborted(
 ) -> None:
     everywhere = len(admin.cluster.view.brokers)  # so that broker 1 has a replica
     await admin.create_topic(name, partitions=1, replication_factor=everywhere)
-    where = TopicPartition(name, 0)
+    topic_partition = TopicPartition(name, 0)
     offset = 0
     # Each way by each tool: what the other one sees afterwards is the same.
     for tool in (ours, kafkas):
-        for number, abort in enumerate(ABORTS):
-            identity = await make_hanging(admin, where, f"{name}-{tool.__name__}-{number}")
+        for abort_number, abort in enumerate(ABORTS):
+            identity = await make_hanging(
+                admin, topic_partition, f"{name}-{tool.__name__}-{abort_number}"
+            )
             if offset == 0:
                 for search in SEARCHES:
                     search_result = check_same(target, *fill_in(search, name=name))
@@ -255,7 +261,7 @@ async def test_a_hanging_transaction_is_found_alike_and_aborted(
             offset += 2  # the ghost's record and the marker
             check_same(target, "find-hanging", "--topic", name)
             check_same(target, "describe-producers", *fill_in(WHERE, name=name))
-            (producers,) = (await admin.describe_producers((where,))).values()
+            (producers,) = (await admin.describe_producers((topic_partition,))).values()
             assert not isinstance(producers, ClientError)
             assert all(producer.txn_start_offset is None for producer in producers)
 
@@ -299,7 +305,10 @@ def test_every_command_and_option_of_kafkas_tool_is_compared(version: str) -> No
     with Tools("localhost:9", version=version) as tools:
         overview = tools.ask(TOOL, "--help").stdout
         commands = set(re.findall(r"^    ([a-zA-Z-]+) ", overview, re.MULTILINE)) - {"COMMAND"}
-        help_by_command = {name: tools.ask(TOOL, name, "--help").stdout for name in commands}
+        help_by_command = {
+            command_name: tools.ask(TOOL, command_name, "--help").stdout
+            for command_name in commands
+        }
     assert {"list", "find-hanging"} <= commands <= {args[0] for args in compared}
     for command, text in help_by_command.items():
         options = set(re.findall(r"(?<![\w-])--?[a-zA-Z][\w-]*", text))

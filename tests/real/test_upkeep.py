@@ -26,7 +26,12 @@ LEVEL = 2
 def pair(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, str]]:
     """Addresses of the real broker and of the simulated one."""
     path: Path = tmp_path_factory.mktemp("upkeep") / "server.properties"
-    path.write_text("".join(f"{name}={value}\n" for name, value in upkeep.PROPERTIES.items()))
+    path.write_text(
+        "".join(
+            f"{property_name}={property_value}\n"
+            for property_name, property_value in upkeep.PROPERTIES.items()
+        )
+    )
     with (
         ApacheKafka(transaction_version=LEVEL, properties=upkeep.PROPERTIES) as real,
         TxnsimServer(

@@ -93,8 +93,8 @@ def cases() -> PlayedCases:
             begun_ms: dict[str, int] = {}
             told_lost: dict[str, list[Lost]] = {}
             for seed in SEEDS:
-                name = f"case-{seed}"
-                living[name], begun_ms[name], told_lost[name] = _play(raw, seed)
+                case_name = f"case-{seed}"
+                living[case_name], begun_ms[case_name], told_lost[case_name] = _play_case(raw, seed)
         kafka.stop_broker(1)
         search = Search(paths=(kafka.homes[0] / "data",), now_ms=wall_ms(), never_spark=True)
         search_result = find_waiting_groups(search, new_session=no_session, progress=lambda _: None)
@@ -120,14 +120,14 @@ def cases() -> PlayedCases:
     return PlayedCases(living, offline, begun_ms, since, told_lost, found_lost)
 
 
-def _play(raw: RawBrokers, seed: int) -> tuple[set[WaitingGroup], int, list[Lost]]:
+def _play_case(raw: RawBrokers, seed: int) -> tuple[set[WaitingGroup], int, list[Lost]]:
     """One case: who waits by the living broker, when the first open transaction was begun, and what
     is lost.
     """
     chance = SeededRng(seed).stream("waiting")
     topic_partition = Place(f"case-{seed}", 0)
     raw.create_topic(topic_partition.topic, partitions=[(1,)])
-    book = Notebook(raw, level=2)
+    book = Notebook(raw, transaction_version=2)
     ended = Actor(book, f"ended-{seed}", timeout_ms=LONG_MS)
     opened: list[Actor] = []
     lost: list[Lost] = []
@@ -151,7 +151,7 @@ def _play(raw: RawBrokers, seed: int) -> tuple[set[WaitingGroup], int, list[Lost
             case _:
                 opened[-1].send(topic_partition, "still open")
     end = raw.offset(topic_partition, -1)
-    groups = [f"group-{seed}-{number}" for number in range(3)]
+    groups = [f"group-{seed}-{coverage_number}" for coverage_number in range(3)]
     for group in groups:
         _commit(raw, group, topic_partition, chance.randrange(end + 1))
     commit_offset(raw, ended, groups[0], topic_partition, chance.randrange(end + 1))
@@ -225,10 +225,10 @@ def _waits(raw: RawBrokers, topic_partition: Place, groups: list[str]) -> Iterat
 
 @pytest.mark.parametrize("case", SEEDS)
 def test_the_directory_says_what_the_living_broker_said(case: int, cases: PlayedCases) -> None:
-    name = f"case-{case}"
-    assert cases.offline[name] == cases.living[name]
-    if cases.offline[name]:
-        assert cases.since[name] == {cases.begun_ms[name]}
+    case_name = f"case-{case}"
+    assert cases.offline[case_name] == cases.living[case_name]
+    if cases.offline[case_name]:
+        assert cases.since[case_name] == {cases.begun_ms[case_name]}
 
 
 @pytest.mark.parametrize("case", SEEDS)

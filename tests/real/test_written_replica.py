@@ -72,7 +72,7 @@ class WrittenReplica(msgspec.Struct, kw_only=True):
 
 
 @pytest.fixture(scope="module")
-def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[WrittenReplica]:
+def written_replica(tmp_path_factory: pytest.TempPathFactory) -> Iterator[WrittenReplica]:
     """Write records in the simulator, and put them into a broker's directory while it is
     stopped.
     """
@@ -127,17 +127,19 @@ async def fill(bootstrap: str) -> ProducerIdAndEpoch:
     async with Cluster(bootstrap, settings=SETTINGS) as cluster:
         admin = Admin(cluster)
         async with Producer(cluster) as producer:
-            for number in range(12):
-                await producer.send(*topic_and_partition(IDEMPOTENT), b"plain", key=b"%d" % number)
+            for record_number in range(12):
+                await producer.send(
+                    *topic_and_partition(IDEMPOTENT), b"plain", key=b"%d" % record_number
+                )
             idempotent = producer.identity
         async with Producer(cluster, transactional_id="app") as producer:
             await producer.init_transactions()
-            for number in range(6):
+            for record_number in range(6):
                 producer.begin()
                 for partition in ORDERS:
-                    producer.send(*topic_and_partition(partition), b"v%d" % number, key=b"k")
+                    producer.send(*topic_and_partition(partition), b"v%d" % record_number, key=b"k")
                 await producer.flush()
-                await (producer.abort() if number % 3 == 1 else producer.commit())
+                await (producer.abort() if record_number % 3 == 1 else producer.commit())
         await make_hanging(admin, HANGING, "ghost")
         async with await begin_transaction(cluster, "behind") as producer:
             producer.send(*topic_and_partition(HANGING), b"behind")
@@ -163,7 +165,7 @@ async def look(bootstrap: str) -> ClusterView:
                 if not isinstance(outcome, ClientError)
             }
             ends[isolation.name] = upto
-            records[isolation.name] = await read(cluster, isolation, upto)
+            records[isolation.name] = await read_partitions(cluster, isolation, upto)
         producers = await Admin(cluster).describe_producers(ORDERS)
         return ClusterView(
             records=records,
@@ -172,7 +174,7 @@ async def look(bootstrap: str) -> ClusterView:
         )
 
 
-async def read(
+async def read_partitions(
     cluster: Cluster, isolation: IsolationLevel, upto: dict[TopicPartition, int]
 ) -> dict[TopicPartition, Read]:
     reads: dict[TopicPartition, Read] = {partition: [] for partition in ORDERS}
@@ -184,8 +186,8 @@ async def read(
     return reads
 
 
-def test_clients_find_the_same_in_both(world: WrittenReplica) -> None:
-    real, simulated = world.views
+def test_clients_find_the_same_in_both(written_replica: WrittenReplica) -> None:
+    real, simulated = written_replica.views
     assert real == simulated
     assert real.ends["READ_COMMITTED"][HANGING] < real.ends["READ_UNCOMMITTED"][HANGING]
     assert any(producer.txn_start_offset is not None for producer in real.producers[HANGING])
@@ -195,9 +197,9 @@ def test_clients_find_the_same_in_both(world: WrittenReplica) -> None:
     assert hidden == 2, "what was aborted"
 
 
-def test_replicas_agree_and_get_in_sync(world: WrittenReplica) -> None:
+def test_replicas_agree_and_get_in_sync(written_replica: WrittenReplica) -> None:
     async def ask() -> tuple[list[int], list[Producers]]:
-        async with Cluster(world.real, settings=SETTINGS) as cluster:
+        async with Cluster(written_replica.real, settings=SETTINGS) as cluster:
             admin = Admin(cluster)
             deadline = Deadline(cluster.clock, PATIENCE_MS)
             while True:
@@ -227,27 +229,30 @@ def healthy_producers(
     }
 
 
-def test_the_folder_is_still_that_of_the_brokers_topic(world: WrittenReplica) -> None:
+def test_the_folder_is_still_that_of_the_brokers_topic(written_replica: WrittenReplica) -> None:
     texts = {
         (data / str(partition) / "partition.metadata").read_text()
-        for data in world.data
+        for data in written_replica.data
         for partition in ORDERS
     }
     (text,) = texts
     assert re.search(r"^topic_id: .{22}$", text, re.MULTILINE)
-    with urllib.request.urlopen(f"{world.url}/api/v1/topics/orders") as answer:
+    with urllib.request.urlopen(f"{written_replica.url}/api/v1/topics/orders") as answer:
         ours = json.load(answer)["id"]
     assert ours not in text
 
 
-def test_the_idempotent_producer_goes_on_with_its_sequence(world: WrittenReplica) -> None:
+def test_the_idempotent_producer_goes_on_with_its_sequence(written_replica: WrittenReplica) -> None:
     async def ask(bootstrap: str) -> list[ErrorCode]:
         async with Cluster(bootstrap, settings=SETTINGS) as cluster:
-            return [await send(cluster, world.idempotent, sequence) for sequence in (13, 12, 12)]
+            return [
+                await send(cluster, written_replica.idempotent, sequence)
+                for sequence in (13, 12, 12)
+            ]
 
     out_of_order, none = ErrorCode.out_of_order_sequence_number, ErrorCode.none
-    assert asyncio.run(ask(world.real)) == [out_of_order, none, none]
-    assert asyncio.run(ask(world.simulated)) == [out_of_order, none, none]
+    assert asyncio.run(ask(written_replica.real)) == [out_of_order, none, none]
+    assert asyncio.run(ask(written_replica.simulated)) == [out_of_order, none, none]
 
 
 async def send(cluster: Cluster, identity: ProducerIdAndEpoch, sequence: int) -> ErrorCode:
@@ -267,9 +272,9 @@ async def send(cluster: Cluster, identity: ProducerIdAndEpoch, sequence: int) ->
     return ErrorCode(answer.responses[0].partition_responses[0].error_code)
 
 
-def test_the_hanging_transaction_can_be_aborted_there(world: WrittenReplica) -> None:
+def test_the_hanging_transaction_can_be_aborted_there(written_replica: WrittenReplica) -> None:
     async def repair() -> list[bytes | None]:
-        async with Cluster(world.real, settings=SETTINGS) as cluster:
+        async with Cluster(written_replica.real, settings=SETTINGS) as cluster:
             admin = Admin(cluster)
             (producers,) = (await admin.describe_producers([HANGING])).values()
             assert not isinstance(producers, ClientError)
@@ -292,8 +297,10 @@ def test_the_hanging_transaction_can_be_aborted_there(world: WrittenReplica) -> 
     assert asyncio.run(repair()) == [b"behind"]
 
 
-def test_kafka_reads_the_metadata_that_lies_beside_the_replicas(world: WrittenReplica) -> None:
-    (snapshot,) = world.written.glob("__cluster_metadata-0/*.checkpoint")
+def test_kafka_reads_the_metadata_that_lies_beside_the_replicas(
+    written_replica: WrittenReplica,
+) -> None:
+    (snapshot,) = written_replica.written.glob("__cluster_metadata-0/*.checkpoint")
     dump = ("org.apache.kafka.tools.DumpLogSegments", "--cluster-metadata-decoder")
     result = run_kafka_tool(*dump, "--files", str(snapshot))
     assert (result.code, result.stderr) == (0, "")
@@ -302,10 +309,10 @@ def test_kafka_reads_the_metadata_that_lies_beside_the_replicas(world: WrittenRe
         assert f'"type":"{kind}_RECORD"' in result.stdout
 
 
-def test_kafka_dump_log_reads_every_file_without_complaint(world: WrittenReplica) -> None:
+def test_kafka_dump_log_reads_every_file_without_complaint(written_replica: WrittenReplica) -> None:
     files = [
         path
-        for path in sorted(world.written.glob("*-*/*"))
+        for path in sorted(written_replica.written.glob("*-*/*"))
         if path.suffix in (".log", ".index", ".timeindex", ".txnindex", ".snapshot")
     ]
     names = ",".join(map(str, files))

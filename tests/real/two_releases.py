@@ -148,26 +148,30 @@ async def _list_versions(cluster: Cluster, broker: BrokerId) -> Mapping[str, Seq
 async def _ids_by_coordinator(cluster: Cluster) -> Mapping[BrokerId, Sequence[str]]:
     """Two transactional ids that each broker coordinates."""
     ids: dict[BrokerId, list[str]] = {broker: [] for broker in BROKERS}
-    number = 0
+    id_number = 0
     while any(len(names) < 2 for names in ids.values()):
-        name = f"id-{number}"
+        name = f"id-{id_number}"
         ids[BrokerId(await cluster.coordinator(name))].append(name)
-        number += 1
+        id_number += 1
     return {broker: names[:2] for broker, names in ids.items()}
 
 
-async def _transaction(cluster: Cluster, topic_partition: TopicPartition, name: str) -> list[str]:
+async def _transaction(
+    cluster: Cluster, topic_partition: TopicPartition, transactional_id: str
+) -> list[str]:
     """Write a record in a transaction, commit, and begin the next session, which waits for the
     markers.
     """
-    async with Producer(cluster, transactional_id=name) as producer:
+    async with Producer(cluster, transactional_id=transactional_id) as producer:
         identity = await producer.init_transactions()
     identity_fields = {
         "producer_id": identity.producer_id,
         "producer_epoch": identity.producer_epoch,
     }
-    added = TxnRequests(name, **identity_fields).add_partitions(partitions=(topic_partition,))
-    answer = await _ask_until_settled(cluster, name, added, _added_error)
+    added = TxnRequests(transactional_id, **identity_fields).add_partitions(
+        partitions=(topic_partition,)
+    )
+    answer = await _ask_until_settled(cluster, transactional_id, added, _added_error)
     batch = build_batch(
         [Record(value=b"in it")],
         timestamp_ms=cluster.clock.now_ms(),
@@ -178,7 +182,7 @@ async def _transaction(cluster: Cluster, topic_partition: TopicPartition, name: 
     )
     within = VersionRange(PRODUCE, PRODUCE)
     sent = requests.produce(
-        {topic_partition: batch}, topic_ids={}, transactional_id=name, accepted_versions=within
+        {topic_partition: batch}, topic_ids={}, transactional_id=transactional_id, accepted_versions=within
     )
     produce_error, times = await _produce_until_settled(cluster, topic_partition, sent), 1
     while produce_error is ErrorCode.network_exception and times < _STEADY:
@@ -186,12 +190,12 @@ async def _transaction(cluster: Cluster, topic_partition: TopicPartition, name: 
             await _produce_until_settled(cluster, topic_partition, sent),
             times + 1,
         )
-    end = TxnRequests(name, **identity_fields).end(
+    end = TxnRequests(transactional_id, **identity_fields).end(
         committed=True, accepted_versions=VersionRange(0, 4)
     )
-    ended = await _ask_until_settled(cluster, name, end, lambda reply: ErrorCode(reply.error_code))
+    ended = await _ask_until_settled(cluster, transactional_id, end, lambda reply: ErrorCode(reply.error_code))
     outcome = "completed"
-    async with Producer(cluster, transactional_id=name) as producer:
+    async with Producer(cluster, transactional_id=transactional_id) as producer:
         try:
             await producer.init_transactions()
         except ClientError:

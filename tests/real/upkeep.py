@@ -63,7 +63,7 @@ def produce_batch(
 ) -> None:
     """Produce pairs of key and value as one batch, stamped ``offset_ms`` after ``STAMP_MS``."""
     batch = build_batch(
-        [Record(key=_bytes(key), value=_bytes(value)) for key, value in pairs],
+        [Record(key=_bytes(key), value=_bytes(record_value)) for key, record_value in pairs],
         timestamp_ms=STAMP_MS + offset_ms,
         compression=codec,
     )
@@ -75,9 +75,9 @@ def _bytes(text: str | None) -> bytes | None:
 
 
 def headers(answer: Any) -> list[BatchHeader]:
-    """Of the batches of a Fetch answer."""
-    data = answer.responses[0].partitions[0].records
-    return [header for _, header in iter_batches(bytes(data or b""))]
+    """Return the headers of the batches in a Fetch answer."""
+    record_bytes = answer.responses[0].partitions[0].records
+    return [header for _, header in iter_batches(bytes(record_bytes or b""))]
 
 
 def read_all(
@@ -102,12 +102,12 @@ def comparable_bytes(answer: Any) -> list[list[str]]:
     Left out is what is one's own: the producer's id, times read from a clock, and the checksum.
     Where a batch counts from such a time (a marker, a horizon), so do its records.
     """
-    data = bytes(answer.responses[0].partitions[0].records or b"")
+    batch_data = bytes(answer.responses[0].partitions[0].records or b"")
     batches = []
-    for start, header in iter_batches(data):
+    for start, header in iter_batches(batch_data):
         if header.attributes & CODEC_MASK:
             continue
-        batch = bytearray(data[start : start + header.size])
+        batch = bytearray(batch_data[start : start + header.size])
         batch[17:21] = bytes(4)
         batch[43:51] = bytes(8)
         clock_positions = [

@@ -131,7 +131,7 @@ def existence() -> tuple[Row, list[Row]]:
         releases = [
             release
             for release in RELEASES
-            if any(why_not_there(scenario, name, release) is None for scenario, name in bad)
+            if any(why_not_there(scenario, run_name, release) is None for scenario, run_name in bad)
         ]
         ended = ", ".join(
             f"{switch.ticket} ({switch.came(REFERENCE.patch_release)})" for switch in switches
@@ -178,7 +178,8 @@ def obstacles() -> tuple[Row, list[Row]]:
             for run in scenario.runs
         }
         body += [
-            (scenario.anomaly, f"`{scenario.name}`", why) for why in sorted(filter(None, whys))
+            (scenario.anomaly, f"`{scenario.name}`", reason)
+            for reason in sorted(filter(None, whys))
         ]
     return ("Anomaly", "Story", "Why"), body
 

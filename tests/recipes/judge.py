@@ -99,9 +99,9 @@ class Judge:
         counts = Counter((record.value or b"").decode() for record in self.committed_records(topic))
         expected_counts = Counter(expected) + Counter({"end": ends})
         odd = [
-            f"{value!r} is there {counts[value]}×, not {expected_counts[value]}×"
-            for value in sorted(counts | expected_counts)
-            if counts[value] != expected_counts[value]
+            f"{receipt!r} is there {counts[receipt]}×, not {expected_counts[receipt]}×"
+            for receipt in sorted(counts | expected_counts)
+            if counts[receipt] != expected_counts[receipt]
         ]
         if odd:
             differences = "; ".join(odd[:_DIFFERENCES_TOLD])
@@ -134,7 +134,11 @@ class Judge:
             if set(states.values()) <= _OVER:
                 return states
             if time.monotonic() > give_up_s:
-                hang = {name: state for name, state in states.items() if state not in _OVER}
+                hang = {
+                    transactional_id: state
+                    for transactional_id, state in states.items()
+                    if state not in _OVER
+                }
                 raise RecipeError(f"transactions that don't end: {hang}")
             time.sleep(_POLL_S)
 
@@ -142,7 +146,7 @@ class Judge:
         async def ask(cluster: Cluster) -> set[str]:
             return {topic.name for topic in await Admin(cluster).describe_topics(None)}
 
-        return self._ask(ask)
+        return self._ask_cluster(ask)
 
     def _list_transactions(self) -> dict[str, str]:
         command = [str(installed_txnsim()), "txns", "--bootstrap-server", self._bootstrap]
@@ -184,9 +188,9 @@ class Judge:
                     records += await consumer.poll(_READ_MS)
             return records, ends
 
-        return self._ask(ask)
+        return self._ask_cluster(ask)
 
-    def _ask(self, question: Callable[[Cluster], Awaitable[T]]) -> T:
+    def _ask_cluster(self, question: Callable[[Cluster], Awaitable[T]]) -> T:
         async def ask_cluster() -> T:
             async with asyncio.timeout(_ANSWER_S), Cluster(self._bootstrap) as cluster:
                 return await question(cluster)

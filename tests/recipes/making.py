@@ -120,8 +120,8 @@ def run_maven_tests(lab: Lab, folder: Path, *, least: int) -> int:
     lock = _HOME / f"{folder.name}.lock"
     junit_home = make_once(_HOME / f"junit-{_digest_of_tree(helper)}", copy_from(helper), lock=lock)
     lab.run([*maven, "-q", "install", "-DskipTests"], directory=junit_home, timeout_s=600)
-    name = f"{folder.name}-{_digest_of_tree(folder)}"
-    project = make_once(_HOME / name, copy_from(folder), lock=lock)
+    file_name = f"{folder.name}-{_digest_of_tree(folder)}"
+    project = make_once(_HOME / file_name, copy_from(folder), lock=lock)
     printed = lab.run([*maven, "test"], directory=project, environment=outside(), timeout_s=900)
     counts = re.findall(r"Tests run: (\d+), Failures: 0, Errors: 0, Skipped: 0$", printed, re.M)
     if not counts or int(counts[-1]) < least:

@@ -114,7 +114,9 @@ def _faststream(lab: Lab) -> str:
     """
     _pytest(lab, "faststream", "test_receipts.py")
     receipts = lab.judge.only_topic("receipts-")
-    lab.judge.assert_exactly_once(receipts, (f"receipt of order {number}" for number in range(20)))
+    lab.judge.assert_exactly_once(
+        receipts, (f"receipt of order {order_number}" for order_number in range(20))
+    )
     return "20 orders, 20 receipts, no transaction"
 
 
@@ -141,7 +143,7 @@ def _under_junit(lab: Lab, folder: str, *, log_level: str) -> None:
 def _receipts(lab: Lab, orders: int, *, ends: int = 0, must_abort: bool = True) -> str:
     """Each order has its receipt, once."""
     receipts = lab.judge.only_topic("receipts-")
-    expected = (f"receipt of order {number}" for number in range(orders))
+    expected = (f"receipt of order {order_number}" for order_number in range(orders))
     lab.judge.assert_exactly_once(receipts, expected, ends=ends)
     if must_abort:
         lab.judge.assert_aborted(receipts)

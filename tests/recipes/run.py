@@ -47,26 +47,26 @@ def main(argv: Sequence[str] | None = None) -> int:
     names = options.recipe or list(ALL)
     if options.bootstrap is not None:
         outside_names = [ALL[name] for name in names if not ALL[name].has_brokers]
-        outcomes = [_passes(recipe, options.bootstrap, "there") for recipe in outside_names]
+        outcomes = [_recipe_passes(recipe, options.bootstrap, "there") for recipe in outside_names]
     else:
         outcomes = [_passes_here(ALL[name], level) for name in names for level in options.level]
     say(f"{sum(outcomes)} passed, {len(outcomes) - sum(outcomes)} failed")
     return 0 if all(outcomes) else 1
 
 
-def _passes_here(recipe: Recipe, level: int) -> bool:
+def _passes_here(recipe: Recipe, transaction_version: int) -> bool:
     """Against brokers of its own."""
-    place_name = f"transaction.version {level}"
+    place_name = f"transaction.version {transaction_version}"
     try:
         with TxnsimServer(
-            transaction_version=level, arguments=("--config", str(CLUSTER))
+            transaction_version=transaction_version, arguments=("--config", str(CLUSTER))
         ) as server:
-            return _passes(recipe, server.bootstrap, place_name)
+            return _recipe_passes(recipe, server.bootstrap, place_name)
     except TxnsimServerError as failure:
         return _report_failure(f"{recipe.name}, {place_name}", failure)
 
 
-def _passes(recipe: Recipe, bootstrap: str, place_name: str) -> bool:
+def _recipe_passes(recipe: Recipe, bootstrap: str, place_name: str) -> bool:
     start_s = time.monotonic()
     name = f"{recipe.name}, {place_name}"
     try:

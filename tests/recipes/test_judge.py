@@ -85,11 +85,13 @@ async def _delete(cluster: Cluster) -> None:
     assert await Admin(cluster).delete_topics([TOPIC]) == {TOPIC: None}
 
 
-async def _write(cluster: Cluster, *values: str, commit: bool = True) -> None:
+async def _write(cluster: Cluster, *record_values: str, commit: bool = True) -> None:
     async with Producer(cluster, transactional_id="writer") as producer:
         await producer.init_transactions()
         producer.begin()
-        await asyncio.gather(*(producer.send(TOPIC, 0, value.encode()) for value in values))
+        await asyncio.gather(
+            *(producer.send(TOPIC, 0, record_value.encode()) for record_value in record_values)
+        )
         await (producer.commit() if commit else producer.abort())
 
 

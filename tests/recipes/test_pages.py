@@ -15,7 +15,9 @@ FOLDER = REPOSITORY / "tests" / "recipes"
 PROGRAMS = {".java", ".mjs", ".properties", ".yaml"}
 """What a reader copies, whole."""
 IN_PYTHON = {
-    file for name in ("faststream", "quix", "share") for file in (FOLDER / name).glob("*.py")
+    file
+    for file_name in ("faststream", "quix", "share")
+    for file in (FOLDER / file_name).glob("*.py")
 }
 
 

@@ -116,9 +116,9 @@ class Place(NamedTuple):
     root: Path
     version: str
 
-    def folder(self, name: str) -> Path:
+    def folder(self, file_name: str) -> Path:
         """Make a new empty folder."""
-        path = self.root / name
+        path = self.root / file_name
         path.mkdir(parents=True)
         return path
 
@@ -194,9 +194,9 @@ def placeholders() -> list[str]:
 def versions() -> dict[str, str]:
     helpers = REPOSITORY / "helpers"
     by_file = {"npm": json.loads((helpers / "node" / "package.json").read_text("utf-8"))["version"]}
-    for name in ("java", "testcontainers-java"):
-        pom = (helpers / name / "pom.xml").read_text("utf-8")
-        by_file[name] = re.findall(r"<version>(.*?)</version>", pom)[0]
+    for file_name in ("java", "testcontainers-java"):
+        pom = (helpers / file_name / "pom.xml").read_text("utf-8")
+        by_file[file_name] = re.findall(r"<version>(.*?)</version>", pom)[0]
     source = (REPOSITORY / "sim" / "txnsim" / "__init__.py").read_text("utf-8")
     by_file["sim/txnsim"] = re.findall(r'VERSION: Final = "(.*)"', source)[0]
     citation = (REPOSITORY / "CITATION.cff").read_text("utf-8")
@@ -220,8 +220,10 @@ def _python(workspace: Place) -> dict[str, Callable[[], str | None]]:
         return ", ".join(names)
 
     steps: dict[str, Callable[[], str | None]] = {"build": build}
-    for number, python in enumerate(interpreters()):
-        steps[f"install and start on {python.name}"] = partial(_on, workspace, number, python)
+    for interpreter_number, python in enumerate(interpreters()):
+        steps[f"install and start on {python.name}"] = partial(
+            _on, workspace, interpreter_number, python
+        )
     steps["a test of its own"] = lambda: _own_test(workspace)
     return steps
 
@@ -318,9 +320,9 @@ def _java(workspace: Place) -> dict[str, Callable[[], str | None]]:
     def maven(*words: str, directory: Path) -> str:
         return run_step([tool("mvn"), "-q", "-B", *words], directory, TXNSIM=str(workspace.txnsim))
 
-    def install(name: str) -> str:
-        source = workspace.root / name
-        shutil.copytree(REPOSITORY / "helpers" / name, source, ignore=_NEVER_COPIED)
+    def install(file_name: str) -> str:
+        source = workspace.root / file_name
+        shutil.copytree(REPOSITORY / "helpers" / file_name, source, ignore=_NEVER_COPIED)
         # Not installed into this machine's own repository: the last step must find it in ours.
         words = ("-DskipTests", "-Dmaven.install.skip=true")
         where = f"-DaltDeploymentRepository=here::file://{repository}"

@@ -49,7 +49,7 @@ class Place(NamedTuple):
     """Steps that build what a user would be given; their durations are not counted."""
 
     def step(
-        self, name: str, *command: str | Path, directory: Path | None = None, status: int = 0
+        self, step_name: str, *command: str | Path, directory: Path | None = None, status: int = 0
     ) -> str:
         """Run a command as a user types it; returns its output."""
         begun_s = time.monotonic()
@@ -59,7 +59,7 @@ class Place(NamedTuple):
             return run_step(words, where, status=status, **self.environment())
         finally:
             taken_s = time.monotonic() - begun_s
-            self.seconds[name] = self.seconds.get(name, 0) + taken_s
+            self.seconds[step_name] = self.seconds.get(step_name, 0) + taken_s
 
     def environment(self) -> dict[str, str]:
         """Environment variables of commands: with empty caches, and the virtual environment first
@@ -80,10 +80,10 @@ class Place(NamedTuple):
         self.step("venv", interpreters()[0], "-m", "venv", ".venv")
         self.step("pip install", "pip", "install", "-q", f"{self.wheel}{extras}", *more)
 
-    def copy(self, name: str, to: str) -> Path:
+    def copy(self, file_name: str, to: str) -> Path:
         """Copy a helper's folder, as its README says."""
         target = self.folder / to
-        shutil.copytree(HELPERS / name, target, ignore=_NEVER_COPIED)
+        shutil.copytree(HELPERS / file_name, target, ignore=_NEVER_COPIED)
         return target
 
 
@@ -138,10 +138,10 @@ def _python(workspace: Place) -> None:
     workspace.step("venv", interpreters()[0], "-m", "venv", ".venv")
     readme = (REPOSITORY / "README.md").read_text("utf-8")
     (install,) = re.findall(r"^\$ (pip install '.*)$", readme, re.MULTILINE)
-    (name, test) = (*re.findall(r"`pytest (test_\w+\.py)`", readme)[:1], _first_test(readme))
+    (file_name, test) = (*re.findall(r"`pytest (test_\w+\.py)`", readme)[:1], _first_test(readme))
     workspace.step("pip install", *shlex.split(install), directory=REPOSITORY)
-    (workspace.folder / name).write_text(test)
-    workspace.step("pytest", "pytest", name)
+    (workspace.folder / file_name).write_text(test)
+    workspace.step("pytest", "pytest", file_name)
 
 
 def _first_test(readme: str) -> str:
@@ -172,8 +172,8 @@ def _go(workspace: Place) -> None:
     workspace.copy("go", "txnsimtest")
     project = workspace.folder / "shop"
     project.mkdir()
-    for name in ("late_produce_test.go", "lost_marker_test.go"):
-        shutil.copy(HELPERS / "go" / "examples" / name, project)
+    for file_name in ("late_produce_test.go", "lost_marker_test.go"):
+        shutil.copy(HELPERS / "go" / "examples" / file_name, project)
     go = tool("go")
     workspace.step("go mod", go, "mod", "init", "shop", directory=project)
     replace = f"-replace=txnsim.test/txnsimtest={workspace.folder / 'txnsimtest'}"
@@ -242,8 +242,8 @@ def _author(workspace: Place) -> None:
     workspace.install("pytest")
     (workspace.folder / "docs").mkdir()
     (workspace.folder / "tests").mkdir()
-    for name in ("docs/first-client.md", "tests/test_raw_requests_page.py"):
-        shutil.copy(REPOSITORY / name, workspace.folder / name)
+    for file_name in ("docs/first-client.md", "tests/test_raw_requests_page.py"):
+        shutil.copy(REPOSITORY / file_name, workspace.folder / file_name)
     workspace.step("pytest", "python", "-m", "pytest", "-q", "tests")
 
 
@@ -255,8 +255,8 @@ def _operator(workspace: Place) -> None:
         txns = ("txnsim", "txns", "--bootstrap-server", bootstrap)
         listing = workspace.step("find-hanging", *txns, "find-hanging", "--all", status=HANGS)
         _expect("orders" in listing, listing)
-        why = workspace.step("why", *txns, "why", "orders-0", status=HANGS)
-        _expect("It hangs." in why, why)
+        reason = workspace.step("why", *txns, "why", "orders-0", status=HANGS)
+        _expect("It hangs." in reason, reason)
         workspace.step("repair", *txns, "repair", "--yes")
         healed = workspace.step("why", *txns, "why", "orders-0")
         _expect("It hangs." not in healed, healed)
@@ -267,8 +267,8 @@ def _story(workspace: Place) -> None:
     workspace.install()
     workspace.step("scenario new", "txnsim", "scenario", "new", "mine")
     (file,) = workspace.folder.glob("mine*.yaml")
-    text = file.read_text("utf-8")
-    file.write_text(re.sub(r"^title: .*$", "title: My own story", text, flags=re.MULTILINE))
+    file_text = file.read_text("utf-8")
+    file.write_text(re.sub(r"^title: .*$", "title: My own story", file_text, flags=re.MULTILINE))
     workspace.step("scenario check", "txnsim", "scenario", "check", file)
     output = workspace.step("scenario run", "txnsim", "scenario", "run", file)
     _expect("late" in output or "commit" in output, output)

@@ -60,12 +60,12 @@ def test_constraints_name_versions_and_no_host() -> None:
 
 
 def test_publishing_is_trusted_and_stands_on_the_release_check() -> None:
-    text = (REPOSITORY / ".github/workflows/publish.yml").read_text("utf-8")
-    jobs = yaml.safe_load(text)["jobs"]
-    assert "tests.release.check python" in text
+    file_text = (REPOSITORY / ".github/workflows/publish.yml").read_text("utf-8")
+    jobs = yaml.safe_load(file_text)["jobs"]
+    assert "tests.release.check python" in file_text
     assert jobs["publish"]["needs"] == "build"
     assert jobs["publish"]["permissions"] == {"id-token": "write"}
-    assert "secrets." not in text
+    assert "secrets." not in file_text
     assert all("timeout-minutes" in job for job in jobs.values())
 
 

@@ -44,7 +44,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         evidence=options.evidence,
     )
     faulthandler.enable()  # a crash of a library says where
-    with Soak(plan, say=lambda line: print(line, file=sys.stderr, flush=True)) as soak:
+    with Soak(
+        plan, say=lambda printed_line: print(printed_line, file=sys.stderr, flush=True)
+    ) as soak:
         report = soak.run()
     if options.json:
         print(msgspec.json.format(msgspec.json.encode(report)).decode())

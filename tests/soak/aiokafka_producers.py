@@ -30,8 +30,8 @@ async def main(arguments: list[str]) -> None:
     """Until standard input ends."""
     work, stopped = ProducerWork.from_arguments(arguments), stop_at_end_of_input()
     async with asyncio.TaskGroup() as group:
-        for index in range(work.producers):
-            group.create_task(_produce(work, f"aiokafka-{index}", stopped))
+        for producer_index in range(work.producers):
+            group.create_task(_produce(work, f"aiokafka-{producer_index}", stopped))
 
 
 async def _produce(work: ProducerWork, name: str, stopped: threading.Event) -> None:
@@ -43,7 +43,7 @@ async def _produce(work: ProducerWork, name: str, stopped: threading.Event) -> N
             transaction_timeout_ms=TIMEOUT_MS,
             retry_backoff_ms=20,
         )
-        goes_on = await _start(producer)
+        goes_on = await _start_producer(producer)
         while goes_on and not stopped.is_set():
             began_s = time.monotonic()
             outcome, goes_on = await _transaction(producer, work, name, number)
@@ -55,7 +55,7 @@ async def _produce(work: ProducerWork, name: str, stopped: threading.Event) -> N
                 await producer.stop()
 
 
-async def _start(producer: AIOKafkaProducer) -> bool:
+async def _start_producer(producer: AIOKafkaProducer) -> bool:
     try:
         async with asyncio.timeout(PATIENCE_S):
             await producer.start()

@@ -34,7 +34,7 @@ class Crowd:
         self._cluster = cluster
         self._topic = topic
         self._partitions = partitions
-        self._members = [f"member-{number}" for number in range(count)]
+        self._members = [f"member-{member_number}" for member_number in range(count)]
         self._held: dict[str, dict[UUID, tuple[int, ...]]] = {}
         """Member -> its assigned partitions, once it has joined."""
         self.stays = False
@@ -42,8 +42,8 @@ class Crowd:
 
     async def run(self) -> None:
         async with self._cluster.client("crowd") as client, asyncio.TaskGroup() as group:
-            for name in self._members:
-                group.create_task(self._live(client, name))
+            for member_name in self._members:
+                group.create_task(self._live(client, member_name))
 
     async def wait_until_settled(self) -> tuple[str, ...]:
         """Wait until the assignment is complete after all members have joined. Returns what is
@@ -57,7 +57,11 @@ class Crowd:
         return self._wrong()
 
     def _wrong(self) -> tuple[str, ...]:
-        wrong = [f"{name} is not in the group" for name in self._members if name not in self._held]
+        wrong = [
+            f"{member_name} is not in the group"
+            for member_name in self._members
+            if member_name not in self._held
+        ]
         member_counts = Counter(
             index
             for rows in self._held.values()
@@ -77,20 +81,22 @@ class Crowd:
         while True:
             await asyncio.sleep(random.uniform(0, BEAT_S[1]))
             ends_s = asyncio.get_running_loop().time() + random.uniform(*STAY_S)
-            epoch = await self._say(coordinator, name, 0)
+            epoch = await self._send_heartbeat(coordinator, name, 0)
             while epoch > 0 and (self.stays or asyncio.get_running_loop().time() < ends_s):
                 await asyncio.sleep(random.uniform(*BEAT_S))
-                epoch = await self._say(coordinator, name, epoch)
+                epoch = await self._send_heartbeat(coordinator, name, epoch)
             self._held.pop(name, None)
             if epoch > 0:
-                await self._say(coordinator, name, _LEAVES)
+                await self._send_heartbeat(coordinator, name, _LEAVES)
                 self._held.pop(name, None)
 
-    async def _say(self, coordinator: CoordinatorClient, name: str, epoch: int) -> int:
+    async def _send_heartbeat(
+        self, coordinator: CoordinatorClient, member_id: str, epoch: int
+    ) -> int:
         """Send a heartbeat. Returns the member's new epoch, 0 if it has to join again."""
-        member = GroupMetadata(member_id=name, generation=epoch)
+        member = GroupMetadata(member_id=member_id, generation=epoch)
         joining = ((self._topic,), REBALANCE_MS) if epoch == 0 else None
-        owned: dict[UUID, Any] | None = {} if epoch == 0 else self._held.get(name)
+        owned: dict[UUID, Any] | None = {} if epoch == 0 else self._held.get(member_id)
         request = consumer_group_heartbeat(
             GROUP, member, joining=joining, owned=None if epoch == _LEAVES else owned
         )
@@ -102,11 +108,11 @@ class Crowd:
         error = ErrorCode(answer.error_code)
         self.answer_counts[error.name] += 1
         if error != ErrorCode.none:
-            self._held.pop(name, None)
+            self._held.pop(member_id, None)
             return 0
         if answer.assignment is not None:
             rows = answer.assignment.topic_partitions
-            self._held[name] = {row.topic_id: tuple(row.partitions) for row in rows}
+            self._held[member_id] = {row.topic_id: tuple(row.partitions) for row in rows}
         elif epoch == 0:
-            self._held[name] = {}
+            self._held[member_id] = {}
         return int(answer.member_epoch)

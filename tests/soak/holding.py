@@ -41,15 +41,15 @@ def measure_held(cluster: SimCluster) -> HeldMemory:
         for _, log in member.disk.replicas():
             segments = log.local.segments
             segments_max = max(segments_max, len(segments))
-            size, count = segments.size_bytes, sum(map(len, segments))
+            size_bytes, count = segments.size_bytes, sum(map(len, segments))
             topic_partition = log.topic_partition
             batches[topic_partition] = max(
-                batches[topic_partition], size + count * (BATCH_OVERHEAD + ALIGNMENT)
+                batches[topic_partition], size_bytes + count * (BATCH_OVERHEAD + ALIGNMENT)
             )
             entries[topic_partition.topic] += count * ENTRY_BYTES
     topics: Counter[str] = Counter(entries)
-    for topic_partition, size in batches.items():
-        topics[topic_partition.topic] += size
+    for topic_partition, size_bytes in batches.items():
+        topics[topic_partition.topic] += size_bytes
     return HeldMemory(
         trace_bytes=cluster.environment.tracer.size,
         logs_bytes=topics.total(),

@@ -78,17 +78,17 @@ class SoakLedger:
         _counts_for(self._sizes, producer, number)[number] = records
         self.outcome_counts[outcome] += 1
 
-    def read(self, value: bytes) -> None:
+    def read(self, record_value: bytes) -> None:
         """A reader with read_committed was given this record."""
         self.records_read += 1
         try:
-            producer, number, which = value.decode().rsplit("/", 2)
+            producer, number, which = record_value.decode().rsplit("/", 2)
             index = int(number) * RECORDS_MAX + int(which)
             if not 0 <= int(which) < RECORDS_MAX:
                 raise ValueError
         except ValueError:
             if len(self.strangers) < SHOWN:
-                self.strangers.append(repr(value))
+                self.strangers.append(repr(record_value))
             return
         counts = _counts_for(self._seen, producer, index)
         counts[index] = min(255, counts[index] + 1)
@@ -101,14 +101,16 @@ class SoakLedger:
             sizes = self._sizes.get(producer, bytearray())
             read_counts = self._seen.get(producer, bytearray())
             numbers_end = max(len(outcomes), (len(read_counts) + RECORDS_MAX - 1) // RECORDS_MAX)
-            for number in range(numbers_end):
-                code = outcomes[number] if number < len(outcomes) else 0
-                counts = bytes(read_counts[number * RECORDS_MAX : (number + 1) * RECORDS_MAX])
+            for record_number in range(numbers_end):
+                code = outcomes[record_number] if record_number < len(outcomes) else 0
+                counts = bytes(
+                    read_counts[record_number * RECORDS_MAX : (record_number + 1) * RECORDS_MAX]
+                )
                 counts = counts.ljust(RECORDS_MAX, b"\0")
                 if not code and not any(counts):
                     continue
                 transactions += 1
-                size = sizes[number] if code else 0
+                size = sizes[record_number] if code else 0
                 each_once = b"\1" * size + b"\0" * (RECORDS_MAX - size)
                 none = bytes(RECORDS_MAX)
                 if code == 0:
@@ -123,12 +125,15 @@ class SoakLedger:
                 if not is_right:
                     wrong += 1
                     if len(findings) < SHOWN:
-                        findings.append(_finding(producer, number, code, size, counts))
-        for value in self.strangers:
+                        findings.append(_finding(producer, record_number, code, size, counts))
+        for strange_value in self.strangers:
             wrong += 1
             findings.append(
                 Finding(
-                    transaction="?", outcome="?", expected="a value of the soak", observed=value
+                    transaction="?",
+                    outcome="?",
+                    expected="a value of the soak",
+                    observed=strange_value,
                 )
             )
         return Judgement(
@@ -152,13 +157,15 @@ def differences(source: SoakLedger, copy: SoakLedger) -> list[str]:
         size = max(len(source_counts), len(copy_counts))
         if source_counts.ljust(size, b"\0") == copy_counts.ljust(size, b"\0"):
             continue
-        for index in range(size):
+        for read_count_index in range(size):
             counts = [
-                read_counts[index] if index < len(read_counts) else 0
+                read_counts[read_count_index] if read_count_index < len(read_counts) else 0
                 for read_counts in (source_counts, copy_counts)
             ]
             if counts[0] != counts[1] and len(lines) < SHOWN:
-                where = f"{producer}/{index // RECORDS_MAX}/{index % RECORDS_MAX}"
+                where = (
+                    f"{producer}/{read_count_index // RECORDS_MAX}/{read_count_index % RECORDS_MAX}"
+                )
                 lines.append(f"{where}: read {counts[0]} times, its copy {counts[1]} times")
     return lines
 

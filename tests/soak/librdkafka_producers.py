@@ -25,8 +25,8 @@ def main(arguments: list[str]) -> None:
     """Until standard input ends."""
     work, stopped = ProducerWork.from_arguments(arguments), stop_at_end_of_input()
     threads = [
-        threading.Thread(target=_produce, args=(work, f"librdkafka-{index}", stopped))
-        for index in range(work.producers)
+        threading.Thread(target=_produce, args=(work, f"librdkafka-{producer_index}", stopped))
+        for producer_index in range(work.producers)
     ]
     for thread in threads:
         thread.start()
@@ -35,7 +35,7 @@ def main(arguments: list[str]) -> None:
 
 
 def settings(bootstrap: str, transactional_id: str) -> dict[str, Any]:
-    """Of a transactional producer."""
+    """Return the settings of a transactional producer."""
     return {
         "bootstrap.servers": bootstrap,
         "transactional.id": transactional_id,

@@ -59,9 +59,9 @@ class ProducerWork(NamedTuple):
         ]
 
 
-def tell(name: str, number: int, outcome: TransactionOutcome) -> None:
+def tell(name: str, record_number: int, outcome: TransactionOutcome) -> None:
     """A transaction has ended."""
-    sys.stdout.write(f"{name} {number} {outcome.value} {RECORDS}\n")
+    sys.stdout.write(f"{name} {record_number} {outcome.value} {RECORDS}\n")
     sys.stdout.flush()
 
 

@@ -48,7 +48,9 @@ class SoakReader(ManagedResource):
         self._copied = copied
         self._control = control
         self._addresses = bootstrap.split(",")
-        self._partitions = [(topic, index) for topic in ledgers for index in range(partitions)]
+        self._partitions = [
+            (topic, partition_index) for topic in ledgers for partition_index in range(partitions)
+        ]
         self._positions = dict.fromkeys(self._partitions, 0)
         """Partition -> the offset after the last record read."""
         self._read_up_to = dict(self._positions)
@@ -78,7 +80,10 @@ class SoakReader(ManagedResource):
 
     def __enter__(self) -> SoakReader:
         self._consumer.assign(
-            [TopicPartition(topic, index, 0) for topic, index in self._partitions]
+            [
+                TopicPartition(topic, partition_index, 0)
+                for topic, partition_index in self._partitions
+            ]
         )
         for thread in self._threads:
             thread.start()
@@ -120,11 +125,13 @@ class SoakReader(ManagedResource):
             key = (end.topic, end.partition)
             if key not in self._read_up_to:
                 continue
-            where = f"{end.topic}-{end.partition}"
+            place_name = f"{end.topic}-{end.partition}"
             if end.last_stable < end.high_watermark:
-                gaps.append(f"{where}: open since {end.last_stable} of {end.high_watermark}")
+                gaps.append(f"{place_name}: open since {end.last_stable} of {end.high_watermark}")
             elif self._read_up_to[key] < end.high_watermark:
-                gaps.append(f"{where}: read up to {self._read_up_to[key]} of {end.high_watermark}")
+                gaps.append(
+                    f"{place_name}: read up to {self._read_up_to[key]} of {end.high_watermark}"
+                )
         return gaps
 
     def _noting_failures(self, work: Callable[[], None]) -> Callable[[], None]:
@@ -141,14 +148,14 @@ class SoakReader(ManagedResource):
             for message in self._consumer.consume(BATCH, POLL_S):
                 error = message.error()
                 topic, partition = message.topic(), message.partition()
-                offset, value = message.offset(), message.value()
+                offset, record_value = message.offset(), message.value()
                 if error is None:
                     # Each record has all of them; only errors may not.
                     assert topic is not None
                     assert partition is not None
                     assert offset is not None
-                    assert value is not None
-                    self._ledgers[topic].read(value)
+                    assert record_value is not None
+                    self._ledgers[topic].read(record_value)
                     key = (topic, partition)
                     self._positions[key] = self._read_up_to[key] = offset + 1
                 elif error.code() == KafkaError._PARTITION_EOF:
@@ -180,7 +187,9 @@ class SoakReader(ManagedResource):
                 self.deletes_refused += 1  # a leader that has died: the next time
 
     def _delete_at(self, leader: int, topics: Mapping[str, list[dict[str, int]]]) -> None:
-        topic_values = [{"name": name, "partitions": where} for name, where in topics.items()]
+        topic_values = [
+            {"name": topic_name, "partitions": where} for topic_name, where in topics.items()
+        ]
         with RawConnection(self._addresses[leader - 1], client_id="soak-janitor") as connection:
             answer = connection.ask(
                 DELETE_RECORDS, DELETE_RECORDS_VERSION, topics=topic_values, timeout=10_000

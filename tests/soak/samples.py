@@ -183,6 +183,8 @@ def plot(samples: Sequence[Sample], figure: str) -> list[str]:
     top = max(max(columns), 1.0)
     lines = [f"{figure}, 0 to {top:.0f}, {samples[-1].at_s:.0f} s"]
     for row in range(ROWS, 0, -1):
-        filled = "".join("█" if value / top * ROWS >= row - 0.5 else " " for value in columns)
+        filled = "".join(
+            "█" if column_value / top * ROWS >= row - 0.5 else " " for column_value in columns
+        )
         lines.append(f"{top * row / ROWS:8.0f} |{filled.rstrip()}")
     return [*lines, f"{'':8} +{'-' * width}"]

@@ -134,8 +134,8 @@ class Program:
     def _read_lines(self) -> None:
         assert self._process.stdout is not None
         try:
-            for line in self._process.stdout:
-                self._on_line(line)
+            for printed_line in self._process.stdout:
+                self._on_line(printed_line)
         except ValueError as error:
             self.failure = f"{self.name}: {error}"
 
@@ -176,7 +176,7 @@ class Soak(ManagedResource):
         self._orders, self._bulk, self._copies = SoakLedger(), SoakLedger(), SoakLedger()
         self._by_client: dict[str, Counter[str]] = {}
         self._copied = 0
-        self._copied_up_to = {(ORDERS, index): 0 for index in range(PARTITIONS)}
+        self._copied_up_to = {(ORDERS, partition_index): 0 for partition_index in range(PARTITIONS)}
         self._samples: list[Sample] = []
         self._failures: list[str] = []
         self._programs: list[Program] = []
@@ -206,9 +206,9 @@ class Soak(ManagedResource):
                 ),
             )
             with server:
-                return self._play(server, counts)
+                return self._play_soak(server, counts)
 
-    def _play(self, server: TxnsimServer, counts: Path) -> SoakReport:
+    def _play_soak(self, server: TxnsimServer, counts: Path) -> SoakReport:
         assert server.http is not None
         control = ControlPort(server.http)
         for topic in (BULK, ORDERS, COPIES):
@@ -230,7 +230,7 @@ class Soak(ManagedResource):
             self._watch(server, counts, trouble, reader, started_s)
             trouble.stop()
             seconds = time.monotonic() - started_s
-            self._end(control, reader, started_s, server, counts)
+            self._end_programs(control, reader, started_s, server, counts)
             self._failures += reader.failures
         if trouble.failure is not None:
             self._failures.append(f"trouble: {trouble.failure!r}")
@@ -270,9 +270,11 @@ class Soak(ManagedResource):
                 *("--partitions", str(PARTITIONS), "--producers", str(producers)),
                 *("--rate", str(plan.raw_per_second * share), "--flow", flow),
             ]
-        for name, command in commands.items():
-            ledger = self._bulk if name.startswith("raw") else self._orders
-            self._programs.append(Program(name, command, self._listener(name, ledger)))
+        for command_name, command in commands.items():
+            ledger = self._bulk if command_name.startswith("raw") else self._orders
+            self._programs.append(
+                Program(command_name, command, self._listener(command_name, ledger))
+            )
         chain = [python, "-m", "tests.soak.chain", bootstrap, CHAIN, ORDERS, COPIES, "0"]
         self._chain_command = chain
         self._chain = Program("chain", chain, self._on_copied)
@@ -325,14 +327,14 @@ class Soak(ManagedResource):
                         f"after {passed_s:.0f} s, behind {last_acts}:\n{findings}"
                     )
                     if self._plan.evidence is not None:
-                        self._keep(server, trouble, self._plan.evidence)
+                        self._keep_state(server, trouble, self._plan.evidence)
                     return
             if passed_s - said_s >= SAY_EVERY_S:
                 said_s = passed_s
                 self._say(self._progress(passed_s, trouble))
             time.sleep(EVERY_S)
 
-    def _keep(self, server: TxnsimServer, trouble: Trouble, folder: Path) -> None:
+    def _keep_state(self, server: TxnsimServer, trouble: Trouble, folder: Path) -> None:
         """Keep the server's current state, from which the cause of a hanging transaction can be
         found later.
         """
@@ -379,7 +381,7 @@ class Soak(ManagedResource):
             f" {last_sample.tasks} tasks, {last_sample.files} files"
         )
 
-    def _end(
+    def _end_programs(
         self,
         control: ControlPort,
         reader: SoakReader,
@@ -412,8 +414,8 @@ class Soak(ManagedResource):
         orders, bulk = self._orders.judge(), self._bulk.judge()
         judgement = Judgement(
             **{
-                field: getattr(orders, field) + getattr(bulk, field)
-                for field in Judgement.__struct_fields__
+                field_name: getattr(orders, field_name) + getattr(bulk, field_name)
+                for field_name in Judgement.__struct_fields__
             }
         )
         return SoakReport(

@@ -90,14 +90,16 @@ class VirtualSoak:
             crowd.cancel()
         await self._judge()
 
-    async def _work(self, name: str) -> None:
-        random = self._cluster.env.rng.stream(name)
+    async def _work(self, transactional_id: str) -> None:
+        random = self._cluster.env.rng.stream(transactional_id)
         life = 0
         while not self._is_over:
             life += 1
             async with (
-                self._cluster.client(f"{name}/{life}", **PATIENCE) as client,
-                Producer(client, transactional_id=name, delivery_timeout_ms=15_000) as producer,
+                self._cluster.client(f"{transactional_id}/{life}", **PATIENCE) as client,
+                Producer(
+                    client, transactional_id=transactional_id, delivery_timeout_ms=15_000
+                ) as producer,
             ):
                 try:
                     await producer.init_transactions()
@@ -151,8 +153,8 @@ class VirtualSoak:
         sim = self._cluster.sim
         moved = []
         for name, topic in list(sim.metadata.image.topics.items()):
-            for index in range(len(topic.partitions)):
-                topic_partition = TopicPartition(name, index)
+            for partition_index in range(len(topic.partitions)):
+                topic_partition = TopicPartition(name, partition_index)
                 partition = sim.metadata.image.partition(topic_partition)
                 assert partition is not None
                 other_brokers = [broker for broker in partition.isr if broker != partition.leader]
@@ -204,7 +206,9 @@ class VirtualSoak:
         """Find what is still open once every transaction has timed out."""
         self._cluster.advance(OVERDUE_MS)
         await asyncio.sleep(OVERDUE_MS / 1000)
-        topic_partitions = [TopicPartition(TOPIC, index) for index in range(PARTITIONS)]
+        topic_partitions = [
+            TopicPartition(TOPIC, partition_index) for partition_index in range(PARTITIONS)
+        ]
         async with self._cluster.client("operator", **PATIENCE) as client:
             producers_by_partition = await Admin(client).describe_producers(topic_partitions)
         lines = []
@@ -223,7 +227,7 @@ class VirtualSoak:
 def play_seed(
     seed: int,
     *,
-    level: int = 2,
+    transaction_version: int = 2,
     troubles: int = TROUBLES,
     members: int = 0,
     trace: Path | None = None,
@@ -232,7 +236,7 @@ def play_seed(
 
     Args:
         seed: Which.
-        level: Of ``transaction.version``.
+        transaction_version: Of ``transaction.version``.
         troubles: How many, one after the other.
         members: Of a group, which come and go.
         trace: Gets the full trace as JSON lines; None if nobody wants it.
@@ -249,7 +253,7 @@ def play_seed(
     return run_cluster(
         soak,
         seed=seed,
-        level=level,
+        level=transaction_version,
         latency_us=LATENCY_US,
         topics=((TOPIC, PARTITIONS),),
         trace_level=TraceLevel.OFF if trace is None else TraceLevel.FULL,
@@ -269,7 +273,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     failed_seeds = 0
     for seed in range(int(first_seed), int(last_seed or first_seed) + 1):
         begun_s = time.monotonic()
-        soak = play_seed(seed, level=options.level, members=options.members, trace=options.trace)
+        soak = play_seed(
+            seed, transaction_version=options.level, members=options.members, trace=options.trace
+        )
         wrong = (*soak.open, *soak.astray)
         failed_seeds += bool(wrong)
         ended = ", ".join(f"{count:,} {outcome}" for outcome, count in sorted(soak.ended.items()))

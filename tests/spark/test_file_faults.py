@@ -40,8 +40,8 @@ OF_RECORDS = ("batches", "records", "fragments", "segments")
 VALUE = b"a value of some length, which no other has: "
 
 
-def zipped_batch(number: int) -> bytes:
-    values = [Record(value=VALUE + b"%d %d" % (number, index)) for index in range(2)]
+def zipped_batch(record_number: int) -> bytes:
+    values = [Record(value=VALUE + b"%d %d" % (record_number, index)) for index in range(2)]
     return build_batch(values, timestamp_ms=NOW, compression=GZIP)
 
 
@@ -239,9 +239,9 @@ def test_an_error_of_its_own_class_comes_to_spark(logs: Path) -> None:
     assert issubclass(LogFileError, KafkaLogError)
     planned = PlannedRead(logs, "records")
     logs_of(logs / "orders-0")[0].unlink()
-    with pytest.raises(MissingLogFileError) as raised:
+    with pytest.raises(MissingLogFileError) as error_info:
         planned.rows()
-    assert raised.value.__cause__ is None, "Spark shows the message alone"
+    assert error_info.value.__cause__ is None, "Spark shows the message alone"
 
 
 @pytest.mark.parametrize("of_read", [None, "true", "false"])

@@ -118,19 +118,21 @@ def test_only_the_replicas_that_a_query_names_are_read(
         " WHERE EXISTS (SELECT 1 FROM {0} AS b WHERE a.topic = b.topic AND b.topic = 'orders')",
     ],
 )
-@pytest.mark.parametrize("name", ["kafka_batches", "kafka_records", "leader", "kafka_outcomes"])
+@pytest.mark.parametrize(
+    "table_name", ["kafka_batches", "kafka_records", "leader", "kafka_outcomes"]
+)
 def test_what_is_streamed_or_kept_answers_as_whole_tables_do(
-    disks: Path, query: str, name: str, monkeypatch: pytest.MonkeyPatch
+    disks: Path, query: str, table_name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    sql = query.format(name)
+    sql = query.format(table_name)
     rows = LogDatabase([disks]).rows(sql)
     database = LogDatabase([disks])
 
     def raise_unplanned(*_: object) -> Any:
         return {
-            name: _whole_table_use(name)
-            for name in database._named_relations
-            if name in _TABLE_OF_RELATION
+            relation_name: _whole_table_use(relation_name)
+            for relation_name in database._named_relations
+            if relation_name in _TABLE_OF_RELATION
         }
 
     monkeypatch.setattr(log_database, "table_uses", raise_unplanned)
@@ -140,9 +142,9 @@ def test_what_is_streamed_or_kept_answers_as_whole_tables_do(
 
 def test_a_mistake_has_its_line_and_a_caret(disks: Path) -> None:
     query = "-- whose\nSELECT topic,\n  nothing\nFROM kafka_batches"
-    with pytest.raises(BadInputError) as refused:
+    with pytest.raises(BadInputError) as refusal:
         LogDatabase([disks]).rows(query)
-    *_, line, caret = str(refused.value).splitlines()
+    *_, line, caret = str(refusal.value).splitlines()
     assert line == "LINE 3:   nothing"
     assert caret.strip("^") == " " * line.index("nothing")
 
@@ -151,13 +153,13 @@ def test_a_mistake_has_its_line_and_a_caret(disks: Path) -> None:
     "query", ["SELECT offset FROM leader", "SELECT 1 FROM leader ORDER BY offset"]
 )
 def test_an_unquoted_offset_is_told_with_the_fix(disks: Path, query: str) -> None:
-    with pytest.raises(BadInputError, match="Parser Error") as refused:
+    with pytest.raises(BadInputError, match="Parser Error") as refusal:
         LogDatabase([disks]).rows(query)
-    assert 'offset is a reserved word of SQL: write "offset"' in str(refused.value)
+    assert 'offset is a reserved word of SQL: write "offset"' in str(refusal.value)
 
 
 def test_other_mistakes_have_no_such_hint(disks: Path) -> None:
     for query in ('SELECT "offset" FRM leader', "SELEC 1 FROM leader LIMIT 1 OFFSET 2 -- offset"):
-        with pytest.raises(BadInputError) as refused:
+        with pytest.raises(BadInputError) as refusal:
             LogDatabase([disks]).rows(query)
-        assert "reserved" not in str(refused.value)
+        assert "reserved" not in str(refusal.value)

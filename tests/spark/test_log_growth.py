@@ -169,7 +169,7 @@ def test_a_bound_gives_the_same_rows_in_more_batches(
     query = Query(growing.path, name, **bound)
     query.reader.prepareForTriggerAvailableNow()
     batches = steps_of(query)
-    assert count_rows([row for rows in batches for row in rows]) == count_rows(all_rows)
+    assert count_rows([row for batch_rows in batches for row in batch_rows]) == count_rows(all_rows)
     if name in SEGMENTED:
         assert len(batches) > 2
 
@@ -197,7 +197,7 @@ def test_a_bound_of_segments_takes_what_was_written_first(growing: GrowingDir) -
     )
     batches = steps_of(query)
     assert len(batches) == len(logs)
-    assert [sum(row["size_bytes"] for row in rows) for rows in batches] == [
+    assert [sum(row["size_bytes"] for row in batch_rows) for batch_rows in batches] == [
         log.stat().st_size for log in logs
     ]
 

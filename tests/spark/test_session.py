@@ -48,9 +48,9 @@ def no_session(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_without_java_it_is_named(nowhere: None, no_session: None) -> None:
-    with pytest.raises(MissingExtraError, match="needs Java 17") as refused:
+    with pytest.raises(MissingExtraError, match="needs Java 17") as refusal:
         spark_session("local[1]")
-    assert str(refused.value) == NO_JAVA
+    assert str(refusal.value) == NO_JAVA
 
 
 def test_a_java_home_is_believed(monkeypatch: pytest.MonkeyPatch, nowhere: None) -> None:
@@ -64,10 +64,10 @@ def test_without_the_extra_the_pip_line_is_told(
 ) -> None:
     """A module that is None in ``sys.modules`` is one that can't be imported."""
     monkeypatch.setitem(sys.modules, missing, None)
-    with pytest.raises(MissingExtraError) as refused:
+    with pytest.raises(MissingExtraError) as refusal:
         register(None) if missing == "txnsim_spark.source" else spark_session()  # type: ignore[arg-type]
     message = "the extra spark is not installed: "
-    assert str(refused.value).startswith(f"{message}pip install '.[spark]'")
+    assert str(refusal.value).startswith(f"{message}pip install '.[spark]'")
 
 
 def test_whether_a_session_runs_can_be_asked(
@@ -99,21 +99,21 @@ class Recorded:
         self.given["master"] = master
         return self
 
-    def config(self, key: str, value: str) -> Recorded:
-        self.given[key] = value
+    def config(self, key: str, setting_value: str) -> Recorded:
+        self.given[key] = setting_value
         return self
 
     def getOrCreate(self) -> Recorded:  # noqa: N802 - Spark's name
         return self
 
-    def setLogLevel(self, level: str) -> None:  # noqa: N802 - Spark's name
-        self.given["level"] = level
+    def setLogLevel(self, log_level: str) -> None:  # noqa: N802 - Spark's name
+        self.given["level"] = log_level
 
     def get(self, key: str, default: str) -> str:
         return self.given.get(key, default)
 
-    def set(self, key: str, value: str) -> None:
-        self.given[key] = value
+    def set(self, key: str, setting_value: str) -> None:
+        self.given[key] = setting_value
 
     def register(self, source: type[KafkaLogDataSource]) -> None:
         self.given["source"] = source.name()
@@ -217,9 +217,15 @@ def test_workers_find_everything_compiled_for_what_they_call_it_with(tmp_path: P
     signatures_before = signatures()
     acts = [
         Act(
-            kind=kind, producer=index, epoch=0, sequence=0, records=1, value_bytes=9, timestamp_ms=1
+            kind=kind,
+            producer=act_index,
+            epoch=0,
+            sequence=0,
+            records=1,
+            value_bytes=9,
+            timestamp_ms=1,
         )
-        for index in range(9)
+        for act_index in range(9)
         for kind in ("data", "commit")
     ]
     path = tmp_path / "00000000000000000000.log"

@@ -72,13 +72,13 @@ def segments_of_sizes(
             replica=Replica(
                 log_dir="/logs", broker=1, topic="orders", partition=partition, path="/logs/orders"
             ),
-            path=f"/logs/orders/{number}.log",
-            base_offset=number,
+            path=f"/logs/orders/{base_offset}.log",
+            base_offset=base_offset,
             next_base_offset=None,
             size=size,
             is_recovered=recovered,
         )
-        for number, size in enumerate(sizes)
+        for base_offset, size in enumerate(sizes)
     ]
 
 
@@ -207,9 +207,9 @@ def test_older_segments_are_left_out_by_their_time_index(tmp_path: Path) -> None
         "outside of the segment": good[:-4] + b"\x7f\xff\xff\xff",
         "before its first entry": good + bytes(12),
     }
-    for why, data in wrong.items():
+    for reason, data in wrong.items():
         first_index.write_bytes(data)
-        assert plan_reads(greatest[0] + 1) == bases, why
+        assert plan_reads(greatest[0] + 1) == bases, reason
     first_index.unlink()
     assert plan_reads(greatest[0] + 1) == bases
     first_index.write_bytes(good)
@@ -286,8 +286,8 @@ def test_what_is_not_wanted_is_not_planned(tmp_path: Path) -> None:
     broker_dir(tmp_path / "broker-1", broker=1)
     broker_dir(tmp_path / "broker-2", broker=2)
     for broker in (1, 2):
-        for name in ("orders-0", "orders-1", "__transaction_state-0"):
-            segment(tmp_path / f"broker-{broker}" / name, [plain()])
+        for file_name in ("orders-0", "orders-1", "__transaction_state-0"):
+            segment(tmp_path / f"broker-{broker}" / file_name, [plain()])
 
     def plan_reads(
         row_scope: RowScope, reads: NeededFiles = SEGMENTS, **settings: str
@@ -488,7 +488,7 @@ def test_only_a_path_is_needed() -> None:
 
 
 @pytest.mark.parametrize(
-    ("options", "field", "value"),
+    ("options", "field_name", "value"),
     [
         ({"taskBytes": "5"}, "task_bytes", 5),
         ({"taskBytes": "200K"}, "task_bytes", 200 << 10),
@@ -523,9 +523,9 @@ def test_only_a_path_is_needed() -> None:
     ],
 )
 def test_an_option_is_read_as_it_is_meant(
-    options: dict[str, str], field: str, value: object
+    options: dict[str, str], field_name: str, value: object
 ) -> None:
-    assert getattr(options_of(**options), field) == value
+    assert getattr(options_of(**options), field_name) == value
 
 
 def test_each_table_has_a_cost() -> None:
@@ -568,9 +568,9 @@ def test_each_table_has_a_cost() -> None:
     ],
 )
 def test_what_is_wrong_is_refused_by_name(options: dict[str, str], words: str) -> None:
-    with pytest.raises(BadInputError, match="format kafka_log") as refused:
+    with pytest.raises(BadInputError, match="format kafka_log") as refusal:
         options_of(**options)
-    assert words in str(refused.value)
+    assert words in str(refusal.value)
 
 
 @pytest.mark.parametrize(

@@ -29,15 +29,15 @@ what the build adds to them among the libraries.
 def broker_alone() -> Iterator[dict[str, str]]:
     """Variables for a process that finds ``txnsim``, its libraries and nothing else of ours."""
     libraries = Path(sysconfig.get_path("purelib"))
-    with TemporaryDirectory(prefix="txnsim-alone-") as name:
-        folder = Path(name)
+    with TemporaryDirectory(prefix="txnsim-alone-") as folder_name:
+        folder = Path(folder_name)
         for library in libraries.iterdir():
             if library.name.partition("-")[0] not in OUR_PACKAGES:
                 (folder / library.name).symlink_to(library)
         (folder / "txnsim").symlink_to(ROOT / "sim" / "txnsim")
         (folder / "sitecustomize.py").write_text(SITE)
         _install(folder / f"txnsim-{VERSION}.dist-info")
-        yield {"PYTHONPATH": name}
+        yield {"PYTHONPATH": folder_name}
 
 
 def _install(metadata: Path) -> None:

@@ -271,7 +271,9 @@ def run_kafka_tool(
     command = [*java_command(kafka_libs(version), options=options), main_class, *args]
     result = run_to_end(command, timeout_s=timeout_s)
     complaints = result.stderr.splitlines(keepends=True)
-    stderr = "".join(line for line in complaints if not line.startswith("SLF4J: "))
+    stderr = "".join(
+        complaint_line for complaint_line in complaints if not complaint_line.startswith("SLF4J: ")
+    )
     return result._replace(stderr=stderr)
 
 
@@ -448,13 +450,15 @@ class ApacheKafka(ManagedResource):
         Raises:
             ApacheKafkaError: One exited or was not ready in time; with the end of its log.
         """
-        indexes = [index for index, node in enumerate(self._nodes) if node.node_id in node_ids]
-        for index in indexes:
-            node = self._nodes[index]
+        node_indexes = [
+            node_index for node_index, node in enumerate(self._nodes) if node.node_id in node_ids
+        ]
+        for node_index in node_indexes:
+            node = self._nodes[node_index]
             process = self._spawn_broker(node.node_id, node.directory)
-            self._nodes[index] = node._replace(process=process)
-        for index in indexes:
-            self._await_ready(self._nodes[index], time.monotonic() + _START_TIMEOUT_S)
+            self._nodes[node_index] = node._replace(process=process)
+        for node_index in node_indexes:
+            self._await_ready(self._nodes[node_index], time.monotonic() + _START_TIMEOUT_S)
 
     def run_tool(self, main_class: str, *args: str, timeout_s: float = 120.0) -> ToolResult:
         """Run a tool of Kafka with ``--bootstrap-server`` of this cluster in front of ``args``."""
@@ -462,16 +466,16 @@ class ApacheKafka(ManagedResource):
             main_class, "--bootstrap-server", self.bootstrap, *args, timeout_s=timeout_s
         )
 
-    def set_transaction_version(self, level: int) -> None:
+    def set_transaction_version(self, transaction_version: int) -> None:
         """Change the finalized level of ``transaction.version`` (UpdateFeatures).
 
         Raises:
             ApacheKafkaError: Kafka refused.
         """
-        verb = "upgrade" if level > self.transaction_version else "downgrade"
-        feature = f"transaction.version={level}"
+        verb = "upgrade" if transaction_version > self.transaction_version else "downgrade"
+        feature = f"transaction.version={transaction_version}"
         self._tool_or_raise("org.apache.kafka.tools.FeatureCommand", verb, "--feature", feature)
-        self.transaction_version = level
+        self.transaction_version = transaction_version
 
     def _tool_or_raise(self, main_class: str, *args: str) -> None:
         result = self.run_tool(main_class, *args)
@@ -534,7 +538,8 @@ class ApacheKafka(ManagedResource):
             return {}
         protocols = {"PLAINTEXT": "PLAINTEXT", "CONTROLLER": "PLAINTEXT"}
         own_listeners = (
-            f"{name}://127.0.0.1:{port}" for name, port in self._listener_ports.items()
+            f"{listener_name}://127.0.0.1:{port}"
+            for listener_name, port in self._listener_ports.items()
         )
         return {
             "listener.security.protocol.map": ",".join(
@@ -678,7 +683,10 @@ def _version_numbers(version: str) -> tuple[int, ...]:
 
 
 def _as_text(properties: Mapping[str, str]) -> str:
-    return "".join(f"{name}={value}\n" for name, value in properties.items())
+    return "".join(
+        f"{property_name}={property_value}\n"
+        for property_name, property_value in properties.items()
+    )
 
 
 def _tail(log: Path) -> str:

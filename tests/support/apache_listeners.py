@@ -36,9 +36,9 @@ def logins(directory: Path, passwords: Mapping[str, str]) -> Listeners:
         {
             "sasl.enabled.mechanisms": "PLAIN,SCRAM-SHA-256,SCRAM-SHA-512",
             **{
-                f"listener.name.{listener}.{name}": value
+                f"listener.name.{listener}.{user_name}": password
                 for listener in ("sasl", "sasl_ssl")
-                for name, value in _passwords(passwords).items()
+                for user_name, password in _passwords(passwords).items()
             },
             **_with_rights(directory),
         },
@@ -60,7 +60,10 @@ def demo(directory: Path, passwords: Mapping[str, str]) -> Listeners:
         {"SASL_SSL": "SASL_SSL", "SSL": "SSL"},
         {
             "sasl.enabled.mechanisms": "PLAIN,SCRAM-SHA-256,SCRAM-SHA-512,OAUTHBEARER",
-            **{prefix + name: value for name, value in _passwords(passwords).items()},
+            **{
+                prefix + user_name: password
+                for user_name, password in _passwords(passwords).items()
+            },
             f"{prefix}oauthbearer.sasl.jaas.config": f"{bearer} required "
             'unsecuredLoginStringClaim_sub="none";',
             **_with_rights(directory),
@@ -99,9 +102,9 @@ def _scram_users(passwords: Mapping[str, str]) -> tuple[str, ...]:
     """Options of the storage tool that create SCRAM users."""
     return tuple(
         word
-        for name, password in passwords.items()
+        for user_name, password in passwords.items()
         for mechanism in _SCRAM
-        for word in ("--add-scram", f"{mechanism}=[name={name},password={password}]")
+        for word in ("--add-scram", f"{mechanism}=[name={user_name},password={password}]")
     )
 
 
@@ -127,5 +130,5 @@ def grant(kafka: ApacheKafka, principals: Iterable[str]) -> None:
 
 
 def _plain(passwords: Mapping[str, str]) -> str:
-    users = "".join(f' user_{name}="{password}"' for name, password in passwords.items())
+    users = "".join(f' user_{user_name}="{password}"' for user_name, password in passwords.items())
     return f"{_MODULES}.plain.PlainLoginModule required{users};"

@@ -50,18 +50,18 @@ class Api:
 
     def request(self, api: str, version: int, *, client_id: str = "test", **values: Any) -> Request:
         """A request as the connection hands it to a handler."""
-        key = KEYS[api]
-        cls = codec.request_class(key, version)
+        api_key = KEYS[api]
+        cls = codec.request_class(api_key, version)
         if "timeout" in cls.__dataclass_fields__:
             # Without any time a request to the controller is refused.
             values.setdefault("timeout", TIMEOUT_MS)
         sent = message_from(cls, values)
-        frame = codec.encode_request(key, version, 1, client_id, sent)[4:]
+        frame = codec.encode_request(api_key, version, 1, client_id, sent)[4:]
         header = codec.read_request_header(frame)
         return Request(
             apis=SHIPPED,
             broker=self.broker,
-            api_key=key,
+            api_key=api_key,
             api_version=version,
             correlation_id=header.correlation_id,
             client_id=header.client_id,
@@ -125,9 +125,9 @@ class Api:
         )
         return answer.transaction_states[0]
 
-    def topic_id(self, name: str) -> uuid.UUID:
+    def topic_id(self, topic_name: str) -> uuid.UUID:
         """Id of a topic."""
-        return self.broker.image.topics[name].topic_id
+        return self.broker.image.topics[topic_name].topic_id
 
 
 @asynccontextmanager
@@ -146,10 +146,13 @@ def read_back(request: Request, reply: Any) -> Any:
     return codec.read_response(request.api_key, request.api_version, frame[4:])[1]
 
 
-def batch(*values: bytes, **header: Any) -> bytes:
+def batch(*record_values: bytes, **header: Any) -> bytes:
     """A batch of records with these values."""
     header.setdefault("timestamp_ms", STAMP_MS)
-    return build_batch([Record(key=b"k", value=value) for value in values or (b"v",)], **header)
+    return build_batch(
+        [Record(key=b"k", value=record_value) for record_value in record_values or (b"v",)],
+        **header,
+    )
 
 
 def produce(
@@ -177,7 +180,7 @@ def produce(
 
 
 def fetch(
-    name: str,
+    topic: str,
     offset: int = 0,
     *,
     topic_id: uuid.UUID | None = None,
@@ -194,7 +197,7 @@ def fetch(
         "isolation_level": isolation,
         "topics": [
             {
-                "topic": name,
+                "topic": topic,
                 "topic_id": topic_id,
                 "partitions": [
                     {
@@ -217,7 +220,9 @@ def transaction(
     verify: bool = False,
 ) -> dict[str, Any]:
     """Values of AddPartitionsToTxn in both of its shapes."""
-    topic_values = [{"name": name, "partitions": partitions} for name, partitions in topics.items()]
+    topic_values = [
+        {"name": topic_name, "partitions": partitions} for topic_name, partitions in topics.items()
+    ]
     producer_id, epoch = identity
     return {
         "v3_and_below_transactional_id": transactional_id,

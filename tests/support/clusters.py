@@ -47,7 +47,7 @@ def options(
     *,
     brokers: int = 3,
     topics: tuple[tuple[str, int], ...] = (("orders", 3),),
-    level: int = 2,
+    transaction_version: int = 2,
     as_version: tuple[str, ...] = (),
     rules: Mapping[str, bool] = MappingProxyType({}),
     security: SecurityOptions = NO_SECURITY,
@@ -62,7 +62,7 @@ def options(
         rules=rules,
         security=security,
         settings=Settings(
-            transaction_version=level,
+            transaction_version=transaction_version,
             transaction_state_log_num_partitions=6,
             **settings,
         ),
@@ -175,12 +175,12 @@ async def begin_transaction(cluster: Cluster, transactional_id: str, **options: 
 
 @asynccontextmanager
 async def client_of(
-    env: Environment, sim: SimCluster, name: str = "app", **changes: Any
+    env: Environment, sim: SimCluster, client_id: str = "app", **changes: Any
 ) -> AsyncIterator[Cluster]:
     """Our own client of a cluster, connected, on the cluster's runtime."""
     settings = ClientSettings(
         **{
-            "client_id": name,
+            "client_id": client_id,
             "retry_backoff_ms": IMPATIENT.retry_backoff_ms,
             "retry_backoff_max_ms": IMPATIENT.retry_backoff_max_ms,
             **changes,
@@ -201,10 +201,12 @@ async def values(
 ) -> list[bytes | None]:
     """The values of all records that can be read now, partition by partition."""
     record_values: list[bytes | None] = []
-    for index in range(partitions):
+    for partition_index in range(partitions):
         offset = 0
         while True:
-            result = await fetch(cluster, topic, index, offset, isolation=isolation, max_wait_ms=0)
+            result = await fetch(
+                cluster, topic, partition_index, offset, isolation=isolation, max_wait_ms=0
+            )
             record_values += [record.value for record in result.records]
             if result.next_offset == offset:
                 break

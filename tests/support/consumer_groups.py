@@ -46,12 +46,12 @@ def image(offset: int = 1, **topics: int) -> ClusterImage:
         cluster_id="c",
         offset=offset,
         topics={
-            name: TopicImage(
-                name=name, topic_id=topic_id(name), partitions=(partition,) * partitions
+            topic_name: TopicImage(
+                name=topic_name, topic_id=topic_id(topic_name), partitions=(partition,) * partitions
             )
-            for name, partitions in topics.items()
+            for topic_name, partitions in topics.items()
         },
-        topic_names={topic_id(name): name for name in topics},
+        topic_names={topic_id(topic_name): topic_name for topic_name in topics},
     )
 
 

@@ -1,4 +1,4 @@
-"""A coordinator in a world of lists: its log, its leaders and its controller are plain Python."""
+"""A coordinator on a bench of lists: its log, its leaders and its controller are plain Python."""
 
 from __future__ import annotations
 
@@ -164,40 +164,44 @@ def marker_reply(command: WriteTxnMarkersCommand, *errors: ErrorCode) -> WriteTx
 
 
 class _Log:
-    """``TransactionLog`` of a world: batches in lists."""
+    """``TransactionLog`` of a bench: batches in lists."""
 
-    def __init__(self, world: CoordinatorWorld) -> None:
-        self._world = world
+    def __init__(self, coordinator_bench: CoordinatorBench) -> None:
+        self._coordinator_bench = coordinator_bench
 
     def batch_bytes_max(self, partition: int) -> int:
-        return self._world.batch_bytes_max
+        return self._coordinator_bench.batch_bytes_max
 
     def write(
         self, partition: int, batch: bytes, *, subject: Any, timeout_ms: int, now_ms: int
     ) -> ErrorCode | Awaitable[ErrorCode]:
-        world = self._world
-        error = world.append_errors.popleft() if world.append_errors else ErrorCode.none
+        coordinator_bench = self._coordinator_bench
+        error = (
+            coordinator_bench.append_errors.popleft()
+            if coordinator_bench.append_errors
+            else ErrorCode.none
+        )
         if error:
             return error
-        if len(batch) > world.batch_bytes_max:
+        if len(batch) > coordinator_bench.batch_bytes_max:
             return ErrorCode.message_too_large
-        world.log.setdefault(partition, []).append(batch)
-        world.append_timeouts_ms.append(timeout_ms)
-        if world.held_appends is None:
+        coordinator_bench.log.setdefault(partition, []).append(batch)
+        coordinator_bench.append_timeouts_ms.append(timeout_ms)
+        if coordinator_bench.held_appends is None:
             return ErrorCode.none
         held_append: asyncio.Future[ErrorCode] = asyncio.get_running_loop().create_future()
-        world.held_appends.append(held_append)
+        coordinator_bench.held_appends.append(held_append)
         return held_append
 
 
-class CoordinatorWorld:
+class CoordinatorBench:
     """A running coordinator that owns every partition, unless told otherwise."""
 
     def __init__(
         self,
         *,
         settings: Settings | None = None,
-        level: TransactionVersion = TransactionVersion.TV_2,
+        transaction_version: TransactionVersion = TransactionVersion.TV_2,
         loaded: bool = True,
         trace: bool = False,
         rules: Rules = LATEST,
@@ -236,7 +240,7 @@ class CoordinatorWorld:
             allocate_producer_ids=self._allocate,
             release_rules=rules,
         )
-        self.level = level
+        self.level = transaction_version
         self.service.start()
         if loaded:
             for partition in range(PARTITIONS):
@@ -248,8 +252,8 @@ class CoordinatorWorld:
         return self.service.level
 
     @level.setter
-    def level(self, level: TransactionVersion) -> None:
-        self.service.level = level
+    def level(self, transaction_version: TransactionVersion) -> None:
+        self.service.level = transaction_version
 
     # What the coordinator is given
 

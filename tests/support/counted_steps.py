@@ -48,7 +48,7 @@ class CountedSteps:
 
     def __exit__(
         self,
-        kind: type[BaseException] | None,
+        exception_class: type[BaseException] | None,
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
@@ -97,7 +97,7 @@ class CountedSteps:
 
 def _name(code: CodeType) -> str:
     """``file:function`` of a broker's code; nothing for all other code."""
-    name = code.co_filename
-    if name.startswith(_ROOT) and not name[len(_ROOT) :].startswith(_OF_THE_WORLD):
-        return f"{name[len(_ROOT) :]}:{code.co_qualname.partition('.<locals>')[0]}"
-    return "wire/generated" if name.startswith("<") and "frozen" not in name else ""
+    file_name = code.co_filename
+    if file_name.startswith(_ROOT) and not file_name[len(_ROOT) :].startswith(_OF_THE_WORLD):
+        return f"{file_name[len(_ROOT) :]}:{code.co_qualname.partition('.<locals>')[0]}"
+    return "wire/generated" if file_name.startswith("<") and "frozen" not in file_name else ""

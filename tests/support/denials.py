@@ -124,8 +124,8 @@ class GuardedBroker:
         answer = self.admin.ask(KEYS["DescribeAcls"], 3, **ANY_ACL)
         return sum(len(resource.acls) for resource in answer.resources)
 
-    def _coordinates(self, key: str, kind: int) -> bool:
-        answer = self.admin.ask(KEYS["FindCoordinator"], 1, key=key, key_type=kind)
+    def _coordinates(self, key: str, key_type: int) -> bool:
+        answer = self.admin.ask(KEYS["FindCoordinator"], 1, key=key, key_type=key_type)
         return answer.error_code is ErrorCode.none
 
     def _commits(self) -> bool:

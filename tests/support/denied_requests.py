@@ -45,10 +45,13 @@ def denials() -> Iterator[Denial]:
     """All denials, each with a name of its own."""
     yield from _without_any_right()
     for api, version, values, needs in WHOLE:
-        rights = tuple(acl(kind, NAMES[kind], operation) for kind, operation in needs)
-        for count in range(1, len(rights)):
-            situation = f"without {_describe_acl(rights[count])}"
-            yield _denial(api, version, situation, values, rights[:count])
+        rights = tuple(
+            acl(resource_type, NAMES[resource_type], operation)
+            for resource_type, operation in needs
+        )
+        for right_count in range(1, len(rights)):
+            situation = f"without {_describe_acl(rights[right_count])}"
+            yield _denial(api, version, situation, values, rights[:right_count])
         yield Denial(
             name=f"{api} v{version} {_describe_rights(rights)}: is it denied",
             api=api,
@@ -124,8 +127,14 @@ def _add_partitions(*names: str) -> dict[str, Any]:
 
 _RESOURCES: Final = {
     "resources": [
-        {"resource_type": kind, "resource_name": name}
-        for kind, name in ((4, "1"), (4, ""), (8, "1"), (16, "metrics"), (32, "g"))
+        {"resource_type": resource_type, "resource_name": resource_name}
+        for resource_type, resource_name in (
+            (4, "1"),
+            (4, ""),
+            (8, "1"),
+            (16, "metrics"),
+            (32, "g"),
+        )
     ]
 }
 """Every kind of resource that has configs, except topics."""
@@ -154,8 +163,8 @@ def _each_by_id(side: GuardedBroker, field: str, **partition: Any) -> list[dict[
 
 
 def _produce_by_id(side: GuardedBroker) -> dict[str, Any]:
-    data = _each_by_id(side, "partition_data", index=0, records=plain_batch())
-    return {"transactional_id": None, "acks": -1, "topic_data": data}
+    topic_data = _each_by_id(side, "partition_data", index=0, records=plain_batch())
+    return {"transactional_id": None, "acks": -1, "topic_data": topic_data}
 
 
 def _fetch_by_id(side: GuardedBroker) -> dict[str, Any]:
@@ -201,14 +210,17 @@ _SHARED: Final = {
     "groups": [
         {
             "group_id": group_id,
-            "topics": [{"topic_name": name, "partitions": [0]} for name in ("orders", "missing")],
+            "topics": [
+                {"topic_name": topic_name, "partitions": [0]}
+                for topic_name in ("orders", "missing")
+            ],
         }
         for group_id in ("s", "x")
     ]
 }
 _STARTS: Final = [
-    {"topic_name": name, "partitions": [{"partition_index": 0, "start_offset": 1}]}
-    for name in ("orders", "missing")
+    {"topic_name": topic_name, "partitions": [{"partition_index": 0, "start_offset": 1}]}
+    for topic_name in ("orders", "missing")
 ]
 
 MORE: Final[tuple[tuple[str, str, int, Values, list[AclBinding]], ...]] = (
@@ -379,8 +391,8 @@ MORE: Final[tuple[tuple[str, str, int, Values, list[AclBinding]], ...]] = (
     ("", "ListOffsets", 5, _list_offsets(), [DESCRIBE_ORDERS, _deny(_FROM_ELSEWHERE)]),
     ("", "ListOffsets", 5, _list_offsets(), [acl(GROUP, "orders", AclOperation.ALL)]),
     *(
-        (f"of a {subject}", "FindCoordinator", 3, {"key_type": kind, "key": name}, [right])
-        for subject, kind, name, right in (
+        (f"of a {subject}", "FindCoordinator", 3, {"key_type": key_type, "key": name}, [right])
+        for subject, key_type, name, right in (
             ("group", 0, "g", acl(GROUP, "*", AclOperation.READ)),
             ("group", 0, "grouped", acl(GROUP, "g", AclOperation.READ, pattern=PREFIXED)),
             ("group", 0, "grouped", acl(GROUP, "g", AclOperation.READ)),
@@ -425,7 +437,7 @@ MORE: Final[tuple[tuple[str, str, int, Values, list[AclBinding]], ...]] = (
         "of two groups",
         "OffsetFetch",
         8,
-        {"groups": [{"group_id": name, "topics": None} for name in ("g", "x")]},
+        {"groups": [{"group_id": group_id, "topics": None} for group_id in ("g", "x")]},
         [DESCRIBE_G, DESCRIBE_ORDERS],
     ),
     ("with operations", "Metadata", 9, {"topics": [], **_OPERATIONS}, []),

@@ -80,18 +80,26 @@ def java_program(main_class: str, *, version: str = KAFKA_VERSION) -> list[str]:
     return [java, *options, "-cp", f"{classes}{os.pathsep}{libs}/*", main_class]
 
 
-def go_program(name: str = "franzgo") -> Path:
+def go_program(file_name: str = "franzgo") -> Path:
     """Path of one of the Go programs, built on first use.
 
     Raises:
         ForeignClientError: It can't be built.
     """
     sources = sorted([*GO_SOURCES.rglob("*.go"), GO_SOURCES / "go.mod", GO_SOURCES / "go.sum"])
-    target = CACHE / "go" / digest_of(sources) / name
+    target = CACHE / "go" / digest_of(sources) / file_name
     # Asked for even where it is built: what a machine can do must not depend on what it did before.
     go = toolchain("go", "Go 1.26")
     with hold_lock(CACHE / "go.lock"):
         if not target.exists():
-            command = [go, "build", "-trimpath", "-buildvcs=false", "-o", str(target), f"./{name}"]
+            command = [
+                go,
+                "build",
+                "-trimpath",
+                "-buildvcs=false",
+                "-o",
+                str(target),
+                f"./{file_name}",
+            ]
             output_of(command, f"{go} failed", ForeignClientError, directory=GO_SOURCES)
     return target

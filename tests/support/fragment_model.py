@@ -150,11 +150,11 @@ class BatchEvent(msgspec.Struct, frozen=True):
         return self.header.is_transactional and not self.header.is_control
 
 
-def events_of(data: bytes) -> dict[int, list[BatchEvent]]:
+def events_of(batch_data: bytes) -> dict[int, list[BatchEvent]]:
     """The batches of each producer, in order of appearance."""
     events_by_producer: dict[int, list[BatchEvent]] = {}
-    for position, header in iter_batches(data):
-        control = read_control_record(data, position) if header.is_control else None
+    for position, header in iter_batches(batch_data):
+        control = read_control_record(batch_data, position) if header.is_control else None
         event = BatchEvent(
             position,
             header,
@@ -174,7 +174,7 @@ def _fragment_of(producer: int, events: list[BatchEvent]) -> list[int]:
     row = [-1] * fk.FRAGMENT_COLUMNS
     headers = [event.header for event in events]
     data = [header for header in headers if not header.is_control]
-    marks = [index for index, event in enumerate(events) if event.is_marker]
+    marks = [event_index for event_index, event in enumerate(events) if event.is_marker]
     head = [event.header for event in events[: marks[0] if marks else None] if event.opens]
     tail = [event.header for event in events[marks[-1] + 1 if marks else 0 :] if event.opens]
     row[fk.PRODUCER] = producer
@@ -185,13 +185,15 @@ def _fragment_of(producer: int, events: list[BatchEvent]) -> list[int]:
     row[fk.BYTES] = sum(header.size for header in headers)
     row[fk.LAST_EPOCH] = headers[-1].producer_epoch
     row[fk.LAST_TIMESTAMP] = max(header.max_timestamp_ms for header in headers)
-    row[fk.COMMITS] = sum(events[index].control == 1 for index in marks)
-    row[fk.ABORTS] = sum(events[index].control == 0 for index in marks)
+    row[fk.COMMITS] = sum(events[mark_index].control == 1 for mark_index in marks)
+    row[fk.ABORTS] = sum(events[mark_index].control == 0 for mark_index in marks)
     row[fk.EPOCHS_BACK] = sum(b.producer_epoch < a.producer_epoch for a, b in pairwise(headers))
     row[fk.IDLE_MARKERS] = sum(
         not any(event.opens for event in events[a + 1 : b]) for a, b in pairwise(marks)
     )
-    row[fk.SEQUENCE_GAPS] = sum(_is_gap(headers, index) for index in range(len(headers)))
+    row[fk.SEQUENCE_GAPS] = sum(
+        _is_gap(headers, header_index) for header_index in range(len(headers))
+    )
     row[fk.LAST_SEQUENCE] = _last_sequence(headers)
     row[fk.OPEN_RECORDS] = sum(header.records_count for header in tail)
     if data:
@@ -212,24 +214,24 @@ def _fragment_of(producer: int, events: list[BatchEvent]) -> list[int]:
     return row
 
 
-def _run_start(headers: Sequence[BatchHeader], index: int) -> int:
-    """Index of the first batch of the run of one epoch that ends at ``index``."""
-    epoch = headers[index].producer_epoch
-    while index and headers[index - 1].producer_epoch == epoch:
-        index -= 1
-    return index
+def _run_start(headers: Sequence[BatchHeader], header_index: int) -> int:
+    """Index of the first batch of the run of one epoch that ends at ``header_index``."""
+    epoch = headers[header_index].producer_epoch
+    while header_index and headers[header_index - 1].producer_epoch == epoch:
+        header_index -= 1
+    return header_index
 
 
 def _next_sequence(header: BatchHeader) -> int:
     return (header.base_sequence + header.last_offset_delta + 1) % SEQUENCES
 
 
-def _is_gap(headers: Sequence[BatchHeader], index: int) -> bool:
-    header = headers[index]
+def _is_gap(headers: Sequence[BatchHeader], header_index: int) -> bool:
+    header = headers[header_index]
     if header.is_control or header.base_sequence < 0:
         return False
-    start = _run_start(headers, index)
-    data_before = [header for header in headers[start:index] if not header.is_control]
+    start = _run_start(headers, header_index)
+    data_before = [header for header in headers[start:header_index] if not header.is_control]
     if data_before:
         return header.base_sequence != _next_sequence(data_before[-1])
     return start > 0 and header.base_sequence != 0

@@ -30,8 +30,8 @@ RECORDED: Final = Path(__file__).with_name("group_config_draws.jsonl")
 RECORDED_DRAWS: Final = 400
 _INT_MAX: Final = 2**31 - 1
 _DEFAULTS: Final[dict[str, str]] = {
-    setting.kafka: str(getattr(Settings(), field))
-    for field, setting in documentation().items()
+    setting.kafka: str(getattr(Settings(), field_name))
+    for field_name, setting in documentation().items()
     if setting.kafka is not None
     and setting.kafka.startswith(("group.consumer.", "group.share.", "group.streams."))
 }
@@ -83,9 +83,9 @@ class _GroupConfigDraw:
             group[random.choice(["share.heartbeat.interval", "x", "group.share.max.size"])] = "1"
         return broker, group
 
-    def _of_group(self, name: str) -> str:
-        default = GROUP_CONFIGS[name].default
-        words = _WORDS.get(name) or (_TRUTHS if default in ("true", "false") else ())
+    def _of_group(self, group_config_name: str) -> str:
+        default = GROUP_CONFIGS[group_config_name].default
+        words = _WORDS.get(group_config_name) or (_TRUTHS if default in ("true", "false") else ())
         return self.random.choice(words) if words else self._near(default)
 
     def _near(self, default: str) -> str:
@@ -109,7 +109,9 @@ def our_answers(questions: Iterable[Question]) -> list[Answer]:
 
 
 def _answer(broker: dict[str, str], group: dict[str, str], file: Path) -> Answer:
-    file.write_text("".join(f"{name}={value}\n" for name, value in broker.items()), "latin-1")
+    file.write_text(
+        "".join(f"{name}={config_value}\n" for name, config_value in broker.items()), "latin-1"
+    )
     try:
         settings = load(file).settings
     except ConfigError as error:

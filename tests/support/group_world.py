@@ -173,7 +173,7 @@ class ShareCoordinators:
         return kind(key=command.key, error=self.error, message="no" if self.error else None)
 
 
-class GroupWorld:
+class GroupBench:
     """The coordinator of a broker that leads all partitions."""
 
     def __init__(self, env: VirtualEnvironment, *, rules: Rules = LATEST, **settings: Any) -> None:
@@ -338,13 +338,13 @@ def commit_of(offset: int = 5, **more: Any) -> CommitOffsets:
     return CommitOffsets(**{"group_id": GROUP, "positions": (position,), **more})
 
 
-def run_groups(main: Callable[[GroupWorld], Awaitable[None]], **settings: Any) -> None:
+def run_groups(main: Callable[[GroupBench], Awaitable[None]], **settings: Any) -> None:
     """Run a story in virtual time."""
 
-    async def run_in_world(env: VirtualEnvironment) -> None:
-        world = GroupWorld(env, **settings)
-        await main(world)
-        world.groups.stop()
+    async def run_test(env: VirtualEnvironment) -> None:
+        group_bench = GroupBench(env, **settings)
+        await main(group_bench)
+        group_bench.groups.stop()
         await env.tasks.close()
 
-    run_virtual(run_in_world, seed=1)
+    run_virtual(run_test, seed=1)

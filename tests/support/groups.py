@@ -162,10 +162,10 @@ class ClassicDriver:
                 effects = []
         self.take(effects)
 
-    def fire(self, kind: TimerKind, member_id: str = "") -> None:
+    def fire(self, timer_kind: TimerKind, member_id: str = "") -> None:
         """Let an armed timer fire."""
-        timer = self.timers.pop((kind, member_id))
-        match kind:
+        timer = self.timers.pop((timer_kind, member_id))
+        match timer_kind:
             case TimerKind.HEARTBEAT:
                 effects = self.protocol.remove_expired_members(self.group, [member_id], now_ms=NOW)
             case TimerKind.JOIN:

@@ -73,11 +73,11 @@ class GrowingDir:
                 )
             )
         )
-        for name, encode_turn in (
+        for file_name, encode_turn in (
             (OFFSETS_FOLDER, _encode_commit),
             (SHARE_STATES_FOLDER, _encode_share_update),
         ):
-            folder = path / name
+            folder = path / file_name
             folder.mkdir()
             log = folder / names.Suffix.LOG.file_name(0)
             log.write_bytes(b"".join(map(encode_turn, range(self._turns))))
@@ -122,6 +122,6 @@ def _follow(newer: Path, path: Path) -> None:
             temporary_file = target.with_name(f"{target.name}.tmp")
             temporary_file.write_bytes(source.read_bytes())
             os.replace(temporary_file, target)
-    for old in sorted(path.rglob("*")):
-        if not (newer / old.relative_to(path)).exists():
-            old.unlink()  # a snapshot that another one has taken the place of
+    for old_path in sorted(path.rglob("*")):
+        if not (newer / old_path.relative_to(path)).exists():
+            old_path.unlink()  # a snapshot that another one has taken the place of

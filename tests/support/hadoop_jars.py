@@ -25,13 +25,13 @@ def s3a_jars() -> Path:
     return _copy_jars("hadoop-aws", f"hadoop-aws-{_HADOOP}.jar")
 
 
-def _copy_jars(name: str, main_jar: str) -> Path:
+def _copy_jars(file_name: str, main_jar: str) -> Path:
     def check(jars: Path) -> None:
         if not (jars / main_jar).is_file():
             raise ApacheKafkaError(f"Maven copied no {main_jar}")
 
     return cached_jars(
-        _JAVA / name / "pom.xml", "hadoop", name, description="Hadoop's jars", check=check
+        _JAVA / file_name / "pom.xml", "hadoop", file_name, description="Hadoop's jars", check=check
     )
 
 

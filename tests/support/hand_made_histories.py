@@ -66,44 +66,65 @@ class HistoryBuilder:
             )
         )
 
-    def begin(self, label: str = "T1", who: str = "p", transactional_id: str = "app") -> int:
+    def begin(
+        self, transaction_label: str = "T1", who: str = "p", transactional_id: str = "app"
+    ) -> int:
         return self._note(
-            Began(**self._common_fields(who), transaction=label, transactional_id=transactional_id)
+            Began(
+                **self._common_fields(who),
+                transaction=transaction_label,
+                transactional_id=transactional_id,
+            )
         )
 
-    def add_partitions(self, label: str = "T1", who: str = "p", **more: Any) -> int:
+    def add_partitions(self, transaction_label: str = "T1", who: str = "p", **more: Any) -> int:
         return self._note(
-            Added(**self._common_fields(who), transaction=label, partitions=(T0,), **more)
+            Added(
+                **self._common_fields(who), transaction=transaction_label, partitions=(T0,), **more
+            )
         )
 
     def write(
-        self, label: str | None, value: str | None, offset: int = -1, *, who: str = "p", **more: Any
+        self,
+        transaction_label: str | None,
+        record_value: str | None,
+        offset: int = -1,
+        *,
+        who: str = "p",
+        **more: Any,
     ) -> int:
         defaults: dict[str, Any] = {"topic": "t", "partition": 0}
         return self._note(
             Wrote(
                 **self._common_fields(who),
-                transaction=label,
-                value=value,
+                transaction=transaction_label,
+                value=record_value,
                 offset=offset,
                 **(defaults | more),
             )
         )
 
-    def send_offsets(self, label: str | None, offset: int, *, who: str = "p", **more: Any) -> int:
+    def send_offsets(
+        self, transaction_label: str | None, offset: int, *, who: str = "p", **more: Any
+    ) -> int:
         defaults: dict[str, Any] = {"group": "g", "topic": "in", "partition": 0}
         return self._note(
             SentOffsets(
-                **self._common_fields(who), transaction=label, position=offset, **(defaults | more)
+                **self._common_fields(who),
+                transaction=transaction_label,
+                position=offset,
+                **(defaults | more),
             )
         )
 
-    def commit(self, label: str = "T1", who: str = "p", **more: Any) -> int:
-        return self._note(Ended(**self._common_fields(who), transaction=label, commit=True, **more))
-
-    def abort(self, label: str = "T1", who: str = "p", **more: Any) -> int:
+    def commit(self, transaction_label: str = "T1", who: str = "p", **more: Any) -> int:
         return self._note(
-            Ended(**self._common_fields(who), transaction=label, commit=False, **more)
+            Ended(**self._common_fields(who), transaction=transaction_label, commit=True, **more)
+        )
+
+    def abort(self, transaction_label: str = "T1", who: str = "p", **more: Any) -> int:
+        return self._note(
+            Ended(**self._common_fields(who), transaction=transaction_label, commit=False, **more)
         )
 
     # Readers
@@ -126,8 +147,8 @@ class HistoryBuilder:
             "log_start_offset": 0,
         }
         delivered = tuple(
-            Record(offset=offset, value=value, key=(keys or {}).get(offset))
-            for offset, value in records.items()
+            Record(offset=offset, value=record_value, key=(keys or {}).get(offset))
+            for offset, record_value in records.items()
         )
         return self._note(
             Read(
@@ -162,8 +183,8 @@ class HistoryBuilder:
 
     def list_transactions(self, *transactions: tuple[str, int, str]) -> int:
         listings = tuple(
-            Listing(transactional_id=name, producer_id=producer_id, state=state)
-            for name, producer_id, state in transactions
+            Listing(transactional_id=transactional_id, producer_id=producer_id, state=state)
+            for transactional_id, producer_id, state in transactions
         )
         return self._note(Listed(**self._common_fields("o"), transactions=listings))
 

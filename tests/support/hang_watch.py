@@ -180,8 +180,8 @@ def _stats(processes: list[int]) -> list[list[str]]:
     stats = []
     for process in processes:
         try:
-            text = (_PROC / str(process) / "stat").read_text()
+            file_text = (_PROC / str(process) / "stat").read_text()
         except (FileNotFoundError, ProcessLookupError):
-            text = ")"
-        stats.append(text.rpartition(")")[2].split())
+            file_text = ")"
+        stats.append(file_text.rpartition(")")[2].split())
     return stats

@@ -71,7 +71,10 @@ def exporter() -> str:
         has = _properties(metric)
         label_keys = [key for key, value in has.items() if value == "*"]
         bean = ", ".join(f"{key}={'(.+)' if value == '*' else value}" for key, value in has.items())
-        labels = {_snake(key): f"${number}" for number, key in enumerate(label_keys, 1)}
+        labels = {
+            _snake(key): f"${label_key_number}"
+            for label_key_number, key in enumerate(label_keys, 1)
+        }
         description = {"name": name, "help": metric.meaning[0].upper() + metric.meaning[1:]}
         factors = {"seconds": 0.001, "ratio": 0.01}
         factor = factors.get(name.rpartition("_")[2])
@@ -206,7 +209,11 @@ def dashboard(ours: str) -> str:
             "gridPos": {"x": 12 * (index % 2), "y": 8 * (index // 2), "w": 12, "h": 8},
         }
         panel["fieldConfig"]["defaults"]["unit"] = unit
-        keys = [_snake(key) for key, value in _properties(metric).items() if value == "*"]
+        keys = [
+            _snake(property_name)
+            for property_name, property_value in _properties(metric).items()
+            if property_value == "*"
+        ]
         legend = " ".join(f"{{{{{label}}}}}" for label in ("instance", *keys))
         (target, *_) = panel["targets"]
         panel["targets"] = [target | {"expr": expression, "legendFormat": legend}]

@@ -61,15 +61,15 @@ class NamedListenerClient:
             read_as: Version of the answer's layout, where that is not Kafka's.
             values: Fields of the request by name.
         """
-        key = KEYS[api]
+        api_key = KEYS[api]
         host, port = self.cluster.metadata.image.brokers[BrokerId(broker)].address(self.listener)
         wire = await WireClient.open(host, port)
         try:
-            cls = request_class or codec.request_class(key, version)
-            correlation_id = wire.expect(key, version if read_as is None else read_as)
+            cls = request_class or codec.request_class(api_key, version)
+            correlation_id = wire.expect(api_key, version if read_as is None else read_as)
             wire.send(
                 codec.encode_request(
-                    key, version, correlation_id, "client", message_from(cls, values)
+                    api_key, version, correlation_id, "client", message_from(cls, values)
                 )
             )
             return (await wire.answer())[1]
@@ -191,12 +191,12 @@ class NamedListenerClient:
         raise AssertionError(f"{transactional_id} stays {description}")
 
     async def run_transaction(
-        self, transactional_id: str, *, level: int = 2, committed: bool = True
+        self, transactional_id: str, *, transaction_version: int = 2, committed: bool = True
     ) -> tuple[int, int]:
         """Play a transaction to its end, and return the identity that ended it."""
         identity = await self.open_transaction(transactional_id)
         # v5 there, v4 here: the same protocol.
-        version = 3 if level < 2 else 5 if self.listener == SHIPPED else 4
+        version = 3 if transaction_version < 2 else 5 if self.listener == SHIPPED else 4
         answer = await self.end(version, transactional_id, identity, committed=committed)
         assert answer.error_code is ErrorCode.none
         await self.wait_for_state(

@@ -136,9 +136,9 @@ class LeaderBench:
     def requests(self) -> list[SentRequest]:
         return self.network.sent
 
-    def answer(self, *errors: ErrorCode, index: int = -1) -> None:
+    def answer(self, *errors: ErrorCode, request_index: int = -1) -> None:
         """Answer a verification with one error per partition; partitions without one get NONE."""
-        request = self.requests[index]
+        request = self.requests[request_index]
         remaining_errors = iter(errors)
         request.answer.resolve(
             AddPartitionsToTxnReply(
@@ -160,21 +160,21 @@ def part(
     topic_partition: TopicPartition = P0,
     sequence: int = -1,
     *,
-    data: bytes | None = None,
+    batch_data: bytes | None = None,
     **more: Any,
 ) -> ProducePartition:
     """One partition of a Produce request; ``more`` are arguments of ``logs.batch``."""
-    if data is None:
+    if batch_data is None:
         if sequence < 0:
             more.setdefault("pid", -1)
-        data = batch(sequence, **more)
+        batch_data = batch(sequence, **more)
     return ProducePartition(
-        topic_partition=topic_partition, batch=data, header=read_batch_header(data)
+        topic_partition=topic_partition, batch=batch_data, header=read_batch_header(batch_data)
     )
 
 
 def produce(
-    *parts: ProducePartition,
+    *partitions: ProducePartition,
     acks: int = -1,
     operation: TransactionOperation = OLD,
     timeout_ms: int = 1_000,
@@ -186,7 +186,7 @@ def produce(
         acks=acks,
         timeout_ms=timeout_ms,
         operation=operation,
-        partitions=parts,
+        partitions=partitions,
         internal_topics_allowed=internal_topics_allowed,
     )
 

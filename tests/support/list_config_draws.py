@@ -54,13 +54,13 @@ class _ListConfigDraw:
 
     def question(self) -> Question:
         random = self._random
-        kind, name = random.choice(_CONFIGS)
-        value = None if random.random() < 0.3 else self._list()
+        config_kind, name = random.choice(_CONFIGS)
+        config_value = None if random.random() < 0.3 else self._list()
         operations = [
             (random.choice(["APPEND", "APPEND", "SUBTRACT"]), self._list())
             for _ in range(random.choice([1, 1, 2, 3]))
         ]
-        return kind, name, value, tuple(operations)
+        return config_kind, name, config_value, tuple(operations)
 
     def _list(self) -> str:
         operands = self._random.choices(_ITEMS, k=self._random.choice([1, 1, 2, 2, 3, 4]))
@@ -74,11 +74,11 @@ def draw_questions(seeds: Iterable[int]) -> Iterator[Question]:
 
 def our_answer(question: Question) -> Answer:
     """The answer of our code."""
-    kind, name, value, operations = question
-    current = {} if value is None else {name: value}
+    config_kind, name, config_value, operations = question
+    current = {} if config_value is None else {name: config_value}
     for operation, operand in operations:
         change = ConfigEntryChange(name=name, operation=ConfigOperation[operation], value=operand)
-        result = changed_configs(current, (change,), _KEYS[kind])
+        result = changed_configs(current, (change,), _KEYS[config_kind])
         if isinstance(result, Rejection):
             return None, result.reason
         current = result
@@ -98,7 +98,10 @@ def ask_kafka(questions: Sequence[Question]) -> list[Answer]:
         check=True,
         timeout=300,
     )
-    return [(value, refusal) for value, refusal in map(json.loads, process.stdout.splitlines())]
+    return [
+        (config_value, refusal)
+        for config_value, refusal in map(json.loads, process.stdout.splitlines())
+    ]
 
 
 def recorded_answers() -> list[tuple[Question, Answer]]:
@@ -106,10 +109,10 @@ def recorded_answers() -> list[tuple[Question, Answer]]:
     lines = map(json.loads, RECORDED.read_text("utf-8").splitlines())
     return [
         (
-            (kind, name, value, tuple((op, operand) for op, operand in operations)),
+            (config_kind, name, config_value, tuple((op, operand) for op, operand in operations)),
             (final_value, refusal),
         )
-        for kind, name, value, operations, final_value, refusal in lines
+        for config_kind, name, config_value, operations, final_value, refusal in lines
     ]
 
 

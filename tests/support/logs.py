@@ -43,12 +43,12 @@ def batch(
     epoch: int = 0,
     transactional: bool = False,
     timestamp: int = NOW,
-    value: bytes = b"v",
+    record_value: bytes = b"v",
     key: bytes | None = b"k",
     compression: int = 0,
 ) -> bytes:
     return build_batch(
-        [Record(key=key, value=value)] * count,
+        [Record(key=key, value=record_value)] * count,
         timestamp_ms=timestamp,
         producer_id=pid,
         producer_epoch=epoch if pid >= 0 else -1,
@@ -58,9 +58,9 @@ def batch(
     )
 
 
-def plain(count: int = 1, *, timestamp: int = NOW, value: bytes = b"v") -> bytes:
+def plain(count: int = 1, *, timestamp: int = NOW, record_value: bytes = b"v") -> bytes:
     """A batch without a producer id."""
-    return batch(pid=-1, count=count, timestamp=timestamp, value=value)
+    return batch(pid=-1, count=count, timestamp=timestamp, record_value=record_value)
 
 
 def replayed_log(
@@ -76,8 +76,8 @@ def replayed_log(
     of it counts as replicated.
     """
     log: PartitionLog | None = None
-    for data in batches:
-        stored = describe_batch(data)
+    for batch_data in batches:
+        stored = describe_batch(batch_data)
         if log is None:
             log = PartitionLog(
                 topic_partition=topic_partition,
@@ -95,9 +95,9 @@ def replayed_log(
     return log
 
 
-def follow(log: PartitionLog, data: bytes) -> None:
+def follow(log: PartitionLog, batch_data: bytes) -> None:
     """Append a batch as a follower does."""
-    log.append(describe_batch(data), now_ms=NOW)
+    log.append(describe_batch(batch_data), now_ms=NOW)
 
 
 class LogDriver:
@@ -129,14 +129,14 @@ class LogDriver:
         assert isinstance(guard, int)
         return guard
 
-    def append(self, data: bytes, *, guard: int = 0) -> int:
+    def append(self, batch_data: bytes, *, guard: int = 0) -> int:
         """Append; 0 or the error's number."""
         state_before = self.log.snapshot()
-        size = self.log.local.segments.size_bytes
-        answer = append_client(self.log, data, guard=guard, now_ms=self.now)
+        size_bytes = self.log.local.segments.size_bytes
+        answer = append_client(self.log, batch_data, guard=guard, now_ms=self.now)
         if not isinstance(answer, Appended):
             assert self.log.snapshot() == state_before, "a refused batch leaves no trace"
-            assert self.log.local.segments.size_bytes == size
+            assert self.log.local.segments.size_bytes == size_bytes
             return int(answer.error)
         self.settle()
         return 0
@@ -149,11 +149,18 @@ class LogDriver:
         pid: int = PID,
         epoch: int = 0,
         timestamp: int = NOW,
-        value: bytes = b"v",
+        record_value: bytes = b"v",
     ) -> int:
         """A plain idempotent batch."""
         return self.append(
-            batch(sequence, count=count, pid=pid, epoch=epoch, timestamp=timestamp, value=value)
+            batch(
+                sequence,
+                count=count,
+                pid=pid,
+                epoch=epoch,
+                timestamp=timestamp,
+                record_value=record_value,
+            )
         )
 
     def txn(
@@ -165,7 +172,7 @@ class LogDriver:
         epoch: int = 0,
         tv2: bool = False,
         timestamp: int = NOW,
-        value: bytes = b"v",
+        record_value: bytes = b"v",
     ) -> int:
         """A transactional batch that the coordinator has verified."""
         guard = start_verification(
@@ -178,16 +185,16 @@ class LogDriver:
         )
         if not isinstance(guard, int):
             return int(guard.error)
-        data = batch(
+        batch_data = batch(
             sequence,
             count=count,
             pid=pid,
             epoch=epoch,
             transactional=True,
             timestamp=timestamp,
-            value=value,
+            record_value=record_value,
         )
-        return self.append(data, guard=guard)
+        return self.append(batch_data, guard=guard)
 
     def end(
         self,
@@ -221,7 +228,7 @@ class LogDriver:
         """Offsets of the batches that a read_committed read returns."""
         read = self.log.read(start, max_bytes=ALL, isolation=COMMITTED)
         assert not hasattr(read, "error"), read
-        return [read_batch_header(data).base_offset for data in read.records]
+        return [read_batch_header(record_data).base_offset for record_data in read.records]
 
     def values(self, start: int = 0) -> list[bytes]:
         """Values that a read_committed consumer delivers (KafkaConsumer's CompletedFetch)."""
@@ -264,17 +271,17 @@ def _delivered_values(read: LogRead, start: int) -> list[bytes]:
     pending_aborts = sorted((entry.first_offset, entry.producer_id) for entry in read.aborted)
     skipped: set[int] = set()
     values: list[bytes] = []
-    for data in read.records:
-        header = read_batch_header(data)
+    for batch_data in read.records:
+        header = read_batch_header(batch_data)
         while pending_aborts and pending_aborts[0][0] <= header.last_offset:
             skipped.add(pending_aborts.pop(0)[1])
         if header.is_control:
-            if header.records_count and read_records(data)[0].key == b"\0\0\0\0":
+            if header.records_count and read_records(batch_data)[0].key == b"\0\0\0\0":
                 skipped.discard(header.producer_id)
             continue
         if header.is_transactional and header.producer_id in skipped:
             continue
         values.extend(
-            record.value or b"" for record in read_records(data) if record.offset >= start
+            record.value or b"" for record in read_records(batch_data) if record.offset >= start
         )
     return values

@@ -62,17 +62,19 @@ def partition(
     )
 
 
-def config(name: str, value: str | None, *, resource_name: str = "", kind: int = 2) -> bytes:
+def config(
+    name: str, config_value: str | None, *, resource_name: str = "", resource_type: int = 2
+) -> bytes:
     """A ConfigRecord."""
     message = schema.ConfigRecord(
-        resource_type=kind, resource_name=resource_name, name=name, value=value
+        resource_type=resource_type, resource_name=resource_name, name=name, value=config_value
     )
     return encode_value(4, message)
 
 
-def feature(name: str, level: int) -> bytes:
+def feature(name: str, transaction_version: int) -> bytes:
     """A FeatureLevelRecord."""
-    return encode_value(12, schema.FeatureLevelRecord(name=name, feature_level=level))
+    return encode_value(12, schema.FeatureLevelRecord(name=name, feature_level=transaction_version))
 
 
 def producer_ids(following: int) -> bytes:
@@ -105,11 +107,11 @@ def write_metadata_log(
     path.write_bytes(
         b"".join(
             assign(
-                build_batch([Record(value=value)], timestamp_ms=0),
-                base_offset=base_offset + index,
+                build_batch([Record(value=config_value)], timestamp_ms=0),
+                base_offset=base_offset + record_index,
                 leader_epoch=epoch,
             )
-            for index, value in enumerate(records)
+            for record_index, config_value in enumerate(records)
         )
     )
     return path

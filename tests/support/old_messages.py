@@ -8,8 +8,8 @@ from struct import pack
 
 def old_message(magic: int, offset: int, *, stamp_ms: int = 0) -> bytes:
     """One message without a key, its CRC right."""
-    value = b"of an old release"
+    record_value = b"of an old release"
     stamp = pack(">q", stamp_ms) if magic else b""
-    body = pack(">bb", magic, 0) + stamp + pack(">ii", -1, len(value)) + value
+    body = pack(">bb", magic, 0) + stamp + pack(">ii", -1, len(record_value)) + record_value
     message = pack(">I", zlib.crc32(body)) + body
     return pack(">qi", offset, len(message)) + message

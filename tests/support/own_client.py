@@ -42,10 +42,10 @@ class LessonProgram:
 
     def mend(self) -> None:
         """Change the program as the lesson teaches."""
-        text = self.program.read_text("utf-8")
-        assert text.count(LOOP) == 1
+        file_text = self.program.read_text("utf-8")
+        assert file_text.count(LOOP) == 1
         skip = f"{LOOP}    if order in done:\n        continue\n"
-        self.program.write_text(text.replace(LOOP, READ_FIRST + skip), "utf-8")
+        self.program.write_text(file_text.replace(LOOP, READ_FIRST + skip), "utf-8")
 
     def run(self, topic: str) -> None:
         """Run the program to its end."""
@@ -73,7 +73,7 @@ class LessonProgram:
 
 def program_of_the_lesson(folder: Path) -> Path:
     """The file that the lesson offers."""
-    part = lesson("L10").parts[0]
-    path = folder / part.file
-    path.write_text(part.code, "utf-8")
+    lesson_part = lesson("L10").parts[0]
+    path = folder / lesson_part.file
+    path.write_text(lesson_part.code, "utf-8")
     return path

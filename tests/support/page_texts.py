@@ -58,8 +58,12 @@ def words() -> str:
     source = (ROOT / "sim/txnsim_lab/check/anomaly.py").read_text("utf-8")
     anomalies = re.findall(r'^    [A-Z_]+ = "([a-z-]+)"\n    """(.+?)"""$', source, re.MULTILINE)
     tables: dict[str, Mapping[str, object]] = {
-        "KIND_MEANINGS": {kind.name: kind.meaning for kind in trace_kinds.KINDS.values()},
-        "KIND_IMPORTANCE": {kind.name: kind.importance for kind in trace_kinds.KINDS.values()},
+        "KIND_MEANINGS": {
+            event_kind.name: event_kind.meaning for event_kind in trace_kinds.KINDS.values()
+        },
+        "KIND_IMPORTANCE": {
+            event_kind.name: event_kind.importance for event_kind in trace_kinds.KINDS.values()
+        },
         "ANOMALY_MEANINGS": dict(anomalies),
     }
     lines = [

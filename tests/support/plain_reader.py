@@ -27,9 +27,9 @@ _XERIAL: Final = b"\x82SNAPPY\x00"
 
 def batches_in(log: Path) -> Iterator[tuple[Row, list[Row]]]:
     """Each whole batch of a segment, and its records."""
-    data, position = log.read_bytes(), 0
-    while position + _HEADER_BYTES <= len(data):
-        fields = unpack_from(_HEADER, data, position)
+    file_bytes, position = log.read_bytes(), 0
+    while position + _HEADER_BYTES <= len(file_bytes):
+        fields = unpack_from(_HEADER, file_bytes, position)
         (
             base,
             length,
@@ -45,7 +45,7 @@ def batches_in(log: Path) -> Iterator[tuple[Row, list[Row]]]:
             seq,
             n,
         ) = fields
-        if position + 12 + length > len(data):
+        if position + 12 + length > len(file_bytes):
             return
         batch: Row = {
             "position": position,
@@ -66,7 +66,7 @@ def batches_in(log: Path) -> Iterator[tuple[Row, list[Row]]]:
             "base_sequence": None if seq < 0 else seq,
             "records": n,
         }
-        packed = data[position + _HEADER_BYTES : position + 12 + length]
+        packed = file_bytes[position + _HEADER_BYTES : position + 12 + length]
         yield batch, list(_records(batch, _decompress(bits & 7, packed)))
         position += 12 + length
 
@@ -78,11 +78,15 @@ def _decompress(codec: int, packed: bytes) -> bytes:
         case 2 if packed.startswith(_XERIAL):
             parts, position = [], 16
             while position < len(packed):
-                (size,) = unpack_from(">i", packed, position)
+                (size_bytes,) = unpack_from(">i", packed, position)
                 parts.append(
-                    bytes(cramjam.snappy.decompress_raw(packed[position + 4 : position + 4 + size]))
+                    bytes(
+                        cramjam.snappy.decompress_raw(
+                            packed[position + 4 : position + 4 + size_bytes]
+                        )
+                    )
                 )
-                position += 4 + size
+                position += 4 + size_bytes
             return b"".join(parts)
         case 2:
             return bytes(cramjam.snappy.decompress_raw(packed))
@@ -109,9 +113,9 @@ def _records(batch: Row, data: bytes) -> Iterator[Row]:
 
     def some_bytes() -> bytes | None:
         nonlocal position
-        size = number()
-        begin, position = position, position + max(size, 0)
-        return None if size < 0 else data[begin:position]
+        size_bytes = number()
+        begin, position = position, position + max(size_bytes, 0)
+        return None if size_bytes < 0 else data[begin:position]
 
     for _ in range(batch["records"]):
         number()  # length

@@ -72,10 +72,10 @@ def shown_names() -> frozenset[tuple[str, str]]:
     for page in [ROOT / "README.md", *(ROOT / "docs").rglob("*.md")]:
         if "contributing" in page.parts or page.name == "public-api.md":
             continue
-        text = page.read_text("utf-8")
-        for module, names in re.findall(r"^from (txnsim[\w.]*) import ([\w, ]+)$", text, re.M):
+        page_text = page.read_text("utf-8")
+        for module, names in re.findall(r"^from (txnsim[\w.]*) import ([\w, ]+)$", page_text, re.M):
             pairs |= {(module, name) for name in names.split(", ")}
-        for dotted in re.findall(r"`(txnsim\w*(?:\.\w+)+)`", text):
+        for dotted in re.findall(r"`(txnsim\w*(?:\.\w+)+)`", page_text):
             module, _, name = dotted.rpartition(".")
             pairs |= {(module, name)} if module in modules else set()
     return frozenset(
@@ -125,8 +125,11 @@ def _module_of(path: Path) -> str:
 def rows(module: str) -> Iterator[tuple[str, str]]:
     """Each public name of a module, and the first sentence of its docstring."""
     imported = import_module(module)
-    for name in sorted(imported.__all__):
-        yield f"`{name}`", OF_OTHERS.get(name) or first_sentence(getattr(imported, name))
+    for field_name in sorted(imported.__all__):
+        yield (
+            f"`{field_name}`",
+            OF_OTHERS.get(field_name) or first_sentence(getattr(imported, field_name)),
+        )
 
 
 def first_sentence(value: object) -> str:

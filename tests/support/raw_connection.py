@@ -52,7 +52,7 @@ class WireClient:
 
     def produce(self, tp: TopicPartition, *, acks: int = 1, value: bytes = b"v") -> bytes:
         """A Produce request of one plain record."""
-        request = requests.produce({tp: plain(value=value)}, topic_ids={}, acks=acks)
+        request = requests.produce({tp: plain(record_value=value)}, topic_ids={}, acks=acks)
         message = request.build(codec.request_schema(PRODUCE, PRODUCE_VERSION))
         return self.frame(PRODUCE, PRODUCE_VERSION, message)
 
@@ -62,8 +62,8 @@ class WireClient:
 
     async def answer(self) -> tuple[int, Any]:
         """The next answer: correlation id and message."""
-        size = int.from_bytes(await self.reader.readexactly(4), "big")
-        frame = await self.reader.readexactly(size)
+        size_bytes = int.from_bytes(await self.reader.readexactly(4), "big")
+        frame = await self.reader.readexactly(size_bytes)
         api_key, api_version = self._sent[int.from_bytes(frame[:4], "big") - 1]
         return codec.read_response(api_key, api_version, frame)
 

@@ -51,18 +51,18 @@ def remade_topic(
         forgets: The newer copy no longer has the records of what was deleted, as behind a snapshot.
         clean: Both brokers stopped in order; without, they were killed.
     """
-    old = LogDriver(leader_epoch=old_epoch)
-    old.append(plain(count=5))
-    old.txn(0)
+    old_log = LogDriver(leader_epoch=old_epoch)
+    old_log.append(plain(count=5))
+    old_log.txn(0)
     broker_2 = BrokerDir(path / "broker-2", 2)
-    broker_2.replica(old, topic_id=OLD)
-    broker_2.replica(old, "gone", topic_id=GONE)
-    new = LogDriver()
-    new.append(plain())
-    new.txn(0, pid=8)
-    new.append(plain())
+    broker_2.replica(old_log, topic_id=OLD)
+    broker_2.replica(old_log, "gone", topic_id=GONE)
+    new_log = LogDriver()
+    new_log.append(plain())
+    new_log.txn(0, pid=8)
+    new_log.append(plain())
     broker_1 = BrokerDir(path / "broker-1", 1)
-    broker_1.replica(new, topic_id=NEW)
+    broker_1.replica(new_log, topic_id=NEW)
     broker_1.coordinator(
         move("Ongoing", ORDERS, TopicPartition("gone", 0), name="report"),
         move("Empty", name="billing", pid=8),
@@ -74,8 +74,8 @@ def remade_topic(
     else:
         newer = (*_BEFORE, remove_topic(OLD), remove_topic(GONE), *records_after)
     for broker, records in ((broker_1, newer), (broker_2, _BEFORE)):
-        number = 1 if broker is broker_1 else 2
-        if number in copies:
+        copy_number = 1 if broker is broker_1 else 2
+        if copy_number in copies:
             write_metadata_log(broker.path / StoredMetadata.FOLDER, records)
         if clean:
             broker.stop()

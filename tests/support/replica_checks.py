@@ -19,9 +19,9 @@ def replicas_of(sim: SimCluster, topic_partition: TopicPartition) -> list[Partit
 def partitions_of(sim: SimCluster) -> list[TopicPartition]:
     """Every partition of the cluster."""
     return [
-        TopicPartition(name, index)
-        for name, topic in sim.metadata.image.topics.items()
-        for index in range(len(topic.partitions))
+        TopicPartition(topic_name, partition_index)
+        for topic_name, topic in sim.metadata.image.topics.items()
+        for partition_index in range(len(topic.partitions))
     ]
 
 

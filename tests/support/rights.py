@@ -156,8 +156,8 @@ WHOLE: list[tuple[str, int, dict[str, Any], list[tuple[ResourceType, AclOperatio
     ("ShareFetch", 1, OF_MEMBER, [(GROUP, AclOperation.READ)]),
     ("ShareAcknowledge", 1, OF_MEMBER, [(GROUP, AclOperation.READ)]),
     *(
-        (name, 0, values, [(CLUSTER, AclOperation.CLUSTER_ACTION)])
-        for name, values in SHARE_STATES.items()
+        (api_name, 0, values, [(CLUSTER, AclOperation.CLUSTER_ACTION)])
+        for api_name, values in SHARE_STATES.items()
     ),
 ]
 """Requests that are refused as a whole: API, version, values, and rights in the order in which the
@@ -172,7 +172,7 @@ def topics(name: str, field: str = "partitions", **partition: Any) -> dict[str, 
 
 
 def per_topic(element: Callable[[str], Any]) -> list[Any]:
-    return [element(name) for name in TOPICS]
+    return [element(topic_name) for topic_name in TOPICS]
 
 
 OFFSETS = per_topic(lambda name: topics(name, partition_index=0, committed_offset=1))
@@ -201,8 +201,8 @@ PARTS: list[tuple[str, int, dict[str, Any], AclOperation, str, list[Any]]] = [
             "replica_id": -1,
             "session_epoch": -1,
             "topics": per_topic(
-                lambda name: {
-                    "topic": name,
+                lambda topic: {
+                    "topic": topic,
                     "partitions": [{"partition": 0, "partition_max_bytes": 1000}],
                 }
             ),
@@ -224,7 +224,7 @@ PARTS: list[tuple[str, int, dict[str, Any], AclOperation, str, list[Any]]] = [
         3,
         {
             "topics": per_topic(
-                lambda name: {"topic": name, "partitions": [{"partition": 0, "leader_epoch": 0}]}
+                lambda topic: {"topic": topic, "partitions": [{"partition": 0, "leader_epoch": 0}]}
             )
         },
         AclOperation.DESCRIBE,
@@ -303,7 +303,11 @@ PARTS: list[tuple[str, int, dict[str, Any], AclOperation, str, list[Any]]] = [
     (
         "DescribeConfigs",
         4,
-        {"resources": per_topic(lambda name: {"resource_type": 2, "resource_name": name})},
+        {
+            "resources": per_topic(
+                lambda resource_name: {"resource_type": 2, "resource_name": resource_name}
+            )
+        },
         AclOperation.DESCRIBE_CONFIGS,
         "results",
         [],
@@ -313,7 +317,9 @@ PARTS: list[tuple[str, int, dict[str, Any], AclOperation, str, list[Any]]] = [
         2,
         {
             "validate_only": True,
-            "resources": per_topic(lambda name: {"resource_type": 2, "resource_name": name}),
+            "resources": per_topic(
+                lambda resource_name: {"resource_type": 2, "resource_name": resource_name}
+            ),
         },
         AclOperation.ALTER_CONFIGS,
         "responses",
@@ -324,7 +330,9 @@ PARTS: list[tuple[str, int, dict[str, Any], AclOperation, str, list[Any]]] = [
         1,
         {
             "validate_only": True,
-            "resources": per_topic(lambda name: {"resource_type": 2, "resource_name": name}),
+            "resources": per_topic(
+                lambda resource_name: {"resource_type": 2, "resource_name": resource_name}
+            ),
         },
         AclOperation.ALTER_CONFIGS,
         "responses",

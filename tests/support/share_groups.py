@@ -138,4 +138,8 @@ def state_of(group: object) -> dict[str, object]:
     """The state of a share group that comes from its log."""
     assert isinstance(group, ShareGroup)
     memory = {"refreshed_version", "topics_stored_at_ms", "tally"}
-    return {name: value for name, value in vars(group).items() if name not in memory}
+    return {
+        attribute_name: attribute_value
+        for attribute_name, attribute_value in vars(group).items()
+        if attribute_name not in memory
+    }

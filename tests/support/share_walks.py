@@ -151,10 +151,10 @@ class Player:
         self.letters.remove(letter)
         return self._note_write(number, self.partition.archive_dead_letter(letter.token))
 
-    def _note_write(self, number: int, write: Write | None) -> str:
+    def _note_write(self, write_number: int, write: Write | None) -> str:
         if write is None:
             return ""
-        self.writes[number] = write.token
+        self.writes[write_number] = write.token
         states = {
             offset: f"{batch.delivery_state:d}:{batch.delivery_count}"
             for batch in write.state.batches
@@ -383,7 +383,7 @@ def ask_kafka(lines: Sequence[str]) -> list[str]:
         check=True,
         timeout=300,
     )
-    return [line for line in process.stdout.splitlines() if " # " in line]
+    return [printed_line for printed_line in process.stdout.splitlines() if " # " in printed_line]
 
 
 def recorded_answers() -> list[tuple[str, str]]:

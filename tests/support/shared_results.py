@@ -39,18 +39,17 @@ class StoryOutcome(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def tell_once(
-    scenario_run: ScenarioRun, *, level: TraceLevel, seed: int = SEED_DEFAULT
+    scenario_run: ScenarioRun, *, trace_level: TraceLevel, seed: int = SEED_DEFAULT
 ) -> StoryOutcome:
     """Play a story of the catalogue in virtual time, unless a test of this run has done so."""
 
     def tell() -> StoryOutcome:
-        with compare_states(level) as differences:
-            result = run_in_virtual_time(scenario_run, seed=seed, trace_level=level)
+        with compare_states(trace_level) as differences:
+            result = run_in_virtual_time(scenario_run, seed=seed, trace_level=trace_level)
         return StoryOutcome(result=result, differences=differences)
 
-    name = (
-        f"{scenario_run.scenario.name} {scenario_run.run} {scenario_run.take} {level.name} {seed}"
-    )
+    played = f"{scenario_run.scenario.name} {scenario_run.run} {scenario_run.take}"
+    name = f"{played} {trace_level.name} {seed}"
     return make_once(name, tell)
 
 

@@ -31,9 +31,9 @@ def built_site() -> Path:
     target = CACHE / f"site-{digest_of(sorted(sources))}"
 
     def make(folder: Path) -> None:
-        for old in CACHE.glob("site-*"):
-            if old.is_dir() and not old.name.startswith("site-parts"):
-                shutil.rmtree(old)
+        for old_path in CACHE.glob("site-*"):
+            if old_path.is_dir() and not old_path.name.startswith("site-parts"):
+                shutil.rmtree(old_path)
         building.build(folder, parts_folder=_parts())
 
     return make_once(target, make, lock=CACHE / "site.lock")
@@ -55,10 +55,10 @@ def in_node(site: Path, folder: Path, program: str, inputs: object) -> Any:
         inputs: What it is to know.
     """
     folder.mkdir()
-    for name in ("pyodide.mjs", "pyodide.asm.mjs", "site_worker.js"):
-        shutil.copy(site / name, folder / name)
-    for name, packed in building.PACKED.items():
-        (folder / name).write_bytes(gzip.decompress((site / packed).read_bytes()))
+    for file_name in ("pyodide.mjs", "pyodide.asm.mjs", "site_worker.js"):
+        shutil.copy(site / file_name, folder / file_name)
+    for file_name, packed in building.PACKED.items():
+        (folder / file_name).write_bytes(gzip.decompress((site / packed).read_bytes()))
     process = subprocess.run(
         ["node", str(_PROGRAM), str(folder)],
         input=json.dumps({"program": program, "given": inputs}),

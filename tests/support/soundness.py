@@ -31,15 +31,15 @@ def busy_log(*, transactions: int = 40) -> LogDriver:
     """
     driver = LogDriver(LogConfig(rules=LATEST, roll_bytes=1_200, index_interval_bytes=200))
     sequences: dict[int, int] = defaultdict(int)
-    for number in range(transactions):
-        pid = 7 + number % 3
-        driver.txn(sequences[pid], count=2, pid=pid, timestamp=driver.now + number)
+    for transaction_number in range(transactions):
+        pid = 7 + transaction_number % 3
+        driver.txn(sequences[pid], count=2, pid=pid, timestamp=driver.now + transaction_number)
         sequences[pid] += 2
-        if number % 5 == 4:
-            driver.append(plain(timestamp=driver.now + number))
-        if number % 2:
-            driver.end(committed=number % 4 == 1, pid=pid)
-        if number == transactions // 2:
+        if transaction_number % 5 == 4:
+            driver.append(plain(timestamp=driver.now + transaction_number))
+        if transaction_number % 2:
+            driver.end(committed=transaction_number % 4 == 1, pid=pid)
+        if transaction_number == transactions // 2:
             driver.log.become_leader(3)
     return driver
 
@@ -47,24 +47,24 @@ def busy_log(*, transactions: int = 40) -> LogDriver:
 def write_log_dir(log_dir: Path, broker: int, drivers: dict[str, LogDriver]) -> None:
     """A log directory of a broker that stopped in order, with these replicas."""
     log_dir.mkdir(parents=True, exist_ok=True)
-    for name, driver in drivers.items():
-        write_partition(log_dir / name, driver.log, topic_id=uuid.UUID(int=1))
+    for file_name, driver in drivers.items():
+        write_partition(log_dir / file_name, driver.log, topic_id=uuid.UUID(int=1))
     ends = {
         topic_partition: driver.log.log_end_offset
-        for name, driver in drivers.items()
-        if (topic_partition := names.topic_partition_of(name)) is not None
+        for driver_name, driver in drivers.items()
+        if (topic_partition := names.topic_partition_of(driver_name)) is not None
     }
-    for name in (names.FileName.HIGH_WATERMARKS, names.FileName.RECOVERY_POINTS):
-        (log_dir / name).write_text(encode_offsets(ends))
+    for file_name in (names.FileName.HIGH_WATERMARKS, names.FileName.RECOVERY_POINTS):
+        (log_dir / file_name).write_text(encode_offsets(ends))
     (log_dir / names.FileName.CLEAN_SHUTDOWN).write_text(CLEAN)
     (log_dir / names.FileName.META_PROPERTIES).write_text(
         f"version=1\ncluster.id=here\nnode.id={broker}\n"
     )
 
 
-def note_offset(log_dir: Path, name: str, partition: TopicPartition, offset: int) -> None:
+def note_offset(log_dir: Path, file_name: str, partition: TopicPartition, offset: int) -> None:
     """Write a checkpoint file with one partition."""
-    (log_dir / name).write_text(encode_offsets({partition: offset}))
+    (log_dir / file_name).write_text(encode_offsets({partition: offset}))
 
 
 def found_in(*paths: Path, expiration_ms: int = 86_400_000) -> list[Violation]:
@@ -109,8 +109,11 @@ FIELDS: Final = {
 
 def batches_of(path: Path) -> list[bytes]:
     """The batches of a segment."""
-    data = path.read_bytes()
-    return [data[position : position + header.size] for position, header in iter_batches(data)]
+    file_bytes = path.read_bytes()
+    return [
+        file_bytes[position : position + header.size]
+        for position, header in iter_batches(file_bytes)
+    ]
 
 
 def headers_of(path: Path) -> list[BatchHeader]:
@@ -118,14 +121,14 @@ def headers_of(path: Path) -> list[BatchHeader]:
     return [header for _, header in iter_batches(path.read_bytes())]
 
 
-def patch(path: Path, number: int, **fields: int) -> BatchHeader:
+def patch(path: Path, batch_number: int, **fields: int) -> BatchHeader:
     """Change fields in the header of one batch of a segment; its CRC is right again."""
     batches = batches_of(path)
-    batch = bytearray(batches[number])
+    batch = bytearray(batches[batch_number])
     for name, value in fields.items():
         position, size = FIELDS[name]
         batch[position : position + size] = value.to_bytes(size, "big", signed=True)
     batch[17:21] = crc_of(batch).to_bytes(4, "big")
-    batches[number] = bytes(batch)
+    batches[batch_number] = bytes(batch)
     path.write_bytes(b"".join(batches))
     return read_batch_header(batch)

@@ -35,15 +35,17 @@ def delta_jars() -> Path:
     return _jars("delta")
 
 
-def _jars(name: str) -> Path:
+def _jars(jar_name: str) -> Path:
     def check(jars: Path) -> None:
         jar_names = sorted(jar.name for jar in jars.glob("*.jar"))
-        if len(jar_names) != _JARS[name]:
-            raise ApacheKafkaError(f"expected {_JARS[name]} jars, Maven copied {jar_names}")
+        if len(jar_names) != _JARS[jar_name]:
+            raise ApacheKafkaError(f"expected {_JARS[jar_name]} jars, Maven copied {jar_names}")
 
-    pom = _POMS / f"spark-{name}" / "pom.xml"
+    pom = _POMS / f"spark-{jar_name}" / "pom.xml"
     alone = "-DexcludeTransitive=true"
-    return cached_jars(pom, "spark", name, alone, description=f"Spark's jars ({name})", check=check)
+    return cached_jars(
+        pom, "spark", jar_name, alone, description=f"Spark's jars ({jar_name})", check=check
+    )
 
 
 if __name__ == "__main__":

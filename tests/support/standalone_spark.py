@@ -74,7 +74,12 @@ class StandaloneSpark(ManagedResource):
     def _on_enter(self) -> None:
         self._events.mkdir(parents=True)
         settings = {**DEFAULTS, "spark.eventLog.dir": self._events.as_uri()}
-        self._defaults.write_text("".join(f"{name} {value}\n" for name, value in settings.items()))
+        self._defaults.write_text(
+            "".join(
+                f"{setting_name} {setting_value}\n"
+                for setting_name, setting_value in settings.items()
+            )
+        )
         ports = ("--port", str(self._port), "--webui-port", str(self._web_port))
         self._processes[0] = self._spawn_process(
             "org.apache.spark.deploy.master.Master", "--host", HOST, *ports
@@ -117,7 +122,9 @@ class StandaloneSpark(ManagedResource):
         self, script: Path, *args: str, config: Mapping[str, str] | None = None
     ) -> subprocess.CompletedProcess[str]:
         """``spark-submit`` of a script to this master."""
-        settings = [f"--conf={name}={value}" for name, value in (config or {}).items()]
+        settings = [
+            f"--conf={name}={setting_value}" for name, setting_value in (config or {}).items()
+        ]
         program = [str(_home() / "bin" / "spark-submit"), "--master", self.url]
         defaults = ("--properties-file", str(self._defaults))
         return self.run(*program, *defaults, *settings, str(script), *args)
@@ -190,9 +197,9 @@ class StandaloneSpark(ManagedResource):
     # Processes
 
     def _start_workers(self) -> None:
-        for number in range(1, WORKERS + 1):
-            if number not in self._processes:
-                self._processes[number] = self._spawn_worker(number)
+        for worker_number in range(1, WORKERS + 1):
+            if worker_number not in self._processes:
+                self._processes[worker_number] = self._spawn_worker(worker_number)
         self._await_workers(WORKERS)
 
     def _spawn_worker(self, number: int) -> subprocess.Popen[bytes]:

@@ -80,8 +80,8 @@ class StoreServer(ManagedResource):
     def hadoop(self) -> tuple[str, ...]:
         """Hadoop's settings of these, as ``NAME=VALUE``."""
         return tuple(
-            f"{name}={value}"
-            for name, value in self.config.items()
+            f"{name}={setting_value}"
+            for name, setting_value in self.config.items()
             if name.startswith("spark.hadoop.")
         )
 

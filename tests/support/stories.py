@@ -49,9 +49,9 @@ def play_steps(steps: Steps, *, run: str = "V-", take: str = "armed", **head: An
     return run_in_virtual_time(ScenarioRun(scenario=small(steps, **head), run=run, take=take))
 
 
-def observations_of(result: RunResult, kind: type[Seen]) -> list[Any]:
+def observations_of(result: RunResult, observation_class: type[Seen]) -> list[Any]:
     history = History.from_lines(result.history)
-    return [observation for _, observation in history.all_of(kind)]
+    return [observation for _, observation in history.all_of(observation_class)]
 
 
 def failure(result: RunResult) -> str:
@@ -71,12 +71,17 @@ def call(do: str, who: str = "P", **fields: Any) -> dict[str, Any]:
     return {"call": {"who": who, "do": do, **named}}
 
 
-def transaction(*values: str, partition: str = "t-0", end: str = "commit") -> list[dict[str, Any]]:
+def transaction(
+    *record_values: str, partition: str = "t-0", end: str = "commit"
+) -> list[dict[str, Any]]:
     """The steps of a whole transaction of P, without getting an identity."""
     return [
         call("begin"),
         call("add-partitions", partitions=partition),
-        *(call("produce", partition=partition, value=value) for value in values),
+        *(
+            call("produce", partition=partition, value=record_value)
+            for record_value in record_values
+        ),
         call(end),
     ]
 

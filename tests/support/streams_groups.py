@@ -41,7 +41,10 @@ READY: Final = {"words": 2, "by_word": 2, "counts": 2}
 
 def counting_image(offset: int = 1, **topics: int) -> ClusterImage:
     """An image with the topics of the word count; ``by_word`` stands for ``by-word``."""
-    named = {name.replace("_", "-"): number for name, number in (topics or READY).items()}
+    named = {
+        topic_name.replace("_", "-"): topic_number
+        for topic_name, topic_number in (topics or READY).items()
+    }
     return image(offset, **named)
 
 
@@ -140,8 +143,8 @@ class StreamsDriver:
             group.memory = outcome.memory
         self.records = list(outcome.records)
         for record in outcome.records:
-            key, value = encode_record(record)
-            decoded = decode_record(key, value)
+            key, record_value = encode_record(record)
+            decoded = decode_record(key, record_value)
             assert decoded == record, "what the log has is what was decided"
             self.shard.apply(record, record_offset=len(self.log))
             self.log.append(record)
@@ -150,16 +153,16 @@ class StreamsDriver:
             return outcome.refusal
         return outcome.reply or StreamsReply(member_id="", member_epoch=-1)
 
-    def fire(self, kind: TimerKind, member_id: str = "") -> None:
+    def fire(self, timer_kind: TimerKind, member_id: str = "") -> None:
         """Fire the last timer of this kind."""
         timers = [
             effect
             for effect in self.effects
             if isinstance(effect, TimerSet)
-            and effect.kind is kind
+            and effect.kind is timer_kind
             and effect.member_id == member_id
         ]
-        if kind is TimerKind.ASSIGNMENT:
+        if timer_kind is TimerKind.ASSIGNMENT:
             self.is_delayed = False
             self.take(
                 self.group, run_to_end(self.protocol.end_delay(self.group, now_ms=self.now_ms))
@@ -216,6 +219,10 @@ def have_same_log(group: StreamsGroup, other_group: StreamsGroup) -> bool:
     """Whether two groups have the same state in the log."""
 
     def stored_fields(group: StreamsGroup) -> dict[str, Any]:
-        return {name: value for name, value in vars(group).items() if name != "memory"}
+        return {
+            attribute_name: attribute_value
+            for attribute_name, attribute_value in vars(group).items()
+            if attribute_name != "memory"
+        }
 
     return stored_fields(group) == stored_fields(other_group)

@@ -117,13 +117,13 @@ def _docstrings(struct: type[msgspec.Struct]) -> dict[str, str]:
         if base in (object, msgspec.Struct, msgspec.Struct.__base__):
             continue
         tree = ast.parse(textwrap.dedent(inspect.getsource(base)))
-        name = ""
+        field_name = ""
         for node in tree.body[0].body:  # type: ignore[attr-defined]  # a class has a body
             match node:
-                case ast.AnnAssign(target=ast.Name(id=name)):
+                case ast.AnnAssign(target=ast.Name(id=field_name)):
                     pass
-                case ast.Expr(value=ast.Constant(value=str(text))) if name:
-                    docstrings[name] = one_line(text)
+                case ast.Expr(value=ast.Constant(value=str(text))) if field_name:
+                    docstrings[field_name] = one_line(text)
                 case _:
-                    name = ""
+                    field_name = ""
     return docstrings

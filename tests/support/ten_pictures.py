@@ -186,10 +186,10 @@ def page() -> str:
         " coordinator believes, below what the partition believes, offset by offset. To play them yourself:"
         " [the lessons](see-it.md#lessons). The rules in words: [transactions.md](transactions.md).",
     ]  # fmt: skip
-    for number, picture in enumerate(PICTURES, 1):
+    for picture_number, picture in enumerate(PICTURES, 1):
         story_run = picture.story_run
         parts += [
-            f"## {number}. {picture.title}",
+            f"## {picture_number}. {picture.title}",
             f"![{picture.title}](pictures/ten-{picture.name}.svg)",
             picture.text,
             f"`txnsim scenario run {story_run.scenario} --mode '{story_run.run}' --{story_run.take}`, before step {picture.until + 1}.",
@@ -303,9 +303,9 @@ def _cells(run: Recording, state: TraceState, tp: str) -> Iterator[tuple[int, st
     log = state.logs[tp]
     payloads = [event.d for event in run.events if event.k in ("log.append", "marker.written")]
     data_by_offset = {
-        data.get("base", data.get("offset")): data
-        for data in payloads
-        if isinstance(data, Mapping) and data["tp"] == tp
+        payload_data.get("base", payload_data.get("offset")): payload_data
+        for payload_data in payloads
+        if isinstance(payload_data, Mapping) and payload_data["tp"] == tp
     }
     markers = {offset: data for offset, data in data_by_offset.items() if "committed" in data}
     is_hanging = fact(run, f"cause {tp}") == "hanging transaction"

@@ -53,11 +53,11 @@ async def write_aborted(kafka: AsyncSimulatedKafka, topic: str, *values: str) ->
 
 
 async def _transact(
-    kafka: AsyncSimulatedKafka, topic: str, values: tuple[str, ...], *, commits: bool
+    kafka: AsyncSimulatedKafka, topic: str, record_values: tuple[str, ...], *, commits: bool
 ) -> None:
     async with client(kafka) as cluster, await begin_transaction(cluster, "app") as producer:
-        for value in values:
-            await producer.send(topic, 0, value.encode())
+        for record_value in record_values:
+            await producer.send(topic, 0, record_value.encode())
         if commits:
             await producer.commit()
         else:

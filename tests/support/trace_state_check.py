@@ -33,10 +33,10 @@ def live(cluster: SimCluster) -> TraceState:
     return state
 
 
-def differences(traced: TraceState, actual: TraceState, *, level: TraceLevel) -> list[str]:
+def differences(traced: TraceState, actual: TraceState, *, trace_level: TraceLevel) -> list[str]:
     """Differences between the traced and the actual state, one line each."""
     lines = list(_list_differences("brokers", traced.brokers, actual.brokers))
-    entries = (_entries(state.transactions, level) for state in (traced, actual))
+    entries = (_entries(state.transactions, trace_level) for state in (traced, actual))
     lines += _list_differences("transactions", *entries)
     lines += _list_differences("faults", traced.faults, actual.faults)
     shares = [
@@ -48,13 +48,13 @@ def differences(traced: TraceState, actual: TraceState, *, level: TraceLevel) ->
         for state in (traced, actual)
     ]
     lines += _list_differences("streams", *streams)
-    logs = _logs(traced, level, is_told=True), _logs(actual, level, is_told=False)
+    logs = _logs(traced, trace_level, is_told=True), _logs(actual, trace_level, is_told=False)
     lines += _list_differences("logs", *logs)
     return lines
 
 
 @contextmanager
-def compare_states(level: TraceLevel) -> Iterator[list[str]]:
+def compare_states(trace_level: TraceLevel) -> Iterator[list[str]]:
     """While stories are played, compare states before and after each cure. The list receives the
     differences.
     """
@@ -63,30 +63,33 @@ def compare_states(level: TraceLevel) -> Iterator[list[str]]:
     async def look(running_story: RunningStory) -> None:
         await final_observation.observe_twice(running_story)
         tracer = running_story.environment.tracer
-        traced = state_at(tracer.events(0), tracer.nodes, level=level)
+        traced = state_at(tracer.events(0), tracer.nodes, level=trace_level)
         traced = msgspec.json.decode(msgspec.json.encode(traced), type=TraceState)
         assert isinstance(running_story.target, SimulatedTarget)
         found_differences.extend(
-            differences(traced, live(running_story.target.cluster), level=level)
+            differences(traced, live(running_story.target.cluster), trace_level=trace_level)
         )
 
     with patch.object(runner, "observe_twice", look):
         yield found_differences
 
 
-def _entries(transactions: dict[str, dict[str, Any]], level: TraceLevel) -> dict[str, Any]:
+def _entries(transactions: dict[str, dict[str, Any]], trace_level: TraceLevel) -> dict[str, Any]:
     """At brief no event tells that the coordinator's own next move is pending (``txn.prepare``)."""
-    left_out = OWN | {"pending"} if level is TraceLevel.BRIEF else OWN
-    return {name: _drop_fields(entry, left_out) for name, entry in transactions.items()}
+    left_out = OWN | {"pending"} if trace_level is TraceLevel.BRIEF else OWN
+    return {
+        transactional_id: _drop_fields(transaction_entry, left_out)
+        for transactional_id, transaction_entry in transactions.items()
+    }
 
 
-def _logs(state: TraceState, level: TraceLevel, *, is_told: bool) -> dict[str, Any]:
+def _logs(state: TraceState, trace_level: TraceLevel, *, is_told: bool) -> dict[str, Any]:
     logs = {}
     for tp, log in state.logs.items():
         if tp.startswith(INTERNAL):
             continue
         comparable: dict[str, Any] = dict(log)
-        if level is TraceLevel.BRIEF:
+        if trace_level is TraceLevel.BRIEF:
             # As the page has it: no event tells that it has moved.
             is_known = log["replicas"] == 1 or log["lso"] >= log["end"]
             comparable["hw"] = (log["end"] if is_told else log["hw"]) if is_known else None

@@ -154,9 +154,9 @@ class Survey:
         seen_kinds = {name.partition(" ")[0] for name in self.kinds}
         lines = [f"{self.runs} runs, {total} events, {orphans} without a cause"]
         lines += [
-            f"  {count:7} of {self.kinds[name]:7} ({count / self.kinds[name]:4.0%}) {name}"
-            f"   e.g. {self.examples[name]}"
-            for name, count in self.orphans.most_common()
+            f"  {count:7} of {self.kinds[kind]:7} ({count / self.kinds[kind]:4.0%}) {kind}"
+            f"   e.g. {self.examples[kind]}"
+            for kind, count in self.orphans.most_common()
         ]
         lines += ["ends of chains that are no roots:", *_counts(self.strays)]
         lines += ["roots:", *_counts(self.roots)]
@@ -192,13 +192,14 @@ def _counts(counts: Counter[str]) -> list[str]:
 def main(levels: Sequence[TraceLevel], every: int) -> None:
     """Play stories at these levels and print the counts."""
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL))
-    for level in levels:
+    for transaction_version in levels:
         survey = Survey()
         for scenario_run in islice(scenario_runs(catalog.scenarios().values()), 0, None, every):
             survey.take(
-                str(scenario_run), run_in_virtual_time(scenario_run, trace_level=level).trace
+                str(scenario_run),
+                run_in_virtual_time(scenario_run, trace_level=transaction_version).trace,
             )
-        sys.stdout.write(f"--- {level}\n{survey.report()}\n")
+        sys.stdout.write(f"--- {transaction_version}\n{survey.report()}\n")
 
 
 if __name__ == "__main__":

@@ -80,7 +80,7 @@ class VirtualWorld(ManagedResource):
         return self._cluster.bootstrap
 
     def bootstrap_of(self, listener: str) -> str:
-        """Addresses of the brokers at the listener of that name."""
+        """Return the brokers' addresses at the listener of this name."""
         return self._cluster.bootstrap_of(listener)
 
     # World

@@ -15,18 +15,18 @@ W = TypeVar("W")
 
 
 def in_virtual_time(
-    world: Callable[[VirtualEnvironment], W],
+    make_bench: Callable[[VirtualEnvironment], W],
 ) -> Callable[[Callable[[W], Awaitable[None]]], None]:
-    """A ``run`` for ``within`` that builds a world from a virtual environment and plays the test in
+    """A ``run`` for ``within`` that builds a bench from a virtual environment and plays the test in
     it.
     """
 
     def run(main: Callable[[W], Awaitable[None]]) -> None:
-        async def run_in_world(env: VirtualEnvironment) -> None:
-            await main(world(env))
+        async def run_test(env: VirtualEnvironment) -> None:
+            await main(make_bench(env))
             await env.tasks.close()
 
-        run_virtual(run_in_world, seed=1)
+        run_virtual(run_test, seed=1)
 
     return run
 
@@ -39,7 +39,7 @@ def within(
     def decorate(test: Callable[..., Awaitable[object]]) -> Callable[..., None]:
         @functools.wraps(test)
         def play_test(**arguments: Any) -> None:
-            run(lambda *worlds: test(*worlds, **arguments), **run_arguments)
+            run(lambda *benches: test(*benches, **arguments), **run_arguments)
 
         first_parameter, *other_parameters = inspect.signature(test).parameters.values()
         if first_parameter.kind is first_parameter.POSITIONAL_ONLY:

@@ -65,7 +65,9 @@ class ZookeeperKafka(ManagedResource):
     def logs(self) -> tuple[Path, ...]:
         """The log files of the brokers."""
         count = len(self._versions)
-        return tuple(self._home / f"broker-{number}.log" for number in range(1, count + 1))
+        return tuple(
+            self._home / f"broker-{broker_number}.log" for broker_number in range(1, count + 1)
+        )
 
     def start(self) -> None:
         """Start all and wait until every broker lists every broker.
@@ -88,20 +90,20 @@ class ZookeeperKafka(ManagedResource):
                 },
             )
             oldest = min(self._versions).rpartition(".")[0]
-            for number, (version, port) in enumerate(
+            for broker_id, (version, port) in enumerate(
                 zip(self._versions, self._ports, strict=True), start=1
             ):
                 self._spawn_process(
-                    f"broker-{number}",
+                    f"broker-{broker_id}",
                     "kafka.Kafka",
                     version,
                     {
-                        "broker.id": str(number),
+                        "broker.id": str(broker_id),
                         "listeners": f"PLAINTEXT://127.0.0.1:{port}",
                         "zookeeper.connect": f"127.0.0.1:{zookeeper_port}",
                         "zookeeper.connection.timeout.ms": "60000",
                         "inter.broker.protocol.version": oldest,
-                        "log.dirs": str(self._home / f"data-{number}"),
+                        "log.dirs": str(self._home / f"data-{broker_id}"),
                         "offsets.topic.num.partitions": "4",
                         "offsets.topic.replication.factor": "1",
                         "transaction.state.log.num.partitions": "4",
@@ -111,7 +113,7 @@ class ZookeeperKafka(ManagedResource):
                         **self._properties,
                     },
                 )
-                self._await_ready(port, number)
+                self._await_ready(port, broker_id)
             for port in self._ports:
                 self._await_ready(port, len(self._ports))
         except BaseException:
@@ -134,7 +136,12 @@ class ZookeeperKafka(ManagedResource):
         self, name: str, main_class: str, version: str, properties: Mapping[str, str]
     ) -> None:
         config = self._home / f"{name}.properties"
-        config.write_text("".join(f"{key}={value}\n" for key, value in properties.items()))
+        config.write_text(
+            "".join(
+                f"{property_name}={property_value}\n"
+                for property_name, property_value in properties.items()
+            )
+        )
         libs = kafka_libs(version)
         java, *_ = java_command(libs)
         # In front: these releases bring a second logger along, which writes nothing.

@@ -91,9 +91,9 @@ from txnsim.wire.values import LazyRows
 # Frames to requests and replies to bytes: with breaks it is the same as without.
 
 
-def frame(key: int, version: int, **values: object) -> bytes:
-    message = message_from(codec.request_class(key, version), values)
-    return codec.encode_request(key, version, 7, "c", message)[4:]
+def frame(api_key: int, version: int, **values: object) -> bytes:
+    message = message_from(codec.request_class(api_key, version), values)
+    return codec.encode_request(api_key, version, 7, "c", message)[4:]
 
 
 @dataclasses.dataclass
@@ -109,12 +109,14 @@ class Origin:
 NO_BROKER: Any = None
 
 
-def read(data: bytes, apis: ApiTable = SHIPPED) -> dict[str, Any]:
-    return msgspec.structs.asdict(parse_request(data, Origin(apis), NO_BROKER))
+def parse_frame(frame_bytes: bytes, apis: ApiTable = SHIPPED) -> dict[str, Any]:
+    return msgspec.structs.asdict(parse_request(frame_bytes, Origin(apis), NO_BROKER))
 
 
-async def read_slowly(data: bytes, slow: Pace, apis: ApiTable = SHIPPED) -> dict[str, Any]:
-    return msgspec.structs.asdict(await parsed_with_breaks(data, Origin(apis), NO_BROKER, slow))
+async def read_slowly(frame_bytes: bytes, slow: Pace, apis: ApiTable = SHIPPED) -> dict[str, Any]:
+    return msgspec.structs.asdict(
+        await parsed_with_breaks(frame_bytes, Origin(apis), NO_BROKER, slow)
+    )
 
 
 def pace() -> Pace:
@@ -122,9 +124,11 @@ def pace() -> Pace:
 
 
 async def test_a_large_request_is_the_same_with_breaks() -> None:
-    data = frame(3, 9, topics=[{"name": f"topic-{number}"} for number in range(3_000)])
+    frame_bytes = frame(
+        3, 9, topics=[{"name": f"topic-{topic_number}"} for topic_number in range(3_000)]
+    )
     slow = pace()
-    assert await read_slowly(data, slow) == read(data)
+    assert await read_slowly(frame_bytes, slow) == parse_frame(frame_bytes)
     assert slow.has_rested
 
 
@@ -132,8 +136,8 @@ async def test_what_a_handler_reads_in_a_way_of_its_own_is_read_in_one_go() -> N
     topics = [{"name": "orders", "partitions": [{"partition_index": 0, "txn_start_offset": 5}]}]
     marker = {"producer_id": 7, "producer_epoch": 0, "topics": topics}
     message = message_from(WriteTxnMarkersRequest, {"markers": [marker]})
-    data = codec.encode_request(27, 1, 7, "c", message)[4:]
-    assert await read_slowly(data, pace(), KIP_TEXT) == read(data, KIP_TEXT)
+    frame_bytes = codec.encode_request(27, 1, 7, "c", message)[4:]
+    assert await read_slowly(frame_bytes, pace(), KIP_TEXT) == parse_frame(frame_bytes, KIP_TEXT)
 
 
 async def test_a_handler_has_a_last_word_on_what_can_be_read() -> None:
@@ -141,44 +145,46 @@ async def test_a_handler_has_a_last_word_on_what_can_be_read() -> None:
     many = [kinds] * 3_000
     good, bad = frame(30, 3, creations=many), frame(30, 3, creations=[*many, {}])
     slow = pace()
-    assert await read_slowly(good, slow) == read(good)
+    assert await read_slowly(good, slow) == parse_frame(good)
     assert slow.has_rested
     with pytest.raises(MalformedFrameError):
-        read(bad)
+        parse_frame(bad)
     with pytest.raises(MalformedFrameError):
         await read_slowly(bad, pace())
 
 
 async def test_a_newer_client_learns_the_versions_also_in_a_large_frame() -> None:
-    data = bytes((0, 18, 0, 99)) + bytes(4) + b"\xff\xff" + bytes(30_000)
-    fields = await read_slowly(data, pace())
+    frame_bytes = bytes((0, 18, 0, 99)) + bytes(4) + b"\xff\xff" + bytes(30_000)
+    fields = await read_slowly(frame_bytes, pace())
     assert (fields["refused"], fields["api_version"]) == (ErrorCode.unsupported_version, 0)
-    assert fields == read(data)
+    assert fields == parse_frame(frame_bytes)
 
 
 @pytest.mark.parametrize(
-    ("data", "error"),
+    ("frame_bytes", "error"),
     [
         (bytes((3, 231)) + bytes(20), UnsupportedRequestError),
         (bytes((0, 3, 0, 99)) + bytes(20), UnsupportedRequestError),
         (bytes((0, 3, 0, 1)) + bytes(4) + b"\xff\xff\x7f\xff\xff\xff", MalformedFrameError),
     ],
 )
-async def test_what_is_no_request_is_refused(data: bytes, error: type[Exception]) -> None:
+async def test_what_is_no_request_is_refused(frame_bytes: bytes, error: type[Exception]) -> None:
     with pytest.raises(error):
-        read(data)
+        parse_frame(frame_bytes)
     with pytest.raises(error):
-        await read_slowly(data, pace())
+        await read_slowly(frame_bytes, pace())
 
 
 @pytest.mark.parametrize("nested", [True, False])
 async def test_a_large_reply_has_the_same_bytes_with_breaks(*, nested: bool) -> None:
-    numbers = range(3_000)
+    partition_numbers = range(3_000)
     if nested:
-        partitions = [{"partition_index": number} for number in numbers]
+        partitions = [
+            {"partition_index": partition_number} for partition_number in partition_numbers
+        ]
         topics = [{"name": "t", "partitions": partitions}, {"name": "u", "partitions": partitions}]
     else:
-        topics = [{"name": f"topic-{number}"} for number in numbers]
+        topics = [{"name": f"topic-{topic_number}"} for topic_number in partition_numbers]
     reply = message_from(codec.response_class(3, 9), {"topics": topics, "cluster_id": "c"})
     slow = pace()
     gone_over: list[Any] = []
@@ -189,7 +195,7 @@ async def test_a_large_reply_has_the_same_bytes_with_breaks(*, nested: bool) -> 
 
 
 async def test_what_is_there_again_is_encoded_once_and_has_the_same_bytes() -> None:
-    partitions = [{"partition_index": number} for number in range(3_000)]
+    partitions = [{"partition_index": partition_number} for partition_number in range(3_000)]
     topics = [{"name": "t", "partitions": partitions}, {"name": "u", "partitions": ()}]
     message = message_from(codec.response_class(3, 9), {"topics": topics, "cluster_id": "c"})
     first_topic, second = message.topics
@@ -203,7 +209,7 @@ async def test_what_is_there_again_is_encoded_once_and_has_the_same_bytes() -> N
 
 @pytest.mark.parametrize("repeats", [1, 3])
 async def test_an_answer_that_is_too_large_is_given_up_while_it_grows(repeats: int) -> None:
-    topics = [{"name": f"topic-{number}"} for number in range(3_000 // repeats)]
+    topics = [{"name": f"topic-{topic_number}"} for topic_number in range(3_000 // repeats)]
     reply = message_from(codec.response_class(3, 9), {"topics": topics, "cluster_id": "c"})
     reply = dataclasses.replace(reply, topics=reply.topics * repeats)
     gone_over: list[Any] = []
@@ -213,7 +219,7 @@ async def test_an_answer_that_is_too_large_is_given_up_while_it_grows(repeats: i
 
 
 async def test_nobody_is_left_who_waits_for_an_answer() -> None:
-    topics = [{"name": f"topic-{number}"} for number in range(3_000)]
+    topics = [{"name": f"topic-{topic_number}"} for topic_number in range(3_000)]
     reply = message_from(codec.response_class(3, 9), {"topics": topics, "cluster_id": "c"})
     slow = pace()
     slow.is_wanted = lambda: False
@@ -227,8 +233,8 @@ async def test_a_large_reply_has_few_pieces_and_large_ones_are_not_copied() -> N
     assert list(join_pieces([b"a", b"b", large, b"c"])) == [b"ab", large, b"c"]
     assert next(join_pieces([large])) is large
     errors = LazyRows(
-        lambda number: schema.BatchIndexAndErrorMessage(
-            batch_index=number, batch_index_error_message="no key"
+        lambda batch_index: schema.BatchIndexAndErrorMessage(
+            batch_index=batch_index, batch_index_error_message="no key"
         ),
         range(50_000),
     )
@@ -251,23 +257,25 @@ async def test_a_large_reply_has_few_pieces_and_large_ones_are_not_copied() -> N
 
 
 @pytest.mark.parametrize(
-    ("key", "values", "message"),
+    ("api_key", "values", "message"),
     [
         (26, {"transactional_ids": "t"}, "EndTxnRequest has no field transactional_ids; it has"),
         (8, {"topics": [{"topic": "t"}]}, "OffsetCommitRequest.topics has no field topic;"),
     ],
 )
 def test_the_helper_of_tests_takes_no_field_that_no_version_has(
-    key: int, values: dict[str, Any], message: str
+    api_key: int, values: dict[str, Any], message: str
 ) -> None:
     """It was left out as one of another version is, and the test asked something else."""
     with pytest.raises(TypeError, match=message):
-        message_from(codec.request_class(key, 2), values)
+        message_from(codec.request_class(api_key, 2), values)
 
 
 def test_the_helper_of_tests_takes_fields_of_other_versions() -> None:
-    old = message_from(codec.request_class(24, 0), {"transactions": [{"verify_only": True}]})
-    assert old.__version__ == 0
+    old_request = message_from(
+        codec.request_class(24, 0), {"transactions": [{"verify_only": True}]}
+    )
+    assert old_request.__version__ == 0
 
 
 # What a handler is given.
@@ -277,13 +285,13 @@ E = ErrorCode
 
 
 async def test_an_answer_leaves_out_what_its_version_does_not_have(api: Api) -> None:
-    old = api.request("EndTxn", 4)
-    answer = old.answer(error_code=ErrorCode.none, producer_id=1, producer_epoch=0)
+    old_request = api.request("EndTxn", 4)
+    answer = old_request.answer(error_code=ErrorCode.none, producer_id=1, producer_epoch=0)
     assert not hasattr(answer, "producer_id")
-    new = api.request("EndTxn", 5).answer(
+    new_answer = api.request("EndTxn", 5).answer(
         error_code=ErrorCode.none, producer_id=1, producer_epoch=0
     )
-    assert (new.producer_id, new.throttle_time) == (1, timedelta(0))
+    assert (new_answer.producer_id, new_answer.throttle_time) == (1, timedelta(0))
 
 
 async def test_a_request_has_no_subject_unless_its_handler_names_one(api: Api) -> None:
@@ -297,8 +305,8 @@ async def test_the_schema_is_that_of_the_answer(api: Api) -> None:
 
 def test_a_result_tells_its_error_and_why() -> None:
     assert error_fields(None) == {"error_code": ErrorCode.none, "error_message": None}
-    refused = Rejection(error=ErrorCode.invalid_request, reason="")
-    assert error_fields(refused) == {"error_code": ErrorCode.invalid_request, "error_message": None}
+    refusal = Rejection(error=ErrorCode.invalid_request, reason="")
+    assert error_fields(refusal) == {"error_code": ErrorCode.invalid_request, "error_message": None}
     told = error_fields(Rejection(error=ErrorCode.invalid_request, reason="no such topic"))
     assert told["error_message"] == "no such topic"
     assert error_fields(object()) == error_fields(None)
@@ -371,7 +379,8 @@ TOPIC: Final = {"name": "orders", "count": 4, "assignments": None}
 IN_EACH: Final[dict[str, dict[str, Any]]] = {
     "AlterClientQuotas": {
         "entries": [
-            {"entity": [{"entity_type": "user", "entity_name": name}], "ops": []} for name in "ab"
+            {"entity": [{"entity_type": "user", "entity_name": entity_name}], "ops": []}
+            for entity_name in "ab"
         ]
     },
     "AlterConfigs": {"resources": [RESOURCE] * 2},
@@ -453,10 +462,10 @@ def field_names(cls: Any, visited_classes: set[Any]) -> set[str]:
 def test_every_request_that_names_a_transaction_or_a_partition_has_a_subject() -> None:
     names_without_subject = {
         handler.name
-        for key, handler in HANDLERS.items()
+        for handler_key, handler in HANDLERS.items()
         if handler.subject is no_subject
         and any(
-            NAMING & field_names(codec.request_class(key, version), set())
+            NAMING & field_names(codec.request_class(handler_key, version), set())
             for version in range(handler.versions[0], handler.versions[1] + 1)
         )
     }
@@ -585,14 +594,14 @@ def test_what_is_answered_follows_from_messages_and_release() -> None:
     assert {**answered, 66: ACCEPTED[66]} == ACCEPTED
 
 
-@pytest.mark.parametrize("key", sorted(HANDLERS))
-def test_every_version_has_its_messages(key: int) -> None:
-    handler = HANDLERS[key]
-    assert handler.key == key
+@pytest.mark.parametrize("api_key", sorted(HANDLERS))
+def test_every_version_has_its_messages(api_key: int) -> None:
+    handler = HANDLERS[api_key]
+    assert handler.key == api_key
     low, high = handler.versions
     for version in range(low, high + 1):
-        assert codec.request_class(key, version).__version__ == version
-        assert codec.response_class(key, version).__version__ == version
+        assert codec.request_class(api_key, version).__version__ == version
+        assert codec.response_class(api_key, version).__version__ == version
 
 
 # Above a mark of memory what needs more is refused, and nothing else is.
@@ -624,12 +633,12 @@ async def test_what_needs_more_memory_is_refused_until_there_is_some_again(
     ):
         resident[0] = resident_bytes
         await asyncio.sleep((LOOK_MS + 1) / 1_000)
-        late = await open_wire(cluster)
-        for client_wire in (wire, late):
+        late_wire = await open_wire(cluster)
+        for client_wire in (wire, late_wire):
             assert await produce_error(client_wire) is error
             client_wire.send(client_wire.metadata())
             await client_wire.answer()
-        await late.close()
+        await late_wire.close()
     await wire.close()
 
 
@@ -638,9 +647,9 @@ async def test_large_frames_that_are_not_whole_are_given_up_first(cluster: Virtu
     sim = cluster.sim
     large, small = await open_wire(cluster), await open_wire(cluster)
     frame_bytes = sim.options.settings.connection_queue_bytes + 1
-    size = (frame_bytes * 2).to_bytes(4, "big")
-    large.writer.write(size + bytes(frame_bytes))
-    small.writer.write(size + bytes(100))
+    size_bytes = (frame_bytes * 2).to_bytes(4, "big")
+    large.writer.write(size_bytes + bytes(frame_bytes))
+    small.writer.write(size_bytes + bytes(100))
     for wire in (large, small):
         await wire.writer.drain()
     await asyncio.sleep(0.1)
@@ -651,11 +660,11 @@ async def test_large_frames_that_are_not_whole_are_given_up_first(cluster: Virtu
     mark.look()
     assert await large.is_closed_by_broker()
     await asyncio.sleep((LOOK_MS + 1) / 1_000)
-    late = await open_wire(cluster)
-    assert await produce_error(late) is ErrorCode.none
+    late_wire = await open_wire(cluster)
+    assert await produce_error(late_wire) is ErrorCode.none
     assert not small.reader.at_eof()
     large.writer.close()
-    for wire in (small, late):
+    for wire in (small, late_wire):
         await wire.close()
 
 

@@ -54,8 +54,8 @@ P0, P1 = TopicPartition("orders", 0), TopicPartition("orders", 1)
 MARKERS = FaultPoint.PEER_REQUEST
 
 
-async def describe(client: Cluster, name: str = "tx") -> TransactionDescription:
-    description = (await Admin(client).describe_transactions((name,)))[name]
+async def describe(client: Cluster, transactional_id: str = "tx") -> TransactionDescription:
+    description = (await Admin(client).describe_transactions((transactional_id,)))[transactional_id]
     assert isinstance(description, TransactionDescription), description
     return description
 
@@ -83,15 +83,15 @@ async def begun(client: Cluster, *partitions: TopicPartition, timeout_ms: int = 
 # Leadership
 
 
-@pytest.mark.parametrize("level", [0, 2])
-def test_an_open_transaction_survives_its_coordinator(level: int) -> None:
+@pytest.mark.parametrize("transaction_version", [0, 2])
+def test_an_open_transaction_survives_its_coordinator(transaction_version: int) -> None:
     async def main(cluster: VirtualCluster) -> None:
         async with cluster.client() as client:
             producer = await begun(client, P0, P1)
             state_before = await describe(client)
-            new = cluster.move(cluster.home("tx"))
+            new_leader = cluster.move(cluster.home("tx"))
             state_after = await describe(client)
-            assert state_before.coordinator_id != state_after.coordinator_id == new
+            assert state_before.coordinator_id != state_after.coordinator_id == new_leader
             assert (
                 state_after.state,
                 state_after.producer_id,
@@ -108,7 +108,7 @@ def test_an_open_transaction_survives_its_coordinator(level: int) -> None:
             assert await values(client, "orders") == [b"v", b"v"]
             await producer.close()
 
-    run_cluster(main, level=level)
+    run_cluster(main, level=transaction_version)
 
 
 @pytest.mark.parametrize(("committed", "state"), [(True, "Commit"), (False, "Abort")])
@@ -138,9 +138,9 @@ async def test_an_open_transaction_of_a_partition_survives_its_leader(
         producer = await begun(client, P0)
         producers_before = await producers(client)
         assert [producer.txn_start_offset for producer in producers_before] == [0]
-        new = cluster.move(P0)
+        new_broker = cluster.move(P0)
         assert await producers(client) == producers_before
-        assert cluster.sim.brokers[new].replicas.led[P0].leader_epoch == 1
+        assert cluster.sim.brokers[new_broker].replicas.led[P0].leader_epoch == 1
         assert await values(client, "orders") == []
         await producer.send("orders", 0, b"more")
         await producer.commit()
@@ -174,12 +174,12 @@ async def test_a_reader_that_waits_at_the_old_leader_is_sent_away(cluster: Virtu
     async with cluster.client() as client:
         producer = Producer(client)
         await producer.send("orders", 0, b"v")
-        old = cluster.sim.brokers[cluster.leader(P0)]
+        old_leader = cluster.sim.brokers[cluster.leader(P0)]
         task = asyncio.get_running_loop().create_task(
             values_from(client, offset=1, max_wait_ms=600_000)
         )
         await asyncio.sleep(1)
-        assert len(old.purgatory) == 1
+        assert len(old_leader.purgatory) == 1
         started_ms = cluster.env.clock.monotonic_ms()
         cluster.move(P0)
         await producer.send("orders", 0, b"after")
@@ -205,8 +205,8 @@ async def values_from(client: Cluster, *, offset: int, max_wait_ms: int) -> list
 # Time
 
 
-@pytest.mark.parametrize("level", [0, 2])
-def test_a_transaction_times_out_by_the_cluster_clock(level: int) -> None:
+@pytest.mark.parametrize("transaction_version", [0, 2])
+def test_a_transaction_times_out_by_the_cluster_clock(transaction_version: int) -> None:
     async def main(cluster: VirtualCluster) -> None:
         async with cluster.client() as client:
             producer = await begun(client, P0, timeout_ms=60_000)
@@ -217,13 +217,13 @@ def test_a_transaction_times_out_by_the_cluster_clock(level: int) -> None:
             await until_state(client, "tx", "CompleteAbort")
             state_after = await describe(client)
             assert state_after.producer_epoch == state_before.producer_epoch + 1
-            if level == 0:
+            if transaction_version == 0:
                 with pytest.raises(FatalError):
                     await producer.commit()
             assert await values(client, "orders") == []
             await producer.close()
 
-    run_cluster(main, level=level)
+    run_cluster(main, level=transaction_version)
 
 
 @within(run_cluster)
@@ -321,11 +321,11 @@ async def test_a_coordinator_loads_nothing_once_its_log_has_more_partitions(
         ]
         assert sum(loading) == 2
         assert (await describe(client)).state == "Ongoing"
-        new = cluster.sim.brokers[cluster.move(home)].coordinator
-        description = new.describe(TransactionalId("tx"))
+        new_leader = cluster.sim.brokers[cluster.move(home)].coordinator
+        description = new_leader.describe(TransactionalId("tx"))
         assert isinstance(description, Rejection)
         assert description.error is E.coordinator_load_in_progress
-        listed = new.list_transactions(ListTransactions())
+        listed = new_leader.list_transactions(ListTransactions())
         assert isinstance(listed, Rejection)
         assert listed.error is E.coordinator_load_in_progress
 
@@ -337,7 +337,7 @@ async def test_groups_stay_where_they_were_when_their_log_has_more_partitions(
     metadata = cluster.sim.metadata
     metadata.auto_create(CONSUMER_OFFSETS_TOPIC)
     broker = cluster.sim.brokers[BrokerId(1)]
-    groups = [f"g{number}" for number in range(20)]
+    groups = [f"g{coverage_number}" for coverage_number in range(20)]
 
     def homes() -> list[BrokerId | None]:
         return [broker.group_host.coordinator_of(group) for group in groups]

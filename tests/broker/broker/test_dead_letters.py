@@ -42,7 +42,10 @@ async def member_of(
             {
                 "errors.deadletterqueue.topic.name": LETTERS.topic,
                 "errors.deadletterqueue.copy.record.enable": "true",
-                **{name.replace("_", "."): value for name, value in configs.items()},
+                **{
+                    config_name.replace("_", "."): config_value
+                    for config_name, config_value in configs.items()
+                },
             },
             keeps_empty=True,
         )
@@ -64,8 +67,8 @@ def letters(cluster: VirtualCluster, partition: int = 0) -> list[list[Record]]:
 def error_headers(record: Record) -> dict[str, str]:
     """Its headers."""
     return {
-        name.removeprefix("__dlq.errors."): (value or b"").decode()
-        for name, value in record.headers
+        name.removeprefix("__dlq.errors."): (header_value or b"").decode()
+        for name, header_value in record.headers
     }
 
 

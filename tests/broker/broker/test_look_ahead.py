@@ -13,8 +13,11 @@ from txnsim.wire.record_walk import WALK_PIECES
 from txnsim.wire.records import payload_of
 
 
-def _batch(codec: int, count: int, *, size: int = 1) -> bytes:
-    records = [Record(value=b"v" * size, timestamp_ms=1_000 + index) for index in range(count)]
+def _compressed_batch(codec: int, count: int, *, size: int = 1) -> bytes:
+    records = [
+        Record(value=b"v" * size, timestamp_ms=1_000 + record_index)
+        for record_index in range(count)
+    ]
     return build_batch(records, timestamp_ms=1_000, compression=codec)
 
 
@@ -40,18 +43,21 @@ async def _turns_while(tasks: LoopTasks, batches: list[bytes]) -> int:
 
 async def test_little_work_is_done_at_once() -> None:
     tasks = LoopTasks(asyncio.get_running_loop())
-    assert await _turns_while(tasks, [_batch(codec, 3) for codec in (NONE, GZIP, ZSTD)]) == 0
+    assert (
+        await _turns_while(tasks, [_compressed_batch(codec, 3) for codec in (NONE, GZIP, ZSTD)])
+        == 0
+    )
 
 
 async def test_others_have_their_turns_between_slices() -> None:
     tasks = LoopTasks(asyncio.get_running_loop())
-    assert await _turns_while(tasks, [_batch(NONE, 10 * WALK_PIECES)]) >= 9
-    assert await _turns_while(tasks, [_batch(ZSTD, 10, size=100_000)] * 3) >= 1
+    assert await _turns_while(tasks, [_compressed_batch(NONE, 10 * WALK_PIECES)]) >= 9
+    assert await _turns_while(tasks, [_compressed_batch(ZSTD, 10, size=100_000)] * 3) >= 1
 
 
 async def test_records_are_unpacked_beside_the_loop() -> None:
     tasks = LoopTasks(asyncio.get_running_loop(), has_threads=True)
-    batch = _batch(ZSTD, 10, size=100_000)
+    batch = _compressed_batch(ZSTD, 10, size=100_000)
     assert await _turns_while(tasks, [batch, batch]) >= 1
     await tasks.close()
 
@@ -72,7 +78,7 @@ async def test_what_is_done_beside_the_loop_is_done_one_after_the_other() -> Non
 
 async def test_unpacked_records_stay_until_it_leaves() -> None:
     tasks = LoopTasks(asyncio.get_running_loop(), has_threads=True)
-    batch, other_batch = (_batch(ZSTD, count, size=100_000) for count in (10, 20))
+    batch, other_batch = (_compressed_batch(ZSTD, count, size=100_000) for count in (10, 20))
     header = read_batch_header(batch)
     look, next_look = LookAhead(tasks), LookAhead(tasks)
     await look.newest(header, batch)
@@ -92,10 +98,10 @@ async def test_unpacked_records_stay_until_it_leaves() -> None:
 async def test_heavy_is_what_was_more_than_a_slice() -> None:
     look = LookAhead(LoopTasks(asyncio.get_running_loop()))
     for batch, is_heavy in (
-        (_batch(GZIP, 3), False),
-        (_batch(ZSTD, 10, size=100_000), True),
-        (_batch(NONE, 10 * WALK_PIECES), True),
-        (_batch(ZSTD, 3), False),
+        (_compressed_batch(GZIP, 3), False),
+        (_compressed_batch(ZSTD, 10, size=100_000), True),
+        (_compressed_batch(NONE, 10 * WALK_PIECES), True),
+        (_compressed_batch(ZSTD, 3), False),
     ):
         await look.newest(read_batch_header(batch, 0), batch)
         look.leave()

@@ -136,7 +136,7 @@ async def turns_during(work: Coroutine[Any, Any, object]) -> int:
     return turns
 
 
-MANY = [TopicPartition("orders", number) for number in range(100, 20_000)]
+MANY = [TopicPartition("orders", partition) for partition in range(100, 20_000)]
 
 
 @within(run_cluster)

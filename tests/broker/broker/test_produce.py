@@ -91,10 +91,10 @@ async def test_internal_topics_are_refused_before_leadership_is_looked_at(name: 
         cluster().with_topic(topic(name, partition(1, replicas=(1,)), partition(2)))
     )
     led, not_led = TopicPartition(name, 0), TopicPartition(name, 1)
-    refused = E.invalid_topic_exception
+    refusal = E.invalid_topic_exception
     assert await errors(leader, produce(part(led), part(not_led))) == {
-        led: refused,
-        not_led: refused,
+        led: refusal,
+        not_led: refusal,
     }
     allowed = produce(part(led), part(not_led), internal_topics_allowed=True)
     assert await errors(leader, allowed) == {led: E.none, not_led: E.not_leader_or_follower}
@@ -400,7 +400,7 @@ async def test_a_refused_guard_is_in_the_trace(leader: LeaderBench) -> None:
 
 
 def test_a_header_says_what_its_batch_is() -> None:
-    header = part(P0, data=batch(3, transactional=True)).header
+    header = part(P0, batch_data=batch(3, transactional=True)).header
     assert (header.is_transactional, header.base_sequence) == (True, 3)
 
 
@@ -435,10 +435,10 @@ async def test_nothing_is_decided_before_the_records_are_looked_at(leader: Leade
 async def test_a_heavy_batch_is_refused_as_a_light_one_with_the_log_start_of_then(
     leader: LeaderBench,
 ) -> None:
-    data = bytearray(part(count=HEAVY, compression=GZIP).batch[:-3])
-    struct.pack_into(">i", data, 8, len(data) - 12)
-    struct.pack_into(">I", data, 17, crc_of(data))
-    production = start(leader, produce(part(data=bytes(data)), part(P1), acks=1))
+    batch_data = bytearray(part(count=HEAVY, compression=GZIP).batch[:-3])
+    struct.pack_into(">i", batch_data, 8, len(batch_data) - 12)
+    struct.pack_into(">I", batch_data, 17, crc_of(batch_data))
+    production = start(leader, produce(part(batch_data=bytes(batch_data)), part(P1), acks=1))
     while not production.done():
         leader.clock.pass_ms(0)
         await asyncio.sleep(0)
@@ -528,7 +528,7 @@ async def test_a_partition_that_is_named_twice_is_marked_once_and_not_answered()
 
 async def test_a_repetition_among_many_partitions_is_found_in_one_pass() -> None:
     bench = Bench()
-    many = [TopicPartition("wide", number) for number in range(10_000)]
+    many = [TopicPartition("wide", partition) for partition in range(10_000)]
     bench.leader.replicas.hosted.update(dict.fromkeys(many, bench.leader.log))
     elsewhere = TopicPartition("orders", 7)
     begun_s = time.process_time()

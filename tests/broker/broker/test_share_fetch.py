@@ -31,7 +31,10 @@ LOCK_MS = 30_000
 def configure_group(cluster: VirtualCluster, **configs: str) -> None:
     """The group g has these configs."""
     metadata = cluster.sim.metadata
-    group_configs = {f"share.{name.replace('_', '.')}": value for name, value in configs.items()}
+    group_configs = {
+        f"share.{config_name.replace('_', '.')}": config_value
+        for config_name, config_value in configs.items()
+    }
     metadata.publish(metadata.image.with_group_configs("g", group_configs, keeps_empty=True))
 
 

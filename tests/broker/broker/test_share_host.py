@@ -36,7 +36,7 @@ def key(cluster: VirtualCluster) -> ShareKey:
     return ShareKey("g", uuid_text(topic.topic_id), 0)
 
 
-async def initialize(cluster: VirtualCluster, *, times: int = 1) -> None:
+async def initialize_state(cluster: VirtualCluster, *, times: int = 1) -> None:
     for _ in range(times):
         command = InitializeShareState(key=key(cluster), state_epoch=0, start_offset=0)
         (answer,) = cluster.sim.brokers[B1].share_persister.initialize([command])
@@ -52,44 +52,44 @@ def log_starts(cluster: VirtualCluster) -> set[int]:
     }
 
 
-async def later(cluster: VirtualCluster, ms: int) -> None:
+async def advance_time(cluster: VirtualCluster, ms: int) -> None:
     cluster.advance(ms)
     await asyncio.sleep(0.5)
 
 
 @within(run_cluster, brokers=3)
 async def test_what_nobody_needs_is_pruned_on_all_replicas(cluster: VirtualCluster) -> None:
-    await initialize(cluster, times=3)
-    await later(cluster, INTERVAL_MS - 60_000)
+    await initialize_state(cluster, times=3)
+    await advance_time(cluster, INTERVAL_MS - 60_000)
     assert log_starts(cluster) == {0}
-    await later(cluster, 60_000)
+    await advance_time(cluster, 60_000)
     assert log_starts(cluster) == {2}
-    await later(cluster, INTERVAL_MS)  # a cold state was written again, at offset 3
+    await advance_time(cluster, INTERVAL_MS)  # a cold state was written again, at offset 3
     assert log_starts(cluster) == {3}
 
 
 @within(run_cluster, brokers=1)
 async def test_the_jobs_are_faults_to_be_dropped_and_come_again(cluster: VirtualCluster) -> None:
-    await initialize(cluster, times=2)
+    await initialize_state(cluster, times=2)
     for kind in ("share-state-pruning", "share-state-snapshots"):
         cluster.arm(Drop(), FaultPoint.CLOCK_TIMER, kind, kind=kind, limit=1)
-    await later(cluster, INTERVAL_MS)
+    await advance_time(cluster, INTERVAL_MS)
     assert log_starts(cluster) == {0}
-    await later(cluster, INTERVAL_MS)
+    await advance_time(cluster, INTERVAL_MS)
     assert log_starts(cluster) == {1}
 
 
 @within(run_cluster, brokers=1, as_version=("4.1",))
 async def test_without_share_groups_nothing_is_pruned(cluster: VirtualCluster) -> None:
     assert cluster.sim.brokers[B1].image.features.get("share.version", 0) == 0
-    await initialize(cluster, times=2)
-    await later(cluster, 2 * INTERVAL_MS)
+    await initialize_state(cluster, times=2)
+    await advance_time(cluster, 2 * INTERVAL_MS)
     assert log_starts(cluster) == {0}
 
 
 @within(run_cluster, brokers=3)
 async def test_the_states_of_a_deleted_topic_go(cluster: VirtualCluster) -> None:
-    await initialize(cluster)
+    await initialize_state(cluster)
     states = [
         shard.states
         for broker in cluster.sim.brokers.values()
@@ -106,7 +106,7 @@ async def test_the_states_of_a_deleted_topic_go(cluster: VirtualCluster) -> None
 async def test_a_broker_that_has_lost_its_disk_prunes_and_writes_nothing(
     cluster: VirtualCluster,
 ) -> None:
-    await initialize(cluster, times=2)
+    await initialize_state(cluster, times=2)
     broker = cluster.sim.brokers[B1]
     broker.fail_directory()
     (answer,) = broker.share_persister.read([ReadShareState(key=key(cluster), leader_epoch=5)])
@@ -120,13 +120,13 @@ async def test_a_broker_that_has_lost_its_disk_prunes_and_writes_nothing(
 @within(run_cluster, brokers=1)
 async def test_most_clusters_have_no_share_coordinator(cluster: VirtualCluster) -> None:
     assert SHARE_STATE_TOPIC not in cluster.sim.brokers[B1].image.topics
-    await later(cluster, 2 * INTERVAL_MS)
+    await advance_time(cluster, 2 * INTERVAL_MS)
     assert "coordinator" not in vars(cluster.sim.brokers[B1].share_host)
 
 
 async def write_state(cluster: VirtualCluster) -> None:
     """A state with a start offset, epochs and a batch."""
-    await initialize(cluster)
+    await initialize_state(cluster)
     command = WriteShareState(
         key=key(cluster),
         state_epoch=0,
@@ -139,7 +139,7 @@ async def write_state(cluster: VirtualCluster) -> None:
     assert (await answer).error == 0
 
 
-async def read(cluster: VirtualCluster) -> ShareState:
+async def read_state(cluster: VirtualCluster) -> ShareState:
     command = ReadShareState(key=key(cluster), leader_epoch=0)
     (answer,) = cluster.sim.brokers[B1].share_persister.read([command])
     return await answer
@@ -148,10 +148,10 @@ async def read(cluster: VirtualCluster) -> ShareState:
 @within(run_cluster, brokers=1)
 async def test_a_broker_that_starts_again_knows_the_states(cluster: VirtualCluster) -> None:
     await write_state(cluster)
-    state_before = await read(cluster)
+    state_before = await read_state(cluster)
     await cluster.sim.kill_broker(B1)
     await cluster.sim.start_broker(B1)
-    assert await read(cluster) == state_before
+    assert await read_state(cluster) == state_before
     assert state_before.batches == (StateBatch(5, 5, 2, 1),)
 
 
@@ -162,7 +162,7 @@ async def test_while_a_coordinator_loads_its_askers_wait(cluster: VirtualCluster
     await cluster.sim.stop_broker(B1)
     await cluster.sim.start_broker(B1)
     begun_ms = clock.monotonic_ms()
-    assert (await read(cluster)).start_offset == 4
+    assert (await read_state(cluster)).start_offset == 4
     assert 5_000 <= clock.monotonic_ms() - begun_ms < 20_000
 
 
@@ -173,11 +173,12 @@ def test_the_states_are_on_a_written_disk_and_loaded_from_it(tmp_path: Path) -> 
             path = tmp_path / file.path
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_bytes(b"".join(file.parts))
-        return await read(cluster)
+        return await read_state(cluster)
 
     state_before = run_cluster(write, brokers=1)
     disks = find_disks([tmp_path])
     loaded = load_cluster(disks, settings=DEFAULTS, fleet=Fleet(), now_ms=STAMP_MS)
     assert (
-        run_cluster(read, cluster_options=ClusterOptions(brokers=1, loaded=loaded)) == state_before
+        run_cluster(read_state, cluster_options=ClusterOptions(brokers=1, loaded=loaded))
+        == state_before
     )

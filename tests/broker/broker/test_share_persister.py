@@ -41,7 +41,7 @@ def reading(group: str = "g", partition: int = 0) -> ReadShareState:
     return ReadShareState(key=key(group, partition), leader_epoch=0)
 
 
-class World:
+class PersisterBench:
     """A persister whose requests lie here until they are answered."""
 
     def __init__(self, env: VirtualEnvironment) -> None:
@@ -79,31 +79,33 @@ class World:
         )
 
 
-run = in_virtual_time(World)
+run = in_virtual_time(PersisterBench)
 
 
 @within(run)
-async def test_what_waits_for_one_broker_goes_in_one_request_of_each_group(world: World) -> None:
-    world.leaders[3] = B2
-    first_futures = world.persister.read([reading(), reading("g", 3)])
-    assert world.sent == [
+async def test_what_waits_for_one_broker_goes_in_one_request_of_each_group(
+    persister_bench: PersisterBench,
+) -> None:
+    persister_bench.leaders[3] = B2
+    first_futures = persister_bench.persister.read([reading(), reading("g", 3)])
+    assert persister_bench.sent == [
         (B1, READ_SHARE_GROUP_STATE, [reading()]),
         (B2, READ_SHARE_GROUP_STATE, [reading("g", 3)]),
     ]
-    later = world.persister.read([reading("g", 1), reading("h"), reading("g", 2)])
-    assert len(world.sent) == 2  # one of this kind is on its way to broker 1
-    deleted = world.persister.delete([DeleteShareState(key=key())])
-    assert len(world.sent) == 3  # none of this kind
-    world.answer(0)
-    assert world.sent[3:] == [
+    later = persister_bench.persister.read([reading("g", 1), reading("h"), reading("g", 2)])
+    assert len(persister_bench.sent) == 2  # one of this kind is on its way to broker 1
+    deleted = persister_bench.persister.delete([DeleteShareState(key=key())])
+    assert len(persister_bench.sent) == 3  # none of this kind
+    persister_bench.answer(0)
+    assert persister_bench.sent[3:] == [
         (B1, READ_SHARE_GROUP_STATE, [reading("g", 1), reading("g", 2)]),
         (B1, READ_SHARE_GROUP_STATE, [reading("h")]),
     ]
-    world.answer(3)
-    last_futures = world.persister.read([reading("k")])
-    assert len(world.sent) == 5  # the other group's is still on its way
-    world.answer(4)
-    assert world.sent[5] == (B1, READ_SHARE_GROUP_STATE, [reading("k")])
+    persister_bench.answer(3)
+    last_futures = persister_bench.persister.read([reading("k")])
+    assert len(persister_bench.sent) == 5  # the other group's is still on its way
+    persister_bench.answer(4)
+    assert persister_bench.sent[5] == (B1, READ_SHARE_GROUP_STATE, [reading("k")])
     assert first_futures[0].result().key == key()
     assert [future.result().key.group_id for future in later] == ["g", "h", "g"]
     assert not deleted[0].done()
@@ -112,9 +114,13 @@ async def test_what_waits_for_one_broker_goes_in_one_request_of_each_group(world
 
 @pytest.mark.parametrize("error", [E.none, E.fenced_state_epoch])
 @within(run)
-async def test_very_many_answers_are_taken_in_slices(world: World, error: ErrorCode) -> None:
-    futures = world.persister.read([reading(partition=index) for index in range(1_000)])
-    world.answer(error=error, message="no")
+async def test_very_many_answers_are_taken_in_slices(
+    persister_bench: PersisterBench, error: ErrorCode
+) -> None:
+    futures = persister_bench.persister.read(
+        [reading(partition=future_index) for future_index in range(1_000)]
+    )
+    persister_bench.answer(error=error, message="no")
     are_done = [future.done() for future in futures]
     assert 0 < sum(are_done) < 1_000
     assert sorted(are_done, reverse=True) == are_done
@@ -128,16 +134,16 @@ async def test_very_many_answers_are_taken_in_slices(world: World, error: ErrorC
     "error", [E.coordinator_load_in_progress, E.not_coordinator, E.unknown_topic_or_partition]
 )
 async def test_what_may_pass_is_tried_five_times_with_longer_pauses(
-    world: World, error: ErrorCode
+    persister_bench: PersisterBench, error: ErrorCode
 ) -> None:
-    (answer,) = world.persister.read([reading()])
-    begun_ms, asked_ms = world.env.clock.monotonic_ms(), []
-    for number in range(ATTEMPTS):
-        asked_ms.append(world.env.clock.monotonic_ms() - begun_ms)
-        assert len(world.sent) == number + 1
-        world.answer(error=error)
+    (answer,) = persister_bench.persister.read([reading()])
+    begun_ms, asked_ms = persister_bench.env.clock.monotonic_ms(), []
+    for attempt_number in range(ATTEMPTS):
+        asked_ms.append(persister_bench.env.clock.monotonic_ms() - begun_ms)
+        assert len(persister_bench.sent) == attempt_number + 1
+        persister_bench.answer(error=error)
         await asyncio.sleep(30)
-    assert asked_ms == [30_000 * number for number in range(ATTEMPTS)]
+    assert asked_ms == [30_000 * attempt_number for attempt_number in range(ATTEMPTS)]
     state = answer.result()
     assert (state.error, state.message) == (
         error,
@@ -147,49 +153,53 @@ async def test_what_may_pass_is_tried_five_times_with_longer_pauses(
 
 
 @within(run)
-async def test_the_pauses_double(world: World) -> None:
-    (answer,) = world.persister.read([reading()])
+async def test_the_pauses_double(persister_bench: PersisterBench) -> None:
+    (answer,) = persister_bench.persister.read([reading()])
     for pause_s in (2, 4, 8, 16):
-        world.answer(error=E.not_coordinator)
-        sent = len(world.sent)
+        persister_bench.answer(error=E.not_coordinator)
+        sent = len(persister_bench.sent)
         await asyncio.sleep(pause_s - 0.01)
-        assert len(world.sent) == sent
+        assert len(persister_bench.sent) == sent
         await asyncio.sleep(0.02)
-        assert len(world.sent) == sent + 1
-    world.leaders[0] = B2
-    world.answer()
+        assert len(persister_bench.sent) == sent + 1
+    persister_bench.leaders[0] = B2
+    persister_bench.answer()
     assert answer.result() == ShareState(key=key(), message="")
 
 
 @within(run)
-async def test_a_coordinator_that_moved_is_found_again(world: World) -> None:
-    world.persister.read([reading()])
-    world.answer(error=E.not_coordinator)
-    world.leaders[0] = B2
+async def test_a_coordinator_that_moved_is_found_again(persister_bench: PersisterBench) -> None:
+    persister_bench.persister.read([reading()])
+    persister_bench.answer(error=E.not_coordinator)
+    persister_bench.leaders[0] = B2
     await asyncio.sleep(3)
-    assert world.sent[-1][0] == B2
+    assert persister_bench.sent[-1][0] == B2
 
 
 @within(run)
-async def test_without_a_coordinator_the_topic_is_made_and_looked_for_again(world: World) -> None:
-    world.leaders[0] = None
-    (lost,) = world.persister.read([reading()])
-    (other_future,) = world.persister.read([reading("h")])
-    assert world.topics_made == 2
+async def test_without_a_coordinator_the_topic_is_made_and_looked_for_again(
+    persister_bench: PersisterBench,
+) -> None:
+    persister_bench.leaders[0] = None
+    (lost,) = persister_bench.persister.read([reading()])
+    (other_future,) = persister_bench.persister.read([reading("h")])
+    assert persister_bench.topics_made == 2
     await asyncio.sleep(1)
-    world.leaders[0] = B1
+    persister_bench.leaders[0] = B1
     await asyncio.sleep(2)
-    world.answer(0)
-    world.answer(1)
+    persister_bench.answer(0)
+    persister_bench.answer(1)
     assert (lost.result().key, other_future.result().key) == (key(), key("h"))
 
 
 @within(run)
-async def test_where_there_is_never_one_it_gives_up(world: World) -> None:
-    world.leaders[0] = None
-    (answer,) = world.persister.write([WriteShareState(key=key(), state_epoch=0, leader_epoch=0)])
+async def test_where_there_is_never_one_it_gives_up(persister_bench: PersisterBench) -> None:
+    persister_bench.leaders[0] = None
+    (answer,) = persister_bench.persister.write(
+        [WriteShareState(key=key(), state_epoch=0, leader_epoch=0)]
+    )
     await asyncio.sleep(60)
-    assert world.topics_made == ATTEMPTS
+    assert persister_bench.topics_made == ATTEMPTS
     assert answer.result() == ShareStateError(
         key=key(),
         error=E.coordinator_not_available,
@@ -199,14 +209,14 @@ async def test_where_there_is_never_one_it_gives_up(world: World) -> None:
 
 
 @within(run)
-async def test_what_will_not_pass_is_told_at_once(world: World) -> None:
-    (answer,) = world.persister.summarize([reading()])
-    world.answer(error=E.fenced_leader_epoch, message="older")
+async def test_what_will_not_pass_is_told_at_once(persister_bench: PersisterBench) -> None:
+    (answer,) = persister_bench.persister.summarize([reading()])
+    persister_bench.answer(error=E.fenced_leader_epoch, message="older")
     assert answer.result() == ShareStateSummary(
         key=key(), error=E.fenced_leader_epoch, message="Error in read state summary RPC. older"
     )
-    (answer,) = world.persister.summarize([reading()])
-    world.answers[-1].fail(PeerAnsweredError("refused", error=E.unsupported_version))
+    (answer,) = persister_bench.persister.summarize([reading()])
+    persister_bench.answers[-1].fail(PeerAnsweredError("refused", error=E.unsupported_version))
     assert answer.result().error is E.unsupported_version
 
 
@@ -219,23 +229,25 @@ async def test_what_will_not_pass_is_told_at_once(world: World) -> None:
     ],
 )
 async def test_a_request_without_an_answer_is_sent_again(
-    world: World, failure: Exception, error: ErrorCode
+    persister_bench: PersisterBench, failure: Exception, error: ErrorCode
 ) -> None:
     first_command = InitializeShareState(key=key(), state_epoch=0)
-    (answer,) = world.persister.initialize([first_command])
+    (answer,) = persister_bench.persister.initialize([first_command])
     for _ in range(ATTEMPTS):
-        world.answers[-1].fail(failure)
+        persister_bench.answers[-1].fail(failure)
         await asyncio.sleep(30)
-    assert len(world.sent) == ATTEMPTS
+    assert len(persister_bench.sent) == ATTEMPTS
     assert answer.result().error is error
 
 
 @within(run)
-async def test_answers_belong_to_topic_and_partition_in_any_order(world: World) -> None:
-    first_future, second, third = world.persister.read(
+async def test_answers_belong_to_topic_and_partition_in_any_order(
+    persister_bench: PersisterBench,
+) -> None:
+    first_future, second, third = persister_bench.persister.read(
         [reading(), reading("g", 1), reading("g", 2)]
     )
-    world.answers[-1].resolve(
+    persister_bench.answers[-1].resolve(
         [
             ShareState(key=ShareKey("", TOPIC_ID, partition), start_offset=partition)
             for partition in (1, 0)
@@ -247,25 +259,25 @@ async def test_answers_belong_to_topic_and_partition_in_any_order(world: World) 
 
 
 @within(run)
-async def test_a_bug_is_not_hidden(world: World) -> None:
-    world.persister.read([reading()])
+async def test_a_bug_is_not_hidden(persister_bench: PersisterBench) -> None:
+    persister_bench.persister.read([reading()])
     with pytest.raises(ZeroDivisionError):
-        world.answers[-1].fail(ZeroDivisionError())
+        persister_bench.answers[-1].fail(ZeroDivisionError())
 
 
 @within(run)
-async def test_a_broker_that_stops_answers_all_that_waits(world: World) -> None:
-    (sent,) = world.persister.read([reading()])
-    (waits,) = world.persister.read([reading("h")])
-    world.leaders[3] = None
-    (pauses,) = world.persister.read([reading("g", 3)])
-    world.persister.stop()
+async def test_a_broker_that_stops_answers_all_that_waits(persister_bench: PersisterBench) -> None:
+    (sent,) = persister_bench.persister.read([reading()])
+    (waits,) = persister_bench.persister.read([reading("h")])
+    persister_bench.leaders[3] = None
+    (pauses,) = persister_bench.persister.read([reading("g", 3)])
+    persister_bench.persister.stop()
     stopped = (E.coordinator_not_available, "The broker has stopped.")
     for future in (waits, pauses):
         assert (future.result().error, future.result().message) == stopped
-    world.answer(0, E.not_coordinator)
+    persister_bench.answer(0, E.not_coordinator)
     assert sent.result().error is E.not_coordinator
-    assert len(world.sent) == 1
+    assert len(persister_bench.sent) == 1
 
 
 async def await_all(answers: Sequence[Pending[Any]]) -> list[Any]:
@@ -279,15 +291,16 @@ async def test_between_brokers_a_state_is_written_by_one_and_read_by_all(
     brokers = cluster.sim.brokers
     image = brokers[B1].image
     topic_id = uuid_text(image.topics["orders"].topic_id)
-    keys = [ShareKey("g", topic_id, partition) for partition in range(3)]
+    state_keys = [ShareKey("g", topic_id, partition) for partition in range(3)]
     asks = brokers[B1].share_persister
     assert SHARE_STATE_TOPIC not in image.topics
     initialized = await await_all(
         asks.initialize(
-            InitializeShareState(key=state_key, state_epoch=2, start_offset=4) for state_key in keys
+            InitializeShareState(key=state_key, state_epoch=2, start_offset=4)
+            for state_key in state_keys
         )
     )
-    assert initialized == [ShareStateError(key=state_key) for state_key in keys]
+    assert initialized == [ShareStateError(key=state_key) for state_key in state_keys]
     wrote = await await_all(
         asks.write(
             WriteShareState(
@@ -298,21 +311,25 @@ async def test_between_brokers_a_state_is_written_by_one_and_read_by_all(
                 delivery_complete_count=1,
                 batches=(StateBatch(6, 6, 2, 1),),
             )
-            for state_key in keys
+            for state_key in state_keys
         )
     )
     assert not any(written_state.error for written_state in wrote)
     for broker in brokers.values():
         read = await await_all(
             broker.share_persister.read(
-                ReadShareState(key=state_key, leader_epoch=1) for state_key in keys
+                ReadShareState(key=state_key, leader_epoch=1) for state_key in state_keys
             )
         )
         assert {state.batches for state in read} == {(StateBatch(6, 6, 2, 1),)}
-    summed = await await_all(asks.summarize(ReadShareState(key=state_key) for state_key in keys))
+    summed = await await_all(
+        asks.summarize(ReadShareState(key=state_key) for state_key in state_keys)
+    )
     assert {summary.delivery_complete_count for summary in summed} == {1}
-    await await_all(asks.delete(DeleteShareState(key=state_key) for state_key in keys))
-    (deleted_state,) = await await_all(asks.read([ReadShareState(key=keys[0], leader_epoch=1)]))
+    await await_all(asks.delete(DeleteShareState(key=state_key) for state_key in state_keys))
+    (deleted_state,) = await await_all(
+        asks.read([ReadShareState(key=state_keys[0], leader_epoch=1)])
+    )
     assert deleted_state.error is E.invalid_request
 
 
@@ -320,21 +337,23 @@ async def test_between_brokers_a_state_is_written_by_one_and_read_by_all(
 async def test_it_goes_on_while_coordinators_die(cluster: VirtualCluster) -> None:
     brokers = cluster.sim.brokers
     topic_id = uuid_text(brokers[B1].image.topics["orders"].topic_id)
-    keys = [ShareKey(f"g{number}", topic_id, 0) for number in range(20)]
+    state_keys = [ShareKey(f"g{group_number}", topic_id, 0) for group_number in range(20)]
     asks = brokers[B1].share_persister
     initialized = await await_all(
-        asks.initialize(InitializeShareState(key=state_key, state_epoch=0) for state_key in keys)
+        asks.initialize(
+            InitializeShareState(key=state_key, state_epoch=0) for state_key in state_keys
+        )
     )
     assert not any(state.error for state in initialized)
     await cluster.sim.kill_broker(BrokerId(3))
     wrote = await await_all(
         asks.write(
             WriteShareState(key=state_key, state_epoch=0, leader_epoch=0, start_offset=7)
-            for state_key in keys
+            for state_key in state_keys
         )
     )
     assert not any(state.error for state in wrote)
     read = await await_all(
-        asks.read(ReadShareState(key=state_key, leader_epoch=0) for state_key in keys)
+        asks.read(ReadShareState(key=state_key, leader_epoch=0) for state_key in state_keys)
     )
     assert {state.start_offset for state in read} == {7}

@@ -135,8 +135,8 @@ async def test_a_recording_that_begins_late_knows_who_holds_what(cluster: Virtua
     cluster.arm(Hold(), FaultPoint.SHARE_PERSIST)
     acknowledgement = task(member.acknowledge("0:1"))
     await asyncio.sleep(0.1)
-    (part,) = snapshot_parts(cluster.sim)
-    assert part["shares"] == [
+    (snapshot_part,) = snapshot_parts(cluster.sim)
+    assert snapshot_part["shares"] == [
         {
             "group": "g", "tp": "orders-0", "node": "broker/1", "start": 0, "next": 3,
             "held": ["0-1:m1", "2-2:m2"], "isolation": "read_committed",

@@ -234,7 +234,7 @@ POSITIONS = TopicPartition(CONSUMER_OFFSETS_TOPIC, 3)
 
 
 @pytest.mark.parametrize(
-    ("error", "where", "rules"),
+    ("error", "topic_partition", "rules"),
     [
         (None, P0, ("verify.added.v10", "verify.added.v11", "verify.added.v12")),
         (
@@ -251,10 +251,10 @@ POSITIONS = TopicPartition(CONSUMER_OFFSETS_TOPIC, 3)
     ],
 )
 def test_an_answer_is_explained_by_a_rule(
-    error: ErrorCode | None, where: TopicPartition, rules: tuple[str, ...]
+    error: ErrorCode | None, topic_partition: TopicPartition, rules: tuple[str, ...]
 ) -> None:
     for operation, rule in zip((OLD, NEW, ADD), rules, strict=False):
-        assert answer_rule(error, operation, where) == rule
+        assert answer_rule(error, operation, topic_partition) == rule
 
 
 async def test_what_the_trace_tells_of_an_answer(leader: Leader) -> None:
@@ -446,9 +446,12 @@ async def test_question_and_answer_are_in_the_trace(leader: Leader) -> None:
     await second
     events = list(leader.tracer.events())
     assert [event.k for event in events] == ["verify.ask", "verify.answer"] * 2
-    data = [cast(dict[str, object], event.d) for event in events]
-    assert [event_fields.get("add") for event_fields in data[::2]] == [True, None]
-    assert [event_fields["error"] for event_fields in data[1::2]] == ["NONE", "INVALID_TXN_STATE"]
+    event_fields = [cast(dict[str, object], event.d) for event in events]
+    assert [event_fields.get("add") for event_fields in event_fields[::2]] == [True, None]
+    assert [event_fields["error"] for event_fields in event_fields[1::2]] == [
+        "NONE",
+        "INVALID_TXN_STATE",
+    ]
     assert [event.p for event in events[1::2]] == [(events[0].i,), (events[2].i,)]
 
 
@@ -462,7 +465,7 @@ async def test_each_partition_is_asked_and_answered_in_the_trace(leader: Leader)
     )
     await verification
     events = [(event.k, cast(dict[str, object], event.d)) for event in leader.tracer.events()]
-    assert [(kind, data["tp"], data.get("error")) for kind, data in events] == [
+    assert [(event_kind, data["tp"], data.get("error")) for event_kind, data in events] == [
         ("verify.ask", str(P0), None),
         ("verify.ask", str(P1), None),
         ("verify.answer", str(P0), "NONE"),

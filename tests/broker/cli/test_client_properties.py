@@ -86,7 +86,8 @@ SERVERS = {"SASL_PLAINTEXT": "h:1", "SASL_SSL": "h:2", "SSL": "h:3"}
 
 def test_java_is_told_how_each_user_logs_in() -> None:
     modules = {
-        name: java_properties(name, FILES, SERVERS).get("sasl.jaas.config", "") for name in USERS
+        user_name: java_properties(user_name, FILES, SERVERS).get("sasl.jaas.config", "")
+        for user_name in USERS
     }
     assert "ScramLoginModule" in modules["scram-user"]
     assert 'password="guest-secret"' in modules["guest"]
@@ -107,8 +108,8 @@ def test_the_terminal_tells_every_library() -> None:
     for client, lines in client_settings(SERVERS, FILES).items():
         assert f"\n  {client} " in text
         assert all(line in text for line in lines)
-    for name in USERS:
-        assert name in text
+    for user_name in USERS:
+        assert user_name in text
 
 
 # The token that the environment sets.

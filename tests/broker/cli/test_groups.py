@@ -58,7 +58,7 @@ def run(server: TxnsimServer, *args: str) -> int:
 def test_a_share_group_from_its_offsets_to_its_end(server: TxnsimServer, capsys: Captured) -> None:
     member_of(server, "shop", "orders", leaves=True)
     assert run(server, "list", "--type", "share", "--state", "Empty") == 0
-    header, row = (line.split() for line in capsys.readouterr().out.splitlines())
+    header, row = (printed_line.split() for printed_line in capsys.readouterr().out.splitlines())
     assert header == ["Group", "Type", "State", "Protocol", "Coordinator"]
     assert row == ["shop", "share", "Empty", "share", "1"]
     assert run(server, "list", "--type", "streams", "--json") == 0
@@ -148,7 +148,7 @@ def test_configs_that_may_not_be_described_are_not_made_up() -> None:
 def test_a_member_is_shown_and_keeps_its_group(server: TxnsimServer, capsys: Captured) -> None:
     member_of(server, "busy", "sales", leaves=False)
     assert run(server, "describe", "busy") == 0
-    rows = [line.split() for line in capsys.readouterr().out.splitlines()]
+    rows = [printed_line.split() for printed_line in capsys.readouterr().out.splitlines()]
     (row,) = (row for row in rows if row and row[0] == "one")
     assert row[-1] == "sales-0"
     for refused in (

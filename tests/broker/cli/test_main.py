@@ -116,7 +116,9 @@ def test_a_command_does_not_import_hypothesis() -> None:
     """It is installed here. kio imports it where it is, and that takes as long as all the rest."""
     command = (sys.executable, "-X", "importtime", "-m", "txnsim", "txns", "list", "--help")
     process = subprocess.run(command, capture_output=True, text=True, check=True)
-    imported = {line.rpartition("|")[2].strip() for line in process.stderr.splitlines()}
+    imported = {
+        printed_line.rpartition("|")[2].strip() for printed_line in process.stderr.splitlines()
+    }
     assert "kio.static.primitive" in imported
     assert not {"hypothesis", "rich"} & imported
 
@@ -125,7 +127,7 @@ def test_help_shows_every_command_once_in_a_group(capsys: pytest.CaptureFixture[
     main(["--help"])
     out = capsys.readouterr().out
     assert sorted(name for names in groups().values() for name in names) == sorted(commands())
-    assert all(f"\n    {name} " in out for name in commands())
+    assert all(f"\n    {command_name} " in out for command_name in commands())
     assert all(f"\n{title}:\n" in out for title in groups())
     assert "\nexamples:\n  txnsim serve" in out
 
@@ -147,8 +149,8 @@ def test_a_variable_that_there_is_not_is_refused_by_every_command(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("TXNSIM_BROKRS", "3")
-    for name in commands():
-        assert main([name]) == 2
+    for command_name in commands():
+        assert main([command_name]) == 2
         assert "'TXNSIM_BROKRS'; did you mean TXNSIM_BROKERS?" in capsys.readouterr().err
 
 
@@ -306,8 +308,8 @@ def test_a_terminal_gets_what_it_understands(
     environment: dict[str, str], colours: bool, moves: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("NO_COLOR", raising=False)
-    for name, value in environment.items():
-        monkeypatch.setenv(name, value)
+    for name, variable_value in environment.items():
+        monkeypatch.setenv(name, variable_value)
     terminal = Terminal()
     monkeypatch.setattr("sys.stderr", terminal)
     assert TERMINAL.may_colour() is colours
@@ -570,14 +572,16 @@ def test_an_example_is_taken(path: str, line: str) -> None:
         parser_of(words[0]).parse_args(getattr(module, "rewrite", list)(words))
     given = [word for word in commands_of(line)[0] if not word.startswith("-")]
     command_words = path.split()
-    assert all(word in given for word in command_words), "it is about another command"
+    assert all(command_word in given for command_word in command_words), (
+        "it is about another command"
+    )
 
 
-@pytest.mark.parametrize("name", commands())
-def test_help_shows_them(name: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main([name, "--help"]) == 0
+@pytest.mark.parametrize("example_name", commands())
+def test_help_shows_them(example_name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([example_name, "--help"]) == 0
     help_text = capsys.readouterr().out
-    assert all(f"\n  {line}\n" in help_text for line in examples()[name])
+    assert all(f"\n  {line}\n" in help_text for line in examples()[example_name])
 
 
 @pytest.mark.parametrize("name", commands())

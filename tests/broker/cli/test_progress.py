@@ -34,7 +34,7 @@ def test_a_total_that_nobody_knows_takes_few_lines_as_well(
     progress = Progress("seeds", None)
     for done in range(1, 101):
         progress.advance(done)
-    counts = [line.split()[0] for line in capsys.readouterr().err.splitlines()]
+    counts = [printed_line.split()[0] for printed_line in capsys.readouterr().err.splitlines()]
     assert counts == ["1", "2", "4", "8", "16", "32", "64"]
 
 

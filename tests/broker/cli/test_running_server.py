@@ -54,7 +54,7 @@ def time(monkeypatch: pytest.MonkeyPatch) -> Iterator[Time]:
 def lines(capsys: pytest.CaptureFixture[str]) -> list[tuple[str, int]]:
     """(event, left out) of each line since the last look."""
     events = map(json.loads, capsys.readouterr().err.splitlines())
-    return [(line["event"], line.get("left_out", 0)) for line in events]
+    return [(event_line["event"], event_line.get("left_out", 0)) for event_line in events]
 
 
 def fail(*, deep: bool) -> None:
@@ -74,8 +74,8 @@ def test_ten_thousand_bad_connections_are_a_line_and_a_count(
     time: Time, capsys: pytest.CaptureFixture[str]
 ) -> None:
     log = structlog.get_logger("txnsim.server")
-    for number in range(10_000):
-        log.warning("connection closed: bad request", connection=number)
+    for connection_number in range(10_000):
+        log.warning("connection closed: bad request", connection=connection_number)
     assert lines(capsys) == [("connection closed: bad request", 0)]
     time.ms += QUIET_MS
     log.warning("connection closed: bad request")
@@ -141,10 +141,12 @@ def test_thousands_of_timeouts_are_some_lines_and_a_count(
 ) -> None:
     """An advance of the clock may let 10,000 transactions time out: it was 540 kB."""
     log = structlog.get_logger("txnsim.txn")
-    for number in range(10_000):
-        log.info("txn.timed_out", node="broker/1/txn/0", transactional_id=f"app-{number}")
-    told = [json.loads(line) for line in capsys.readouterr().err.splitlines()]
-    assert [line["transactional_id"] for line in told] == [f"app-{number}" for number in range(21)]
+    for id_number in range(10_000):
+        log.info("txn.timed_out", node="broker/1/txn/0", transactional_id=f"app-{id_number}")
+    told = [json.loads(printed_line) for printed_line in capsys.readouterr().err.splitlines()]
+    assert [line["transactional_id"] for line in told] == [
+        f"app-{id_number}" for id_number in range(21)
+    ]
     time.ms += QUIET_MS
     tell_left_out()
     assert lines(capsys) == [("txn.timed_out", 10_000 - REASONS_MAX - 1)]
@@ -186,7 +188,9 @@ def test_each_reason_is_told_and_no_stranger_can_tell_a_thousand(
     log = structlog.get_logger("txnsim.server")
     for reason in ("byte 17 of 32: a", "byte 3 of 9: a", "byte 1 of 2: b"):
         log.warning("connection closed: bad request", reason=reason)
-    reasons = [json.loads(line)["reason"] for line in capsys.readouterr().err.splitlines()]
+    reasons = [
+        json.loads(printed_line)["reason"] for printed_line in capsys.readouterr().err.splitlines()
+    ]
     assert reasons == ["byte 17 of 32: a", "byte 1 of 2: b"]
     for number in range(1_000):
         word = "".join(chr(ord("a") + int(digit)) for digit in str(number))
@@ -331,10 +335,17 @@ def test_a_line_of_json_begins_with_when_how_bad_who_and_what(
         structlog.get_logger("txnsim.test").info("broker.registered", broker=1)
     out, err = capsys.readouterr()
     assert out == ""
-    line = json.loads(err)
-    assert list(line) == ["timestamp", "level", "logger", "event", "broker", "correlation_id"]
-    assert line.pop("timestamp").endswith("Z")
-    assert line == {
+    printed_line = json.loads(err)
+    assert list(printed_line) == [
+        "timestamp",
+        "level",
+        "logger",
+        "event",
+        "broker",
+        "correlation_id",
+    ]
+    assert printed_line.pop("timestamp").endswith("Z")
+    assert printed_line == {
         "level": "info",
         "logger": "txnsim.test",
         "event": "broker.registered",
@@ -346,8 +357,8 @@ def test_a_line_of_json_begins_with_when_how_bad_who_and_what(
 def test_json_tells_what_it_has_no_word_for_as_text(capsys: pytest.CaptureFixture[str]) -> None:
     set_up_logs(log_format=LogFormat.JSON)
     structlog.get_logger().warning("odd", values={ErrorCode.none: {1}}, thing=object)
-    line = json.loads(capsys.readouterr().err)
-    assert (line["logger"], line["thing"]) == ("txnsim", "<class 'object'>")
+    printed_line = json.loads(capsys.readouterr().err)
+    assert (printed_line["logger"], printed_line["thing"]) == ("txnsim", "<class 'object'>")
 
 
 @pytest.mark.parametrize("log_format", LogFormat)
@@ -360,15 +371,17 @@ def test_an_exception_has_its_stack(
     assert "ValueError: bad day" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("level", LEVELS)
-def test_lines_below_the_level_are_left_out(level: str, capsys: pytest.CaptureFixture[str]) -> None:
-    set_up_logs(level=level)
+@pytest.mark.parametrize("log_level", LEVELS)
+def test_lines_below_the_level_are_left_out(
+    log_level: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    set_up_logs(level=log_level)
     log = structlog.get_logger("txnsim.test")
     for level_name in LEVELS:
         getattr(log, level_name)(f"of-level-{level_name}")
     err = capsys.readouterr().err
     shown_levels = [level_name for level_name in LEVELS if f"of-level-{level_name}" in err]
-    assert shown_levels == list(LEVELS[LEVELS.index(level) :])
+    assert shown_levels == list(LEVELS[LEVELS.index(log_level) :])
 
 
 def test_lines_for_people_have_no_colours_where_nobody_looks(

@@ -442,7 +442,11 @@ async def test_requests_are_logged_as_json_where_that_is_asked_for() -> None:
         async with Cluster(server.bootstrap) as cluster:
             await Admin(cluster).describe_cluster()
         printed = server.wait_for_output('"event": "connection.closed"')
-    lines = [json.loads(line) for line in printed.splitlines() if line.startswith("{")]
+    lines = [
+        json.loads(printed_line)
+        for printed_line in printed.splitlines()
+        if printed_line.startswith("{")
+    ]
     (answered,) = (
         line
         for line in lines
@@ -500,14 +504,14 @@ def test_the_control_port_without_its_extra_gives_the_pip_line() -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("name", "text"),
+    ("file_name", "text"),
     [
         ("cluster.yaml", "advertised_host: localhost\ntopics:\n  orders: 2\n"),
         ("server.properties", "num.partitions=2\nadvertised.listeners=PLAINTEXT://localhost:9\n"),
     ],
 )
-async def test_a_file_says_what_is_started(name: str, text: str, tmp_path: Path) -> None:
-    file = tmp_path / name
+async def test_a_file_says_what_is_started(file_name: str, text: str, tmp_path: Path) -> None:
+    file = tmp_path / file_name
     file.write_text(text)
     with TxnsimServer(brokers=1, arguments=("--config", str(file))) as server:
         assert server.bootstrap.startswith("localhost:")
@@ -615,7 +619,7 @@ def disk(tmp_path: Path) -> Path:
     path = tmp_path / "disk"
     driver = LogDriver()
     for _ in range(4):
-        assert driver.append(plain(value=bytes(500_000))) == 0
+        assert driver.append(plain(record_value=bytes(500_000))) == 0
     write_disk(
         path,
         {("orders", 0): driver.log, ("other", 0): LogDriver().log},
@@ -626,9 +630,9 @@ def disk(tmp_path: Path) -> Path:
 
 
 def complaint_of_disks(*argv: str) -> str:
-    with pytest.raises(ConfigError) as caught:
+    with pytest.raises(ConfigError) as error_info:
         serve_load.disks_of(arguments(*argv))
-    return str(caught.value)
+    return str(error_info.value)
 
 
 def test_without_directories_there_are_none() -> None:
@@ -751,10 +755,10 @@ def loaded_cluster(losses: int, left_out: int) -> LoadedCluster:
         first_producer_id=ProducerId(0),
         size=7,
         losses=tuple(
-            DataLoss(path=f"f{number}", position=3, size=9, reason="torn")
-            for number in range(losses)
+            DataLoss(path=f"f{loss_number}", position=3, size=9, reason="torn")
+            for loss_number in range(losses)
         ),
-        left_out=tuple(f"g{number}: gone" for number in range(left_out)),
+        left_out=tuple(f"g{group_number}: gone" for group_number in range(left_out)),
     )
 
 
@@ -781,8 +785,8 @@ def test_a_cluster_without_its_coordinators_is_warned_of(
 
 def test_many_losses_are_counted(capsys: pytest.CaptureFixture[str]) -> None:
     serve_load.warn_of_losses(loaded_cluster(22, 21))
-    lines = capsys.readouterr().err.splitlines()
-    assert (len(lines), lines[-1]) == (
+    printed_lines = capsys.readouterr().err.splitlines()
+    assert (len(printed_lines), printed_lines[-1]) == (
         41,
         "txnsim: and 3 more of that kind; --json has all of them",
     )

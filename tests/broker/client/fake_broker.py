@@ -52,10 +52,10 @@ class FakeBroker:
         *,
         topics: dict[str, int] | None = None,
         ranges: dict[int, tuple[int, int]] | None = None,
-        level: int = 2,
+        transaction_version: int = 2,
     ) -> None:
         self.topics = {"t": 2} if topics is None else topics
-        self.level = level
+        self.level = transaction_version
         self.features_epoch = 10
         self.asked: list[Asked] = []
         self.ranges = {int(api): (api.ours.lowest, api.ours.highest) for api in ClientApi}
@@ -90,7 +90,7 @@ class FakeBroker:
 
     @property
     def keys(self) -> list[int]:
-        """What was asked, ApiVersions and Metadata apart."""
+        """API keys of the requests it got, without ApiVersions and Metadata."""
         quiet = (ClientApi.API_VERSIONS, ClientApi.METADATA)
         return [request.api_key for request in self.asked if request.api_key not in quiet]
 
@@ -117,8 +117,8 @@ class FakeBroker:
         return request.answer(
             error_code=0,
             api_keys=[
-                {"api_key": key, "min_version": low, "max_version": high}
-                for key, (low, high) in self.ranges.items()
+                {"api_key": range_key, "min_version": low, "max_version": high}
+                for range_key, (low, high) in self.ranges.items()
             ],
             finalized_features_epoch=self.features_epoch,
             finalized_features=features,
@@ -126,7 +126,7 @@ class FakeBroker:
 
     def metadata(self, request: Asked, leader_id: int = 1, error: int = 0) -> Any:
         topics = request.message.topics
-        names = self.topics if topics is None else [row.name for row in topics]
+        topic_names = self.topics if topics is None else [row.name for row in topics]
         broker = {"node_id": 1, "host": "127.0.0.1", "port": self.port}
         return request.answer(
             brokers=(broker,),
@@ -135,20 +135,20 @@ class FakeBroker:
             error_code=0,
             topics=[
                 {
-                    "error_code": error if name in self.topics else 3,
-                    "name": name,
+                    "error_code": error if topic_name in self.topics else 3,
+                    "name": topic_name,
                     "partitions": [
                         {
-                            "partition_index": index,
+                            "partition_index": partition_index,
                             "leader_id": leader_id,
                             "leader_epoch": 0,
                             "replica_nodes": (1,),
                             "isr_nodes": (1,),
                         }
-                        for index in range(self.topics.get(name, 0))
+                        for partition_index in range(self.topics.get(topic_name, 0))
                     ],
                 }
-                for name in names
+                for topic_name in topic_names
             ],
         )
 
@@ -163,7 +163,10 @@ def coordinator(request: Asked, port: int = 1, *, error: int = 0) -> Any:
     if request.version < 4:
         return request.answer(error_message=None, **common)
     return request.answer(
-        coordinators=[{"key": key, **common} for key in request.message.coordinator_keys]
+        coordinators=[
+            {"key": coordinator_key, **common}
+            for coordinator_key in request.message.coordinator_keys
+        ]
     )
 
 
@@ -215,12 +218,12 @@ def add_partitions_answer(*errors: int) -> Handler:
                     "name": topic.name,
                     "results_by_partition": [
                         {
-                            "partition_index": index,
+                            "partition_index": partition_index,
                             "partition_error_code": errors_left.pop(0)
                             if len(errors_left) > 1
                             else errors_left[0],
                         }
-                        for index in topic.partitions
+                        for partition_index in topic.partitions
                     ],
                 }
                 for topic in request.message.v3_and_below_topics
@@ -299,8 +302,12 @@ def producers_of(request: Asked, *states: Any, error: int = 0) -> Any:
             {
                 "name": topic.name,
                 "partitions": [
-                    {"partition_index": index, "error_code": error, "active_producers": states}
-                    for index in topic.partition_indexes
+                    {
+                        "partition_index": partition_index,
+                        "error_code": error,
+                        "active_producers": states,
+                    }
+                    for partition_index in topic.partition_indexes
                 ],
             }
             for topic in request.message.topics

@@ -141,7 +141,7 @@ async def test_asking_any_broker_survives_a_cut() -> None:
 
 
 async def test_the_highest_features_epoch_wins_over_all_connections() -> None:
-    async with FakeBroker(level=2) as broker, Cluster(broker.address) as cluster:
+    async with FakeBroker(transaction_version=2) as broker, Cluster(broker.address) as cluster:
         assert cluster.features.level("transaction.version") == 2
         broker.level, broker.features_epoch = 1, 9
         assert (await cluster.refresh_features()).level("transaction.version") == 2
@@ -210,14 +210,14 @@ async def test_a_coordinator_is_looked_up_until_there_is_one_and_remembered() ->
         assert broker.keys == [10, 10, 10]
 
 
-@pytest.mark.parametrize(("error", "kind"), [(53, ClientError), (15, RetriableError)])
-async def test_no_coordinator_says_why(error: int, kind: type[ClientError]) -> None:
+@pytest.mark.parametrize(("error", "error_class"), [(53, ClientError), (15, RetriableError)])
+async def test_no_coordinator_says_why(error: int, error_class: type[ClientError]) -> None:
     async with FakeBroker() as broker, Cluster(broker.address, settings=SHORT) as cluster:
         broker.handlers[ClientApi.FIND_COORDINATOR] = functools.partial(coordinator, error=error)
-        with pytest.raises(ClientError) as raised:
+        with pytest.raises(ClientError) as error_info:
             await cluster.coordinator("a")
-        assert type(raised.value) is kind
-        assert raised.value.error == ErrorCode(error)
+        assert type(error_info.value) is error_class
+        assert error_info.value.error == ErrorCode(error)
 
 
 async def test_an_old_broker_is_asked_for_coordinators_one_by_one() -> None:
@@ -255,31 +255,34 @@ def identity(epoch: int) -> ProducerIdAndEpoch:
     return ProducerIdAndEpoch(producer_id=ProducerId(7), producer_epoch=ProducerEpoch(epoch))
 
 
-def features(level: int, epoch: int = 1) -> FinalizedFeatures:
-    levels = (("transaction.version", level),) if level else ()
-    return FinalizedFeatures(epoch=epoch, levels=levels)
+def features(transaction_version: int, epoch: int = 1) -> FinalizedFeatures:
+    transaction_versions = (
+        (("transaction.version", transaction_version),) if transaction_version else ()
+    )
+    return FinalizedFeatures(epoch=epoch, levels=transaction_versions)
 
 
-def ready(level: int, *, can_bump: bool = True) -> TxnSession:
+def initialized_session(transaction_version: int, *, can_bump: bool = True) -> TxnSession:
     session = TxnSession()
-    session.set_identity(identity(0), features(level), can_bump=can_bump)
+    session.set_identity(identity(0), features(transaction_version), can_bump=can_bump)
     return session
 
 
-def in_transaction(level: int, *, can_bump: bool = True) -> TxnSession:
-    session = ready(level, can_bump=can_bump)
+def in_transaction(transaction_version: int, *, can_bump: bool = True) -> TxnSession:
+    session = initialized_session(transaction_version, can_bump=can_bump)
     session.begin()
     session.touch(P0)
-    if level < 2:
+    if transaction_version < 2:
         session.note_added_partitions(frozenset({P0}))
     return session
 
 
 @pytest.mark.parametrize(
-    ("level", "protocol"), [(0, TxnProtocol.V1), (1, TxnProtocol.V1), (2, TxnProtocol.V2)]
+    ("transaction_version", "protocol"),
+    [(0, TxnProtocol.V1), (1, TxnProtocol.V1), (2, TxnProtocol.V2)],
 )
-def test_the_level_chooses_the_protocol(level: int, protocol: TxnProtocol) -> None:
-    assert ready(level).protocol is protocol
+def test_the_level_chooses_the_protocol(transaction_version: int, protocol: TxnProtocol) -> None:
+    assert initialized_session(transaction_version).protocol is protocol
 
 
 def test_versions_of_each_protocol() -> None:
@@ -304,7 +307,7 @@ def test_a_new_session_can_only_be_initialized() -> None:
 
 
 def test_only_the_old_protocol_adds_partitions_and_only_once() -> None:
-    session = ready(1)
+    session = initialized_session(1)
     session.begin()
     assert session.touch(P0)
     assert session.empty
@@ -312,7 +315,7 @@ def test_only_the_old_protocol_adds_partitions_and_only_once() -> None:
     assert not session.touch(P0)
     assert session.has(P0)
     assert session.touch(P1)
-    v2 = ready(2)
+    v2 = initialized_session(2)
     v2.begin()
     assert not v2.touch(P0)
     assert v2.has(P0)
@@ -341,12 +344,14 @@ def test_sequences_wrap_to_0_after_the_largest_int32() -> None:
     assert session.next_sequence(P0, 1) == 1
 
 
-@pytest.mark.parametrize("level", [0, 1, 2])
+@pytest.mark.parametrize("transaction_version", [0, 1, 2])
 @pytest.mark.parametrize("committed", [True, False])
-def test_a_transaction_without_partitions_sends_no_end(level: int, committed: bool) -> None:
-    session = ready(level)
+def test_a_transaction_without_partitions_sends_no_end(
+    transaction_version: int, committed: bool
+) -> None:
+    session = initialized_session(transaction_version)
     session.begin()
-    plan = session.plan_end(committed=committed, features=features(level))
+    plan = session.plan_end(committed=committed, features=features(transaction_version))
     assert not plan.send
     assert not plan.bump
 
@@ -381,11 +386,11 @@ def test_an_older_features_epoch_changes_nothing() -> None:
     assert session.protocol is TxnProtocol.V2
 
 
-@pytest.mark.parametrize(("level", "bump"), [(1, True), (2, False)])
+@pytest.mark.parametrize(("transaction_version", "bump"), [(1, True), (2, False)])
 def test_an_abortable_error_leaves_only_abort_and_bumps_in_the_old_protocol(
-    level: int, bump: bool
+    transaction_version: int, bump: bool
 ) -> None:
-    session = in_transaction(level)
+    session = in_transaction(transaction_version)
     raised = session.abortable(ClientError("lost", error=ErrorCode.request_timed_out))
     assert isinstance(raised, AbortableError)
     assert raised.error == ErrorCode.request_timed_out
@@ -393,10 +398,10 @@ def test_an_abortable_error_leaves_only_abort_and_bumps_in_the_old_protocol(
         with pytest.raises(AbortableError, match="lost"):
             refused()
     with pytest.raises(AbortableError):
-        session.plan_end(committed=True, features=features(level))
-    plan = session.plan_end(committed=False, features=features(level))
+        session.plan_end(committed=True, features=features(transaction_version))
+    plan = session.plan_end(committed=False, features=features(transaction_version))
     assert (plan.send, plan.bump) == (True, bump)
-    session.note_end(identity(1) if level == 2 else None)
+    session.note_end(identity(1) if transaction_version == 2 else None)
     session.begin()
 
 
@@ -430,7 +435,7 @@ async def connect(broker: FakeBroker, settings: ClientSettings = SETTINGS) -> Co
 
 
 async def test_versions_and_features_are_negotiated_first() -> None:
-    async with FakeBroker(level=1) as broker:
+    async with FakeBroker(transaction_version=1) as broker:
         connection = await connect(broker)
         assert connection.versions[ClientApi.END_TXN] == VersionRange(0, 5)
         assert connection.features.level("transaction.version") == 1
@@ -573,8 +578,8 @@ def topic(
         topic_id=topic_id,
         error=error,
         partitions=tuple(
-            PartitionMetadata(partition=index, leader_id=leader, leader_epoch=epoch)
-            for index, epoch in enumerate(epochs)
+            PartitionMetadata(partition=epoch_index, leader_id=leader, leader_epoch=epoch)
+            for epoch_index, epoch in enumerate(epochs)
         ),
     )
 
@@ -692,9 +697,9 @@ def test_a_limit_of_ours_is_not_called_the_brokers(
 ) -> None:
     with pytest.raises(
         ClientTooOldError, match="This client speaks LIST_TRANSACTIONS up to"
-    ) as raised:
+    ) as error_info:
         choose_version(ClientApi.LIST_TRANSACTIONS, {66: broker_range}, accepted_versions=within)
-    assert raised.value.error is ErrorCode.unsupported_version
+    assert error_info.value.error is ErrorCode.unsupported_version
 
 
 def test_the_client_speaks_every_version_that_there_are_messages_for() -> None:
@@ -723,12 +728,15 @@ def test_an_unlisted_feature_is_at_level_0() -> None:
 
 
 def test_only_a_higher_epoch_replaces_what_is_known() -> None:
-    old, new = FinalizedFeatures(epoch=4), FinalizedFeatures(epoch=5)
-    assert newer_features(old, new) is new
-    assert newer_features(new, old) is new
-    assert newer_features(old, FinalizedFeatures(epoch=4, levels=(("x", 1),))) is old
+    features_before, features_answered = FinalizedFeatures(epoch=4), FinalizedFeatures(epoch=5)
+    assert newer_features(features_before, features_answered) is features_answered
+    assert newer_features(features_answered, features_before) is features_answered
+    assert (
+        newer_features(features_before, FinalizedFeatures(epoch=4, levels=(("x", 1),)))
+        is features_before
+    )
     unknown = FinalizedFeatures()
-    assert newer_features(old, unknown) is old
+    assert newer_features(features_before, unknown) is features_before
 
 
 class HandClock(ManualClock):

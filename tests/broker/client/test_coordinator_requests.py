@@ -25,21 +25,21 @@ P0, P1 = TopicPartition("t", 0), TopicPartition("t", 1)
 
 
 @pytest.mark.parametrize(
-    ("error", "kind"), [(53, FatalError), (120, AbortableError), (15, RetriableError)]
+    ("error", "error_class"), [(53, FatalError), (120, AbortableError), (15, RetriableError)]
 )
-async def test_no_coordinator(error: int, kind: type[ClientError]) -> None:
+async def test_no_coordinator(error: int, error_class: type[ClientError]) -> None:
     handlers = {ClientApi.FIND_COORDINATOR: lambda request: coordinator(request, error=error)}
     async with FakeBroker(handlers) as broker, Cluster(broker.address, settings=SETTINGS) as c:
         session = TxnSession()
-        with pytest.raises(kind):
+        with pytest.raises(error_class):
             await CoordinatorRequests(c, session, "x", 1).init_producer_id(ProducerIdAndEpoch.NONE)
         finished = session.state is SessionState.FATAL_ERROR
-        assert finished is (kind is FatalError)
+        assert finished is (error_class is FatalError)
 
 
-@pytest.mark.parametrize(("highest", "kind"), [(2, FatalError), (3, AbortableError)])
+@pytest.mark.parametrize(("highest", "error_class"), [(2, FatalError), (3, AbortableError)])
 async def test_a_coordinator_that_cannot_bump_makes_losses_fatal(
-    highest: int, kind: type[ClientError]
+    highest: int, error_class: type[ClientError]
 ) -> None:
     handlers = {
         ClientApi.INIT_PRODUCER_ID: init_answer(),
@@ -47,7 +47,7 @@ async def test_a_coordinator_that_cannot_bump_makes_losses_fatal(
     }
     ranges = {22: (0, highest)}
     async with (
-        FakeBroker(handlers, ranges=ranges, level=1) as broker,
+        FakeBroker(handlers, ranges=ranges, transaction_version=1) as broker,
         Cluster(broker.address, settings=SETTINGS) as cluster,
     ):
         session = TxnSession()
@@ -55,7 +55,7 @@ async def test_a_coordinator_that_cannot_bump_makes_losses_fatal(
         await coordinated.init_producer_id(ProducerIdAndEpoch.NONE)
         session.begin()
         session.touch(P0)
-        with pytest.raises(kind):
+        with pytest.raises(error_class):
             await coordinated.add_partition(P0, lambda: False, cluster.deadline())
 
 
@@ -65,7 +65,7 @@ async def test_wanted_partitions_go_along_and_a_given_up_one_is_not_added() -> N
         ClientApi.ADD_PARTITIONS_TO_TXN: add_partitions_answer(),
     }
     async with (
-        FakeBroker(handlers, level=1) as broker,
+        FakeBroker(handlers, transaction_version=1) as broker,
         Cluster(broker.address, settings=SETTINGS) as cluster,
     ):
         session = TxnSession()
@@ -88,7 +88,7 @@ async def test_adding_not_decided_in_time_asks_for_an_abort() -> None:
         ClientApi.ADD_PARTITIONS_TO_TXN: add_partitions_answer(51),
     }
     async with (
-        FakeBroker(handlers, level=1) as broker,
+        FakeBroker(handlers, transaction_version=1) as broker,
         Cluster(broker.address, settings=SETTINGS) as cluster,
     ):
         session = TxnSession()

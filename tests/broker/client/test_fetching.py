@@ -21,13 +21,13 @@ SETTINGS = ClientSettings(retry_backoff_ms=1, retry_backoff_max_ms=2, api_timeou
 
 
 def fetch_answer(
-    error: int = 0, *values: bytes, offset: int = 0, aborted: Any = ()
+    error: int = 0, *record_values: bytes, offset: int = 0, aborted: Any = ()
 ) -> Callable[[Asked], Any]:
     def handle(request: Asked) -> Any:
-        data = b""
-        if values and not error:
-            records = [Record(value=value) for value in values]
-            data = build_batch(records, timestamp_ms=1, base_offset=offset)
+        batch_data = b""
+        if record_values and not error:
+            records = [Record(value=record_value) for record_value in record_values]
+            batch_data = build_batch(records, timestamp_ms=1, base_offset=offset)
         return request.answer(
             error_code=0,
             session_id=0,
@@ -42,7 +42,7 @@ def fetch_answer(
                             "last_stable_offset": -1 if error else 8,
                             "log_start_offset": -1 if error else 0,
                             "aborted_transactions": aborted,
-                            "records": data,
+                            "records": batch_data,
                         }
                         for row in topic.partitions
                     ],
@@ -97,17 +97,17 @@ async def test_a_leader_that_moved_is_looked_up_and_asked(
 
 
 @pytest.mark.parametrize(
-    ("error", "kind"), [(1, ClientError), (29, ClientError), (6, RetriableError)]
+    ("error", "error_class"), [(1, ClientError), (29, ClientError), (6, RetriableError)]
 )
-async def test_errors_say_why(error: int, kind: type[ClientError]) -> None:
+async def test_errors_say_why(error: int, error_class: type[ClientError]) -> None:
     async with (
         FakeBroker({ClientApi.FETCH: fetch_answer(error)}) as broker,
         Cluster(broker.address, settings=SETTINGS) as cluster,
     ):
-        with pytest.raises(ClientError) as raised:
+        with pytest.raises(ClientError) as error_info:
             await fetch(cluster, "t", 0, 5)
-        assert type(raised.value) is kind
-        assert raised.value.error == ErrorCode(error)
+        assert type(error_info.value) is error_class
+        assert error_info.value.error == ErrorCode(error)
 
 
 async def test_an_error_of_the_whole_answer_counts() -> None:

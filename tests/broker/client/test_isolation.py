@@ -11,9 +11,9 @@ COMMITTED = IsolationLevel.READ_COMMITTED
 UNCOMMITTED = IsolationLevel.READ_UNCOMMITTED
 
 
-def batch(offset: int, *values: bytes, pid: int = -1, transactional: bool = False) -> bytes:
+def batch(offset: int, *record_values: bytes, pid: int = -1, transactional: bool = False) -> bytes:
     return build_batch(
-        [Record(value=value) for value in values],
+        [Record(value=record_value) for record_value in record_values],
         timestamp_ms=1,
         producer_id=pid,
         producer_epoch=0 if pid >= 0 else -1,
@@ -39,7 +39,7 @@ def aborted_transaction(pid: int, first_offset: int) -> AbortedTransaction:
     return AbortedTransaction(producer_id=ProducerId(pid), first_offset=Offset(first_offset))
 
 
-def read(
+def visible_of(
     *parts: bytes,
     entries: tuple[AbortedTransaction, ...] = (),
     offset: int = 0,
@@ -55,16 +55,16 @@ def offsets(visible: Visible) -> list[int]:
 
 
 def test_records_before_the_fetch_offset_are_left_out() -> None:
-    assert offsets(read(batch(0, b"a", b"b", b"c"), offset=2)) == [2]
+    assert offsets(visible_of(batch(0, b"a", b"b", b"c"), offset=2)) == [2]
 
 
 def test_a_partial_batch_at_the_end_is_left_for_the_next_fetch() -> None:
-    visible = read(batch(0, b"a"), batch(1, b"b")[:-1])
+    visible = visible_of(batch(0, b"a"), batch(1, b"b")[:-1])
     assert (offsets(visible), visible.next_offset) == ([0], 1)
 
 
 def test_nothing_fetched_stays_where_it_was() -> None:
-    assert read(offset=5) == Visible(records=(), next_offset=5)
+    assert visible_of(offset=5) == Visible(records=(), next_offset=5)
 
 
 def test_aborted_records_are_hidden_until_their_marker_and_positions_go_past_them() -> None:
@@ -75,9 +75,11 @@ def test_aborted_records_are_hidden_until_their_marker_and_positions_go_past_the
         marker(3, 1),
         batch(4, b"next", pid=1, transactional=True),
     )
-    visible = read(*parts, entries=(aborted_transaction(1, 0),))
+    visible = visible_of(*parts, entries=(aborted_transaction(1, 0),))
     assert (offsets(visible), visible.next_offset) == ([1, 2, 4], 5)
-    assert offsets(read(*parts, entries=(aborted_transaction(1, 0),), isolation=UNCOMMITTED)) == [
+    assert offsets(
+        visible_of(*parts, entries=(aborted_transaction(1, 0),), isolation=UNCOMMITTED)
+    ) == [
         0,
         1,
         2,
@@ -95,7 +97,9 @@ def test_the_same_producer_may_abort_several_times() -> None:
         marker(5, 1),
     )
     # In order of markers, as a broker lists them; the rule wants them by first offset.
-    records_read = read(*parts, entries=(aborted_transaction(1, 4), aborted_transaction(1, 0)))
+    records_read = visible_of(
+        *parts, entries=(aborted_transaction(1, 4), aborted_transaction(1, 0))
+    )
     assert offsets(records_read) == [2]
     assert [
         (marker.offset, marker.producer_id, marker.committed) for marker in records_read.markers
@@ -108,15 +112,15 @@ def test_the_same_producer_may_abort_several_times() -> None:
 
 def test_a_commit_marker_ends_no_abort() -> None:
     parts = (marker(0, 1, committed=True), batch(1, b"x", pid=1, transactional=True))
-    assert offsets(read(*parts, entries=(aborted_transaction(1, 0),))) == []
+    assert offsets(visible_of(*parts, entries=(aborted_transaction(1, 0),))) == []
 
 
 def test_an_entry_counts_from_its_first_offset_on() -> None:
     parts = (batch(0, b"a", pid=1, transactional=True), batch(1, b"b", pid=1, transactional=True))
-    assert offsets(read(*parts, entries=(aborted_transaction(1, 1),))) == [0]
+    assert offsets(visible_of(*parts, entries=(aborted_transaction(1, 1),))) == [0]
 
 
 def test_what_a_batch_says_of_its_producer_is_kept() -> None:
-    (record,) = read(batch(7, b"v", pid=9, transactional=True), offset=7).records
+    (record,) = visible_of(batch(7, b"v", pid=9, transactional=True), offset=7).records
     assert (record.producer_id, record.producer_epoch, record.transactional) == (9, 0, True)
     assert (record.partition, record.timestamp_ms) == (P, 1)

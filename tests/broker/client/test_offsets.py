@@ -45,14 +45,14 @@ async def test_passing_errors_are_asked_again(error: int) -> None:
         assert offset.offset == 1
 
 
-@pytest.mark.parametrize(("error", "kind"), [(29, ClientError), (78, RetriableError)])
-async def test_errors_belong_to_their_partition(error: int, kind: type[ClientError]) -> None:
+@pytest.mark.parametrize(("error", "error_class"), [(29, ClientError), (78, RetriableError)])
+async def test_errors_belong_to_their_partition(error: int, error_class: type[ClientError]) -> None:
     async with (
         FakeBroker({ClientApi.LIST_OFFSETS: offsets(error)}) as broker,
         Cluster(broker.address, settings=SETTINGS) as cluster,
     ):
         offset = (await list_offsets(cluster, {T0: LATEST}))[T0]
-        assert type(offset) is kind
-        code = ErrorCode(error) if kind is ClientError else ErrorCode.request_timed_out
+        assert type(offset) is error_class
+        code = ErrorCode(error) if error_class is ClientError else ErrorCode.request_timed_out
         assert isinstance(offset, ClientError)
         assert offset.error == code

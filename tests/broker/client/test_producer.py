@@ -58,8 +58,10 @@ def header(request: Asked) -> BatchHeader:
 class Scene:
     """A scripted broker with one transactional producer that has begun a transaction."""
 
-    def __init__(self, level: int = 2, settings: ClientSettings = QUICK, **options: object) -> None:
-        self.broker = FakeBroker(dict(GOOD), level=level)
+    def __init__(
+        self, transaction_version: int = 2, settings: ClientSettings = QUICK, **options: object
+    ) -> None:
+        self.broker = FakeBroker(dict(GOOD), transaction_version=transaction_version)
         self._settings = settings
         self._options = options
 
@@ -82,7 +84,7 @@ class Scene:
 
 
 async def test_old_protocol_asks_in_its_order_and_versions() -> None:
-    async with Scene(level=1) as scene:
+    async with Scene(transaction_version=1) as scene:
         await asyncio.gather(scene.producer.send("t", 0, b"a"), scene.producer.send("t", 1, b"b"))
         await scene.producer.commit()
         assert scene.broker.keys == [10, 22, 24, 0, 0, 26]
@@ -93,7 +95,7 @@ async def test_old_protocol_asks_in_its_order_and_versions() -> None:
 
 
 async def test_transactions_v2_leave_the_adding_to_the_leader_and_take_the_new_identity() -> None:
-    async with Scene(level=2) as scene:
+    async with Scene(transaction_version=2) as scene:
         await scene.producer.send("t", 0, b"a")
         await scene.producer.commit()
         assert scene.broker.keys == [10, 22, 0, 26]
@@ -114,7 +116,7 @@ async def test_transactions_v2_leave_the_adding_to_the_leader_and_take_the_new_i
 
 
 async def test_old_protocol_continues_its_sequences() -> None:
-    async with Scene(level=1) as scene:
+    async with Scene(transaction_version=1) as scene:
         for _ in range(2):
             await scene.producer.send("t", 0, b"a")
             await scene.producer.commit()
@@ -125,7 +127,7 @@ async def test_old_protocol_continues_its_sequences() -> None:
 
 
 async def test_a_level_raised_meanwhile_ends_old_then_bumps_with_its_identity() -> None:
-    async with Scene(level=1) as scene:
+    async with Scene(transaction_version=1) as scene:
         await scene.producer.send("t", 0, b"a")
         scene.broker.level, scene.broker.features_epoch = 2, 11
         scene.broker.handlers[ClientApi.INIT_PRODUCER_ID] = init_answer(epoch=1)
@@ -139,7 +141,7 @@ async def test_a_level_raised_meanwhile_ends_old_then_bumps_with_its_identity() 
 
 
 async def test_a_level_lowered_meanwhile_ends_in_v2() -> None:
-    async with Scene(level=2) as scene:
+    async with Scene(transaction_version=2) as scene:
         await scene.producer.send("t", 0, b"a")
         scene.broker.level, scene.broker.features_epoch = 1, 11
         await scene.cluster.refresh_features()
@@ -149,7 +151,7 @@ async def test_a_level_lowered_meanwhile_ends_in_v2() -> None:
 
 
 async def test_transactions_v2_on_a_broker_without_their_versions_are_fatal() -> None:
-    async with Scene(level=2) as scene:
+    async with Scene(transaction_version=2) as scene:
         scene.broker.ranges[26] = (0, 4)
         scene.broker.cut()
         await scene.producer.send("t", 0, b"a")
@@ -162,7 +164,7 @@ async def test_transactions_v2_on_a_broker_without_their_versions_are_fatal() ->
 
 @pytest.mark.parametrize("error", [14, 15, 16, 51])
 async def test_passing_errors_of_the_coordinator_are_asked_again(error: int) -> None:
-    async with Scene(level=1) as scene:
+    async with Scene(transaction_version=1) as scene:
         handlers = scene.broker.handlers
         handlers[ClientApi.ADD_PARTITIONS_TO_TXN] = in_turn(
             add_partitions_answer(error), add_partitions_answer()
@@ -188,36 +190,36 @@ async def test_an_end_whose_answer_is_lost_is_asked_again_with_the_same_identity
         assert first_request.message == second.message
 
 
-@pytest.mark.parametrize("level", [1, 2])
+@pytest.mark.parametrize("transaction_version", [1, 2])
 @pytest.mark.parametrize("last_error", [47, 90, 48, 49, 53])
 @pytest.mark.parametrize("first_error", [CLOSE, 15, 16, 14, 51], ids=str)
 async def test_a_refusal_says_no_only_where_no_attempt_before_may_have_been_taken(
-    first_error: int | object, last_error: int, level: int
+    first_error: int | object, last_error: int, transaction_version: int
 ) -> None:
     """The epoch may have gone on, or the id been forgotten, after a commit that was taken. Only
     INVALID_TXN_STATE (48) says that this transaction was not committed.
     """
-    async with Scene(level=level) as scene:
+    async with Scene(transaction_version=transaction_version) as scene:
         lost = end_answer(first_error) if isinstance(first_error, int) else lambda _: first_error
         scene.broker.handlers[ClientApi.END_TXN] = in_turn(lost, end_answer(last_error))
         await scene.producer.send("t", 0, b"a")
-        with pytest.raises(FatalError) as raised:
+        with pytest.raises(FatalError) as error_info:
             await scene.producer.commit()
-        assert raised.value.error == ErrorCode(last_error)
+        assert error_info.value.error == ErrorCode(last_error)
         may_be_taken = first_error in (CLOSE, 15, 16)
-        assert raised.value.in_doubt is (may_be_taken and last_error != 48)
+        assert error_info.value.in_doubt is (may_be_taken and last_error != 48)
 
 
 async def test_what_is_refused_behind_an_end_says_nothing_of_the_end() -> None:
     """A level was raised meanwhile, so the epoch is bumped behind the commit."""
-    async with Scene(level=1) as scene:
+    async with Scene(transaction_version=1) as scene:
         await scene.producer.send("t", 0, b"a")
         scene.broker.level, scene.broker.features_epoch = 2, 11
         await scene.cluster.refresh_features()
         scene.broker.handlers[ClientApi.INIT_PRODUCER_ID] = init_answer(53)
-        with pytest.raises(AbortableError) as raised:
+        with pytest.raises(AbortableError) as error_info:
             await scene.producer.commit()
-        assert raised.value.in_doubt
+        assert error_info.value.in_doubt
 
 
 @pytest.mark.parametrize(
@@ -231,9 +233,9 @@ async def test_a_record_is_in_doubt_behind_an_attempt_that_may_have_been_written
             produce_answer(first_error) if isinstance(first_error, int) else lambda _: first_error
         )
         scene.broker.handlers[ClientApi.PRODUCE] = in_turn(lost, produce_answer(47))
-        with pytest.raises(AbortableError) as raised:
+        with pytest.raises(AbortableError) as error_info:
             await scene.producer.send("t", 0, b"a")
-        assert raised.value.in_doubt is in_doubt
+        assert error_info.value.in_doubt is in_doubt
         with pytest.raises(AbortableError) as second_raised:
             await scene.producer.commit()
         assert not second_raised.value.in_doubt, "the commit was not even sent"
@@ -244,9 +246,9 @@ async def test_errors_of_the_end_that_finish_the_producer(error: int) -> None:
     async with Scene() as scene:
         scene.broker.handlers[ClientApi.END_TXN] = end_answer(error)
         await scene.producer.send("t", 0, b"a")
-        with pytest.raises(FatalError) as raised:
+        with pytest.raises(FatalError) as error_info:
             await scene.producer.commit()
-        assert raised.value.error == ErrorCode(error)
+        assert error_info.value.error == ErrorCode(error)
         for call in (scene.producer.begin, lambda: scene.producer.send("t", 0, b"b")):
             with pytest.raises(FatalError):
                 call()
@@ -275,23 +277,23 @@ async def test_an_end_not_decided_in_time_can_be_called_again() -> None:
 
 
 @pytest.mark.parametrize(
-    ("error", "kind"),
+    ("error", "error_class"),
     [(90, FatalError), (49, FatalError), (29, AbortableError), (59, AbortableError)],
 )
 async def test_errors_of_adding_reach_the_record_and_the_transaction(
-    error: int, kind: type[ClientError]
+    error: int, error_class: type[ClientError]
 ) -> None:
-    async with Scene(level=1) as scene:
+    async with Scene(transaction_version=1) as scene:
         scene.broker.handlers[ClientApi.ADD_PARTITIONS_TO_TXN] = add_partitions_answer(error)
-        with pytest.raises(kind):
+        with pytest.raises(error_class):
             await scene.producer.send("t", 0, b"a")
-        with pytest.raises(kind):
+        with pytest.raises(error_class):
             await scene.producer.commit()
         assert scene.broker.of(ClientApi.PRODUCE) == []
 
 
 async def test_the_telling_error_of_several_partitions_counts() -> None:
-    async with Scene(level=1) as scene:
+    async with Scene(transaction_version=1) as scene:
         # 55: not attempted, because another partition has the reason.
         scene.broker.handlers[ClientApi.ADD_PARTITIONS_TO_TXN] = add_partitions_answer(55, 29)
         sent = [scene.producer.send("t", 0, b"a"), scene.producer.send("t", 1, b"b")]
@@ -301,7 +303,7 @@ async def test_the_telling_error_of_several_partitions_counts() -> None:
 
 
 async def test_an_abortable_error_of_the_old_protocol_bumps_behind_the_abort() -> None:
-    async with Scene(level=1) as scene:
+    async with Scene(transaction_version=1) as scene:
         scene.broker.handlers[ClientApi.PRODUCE] = in_turn(produce_answer(87), produce_answer())
         with pytest.raises(AbortableError):
             await scene.producer.send("t", 0, b"a")
@@ -318,15 +320,15 @@ async def test_an_abortable_error_of_the_old_protocol_bumps_behind_the_abort() -
 
 
 @pytest.mark.parametrize(
-    ("error", "kind"), [(90, FatalError), (50, FatalError), (53, AbortableError)]
+    ("error", "error_class"), [(90, FatalError), (50, FatalError), (53, AbortableError)]
 )
-async def test_errors_of_init(error: int, kind: type[ClientError]) -> None:
+async def test_errors_of_init(error: int, error_class: type[ClientError]) -> None:
     broker = FakeBroker({ClientApi.INIT_PRODUCER_ID: in_turn(init_answer(error), init_answer())})
     async with broker, Cluster(broker.address, settings=QUICK) as cluster:
         producer = Producer(cluster, transactional_id="x")
-        with pytest.raises(kind):
+        with pytest.raises(error_class):
             await producer.init_transactions()
-        if kind is AbortableError:  # nothing is open yet: it may simply be called again
+        if error_class is AbortableError:  # nothing is open yet: it may simply be called again
             await producer.init_transactions()
             with pytest.raises(IllegalUseError):
                 await producer.init_transactions()
@@ -357,7 +359,7 @@ async def test_a_duplicate_is_success() -> None:
 
 
 @pytest.mark.parametrize(
-    ("error", "kind"),
+    ("error", "error_class"),
     [
         (47, AbortableError),
         (48, AbortableError),
@@ -368,13 +370,13 @@ async def test_a_duplicate_is_success() -> None:
         (90, FatalError),
     ],
 )
-async def test_errors_of_produce(error: int, kind: type[ClientError]) -> None:
+async def test_errors_of_produce(error: int, error_class: type[ClientError]) -> None:
     async with Scene() as scene:
         scene.broker.handlers[ClientApi.PRODUCE] = produce_answer(error)
-        with pytest.raises(kind) as raised:
+        with pytest.raises(error_class) as error_info:
             await scene.producer.send("t", 0, b"a")
-        assert raised.value.error == ErrorCode(error)
-        with pytest.raises(kind):
+        assert error_info.value.error == ErrorCode(error)
+        with pytest.raises(error_class):
             await scene.producer.commit()
 
 
@@ -448,9 +450,9 @@ async def test_a_lost_batch_costs_an_idempotent_producer_its_epoch_only() -> Non
     }
     async with FakeBroker(handlers) as broker, Cluster(broker.address, settings=QUICK) as cluster:
         producer = Producer(cluster)
-        with pytest.raises(ClientError) as raised:
+        with pytest.raises(ClientError) as error_info:
             await producer.send("t", 0, b"a")
-        assert raised.value.error == ErrorCode.message_too_large
+        assert error_info.value.error == ErrorCode.message_too_large
         await producer.send("t", 0, b"b")
         assert header(broker.of(ClientApi.PRODUCE)[-1]).producer_epoch == 1
 
@@ -498,8 +500,8 @@ PLACE = TopicPartition("t", 0)
 LINE = "('127.0.0.1', 4)"
 
 
-def client_tracer(level: TraceLevel = TraceLevel.FULL) -> tuple[Tracer, ClientTrace]:
-    tracer = Tracer(lambda: 0, level=level, strict=True)
+def client_tracer(trace_level: TraceLevel = TraceLevel.FULL) -> tuple[Tracer, ClientTrace]:
+    tracer = Tracer(lambda: 0, level=trace_level, strict=True)
     return tracer, ClientTrace(tracer, "app")
 
 
@@ -507,9 +509,9 @@ def data(event: Event) -> dict[str, Any]:
     return cast(dict[str, Any], event.d)
 
 
-def record(value: bytes | None) -> ConsumedRecord:
+def record(record_value: bytes | None) -> ConsumedRecord:
     return ConsumedRecord(
-        partition=PLACE, offset=3, timestamp_ms=0, key=b"\xff", value=value, headers=(),
+        partition=PLACE, offset=3, timestamp_ms=0, key=b"\xff", value=record_value, headers=(),
         producer_id=7, producer_epoch=0, transactional=True,
     )  # fmt: skip
 
@@ -595,8 +597,8 @@ def test_without_a_trace_no_event_is_made(tracer: Tracer | None) -> None:
 
 def test_of_many_unread_messages_the_newest_are_kept() -> None:
     tracer, _ = client_tracer()
-    for number in range(5_000):
-        tracer.post((LINE, number, False), number)
+    for event_number in range(5_000):
+        tracer.post((LINE, event_number, False), event_number)
     assert tracer.take((LINE, 0, False)) == -1
     assert tracer.take((LINE, 4_999, False)) == 4_999
 

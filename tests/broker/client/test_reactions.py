@@ -30,8 +30,8 @@ LETTERS = {
 }
 ROWS = [
     pytest.param(RequestKind[name], ErrorCode(int(code)), LETTERS[letter], id=f"{name}-{code}")
-    for name, text in CODES.items()
-    for code, letter in zip(text.split()[::2], text.split()[1::2], strict=True)
+    for name, code_text in CODES.items()
+    for code, letter in zip(code_text.split()[::2], code_text.split()[1::2], strict=True)
 ]
 
 

@@ -135,9 +135,9 @@ async def test_a_refusal_is_in_doubt_behind_what_may_have_taken_effect(
     script = Script(
         [KeyLookup(mapped={"a": 1})], [first_answer, KeyedResponse(failed={"a": ClientError("no")})]
     )
-    refused = (await script.run(cluster, "a"))["a"]
-    assert isinstance(refused, ClientError)
-    assert refused.in_doubt is in_doubt
+    refusal = (await script.run(cluster, "a"))["a"]
+    assert isinstance(refusal, ClientError)
+    assert refusal.in_doubt is in_doubt
 
 
 async def test_a_version_that_does_not_fit_is_final(cluster: Cluster) -> None:

@@ -48,7 +48,7 @@ def nobody(request: Asked) -> Any:
 
 @pytest.fixture
 async def broker() -> AsyncIterator[FakeBroker]:
-    topics = {f"t{index}": 1 for index in range(BATCH_MAX + 1)}
+    topics = {f"t{topic_index}": 1 for topic_index in range(BATCH_MAX + 1)}
     handlers = {ClientApi.DESCRIBE_PRODUCERS: nobody, ClientApi.INIT_PRODUCER_ID: init_answer()}
     async with FakeBroker(handlers, topics=topics) as fake_broker:
         yield fake_broker
@@ -87,9 +87,9 @@ async def test_fencing_waits_for_the_abort_it_causes(
     assert outcome.producer_epoch == 4
     assert len(broker.of(ClientApi.FIND_COORDINATOR)) == 2
     broker.handlers[ClientApi.INIT_PRODUCER_ID] = init_answer(53)
-    with pytest.raises(ClientError) as refused:
+    with pytest.raises(ClientError) as refusal:
         await admin.force_terminate_transaction("x")
-    assert refused.value.error == ErrorCode.transactional_id_authorization_failed
+    assert refusal.value.error == ErrorCode.transactional_id_authorization_failed
 
 
 def answers_of(api: ClientApi) -> Callable[[int], Handler]:
@@ -202,11 +202,11 @@ async def test_a_chosen_coordinator_is_not_looked_up(
 async def test_an_abort_goes_by_the_start_offset_or_by_the_identity(
     broker: FakeBroker, admin: TransactionAdmin
 ) -> None:
-    where = TopicPartition("t1", 0)
+    topic_partition = TopicPartition("t1", 0)
     broker.handlers[ClientApi.DESCRIBE_PRODUCERS] = producers()
     broker.handlers[ClientApi.WRITE_TXN_MARKERS] = marker_answer()
-    spec = await admin.identify(OpenSince(partition=where, start_offset=4))
-    await admin.abort_transaction(OpenSince(partition=where, start_offset=4))
+    spec = await admin.identify(OpenSince(partition=topic_partition, start_offset=4))
+    await admin.abort_transaction(OpenSince(partition=topic_partition, start_offset=4))
     await admin.abort_transaction(spec)
     by_offset, second = (request.message for request in broker.of(ClientApi.WRITE_TXN_MARKERS))
     assert by_offset == second
@@ -215,11 +215,11 @@ async def test_an_abort_goes_by_the_start_offset_or_by_the_identity(
         0,
     )
     with pytest.raises(ClientError, match="Could not find any open transactions") as missing:
-        await admin.abort_transaction(OpenSince(partition=where, start_offset=5))
+        await admin.abort_transaction(OpenSince(partition=topic_partition, start_offset=5))
     assert missing.value.error is ErrorCode.invalid_txn_state
     broker.handlers[ClientApi.DESCRIBE_PRODUCERS] = producers(29)
     with pytest.raises(ClientError, match="authorization failure"):
-        await admin.abort_transaction(OpenSince(partition=where, start_offset=4))
+        await admin.abort_transaction(OpenSince(partition=topic_partition, start_offset=4))
     assert len(broker.of(ClientApi.WRITE_TXN_MARKERS)) == 2
 
 

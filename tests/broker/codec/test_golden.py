@@ -63,8 +63,8 @@ CUTS = 10
 Line = dict[str, Any]
 
 
-def read_lines(name: str) -> list[Line]:
-    return [json.loads(line) for line in (HERE / name).read_text().splitlines()]
+def read_lines(file_name: str) -> list[Line]:
+    return [json.loads(line) for line in (HERE / file_name).read_text().splitlines()]
 
 
 LINES = read_lines("messages.jsonl")
@@ -78,8 +78,10 @@ def name_of(line: Line) -> str:
 
 def by_api() -> Iterator[ParameterSet]:
     """All versions and variants of one request or response are one case."""
-    for (key, direction), lines in groupby(LINES, lambda line: (line["api"], line["direction"])):
-        yield pytest.param(list(lines), id=f"{api_name(key)}-{direction}")
+    for (api_key, direction), lines in groupby(
+        LINES, lambda line: (line["api"], line["direction"])
+    ):
+        yield pytest.param(list(lines), id=f"{api_name(api_key)}-{direction}")
 
 
 golden = pytest.mark.parametrize("lines", list(by_api()))
@@ -157,8 +159,8 @@ def assert_same(value: Any, expected: Any, where: str) -> None:
 
 def assert_message(message: Any, values: Line, where: str) -> None:
     names = fields_by_json_name(message, values)
-    for json_name, name in names.items():
-        assert_same(getattr(message, name), values[json_name], f"{where}.{json_name}")
+    for json_name, field_name in names.items():
+        assert_same(getattr(message, field_name), values[json_name], f"{where}.{json_name}")
     for field in fields(message):
         if field.name not in names.values():
             assert "tag" in field.metadata, f"{where}: no value for {field.name}"
@@ -244,7 +246,7 @@ def unreleased_versions() -> set[tuple[int, int]]:
 
 def test_golden_bytes_cover_every_version_that_we_have_a_schema_for() -> None:
     recorded = {(line["api"], line["version"]) for line in LINES}
-    schemas = {(key, version) for key in API_KEYS for version in registry.versions(key)}
+    schemas = {(api_key, version) for api_key in API_KEYS for version in registry.versions(api_key)}
     # DescribeTransactions v1 exists in the text of KIP-994 only; Kafka never wrote one. v0 of
     # WriteTxnMarkers is gone since 4.0: its bytes are in a test of its own.
     assert schemas - recorded - unreleased_versions() == {(27, 0), (65, 1)}
@@ -254,13 +256,13 @@ def test_golden_bytes_cover_every_version_that_we_have_a_schema_for() -> None:
 
 @pytest.mark.slow
 def test_table_of_apis_agrees_with_the_schemas() -> None:
-    for key, (name, flexible_from) in APIS.items():
-        for version in registry.versions(key):
-            request = request_class(key, version)
-            response = response_class(key, version)
+    for api_key, (name, flexible_from) in APIS.items():
+        for version in registry.versions(api_key):
+            request = request_class(api_key, version)
+            response = response_class(api_key, version)
             assert request.__name__ == name + "Request"
             assert response.__name__ == name + "Response"
-            assert request.__api_key__ == key
+            assert request.__api_key__ == api_key
             flexible = flexible_from is not None and version >= flexible_from
             assert request.__flexible__ == response.__flexible__ == flexible
 
@@ -274,15 +276,18 @@ GOLDEN_BATCHES_LINES: list[Line] = [
 has_cramjam = importlib.util.find_spec("cramjam") is not None
 needs_cramjam = pytest.mark.skipif(not has_cramjam, reason="cramjam has snappy, lz4 and zstd")
 golden_of_golden_batches = pytest.mark.parametrize(
-    "line", [pytest.param(line, id=line["name"]) for line in GOLDEN_BATCHES_LINES]
+    "line",
+    [pytest.param(golden_line, id=golden_line["name"]) for golden_line in GOLDEN_BATCHES_LINES],
 )
 decodable = pytest.mark.parametrize(
     "line",
     [
         pytest.param(
-            line, id=line["name"], marks=[needs_cramjam] if line["compression"] > 1 else []
+            golden_line,
+            id=golden_line["name"],
+            marks=[needs_cramjam] if golden_line["compression"] > 1 else [],
         )
-        for line in GOLDEN_BATCHES_LINES
+        for golden_line in GOLDEN_BATCHES_LINES
     ],
 )
 
@@ -298,7 +303,7 @@ def records_of(line: Line) -> list[Record]:
             timestamp_ms=record["timestamp"],
             key=unhex(record["key"]),
             value=unhex(record["value"]),
-            headers=tuple((key, unhex(value)) for key, value in record["headers"]),
+            headers=tuple((key, unhex(header_value)) for key, header_value in record["headers"]),
         )
         for record in line["records"]
     ]
@@ -335,10 +340,10 @@ def test_header_reads_as_kafka_reads_it(line: Line) -> None:
 
 
 def test_batches_end_to_end_are_walked_in_order() -> None:
-    log = b"".join(raw(line) for line in GOLDEN_BATCHES_LINES)
+    log = b"".join(raw(golden_line) for golden_line in GOLDEN_BATCHES_LINES)
     positions_and_headers = list(iter_batches(log))
     assert [header.crc for _, header in positions_and_headers] == [
-        line["crc"] for line in GOLDEN_BATCHES_LINES
+        golden_line["crc"] for golden_line in GOLDEN_BATCHES_LINES
     ]
     assert all(crc_is_valid(log, header, position) for position, header in positions_and_headers)
 
@@ -416,7 +421,7 @@ def test_marker_has_the_same_bytes(line: Line) -> None:
 
 
 def test_every_codec_was_recorded() -> None:
-    assert {line["compression"] for line in GOLDEN_BATCHES_LINES} == set(CODEC_NAMES)
+    assert {golden_line["compression"] for golden_line in GOLDEN_BATCHES_LINES} == set(CODEC_NAMES)
 
 
 # Golden bytes with a few of them changed: read, or refused; nothing else, and nothing huge.
@@ -435,8 +440,8 @@ RESPONSES = [
 ]
 BATCHES = [
     bytes.fromhex(line["hex"])
-    for text in (HERE / "batches.jsonl").read_text().splitlines()
-    if (line := json.loads(text))["compression"] < 2
+    for file_text in (HERE / "batches.jsonl").read_text().splitlines()
+    if (line := json.loads(file_text))["compression"] < 2
 ]
 
 DAMAGES = st.lists(
@@ -449,8 +454,8 @@ DAMAGES = st.lists(
 )
 
 
-def damage(data: bytes, damages: list[tuple[int, int]]) -> bytes:
-    changed = bytearray(data)
+def damage(frame_bytes: bytes, damages: list[tuple[int, int]]) -> bytes:
+    changed = bytearray(frame_bytes)
     for position, value in damages:
         changed[position % len(changed)] = value
     return bytes(changed)
@@ -491,7 +496,7 @@ def test_damaged_batch_is_read_or_refused(batch: bytes, damages: list[tuple[int,
     # Compressions that need a library are not asked for here.
     damaged = damaged[:22] + bytes([damaged[22] & 0xF8 | batch[22] & 0x07]) + damaged[23:]
     readers: list[Callable[[bytes], object]] = [
-        lambda data: list(iter_batches(data)),
+        lambda batch_data: list(iter_batches(batch_data)),
         read_records,
         read_control_record,
     ]
@@ -530,8 +535,8 @@ def test_controller_versions_are_those_of_a_controller() -> None:
 
 def test_features_are_those_of_the_release() -> None:
     assert GOLDEN["features"] == {
-        name: [feature.min_level, feature.max_level, feature.new_cluster_level]
-        for name, feature in REFERENCE.features.items()
+        feature_name: [feature.min_level, feature.max_level, feature.new_cluster_level]
+        for feature_name, feature in REFERENCE.features.items()
     }
 
 
@@ -555,10 +560,10 @@ GOLDEN_GROUP_RECORDS_LINES: Final = [
 @pytest.mark.parametrize("line", GOLDEN_GROUP_RECORDS_LINES, ids=lambda line: line["key"][:4])
 def test_a_record_is_written_as_it_was_read(line: dict[str, str | None]) -> None:
     key = bytes.fromhex(line["key"] or "")
-    value = None if line["value"] is None else bytes.fromhex(line["value"])
-    record = decode_record(key, value)
+    record_value = None if line["value"] is None else bytes.fromhex(line["value"])
+    record = decode_record(key, record_value)
     if int.from_bytes(key[:2], "big") == PARTITION_METADATA:
         assert record is None  # what coordinators of before 4.1 kept
         return
     assert record is not None
-    assert encode_record(record) == (key, value)
+    assert encode_record(record) == (key, record_value)

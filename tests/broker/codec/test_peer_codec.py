@@ -135,9 +135,9 @@ def test_write_txn_markers_carries_the_transaction_version_from_v2_on(
     version: int, tail: bytes
 ) -> None:
     command = WriteTxnMarkersCommand(markers=(marker(transaction_version=2),))
-    body = CODEC.encode_request(MARKERS, version, command)
+    request_body = CODEC.encode_request(MARKERS, version, command)
     assert (
-        body
+        request_body
         == (
             b"\x02"
             + (7).to_bytes(8, "big")
@@ -151,7 +151,7 @@ def test_write_txn_markers_carries_the_transaction_version_from_v2_on(
         )
     )
     transaction_version = 2 if version == 2 else 0
-    assert CODEC.decode_request(MARKERS, version, body) == WriteTxnMarkersCommand(
+    assert CODEC.decode_request(MARKERS, version, request_body) == WriteTxnMarkersCommand(
         markers=(marker(transaction_version=transaction_version),)
     )
 
@@ -199,9 +199,9 @@ def test_what_brokers_do_not_send_is_refused(api_key: int, version: int) -> None
 
 def test_torn_bodies_are_refused() -> None:
     command = AllocateProducerIdsCommand(broker_id=BrokerId(1), broker_epoch=9)
-    body = CODEC.encode_request(ALLOCATE, 0, command)
+    request_body = CODEC.encode_request(ALLOCATE, 0, command)
     with pytest.raises(MalformedFrameError):
-        CODEC.decode_request(ALLOCATE, 0, body[:-2])
+        CODEC.decode_request(ALLOCATE, 0, request_body[:-2])
     answer = CODEC.encode_response(
         ALLOCATE, 0, AllocateProducerIdsReply(first_producer_id=1, producer_id_count=2)
     )
@@ -307,10 +307,12 @@ def on_bytes(network: Network) -> set[tuple[int, int]]:
     register = network.register
 
     def register_on_bytes(broker: BrokerId, handler: PeerHandler) -> None:
-        async def handle(key: int, version: int, command: object, source: BrokerId) -> object:
-            crossed.add((key, version))
-            reply = await handler(key, version, there_and_back(key, version, command), source)
-            return reply_and_back(key, version, reply)
+        async def handle(api_key: int, version: int, command: object, source: BrokerId) -> object:
+            crossed.add((api_key, version))
+            reply = await handler(
+                api_key, version, there_and_back(api_key, version, command), source
+            )
+            return reply_and_back(api_key, version, reply)
 
         register(broker, handle)
 
@@ -318,11 +320,11 @@ def on_bytes(network: Network) -> set[tuple[int, int]]:
     return crossed
 
 
-@pytest.mark.parametrize("level", [0, 1, 2])
-def test_a_cluster_commits_and_aborts_over_links_of_bytes(level: int) -> None:
+@pytest.mark.parametrize("transaction_version", [0, 1, 2])
+def test_a_cluster_commits_and_aborts_over_links_of_bytes(transaction_version: int) -> None:
     async def main(env: VirtualEnvironment) -> set[tuple[int, int]]:
         crossed = on_bytes(env.network)
-        sim = SimCluster(env, options(level=level))
+        sim = SimCluster(env, options(transaction_version=transaction_version))
         await sim.start()
         async with client_of(env, sim) as client:
             async with Producer(client, transactional_id="tx") as producer:
@@ -353,8 +355,8 @@ OTHER_ID = uuid.UUID(int=0x99)
 NAMED = TopicPartition("orders", 1)
 
 
-def nameless_partition(index: int) -> TopicPartition:
-    return TopicPartition("", index)
+def nameless_partition(partition_index: int) -> TopicPartition:
+    return TopicPartition("", partition_index)
 
 
 def position(index: int, **changes: Any) -> ReplicaFetchPartition:
@@ -392,9 +394,13 @@ FETCH_REPLY = ReplicaFetchReply(
             log_start_offset=1,
             batches=tuple(
                 describe_batch(
-                    assign(batch(index, transactional=True), base_offset=index, leader_epoch=3)
+                    assign(
+                        batch(batch_index, transactional=True),
+                        base_offset=batch_index,
+                        leader_epoch=3,
+                    )
                 )
-                for index in range(3)
+                for batch_index in range(3)
             ),
         ),
         ReplicaFetchedPartition(
@@ -448,7 +454,7 @@ ALTER_REPLY = AlterPartitionReply(
 
 
 @pytest.mark.parametrize(
-    ("key", "version", "command"),
+    ("api_key", "version", "command"),
     [
         (FETCH, FETCH_VERSION, FETCH_COMMAND),
         (FETCH, FETCH_VERSION, msgspec.structs.replace(FETCH_COMMAND, partitions=())),
@@ -465,13 +471,13 @@ ALTER_REPLY = AlterPartitionReply(
         (ALTER_PARTITION, ALTER_PARTITION_VERSION, ALTER_COMMAND),
     ],
 )
-def test_commands_come_back_as_they_were(key: int, version: int, command: Any) -> None:
-    body = CODEC.encode_request(key, version, command)
-    assert CODEC.decode_request(key, version, body) == command
+def test_commands_come_back_as_they_were(api_key: int, version: int, command: Any) -> None:
+    request_body = CODEC.encode_request(api_key, version, command)
+    assert CODEC.decode_request(api_key, version, request_body) == command
 
 
 @pytest.mark.parametrize(
-    ("key", "version", "reply"),
+    ("api_key", "version", "reply"),
     [
         (FETCH, FETCH_VERSION, FETCH_REPLY),
         (
@@ -502,9 +508,9 @@ def test_commands_come_back_as_they_were(key: int, version: int, command: Any) -
         ),
     ],
 )
-def test_replies_come_back_as_they_were(key: int, version: int, reply: Any) -> None:
-    body = CODEC.encode_response(key, version, reply)
-    assert CODEC.decode_response(key, version, body) == reply
+def test_replies_come_back_as_they_were(api_key: int, version: int, reply: Any) -> None:
+    response_body = CODEC.encode_response(api_key, version, reply)
+    assert CODEC.decode_response(api_key, version, response_body) == reply
 
 
 # BrokerRegistration and BrokerHeartbeat go to Kafka's bytes and back unchanged.
@@ -525,7 +531,7 @@ REGISTRATION = BrokerRegistrationCommand(
 
 
 @pytest.mark.parametrize(
-    ("key", "version", "command"),
+    ("api_key", "version", "command"),
     [
         (BROKER_REGISTRATION, BROKER_REGISTRATION_VERSION, REGISTRATION),
         (
@@ -555,14 +561,14 @@ REGISTRATION = BrokerRegistrationCommand(
     ],
 )
 def test_peer_codec_life_commands_come_back_as_they_were(
-    key: int, version: int, command: Any
+    api_key: int, version: int, command: Any
 ) -> None:
-    body = CODEC.encode_request(key, version, command)
-    assert CODEC.decode_request(key, version, body) == command
+    request_body = CODEC.encode_request(api_key, version, command)
+    assert CODEC.decode_request(api_key, version, request_body) == command
 
 
 @pytest.mark.parametrize(
-    ("key", "version", "reply"),
+    ("api_key", "version", "reply"),
     [
         (BROKER_REGISTRATION, 4, BrokerRegistrationReply(broker_epoch=9)),
         (
@@ -587,15 +593,19 @@ def test_peer_codec_life_commands_come_back_as_they_were(
         ),
     ],
 )
-def test_peer_codec_life_replies_come_back_as_they_were(key: int, version: int, reply: Any) -> None:
-    body = CODEC.encode_response(key, version, reply)
-    assert CODEC.decode_response(key, version, body) == reply
+def test_peer_codec_life_replies_come_back_as_they_were(
+    api_key: int, version: int, reply: Any
+) -> None:
+    response_body = CODEC.encode_response(api_key, version, reply)
+    assert CODEC.decode_response(api_key, version, response_body) == reply
 
 
 def test_a_registration_tells_what_a_real_controller_demands() -> None:
-    body = CODEC.encode_request(BROKER_REGISTRATION, BROKER_REGISTRATION_VERSION, REGISTRATION)
+    request_body = CODEC.encode_request(
+        BROKER_REGISTRATION, BROKER_REGISTRATION_VERSION, REGISTRATION
+    )
     header = codec.RequestHeader(BROKER_REGISTRATION, BROKER_REGISTRATION_VERSION, 0, None, 0)
-    message = codec.decode_request(header, body)
+    message = codec.decode_request(header, request_body)
     assert "metadata.version" in {feature.name for feature in message.features}
     assert len(message.log_dirs) == 1
     assert [listener.name for listener in message.listeners] == ["PLAINTEXT", "KIP_TEXT"]

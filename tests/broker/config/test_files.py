@@ -33,8 +33,8 @@ from txnsim.settings import DEFAULTS, documentation
 # Files to settings: what a file means, and how precisely a wrong one is refused.
 
 
-def write(folder: Path, name: str, text: str) -> Path:
-    path = folder / name
+def write(folder: Path, file_name: str, text: str) -> Path:
+    path = folder / file_name
     path.write_text(text, "utf-8")
     return path
 
@@ -227,7 +227,7 @@ def test_hours_minutes_and_fractions_are_read(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("line", "why"),
+    ("line", "reason"),
     [
         ("log.cleaner.min.cleanable.ratio=half", "expected a number, found 'half'"),
         ("log.cleaner.min.cleanable.ratio=1.5", "expected at most 1, found 1.5"),
@@ -237,11 +237,11 @@ def test_hours_minutes_and_fractions_are_read(tmp_path: Path) -> None:
     ],
 )
 def test_numbers_that_a_broker_would_refuse_are_refused(
-    tmp_path: Path, line: str, why: str
+    tmp_path: Path, line: str, reason: str
 ) -> None:
     name = line.partition("=")[0]
     assert problems(write(tmp_path, "n.properties", line + "\n")) == [
-        f"n.properties:1: {name}: {why}"
+        f"n.properties:1: {name}: {reason}"
     ]
 
 
@@ -398,9 +398,9 @@ def test_a_file_that_is_nothing_but_wrong_is_not_searched_to_its_end(
     """To find what was meant takes milliseconds for each name, whether it is near one or not."""
     file = tmp_path / "server.properties"
     file.write_text("".join(f"{name}.{number}=x\n" for number in range(100_000)))
-    with pytest.raises(ConfigError) as caught:
+    with pytest.raises(ConfigError) as error_info:
         load(file)
-    *problems, last_line = str(caught.value).splitlines()
+    *problems, last_line = str(error_info.value).splitlines()
     assert len(problems) == PROBLEMS_MAX
     assert last_line == f"{file}: 100 problems; more are not looked for"
 
@@ -435,7 +435,9 @@ def test_in_yaml_a_name_of_kafkas_kind_that_is_near_nothing_passes_and_others_do
     assert problems(path) == [
         "b.yaml:1: settings.frobnicate: no such setting here, nor property of a Kafka 4.4 broker",
     ]
-    many = "".join(f"  no.such.name.{number}: 1\n" for number in range(PROBLEMS_MAX + 1))
+    many = "".join(
+        f"  no.such.name.{problem_number}: 1\n" for problem_number in range(PROBLEMS_MAX + 1)
+    )
     assert len(problems(write(tmp_path, "c.yaml", f"settings:\n{many}"))) == PROBLEMS_MAX + 1
 
 
@@ -459,9 +461,9 @@ def test_settings_of_groups_are_refused_where_a_real_broker_does_not_start(
 
 
 def test_a_program_is_told_that_settings_of_groups_do_not_agree() -> None:
-    with pytest.raises(ConfigError) as refused:
+    with pytest.raises(ConfigError) as refusal:
         settings_of({"group_share_min_session_timeout_ms": 60_001}, source_name="here")
-    assert str(refused.value) == (
+    assert str(refusal.value) == (
         "here: settings.group_share_min_session_timeout_ms: group.share.max.session.timeout.ms "
         "must be greater than or equal to group.share.min.session.timeout.ms"
     )
@@ -473,9 +475,9 @@ def test_a_program_is_told_that_settings_of_groups_do_not_agree() -> None:
 SCENARIOS = Path(__file__).resolve().parents[3] / "scenarios"
 
 
-@pytest.mark.parametrize("name", BOMBS)
-def test_it_is_refused_at_once_and_in_little_memory(name: str) -> None:
-    text, message = BOMBS[name]
+@pytest.mark.parametrize("bomb_name", BOMBS)
+def test_it_is_refused_at_once_and_in_little_memory(bomb_name: str) -> None:
+    text, message = BOMBS[bomb_name]
     began = time.process_time()
     with pytest.raises(ConfigError):
         read_mapping(text.encode(), file="f")
@@ -611,11 +613,11 @@ class Outer(BaseModel):
 
 
 def complaints(value: object) -> list[str]:
-    with pytest.raises(ValidationError) as refused:
+    with pytest.raises(ValidationError) as refusal:
         Outer.model_validate(value)
     return [
         f"{'.'.join(map(str, value_path))}: {words}"
-        for value_path, words in problems_in(refused.value, Outer)
+        for value_path, words in problems_in(refusal.value, Outer)
     ]
 
 
@@ -674,11 +676,11 @@ class OneOfSeveral(BaseModel):
 def test_kinds_that_may_stand_for_one_another_are_no_part_of_a_place() -> None:
     members = members_of(OneOfSeveral)
     assert members == {"str", "Held", "NoneType"}
-    with pytest.raises(ValidationError) as refused:
+    with pytest.raises(ValidationError) as refusal:
         OneOfSeveral.model_validate({"awaited": {"cal": "x"}, "other": "x"})
     complaints = [
         (place_of(detail, members), in_words(detail, model=OneOfSeveral))
-        for detail in refused.value.errors()
+        for detail in refusal.value.errors()
     ]
     assert (("awaited",), "expected a text, found {'cal': 'x'}") in complaints
     assert sorted(without_other_kinds(complaints)) == [
@@ -692,12 +694,12 @@ def test_kinds_that_may_stand_for_one_another_are_no_part_of_a_place() -> None:
 
 
 def test_every_setting_can_be_given_and_its_default_is_within_bounds() -> None:
-    defaults = {name: getattr(DEFAULTS, name) for name in documentation()}
+    defaults = {field_name: getattr(DEFAULTS, field_name) for field_name in documentation()}
     assert settings_model().model_validate(defaults).model_dump() == defaults
 
 
 @pytest.mark.parametrize(
-    ("name", "refused", "accepted_value"),
+    ("field_name", "refused", "accepted_value"),
     [
         ("transaction_max_timeout_ms", 0, 1),
         ("transaction_max_timeout_ms", 2**31, 2**31 - 1),
@@ -717,11 +719,14 @@ def test_every_setting_can_be_given_and_its_default_is_within_bounds() -> None:
     ],
 )
 def test_bounds_are_those_of_kafkas_own_definition(
-    name: str, refused: object, accepted_value: object
+    field_name: str, refused: object, accepted_value: object
 ) -> None:
-    assert getattr(settings_model().model_validate({name: accepted_value}), name) == accepted_value
+    assert (
+        getattr(settings_model().model_validate({field_name: accepted_value}), field_name)
+        == accepted_value
+    )
     with pytest.raises(ValidationError):
-        settings_model().model_validate({name: refused})
+        settings_model().model_validate({field_name: refused})
 
 
 def test_a_file_that_says_nothing_leaves_everything_open() -> None:

@@ -46,7 +46,7 @@ NOW_MS = 1_800_000_000_000
 
 
 class Files:
-    """The same certificates in each kind of store."""
+    """One set of certificates, written in each kind of store."""
 
     def __init__(self, directory: Path) -> None:
         authority = Authority(directory, now_ms=NOW_MS)
@@ -71,12 +71,12 @@ class Files:
         self.write("bare.p12", pkcs12.serialize_key_and_certificates(b"a", key, None, [], locked))
         self.write("store.jks", b"\xfe\xed\xfe\xed\0\0\0\2")
 
-    def write(self, name: str, content: str | bytes) -> None:
+    def write(self, file_name: str, content: str | bytes) -> None:
         data = content.encode() if isinstance(content, str) else content
-        (self.directory / name).write_bytes(data)
+        (self.directory / file_name).write_bytes(data)
 
-    def path(self, name: str) -> str:
-        return str(self.directory / name)
+    def path(self, file_name: str) -> str:
+        return str(self.directory / file_name)
 
 
 @pytest.fixture(scope="module")
@@ -86,11 +86,11 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> Files:
 
 def store_lookup(store: str = "keystore", **values: str) -> PropertyLookup:
     entries = {}
-    for line, (key, value) in enumerate(values.items(), start=1):
+    for line, (key, property_value) in enumerate(values.items(), start=1):
         name = (
             f"ssl.{store}.{key.replace('_', '.')}" if key != "key_password" else "ssl.key.password"
         )
-        entries[name] = Property(line=line, name=name, value=value)
+        entries[name] = Property(line=line, name=name, value=property_value)
     return PropertyLookup(entries)
 
 
@@ -141,7 +141,7 @@ def test_pkcs12_is_read_under_either_name(files: Files, kind: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("values", "line", "why"),
+    ("values", "line", "expected_reason"),
     [
         ({"key": "k"}, 1, "keystore.type has to be PEM"),
         ({"key": "k", "type": "PKCS12"}, 2, "keystore.type has to be PEM"),
@@ -164,7 +164,7 @@ def test_pkcs12_is_read_under_either_name(files: Files, kind: str) -> None:
     ],
 )
 def test_what_is_no_keystore_is_refused(
-    files: Files, values: dict[str, str], line: int, why: str
+    files: Files, values: dict[str, str], line: int, expected_reason: str
 ) -> None:
     files.write("ca.pem", files.authority)
     files.write("twice.pem", files.key * 2 + files.certificate)
@@ -178,8 +178,13 @@ def test_what_is_no_keystore_is_refused(
         "BARE": files.path("bare.p12"),
         "JKS": files.path("store.jks"),
     }
-    lookup = store_lookup(**{name: names.get(value, value) for name, value in values.items()})
-    with pytest.raises(WrongPropertyError, match=why) as wrong:
+    lookup = store_lookup(
+        **{
+            name: names.get(property_value, property_value)
+            for name, property_value in values.items()
+        }
+    )
+    with pytest.raises(WrongPropertyError, match=expected_reason) as wrong:
         read_keystore(lookup)
     assert wrong.value.entry.line == line
 
@@ -194,8 +199,8 @@ def test_a_trusted_store_has_no_password_in_pem_and_needs_a_location(files: File
 
 
 def test_a_missing_library_is_named(files: Files, monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in [name for name in sys.modules if name.startswith("cryptography")]:
-        monkeypatch.setitem(sys.modules, name, None)
+    for module_name in [name for name in sys.modules if name.startswith("cryptography")]:
+        monkeypatch.setitem(sys.modules, module_name, None)
     importlib.invalidate_caches()
     with pytest.raises(WrongPropertyError, match="pip install"):
         read_truststore(store_lookup("truststore", type="PKCS12", location=files.path("trust.p12")))
@@ -236,16 +241,19 @@ def test_every_name_of_a_setting_is_kafkas() -> None:
 
 def test_every_property_is_a_setting_or_a_listener_or_has_a_reason() -> None:
     has_effect = SETTINGS | LISTENER_PROPERTIES | SECURITY_PROPERTIES
-    for name in known_properties() | AUTHORIZER_PROPERTIES:
-        assert bool(why_without_effect(name)) is (name not in has_effect), name
+    for property_name in known_properties() | AUTHORIZER_PROPERTIES:
+        assert bool(why_without_effect(property_name)) is (property_name not in has_effect), (
+            property_name
+        )
 
 
 @pytest.mark.parametrize(
-    "name", ["zookeeper.connect", "zookeeper.session.timeout.ms", "inter.broker.protocol.version"]
+    "property_name",
+    ["zookeeper.connect", "zookeeper.session.timeout.ms", "inter.broker.protocol.version"],
 )
-def test_a_property_of_before_kafka_4_is_taken_and_has_a_reason(name: str) -> None:
-    assert why_without_effect(name) == BEFORE_4
-    assert name not in known_properties()
+def test_a_property_of_before_kafka_4_is_taken_and_has_a_reason(property_name: str) -> None:
+    assert why_without_effect(property_name) == BEFORE_4
+    assert property_name not in known_properties()
 
 
 def test_every_name_is_listed_once() -> None:
@@ -322,9 +330,9 @@ def test_a_node_that_can_not_be_started_alone_is_refused_with_what_to_write(
 ) -> None:
     file = tmp_path / "server.properties"
     file.write_text(text)
-    with pytest.raises(ConfigError) as refused:
+    with pytest.raises(ConfigError) as refusal:
         load(file)
-    assert complaint in str(refused.value)
+    assert complaint in str(refusal.value)
 
 
 # Files of production: composed as operators and images write them.
@@ -376,9 +384,11 @@ num.partitions=6
 """
 
 
-@pytest.mark.parametrize("name", ["server.config", "kafka.conf", "server", "server.properties.bak"])
-def test_a_file_of_any_name_is_read_as_kafkas_tools_read_it(name: str, tmp_path: Path) -> None:
-    file = tmp_path / name
+@pytest.mark.parametrize(
+    "file_name", ["server.config", "kafka.conf", "server", "server.properties.bak"]
+)
+def test_a_file_of_any_name_is_read_as_kafkas_tools_read_it(file_name: str, tmp_path: Path) -> None:
+    file = tmp_path / file_name
     file.write_text(OLD_BROKER)
     config = load(file)
     assert (config.brokers, config.first_broker_id, config.port) == (1, 3, 9092)
@@ -489,8 +499,8 @@ def test_a_broken_unicode_escape_is_refused_with_its_place() -> None:
 
 def entries(**values: str) -> dict[str, Property]:
     return {
-        name: Property(line=line, name=name, value=value)
-        for line, (name, value) in enumerate(values.items(), start=1)
+        name: Property(line=line, name=name, value=property_value)
+        for line, (name, property_value) in enumerate(values.items(), start=1)
     }
 
 
@@ -537,7 +547,10 @@ def test_a_preset_changes_what_it_names_and_a_setting_beside_it_wins() -> None:
 def test_none_of_a_preset_is_kafkas_default() -> None:
     for preset in PRESETS.values():
         assert preset
-        assert all(getattr(DEFAULTS, name) != value for name, value in preset.items())
+        assert all(
+            getattr(DEFAULTS, field_name) != property_value
+            for field_name, property_value in preset.items()
+        )
 
 
 def test_a_preset_that_there_is_not_is_named_with_its_line(tmp_path: Path) -> None:

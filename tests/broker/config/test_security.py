@@ -87,7 +87,7 @@ def stores(tmp_path_factory: pytest.TempPathFactory) -> Stores:
     return Stores(tmp_path_factory.mktemp("stores"))
 
 
-def read(text: str) -> FileSecurity:
+def read_file_security(text: str) -> FileSecurity:
     entries = {entry.name: entry for entry in parse_properties(text.encode(), file="f")}
     listeners = read_listeners(entries)
     assert listeners.refusals == ()
@@ -95,12 +95,12 @@ def read(text: str) -> FileSecurity:
 
 
 def test_in_clear_there_is_none() -> None:
-    assert read("listeners=PLAINTEXT://:1\n").options == SecurityOptions()
-    assert read("").options == SecurityOptions()
+    assert read_file_security("listeners=PLAINTEXT://:1\n").options == SecurityOptions()
+    assert read_file_security("").options == SecurityOptions()
 
 
 def test_certificates_of_broker_and_clients(stores: Stores) -> None:
-    config = read(
+    config = read_file_security(
         "listeners=PLAINTEXT://:1,SSL://a:2\nadvertised.listeners=SSL://b:2,PLAINTEXT://b:1\n"
         "ssl.client.auth=required\nssl.principal.mapping.rules=RULE:^CN=(.*)$/$1/\n"
         "ssl.enabled.protocols=TLSv1.3\n" + stores.keystore + stores.truststore
@@ -119,7 +119,7 @@ def test_certificates_of_broker_and_clients(stores: Stores) -> None:
 
 def test_a_listener_has_stores_of_its_own(stores: Stores) -> None:
     own = stores.keystore.replace("ssl.", "listener.name.two.ssl.")
-    config = read(
+    config = read_file_security(
         "listeners=ONE://:1,TWO://:2\n"
         "listener.security.protocol.map=ONE:SASL_SSL,TWO:SSL\nssl.client.auth=requested\n"
         "sasl.enabled.mechanisms=SCRAM-SHA-512\n"
@@ -142,14 +142,14 @@ def test_with_sasl_only_a_listeners_own_wish_for_certificates_counts(stores: Sto
         + stores.keystore
         + stores.truststore
     )
-    assert read(text).options.listeners[0].client_auth is ClientAuth.NONE
-    assert "ssl.client.auth" not in read(text).used_names
-    own = read(text + "listener.name.sasl_ssl.ssl.client.auth=required\n")
+    assert read_file_security(text).options.listeners[0].client_auth is ClientAuth.NONE
+    assert "ssl.client.auth" not in read_file_security(text).used_names
+    own = read_file_security(text + "listener.name.sasl_ssl.ssl.client.auth=required\n")
     assert own.options.listeners[0].client_auth is ClientAuth.REQUIRED
 
 
 def test_users_and_limits_of_each_mechanism() -> None:
-    config = read(
+    config = read_file_security(
         f"""{SASL}
 sasl.enabled.mechanisms=PLAIN, SCRAM-SHA-256,SCRAM-SHA-512,OAUTHBEARER
 {MINE}plain.sasl.jaas.config=a.P required username="b" password="x" user_alice="a" user_bob="b";
@@ -195,7 +195,7 @@ connection.failed.authentication.delay.ms=0
 
 
 def test_an_error_names_what_apache_kafka_wants_too() -> None:
-    config = read(SASL + "sasl.enabled.mechanisms=OAUTHBEARER\n")
+    config = read_file_security(SASL + "sasl.enabled.mechanisms=OAUTHBEARER\n")
     ((_, message),) = config.odd_remarks
     assert message.startswith(f"Apache Kafka wants {MINE}oauthbearer.sasl.jaas.config too")
     assert config.options.listeners[0].mechanisms == ("OAUTHBEARER",)
@@ -210,13 +210,13 @@ def test_an_error_names_what_apache_kafka_wants_too() -> None:
     ],
 )
 def test_a_listener_has_a_limit_of_its_own(lines: str, limit_ms: int | None) -> None:
-    config = read(f"{BEARER};\nconnections.max.reauth.ms=7\n{lines}\n")
+    config = read_file_security(f"{BEARER};\nconnections.max.reauth.ms=7\n{lines}\n")
     assert config.options.listeners[0].max_reauth_ms == limit_ms
     assert config.options.max_reauth_ms == 7
 
 
 def test_rights() -> None:
-    config = read(
+    config = read_file_security(
         "authorizer.class.name=org.apache.kafka.metadata.authorizer.StandardAuthorizer\n"
         "super.users=User:admin;User:CN=a,O=b\nallow.everyone.if.no.acl.found=TRUE\n"
         "principal.builder.class="
@@ -228,15 +228,18 @@ def test_rights() -> None:
         allow_everyone_if_no_acl_found=True,
     )
     named = "authorizer.class.name=org.apache.kafka.metadata.authorizer.StandardAuthorizer\n"
-    assert read(named).options == SecurityOptions(has_authorizer=True)
-    assert read("authorizer.class.name=\nsuper.users=User:a\n").options == SecurityOptions()
+    assert read_file_security(named).options == SecurityOptions(has_authorizer=True)
+    assert (
+        read_file_security("authorizer.class.name=\nsuper.users=User:a\n").options
+        == SecurityOptions()
+    )
 
 
 AUTHORIZED = "authorizer.class.name=org.apache.kafka.metadata.authorizer.StandardAuthorizer\n"
 
 
 @pytest.mark.parametrize(
-    ("text", "name", "why"),
+    ("text", "name", "reason"),
     [
         ("listeners=SSL://:1", "listeners", "listener SSL: SSL needs ssl.keystore.location"),
         (SASL, "listeners", "the mechanism GSSAPI is not spoken here"),
@@ -277,10 +280,10 @@ AUTHORIZED = "authorizer.class.name=org.apache.kafka.metadata.authorizer.Standar
         ),
     ],
 )
-def test_what_cannot_be_obeyed_is_refused(text: str, name: str, why: str) -> None:
-    ((entry, message),) = read(text + "\n").refusals
+def test_what_cannot_be_obeyed_is_refused(text: str, name: str, reason: str) -> None:
+    ((entry, message),) = read_file_security(text + "\n").refusals
     assert entry.name == name
-    assert why in message
+    assert reason in message
 
 
 def test_mechanisms_of_a_listener_share_one_limit() -> None:
@@ -288,15 +291,15 @@ def test_mechanisms_of_a_listener_share_one_limit() -> None:
         f"{SASL}sasl.enabled.mechanisms=OAUTHBEARER,SCRAM-SHA-256\n"
         f"{MINE}oauthbearer.connections.max.reauth.ms=5\n"
     )
-    ((entry, message),) = read(both).refusals
+    ((entry, message),) = read_file_security(both).refusals
     assert entry.name == f"{MINE}oauthbearer.connections.max.reauth.ms"
     assert "share one limit" in message
     same_limit = both + f"{MINE}scram-sha-256.connections.max.reauth.ms=5\n"
-    assert read(same_limit).options.listeners[0].max_reauth_ms == 5
+    assert read_file_security(same_limit).options.listeners[0].max_reauth_ms == 5
 
 
 @pytest.mark.parametrize(
-    ("lines", "why"),
+    ("lines", "reason"),
     [
         ("ssl.client.auth=required", "certificates of clients need ssl.truststore.location"),
         ("ssl.principal.mapping.rules=x", "is no rule"),
@@ -305,11 +308,13 @@ def test_mechanisms_of_a_listener_share_one_limit() -> None:
     ],
 )
 def test_what_a_listener_with_tls_cannot_do_is_refused(
-    stores: Stores, lines: str, why: str
+    stores: Stores, lines: str, reason: str
 ) -> None:
-    ((entry, message),) = read(f"listeners=SSL://:1\n{stores.keystore}{lines}\n").refusals
+    ((entry, message),) = read_file_security(
+        f"listeners=SSL://:1\n{stores.keystore}{lines}\n"
+    ).refusals
     assert entry.name == lines.partition("=")[0]
-    assert why in message
+    assert reason in message
 
 
 # How a client is told to reach brokers, in Java's words.
@@ -372,7 +377,7 @@ def test_a_token() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "name", "why"),
+    ("text", "name", "expected_reason"),
     [
         ("security.protocol=TLS", "security.protocol", "expected PLAINTEXT, SSL"),
         ("security.protocol=SASL_SSL", "security.protocol", "GSSAPI, the default, is not spoken"),
@@ -413,8 +418,10 @@ def test_a_token() -> None:
         ),
     ],
 )
-def test_client_security_what_cannot_be_obeyed_is_refused(text: str, name: str, why: str) -> None:
-    with pytest.raises(WrongPropertyError, match=why) as wrong:
+def test_client_security_what_cannot_be_obeyed_is_refused(
+    text: str, name: str, expected_reason: str
+) -> None:
+    with pytest.raises(WrongPropertyError, match=expected_reason) as wrong:
         read_of_client_security(text)
     assert wrong.value.entry.name == name
 
@@ -424,8 +431,10 @@ def test_client_security_what_cannot_be_obeyed_is_refused(text: str, name: str, 
 
 def read_of_listeners(**fields: str) -> Listeners:
     entries = {
-        name: Property(line=1, name=name, value=value)
-        for name, value in ((key.replace("_", "."), value) for key, value in fields.items())
+        name: Property(line=1, name=name, value=property_value)
+        for name, property_value in (
+            (key.replace("_", "."), property_value) for key, property_value in fields.items()
+        )
     }
     return read_listeners(entries)
 
@@ -495,10 +504,10 @@ def test_a_listener_without_a_protocol_is_refused() -> None:
 
 
 @pytest.mark.parametrize(
-    "value", ["9092", "PLAINTEXT:9092", "PLAINTEXT://:x", "PLAINTEXT://:65536"]
+    "listeners", ["9092", "PLAINTEXT:9092", "PLAINTEXT://:x", "PLAINTEXT://:65536"]
 )
-def test_what_is_no_listener_is_refused(value: str) -> None:
-    assert complaint(listeners=value)[1] == f"expected NAME://HOST:PORT, found {value!r}"
+def test_what_is_no_listener_is_refused(listeners: str) -> None:
+    assert complaint(listeners=listeners)[1] == f"expected NAME://HOST:PORT, found {listeners!r}"
 
 
 def test_names_are_unique() -> None:
@@ -537,10 +546,10 @@ def test_an_address_without_a_way_to_it_is_not_advertised() -> None:
 
 
 def entries(**values: str) -> dict[str, Property]:
-    named = {name.replace("_", "."): value for name, value in values.items()}
+    named = {name.replace("_", "."): property_value for name, property_value in values.items()}
     return {
-        name: Property(line=line, name=name, value=value)
-        for line, (name, value) in enumerate(named.items(), start=1)
+        name: Property(line=line, name=name, value=property_value)
+        for line, (name, property_value) in enumerate(named.items(), start=1)
     }
 
 

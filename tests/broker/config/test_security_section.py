@@ -44,17 +44,17 @@ acls:
 """
 
 
-def read(text: str) -> SecurityOptions:
+def read_options(text: str) -> SecurityOptions:
     content, _ = read_mapping(text.encode(), file="f")
     return read_section(SecuritySection.model_validate(content), directory=Path("/etc"))
 
 
 def test_nothing_said_is_no_security() -> None:
-    assert read("") == SecurityOptions()
+    assert read_options("") == SecurityOptions()
 
 
 def test_all_that_there_is() -> None:
-    options = read(EVERYTHING)
+    options = read_options(EVERYTHING)
     bearer = BearerRules(principal_claim="name", required_scope=("read",), clock_skew_ms=5)
     assert options == SecurityOptions(
         listeners=(
@@ -112,12 +112,12 @@ def test_all_that_there_is() -> None:
 
 
 def test_certificates_of_clients_need_no_authority_where_none_are_asked_for() -> None:
-    options = read("{listeners: {SSL: {}}, tls: {certificate: a, key: b}}")
+    options = read_options("{listeners: {SSL: {}}, tls: {certificate: a, key: b}}")
     assert options.tls == TlsFiles(certificate="/etc/a", key="/etc/b")
 
 
 @pytest.mark.parametrize(
-    ("text", "why"),
+    ("text", "expected_reason"),
     [
         ("listeners: {OUTSIDE: {}}", "its name is no protocol"),
         ("listeners: {SSL: {}}", "needs TLS files"),
@@ -130,6 +130,6 @@ def test_certificates_of_clients_need_no_authority_where_none_are_asked_for() ->
         ("plain_listener: false", "there is no listener"),
     ],
 )
-def test_what_makes_no_sense_is_refused(text: str, why: str) -> None:
-    with pytest.raises(ConfigError, match=why):
-        read(text)
+def test_what_makes_no_sense_is_refused(text: str, expected_reason: str) -> None:
+    with pytest.raises(ConfigError, match=expected_reason):
+        read_options(text)

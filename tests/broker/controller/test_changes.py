@@ -43,7 +43,7 @@ def reassign_p0(
     )
 
 
-def places(moved_partition: PartitionImage | Rejection) -> tuple[tuple[int, ...], ...]:
+def replica_sets(moved_partition: PartitionImage | Rejection) -> tuple[tuple[int, ...], ...]:
     assert isinstance(moved_partition, PartitionImage), moved_partition
     return (moved_partition.replicas, moved_partition.adding, moved_partition.removing)
 
@@ -65,7 +65,7 @@ def test_a_reassignment_begins_with_both_the_old_replicas_and_the_new(
     new_replicas: tuple[int, ...],
     expected: tuple[tuple[int, ...], ...],
 ) -> None:
-    assert places(reassign_p0(image_of(partition_before), *new_replicas)) == expected
+    assert replica_sets(reassign_p0(image_of(partition_before), *new_replicas)) == expected
 
 
 def test_what_is_as_wanted_is_no_change() -> None:
@@ -90,11 +90,11 @@ ON_THE_WAY = partition(1, replicas=(1, 3, 2), isr=(1, 2), adding=(3,), removing=
 def test_a_reassignment_can_be_turned_elsewhere(
     new_replicas: tuple[int, ...], expected: tuple[tuple[int, ...], ...]
 ) -> None:
-    assert places(reassign_p0(image_of(ON_THE_WAY, down=(3,)), *new_replicas)) == expected
+    assert replica_sets(reassign_p0(image_of(ON_THE_WAY, down=(3,)), *new_replicas)) == expected
 
 
 @pytest.mark.parametrize(
-    ("new_replicas", "why"),
+    ("new_replicas", "reason"),
     [
         ((), "The manual partition assignment includes an empty replica list."),
         ((1, 1), "The manual partition assignment includes the broker 1 more than once."),
@@ -104,9 +104,11 @@ def test_a_reassignment_can_be_turned_elsewhere(
         ),
     ],
 )
-def test_replicas_have_to_be_brokers_and_different(new_replicas: tuple[int, ...], why: str) -> None:
+def test_replicas_have_to_be_brokers_and_different(
+    new_replicas: tuple[int, ...], reason: str
+) -> None:
     moved_partition = reassign_p0(image_of(partition(1)), *new_replicas)
-    assert moved_partition == Rejection(error=ErrorCode.invalid_replica_assignment, reason=why)
+    assert moved_partition == Rejection(error=ErrorCode.invalid_replica_assignment, reason=reason)
 
 
 @pytest.mark.parametrize(
@@ -135,24 +137,26 @@ def test_the_factor_can_be_insisted_on(
 
 
 @pytest.mark.parametrize(
-    ("where", "why"),
+    ("topic_partition", "reason"),
     [
         (TopicPartition("absent", 0), "Unable to find a topic named absent."),
         (TopicPartition("orders", 7), "Unable to find partition orders:7."),
     ],
 )
-def test_what_does_not_exist_can_neither_move_nor_stay(where: TopicPartition, why: str) -> None:
+def test_what_does_not_exist_can_neither_move_nor_stay(
+    topic_partition: TopicPartition, reason: str
+) -> None:
     image = image_of(partition(1))
-    expected = Rejection(error=ErrorCode.unknown_topic_or_partition, reason=why)
-    assert reassign(image, where, (BrokerId(1),), DEFAULTS) == expected
-    assert cancel(image, where, DEFAULTS) == expected
+    expected = Rejection(error=ErrorCode.unknown_topic_or_partition, reason=reason)
+    assert reassign(image, topic_partition, (BrokerId(1),), DEFAULTS) == expected
+    assert cancel(image, topic_partition, DEFAULTS) == expected
 
 
 def test_a_cancelled_reassignment_leaves_the_replicas_that_were_there() -> None:
     image_after = cancel(image_of(ON_THE_WAY), P0, DEFAULTS)
     assert isinstance(image_after, ClusterImage)
     partition = image_after.topics["orders"].partitions[0]
-    assert places(partition) == ((1, 2), (), ())
+    assert replica_sets(partition) == ((1, 2), (), ())
     assert (partition.leader, partition.leader_epoch, partition.isr) == (1, 1, (1, 2))
 
 
@@ -198,17 +202,19 @@ def by_hand(*replicas: tuple[int, ...]) -> Assignments:
 
 
 def grow_orders(
-    count: int, assignments: Assignments | None = None, *, image: ClusterImage = IMAGE
+    partition_count: int, assignments: Assignments | None = None, *, image: ClusterImage = IMAGE
 ) -> TopicImage:
-    topic = grown_topic(image, "orders", partition_count=count, assignments=assignments)
+    topic = grown_topic(image, "orders", partition_count=partition_count, assignments=assignments)
     assert isinstance(topic, TopicImage)
     return topic
 
 
 def growth_rejection(
-    count: int, assignments: Assignments | None = None, *, image: ClusterImage = IMAGE
+    partition_count: int, assignments: Assignments | None = None, *, image: ClusterImage = IMAGE
 ) -> Rejection:
-    rejection = grown_topic(image, "orders", partition_count=count, assignments=assignments)
+    rejection = grown_topic(
+        image, "orders", partition_count=partition_count, assignments=assignments
+    )
     assert isinstance(rejection, Rejection)
     return rejection
 
@@ -340,8 +346,10 @@ def test_what_a_request_has_given_before_counts() -> None:
 UPGRADE, SAFE, UNSAFE = 1, 2, 3
 
 
-def at_level(level: int) -> ClusterImage:
-    return initial_image(cluster_id="c", brokers=(broker(1),), transaction_version=level)
+def at_level(transaction_version: int) -> ClusterImage:
+    return initial_image(
+        cluster_id="c", brokers=(broker(1),), transaction_version=transaction_version
+    )
 
 
 def test_a_formatted_cluster_has_every_feature_at_its_level() -> None:
@@ -355,7 +363,7 @@ def test_a_formatted_cluster_has_every_feature_at_its_level() -> None:
 
 
 @pytest.mark.parametrize(
-    ("current", "new_level", "kind", "allowed"),
+    ("current", "new_level", "upgrade_type", "allowed"),
     [
         (0, 1, UPGRADE, True),
         (0, 2, UPGRADE, True),
@@ -373,9 +381,9 @@ def test_a_formatted_cluster_has_every_feature_at_its_level() -> None:
     ],
 )
 def test_levels_go_up_by_an_upgrade_and_down_by_a_downgrade(
-    current: int, new_level: int, kind: int, allowed: bool
+    current: int, new_level: int, upgrade_type: int, allowed: bool
 ) -> None:
-    update = FeatureUpdate(name=TRANSACTION_VERSION, level=new_level, upgrade_type=kind)
+    update = FeatureUpdate(name=TRANSACTION_VERSION, level=new_level, upgrade_type=upgrade_type)
     changed = update_features(at_level(current), (update,))
     if allowed:
         assert isinstance(changed, ClusterImage)
@@ -393,7 +401,7 @@ def test_an_unknown_feature_is_refused_and_stops_the_others() -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "level", "kind", "why"),
+    ("name", "transaction_version", "upgrade_type", "reason"),
     [
         ("no.such", 1, UPGRADE, "Local controller 1 does not support this feature."),
         ("no.such", 0, SAFE, "Feature no.such not found."),
@@ -402,11 +410,13 @@ def test_an_unknown_feature_is_refused_and_stops_the_others() -> None:
         ("metadata.version", 29, UNSAFE, "Unsafe metadata downgrade is not supported"),
     ],
 )
-def test_a_refused_feature_says_why(name: str, level: int, kind: int, why: str) -> None:
-    update = FeatureUpdate(name=name, level=level, upgrade_type=kind)
+def test_a_refused_feature_says_why(
+    name: str, transaction_version: int, upgrade_type: int, reason: str
+) -> None:
+    update = FeatureUpdate(name=name, level=transaction_version, upgrade_type=upgrade_type)
     refused = update_features(at_level(2), (update,))
     assert isinstance(refused, Rejection)
-    assert why in refused.reason
+    assert reason in refused.reason
 
 
 def test_what_is_so_already_is_no_change() -> None:

@@ -46,13 +46,13 @@ def create(
 # Topics
 
 
-@pytest.mark.parametrize("name", ["orders", "a", "A.b_c-9", "x" * 249, "__mine", "..."])
-def test_good_names(name: str) -> None:
-    assert name_complaint(name) is None
+@pytest.mark.parametrize("topic_name", ["orders", "a", "A.b_c-9", "x" * 249, "__mine", "..."])
+def test_good_names(topic_name: str) -> None:
+    assert name_complaint(topic_name) is None
 
 
 @pytest.mark.parametrize(
-    ("name", "why"),
+    ("topic_name", "reason"),
     [
         ("", "empty"),
         (".", "'.' is not allowed"),
@@ -62,9 +62,9 @@ def test_good_names(name: str) -> None:
         ("ü", "ASCII alphanumerics"),
     ],
 )
-def test_bad_names_are_refused_with_a_reason(name: str, why: str) -> None:
-    assert why in (name_complaint(name) or "")
-    assert error_of(create(TopicToCreate(name=name))) is ErrorCode.invalid_topic_exception
+def test_bad_names_are_refused_with_a_reason(topic_name: str, reason: str) -> None:
+    assert reason in (name_complaint(topic_name) or "")
+    assert error_of(create(TopicToCreate(name=topic_name))) is ErrorCode.invalid_topic_exception
 
 
 def test_leaders_go_round_the_brokers_and_each_topic_starts_one_further() -> None:
@@ -120,11 +120,11 @@ def test_what_can_not_be_created_says_why(new_topic: TopicToCreate, error: Error
 def test_decisions_hold_until_brokers_change_or_a_name_is_taken() -> None:
     image = cluster()
     created_topic = create(TopicToCreate(name="or_ders"), image=image)
-    refused = Rejection(error=ErrorCode.invalid_topic_exception, reason="no name")
+    refusal = Rejection(error=ErrorCode.invalid_topic_exception, reason="no name")
     with_other_topic, colliding = image.with_topic(topic("a")), image.with_topic(topic("or.ders"))
     for later_image, holds in ((image, True), (with_other_topic, True), (colliding, False)):
-        assert is_decision_valid([created_topic, refused], image, later_image) is holds
-    assert is_decision_valid([refused], image, colliding)
+        assert is_decision_valid([created_topic, refusal], image, later_image) is holds
+    assert is_decision_valid([refusal], image, colliding)
     assert not is_decision_valid([created_topic], image, cluster(broker(1), broker(2)))
 
 
@@ -225,11 +225,11 @@ def test_what_is_set_is_waited_for_also_where_it_is_kafkas_default() -> None:
         offsets_topic_replication_factor=3,
         default_replication_factor=3,
     )
-    for name in (TRANSACTION_STATE_TOPIC, CONSUMER_OFFSETS_TOPIC, "orders"):
-        new_topic = internal_topic(name, image=image, settings=settings)
+    for topic_name in (TRANSACTION_STATE_TOPIC, CONSUMER_OFFSETS_TOPIC, "orders"):
+        new_topic = internal_topic(topic_name, image=image, settings=settings)
         assert error_of(create(new_topic, image=image, settings=settings)) is (
             ErrorCode.invalid_replication_factor
-        ), name
+        ), topic_name
     log = internal_topic(TRANSACTION_STATE_TOPIC, image=image, settings=settings)
     assert log.configs["min.insync.replicas"] == "2"
     less = Settings(transaction_state_log_replication_factor=1)
@@ -303,8 +303,10 @@ def test_the_next_leader_is_the_first_other_replica_that_can() -> None:
 # Configs
 
 
-def change(name: str, operation: ConfigOperation, value: str | None = None) -> ConfigEntryChange:
-    return ConfigEntryChange(name=name, operation=operation, value=value)
+def change(
+    name: str, operation: ConfigOperation, config_value: str | None = None
+) -> ConfigEntryChange:
+    return ConfigEntryChange(name=name, operation=operation, value=config_value)
 
 
 @pytest.mark.parametrize(
@@ -335,7 +337,7 @@ def test_operations_on_configs(
 
 
 @pytest.mark.parametrize(
-    ("operation", "value", "complaint"),
+    ("operation", "config_value", "complaint"),
     [
         (APPEND, "compact", ""),
         (APPEND, "compact,delete", ""),
@@ -347,10 +349,10 @@ def test_operations_on_configs(
     ],
 )
 def test_a_broker_judges_its_lists_before_the_controller_changes_them(
-    operation: ConfigOperation, value: str, complaint: str
+    operation: ConfigOperation, config_value: str, complaint: str
 ) -> None:
     """As a real 4.4.0 answered (case leader/configs/alter-lists)."""
-    changes = (change("log.cleanup.policy", operation, value),)
+    changes = (change("log.cleanup.policy", operation, config_value),)
     answer = altered_configs({}, changes, configs.BROKER_CONFIGS)
     assert isinstance(answer, Rejection) is bool(complaint)
     if isinstance(answer, Rejection):
@@ -358,17 +360,17 @@ def test_a_broker_judges_its_lists_before_the_controller_changes_them(
         assert complaint in answer.reason
 
 
-@pytest.mark.parametrize("value", ["x" * 32_768, "\N{GRINNING FACE}" * 16_384])
+@pytest.mark.parametrize("config_value", ["x" * 32_768, "\N{GRINNING FACE}" * 16_384])
 @pytest.mark.parametrize("keys", [configs.TOPIC_CONFIGS, configs.BROKER_CONFIGS])
 def test_a_value_longer_than_a_record_of_the_metadata_holds_is_refused(
-    keys: Mapping[str, configs.ConfigKey], value: str
+    keys: Mapping[str, configs.ConfigKey], config_value: str
 ) -> None:
     """Kafka 4.3: DISALLOWED_CONFIG_VALUE_SIZE_ERROR, before any other rule is asked."""
-    changed = change("no.such", SET, value)
-    refused = altered_configs({}, (changed,), keys)
-    assert isinstance(refused, Rejection)
-    assert refused.error is ErrorCode.invalid_config
-    assert "maximum value size of 32767 bytes" in refused.reason
+    changed = change("no.such", SET, config_value)
+    refusal = altered_configs({}, (changed,), keys)
+    assert isinstance(refusal, Rejection)
+    assert refusal.error is ErrorCode.invalid_config
+    assert "maximum value size of 32767 bytes" in refusal.reason
 
 
 def test_appends_do_not_grow_a_value_beyond_that() -> None:
@@ -376,9 +378,9 @@ def test_appends_do_not_grow_a_value_beyond_that() -> None:
     configs_before = {name: ",".join(f"{n}:1" for n in range(4_000))}
     appended_value = ",".join(f"{n}:1" for n in range(4_000, 6_000))
     changed = change(name, APPEND, appended_value)
-    refused = altered_configs(configs_before, (changed,), configs.TOPIC_CONFIGS)
-    assert isinstance(refused, Rejection)
-    assert refused.error is ErrorCode.invalid_config
+    refusal = altered_configs(configs_before, (changed,), configs.TOPIC_CONFIGS)
+    assert isinstance(refusal, Rejection)
+    assert refusal.error is ErrorCode.invalid_config
 
 
 @pytest.mark.parametrize(
@@ -400,8 +402,8 @@ def test_wrong_operations_change_nothing(
 
 def test_a_bad_value_of_a_broker_is_a_bad_request() -> None:
     changes = (change("message.max.bytes", SET, "x"),)
-    refused = altered_configs({}, changes, configs.BROKER_CONFIGS)
-    assert error_of(refused) is ErrorCode.invalid_request
+    refusal = altered_configs({}, changes, configs.BROKER_CONFIGS)
+    assert error_of(refusal) is ErrorCode.invalid_request
     unknown = (change("no.such", SET, "x"),)
     assert altered_configs({}, unknown, configs.BROKER_CONFIGS) == {"no.such": "x"}
 

@@ -50,8 +50,8 @@ P0 = TopicPartition("orders", 0)
 PREFERRED, UNCLEAN = ElectionType.PREFERRED, ElectionType.UNCLEAN
 
 
-def elect_for_p0(image: ClusterImage, kind: ElectionType) -> PartitionImage:
-    image_after = elect_leader(image, P0, kind, DEFAULTS)
+def elect_for_p0(image: ClusterImage, election_type: ElectionType) -> PartitionImage:
+    image_after = elect_leader(image, P0, election_type, DEFAULTS)
     assert isinstance(image_after, ClusterImage)
     changed = image_after.partition(P0)
     assert changed is not None
@@ -81,7 +81,7 @@ def test_an_unclean_election_takes_a_live_replica(
 
 
 @pytest.mark.parametrize(
-    ("partition", "down", "kind", "error"),
+    ("partition", "down", "election_type", "error"),
     [
         (partition(1), (), PREFERRED, ErrorCode.election_not_needed),
         (partition(2), (), UNCLEAN, ErrorCode.election_not_needed),
@@ -91,33 +91,35 @@ def test_an_unclean_election_takes_a_live_replica(
     ],
 )
 def test_where_there_is_no_election(
-    partition: PartitionImage, down: tuple[int, ...], kind: ElectionType, error: ErrorCode
+    partition: PartitionImage, down: tuple[int, ...], election_type: ElectionType, error: ErrorCode
 ) -> None:
-    refused = elect_leader(image_of(partition, down=down), P0, kind, DEFAULTS)
+    refused = elect_leader(image_of(partition, down=down), P0, election_type, DEFAULTS)
     assert isinstance(refused, Rejection)
     assert refused.error is error
     assert (refused is NOT_NEEDED) is (error is ErrorCode.election_not_needed)
 
 
-@pytest.mark.parametrize("kind", list(ElectionType))
+@pytest.mark.parametrize("election_type", list(ElectionType))
 @pytest.mark.parametrize(
-    ("where", "reason"),
+    ("topic_partition", "reason"),
     [
         (TopicPartition("nope", 0), "No such topic as nope"),
         (TopicPartition("orders", 9), "No such partition as orders-9"),
         (TopicPartition("orders", -1), "No such partition as orders--1"),
     ],
 )
-def test_what_does_not_exist(kind: ElectionType, where: TopicPartition, reason: str) -> None:
-    refused = elect_leader(image_of(partition(1)), where, kind, DEFAULTS)
+def test_what_does_not_exist(
+    election_type: ElectionType, topic_partition: TopicPartition, reason: str
+) -> None:
+    refused = elect_leader(image_of(partition(1)), topic_partition, election_type, DEFAULTS)
     assert refused == Rejection(error=ErrorCode.unknown_topic_or_partition, reason=reason)
 
 
 def leaders(image: ClusterImage) -> list[int]:
     return [
         partition.leader
-        for name in sorted(image.topics)
-        for partition in image.topics[name].partitions
+        for topic_name in sorted(image.topics)
+        for partition in image.topics[topic_name].partitions
     ]
 
 
@@ -167,11 +169,13 @@ def test_leaders_go_back_to_their_preferred_replicas_where_those_may_lead() -> N
 
 
 def test_a_leader_that_resigns_is_elected_again_two_epochs_later() -> None:
-    where = TopicPartition("a", 0)
+    topic_partition = TopicPartition("a", 0)
     image = cluster().with_topic(topic("a", partition(2, epoch=4)))
-    resigned = resign_leader(image, where)
+    resigned = resign_leader(image, topic_partition)
     assert not isinstance(resigned, Rejection)
-    without_leader, with_new_leader = (image_of_step.partition(where) for image_of_step in resigned)
+    without_leader, with_new_leader = (
+        image_of_step.partition(topic_partition) for image_of_step in resigned
+    )
     assert without_leader is not None
     assert with_new_leader is not None
     assert (without_leader.leader, without_leader.leader_epoch, without_leader.partition_epoch) == (
@@ -189,11 +193,11 @@ def test_a_leader_that_resigns_is_elected_again_two_epochs_later() -> None:
 
 def test_who_is_not_there_can_not_resign() -> None:
     image = cluster(broker(1), broker(2, alive=False)).with_topic(topic("a", partition(2)))
-    for where, error in (
+    for topic_partition, error in (
         (TopicPartition("a", 7), ErrorCode.unknown_topic_or_partition),
         (TopicPartition("a", 0), ErrorCode.leader_not_available),
     ):
-        refused = resign_leader(image, where)
+        refused = resign_leader(image, topic_partition)
         assert isinstance(refused, Rejection)
         assert refused.error is error
 
@@ -231,26 +235,26 @@ def register(
     return image_after
 
 
-def world(*, elr: int = 1) -> ClusterImage:
+def cluster_image(*, elr: int = 1) -> ClusterImage:
     image = cluster().with_feature(ELIGIBLE_LEADER_REPLICAS, elr)
     image = image.with_broker_configs("", {"min.insync.replicas": "3"})
     return image.with_topic(topic("orders", partition(1)))
 
 
 def test_a_new_broker_is_fenced_and_its_epoch_is_where_it_was_registered() -> None:
-    image = register(world(), command(BrokerId(4)))
-    new = image.brokers[BrokerId(4)]
-    assert new.epoch == image.offset == world().offset + 1
-    assert not new.alive
-    assert (new.host, new.port, new.rack) == ("h", 7, "r")
-    assert new.addresses == {"OTHER": ("h", 8)}
-    assert has_stale_epoch(image, BrokerId(4), new.epoch - 1)
-    assert not has_stale_epoch(image, BrokerId(4), new.epoch)
+    image = register(cluster_image(), command(BrokerId(4)))
+    new_broker = image.brokers[BrokerId(4)]
+    assert new_broker.epoch == image.offset == cluster_image().offset + 1
+    assert not new_broker.alive
+    assert (new_broker.host, new_broker.port, new_broker.rack) == ("h", 7, "r")
+    assert new_broker.addresses == {"OTHER": ("h", 8)}
+    assert has_stale_epoch(image, BrokerId(4), new_broker.epoch - 1)
+    assert not has_stale_epoch(image, BrokerId(4), new_broker.epoch)
     assert has_stale_epoch(image, BrokerId(5), 1)
 
 
 def test_a_request_that_is_repeated_keeps_the_epoch_and_the_state() -> None:
-    image = unfence_broker(register(world(), command(BrokerId(4))), BrokerId(4), DEFAULTS)
+    image = unfence_broker(register(cluster_image(), command(BrokerId(4))), BrokerId(4), DEFAULTS)
     image_after = register(image, command(BrokerId(4)), has_session=True)
     assert image_after.brokers[BrokerId(4)] == image.brokers[BrokerId(4)]
     leaving = begin_controlled_shutdown(image, BrokerId(4), DEFAULTS)
@@ -267,7 +271,7 @@ def test_a_request_that_is_repeated_keeps_the_epoch_and_the_state() -> None:
 def test_who_can_not_be_registered(
     command: BrokerRegistrationCommand, has_session: bool, error: ErrorCode
 ) -> None:
-    refused = register_broker(world(), command, DEFAULTS, has_session=has_session)
+    refused = register_broker(cluster_image(), command, DEFAULTS, has_session=has_session)
     assert isinstance(refused, Rejection)
     assert refused.error is error
 
@@ -284,7 +288,7 @@ def test_who_can_not_be_registered(
 def test_a_restart_takes_the_broker_out_of_the_isr(
     elr: int, previous: int, eligible: tuple[int, ...]
 ) -> None:
-    image = register(world(elr=elr), command(previous=previous))
+    image = register(cluster_image(elr=elr), command(previous=previous))
     partition = image.topics["orders"].partitions[0]
     assert (partition.leader, partition.isr, partition.elr) == (2, (2, 3), eligible)
     assert image.brokers[B1].epoch == image.offset
@@ -292,7 +296,7 @@ def test_a_restart_takes_the_broker_out_of_the_isr(
 
 
 def test_a_fenced_broker_leads_nothing_and_an_unfenced_one_may_again() -> None:
-    image = world().with_topic(topic("orders", partition(1, replicas=(1,))))
+    image = cluster_image().with_topic(topic("orders", partition(1, replicas=(1,))))
     fenced = fence_broker(image, B1, DEFAULTS)
     assert fenced.topics["orders"].partitions[0].leader == -1
     assert not fenced.is_alive(B1)
@@ -303,7 +307,7 @@ def test_a_fenced_broker_leads_nothing_and_an_unfenced_one_may_again() -> None:
 
 
 def test_a_broker_on_its_way_out_leads_nothing_but_lives() -> None:
-    leaving = begin_controlled_shutdown(world(), B1, DEFAULTS)
+    leaving = begin_controlled_shutdown(cluster_image(), B1, DEFAULTS)
     assert leaving.is_alive(B1)
     assert not leaving.is_active(B1)
     assert leaving.topics["orders"].partitions[0].leader == 2
@@ -313,13 +317,13 @@ def test_a_broker_on_its_way_out_leads_nothing_but_lives() -> None:
 
 
 def test_others_are_left_alone() -> None:
-    image = fence_broker(world(), B3, DEFAULTS)
+    image = fence_broker(cluster_image(), B3, DEFAULTS)
     assert image.brokers[B2] == msgspec.structs.replace(broker(2))
     assert not image.is_active(BrokerId(9))
 
 
 def test_a_failed_directory_takes_leaders_and_isrs_away_until_the_broker_registers_anew() -> None:
-    failed = fail_directory(world(elr=0), B1, DEFAULTS)
+    failed = fail_directory(cluster_image(elr=0), B1, DEFAULTS)
     orders = failed.topics["orders"].partitions[0]
     assert (orders.leader, orders.isr) == (2, (2, 3))
     assert (failed.is_alive(B1), failed.is_active(B1), failed.is_offline(B1)) == (True, False, True)
@@ -329,7 +333,7 @@ def test_a_failed_directory_takes_leaders_and_isrs_away_until_the_broker_registe
 
 
 def test_replicas_of_brokers_that_are_away_or_unknown_are_offline() -> None:
-    image = fence_broker(world(), B3, DEFAULTS)
+    image = fence_broker(cluster_image(), B3, DEFAULTS)
     assert [
         broker_id for broker_id in (B1, B2, B3, BrokerId(9)) if image.is_offline(broker_id)
     ] == [B3, BrokerId(9)]
@@ -338,7 +342,7 @@ def test_replicas_of_brokers_that_are_away_or_unknown_are_offline() -> None:
 # What a broker's coming or going means for every partition, and the rules of a topic.
 
 
-def world_of_leadership(*, elr: int = 1) -> ClusterImage:
+def leadership_image(*, elr: int = 1) -> ClusterImage:
     image = cluster().with_feature(ELIGIBLE_LEADER_REPLICAS, elr)
     image = image.with_broker_configs("", {"min.insync.replicas": "2"})
     return image.with_topic(
@@ -346,10 +350,10 @@ def world_of_leadership(*, elr: int = 1) -> ClusterImage:
     ).with_topic(topic("one", partition(1, replicas=(1,)), topic_id=uuid.UUID(int=9)))
 
 
-def leadership_rows(image: ClusterImage, name: str = "orders") -> list[tuple[object, ...]]:
+def leadership_rows(image: ClusterImage, topic_name: str = "orders") -> list[tuple[object, ...]]:
     return [
         (partition.leader, partition.isr, partition.elr)
-        for partition in image.topics[name].partitions
+        for partition in image.topics[topic_name].partitions
     ]
 
 
@@ -370,30 +374,30 @@ def leadership_rows(image: ClusterImage, name: str = "orders") -> list[tuple[obj
 def test_the_rules_of_a_topic(
     configs: dict[str, str], settings: Settings, expected: tuple[int, bool]
 ) -> None:
-    topic_rules = rules_of(topic(configs=configs), world_of_leadership(), settings)
+    topic_rules = rules_of(topic(configs=configs), leadership_image(), settings)
     assert (topic_rules.min_isr, topic_rules.allows_unclean) == expected
 
 
 def test_a_broker_that_stops_leaves_every_isr_and_leads_nothing() -> None:
-    image_without_b1 = without_broker(world_of_leadership(), B1, DEFAULTS)
+    image_without_b1 = without_broker(leadership_image(), B1, DEFAULTS)
     assert leadership_rows(image_without_b1) == [(2, (2, 3), ()), (2, (2, 3), ()), (3, (2, 3), ())]
     assert leadership_rows(image_without_b1, "one") == [(-1, (), (1,))]
     assert not leads_any_partition(image_without_b1, B1)
     assert leads_any_partition(image_without_b1, B2)
-    assert image_without_b1.offset == world_of_leadership().offset + 1, "all of it is one step"
+    assert image_without_b1.offset == leadership_image().offset + 1, "all of it is one step"
     image_after_repetition = without_broker(image_without_b1, B1, DEFAULTS)
     assert image_after_repetition is image_without_b1
 
 
 def test_without_elr_the_last_in_sync_replica_stays_in_the_isr() -> None:
-    image = world_of_leadership(elr=0)
+    image = leadership_image(elr=0)
     assert not has_elr(image)
     assert leadership_rows(without_broker(image, B1, DEFAULTS), "one") == [(-1, (1,), ())]
 
 
 def test_a_crashed_broker_is_not_eligible_any_more() -> None:
     image_without_both = without_broker(
-        without_broker(world_of_leadership(), B1, DEFAULTS), B2, DEFAULTS
+        without_broker(leadership_image(), B1, DEFAULTS), B2, DEFAULTS
     )
     assert leadership_rows(image_without_both) == [
         (3, (3,), (2,)),
@@ -403,13 +407,13 @@ def test_a_crashed_broker_is_not_eligible_any_more() -> None:
     crashed = after_unclean_shutdown(image_without_both, B2, DEFAULTS)
     assert leadership_rows(crashed) == [(3, (3,), ()), (3, (3,), ()), (3, (3,), ())]
     assert leadership_rows(crashed, "one") == [(-1, (), (1,))], "it has no replica there"
-    still_in = after_unclean_shutdown(world_of_leadership(), B1, DEFAULTS)
+    still_in = after_unclean_shutdown(leadership_image(), B1, DEFAULTS)
     assert leadership_rows(still_in)[0] == (2, (2, 3), ())
     assert leadership_rows(still_in, "one") == [(-1, (), ())]
 
 
 def test_an_allowed_unclean_election_happens_at_once() -> None:
-    image = world_of_leadership(elr=0).with_topic_configs(
+    image = leadership_image(elr=0).with_topic_configs(
         "orders", {"unclean.leader.election.enable": "true"}
     )
     image = image.with_partition(P0, partition(1, isr=(1,)))
@@ -417,7 +421,7 @@ def test_an_allowed_unclean_election_happens_at_once() -> None:
 
 
 def test_leaderless_partitions_get_a_broker_that_comes_back() -> None:
-    image = without_broker(world_of_leadership(), B1, DEFAULTS).with_broker(broker(1, alive=False))
+    image = without_broker(leadership_image(), B1, DEFAULTS).with_broker(broker(1, alive=False))
     back = with_broker_back(image, B1, DEFAULTS)
     assert leadership_rows(back, "one") == [(1, (1,), ())]
     assert leadership_rows(back) == leadership_rows(image), "others keep their leaders"
@@ -426,7 +430,7 @@ def test_leaderless_partitions_get_a_broker_that_comes_back() -> None:
 
 
 def test_one_partition_follows_the_rules_of_its_topic() -> None:
-    image = world_of_leadership()
+    image = leadership_image()
     assert updated_partition(image, P0, DEFAULTS) is None
     shrunk = updated_partition(image, P0, DEFAULTS, target_isr=(B1,))
     assert shrunk is not None
@@ -440,7 +444,7 @@ def test_one_partition_follows_the_rules_of_its_topic() -> None:
 
 def test_replicas_that_were_eligible_are_not_any_more() -> None:
     """For one topic, or for all; where there was nothing, nothing changes."""
-    image = without_broker(without_broker(world_of_leadership(), B3, DEFAULTS), B1, DEFAULTS)
+    image = without_broker(without_broker(leadership_image(), B3, DEFAULTS), B1, DEFAULTS)
     two = image.with_topic(
         topic("two", partition(2, isr=(2,), elr=(1, 3)), topic_id=uuid.UUID(int=8))
     )
@@ -477,12 +481,12 @@ def isr_change(
     *,
     leader_epoch: int = 5,
     partition_epoch: int = 5,
-    index: int = 0,
+    partition_index: int = 0,
     topic_id: uuid.UUID = TOPIC_ID,
 ) -> IsrChange:
     return IsrChange(
         topic_id=topic_id,
-        topic_partition=TopicPartition("orders", index),
+        topic_partition=TopicPartition("orders", partition_index),
         leader_epoch=LeaderEpoch(leader_epoch),
         partition_epoch=partition_epoch,
         new_isr=tuple((BrokerId(replica), epoch) for replica, epoch in isr),
@@ -508,7 +512,7 @@ def test_another_incarnation_is_refused_as_a_whole(sender: int, epoch: int) -> N
     ("change", "sender", "error"),
     [
         (isr_change(topic_id=uuid.UUID(int=1)), 1, E.unknown_topic_id),
-        (isr_change(index=7), 1, E.unknown_topic_or_partition),
+        (isr_change(partition_index=7), 1, E.unknown_topic_or_partition),
         (isr_change(leader_epoch=6), 1, E.not_controller),
         (isr_change(partition_epoch=6), 1, E.not_controller),
         (isr_change(leader_epoch=4, partition_epoch=4), 2, E.fenced_leader_epoch),
@@ -566,7 +570,8 @@ def test_each_change_is_judged_by_itself() -> None:
     outcome = decide_alter_partition(
         image,
         command_of_isr_requests(
-            isr_change(leader_epoch=4), isr_change(leader_epoch=2, partition_epoch=2, index=1)
+            isr_change(leader_epoch=4),
+            isr_change(leader_epoch=2, partition_epoch=2, partition_index=1),
         ),
         DEFAULTS,
     )
@@ -600,7 +605,7 @@ def test_a_leader_that_ends_its_reassignment_learns_that_it_leads_no_more() -> N
 FENCED, UNFENCED, LEAVING, GONE = BrokerState
 
 
-def beat(
+def heartbeat_command(
     broker_id: BrokerId = B1, *, offset: int = 10, fence: bool = False, shut_down: bool = False
 ) -> BrokerHeartbeatCommand:
     return BrokerHeartbeatCommand(
@@ -618,24 +623,26 @@ def sessions(*states: BrokerState) -> BrokerSessions:
     for number, state in enumerate(states, 1):
         broker_id = BrokerId(number)
         broker_sessions.register(broker_id, is_fenced=True, now_ms=0)
-        broker_sessions.note_heartbeat(beat(broker_id), state, now_ms=0, metadata_offset=10)
+        broker_sessions.note_heartbeat(
+            heartbeat_command(broker_id), state, now_ms=0, metadata_offset=10
+        )
     return broker_sessions
 
 
 @pytest.mark.parametrize(
     ("state_before", "command", "leads", "expected"),
     [
-        (FENCED, beat(offset=10), False, UNFENCED),
-        (FENCED, beat(offset=9), False, FENCED),
-        (FENCED, beat(fence=True), False, FENCED),
-        (FENCED, beat(shut_down=True), False, GONE),
-        (UNFENCED, beat(offset=0), True, UNFENCED),
-        (UNFENCED, beat(fence=True), True, FENCED),
-        (UNFENCED, beat(fence=True, shut_down=True), True, GONE),
-        (UNFENCED, beat(shut_down=True), True, LEAVING),
-        (UNFENCED, beat(shut_down=True), False, GONE),
-        (LEAVING, beat(shut_down=True), True, LEAVING),
-        (LEAVING, beat(shut_down=True), False, GONE),
+        (FENCED, heartbeat_command(offset=10), False, UNFENCED),
+        (FENCED, heartbeat_command(offset=9), False, FENCED),
+        (FENCED, heartbeat_command(fence=True), False, FENCED),
+        (FENCED, heartbeat_command(shut_down=True), False, GONE),
+        (UNFENCED, heartbeat_command(offset=0), True, UNFENCED),
+        (UNFENCED, heartbeat_command(fence=True), True, FENCED),
+        (UNFENCED, heartbeat_command(fence=True, shut_down=True), True, GONE),
+        (UNFENCED, heartbeat_command(shut_down=True), True, LEAVING),
+        (UNFENCED, heartbeat_command(shut_down=True), False, GONE),
+        (LEAVING, heartbeat_command(shut_down=True), True, LEAVING),
+        (LEAVING, heartbeat_command(shut_down=True), False, GONE),
     ],
 )
 def test_what_a_heartbeat_leads_to(
@@ -648,11 +655,17 @@ def test_what_a_heartbeat_leads_to(
 
 def test_a_controlled_shutdown_waits_until_the_others_know() -> None:
     broker_sessions = sessions(UNFENCED, UNFENCED, FENCED)
-    broker_sessions.note_heartbeat(beat(shut_down=True), LEAVING, now_ms=1, metadata_offset=12)
-    ask = beat(shut_down=True, offset=12)
+    broker_sessions.note_heartbeat(
+        heartbeat_command(shut_down=True), LEAVING, now_ms=1, metadata_offset=12
+    )
+    ask = heartbeat_command(shut_down=True, offset=12)
     assert broker_sessions.next_state(ask, registered_at=1, leads=lambda: False) is LEAVING
-    broker_sessions.note_heartbeat(beat(shut_down=True), LEAVING, now_ms=2, metadata_offset=99)
-    broker_sessions.note_heartbeat(beat(B2, offset=12), UNFENCED, now_ms=2, metadata_offset=12)
+    broker_sessions.note_heartbeat(
+        heartbeat_command(shut_down=True), LEAVING, now_ms=2, metadata_offset=99
+    )
+    broker_sessions.note_heartbeat(
+        heartbeat_command(B2, offset=12), UNFENCED, now_ms=2, metadata_offset=12
+    )
     assert broker_sessions.next_state(ask, registered_at=1, leads=lambda: False) is GONE
     broker_sessions.note_heartbeat(ask, GONE, now_ms=3, metadata_offset=12)
     assert broker_sessions.state(B1) is FENCED
@@ -661,7 +674,9 @@ def test_a_controlled_shutdown_waits_until_the_others_know() -> None:
 def test_a_session_ends_without_a_heartbeat_and_goes_on_with_one() -> None:
     broker_sessions = sessions(UNFENCED, UNFENCED, UNFENCED)
     assert broker_sessions.next_deadline_ms() == 9_000
-    broker_sessions.note_heartbeat(beat(B2), UNFENCED, now_ms=5_000, metadata_offset=10)
+    broker_sessions.note_heartbeat(
+        heartbeat_command(B2), UNFENCED, now_ms=5_000, metadata_offset=10
+    )
     assert broker_sessions.expired_broker(8_999) is None
     assert broker_sessions.expired_broker(9_000) is B1
     assert broker_sessions.has_session(B1, 8_999)

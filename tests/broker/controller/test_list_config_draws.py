@@ -21,7 +21,7 @@ def test_drawn_operations_end_as_in_kafka() -> None:
 
 
 @pytest.mark.parametrize(
-    ("operation", "operand", "value", "expected_value"),
+    ("operation", "operand", "config_value", "expected_value"),
     [
         ("APPEND", "delete,delete", "compact", "compact,delete"),
         ("APPEND", "compact", "compact,delete", "compact,delete"),
@@ -32,14 +32,14 @@ def test_drawn_operations_end_as_in_kafka() -> None:
     ],
 )
 def test_each_value_is_appended_once_and_the_first_is_subtracted(
-    operation: str, operand: str, value: str | None, expected_value: str
+    operation: str, operand: str, config_value: str | None, expected_value: str
 ) -> None:
-    question = ("topic", "cleanup.policy", value, ((operation, operand),))
+    question = ("topic", "cleanup.policy", config_value, ((operation, operand),))
     assert our_answer(question) == (expected_value, None)
 
 
 @pytest.mark.parametrize(
-    ("text", "items"),
+    ("list_text", "items"),
     [
         ("", [""]),
         ("a", ["a"]),
@@ -49,5 +49,5 @@ def test_each_value_is_appended_once_and_the_first_is_subtracted(
         ("a,,b", ["a", "", "b"]),
     ],
 )
-def test_lists_are_split_as_java_does_it(text: str, items: list[str]) -> None:
-    assert split_list(text) == items
+def test_lists_are_split_as_java_does_it(list_text: str, items: list[str]) -> None:
+    assert split_list(list_text) == items

@@ -212,6 +212,6 @@ async def test_large_writes_about_one_thing_are_decided_one_after_the_other(
     env: VirtualEnvironment,
 ) -> None:
     shard = Shard()
-    writes = [shard.write(f"{number}", elements=LARGE) for number in range(5)]
+    writes = [shard.write(f"{write_number}", elements=LARGE) for write_number in range(5)]
     await asyncio.gather(*(write.run(paced(env)) for write in writes))
     assert (shard.decided, len(shard.appended)) == (5, 5), "none was made anew"

@@ -169,7 +169,7 @@ def test_what_makes_no_sense_is_refused(make: Callable[[], object]) -> None:
 
 
 @pytest.mark.parametrize(
-    ("how", "value", "why"),
+    ("how", "value", "expected_reason"),
     [
         (RewriteHow.ADD, None, "value is missing: add needs one"),
         (RewriteHow.CLEAR, 1, "value has no meaning with clear"),
@@ -178,9 +178,9 @@ def test_what_makes_no_sense_is_refused(make: Callable[[], object]) -> None:
     ],
 )
 def test_a_rewriting_that_makes_no_sense_is_refused(
-    how: RewriteHow, value: int | None, why: str
+    how: RewriteHow, value: int | None, expected_reason: str
 ) -> None:
-    with pytest.raises(ValueError, match=why):
+    with pytest.raises(ValueError, match=expected_reason):
         Rewrite(field="committed_offset", how=how, value=value)
 
 

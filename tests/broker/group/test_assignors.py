@@ -43,16 +43,16 @@ def drawn_subscribers(draw: st.DrawFn) -> list[AssignableMember]:
     """Members with different topics; no partition is owned twice."""
     free = draw(st.permutations([(topic, index) for topic in (A, B, C) for index in range(4)]))
     members = []
-    for number in range(draw(st.integers(1, 5))):
+    for member_number in range(draw(st.integers(1, 5))):
         own = draw(st.integers(0, 4))
         topics = draw(st.frozensets(st.sampled_from((A, B, C)), max_size=3))
-        members.append(member(f"m{number}", *topics, owned=frozenset(free[:own])))
+        members.append(member(f"m{member_number}", *topics, owned=frozenset(free[:own])))
         free = free[own:]
     return members
 
 
-def assign(name: str, *members: AssignableMember) -> TargetAssignment:
-    return ASSIGNORS[name](list(members), PARTITIONS)
+def assign(assignor_name: str, *members: AssignableMember) -> TargetAssignment:
+    return ASSIGNORS[assignor_name](list(members), PARTITIONS)
 
 
 @pytest.mark.parametrize("name", [UNIFORM, RANGE])
@@ -131,12 +131,14 @@ def test_every_partition_goes_to_exactly_one_of_its_subscribers(
 ) -> None:
     taken_partitions: set[tuple[uuid.UUID, int]] = set()
     members = []
-    for number, (topics, owned) in enumerate(drawn):
+    for member_number, (topics, owned) in enumerate(drawn):
         still_owned = frozenset(
             partition for partition in owned if partition not in taken_partitions
         )
         taken_partitions |= still_owned
-        members.append(AssignableMember(member_id=f"m{number}", topics=topics, owned=still_owned))
+        members.append(
+            AssignableMember(member_id=f"m{member_number}", topics=topics, owned=still_owned)
+        )
     target = ASSIGNORS[name](members, PARTITIONS)
     given_out = [partition for partitions in target.values() for partition in partitions]
     subscribed_topics = {topic for topics, _ in drawn for topic in topics}
@@ -150,15 +152,18 @@ def test_every_partition_goes_to_exactly_one_of_its_subscribers(
         assert max(sizes) - min(sizes) <= 1
 
 
-@pytest.mark.parametrize("name", [UNIFORM, RANGE])
-def test_many_members_are_assigned_in_few_steps(name: str) -> None:
+@pytest.mark.parametrize("assignor_name", [UNIFORM, RANGE])
+def test_many_members_are_assigned_in_few_steps(assignor_name: str) -> None:
     counts = {A: 5_000, B: 4_000}
-    members = [member(f"m{number:04}", *(A, B)[: 1 + number % 2]) for number in range(1_000)]
+    members = [
+        member(f"m{member_number:04}", *(A, B)[: 1 + member_number % 2])
+        for member_number in range(1_000)
+    ]
     steps = []
     for _ in range(2):
         profile = counter()
         profile.enable()
-        target = ASSIGNORS[name](members, counts)
+        target = ASSIGNORS[assignor_name](members, counts)
         profile.disable()
         steps.append(sum(counts_of(profile).values()))
         members = [
@@ -270,14 +275,15 @@ def test_what_is_kept_counts_though_it_is_not_initialised() -> None:
 )
 def test_every_partition_is_shared_by_about_as_many(owned: list[frozenset[Part]]) -> None:
     members = [
-        member(f"m{number}", A, owned=owned_partitions)
-        for number, owned_partitions in enumerate(owned)
+        member(f"m{member_number}", A, owned=owned_partitions)
+        for member_number, owned_partitions in enumerate(owned)
     ]
     target = assign_simple(members, ALL)
     sizes = [len(partitions) for partitions in target.values()]
     assert max(sizes) - min(sizes) <= 1
     holders = [
-        sum((A, index) in partitions for partitions in target.values()) for index in range(3)
+        sum((A, holder_index) in partitions for partitions in target.values())
+        for holder_index in range(3)
     ]
     assert max(holders) <= -(-len(members) // 3)
 

@@ -62,7 +62,7 @@ def test_an_unused_id_ends_quietly_where_no_rebalance_waits() -> None:
 
 def test_a_member_with_absurdly_many_protocols_is_refused() -> None:
     driver = ClassicDriver()
-    most = tuple((str(number), b"") for number in range(PROTOCOLS_MAX))
+    most = tuple((str(protocol_number), b"") for protocol_number in range(PROTOCOLS_MAX))
     refused = driver.join_reply(driver.join(protocols=(*most, ("one more", b""))))
     assert refused.error is E.invalid_request
     assert driver.group.members == {}

@@ -37,8 +37,8 @@ def stored_group(
         state_timestamp_ms=77,
         members=tuple(
             StoredMember(
-                member_id=f"m{index}",
-                group_instance_id="i" if index == 0 else None,
+                member_id=f"m{member_index}",
+                group_instance_id="i" if member_index == 0 else None,
                 client_id="c",
                 client_host="/h",
                 rebalance_timeout_ms=rebalance_ms,
@@ -46,7 +46,7 @@ def stored_group(
                 subscription=subscription,
                 assignment=b"a",
             )
-            for index in range(members)
+            for member_index in range(members)
         ),
     )
 

@@ -46,8 +46,8 @@ def revocation(member_id: str, epoch: int) -> TimerSet:
     )
 
 
-def timer_cancelled(member_id: str, kind: TimerKind) -> TimerCancelled:
-    return TimerCancelled(kind=kind, group_id=GROUP, member_id=member_id)
+def timer_cancelled(member_id: str, timer_kind: TimerKind) -> TimerCancelled:
+    return TimerCancelled(kind=timer_kind, group_id=GROUP, member_id=member_id)
 
 
 def error(outcome: HeartbeatReply | Rejection) -> ErrorCode:
@@ -328,7 +328,7 @@ def test_what_a_member_leaves_is_given_to_the_others() -> None:
     driver.join("b", "t")
     reply = driver.require_reply(driver.beat("a", LEFT_EPOCH))
     assert (reply.member_id, reply.member_epoch, reply.assignment) == ("a", LEFT_EPOCH, None)
-    assert {timer_cancelled("a", kind) for kind in TimerKind} <= set(driver.effects)
+    assert {timer_cancelled("a", timer_kind) for timer_kind in TimerKind} <= set(driver.effects)
     told = driver.require_reply(driver.beat("b", 3))
     assert frozenset(told.assignment or ()) == parts("t", 0, 1, 2, 3)
 
@@ -411,8 +411,15 @@ def test_a_loading_coordinator_knows_all_that_the_last_one_knew() -> None:
     driver.beat("a", LEFT_FOR_A_WHILE_EPOCH, instance_id="i")
     driver.join("c", "u", instance_id="i")
     loaded = driver.replay_log()
-    for name in ("epoch", "assignment_epoch", "members", "static_members", "target", "resolved"):
-        assert getattr(loaded, name) == getattr(driver.group, name), name
+    for field_name in (
+        "epoch",
+        "assignment_epoch",
+        "members",
+        "static_members",
+        "target",
+        "resolved",
+    ):
+        assert getattr(loaded, field_name) == getattr(driver.group, field_name), field_name
     for partition in parts("t", 0, 1, 2, 3) | parts("u", 0, 1):
         assert loaded.owner_of(partition) == driver.group.owner_of(partition)
 
@@ -522,8 +529,10 @@ def test_an_expression_that_is_none_is_refused() -> None:
 
 def test_a_group_has_so_many_expressions_and_no_more() -> None:
     driver = ConsumerDriver()
-    for number in range(REGEXES_MAX):
-        assert not isinstance(driver.join(f"m{number}", topic_regex=f"t{number}"), Rejection)
+    for regex_number in range(REGEXES_MAX):
+        assert not isinstance(
+            driver.join(f"m{regex_number}", topic_regex=f"t{regex_number}"), Rejection
+        )
     refusal = driver.join("last", topic_regex="one.more")
     assert isinstance(refusal, Rejection)
     assert refusal.error is ErrorCode.invalid_regular_expression

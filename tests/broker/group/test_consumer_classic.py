@@ -8,7 +8,7 @@ import pytest
 
 from tests.support.consumer_groups import parts
 from tests.support.group_api import SUBSCRIPTION
-from tests.support.group_world import GROUP, GroupWorld, run_groups
+from tests.support.group_world import GROUP, GroupBench, run_groups
 from tests.support.within_environment import within
 from txnsim.errors import ErrorCode, Rejection
 from txnsim.group.classic_group import ClassicGroup
@@ -22,18 +22,18 @@ PROTOCOLS = (("range", SUBSCRIPTION),)
 NOW_DECIDED = {"group_consumer_assignment_interval_ms": 0}
 
 
-def consumers(world: GroupWorld) -> ConsumerGroup:
-    group = world.group()
+def consumers(group_bench: GroupBench) -> ConsumerGroup:
+    group = group_bench.group()
     assert isinstance(group, ConsumerGroup)
     return group
 
 
-async def mixed_group(world: GroupWorld, **fields: Any) -> tuple[str, int]:
+async def mixed_group(group_bench: GroupBench, **fields: Any) -> tuple[str, int]:
     """A group of ``a``, which speaks the consumer protocol, and a classic member: its id and
     generation.
     """
-    await world.consume("a")
-    joined = await world.join(protocols=PROTOCOLS, **fields)
+    await group_bench.consume("a")
+    joined = await group_bench.join(protocols=PROTOCOLS, **fields)
     assert joined.error is E.none, joined
     return joined.member_id, joined.generation
 
@@ -53,38 +53,38 @@ def assigned_indexes(synced: Any) -> set[int]:
     ],
 )
 def test_a_subscription_that_cannot_be_read(rules: Rules, refused: ErrorCode) -> None:
-    async def main(world: GroupWorld) -> None:
-        await world.consume("a")
-        joined = await world.join(protocols=(("range", b"\x00"),))
+    async def main(group_bench: GroupBench) -> None:
+        await group_bench.consume("a")
+        joined = await group_bench.join(protocols=(("range", b"\x00"),))
         assert joined.error is refused
 
     run_groups(main, rules=rules)
 
 
 def test_a_classic_member_follows_and_gets_what_others_give_up() -> None:
-    async def main(world: GroupWorld) -> None:
-        member, generation = await mixed_group(world)
-        assert generation == consumers(world).epoch
-        synced = await world.sync(member, generation)
+    async def main(group_bench: GroupBench) -> None:
+        member, generation = await mixed_group(group_bench)
+        assert generation == consumers(group_bench).epoch
+        synced = await group_bench.sync(member, generation)
         assert (synced.error, assigned_indexes(synced)) == (E.none, set())
-        assert world.heartbeat(member, generation) is E.none  # it has to wait for ``a``
-        still_owned = frozenset((await world.consume("a", 2)).assignment)
-        await world.consume("a", 2, owned=still_owned)
-        assert world.heartbeat(member, generation) is E.rebalance_in_progress
-        second_join = await world.join(member, protocols=PROTOCOLS)
+        assert group_bench.heartbeat(member, generation) is E.none  # it has to wait for ``a``
+        still_owned = frozenset((await group_bench.consume("a", 2)).assignment)
+        await group_bench.consume("a", 2, owned=still_owned)
+        assert group_bench.heartbeat(member, generation) is E.rebalance_in_progress
+        second_join = await group_bench.join(member, protocols=PROTOCOLS)
         assert (second_join.leader, second_join.members, second_join.protocol) == ("", (), "range")
-        assert len(assigned_indexes(await world.sync(member, second_join.generation))) == 1
-        assert world.heartbeat(member, second_join.generation) is E.none
+        assert len(assigned_indexes(await group_bench.sync(member, second_join.generation))) == 1
+        assert group_bench.heartbeat(member, second_join.generation) is E.none
 
     run_groups(main, **NOW_DECIDED)
 
 
 @within(run_groups)
-async def test_a_new_dynamic_member_asks_twice(world: GroupWorld) -> None:
-    await world.consume("a")
-    first_answer = await world.join(protocols=PROTOCOLS, member_id_required=True)
+async def test_a_new_dynamic_member_asks_twice(group_bench: GroupBench) -> None:
+    await group_bench.consume("a")
+    first_answer = await group_bench.join(protocols=PROTOCOLS, member_id_required=True)
     assert first_answer.error is E.member_id_required
-    assert (await world.join(first_answer.member_id, protocols=PROTOCOLS)).error is E.none
+    assert (await group_bench.join(first_answer.member_id, protocols=PROTOCOLS)).error is E.none
 
 
 @pytest.mark.parametrize(
@@ -97,29 +97,31 @@ async def test_a_new_dynamic_member_asks_twice(world: GroupWorld) -> None:
     ],
 )
 @within(run_groups)
-async def test_protocols_that_do_not_fit(world: GroupWorld, fields: dict[str, Any]) -> None:
-    await mixed_group(world)
-    assert (await world.join(**fields)).error is E.inconsistent_group_protocol
+async def test_protocols_that_do_not_fit(group_bench: GroupBench, fields: dict[str, Any]) -> None:
+    await mixed_group(group_bench)
+    assert (await group_bench.join(**fields)).error is E.inconsistent_group_protocol
 
 
 @within(run_groups, group_consumer_max_size=1)
-async def test_a_full_group_takes_no_new_member(world: GroupWorld) -> None:
-    await world.consume("a")
-    joined = await world.join(protocols=PROTOCOLS)
+async def test_a_full_group_takes_no_new_member(group_bench: GroupBench) -> None:
+    await group_bench.consume("a")
+    joined = await group_bench.join(protocols=PROTOCOLS)
     assert joined.error is E.group_max_size_reached
 
 
 def test_static_members_are_fenced_by_their_next_life() -> None:
-    async def main(world: GroupWorld) -> None:
-        old, _ = await mixed_group(world, group_instance_id="i")
-        back = await world.join(protocols=PROTOCOLS, group_instance_id="i")
+    async def main(group_bench: GroupBench) -> None:
+        old, _ = await mixed_group(group_bench, group_instance_id="i")
+        back = await group_bench.join(protocols=PROTOCOLS, group_instance_id="i")
         assert back.error is E.none
         assert back.member_id != old
-        fenced = await world.join(old, protocols=PROTOCOLS, group_instance_id="i")
+        fenced = await group_bench.join(old, protocols=PROTOCOLS, group_instance_id="i")
         assert fenced.error is E.fenced_instance_id
-        unknown = await world.join(old, protocols=PROTOCOLS, group_instance_id="j")
+        unknown = await group_bench.join(old, protocols=PROTOCOLS, group_instance_id="j")
         assert unknown.error is E.unknown_member_id
-        repeated_join = await world.join(back.member_id, protocols=PROTOCOLS, group_instance_id="i")
+        repeated_join = await group_bench.join(
+            back.member_id, protocols=PROTOCOLS, group_instance_id="i"
+        )
         assert (repeated_join.error, repeated_join.member_id) == (E.none, back.member_id)
 
     run_groups(main, **NOW_DECIDED)
@@ -136,10 +138,10 @@ def test_static_members_are_fenced_by_their_next_life() -> None:
     ],
 )
 def test_what_sync_refuses(fields: dict[str, Any], error: ErrorCode) -> None:
-    async def main(world: GroupWorld) -> None:
-        member, generation = await mixed_group(world)
+    async def main(group_bench: GroupBench) -> None:
+        member, generation = await mixed_group(group_bench)
         values = {"member_id": member, "generation": generation, **fields}
-        reply = await world.groups.sync(SyncGroup(group_id=GROUP, **values))
+        reply = await group_bench.groups.sync(SyncGroup(group_id=GROUP, **values))
         assert reply is not None
         assert reply.error is error
 
@@ -147,82 +149,84 @@ def test_what_sync_refuses(fields: dict[str, Any], error: ErrorCode) -> None:
 
 
 def test_a_new_target_sends_members_back_to_join() -> None:
-    async def main(world: GroupWorld) -> None:
-        member, generation = await mixed_group(world)
-        await world.consume("b")
-        assert (await world.sync(member, generation)).error is E.rebalance_in_progress
-        assert world.heartbeat(member, generation) is E.rebalance_in_progress
-        assert world.heartbeat(member, generation + 5) is E.illegal_generation
-        assert world.heartbeat("a", generation) is E.unknown_member_id
+    async def main(group_bench: GroupBench) -> None:
+        member, generation = await mixed_group(group_bench)
+        await group_bench.consume("b")
+        assert (await group_bench.sync(member, generation)).error is E.rebalance_in_progress
+        assert group_bench.heartbeat(member, generation) is E.rebalance_in_progress
+        assert group_bench.heartbeat(member, generation + 5) is E.illegal_generation
+        assert group_bench.heartbeat("a", generation) is E.unknown_member_id
 
     run_groups(main, **NOW_DECIDED)
 
 
 def test_who_does_not_join_again_in_time_is_taken_off() -> None:
-    async def main(world: GroupWorld) -> None:
-        member, generation = await mixed_group(world, rebalance_timeout_ms=15_000)
-        await world.sync(member, generation)
-        await world.consume("b")
+    async def main(group_bench: GroupBench) -> None:
+        member, generation = await mixed_group(group_bench, rebalance_timeout_ms=15_000)
+        await group_bench.sync(member, generation)
+        await group_bench.consume("b")
         for _ in range(3):
-            assert world.heartbeat(member, generation) is E.rebalance_in_progress
-            await world.pass_ms(4_900)
-        assert member in consumers(world).members
-        await world.pass_ms(400)
-        assert member not in consumers(world).members
+            assert group_bench.heartbeat(member, generation) is E.rebalance_in_progress
+            await group_bench.pass_ms(4_900)
+        assert member in consumers(group_bench).members
+        await group_bench.pass_ms(400)
+        assert member not in consumers(group_bench).members
 
     run_groups(main, **NOW_DECIDED)
 
 
 def test_who_does_not_sync_in_time_is_taken_off() -> None:
-    async def main(world: GroupWorld) -> None:
-        member, generation = await mixed_group(world, rebalance_timeout_ms=7_000)
-        await world.pass_ms(6_000)
-        world.heartbeat(member, generation)
-        await world.pass_ms(1_001)
-        assert member not in consumers(world).members
+    async def main(group_bench: GroupBench) -> None:
+        member, generation = await mixed_group(group_bench, rebalance_timeout_ms=7_000)
+        await group_bench.pass_ms(6_000)
+        group_bench.heartbeat(member, generation)
+        await group_bench.pass_ms(1_001)
+        assert member not in consumers(group_bench).members
 
     run_groups(main, **NOW_DECIDED)
 
 
 def test_its_session_is_its_own() -> None:
-    async def main(world: GroupWorld) -> None:
-        member, generation = await mixed_group(world)
-        await world.sync(member, generation)
-        await world.pass_ms(10_001)
-        assert set(consumers(world).members) == {"a"}
+    async def main(group_bench: GroupBench) -> None:
+        member, generation = await mixed_group(group_bench)
+        await group_bench.sync(member, generation)
+        await group_bench.pass_ms(10_001)
+        assert set(consumers(group_bench).members) == {"a"}
 
     run_groups(main, **NOW_DECIDED)
 
 
 def test_the_last_consumer_that_leaves_makes_the_group_classic_again() -> None:
-    async def main(world: GroupWorld) -> None:
-        member, generation = await mixed_group(world)
-        await world.sync(member, generation)
-        epoch = consumers(world).epoch
-        await world.consume("a", -1)
-        group = world.group()
+    async def main(group_bench: GroupBench) -> None:
+        member, generation = await mixed_group(group_bench)
+        await group_bench.sync(member, generation)
+        epoch = consumers(group_bench).epoch
+        await group_bench.consume("a", -1)
+        group = group_bench.group()
         assert isinstance(group, ClassicGroup)
         assert (group.generation, group.state_name) == (epoch, "PreparingRebalance")
-        assert world.heartbeat(member, epoch) is E.rebalance_in_progress
-        joined = await world.join(member, protocols=PROTOCOLS)
+        assert group_bench.heartbeat(member, epoch) is E.rebalance_in_progress
+        joined = await group_bench.join(member, protocols=PROTOCOLS)
         assert (joined.generation, joined.leader) == (epoch + 1, member)
-        await world.sync(member, joined.generation, assignments={member: b"mine"})
-        world.unload()
-        world.load()
-        assert world.group().state_name == "Stable"
-        await world.pass_ms(10_001)
-        assert world.group().is_empty
+        await group_bench.sync(member, joined.generation, assignments={member: b"mine"})
+        group_bench.unload()
+        group_bench.load()
+        assert group_bench.group().state_name == "Stable"
+        await group_bench.pass_ms(10_001)
+        assert group_bench.group().is_empty
 
     run_groups(main, **NOW_DECIDED)
 
 
 def test_members_leave_by_id_or_instance_whatever_they_speak() -> None:
-    async def main(world: GroupWorld) -> None:
-        member, _ = await mixed_group(world, group_instance_id="i")
-        unknown = await world.groups.leave(LeaveGroup(group_id=GROUP, members=(("nobody", None),)))
+    async def main(group_bench: GroupBench) -> None:
+        member, _ = await mixed_group(group_bench, group_instance_id="i")
+        unknown = await group_bench.groups.leave(
+            LeaveGroup(group_id=GROUP, members=(("nobody", None),))
+        )
         assert unknown.members == (("nobody", None, E.unknown_member_id),)
-        assert not world.group().is_empty
-        leave_reply = await world.groups.leave(
+        assert not group_bench.group().is_empty
+        leave_reply = await group_bench.groups.leave(
             LeaveGroup(
                 group_id=GROUP,
                 members=(("x", "i"), ("nobody", None), ("", "j"), ("a", None), ("", "i")),
@@ -235,54 +239,58 @@ def test_members_leave_by_id_or_instance_whatever_they_speak() -> None:
             E.none,
             E.none,
         ]
-        assert world.group().is_empty
-        assert world.heartbeat(member) is E.unknown_member_id
-        nobody = await world.groups.leave(LeaveGroup(group_id=GROUP, members=(("a", None),)))
+        assert group_bench.group().is_empty
+        assert group_bench.heartbeat(member) is E.unknown_member_id
+        nobody = await group_bench.groups.leave(LeaveGroup(group_id=GROUP, members=(("a", None),)))
         assert nobody.members == (("a", None, E.unknown_member_id),)
 
     run_groups(main, **NOW_DECIDED)
 
 
 def test_a_consumer_that_joins_a_classic_group_takes_its_members_along() -> None:
-    async def main(world: GroupWorld) -> None:
-        member = (await world.join(protocols=PROTOCOLS)).member_id
-        await world.sync(member, assignments={member: write_assignment(0, {"orders": [0, 1, 2]})})
-        classic_join = world.later(world.join(protocols=PROTOCOLS))
-        await world.pass_ms(1)
-        joined = await world.consume("a")
+    async def main(group_bench: GroupBench) -> None:
+        member = (await group_bench.join(protocols=PROTOCOLS)).member_id
+        await group_bench.sync(
+            member, assignments={member: write_assignment(0, {"orders": [0, 1, 2]})}
+        )
+        classic_join = group_bench.later(group_bench.join(protocols=PROTOCOLS))
+        await group_bench.pass_ms(1)
+        joined = await group_bench.consume("a")
         assert not isinstance(joined, Rejection)
         assert (await classic_join).error is E.rebalance_in_progress
-        assert world.heartbeat(member, 1) is E.rebalance_in_progress
-        assert set(consumers(world).members) >= {member, "a"}
-        world.unload()
-        world.load()
-        assert set(consumers(world).members) >= {member, "a"}
-        assert consumers(world).topics_of(consumers(world).members[member]) == {"orders"}
-        assert set(consumers(world).members[member].assigned) == parts("orders", 0, 1, 2)
+        assert group_bench.heartbeat(member, 1) is E.rebalance_in_progress
+        assert set(consumers(group_bench).members) >= {member, "a"}
+        group_bench.unload()
+        group_bench.load()
+        assert set(consumers(group_bench).members) >= {member, "a"}
+        assert consumers(group_bench).topics_of(consumers(group_bench).members[member]) == {
+            "orders"
+        }
+        assert set(consumers(group_bench).members[member].assigned) == parts("orders", 0, 1, 2)
 
     run_groups(main, **NOW_DECIDED)
 
 
 def test_an_empty_group_of_consumers_may_become_a_classic_one() -> None:
-    async def main(world: GroupWorld) -> None:
-        await world.consume("a")
-        await world.consume("a", -1)
-        world.log.refusal = E.not_enough_replicas
-        refused = await world.join(protocols=PROTOCOLS)
+    async def main(group_bench: GroupBench) -> None:
+        await group_bench.consume("a")
+        await group_bench.consume("a", -1)
+        group_bench.log.refusal = E.not_enough_replicas
+        refused = await group_bench.join(protocols=PROTOCOLS)
         assert refused.error is E.coordinator_not_available
-        world.log.refusal = None
-        joined = await world.join(protocols=PROTOCOLS)
+        group_bench.log.refusal = None
+        joined = await group_bench.join(protocols=PROTOCOLS)
         assert (joined.error, joined.generation) == (E.none, 1)
-        assert isinstance(world.group(), ClassicGroup)
+        assert isinstance(group_bench.group(), ClassicGroup)
 
     run_groups(main, **NOW_DECIDED)
 
 
 def test_a_failed_write_is_the_answer() -> None:
-    async def main(world: GroupWorld) -> None:
-        await mixed_group(world)
-        world.log.refusal = E.not_leader_or_follower
-        assert (await world.join(protocols=PROTOCOLS)).error is E.not_coordinator
-        assert (await world.leave("a")).error is E.not_coordinator
+    async def main(group_bench: GroupBench) -> None:
+        await mixed_group(group_bench)
+        group_bench.log.refusal = E.not_leader_or_follower
+        assert (await group_bench.join(protocols=PROTOCOLS)).error is E.not_coordinator
+        assert (await group_bench.leave("a")).error is E.not_coordinator
 
     run_groups(main, **NOW_DECIDED)

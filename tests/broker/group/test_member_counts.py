@@ -96,8 +96,8 @@ def test_counts_are_those_of_a_look_at_all_members(
 def test_equal_subscriptions_count_once_and_the_rest_is_bounded() -> None:
     tally = Tally()
     most = frozenset(str(number) for number in range(NAMES_MAX))
-    for number in range(3):
-        tally.recount_member(None, ConsumerMember(member_id=str(number), topic_names=most))
+    for member_id in range(3):
+        tally.recount_member(None, ConsumerMember(member_id=str(member_id), topic_names=most))
     assert tally.subscription_refusal(frozenset(most)) is None
     assert tally.subscription_refusal(frozenset()) is None
     refused = tally.subscription_refusal(frozenset({"one more"}))
@@ -126,14 +126,16 @@ def test_topics_after_a_change_are_those_that_somebody_subscribes_to_then(
     topics = image(a=1, b=3, c=4)
     tally, members = Tally(), dict[str, ShareGroupMember]()
     for name, subscribed in changes:
-        new = ShareGroupMember(
+        new_member = ShareGroupMember(
             member_id=name, topic_names=tally.shared_names(frozenset(subscribed))
         )
-        tally.recount_member(members.get(name), new)
-        members[name] = new
-    new = ShareGroupMember(member_id=member_id, topic_names=tally.shared_names(frozenset(wanted)))
+        tally.recount_member(members.get(name), new_member)
+        members[name] = new_member
+    new_member = ShareGroupMember(
+        member_id=member_id, topic_names=tally.shared_names(frozenset(wanted))
+    )
     leaving_members = [members[member_id]] if member_id in members else []
-    found = tally.topics_after(topics, leaving=leaving_members, joining=[new])
-    later = {**members, member_id: new}
-    consumed = {name for member in later.values() for name in member.topic_names}
+    found = tally.topics_after(topics, leaving=leaving_members, joining=[new_member])
+    later = {**members, member_id: new_member}
+    consumed = {topic_name for member in later.values() for topic_name in member.topic_names}
     assert found == consumed & topics.topics.keys()

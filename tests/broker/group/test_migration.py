@@ -84,7 +84,7 @@ def test_not_every_group_can_be_upgraded(group: ClassicGroup, max_size: int) -> 
 def test_members_with_very_many_topics_are_not_read_again_for_each_heartbeat() -> None:
     driver = ClassicDriver()
     for number in range(NAMES_MAX // ELEMENTS_MAX + 1):
-        names = [b"%d-%d" % (number, index) for index in range(ELEMENTS_MAX)]
+        names = [b"%d-%d" % (number, element_index) for element_index in range(ELEMENTS_MAX)]
         joined = subscription(*names, version=0)
         driver.join(protocols=(("range", joined),), instance=f"i{number}")
     group = driver.group

@@ -57,16 +57,16 @@ SUBSCRIBED = bytes.fromhex("0000 00000001 0001 74")
 
 def shard_with(*records: object, pending: tuple[OffsetCommitted, ...] = ()) -> GroupShard:
     shard = GroupShard(partition=0, coordinator_epoch=0)
-    for index, record in enumerate(records):
-        shard.apply(record, record_offset=index)  # type: ignore[arg-type]
-    for index, record in enumerate(pending):
-        shard.apply(record, record_offset=100 + index, producer_id=ProducerId(7))
+    for record_index, record in enumerate(records):
+        shard.apply(record, record_offset=record_index)  # type: ignore[arg-type]
+    for record_index, record in enumerate(pending):
+        shard.apply(record, record_offset=100 + record_index, producer_id=ProducerId(7))
     return shard
 
 
-def offset_record(where: TopicPartition = P0, **fields: object) -> OffsetCommitted:
+def offset_record(topic_partition: TopicPartition = P0, **fields: object) -> OffsetCommitted:
     values = {"position": 5, "commit_timestamp_ms": 1_000, **fields}
-    return OffsetCommitted(group_id="g", topic_partition=where, **values)  # type: ignore[arg-type]
+    return OffsetCommitted(group_id="g", topic_partition=topic_partition, **values)  # type: ignore[arg-type]
 
 
 def live(protocol_type: str = "consumer") -> ClassicGroupStored:

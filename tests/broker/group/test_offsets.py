@@ -20,11 +20,11 @@ def commit(
     *,
     record_offset: int,
     pid: ProducerId | None = None,
-    where: TopicPartition = P0,
+    topic_partition: TopicPartition = P0,
     replicated: int = LATEST,
 ) -> None:
     record = OffsetCommitted(
-        group_id="g", topic_partition=where, position=position, commit_timestamp_ms=1
+        group_id="g", topic_partition=topic_partition, position=position, commit_timestamp_ms=1
     )
     offsets.apply_commits(
         (record,), base_offset=record_offset, producer_id=pid, high_watermark=replicated
@@ -101,7 +101,7 @@ def test_a_committed_transaction_shows_its_positions_when_the_marker_is_replicat
 def test_an_aborted_transaction_leaves_no_trace() -> None:
     offsets = GroupOffsets()
     commit(offsets, 9, record_offset=0, pid=PID)
-    commit(offsets, 9, record_offset=1, pid=PID, where=P1)
+    commit(offsets, 9, record_offset=1, pid=PID, topic_partition=P1)
     end(offsets, marker_offset=2, committed=False)
     assert not has_any(offsets)
     end(offsets, marker_offset=3)  # nothing is pending: harmless
@@ -138,7 +138,7 @@ def test_a_tombstone_takes_pending_positions_with_it() -> None:
     offsets = GroupOffsets()
     commit(offsets, 1, record_offset=0)
     commit(offsets, 2, record_offset=1, pid=PID)
-    commit(offsets, 3, record_offset=2, pid=PID, where=P1)
+    commit(offsets, 3, record_offset=2, pid=PID, topic_partition=P1)
     delete(offsets, record_offset=3)
     assert position(offsets) is None
     assert not offsets.is_pending("g", P0)
@@ -157,7 +157,7 @@ def test_a_tombstone_for_a_group_that_only_has_something_pending() -> None:
 def test_a_deleted_position_is_seen_until_the_tombstone_is_replicated() -> None:
     offsets = GroupOffsets()
     commit(offsets, 1, record_offset=0)
-    commit(offsets, 4, record_offset=0, where=P1)
+    commit(offsets, 4, record_offset=0, topic_partition=P1)
     delete(offsets, record_offset=1, replicated=1)
     assert (position(offsets, below=1), position(offsets)) == (1, None)
     assert has_any(offsets)
@@ -198,7 +198,7 @@ def test_what_a_marker_will_decide_can_be_asked() -> None:
 def test_positions_are_counted_and_found_by_group_and_topic() -> None:
     offsets = GroupOffsets()
     commit(offsets, 5, record_offset=0)
-    commit(offsets, 6, record_offset=1, where=P1, pid=PID)
+    commit(offsets, 6, record_offset=1, topic_partition=P1, pid=PID)
     assert (offsets.count_of_group("g"), offsets.partitions_of_group("g")) == (1, (P0,))
     assert (offsets.count_on_topic("t"), offsets.positions_on_topic("t")) == (
         2,
@@ -211,14 +211,14 @@ def test_positions_are_counted_and_found_by_group_and_topic() -> None:
 def test_positions_of_a_deleted_topic_are_hidden_and_those_of_its_successor_are_not() -> None:
     offsets = GroupOffsets()
     commit(offsets, 5, record_offset=0)
-    commit(offsets, 6, record_offset=1, where=P1, pid=PID)
+    commit(offsets, 6, record_offset=1, topic_partition=P1, pid=PID)
     offsets.hide_topic("t", end_offset=2)
     assert position(offsets) is None
     assert not list(offsets.committed_offsets("g"))
     assert offsets.is_of_deleted_topic("g", P0)
     assert offsets.is_of_deleted_topic("g", P1)
     commit(offsets, 1, record_offset=2)
-    commit(offsets, 2, record_offset=3, where=P1, pid=PID)
+    commit(offsets, 2, record_offset=3, topic_partition=P1, pid=PID)
     assert position(offsets) == 1
     assert not offsets.is_of_deleted_topic("g", P0)
     assert not offsets.is_of_deleted_topic("g", P1)

@@ -117,9 +117,9 @@ def test_what_is_written_can_be_read(record: GroupRecord) -> None:
 
 
 def test_a_position_is_written_with_its_topic_s_id() -> None:
-    key, value = encode_record(RECORDS[0])
+    key, record_value = encode_record(RECORDS[0])
     assert key == bytes.fromhex("0001 0001 67 0005 746f706963 00000003")
-    assert value == bytes.fromhex(
+    assert record_value == bytes.fromhex(
         "0004 0000000000000005 00000002 05 6e6f7465 0000000000000007 01 00 10"
     ) + (TOPIC_ID.bytes)
 
@@ -135,7 +135,7 @@ def test_a_record_with_many_names_is_written_with_breaks() -> None:
         member_id="m",
         client_id="c",
         client_host="/h",
-        topic_names=tuple(f"topic-{number}" for number in range(1_000)),
+        topic_names=tuple(f"topic-{topic_number}" for topic_number in range(1_000)),
     )
     assert len([*encode_in_slices(record, 0)]) > 1
     assert run_to_end(encode_in_slices(record, 0)) == encode_in_batch(record, 0)
@@ -171,7 +171,7 @@ OFFSET_KEY = text("g") + text("topic") + struct.pack("!i", 3)
 
 
 @pytest.mark.parametrize(
-    ("kind", "value", "leader_epoch", "expires"),
+    ("kind", "record_value", "leader_epoch", "expires"),
     [
         (0, struct.pack("!hq", 0, 5) + text("x") + struct.pack("!q", 7), -1, -1),
         (1, struct.pack("!hq", 0, 5) + text("x") + struct.pack("!q", 7), -1, -1),
@@ -181,9 +181,9 @@ OFFSET_KEY = text("g") + text("topic") + struct.pack("!i", 3)
     ],
 )
 def test_older_positions_can_be_read(
-    kind: int, value: bytes, leader_epoch: int, expires: int
+    kind: int, record_value: bytes, leader_epoch: int, expires: int
 ) -> None:
-    assert decode_record(struct.pack("!h", kind) + OFFSET_KEY, value) == OffsetCommitted(
+    assert decode_record(struct.pack("!h", kind) + OFFSET_KEY, record_value) == OffsetCommitted(
         group_id="g",
         topic_partition=P,
         position=5,
@@ -207,12 +207,12 @@ def member_bytes(version: int) -> bytes:
 
 @pytest.mark.parametrize("version", [0, 1, 2, 3])
 def test_older_groups_can_be_read(version: int) -> None:
-    value = struct.pack("!h", version) + text("consumer") + struct.pack("!i", 4)
-    value += text("range") + text("m")
+    record_value = struct.pack("!h", version) + text("consumer") + struct.pack("!i", 4)
+    record_value += text("range") + text("m")
     if version >= 2:
-        value += struct.pack("!q", 8)
-    value += struct.pack("!i", 1) + member_bytes(version)
-    record = decode_record(struct.pack("!h", 2) + text("g"), value)
+        record_value += struct.pack("!q", 8)
+    record_value += struct.pack("!i", 1) + member_bytes(version)
+    record = decode_record(struct.pack("!h", 2) + text("g"), record_value)
     assert isinstance(record, ClassicGroupStored)
     assert record.state_timestamp_ms == (8 if version >= 2 else -1)
     (member,) = record.members
@@ -222,19 +222,19 @@ def test_older_groups_can_be_read(version: int) -> None:
 
 
 @pytest.mark.parametrize(
-    ("key", "value"),
+    ("key", "record_value"),
     [
         (struct.pack("!h", 99), b"\0\0"),
         (struct.pack("!h", 1) + OFFSET_KEY, struct.pack("!h", 99)),
         (struct.pack("!h", 2) + text("g"), struct.pack("!h", 99)),
     ],
 )
-def test_kinds_and_versions_of_later_releases_are_skipped(key: bytes, value: bytes) -> None:
-    assert decode_record(key, value) is None
+def test_kinds_and_versions_of_later_releases_are_skipped(key: bytes, record_value: bytes) -> None:
+    assert decode_record(key, record_value) is None
 
 
 @pytest.mark.parametrize(
-    ("key", "value"),
+    ("key", "record_value"),
     [
         (b"\0", b""),
         (struct.pack("!h", 1) + OFFSET_KEY[:4], None),
@@ -242,9 +242,9 @@ def test_kinds_and_versions_of_later_releases_are_skipped(key: bytes, value: byt
         (struct.pack("!h", 2) + text("g"), b""),
     ],
 )
-def test_damage_names_the_record(key: bytes, value: bytes | None) -> None:
+def test_damage_names_the_record(key: bytes, record_value: bytes | None) -> None:
     with pytest.raises(CorruptLogRecordError, match=key.hex()):
-        decode_record(key, value)
+        decode_record(key, record_value)
 
 
 # ``record_kinds``: Records of the consumer protocol, as Kafka writes them (ConsumerGroup*.json).
@@ -297,16 +297,18 @@ def test_record_kinds_what_is_written_can_be_read(record: ConsumerRecord) -> Non
 
 
 def test_bytes_of_an_epoch() -> None:
-    key, value = encode_record(RECORD_KINDS_RECORDS[0])
+    key, record_value = encode_record(RECORD_KINDS_RECORDS[0])
     assert key == bytes.fromhex("0003 0001 67")
-    assert value == bytes.fromhex("0000 00000003 01 00 08 fffffffffffffff9")
+    assert record_value == bytes.fromhex("0000 00000003 01 00 08 fffffffffffffff9")
 
 
 def test_partitions_of_records_before_4_3_have_the_member_s_epoch() -> None:
-    value = struct.pack("!hiib", 0, 5, 4, 0) + b"\x02" + T.bytes + b"\x02" + struct.pack("!i", 7)
-    value += b"\x00" + b"\x01" + b"\x00"
+    record_value = (
+        struct.pack("!hiib", 0, 5, 4, 0) + b"\x02" + T.bytes + b"\x02" + struct.pack("!i", 7)
+    )
+    record_value += b"\x00" + b"\x01" + b"\x00"
     key, _ = encode_record(CurrentAssignmentDeleted(group_id="g", member_id="m"))
-    record = decode_record(key, value)
+    record = decode_record(key, record_value)
     assert isinstance(record, CurrentAssignmentStored)
     assert record.assigned == ((T, 7, 5),)
 

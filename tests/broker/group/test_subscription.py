@@ -64,7 +64,9 @@ def test_an_absurd_subscription_is_as_one_that_can_t_be_read_however_short_its_n
     assert topics_of(subscription(*[b""] * (ELEMENTS_MAX + 1))) is None
     assert read_subscription(subscription(*[b""] * (ELEMENTS_MAX + 1))) is None
     lists = [
-        subscription(*(b"%d-%d" % (member, number) for number in range(ELEMENTS_MAX)))
+        subscription(
+            *(b"%d-%d" % (member, element_number) for element_number in range(ELEMENTS_MAX))
+        )
         for member in range(NAMES_MAX // ELEMENTS_MAX + 1)
     ]
     assert topics_of(*lists[:-1]) is not None

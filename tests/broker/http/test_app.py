@@ -61,9 +61,9 @@ def request(
 
 async def test_an_empty_body_stands_for_the_default_where_there_is_one() -> None:
     assert await OptionalBody[Kill](request(), Kill).read() == Kill()
-    with pytest.raises(RefusedError) as caught:
+    with pytest.raises(RefusedError) as error_info:
         await Body[Kill](request(), Kill).read()
-    assert caught.value.status == 422
+    assert error_info.value.status == 422
 
 
 async def test_a_body_that_is_cut_off_is_no_bug() -> None:
@@ -73,34 +73,34 @@ async def test_a_body_that_is_cut_off_is_no_bug() -> None:
         return {"type": "http.disconnect"}
 
     cut_off = Request({"type": "http", "query_string": b"", "headers": []}, receive)
-    with pytest.raises(RefusedError) as caught:
+    with pytest.raises(RefusedError) as error_info:
         await Body[Kill](cut_off, Kill).read()
-    assert caught.value.status == 400
+    assert error_info.value.status == 400
 
 
 async def test_a_body_is_what_it_says_and_not_too_large() -> None:
     kill = await Body[Kill](request(b'{"lose_unflushed": true}'), Kill).read()
     assert kill.lose_unflushed
-    with pytest.raises(RefusedError) as caught:
+    with pytest.raises(RefusedError) as error_info:
         await Body[Kill](request(b" " * (BODY_BYTES_MAX + 1)), Kill).read()
-    assert caught.value.status == 413
+    assert error_info.value.status == 413
 
 
 @pytest.mark.parametrize("trailing_bytes", [b"}}", b",tru}", b',"a":"\xff"}'])
 async def test_a_wrong_value_in_front_of_what_is_no_json_is_refused(trailing_bytes: bytes) -> None:
-    with pytest.raises(RefusedError, match="no JSON") as caught:
+    with pytest.raises(RefusedError, match="no JSON") as error_info:
         await Body[Kill](request(b'{"lose_unflushed": 5' + trailing_bytes), Kill).read()
-    assert caught.value.status == 422
+    assert error_info.value.status == 422
 
 
 @pytest.mark.parametrize("body", [b"[" * 100_000, b'{"x": ' + b"[" * 9_000 + b"]" * 9_000 + b"}"])
 async def test_a_body_that_is_nested_too_deep_is_refused(body: bytes) -> None:
-    with pytest.raises(RefusedError, match="nested too deep") as caught:
+    with pytest.raises(RefusedError, match="nested too deep") as error_info:
         await Body[Kill](request(body), Kill).read()
-    assert caught.value.status == 422
-    with pytest.raises(RefusedError, match="nested too deep") as caught:
+    assert error_info.value.status == 422
+    with pytest.raises(RefusedError, match="nested too deep") as error_info:
         await no_body_of(request(body, headers=((b"content-length", b"7"),)))
-    assert caught.value.status == 400
+    assert error_info.value.status == 400
 
 
 @pytest.mark.parametrize(
@@ -115,16 +115,16 @@ async def test_a_body_that_nobody_wants_is_at_least_json(
     if status is None:
         await no_body_of(asked)
         return
-    with pytest.raises(RefusedError, match="no body is wanted here") as caught:
+    with pytest.raises(RefusedError, match="no body is wanted here") as error_info:
         await no_body_of(asked)
-    assert caught.value.status == status
+    assert error_info.value.status == status
 
 
 async def test_a_body_that_nobody_wants_is_not_too_large() -> None:
     asked = request(b" " * (BODY_BYTES_MAX + 1), headers=((b"content-length", b"1000001"),))
-    with pytest.raises(RefusedError) as caught:
+    with pytest.raises(RefusedError) as error_info:
         await no_body_of(asked)
-    assert caught.value.status == 413
+    assert error_info.value.status == 413
     await no_body_of(request(b"garbage that no header announces"))
 
 
@@ -175,8 +175,8 @@ async def test_others_have_their_turn_while_a_long_list_is_made() -> None:
         asyncio.get_running_loop().call_soon(another_turn)
 
     def elements() -> Iterator[str]:
-        for number in range(10_000):
-            numbers_made.append(number)
+        for element_number in range(10_000):
+            numbers_made.append(element_number)
             yield "x" * 1_000
 
     another_turn()
@@ -189,13 +189,13 @@ async def test_a_list_with_more_bytes_than_an_answer_may_have_is_refused_while_i
     numbers_made: list[int] = []
 
     def elements() -> Iterator[str]:
-        for number in range(1_000):
-            numbers_made.append(number)
+        for element_number in range(1_000):
+            numbers_made.append(element_number)
             yield "x" * 100
 
-    with pytest.raises(RefusedError) as caught:
+    with pytest.raises(RefusedError) as error_info:
         await listing_body(elements(), bytes_max=1_000)
-    assert caught.value.status == 422
+    assert error_info.value.status == 422
     assert len(numbers_made) <= 11
 
 
@@ -583,7 +583,7 @@ def references(value: Any) -> set[str]:
 def test_every_reference_is_in_the_document() -> None:
     described = document(OPERATIONS)
     assert references(described) <= {
-        f"#/components/schemas/{name}" for name in described["components"]["schemas"]
+        f"#/components/schemas/{schema_name}" for schema_name in described["components"]["schemas"]
     }
     json.dumps(described)
 

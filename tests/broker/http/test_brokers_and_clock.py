@@ -80,10 +80,10 @@ async def test_a_broker_comes_back_as_another_release_if_the_features_allow_it(
     cluster: VirtualCluster, client: httpx.AsyncClient, /
 ) -> None:
     await client.post(f"{BROKERS}/1/stop")
-    for release, why in (("3.9", "does not support finalized version"), ("5", "no release")):
-        refused = await client.post(f"{BROKERS}/1/start", json={"as_version": release})
-        assert refused.status_code == 409
-        assert why in refused.json()["error"]
+    for release, reason in (("3.9", "does not support finalized version"), ("5", "no release")):
+        refusal_answer = await client.post(f"{BROKERS}/1/start", json={"as_version": release})
+        assert refusal_answer.status_code == 409
+        assert reason in refusal_answer.json()["error"]
     started = await client.post(f"{BROKERS}/1/start", json={"as_version": "4.4"})
     assert (started.status_code, started.json()["release"]) == (200, "4.4")
 
@@ -313,9 +313,9 @@ async def test_what_is_held_is_lost_when_it_is_released_so(
 async def test_a_rule_that_waits_for_one_that_nobody_armed_is_refused(
     cluster: VirtualCluster, client: httpx.AsyncClient, /
 ) -> None:
-    refused = await client.post(FAULTS, json={**HOLD, "after": "first"})
-    assert refused.status_code == 409
-    assert refused.json() == {"error": "after: no rule 'first' has been armed"}
+    refusal_answer = await client.post(FAULTS, json={**HOLD, "after": "first"})
+    assert refusal_answer.status_code == 409
+    assert refusal_answer.json() == {"error": "after: no rule 'first' has been armed"}
 
 
 @within(run_story)
@@ -353,7 +353,7 @@ async def test_rules_are_listed_and_shown_one_by_one(
 
 
 @pytest.mark.parametrize(
-    ("method", "path", "body", "status"),
+    ("method", "path", "request_body", "status"),
     [
         ("POST", "/api/v1/faults", {**HOLD, "id": "there"}, 409),
         ("POST", "/api/v1/faults", {**HOLD, "point": "nowhere"}, 422),
@@ -377,11 +377,11 @@ async def test_what_can_not_be_obeyed_is_refused_with_the_reason(
     /,
     method: str,
     path: str,
-    body: Any,
+    request_body: Any,
     status: int,
 ) -> None:
     await client.post("/api/v1/faults", json={**HOLD, "id": "there"})
-    answer = await client.request(method, path, json=body)
+    answer = await client.request(method, path, json=request_body)
     assert answer.status_code == status
     assert answer.json()["error"]
 
@@ -409,21 +409,23 @@ async def test_a_plan_is_armed_whole_or_not_at_all(
     armed = await client.post(f"{FAULTS}/plan", json=[{**HOLD, "id": "a"}, {**HOLD, "id": "b"}])
     assert armed.status_code == 201
     assert [rule_state["rule"]["id"] for rule_state in armed.json()] == ["a", "b"]
-    refused = await client.post(f"{FAULTS}/plan", json=[{**HOLD, "id": "c"}, {**HOLD, "id": "a"}])
-    assert refused.status_code == 409
-    assert "DELETE /api/v1/faults/a" in refused.json()["error"]
+    refusal_answer = await client.post(
+        f"{FAULTS}/plan", json=[{**HOLD, "id": "c"}, {**HOLD, "id": "a"}]
+    )
+    assert refusal_answer.status_code == 409
+    assert "DELETE /api/v1/faults/a" in refusal_answer.json()["error"]
     assert [armed_rule.rule.id for armed_rule in cluster.sim.injector.rules()] == ["a", "b"]
     disarmed = await client.delete(FAULTS)
     assert [rule_state["rule"]["id"] for rule_state in disarmed.json()] == ["a", "b"]
     assert (await client.get(FAULTS)).json() == []
 
 
-@pytest.mark.parametrize("body", [{"id": "a"}, [{**HOLD, "point": "x"}], [HOLD] * 1_001])
+@pytest.mark.parametrize("request_body", [{"id": "a"}, [{**HOLD, "point": "x"}], [HOLD] * 1_001])
 @within(run_story)
 async def test_what_is_no_plan_is_refused(
-    cluster: VirtualCluster, client: httpx.AsyncClient, /, body: Any
+    cluster: VirtualCluster, client: httpx.AsyncClient, /, request_body: Any
 ) -> None:
-    assert (await client.post(f"{FAULTS}/plan", json=body)).status_code == 422
+    assert (await client.post(f"{FAULTS}/plan", json=request_body)).status_code == 422
 
 
 @within(run_story)
@@ -527,16 +529,19 @@ async def test_a_state_is_waited_for_and_in_vain_says_why(
         await producer.init_transactions()
         empty = await client.get(f"{wait}&state=CompleteCommit&state=Empty")
         assert empty.json()["state"] == "Empty"
-        late = await client.get(f"{wait}&state=Ongoing&timeout_ms=20")
-        assert late.status_code == 408
-        assert late.json()["error"] == "a/b is Empty after 20 ms, not Ongoing"
+        late_answer = await client.get(f"{wait}&state=Ongoing&timeout_ms=20")
+        assert late_answer.status_code == 408
+        assert late_answer.json()["error"] == "a/b is Empty after 20 ms, not Ongoing"
     for query, complaint in (
         ("state=Ongoin", "did you mean Ongoing"),
         ("timeout_ms=5", "no state is given"),
         ("state=Empty&timeout_ms=x", "timeout_ms"),
     ):
-        refused = await client.get(f"{wait}&{query}")
-        assert (refused.status_code, complaint in refused.json()["error"]) == (422, True)
+        refusal_answer = await client.get(f"{wait}&{query}")
+        assert (refusal_answer.status_code, complaint in refusal_answer.json()["error"]) == (
+            422,
+            True,
+        )
     nobody = await client.get("/api/v1/transaction-wait?state=Empty")
     assert nobody.status_code == 422
 
@@ -552,10 +557,10 @@ async def test_a_transaction_that_its_coordinator_does_not_know_hangs(
         )
         await producer.init_transactions()
         producer.begin()
-        late = producer.send("orders", 0, b"late")
+        late_send = producer.send("orders", 0, b"late")
         await cluster.wait_until_struck()
         with pytest.raises(ClientError):
-            await late
+            await late_send
         await producer.abort()
         await client.post("/api/v1/faults/f/release")
         await asyncio.sleep(1)

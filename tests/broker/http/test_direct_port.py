@@ -23,7 +23,7 @@ class Sums(Noun):
 
     @Operation("post", f"{PREFIX}/sums")
     async def add(self, _request: Request, body: Body[Sum]) -> int:
-        """Of a body."""
+        """Return the sum of the body's terms, divided by the least of them."""
         terms = (await body.read()).terms
         if not terms:
             raise RefusedError(422, "nothing to add")

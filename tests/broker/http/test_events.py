@@ -52,7 +52,7 @@ async def test_a_large_trace_comes_in_pieces_and_brokers_get_their_turn_after_ea
 ) -> None:
     routes = routes_of(cluster)
     for number in range(20_000):
-        say(cluster, str(number) + 100 * ".")
+        emit_note(cluster, str(number) + 100 * ".")
     tracer = cluster.env.tracer
     written, turns = tracer.hash, 0
 
@@ -60,7 +60,7 @@ async def test_a_large_trace_comes_in_pieces_and_brokers_get_their_turn_after_ea
         nonlocal turns
         while True:
             turns += 1
-            say(cluster, "meanwhile")
+            emit_note(cluster, "meanwhile")
             await asyncio.sleep(0)
 
     response = await routes.trace(request())
@@ -92,7 +92,8 @@ def request(query: str = "", **headers: str) -> Request:
             "path": "/api/v1/events",
             "query_string": query.encode(),
             "headers": [
-                (name.replace("_", "-").encode(), value.encode()) for name, value in headers.items()
+                (header_name.replace("_", "-").encode(), header_value.encode())
+                for header_name, header_value in headers.items()
             ],
         }
     )
@@ -124,8 +125,8 @@ async def events_heard(stream: AsyncIterator[bytes], count: int) -> list[tuple[s
     return events
 
 
-def routes_of(cluster: VirtualCluster, level: TraceLevel = TraceLevel.BRIEF) -> EventRoutes:
-    cluster.sim.environment.tracer.level = level
+def routes_of(cluster: VirtualCluster, trace_level: TraceLevel = TraceLevel.BRIEF) -> EventRoutes:
+    cluster.sim.environment.tracer.level = trace_level
     return ReportedRoutes(cluster.sim)
 
 
@@ -133,19 +134,19 @@ def tracer_lines(cluster: VirtualCluster, from_index: int) -> list[bytes]:
     return list(cluster.sim.environment.tracer.lines(from_index))
 
 
-def say(cluster: VirtualCluster, text: str, node: str = "test") -> int:
+def emit_note(cluster: VirtualCluster, text: str, node: str = "test") -> int:
     return cluster.sim.environment.tracer.emit("note", node, data={"text": text})
 
 
 @within(run_cluster)
 async def test_a_listener_hears_what_happens_from_now_on(cluster: VirtualCluster) -> None:
     routes = routes_of(cluster)
-    say(cluster, "before")
+    emit_note(cluster, "before")
     async with aclosing(events_from(routes)) as stream:
         assert await anext(stream) == b": connected\n\n"
-        event_id = say(cluster, "now")
-        ((kind, event),) = await events_heard(stream, 1)
-        assert kind == "note"
+        event_id = emit_note(cluster, "now")
+        ((event_kind, event),) = await events_heard(stream, 1)
+        assert event_kind == "note"
         assert (event["i"], event["node"], event["d"]) == (event_id, "test", {"text": "now"})
         (line,) = tracer_lines(cluster, event_id)
         assert event == {"node": "test", **msgspec.json.decode(line)}, "the line as it was encoded"
@@ -167,13 +168,15 @@ async def test_a_listener_chooses_kinds_and_nodes(
 ) -> None:
     routes = routes_of(cluster)
     cluster.sim.environment.tracer.emit("fault.arm", "elsewhere", data={})
-    say(cluster, "one", "broker/1")
-    say(cluster, "two", "broker/1/txn/7")
-    say(cluster, "three", "broker/11")
+    emit_note(cluster, "one", "broker/1")
+    emit_note(cluster, "two", "broker/1/txn/7")
+    emit_note(cluster, "three", "broker/11")
     async with aclosing(events_from(routes, f"{query}&from=0")) as stream:
         await anext(stream)
         events = await events_heard(stream, len(expected))
-        assert [event["d"]["text"] for kind, event in events if kind == "note"] == expected
+        assert [
+            event["d"]["text"] for event_kind, event in events if event_kind == "note"
+        ] == expected
 
 
 class Page:
@@ -194,12 +197,12 @@ class Page:
         assert response.media_type == "application/vnd.msgpack"
         async with aclosing(response.body_iterator) as pieces:  # type: ignore[type-var]
             async for piece in pieces:
-                for value in msgpack_values(bytes(piece)):  # type: ignore[arg-type]
-                    self._take(value)
+                for msgpack_value in msgpack_values(bytes(piece)):  # type: ignore[arg-type]
+                    self._take_events(msgpack_value)
                 if self.events and self.events[-1]["i"] >= until:
                     return
 
-    def _take(self, value: Any) -> None:
+    def _take_events(self, value: Any) -> None:
         if isinstance(value, dict):
             self._start_ns = value.get("start_ns", self._start_ns)
             self._nodes += value.get("nodes", ())
@@ -260,7 +263,7 @@ async def test_a_page_makes_the_lines_of_the_trace_of_what_it_is_sent(
 async def test_a_slow_page_is_told_how_many_events_it_has_lost(cluster: VirtualCluster) -> None:
     routes = routes_of(cluster)
     for number in range(EVENTS_BEHIND_MAX + 7):
-        say(cluster, str(number))
+        emit_note(cluster, str(number))
     page = Page(routes)
     oldest = len(cluster.sim.environment.tracer) - EVENTS_BEHIND_MAX
     await page.hear("from=0", until=oldest)
@@ -282,8 +285,8 @@ async def test_a_page_in_a_silent_cluster_hears_that_the_stream_lives(
 @within(run_cluster)
 async def test_a_listener_goes_on_where_it_was_cut_off(cluster: VirtualCluster) -> None:
     routes = routes_of(cluster)
-    first_event = say(cluster, "first")
-    say(cluster, "second")
+    first_event = emit_note(cluster, "first")
+    emit_note(cluster, "second")
     async with aclosing(events_from(routes, last_event_id=str(first_event))) as stream:
         await anext(stream)
         assert [event["d"]["text"] for _, event in await events_heard(stream, 1)] == ["second"]
@@ -295,9 +298,9 @@ async def test_a_slow_listener_is_told_how_many_events_it_has_lost(cluster: Virt
     async with aclosing(events_from(routes)) as stream:
         await anext(stream)
         for number in range(EVENTS_BEHIND_MAX + 7):
-            say(cluster, str(number))
-        (kind, lost), *events_after = await events_heard(stream, 2)
-        assert (kind, lost["lost"]) == ("lost", 7)
+            emit_note(cluster, str(number))
+        (event_kind, lost), *events_after = await events_heard(stream, 2)
+        assert (event_kind, lost["lost"]) == ("lost", 7)
         assert events_after[0][1]["i"] == lost["next"]
         assert len(events_after) <= EVENTS_PER_TURN_MAX, "brokers get their turn in between"
         events_after += await events_heard(stream, EVENTS_BEHIND_MAX - len(events_after))
@@ -330,9 +333,9 @@ async def test_streams_end_with_the_control_port(cluster: VirtualCluster) -> Non
 async def test_a_listener_that_asks_for_what_is_not_there_is_refused(
     cluster: VirtualCluster, query: str, status: int
 ) -> None:
-    with pytest.raises(RefusedError) as refused:
+    with pytest.raises(RefusedError) as refusal:
         await routes_of(cluster).stream(request(query))
-    assert refused.value.status == status
+    assert refusal.value.status == status
 
 
 @within(run_cluster)
@@ -353,9 +356,9 @@ async def test_only_so_many_may_listen(cluster: VirtualCluster) -> None:
 async def test_recording_is_switched_on_while_the_cluster_runs(
     cluster: VirtualCluster, client: httpx.AsyncClient, /
 ) -> None:
-    refused = await client.get("/api/v1/events")
-    assert refused.status_code == 409
-    assert "POST /api/v1/trace" in refused.json()["error"]
+    refusal_answer = await client.get("/api/v1/events")
+    assert refusal_answer.status_code == 409
+    assert "POST /api/v1/trace" in refusal_answer.json()["error"]
     assert (await client.post("/api/v1/trace", json={"level": "loud"})).status_code == 422
     state = (await client.post("/api/v1/trace", json={"level": "full"})).json()
     assert (state["level"], state["listeners"]) == ("full", 0)

@@ -39,10 +39,10 @@ ONCE = "/api/v1/assertions/exactly-once"
 HANGING = "/api/v1/assertions/no-hanging-transactions"
 
 
-async def transact(cluster: VirtualCluster, *values: bytes, commits: bool = True) -> None:
+async def transact(cluster: VirtualCluster, *record_values: bytes, commits: bool = True) -> None:
     async with cluster.client() as app, await begin_transaction(app, "app") as producer:
-        for value in values:
-            await producer.send("orders", 0, value)
+        for record_value in record_values:
+            await producer.send("orders", 0, record_value)
         await (producer.commit() if commits else producer.abort())
 
 
@@ -58,8 +58,12 @@ async def test_committed_values_are_read_as_text_or_as_bytes(
     refusal = await client.get(path)
     assert refusal.status_code == 422
     assert "orders-0 at offset 5 is no UTF-8: ask with ?encoding=base64" in refusal.text
-    values = (await client.get(f"{path}?encoding=base64")).json()
-    assert [base64.b64decode(value) for value in values] == [b"a", b"b", b"\xff"]
+    record_values = (await client.get(f"{path}?encoding=base64")).json()
+    assert [base64.b64decode(record_value) for record_value in record_values] == [
+        b"a",
+        b"b",
+        b"\xff",
+    ]
 
 
 @within(run_story)
@@ -102,7 +106,7 @@ async def test_who_is_alive_does_not_hang_and_silence_is_no_answer(
 
 
 @pytest.mark.parametrize(
-    ("body", "status", "advice"),
+    ("request_body", "status", "advice"),
     [
         ({"input": "nope", "output": "orders"}, 404, "GET /api/v1/topics lists them"),
         ({"input": [], "output": "nope"}, 404, "GET /api/v1/topics lists them"),
@@ -116,11 +120,11 @@ async def test_what_can_not_be_compared_is_refused(
     cluster: VirtualCluster,
     client: httpx.AsyncClient,
     /,
-    body: dict[str, Any],
+    request_body: dict[str, Any],
     status: int,
     advice: str,
 ) -> None:
-    answer = await client.post(ONCE, json=body)
+    answer = await client.post(ONCE, json=request_body)
     assert (answer.status_code, advice in answer.text) == (status, True), answer.text
 
 
@@ -146,7 +150,7 @@ async def test_a_topic_is_read_up_to_a_bound_and_beside_the_loop(
             fields = {"input": ["a", "b"], "output": "orders"}
             assert (await ask.post(ONCE, json=fields)).json() == {"error": None}
             assert threads
-            assert all(name.startswith("txnsim-unpack") for name in threads)
+            assert all(thread_name.startswith("txnsim-unpack") for thread_name in threads)
             await transact(VirtualCluster(sim.environment, sim), b"v" * 1_500, b"v" * 1_500)
             refused = await ask.get("/api/v1/topics/orders/committed")
             assert refused.status_code == 422
@@ -219,7 +223,7 @@ async def test_a_reset_goes_to_the_snapshot_that_is_named(
 
 
 @pytest.mark.parametrize(
-    ("method", "path", "body", "status", "advice"),
+    ("method", "path", "request_body", "status", "advice"),
     [
         ("POST", SNAPSHOTS, {"name": ""}, 422, "give it one"),
         ("POST", SNAPSHOTS, {"name": "start"}, 422, "other than 'start'"),
@@ -241,11 +245,11 @@ async def test_what_can_not_be_done_is_refused_with_the_reason(
     /,
     method: str,
     path: str,
-    body: Any,
+    request_body: Any,
     status: int,
     advice: str,
 ) -> None:
-    answer = await client.request(method, path, json=body)
+    answer = await client.request(method, path, json=request_body)
     assert answer.status_code == status
     assert advice in answer.json()["error"]
 
@@ -368,8 +372,8 @@ async def test_the_story_the_waits_and_the_rules_are_told(
         assert "f: 1 matched, 1 struck, 1 held" in report
         assert max(map(len, report.splitlines())) <= 200
         cluster.sim.injector.disarm_all()
-    refused = await client.get("/api/v1/report?from=x")
-    assert refused.status_code == 422
+    refusal_answer = await client.get("/api/v1/report?from=x")
+    assert refusal_answer.status_code == 422
 
 
 @within(run_story)
@@ -377,8 +381,8 @@ async def test_names_that_a_terminal_would_obey_are_written_out(
     cluster: VirtualCluster, client: httpx.AsyncClient, /
 ) -> None:
     cluster.env.tracer.level = TraceLevel.BRIEF
-    name = "id\x1b]0;taken\x07\r\nforged: all is well\u202e"
-    async with cluster.client() as app, await begin_transaction(app, name) as producer:
+    transactional_id = "id\x1b]0;taken\x07\r\nforged: all is well\u202e"
+    async with cluster.client() as app, await begin_transaction(app, transactional_id) as producer:
         await producer.send("orders", 0, b"v")
         report = (await client.get("/api/v1/report")).text
         await producer.abort()

@@ -58,8 +58,8 @@ async def test_it_answers_what_it_can_and_says_why_it_can_t_do_the_rest(method: 
                 for operation in missing
                 if operation.method == method and "{" not in operation.path
             )
-            refused = await client.request(method, missing_operation.path)
-            assert (refused.status_code, refused.json()["error"]) == (
+            refusal_answer = await client.request(method, missing_operation.path)
+            assert (refusal_answer.status_code, refusal_answer.json()["error"]) == (
                 501,
                 f"{missing_operation.path}: not here",
             )

@@ -220,27 +220,29 @@ class Lines:
         point = fields.pop("point", REQUEST)
         return self.injector.arm(FaultRule(id=rule_id, point=point, action=action, **fields))
 
-    def send(self, number: int, line: str = "1 -> 2", point: FaultPoint = REQUEST) -> None:
+    def send(self, correlation_id: int, line: str = "1 -> 2", point: FaultPoint = REQUEST) -> None:
         source, target = line.split(" -> ")
         answer = self.injector.cross(
             Crossing(
                 point=point, source=f"broker/{source}", target=f"broker/{target}", api_key=27,
-                api_version=1, correlation_id=number, subject=Subject(), line=line,
+                api_version=1, correlation_id=correlation_id, subject=Subject(), line=line,
             )
         )  # fmt: skip
         if answer is None or isinstance(answer, FaultEffect):
-            self._arrive(number, answer)
+            self._arrive(correlation_id, answer)
         else:
             self.env.tasks.drive(
-                _wait(answer), lambda verdict, _: self._arrive(number, verdict), name="message"
+                _await_effect(answer),
+                lambda verdict, _: self._arrive(correlation_id, verdict),
+                name="message",
             )
 
-    def _arrive(self, number: int, verdict: FaultEffect | None) -> None:
+    def _arrive(self, crossing_number: int, verdict: FaultEffect | None) -> None:
         is_lost = verdict is not None and verdict.outcome is SubmitOutcome.DROP
-        (self.lost if is_lost else self.passed).append(number)
+        (self.lost if is_lost else self.passed).append(crossing_number)
 
 
-async def _wait(answer: Awaitable[FaultEffect]) -> FaultEffect:
+async def _await_effect(answer: Awaitable[FaultEffect]) -> FaultEffect:
     return await answer
 
 
@@ -293,8 +295,8 @@ async def test_other_rules_judge_what_has_waited(lines: Lines) -> None:
     passing_rule = lines.arm(Pass(), "seen")
     lines.arm(Drop(), "lost", occurrences=(2,))
     hold_rule = lines.arm(Hold(), "held", nth=3)
-    for number in (1, 2, 3):
-        lines.send(number)
+    for crossing_number in (1, 2, 3):
+        lines.send(crossing_number)
     assert passing_rule.matched == 1
     await asyncio.sleep(1)
     assert (lines.passed, lines.lost, len(hold_rule.held)) == ([1], [2], 1)
@@ -306,8 +308,8 @@ async def test_other_rules_judge_what_has_waited(lines: Lines) -> None:
 @within(run_of_stalls)
 async def test_a_line_may_be_stalled_anew_by_what_has_waited(lines: Lines) -> None:
     lines.arm(Stall(stall_ms=100))
-    for number in (1, 2, 3):
-        lines.send(number)
+    for crossing_number in (1, 2, 3):
+        lines.send(crossing_number)
     for expected in ([1], [1, 2], [1, 2, 3]):
         await asyncio.sleep(0.101)
         assert lines.passed == expected

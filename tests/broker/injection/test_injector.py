@@ -258,12 +258,12 @@ async def test_a_held_crossing_waits_until_released_and_the_rule_holds_on(
     state = injector.arm(rule())
     ended: list[int] = []
 
-    async def cross(number: int) -> None:
-        assert await wait(injector.cross(crossing(number))) == PASS
-        ended.append(number)
+    async def cross(crossing_number: int) -> None:
+        assert await wait(injector.cross(crossing(crossing_number))) == PASS
+        ended.append(crossing_number)
 
-    for number in (1, 2, 3):
-        env.tasks.spawn(cross(number), name=f"cross-{number}")
+    for crossing_number in (1, 2, 3):
+        env.tasks.spawn(cross(crossing_number), name=f"cross-{crossing_number}")
     await asyncio.sleep(3_600)
     assert ended == []
     assert [held.crossing.correlation_id for held in state.held.values()] == [1, 2, 3]
@@ -446,7 +446,7 @@ async def test_the_trace_tells_the_story_of_a_hold(
     await future
     story = [(event.k, env.tracer.nodes[event.n], event.p) for event in env.tracer.events()]
     event_fields = [event.d for event in env.tracer.events() if isinstance(event.d, dict)]
-    held_counts = [data["held"] for data in event_fields if "held" in data]
+    held_counts = [event_fields["held"] for event_fields in event_fields if "held" in event_fields]
     assert held_counts == [1, 0]  # what is held counts from the hit on
     assert story == [
         ("fault.arm", "fault", ()),
@@ -471,9 +471,9 @@ async def test_a_rule_that_only_lets_pass_counts_and_leaves_the_decision_to_othe
     assert injector.cross(crossing()) is None
     assert (passing_rule.matched, passing_rule.struck, injector.is_armed) == (1, 1, False)
     injector.arm(rule("lost", Drop()))
-    late = injector.arm(rule("late", Pass()))
+    late_rule = injector.arm(rule("late", Pass()))
     assert injector.cross(crossing()) == FaultEffect(outcome=SubmitOutcome.DROP)
-    assert late.struck == 1
+    assert late_rule.struck == 1
 
 
 @within(run)
@@ -510,7 +510,11 @@ def test_chance_comes_from_the_seed_and_a_limit_counts_strikes() -> None:
         async def main(env: VirtualEnvironment) -> list[int]:
             injector = Injector(clock=env.clock, tracer=env.tracer, tasks=env.tasks, rng=env.rng)
             injector.arm(rule("f", Drop(), probability=0.3, limit=5))
-            struck_numbers = [number for number in range(60) if injector.cross(crossing(number))]
+            struck_numbers = [
+                struck_number
+                for struck_number in range(60)
+                if injector.cross(crossing(struck_number))
+            ]
             assert not injector.is_armed
             return struck_numbers
 
@@ -570,10 +574,10 @@ async def test_reordering_lets_the_next_ones_pass_first(
 ) -> None:
     state = injector.arm(rule(action=Reorder(behind=2)))
     order: list[int] = []
-    for number in range(1, 7):
-        answer = injector.cross(crossing(number))
+    for crossing_number in range(1, 7):
+        answer = injector.cross(crossing(crossing_number))
         if answer is None:
-            order.append(number)
+            order.append(crossing_number)
             continue
 
         async def late(late_number: int, answer: Awaitable[FaultEffect]) -> None:
@@ -581,7 +585,7 @@ async def test_reordering_lets_the_next_ones_pass_first(
             order.append(late_number)
 
         assert not isinstance(answer, FaultEffect)
-        env.tasks.spawn(late(number, answer), name="late")
+        env.tasks.spawn(late(crossing_number, answer), name="late")
         await asyncio.sleep(0)
         assert len(state.held) == 1
     await asyncio.sleep(0.1)
@@ -694,7 +698,9 @@ async def test_the_trace_tells_whose_message_was_struck(
     ):
         injector.cross(msgspec.structs.replace(crossing(), subject=subject))
     event_fields = [event.d for event in env.tracer.events() if event.k == "fault.hit"]
-    assert [data.get("about") for data in event_fields if isinstance(data, dict)] == [
+    assert [
+        event_fields.get("about") for event_fields in event_fields if isinstance(event_fields, dict)
+    ] == [
         [{"id": "app", "pid": 7, "partitions": []}],
         [{"pid": 7, "partitions": ["t-0"]}, {"pid": 8, "partitions": ["t-0"]}],
         None,  # of no transaction

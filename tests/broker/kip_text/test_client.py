@@ -61,10 +61,10 @@ async def printed_table(capsys: Captured, bootstrap: str, *args: str, status: in
 async def leave_some(cluster: SimCluster) -> None:
     """One transaction finished, one open."""
     async with Cluster(cluster.bootstrap) as client:
-        for name in ("done", "open"):
-            async with await begin_transaction(client, name) as producer:
+        for transactional_id in ("done", "open"):
+            async with await begin_transaction(client, transactional_id) as producer:
                 await producer.send("orders", 0, b"x")
-                if name == "done":
+                if transactional_id == "done":
                     await producer.commit()
 
 
@@ -176,11 +176,11 @@ async def test_an_abort_names_a_start_offset_alone(
                 elif is_there:
                     await admin.abort_transaction(OpenSince(partition=WHERE, start_offset=offset))
                 else:
-                    with pytest.raises(ClientError, match="Could not find any open") as refused:
+                    with pytest.raises(ClientError, match="Could not find any open") as refusal:
                         await admin.abort_transaction(
                             OpenSince(partition=WHERE, start_offset=offset)
                         )
-                    assert refused.value.error is ErrorCode.invalid_txn_state
+                    assert refusal.value.error is ErrorCode.invalid_txn_state
             (producers,) = (await admin.describe_producers((WHERE,))).values()
             assert not isinstance(producers, ClientError)
             assert [producer.txn_start_offset for producer in producers] == [None]
@@ -320,14 +320,14 @@ async def test_an_abort_by_start_offset_ends_that_transaction_only() -> None:
                 (epoch, start + 1, ErrorCode.invalid_txn_state),
                 (epoch + 1, start, ErrorCode.invalid_producer_epoch),
             ):
-                with pytest.raises(ClientError) as refused:
+                with pytest.raises(ClientError) as refusal:
                     await admin.abort_named_transaction(
                         CLIENT_P0,
                         producer_id=producer_id,
                         producer_epoch=wrong_epoch,
                         start_offset=wrong_start,
                     )
-                assert refused.value.error is error
+                assert refusal.value.error is error
             await admin.abort_named_transaction(
                 CLIENT_P0, producer_id=producer_id, producer_epoch=epoch, start_offset=start
             )

@@ -78,10 +78,10 @@ async def test_each_listener_advertises_what_it_speaks(
         assert ranges[KEYS["DescribeTransactions"]] == describe
         assert ranges[KEYS["WriteTxnMarkers"]] == (1, 2)
         identity = await client.producer("t")
-        refused = await client.ask(
+        refusal_answer = await client.ask(
             "AddPartitionsToTxn", 5, **transaction("t", identity, {"orders": [0]})
         )
-        assert (refused is None) == (listener == TEXT)
+        assert (refusal_answer is None) == (listener == TEXT)
 
 
 async def test_without_the_option_there_is_one_listener() -> None:
@@ -112,7 +112,7 @@ async def test_a_listener_leads_to_the_listeners_of_its_name(listener: str) -> N
         assert (coordinator.host, coordinator.port) == address_by_broker[coordinator.node_id]
         topic = cluster.metadata.image.topics["orders"]
         wrong = next(broker for broker in address_by_broker if broker != topic.partitions[0].leader)
-        refused = await client.ask(
+        refusal_answer = await client.ask(
             "Produce",
             10,
             broker=wrong,
@@ -124,7 +124,7 @@ async def test_a_listener_leads_to_the_listeners_of_its_name(listener: str) -> N
                 }
             ],
         )
-        (leader,) = refused.node_endpoints
+        (leader,) = refusal_answer.node_endpoints
         assert (leader.host, leader.port) == address_by_broker[leader.node_id]
 
 
@@ -449,11 +449,11 @@ async def _logged_transitions(
             }
         ],
     )
-    data = answer.responses[0].partitions[0].records
+    batch_data = answer.responses[0].partitions[0].records
     return [
         transition
-        for position, _ in iter_batches(data)
-        for record in read_records(data, position)
+        for position, _ in iter_batches(batch_data)
+        for record in read_records(batch_data, position)
         if isinstance(
             transition := decode_record(record.key or b"", record.value, release_rules=LATEST),
             TxnTransition,
@@ -623,8 +623,8 @@ async def test_only_the_text_tells_the_time_of_the_last_update() -> None:
         (state,) = unknown.transaction_states
         assert state.error_code is E.transactional_id_not_found
         assert state.transaction_last_update_time is None
-        refused = await shipped.ask("DescribeTransactions", 1, transactional_ids=["over"])
-        assert refused is None
+        refusal_answer = await shipped.ask("DescribeTransactions", 1, transactional_ids=["over"])
+        assert refusal_answer is None
 
 
 # Later KIPs, alike at both listeners

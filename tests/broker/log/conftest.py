@@ -9,5 +9,5 @@ from tests.support.logs import LogDriver
 
 @pytest.fixture
 def driver() -> LogDriver:
-    """A log of one partition, driven by hand."""
+    """A log of one partition that the test appends to step by step."""
     return LogDriver()

@@ -56,7 +56,7 @@ def verification_entry(lowest: int = 0, *, tv2: bool = False) -> VerificationEnt
 
 
 @pytest.mark.parametrize(
-    ("entry", "epoch", "is_verified", "error"),
+    ("producer_entry", "epoch", "is_verified", "error"),
     [
         (None, 0, True, None),
         (None, 0, False, WRONG_STATE),
@@ -74,16 +74,29 @@ def verification_entry(lowest: int = 0, *, tv2: bool = False) -> VerificationEnt
     ],
 )
 def test_gate(
-    entry: ProducerEntry | None, epoch: int, is_verified: bool, error: int | None
+    producer_entry: ProducerEntry | None, epoch: int, is_verified: bool, error: int | None
 ) -> None:
     refusal = check_gate(
-        entry, producer_id=7, producer_epoch=epoch, is_verified=is_verified, release_rules=LATEST
+        producer_entry,
+        producer_id=7,
+        producer_epoch=epoch,
+        is_verified=is_verified,
+        release_rules=LATEST,
     )
     assert (refusal.error if refusal else None) == error
 
 
 @pytest.mark.parametrize(
-    ("row", "entry", "verification", "epoch", "sequence", "transactional", "client", "error"),
+    (
+        "row",
+        "producer_entry",
+        "verification",
+        "epoch",
+        "sequence",
+        "transactional",
+        "client",
+        "error",
+    ),
     [
         ("D1 lower epoch", entry(3, last_sequence=0), None, 2, 1, False, True, STALE),
         ("D1 holds for coordinators", entry(3, last_sequence=0), None, 2, -1, True, False, STALE),
@@ -208,7 +221,7 @@ def test_gate(
 )
 def test_data(
     row: str,
-    entry: ProducerEntry | None,
+    producer_entry: ProducerEntry | None,
     verification: VerificationEntry | None,
     epoch: int,
     sequence: int,
@@ -217,7 +230,7 @@ def test_data(
     error: int | None,
 ) -> None:
     refusal = check_data(
-        entry,
+        producer_entry,
         producer_epoch=epoch,
         base_sequence=sequence,
         is_transactional=transactional,
@@ -229,7 +242,7 @@ def test_data(
 
 
 @pytest.mark.parametrize(
-    ("row", "entry", "epoch", "coordinator_epoch", "tv", "error"),
+    ("row", "producer_entry", "epoch", "coordinator_epoch", "tv", "error"),
     [
         ("unknown producer", None, 2, 0, 0, None),
         ("unknown producer, v2", None, 2, 0, 2, None),
@@ -255,14 +268,14 @@ def test_data(
 )
 def test_marker(
     row: str,
-    entry: ProducerEntry | None,
+    producer_entry: ProducerEntry | None,
     epoch: int,
     coordinator_epoch: int,
     tv: int,
     error: int | None,
 ) -> None:
     refusal = check_marker(
-        entry,
+        producer_entry,
         producer_epoch=epoch,
         coordinator_epoch=coordinator_epoch,
         transaction_version=tv,
@@ -289,7 +302,7 @@ def test_a_refusal_names_what_was_expected_and_found() -> None:
 
 
 @pytest.mark.parametrize(
-    ("entry", "verification", "epoch", "sequence", "transactional", "rule"),
+    ("producer_entry", "verification", "epoch", "sequence", "transactional", "rule"),
     [
         (entry(3, last_sequence=0), None, 2, 1, False, "producer.stale-epoch"),
         (None, verification_entry(3, tv2=True), 0, 3, True, "producer.v2-starts-at-zero"),
@@ -302,7 +315,7 @@ def test_a_refusal_names_what_was_expected_and_found() -> None:
     ],
 )
 def test_a_refused_batch_names_its_rule(
-    entry: ProducerEntry | None,
+    producer_entry: ProducerEntry | None,
     verification: VerificationEntry | None,
     epoch: int,
     sequence: int,
@@ -310,7 +323,7 @@ def test_a_refused_batch_names_its_rule(
     rule: str,
 ) -> None:
     refusal = check_data(
-        entry,
+        producer_entry,
         producer_epoch=epoch,
         base_sequence=sequence,
         is_transactional=transactional,
@@ -323,13 +336,13 @@ def test_a_refused_batch_names_its_rule(
 
 
 @pytest.mark.parametrize(
-    ("entry", "rule"), [(entry(3), "producer.gate-epoch"), (None, "verify.guard-gone")]
+    ("producer_entry", "rule"), [(entry(3), "producer.gate-epoch"), (None, "verify.guard-gone")]
 )
 def test_a_batch_that_does_not_pass_the_gate_names_its_rule(
-    entry: ProducerEntry | None, rule: str
+    producer_entry: ProducerEntry | None, rule: str
 ) -> None:
     refusal = check_gate(
-        entry, producer_id=7, producer_epoch=2, is_verified=False, release_rules=LATEST
+        producer_entry, producer_id=7, producer_epoch=2, is_verified=False, release_rules=LATEST
     )
     assert refusal is not None
     assert refusal.rule == rule
@@ -372,7 +385,7 @@ def test_what_explains_a_batch_that_is_taken(
 
 
 @pytest.mark.parametrize(
-    ("entry", "epoch", "tv", "rule"),
+    ("producer_entry", "epoch", "tv", "rule"),
     [
         (entry(3), 2, 1, "marker.v1-lower-epoch"),
         (entry(3), 2, 2, "marker.v2-lower-epoch"),
@@ -381,10 +394,10 @@ def test_what_explains_a_batch_that_is_taken(
     ],
 )
 def test_a_refused_marker_names_its_rule(
-    entry: ProducerEntry, epoch: int, tv: int, rule: str
+    producer_entry: ProducerEntry, epoch: int, tv: int, rule: str
 ) -> None:
     refusal = check_marker(
-        entry,
+        producer_entry,
         producer_epoch=epoch,
         coordinator_epoch=0,
         transaction_version=tv,
@@ -445,7 +458,7 @@ def replicated_batch_of(header: BatchHeader) -> ReplicatedBatch:
 
 
 @pytest.mark.parametrize(
-    ("entry", "start_offset", "epoch", "coordinator_epoch", "error"),
+    ("producer_entry", "start_offset", "epoch", "coordinator_epoch", "error"),
     [
         # Nobody says since when: the shipped rules, whatever the coordinator epoch.
         (entry(3, coordinator_epoch=5), -1, 3, 5, None),
@@ -466,7 +479,7 @@ def replicated_batch_of(header: BatchHeader) -> ReplicatedBatch:
     ],
 )
 def test_a_marker_that_names_the_transaction(
-    entry: ProducerEntry | None,
+    producer_entry: ProducerEntry | None,
     start_offset: int,
     epoch: int,
     coordinator_epoch: int,
@@ -475,7 +488,7 @@ def test_a_marker_that_names_the_transaction(
     marker = marker_of(
         start_offset=start_offset, producer_epoch=epoch, coordinator_epoch=coordinator_epoch
     )
-    admitted = admit_marker(entry, LogConfig(rules=LATEST), marker)
+    admitted = admit_marker(producer_entry, LogConfig(rules=LATEST), marker)
     assert (None if isinstance(admitted, int) else admitted.error) == error
 
 

@@ -40,8 +40,8 @@ def batch_of_pairs(*pairs: tuple[str, str | None], compression: int = 0, stamp: 
     """A batch of (key, value) without producer."""
     return build_batch(
         [
-            Record(key=key.encode(), value=None if value is None else value.encode())
-            for key, value in pairs
+            Record(key=key.encode(), value=None if record_value is None else record_value.encode())
+            for key, record_value in pairs
         ],
         timestamp_ms=stamp,
         compression=compression,
@@ -71,10 +71,12 @@ class Compacted(LogDriver):
     def send(self, sequence: int, *pairs: tuple[str, str | None], pid: int = 7) -> None:
         """A transactional batch."""
         guard = self.guard(sequence, pid=pid)
-        data = build_batch(
+        batch_data = build_batch(
             [
-                Record(key=key.encode(), value=None if value is None else value.encode())
-                for key, value in pairs
+                Record(
+                    key=key.encode(), value=None if record_value is None else record_value.encode()
+                )
+                for key, record_value in pairs
             ],
             timestamp_ms=NOW,
             producer_id=pid,
@@ -82,13 +84,13 @@ class Compacted(LogDriver):
             base_sequence=sequence,
             transactional=True,
         )
-        assert self.append(data, guard=guard) == 0
+        assert self.append(batch_data, guard=guard) == 0
 
     def roll(self) -> None:
-        size = self.log.config.roll_bytes
+        roll_bytes = self.log.config.roll_bytes
         self.log.config = _with_roll_bytes(self.log.config, 1)
         self.put(("end of a segment", str(self.log.log_end_offset)))
-        self.log.config = _with_roll_bytes(self.log.config, size)
+        self.log.config = _with_roll_bytes(self.log.config, roll_bytes)
 
     def clean(self, now_ms: int = NOW) -> Dirt | None:
         dirt = dirt_of(self.log, now_ms)
@@ -106,9 +108,9 @@ class Compacted(LogDriver):
                 (record.key or b"").decode(),
                 None if record.value is None else record.value.decode(),
             )
-            for data in self.log.batches()
-            if not read_batch_header(data).is_control
-            for record in read_records(data)
+            for batch_data in self.log.batches()
+            if not read_batch_header(batch_data).is_control
+            for record in read_records(batch_data)
             if record.key != b"end of a segment"
         ]
 
@@ -126,7 +128,7 @@ class Compacted(LogDriver):
 
 
 def _with_roll_bytes(config: LogConfig, roll_bytes: int) -> LogConfig:
-    fields = {name: getattr(config, name) for name in config.__struct_fields__}
+    fields = {field_name: getattr(config, field_name) for field_name in config.__struct_fields__}
     return LogConfig(**{**fields, "roll_bytes": roll_bytes})
 
 
@@ -135,7 +137,7 @@ def _with_roll_bytes(config: LogConfig, roll_bytes: int) -> LogConfig:
 
 def test_the_work_on_a_heavy_batch_is_handed_out_first() -> None:
     compacted_log = Compacted()
-    many = [(f"k{number}", "old") for number in range(WALK_PIECES + 1)]
+    many = [(f"k{piece_number}", "old") for piece_number in range(WALK_PIECES + 1)]
     compacted_log.put(*many)
     compacted_log.put(*many[1:], compression=ZSTD)
     compacted_log.roll()
@@ -148,13 +150,13 @@ def test_the_work_on_a_heavy_batch_is_handed_out_first() -> None:
             parts_done += 1
     assert parts_done == 4, "two batches in two passes"
     assert [key for _, key, _ in compacted_log.records()] == [
-        f"k{number}" for number in range(WALK_PIECES + 1)
+        f"k{piece_number}" for piece_number in range(WALK_PIECES + 1)
     ]
 
 
 def test_a_batch_of_many_records_is_gone_through_with_pauses() -> None:
     compacted_log = Compacted()
-    many = [(f"k{number}", "old") for number in range(3 * PAUSE_RECORDS)]
+    many = [(f"k{record_number}", "old") for record_number in range(3 * PAUSE_RECORDS)]
     compacted_log.put(*many)
     compacted_log.put(*many[1:])
     compacted_log.roll()
@@ -164,7 +166,7 @@ def test_a_batch_of_many_records_is_gone_through_with_pauses() -> None:
     assert len(pauses) >= 10, "three for each batch in each pass"
     assert set(pauses) == {None}
     assert [key for _, key, _ in compacted_log.records()] == [
-        f"k{number}" for number in range(3 * PAUSE_RECORDS)
+        f"k{record_number}" for record_number in range(3 * PAUSE_RECORDS)
     ]
 
 
@@ -418,7 +420,7 @@ def test_the_marker_that_a_producer_is_known_by_stays() -> None:
 
 
 def epoch_of_copy(compacted_log: Compacted) -> int:
-    """Of the producer, as a replica knows it that has copied the log."""
+    """The producer's epoch as a replica knows it that has copied the log."""
     copy = replayed_log(
         compacted_log.log.batches(),
         topic_partition=compacted_log.log.topic_partition,
@@ -467,7 +469,9 @@ def test_aborted_keys_do_not_outlive_committed_ones() -> None:
     compacted_log.end(committed=False)
     compacted_log.roll()
     compacted_log.clean()
-    assert [entry for entry in compacted_log.records() if entry[1] == "a"] == [(0, "a", "1")]
+    assert [record_entry for record_entry in compacted_log.records() if record_entry[1] == "a"] == [
+        (0, "a", "1")
+    ]
 
 
 def test_the_last_batch_of_a_producer_keeps_its_sequence() -> None:
@@ -534,7 +538,7 @@ def test_records_are_left_alone_while_they_are_young() -> None:
     assert dirt is not None
     assert dirt.end_offset == 1
     assert compacted_log.clean(NOW + 150) is not None
-    assert [entry[1] for entry in compacted_log.records()] == ["a"]
+    assert [record_entry[1] for record_entry in compacted_log.records()] == ["a"]
 
 
 def test_a_mark_outside_of_the_log_is_not_believed() -> None:
@@ -558,8 +562,8 @@ def test_a_mark_outside_of_the_log_is_not_believed() -> None:
 
 def test_small_segments_become_one() -> None:
     compacted_log = Compacted()
-    for number in range(6):
-        compacted_log.put((f"k{number}", "1"))
+    for key_number in range(6):
+        compacted_log.put((f"k{key_number}", "1"))
         compacted_log.roll()
     assert len(compacted_log.log.local.segments) == 7
     compacted_log.clean()
@@ -568,20 +572,25 @@ def test_small_segments_become_one() -> None:
 
 def test_a_cleaned_segment_is_no_larger_than_any_other() -> None:
     compacted_log = Compacted()
-    for number in range(4):
-        compacted_log.put((f"k{number}", "1"))
+    for key_number in range(4):
+        compacted_log.put((f"k{key_number}", "1"))
         compacted_log.roll()
-    size = max(segment.size_bytes for segment in compacted_log.log.local.inactive_segments(0, 99))
-    fields = {name: getattr(compacted_log.log.config, name) for name in LogConfig.__struct_fields__}
-    compacted_log.log.config = LogConfig(**{**fields, "segment_bytes": 2 * size})
+    size_bytes = max(
+        segment.size_bytes for segment in compacted_log.log.local.inactive_segments(0, 99)
+    )
+    fields = {
+        field_name: getattr(compacted_log.log.config, field_name)
+        for field_name in LogConfig.__struct_fields__
+    }
+    compacted_log.log.config = LogConfig(**{**fields, "segment_bytes": 2 * size_bytes})
     compacted_log.clean()
     assert len(compacted_log.log.local.segments) == 3
 
 
 def test_segments_that_span_too_many_offsets_stay_apart(monkeypatch: pytest.MonkeyPatch) -> None:
     compacted_log = Compacted()
-    for number in range(4):
-        compacted_log.put((f"k{number}", "1"))
+    for key_number in range(4):
+        compacted_log.put((f"k{key_number}", "1"))
         compacted_log.roll()
     monkeypatch.setattr(cleaner, "RELATIVE_OFFSET_MAX", 3)
     compacted_log.clean()
@@ -717,7 +726,7 @@ def test_room_for_one_key_more_is_enough_where_a_key_comes_again() -> None:
 
 def data(offset: int, *, pid: int = 7, transactional: bool = True) -> BatchHeader:
     header = read_batch_header(batch(0, pid=pid, transactional=transactional))
-    fields = {name: getattr(header, name) for name in header.__struct_fields__}
+    fields = {field_name: getattr(header, field_name) for field_name in header.__struct_fields__}
     return BatchHeader(**{**fields, "base_offset": offset})
 
 

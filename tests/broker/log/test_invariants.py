@@ -31,13 +31,13 @@ def driver() -> LogDriver:
     return log_driver
 
 
-def judge(driver: LogDriver, **broken: Any) -> None:
+def check_invariants(driver: LogDriver, **broken: Any) -> None:
     state = msgspec.structs.replace(driver.log.snapshot(), **broken)
     invariants.check(state, tuple(driver.log.batches()), log_name="orders-0")
 
 
 def test_the_log_itself_is_sound(driver: LogDriver) -> None:
-    judge(driver)
+    check_invariants(driver)
     state = driver.log.snapshot()
     assert state.ongoing == ((2, 2),)
     assert state.unreplicated == ((3, 4),)
@@ -63,9 +63,9 @@ def test_the_log_itself_is_sound(driver: LogDriver) -> None:
     ],
 )
 def test_a_broken_state_is_found(driver: LogDriver, broken: dict[str, Any], message: str) -> None:
-    with pytest.raises(InvariantViolation, match=message) as raised:
-        judge(driver, **broken)
-    assert str(raised.value).startswith("orders-0: ")
+    with pytest.raises(InvariantViolation, match=message) as error_info:
+        check_invariants(driver, **broken)
+    assert str(error_info.value).startswith("orders-0: ")
 
 
 @pytest.mark.parametrize("epochs", [(), ((0, 3),)])
@@ -73,14 +73,14 @@ def test_epochs_of_deleted_records_may_be_unknown(
     driver: LogDriver, epochs: tuple[tuple[int, int], ...]
 ) -> None:
     """Deleted records are back after a crash; a truncation may then empty the cache."""
-    judge(driver, leader_epochs=epochs)
+    check_invariants(driver, leader_epochs=epochs)
 
 
 def test_an_offset_held_back_by_nothing_is_found() -> None:
     log_driver = LogDriver()
     log_driver.append(plain(3))
     with pytest.raises(InvariantViolation, match="held back from 3 by nothing"):
-        judge(log_driver, last_stable_offset=2)
+        check_invariants(log_driver, last_stable_offset=2)
 
 
 @pytest.mark.parametrize(
@@ -96,9 +96,9 @@ def test_a_broken_aborted_transaction_is_found(
 ) -> None:
     (entry,) = driver.log.snapshot().aborted
     with pytest.raises(InvariantViolation, match=message):
-        judge(driver, aborted=(msgspec.structs.replace(entry, **{field: value}),))
+        check_invariants(driver, aborted=(msgspec.structs.replace(entry, **{field: value}),))
     with pytest.raises(InvariantViolation, match="aborted transactions are out of order"):
-        judge(driver, aborted=(entry, entry))
+        check_invariants(driver, aborted=(entry, entry))
 
 
 def with_batches(state: LogState, *batches: tuple[int, int, int]) -> tuple[Any, ...]:
@@ -127,10 +127,10 @@ def test_a_broken_cache_is_found(
 ) -> None:
     producers = with_batches(driver.log.snapshot(), *batches)
     if message is None:
-        judge(driver, producers=producers)
+        check_invariants(driver, producers=producers)
         return
     with pytest.raises(InvariantViolation, match=message):
-        judge(driver, producers=producers)
+        check_invariants(driver, producers=producers)
 
 
 @pytest.mark.parametrize(
@@ -149,8 +149,8 @@ def test_sequences_may_be_missing_where_compaction_took_their_offsets(
     state = msgspec.structs.replace(log_driver.log.snapshot(), producers=producers)
     remaining_batches = tuple(
         batch
-        for index, batch in enumerate(log_driver.log.batches())
-        if index not in compacted_indexes
+        for batch_index, batch in enumerate(log_driver.log.batches())
+        if batch_index not in compacted_indexes
     )
     if is_sound:
         invariants.check(state, remaining_batches, log_name="orders-0")

@@ -35,8 +35,8 @@ from txnsim.wire.batch import read_batch_header
 from txnsim.wire.compression import GZIP, LZ4, SNAPPY, ZSTD
 
 
-def append_duplicate(log: PartitionLog, data: bytes, *, guard: int = 0) -> Appended:
-    answer = append_client(log, data, guard=guard, now_ms=NOW)
+def append_duplicate(log: PartitionLog, batch_data: bytes, *, guard: int = 0) -> Appended:
+    answer = append_client(log, batch_data, guard=guard, now_ms=NOW)
     assert isinstance(answer, Appended)
     assert answer.duplicate
     return answer
@@ -142,12 +142,12 @@ def test_append_time_topics_keep_their_time_for_duplicates() -> None:
 
 
 def test_an_unverified_transaction_does_not_open(driver: LogDriver) -> None:
-    data = batch(0, transactional=True)
-    assert driver.append(data) == 48
+    batch_data = batch(0, transactional=True)
+    assert driver.append(batch_data) == 48
     guard = driver.guard()
-    assert driver.append(data, guard=guard + 1) == 48
-    assert driver.append(data, guard=SENTINEL) == 48
-    assert driver.append(data, guard=guard) == 0
+    assert driver.append(batch_data, guard=guard + 1) == 48
+    assert driver.append(batch_data, guard=SENTINEL) == 48
+    assert driver.append(batch_data, guard=guard) == 0
 
 
 def test_without_verification_a_missing_guard_is_accepted() -> None:
@@ -191,11 +191,11 @@ def test_under_v2_the_late_append_is_fenced_by_the_bumped_marker(as_client: bool
     driver = LogDriver()
     guard = driver.guard(tv2=True)
     driver.end(committed=False, epoch=1, tv=2)
-    data = batch(0 if as_client else -1, transactional=True)
+    batch_data = batch(0 if as_client else -1, transactional=True)
     if as_client:
-        assert driver.append(data, guard=guard) == 47
+        assert driver.append(batch_data, guard=guard) == 47
     else:
-        answer = append_coordinator(driver.log, data, now_ms=NOW, guard=guard)
+        answer = append_coordinator(driver.log, batch_data, now_ms=NOW, guard=guard)
         assert isinstance(answer, AppendRejection)
         assert answer.error == 47
 
@@ -309,18 +309,20 @@ def test_sequences_go_on_after_a_marker_of_the_same_epoch(driver: LogDriver) -> 
 def test_a_markers_timestamp_is_the_leaders(driver: LogDriver) -> None:
     driver.now = NOW + 5
     driver.end(committed=True)
-    (data,) = driver.log.batches()
-    assert len(data) == 78
-    assert read_batch_header(data).max_timestamp_ms == NOW + 5
+    (batch_data,) = driver.log.batches()
+    assert len(batch_data) == 78
+    assert read_batch_header(batch_data).max_timestamp_ms == NOW + 5
     assert driver.log.producers.all_producers()[0].last_timestamp == NOW + 5
 
 
-@pytest.mark.parametrize("kind", TimestampType)
-def test_a_marker_says_whose_time_it_carries(kind: TimestampType) -> None:
-    driver = LogDriver(config_of(timestamp_type=kind))
+@pytest.mark.parametrize("timestamp_type", TimestampType)
+def test_a_marker_says_whose_time_it_carries(timestamp_type: TimestampType) -> None:
+    driver = LogDriver(config_of(timestamp_type=timestamp_type))
     driver.end(committed=True)
-    (data,) = driver.log.batches()
-    assert read_batch_header(data).is_log_append_time == (kind is TimestampType.LOG_APPEND_TIME)
+    (batch_data,) = driver.log.batches()
+    assert read_batch_header(batch_data).is_log_append_time == (
+        timestamp_type is TimestampType.LOG_APPEND_TIME
+    )
 
 
 def test_a_coordinators_records_have_no_sequence_rules(driver: LogDriver) -> None:
@@ -370,10 +372,10 @@ def test_a_coordinators_plain_batch_is_stamped_like_others() -> None:
 def test_a_batch_that_is_a_view_of_its_frame_is_appended_as_its_bytes(
     config: LogConfig, compression: int
 ) -> None:
-    data = batch(0, count=50, compression=compression)
-    frame = b"head" + data + b"tail"
+    batch_data = batch(0, count=50, compression=compression)
+    frame = b"head" + batch_data + b"tail"
     logs = make_log(config), make_log(config)
-    views = data, memoryview(frame)[4:-4]
+    views = batch_data, memoryview(frame)[4:-4]
     for log, view in zip(logs, views, strict=True):
         header = read_batch_header(view)
         newest = newest_timestamp(header, view)
@@ -392,12 +394,12 @@ def test_a_batch_that_is_a_view_of_its_frame_is_appended_as_its_bytes(
 def test_refusals_of_producer_state_show_the_log_start(driver: LogDriver) -> None:
     driver.data(0, count=2, epoch=1)
     driver.log.delete_records_before(1)
-    for data, error in (
+    for batch_data, error in (
         (batch(9, epoch=1), 45),
         (batch(2, epoch=0), 47),
         (batch(2, epoch=1, transactional=True), 48),
     ):
-        answer = append_client(driver.log, data, guard=0, now_ms=NOW)
+        answer = append_client(driver.log, batch_data, guard=0, now_ms=NOW)
         assert isinstance(answer, AppendRejection)
         assert (answer.error, answer.log_start_offset) == (error, 1)
         assert str(PARTITION) in answer.reason
@@ -423,7 +425,7 @@ def test_a_batch_that_unpacks_to_too_much_is_too_large(
     monkeypatch.setattr(validation, "UNPACKED_BYTES_MAX", bound)
     log = LogDriver().log
     answer = append_client(
-        log, batch(pid=-1, value=b"v" * 200, compression=GZIP), guard=SENTINEL, now_ms=NOW
+        log, batch(pid=-1, record_value=b"v" * 200, compression=GZIP), guard=SENTINEL, now_ms=NOW
     )
     assert (answer.error if isinstance(answer, AppendRejection) else 0) == error
     assert answer.log_start_offset == start
@@ -440,15 +442,17 @@ def test_a_coordinators_batch_has_the_same_limits(config: LogConfig, error: int)
 
 
 def test_the_header_may_be_handed_in(driver: LogDriver) -> None:
-    data = plain(2)
-    answer = append_client(driver.log, data, guard=0, now_ms=NOW, header=read_batch_header(data))
+    batch_data = plain(2)
+    answer = append_client(
+        driver.log, batch_data, guard=0, now_ms=NOW, header=read_batch_header(batch_data)
+    )
     assert answer == Appended(
         base_offset=0, last_offset=1, log_append_time_ms=-1, log_start_offset=0
     )
 
 
 def test_a_marker_of_a_negative_transaction_version_is_refused() -> None:
-    refused = appended_marker(
+    refusal = appended_marker(
         LogDriver().log,
         producer_id=7,
         producer_epoch=0,
@@ -457,6 +461,6 @@ def test_a_marker_of_a_negative_transaction_version_is_refused() -> None:
         transaction_version=-1,
         now_ms=NOW,
     )
-    assert refused == AppendRejection(
+    assert refusal == AppendRejection(
         error=ErrorCode.unknown_server_error, reason="there is no transaction version -1"
     )

@@ -206,7 +206,7 @@ def test_what_goes_with_a_segment_and_what_stays() -> None:
     log_driver.log.check_invariants()
     state = log_driver.log.snapshot()
     assert state.aborted == ()
-    assert [entry.producer_id for entry in state.producers] == [1, 2, 3, 4]
+    assert [producer_entry.producer_id for producer_entry in state.producers] == [1, 2, 3, 4]
     assert state.ongoing == ((2, 2),)
     assert [offset for offset, _ in log_driver.log.producers.snapshots.all_snapshots()] == [4]
 
@@ -232,15 +232,15 @@ def test_cleaned_segments_take_the_place_of_the_old_ones() -> None:
     log_driver.txn(0, pid=3)
     log_driver.end(committed=False, pid=3)
     log = log_driver.log
-    old = log.local.inactive_segments(0, 4)
-    assert [segment.base_offset for segment in old] == [0, 2]
+    old_segments = log.local.inactive_segments(0, 4)
+    assert [segment.base_offset for segment in old_segments] == [0, 2]
     aborted_txns = log.local.index.lookup(2, 4)
-    assert [entry.producer_id for entry in aborted_txns] == [2]
+    assert [aborted_txn_entry.producer_id for aborted_txn_entry in aborted_txns] == [2]
     cleaned = Segment(0)
-    assert log.replace_segments(old, cleaned, aborted_txns)
+    assert log.replace_segments(old_segments, cleaned, aborted_txns)
     assert [entry.producer_id for entry in log.snapshot().aborted] == [2, 3]
     assert [offset for offset, _ in log.producers.snapshots.all_snapshots()] == [4]
-    assert not log.replace_segments(old, Segment(0), ())
+    assert not log.replace_segments(old_segments, Segment(0), ())
     assert [entry.producer_id for entry in log.snapshot().aborted] == [2, 3]
     log.local.cleaned_until = 4
     assert log.local.cleaned_until == 4
@@ -276,8 +276,8 @@ def test_the_first_aborted_marker_of_a_segment_counts_to_it() -> None:
     log_driver.end(committed=False, pid=1)
     log_driver.append(plain())
     log_driver.append(plain())
-    old = log_driver.log.local.inactive_segments(0, 2)
-    assert log_driver.log.replace_segments(old, Segment(0), ())
+    old_segments = log_driver.log.local.inactive_segments(0, 2)
+    assert log_driver.log.replace_segments(old_segments, Segment(0), ())
     assert log_driver.log.snapshot().aborted == (
         AbortedTxn(producer_id=1, first_offset=0, last_offset=2, last_stable_offset=3),
     )
@@ -324,11 +324,11 @@ def test_what_was_flushed_can_be_lost() -> None:
 
 def test_the_append_that_takes_more_than_the_allowance_says_so() -> None:
     log_driver, calls = LogDriver(), list[int]()
-    size = len(plain())
-    allowance = log_driver.log.allowance = Allowance(2 * size, lambda: calls.append(1))
+    size_bytes = len(plain())
+    allowance = log_driver.log.allowance = Allowance(2 * size_bytes, lambda: calls.append(1))
     for expected_calls in (0, 0, 1, 2):
         log_driver.append(plain())
         assert len(calls) == expected_calls
-    allowance.bytes_left = size
+    allowance.bytes_left = size_bytes
     log_driver.append(plain())
     assert (len(calls), allowance.bytes_left) == (2, 0)

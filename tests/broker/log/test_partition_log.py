@@ -36,7 +36,7 @@ from txnsim.wire.batch import assign, control_batch, read_batch_header
 TIMEOUT_MAX = 900_000
 
 
-def read(
+def read_log(
     driver: LogDriver,
     offset: int,
     *,
@@ -58,7 +58,7 @@ def read(
 
 
 def bases(answer: LogRead) -> list[int]:
-    return [read_batch_header(data).base_offset for data in answer.records]
+    return [read_batch_header(record_data).base_offset for record_data in answer.records]
 
 
 @pytest.fixture
@@ -80,14 +80,14 @@ SIZE = len(plain(2))
 def test_a_read_gives_whole_batches_below_the_high_watermark(
     three: LogDriver, offset: int, expected_bases: list[int]
 ) -> None:
-    answer = read(three, offset)
+    answer = read_log(three, offset)
     assert bases(answer) == expected_bases
     assert (answer.high_watermark, answer.last_stable_offset, answer.log_start_offset) == (4, 4, 0)
     assert answer.aborted is None
 
 
 def test_a_follower_reads_up_to_the_log_end(three: LogDriver) -> None:
-    answer = read(three, 2, up_to_log_end=True, isolation=COMMITTED)
+    answer = read_log(three, 2, up_to_log_end=True, isolation=COMMITTED)
     assert bases(answer) == [2, 4]
     assert answer.aborted is None
 
@@ -115,12 +115,15 @@ def test_a_read_outside_of_the_log_is_refused(three: LogDriver, offset: int) -> 
 def test_a_read_takes_what_fits_and_the_first_batch_if_it_must(
     three: LogDriver, max_bytes: int, min_one_batch: bool, expected_bases: list[int]
 ) -> None:
-    assert bases(read(three, 0, max_bytes=max_bytes, min_one_batch=min_one_batch)) == expected_bases
+    assert (
+        bases(read_log(three, 0, max_bytes=max_bytes, min_one_batch=min_one_batch))
+        == expected_bases
+    )
 
 
 def test_a_read_copies_nothing(three: LogDriver) -> None:
     first_batch, *_ = three.log.batches()
-    assert read(three, 0).records[0] is first_batch
+    assert read_log(three, 0).records[0] is first_batch
 
 
 def test_a_read_below_the_log_start_is_refused_and_above_begins_inside_a_batch(
@@ -128,7 +131,7 @@ def test_a_read_below_the_log_start_is_refused_and_above_begins_inside_a_batch(
 ) -> None:
     three.log.delete_records_before(3)
     assert isinstance(three.log.read(2, max_bytes=ALL), Rejection)
-    assert bases(read(three, 3)) == [2]
+    assert bases(read_log(three, 3)) == [2]
     assert three.log.log_start_offset == 3
 
 
@@ -136,25 +139,25 @@ def test_an_open_transaction_starves_read_committed() -> None:
     driver = LogDriver()
     driver.append(plain(10))
     driver.txn(0, count=10)
-    answer = read(driver, 10, isolation=COMMITTED)
+    answer = read_log(driver, 10, isolation=COMMITTED)
     assert (answer.records, answer.aborted) == ((), ())
     assert (answer.high_watermark, answer.last_stable_offset) == (20, 10)
-    assert bases(read(driver, 0, isolation=COMMITTED)) == [0]
+    assert bases(read_log(driver, 0, isolation=COMMITTED)) == [0]
     assert driver.log.producers.state.oldest_transaction_timestamp() == NOW
 
 
 def aborted_entries(
     driver: LogDriver, offset: int, *, max_bytes: int = ALL
 ) -> list[tuple[int, int]]:
-    answer = read(driver, offset, isolation=COMMITTED, max_bytes=max_bytes)
+    answer = read_log(driver, offset, isolation=COMMITTED, max_bytes=max_bytes)
     assert answer.aborted is not None
     return [(entry.producer_id, entry.first_offset) for entry in answer.aborted]
 
 
 def test_an_aborted_transaction_is_listed_with_what_is_read() -> None:
     driver = LogDriver()
-    driver.txn(0, pid=1, count=2, value=b"a")
-    driver.txn(0, pid=2, count=3, value=b"b")
+    driver.txn(0, pid=1, count=2, record_value=b"a")
+    driver.txn(0, pid=2, count=3, record_value=b"b")
     driver.end(committed=False, pid=2)
     assert aborted_entries(driver, 0) == []  # nothing can be read yet
     driver.end(committed=True, pid=1)
@@ -170,7 +173,7 @@ def test_aborted_transactions_are_listed_as_far_as_a_sparse_index_can_tell() -> 
     driver.end(committed=False, pid=1)
     # No batch is indexed yet: up to the log end, however little is read (LocalLog).
     assert aborted_entries(driver, 0, max_bytes=1) == aborted_entries(driver, 0) == [(1, 1)]
-    driver.append(plain(value=b"x" * 5_000))
+    driver.append(plain(record_value=b"x" * 5_000))
     driver.append(plain())  # indexed, for more than 4 KiB lie before it
     driver.txn(0, pid=2)
     driver.end(committed=False, pid=2)
@@ -197,7 +200,7 @@ def test_a_transaction_that_began_below_the_log_start_is_still_listed() -> None:
     driver.txn(1)
     driver.end(committed=False)
     driver.log.delete_records_before(2)
-    answer = read(driver, 2, isolation=COMMITTED)
+    answer = read_log(driver, 2, isolation=COMMITTED)
     assert answer.aborted is not None
     assert [entry.first_offset for entry in answer.aborted] == [0]
 
@@ -222,7 +225,7 @@ def test_readable_bytes_of_read_committed_move_with_the_stable_offset() -> None:
 
 def test_a_bound_inside_a_batch_hides_the_batch(three: LogDriver) -> None:
     three.log.advance_high_watermark(5)
-    assert bases(read(three, 4)) == []
+    assert bases(read_log(three, 4)) == []
     assert three.log.readable_bytes(4, UNCOMMITTED) == 0
 
 
@@ -300,7 +303,7 @@ def test_a_transaction_stamped_with_nothing_is_never_late() -> None:
 
 
 def test_batches_can_be_walked_from_an_offset(three: LogDriver) -> None:
-    starts = [read_batch_header(data).base_offset for data in three.log.batches(3)]
+    starts = [read_batch_header(batch_data).base_offset for batch_data in three.log.batches(3)]
     assert starts == [2, 4]
     assert list(three.log.batches(6)) == []
 
@@ -315,7 +318,7 @@ def test_who_trusts_an_older_look_reads_what_is_open_by_now() -> None:
     trusting = driver.log.read(0, max_bytes=ALL, isolation=COMMITTED, is_all_stable=True)
     assert isinstance(trusting, LogRead)
     assert (trusting.last_stable_offset, bases(trusting), trusting.aborted) == (1, [0], ())
-    second_read = read(driver, 0, isolation=COMMITTED)
+    second_read = read_log(driver, 0, isolation=COMMITTED)
     assert (second_read.last_stable_offset, bases(second_read)) == (0, [])
 
 
@@ -378,7 +381,11 @@ def test_a_replica_that_leads_again_keeps_its_guards_and_open_transactions(
     assert driver.txn(1, pid=1) == 0
     assert driver.log.leader_epoch == 3
     assert driver.log.leader_epoch_start_offset == 1
-    assert [read_batch_header(data).leader_epoch for data in driver.log.batches()] == [0, 3, 3]
+    assert [read_batch_header(batch_data).leader_epoch for batch_data in driver.log.batches()] == [
+        0,
+        3,
+        3,
+    ]
     assert driver.log.snapshot().leader_epochs == ((0, 0), (3, 1))
 
 
@@ -396,8 +403,8 @@ def test_the_same_epoch_again_moves_nothing_and_a_lower_one_is_a_bug(driver: Log
 
 def replicate(driver: LogDriver, *, high_watermark: int | None = None) -> PartitionLog:
     follower = make_log()
-    for data in driver.log.batches():
-        follow(follower, data)
+    for batch_data in driver.log.batches():
+        follow(follower, batch_data)
         follower.check_invariants()
     follower.advance_high_watermark(
         driver.log.high_watermark if high_watermark is None else high_watermark
@@ -480,7 +487,9 @@ def test_truncation_gives_the_log_that_never_went_further(offset: int) -> None:
     driver = busy()
     log = driver.log
     remaining_batches = [
-        data for data in log.batches() if read_batch_header(data).last_offset < offset
+        batch_data
+        for batch_data in log.batches()
+        if read_batch_header(batch_data).last_offset < offset
     ]
     log.truncate_to(offset, now_ms=NOW)
     log.check_invariants()
@@ -571,10 +580,10 @@ def test_deletion_above_the_high_watermark_is_out_of_range(offset: int) -> None:
 
 def test_what_lies_below_the_log_start_is_stored_until_its_segment_goes(driver: LogDriver) -> None:
     driver.append(plain(4))
-    size = driver.log.local.segments.size_bytes
+    size_bytes = driver.log.local.segments.size_bytes
     driver.log.delete_records_before(3)
     assert driver.log.delete_old_segments(NOW) == 0
-    assert driver.log.local.segments.size_bytes == size
+    assert driver.log.local.segments.size_bytes == size_bytes
 
 
 def test_where_replicas_share_a_log_everything_is_replicated_at_once() -> None:
@@ -626,22 +635,22 @@ def follower_of(driver: LogDriver, *, up_to: int | None = None) -> PartitionLog:
 
 def test_a_follower_gets_what_lies_behind_its_end_and_within_its_limit() -> None:
     log = leader().log
-    size = len(next(iter(log.batches())))
+    size_bytes = len(next(iter(log.batches())))
     assert bases_for_follower(log, 6) == [6]
     assert bases_for_follower(log, 2) == [2, 4, 6]
     assert bases_for_follower(log, 8) == []
-    assert bases_for_follower(log, 2, max_bytes=2 * size) == [2, 4]
+    assert bases_for_follower(log, 2, max_bytes=2 * size_bytes) == [2, 4]
     assert bases_for_follower(log, 2, max_bytes=1) == [2], "one batch always fits"
     assert bases_for_follower(log, 3) == [2, 4, 6], "whole batches"
 
 
 def test_older_batches_are_read_from_the_store() -> None:
     driver = leader(TAIL_BATCHES_MAX + 2)
-    log, size = driver.log, len(plain(2))
+    log, size_bytes = driver.log, len(plain(2))
     assert bases_for_follower(log, 2)[:2] == [2, 4]
     assert len(bases_for_follower(log, 0)) == TAIL_BATCHES_MAX + 2
     assert bases_for_follower(log, 0, max_bytes=1) == [0]
-    assert bases_for_follower(log, 0, max_bytes=2 * size) == [0, 2]
+    assert bases_for_follower(log, 0, max_bytes=2 * size_bytes) == [0, 2]
 
 
 def test_a_log_without_followers_keeps_no_tail() -> None:

@@ -84,7 +84,7 @@ def test_replication_takes_guards_as_the_leader_does() -> None:
 
 def control_of_type(kind: int, *, base_offset: int) -> bytes:
     """A control batch that is no marker (the metadata log has such)."""
-    data = bytearray(
+    batch_data = bytearray(
         build_batch(
             [Record(key=bytes((0, 0, 0, kind)), value=b"\0\0\0\0\0\0")],
             timestamp_ms=NOW,
@@ -95,8 +95,8 @@ def control_of_type(kind: int, *, base_offset: int) -> bytes:
             leader_epoch=0,
         )
     )
-    data[22] |= 0x20  # control
-    return bytes(data)
+    batch_data[22] |= 0x20  # control
+    return bytes(batch_data)
 
 
 def test_control_batches_that_end_nothing_are_stored_without_effect() -> None:
@@ -120,12 +120,15 @@ def test_truncation_after_deletion_forgets_who_has_no_record_left() -> None:
     driver.data(3, pid=2)
     driver.append(plain())
     driver.log.delete_records_before(4)
-    assert [entry.producer_id for entry in driver.log.snapshot().producers] == [1, 2]
+    assert [producer_entry.producer_id for producer_entry in driver.log.snapshot().producers] == [
+        1,
+        2,
+    ]
     driver.log.truncate_to(5, now_ms=NOW)
     driver.log.check_invariants()
     state = driver.log.snapshot()
     assert state.ongoing == ()
-    assert [entry.producer_id for entry in state.producers] == [2]
+    assert [producer_entry.producer_id for producer_entry in state.producers] == [2]
     assert driver.data(4, pid=2) == 0
 
 
@@ -137,9 +140,9 @@ def test_truncation_replays_only_what_lies_behind_a_snapshot(
         driver.data(sequence)
     read: list[int] = []
 
-    def describe_and_note(data: bytes, header: BatchHeader) -> ReplicatedBatch:
+    def describe_and_note(batch_data: bytes, header: BatchHeader) -> ReplicatedBatch:
         read.append(header.base_offset)
-        return describe_batch(data, header)
+        return describe_batch(batch_data, header)
 
     monkeypatch.setattr(producer_state_manager, "describe_batch", describe_and_note)
     driver.log.truncate_to(7, now_ms=NOW)
@@ -193,7 +196,10 @@ def test_a_restart_keeps_of_each_producer_its_last_batch_and_its_transaction() -
     log.reopen(4, log_start_offset=log.log_start_offset, now_ms=NOW)
     log.check_invariants()
     state = log.snapshot()
-    assert {entry.producer_id: len(entry.batches) for entry in state.producers} == {
+    assert {
+        producer_entry.producer_id: len(producer_entry.batches)
+        for producer_entry in state.producers
+    } == {
         7: 1,
         8: 1,
         9: 1,
@@ -214,7 +220,7 @@ def test_a_restart_forgets_producers_that_have_expired_meanwhile() -> None:
         log_start_offset=driver.log.log_start_offset,
         now_ms=NOW + driver.log.config.producer_id_expiration_ms,
     )
-    assert [entry.producer_id for entry in driver.log.snapshot().producers] == [2]
+    assert [producer_entry.producer_id for producer_entry in driver.log.snapshot().producers] == [2]
 
 
 def test_producers_are_listed_with_or_without_a_transaction() -> None:
@@ -582,8 +588,8 @@ def test_a_snapshot_keeps_the_last_batch_of_each_producer() -> None:
     marker(state, 5, pid=2, epoch=9)
     state.release_below(6)
     loaded = PartitionProducers.of_snapshot(state.to_snapshot(), now_ms=0, expiration_ms=1)
-    entry_by_producer = {entry.producer_id: entry for entry in loaded.images()}
-    lived = {entry.producer_id: entry for entry in state.images()}
+    entry_by_producer = {image_entry.producer_id: image_entry for image_entry in loaded.images()}
+    lived = {image_entry.producer_id: image_entry for image_entry in state.images()}
     assert entry_by_producer[1].batches == lived[1].batches[-1:]
     assert entry_by_producer[2] == lived[2]
     assert entry_by_producer[2].batches == ()

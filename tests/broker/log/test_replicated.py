@@ -23,7 +23,7 @@ def driver_with_followers() -> LogDriver:
 def test_what_the_leader_knows_is_what_the_bytes_say() -> None:
     driver = driver_with_followers()
     handed = driver.log.local.batches_for_follower(0, max_bytes=1 << 20, max_batches=100)
-    assert handed == tuple(describe_batch(data) for data in driver.log.batches())
+    assert handed == tuple(describe_batch(batch_data) for batch_data in driver.log.batches())
     assert [batch.is_marker for batch in handed] == [False, False, True, True]
     assert [batch.committed for batch in handed] == [False, False, True, False]
     stored = tuple(driver.log.batches())
@@ -33,9 +33,9 @@ def test_what_the_leader_knows_is_what_the_bytes_say() -> None:
 
 
 def test_a_header_that_was_read_is_not_read_again() -> None:
-    data = assign(batch(0, pid=4), base_offset=7, leader_epoch=2)
-    assert describe_batch(data, read_batch_header(data)) == describe_batch(data)
-    assert describe_batch(data).base_offset == 7
+    batch_data = assign(batch(0, pid=4), base_offset=7, leader_epoch=2)
+    assert describe_batch(batch_data, read_batch_header(batch_data)) == describe_batch(batch_data)
+    assert describe_batch(batch_data).base_offset == 7
 
 
 def test_bytes_that_are_no_batch_are_refused() -> None:

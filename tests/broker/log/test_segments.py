@@ -24,8 +24,8 @@ from txnsim.wire.batch import assign, read_batch_header
 INTERVAL = 4096
 
 
-def add(segment: Segment, data: bytes, base: int, *, now_ms: int = NOW) -> None:
-    stored = assign(data, base_offset=base, leader_epoch=0)
+def add(segment: Segment, batch_data: bytes, base: int, *, now_ms: int = NOW) -> None:
+    stored = assign(batch_data, base_offset=base, leader_epoch=0)
     header = read_batch_header(stored)
     segment.append(
         stored, base, header.last_offset, max_timestamp=header.max_timestamp_ms, now_ms=now_ms
@@ -93,7 +93,7 @@ def test_truncation_drops_the_batch_that_holds_the_offset() -> None:
 
 def test_every_4_kib_a_batch_is_indexed() -> None:
     segment = Segment(0)
-    large = plain(value=b"x" * INTERVAL)
+    large = plain(record_value=b"x" * INTERVAL)
     for base in range(4):
         add(segment, large, base)
     # The first one never is: nothing lies before it (LogSegment.append).
@@ -116,7 +116,7 @@ def test_the_interval_of_the_index_is_a_config() -> None:
 
 def test_index_entries_go_with_their_batches() -> None:
     segment = Segment(0)
-    large = plain(value=b"x" * INTERVAL)
+    large = plain(record_value=b"x" * INTERVAL)
     for base in range(5):
         add(segment, large, base)
     segment.truncate_to(3, now_ms=NOW)
@@ -207,7 +207,7 @@ def test_without_timestamps_the_clock_counts() -> None:
 
 def test_a_segment_ends_when_an_index_is_full() -> None:
     segment = Segment(0)
-    large = plain(value=b"x" * INTERVAL)
+    large = plain(record_value=b"x" * INTERVAL)
     for base in range(3):
         add(segment, large, base)
     # Two entries in the index of offsets, one in that of times: all have one timestamp.
@@ -216,7 +216,7 @@ def test_a_segment_ends_when_an_index_is_full() -> None:
     assert due(segment, segment_index_bytes=16)
     segment = Segment(0)
     for base in range(4):
-        add(segment, plain(value=b"x" * INTERVAL, timestamp=NOW + base), base)
+        add(segment, plain(record_value=b"x" * INTERVAL, timestamp=NOW + base), base)
     assert due(segment, segment_index_bytes=48)
     assert not due(segment, segment_index_bytes=60)
 
@@ -245,7 +245,7 @@ def driver() -> LogDriver:
     return log_driver
 
 
-def begun(
+def begin_loading(
     log: PartitionLog, *, snapshots: Iterable[OffsetSnapshot] | None = None, start: int = 0
 ) -> LogLoader:
     return LogLoader(
@@ -262,7 +262,7 @@ def begun(
 
 def load_log(log: PartitionLog, *, recover_from: int | None = None) -> PartitionLog:
     """The log again; segments from that one on are recovered."""
-    loader = begun(log)
+    loader = begin_loading(log)
     segments = tuple(log.local.segments)
     ends = [*(segment.base_offset for segment in segments[1:]), log.log_end_offset + 1]
     for number, (segment, end) in enumerate(zip(segments, ends, strict=True)):
@@ -334,7 +334,7 @@ def test_a_recovered_segment_tells_the_leader_epochs_that_the_file_lacks(
 
 def test_recovery_forgets_snapshots_behind_its_segment(driver: LogDriver) -> None:
     lying = (driver.log.log_end_offset, ())  # as if nobody had ever written
-    loader = begun(driver.log, snapshots=[lying])
+    loader = begin_loading(driver.log, snapshots=[lying])
     for segment in driver.log.local.segments:
         loader.recover_segment(
             segment.base_offset, stored_batches_of(segment), modified_ms=NOW, now_ms=NOW
@@ -350,7 +350,7 @@ def test_epochs_that_wrote_nothing_are_forgotten(driver: LogDriver) -> None:
 
 
 def test_a_higher_start_than_the_oldest_segment_is_believed(driver: LogDriver) -> None:
-    loader = begun(driver.log, start=3)
+    loader = begin_loading(driver.log, start=3)
     for segment in driver.log.local.segments:
         loader.load_segment(
             segment.base_offset, stored_batches_of(segment), aborted_txns=(), modified_ms=NOW
@@ -361,7 +361,7 @@ def test_a_higher_start_than_the_oldest_segment_is_believed(driver: LogDriver) -
 
 
 def test_a_log_that_ends_below_its_start_is_emptied(driver: LogDriver) -> None:
-    loader = begun(driver.log, start=500)
+    loader = begin_loading(driver.log, start=500)
     for segment in driver.log.local.segments:
         loader.load_segment(
             segment.base_offset, stored_batches_of(segment), aborted_txns=(), modified_ms=NOW
@@ -384,7 +384,7 @@ def test_without_any_snapshot_a_clean_stop_means_that_there_are_no_producers(
     driver: LogDriver,
 ) -> None:
     for was_clean, open_since in ((True, -1), (False, 4)):
-        loader = begun(driver.log, snapshots=())
+        loader = begin_loading(driver.log, snapshots=())
         for segment in driver.log.local.segments:
             loader.load_segment(
                 segment.base_offset, stored_batches_of(segment), aborted_txns=(), modified_ms=NOW
@@ -394,7 +394,7 @@ def test_without_any_snapshot_a_clean_stop_means_that_there_are_no_producers(
 
 
 def test_producers_that_have_expired_are_not_loaded_open_ones_are(driver: LogDriver) -> None:
-    loader = begun(driver.log)
+    loader = begin_loading(driver.log)
     for segment in driver.log.local.segments:
         loader.load_segment(
             segment.base_offset, stored_batches_of(segment), aborted_txns=(), modified_ms=NOW
@@ -469,16 +469,16 @@ def test_a_read_ends_with_its_segment() -> None:
 
 def test_a_read_stops_below_its_bound_and_within_its_size() -> None:
     segments = segments_of(*THREE)
-    size = len(plain())
+    max_bytes = len(plain())
     span = segments.read(2, 3, max_bytes=ALL, min_one_batch=True)
     assert span is not None
-    assert (offsets(span.batches), span.reach_position) == ([2], size)
-    span = segments.read(2, 5, max_bytes=size, min_one_batch=True)
+    assert (offsets(span.batches), span.reach_position) == ([2], max_bytes)
+    span = segments.read(2, 5, max_bytes=max_bytes, min_one_batch=True)
     assert span is not None
-    assert (offsets(span.batches), span.reach_position) == ([2], size)
+    assert (offsets(span.batches), span.reach_position) == ([2], max_bytes)
     span = segments.read(3, 5, max_bytes=3, min_one_batch=True)
     assert span is not None
-    assert (offsets(span.batches), span.reach_position) == ([3], 2 * size)
+    assert (offsets(span.batches), span.reach_position) == ([3], 2 * max_bytes)
     span = segments.read(2, 5, max_bytes=3, min_one_batch=False)
     assert span is not None
     assert (span.batches, span.size, span.reach_position, span.cut_batch) == ([], 0, 3, b"")
@@ -513,13 +513,13 @@ def test_a_read_goes_on_to_the_next_segment_where_compaction_left_nothing() -> N
 
 def test_bytes_and_age_of_what_waits_to_be_read() -> None:
     segments = segments_of(*THREE)
-    size = len(plain())
+    size_bytes = len(plain())
     assert segments.is_older(1, 5)
     assert not segments.is_older(1, 2 - 1)
     assert not segments.is_older(4, 5)
-    assert segments.bytes_between(4, 5) == size
+    assert segments.bytes_between(4, 5) == size_bytes
     assert segments.bytes_between(5, 5) == 0
-    assert segments.bytes_between(0, 1) == size
+    assert segments.bytes_between(0, 1) == size_bytes
 
 
 def test_truncation_keeps_a_segment_that_begins_there() -> None:
@@ -705,7 +705,7 @@ def test_lookup(start: int, upper: int, expected_txns: tuple[AbortedTxn, ...]) -
     for entry in (A, aborted_txn_of(2, 12, 15, stable=11), C, D):
         txn_index.append(entry)
     assert [entry.producer_id for entry in txn_index.lookup(start, upper)] == [
-        entry.producer_id for entry in expected_txns
+        expected_txn_entry.producer_id for expected_txn_entry in expected_txns
     ]
 
 

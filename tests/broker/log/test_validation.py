@@ -68,9 +68,9 @@ TINY_COMPACTED = LogConfig(rules=LATEST, is_compacted=True, segment_bytes=9)
 BOUNDED = LogConfig(rules=LATEST, timestamp_before_max_ms=1000)
 
 
-def with_field(data: bytes, position: int, layout: str, value: int) -> bytes:
+def with_field(batch_data: bytes, position: int, layout: str, value: int) -> bytes:
     """The batch with one field of its header changed, its CRC right again."""
-    buffer = bytearray(data)
+    buffer = bytearray(batch_data)
     struct.pack_into(layout, buffer, position, value)
     struct.pack_into(">I", buffer, 17, crc_of(buffer))
     return bytes(buffer)
@@ -95,18 +95,18 @@ def log_with_start(config: LogConfig) -> PartitionLog:
     return log
 
 
-def refuse(data: bytes, config: LogConfig = CREATE) -> AppendRejection:
+def refuse(batch_data: bytes, config: LogConfig = CREATE) -> AppendRejection:
     log = log_with_start(config)
     snapshot_before = log.snapshot()
-    answer = append_client(log, data, guard=0, now_ms=NOW)
+    answer = append_client(log, batch_data, guard=0, now_ms=NOW)
     assert isinstance(answer, AppendRejection)
     assert log.snapshot() == snapshot_before
     return answer
 
 
-def append_and_store(data: bytes, config: LogConfig = CREATE) -> bytes:
+def append_and_store(batch_data: bytes, config: LogConfig = CREATE) -> bytes:
     log = log_with_start(config)
-    answer = append_client(log, data, guard=0, now_ms=NOW)
+    answer = append_client(log, batch_data, guard=0, now_ms=NOW)
     assert isinstance(answer, Appended), answer
     log.check_invariants()
     return list(log.batches())[-1]
@@ -125,10 +125,10 @@ MARKER = control_batch(
 
 
 @pytest.mark.parametrize(
-    ("row", "data", "config", "error", "log_start"),
+    ("row", "batch_data", "config", "error", "log_start"),
     [
         ("4 base offset", assign(plain(), base_offset=3, leader_epoch=-1), CREATE, 87, 1),
-        ("5 too large", plain(value=b"x" * 500), SMALL, 10, -1),
+        ("5 too large", plain(record_value=b"x" * 500), SMALL, 10, -1),
         ("5 before 6", FLIPPED, TINY, 10, -1),
         ("6 CRC", FLIPPED, CREATE, 2, -1),
         ("6 cut off", plain()[:-1], CREATE, 2, -1),
@@ -142,26 +142,28 @@ MARKER = control_batch(
         ("11 not gzip", with_field(plain(), 21, ">h", GZIP), CREATE, -1, 1),
         ("11b count", with_field(with_field(plain(2), 57, ">i", 1), 23, ">i", 0), COMPACTED, 87, 1),
         ("14 claims append time", batch_at_times(NOW, log_append_time=True), APPEND_TIME, 32, 1),
-        ("16 above the segment", plain(value=b"x" * 500), SMALL_SEGMENT, 18, -1),
+        ("16 above the segment", plain(record_value=b"x" * 500), SMALL_SEGMENT, 18, -1),
         ("12 before 16", batch(pid=-1, key=None), TINY_COMPACTED, 87, 1),
     ],
 )  # fmt: skip
-def test_refused(row: str, data: bytes, config: LogConfig, error: int, log_start: int) -> None:
-    answer = refuse(data, config)
+def test_refused(
+    row: str, batch_data: bytes, config: LogConfig, error: int, log_start: int
+) -> None:
+    answer = refuse(batch_data, config)
     assert (answer.error, answer.log_start_offset) == (error, log_start), row
 
 
 @pytest.mark.parametrize(
-    ("data", "config", "rule"),
+    ("batch_data", "config", "rule"),
     [
         (assign(plain(), base_offset=3, leader_epoch=-1), CREATE, "batch.base-offset"),
         (
-            plain(value=b"x" * 500),
+            plain(record_value=b"x" * 500),
             SMALL,
             "batch.too-large",
         ),
         (
-            plain(value=b"x" * 500),
+            plain(record_value=b"x" * 500),
             SMALL_SEGMENT,
             "batch.larger-than-segment",
         ),
@@ -197,43 +199,46 @@ def test_refused(row: str, data: bytes, config: LogConfig, error: int, log_start
     ],
     ids=lambda parameter: parameter if isinstance(parameter, str) else "",
 )
-def test_a_refusal_names_its_rule(data: bytes, config: LogConfig, rule: str) -> None:
-    assert refuse(data, config).rule == rule
+def test_a_refusal_names_its_rule(batch_data: bytes, config: LogConfig, rule: str) -> None:
+    assert refuse(batch_data, config).rule == rule
 
 
 @pytest.mark.parametrize("config", [CREATE, COMPACTED])
 def test_inner_offsets_are_not_checked(config: LogConfig) -> None:
-    data = bytearray(plain())
-    position = data.index(b"\0\0\0\x02k")
-    data[position + 2] = 2  # offset delta 1
-    append_and_store(with_field(bytes(data), 57, ">i", 1), config)
+    batch_data = bytearray(plain())
+    position = batch_data.index(b"\0\0\0\x02k")
+    batch_data[position + 2] = 2  # offset delta 1
+    append_and_store(with_field(bytes(batch_data), 57, ">i", 1), config)
 
 
 @pytest.mark.parametrize("codec", [0, GZIP])
 @pytest.mark.parametrize("count", [1, 3])
 def test_a_header_that_miscounts_its_records_is_refused(codec: int, count: int) -> None:
-    data = batch_at_times(NOW, NOW, compression=codec)
-    answer = refuse(with_field(with_field(data, 57, ">i", count), 23, ">i", count - 1))
+    batch_data = batch_at_times(NOW, NOW, compression=codec)
+    answer = refuse(with_field(with_field(batch_data, 57, ">i", count), 23, ">i", count - 1))
     assert (answer.error, answer.log_start_offset) == (87, 1)
     assert f"the {count} that its header states" in answer.reason
 
 
 def test_a_record_without_an_end_is_refused() -> None:
-    data = plain()
-    assert refuse(with_field(data[:61] + b"\x80" * (len(data) - 61), 57, ">i", 1)).error == 87
+    batch_data = plain()
+    assert (
+        refuse(with_field(batch_data[:61] + b"\x80" * (len(batch_data) - 61), 57, ">i", 1)).error
+        == 87
+    )
 
 
 @pytest.mark.parametrize("codec", [0, GZIP])
 @pytest.mark.parametrize("claimed_ms", [NOW - 99, NOW + 99])
 def test_the_newest_time_is_that_of_the_records(codec: int, claimed_ms: int) -> None:
-    data = batch_at_times(NOW - 5, NOW, NOW - 3, compression=codec)
-    stored_batch = append_and_store(with_field(data, 35, ">q", claimed_ms))
+    batch_data = batch_at_times(NOW - 5, NOW, NOW - 3, compression=codec)
+    stored_batch = append_and_store(with_field(batch_data, 35, ">q", claimed_ms))
     assert read_batch_header(stored_batch).max_timestamp_ms == NOW
 
 
 def test_a_newest_time_that_the_header_hides_is_found() -> None:
-    data = batch_at_times(NOW, NOW + 2 * CREATE.timestamp_after_max_ms)
-    answer = refuse(with_field(data, 35, ">q", NOW))
+    batch_data = batch_at_times(NOW, NOW + 2 * CREATE.timestamp_after_max_ms)
+    answer = refuse(with_field(batch_data, 35, ">q", NOW))
     assert answer.error == 32
     assert [index for index, _ in answer.record_errors] == [1]
 
@@ -262,11 +267,11 @@ def test_each_record_of_a_very_large_batch_is_looked_at(codec: int) -> None:
 def test_a_record_that_claims_append_time_is_shown(
     codec: int, config: LogConfig, form: str
 ) -> None:
-    data = build_batch(
+    batch_data = build_batch(
         [Record(key=None, value=None)], timestamp_ms=NOW, compression=codec, log_append_time=True
     )
-    ((_, why),) = refuse(data, config).record_errors
-    assert why == (
+    ((_, reason),) = refuse(batch_data, config).record_errors
+    assert reason == (
         f"Invalid timestamp type in message {form % NOW}. Producer should not set timestamp type "
         "to LogAppendTime."
     )
@@ -277,9 +282,9 @@ def test_bytes_behind_the_batch_are_cut_off() -> None:
 
 
 def test_a_batch_keeps_all_but_its_place() -> None:
-    data = batch(5, count=3, pid=9)
-    stored_batch = append_and_store(data)
-    assert stored_batch[12 + 4 :] == data[16:]
+    batch_data = batch(5, count=3, pid=9)
+    stored_batch = append_and_store(batch_data)
+    assert stored_batch[12 + 4 :] == batch_data[16:]
     header = read_batch_header(stored_batch)
     assert (header.base_offset, header.leader_epoch) == (2, 0)
 
@@ -322,11 +327,11 @@ def test_timestamps(
     row: str, times: tuple[int, ...], config: LogConfig, refused: tuple[int, ...]
 ) -> None:
     for compression in (0, GZIP):
-        data = batch_at_times(*times, compression=compression)
+        batch_data = batch_at_times(*times, compression=compression)
         if not refused:
-            append_and_store(data, config)
+            append_and_store(batch_data, config)
             continue
-        answer = refuse(data, config)
+        answer = refuse(batch_data, config)
         assert (answer.error, answer.log_start_offset) == (32, 1), row
         assert tuple(index for index, _ in answer.record_errors) == refused
         assert "Timestamp " in answer.record_errors[0][1]
@@ -335,23 +340,23 @@ def test_timestamps(
 
 @pytest.mark.parametrize("compression", [0, GZIP])
 def test_a_timestamp_that_no_long_holds_is_what_java_makes_of_it(compression: int) -> None:
-    data = with_field(batch_at_times(5, 9, compression=compression), 27, ">q", NEVER_MS)
-    refused = refuse(data, CREATE)
+    batch_data = with_field(batch_at_times(5, 9, compression=compression), 27, ">q", NEVER_MS)
+    refused = refuse(batch_data, CREATE)
     shown_times = [text.split()[1] for _, text in refused.record_errors]
     assert shown_times == [str(NEVER_MS), str(2 - NEVER_MS)]
     stored_batch = append_and_store(
-        data, msgspec.structs.replace(CREATE, timestamp_after_max_ms=NEVER_MS)
+        batch_data, msgspec.structs.replace(CREATE, timestamp_after_max_ms=NEVER_MS)
     )
     assert read_batch_header(stored_batch).max_timestamp_ms == NEVER_MS
 
 
 def test_a_missing_key_counts_before_a_wrong_timestamp_of_the_same_record() -> None:
     late = NOW + HOUR + 1
-    data = build_batch(
+    batch_data = build_batch(
         [Record(key=None, timestamp_ms=late), Record(key=b"k", timestamp_ms=late)],
         timestamp_ms=late,
     )
-    answer = refuse(data, COMPACTED)
+    answer = refuse(batch_data, COMPACTED)
     assert answer.error == 32  # one record failed for its timestamp
     assert "without key" in answer.record_errors[0][1]
     assert "out of range" in answer.record_errors[1][1]
@@ -359,10 +364,10 @@ def test_a_missing_key_counts_before_a_wrong_timestamp_of_the_same_record() -> N
 
 def test_a_wrong_maximum_is_put_right() -> None:
     """LogValidator writes the true maximum; seen here because it contradicts the base timestamp."""
-    data = with_field(batch_at_times(NOW, NOW + 5), 35, ">q", NOW - 1)
-    header = read_batch_header(append_and_store(data))
+    batch_data = with_field(batch_at_times(NOW, NOW + 5), 35, ">q", NOW - 1)
+    header = read_batch_header(append_and_store(batch_data))
     assert header.max_timestamp_ms == NOW + 5
-    assert [record.timestamp_ms for record in read_records(append_and_store(data))] == [
+    assert [record.timestamp_ms for record in read_records(append_and_store(batch_data))] == [
         NOW,
         NOW + 5,
     ]
@@ -373,10 +378,10 @@ def test_append_time_topics_stamp_every_record_anew() -> None:
     answer = append_client(log, batch_at_times(5, 6, 7), guard=0, now_ms=NOW)
     assert isinstance(answer, Appended)
     assert answer.log_append_time_ms == NOW
-    (data,) = log.batches()
-    assert read_batch_header(data).crc == crc_of(data)
-    assert read_batch_header(data).base_timestamp_ms == 5
-    assert [record.timestamp_ms for record in read_records(data)] == [NOW] * 3
+    (batch_data,) = log.batches()
+    assert read_batch_header(batch_data).crc == crc_of(batch_data)
+    assert read_batch_header(batch_data).base_timestamp_ms == 5
+    assert [record.timestamp_ms for record in read_records(batch_data)] == [NOW] * 3
 
 
 def test_append_time_claimed_on_a_create_time_topic() -> None:
@@ -401,8 +406,8 @@ def test_without_the_codec_the_header_decides_alone() -> None:
     closed = with_field(plain(), 21, ">h", SNAPPY)
     assert append_and_store(closed)
     assert append_and_store(closed, COMPACTED)
-    late = with_field(batch_at_times(NOW, NOW + HOUR + 1), 21, ">h", SNAPPY)
-    answer = refuse(late)
+    late_batch = with_field(batch_at_times(NOW, NOW + HOUR + 1), 21, ">h", SNAPPY)
+    answer = refuse(late_batch)
     assert (answer.error, answer.log_start_offset, answer.record_errors) == (32, 1, ())
 
 
@@ -414,34 +419,36 @@ def test_without_the_codec_the_header_decides_alone() -> None:
 def test_a_topic_with_a_codec_packs_anew_what_comes_in_another(
     codec: int, topic_codec: int
 ) -> None:
-    data = batch(0, count=3, compression=codec)
-    stored_batch = append_and_store(data, LogConfig(rules=LATEST, codec=topic_codec, codec_level=1))
+    batch_data = batch(0, count=3, compression=codec)
+    stored_batch = append_and_store(
+        batch_data, LogConfig(rules=LATEST, codec=topic_codec, codec_level=1)
+    )
     assert read_batch_header(stored_batch).compression == topic_codec
     assert read_batch_header(stored_batch).crc == crc_of(stored_batch)
-    stored_records, sent = read_records(stored_batch), read_records(data)
+    stored_records, sent = read_records(stored_batch), read_records(batch_data)
     assert [(record.key, record.value, record.timestamp_ms) for record in stored_records] == [
         (record.key, record.value, record.timestamp_ms) for record in sent
     ]
-    assert (stored_batch[61:] == data[61:]) == (codec == topic_codec)
+    assert (stored_batch[61:] == batch_data[61:]) == (codec == topic_codec)
 
 
 def test_the_size_counts_once_it_is_packed_anew() -> None:
-    data = build_batch([Record(value=b"v" * 500)], timestamp_ms=NOW, compression=GZIP)
-    answer = refuse(data, LogConfig(rules=LATEST, codec=NONE, max_message_bytes=300))
+    batch_data = build_batch([Record(value=b"v" * 500)], timestamp_ms=NOW, compression=GZIP)
+    answer = refuse(batch_data, LogConfig(rules=LATEST, codec=NONE, max_message_bytes=300))
     assert (answer.error, answer.rule) == (10, "batch.recompressed-too-large")
 
 
 def test_what_can_not_be_read_can_not_be_packed_anew() -> None:
-    data = bytearray(batch(0, count=20))
-    data[65] = 0x08  # the length of the first key
-    answer = refuse(with_field(bytes(data), 21, ">h", 0), LogConfig(rules=LATEST, codec=GZIP))
+    batch_data = bytearray(batch(0, count=20))
+    batch_data[65] = 0x08  # the length of the first key
+    answer = refuse(with_field(bytes(batch_data), 21, ">h", 0), LogConfig(rules=LATEST, codec=GZIP))
     assert answer.error == 87
 
 
 @pytest.mark.usefixtures("no_codec")
 def test_a_closed_batch_is_refused_by_the_rule_of_times() -> None:
-    late = with_field(batch_at_times(NOW - 2_000), 21, ">h", SNAPPY)
-    assert refuse(late, BOUNDED).rule == "batch.timestamp-window"
+    late_batch = with_field(batch_at_times(NOW - 2_000), 21, ">h", SNAPPY)
+    assert refuse(late_batch, BOUNDED).rule == "batch.timestamp-window"
 
 
 @pytest.mark.usefixtures("no_codec")
@@ -454,19 +461,21 @@ def test_without_the_codec_a_batch_stays_as_it_is() -> None:
 
 
 def test_lengths_inside_of_few_records_are_looked_at() -> None:
-    data = bytearray(plain())
-    data[65] = 0x60
-    assert refuse(with_field(bytes(data), 21, ">h", 0)).error == 87
+    batch_data = bytearray(plain())
+    batch_data[65] = 0x60
+    assert refuse(with_field(bytes(batch_data), 21, ">h", 0)).error == 87
 
 
 def test_lengths_inside_of_many_records_are_looked_at_where_keys_are_wanted() -> None:
-    data = bytearray(batch(0, count=20))
-    data[65] = 0x08
-    assert refuse(with_field(bytes(data), 21, ">h", 0), COMPACTED).error == 87
+    batch_data = bytearray(batch(0, count=20))
+    batch_data[65] = 0x08
+    assert refuse(with_field(bytes(batch_data), 21, ">h", 0), COMPACTED).error == 87
 
 
 def compressed_batch(codec: int = ZSTD, *, key: bytes | None = b"k") -> bytes:
-    records = [Record(key=key, value=b"v", timestamp_ms=NOW + number) for number in range(50)]
+    records = [
+        Record(key=key, value=b"v", timestamp_ms=NOW + record_number) for record_number in range(50)
+    ]
     return build_batch(records, timestamp_ms=NOW, compression=codec)
 
 
@@ -487,9 +496,9 @@ def compressed_batch(codec: int = ZSTD, *, key: bytes | None = b"k") -> bytes:
 def test_what_was_reread_beside_the_loop_is_appended_as_it_would_have_been(
     config: LogConfig, key: bytes | None
 ) -> None:
-    data = compressed_batch(key=key)
-    header = read_batch_header(data)
-    newest = newest_timestamp(header, data)
+    batch_data = compressed_batch(key=key)
+    header = read_batch_header(batch_data)
+    newest = newest_timestamp(header, batch_data)
     assert isinstance(newest, int)
     at_once, later = (
         PartitionLog(topic_partition=TopicPartition("t", 0), config=config, leader_epoch=0)
@@ -498,7 +507,7 @@ def test_what_was_reread_beside_the_loop_is_appended_as_it_would_have_been(
     result_at_once, from_payload = (
         reread(
             header,
-            data,
+            batch_data,
             newest,
             topic_partition=TopicPartition("t", 0),
             config=config,
@@ -506,12 +515,14 @@ def test_what_was_reread_beside_the_loop_is_appended_as_it_would_have_been(
             log_start_offset=0,
             payload=payload,
         )
-        for payload in (None, payload_of(data, header))
+        for payload in (None, payload_of(batch_data, header))
     )
     assert from_payload == result_at_once
-    expected = append_client(at_once, data, guard=0, now_ms=NOW)
+    expected = append_client(at_once, batch_data, guard=0, now_ms=NOW)
     assert (
-        append_client(later, data, guard=0, now_ms=NOW, timestamp_check=result_at_once or newest)
+        append_client(
+            later, batch_data, guard=0, now_ms=NOW, timestamp_check=result_at_once or newest
+        )
         == expected
     )
     assert list(later.batches()) == list(at_once.batches())
@@ -521,11 +532,11 @@ def test_what_was_reread_is_used_once_and_under_the_same_rules_only(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     config = LogConfig(rules=LATEST, codec=GZIP, is_compacted=True)
-    data = compressed_batch()
-    header = read_batch_header(data)
+    batch_data = compressed_batch()
+    header = read_batch_header(batch_data)
     reread_batch = reread(
         header,
-        data,
+        batch_data,
         NOW,
         topic_partition=TopicPartition("t", 0),
         config=config,
@@ -538,7 +549,7 @@ def test_what_was_reread_is_used_once_and_under_the_same_rules_only(
     assert not reread_batch.is_valid(LogConfig(rules=LATEST, codec=GZIP), NOW)
     monkeypatch.setattr(validation, "payload_of", lambda *_: pytest.fail("read again"))
     log = PartitionLog(topic_partition=TopicPartition("t", 0), config=config, leader_epoch=0)
-    append_client(log, data, guard=0, now_ms=NOW, timestamp_check=reread_batch)
+    append_client(log, batch_data, guard=0, now_ms=NOW, timestamp_check=reread_batch)
     (stored,) = log.batches()
     assert read_batch_header(stored).compression == GZIP
 
@@ -551,19 +562,19 @@ def spoilt(batch: bytes) -> bytes:
     return batch[:63] + b"\0\0" + batch[65:]
 
 
-def batch_of_payload(codec: int, records: bytes, count: int) -> bytes:
+def batch_of_payload(codec: int, records: bytes, record_count: int) -> bytes:
     return pack_batch(
         compress(codec, records),
         base_offset=0,
         leader_epoch=-1,
         attributes=codec,
-        last_offset_delta=count - 1,
+        last_offset_delta=record_count - 1,
         base_timestamp_ms=NOW,
         max_timestamp_ms=NOW,
         producer_id=-1,
         producer_epoch=-1,
         base_sequence=-1,
-        records_count=count,
+        records_count=record_count,
     )
 
 
@@ -573,7 +584,7 @@ UNPACKING_TINY = bytes.fromhex("0c000000010100")
 
 @pytest.mark.parametrize("codec", [GZIP, SNAPPY, LZ4, ZSTD])
 @pytest.mark.parametrize(
-    ("records", "count", "why"),
+    ("records", "count", "reason"),
     [
         (bytes(UNPACKED_BYTES_MAX + 1), 1, f"more than {UNPACKED_BYTES_MAX} bytes"),
         (
@@ -585,14 +596,14 @@ UNPACKING_TINY = bytes.fromhex("0c000000010100")
     ids=["bytes", "records"],
 )
 def test_what_unpacks_to_too_much_is_too_large(
-    codec: int, records: bytes, count: int, why: str
+    codec: int, records: bytes, count: int, reason: str
 ) -> None:
     batch = batch_of_payload(codec, records, count)
     header = read_batch_header(batch, 0)
     refused = newest_timestamp(header, batch)
     assert isinstance(refused, AppendRejection)
     assert (refused.error, refused.log_start_offset) == (ErrorCode.message_too_large, -1)
-    assert why in str(refused.reason)
+    assert reason in str(refused.reason)
 
 
 def test_a_length_that_never_ends_is_refused_in_a_compressed_batch_too() -> None:
@@ -617,7 +628,7 @@ def test_many_records_are_looked_at_in_steps_that_others_come_between() -> None:
 
 
 def test_steps_find_what_is_found_at_once() -> None:
-    for data in (
+    for batch_data in (
         plain(),
         batch_of_payload(GZIP, UNPACKING_TINY * 3, 3),
         batch_of_payload(GZIP, UNPACKING_TINY * 3, 4),
@@ -625,9 +636,9 @@ def test_steps_find_what_is_found_at_once() -> None:
         batch_of_payload(ZSTD, bytes(UNPACKED_BYTES_MAX + 1), 3),
         spoilt(batch_of_payload(ZSTD, bytes(2 * AT_ONCE_MAX), 3)),
     ):
-        header = read_batch_header(data, 0)
-        _, _, newest = in_steps(header, data)
-        assert newest == newest_timestamp(header, data)
+        header = read_batch_header(batch_data, 0)
+        _, _, newest = in_steps(header, batch_data)
+        assert newest == newest_timestamp(header, batch_data)
 
 
 def in_steps(
@@ -656,7 +667,7 @@ def test_packed_batches_and_many_records_are_heavy() -> None:
     many = [msgspec.structs.replace(bare, records_count=WALK_PIECES)]
     assert not is_heavy_to_check(many)
     assert is_heavy_to_check([*many, bare])
-    assert is_heavy_to_check([read_batch_header(plain(value=bytes(WALK_BYTES)), 0)])
+    assert is_heavy_to_check([read_batch_header(plain(record_value=bytes(WALK_BYTES)), 0)])
 
 
 WIDE = 60_000
@@ -697,7 +708,7 @@ def segment(
     segment = Segment(base)
     offset = base
     for times in batches:
-        data = build_batch(
+        batch_data = build_batch(
             [Record(value=b"v", timestamp_ms=time) for time in times],
             timestamp_ms=max(times),
             compression=compression,
@@ -705,15 +716,15 @@ def segment(
             base_offset=offset,
             leader_epoch=0,
         )
-        append_to_segment(segment, data)
+        append_to_segment(segment, batch_data)
         offset += len(times)
     return segment
 
 
-def append_to_segment(segment: Segment, data: bytes) -> None:
-    header = read_batch_header(data)
+def append_to_segment(segment: Segment, batch_data: bytes) -> None:
+    header = read_batch_header(batch_data)
     segment.append(
-        data,
+        batch_data,
         header.base_offset,
         header.last_offset,
         max_timestamp=header.max_timestamp_ms,
@@ -772,10 +783,10 @@ def test_with_append_time_every_record_has_the_batchs_time() -> None:
 
 
 def test_a_header_whose_maximum_no_record_has_finds_nothing() -> None:
-    data = bytearray(segment((10, 30)).batch(0))
-    struct.pack_into(">q", data, 35, 99)
+    segment_bytes = bytearray(segment((10, 30)).batch(0))
+    struct.pack_into(">q", segment_bytes, 35, 99)
     lying = Segment(0)
-    append_to_segment(lying, bytes(data))
+    append_to_segment(lying, bytes(segment_bytes))
     assert run_steps(first_of_max([lying])) is None
     assert run_steps(first_at_or_after([lying], 50, start_offset=0)) is None
 
@@ -811,7 +822,7 @@ def test_what_was_cut_off_between_two_steps_is_not_found() -> None:
 # What is told of a bad record is made when it is asked for.
 
 
-def many(count: int) -> RecordErrors:
+def many_errors(count: int) -> RecordErrors:
     errors = RecordErrors(lambda refused: f"{refused.timestamp} {refused.key_size}")
     for index in range(count):
         errors.note(RecordRefusal(index * 2, 5 + index, -1, 3))
@@ -819,21 +830,21 @@ def many(count: int) -> RecordErrors:
 
 
 def test_it_is_a_sequence_of_pairs() -> None:
-    errors = many(3)
+    errors = many_errors(3)
     expected_errors = ((0, "5 -1"), (2, "6 -1"), (4, "7 -1"))
     assert errors == expected_errors
-    assert errors == many(3)
+    assert errors == many_errors(3)
     assert errors != expected_errors[:2]
     assert errors != 3
-    assert hash(errors) == hash(many(3))
+    assert hash(errors) == hash(many_errors(3))
     assert (errors[-1], errors[:2], len(errors)) == (expected_errors[-1], expected_errors[:2], 3)
     with pytest.raises(IndexError):
         errors[3]
-    assert not many(0)
+    assert not many_errors(0)
 
 
 def test_a_bad_record_takes_few_bytes() -> None:
-    errors = many(100_000)
+    errors = many_errors(100_000)
     arrays = (errors._indexes, errors._timestamps, errors._key_sizes, errors._value_sizes)
     assert sum(map(getsizeof, arrays)) < 100_000 * 24
 

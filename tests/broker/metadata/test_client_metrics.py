@@ -352,8 +352,8 @@ def test_of_too_many_the_one_that_was_silent_longest_is_forgotten() -> None:
     first_asker, second = Asker(metrics, ID), Asker(metrics, OTHER)
     first_asker.get()
     second.get()
-    for number in range(INSTANCES_MAX - 2):
-        Asker(metrics, uuid.UUID(int=1 << 100 | number)).get()
+    for instance_number in range(INSTANCES_MAX - 2):
+        Asker(metrics, uuid.UUID(int=1 << 100 | instance_number)).get()
     assert first_asker.get() is TOO_EARLY
     Asker(metrics, uuid.UUID(int=1 << 101)).get()
     assert metrics.instance_count == INSTANCES_MAX
@@ -364,9 +364,9 @@ def test_of_too_many_the_one_that_was_silent_longest_is_forgotten() -> None:
 def test_a_connection_whose_client_was_forgotten_before_ends_quietly() -> None:
     metrics = metrics_of()
     Asker(metrics, ID).get()
-    for number in range(INSTANCES_MAX):
-        asker = Asker(metrics, uuid.UUID(int=1 << 100 | number))
-        asker.client = msgspec.structs.replace(CLIENT, connection=number)
+    for instance_number in range(INSTANCES_MAX):
+        asker = Asker(metrics, uuid.UUID(int=1 << 100 | instance_number))
+        asker.client = msgspec.structs.replace(CLIENT, connection=instance_number)
         asker.get()
     metrics.forget_connection(CLIENT.connection)
     assert metrics.instance_count == INSTANCES_MAX
@@ -384,7 +384,7 @@ def refusal(rejection: Rejection | None) -> tuple[ErrorCode, str] | None:
 
 
 @pytest.mark.parametrize(
-    ("configs", "error", "why"),
+    ("configs", "error", "reason"),
     [
         ({"metrics": "*", "interval.ms": "100", "match": ""}, None, ""),
         ({"interval.ms": "3600000"}, None, ""),
@@ -419,9 +419,9 @@ def refusal(rejection: Rejection | None) -> tuple[ErrorCode, str] | None:
     ],
 )
 def test_a_subscription_says_what_how_often_and_of_whom(
-    configs: dict[str, str], error: ErrorCode | None, why: str
+    configs: dict[str, str], error: ErrorCode | None, reason: str
 ) -> None:
-    expected = None if error is None else (error, why)
+    expected = None if error is None else (error, reason)
     assert refusal(client_metrics_refusal("s", configs)) == expected
 
 

@@ -57,7 +57,7 @@ from txnsim.types import BrokerId
 
 
 @pytest.mark.parametrize(
-    ("name", "value"),
+    ("config_name", "config_value"),
     [
         ("preallocate", "true"),
         ("preallocate", " FALSE "),
@@ -78,12 +78,12 @@ from txnsim.types import BrokerId
         ("message.timestamp.type", "LogAppendTime"),
     ],
 )
-def test_valid_values(name: str, value: str) -> None:
-    assert topic_complaint(name, value) is None
+def test_valid_values(config_name: str, config_value: str) -> None:
+    assert topic_complaint(config_name, config_value) is None
 
 
 @pytest.mark.parametrize(
-    ("name", "value", "why"),
+    ("config_name", "config_value", "reason"),
     [
         ("no.such", "1", "Unknown topic config name: no.such"),
         ("preallocate", "maybe", "either true or false"),
@@ -106,19 +106,21 @@ def test_valid_values(name: str, value: str) -> None:
     ],
 )
 def test_wrong_values_are_refused_with_the_name_the_value_and_the_rule(
-    name: str, value: str, why: str
+    config_name: str, config_value: str, reason: str
 ) -> None:
-    complaint = topic_complaint(name, value)
+    complaint = topic_complaint(config_name, config_value)
     assert complaint is not None
-    assert why in complaint
-    assert name in complaint or name == "remote.storage.enable"
+    assert reason in complaint
+    assert config_name in complaint or config_name == "remote.storage.enable"
 
 
-@pytest.mark.parametrize(("value", "is_good"), [("9", True), ("nan", False), ("32768", False)])
-def test_a_short_has_its_own_bounds(value: str, is_good: bool) -> None:
-    name = "transaction.state.log.replication.factor"
-    assert BROKER_CONFIGS[name].type is ConfigType.SHORT
-    assert (broker_complaint(name, value) is None) == is_good
+@pytest.mark.parametrize(
+    ("config_value", "is_good"), [("9", True), ("nan", False), ("32768", False)]
+)
+def test_a_short_has_its_own_bounds(config_value: str, is_good: bool) -> None:
+    config_name = "transaction.state.log.replication.factor"
+    assert BROKER_CONFIGS[config_name].type is ConfigType.SHORT
+    assert (broker_complaint(config_name, config_value) is None) == is_good
 
 
 def test_a_broker_takes_unknown_configs_but_shows_no_value() -> None:
@@ -151,14 +153,16 @@ MINUTES = Settings(log_retention_minutes=90, log_retention_hours=5)
 
 def test_what_is_written_down_is_told_from_the_same_default() -> None:
     """As a real 4.4.0 tells group.share.heartbeat.interval.ms=5000 of its file."""
-    name = "log.cleaner.backoff.ms"
+    config_name = "log.cleaner.backoff.ms"
     for settings, sources in (
         (DEFAULTS, [DEFAULT]),
         (settings_from_values({"log_cleaner_backoff_ms": 15_000}), [STATIC, DEFAULT]),
         (settings_from_values({"log_cleaner_backoff_ms": 7}), [STATIC, DEFAULT]),
     ):
-        key = BROKER_CONFIGS[name]
-        synonyms = broker_synonyms(name, key, scopes=("",), image=cluster(), settings=settings)
+        key = BROKER_CONFIGS[config_name]
+        synonyms = broker_synonyms(
+            config_name, key, scopes=("",), image=cluster(), settings=settings
+        )
         assert [source for _, _, source in synonyms] == sources
 
 
@@ -193,31 +197,34 @@ def test_ms_win_over_minutes_and_those_over_hours(
 
 
 def test_a_topic_without_such_a_config_is_answered_as_before_at_its_creation() -> None:
-    for name, value in (("segment.bytes", "1073741824"), ("remote.storage.enable", "false")):
+    for config_name, config_value in (
+        ("segment.bytes", "1073741824"),
+        ("remote.storage.enable", "false"),
+    ):
         lookup = TopicLookup(topic={}, image=cluster(), settings=MINUTES, broker_id=BrokerId(1))
-        created = lookup.controller_value(name)
-        assert (created.value, created.source) == (value, DEFAULT)
+        created = lookup.controller_value(config_name)
+        assert (created.value, created.source) == (config_value, DEFAULT)
 
 
 def test_synonyms_begin_with_the_config_that_is_described() -> None:
     hours = [("log.retention.hours", "5", STATIC), ("log.retention.hours", "168", DEFAULT)]
-    for name, value, synonyms in (
+    for config_name, value, synonyms in (
         ("log.retention.ms", None, []),
         ("log.retention.minutes", "90", [("log.retention.minutes", "90", STATIC), *hours]),
         ("log.retention.hours", "5", hours),
     ):
-        config_value = broker_value(name, scope="1", image=cluster(), settings=MINUTES)
+        config_value = broker_value(config_name, scope="1", image=cluster(), settings=MINUTES)
         assert (config_value.value, list(config_value.synonyms)) == (value, synonyms)
 
 
 def test_a_dynamic_config_hides_what_stands_for_the_same() -> None:
     image = cluster().with_broker_configs("", {"log.retention.ms": "7"})
-    for name, value, source in (
+    for config_name, value, source in (
         ("log.retention.ms", "7", DYNAMIC),
         ("log.retention.minutes", None, STATIC),
         ("log.retention.hours", "168", STATIC),
     ):
-        config_value = broker_value(name, scope="1", image=image, settings=MINUTES)
+        config_value = broker_value(config_name, scope="1", image=image, settings=MINUTES)
         assert (config_value.value, config_value.source) == (value, source)
     config_value = TopicLookup(topic={}, image=image, settings=MINUTES).value("retention.ms")
     assert [synonym[1:] for synonym in config_value.synonyms] == [
@@ -258,19 +265,22 @@ def test_the_defaults_of_all_brokers_are_what_was_set_for_them() -> None:
 
 def test_a_log_may_have_smaller_segments_than_a_topic_may_ask_for() -> None:
     """A real 4.3.1 takes any whole number, and tells it of a topic that has set it."""
-    name = INTERNAL_SEGMENT_BYTES
+    config_name = INTERNAL_SEGMENT_BYTES
     assert topic_complaint("segment.bytes", "1000") is not None
-    assert [topic_complaint(name, value) for value in ("1000", "-5")] == [None, None]
-    assert "Not a number of type INT" in str(topic_complaint(name, "x"))
-    own = {name: "1000"}
+    assert [topic_complaint(config_name, config_value) for config_value in ("1000", "-5")] == [
+        None,
+        None,
+    ]
+    assert "Not a number of type INT" in str(topic_complaint(config_name, "x"))
+    own = {config_name: "1000"}
     config = log_config(cluster(), topic(configs=own), DEFAULTS, release_rules=LATEST)
     assert (config.segment_bytes, config.roll_bytes) == (1_000, 1_000)
     of_topic, of_none = (
         TopicLookup(topic=topic_configs, image=cluster(), settings=DEFAULTS)
         for topic_configs in (own, {})
     )
-    assert name in of_topic.broker_names()
-    assert name not in of_none.broker_names()
+    assert config_name in of_topic.broker_names()
+    assert config_name not in of_none.broker_names()
 
 
 BOUND = "message.timestamp.after.max.ms"
@@ -298,7 +308,11 @@ def test_how_far_ahead_a_record_may_be_stamped(
 
 
 def test_every_setting_of_kafkas_and_every_fallback_is_a_broker_config() -> None:
-    fallbacks = {key.broker_name for key in TOPIC_CONFIGS.values() if key.broker_name}
+    fallbacks = {
+        topic_config_key.broker_name
+        for topic_config_key in TOPIC_CONFIGS.values()
+        if topic_config_key.broker_name
+    }
     assert fallbacks <= set(BROKER_CONFIGS)
     assert "transaction.max.timeout.ms" in BROKER_CONFIGS
     assert set(BROKER_CONFIGS) > DYNAMIC_BROKER_CONFIGS
@@ -307,18 +321,18 @@ def test_every_setting_of_kafkas_and_every_fallback_is_a_broker_config() -> None
 
 
 @pytest.mark.parametrize(
-    ("value", "spelling"),
+    ("config_value", "spelling"),
     [(True, "true"), (False, "false"), (7, "7"), ("CreateTime", "CreateTime")],
 )
-def test_values_are_spelled_as_kafka_does(value: object, spelling: str) -> None:
-    assert text(value) == spelling
+def test_values_are_spelled_as_kafka_does(config_value: object, spelling: str) -> None:
+    assert text(config_value) == spelling
 
 
 # Effective values
 
 
-def sources(value: configs.ConfigValue) -> list[ConfigSource]:
-    return [source for _, _, source in value.synonyms]
+def sources(config_value: configs.ConfigValue) -> list[ConfigSource]:
+    return [source for _, _, source in config_value.synonyms]
 
 
 def test_a_topics_value_is_its_own_then_the_clusters_then_the_settings_then_kafkas() -> None:
@@ -360,14 +374,18 @@ def test_a_topic_config_without_a_broker_side_has_only_its_default() -> None:
 
 
 def test_a_brokers_value_is_its_own_before_the_clusters() -> None:
-    name = "producer.id.expiration.ms"
-    image = cluster().with_broker_configs("", {name: "20"}).with_broker_configs("1", {name: "10"})
+    config_name = "producer.id.expiration.ms"
+    image = (
+        cluster()
+        .with_broker_configs("", {config_name: "20"})
+        .with_broker_configs("1", {config_name: "10"})
+    )
     values = {
-        broker_id: broker_value(name, scope=broker_id, image=image, settings=DEFAULTS).value
+        broker_id: broker_value(config_name, scope=broker_id, image=image, settings=DEFAULTS).value
         for broker_id in ("1", "2")
     }
     assert values == {"1": "10", "2": "20"}
-    config_value = broker_value(name, scope="1", image=image, settings=DEFAULTS)
+    config_value = broker_value(config_name, scope="1", image=image, settings=DEFAULTS)
     assert sources(config_value) == [
         ConfigSource.DYNAMIC_BROKER,
         ConfigSource.DYNAMIC_DEFAULT_BROKER,
@@ -439,7 +457,7 @@ def test_a_log_follows_what_is_configured_for_its_broker_before_what_is_for_all(
 
 
 @pytest.mark.parametrize(
-    ("codec", "number", "level"),
+    ("codec", "number", "codec_level"),
     [
         ("producer", None, None),
         ("uncompressed", 0, None),
@@ -449,7 +467,9 @@ def test_a_log_follows_what_is_configured_for_its_broker_before_what_is_for_all(
         ("zstd", 4, 7),
     ],
 )
-def test_a_topics_codec_and_its_level(codec: str, number: int | None, level: int | None) -> None:
+def test_a_topics_codec_and_its_level(
+    codec: str, number: int | None, codec_level: int | None
+) -> None:
     own = topic(
         configs={
             "compression.type": codec,
@@ -458,7 +478,7 @@ def test_a_topics_codec_and_its_level(codec: str, number: int | None, level: int
         }
     )
     config = log_config(cluster(), own, DEFAULTS, release_rules=LATEST)
-    assert (config.codec, config.codec_level) == (number, level)
+    assert (config.codec, config.codec_level) == (number, codec_level)
 
 
 def test_what_keeps_a_log_in_bounds_reaches_it() -> None:
@@ -489,12 +509,12 @@ def test_segments_of_internal_topics_are_small_but_take_what_others_take() -> No
 
 def test_a_factor_that_is_not_set_is_told_as_kafkas_default() -> None:
     """A real 4.4.0: 3, DEFAULT_CONFIG; set to that in its file, STATIC_BROKER_CONFIG."""
-    name = "transaction.state.log.replication.factor"
+    config_name = "transaction.state.log.replication.factor"
     for settings, source in (
         (DEFAULTS, ConfigSource.DEFAULT),
         (Settings(transaction_state_log_replication_factor=3), ConfigSource.STATIC_BROKER),
     ):
-        config_value = broker_value(name, scope="1", image=cluster(), settings=settings)
+        config_value = broker_value(config_name, scope="1", image=cluster(), settings=settings)
         assert (config_value.value, config_value.source) == ("3", source)
 
 
@@ -504,9 +524,9 @@ def test_a_factor_that_is_not_set_is_told_as_kafkas_default() -> None:
 EMPTY = ClusterImage(cluster_id="c")
 
 
-@pytest.mark.parametrize("value", [float("inf"), float("nan"), float("-inf")])
-def test_a_quota_is_a_finite_number(value: float) -> None:
-    change = [QuotaChange(key="request_percentage", value=value)]
+@pytest.mark.parametrize("config_value", [float("inf"), float("nan"), float("-inf")])
+def test_a_quota_is_a_finite_number(config_value: float) -> None:
+    change = [QuotaChange(key="request_percentage", value=config_value)]
     values = altered_values(EMPTY, (("user", "u"),), change)
     assert isinstance(values, Rejection)
     assert values.reason == "Quota request_percentage must be a finite number"
@@ -522,8 +542,8 @@ RATE = "producer_byte_rate"
 CONNECTIONS = "connection_creation_rate"
 
 
-def quota_complaint(entity: Entity, key: str = RATE, value: float = 1.0) -> str | None:
-    outcome = altered_values(EMPTY, entity, [QuotaChange(key=key, value=value)])
+def quota_complaint(entity: Entity, key: str = RATE, config_value: float = 1.0) -> str | None:
+    outcome = altered_values(EMPTY, entity, [QuotaChange(key=key, value=config_value)])
     return outcome.reason if isinstance(outcome, Rejection) else None
 
 
@@ -554,7 +574,7 @@ def test_whom_a_quota_may_be_for(entity: Entity, key: str, complaint: str | None
 
 
 @pytest.mark.parametrize(
-    ("key", "value", "complaint"),
+    ("key", "config_value", "complaint"),
     [
         (RATE, 0.0, f"Quota {RATE} must be greater than 0"),
         (RATE, -1.0, f"Quota {RATE} must be greater than 0"),
@@ -563,8 +583,8 @@ def test_whom_a_quota_may_be_for(entity: Entity, key: str, complaint: str | None
         ("request_percentage", 1.5, None),
     ],
 )
-def test_what_a_value_may_be(key: str, value: float, complaint: str | None) -> None:
-    assert quota_complaint((("user", "u"),), key, value) == complaint
+def test_what_a_value_may_be(key: str, config_value: float, complaint: str | None) -> None:
+    assert quota_complaint((("user", "u"),), key, config_value) == complaint
 
 
 def test_connections_are_counted_in_ints() -> None:
@@ -608,7 +628,7 @@ def test_what_a_filter_finds(
     assert image.offset == EMPTY.offset + len(ENTITIES), "a record each"
     quota_filter = QuotaFilter(exact=exact, kinds=frozenset(kinds), strict=strict)
     entities = [entity for entity in image.client_quotas if finds_quota(quota_filter, entity)]
-    assert entities == [ENTITIES[number] for number in expected]
+    assert entities == [ENTITIES[entity_number] for entity_number in expected]
 
 
 def test_a_quota_is_taken_back_and_what_changes_nothing_is_the_image_itself() -> None:
@@ -631,9 +651,9 @@ def test_what_is_refused_is_left_out_of_what_changes_at_once() -> None:
 # The configs of topics: which there are, and Kafka's defaults.
 
 
-@pytest.mark.parametrize("name", sorted(TOPIC_CONFIGS.keys() - {INTERNAL_SEGMENT_BYTES}))
-def test_every_default_of_a_topic_is_valid(name: str) -> None:
-    assert topic_complaint(name, TOPIC_CONFIGS[name].default) is None
+@pytest.mark.parametrize("config_name", sorted(TOPIC_CONFIGS.keys() - {INTERNAL_SEGMENT_BYTES}))
+def test_every_default_of_a_topic_is_valid(config_name: str) -> None:
+    assert topic_complaint(config_name, TOPIC_CONFIGS[config_name].default) is None
 
 
 def test_configs_that_came_with_a_release() -> None:
@@ -671,7 +691,7 @@ def test_a_list_keeps_elements_that_are_empty() -> None:
 
 
 @pytest.mark.parametrize(
-    ("kind", "written", "shown_value"),
+    ("config_type", "written", "shown_value"),
     [
         (ConfigType.LIST, "b, a,b", "b,a"),
         (ConfigType.INT, " 07 ", "7"),
@@ -680,9 +700,9 @@ def test_a_list_keeps_elements_that_are_empty() -> None:
     ],
 )
 def test_a_value_is_shown_in_its_plain_form(
-    kind: ConfigType, written: str, shown_value: str
+    config_type: ConfigType, written: str, shown_value: str
 ) -> None:
-    assert displayed_value(ConfigKey(kind, ""), written) == shown_value
+    assert displayed_value(ConfigKey(config_type, ""), written) == shown_value
 
 
 def test_a_refusal_says_why() -> None:

@@ -69,7 +69,7 @@ def partition_after(
     )
 
 
-def facts(changed: PartitionImage | None) -> tuple[object, ...]:
+def leadership_of(changed: PartitionImage | None) -> tuple[object, ...]:
     assert changed is not None
     return (changed.leader, changed.isr, changed.elr, changed.last_known_elr)
 
@@ -81,21 +81,21 @@ def test_nothing_changes_where_nothing_is_different() -> None:
 
 def test_a_smaller_isr_raises_the_partition_epoch_alone() -> None:
     changed = partition_after(partition(1, epoch=4), (1, 2))
-    assert facts(changed) == (1, (1, 2), (), ())
+    assert leadership_of(changed) == (1, (1, 2), (), ())
     assert changed is not None
     assert (changed.leader_epoch, changed.partition_epoch) == (4, 5)
 
 
 def test_a_new_leader_raises_both_epochs() -> None:
     changed = partition_after(partition(1, epoch=4), (2, 3), down=(1,))
-    assert facts(changed) == (2, (2, 3), (), ())
+    assert leadership_of(changed) == (2, (2, 3), (), ())
     assert changed is not None
     assert (changed.leader_epoch, changed.partition_epoch) == (5, 5)
 
 
 def test_leaders_are_looked_for_in_the_order_of_the_replicas() -> None:
     found = partition(1, replicas=(3, 1, 2), isr=(2, 1, 3))
-    assert facts(partition_after(found, (2, 3), down=(1,)))[0] == 3
+    assert leadership_of(partition_after(found, (2, 3), down=(1,)))[0] == 3
 
 
 @pytest.mark.parametrize(
@@ -117,27 +117,34 @@ def test_the_elr_follows_the_isr(
     expected: tuple[object, ...],
 ) -> None:
     down = () if isr else (1, 2, 3)
-    assert facts(partition_after(partition_image, isr, min_isr=min_isr, down=down)) == expected
+    assert (
+        leadership_of(partition_after(partition_image, isr, min_isr=min_isr, down=down)) == expected
+    )
 
 
 def test_an_eligible_replica_leads_alone_when_the_isr_is_empty() -> None:
     found = partition(-1, isr=(), elr=(1, 2), last_known=(1,), epoch=4)
     changed = partition_after(found, (), down=(1, 3), min_isr=2)
-    assert facts(changed) == (2, (2,), (1,), ())
+    assert leadership_of(changed) == (2, (2,), (1,), ())
     assert changed is not None
     assert not changed.is_recovering, "it has everything that was committed"
 
 
 def test_eligible_replicas_do_not_lead_while_another_is_in_sync() -> None:
     found = partition(1, isr=(1,), elr=(2,), epoch=4)
-    assert facts(partition_after(found, (1,), down=(1,), min_isr=2)) == (-1, (1,), (2,), (1,))
+    assert leadership_of(partition_after(found, (1,), down=(1,), min_isr=2)) == (
+        -1,
+        (1,),
+        (2,),
+        (1,),
+    )
 
 
 def test_the_last_leader_is_elected_again_when_no_other_is_left() -> None:
     found = partition(-1, isr=(), last_known=(1,), epoch=4)
     assert partition_after(found, (), down=(1,), min_isr=2) is None
     changed = partition_after(found, (), down=(3,), min_isr=2)
-    assert facts(changed) == (1, (1,), (), ())
+    assert leadership_of(changed) == (1, (1,), (), ())
     assert changed is not None
     assert changed.is_recovering
 
@@ -151,13 +158,13 @@ def test_brokers_that_a_reassignment_leaves_out_stay_eligible_and_keep_it_withou
     )
     reassigned = msgspec.structs.replace(reassigned, removing=(BrokerId(1), BrokerId(2)))
     alone = partition_after(reassigned, (1, 2, 3), min_isr=2)
-    assert facts(alone) == (3, (3,), (1, 2), ())
+    assert leadership_of(alone) == (3, (3,), (1, 2), ())
     assert alone is not None
     dead = partition_after(alone, (), down=(3,))
-    assert facts(dead) == (-1, (), (1, 2, 3), (3,))
+    assert leadership_of(dead) == (-1, (), (1, 2, 3), (3,))
     assert dead is not None
     unclean = partition_after(dead, (), down=(3,), unclean_shutdown=3)
-    assert facts(unclean) == (-1, (), (1, 2), (3,))
+    assert leadership_of(unclean) == (-1, (), (1, 2), (3,))
     assert unclean is not None
     assert partition_after(unclean, ()) is None, "3 is back, and nobody leads"
 
@@ -165,19 +172,19 @@ def test_brokers_that_a_reassignment_leaves_out_stay_eligible_and_keep_it_withou
 def test_without_elr_no_replica_is_eligible_and_an_isr_does_not_get_empty() -> None:
     found = partition(1, isr=(1,), elr=(2,), last_known=(3,))
     changed = partition_after(found, (), down=(1, 2), has_elr=False, min_isr=2)
-    assert facts(changed) == (-1, (1,), (), (3,))
+    assert leadership_of(changed) == (-1, (1,), (), (3,))
 
 
 def test_after_an_unclean_shutdown_a_replica_is_not_eligible() -> None:
     found = partition(-1, isr=(), elr=(1, 2), last_known=(1,))
     changed = partition_after(found, (), down=(1, 2, 3), min_isr=2, unclean_shutdown=1)
-    assert facts(changed) == (-1, (), (2,), (1,))
+    assert leadership_of(changed) == (-1, (), (2,), (1,))
 
 
 def test_an_unclean_election_takes_any_live_replica_and_it_is_alone() -> None:
     found = partition(-1, isr=(1,), elr=(2,), last_known=(1,), epoch=4)
     changed = partition_after(found, (1,), down=(1, 2), min_isr=3, election=UNCLEAN)
-    assert facts(changed) == (3, (3,), (), ())
+    assert leadership_of(changed) == (3, (3,), (), ())
     assert changed is not None
     assert (changed.is_recovering, changed.leader_epoch) == (True, 5)
     assert partition_after(found, (1,), down=(1, 2, 3), min_isr=3, election=UNCLEAN) is None
@@ -185,7 +192,7 @@ def test_an_unclean_election_takes_any_live_replica_and_it_is_alone() -> None:
 
 def test_an_unclean_election_prefers_a_replica_in_sync() -> None:
     changed = partition_after(partition(-1, isr=(3,)), (3,), down=(2,), election=UNCLEAN)
-    assert facts(changed) == (3, (3,), (), ())
+    assert leadership_of(changed) == (3, (3,), (), ())
 
 
 @pytest.mark.parametrize(
@@ -289,12 +296,12 @@ def test_a_reassignment_is_over_when_its_replicas_are_in_sync(
 def test_a_leader_that_goes_is_followed_by_a_replica_that_stays() -> None:
     found = partition(1, replicas=(2, 3, 1), isr=(1, 2), epoch=4)
     changed = reassigned_partition(found, (1, 2, 3), (2, 3, 1), removing=(1,), adding=(3,))
-    assert facts(changed) == (2, (2, 3), (), ())
+    assert leadership_of(changed) == (2, (2, 3), (), ())
     found = partition(1, replicas=(2, 3, 1), isr=(1, 2), epoch=4)
     changed = reassigned_partition(
         found, (1, 2, 3), (2, 3, 1), removing=(1,), adding=(3,), down=(2,)
     )
-    assert facts(changed)[0] == 3
+    assert leadership_of(changed)[0] == 3
 
 
 def test_an_isr_that_changes_by_itself_ends_what_it_can() -> None:
@@ -318,7 +325,7 @@ def refusal(rejection: Rejection | None) -> tuple[ErrorCode, str] | None:
 
 
 @pytest.mark.parametrize(
-    ("configs", "why"),
+    ("configs", "reason"),
     [
         ({SESSION: "45000"}, None),
         ({SESSION: "60000", HEARTBEAT: "15000"}, None),
@@ -352,9 +359,9 @@ def refusal(rejection: Rejection | None) -> tuple[ErrorCode, str] | None:
     ],
 )
 def test_a_group_is_configured_within_the_bounds_of_its_broker(
-    configs: dict[str, str], why: str | None
+    configs: dict[str, str], reason: str | None
 ) -> None:
-    expected = None if why is None else (INVALID_CONFIG, why)
+    expected = None if reason is None else (INVALID_CONFIG, reason)
     assert refusal(group_refusal("g", configs, DEFAULTS, BEFORE_4_4)) == expected
 
 
@@ -369,16 +376,19 @@ def test_a_group_is_configured_within_the_bounds_of_its_broker(
 )
 def test_before_4_3_groups_have_no_limits_of_their_own(name: str) -> None:
     older_rules = Rules(group_configs_tell_bounds=False, groups_have_limits=False)
-    why = f"Unknown group config name: {name}"
+    reason = f"Unknown group config name: {name}"
     assert refusal(group_refusal("g", {name: "200"}, DEFAULTS, older_rules)) == (
         INVALID_CONFIG,
-        why,
+        reason,
     )
-    assert refusal(group_refusal("g", {name: "x"}, DEFAULTS, BEFORE_4_4)) != (INVALID_CONFIG, why)
+    assert refusal(group_refusal("g", {name: "x"}, DEFAULTS, BEFORE_4_4)) != (
+        INVALID_CONFIG,
+        reason,
+    )
 
 
 @pytest.mark.parametrize(
-    ("configs", "why"),
+    ("configs", "reason"),
     [
         ({SESSION: "44999"}, f"{SESSION} must be in the range 45000 to 60000 inclusive."),
         ({SESSION: "60001"}, f"{SESSION} must be in the range 45000 to 60000 inclusive."),
@@ -415,13 +425,13 @@ def test_before_4_3_groups_have_no_limits_of_their_own(name: str) -> None:
         ),
     ],
 )
-def test_a_refusal_tells_the_bounds(configs: dict[str, str], why: str | None) -> None:
-    expected = None if why is None else (INVALID_CONFIG, why)
+def test_a_refusal_tells_the_bounds(configs: dict[str, str], reason: str | None) -> None:
+    expected = None if reason is None else (INVALID_CONFIG, reason)
     assert refusal(group_refusal("g", configs, DEFAULTS)) == expected
 
 
 @pytest.mark.parametrize(
-    ("configs", "why"),
+    ("configs", "reason"),
     [
         ({"share.heartbeat.interval.ms": "20000"}, None),
         ({"share.session.timeout.ms": "15000"}, None),
@@ -440,7 +450,7 @@ def test_a_refusal_tells_the_bounds(configs: dict[str, str], why: str | None) ->
     ],
 )
 def test_the_bounds_are_those_of_the_brokers_settings(
-    configs: dict[str, str], why: str | None
+    configs: dict[str, str], reason: str | None
 ) -> None:
     """A real 4.4.0 with these in its file."""
     settings = Settings(
@@ -456,17 +466,20 @@ def test_the_bounds_are_those_of_the_brokers_settings(
         group_streams_min_assignment_interval_ms=500,
     )
     rejection = group_refusal("g", configs, settings)
-    if why is None:
+    if reason is None:
         assert rejection is None
     else:
         assert rejection is not None
-        assert why in rejection.reason
+        assert reason in rejection.reason
 
 
 def test_a_group_is_told_what_its_brokers_file_says() -> None:
     settings = Settings(group_share_delivery_count_limit=7, group_streams_acceptable_recovery_lag=5)
-    values = group_values({}, image=cluster(), settings=settings, broker_id=B1)
-    value_by_name = {value.name: (value.value, value.source) for value in values}
+    config_values = group_values({}, image=cluster(), settings=settings, broker_id=B1)
+    value_by_name = {
+        config_value.name: (config_value.value, config_value.source)
+        for config_value in config_values
+    }
     assert value_by_name["share.delivery.count.limit"] == ("7", ConfigSource.STATIC_BROKER)
     assert value_by_name["streams.acceptable.recovery.lag"] == ("5", ConfigSource.STATIC_BROKER)
     assert "streams.num.warmup.replicas" not in value_by_name, "internal, and not set"
@@ -481,8 +494,10 @@ def test_dead_letters_of_groups_came_with_4_4() -> None:
 def test_internal_configs_are_told_where_they_are_set() -> None:
     own = {"streams.num.warmup.replicas": "3"}
     for configs, is_told in ((own, True), ({}, False)):
-        values = group_values(configs, image=cluster(), settings=DEFAULTS, broker_id=B1)
-        assert ("streams.num.warmup.replicas" in {value.name for value in values}) is is_told
+        config_values = group_values(configs, image=cluster(), settings=DEFAULTS, broker_id=B1)
+        assert (
+            "streams.num.warmup.replicas" in {config_value.name for config_value in config_values}
+        ) is is_told
 
 
 def test_a_group_needs_a_name() -> None:
@@ -495,9 +510,9 @@ def test_a_session_is_longer_than_the_pause_between_heartbeats() -> None:
         group_consumer_min_session_timeout_ms=1_000,
         group_consumer_max_heartbeat_interval_ms=50_000,
     )
-    why = f"{SESSION} must be greater than {HEARTBEAT}"
+    reason = f"{SESSION} must be greater than {HEARTBEAT}"
     for configs in ({SESSION: "5000"}, {HEARTBEAT: "45000"}, {SESSION: "9000", HEARTBEAT: "9000"}):
-        assert refusal(group_refusal("g", configs, settings)) == (INVALID_CONFIG, why)
+        assert refusal(group_refusal("g", configs, settings)) == (INVALID_CONFIG, reason)
     assert group_refusal("g", {SESSION: "9000", HEARTBEAT: "8000"}, settings) is None
 
 
@@ -530,8 +545,8 @@ def test_a_groups_own_value_goes_before_the_brokers() -> None:
     settings = Settings(group_consumer_session_timeout_ms=50_000)
     image = cluster().with_broker_configs("", {"group.consumer.assignment.interval.ms": "7"})
     value_by_name = {
-        value.name: value
-        for value in group_values(
+        group_value.name: group_value
+        for group_value in group_values(
             {HEARTBEAT: " 6000 ", "share.renew.acknowledge.enable": "FALSE"},
             image=image,
             settings=settings,
@@ -598,7 +613,7 @@ def test_a_streams_group_has_the_broker_s_configs_or_its_own() -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "index", "is_there"),
+    ("name", "partition_index", "is_there"),
     [
         ("orders", 0, True),
         ("orders", 1, True),
@@ -607,9 +622,11 @@ def test_a_streams_group_has_the_broker_s_configs_or_its_own() -> None:
         ("other", 0, False),
     ],
 )
-def test_a_partition_is_found_by_topic_and_index(name: str, index: int, is_there: bool) -> None:
+def test_a_partition_is_found_by_topic_and_index(
+    name: str, partition_index: int, is_there: bool
+) -> None:
     image = cluster().with_topic(topic("orders", partition(1), partition(2)))
-    assert (image.partition(TopicPartition(name, index)) is not None) == is_there
+    assert (image.partition(TopicPartition(name, partition_index)) is not None) == is_there
 
 
 def test_a_topic_is_found_by_its_id_until_it_is_deleted() -> None:

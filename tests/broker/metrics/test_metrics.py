@@ -23,7 +23,7 @@ END_TXN, HEARTBEAT, PRODUCE = KEYS["EndTxn"], KEYS["Heartbeat"], KEYS["Produce"]
 
 def counts(*bits: int) -> tuple[int, ...]:
     """How many values had 0, 1, 2 … bits."""
-    return tuple(bits.count(number) for number in range(BITS_MAX + 1))
+    return tuple(bits.count(bit_number) for bit_number in range(BITS_MAX + 1))
 
 
 def test_a_request_is_counted_with_its_time_and_its_sizes() -> None:
@@ -191,6 +191,8 @@ def test_a_metric_says_what_it_is(metric: Metric) -> None:
 
 def test_every_constant_names_a_metric() -> None:
     constants = {
-        value for name, value in vars(table).items() if name.isupper() and isinstance(value, str)
+        attribute_value
+        for attribute_name, attribute_value in vars(table).items()
+        if attribute_name.isupper() and isinstance(attribute_value, str)
     }
     assert constants == {metric.name for metric in METRICS}

@@ -208,8 +208,8 @@ MANY = 3 * purgatory.AT_ONCE
 async def test_very_many_that_wait_for_a_key_are_checked_in_slices(bench: Bench) -> None:
     order: list[int] = []
     tasks = [await bench.park("a", "b") for _ in range(MANY)]
-    for number, task in enumerate(tasks):
-        task.add_done_callback(lambda _, number=number: order.append(number))
+    for task_number, task in enumerate(tasks):
+        task.add_done_callback(lambda _, number=task_number: order.append(number))
     bench.purgatory.touch("a")
     assert 0 < bench.checks <= purgatory.AT_ONCE, "the first slice"
     bench.met = True
@@ -289,7 +289,7 @@ REGISTRATION = BrokerRegistrationCommand(
 )
 
 
-class World:
+class NodeBench:
     """A broker's side; the test answers."""
 
     def __init__(self) -> None:
@@ -335,107 +335,109 @@ class World:
 
 
 def test_a_broker_registers_until_it_may_and_then_asks_to_be_unfenced() -> None:
-    world = World()
-    world.register()
-    assert world.last == REGISTRATION
-    assert world.network.sent[-1].timeout_ms == 4_500, "half a session"
-    world.answer(BrokerRegistrationReply(error=ErrorCode.duplicate_broker_registration))
-    world.clock.advance(1_999)
-    assert world.count == 1
-    world.clock.advance(1)
-    world.answer(PeerTimeoutError("nobody there"))
-    world.clock.advance(2_000)
-    world.answer(BrokerRegistrationReply(broker_epoch=9))
-    assert world.told == [("registered", 9)]
-    world.clock.advance(10)
-    assert world.last == BrokerHeartbeatCommand(broker_id=B1, broker_epoch=9, metadata_offset=42)
-    world.answer(FENCED)
-    world.clock.advance(2_000)
-    world.answer(UNFENCED)
-    assert world.told == [("registered", 9), "unfenced"]
-    assert not world.lifecycle.is_fenced
-    world.clock.advance(2_000)
-    world.answer(UNFENCED)
-    assert world.told == [("registered", 9), "unfenced"], "once"
+    node_bench = NodeBench()
+    node_bench.register()
+    assert node_bench.last == REGISTRATION
+    assert node_bench.network.sent[-1].timeout_ms == 4_500, "half a session"
+    node_bench.answer(BrokerRegistrationReply(error=ErrorCode.duplicate_broker_registration))
+    node_bench.clock.advance(1_999)
+    assert node_bench.count == 1
+    node_bench.clock.advance(1)
+    node_bench.answer(PeerTimeoutError("nobody there"))
+    node_bench.clock.advance(2_000)
+    node_bench.answer(BrokerRegistrationReply(broker_epoch=9))
+    assert node_bench.told == [("registered", 9)]
+    node_bench.clock.advance(10)
+    assert node_bench.last == BrokerHeartbeatCommand(
+        broker_id=B1, broker_epoch=9, metadata_offset=42
+    )
+    node_bench.answer(FENCED)
+    node_bench.clock.advance(2_000)
+    node_bench.answer(UNFENCED)
+    assert node_bench.told == [("registered", 9), "unfenced"]
+    assert not node_bench.lifecycle.is_fenced
+    node_bench.clock.advance(2_000)
+    node_bench.answer(UNFENCED)
+    assert node_bench.told == [("registered", 9), "unfenced"], "once"
 
 
 def test_a_heartbeat_waits_for_the_answer_to_the_last_one() -> None:
-    world = World()
-    world.lifecycle.go_on(5)
-    assert world.count == 0
-    world.clock.advance(2_000)
-    assert (world.count, world.last.broker_epoch) == (1, 5)
-    world.clock.advance(60_000)
-    assert world.count == 1
-    world.answer(PeerDisconnectedError("cut"))
-    world.clock.advance(2_000)
-    assert world.count == 2
+    node_bench = NodeBench()
+    node_bench.lifecycle.go_on(5)
+    assert node_bench.count == 0
+    node_bench.clock.advance(2_000)
+    assert (node_bench.count, node_bench.last.broker_epoch) == (1, 5)
+    node_bench.clock.advance(60_000)
+    assert node_bench.count == 1
+    node_bench.answer(PeerDisconnectedError("cut"))
+    node_bench.clock.advance(2_000)
+    assert node_bench.count == 2
 
 
 def test_a_controlled_shutdown_is_asked_for_until_it_is_granted() -> None:
-    world = World()
-    world.lifecycle.go_on(5)
-    world.shut_down()
-    world.clock.advance(0)
-    assert world.last.want_shut_down
-    world.answer(UNFENCED)
-    world.clock.advance(50)
-    assert world.count == 2
-    world.answer(UNFENCED)
-    world.clock.advance(50)
-    assert world.count == 2
-    world.clock.advance(1_950)
-    world.answer(GO)
-    assert world.told == ["may stop"]
-    world.clock.advance(60_000)
-    assert world.count == 3, "nothing is sent any more"
+    node_bench = NodeBench()
+    node_bench.lifecycle.go_on(5)
+    node_bench.shut_down()
+    node_bench.clock.advance(0)
+    assert node_bench.last.want_shut_down
+    node_bench.answer(UNFENCED)
+    node_bench.clock.advance(50)
+    assert node_bench.count == 2
+    node_bench.answer(UNFENCED)
+    node_bench.clock.advance(50)
+    assert node_bench.count == 2
+    node_bench.clock.advance(1_950)
+    node_bench.answer(GO)
+    assert node_bench.told == ["may stop"]
+    node_bench.clock.advance(60_000)
+    assert node_bench.count == 3, "nothing is sent any more"
 
 
 def test_a_shutdown_follows_the_heartbeat_that_is_under_way() -> None:
-    world = World()
-    world.lifecycle.go_on(5)
-    world.clock.advance(2_000)
-    world.shut_down()
-    assert world.count == 1
-    world.answer(UNFENCED)
-    world.clock.advance(0)
-    assert (world.count, world.last.want_shut_down) == (2, True)
+    node_bench = NodeBench()
+    node_bench.lifecycle.go_on(5)
+    node_bench.clock.advance(2_000)
+    node_bench.shut_down()
+    assert node_bench.count == 1
+    node_bench.answer(UNFENCED)
+    node_bench.clock.advance(0)
+    assert (node_bench.count, node_bench.last.want_shut_down) == (2, True)
 
 
 def test_after_a_failure_nothing_is_sent_at_once() -> None:
-    world = World()
-    world.lifecycle.go_on(5)
-    world.clock.advance(2_000)
-    world.shut_down()
-    world.answer(BrokerHeartbeatReply(error=ErrorCode.stale_broker_epoch))
-    world.clock.advance(1_999)
-    assert world.count == 1
-    world.clock.advance(1)
-    assert world.count == 2
+    node_bench = NodeBench()
+    node_bench.lifecycle.go_on(5)
+    node_bench.clock.advance(2_000)
+    node_bench.shut_down()
+    node_bench.answer(BrokerHeartbeatReply(error=ErrorCode.stale_broker_epoch))
+    node_bench.clock.advance(1_999)
+    assert node_bench.count == 1
+    node_bench.clock.advance(1)
+    assert node_bench.count == 2
 
 
 def test_who_is_stopped_says_nothing_more_and_hears_nothing() -> None:
-    world = World()
-    world.register()
-    world.lifecycle.stop()
-    world.answer(BrokerRegistrationReply(broker_epoch=9))
-    assert world.told == []
-    other_world = World()
-    other_world.lifecycle.go_on(5)
-    other_world.clock.advance(2_000)
-    other_world.lifecycle.stop()
-    other_world.answer(UNFENCED)
-    other_world.clock.advance(60_000)
-    assert (other_world.count, other_world.lifecycle.is_fenced) == (1, False)
+    node_bench = NodeBench()
+    node_bench.register()
+    node_bench.lifecycle.stop()
+    node_bench.answer(BrokerRegistrationReply(broker_epoch=9))
+    assert node_bench.told == []
+    other_bench = NodeBench()
+    other_bench.lifecycle.go_on(5)
+    other_bench.clock.advance(2_000)
+    other_bench.lifecycle.stop()
+    other_bench.answer(UNFENCED)
+    other_bench.clock.advance(60_000)
+    assert (other_bench.count, other_bench.lifecycle.is_fenced) == (1, False)
 
 
 def test_a_shutdown_that_the_controller_wants_is_obeyed_without_being_asked_for() -> None:
-    world = World()
-    world.lifecycle.go_on(5)
-    world.clock.advance(2_000)
-    world.answer(GO)
-    assert world.lifecycle.is_stopped
-    assert world.told == []
+    node_bench = NodeBench()
+    node_bench.lifecycle.go_on(5)
+    node_bench.clock.advance(2_000)
+    node_bench.answer(GO)
+    assert node_bench.lifecycle.is_stopped
+    assert node_bench.told == []
 
 
 # The gate before a broker's logs: who may append, and what of an append reaches the disk.
@@ -446,7 +448,7 @@ BY_TWO = LogConfig(rules=LATEST, roll_bytes=2 * len(plain()), retention_ms=-1)
 """Two batches of one record fill a segment."""
 
 
-class LogGateWorld:
+class LogGateBench:
     def __init__(self, env: VirtualEnvironment) -> None:
         self.injector = Injector(clock=env.clock, tracer=env.tracer, tasks=env.tasks, rng=env.rng)
         self.gates = Gates(env.tasks, interceptor=self.injector)
@@ -468,117 +470,119 @@ class LogGateWorld:
         return log
 
 
-run = in_virtual_time(LogGateWorld)
+run = in_virtual_time(LogGateBench)
 
 
 @within(run)
-async def test_the_gate_is_open_while_no_rule_is_armed(world: LogGateWorld) -> None:
+async def test_the_gate_is_open_while_no_rule_is_armed(node_bench: LogGateBench) -> None:
     def is_open() -> bool:
-        return world.gate.is_open
+        return node_bench.gate.is_open
 
     assert is_open()
-    assert await world.gate.admit(SOMETHING, kind=MARKER) is None
-    world.gates.disk.is_full = True
+    assert await node_bench.gate.admit(SOMETHING, kind=MARKER) is None
+    node_bench.gates.disk.is_full = True
     assert not is_open()
-    world.gates.disk.is_full = False
-    world.arm(Hold(), FaultPoint.CLIENT_REQUEST)
+    node_bench.gates.disk.is_full = False
+    node_bench.arm(Hold(), FaultPoint.CLIENT_REQUEST)
     assert not is_open()
 
 
 @within(run)
 async def test_a_full_disk_takes_the_directory_offline_with_the_first_write(
-    world: LogGateWorld,
+    node_bench: LogGateBench,
 ) -> None:
-    assert world.gate.refuse_full() is None
-    world.gates.disk.is_full = True
-    assert world.gates.failures == 0
-    error = await world.gate.admit(SOMETHING, kind=MARKER)
+    assert node_bench.gate.refuse_full() is None
+    node_bench.gates.disk.is_full = True
+    assert node_bench.gates.failures == 0
+    error = await node_bench.gate.admit(SOMETHING, kind=MARKER)
     assert error is ErrorCode.kafka_storage_error
-    assert world.gates.failures == 1
+    assert node_bench.gates.failures == 1
 
 
 @within(run)
-async def test_a_rule_refuses_what_it_names(world: LogGateWorld) -> None:
-    world.arm(Fail(error="NOT_ENOUGH_REPLICAS"), FaultPoint.LOG_APPEND, role="follower")
-    admit = world.gate.admit
+async def test_a_rule_refuses_what_it_names(node_bench: LogGateBench) -> None:
+    node_bench.arm(Fail(error="NOT_ENOUGH_REPLICAS"), FaultPoint.LOG_APPEND, role="follower")
+    admit = node_bench.gate.admit
     assert await admit(SOMETHING, kind=MARKER) is None
     error = await admit(SOMETHING, kind=MARKER, role=FOLLOWER)
     assert error is ErrorCode.not_enough_replicas
 
 
 @within(run)
-async def test_who_is_held_while_its_broker_stops_appends_nothing(world: LogGateWorld) -> None:
-    world.arm(Hold(), FaultPoint.LOG_APPEND)
-    append_task = world.tasks.spawn(world.gate.admit(SOMETHING, kind=MARKER), name="append")
+async def test_who_is_held_while_its_broker_stops_appends_nothing(node_bench: LogGateBench) -> None:
+    node_bench.arm(Hold(), FaultPoint.LOG_APPEND)
+    append_task = node_bench.tasks.spawn(
+        node_bench.gate.admit(SOMETHING, kind=MARKER), name="append"
+    )
     await asyncio.sleep(0)
-    world.gates.fault_points.stop()
-    world.injector.release("f")
+    node_bench.gates.fault_points.stop()
+    node_bench.injector.release("f")
     assert await append_task is ErrorCode.not_leader_or_follower
 
 
 # Behind an append
 
 
-def two_segments(world: LogGateWorld) -> LogDriver:
+def two_segments(node_bench: LogGateBench) -> LogDriver:
     log_driver = LogDriver(BY_TWO)
     for _ in range(3):
-        world.append(log_driver)
+        node_bench.append(log_driver)
     return log_driver
 
 
 @within(run)
 async def test_a_segment_that_ends_is_flushed_and_its_producers_are_noted(
-    world: LogGateWorld,
+    node_bench: LogGateBench,
 ) -> None:
-    world.arm(Hold(), FaultPoint.CLIENT_REQUEST)
-    log = two_segments(world).log
+    node_bench.arm(Hold(), FaultPoint.CLIENT_REQUEST)
+    log = two_segments(node_bench).log
     assert (log.local.recovery_point, log.producers.newest_snapshot_offset) == (2, 2)
 
 
 @within(run)
-async def test_without_anybody_to_ask_it_is_the_same(world: LogGateWorld) -> None:
-    log = two_segments(world).log
+async def test_without_anybody_to_ask_it_is_the_same(node_bench: LogGateBench) -> None:
+    log = two_segments(node_bench).log
     assert (log.local.recovery_point, log.producers.newest_snapshot_offset) == (2, 2)
 
 
 @within(run)
-async def test_a_flush_that_is_lost_leaves_more_to_be_lost(world: LogGateWorld) -> None:
-    world.arm(Drop(), FaultPoint.LOG_FLUSH)
-    assert two_segments(world).log.local.recovery_point == 0
+async def test_a_flush_that_is_lost_leaves_more_to_be_lost(node_bench: LogGateBench) -> None:
+    node_bench.arm(Drop(), FaultPoint.LOG_FLUSH)
+    assert two_segments(node_bench).log.local.recovery_point == 0
 
 
 @within(run)
-async def test_a_flush_that_waits_is_done_later(world: LogGateWorld) -> None:
-    world.arm(Hold(), FaultPoint.LOG_FLUSH)
-    log = two_segments(world).log
+async def test_a_flush_that_waits_is_done_later(node_bench: LogGateBench) -> None:
+    node_bench.arm(Hold(), FaultPoint.LOG_FLUSH)
+    log = two_segments(node_bench).log
     assert log.local.recovery_point == 0
-    world.injector.release("f")
+    node_bench.injector.release("f")
     await asyncio.sleep(0.001)
     assert log.local.recovery_point == 2
 
 
 @within(run)
-async def test_a_flush_that_fails_takes_the_directory_offline(world: LogGateWorld) -> None:
-    world.arm(Fail(error="KAFKA_STORAGE_ERROR"), FaultPoint.LOG_FLUSH)
-    assert two_segments(world).log.local.recovery_point == 0
-    assert world.gates.failures == 1
+async def test_a_flush_that_fails_takes_the_directory_offline(node_bench: LogGateBench) -> None:
+    node_bench.arm(Fail(error="KAFKA_STORAGE_ERROR"), FaultPoint.LOG_FLUSH)
+    assert two_segments(node_bench).log.local.recovery_point == 0
+    assert node_bench.gates.failures == 1
 
 
 @within(run)
-async def test_a_snapshot_that_is_lost_is_not_there(world: LogGateWorld) -> None:
-    world.arm(Drop(), FaultPoint.LOG_INDEX, kind="producer-snapshot")
-    log = two_segments(world).log
+async def test_a_snapshot_that_is_lost_is_not_there(node_bench: LogGateBench) -> None:
+    node_bench.arm(Drop(), FaultPoint.LOG_INDEX, kind="producer-snapshot")
+    log = two_segments(node_bench).log
     assert log.producers.newest_snapshot_offset is None
     assert log.local.recovery_point == 2
 
 
 @within(run)
-async def test_a_lost_note_of_an_abort_hides_it_from_readers(world: LogGateWorld) -> None:
-    world.arm(Drop(), FaultPoint.LOG_INDEX, kind="aborted-range", limit=1)
+async def test_a_lost_note_of_an_abort_hides_it_from_readers(node_bench: LogGateBench) -> None:
+    node_bench.arm(Drop(), FaultPoint.LOG_INDEX, kind="aborted-range", limit=1)
     log_driver = LogDriver()
     for sequence in range(2):
         log_driver.txn(sequence)
-        world.append(log_driver, aborts=True)
+        node_bench.append(log_driver, aborts=True)
     read = log_driver.log.read(0, max_bytes=10_000, isolation=IsolationLevel.READ_COMMITTED)
     assert [aborted_txn.first_offset for aborted_txn in getattr(read, "aborted", ())] == [2]
 

@@ -51,7 +51,7 @@ REQUEST_MS = 500
 FENCED, UNFENCED, LEAVING, GONE = BrokerState
 
 
-class World:
+class ControllerBench:
     """A controller with three brokers that say nothing by themselves."""
 
     def __init__(self, env: VirtualEnvironment, **settings: Any) -> None:
@@ -110,26 +110,32 @@ class World:
         return partition
 
 
-def run(main: Callable[[World], Awaitable[None]], **settings: Any) -> list[dict[str, Any]]:
+def run(
+    main: Callable[[ControllerBench], Awaitable[None]], **settings: Any
+) -> list[dict[str, Any]]:
     """Run a story; returns the states that were traced."""
 
-    async def run_with_world(env: VirtualEnvironment) -> list[dict[str, Any]]:
-        world = World(env, **settings)
-        await main(world)
-        world.controller.stop()
+    async def run_with_bench(env: VirtualEnvironment) -> list[dict[str, Any]]:
+        controller_bench = ControllerBench(env, **settings)
+        await main(controller_bench)
+        controller_bench.controller.stop()
         await env.tasks.close()
         lines: list[bytes] = []
         env.tracer.export(lines.append)
         events = [msgspec.json.decode(line) for line in b"".join(lines).splitlines()]
         return [event["d"] for event in events if event["k"] == "node.state"]
 
-    return run_virtual(run_with_world, seed=1, trace_level=TraceLevel.FULL)
+    return run_virtual(run_with_bench, seed=1, trace_level=TraceLevel.FULL)
 
 
 @within(run)
-async def test_producer_ids_come_in_blocks_that_never_overlap(world: World) -> None:
+async def test_producer_ids_come_in_blocks_that_never_overlap(
+    controller_bench: ControllerBench,
+) -> None:
     blocks = [
-        await world.ask(AllocateProducerIdsCommand(broker_id=broker_id, broker_epoch=broker_id))
+        await controller_bench.ask(
+            AllocateProducerIdsCommand(broker_id=broker_id, broker_epoch=broker_id)
+        )
         for broker_id in (B1, B2, B1)
     ]
     assert blocks == [
@@ -144,60 +150,64 @@ async def test_producer_ids_come_in_blocks_that_never_overlap(world: World) -> N
 )
 @within(run)
 async def test_a_stranger_gets_no_block(
-    world: World, broker_id: int, epoch: int, error: ErrorCode
+    controller_bench: ControllerBench, broker_id: int, epoch: int, error: ErrorCode
 ) -> None:
     command = AllocateProducerIdsCommand(broker_id=BrokerId(broker_id), broker_epoch=epoch)
-    reply = await world.ask(command)
+    reply = await controller_bench.ask(command)
     assert isinstance(reply, AllocateProducerIdsReply)
     assert reply.error == error
 
 
 @within(run)
-async def test_a_leaders_isr_request_is_judged(world: World) -> None:
+async def test_a_leaders_isr_request_is_judged(controller_bench: ControllerBench) -> None:
     command = AlterPartitionCommand(broker_id=B1, broker_epoch=99, partitions=())
-    assert await world.ask(command) == AlterPartitionReply(error=ErrorCode.stale_broker_epoch)
+    assert await controller_bench.ask(command) == AlterPartitionReply(
+        error=ErrorCode.stale_broker_epoch
+    )
 
 
 @within(run)
-async def test_anything_else_is_a_bug_of_the_asker(world: World) -> None:
+async def test_anything_else_is_a_bug_of_the_asker(controller_bench: ControllerBench) -> None:
     with pytest.raises(InvariantViolation, match="broker 2"):
-        await world.controller.handle_peer(0, 0, None, B2)
+        await controller_bench.controller.handle_peer(0, 0, None, B2)
 
 
 def test_who_is_not_heard_of_is_fenced_and_comes_back_with_a_heartbeat() -> None:
-    async def main(world: World) -> None:
+    async def main(controller_bench: ControllerBench) -> None:
         for _ in range(5):
             await asyncio.sleep(2)
-            await world.beat(B2)
-            await world.beat(B3)
-        assert world.controller.state(B1) is FENCED
-        assert not world.metadata.image.is_alive(B1)
-        assert (world.partition.leader, world.partition.isr) == (2, (2, 3))
-        assert world.metadata.image.is_alive(B3)
-        reply = await world.beat(B1)
+            await controller_bench.beat(B2)
+            await controller_bench.beat(B3)
+        assert controller_bench.controller.state(B1) is FENCED
+        assert not controller_bench.metadata.image.is_alive(B1)
+        assert (controller_bench.partition.leader, controller_bench.partition.isr) == (2, (2, 3))
+        assert controller_bench.metadata.image.is_alive(B3)
+        reply = await controller_bench.beat(B1)
         assert (reply.is_fenced, reply.is_caught_up) == (False, True)
-        assert world.metadata.image.is_alive(B1)
-        assert world.partition.isr == (2, 3), "it has to catch up first"
+        assert controller_bench.metadata.image.is_alive(B1)
+        assert controller_bench.partition.isr == (2, 3), "it has to catch up first"
 
     assert run(main) == [{"state": "fenced"}, {"state": "unfenced"}]
 
 
 @within(run)
-async def test_when_all_brokers_are_silent_none_is_left(world: World) -> None:
+async def test_when_all_brokers_are_silent_none_is_left(controller_bench: ControllerBench) -> None:
     await asyncio.sleep(60)
-    assert not world.metadata.image.alive_brokers()
-    assert world.partition.leader == -1
-    assert world.partition.last_known_elr == (3,)
-    assert world.partition.elr == (3,), "the last one that was in sync"
-    await world.beat(B1)
-    assert world.partition.leader == -1, "it lacks what came after it had left"
-    await world.beat(B3)
-    assert world.partition.leader == 3
+    assert not controller_bench.metadata.image.alive_brokers()
+    assert controller_bench.partition.leader == -1
+    assert controller_bench.partition.last_known_elr == (3,)
+    assert controller_bench.partition.elr == (3,), "the last one that was in sync"
+    await controller_bench.beat(B1)
+    assert controller_bench.partition.leader == -1, "it lacks what came after it had left"
+    await controller_bench.beat(B3)
+    assert controller_bench.partition.leader == 3
 
 
 @within(run)
-async def test_a_process_that_stood_still_fences_no_broker(world: World) -> None:
-    clock = world.env.clock
+async def test_a_process_that_stood_still_fences_no_broker(
+    controller_bench: ControllerBench,
+) -> None:
+    clock = controller_bench.env.clock
     punctual = clock.call_at
 
     def late(due_ms: int, callback: Callable[[], object]) -> TimerHandle:
@@ -207,111 +217,126 @@ async def test_a_process_that_stood_still_fences_no_broker(world: World) -> None
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(clock, "call_at", late)
         for broker_id in (B1, B2, B3):
-            await world.beat(broker_id)
+            await controller_bench.beat(broker_id)
     await asyncio.sleep((2 * SESSION_MS + STANDSTILL_MS) / 1_000 - 0.1)
-    assert world.partition.leader == 1
+    assert controller_bench.partition.leader == 1
     await asyncio.sleep(0.2)
-    assert world.partition.leader == -1
+    assert controller_bench.partition.leader == -1
 
 
 @within(run)
-async def test_an_advance_ends_the_session_of_who_is_silent(world: World) -> None:
+async def test_an_advance_ends_the_session_of_who_is_silent(
+    controller_bench: ControllerBench,
+) -> None:
     """Who lives is heard during the advance; a moment is granted for that."""
     for broker_id in (B1, B2, B3):
-        await world.beat(broker_id)
-    world.env.clock.advance(SESSION_MS + 1)
+        await controller_bench.beat(broker_id)
+    controller_bench.env.clock.advance(SESSION_MS + 1)
     await asyncio.sleep(0.01)
-    await world.beat(B2)
-    assert world.partition.leader == 1, "its heartbeat may be on its way"
+    await controller_bench.beat(B2)
+    assert controller_bench.partition.leader == 1, "its heartbeat may be on its way"
     await asyncio.sleep(HEARTBEAT_MS / 1_000)
-    assert (world.controller.state(B1), world.controller.state(B2)) == (FENCED, UNFENCED)
-    assert world.partition.leader == 2
-    world.env.clock.shift(10 * SESSION_MS)
+    assert (controller_bench.controller.state(B1), controller_bench.controller.state(B2)) == (
+        FENCED,
+        UNFENCED,
+    )
+    assert controller_bench.partition.leader == 2
+    controller_bench.env.clock.shift(10 * SESSION_MS)
     await asyncio.sleep(1)
-    assert world.controller.state(B2) is UNFENCED, "a clock that is set lets no time pass"
+    assert controller_bench.controller.state(B2) is UNFENCED, (
+        "a clock that is set lets no time pass"
+    )
 
 
 @within(run)
-async def test_a_new_incarnation_waits_for_the_session_of_the_old_one(world: World) -> None:
-    assert (await world.register(B1)).error == ErrorCode.duplicate_broker_registration
+async def test_a_new_incarnation_waits_for_the_session_of_the_old_one(
+    controller_bench: ControllerBench,
+) -> None:
+    assert (await controller_bench.register(B1)).error == ErrorCode.duplicate_broker_registration
     await asyncio.sleep(10)
-    reply = await world.register(B1)
+    reply = await controller_bench.register(B1)
     assert reply.error == 0
-    assert reply.broker_epoch == world.metadata.image.brokers[B1].epoch
-    assert world.controller.state(B1) is FENCED
-    stale = await world.beat(B1, epoch=1)
+    assert reply.broker_epoch == controller_bench.metadata.image.brokers[B1].epoch
+    assert controller_bench.controller.state(B1) is FENCED
+    stale = await controller_bench.beat(B1, epoch=1)
     assert stale.error == ErrorCode.stale_broker_epoch
-    assert not (await world.beat(B1)).is_fenced
+    assert not (await controller_bench.beat(B1)).is_fenced
 
 
 def test_leaders_move_away_before_a_broker_stops() -> None:
-    async def main(world: World) -> None:
-        first_answer = await world.beat(B1, want_shut_down=True)
+    async def main(controller_bench: ControllerBench) -> None:
+        first_answer = await controller_bench.beat(B1, want_shut_down=True)
         assert not first_answer.should_shut_down
-        assert world.controller.state(B1) is LEAVING
-        assert (world.partition.leader, world.partition.isr) == (2, (2, 3))
-        second_answer = await world.beat(B1, want_shut_down=True)
+        assert controller_bench.controller.state(B1) is LEAVING
+        assert (controller_bench.partition.leader, controller_bench.partition.isr) == (2, (2, 3))
+        second_answer = await controller_bench.beat(B1, want_shut_down=True)
         assert not second_answer.should_shut_down, "others have not said yet that they know"
-        await world.beat(B2)
-        await world.beat(B3)
-        last_answer = await world.beat(B1, want_shut_down=True)
+        await controller_bench.beat(B2)
+        await controller_bench.beat(B3)
+        last_answer = await controller_bench.beat(B1, want_shut_down=True)
         assert last_answer.should_shut_down
-        assert not world.metadata.image.is_alive(B1)
+        assert not controller_bench.metadata.image.is_alive(B1)
 
     assert run(main) == [{"state": "controlled_shutdown"}, {"state": "shutdown_now"}]
 
 
 @within(run)
-async def test_unclean_elections_are_tried_by_the_cluster_clock(world: World) -> None:
-    image = world.metadata.image
-    lost = msgspec.structs.replace(world.partition, leader=BrokerId(-1), isr=())
-    world.metadata.publish(
+async def test_unclean_elections_are_tried_by_the_cluster_clock(
+    controller_bench: ControllerBench,
+) -> None:
+    image = controller_bench.metadata.image
+    lost = msgspec.structs.replace(controller_bench.partition, leader=BrokerId(-1), isr=())
+    controller_bench.metadata.publish(
         image.with_partition(P0, lost).with_topic_configs(
             "orders", {"unclean.leader.election.enable": "false"}
         )
     )
-    world.env.clock.advance(300_000)
-    assert world.partition.leader == -1
-    world.metadata.publish(
-        world.metadata.image.with_topic_configs(
+    controller_bench.env.clock.advance(300_000)
+    assert controller_bench.partition.leader == -1
+    controller_bench.metadata.publish(
+        controller_bench.metadata.image.with_topic_configs(
             "orders", {"unclean.leader.election.enable": "true"}
         )
     )
-    assert world.partition.leader == -1, "the config alone elects nobody"
-    world.env.clock.advance(300_000)
-    assert world.partition.leader == 1
-    assert world.partition.is_recovering
+    assert controller_bench.partition.leader == -1, "the config alone elects nobody"
+    controller_bench.env.clock.advance(300_000)
+    assert controller_bench.partition.leader == 1
+    assert controller_bench.partition.is_recovering
 
 
 @pytest.mark.parametrize("is_on", [True, False])
 def test_leaders_go_back_by_themselves_where_that_is_on(is_on: bool) -> None:
-    async def main(world: World) -> None:
-        moved = msgspec.structs.replace(world.partition, leader=B2)
-        world.metadata.publish(world.metadata.image.with_partition(P0, moved))
-        world.env.clock.advance(86_400_000)
-        assert world.partition.leader == 2, "an advance moves no leader"
+    async def main(controller_bench: ControllerBench) -> None:
+        moved = msgspec.structs.replace(controller_bench.partition, leader=B2)
+        controller_bench.metadata.publish(controller_bench.metadata.image.with_partition(P0, moved))
+        controller_bench.env.clock.advance(86_400_000)
+        assert controller_bench.partition.leader == 2, "an advance moves no leader"
         for _ in range(302):
             # The first heartbeats come in time: the controller hears them during an advance.
             for broker_id in (B1, B2, B3):
-                await world.beat(broker_id)
+                await controller_bench.beat(broker_id)
             await asyncio.sleep(1)
-        assert world.partition.leader == (1 if is_on else 2)
+        assert controller_bench.partition.leader == (1 if is_on else 2)
 
     run(main, auto_leader_rebalance_enable=is_on)
 
 
 @within(run)
-async def test_a_broker_hears_what_it_has_missed_once_its_link_heals(world: World) -> None:
+async def test_a_broker_hears_what_it_has_missed_once_its_link_heals(
+    controller_bench: ControllerBench,
+) -> None:
     image_offsets: list[int] = []
-    world.metadata.subscribe(lambda image: image_offsets.append(image.offset), broker_id=B2)
-    world.env.network.cut(CONTROLLER_ID, B2)
-    world.metadata.create_topic(TopicToCreate(name="more"))
+    controller_bench.metadata.subscribe(
+        lambda image: image_offsets.append(image.offset), broker_id=B2
+    )
+    controller_bench.env.network.cut(CONTROLLER_ID, B2)
+    controller_bench.metadata.create_topic(TopicToCreate(name="more"))
     assert image_offsets == []
-    world.env.network.cut(B1, B2)
-    world.env.network.heal(B1, B2)
+    controller_bench.env.network.cut(B1, B2)
+    controller_bench.env.network.heal(B1, B2)
     assert image_offsets == []
-    world.env.network.heal(CONTROLLER_ID, B2)
-    assert image_offsets == [world.metadata.image.offset]
+    controller_bench.env.network.heal(CONTROLLER_ID, B2)
+    assert image_offsets == [controller_bench.metadata.image.offset]
 
 
 # The metadata log as one object: publishing, creating topics, blocks of producer ids.
@@ -355,13 +380,13 @@ def test_topic_ids_are_random_ones_and_repeat_with_the_seed() -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "partitions", "internal"),
+    ("topic_name", "partitions", "internal"),
     [(TRANSACTION_STATE_TOPIC, 50, True), ("orders", 1, False)],
 )
 def test_a_topic_asked_for_by_name_gets_its_own_settings(
-    name: str, partitions: int, internal: bool
+    topic_name: str, partitions: int, internal: bool
 ) -> None:
-    created_topic = metadata().auto_create(name)
+    created_topic = metadata().auto_create(topic_name)
     assert isinstance(created_topic, TopicImage)
     assert len(created_topic.partitions) == partitions
     assert created_topic.is_internal == internal
@@ -372,12 +397,12 @@ def test_topics_asked_for_by_one_request_are_published_together_or_not_at_all() 
     images: list[ClusterImage] = []
     metadata_core.subscribe(images.append)
     created_topics = metadata_core.create_topics(
-        [metadata_core.automatic(f"t-{number}") for number in range(5_000)]
+        [metadata_core.automatic(f"t-{topic_number}") for topic_number in range(5_000)]
     )
     assert len(created_topics) == 5_000
     assert [len(image.topics) for image in images] == [5_000]
     refused = metadata_core.create_topics(
-        [metadata_core.automatic(f"u-{number}") for number in range(5_001)]
+        [metadata_core.automatic(f"u-{user_number}") for user_number in range(5_001)]
     )
     assert {getattr(outcome, "error", None) for outcome in refused} == {ErrorCode.policy_violation}
     assert len(images) == 1, "more than one request may make are none"
@@ -444,11 +469,13 @@ def test_many_topics_are_decided_on_in_slices_and_published_together() -> None:
         metadata_core, images = metadata(), list[ClusterImage]()
         metadata_core.subscribe(images.append)
         pace = Pace(env.tasks.turns, env.clock.stopwatch_ns)
-        new_topics = [TopicToCreate(name=f"t{number}") for number in range(1_000)]
+        new_topics = [TopicToCreate(name=f"t{topic_number}") for topic_number in range(1_000)]
         outcomes = await metadata_core.create_topics_in_slices(new_topics, pace)
         assert pace.has_rested
         assert len(images) == 1
-        assert [metadata_core.image.topics[name.name] for name in new_topics] == outcomes
+        assert [
+            metadata_core.image.topics[topic_name.name] for topic_name in new_topics
+        ] == outcomes
 
     run_virtual(main, seed=1)
 
@@ -461,8 +488,8 @@ def test_who_makes_a_topic_between_the_slices_has_made_it(
     other_name: str, error: ErrorCode
 ) -> None:
     metadata_core, other_topic, outcomes = _made_meanwhile(other_name)
-    refused = [outcome for outcome in outcomes if isinstance(outcome, Rejection)]
-    assert [rejection.error for rejection in refused] == [error]
+    refusal = [outcome for outcome in outcomes if isinstance(outcome, Rejection)]
+    assert [rejection.error for rejection in refusal] == [error]
     assert metadata_core.image.topics[other_name] is other_topic
     assert len(metadata_core.image.topics) == 1_000
 
@@ -489,7 +516,7 @@ def _made_meanwhile(
         env: VirtualEnvironment,
     ) -> tuple[TopicImage | Rejection, list[TopicImage | Rejection]]:
         pace = Pace(env.tasks.turns, env.clock.stopwatch_ns)
-        new_topics = [TopicToCreate(name=f"t.{number}") for number in range(1_000)]
+        new_topics = [TopicToCreate(name=f"t.{topic_number}") for topic_number in range(1_000)]
         making = env.tasks.spawn(
             metadata_core.create_topics_in_slices(new_topics, pace), name="test"
         )
@@ -510,13 +537,14 @@ FIRST = (
 )
 
 
-def with_other_leader(image_before: ClusterImage, name: str = "orders") -> ClusterImage:
+def with_other_leader(image_before: ClusterImage, topic: str = "orders") -> ClusterImage:
     """The topic's partition 0 under another leader epoch."""
-    where = TopicPartition(name, 0)
-    old = image_before.partition(where)
+    topic_partition = TopicPartition(topic, 0)
+    old = image_before.partition(topic_partition)
     assert old is not None
     return image_before.with_partition(
-        where, msgspec.structs.replace(old, leader_epoch=LeaderEpoch(old.leader_epoch + 1))
+        topic_partition,
+        msgspec.structs.replace(old, leader_epoch=LeaderEpoch(old.leader_epoch + 1)),
     )
 
 
@@ -525,7 +553,7 @@ THIRD = with_other_leader(SECOND)
 FOURTH = with_other_leader(THIRD)
 
 
-class ImageIntakeWorld:
+class ImageIntakeBench:
     def __init__(self, env: VirtualEnvironment) -> None:
         self.injector = Injector(clock=env.clock, tracer=env.tracer, tasks=env.tasks, rng=env.rng)
         env.network.interceptor = self.injector
@@ -553,53 +581,57 @@ class ImageIntakeWorld:
         )
 
 
-run_of_image_intake = in_virtual_time(ImageIntakeWorld)
+run_of_image_intake = in_virtual_time(ImageIntakeBench)
 
 
 @within(run_of_image_intake)
-async def test_news_is_taken_up_at_once(world: ImageIntakeWorld) -> None:
-    world.intake.receive(SECOND)
-    assert world.taken == [FIRST, SECOND]
+async def test_news_is_taken_up_at_once(controller_bench: ImageIntakeBench) -> None:
+    controller_bench.intake.receive(SECOND)
+    assert controller_bench.taken == [FIRST, SECOND]
 
 
 @within(run_of_image_intake)
 async def test_news_that_is_held_lets_later_news_wait_and_the_newest_says_all(
-    world: ImageIntakeWorld,
+    controller_bench: ImageIntakeBench,
 ) -> None:
-    world.arm(Hold(), limit=1)
+    controller_bench.arm(Hold(), limit=1)
     for later_image in (SECOND, THIRD, FOURTH):
-        world.intake.receive(later_image)
-    assert world.taken == [FIRST]
-    world.injector.release("f")
+        controller_bench.intake.receive(later_image)
+    assert controller_bench.taken == [FIRST]
+    controller_bench.injector.release("f")
     await asyncio.sleep(0.001)
-    assert world.taken == [FIRST, SECOND, FOURTH]
+    assert controller_bench.taken == [FIRST, SECOND, FOURTH]
 
 
 @within(run_of_image_intake)
-async def test_news_that_is_lost_comes_with_the_next_image(world: ImageIntakeWorld) -> None:
-    world.arm(Drop(), limit=1)
-    world.intake.receive(SECOND)
-    assert world.taken == [FIRST]
-    world.intake.receive(THIRD)
-    assert world.taken == [FIRST, THIRD]
+async def test_news_that_is_lost_comes_with_the_next_image(
+    controller_bench: ImageIntakeBench,
+) -> None:
+    controller_bench.arm(Drop(), limit=1)
+    controller_bench.intake.receive(SECOND)
+    assert controller_bench.taken == [FIRST]
+    controller_bench.intake.receive(THIRD)
+    assert controller_bench.taken == [FIRST, THIRD]
 
 
 @within(run_of_image_intake)
-async def test_a_rule_names_the_partitions_whose_roles_change(world: ImageIntakeWorld) -> None:
-    world.arm(Hold(), topic="orders", partition=1)
-    world.intake.receive(SECOND)
-    assert world.taken[-1] is SECOND
-    world.injector.disarm("f")
-    world.arm(Hold(), topic="orders", partition=0)
-    world.intake.receive(THIRD)
-    assert world.taken[-1] is SECOND
+async def test_a_rule_names_the_partitions_whose_roles_change(
+    controller_bench: ImageIntakeBench,
+) -> None:
+    controller_bench.arm(Hold(), topic="orders", partition=1)
+    controller_bench.intake.receive(SECOND)
+    assert controller_bench.taken[-1] is SECOND
+    controller_bench.injector.disarm("f")
+    controller_bench.arm(Hold(), topic="orders", partition=0)
+    controller_bench.intake.receive(THIRD)
+    assert controller_bench.taken[-1] is SECOND
 
 
 @within(run_of_image_intake)
-async def test_a_broker_without_a_replica_has_no_role(world: ImageIntakeWorld) -> None:
-    world.arm(Hold(), topic="others")
-    world.intake.receive(elsewhere := with_other_leader(FIRST, "others"))
-    assert world.taken[-1] is elsewhere
+async def test_a_broker_without_a_replica_has_no_role(controller_bench: ImageIntakeBench) -> None:
+    controller_bench.arm(Hold(), topic="others")
+    controller_bench.intake.receive(elsewhere := with_other_leader(FIRST, "others"))
+    assert controller_bench.taken[-1] is elsewhere
 
 
 WIDE = FIRST.with_topic(
@@ -610,46 +642,50 @@ PARTITIONS = 603
 
 @within(run_of_image_intake)
 async def test_many_changes_are_taken_up_in_slices_and_later_news_waits(
-    world: ImageIntakeWorld,
+    controller_bench: ImageIntakeBench,
 ) -> None:
-    world.intake.receive(WIDE)
-    assert world.taken == [FIRST, WIDE]
-    assert world.steps == 128, "a slice is 1,024 elements, a replica counts for eight"
+    controller_bench.intake.receive(WIDE)
+    assert controller_bench.taken == [FIRST, WIDE]
+    assert controller_bench.steps == 128, "a slice is 1,024 elements, a replica counts for eight"
     later = with_other_leader(WIDE)
-    world.intake.receive(with_other_leader(WIDE, "others"))
-    world.intake.receive(later)
-    assert world.taken == [FIRST, WIDE]
-    await world.intake.up_to_date()
-    assert world.taken == [FIRST, WIDE, later]
-    assert world.steps == 2 * PARTITIONS
+    controller_bench.intake.receive(with_other_leader(WIDE, "others"))
+    controller_bench.intake.receive(later)
+    assert controller_bench.taken == [FIRST, WIDE]
+    await controller_bench.intake.up_to_date()
+    assert controller_bench.taken == [FIRST, WIDE, later]
+    assert controller_bench.steps == 2 * PARTITIONS
 
 
 @within(run_of_image_intake)
-async def test_many_deletions_are_taken_up_in_slices_too(world: ImageIntakeWorld) -> None:
-    world.taken = [WIDE]
-    world.intake.receive(FIRST)
-    assert world.taken == [WIDE, FIRST]
-    await world.intake.up_to_date()
-    assert world.steps == 3
+async def test_many_deletions_are_taken_up_in_slices_too(
+    controller_bench: ImageIntakeBench,
+) -> None:
+    controller_bench.taken = [WIDE]
+    controller_bench.intake.receive(FIRST)
+    assert controller_bench.taken == [WIDE, FIRST]
+    await controller_bench.intake.up_to_date()
+    assert controller_bench.steps == 3
 
 
 @within(run_of_image_intake)
-async def test_a_broker_that_is_gone_takes_up_no_more(world: ImageIntakeWorld) -> None:
-    world.intake.receive(WIDE)
-    world.intake.receive(with_other_leader(WIDE))
-    world.fault_points.stop()
-    await world.intake.up_to_date()
-    assert world.taken == [FIRST, WIDE]
-    assert world.steps == 128
+async def test_a_broker_that_is_gone_takes_up_no_more(controller_bench: ImageIntakeBench) -> None:
+    controller_bench.intake.receive(WIDE)
+    controller_bench.intake.receive(with_other_leader(WIDE))
+    controller_bench.fault_points.stop()
+    await controller_bench.intake.up_to_date()
+    assert controller_bench.taken == [FIRST, WIDE]
+    assert controller_bench.steps == 128
 
 
 @within(run_of_image_intake)
-async def test_news_that_a_fault_holds_is_not_waited_for(world: ImageIntakeWorld) -> None:
-    world.arm(Hold())
-    world.intake.receive(WIDE)
-    await world.intake.up_to_date()
-    assert world.taken == [FIRST]
-    world.injector.release("f")
+async def test_news_that_a_fault_holds_is_not_waited_for(
+    controller_bench: ImageIntakeBench,
+) -> None:
+    controller_bench.arm(Hold())
+    controller_bench.intake.receive(WIDE)
+    await controller_bench.intake.up_to_date()
+    assert controller_bench.taken == [FIRST]
+    controller_bench.injector.release("f")
     await asyncio.sleep(0.001)
-    assert world.taken == [FIRST, WIDE]
-    assert world.steps == PARTITIONS
+    assert controller_bench.taken == [FIRST, WIDE]
+    assert controller_bench.steps == PARTITIONS

@@ -58,7 +58,7 @@ from txnsim.types import (
 P3 = TopicPartition(TRANSACTION_STATE_TOPIC, 3)
 
 
-class World:
+class PeerBench:
     """One broker's loads."""
 
     def __init__(self, env: VirtualEnvironment, min_ms: int) -> None:
@@ -77,9 +77,9 @@ class World:
         """A load whose batches have so many records."""
 
         def read(*, is_readable: bool) -> Iterator[int]:
-            for count in records:
+            for record_count in records:
                 self.steps += 1
-                yield count
+                yield record_count
             self.finished.append(is_readable)
 
         self.loading.load(P3, read)
@@ -97,42 +97,42 @@ class World:
         )
 
 
-def run(main: Callable[[World], Awaitable[None]], *, min_ms: int = 0) -> None:
-    async def run_with_world(env: VirtualEnvironment) -> None:
-        await main(World(env, min_ms))
+def run(main: Callable[[PeerBench], Awaitable[None]], *, min_ms: int = 0) -> None:
+    async def run_with_bench(env: VirtualEnvironment) -> None:
+        await main(PeerBench(env, min_ms))
         await env.tasks.close()
 
-    run_virtual(run_with_world, seed=1)
+    run_virtual(run_with_bench, seed=1)
 
 
 @within(run)
-async def test_a_load_takes_no_time_of_its_own(world: World) -> None:
-    world.load()
-    assert world.finished == [True]
+async def test_a_load_takes_no_time_of_its_own(peer_bench: PeerBench) -> None:
+    peer_bench.load()
+    assert peer_bench.finished == [True]
 
 
 @within(run, min_ms=500)
-async def test_a_load_takes_as_long_as_the_setting_says(world: World) -> None:
-    world.load()
+async def test_a_load_takes_as_long_as_the_setting_says(peer_bench: PeerBench) -> None:
+    peer_bench.load()
     await asyncio.sleep(0.499)
-    assert world.finished == []
+    assert peer_bench.finished == []
     await asyncio.sleep(0.002)
-    assert world.finished == [True]
-    world.load()
-    world.loading.stop()
+    assert peer_bench.finished == [True]
+    peer_bench.load()
+    peer_bench.loading.stop()
     await asyncio.sleep(1)
-    assert world.finished == [True], "a broker that is gone loads nothing"
+    assert peer_bench.finished == [True], "a broker that is gone loads nothing"
 
 
 @within(run)
-async def test_a_held_load_ends_when_it_is_released(world: World) -> None:
-    world.arm(Hold())
-    world.load()
+async def test_a_held_load_ends_when_it_is_released(peer_bench: PeerBench) -> None:
+    peer_bench.arm(Hold())
+    peer_bench.load()
     await asyncio.sleep(1)
-    assert world.finished == []
-    world.injector.release("f")
+    assert peer_bench.finished == []
+    peer_bench.injector.release("f")
     await asyncio.sleep(0)
-    assert world.finished == [True]
+    assert peer_bench.finished == [True]
 
 
 @pytest.mark.parametrize(
@@ -146,40 +146,44 @@ async def test_a_held_load_ends_when_it_is_released(world: World) -> None:
 )
 @within(run)
 async def test_what_a_fault_makes_of_a_load(
-    world: World, action: Action, partition: int, expected: list[bool]
+    peer_bench: PeerBench, action: Action, partition: int, expected: list[bool]
 ) -> None:
-    world.arm(action, partition=partition)
-    world.load()
+    peer_bench.arm(action, partition=partition)
+    peer_bench.load()
     await asyncio.sleep(1)
-    assert world.finished == expected
+    assert peer_bench.finished == expected
 
 
 @within(run)
-async def test_a_load_that_is_held_for_a_broker_that_is_gone_has_no_effect(world: World) -> None:
-    world.arm(Hold())
-    world.load()
-    world.load()
-    world.loading.stop()
-    world.injector.disarm("f")
+async def test_a_load_that_is_held_for_a_broker_that_is_gone_has_no_effect(
+    peer_bench: PeerBench,
+) -> None:
+    peer_bench.arm(Hold())
+    peer_bench.load()
+    peer_bench.load()
+    peer_bench.loading.stop()
+    peer_bench.injector.disarm("f")
     await asyncio.sleep(0)
-    assert world.finished == []
+    assert peer_bench.finished == []
 
 
 @within(run)
-async def test_a_long_log_is_read_in_slices_and_the_next_one_after_it(world: World) -> None:
-    world.load(records=[10] * 20)
-    world.load(records=[1])
-    assert (world.steps, world.finished) == (7, []), "a slice is 66 records"
+async def test_a_long_log_is_read_in_slices_and_the_next_one_after_it(
+    peer_bench: PeerBench,
+) -> None:
+    peer_bench.load(records=[10] * 20)
+    peer_bench.load(records=[1])
+    assert (peer_bench.steps, peer_bench.finished) == (7, []), "a slice is 66 records"
     await asyncio.sleep(0.001)
-    assert (world.steps, world.finished) == (21, [True, True])
+    assert (peer_bench.steps, peer_bench.finished) == (21, [True, True])
 
 
 @within(run)
-async def test_a_broker_that_is_gone_reads_no_further(world: World) -> None:
-    world.load(records=[10] * 20)
-    world.loading.stop()
+async def test_a_broker_that_is_gone_reads_no_further(peer_bench: PeerBench) -> None:
+    peer_bench.load(records=[10] * 20)
+    peer_bench.loading.stop()
     await asyncio.sleep(0.001)
-    assert (world.steps, world.finished) == (7, [])
+    assert (peer_bench.steps, peer_bench.finished) == (7, [])
 
 
 def test_a_log_that_cannot_be_read_keeps_no_other_one_waiting() -> None:
@@ -191,16 +195,16 @@ def test_a_log_that_cannot_be_read_keeps_no_other_one_waiting() -> None:
 
     read: list[int] = []
 
-    async def main(world: World) -> None:
-        world.load(records=[10] * 20)
-        world.loading.load(P3, unreadable)
-        world.load(records=[1])
+    async def main(peer_bench: PeerBench) -> None:
+        peer_bench.load(records=[10] * 20)
+        peer_bench.loading.load(P3, unreadable)
+        peer_bench.load(records=[1])
         await asyncio.sleep(0.001)
-        read.append(len(world.finished))
+        read.append(len(peer_bench.finished))
         with pytest.raises(ValueError, match="torn"):
-            world.loading.load(P3, unreadable)
-        world.load()
-        read.append(len(world.finished))
+            peer_bench.loading.load(P3, unreadable)
+        peer_bench.load()
+        read.append(len(peer_bench.finished))
 
     with pytest.raises(ExceptionGroup, match="background tasks failed") as failure:
         run(main)
@@ -209,20 +213,20 @@ def test_a_log_that_cannot_be_read_keeps_no_other_one_waiting() -> None:
 
 
 @within(run)
-async def test_a_broker_that_is_gone_keeps_no_logs(world: World) -> None:
-    world.load(records=[10] * 20)
-    world.load(records=[1])
-    waiting_log = weakref.ref(world.loading._waiting[0])
-    world.loading.stop()
+async def test_a_broker_that_is_gone_keeps_no_logs(peer_bench: PeerBench) -> None:
+    peer_bench.load(records=[10] * 20)
+    peer_bench.load(records=[1])
+    waiting_log = weakref.ref(peer_bench.loading._waiting[0])
+    peer_bench.loading.stop()
     assert waiting_log() is None
     await asyncio.sleep(0.001)
-    assert world.finished == []
+    assert peer_bench.finished == []
 
 
 @within(run)
-async def test_the_end_of_the_run_ends_a_held_load(world: World) -> None:
-    world.arm(Hold())
-    world.load()
+async def test_the_end_of_the_run_ends_a_held_load(peer_bench: PeerBench) -> None:
+    peer_bench.arm(Hold())
+    peer_bench.load()
 
 
 # What a broker asks of its peers: API, version, target and patience of each request.
@@ -375,7 +379,7 @@ P0 = TopicPartition("orders", 0)
 ABOUT_P0 = Subject(partitions=(P0,))
 
 
-class CrossingsWorld:
+class CrossingsBench:
     def __init__(self, env: VirtualEnvironment) -> None:
         self.env = env
         self.injector = Injector(clock=env.clock, tracer=env.tracer, tasks=env.tasks, rng=env.rng)
@@ -390,23 +394,23 @@ class CrossingsWorld:
         self.fault_points.go_on(self.told.append, point, ABOUT_P0, kind=kind)
 
 
-run_of_crossings = in_virtual_time(CrossingsWorld)
+run_of_crossings = in_virtual_time(CrossingsBench)
 
 
 @within(run_of_crossings)
-async def test_no_rule_is_asked_while_nothing_is_armed(world: CrossingsWorld) -> None:
-    assert not world.fault_points.is_armed
-    world.ask()
-    assert world.told == [None]
+async def test_no_rule_is_asked_while_nothing_is_armed(peer_bench: CrossingsBench) -> None:
+    assert not peer_bench.fault_points.is_armed
+    peer_bench.ask()
+    assert peer_bench.told == [None]
 
 
 @within(run_of_crossings)
-async def test_another_crossing_goes_on_at_once(world: CrossingsWorld) -> None:
-    world.arm(Hold(), FaultPoint.LOG_APPEND, topic="another")
-    assert world.fault_points.is_armed
-    world.ask()
-    assert world.told == [None]
-    assert await world.fault_points.verdict(FaultPoint.LOG_APPEND, ABOUT_P0) is None
+async def test_another_crossing_goes_on_at_once(peer_bench: CrossingsBench) -> None:
+    peer_bench.arm(Hold(), FaultPoint.LOG_APPEND, topic="another")
+    assert peer_bench.fault_points.is_armed
+    peer_bench.ask()
+    assert peer_bench.told == [None]
+    assert await peer_bench.fault_points.verdict(FaultPoint.LOG_APPEND, ABOUT_P0) is None
 
 
 @pytest.mark.parametrize(
@@ -419,62 +423,62 @@ async def test_another_crossing_goes_on_at_once(world: CrossingsWorld) -> None:
 )
 @within(run_of_crossings)
 async def test_a_rule_names_broker_subject_and_kind(
-    world: CrossingsWorld, criteria: dict[str, Any]
+    peer_bench: CrossingsBench, criteria: dict[str, Any]
 ) -> None:
-    world.arm(Fail(error="KAFKA_STORAGE_ERROR"), FaultPoint.LOG_APPEND, **criteria)
-    world.ask(kind="marker")
-    (verdict,) = world.told
+    peer_bench.arm(Fail(error="KAFKA_STORAGE_ERROR"), FaultPoint.LOG_APPEND, **criteria)
+    peer_bench.ask(kind="marker")
+    (verdict,) = peer_bench.told
     assert error_in(verdict) == 56
     assert not is_lost(verdict)
 
 
 @within(run_of_crossings)
 async def test_what_is_held_goes_on_with_the_release_and_others_pass_it(
-    world: CrossingsWorld,
+    peer_bench: CrossingsBench,
 ) -> None:
-    world.arm(Hold(), FaultPoint.LOG_APPEND, limit=1)
-    world.ask()
-    assert await world.fault_points.verdict(FaultPoint.LOG_APPEND, ABOUT_P0) is None
-    assert world.told == []
-    world.injector.release("f")
+    peer_bench.arm(Hold(), FaultPoint.LOG_APPEND, limit=1)
+    peer_bench.ask()
+    assert await peer_bench.fault_points.verdict(FaultPoint.LOG_APPEND, ABOUT_P0) is None
+    assert peer_bench.told == []
+    peer_bench.injector.release("f")
     await asyncio.sleep(0.001)
-    (verdict,) = world.told
+    (verdict,) = peer_bench.told
     assert verdict is not None
     assert verdict.outcome is SubmitOutcome.PASS
 
 
 @within(run_of_crossings)
-async def test_a_delay_takes_its_time(world: CrossingsWorld) -> None:
-    world.arm(Delay(delay_ms=700), FaultPoint.METADATA_APPLY)
-    before_ms = world.env.clock.monotonic_ms()
-    assert error_in(await world.fault_points.verdict(FaultPoint.METADATA_APPLY)) == 0
-    assert world.env.clock.monotonic_ms() - before_ms == 700
+async def test_a_delay_takes_its_time(peer_bench: CrossingsBench) -> None:
+    peer_bench.arm(Delay(delay_ms=700), FaultPoint.METADATA_APPLY)
+    before_ms = peer_bench.env.clock.monotonic_ms()
+    assert error_in(await peer_bench.fault_points.verdict(FaultPoint.METADATA_APPLY)) == 0
+    assert peer_bench.env.clock.monotonic_ms() - before_ms == 700
 
 
 @within(run_of_crossings)
-async def test_a_broker_that_has_stopped_does_nothing_any_more(world: CrossingsWorld) -> None:
-    world.arm(Hold(), FaultPoint.LOG_APPEND)
-    world.ask()
-    world.fault_points.stop()
-    world.injector.release("f")
+async def test_a_broker_that_has_stopped_does_nothing_any_more(peer_bench: CrossingsBench) -> None:
+    peer_bench.arm(Hold(), FaultPoint.LOG_APPEND)
+    peer_bench.ask()
+    peer_bench.fault_points.stop()
+    peer_bench.injector.release("f")
     await asyncio.sleep(0.001)
-    assert world.told == []
-    assert world.fault_points.is_stopped
+    assert peer_bench.told == []
+    assert peer_bench.fault_points.is_stopped
 
 
 @within(run_of_crossings)
-async def test_what_is_held_ends_with_the_run(world: CrossingsWorld) -> None:
-    world.arm(Hold(), FaultPoint.LOG_APPEND)
-    world.ask()
-    await world.env.tasks.close()
-    assert world.told == []
+async def test_what_is_held_ends_with_the_run(peer_bench: CrossingsBench) -> None:
+    peer_bench.arm(Hold(), FaultPoint.LOG_APPEND)
+    peer_bench.ask()
+    await peer_bench.env.tasks.close()
+    assert peer_bench.told == []
 
 
 @within(run_of_crossings)
-async def test_a_scan_that_is_dropped_is_left_out_once(world: CrossingsWorld) -> None:
+async def test_a_scan_that_is_dropped_is_left_out_once(peer_bench: CrossingsBench) -> None:
     happened: list[str] = []
-    gate = timer_gate(world.fault_points)
-    world.arm(Drop(), FaultPoint.CLOCK_TIMER, kind="retention", limit=1)
+    gate = timer_gate(peer_bench.fault_points)
+    peer_bench.arm(Drop(), FaultPoint.CLOCK_TIMER, kind="retention", limit=1)
     for kind in ("cleaner", "retention", "retention"):
         gate(kind, partial(happened.append, kind), partial(happened.append, f"no {kind}"))
     assert happened == ["cleaner", "no retention", "retention"]

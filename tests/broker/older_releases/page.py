@@ -66,7 +66,7 @@ them."""
 
 def versions() -> tuple[Row, Iterator[Row]]:
     """Head and rows: API × release."""
-    tables = {name: shipped_apis(release) for name, release in RELEASES.items()}
+    tables = {release_name: shipped_apis(release) for release_name, release in RELEASES.items()}
 
     def rows() -> Iterator[Row]:
         yield ("", "*played as*", *(release.patch_release for release in RELEASES.values()))
@@ -110,7 +110,9 @@ def exchanges() -> tuple[Row, Iterator[Row]]:
 
 def features() -> tuple[Row, Iterator[Row]]:
     """Head and rows: feature × release."""
-    names = sorted({name for release in RELEASES.values() for name in release.features})
+    names = sorted(
+        {feature_name for release in RELEASES.values() for feature_name in release.features}
+    )
     return (
         ("Feature", *map(str, RELEASES.values())),
         (
@@ -126,13 +128,16 @@ def rules() -> tuple[Row, Iterator[Row]]:
         ("Switch and what it does", "Ticket", "Since", *map(str, RELEASES.values()), "○"),
         (
             (
-                f"`{name}`: {rule.behaviour_after}",
+                f"`{field_name}`: {rule.behaviour_after}",
                 rule.ticket,
                 rule.came(REFERENCE.patch_release),
-                *("●" if getattr(release.rules, name) else "○" for release in RELEASES.values()),
+                *(
+                    "●" if getattr(release.rules, field_name) else "○"
+                    for release in RELEASES.values()
+                ),
                 rule.behaviour_before,
             )
-            for name, rule in Rules.documentation().items()
+            for field_name, rule in Rules.documentation().items()
         ),
     )
 

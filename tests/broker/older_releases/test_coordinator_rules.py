@@ -209,11 +209,11 @@ def test_a_late_commit_that_meets_the_timeouts_abort() -> None:
 
 
 def test_the_timeout_raises_the_epoch() -> None:
-    old = Rules(timeout_bumps_epoch=False)
+    old_rules = Rules(timeout_bumps_epoch=False)
     for rules, by_timeout, epoch in (
         (LATEST, True, 6),
-        (old, True, 5),
-        (old, False, 6),
+        (old_rules, True, 5),
+        (old_rules, False, 6),
     ):
         record = fence(entry(ONGOING), rules, finalized=TV_0, by_timeout=by_timeout)
         assert isinstance(record, TxnTransition)
@@ -245,9 +245,9 @@ def test_a_fence_of_version_2_raises_the_epoch_once() -> None:
 
 
 def test_a_double_fence_has_no_room_at_the_last_epochs() -> None:
-    old = Rules(fence_bumps_once=False)
-    assert fence(entry(ONGOING, epoch=EXHAUSTED), old) is ErrorCode.unknown_server_error
-    at_last = fence(entry(ONGOING, epoch=EXHAUSTED - 1), old)
+    old_rules = Rules(fence_bumps_once=False)
+    assert fence(entry(ONGOING, epoch=EXHAUSTED), old_rules) is ErrorCode.unknown_server_error
+    at_last = fence(entry(ONGOING, epoch=EXHAUSTED - 1), old_rules)
     assert isinstance(at_last, TxnTransition)
     assert at_last.producer_epoch == PRODUCER_EPOCH_MAX
 
@@ -270,13 +270,13 @@ def test_a_fence_of_version_2_at_the_exhausted_epoch() -> None:
 @pytest.mark.parametrize("finalized", [TV_0, TV_2])
 def test_a_transaction_that_was_opened_at_the_last_epoch(finalized: TransactionVersion) -> None:
     txn = entry(ONGOING, epoch=PRODUCER_EPOCH_MAX)
-    old = Rules(last_epoch_recovers=False)
+    old_rules = Rules(last_epoch_recovers=False)
     assert isinstance(fence(txn, LATEST, finalized=finalized), TxnTransition)
-    assert fence(txn, old, finalized=finalized) is ErrorCode.unknown_server_error
+    assert fence(txn, old_rules, finalized=finalized) is ErrorCode.unknown_server_error
     last_epoch = PRODUCER_EPOCH_MAX
     assert end(txn, LATEST, epoch=last_epoch, committed=False) == last_epoch
-    assert end(txn, old, epoch=last_epoch, committed=False) is ErrorCode.unknown_server_error
-    for rules in (LATEST, old):
+    assert end(txn, old_rules, epoch=last_epoch, committed=False) is ErrorCode.unknown_server_error
+    for rules in (LATEST, old_rules):
         assert end(txn, rules, epoch=last_epoch, committed=True) is ErrorCode.unknown_server_error
 
 
@@ -311,8 +311,10 @@ def test_swapped_producer_ids_in_the_log() -> None:
 
 def test_tags_are_of_no_meaning_to_a_release_without_transactions_v2() -> None:
     record = to_prepared_v2(entry(ONGOING), committed=True, fresh_producer_id=None, now_ms=NOW_MS)
-    value = encode_value(record, finalized_version=TV_2, release_rules=LATEST)
-    found = decode_record(encode_key(TID), value, release_rules=Rules(client_version_is_kept=False))
+    record_value = encode_value(record, finalized_version=TV_2, release_rules=LATEST)
+    found = decode_record(
+        encode_key(TID), record_value, release_rules=Rules(client_version_is_kept=False)
+    )
     assert isinstance(found, TxnTransition)
     assert (found.client_version, found.prev_producer_id) == (TV_0, -1)
 
@@ -327,8 +329,8 @@ def test_a_new_session_after_a_transaction() -> None:
         timeout_ms=60_000,
         now_ms=NOW_MS,
     )
-    old = Rules(moves_replace_whole_entry=False)
-    for rules, start_ms in ((LATEST, -1), (old, NOW_MS - 1_000)):
+    old_rules = Rules(moves_replace_whole_entry=False)
+    for rules, start_ms in ((LATEST, -1), (old_rules, NOW_MS - 1_000)):
         session = apply(begin(txn, record, now_ms=NOW_MS), record, release_rules=rules)
         assert session is not None
         assert session.start_timestamp_ms == start_ms
@@ -339,10 +341,10 @@ def test_a_new_session_after_a_transaction() -> None:
 
 
 def test_producer_ids_that_only_an_end_of_version_2_moves() -> None:
-    old = Rules(moves_replace_whole_entry=False)
+    old_rules = Rules(moves_replace_whole_entry=False)
     txn = entry(EMPTY, prev_pid=3, next_pid=9)
     opened = to_ongoing(txn, partitions=frozenset({FOO_0}), client_version=TV_2, now_ms=NOW_MS)
-    for rules, ids in ((LATEST, (7, 9)), (old, (3, 9))):
+    for rules, ids in ((LATEST, (7, 9)), (old_rules, (3, 9))):
         moved = apply(begin(txn, opened, now_ms=NOW_MS), opened, release_rules=rules)
         assert moved is not None
         assert (moved.prev_producer_id, moved.next_producer_id) == ids
@@ -359,13 +361,15 @@ def test_producer_ids_that_only_an_end_of_version_2_moves() -> None:
 
 
 def test_flexible_records_are_read_since_3_5() -> None:
-    old = Rules(flexible_records_are_read=False, unknown_records_are_skipped=False)
-    value = encode_value(_session(), finalized_version=TV_1, release_rules=LATEST)
-    assert isinstance(decode_record(encode_key(TID), value, release_rules=LATEST), TxnTransition)
+    old_rules = Rules(flexible_records_are_read=False, unknown_records_are_skipped=False)
+    record_value = encode_value(_session(), finalized_version=TV_1, release_rules=LATEST)
+    assert isinstance(
+        decode_record(encode_key(TID), record_value, release_rules=LATEST), TxnTransition
+    )
     with pytest.raises(CorruptLogRecordError, match="unknown version 1"):
-        decode_record(encode_key(TID), value, release_rules=old)
+        decode_record(encode_key(TID), record_value, release_rules=old_rules)
     plain = encode_value(_session(), finalized_version=TV_0, release_rules=LATEST)
-    assert isinstance(decode_record(encode_key(TID), plain, release_rules=old), TxnTransition)
+    assert isinstance(decode_record(encode_key(TID), plain, release_rules=old_rules), TxnTransition)
 
 
 def test_a_record_of_the_future_ends_a_load_of_old() -> None:
@@ -444,15 +448,15 @@ def test_an_end_from_a_future_epoch(committed: bool) -> None:
         committed=committed,
         transaction_version=TV_0,
     )
-    old = Rules(end_needs_exact_epoch=False)
-    decision = decide_end_txn(txn, command, now_ms=NOW_MS, release_rules=old)
+    old_rules = Rules(end_needs_exact_epoch=False)
+    decision = decide_end_txn(txn, command, now_ms=NOW_MS, release_rules=old_rules)
     assert isinstance(decision, Decision)
     assert decision.records[0].producer_epoch == txn.producer_epoch
     assert isinstance(decision.reply, Rejection)
     assert decision.reply.error is ErrorCode.invalid_producer_epoch
     assert not decision.effects, "no marker is owed"
     stale = msgspec.structs.replace(command, producer_epoch=ProducerEpoch(txn.producer_epoch - 1))
-    for refused, rules in ((command, LATEST), (stale, old)):
+    for refused, rules in ((command, LATEST), (stale, old_rules)):
         outcome = decide_end_txn(txn, refused, now_ms=NOW_MS, release_rules=rules)
         assert isinstance(outcome, Rejection)
         assert outcome.error is ErrorCode.producer_fenced
@@ -548,8 +552,8 @@ def test_a_marker_for_a_replica_that_is_not_here() -> None:
         return ErrorCode(error)
 
     assert run_cluster(story) is ErrorCode.unknown_topic_or_partition
-    old = {"unhosted_markers_are_retried": False}
-    assert run_cluster(story, rules=old) is ErrorCode.unsupported_for_message_format
+    old_rules = {"unhosted_markers_are_retried": False}
+    assert run_cluster(story, rules=old_rules) is ErrorCode.unsupported_for_message_format
 
 
 def test_a_partition_whose_leader_is_gone_when_its_transaction_ends() -> None:
@@ -594,23 +598,29 @@ def solo(cluster: VirtualCluster, *, leader: BrokerId) -> None:
 
 def test_one_feature_of_several_that_can_not_change() -> None:
     async def story(cluster: VirtualCluster) -> Any:
-        levels = {"transaction.version": 1, "no.such.feature": 1, "unknown.and.off": 0}
-        request = update_features(levels, upgrade_type=1, validate_only=False, timeout_ms=1_000)
+        transaction_versions = {
+            "transaction.version": 1,
+            "no.such.feature": 1,
+            "unknown.and.off": 0,
+        }
+        request = update_features(
+            transaction_versions, upgrade_type=1, validate_only=False, timeout_ms=1_000
+        )
         request_of_v1 = type(request)(
             api=request.api, within=VersionRange(1, 1), build=request.build
         )
         async with cluster.client() as client:
             answer = await client.ask(ONE, request_of_v1)
         results = {result.feature: ErrorCode(result.error_code) for result in answer.results}
-        level = cluster.sim.brokers[TWO].transaction_version()
-        return ErrorCode(answer.error_code), results, int(level)
+        transaction_version = cluster.sim.brokers[TWO].transaction_version()
+        return ErrorCode(answer.error_code), results, int(transaction_version)
 
-    refused = ErrorCode.invalid_update_version
-    assert run_cluster(story, level=0) == (refused, {}, 0)
+    refusal_error = ErrorCode.invalid_update_version
+    assert run_cluster(story, level=0) == (refusal_error, {}, 0)
     assert run_cluster(story, level=0, rules={"features_change_together": False}) == (
         ErrorCode.none,
         {
-            "no.such.feature": refused,
+            "no.such.feature": refusal_error,
             "transaction.version": ErrorCode.none,
             "unknown.and.off": ErrorCode.none,
         },

@@ -7,7 +7,7 @@ from typing import Final
 import pytest
 
 from tests.support.at_once import load_whole
-from tests.support.coordinator import FOO_0, HOME, CoordinatorWorld, error_of, identity
+from tests.support.coordinator import FOO_0, HOME, CoordinatorBench, error_of, identity
 from txnsim.errors import ErrorCode
 from txnsim.interbroker.transactions import AllocateProducerIdsReply
 from txnsim.releases import LATEST, Rules
@@ -20,15 +20,15 @@ TV_0: Final = TransactionVersion.TV_0
 PREPARE_COMMIT: Final = TransactionState.PREPARE_COMMIT
 
 
-async def world_awaiting_markers(rules: Rules) -> CoordinatorWorld:
+async def bench_awaiting_markers(rules: Rules) -> CoordinatorBench:
     """A transaction was ended, and its markers are not answered."""
-    world = CoordinatorWorld(rules=rules)
-    world.answers_markers = False
-    identity = await world.ready()
-    await world.add(identity, FOO_0)
-    await world.end(identity)
-    await world.settle()
-    return world
+    coordinator_bench = CoordinatorBench(rules=rules)
+    coordinator_bench.answers_markers = False
+    identity = await coordinator_bench.ready()
+    await coordinator_bench.add(identity, FOO_0)
+    await coordinator_bench.end(identity)
+    await coordinator_bench.settle()
+    return coordinator_bench
 
 
 @pytest.mark.parametrize(
@@ -39,19 +39,21 @@ async def world_awaiting_markers(rules: Rules) -> CoordinatorWorld:
     ],
 )
 async def test_the_first_producer_id_after_a_start(rules: Rules, error: ErrorCode) -> None:
-    world = CoordinatorWorld(rules=rules)
-    assert error_of(await world.init()) is error
+    coordinator_bench = CoordinatorBench(rules=rules)
+    assert error_of(await coordinator_bench.init()) is error
 
 
 async def test_who_waits_for_a_block_in_vain_is_told_to_come_again() -> None:
-    world = CoordinatorWorld(rules=Rules(never_waits_for_ids=False))
-    world.id_replies.append(AllocateProducerIdsReply(error=ErrorCode.stale_broker_epoch))
-    assert error_of(await world.init()) is ErrorCode.coordinator_load_in_progress
+    coordinator_bench = CoordinatorBench(rules=Rules(never_waits_for_ids=False))
+    coordinator_bench.id_replies.append(
+        AllocateProducerIdsReply(error=ErrorCode.stale_broker_epoch)
+    )
+    assert error_of(await coordinator_bench.init()) is ErrorCode.coordinator_load_in_progress
     # Within the pause after the failure nobody asks, so nobody waits.
-    assert error_of(await world.init()) is ErrorCode.coordinator_load_in_progress
-    world.clock.pass_ms(50)
-    assert isinstance(await world.init(), ProducerIdAndEpoch)
-    assert world.id_requests == 2
+    assert error_of(await coordinator_bench.init()) is ErrorCode.coordinator_load_in_progress
+    coordinator_bench.clock.pass_ms(50)
+    assert isinstance(await coordinator_bench.init(), ProducerIdAndEpoch)
+    assert coordinator_bench.id_requests == 2
 
 
 async def test_a_clock_set_back_between_two_transactions() -> None:
@@ -59,44 +61,46 @@ async def test_a_clock_set_back_between_two_transactions() -> None:
         (LATEST, ErrorCode.none),
         (Rules(start_may_step_back=False), ErrorCode.unknown_server_error),
     ):
-        world = CoordinatorWorld(rules=rules)
-        identity = await world.ready()
-        world.clock.advance(1_000)
-        await world.add(identity, FOO_0)
-        identity_2 = await world.end(identity)
+        coordinator_bench = CoordinatorBench(rules=rules)
+        identity = await coordinator_bench.ready()
+        coordinator_bench.clock.advance(1_000)
+        await coordinator_bench.add(identity, FOO_0)
+        identity_2 = await coordinator_bench.end(identity)
         assert isinstance(identity_2, ProducerIdAndEpoch)
-        await world.settle()
-        world.clock.advance(-10)
-        assert error_of(await world.add(identity_2, FOO_0)) is error
+        await coordinator_bench.settle()
+        coordinator_bench.clock.advance(-10)
+        assert error_of(await coordinator_bench.add(identity_2, FOO_0)) is error
         expected_error = (
             ErrorCode.none if error is ErrorCode.none else ErrorCode.concurrent_transactions
         )
-        assert error_of(await world.add(identity_2, FOO_0)) is expected_error, "locked for good"
+        assert error_of(await coordinator_bench.add(identity_2, FOO_0)) is expected_error, (
+            "locked for good"
+        )
 
 
 @pytest.mark.parametrize("committed", [True, False])
 async def test_an_end_from_a_future_epoch_is_logged_and_goes_no_further(committed: bool) -> None:
     """A real 2.5.1: 47 INVALID_PRODUCER_EPOCH, then 51 to everybody, and no marker."""
-    world = CoordinatorWorld(rules=Rules(end_needs_exact_epoch=False))
-    own = await world.ready()
-    await world.add(own, FOO_0)
+    coordinator_bench = CoordinatorBench(rules=Rules(end_needs_exact_epoch=False))
+    own = await coordinator_bench.ready()
+    await coordinator_bench.add(own, FOO_0)
     future = identity(own.producer_id, own.producer_epoch + 1)
-    answer = await world.end(future, committed=committed, version=TV_0)
+    answer = await coordinator_bench.end(future, committed=committed, version=TV_0)
     assert error_of(answer) is ErrorCode.invalid_producer_epoch
-    await world.settle()
+    await coordinator_bench.settle()
     prepared = "PrepareCommit" if committed else "PrepareAbort"
-    assert (world.entry().state.wire_name, world.sent) == (prepared, [])
+    assert (coordinator_bench.entry().state.wire_name, coordinator_bench.sent) == (prepared, [])
     for late in (
-        await world.end(future, committed=committed, version=TV_0),
-        await world.end(own, committed=committed, version=TV_0),
-        await world.add(own, FOO_0, version=TV_0),
-        await world.init(),
+        await coordinator_bench.end(future, committed=committed, version=TV_0),
+        await coordinator_bench.end(own, committed=committed, version=TV_0),
+        await coordinator_bench.add(own, FOO_0, version=TV_0),
+        await coordinator_bench.init(),
     ):
         assert error_of(late) is ErrorCode.concurrent_transactions
-    assert world.sent == []
-    load_whole(world.service, HOME, CoordinatorEpoch(1), world.log[HOME])
-    await world.settle()
-    assert world.entry().state.wire_name == prepared.replace("Prepare", "Complete")
+    assert coordinator_bench.sent == []
+    load_whole(coordinator_bench.service, HOME, CoordinatorEpoch(1), coordinator_bench.log[HOME])
+    await coordinator_bench.settle()
+    assert coordinator_bench.entry().state.wire_name == prepared.replace("Prepare", "Complete")
 
 
 async def test_an_id_whose_first_record_was_lost_expires() -> None:
@@ -105,14 +109,14 @@ async def test_an_id_whose_first_record_was_lost_expires() -> None:
         transaction_remove_expired_cleanup_interval_ms=HOUR_MS,
     )
     for rules, is_forgotten in ((LATEST, True), (Rules(unnumbered_ids_expire=False), False)):
-        world = CoordinatorWorld(settings=settings, rules=rules)
-        await world.init()
-        world.append_errors.append(ErrorCode.not_enough_replicas)
-        assert error_of(await world.init()) is ErrorCode.coordinator_not_available
-        assert world.entry().producer_epoch == -1
-        world.clock.advance(2 * HOUR_MS)
-        await world.settle()
-        assert (world.entry_or_none() is None) is is_forgotten
+        coordinator_bench = CoordinatorBench(settings=settings, rules=rules)
+        await coordinator_bench.init()
+        coordinator_bench.append_errors.append(ErrorCode.not_enough_replicas)
+        assert error_of(await coordinator_bench.init()) is ErrorCode.coordinator_not_available
+        assert coordinator_bench.entry().producer_epoch == -1
+        coordinator_bench.clock.advance(2 * HOUR_MS)
+        await coordinator_bench.settle()
+        assert (coordinator_bench.entry_or_none() is None) is is_forgotten
 
 
 async def test_a_late_answer_to_a_marker_of_an_older_coordinator_epoch() -> None:
@@ -120,16 +124,18 @@ async def test_a_late_answer_to_a_marker_of_an_older_coordinator_epoch() -> None
         (LATEST, "CompleteCommit"),
         (Rules(stale_answers_spare_newer_debt=False), "PrepareCommit"),
     ):
-        world = await world_awaiting_markers(rules)
-        (first_markers,) = world.sent
+        coordinator_bench = await bench_awaiting_markers(rules)
+        (first_markers,) = coordinator_bench.sent
         # The partition is lost and comes back to the same broker under a newer epoch.
-        load_whole(world.service, HOME, CoordinatorEpoch(1), world.log[HOME])
+        load_whole(
+            coordinator_bench.service, HOME, CoordinatorEpoch(1), coordinator_bench.log[HOME]
+        )
         first_markers.reply()
-        await world.settle()
-        world.sent[1].reply()
-        await world.settle()
-        assert world.entry().state.wire_name == state
-        assert not world.entry().partitions
+        await coordinator_bench.settle()
+        coordinator_bench.sent[1].reply()
+        await coordinator_bench.settle()
+        assert coordinator_bench.entry().state.wire_name == state
+        assert not coordinator_bench.entry().partitions
 
 
 NO_RETRY: Final = Rules(storage_errors_are_retried=False)
@@ -144,10 +150,10 @@ NO_RETRY: Final = Rules(storage_errors_are_retried=False)
     ],
 )
 async def test_a_leader_whose_disk_failed(rules: Rules, error: ErrorCode, sent: int) -> None:
-    world = await world_awaiting_markers(rules)
-    world.sent[0].reply(error)
-    await world.settle()
-    world.clock.pass_ms(1_000)
-    await world.settle()
-    assert len(world.sent) == sent
-    assert world.entry().state is PREPARE_COMMIT
+    coordinator_bench = await bench_awaiting_markers(rules)
+    coordinator_bench.sent[0].reply(error)
+    await coordinator_bench.settle()
+    coordinator_bench.clock.pass_ms(1_000)
+    await coordinator_bench.settle()
+    assert len(coordinator_bench.sent) == sent
+    assert coordinator_bench.entry().state is PREPARE_COMMIT

@@ -32,7 +32,7 @@ not, though it has DescribeProducers (KIP-664).
 
 
 @pytest.mark.parametrize(
-    ("release", "level", "lacking"),
+    ("release", "transaction_version", "lacking"),
     [
         ("2.8", 0, BEFORE_3_0),
         ("3.6", 0, BEFORE_4_0),
@@ -41,13 +41,13 @@ not, though it has DescribeProducers (KIP-664).
         ("4.1", 2, frozenset()),
     ],
 )
-def test_java_client(release: str, level: int, lacking: frozenset[str]) -> None:
+def test_java_client(release: str, transaction_version: int, lacking: frozenset[str]) -> None:
     arguments = ("--http", "0", "--as-version", release)
-    with TxnsimServer(transaction_version=level, arguments=arguments) as server:
+    with TxnsimServer(transaction_version=transaction_version, arguments=arguments) as server:
         environment = {
             **os.environ,
             "TXNSIM_BOOTSTRAP": server.bootstrap,
-            "TXNSIM_TRANSACTION_VERSION": str(level),
+            "TXNSIM_TRANSACTION_VERSION": str(transaction_version),
             "TXNSIM_RUN": f"as-{release.replace('.', '-')}",
         }
         process = subprocess.run(
@@ -57,11 +57,11 @@ def test_java_client(release: str, level: int, lacking: frozenset[str]) -> None:
             text=True,
             check=False,
         )
-    lines = process.stdout.splitlines()
-    passed = {line.removeprefix("PASS ") for line in lines if line.startswith("PASS ")}
+    printed_lines = process.stdout.splitlines()
+    passed = {line.removeprefix("PASS ") for line in printed_lines if line.startswith("PASS ")}
     failed = {
         line.removeprefix("FAIL ").partition(":")[0]: line
-        for line in lines
+        for line in printed_lines
         if line.startswith("FAIL ")
     }
     assert set(failed) == lacking, process.stdout

@@ -57,7 +57,7 @@ async def asking(cluster: VirtualCluster) -> AsyncIterator[Asker]:
 
 
 @pytest.mark.parametrize(
-    ("cluster_id", "node_id", "name", "error"),
+    ("cluster_id", "node_id", "client_software_name", "error"),
     [
         (None, -1, "x", E.none),
         ("own", 1, "x", E.none),
@@ -73,14 +73,18 @@ async def asking(cluster: VirtualCluster) -> AsyncIterator[Asker]:
 )
 @within(run_cluster, brokers=1, as_version=("4.4",))
 async def test_a_client_may_say_whom_it_means(
-    cluster: VirtualCluster, cluster_id: str | None, node_id: int, name: str, error: ErrorCode
+    cluster: VirtualCluster,
+    cluster_id: str | None,
+    node_id: int,
+    client_software_name: str,
+    error: ErrorCode,
 ) -> None:
     own = cluster.sim.metadata.image.cluster_id
     async with asking(cluster) as client:
         answer = await client.ask(
             API_VERSIONS,
             5,
-            client_software_name=name,
+            client_software_name=client_software_name,
             client_software_version="1",
             cluster_id=own if cluster_id == "own" else cluster_id,
             node_id=node_id,

@@ -102,8 +102,8 @@ def test_guard_and_raised_epoch_refuse_a_late_append_each_without_the_other(
     log = log_with(Rules(guards_are_compared=are_guards_compared))
     guard = verify(log, tv2=is_epoch_raised)
     mark(log, epoch=int(is_epoch_raised), version=2 * is_epoch_raised)
-    refused = ErrorCode.invalid_txn_state if are_guards_compared else ErrorCode.none
-    error = ErrorCode.invalid_producer_epoch if is_epoch_raised else refused
+    refusal_error = ErrorCode.invalid_txn_state if are_guards_compared else ErrorCode.none
+    error = ErrorCode.invalid_producer_epoch if is_epoch_raised else refusal_error
     assert produce(log, guard=guard) is error
     hangs = not are_guards_compared and not is_epoch_raised
     assert (log.last_stable_offset < log.high_watermark) is hangs
@@ -131,12 +131,12 @@ def test_a_batch_that_overtook_an_earlier_one() -> None:
 
 
 def test_an_open_transaction_of_an_older_epoch() -> None:
-    old = Rules(open_transactions_have_epochs=False)
-    for rules, is_asked in ((LATEST, True), (old, False)):
+    old_rules = Rules(open_transactions_have_epochs=False)
+    for rules, is_asked in ((LATEST, True), (old_rules, False)):
         log = log_with(rules)
         open_txn(log, epoch=1)
         assert (verify(log, epoch=2) != SENTINEL) is is_asked
-    log = log_with(old)
+    log = log_with(old_rules)
     open_txn(log, epoch=1)
     assert produce(log, epoch=2) is ErrorCode.none, "it joins the open one"
 
@@ -147,9 +147,9 @@ def test_a_fenced_epoch_when_verification_begins() -> None:
     refused = verify(log, epoch=2)
     assert isinstance(refused, Rejection)
     assert refused.error is ErrorCode.invalid_producer_epoch
-    old = log_with(Rules(stale_epoch_is_refused_early=False))
-    mark(old, epoch=3)
-    guard = verify(old, epoch=2)
+    old_rules = log_with(Rules(stale_epoch_is_refused_early=False))
+    mark(old_rules, epoch=3)
+    guard = verify(old_rules, epoch=2)
     assert isinstance(guard, int)
     assert guard != SENTINEL, "the coordinator is asked"
 

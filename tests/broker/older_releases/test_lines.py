@@ -56,13 +56,13 @@ async def open_wire_to_one(cluster: VirtualCluster) -> WireClient:
     return await WireClient.open(broker.host, broker.port)
 
 
-@pytest.mark.parametrize("name", RELEASES)
-def test_versions_lie_within_the_release_and_begin_where_ours_do(name: str) -> None:
-    release = RELEASES[name]
+@pytest.mark.parametrize("release_name", RELEASES)
+def test_versions_lie_within_the_release_and_begin_where_ours_do(release_name: str) -> None:
+    release = RELEASES[release_name]
     for key, (low, high) in shipped_apis(release).advertised.items():
         assert high <= release.api_versions[key][1]
         assert low == ADVERTISED[key][0]
-    answer = api_versions_answer(name, 3)
+    answer = api_versions_answer(release_name, 3)
     ranges = {
         api_key.api_key: (api_key.min_version, api_key.max_version) for api_key in answer.api_keys
     }
@@ -70,7 +70,7 @@ def test_versions_lie_within_the_release_and_begin_where_ours_do(name: str) -> N
 
 
 @pytest.mark.parametrize(
-    ("name", "supported", "finalized"),
+    ("release_name", "supported", "finalized"),
     [
         ("2.8", {}, {}),
         ("3.5", {"metadata.version": (1, 11)}, {"metadata.version": 11}),
@@ -106,9 +106,9 @@ def test_versions_lie_within_the_release_and_begin_where_ours_do(name: str) -> N
     ],
 )
 def test_features_are_those_that_a_real_broker_of_that_release_told(
-    name: str, supported: dict[str, tuple[int, int]], finalized: dict[str, int]
+    release_name: str, supported: dict[str, tuple[int, int]], finalized: dict[str, int]
 ) -> None:
-    answer = api_versions_answer(name, 3)
+    answer = api_versions_answer(release_name, 3)
     shown_features = {
         supported_feature.name: (supported_feature.min_version, supported_feature.max_version)
         for supported_feature in answer.supported_features
@@ -203,8 +203,8 @@ def test_the_judge_is_a_real_broker_of_the_reference() -> None:
 
 def test_programs_say_which_release_they_are_by_asking_for_it() -> None:
     for page in ("README.md", "docs/serve.md", "docs/practise.md", "docs/see-it.md"):
-        text = (REPOSITORY / page).read_text("utf-8")
-        named_releases = set(re.findall(r"up as Apache Kafka ([\d.]+)", text))
+        file_text = (REPOSITORY / page).read_text("utf-8")
+        named_releases = set(re.findall(r"up as Apache Kafka ([\d.]+)", file_text))
         assert named_releases == {REFERENCE.patch_release}, page
 
 

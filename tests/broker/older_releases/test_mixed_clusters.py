@@ -37,35 +37,39 @@ from txnsim.wire.batch import Record, build_batch
 
 ONE, TWO, THREE = BrokerId(1), BrokerId(2), BrokerId(3)
 ORDERS_0: Final = TopicPartition("orders", 0)
-EVERYWHERE: Final = tuple(TopicPartition("orders", index) for index in range(3))
+EVERYWHERE: Final = tuple(TopicPartition("orders", partition_index) for partition_index in range(3))
 UPGRADE, SAFE_DOWNGRADE = 1, 2
 
 
-async def write(cluster: Cluster, name: str, *, committed: bool = True) -> None:
+async def write(cluster: Cluster, transactional_id: str, *, committed: bool = True) -> None:
     """A transaction over all partitions, from its first session to its end."""
-    async with Producer(cluster, transactional_id=name) as producer:
+    async with Producer(cluster, transactional_id=transactional_id) as producer:
         await producer.init_transactions()
-        await one_transaction(producer, name, committed=committed)
+        await one_transaction(producer, transactional_id, committed=committed)
 
 
-async def one_transaction(producer: Producer, value: str, *, committed: bool = True) -> None:
+async def one_transaction(producer: Producer, record_value: str, *, committed: bool = True) -> None:
     producer.begin()
-    await send(producer, value)
+    await send(producer, record_value)
     await (producer.commit() if committed else producer.abort())
 
 
-async def send(producer: Producer, value: str) -> None:
+async def send(producer: Producer, record_value: str) -> None:
     for partition in EVERYWHERE:
-        await producer.send(partition.topic, partition.partition, value.encode())
+        await producer.send(partition.topic, partition.partition, record_value.encode())
 
 
-async def set_level(cluster: Cluster, level: int) -> None:
+async def set_level(cluster: Cluster, transaction_version: int) -> None:
     """Raise or lower transaction.version, whichever it takes."""
     admin = Admin(cluster)
     try:
-        await admin.update_features({"transaction.version": level}, upgrade_type=UPGRADE)
+        await admin.update_features(
+            {"transaction.version": transaction_version}, upgrade_type=UPGRADE
+        )
     except ClientError:
-        await admin.update_features({"transaction.version": level}, upgrade_type=SAFE_DOWNGRADE)
+        await admin.update_features(
+            {"transaction.version": transaction_version}, upgrade_type=SAFE_DOWNGRADE
+        )
 
 
 async def until_read(client: Cluster, expected: dict[str, int]) -> None:
@@ -76,7 +80,11 @@ async def until_read(client: Cluster, expected: dict[str, int]) -> None:
     """
     deadline = client.deadline(10_000)
     while True:
-        texts = [value.decode() for value in await values(client, "orders") if value is not None]
+        texts = [
+            record_value.decode()
+            for record_value in await values(client, "orders")
+            if record_value is not None
+        ]
         count_by_text = {text: texts.count(text) for text in sorted(set(texts))}
         if count_by_text == expected:
             return
@@ -106,12 +114,14 @@ def give(cluster: VirtualCluster, partition: TopicPartition, broker: BrokerId) -
 
 
 @pytest.mark.parametrize(
-    ("as_version", "level", "end_txn"),
+    ("as_version", "transaction_version", "end_txn"),
     [("2.8", 0, 3), ("3.6", 0, 3), ("3.9", 0, 4), ("4.0", 2, 5), ("4.1", 2, 5), ("4.3", 2, 5)],
 )
-def test_transactions_at_every_release(as_version: str, level: int, end_txn: int) -> None:
+def test_transactions_at_every_release(
+    as_version: str, transaction_version: int, end_txn: int
+) -> None:
     async def story(cluster: VirtualCluster) -> None:
-        assert cluster.sim.brokers[ONE].transaction_version() == level
+        assert cluster.sim.brokers[ONE].transaction_version() == transaction_version
         async with cluster.client() as client:
             await write(client, "a")
             await write(client, "b", committed=False)
@@ -176,10 +186,10 @@ def test_a_rolling_upgrade_from_3_9_to_4_3_under_load() -> None:
 
     async def raise_in_mid_transaction(client: Cluster, producer: Producer) -> None:
         await Admin(client).update_features({"metadata.version": 30})
-        for level in (1, 2):
+        for transaction_version in (1, 2):
             producer.begin()
-            await send(producer, f"level-{level}")
-            await set_level(client, level)
+            await send(producer, f"level-{transaction_version}")
+            await set_level(client, transaction_version)
             await client.refresh_features()
             await producer.commit()
         await one_transaction(producer, "new")

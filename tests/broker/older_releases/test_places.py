@@ -31,7 +31,7 @@ def trees() -> Iterator[tuple[str, ast.Module]]:
             yield name, ast.parse(path.read_text())
 
 
-def places() -> dict[str, list[str]]:
+def find_places_by_switch() -> dict[str, list[str]]:
     """Switch -> where it is asked."""
     places_by_switch = defaultdict(list)
     switches = Rules.documentation()
@@ -64,7 +64,7 @@ def older_first(tree: ast.Module) -> Iterator[int]:
 
 @pytest.mark.costly
 def test_each_switch_is_asked_in_one_place() -> None:
-    places_by_switch = places()
+    places_by_switch = find_places_by_switch()
     found = {switch: where for switch, where in places_by_switch.items() if len(where) > 1}
     assert found.keys() == TWICE.keys(), found
     assert all(len(where) == 2 for where in found.values()), found

@@ -34,7 +34,7 @@ CONFIG = LogConfig(
     min_cleanable_dirty_ratio=0.5,
     delete_retention_ms=HORIZON_MS,
 )
-IDS = [TransactionalId(f"app-{number}") for number in range(6)]
+IDS = [TransactionalId(f"app-{id_number}") for id_number in range(6)]
 MOVES = st.lists(st.tuples(st.sampled_from(IDS), st.booleans()), max_size=120)
 
 

@@ -89,8 +89,8 @@ class CompactionAgainstModel(RuleBasedStateMachine):
     @rule(keys=KEYS, tombstones=st.booleans(), codec=st.sampled_from([NONE, GZIP, LZ4]))
     def put(self, keys: list[str], tombstones: bool, codec: int) -> None:
         records = self.records(keys, tombstones=tombstones)
-        data = build_batch(records, timestamp_ms=NOW, compression=codec)
-        self.remember(append_client(self.log, data, guard=0, now_ms=self.now), records, -1)
+        batch_data = build_batch(records, timestamp_ms=NOW, compression=codec)
+        self.remember(append_client(self.log, batch_data, guard=0, now_ms=self.now), records, -1)
 
     @rule(keys=KEYS, pid=PIDS, tombstones=st.booleans())
     def send(self, keys: list[str], pid: int, tombstones: bool) -> None:
@@ -104,7 +104,7 @@ class CompactionAgainstModel(RuleBasedStateMachine):
             now_ms=self.now,
         )
         assert isinstance(guard, int)
-        data = build_batch(
+        batch_data = build_batch(
             records,
             timestamp_ms=NOW,
             producer_id=pid,
@@ -114,7 +114,9 @@ class CompactionAgainstModel(RuleBasedStateMachine):
         )
         self.sequences[pid] += len(records)
         self.open.add(pid)
-        self.remember(append_client(self.log, data, guard=guard, now_ms=self.now), records, pid)
+        self.remember(
+            append_client(self.log, batch_data, guard=guard, now_ms=self.now), records, pid
+        )
 
     @rule(pid=PIDS, committed=st.booleans())
     def end(self, pid: int, committed: bool) -> None:
@@ -189,16 +191,17 @@ class CompactionAgainstModel(RuleBasedStateMachine):
                 (txn.first_offset, txn.producer_id) for txn in read.aborted or ()
             )
             skipped = set()
-            for data in read.records:
-                header = read_batch_header(data)
+            for batch_data in read.records:
+                header = read_batch_header(batch_data)
                 while open_transactions and open_transactions[0][0] <= header.last_offset:
                     skipped.add(open_transactions.pop(0)[1])
                 if header.is_control:
-                    if header.records_count and read_records(data)[0].key == b"\0\0\0\0":
+                    if header.records_count and read_records(batch_data)[0].key == b"\0\0\0\0":
                         skipped.discard(header.producer_id)
                 elif not (header.is_transactional and header.producer_id in skipped):
                     records_read += [
-                        written_record(record, header.producer_id) for record in read_records(data)
+                        written_record(record, header.producer_id)
+                        for record in read_records(batch_data)
                     ]
             position = read_batch_header(read.records[-1]).last_offset + 1
 
@@ -281,7 +284,7 @@ CLEANED_GROUPS_LOG_CONFIG = LogConfig(
     delete_retention_ms=1_000,
 )
 GROUPS = ("g", "h")
-PARTITIONS = tuple(TopicPartition("orders", number) for number in range(2))
+PARTITIONS = tuple(TopicPartition("orders", partition_number) for partition_number in range(2))
 PRODUCERS = (7, 8)
 
 STEPS = st.lists(
@@ -302,7 +305,7 @@ STEPS = st.lists(
 
 
 class Twins:
-    """The same appends to two logs, of which only one is cleaned."""
+    """Two logs with equal appends, of which only one is cleaned."""
 
     def __init__(self) -> None:
         self.cleaned, self.whole = (

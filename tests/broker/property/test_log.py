@@ -139,20 +139,20 @@ class LogAgainstList(RuleBasedStateMachine):
     def make(
         self, pid: int, *, count: int, epoch: int, sequence: int, transactional: bool
     ) -> tuple[bytes, tuple[bytes, ...]]:
-        values = tuple(b"%d" % (self.values + number) for number in range(count))
+        record_values = tuple(b"%d" % (self.values + number) for number in range(count))
         self.values += count
-        data = build_batch(
-            [Record(key=b"k", value=value) for value in values],
+        batch_data = build_batch(
+            [Record(key=b"k", value=record_value) for record_value in record_values],
             timestamp_ms=NOW,
             producer_id=pid,
             producer_epoch=epoch,
             base_sequence=sequence,
             transactional=transactional,
         )
-        return data, values
+        return batch_data, record_values
 
-    def send(self, data: bytes, *, guard: int = 0) -> Any:
-        return append_client(self.log, data, guard=guard, now_ms=NOW)
+    def send(self, batch_data: bytes, *, guard: int = 0) -> Any:
+        return append_client(self.log, batch_data, guard=guard, now_ms=NOW)
 
     def accept(
         self,
@@ -203,8 +203,8 @@ class LogAgainstList(RuleBasedStateMachine):
 
     @rule(count=st.integers(1, 3))
     def append_without_producer(self, count: int) -> None:
-        data, values = self.make(-1, count=count, epoch=-1, sequence=-1, transactional=False)
-        self.accept(self.send(data), data, values)
+        batch_data, values = self.make(-1, count=count, epoch=-1, sequence=-1, transactional=False)
+        self.accept(self.send(batch_data), batch_data, values)
 
     @rule(pid=PIDS, count=st.integers(1, 3), bump=st.booleans())
     def append_idempotent(self, pid: int, count: int, bump: bool) -> None:
@@ -212,26 +212,26 @@ class LogAgainstList(RuleBasedStateMachine):
         epoch, sequence = max(producer.epoch, 0), producer.sequence_next
         if bump and producer.epoch >= 0:
             epoch, sequence = epoch + 1, 0
-        data, values = self.make(
+        batch_data, values = self.make(
             pid, count=count, epoch=epoch, sequence=sequence, transactional=False
         )
         if producer.open_since >= 0:
-            self.refused(self.send(data), 48)
+            self.refused(self.send(batch_data), 48)
         else:
-            self.accept(self.send(data), data, values)
+            self.accept(self.send(batch_data), batch_data, values)
 
     @rule(pid=PIDS, count=st.integers(1, 3))
     def append_in_transaction(self, pid: int, count: int) -> None:
         producer = self.known(pid)
         guard = self.guard(pid, producer)
-        data, values = self.make(
+        batch_data, values = self.make(
             pid,
             count=count,
             epoch=max(producer.epoch, 0),
             sequence=producer.sequence_next,
             transactional=True,
         )
-        self.accept(self.send(data, guard=guard), data, values)
+        self.accept(self.send(batch_data, guard=guard), batch_data, values)
 
     @rule(
         pid=PIDS,
@@ -267,7 +267,7 @@ class LogAgainstList(RuleBasedStateMachine):
         producer = self.known(pid)
         if producer.epoch < 0:
             return
-        data, _ = self.make(
+        batch_data, _ = self.make(
             pid,
             count=1,
             epoch=producer.epoch,
@@ -275,17 +275,17 @@ class LogAgainstList(RuleBasedStateMachine):
             # Only inside an open one: a guard that is never used would hold back what follows.
             transactional=transactional and producer.open_since >= 0,
         )
-        self.refused(self.send(data), 45)
+        self.refused(self.send(batch_data), 45)
 
     @rule(pid=PIDS, transactional=st.booleans())
     def come_as_a_zombie(self, pid: int, transactional: bool) -> None:
         producer = self.known(pid)
         if producer.epoch < 1:
             return
-        data, _ = self.make(
+        batch_data, _ = self.make(
             pid, count=1, epoch=producer.epoch - 1, sequence=0, transactional=transactional
         )
-        self.refused(self.send(data, guard=99), 47)
+        self.refused(self.send(batch_data, guard=99), 47)
 
     @rule(pid=PIDS, bump=st.booleans())
     def come_late(self, pid: int, bump: bool) -> None:
@@ -294,7 +294,7 @@ class LogAgainstList(RuleBasedStateMachine):
         if producer.open_since >= 0:
             return
         guard = self.guard(pid, producer)
-        data, _ = self.make(
+        batch_data, _ = self.make(
             pid,
             count=1,
             epoch=max(producer.epoch, 0),
@@ -302,7 +302,7 @@ class LogAgainstList(RuleBasedStateMachine):
             transactional=True,
         )
         self.end(pid=pid, committed=False, bump=bump, tv=0)
-        self.refused(self.send(data, guard=guard), 47 if bump else 48)
+        self.refused(self.send(batch_data, guard=guard), 47 if bump else 48)
 
     @rule(pid=PIDS)
     def send_again(self, pid: int) -> None:
@@ -450,9 +450,9 @@ class LogAgainstList(RuleBasedStateMachine):
         stored = self.stored_to_read()
         values_read = [
             record.value
-            for data in stored
-            if not read_batch_header(data).is_control
-            for record in read_records(data)
+            for batch_data in stored
+            if not read_batch_header(batch_data).is_control
+            for record in read_records(batch_data)
             if record.offset >= self.log_start
         ]
         assert values_read == self.expected(self.log_start, self.high_watermark, committed=False)
@@ -499,7 +499,8 @@ class LogAgainstList(RuleBasedStateMachine):
             if marker >= self.settled
         )
         first_kept = next(
-            (read_batch_header(data).base_offset for data in self.log.batches()), self.log_end
+            (read_batch_header(batch_data).base_offset for batch_data in self.log.batches()),
+            self.log_end,
         )
         assert live.aborted == tuple(
             entry for entry in replayed_state.aborted if entry.last_offset >= first_kept

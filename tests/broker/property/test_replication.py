@@ -71,8 +71,8 @@ class Replication(RuleBasedStateMachine):
             now_ms=self.bench.clock.now_ms(),
         )
         assert not isinstance(guard, Rejection)
-        data = batch(sequence, pid=producer, count=count, transactional=True)
-        result = append_client(log, data, guard=guard, now_ms=self.bench.clock.now_ms())
+        batch_data = batch(sequence, pid=producer, count=count, transactional=True)
+        result = append_client(log, batch_data, guard=guard, now_ms=self.bench.clock.now_ms())
         assert not isinstance(result, Rejection), result
         node.note_append(log)
 

@@ -102,9 +102,9 @@ class OneTransactionalId(RuleBasedStateMachine):
     @initialize(
         epoch=st.sampled_from([None, 0, 32_764, 32_766]), level=st.sampled_from([TV_1, TV_2])
     )
-    def start(self, epoch: int | None, level: TransactionVersion) -> None:
+    def start(self, epoch: int | None, transaction_version: TransactionVersion) -> None:
         self.now_ms = 1_700_000_000_000
-        self.level = level
+        self.level = transaction_version
         self.log: list[bytes] = []
         self.written: list[TxnRecord] = []
         self.next_pid = 1_000
@@ -235,8 +235,8 @@ class OneTransactionalId(RuleBasedStateMachine):
         self.owe_markers()
 
     @rule(level=st.sampled_from([TV_1, TV_2]))
-    def level_changes(self, level: TransactionVersion) -> None:
-        self.level = level
+    def level_changes(self, transaction_version: TransactionVersion) -> None:
+        self.level = transaction_version
 
     def holder(self, which: int) -> Identity:
         if which == 0 and self.txn is not None:
@@ -304,9 +304,9 @@ class OneTransactionalId(RuleBasedStateMachine):
             assert never_logged
             return
         assert self.txn is not None
-        names = _logged_names(self.txn)
-        live = {name: getattr(self.txn, name) for name in names}
-        assert live == {name: getattr(loaded, name) for name in names}
+        field_names = _logged_names(self.txn)
+        live = {field_name: getattr(self.txn, field_name) for field_name in field_names}
+        assert live == {field_name: getattr(loaded, field_name) for field_name in field_names}
 
     @invariant()
     def prepared_waits_for_completion(self) -> None:

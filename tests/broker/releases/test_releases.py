@@ -42,18 +42,18 @@ def test_unknown_keys_are_not_accepted() -> None:
 
 
 def test_a_release_says_what_it_does_otherwise_than_the_one_before() -> None:
-    levels = FeatureRange(min_level=0, max_level=1, new_cluster_level=1)
+    transaction_versions = FeatureRange(min_level=0, max_level=1, new_cluster_level=1)
     release = next_release(
         RELEASE,
         name="0.2",
         patch_release="0.2.0",
         api_versions={7: (0, 0), 3: (1, 1), 0: None},
-        features={"group.version": levels},
+        features={"group.version": transaction_versions},
     )
     assert (release.name, release.patch_release) == ("0.2", "0.2.0")
     assert list(release.api_versions.items()) == [(1, (2, 4)), (3, (1, 1)), (7, (0, 0))]
     assert release.refused_below == RELEASE.refused_below
-    assert release.features == {"group.version": levels}
+    assert release.features == {"group.version": transaction_versions}
     assert not release.rules.unverified_is_abortable, "which came with 3.8"
     assert release.is_released
     assert (
@@ -104,7 +104,7 @@ def test_a_switch_is_on_until_a_line_and_since_some_releases(
 def test_what_came_later_than_a_release_is_off_in_it() -> None:
     later = Release.newer_than("4.2.0")
     assert {"markers_follow_peer_version", "fence_rotates_exhausted_id"} <= set(later)
-    assert not any(getattr(rules_of("4.2.0"), name) for name in later)
+    assert not any(getattr(rules_of("4.2.0"), field_name) for field_name in later)
     assert "leaderless_partitions_keep_markers" not in Release.newer_than("4.3.1"), "it was lost"
 
 
@@ -196,7 +196,7 @@ def test_a_rule_that_does_not_exist_is_refused() -> None:
 
 def test_releases_are_found_by_their_names_oldest_first() -> None:
     assert list(RELEASES) == sorted(RELEASES, key=Release.line_of)
-    assert all(release_named(name) is release for name, release in RELEASES.items())
+    assert all(release_named(release_name) is release for release_name, release in RELEASES.items())
 
 
 def test_a_broker_that_is_not_named_is_of_the_reference() -> None:
@@ -266,10 +266,13 @@ KAFKA = {
 """Level of metadata.version -> fetchRequestVersion, listOffsetRequestVersion."""
 
 
-@pytest.mark.parametrize("level", KAFKA)
-def test_followers_go_by_the_level_of_the_cluster(level: int) -> None:
-    versions = FOLLOWER_FETCH.at_level(level), FOLLOWER_LIST_OFFSETS.at_level(level)
-    assert versions == KAFKA[level]
+@pytest.mark.parametrize("transaction_version", KAFKA)
+def test_followers_go_by_the_level_of_the_cluster(transaction_version: int) -> None:
+    versions = (
+        FOLLOWER_FETCH.at_level(transaction_version),
+        FOLLOWER_LIST_OFFSETS.at_level(transaction_version),
+    )
+    assert versions == KAFKA[transaction_version]
 
 
 def test_a_follower_of_a_new_cluster_asks_in_a_version_that_its_release_has() -> None:

@@ -41,8 +41,8 @@ def test_what_a_switch_says_of_releases_can_be(name: str) -> None:
 def test_releases_differ_where_their_switches_say_so() -> None:
     """The whole of what a release does follows from the rows of its switches."""
     for release in RELEASES.values():
-        for name, switch in Rules.documentation().items():
-            assert getattr(release.rules, name) is switch.is_on(release.patch_release)
+        for field_name, switch in Rules.documentation().items():
+            assert getattr(release.rules, field_name) is switch.is_on(release.patch_release)
 
 
 @pytest.mark.parametrize(
@@ -59,15 +59,15 @@ def test_since_when_is_said_so_that_a_new_release_makes_it_no_lie(name: str, exp
     assert Rules.documentation()[name].came(REFERENCE.patch_release) == expected
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_every_switch_has_a_case_that_turns_it(name: str) -> None:
-    value = not getattr(LATEST, name)
-    spellings = (f"{name}={value}", f'"{name}": {value}')
-    assert any(spelling in text for text in texts() for spelling in spellings), (
+@pytest.mark.parametrize("field_name", NAMES)
+def test_every_switch_has_a_case_that_turns_it(field_name: str) -> None:
+    field_value = not getattr(LATEST, field_name)
+    spellings = (f"{field_name}={field_value}", f'"{field_name}": {field_value}')
+    assert any(spelling in text for text in texts_of_tests() for spelling in spellings), (
         f"nothing has {spellings[0]}"
     )
 
 
 @cache
-def texts() -> list[str]:
+def texts_of_tests() -> list[str]:
     return [path.read_text() for path in (REPOSITORY / "tests").rglob("test_*.py")]

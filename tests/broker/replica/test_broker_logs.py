@@ -78,8 +78,8 @@ def test_a_deleted_topic_leaves_nothing() -> None:
 def test_a_topic_that_is_deleted_while_high_watermarks_are_noted_leaves_nothing() -> None:
     disk = BrokerLogs(DEFAULTS, LATEST)
     image = image_of()
-    for index in (0, 1):
-        disk.log(image.topics["orders"], index, config_of())
+    for partition_index in (0, 1):
+        disk.log(image.topics["orders"], partition_index, config_of())
     noting = disk.checkpoint_high_watermarks()
     next(noting)
     assert [*disk.delete_topic(image.topics["orders"])] == [1, 1]
@@ -158,16 +158,16 @@ def test_a_log_of_before_is_gone_on_with() -> None:
 # Where logs start
 
 
-def cut(disk: BrokerLogs, before_offset: int) -> None:
+def delete_records(disk: BrokerLogs, before_offset: int) -> None:
     log_of(disk, image_of()).delete_records_before(before_offset)
 
 
 def test_a_crash_brings_back_what_was_deleted_since_the_last_note() -> None:
     disk = BrokerLogs(DEFAULTS, LATEST)
     log = log_with_records(disk, 6)
-    cut(disk, 3)
+    delete_records(disk, 3)
     disk.checkpoint_log_starts()
-    cut(disk, 5)
+    delete_records(disk, 5)
     disk.reopen(image_of(), B1, now_ms=NOW)
     assert (log.log_start_offset, log.log_end_offset) == (3, 6)
 
@@ -175,7 +175,7 @@ def test_a_crash_brings_back_what_was_deleted_since_the_last_note() -> None:
 def test_a_broker_that_stops_in_order_notes_it() -> None:
     disk = BrokerLogs(DEFAULTS, LATEST)
     log = log_with_records(disk, 6)
-    cut(disk, 5)
+    delete_records(disk, 5)
     disk.close()
     disk.reopen(image_of(), B1, now_ms=NOW)
     assert log.log_start_offset == 5
@@ -186,9 +186,9 @@ def test_deleting_a_replica_notes_the_starts_of_the_others() -> None:
     image = image_of()
     log = log_with_records(disk, 6)
     disk.log(image.topics["orders"], 1, disk.config_of(image, image.topics["orders"], B1))
-    cut(disk, 4)
+    delete_records(disk, 4)
     disk.delete_replicas(image.topics["orders"], (1,))
-    cut(disk, 5)
+    delete_records(disk, 5)
     disk.delete_replicas(image.topics["orders"], (1,))  # it was not here any more
     disk.reopen(image_of(), B1, now_ms=NOW)
     assert log.log_start_offset == 4
@@ -200,8 +200,8 @@ def test_a_topic_that_is_deleted_costs_one_note(monkeypatch: pytest.MonkeyPatch)
     image = image_of()
     orders = image.topics["orders"]
     config = disk.config_of(image, orders, B1)
-    for index in range(len(orders.partitions)):
-        disk.log(orders, index, config)
+    for partition_index in range(len(orders.partitions)):
+        disk.log(orders, partition_index, config)
     notes: list[int] = []
     monkeypatch.setattr(
         BrokerLogs, "checkpoint_log_starts", lambda self: notes.append(len(self._logs))
@@ -216,7 +216,7 @@ def test_a_directory_that_has_failed_takes_no_notes() -> None:
     image = image_of()
     log = log_with_records(disk, 6)
     disk.log(image.topics["orders"], 1, disk.config_of(image, image.topics["orders"], B1))
-    cut(disk, 4)
+    delete_records(disk, 4)
     disk.has_failed = True
     disk.delete_replicas(image.topics["orders"], (1,))
     disk.close()
@@ -275,8 +275,8 @@ class Disks:
     def follower(self, leader: LogDriver) -> PartitionLog:
         """A replica with the same batches on the second disk."""
         log = PartitionLog(topic_partition=leader.log.topic_partition, config=SMALL, leader_epoch=0)
-        for data in leader.log.batches():
-            follow(log, data)
+        for batch_data in leader.log.batches():
+            follow(log, batch_data)
         log.follow_high_watermark(leader.log.high_watermark)
         self.disks[1].adopt_log(uuid.UUID(int=self.count), log, high_watermark=0)
         return log
@@ -299,7 +299,7 @@ def disks() -> Disks:
 def fill(driver: LogDriver, batches: int, *, at_ms: int = 0) -> None:
     driver.now = NOW + at_ms
     for _ in range(batches):
-        assert driver.append(plain(value=VALUE)) == 0
+        assert driver.append(plain(record_value=VALUE)) == 0
 
 
 def test_below_half_of_the_budget_nothing_changes(disks: Disks) -> None:
@@ -313,14 +313,14 @@ def test_below_half_of_the_budget_nothing_changes(disks: Disks) -> None:
 
 
 def test_at_the_edge_the_oldest_closed_segments_go_first(disks: Disks) -> None:
-    young, old = disks.log(), disks.log()
+    young, old_log = disks.log(), disks.log()
     fill(young, 60, at_ms=10)
-    fill(old, 60)
+    fill(old_log, 60)
     held_bytes = disks.look(OFF)[0].held_bytes
     look, moved = disks.look(held_bytes)
-    assert moved == [(0, old.log)]
+    assert moved == [(0, old_log.log)]
     # Two of sixteen parts are free then, in whole segments: 20 of 120 batches.
-    assert (old.log.log_start_offset, young.log.log_start_offset) == (20, 0)
+    assert (old_log.log.log_start_offset, young.log.log_start_offset) == (20, 0)
     assert disks.look(OFF)[0].held_bytes == held_bytes - look.freed_bytes <= held_bytes * 14 // 16
 
 
@@ -347,7 +347,7 @@ def test_what_is_not_replicated_stays(disks: Disks) -> None:
 def test_compacted_logs_stay_and_their_segments_are_not_ended(disks: Disks) -> None:
     driver = disks.log(COMPACTED)
     for _ in range(60):
-        assert driver.append(batch(-1, pid=-1, value=VALUE)) == 0
+        assert driver.append(batch(-1, pid=-1, record_value=VALUE)) == 0
     count = len(driver.log.local.segments)
     look, moved = disks.look(10 * KB)
     assert (look.freed_bytes, moved) == (0, [])
@@ -388,8 +388,8 @@ def test_an_active_segment_of_a_part_is_ended_from_half_of_the_budget_on(disks: 
 
 def test_where_closed_segments_are_too_few_the_largest_active_ones_are_ended(disks: Disks) -> None:
     drivers = [disks.log(config_of()) for _ in range(40)]
-    for number, driver in enumerate(drivers):
-        fill(driver, 1 + number % 2)
+    for driver_number, driver in enumerate(drivers):
+        fill(driver, 1 + driver_number % 2)
     held_bytes = disks.look(OFF)[0].held_bytes
     look, _ = disks.look(held_bytes)
     assert look.freed_bytes == 0

@@ -252,8 +252,8 @@ def test_an_answer_that_was_overtaken_is_refused() -> None:
     assert isinstance(slow, IncrementalPlan)
     reader.epoch += 1
     reader.fetch()
-    late = reader.cache.conclude(slow, [DATA], now_ms=0)
-    assert (late.error, late.session_id, late.results) == (
+    late_answer = reader.cache.conclude(slow, [DATA], now_ms=0)
+    assert (late_answer.error, late_answer.session_id, late_answer.results) == (
         E.invalid_fetch_session_epoch,
         reader.session_id,
         [],
@@ -267,8 +267,8 @@ def test_an_answer_for_a_session_that_was_closed_meanwhile_is_refused() -> None:
     assert isinstance(slow, IncrementalPlan)
     reader.epoch += 1
     reader.fetch(forget=[A])
-    late = reader.cache.conclude(slow, [DATA], now_ms=0)
-    assert late.error is E.invalid_fetch_session_epoch
+    late_answer = reader.cache.conclude(slow, [DATA], now_ms=0)
+    assert late_answer.error is E.invalid_fetch_session_epoch
 
 
 # What an incremental answer lists
@@ -457,9 +457,9 @@ def test_sessions_are_bounded_by_what_they_hold() -> None:
     first_reader.fetch(A, B, C)
     assert first_reader.session_id > 0
     assert second.fetch(A, B, C).session_id == 0
-    late = Reader(cache)
-    late.now_ms = EVICTION_MS + 1
-    assert late.fetch(A, B, C).session_id > 0
+    late_reader = Reader(cache)
+    late_reader.now_ms = EVICTION_MS + 1
+    assert late_reader.fetch(A, B, C).session_id > 0
     assert len(cache) == 1
 
 
@@ -468,7 +468,7 @@ def test_a_session_that_grows_over_the_bound_ends() -> None:
         slots=1000, draw_number=in_turn(), partitions=LARGE_SESSION_PARTITIONS + 1
     )
     reader = Reader(cache)
-    reader.fetch(*(("t", number) for number in range(LARGE_SESSION_PARTITIONS)))
+    reader.fetch(*(("t", partition_number) for partition_number in range(LARGE_SESSION_PARTITIONS)))
     assert reader.session_id > 0
     reader.fetch(("t", LARGE_SESSION_PARTITIONS))
     assert len(cache) == 1
@@ -479,9 +479,9 @@ def test_a_session_that_grows_over_the_bound_ends() -> None:
 def test_a_consumer_does_not_evict_a_young_session() -> None:
     cache = sessions(SHARD_COUNT)
     fill(cache, SHARD_COUNT, A)
-    late = Reader(cache)
-    late.now_ms = EVICTION_MS
-    assert late.fetch(A, B, C).session_id == 0
+    late_reader = Reader(cache)
+    late_reader.now_ms = EVICTION_MS
+    assert late_reader.fetch(A, B, C).session_id == 0
     assert len(cache) == SHARD_COUNT
 
 
@@ -491,9 +491,9 @@ def test_the_session_that_was_idle_longest_is_evicted() -> None:
     for reader in other_readers:
         reader.now_ms = 1
         reader.fetch()
-    late = Reader(cache)
-    late.now_ms = EVICTION_MS + 1
-    assert late.fetch(A).session_id > 0
+    late_reader = Reader(cache)
+    late_reader.now_ms = EVICTION_MS + 1
+    assert late_reader.fetch(A).session_id > 0
     assert cache.find(idle.session_id) is None
     assert len(cache) == 2 * SHARD_COUNT
 
@@ -508,9 +508,9 @@ def test_an_old_session_gives_way_to_a_larger_one(
     for reader in readers:
         reader.now_ms = EVICTION_MS + 1
         reader.fetch()
-    late = Reader(cache)
-    late.now_ms = EVICTION_MS + 2
-    assert (late.fetch(*(A, B, C)[:size]).session_id > 0) is evicts
+    late_reader = Reader(cache)
+    late_reader.now_ms = EVICTION_MS + 2
+    assert (late_reader.fetch(*(A, B, C)[:size]).session_id > 0) is evicts
     assert (cache.find(readers[0].session_id) is None) is evicts
 
 
@@ -523,9 +523,9 @@ def test_of_old_sessions_the_smallest_gives_way() -> None:
         reader.fetch()
     small.fetch(B)
     small.fetch(forget=[B])
-    late = Reader(cache)
-    late.now_ms = EVICTION_MS + 2
-    late.fetch(A, B, C)
+    late_reader = Reader(cache)
+    late_reader.now_ms = EVICTION_MS + 2
+    late_reader.fetch(A, B, C)
     assert cache.find(small.session_id) is None
     assert cache.find(large.session_id) is not None
 

@@ -178,23 +178,23 @@ def test_followers_hear_of_records_and_of_the_high_watermark() -> None:
     reader = led.partition.followers[B2].reader = Reader()
     reader.parked_request = "a Fetch that waits"
     led.append()
-    where = led.log.topic_partition
+    topic_partition = led.log.topic_partition
     assert (list(reader.partitions_with_news), reader.stale_partitions, reader.answers) == (
-        [where],
+        [topic_partition],
         {},
         1,
     )
     led.append()
     assert reader.answers == 1, "what is appended meanwhile goes into the same answer"
     led.fetched(B2, 1)
-    assert list(reader.stale_partitions) == [where]
+    assert list(reader.stale_partitions) == [topic_partition]
     reader.partitions_with_news.clear()
     reader.is_answer_due = False
     led.partition.note_raised_log_start()
-    assert (list(reader.partitions_with_news), reader.answers) == ([where], 2)
+    assert (list(reader.partitions_with_news), reader.answers) == ([topic_partition], 2)
     reader.partitions_with_news.clear()
     led.partition.note_raised_log_start()
-    assert (list(reader.partitions_with_news), reader.answers) == ([where], 2), (
+    assert (list(reader.partitions_with_news), reader.answers) == ([topic_partition], 2), (
         "the same answer tells it"
     )
 

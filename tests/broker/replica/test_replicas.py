@@ -143,18 +143,24 @@ def test_a_new_topic_is_hosted_by_its_replicas_and_led_by_one() -> None:
     assert changes[B3].led_partitions == []
 
 
-@pytest.mark.parametrize(("old", "new"), [(1, 2), (2, 1)])
-def test_a_moved_leader_is_lost_by_one_and_gained_by_the_other(old: int, new: int) -> None:
-    image_before = cluster().with_topic(topic("orders", partition(old)))
+@pytest.mark.parametrize(("old_leader", "new_leader"), [(1, 2), (2, 1)])
+def test_a_moved_leader_is_lost_by_one_and_gained_by_the_other(
+    old_leader: int, new_leader: int
+) -> None:
+    image_before = cluster().with_topic(topic("orders", partition(old_leader)))
     brokers = Brokers(image_before)
-    follower = brokers.each[BrokerId(new)].hosted[TP]
-    changes = brokers.apply(image_before.with_partition(TP, partition(new, epoch=1)))
-    assert changes[BrokerId(old)].lost_partitions == [(TP, 1)]
-    assert changes[BrokerId(new)].led_partitions == [(TP, 1)]
-    assert changes[BrokerId(new)].unfollowed_partitions == [TP]
-    assert brokers.each[BrokerId(new)].led[TP] is follower, "a follower's log is the leader's now"
+    follower = brokers.each[BrokerId(new_leader)].hosted[TP]
+    changes = brokers.apply(image_before.with_partition(TP, partition(new_leader, epoch=1)))
+    assert changes[BrokerId(old_leader)].lost_partitions == [(TP, 1)]
+    assert changes[BrokerId(new_leader)].led_partitions == [(TP, 1)]
+    assert changes[BrokerId(new_leader)].unfollowed_partitions == [TP]
+    assert brokers.each[BrokerId(new_leader)].led[TP] is follower, (
+        "a follower's log is the leader's now"
+    )
     assert {replicas.hosted[TP].leader_epoch for replicas in brokers.each.values()} == {1}
-    assert error_of(brokers.each[BrokerId(old)].leader(TP)) is ErrorCode.not_leader_or_follower
+    assert (
+        error_of(brokers.each[BrokerId(old_leader)].leader(TP)) is ErrorCode.not_leader_or_follower
+    )
 
 
 def test_an_election_of_the_same_leader_is_a_new_epoch() -> None:
@@ -175,13 +181,13 @@ def test_what_does_not_change_is_no_change() -> None:
 def test_a_deleted_topic_is_forgotten_with_its_log() -> None:
     image = cluster().with_topic(topic())
     brokers = Brokers(image)
-    old = brokers.each[B1].led[TP]
+    old_replica = brokers.each[B1].led[TP]
     changes = brokers.apply(image.without_topic("orders"))
     assert changes[B1].deleted_partitions == [TP]
     assert brokers.each[B1].hosted == {}
     assert error_of(brokers.each[B1].leader(TP)) is ErrorCode.unknown_topic_or_partition
     brokers.apply(image)
-    assert brokers.each[B1].led[TP] is not old
+    assert brokers.each[B1].led[TP] is not old_replica
 
 
 def test_a_deleted_topic_of_many_partitions_is_forgotten_with_breaks() -> None:
@@ -195,13 +201,13 @@ def test_a_deleted_topic_of_many_partitions_is_forgotten_with_breaks() -> None:
 def test_a_topic_made_anew_under_its_old_name_is_another_topic() -> None:
     image = cluster().with_topic(topic("orders", partition(1), partition(2, replicas=(2,))))
     brokers = Brokers(image)
-    old = brokers.each[B1].led[TP]
+    old_replica = brokers.each[B1].led[TP]
     changes = brokers.apply(
         image.without_topic("orders").with_topic(topic(topic_id=uuid.UUID(int=9)))
     )
     assert changes[B1].deleted_partitions == [TP]
     assert changes[B1].led_partitions == [(TP, 0)]
-    assert brokers.each[B1].led[TP] is not old
+    assert brokers.each[B1].led[TP] is not old_replica
     assert TopicPartition("orders", 1) not in brokers.each[B2].hosted
 
 
@@ -223,8 +229,10 @@ def test_configs_reach_the_logs_at_once() -> None:
 def test_thousands_of_topics_of_one_partition_have_breaks_and_one_config() -> None:
     """4,900 of them took 2.5 s of three brokers' loop without a break."""
     image = cluster()
-    for number in range(500):
-        image = image.with_topic(topic(f"t{number}", topic_id=uuid.UUID(int=number + 1)))
+    for topic_number in range(500):
+        image = image.with_topic(
+            topic(f"t{topic_number}", topic_id=uuid.UUID(int=topic_number + 1))
+        )
     settled = image.with_topic(
         topic("own", topic_id=uuid.UUID(int=900), configs={"segment.ms": "5"})
     )
@@ -377,9 +385,9 @@ def brokers_with_failed_directory() -> Brokers:
 
 def test_replicas_in_a_failed_directory_are_offline() -> None:
     replicas = brokers_with_failed_directory().each[B1]
-    for where in (TP, TopicPartition("orders", 1)):
-        assert error_of(replicas.leader(where)) is ErrorCode.kafka_storage_error
-        assert error_of(replicas.replica(where)) is ErrorCode.kafka_storage_error
+    for topic_partition in (TP, TopicPartition("orders", 1)):
+        assert error_of(replicas.leader(topic_partition)) is ErrorCode.kafka_storage_error
+        assert error_of(replicas.replica(topic_partition)) is ErrorCode.kafka_storage_error
     assert replicas.offline == {TP, TopicPartition("orders", 1)}
     assert {**replicas.hosted, **replicas.led, **replicas.replicated} == {}
 
@@ -416,7 +424,7 @@ def test_an_offline_replica_can_be_deleted_or_moved_away() -> None:
 
 
 def test_roles_change_with_leaders_epochs_replicas_and_topics() -> None:
-    old = (
+    old_image = (
         cluster()
         .with_topic(topic("orders", partition(1), partition(2), partition(1), partition(1)))
         .with_topic(topic("gone", partition(1), topic_id=uuid.UUID(int=6)))
@@ -424,10 +432,10 @@ def test_roles_change_with_leaders_epochs_replicas_and_topics() -> None:
     changed = topic(
         "orders", partition(2, epoch=1), partition(2), partition(1, isr=(1,)), partition(1, epoch=1)
     )
-    new = old.without_topic("gone").with_topic(changed)
-    orders = [TopicPartition("orders", index) for index in range(4)]
-    assert changed_roles(old, new, B1) == (TopicPartition("gone", 0), orders[0], orders[3])
-    assert changed_roles(old, old, B1) == ()
+    new = old_image.without_topic("gone").with_topic(changed)
+    orders = [TopicPartition("orders", order_index) for order_index in range(4)]
+    assert changed_roles(old_image, new, B1) == (TopicPartition("gone", 0), orders[0], orders[3])
+    assert changed_roles(old_image, old_image, B1) == ()
     away = new.with_topic(topic("orders", partition(2, replicas=(2, 3), epoch=2)))
     assert changed_roles(new, away, B1) == tuple(orders)
     assert changed_roles(new, new.with_topic(topic("x", partition(2, replicas=(2,)))), B1) == ()

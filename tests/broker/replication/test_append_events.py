@@ -32,14 +32,14 @@ class Traced:
         self.trace = AppendEvents(self.tracer, "broker/1")
 
     def append(self, sequence: int, *, transactional: bool = False) -> None:
-        data = batch(sequence, transactional=transactional)
+        batch_data = batch(sequence, transactional=transactional)
         guard = self.driver.guard(sequence) if transactional else 0
-        result = append_client(self.driver.log, data, guard=guard, now_ms=NOW)
-        name, header = "app" if transactional else None, read_batch_header(data)
+        result = append_client(self.driver.log, batch_data, guard=guard, now_ms=NOW)
+        transactional_id, header = "app" if transactional else None, read_batch_header(batch_data)
         if isinstance(result, Appended):
-            self.settle(self.trace.trace_append(self.driver.log, header, result, name))
+            self.settle(self.trace.trace_append(self.driver.log, header, result, transactional_id))
         else:
-            self.trace.trace_refusal(PARTITION, header, result, name)
+            self.trace.trace_refusal(PARTITION, header, result, transactional_id)
 
     def mark(self, *, committed: bool, coordinator_epoch: int = 0) -> None:
         marker = marker_of(
@@ -333,8 +333,8 @@ def test_a_coordinators_log_tells_what_has_moved_under_its_leader() -> None:
     """Its leaders say nothing of it; another one may have told another bound meanwhile."""
     tracer = Tracer(lambda: 0, level=TraceLevel.FULL, strict=True)
     events = AppendEvents(tracer, "broker/1")
-    where = TopicPartition(CONSUMER_OFFSETS_TOPIC, 3)
-    log = PartitionLog(topic_partition=where, config=config_of(), leader_epoch=0)
+    topic_partition = TopicPartition(CONSUMER_OFFSETS_TOPIC, 3)
+    log = PartitionLog(topic_partition=topic_partition, config=config_of(), leader_epoch=0)
     for epoch in (2, 4):
         events.trace_leadership(log, LeaderEpoch(epoch), 1)
         append_client(log, batch(0), guard=0, now_ms=NOW)

@@ -124,8 +124,8 @@ async def test_a_full_disk_refuses_and_takes_the_directory_offline() -> None:
 async def test_a_refusal_of_the_log_is_the_answer() -> None:
     bench = Bench()
     bench.publish(bench.image.with_topic_configs("orders", {"max.message.bytes": "1"}))
-    for level in (TraceLevel.OFF, TraceLevel.FULL):
-        bench.tracer.level = level
+    for trace_level in (TraceLevel.OFF, TraceLevel.FULL):
+        bench.tracer.level = trace_level
         refused = await await_append(bench.appends.append(a_batch(bench), []))
         assert isinstance(refused, Rejection)
         assert refused.error is ErrorCode.message_too_large
@@ -242,9 +242,9 @@ async def test_who_loses_the_leadership_says_so() -> None:
     bench = Bench()
     bench.isolate(B2)
     task = bench.begin()
-    old = bench.leader
+    old_leader = bench.leader
     bench.lead(B2, isr=(B2,))
-    old.purgatory.release(TP)
+    old_leader.purgatory.release(TP)
     bench.settle()
     assert await task is ErrorCode.not_leader_or_follower
 
@@ -277,13 +277,13 @@ def held_bytes_of(cluster: VirtualCluster) -> int:
     return sum(map(held_bytes, replicas_by_partition(disks)))
 
 
-async def write(app: Cluster, transactions: int, name: str = "app") -> None:
-    async with Producer(app, transactional_id=name) as producer:
+async def write(app: Cluster, transactions: int, transactional_id: str = "app") -> None:
+    async with Producer(app, transactional_id=transactional_id) as producer:
         await producer.init_transactions()
-        for number in range(transactions):
+        for transaction_number in range(transactions):
             producer.begin()
             for partition in range(3):
-                producer.send("orders", partition, RECORD, key=str(number).encode())
+                producer.send("orders", partition, RECORD, key=str(transaction_number).encode())
             await producer.commit()
 
 
@@ -302,9 +302,9 @@ def test_the_oldest_records_go_on_every_replica_and_a_read_below_is_out_of_range
                 for log in member.disk
                 if log.topic_partition == ORDERS
             ]
-            with pytest.raises(ClientError) as refused:
+            with pytest.raises(ClientError) as refusal:
                 await fetch(app, "orders", 0, 0)
-            assert refused.value.error is ErrorCode.offset_out_of_range
+            assert refusal.value.error is ErrorCode.offset_out_of_range
             read = await fetch(app, "orders", 0, starts[0])
             assert read.records[0].value == RECORD
             reasons = [
@@ -540,8 +540,8 @@ async def test_lost_leadership_ends_the_wait() -> None:
     bench = DeletionsBench()
     bench.isolate(B2)
     task = await bench.delete(3)
-    old = bench.leader
+    old_leader = bench.leader
     bench.lead(B2)
-    old.purgatory.release(TP)
+    old_leader.purgatory.release(TP)
     bench.settle()
     assert await task == {TP: ErrorCode.not_leader_or_follower}

@@ -199,7 +199,7 @@ async def test_a_log_that_can_not_be_read_is_not_tried_again(bench: Bench) -> No
     with capture_logs() as lines:
         await bench.settle()
     uncleanable_lines = [line for line in lines if line["event"] == "log.uncleanable"]
-    assert [line["partition"] for line in uncleanable_lines] == [str(FIRST)]
+    assert [uncleanable_line["partition"] for uncleanable_line in uncleanable_lines] == [str(FIRST)]
     assert uncleanable_lines[0]["reason"]
     assert log.local.cleaned_until is None
     assert bench.maintenance.uncleanable_count == 1
@@ -216,7 +216,7 @@ async def test_heavy_batches_are_cleaned_beside_the_loop(bench: Bench) -> None:
     bench.maintenance.tasks = tasks = LoopTasks(asyncio.get_running_loop(), has_threads=True)
     log = bench.host(FIRST, COMPACTED)
     for _ in range(2):
-        records = [Record(key=b"%d" % number, value=b"v") for number in range(5_000)]
+        records = [Record(key=b"%d" % record_number, value=b"v") for record_number in range(5_000)]
         batch = build_batch(records, timestamp_ms=START_MS, compression=ZSTD)
         append_client(log, batch, guard=0, now_ms=START_MS)
     bench.put(log, "last")
@@ -285,13 +285,13 @@ async def test_who_does_not_want_to_wait_has_it_done_at_once(bench: Bench) -> No
     bench.maintenance.clean_now(FIRST)
     assert keys(log) == [b"a"]
 
-    old = bench.host(SECOND, LogConfig(rules=LATEST, roll_bytes=10_000, retention_ms=5))
-    bench.put(old, "b")
+    old_log = bench.host(SECOND, LogConfig(rules=LATEST, roll_bytes=10_000, retention_ms=5))
+    bench.put(old_log, "b")
     bench.maintenance.roll_segment_now(SECOND)
     bench.maintenance.clean_now(SECOND)
     bench.clock.advance(6)
     bench.maintenance.delete_old_segments_now(SECOND)
-    assert (old.log_start_offset, old.log_end_offset) == (1, 1)
+    assert (old_log.log_start_offset, old_log.log_end_offset) == (1, 1)
 
 
 async def test_what_is_not_hosted_is_not_looked_after(bench: Bench) -> None:

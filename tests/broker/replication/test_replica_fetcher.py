@@ -46,7 +46,7 @@ def bench(**changes: Any) -> ReplicaBench:
     return replica_bench
 
 
-def ends(replica_bench: ReplicaBench) -> list[int]:
+def log_ends(replica_bench: ReplicaBench) -> list[int]:
     return [node.log.log_end_offset for node in replica_bench.nodes.values()]
 
 
@@ -86,10 +86,10 @@ def test_an_append_is_everywhere_and_committed_in_the_same_turn() -> None:
     replica_bench = bench()
     since = len(replica_bench.sent)
     assert replica_bench.append(plain(3)) == 0
-    assert ends(replica_bench) == [3, 0, 0]
+    assert log_ends(replica_bench) == [3, 0, 0]
     assert replica_bench.leader.log.high_watermark == 0
     replica_bench.settle()
-    assert ends(replica_bench) == [3, 3, 3]
+    assert log_ends(replica_bench) == [3, 3, 3]
     assert replica_bench.leader.log.high_watermark == 3
     stored = bytes_of(replica_bench.leader.log)
     for node in replica_bench.nodes.values():
@@ -103,7 +103,7 @@ def test_appends_of_one_turn_travel_together() -> None:
     for _ in range(5):
         replica_bench.append(plain())
     replica_bench.settle()
-    assert ends(replica_bench) == [5, 5, 5]
+    assert log_ends(replica_bench) == [5, 5, 5]
     assert len(fetches(replica_bench, since)) == 2
 
 
@@ -149,7 +149,7 @@ def test_a_follower_far_behind_gets_so_many_batches_at_a_time() -> None:
     since = len(replica_bench.sent)
     replica_bench.heal(B3)
     replica_bench.settle(seconds=12)
-    assert ends(replica_bench) == [3 * BATCHES_MAX] * 3
+    assert log_ends(replica_bench) == [3 * BATCHES_MAX] * 3
     fetch_offsets = [
         fetch.partitions[0].fetch_offset
         for fetch in fetches(replica_bench, since)
@@ -215,14 +215,14 @@ def test_a_tail_that_no_other_replica_had_is_cut_off() -> None:
     replica_bench.settle(seconds=2)
     replica_bench.append(plain(2))
     replica_bench.settle()
-    assert ends(replica_bench) == [4, 3, 3]
+    assert log_ends(replica_bench) == [4, 3, 3]
     replica_bench.tracer.level = TraceLevel.FULL
     replica_bench.heal(B1)
     replica_bench.settle(seconds=2)
     assert events_of_kind(replica_bench, "log.truncate") == [
         ("broker/1/log/orders-0", {"tp": "orders-0", "epoch": 1, "to": 1})
     ]
-    assert ends(replica_bench) == [3, 3, 3]
+    assert log_ends(replica_bench) == [3, 3, 3]
     assert bytes_of(replica_bench.nodes[B1].log) == bytes_of(replica_bench.nodes[B2].log)
     assert (
         replica_bench.nodes[B1].log.snapshot().leader_epochs
@@ -287,7 +287,7 @@ def test_a_follower_beyond_an_empty_leader_is_cut_to_its_end() -> None:
     replica_bench.nodes[B2].log.restart_at(0, now_ms=NOW)  # its disk was lost
     replica_bench.lead(B2, isr=(B2,))
     replica_bench.settle(seconds=3)
-    assert ends(replica_bench)[1:] == [0, 0]
+    assert log_ends(replica_bench)[1:] == [0, 0]
 
 
 # Errors
@@ -298,11 +298,11 @@ def test_a_cut_link_is_tried_again_and_nothing_is_lost() -> None:
     replica_bench.isolate(B3)
     replica_bench.append(plain())
     replica_bench.settle(seconds=5)
-    assert ends(replica_bench) == [1, 1, 0]
+    assert log_ends(replica_bench) == [1, 1, 0]
     assert replica_bench.leader.log.high_watermark == 0, "it is still in the ISR"
     replica_bench.cut.discard(B3)
     replica_bench.settle(seconds=2)
-    assert ends(replica_bench) == [1, 1, 1]
+    assert log_ends(replica_bench) == [1, 1, 1]
     assert replica_bench.leader.log.high_watermark == 1
 
 
@@ -317,7 +317,7 @@ def test_a_leader_that_has_not_heard_of_it_is_asked_again_later() -> None:
     replica_bench.settle(seconds=3)
     replica_bench.append(plain())
     replica_bench.settle()
-    assert ends(replica_bench) == [1, 1, 1]
+    assert log_ends(replica_bench) == [1, 1, 1]
 
 
 def test_batches_of_a_later_leader_are_left_alone() -> None:
@@ -335,7 +335,7 @@ def test_a_session_that_the_leader_has_forgotten_is_begun_again() -> None:
     replica_bench.leader.sessions._by_follower.clear()
     replica_bench.append(plain())
     replica_bench.settle(seconds=40)
-    assert ends(replica_bench) == [1, 1, 1]
+    assert log_ends(replica_bench) == [1, 1, 1]
 
 
 def test_who_has_stopped_takes_nothing_over() -> None:
@@ -343,7 +343,7 @@ def test_who_has_stopped_takes_nothing_over() -> None:
     replica_bench.append(plain())
     replica_bench.nodes[B3].stop()
     replica_bench.settle(seconds=2)
-    assert ends(replica_bench) == [1, 1, 0]
+    assert log_ends(replica_bench) == [1, 1, 0]
 
 
 def test_a_deleted_topic_is_fetched_no_more() -> None:
@@ -374,9 +374,9 @@ def test_a_superseded_answer_under_watch_asks_for_nothing() -> None:
 
     async def main(cluster: VirtualCluster) -> int:
         cluster.arm(Drop(), FaultPoint.CLIENT_REQUEST, api="EndTxn")  # somebody watches, no more
-        for number in range(5):
+        for topic_number in range(5):
             created = cluster.sim.metadata.create_topic(
-                TopicToCreate(name=f"t{number}", partitions=3, replication_factor=3)
+                TopicToCreate(name=f"t{topic_number}", partitions=3, replication_factor=3)
             )
             assert isinstance(created, TopicImage)
             await asyncio.sleep(0.001)
@@ -396,13 +396,13 @@ def test_a_leader_that_never_answers_is_told_once() -> None:
     with capture_logs() as lines:
         replica_bench.settle(seconds=120)
     failing_lines = [line for line in lines if line["event"] == "replica.fetch.failing"]
-    assert [(line["leader"], line["error"]) for line in failing_lines] == [
+    assert [(failing_line["leader"], failing_line["error"]) for failing_line in failing_lines] == [
         (B1, failing_lines[0]["error"])
     ]
     replica_bench.heal(B3)
     replica_bench.append(plain())
     replica_bench.settle(seconds=2)
-    assert ends(replica_bench) == [1, 1, 1]
+    assert log_ends(replica_bench) == [1, 1, 1]
     assert not replica_bench.nodes[B3].fetchers.leader_failures.tried
 
 
@@ -424,7 +424,7 @@ def position(offset: int = 0, **changes: Any) -> ReplicaFetchPartition:
 
 
 class Follower:
-    """Broker 2, asking by hand."""
+    """Broker 2, which sends only the requests that the test tells it to send."""
 
     def __init__(self, **changes: Any) -> None:
         self.bench = ReplicaBench(**changes)
@@ -634,14 +634,14 @@ def test_an_answer_has_a_size() -> None:
     follower = Follower()
     for _ in range(3):
         follower.bench.append(plain())
-    size = len(plain())
-    partition = follower.told(position(), max_bytes=2 * size)
+    size_bytes = len(plain())
+    partition = follower.told(position(), max_bytes=2 * size_bytes)
     assert [batch.base_offset for batch in partition.batches] == [0, 1, 2], (
         "of the partition's limit"
     )
     replicas = follower.bench.leader.replicas
     replicas.dynamic_settings = msgspec.structs.replace(
-        replicas.dynamic_settings, replica_fetch_max_bytes=2 * size
+        replicas.dynamic_settings, replica_fetch_max_bytes=2 * size_bytes
     )
     assert len(follower.told(position()).batches) == 2
 

@@ -34,7 +34,7 @@ from txnsim.runtime.wall_clock import wall_ms
 # The cluster clock and the monotonic clock, on a virtual loop.
 
 
-class World:
+class ClockBench:
     """A clock, the loop under it, and the wall time that a test may shift."""
 
     def __init__(self) -> None:
@@ -63,210 +63,216 @@ class World:
 
 
 @pytest.fixture
-def world() -> Iterator[World]:
-    world = World()
-    yield world
-    world.clock.close()
-    world.loop.close()
-    assert world.errors == []
+def clock_bench() -> Iterator[ClockBench]:
+    clock_bench = ClockBench()
+    yield clock_bench
+    clock_bench.clock.close()
+    clock_bench.loop.close()
+    assert clock_bench.errors == []
 
 
-def test_time_passes_on_both_clocks(world: World) -> None:
-    assert (world.clock.now_ms(), world.clock.monotonic_ms()) == (START_MS, 555)
-    world.run_for(1.5)
-    assert world.clock.now_ms() == START_MS + 1_500
-    assert world.clock.monotonic_ms() == 555 + 1_500
-    assert world.clock.monotonic_us() == 1_500_000
+def test_time_passes_on_both_clocks(clock_bench: ClockBench) -> None:
+    assert (clock_bench.clock.now_ms(), clock_bench.clock.monotonic_ms()) == (START_MS, 555)
+    clock_bench.run_for(1.5)
+    assert clock_bench.clock.now_ms() == START_MS + 1_500
+    assert clock_bench.clock.monotonic_ms() == 555 + 1_500
+    assert clock_bench.clock.monotonic_us() == 1_500_000
 
 
-def test_an_advance_moves_the_cluster_clock_alone(world: World) -> None:
-    world.clock.advance(3_600_000)
-    assert world.clock.now_ms() == START_MS + 3_600_000
-    assert world.clock.advanced_ms == 3_600_000
-    assert (world.clock.monotonic_ms(), world.clock.monotonic_us()) == (555, 0)
+def test_an_advance_moves_the_cluster_clock_alone(clock_bench: ClockBench) -> None:
+    clock_bench.clock.advance(3_600_000)
+    assert clock_bench.clock.now_ms() == START_MS + 3_600_000
+    assert clock_bench.clock.advanced_ms == 3_600_000
+    assert (clock_bench.clock.monotonic_ms(), clock_bench.clock.monotonic_us()) == (555, 0)
 
 
-def test_an_advance_never_goes_back(world: World) -> None:
+def test_an_advance_never_goes_back(clock_bench: ClockBench) -> None:
     with pytest.raises(ValueError, match="-1"):
-        world.clock.advance(-1)
+        clock_bench.clock.advance(-1)
 
 
 def test_a_clock_that_is_set_back_tells_an_earlier_time_and_no_time_has_passed(
-    world: World,
+    clock_bench: ClockBench,
 ) -> None:
-    world.clock.advance(10_000)
-    world.clock.shift(-60_000)
-    assert world.clock.now_ms() == START_MS - 50_000
-    assert world.clock.advanced_ms == -50_000
-    assert world.clock.monotonic_ms() == 555
+    clock_bench.clock.advance(10_000)
+    clock_bench.clock.shift(-60_000)
+    assert clock_bench.clock.now_ms() == START_MS - 50_000
+    assert clock_bench.clock.advanced_ms == -50_000
+    assert clock_bench.clock.monotonic_ms() == 555
 
 
-def test_timers_keep_the_time_they_have_left_when_the_clock_is_set_back(world: World) -> None:
+def test_timers_keep_the_time_they_have_left_when_the_clock_is_set_back(
+    clock_bench: ClockBench,
+) -> None:
     for left_ms in (2_000, 1_000, 3_000):
-        world.clock.call_at(START_MS + left_ms, world.note(str(left_ms)))
-    world.run_for(0.5)
-    world.clock.shift(-3_600_000)
-    world.clock.call_at(world.clock.now_ms() + 1_000, world.note("new"))
-    world.run_for(1)
-    assert [name for name, _ in world.fired] == ["1000", "new"]
-    world.run_for(1.5)
-    assert [name for name, _ in world.fired] == ["1000", "new", "2000", "3000"]
-    assert world.fired[-1][1] == 3_000 - 3_600_000
+        clock_bench.clock.call_at(START_MS + left_ms, clock_bench.note(str(left_ms)))
+    clock_bench.run_for(0.5)
+    clock_bench.clock.shift(-3_600_000)
+    clock_bench.clock.call_at(clock_bench.clock.now_ms() + 1_000, clock_bench.note("new"))
+    clock_bench.run_for(1)
+    assert [name for name, _ in clock_bench.fired] == ["1000", "new"]
+    clock_bench.run_for(1.5)
+    assert [name for name, _ in clock_bench.fired] == ["1000", "new", "2000", "3000"]
+    assert clock_bench.fired[-1][1] == 3_000 - 3_600_000
 
 
-def test_a_clock_that_is_set_ahead_fires_nothing_early(world: World) -> None:
-    world.clock.call_at(START_MS + 10, world.note("in its own time"))
-    world.clock.shift(3_600_000)
-    assert (world.clock.now_ms(), world.fired) == (START_MS + 3_600_000, [])
-    world.run_for(0.005)
-    assert world.fired == []
-    world.run_for(0.005)
-    assert world.fired == [("in its own time", 3_600_010)]
+def test_a_clock_that_is_set_ahead_fires_nothing_early(clock_bench: ClockBench) -> None:
+    clock_bench.clock.call_at(START_MS + 10, clock_bench.note("in its own time"))
+    clock_bench.clock.shift(3_600_000)
+    assert (clock_bench.clock.now_ms(), clock_bench.fired) == (START_MS + 3_600_000, [])
+    clock_bench.run_for(0.005)
+    assert clock_bench.fired == []
+    clock_bench.run_for(0.005)
+    assert clock_bench.fired == [("in its own time", 3_600_010)]
 
 
-def test_a_timer_may_set_the_clock_back(world: World) -> None:
-    world.clock.call_at(START_MS + 20, world.note("left with 10 ms"))
-    world.clock.call_at(START_MS + 10, lambda: world.clock.shift(-1_000))
-    world.run_for(0.015)
-    assert world.fired == []
-    world.run_for(0.005)
-    assert world.fired == [("left with 10 ms", 20 - 1_000)]
+def test_a_timer_may_set_the_clock_back(clock_bench: ClockBench) -> None:
+    clock_bench.clock.call_at(START_MS + 20, clock_bench.note("left with 10 ms"))
+    clock_bench.clock.call_at(START_MS + 10, lambda: clock_bench.clock.shift(-1_000))
+    clock_bench.run_for(0.015)
+    assert clock_bench.fired == []
+    clock_bench.run_for(0.005)
+    assert clock_bench.fired == [("left with 10 ms", 20 - 1_000)]
 
 
-def test_timers_fire_at_their_deadlines_without_an_advance(world: World) -> None:
+def test_timers_fire_at_their_deadlines_without_an_advance(clock_bench: ClockBench) -> None:
     for deadline in (30, 10, 29):
-        world.clock.call_at(START_MS + deadline, world.note(str(deadline)))
-    world.run_for(1)
-    assert world.fired == [("10", 10), ("29", 29), ("30", 30)]
+        clock_bench.clock.call_at(START_MS + deadline, clock_bench.note(str(deadline)))
+    clock_bench.run_for(1)
+    assert clock_bench.fired == [("10", 10), ("29", 29), ("30", 30)]
 
 
-def test_an_advance_fires_what_is_due_in_order_of_deadlines(world: World) -> None:
+def test_an_advance_fires_what_is_due_in_order_of_deadlines(clock_bench: ClockBench) -> None:
     for deadline in (5_000, 3_000, 20_000, 4_000):
-        world.clock.call_at(START_MS + deadline, world.note(str(deadline)))
-    world.clock.advance(10_000)
-    assert world.fired == [("3000", 10_000), ("4000", 10_000), ("5000", 10_000)]
-    world.run_for(10)
-    assert world.fired[3:] == [("20000", 20_000)]
+        clock_bench.clock.call_at(START_MS + deadline, clock_bench.note(str(deadline)))
+    clock_bench.clock.advance(10_000)
+    assert clock_bench.fired == [("3000", 10_000), ("4000", 10_000), ("5000", 10_000)]
+    clock_bench.run_for(10)
+    assert clock_bench.fired[3:] == [("20000", 20_000)]
 
 
-def test_equal_deadlines_fire_in_the_order_of_arming(world: World) -> None:
+def test_equal_deadlines_fire_in_the_order_of_arming(clock_bench: ClockBench) -> None:
     for name in "abcde":
-        world.clock.call_at(START_MS + 10, world.note(name))
-    world.run_for(1)
-    assert [name for name, _ in world.fired] == list("abcde")
+        clock_bench.clock.call_at(START_MS + 10, clock_bench.note(name))
+    clock_bench.run_for(1)
+    assert [name for name, _ in clock_bench.fired] == list("abcde")
 
 
-def test_a_deadline_in_the_past_fires_in_a_later_turn(world: World) -> None:
-    world.clock.call_at(START_MS - 10, world.note("late"))
-    assert world.fired == []
-    world.run_for(0.001)
-    assert world.fired == [("late", 0)]
+def test_a_deadline_in_the_past_fires_in_a_later_turn(clock_bench: ClockBench) -> None:
+    clock_bench.clock.call_at(START_MS - 10, clock_bench.note("late"))
+    assert clock_bench.fired == []
+    clock_bench.run_for(0.001)
+    assert clock_bench.fired == [("late", 0)]
 
 
-def test_a_timer_armed_by_a_timer_fires_in_the_same_advance_if_due(world: World) -> None:
+def test_a_timer_armed_by_a_timer_fires_in_the_same_advance_if_due(clock_bench: ClockBench) -> None:
     def rearm() -> None:
-        world.note("first")()
-        world.clock.call_at(START_MS + 2_000, world.note("second"))
-        world.clock.call_at(START_MS + 60_000, world.note("third"))
+        clock_bench.note("first")()
+        clock_bench.clock.call_at(START_MS + 2_000, clock_bench.note("second"))
+        clock_bench.clock.call_at(START_MS + 60_000, clock_bench.note("third"))
 
-    world.clock.call_at(START_MS + 1_000, rearm)
-    world.clock.advance(5_000)
-    assert [name for name, _ in world.fired] == ["first", "second"]
-    world.run_for(55)
-    assert world.fired[2:] == [("third", 60_000)]
+    clock_bench.clock.call_at(START_MS + 1_000, rearm)
+    clock_bench.clock.advance(5_000)
+    assert [name for name, _ in clock_bench.fired] == ["first", "second"]
+    clock_bench.run_for(55)
+    assert clock_bench.fired[2:] == [("third", 60_000)]
 
 
-def test_an_advance_within_a_timer_moves_on_at_once_and_fires_afterwards(world: World) -> None:
+def test_an_advance_within_a_timer_moves_on_at_once_and_fires_afterwards(
+    clock_bench: ClockBench,
+) -> None:
     def advance() -> None:
-        world.clock.advance(10_000)
-        world.note("advanced")()
+        clock_bench.clock.advance(10_000)
+        clock_bench.note("advanced")()
 
-    world.clock.call_at(START_MS + 5_000, world.note("in between"))
-    world.clock.call_at(START_MS + 1_000, advance)
-    world.clock.advance(1_000)
-    assert world.fired == [("advanced", 11_000), ("in between", 11_000)]
+    clock_bench.clock.call_at(START_MS + 5_000, clock_bench.note("in between"))
+    clock_bench.clock.call_at(START_MS + 1_000, advance)
+    clock_bench.clock.advance(1_000)
+    assert clock_bench.fired == [("advanced", 11_000), ("in between", 11_000)]
 
 
-def test_a_cancelled_timer_never_fires(world: World) -> None:
+def test_a_cancelled_timer_never_fires(clock_bench: ClockBench) -> None:
     timers = [
-        world.clock.call_at(START_MS + due_in_ms, world.note(str(due_in_ms)))
+        clock_bench.clock.call_at(START_MS + due_in_ms, clock_bench.note(str(due_in_ms)))
         for due_in_ms in (10, 20, 30)
     ]
     timers[1].cancel()
     timers[1].cancel()
-    world.run_for(1)
+    clock_bench.run_for(1)
     timers[0].cancel()
-    assert [name for name, _ in world.fired] == ["10", "30"]
+    assert [name for name, _ in clock_bench.fired] == ["10", "30"]
 
 
-def test_a_timer_may_cancel_one_that_is_due_with_it(world: World) -> None:
-    second = world.clock.call_at(START_MS + 20, world.note("second"))
-    world.clock.call_at(START_MS + 10, second.cancel)
-    world.clock.advance(100)
-    assert world.fired == []
+def test_a_timer_may_cancel_one_that_is_due_with_it(clock_bench: ClockBench) -> None:
+    second = clock_bench.clock.call_at(START_MS + 20, clock_bench.note("second"))
+    clock_bench.clock.call_at(START_MS + 10, second.cancel)
+    clock_bench.clock.advance(100)
+    assert clock_bench.fired == []
 
 
-def test_cancelled_timers_do_not_pile_up(world: World) -> None:
-    world.clock.call_at(START_MS + 60_000, world.note("kept"))
+def test_cancelled_timers_do_not_pile_up(clock_bench: ClockBench) -> None:
+    clock_bench.clock.call_at(START_MS + 60_000, clock_bench.note("kept"))
     for _ in range(10_000):
-        world.clock.call_at(START_MS + 30_000, world.note("cancelled")).cancel()
-    assert len(world.clock._timers) < 200
-    world.clock.advance(60_000)
-    assert [name for name, _ in world.fired] == ["kept"]
+        clock_bench.clock.call_at(START_MS + 30_000, clock_bench.note("cancelled")).cancel()
+    assert len(clock_bench.clock._timers) < 200
+    clock_bench.clock.advance(60_000)
+    assert [name for name, _ in clock_bench.fired] == ["kept"]
 
 
-def test_a_failing_timer_is_reported_and_loses_no_other(world: World) -> None:
+def test_a_failing_timer_is_reported_and_loses_no_other(clock_bench: ClockBench) -> None:
     def fail() -> None:
         raise ValueError("broken")
 
-    world.clock.call_at(START_MS + 10, fail)
-    world.clock.call_at(START_MS + 10, world.note("next"))
-    world.clock.advance(10)
-    assert world.fired == [("next", 10)]
-    assert [str(error) for error in world.errors] == ["broken"]
-    world.errors.clear()
+    clock_bench.clock.call_at(START_MS + 10, fail)
+    clock_bench.clock.call_at(START_MS + 10, clock_bench.note("next"))
+    clock_bench.clock.advance(10)
+    assert clock_bench.fired == [("next", 10)]
+    assert [str(error) for error in clock_bench.errors] == ["broken"]
+    clock_bench.errors.clear()
 
 
-def test_a_jump_of_wall_time_is_noticed_within_a_minute(world: World) -> None:
-    world.clock.call_at(START_MS + 3_600_000, world.note("hour"))
-    world.wall_shift_ns = 3_600_000 * 1_000_000
-    world.run_for(ARM_MS_MAX / 1_000)
-    assert [name for name, _ in world.fired] == ["hour"]
+def test_a_jump_of_wall_time_is_noticed_within_a_minute(clock_bench: ClockBench) -> None:
+    clock_bench.clock.call_at(START_MS + 3_600_000, clock_bench.note("hour"))
+    clock_bench.wall_shift_ns = 3_600_000 * 1_000_000
+    clock_bench.run_for(ARM_MS_MAX / 1_000)
+    assert [name for name, _ in clock_bench.fired] == ["hour"]
 
 
-def test_wall_time_that_is_set_back_delays_a_timer_until_its_deadline(world: World) -> None:
-    world.clock.call_at(START_MS + 1_000, world.note("second"))
-    world.wall_shift_ns = -500 * 1_000_000
-    world.run_for(2)
-    assert world.fired == [("second", 1_000)]
+def test_wall_time_that_is_set_back_delays_a_timer_until_its_deadline(
+    clock_bench: ClockBench,
+) -> None:
+    clock_bench.clock.call_at(START_MS + 1_000, clock_bench.note("second"))
+    clock_bench.wall_shift_ns = -500 * 1_000_000
+    clock_bench.run_for(2)
+    assert clock_bench.fired == [("second", 1_000)]
 
 
-def test_a_timer_runs_in_the_context_that_armed_it(world: World) -> None:
+def test_a_timer_runs_in_the_context_that_armed_it(clock_bench: ClockBench) -> None:
     name: ContextVar[str] = ContextVar("name", default="none")
     names_seen = []
     name.set("armer")
-    world.clock.call_at(START_MS + 10, lambda: names_seen.append(name.get()))
+    clock_bench.clock.call_at(START_MS + 10, lambda: names_seen.append(name.get()))
     name.set("advancer")
-    world.clock.advance(10)
+    clock_bench.clock.advance(10)
     assert names_seen == ["armer"]
 
 
-def test_call_later_counts_monotonic_time(world: World) -> None:
-    world.clock.call_later(250, world.note("later"))
-    cancelled = world.clock.call_later(250, world.note("cancelled"))
+def test_call_later_counts_monotonic_time(clock_bench: ClockBench) -> None:
+    clock_bench.clock.call_later(250, clock_bench.note("later"))
+    cancelled = clock_bench.clock.call_later(250, clock_bench.note("cancelled"))
     cancelled.cancel()
-    world.clock.advance(10_000)
-    assert world.fired == []
-    world.run_for(1)
-    assert world.fired == [("later", 10_250)]
+    clock_bench.clock.advance(10_000)
+    assert clock_bench.fired == []
+    clock_bench.run_for(1)
+    assert clock_bench.fired == [("later", 10_250)]
 
 
-def test_a_closed_clock_fires_nothing_more(world: World) -> None:
-    world.clock.call_at(START_MS + 10, world.note("never"))
-    world.clock.close()
-    world.run_for(1)
-    world.clock.advance(100)
-    assert world.fired == []
+def test_a_closed_clock_fires_nothing_more(clock_bench: ClockBench) -> None:
+    clock_bench.clock.call_at(START_MS + 10, clock_bench.note("never"))
+    clock_bench.clock.close()
+    clock_bench.run_for(1)
+    clock_bench.clock.advance(100)
+    assert clock_bench.fired == []
 
 
 async def test_an_advance_with_breaks_fires_the_same_and_lets_others_come_between() -> None:
@@ -275,10 +281,10 @@ async def test_an_advance_with_breaks_fires_the_same_and_lets_others_come_betwee
     loop = asyncio.get_running_loop()
     clock = LoopClock(loop, wall_ns=lambda: 10**15, monotonic_ns=lambda: now_ns)
 
-    def fire(number: int) -> None:
+    def fire(timer_number: int) -> None:
         nonlocal now_ns
         now_ns += SLICE_NS // 2
-        fired.append(number)
+        fired.append(timer_number)
 
     def look() -> None:
         nonlocal between
@@ -286,8 +292,8 @@ async def test_an_advance_with_breaks_fires_the_same_and_lets_others_come_betwee
         if len(fired) < 10:
             loop.call_soon(look)
 
-    for number in range(10):
-        clock.call_at(clock.now_ms() + number, partial(fire, number))
+    for timer_number in range(10):
+        clock.call_at(clock.now_ms() + timer_number, partial(fire, timer_number))
     loop.call_soon(look)
     await clock.advance_with_breaks(10)
     assert fired == list(range(10))
@@ -301,13 +307,13 @@ async def test_due_timers_have_breaks() -> None:
     loop = asyncio.get_running_loop()
     clock = LoopClock(loop, wall_ns=lambda: 10**15, monotonic_ns=lambda: now_ns)
 
-    def fire(number: int) -> None:
+    def fire(timer_number: int) -> None:
         nonlocal now_ns
         now_ns += SLICE_NS
-        fired.append(number)
+        fired.append(timer_number)
 
-    for number in range(5):
-        clock.call_at(clock.now_ms(), partial(fire, number))
+    for timer_number in range(5):
+        clock.call_at(clock.now_ms(), partial(fire, timer_number))
     while len(fired) < 5:
         await asyncio.sleep(0)
         between += 1
@@ -400,7 +406,7 @@ def test_a_new_stream_does_not_shift_another() -> None:
 
 
 def test_streams_differ_by_name_and_by_seed() -> None:
-    derived = {derive(seed, name) for seed in (1, 2, -1) for name in ("a", "b", "")}
+    derived = {derive(seed, stream_name) for seed in (1, 2, -1) for stream_name in ("a", "b", "")}
     assert len(derived) == 9
 
 

@@ -32,7 +32,7 @@ async def echo(_key: int, _version: int, command: object, _source: BrokerId) -> 
     return command
 
 
-class World:
+class LinkBench:
     """A network on the running loop, whose timers a test reads."""
 
     def __init__(self, **options: Any) -> None:
@@ -96,45 +96,45 @@ NOT_COORDINATOR = FaultEffect(outcome=SubmitOutcome.ERROR, error=int(ErrorCode.n
 
 
 async def test_a_request_is_answered_by_its_target() -> None:
-    world = World()
+    link_bench = LinkBench()
     requests_handled: list[object] = []
 
     async def handler(key: int, version: int, command: object, source: BrokerId) -> object:
         requests_handled.append((key, version, command, source))
         return "reply"
 
-    world.network.register(B, handler)
-    assert await world.ask(COMMAND) == "reply"
+    link_bench.network.register(B, handler)
+    assert await link_bench.ask(COMMAND) == "reply"
     assert requests_handled == [(27, 1, COMMAND, A)]
-    assert world.network.in_flight == 0
+    assert link_bench.network.in_flight == 0
 
 
 async def test_delivery_is_in_a_later_turn_also_to_oneself() -> None:
-    world = World()
-    requests_handled = world.handled_by(A)
-    future = world.ask(target=A)
+    link_bench = LinkBench()
+    requests_handled = link_bench.handled_by(A)
+    future = link_bench.ask(target=A)
     assert requests_handled == []
     await future
     assert requests_handled == ["x"]
 
 
 async def test_requests_of_a_turn_are_delivered_in_order() -> None:
-    world = World()
+    link_bench = LinkBench()
     commands_handled: list[object] = []
 
     async def handler(_key: int, _version: int, command: object, _source: BrokerId) -> object:
         commands_handled.append(command)
         return command
 
-    world.network.register(B, handler)
-    world.network.register(C, handler)
-    futures = [world.ask(n, target=(B, C)[n % 2]) for n in range(10)]
+    link_bench.network.register(B, handler)
+    link_bench.network.register(C, handler)
+    futures = [link_bench.ask(n, target=(B, C)[n % 2]) for n in range(10)]
     assert [await future for future in futures] == list(range(10))
     assert commands_handled == list(range(10))
 
 
 async def test_a_handler_may_wait_and_others_pass_it() -> None:
-    world = World()
+    link_bench = LinkBench()
     gate = asyncio.get_running_loop().create_future()
 
     async def handler(_key: int, _version: int, command: object, _source: BrokerId) -> object:
@@ -142,8 +142,8 @@ async def test_a_handler_may_wait_and_others_pass_it() -> None:
             await gate
         return command
 
-    world.network.register(B, handler)
-    slow, quick = world.ask("slow"), world.ask("quick")
+    link_bench.network.register(B, handler)
+    slow, quick = link_bench.ask("slow"), link_bench.ask("quick")
     assert await quick == "quick"
     assert not slow.done()
     gate.set_result(None)
@@ -151,68 +151,68 @@ async def test_a_handler_may_wait_and_others_pass_it() -> None:
 
 
 async def test_a_handler_may_answer_with_any_awaitable() -> None:
-    world = World()
+    link_bench = LinkBench()
     future = asyncio.get_running_loop().create_future()
     future.set_result("ready")
-    world.network.register(B, lambda *_: future)
-    assert await world.ask() == "ready"
+    link_bench.network.register(B, lambda *_: future)
+    assert await link_bench.ask() == "ready"
 
 
 # Failure
 
 
 async def test_a_missing_peer_is_a_disconnect() -> None:
-    world = World()
+    link_bench = LinkBench()
     with pytest.raises(PeerDisconnectedError, match="1 -> 2: no such broker"):
-        await world.ask()
+        await link_bench.ask()
 
 
 async def test_a_broker_that_goes_away_fails_what_is_under_way_to_it() -> None:
-    world = World()
+    link_bench = LinkBench()
     never = asyncio.get_running_loop().create_future()
 
     async def handler(_key: int, _version: int, _command: object, _source: BrokerId) -> object:
         return await never
 
-    world.network.register(B, handler)
-    world.network.register(C, handler)
-    handled, other_request = world.ask(), world.ask(target=C)
+    link_bench.network.register(B, handler)
+    link_bench.network.register(C, handler)
+    handled, other_request = link_bench.ask(), link_bench.ask(target=C)
     await asyncio.sleep(0)
-    queued = world.ask()
-    world.network.unregister(B)
-    world.network.register(B, echo)
+    queued = link_bench.ask()
+    link_bench.network.unregister(B)
+    link_bench.network.register(B, echo)
     for future in (handled, queued):
         with pytest.raises(PeerDisconnectedError, match="went away"):
             await future
-    assert await world.ask("after") == "after"
+    assert await link_bench.ask("after") == "after"
     assert not other_request.done()
     never.set_result("late")
     assert await other_request == "late"
-    await world.tasks.close()
+    await link_bench.tasks.close()
 
 
 async def test_a_cut_link_fails_one_direction_until_healed() -> None:
-    world = World()
-    world.network.register(A, echo)
-    world.network.register(B, silence)
-    under_way = world.ask()
+    link_bench = LinkBench()
+    link_bench.network.register(A, echo)
+    link_bench.network.register(B, silence)
+    under_way = link_bench.ask()
     await asyncio.sleep(0)
-    world.network.cut(A, B, Cut.REFUSED)
-    assert not world.network.reaches(A, B)
+    link_bench.network.cut(A, B, Cut.REFUSED)
+    assert not link_bench.network.reaches(A, B)
     with pytest.raises(PeerDisconnectedError, match="cut"):
         await under_way
     with pytest.raises(PeerDisconnectedError, match="cut"):
-        await world.ask()
-    assert await world.ask("back", source=B, target=A) == "back"
-    world.network.heal(A, B)
-    world.network.register(B, echo)
-    assert world.network.reaches(A, B)
-    assert await world.ask("again") == "again"
-    await world.tasks.close()
+        await link_bench.ask()
+    assert await link_bench.ask("back", source=B, target=A) == "back"
+    link_bench.network.heal(A, B)
+    link_bench.network.register(B, echo)
+    assert link_bench.network.reaches(A, B)
+    assert await link_bench.ask("again") == "again"
+    await link_bench.tasks.close()
 
 
 async def test_a_swallowed_request_arrives_after_the_heal_while_its_caller_waits() -> None:
-    world = World()
+    link_bench = LinkBench()
     handled: list[object] = []
     answer = asyncio.get_running_loop().create_future()
 
@@ -220,46 +220,46 @@ async def test_a_swallowed_request_arrives_after_the_heal_while_its_caller_waits
         handled.append(command)
         return await answer if command == "under way" else command
 
-    world.network.register(B, handler)
-    under_way = world.ask("under way")
+    link_bench.network.register(B, handler)
+    under_way = link_bench.ask("under way")
     await asyncio.sleep(0)
-    world.network.cut(A, B)
+    link_bench.network.cut(A, B)
     answer.set_result("late")
-    swallowed = world.ask("swallowed")
-    given_up = world.ask("given up", timeout_ms=1)
+    swallowed = link_bench.ask("swallowed")
+    given_up = link_bench.ask("given up", timeout_ms=1)
     with pytest.raises(PeerTimeoutError):
         await given_up
     assert handled == ["under way"]
     assert not under_way.done(), "its answer is on the same link"
-    world.network.heal(A, B)
+    link_bench.network.heal(A, B)
     assert (await under_way, await swallowed) == ("late", "swallowed")
     assert handled == ["under way", "swallowed"]
-    world.network.heal(A, B)
-    assert world.network.in_flight == 0
+    link_bench.network.heal(A, B)
+    assert link_bench.network.in_flight == 0
 
 
 async def test_a_watcher_learns_only_of_links_that_heal() -> None:
-    world = World()
+    link_bench = LinkBench()
     healed: list[tuple[BrokerId, BrokerId]] = []
-    world.network.on_heal(lambda source, target: healed.append((source, target)))
-    world.network.heal(A, B)
-    world.network.cut(A, B)
-    world.network.cut(B, A, Cut.REFUSED)
-    world.network.heal(A, B)
+    link_bench.network.on_heal(lambda source, target: healed.append((source, target)))
+    link_bench.network.heal(A, B)
+    link_bench.network.cut(A, B)
+    link_bench.network.cut(B, A, Cut.REFUSED)
+    link_bench.network.heal(A, B)
     assert healed == [(A, B)]
-    assert not world.network.reaches(B, A)
+    assert not link_bench.network.reaches(B, A)
 
 
 async def test_requests_of_a_broker_that_went_away_fail_too() -> None:
-    world = World()
-    world.network.register(A, echo)
-    world.network.register(B, silence)
-    request = world.ask()
+    link_bench = LinkBench()
+    link_bench.network.register(A, echo)
+    link_bench.network.register(B, silence)
+    request = link_bench.ask()
     await asyncio.sleep(0)
-    world.network.unregister(A)
+    link_bench.network.unregister(A)
     with pytest.raises(PeerDisconnectedError, match="went away"):
         await request
-    await world.tasks.close()
+    await link_bench.tasks.close()
 
 
 @pytest.mark.parametrize(
@@ -280,11 +280,11 @@ async def test_a_handler_that_fails_answers_with_an_error(
     async def handler(_key: int, _version: int, _command: object, _source: BrokerId) -> object:
         raise raised
 
-    world = World()
-    world.network.register(B, handler)
-    with capture_logs() as logs, pytest.raises(PeerAnsweredError) as caught:
-        await world.ask()
-    assert caught.value.error == answered
+    link_bench = LinkBench()
+    link_bench.network.register(B, handler)
+    with capture_logs() as logs, pytest.raises(PeerAnsweredError) as error_info:
+        await link_bench.ask()
+    assert error_info.value.error == answered
     assert [entry["event"] for entry in logs] == log_events
 
 
@@ -294,9 +294,9 @@ async def test_a_failure_in_delivery_loses_no_other_request_of_its_turn() -> Non
             raise ValueError("not even a coroutine")
         return echo(0, 0, command, A)
 
-    world = World()
-    world.network.register(B, handler)
-    bad, good = world.ask("bad"), world.ask("good")
+    link_bench = LinkBench()
+    link_bench.network.register(B, handler)
+    bad, good = link_bench.ask("bad"), link_bench.ask("good")
     with capture_logs() as logs:
         assert await good == "good"
     with pytest.raises(PeerAnsweredError):
@@ -305,26 +305,26 @@ async def test_a_failure_in_delivery_loses_no_other_request_of_its_turn() -> Non
 
 
 async def test_stopping_the_tasks_disconnects_a_caller_that_waits_for_a_handler() -> None:
-    world = World()
+    link_bench = LinkBench()
 
     async def handler(_key: int, _version: int, _command: object, _source: BrokerId) -> object:
         return await asyncio.get_running_loop().create_future()
 
-    world.network.register(B, handler)
-    future = world.ask()
+    link_bench.network.register(B, handler)
+    future = link_bench.ask()
     await asyncio.sleep(0)
-    await world.tasks.close()
+    await link_bench.tasks.close()
     with pytest.raises(PeerDisconnectedError, match="stopped"):
         await future
 
 
 async def test_a_caller_that_gave_up_is_not_answered() -> None:
-    world = World()
-    world.network.register(B, echo)
-    future = world.ask()
+    link_bench = LinkBench()
+    link_bench.network.register(B, echo)
+    future = link_bench.ask()
     future.cancel()
-    assert await world.ask("next") == "next"
-    assert world.network.in_flight == 0
+    assert await link_bench.ask("next") == "next"
+    assert link_bench.network.in_flight == 0
 
 
 # Deadlines, in virtual time
@@ -433,17 +433,17 @@ async def test_nothing_is_described_while_no_rule_is_armed() -> None:
         described.append(command)
         return Subject()
 
-    world = World(describe_command=describe)
-    world.network.register(B, echo)
-    await world.ask()
+    link_bench = LinkBench(describe_command=describe)
+    link_bench.network.register(B, echo)
+    await link_bench.ask()
     assert described == []
 
 
 async def test_request_and_response_cross_their_points() -> None:
     script = Script()
-    world = World(interceptor=script)
-    world.network.register(B, echo)
-    assert await world.ask(COMMAND) == COMMAND
+    link_bench = LinkBench(interceptor=script)
+    link_bench.network.register(B, echo)
+    assert await link_bench.ask(COMMAND) == COMMAND
     expected: dict[str, Any] = {
         "source": "broker/1",
         "target": "broker/2",
@@ -461,22 +461,22 @@ async def test_request_and_response_cross_their_points() -> None:
 
 @pytest.mark.parametrize("point", ["peer_request", "peer_response"])
 async def test_an_error_is_the_answer(point: str) -> None:
-    world = World(interceptor=Script(**{point: NOT_COORDINATOR}))
-    handled = world.handled_by(B)
-    with pytest.raises(PeerAnsweredError, match="not_coordinator") as caught:
-        await world.ask()
-    assert caught.value.error == ErrorCode.not_coordinator
+    link_bench = LinkBench(interceptor=Script(**{point: NOT_COORDINATOR}))
+    handled = link_bench.handled_by(B)
+    with pytest.raises(PeerAnsweredError, match="not_coordinator") as error_info:
+        await link_bench.ask()
+    assert error_info.value.error == ErrorCode.not_coordinator
     assert handled == ([] if point == "peer_request" else ["x"])
 
 
 @pytest.mark.parametrize("point", ["peer_request", "peer_response"])
 async def test_a_drop_ends_in_a_timeout(point: str) -> None:
-    world = World(interceptor=Script(**{point: DROP}))
-    handled = world.handled_by(B)
+    link_bench = LinkBench(interceptor=Script(**{point: DROP}))
+    handled = link_bench.handled_by(B)
     with pytest.raises(PeerTimeoutError, match="within 5 ms"):
-        await world.ask(timeout_ms=5)
+        await link_bench.ask(timeout_ms=5)
     assert handled == ([] if point == "peer_request" else ["x"])
-    kinds = [event.k for event in world.tracer.events()]
+    kinds = [event.k for event in link_bench.tracer.events()]
     assert kinds.count("msg.drop") == 1
 
 
@@ -484,31 +484,31 @@ async def test_a_drop_ends_in_a_timeout(point: str) -> None:
 async def test_what_is_lost_times_out_as_soon_as_the_clock_is_advanced_that_far(
     outcome: SubmitOutcome,
 ) -> None:
-    world = World(interceptor=Script(peer_request=FaultEffect(outcome=outcome)))
-    world.network.register(B, echo)
-    lost = world.ask(timeout_ms=30_000)
+    link_bench = LinkBench(interceptor=Script(peer_request=FaultEffect(outcome=outcome)))
+    link_bench.network.register(B, echo)
+    lost = link_bench.ask(timeout_ms=30_000)
     await asyncio.sleep(0)
-    assert [request.is_lost for request in world.network.unanswered_requests()] == [True]
-    world.clock.advance(29_000)
+    assert [request.is_lost for request in link_bench.network.unanswered_requests()] == [True]
+    link_bench.clock.advance(29_000)
     await asyncio.sleep(0)
     assert not lost.done()
-    world.clock.advance(2_000)
+    link_bench.clock.advance(2_000)
     with pytest.raises(PeerTimeoutError, match="within 30000 ms"):
         await lost
-    assert world.network.unanswered_requests() == []
+    assert link_bench.network.unanswered_requests() == []
 
 
 async def test_a_copy_crosses_and_is_handled_and_its_answer_is_ignored() -> None:
     script = Script(peer_request=FaultEffect(outcome=SubmitOutcome.DUPLICATE, times=2))
-    world = World(interceptor=script)
+    link_bench = LinkBench(interceptor=script)
     handled: list[object] = []
 
     async def handler(_key: int, _version: int, command: object, _source: BrokerId) -> object:
         handled.append(command)
         return f"answer {len(handled)}"
 
-    world.network.register(B, handler)
-    assert await world.ask() == "answer 1"
+    link_bench.network.register(B, handler)
+    assert await link_bench.ask() == "answer 1"
     assert handled == ["x"] * 3
     assert [
         (crossing_point.point, crossing_point.is_copy) for crossing_point in script.crossings
@@ -521,16 +521,18 @@ async def test_a_copy_crosses_and_is_handled_and_its_answer_is_ignored() -> None
 
 
 async def test_a_lost_answer_leaves_the_effect_and_a_timeout() -> None:
-    world = World(interceptor=Script(peer_request=FaultEffect(outcome=SubmitOutcome.DROP_ANSWER)))
+    link_bench = LinkBench(
+        interceptor=Script(peer_request=FaultEffect(outcome=SubmitOutcome.DROP_ANSWER))
+    )
     handled: list[object] = []
 
     async def handler(_key: int, _version: int, command: object, _source: BrokerId) -> object:
         handled.append(command)
         raise PeerAnsweredError("refused", error=1)
 
-    world.network.register(B, handler)
+    link_bench.network.register(B, handler)
     with pytest.raises(PeerTimeoutError, match="within 5 ms"):
-        await world.ask(timeout_ms=5)
+        await link_bench.ask(timeout_ms=5)
     assert handled == ["x"]
 
 
@@ -545,9 +547,9 @@ async def test_a_link_that_breaks_fails_all_that_is_under_way_on_it(point: str) 
             gate if len(crossings_of_gate) == 1 else FaultEffect(outcome=SubmitOutcome.DISCONNECT)
         )
 
-    world = World(interceptor=Script(**{point: hold_then_break}))
-    handled = world.handled_by(B)
-    held_request, struck = world.ask("held"), world.ask("struck")
+    link_bench = LinkBench(interceptor=Script(**{point: hold_then_break}))
+    handled = link_bench.handled_by(B)
+    held_request, struck = link_bench.ask("held"), link_bench.ask("struck")
     for future in (held_request, struck):
         with pytest.raises(PeerDisconnectedError, match="the connection broke"):
             await future
@@ -568,9 +570,9 @@ async def test_a_held_crossing_waits_alone(point: str) -> None:
     async def passes() -> FaultEffect:
         return PASS
 
-    world = World(interceptor=Script(**{point: hold_first}))
-    world.network.register(B, echo)
-    first_request, second = world.ask("first"), world.ask("second")
+    link_bench = LinkBench(interceptor=Script(**{point: hold_first}))
+    link_bench.network.register(B, echo)
+    first_request, second = link_bench.ask("first"), link_bench.ask("second")
     assert await second == "second"
     assert not first_request.done()
     gate.set_result(PASS)
@@ -582,10 +584,10 @@ async def test_a_wait_may_end_in_an_error() -> None:
         await asyncio.sleep(0)
         return NOT_COORDINATOR
 
-    world = World(interceptor=Script(peer_request=refuse))
-    world.network.register(B, echo)
+    link_bench = LinkBench(interceptor=Script(peer_request=refuse))
+    link_bench.network.register(B, echo)
     with pytest.raises(PeerAnsweredError):
-        await world.ask()
+        await link_bench.ask()
 
 
 async def test_a_request_released_after_its_deadline_is_handled_and_its_answer_thrown_away() -> (
@@ -599,9 +601,9 @@ async def test_a_request_released_after_its_deadline_is_handled_and_its_answer_t
         handled.set()
         return None
 
-    world = World(interceptor=Script(peer_request=lambda: gate))
-    world.network.register(B, handler)
-    future = world.ask("late", timeout_ms=1)
+    link_bench = LinkBench(interceptor=Script(peer_request=lambda: gate))
+    link_bench.network.register(B, handler)
+    future = link_bench.ask("late", timeout_ms=1)
     with pytest.raises(PeerTimeoutError):
         await future
     assert not handled.is_set()
@@ -615,9 +617,9 @@ async def test_a_request_released_after_its_deadline_is_handled_and_its_answer_t
 async def test_a_held_request_is_lost_with_its_connection(way: str, timeout_ms: int) -> None:
     gate: asyncio.Future[FaultEffect] = asyncio.get_running_loop().create_future()
     script = Script(peer_request=lambda: gate)
-    world = World(interceptor=script)
-    handled = world.handled_by(B)
-    held_request = world.ask("held", timeout_ms=timeout_ms)
+    link_bench = LinkBench(interceptor=script)
+    handled = link_bench.handled_by(B)
+    held_request = link_bench.ask("held", timeout_ms=timeout_ms)
     if timeout_ms == 1:
         with pytest.raises(PeerTimeoutError):
             await held_request
@@ -625,27 +627,27 @@ async def test_a_held_request_is_lost_with_its_connection(way: str, timeout_ms: 
         await asyncio.sleep(0)
         assert len(script.crossings) == 1
     if way == "cut":
-        world.network.cut(A, B, Cut.REFUSED)
-        world.network.heal(A, B)
+        link_bench.network.cut(A, B, Cut.REFUSED)
+        link_bench.network.heal(A, B)
     else:
-        world.network.unregister(B)
-        world.handled_by(B, handled)
+        link_bench.network.unregister(B)
+        link_bench.handled_by(B, handled)
     if timeout_ms != 1:
         with pytest.raises(PeerDisconnectedError):
             await held_request
     gate.set_result(PASS)
-    assert await world.ask("next") is None
+    assert await link_bench.ask("next") is None
     assert handled == ["next"]
 
 
 async def test_stopping_ends_a_wait_with_a_disconnect() -> None:
-    world = World(
+    link_bench = LinkBench(
         interceptor=Script(peer_request=lambda: asyncio.get_running_loop().create_future())
     )
-    world.network.register(B, echo)
-    future = world.ask()
+    link_bench.network.register(B, echo)
+    future = link_bench.ask()
     await asyncio.sleep(0)
-    await world.tasks.close()
+    await link_bench.tasks.close()
     with pytest.raises(PeerDisconnectedError, match="wait at"):
         await future
 
@@ -654,20 +656,20 @@ async def test_stopping_ends_a_wait_with_a_disconnect() -> None:
 
 
 async def test_messages_are_traced_with_their_causes() -> None:
-    world = World()
+    link_bench = LinkBench()
 
     async def handler(_key: int, _version: int, _command: object, _source: BrokerId) -> object:
-        world.tracer.emit("note", "broker/2", data={"text": "handled"})
+        link_bench.tracer.emit("note", "broker/2", data={"text": "handled"})
         return None
 
-    world.network.register(B, handler)
-    root = world.tracer.emit("note", "broker/1")
-    cause_before = world.tracer.caused_by(root)
-    future = world.ask()
-    world.tracer.caused_by(cause_before)
+    link_bench.network.register(B, handler)
+    root = link_bench.tracer.emit("note", "broker/1")
+    cause_before = link_bench.tracer.caused_by(root)
+    future = link_bench.ask()
+    link_bench.tracer.caused_by(cause_before)
     await future
-    nodes = world.tracer.nodes
-    assert [(event.k, nodes[event.n], event.p) for event in world.tracer.events()] == [
+    nodes = link_bench.tracer.nodes
+    assert [(event.k, nodes[event.n], event.p) for event in link_bench.tracer.events()] == [
         ("note", "broker/1", ()),
         ("msg.send", "broker/1", (0,)),
         ("msg.recv", "broker/2", (1,)),
@@ -679,33 +681,33 @@ async def test_messages_are_traced_with_their_causes() -> None:
 
 @pytest.mark.parametrize("api_key", [1, 24, 27, 63])
 async def test_brief_joins_the_chain_through_routine_exchanges_of_brokers(api_key: int) -> None:
-    world = World()
-    world.tracer.level = TraceLevel.BRIEF
+    link_bench = LinkBench()
+    link_bench.tracer.level = TraceLevel.BRIEF
 
     async def handler(_key: int, _version: int, _command: object, _source: BrokerId) -> object:
         if api_key in (24, 27):
-            world.tracer.emit("note", "broker/2", data={"text": "handled"})
+            link_bench.tracer.emit("note", "broker/2", data={"text": "handled"})
         return None
 
-    world.network.register(B, handler)
-    root = world.tracer.emit("note", "broker/1")
-    cause_before = world.tracer.caused_by(root)
-    future = world.network.ask(A, B, api_key, 1, "x", timeout_ms=30_000)
-    world.tracer.caused_by(cause_before)
+    link_bench.network.register(B, handler)
+    root = link_bench.tracer.emit("note", "broker/1")
+    cause_before = link_bench.tracer.caused_by(root)
+    future = link_bench.network.ask(A, B, api_key, 1, "x", timeout_ms=30_000)
+    link_bench.tracer.caused_by(cause_before)
     await future
-    events = [(event.k, event.p) for event in world.tracer.events()]
+    events = [(event.k, event.p) for event in link_bench.tracer.events()]
     assert events == [("note", ()), ("note", (root,))][: 1 + (api_key in (24, 27))]
 
 
 async def test_brief_tells_of_other_exchanges_and_of_what_is_lost() -> None:
-    world = World(interceptor=Script(peer_request=DROP))
-    world.tracer.level = TraceLevel.BRIEF
-    world.network.register(B, echo)
-    world.network.ask(A, B, 67, 0, "x", timeout_ms=30_000)
-    world.ask()
+    link_bench = LinkBench(interceptor=Script(peer_request=DROP))
+    link_bench.tracer.level = TraceLevel.BRIEF
+    link_bench.network.register(B, echo)
+    link_bench.network.ask(A, B, 67, 0, "x", timeout_ms=30_000)
+    link_bench.ask()
     await asyncio.sleep(0)
-    assert [event.k for event in world.tracer.events()] == ["msg.send", "msg.drop", "msg.drop"]
-    assert [event.d["api"] for event in world.tracer.events()] == [  # type: ignore[index]
+    assert [event.k for event in link_bench.tracer.events()] == ["msg.send", "msg.drop", "msg.drop"]
+    assert [event.d["api"] for event in link_bench.tracer.events()] == [  # type: ignore[index]
         "AllocateProducerIds",
         "AllocateProducerIds",
         "WriteTxnMarkers",
@@ -714,11 +716,11 @@ async def test_brief_tells_of_other_exchanges_and_of_what_is_lost() -> None:
 
 async def test_a_copy_is_traced_before_it_arrives() -> None:
     script = Script(peer_request=FaultEffect(outcome=SubmitOutcome.DUPLICATE, times=1))
-    world = World(interceptor=script)
-    world.tracer.level = TraceLevel.FULL
-    world.network.register(B, echo)
-    await world.ask()
-    events = list(world.tracer.events())
+    link_bench = LinkBench(interceptor=script)
+    link_bench.tracer.level = TraceLevel.FULL
+    link_bench.network.register(B, echo)
+    await link_bench.ask()
+    events = list(link_bench.tracer.events())
     (copy,) = [event for event in events if event.k == "msg.dup"]
     assert events[copy.p[0]].k == "msg.send"
     assert [event.k for event in events[copy.i + 1 :]] == ["msg.recv"]

@@ -50,13 +50,13 @@ class Pki:
         )
 
     def pem(self) -> TlsPem:
-        return TlsPem(authority=self.authority.read_text(), **texts(self.broker))
+        return TlsPem(authority=self.authority.read_text(), **pem_texts(self.broker))
 
     def trust(self, **fields: object) -> ClientTls:
         return msgspec.structs.replace(ClientTls(authority=self.authority.read_text()), **fields)
 
 
-def texts(pair: KeyPair) -> dict[str, Any]:
+def pem_texts(pair: KeyPair) -> dict[str, Any]:
     return {"certificate": pair.certificate.read_text(), "key": pair.key.read_text()}
 
 
@@ -86,7 +86,7 @@ def handshake(
 @pytest.mark.parametrize("kind", ["files", "pem"])
 def test_a_certificate_of_the_client_is_asked_for_and_handed_on(pki: Pki, kind: str) -> None:
     context = server_context(getattr(pki, kind)(), ClientAuth.REQUIRED)
-    server, _ = handshake(context, client_context(pki.trust(**texts(pki.client))))
+    server, _ = handshake(context, client_context(pki.trust(**pem_texts(pki.client))))
     certificate = server.getpeercert()
     assert certificate is not None
     assert certificate["subject"] == (
@@ -118,8 +118,10 @@ def test_an_authority_that_is_not_trusted_is_refused(pki: Pki) -> None:
 
 def test_versions_can_be_chosen(pki: Pki) -> None:
     tls_1_2 = ("TLSv1.2",)
-    old = server_context(msgspec.structs.replace(pki.pem(), versions=tls_1_2), ClientAuth.NONE)
-    server, _ = handshake(old, client_context(pki.trust()))
+    old_context = server_context(
+        msgspec.structs.replace(pki.pem(), versions=tls_1_2), ClientAuth.NONE
+    )
+    server, _ = handshake(old_context, client_context(pki.trust()))
     assert server.version() == "TLSv1.2"
     both = ("TLSv1.3", "TLSv1.2")
     server, _ = handshake(
@@ -150,7 +152,7 @@ def test_what_is_no_certificate_is_refused(pki: Pki) -> None:
         client_context(ClientTls(authority="a"))
     alone = TlsFiles(certificate=str(pki.broker.certificate), key=str(pki.broker.key))
     handshake(server_context(alone, ClientAuth.NONE), client_context(pki.trust()))
-    bare = TlsPem(**texts(pki.broker))
+    bare = TlsPem(**pem_texts(pki.broker))
     handshake(server_context(bare, ClientAuth.NONE), client_context(pki.trust()))
 
 

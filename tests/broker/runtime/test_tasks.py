@@ -370,9 +370,9 @@ async def test_a_failed_task_is_logged_and_kept_for_close() -> None:
     assert len(logs) == FAILURES_KEPT_MAX + 1
     assert logs[0]["event"] == "task.failed"
     assert logs[0]["log_level"] == "error"
-    with pytest.raises(ExceptionGroup) as caught:
+    with pytest.raises(ExceptionGroup) as error_info:
         await tasks.close()
-    assert len(caught.value.exceptions) == FAILURES_KEPT_MAX
+    assert len(error_info.value.exceptions) == FAILURES_KEPT_MAX
     await tasks.close()
 
 
@@ -452,8 +452,8 @@ async def test_more_than_a_turn_may_hold_lets_the_loop_breathe(
 ) -> None:
     monkeypatch.setattr("txnsim.runtime.tasks.DUE_PER_TURN_MAX", 3)
     ran: list[int] = []
-    for number in range(5):
-        tasks.soon(lambda number=number: ran.append(number))
+    for task_number in range(5):
+        tasks.soon(lambda task_number=task_number: ran.append(task_number))
     await asyncio.sleep(0)
     assert ran == [0, 1, 2]
     await asyncio.sleep(0)
@@ -510,8 +510,8 @@ async def test_what_a_driven_coroutine_leaves_to_the_loop_keeps_its_cause(
     first_event, given_cause = tracer.emit("note", "x"), tracer.emit("note", "x")
     cause_by_name: dict[str, int] = {}
 
-    def note(name: str) -> None:
-        cause_by_name[name] = tracer.cause
+    def note(cause_name: str) -> None:
+        cause_by_name[cause_name] = tracer.cause
 
     async def note_spawned() -> None:
         note("spawned")
@@ -754,7 +754,10 @@ async def test_a_small_request_waits_for_no_slice_of_a_large_one() -> None:
         await TimeSlices(turns).next()
         log.append(name)
 
-    tasks = [asyncio.get_running_loop().create_task(work(f"large{number}")) for number in range(30)]
+    tasks = [
+        asyncio.get_running_loop().create_task(work(f"large{task_number}"))
+        for task_number in range(30)
+    ]
     await asyncio.sleep(0)
     Worker(turns, log, "small", 1, wanted_ns=SLICE_NS // 20)
     await turns_taken(log)

@@ -19,34 +19,34 @@ from txnsim.runtime._trace_encodings import TraceRows
 from txnsim.runtime.trace import CHUNK_BYTES, KEPT_AT_ONCE, NO_CAUSE, RunInfo, TraceLevel, Tracer
 
 
-def ticking() -> Callable[[], int]:
+def ticking_clock() -> Callable[[], int]:
     ticks: Iterator[int] = count()
     return lambda: next(ticks)
 
 
 @pytest.fixture(autouse=True)
 def no_cause_left_over() -> Iterator[None]:
-    tracer = full()
+    tracer = full_tracer()
     yield
     tracer.caused_by(NO_CAUSE)
 
 
-def full(*, ring_bytes: int | None = None, strict: bool = False) -> Tracer:
-    return Tracer(ticking(), level=TraceLevel.FULL, ring_bytes=ring_bytes, strict=strict)
+def full_tracer(*, ring_bytes: int | None = None, strict: bool = False) -> Tracer:
+    return Tracer(ticking_clock(), level=TraceLevel.FULL, ring_bytes=ring_bytes, strict=strict)
 
 
 # Writing
 
 
 def test_off_records_nothing_and_says_so() -> None:
-    tracer = Tracer(ticking())
+    tracer = Tracer(ticking_clock())
     assert not tracer.on
     assert tracer.emit("note", "a") == NO_CAUSE
     assert len(tracer) == 0
 
 
 def test_an_event_has_the_fields_of_the_file() -> None:
-    tracer = full()
+    tracer = full_tracer()
     first_event = tracer.emit("note", "client/app")
     tracer.emit(
         "log.append", "broker/1/log/t-0", parents=(first_event,), tx="app/7:0", data={"tp": "t-0"}
@@ -64,11 +64,11 @@ def test_an_event_has_the_fields_of_the_file() -> None:
 
 def test_an_unknown_kind_is_a_bug_even_while_off() -> None:
     with pytest.raises(InvariantViolation, match="unknown kind"):
-        Tracer(ticking()).emit("log.apend", "a")
+        Tracer(ticking_clock()).emit("log.apend", "a")
 
 
 def test_a_strict_trace_refuses_unknown_fields() -> None:
-    tracer = full(strict=True)
+    tracer = full_tracer(strict=True)
     tracer.emit("log.lso", "a", data={"tp": "t-0", "to": 1})
     with pytest.raises(InvariantViolation, match="offset"):
         tracer.emit("log.lso", "a", data={"tp": "t-0", "offset": 1})
@@ -80,14 +80,14 @@ def test_payloads_may_be_structs() -> None:
         tp: str
         to: int
 
-    tracer = full(strict=True)
+    tracer = full_tracer(strict=True)
     tracer.emit("log.lso", "a", data=Moved(tp="t-0", to=3))
     assert [event.d for event in tracer.events()] == [{"tp": "t-0", "to": 3}]
 
 
 @pytest.mark.parametrize("strict", [False, True])
 def test_a_payload_and_a_transaction_may_be_given_in_parts(strict: bool) -> None:
-    tracer = full(strict=strict)
+    tracer = full_tracer(strict=strict)
     tracer.emit("note", "a", tx=("app", 7, 2), data=(dict, (("text", "hello"),)))
     (event,) = tracer.events()
     assert event.tx == "app/7:2"
@@ -96,7 +96,7 @@ def test_a_payload_and_a_transaction_may_be_given_in_parts(strict: bool) -> None
 
 def test_a_payload_given_in_parts_is_checked_against_the_table_too() -> None:
     with pytest.raises(InvariantViolation, match=r"note with unknown fields \['txet'\]"):
-        full(strict=True).emit("note", "a", data=(dict, (("txet", "hello"),)))
+        full_tracer(strict=True).emit("note", "a", data=(dict, (("txet", "hello"),)))
 
 
 def test_a_source_of_nanoseconds_is_reckoned_from_the_start() -> None:
@@ -108,24 +108,24 @@ def test_a_source_of_nanoseconds_is_reckoned_from_the_start() -> None:
 
 
 def test_sets_in_payloads_are_written_in_order() -> None:
-    tracer = full()
+    tracer = full_tracer()
     tracer.emit("txn.decide", "a", data={"partitions": {"t-2", "t-0", "t-1"}})
     assert [event.d for event in tracer.events()] == [{"partitions": ["t-0", "t-1", "t-2"]}]
 
 
 def test_brief_leaves_out_what_is_hidden_and_joins_the_chain_through_it() -> None:
-    tracer = Tracer(ticking(), level=TraceLevel.BRIEF)
+    tracer = Tracer(ticking_clock(), level=TraceLevel.BRIEF)
     cause = tracer.emit("note", "a")
     left_out = tracer.emit("check.pass", "a", parents=(cause,))
     assert left_out == cause
     effect = tracer.emit("note", "a", parents=(left_out,))
     assert [event.p for event in tracer.events()] == [(), (0,)]
     assert (cause, effect) == (0, 1)
-    assert Tracer(ticking(), level=TraceLevel.BRIEF).emit("check.pass", "a") == NO_CAUSE
+    assert Tracer(ticking_clock(), level=TraceLevel.BRIEF).emit("check.pass", "a") == NO_CAUSE
 
 
 def test_a_single_event_may_be_of_less_importance_than_its_kind() -> None:
-    tracer = Tracer(ticking(), level=TraceLevel.BRIEF)
+    tracer = Tracer(ticking_clock(), level=TraceLevel.BRIEF)
     cause = tracer.emit("note", "a")
     assert tracer.emit("note", "a", parents=(cause,), importance=0) == cause
     tracer.emit("note", "a", importance=2)
@@ -137,7 +137,7 @@ def test_a_single_event_may_be_of_less_importance_than_its_kind() -> None:
 
 @pytest.mark.parametrize("parents", [(), (NO_CAUSE,), (NO_CAUSE, 1, 0), (1,), (99,)])
 def test_a_site_that_knows_the_level_may_save_itself_the_event(parents: tuple[int, ...]) -> None:
-    tracer = Tracer(ticking(), level=TraceLevel.BRIEF)
+    tracer = Tracer(ticking_clock(), level=TraceLevel.BRIEF)
     cause = tracer.emit("note", "a")
     tracer.emit("note", "a")
     tracer.caused_by(cause)
@@ -149,7 +149,7 @@ def test_a_site_that_knows_the_level_may_save_itself_the_event(parents: tuple[in
 
 
 def test_the_level_may_change_while_running() -> None:
-    tracer = Tracer(ticking())
+    tracer = Tracer(ticking_clock())
     tracer.level = TraceLevel.FULL
     tracer.emit("check.pass", "a")
     tracer.level = TraceLevel.BRIEF
@@ -163,7 +163,7 @@ def test_the_level_may_change_while_running() -> None:
 
 
 def test_the_current_cause_is_the_parent_unless_parents_are_given() -> None:
-    tracer = full()
+    tracer = full_tracer()
     root = tracer.emit("note", "a")
     other_event = tracer.emit("note", "a")
     cause_before = tracer.caused_by(root)
@@ -176,7 +176,7 @@ def test_the_current_cause_is_the_parent_unless_parents_are_given() -> None:
 
 
 def test_missing_and_repeated_parents_are_left_out() -> None:
-    tracer = full()
+    tracer = full_tracer()
     root = tracer.emit("note", "a")
     tracer.emit("note", "a", parents=(NO_CAUSE, root, root))
     tracer.emit("note", "a", parents=(NO_CAUSE,))
@@ -184,7 +184,7 @@ def test_missing_and_repeated_parents_are_left_out() -> None:
 
 
 def test_a_cause_of_another_trace_is_no_parent() -> None:
-    tracer, other_tracer = full(), full()
+    tracer, other_tracer = full_tracer(), full_tracer()
     other_tracer.caused_by(other_tracer.emit("note", "a"))
     tracer.emit("note", "a")
     tracer.emit("note", "a")
@@ -194,7 +194,7 @@ def test_a_cause_of_another_trace_is_no_parent() -> None:
 
 @given(st.lists(st.tuples(st.integers(0, 3), st.sets(st.integers(0, 60), max_size=3)), max_size=60))
 def test_lamport_clocks_grow_along_nodes_and_parents(steps: list[tuple[int, set[int]]]) -> None:
-    tracer = full()
+    tracer = full_tracer()
     for index, (node, parent_indexes) in enumerate(steps):
         tracer.emit(
             "note", f"n{node}", parents=tuple(p for p in sorted(parent_indexes) if p < index)
@@ -215,7 +215,7 @@ MANY = 3_000
 
 
 def test_a_ring_keeps_the_newest_events_and_the_hash_covers_what_is_kept() -> None:
-    ring_tracer, everything = full(ring_bytes=2 * CHUNK_BYTES), full()
+    ring_tracer, everything = full_tracer(ring_bytes=2 * CHUNK_BYTES), full_tracer()
     for index in range(3 * MANY):
         for tracer in (ring_tracer, everything):
             tracer.emit("note", "a", parents=(index - 1,), data={"text": str(index)})
@@ -239,7 +239,7 @@ def test_a_ring_decodes_nothing_that_is_not_read(monkeypatch: pytest.MonkeyPatch
         return lines(form, packed_rows, first_event)
 
     monkeypatch.setattr(TraceRows, "lines", lines_and_count)
-    tracer = full(ring_bytes=2 * CHUNK_BYTES)
+    tracer = full_tracer(ring_bytes=2 * CHUNK_BYTES)
     for _ in range(3 * MANY):
         tracer.emit("note", "a")
     assert not first_events
@@ -261,40 +261,43 @@ def test_a_ring_decodes_nothing_that_is_not_read(monkeypatch: pytest.MonkeyPatch
 @pytest.mark.parametrize("is_open", [False, True])
 def test_the_size_of_a_ring_is_the_memory_that_it_takes(is_open: bool) -> None:
     def fill(tracer: Tracer) -> None:
-        for number in range(4 * MANY):
-            tx = (f"app-{number % 97 if is_open else 0}", 7, number)
+        for order_number in range(4 * MANY):
+            tx = (f"app-{order_number % 97 if is_open else 0}", 7, order_number)
             tracer.emit(
-                "log.append", f"n{number % 9}", parents=(number - 1,), tx=tx,
-                data=(dict, (("tp", f"orders-{number}"), ("base", number), ("rule", "a.b"))),
+                "log.append", f"n{order_number % 9}", parents=(order_number - 1,), tx=tx,
+                data=(
+                    dict,
+                    (("tp", f"orders-{order_number}"), ("base", order_number), ("rule", "a.b")),
+                ),
             )  # fmt: skip
             if not is_open:
                 tracer.emit("txn.complete", "a", tx=tx, data={"state": "CompleteCommit"})
 
-    fill(full(ring_bytes=CHUNK_BYTES))
+    fill(full_tracer(ring_bytes=CHUNK_BYTES))
     gc.collect()
     tracemalloc.start()
     try:
-        tracer = full(ring_bytes=8 * CHUNK_BYTES)
+        tracer = full_tracer(ring_bytes=8 * CHUNK_BYTES)
         fill(tracer)
-        size = tracer.size
+        size_bytes = tracer.size
         gc.collect()
         memory_bytes = tracemalloc.get_traced_memory()[0]
     finally:
         tracemalloc.stop()
-    assert 6 * CHUNK_BYTES < size <= 8 * CHUNK_BYTES
-    assert 0.9 * size < memory_bytes < 1.1 * size
+    assert 6 * CHUNK_BYTES < size_bytes <= 8 * CHUNK_BYTES
+    assert 0.9 * size_bytes < memory_bytes < 1.1 * size_bytes
 
 
 @pytest.mark.parametrize("start", [0, 1, KEPT_AT_ONCE - 1, KEPT_AT_ONCE, MANY - 1])
 def test_a_cursor_reads_on_from_where_it_stands(start: int) -> None:
-    tracer = full()
+    tracer = full_tracer()
     for _ in range(MANY):
         tracer.emit("note", "a")
     assert [event.i for event in tracer.events(start)] == list(range(start, len(tracer)))
 
 
 def test_a_reader_sees_events_that_are_added_while_it_reads() -> None:
-    tracer = full()
+    tracer = full_tracer()
     tracer.emit("note", "a")
     reader = tracer.events()
     assert next(reader).i == 0
@@ -303,7 +306,7 @@ def test_a_reader_sees_events_that_are_added_while_it_reads() -> None:
 
 
 def test_a_reader_that_is_overtaken_by_the_ring_goes_on_with_what_is_kept() -> None:
-    tracer = full(ring_bytes=0)
+    tracer = full_tracer(ring_bytes=0)
     tracer.emit("note", "a")
     reader = tracer.events()
     assert next(reader).i == 0
@@ -339,7 +342,7 @@ def told_parts(tracer: Tracer) -> list[object]:
 
 
 def test_a_recording_that_is_switched_on_late_opens_with_a_snapshot_a_part_per_turn() -> None:
-    tracer, turns = Tracer(ticking()), Turns()
+    tracer, turns = Tracer(ticking_clock()), Turns()
     tracer.begin_with(three_parts, turns.put_off)
     assert not turns.later
     tracer.level = TraceLevel.BRIEF
@@ -358,7 +361,7 @@ def test_a_recording_that_is_switched_on_late_opens_with_a_snapshot_a_part_per_t
 
 
 def test_a_snapshot_ends_with_the_recording_and_begins_again_with_it() -> None:
-    tracer, turns = Tracer(ticking()), Turns()
+    tracer, turns = Tracer(ticking_clock()), Turns()
     tracer.begin_with(three_parts, turns.put_off)
     tracer.level = TraceLevel.FULL
     tracer.level = TraceLevel.OFF
@@ -373,7 +376,7 @@ def test_a_snapshot_ends_with_the_recording_and_begins_again_with_it() -> None:
 
 
 def test_a_ring_that_has_dropped_its_head_opens_with_a_snapshot() -> None:
-    tracer, turns = full(ring_bytes=8 * CHUNK_BYTES), Turns()
+    tracer, turns = full_tracer(ring_bytes=8 * CHUNK_BYTES), Turns()
     tracer.begin_with(three_parts, turns.put_off)
     sizes = []
     for number in range(10 * MANY):
@@ -389,7 +392,7 @@ def test_a_ring_that_has_dropped_its_head_opens_with_a_snapshot() -> None:
 
 
 def test_without_a_ring_no_snapshot_comes_by_itself() -> None:
-    tracer, turns = full(), Turns()
+    tracer, turns = full_tracer(), Turns()
     tracer.begin_with(three_parts, turns.put_off)
     for _ in range(MANY):
         tracer.emit("note", "a")
@@ -397,7 +400,7 @@ def test_without_a_ring_no_snapshot_comes_by_itself() -> None:
 
 
 def test_the_hash_is_that_of_the_lines_and_the_nodes() -> None:
-    tracer = full()
+    tracer = full_tracer()
     for _ in range(KEPT_AT_ONCE + 2):
         tracer.emit("note", "a")
     text = b"".join(line + b"\n" for line in tracer.lines()) + b'["a"]'
@@ -405,7 +408,7 @@ def test_the_hash_is_that_of_the_lines_and_the_nodes() -> None:
 
 
 def test_the_hash_tells_names_of_nodes_apart() -> None:
-    first_tracer, second = full(), full()
+    first_tracer, second = full_tracer(), full_tracer()
     first_tracer.emit("note", "a")
     second.emit("note", "b")
     assert first_tracer.hash != second.hash
@@ -417,7 +420,7 @@ def test_an_export_has_header_events_and_trailer() -> None:
         clock="virtual", run="V+/fixed", mode="V+", take="armed",
         rules=(("reads_know_one_high_watermark", False),), releases=("3.9",), brokers=3,
     )  # fmt: skip
-    tracer = Tracer(ticking(), level=TraceLevel.FULL, run=run)
+    tracer = Tracer(ticking_clock(), level=TraceLevel.FULL, run=run)
     tracer.emit("note", "a", data={"text": "one"})
     written: list[bytes] = []
     tracer.export(written.append, verdict="hanging")
@@ -437,7 +440,7 @@ def test_an_export_has_header_events_and_trailer() -> None:
 
 
 def test_a_bound_callback_has_its_cause_wherever_it_is_called() -> None:
-    tracer = full()
+    tracer = full_tracer()
     first_event, second = tracer.emit("note", "a"), tracer.emit("note", "a")
     tracer.caused_by(first_event)
     causes_seen: list[int] = []
@@ -450,17 +453,17 @@ def test_a_bound_callback_has_its_cause_wherever_it_is_called() -> None:
 
 
 def test_a_context_for_later_carries_cause_and_waker() -> None:
-    tracer = full()
+    tracer = full_tracer()
     question_event, news = tracer.emit("note", "a"), tracer.emit("note", "a")
     context = tracer.context(question_event, news)
     assert context.run(lambda: (tracer.cause, tracer.waker)) == (question_event, news)
     assert (tracer.cause, tracer.waker) == (NO_CAUSE, NO_CAUSE)
-    assert full().waker == NO_CAUSE
-    assert context.run(lambda: full().waker) == NO_CAUSE, "that is no event of another run"
+    assert full_tracer().waker == NO_CAUSE
+    assert context.run(lambda: full_tracer().waker) == NO_CAUSE, "that is no event of another run"
 
 
 def test_a_scope_has_a_cause_of_its_own_which_timers_carry_along() -> None:
-    tracer = full()
+    tracer = full_tracer()
     question_event, news = tracer.emit("note", "a"), tracer.emit("note", "a")
     tracer.caused_by(question_event)
     assert tracer.timer_context() is None, "the present context has it"

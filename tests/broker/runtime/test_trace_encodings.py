@@ -117,8 +117,8 @@ def test_names_in_payloads_and_names_with_slashes_differ() -> None:
 
 def test_what_is_carried_along_is_bounded_too_and_the_oldest_goes() -> None:
     writer = Writer(4 * CHUNK_BYTES)
-    for number in range(200):
-        writer.write("log.append", tx=f"app-{number}/1:0")
+    for id_number in range(200):
+        writer.write("log.append", tx=f"app-{id_number}/1:0")
     writer.fill(1_000)
     carried = writer.kept()[: -len(writer.kept(writer.ring.first))]
     assert carried[-1] == 199
@@ -158,13 +158,13 @@ ROWS: list[Row] = [
 ]
 
 
-def ticking() -> Callable[[], int]:
+def ticking_clock() -> Callable[[], int]:
     ticks: Iterator[int] = count()
     return lambda: next(ticks)
 
 
-def full(*, ring_bytes: int | None = None) -> Tracer:
-    return Tracer(ticking(), level=TraceLevel.FULL, ring_bytes=ring_bytes)
+def full_tracer(*, ring_bytes: int | None = None) -> Tracer:
+    return Tracer(ticking_clock(), level=TraceLevel.FULL, ring_bytes=ring_bytes)
 
 
 def test_both_forms_make_the_same_lines_of_the_first_events() -> None:
@@ -221,7 +221,7 @@ NOTED = st.tuples(
 @pytest.mark.slow
 @given(st.lists(NOTED, max_size=40))
 def test_what_a_ring_tells_is_what_a_whole_trace_tells_but_for_the_clocks(noted: Any) -> None:
-    ring, whole_tracer = full(ring_bytes=1 << 20), full()
+    ring, whole_tracer = full_tracer(ring_bytes=1 << 20), full_tracer()
     for index, (node, parent_indexes, tx, data, importance, is_read) in enumerate(noted):
         for tracer in (ring, whole_tracer):
             tracer.emit(
@@ -245,7 +245,7 @@ def test_what_a_ring_tells_is_what_a_whole_trace_tells_but_for_the_clocks(noted:
 
 def test_a_payload_is_the_one_that_was_noted() -> None:
     """A ring keeps no object that may change before somebody reads."""
-    tracer = full(ring_bytes=1 << 20)
+    tracer = full_tracer(ring_bytes=1 << 20)
     open_ones = ["t-0"]
     tracer.emit("txn.decide", "a", data={"partitions": open_ones})
     assert tracer.size
@@ -265,22 +265,24 @@ def test_kinds_are_two_part_names_listed_once() -> None:
 
 
 def test_every_kind_says_what_happened_and_what_it_carries() -> None:
-    for kind in KINDS.values():
-        assert kind.importance in (0, 1, 2), kind.name
-        assert kind.meaning, kind.name
-        assert kind.fields, kind.name
-        assert all(re.fullmatch(r"[a-z][a-z_]*", field) for field in kind.fields), kind.name
+    for event_kind in KINDS.values():
+        assert event_kind.importance in (0, 1, 2), event_kind.name
+        assert event_kind.meaning, event_kind.name
+        assert event_kind.fields, event_kind.name
+        assert all(re.fullmatch(r"[a-z][a-z_]*", field) for field in event_kind.fields), (
+            event_kind.name
+        )
 
 
 def test_what_goes_without_saying_is_hidden_at_first() -> None:
-    hidden = {name for name, kind in KINDS.items() if kind.importance == 0}
+    hidden = {name for name, event_kind in KINDS.items() if event_kind.importance == 0}
     assert hidden == {
         "check.pass", "conn.close", "conn.open", "log.hw", "txn.prepare", "verify.ask",
     }  # fmt: skip
 
 
 def test_kinds_of_which_some_events_are_hidden_say_which() -> None:
-    kinds_with_lower = {name for name, kind in KINDS.items() if kind.lower}
+    kinds_with_lower = {name for name, event_kind in KINDS.items() if event_kind.lower}
     assert kinds_with_lower == {
         "msg.send",
         "msg.recv",

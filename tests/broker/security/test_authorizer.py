@@ -76,26 +76,28 @@ def test_a_filter_takes_what_it_names(criteria: dict[str, Any], expected: list[o
 
 NAMES = ("", "*", "o", "or", "ord", "orders", "orders-1", "p")
 SOME = [
-    acl(kind, name, AclOperation.READ, pattern=pattern)
-    for kind in (ResourceType.TOPIC, ResourceType.GROUP)
+    acl(resource_type, name, AclOperation.READ, pattern=pattern)
+    for resource_type in (ResourceType.TOPIC, ResourceType.GROUP)
     for pattern in (PatternType.LITERAL, PatternType.PREFIXED)
     for name in NAMES[1:]
 ]
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_what_covers_a_name_and_what_a_filter_takes_is_found_by_name(name: str) -> None:
+@pytest.mark.parametrize("resource_name", NAMES)
+def test_what_covers_a_name_and_what_a_filter_takes_is_found_by_name(resource_name: str) -> None:
     acls = NO_ACLS.plus(SOME)
     topic = ResourceType.TOPIC
-    is_covered = any(binding.resource_type == topic and binding.covers(name) for binding in SOME)
+    is_covered = any(
+        binding.resource_type == topic and binding.covers(resource_name) for binding in SOME
+    )
     allowed = bit_of(AclOperation.READ, Permission.ALLOW) if is_covered else None
-    assert acls.bits_for(topic, name, SOME[0].principal, "10.0.0.1") == allowed
-    assert acls.bits_for(topic, name, "User:somebody-else", "10.0.0.1") == (
+    assert acls.bits_for(topic, resource_name, SOME[0].principal, "10.0.0.1") == allowed
+    assert acls.bits_for(topic, resource_name, "User:somebody-else", "10.0.0.1") == (
         0 if is_covered else None
     )
     for pattern in (PatternType.ANY, PatternType.MATCH, *PatternType):
-        for kind in (ResourceType.ANY, topic):
-            acl_filter = AclFilter(resource_type=kind, name=name, pattern=pattern)
+        for resource_type in (ResourceType.ANY, topic):
+            acl_filter = AclFilter(resource_type=resource_type, name=resource_name, pattern=pattern)
             assert sorted(_matching_acls(acls, acl_filter)) == sorted(
                 filter(acl_filter.takes, acls.all_bindings())
             )
@@ -119,7 +121,8 @@ def _matching_acls(acls: Acls, acl_filter: AclFilter) -> list[AclBinding]:
 
 def test_many_bindings_take_no_time_squared() -> None:
     many = [
-        acl(ResourceType.TOPIC, f"topic-{number}", AclOperation.READ) for number in range(20_000)
+        acl(ResourceType.TOPIC, f"topic-{topic_number}", AclOperation.READ)
+        for topic_number in range(20_000)
     ]
     begun_s = time.process_time()
     acls = NO_ACLS.plus(many[:10_000]).plus(many)
@@ -192,7 +195,7 @@ PREFIX: dict[str, Any] = {"pattern": PatternType.PREFIXED}
 
 
 def allows(
-    *acls: AclBinding, operation: AclOperation = READ, name: str = "orders", **options: Any
+    *acls: AclBinding, operation: AclOperation = READ, resource_name: str = "orders", **options: Any
 ) -> bool:
     return Authorizer(**options).allows(
         NO_ACLS.plus(acls),
@@ -200,7 +203,7 @@ def allows(
         host="10.0.0.1",
         operation=operation,
         resource_type=TOPIC,
-        resource_name=name,
+        resource_name=resource_name,
     )
 
 
@@ -351,7 +354,7 @@ def test_what_a_replacement_says(rules: str, name: str | None) -> None:
 
 
 @pytest.mark.parametrize(
-    ("rules", "why"),
+    ("rules", "expected_reason"),
     [
         ("NONSENSE", "is no rule"),
         ("DEFAULTS", "is no rule"),
@@ -360,8 +363,8 @@ def test_what_a_replacement_says(rules: str, name: str | None) -> None:
         ("RULE:(/x/", "is no regular expression"),
     ],
 )
-def test_what_is_no_rule_is_refused(rules: str, why: str) -> None:
-    with pytest.raises(ValueError, match=why):
+def test_what_is_no_rule_is_refused(rules: str, expected_reason: str) -> None:
+    with pytest.raises(ValueError, match=expected_reason):
         PrincipalMapping(rules)
 
 

@@ -255,7 +255,7 @@ CPU_SECONDS_MAX = 2.0
 
 
 @pytest.mark.parametrize(
-    ("text", "token", "authorization_id"),
+    ("message_text", "token", "authorization_id"),
     [
         ("n,,\x01auth=Bearer a.b.\x01\x01", "a.b.", ""),
         ("n,,\x01auth=BEARER a.b.\x01\x01", "a.b.", ""),
@@ -270,12 +270,14 @@ CPU_SECONDS_MAX = 2.0
         ("n,,\x01auth=Bearer first\x01auth=Bearer last\x01\x01", "last", ""),
     ],
 )
-def test_a_message_that_is_taken(text: str, token: str, authorization_id: str) -> None:
-    assert read_message(text) == BearerMessage(token=token, authorization_id=authorization_id)
+def test_a_message_that_is_taken(message_text: str, token: str, authorization_id: str) -> None:
+    assert read_message(message_text) == BearerMessage(
+        token=token, authorization_id=authorization_id
+    )
 
 
 @pytest.mark.parametrize(
-    "text",
+    "message_text",
     [
         "",
         "n,",
@@ -304,12 +306,12 @@ def test_a_message_that_is_taken(text: str, token: str, authorization_id: str) -
         "n,,\x01x=y\x01\x01",
     ],
 )
-def test_a_message_that_is_refused(text: str) -> None:
-    assert read_message(text) is None
+def test_a_message_that_is_refused(message_text: str) -> None:
+    assert read_message(message_text) is None
 
 
 @pytest.mark.parametrize(
-    "text",
+    "message_text",
     [
         "n,,\x01" + "a=b\x01" * (TOKEN_BYTES // 4),
         "n,,\x01" + "a=\x01" * (TOKEN_BYTES // 3) + "\x01",
@@ -323,9 +325,9 @@ def test_a_message_that_is_refused(text: str) -> None:
     ],
     ids=["pairs", "empty", "token", "scheme", "blanks", "name", "commas", "letters", "ends"],
 )
-def test_reading_takes_time_in_proportion_to_the_length(text: str) -> None:
+def test_reading_takes_time_in_proportion_to_the_length(message_text: str) -> None:
     began = time.process_time()
-    assert read_message(text) is None
+    assert read_message(message_text) is None
     assert time.process_time() - began < CPU_SECONDS_MAX
 
 
@@ -428,7 +430,7 @@ SUB = {"unsecuredLoginStringClaim_sub": "alice"}
 
 
 @pytest.mark.parametrize(
-    ("mechanism", "options", "why"),
+    ("mechanism", "options", "expected_reason"),
     [
         ("PLAIN", {"password": "x"}, "username is missing"),
         ("SCRAM-SHA-256", {"username": "x"}, "password is missing"),
@@ -444,9 +446,9 @@ SUB = {"unsecuredLoginStringClaim_sub": "alice"}
     ],
 )
 def test_credentials_that_make_no_sense_are_refused(
-    mechanism: str, options: dict[str, str], why: str
+    mechanism: str, options: dict[str, str], expected_reason: str
 ) -> None:
-    with pytest.raises(ValueError, match=why):
+    with pytest.raises(ValueError, match=expected_reason):
         credential_from(mechanism, LoginModule(name="m", options=options))
 
 
@@ -499,7 +501,9 @@ def test_the_keys_are_those_of_rfc_7677() -> None:
 
 
 def test_the_mechanisms_have_the_names_and_hashes_of_sasl() -> None:
-    assert {name: mechanism.digest for name, mechanism in MECHANISM_BY_SASL_NAME.items()} == {
+    assert {
+        sasl_name: mechanism.digest for sasl_name, mechanism in MECHANISM_BY_SASL_NAME.items()
+    } == {
         "SCRAM-SHA-256": "sha256",
         "SCRAM-SHA-512": "sha512",
     }
@@ -544,10 +548,10 @@ def test_what_makes_no_sense_is_refused_and_changes_nothing(
     credentials_before = credentials()
     changed, outcomes = alter(
         credentials_before,
-        deletions=[Deletion(user=user, mechanism=kind) for user, kind in deletions],
+        deletions=[Deletion(user=user, mechanism=mechanism) for user, mechanism in deletions],
         upsertions=[
-            with_credential(upsertion(user, mechanism=kind, iterations=count))
-            for user, kind, count in upsertions
+            with_credential(upsertion(user, mechanism=mechanism, iterations=count))
+            for user, mechanism, count in upsertions
         ],
     )
     (refused,) = outcomes.values()
@@ -594,7 +598,7 @@ def test_what_makes_sense_is_taken() -> None:
 
 
 @pytest.mark.parametrize(
-    ("options", "why"),
+    ("options", "expected_reason"),
     [
         (SecurityOptions(listeners=(SASL, SASL)), "two listeners named SASL"),
         (SecurityOptions(listeners=(TLS,)), "SSL needs TLS files"),
@@ -617,8 +621,8 @@ def test_what_makes_sense_is_taken() -> None:
         ),
     ],
 )
-def test_what_does_not_is_refused(options: SecurityOptions, why: str) -> None:
-    with pytest.raises(ConfigError, match=why):
+def test_what_does_not_is_refused(options: SecurityOptions, expected_reason: str) -> None:
+    with pytest.raises(ConfigError, match=expected_reason):
         check_security(options)
 
 
@@ -626,7 +630,7 @@ def test_what_does_not_is_refused(options: SecurityOptions, why: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "name", "options"),
+    ("jaas_text", "name", "options"),
     [
         ("a.B required;", "a.B", {}),
         ("B REQUISITE x=y ;", "B", {"x": "y"}),
@@ -645,13 +649,13 @@ def test_what_does_not_is_refused(options: SecurityOptions, why: str) -> None:
         ),
     ],
 )
-def test_a_module_and_its_options(text: str, name: str, options: dict[str, str]) -> None:
-    login = parse_login(text)
+def test_a_module_and_its_options(jaas_text: str, name: str, options: dict[str, str]) -> None:
+    login = parse_login(jaas_text)
     assert (login.name, login.options) == (name, options)
 
 
 @pytest.mark.parametrize(
-    ("text", "why"),
+    ("jaas_text", "expected_reason"),
     [
         ("", "no login module"),
         (" // nothing", "no login module"),
@@ -666,6 +670,6 @@ def test_a_module_and_its_options(text: str, name: str, options: dict[str, str])
         ("a.B required; c.D required;", "2 login modules"),
     ],
 )
-def test_what_is_none_is_refused(text: str, why: str) -> None:
-    with pytest.raises(ValueError, match=why):
-        parse_login(text)
+def test_what_is_none_is_refused(jaas_text: str, expected_reason: str) -> None:
+    with pytest.raises(ValueError, match=expected_reason):
+        parse_login(jaas_text)

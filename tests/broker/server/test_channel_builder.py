@@ -68,8 +68,10 @@ MUTUAL = SecureListener(
 USERS = SecurityOptions(listeners=(SASL,), plain_users={"alice": "secret"})
 
 
-def request(wire: WireClient, key: int, version: int, **values: Any) -> bytes:
-    return wire.frame(key, version, codec.build(codec.request_class(key, version), **values))
+def request(wire: WireClient, api_key: int, version: int, **values: Any) -> bytes:
+    return wire.frame(
+        api_key, version, codec.build(codec.request_class(api_key, version), **values)
+    )
 
 
 async def log_in(wire: WireClient, password: str = "secret") -> Any:
@@ -379,13 +381,13 @@ class Side:
             SaslRules(
                 mechanisms=("PLAIN", "SCRAM-SHA-256", "OAUTHBEARER"),
                 max_reauth_ms=max_reauth_ms,
-                begin_exchange=self._begin,
+                begin_exchange=self._begin_exchange,
                 now_ms=lambda: WALL_MS,
                 monotonic_ms=lambda: self.now_ms,
             )
         )
 
-    def _begin(self, mechanism: str) -> Any:
+    def _begin_exchange(self, mechanism: str) -> Any:
         return exchange(
             mechanism,
             plain_users={"alice": "secret", "bob": "secret"},
@@ -394,16 +396,16 @@ class Side:
             now_ms=WALL_MS,
         )
 
-    def send(self, key: int, version: int, **values: Any) -> SaslStep:
-        message = codec.build(codec.request_class(key, version), **values)
-        return self.session.treat_frame(codec.encode_request(key, version, 7, "c", message)[4:])
+    def send(self, api_key: int, version: int, **values: Any) -> SaslStep:
+        message = codec.build(codec.request_class(api_key, version), **values)
+        return self.session.treat_frame(codec.encode_request(api_key, version, 7, "c", message)[4:])
 
     def handshake(self, mechanism: str = "PLAIN", *, version: int = 1) -> tuple[SaslStep, Any]:
         step = self.send(17, version, mechanism=mechanism)
         return step, read(17, version, step)
 
-    def token(self, data: bytes, *, version: int = 2) -> tuple[SaslStep, Any]:
-        step = self.send(36, version, auth_bytes=data)
+    def token(self, auth_bytes: bytes, *, version: int = 2) -> tuple[SaslStep, Any]:
+        step = self.send(36, version, auth_bytes=auth_bytes)
         return step, read(36, version, step)
 
     def versions(self) -> SaslStep:
@@ -417,8 +419,8 @@ class Side:
         return self.token(f"\0{user}\0secret".encode())[1]
 
 
-def read(key: int, version: int, step: SaslStep) -> Any:
-    return codec.read_response(key, version, step.answer[4:])[1] if step.answer else None
+def read(api_key: int, version: int, step: SaslStep) -> Any:
+    return codec.read_response(api_key, version, step.answer[4:])[1] if step.answer else None
 
 
 def test_a_client_asks_for_versions_shakes_hands_and_says_who_it_is() -> None:
@@ -604,7 +606,9 @@ def test_it_makes_sense_and_its_files_are_there(demo: tuple[SecurityOptions, Dem
     options, files = demo
     check_security(options)
     ports = {listener.name: listener.port for listener in options.listeners}
-    assert ports == {name: 9092 + distance for name, distance in LISTENERS.items()}
+    assert ports == {
+        listener_name: 9092 + distance for listener_name, distance in LISTENERS.items()
+    }
     assert files.keystore.read_bytes() == files.key.read_bytes() + files.certificate.read_bytes()
     assert files.authority.exists()
 
@@ -615,7 +619,7 @@ def test_free_ports_are_free_everywhere(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("principal", "operation", "kind", "name", "expected"),
+    ("principal", "operation", "resource_type", "resource_name", "expected"),
     [
         ("User:admin", AclOperation.ALTER, ResourceType.CLUSTER, "kafka-cluster", True),
         ("User:scram-user", AclOperation.WRITE, TOPIC, "orders", True),
@@ -631,8 +635,8 @@ def test_users_have_rights_and_guests_few(
     demo: tuple[SecurityOptions, DemoFiles],
     principal: str,
     operation: AclOperation,
-    kind: ResourceType,
-    name: str,
+    resource_type: ResourceType,
+    resource_name: str,
     *,
     expected: bool,
 ) -> None:
@@ -644,8 +648,8 @@ def test_users_have_rights_and_guests_few(
         principal=principal,
         host="127.0.0.1",
         operation=operation,
-        resource_type=kind,
-        resource_name=name,
+        resource_type=resource_type,
+        resource_name=resource_name,
     )
     assert allowed is expected
 

@@ -374,17 +374,17 @@ async def test_a_new_connection_can_be_made_to_wait(
     cluster: VirtualCluster, wire: WireClient, /, action: Any
 ) -> None:
     cluster.arm(action, OPEN, broker=int(cluster.leader(first_partition())), limit=1)
-    late = await open_wire(cluster)
-    late.send(late.metadata())
-    assert await late.silent_for(1)
+    late_wire = await open_wire(cluster)
+    late_wire.send(late_wire.metadata())
+    assert await late_wire.silent_for(1)
     wire.send(wire.metadata())
     assert (await wire.answer())[0] == 1, "those that are open go on"
     if isinstance(action, Hold):
         cluster.injector.release("f")
     elif isinstance(action, Reorder):
         await (await open_wire(cluster)).close()
-    assert (await late.answer())[0] == 1
-    await late.close()
+    assert (await late_wire.answer())[0] == 1
+    await late_wire.close()
 
 
 @within(run)

@@ -235,9 +235,9 @@ FAULTS: list[Action] = [Hold(), Delay(delay_ms=2_000), Drop(), Fail(error="NOT_C
 @pytest.mark.parametrize("action", FAULTS, ids=lambda action: type(action).__name__)
 @pytest.mark.parametrize("api", ["AddPartitionsToTxn", "WriteTxnMarkers"])
 @pytest.mark.parametrize("point", [REQUEST, RESPONSE])
-@pytest.mark.parametrize("level", [1, 2])
+@pytest.mark.parametrize("transaction_version", [1, 2])
 def test_one_fault_between_brokers_delays_a_transaction_and_no_more(
-    level: int, point: FaultPoint, api: str, action: Action
+    transaction_version: int, point: FaultPoint, api: str, action: Action
 ) -> None:
     async def main(cluster: VirtualCluster) -> None:
         cluster.arm(action, point, api=api, limit=1)
@@ -257,7 +257,7 @@ def test_one_fault_between_brokers_delays_a_transaction_and_no_more(
         (rule,) = cluster.sim.injector.rules()
         assert rule.struck == 1
 
-    run_cluster(main, level=level)
+    run_cluster(main, level=transaction_version)
 
 
 async def release(cluster: VirtualCluster) -> None:
@@ -372,7 +372,7 @@ def test_clients_are_told_this_machines_name_where_it_listens_everywhere(host: s
 def test_the_port_that_is_advertised_is_that_of_one_broker() -> None:
     for brokers, ports in ((1, [19_092]), (2, [9_092, 9_093])):
         options = ClusterOptions(brokers=brokers, advertised_host="h", advertised_port=19_092)
-        endpoints = [(endpoint("", 9_092 + number),) for number in range(brokers)]
+        endpoints = [(endpoint("", 9_092 + broker_number),) for broker_number in range(brokers)]
         assert [broker.port for broker in registered_brokers(options, endpoints)] == ports
 
 
@@ -470,8 +470,8 @@ def test_no_two_listeners_want_the_same_port(
 ) -> None:
     security = SecurityOptions(
         listeners=tuple(
-            SecureListener(name=f"L{index}", protocol=SecurityProtocol.SASL_SSL, port=port)
-            for index, port in enumerate(ports)
+            SecureListener(name=f"L{port_index}", protocol=SecurityProtocol.SASL_SSL, port=port)
+            for port_index, port in enumerate(ports)
         )
     )
     assert port_step(ClusterOptions(brokers=brokers, port=9092, security=security)) == step
@@ -503,11 +503,11 @@ def test_topics_of_no_form_are_refused(description: object) -> None:
 
 
 def test_a_level_that_no_release_knows_is_refused() -> None:
-    old = ClusterOptions(as_version=("3.6",))
-    check_release(old, transaction_version=0)
-    check_release(old, transaction_version=None)
+    old_options = ClusterOptions(as_version=("3.6",))
+    check_release(old_options, transaction_version=0)
+    check_release(old_options, transaction_version=None)
     with pytest.raises(ConfigError, match=r"brokers of 3\.6 know it up to 0 only"):
-        check_release(old, transaction_version=1)
+        check_release(old_options, transaction_version=1)
 
 
 # A broker's listener: bound before its broker exists, silent until opened, gone when closed.

@@ -489,7 +489,7 @@ def logs_of(
 
 
 def matching_lines(lines: Lines, event: str, **values: Any) -> Lines:
-    """The lines of that event which have these values."""
+    """Return the log lines of this event whose fields have these values."""
     return [
         line
         for line in lines
@@ -594,8 +594,8 @@ def test_requests_that_wait_side_by_side_do_not_share_what_is_bound() -> None:
         cluster.arm(Delay(delay_ms=50), FaultPoint.CLIENT_REQUEST, api="Metadata")
         (broker,) = cluster.sim.metadata.image.brokers.values()
         wires = [
-            await WireClient.open(broker.host, broker.port, client_id=name)
-            for name in ("one", "two")
+            await WireClient.open(broker.host, broker.port, client_id=client_id)
+            for client_id in ("one", "two")
         ]
         for wire in wires:
             wire.send(wire.metadata())
@@ -611,7 +611,9 @@ def test_requests_that_wait_side_by_side_do_not_share_what_is_bound() -> None:
         (received,) = matching_lines(lines, "request.received", client_id=client_id)
         (answered,) = matching_lines(lines, "request.answered", client_id=client_id)
         assert answered["connection"] == received["connection"]
-    assert not any("client_id" in line for line in matching_lines(lines, "connection.closed"))
+    assert not any(
+        "client_id" in matching_line for matching_line in matching_lines(lines, "connection.closed")
+    )
 
 
 def test_who_sends_no_kafka_is_warned_of_at_any_level() -> None:
@@ -664,10 +666,10 @@ def parts_of(*pieces: bytes) -> list[bytes]:
     ],
 )
 def test_parts_are_all_of_it_in_order_and_none_is_too_large(sizes: tuple[int, ...]) -> None:
-    pieces = [bytes([number % 251]) * size for number, size in enumerate(sizes)]
+    pieces = [bytes([piece_number % 251]) * size for piece_number, size in enumerate(sizes)]
     parts = parts_of(*pieces)
     assert b"".join(parts) == b"".join(pieces)
-    assert all(len(part) == PART_BYTES for part in parts[:-1])
+    assert all(len(response_part) == PART_BYTES for response_part in parts[:-1])
     assert 0 < len(parts[-1]) <= PART_BYTES
 
 
@@ -675,9 +677,9 @@ def test_a_large_piece_is_not_copied() -> None:
     parked = ParkedAnswers()
     batch = bytes(3 * PART_BYTES)
     parked.add([batch])
-    (part,) = parked.next_part()
-    assert isinstance(part, memoryview)
-    assert part.obj is batch
+    (response_part,) = parked.next_part()
+    assert isinstance(response_part, memoryview)
+    assert response_part.obj is batch
     assert sum(map(len, parked.remaining_pieces())) == 2 * PART_BYTES
 
 
@@ -737,14 +739,14 @@ def test_a_large_answer_in_large_pieces_is_not_copied_and_counts() -> None:
     outbox = Outbox(listener, on_room=list, on_excess=lambda: given_up.append("end"))
     transport = outbox.transport = create_autospec(asyncio.Transport, instance=True)
     pieces = [bytes(UNJOINED_FROM_BYTES), bytes(UNJOINED_FROM_BYTES)]
-    size = sum(map(len, pieces))
-    outbox.put_pieces(b"head", pieces, size, is_stored=False)
+    pieces_bytes = sum(map(len, pieces))
+    outbox.put_pieces(b"head", pieces, pieces_bytes, is_stored=False)
     outbox.flush()
     (sent,) = transport.writelines.call_args.args
     assert [id(buffer) for buffer in sent[1:]] == [id(piece) for piece in pieces]
     outbox.is_paused = True
     for _ in range(3):
-        outbox.put_pieces(b"head", pieces, size, is_stored=False)
+        outbox.put_pieces(b"head", pieces, pieces_bytes, is_stored=False)
     outbox.flush()
     assert given_up, "what waits and is no record counts, in pieces or not"
 
@@ -839,7 +841,10 @@ async def test_of_large_requests_one_is_read_in_each_turn() -> None:
 
 
 TWO = (TopicPartition("t", 0), TopicPartition("u", 1))
-MANY = tuple(TopicPartition("t", index) for index in range(SUMMARY_PARTITIONS_MAX + 2))
+MANY = tuple(
+    TopicPartition("t", summary_partition_index)
+    for summary_partition_index in range(SUMMARY_PARTITIONS_MAX + 2)
+)
 
 
 @pytest.mark.parametrize(

@@ -31,10 +31,10 @@ from txnsim.wire.plain_values import message_from
 P0 = TopicPartition("orders", 0)
 
 
-async def sends(cluster: VirtualCluster, value: bytes, *, name: str = "app") -> None:
+async def sends(cluster: VirtualCluster, record_value: bytes, *, name: str = "app") -> None:
     async with cluster.client(name) as client:
         producer = Producer(client)
-        await producer.send("orders", 0, value)
+        await producer.send("orders", 0, record_value)
 
 
 @within(run_cluster)
@@ -226,9 +226,9 @@ async def test_a_client_hears_of_errors_and_not_of_silence_while_no_broker_is_le
     await until(lambda: alive(cluster) == [3], "[3] are alive")
     async with cluster.client() as client:
         await sim.kill_broker(B3)
-        with pytest.raises((ClientError, OSError)) as caught:
+        with pytest.raises((ClientError, OSError)) as error_info:
             await Producer(client, transactional_id="tx").init_transactions()
-        assert getattr(caught.value, "error", None) is not ErrorCode.unknown_server_error
+        assert getattr(error_info.value, "error", None) is not ErrorCode.unknown_server_error
 
 
 def test_a_broken_machine_tells_the_trace_what_its_logs_have_lost() -> None:
@@ -288,26 +288,26 @@ async def ask(
     """Ask broker 1 over a connection of its own; the answer comes later."""
     loop = asyncio.get_running_loop()
     answer: asyncio.Future[Any] = loop.create_future()
-    key = KEYS[api]
+    api_key = KEYS[api]
 
     class Client(asyncio.Protocol):
-        def data_received(self, data: bytes) -> None:
-            answer.set_result(codec.read_response(key, version, data[4:])[1])
+        def data_received(self, frame_bytes: bytes) -> None:
+            answer.set_result(codec.read_response(api_key, version, frame_bytes[4:])[1])
 
     broker = cluster.sim.metadata.image.brokers[B1]
     transport = await cluster.env.network.connect(broker.host, broker.port, Client)
-    message = message_from(codec.request_class(key, version), values)
-    transport.write(codec.encode_request(key, version, 1, "app", message))
+    message = message_from(codec.request_class(api_key, version), values)
+    transport.write(codec.encode_request(api_key, version, 1, "app", message))
     return answer
 
 
-@pytest.mark.parametrize("key", sorted(FORWARDED & HANDLERS.keys()))
+@pytest.mark.parametrize("handler_key", sorted(FORWARDED & HANDLERS.keys()))
 @within(run_cluster)
 async def test_all_that_is_forwarded_waits_for_the_controller(
-    cluster: VirtualCluster, key: int
+    cluster: VirtualCluster, handler_key: int
 ) -> None:
     cluster.sim.isolate(B1)
-    answer = await ask(cluster, HANDLERS[key].name, HANDLERS[key].versions[1])
+    answer = await ask(cluster, HANDLERS[handler_key].name, HANDLERS[handler_key].versions[1])
     await asyncio.sleep(RETRY_TIMEOUT_MS / 1_000 - 1)
     assert not answer.done()
     await answer

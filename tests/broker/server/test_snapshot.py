@@ -260,39 +260,44 @@ class Reader:
     def read(self, cluster: VirtualCluster) -> Reader:
         for line in cluster.env.tracer.lines():
             event = msgspec.json.decode(line)
-            self._take(event, event.get("d", {}))
+            self._take_event(event, event.get("d", {}))
         return self
 
-    def _take(self, event: Mapping[str, Any], data: Mapping[str, Any]) -> None:
+    def _take_event(self, event: Mapping[str, Any], event_fields: Mapping[str, Any]) -> None:
         match event["k"]:
             case "snapshot":
-                self._begin(data)
+                self._begin_state(event_fields)
             case "log.append":
-                self._partition(data)["end"] = data["last"] + 1
+                self._partition(event_fields)["end"] = event_fields["last"] + 1
             case "marker.written":
-                self._partition(data)["end"] = data["offset"] + 1
+                self._partition(event_fields)["end"] = event_fields["offset"] + 1
             case "log.hw" | "log.lso":
-                self._partition(data)[event["k"][len("log.") :]] = data["to"]
+                self._partition(event_fields)[event["k"][len("log.") :]] = event_fields["to"]
             case "pid.open":
-                self.open.setdefault(data["tp"], {})[data["pid"]] = data["first"]
+                self.open.setdefault(event_fields["tp"], {})[event_fields["pid"]] = event_fields[
+                    "first"
+                ]
             case "pid.close":
-                self.open.get(data["tp"], {}).pop(data["pid"], None)
+                self.open.get(event_fields["tp"], {}).pop(event_fields["pid"], None)
             case "txn.complete":
-                self.transactions[event["tx"].split("/")[0]] = data
+                self.transactions[event["tx"].split("/")[0]] = event_fields
 
-    def _partition(self, data: Mapping[str, Any]) -> dict[str, Any]:
+    def _partition(self, event_fields: Mapping[str, Any]) -> dict[str, Any]:
         """Of one that a later part of the snapshot tells, nothing needs to be right yet."""
-        return self.partitions.setdefault(data["tp"], {})
+        return self.partitions.setdefault(event_fields["tp"], {})
 
-    def _begin(self, data: Mapping[str, Any]) -> None:
-        self.brokers.update({broker["node"]: broker["state"] for broker in data.get("brokers", ())})
-        self.faults.update({fault["rule"]: fault for fault in data.get("faults", ())})
-        for entry in data["partitions"]:
-            self.partitions[entry["tp"]] = entry
-            self.open[entry["tp"]] = {
-                producer["pid"]: producer["first"] for producer in entry.get("producers", ())
+    def _begin_state(self, event_fields: Mapping[str, Any]) -> None:
+        self.brokers.update(
+            {broker["node"]: broker["state"] for broker in event_fields.get("brokers", ())}
+        )
+        self.faults.update({fault["rule"]: fault for fault in event_fields.get("faults", ())})
+        for partition_entry in event_fields["partitions"]:
+            self.partitions[partition_entry["tp"]] = partition_entry
+            self.open[partition_entry["tp"]] = {
+                producer["pid"]: producer["first"]
+                for producer in partition_entry.get("producers", ())
             }
-        for transaction in data["transactions"]:
+        for transaction in event_fields["transactions"]:
             self.transactions[transaction["tx"].split("/")[0]] = transaction["d"]
 
 
@@ -311,10 +316,10 @@ def agrees(reader: Reader, cluster: VirtualCluster) -> None:
                     for producer in log.producers.open_producers()
                 }
         for txn in broker.coordinator.entries():
-            entry = reader.transactions[txn.transactional_id]
-            assert entry["state"] == txn.state.wire_name
-            assert entry["epoch"] == txn.producer_epoch
-            assert sorted(entry["partitions"]) == sorted(map(str, txn.partitions))
+            transaction_entry = reader.transactions[txn.transactional_id]
+            assert transaction_entry["state"] == txn.state.wire_name
+            assert transaction_entry["epoch"] == txn.producer_epoch
+            assert sorted(transaction_entry["partitions"]) == sorted(map(str, txn.partitions))
 
 
 @pytest.mark.parametrize("things_per_part", [3, trace_snapshot.ITEMS_PER_PART])
@@ -394,11 +399,18 @@ def test_positions_of_groups_are_told_in_parts_like_all_else(
 
     async def main(cluster: VirtualCluster) -> None:
         parts: list[Any] = list(trace_snapshot.snapshot_parts(cluster.sim))
-        positions = [position_told for part in parts for position_told in part.get("positions", ())]
+        positions = [
+            position_told
+            for snapshot_part in parts
+            for position_told in snapshot_part.get("positions", ())
+        ]
         assert positions == [position] * 5 * len(cluster.sim.brokers)
         sizes = [
-            sum(len(part.get(name, ())) for name in ("partitions", "transactions", "positions"))
-            for part in parts
+            sum(
+                len(snapshot_part.get(name, ()))
+                for name in ("partitions", "transactions", "positions")
+            )
+            for snapshot_part in parts
         ]
         assert set(sizes[:-1]) == {4}
         assert sizes[-1] < 4
@@ -449,10 +461,10 @@ async def test_what_was_held_is_thrown_away(cluster: VirtualCluster) -> None:
     cluster.arm(Hold(), FaultPoint.CLIENT_REQUEST, api="Produce")
     async with cluster.client() as app:
         producer = Producer(app, delivery_timeout_ms=400, request_timeout_ms=300)
-        late = producer.send("orders", 0, b"late")
+        late_send = producer.send("orders", 0, b"late")
         await cluster.wait_until_struck()
         with pytest.raises(ClientError):
-            await late
+            await late_send
         await producer.close()
         assert sim.injector.rules()[0].held
         await sim.reset(snapshot)
@@ -477,8 +489,8 @@ async def test_ids_are_never_given_out_twice(cluster: VirtualCluster) -> None:
 async def test_metadata_never_looks_older_than_before(cluster: VirtualCluster) -> None:
     sim = cluster.sim
     snapshot = sim.snapshot()
-    for number in range(5):
-        create(sim, f"t{number}")
+    for topic_number in range(5):
+        create(sim, f"t{topic_number}")
     image_before = sim.metadata.image
     await sim.reset(snapshot)
     image_after = sim.metadata.image
@@ -545,8 +557,8 @@ async def test_ports_stay_bound_and_clients_are_disconnected() -> None:
     async with real_cluster() as sim:
         snapshot, bootstrap = sim.snapshot(), sim.bootstrap
         async with client_of(sim.environment, sim) as app, Producer(app) as producer:
-            for number in range(3):
-                await producer.send("orders", 0, b"%d" % number)
+            for record_number in range(3):
+                await producer.send("orders", 0, b"%d" % record_number)
                 assert sum(len(listener.connections) for listener in sim.listeners) > 0
                 await sim.reset(snapshot)
                 assert sum(len(listener.connections) for listener in sim.listeners) == 0
@@ -583,9 +595,9 @@ async def test_each_broker_has_what_it_stores_under_an_id_that_stays(
     assert files == files_again
     folders = {path.split("/")[0] for path in files if "/" in path}
     assert folders == {"__cluster_metadata-0"} | {
-        f"{topic.name}-{index}"
+        f"{topic.name}-{partition_index}"
         for topic in cluster.sim.metadata.image.topics.values()
-        for index, partition in enumerate(topic.partitions)
+        for partition_index, partition in enumerate(topic.partitions)
         if 2 in partition.replicas
     }
     topic = next(iter(cluster.sim.metadata.image.topics.values()))

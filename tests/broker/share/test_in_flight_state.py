@@ -19,12 +19,12 @@ LEGAL = {(AVAILABLE, ACQUIRED)} | FROM_ACQUIRED | FROM_ARCHIVING
 
 def state(
     record_state: RecordState = ACQUIRED,
-    count: int = 1,
+    delivery_count: int = 1,
     lock: int | None = 100,
     first_offset: int = 0,
 ) -> InFlightState:
     member = "a" if record_state is ACQUIRED else ""
-    return InFlightState(first_offset, first_offset + 9, record_state, count, member, lock)
+    return InFlightState(first_offset, first_offset + 9, record_state, delivery_count, member, lock)
 
 
 @pytest.mark.parametrize(("state_before", "state_after"), [*product(RecordState, RecordState)])
@@ -53,7 +53,7 @@ def test_every_move(state_before: RecordState, state_after: RecordState) -> None
 def test_what_was_delivered_often_enough_is_not_available_again(
     count: int, settings: SharePartitionSettings, state_after: RecordState
 ) -> None:
-    in_flight = state(count=count)
+    in_flight = state(delivery_count=count)
     in_flight.move(AVAILABLE, settings)
     assert in_flight.state is state_after
 
@@ -84,7 +84,7 @@ def test_nothing_moves_while_a_move_is_being_persisted() -> None:
 def test_a_move_is_taken_back(
     count: int, now_ms: int, state_after: RecordState, member: str, lock: int | None
 ) -> None:
-    in_flight = state(count=count)
+    in_flight = state(delivery_count=count)
     in_flight.move(ACKNOWLEDGED, SETTINGS, token=1)
     assert not in_flight.is_complete
     in_flight.roll_back(now_ms)

@@ -13,8 +13,8 @@ WORDS = ("load", "fetch", "ack", "release", "time", "lso", "answer", "letter")
 def test_every_recorded_answer() -> None:
     player = Player()
     met: Counter[str] = Counter()
-    for index, (line, answer) in enumerate(recorded_answers()):
-        assert player.play(line) == answer, f"line {index + 1}: {line}"
+    for recorded_answer_index, (line, answer) in enumerate(recorded_answers()):
+        assert player.play(line) == answer, f"line {recorded_answer_index + 1}: {line}"
         met[line.partition(" ")[0]] += 1
         met["refused"] += answer.startswith("!")
     assert player.partition.phase is Phase.ACTIVE

@@ -95,8 +95,10 @@ def test_a_batch_that_ends_before_it_begins_can_only_be_alone(last_offset: int) 
 def in_order(rows: list[tuple[int, int, int, int]]) -> tuple[StateBatch, ...]:
     """Batches one behind the other: gap, length, state, count of each."""
     batches, next_offset = [], 0
-    for gap, length, state, count in rows:
-        batches.append(StateBatch(next_offset + gap, next_offset + gap + length - 1, state, count))
+    for gap, length, state, delivery_count in rows:
+        batches.append(
+            StateBatch(next_offset + gap, next_offset + gap + length - 1, state, delivery_count)
+        )
         next_offset += gap + length
     return tuple(batches)
 
@@ -114,16 +116,20 @@ def offset_by_offset(batches: list[StateBatch]) -> tuple[StateBatch, ...]:
         covering = [batch for batch in batches if batch.first_offset <= offset <= batch.last_offset]
         if not covering:
             continue
-        count, state = max((batch.delivery_count, batch.delivery_state) for batch in covering)
+        delivery_count, state = max(
+            (batch.delivery_count, batch.delivery_state) for batch in covering
+        )
         last_batch = batches_by_offset[-1] if batches_by_offset else StateBatch(-2, -2, -1, -1)
         if (last_batch.last_offset, last_batch.delivery_state, last_batch.delivery_count) == (
             offset - 1,
             state,
-            count,
+            delivery_count,
         ):
-            batches_by_offset[-1] = StateBatch(last_batch.first_offset, offset, state, count)
+            batches_by_offset[-1] = StateBatch(
+                last_batch.first_offset, offset, state, delivery_count
+            )
         else:
-            batches_by_offset.append(StateBatch(offset, offset, state, count))
+            batches_by_offset.append(StateBatch(offset, offset, state, delivery_count))
     return tuple(batches_by_offset)
 
 

@@ -23,7 +23,7 @@ from txnsim.share_state.shard import ShareStateShard
 
 E = ErrorCode
 TOPIC = "qHBm7qF0QeCvHxCmWtCZ2w"
-KEY, GONE, NEGATIVE = (ShareKey("g", TOPIC, number) for number in (0, 2, -1))
+KEY, GONE, NEGATIVE = (ShareKey("g", TOPIC, partition) for partition in (0, 2, -1))
 DELETED_TOPIC = ShareKey("g", "A" * 22, 0)
 NOW_MS = 1_700_000_000_000
 LEADER_OLDER = "The leader epoch in the request is older than the epoch on the broker."
@@ -31,7 +31,7 @@ STATE_OTHER = "The coordinator rejected the request because the state epoch did 
 NO_TOPIC = "This server does not host this topic-partition."
 
 
-class World:
+class ShareStateBench:
     """A shard whose decisions are applied at once."""
 
     def __init__(self, updates: int = 500, **rules: bool) -> None:
@@ -86,31 +86,33 @@ def rejection_of(decision: ShareDecision | Rejection) -> tuple[ErrorCode, str]:
 
 
 @pytest.fixture
-def world() -> World:
-    return World()
+def state_bench() -> ShareStateBench:
+    return ShareStateBench()
 
 
 # Refusals
 
 
 @pytest.mark.parametrize("key", [GONE, DELETED_TOPIC])
-def test_a_partition_that_is_not_there_has_no_state(world: World, key: ShareKey) -> None:
+def test_a_partition_that_is_not_there_has_no_state(
+    state_bench: ShareStateBench, key: ShareKey
+) -> None:
     answer = (E.unknown_topic_or_partition, NO_TOPIC)
-    decisions = world.decisions
+    decisions = state_bench.decisions
     assert (
         rejection_of(decisions.initialize(InitializeShareState(key=key, state_epoch=0))) == answer
     )
     assert rejection_of(decisions.delete(DeleteShareState(key=key))) == answer
     assert rejection_of(decisions.summarize(reading(key=key))) == answer
-    world.shard.apply(
+    state_bench.shard.apply(
         ShareSnapshot(key=key, start_offset=0, delivery_complete_count=0), record_offset=0
     )
     assert rejection_of(decisions.read(reading(key=key))) == answer
     assert rejection_of(decisions.write(writing(key=key))) == answer
 
 
-def test_numbers_are_not_negative(world: World) -> None:
-    decisions = world.decisions
+def test_numbers_are_not_negative(state_bench: ShareStateBench) -> None:
+    decisions = state_bench.decisions
     partition = (E.invalid_request, "The partition id cannot be a negative number.")
     state = (E.invalid_request, "The state epoch cannot be a negative number.")
     leader = (E.invalid_request, "The leader epoch cannot be a negative number.")
@@ -128,20 +130,22 @@ def test_numbers_are_not_negative(world: World) -> None:
     assert rejection_of(decisions.summarize(reading(-1, NEGATIVE))) == partition
 
 
-def test_what_was_never_initialised_is_neither_read_nor_written(world: World) -> None:
+def test_what_was_never_initialised_is_neither_read_nor_written(
+    state_bench: ShareStateBench,
+) -> None:
     text = "{} operation on uninitialized share partition not allowed."
     invalid = E.invalid_request
-    assert rejection_of(world.decisions.read(reading())) == (invalid, text.format("Read"))
-    assert rejection_of(world.decisions.write(writing())) == (invalid, text.format("Write"))
-    world.initialize()
-    world.done(world.decisions.delete(DeleteShareState(key=KEY)))
-    assert rejection_of(world.decisions.read(reading())) == (invalid, text.format("Read"))
+    assert rejection_of(state_bench.decisions.read(reading())) == (invalid, text.format("Read"))
+    assert rejection_of(state_bench.decisions.write(writing())) == (invalid, text.format("Write"))
+    state_bench.initialize()
+    state_bench.done(state_bench.decisions.delete(DeleteShareState(key=KEY)))
+    assert rejection_of(state_bench.decisions.read(reading())) == (invalid, text.format("Read"))
 
 
-def test_older_epochs_are_fenced(world: World) -> None:
-    world.initialize(state_epoch=3)
-    world.read(4)
-    decisions = world.decisions
+def test_older_epochs_are_fenced(state_bench: ShareStateBench) -> None:
+    state_bench.initialize(state_epoch=3)
+    state_bench.read(4)
+    decisions = state_bench.decisions
     older = InitializeShareState(key=KEY, state_epoch=2)
     assert rejection_of(decisions.initialize(older)) == (E.fenced_state_epoch, STATE_OTHER)
     assert rejection_of(decisions.read(reading(3))) == (E.fenced_leader_epoch, LEADER_OLDER)
@@ -149,33 +153,42 @@ def test_older_epochs_are_fenced(world: World) -> None:
     assert rejection_of(decisions.write(old_both)) == (E.fenced_leader_epoch, LEADER_OLDER)
     old_state = writing(leader=4, state=2)
     assert rejection_of(decisions.write(old_state)) == (E.fenced_state_epoch, STATE_OTHER)
-    assert isinstance(world.write(leader=9, state=9), ShareUpdate)  # a newer one passes
+    assert isinstance(state_bench.write(leader=9, state=9), ShareUpdate)  # a newer one passes
 
 
 def test_up_to_4_3_a_fence_is_told_in_the_words_of_the_error() -> None:
-    world = World(share_state_fences_are_brief=False)
-    world.initialize(state_epoch=3)
+    state_bench = ShareStateBench(share_state_fences_are_brief=False)
+    state_bench.initialize(state_epoch=3)
     older = InitializeShareState(key=KEY, state_epoch=2)
     message = (
         "The share coordinator rejected the request because the share-group state epoch did not "
         "match."
     )
-    assert rejection_of(world.decisions.initialize(older)) == (E.fenced_state_epoch, message)
+    assert rejection_of(state_bench.decisions.initialize(older)) == (E.fenced_state_epoch, message)
 
 
-def test_too_many_batches_are_refused_before_anything_is_combined(world: World) -> None:
-    world.initialize()
-    many = [StateBatch(2 * number, 2 * number, 2, 1) for number in range(BATCHES_MAX + 1)]
-    assert rejection_of(world.decisions.write(writing(*many)))[0] is E.unknown_server_error
-    assert isinstance(world.write(*many[:-1]), ShareUpdate)
+def test_too_many_batches_are_refused_before_anything_is_combined(
+    state_bench: ShareStateBench,
+) -> None:
+    state_bench.initialize()
+    many = [
+        StateBatch(2 * batch_number, 2 * batch_number, 2, 1)
+        for batch_number in range(BATCHES_MAX + 1)
+    ]
+    assert rejection_of(state_bench.decisions.write(writing(*many)))[0] is E.unknown_server_error
+    assert isinstance(state_bench.write(*many[:-1]), ShareUpdate)
 
 
-def test_a_batch_that_ends_before_it_begins_trips_what_is_beside_it(world: World) -> None:
-    world.initialize()
+def test_a_batch_that_ends_before_it_begins_trips_what_is_beside_it(
+    state_bench: ShareStateBench,
+) -> None:
+    state_bench.initialize()
     odd, sound = StateBatch(9, 7, 2, 1), StateBatch(20, 21, 2, 1)
-    assert rejection_of(world.decisions.write(writing(odd, sound)))[0] is E.unknown_server_error
-    assert isinstance(world.write(odd), ShareUpdate)
-    error, text = rejection_of(world.decisions.write(writing(sound)))
+    assert (
+        rejection_of(state_bench.decisions.write(writing(odd, sound)))[0] is E.unknown_server_error
+    )
+    assert isinstance(state_bench.write(odd), ShareUpdate)
+    error, text = rejection_of(state_bench.decisions.write(writing(sound)))
     assert (error, "java.util.TreeMap.get" in text) == (E.unknown_server_error, True)
 
 
@@ -184,43 +197,46 @@ def test_a_batch_that_ends_before_it_begins_trips_what_is_beside_it(world: World
 
 def test_only_with_a_switch_a_state_outlives_a_second_first_request() -> None:
     written_batch = StateBatch(5, 6, 2, 1)
-    for world, batches in (World(), ()), (World(share_states_are_made_once=True), (written_batch,)):
-        world.initialize(state_epoch=3)
-        world.write(written_batch, state=3)
-        assert bool(world.initialize(state_epoch=3).records) == (not batches)
-        assert world.shard.states[KEY].batches == batches
-        assert world.initialize(state_epoch=4).records
-        assert world.shard.states[KEY].batches == ()
+    for state_bench, batches in (
+        (ShareStateBench(), ()),
+        (ShareStateBench(share_states_are_made_once=True), (written_batch,)),
+    ):
+        state_bench.initialize(state_epoch=3)
+        state_bench.write(written_batch, state=3)
+        assert bool(state_bench.initialize(state_epoch=3).records) == (not batches)
+        assert state_bench.shard.states[KEY].batches == batches
+        assert state_bench.initialize(state_epoch=4).records
+        assert state_bench.shard.states[KEY].batches == ()
 
 
-def test_initialise_begins_anew_and_counts_the_snapshots(world: World) -> None:
-    first_decision = world.initialize(start=-1)
+def test_initialise_begins_anew_and_counts_the_snapshots(state_bench: ShareStateBench) -> None:
+    first_decision = state_bench.initialize(start=-1)
     assert first_decision.reply == ShareStateError(key=KEY)
     (snapshot,) = first_decision.records
     assert isinstance(snapshot, ShareSnapshot)
     assert (snapshot.snapshot_epoch, snapshot.delivery_complete_count) == (0, -1)
     assert snapshot.create_timestamp_ms == snapshot.write_timestamp_ms == NOW_MS
-    world.write(StateBatch(5, 9, 2, 1), start=5)
-    (snapshot,) = world.initialize(state_epoch=1, start=7).records
+    state_bench.write(StateBatch(5, 9, 2, 1), start=5)
+    (snapshot,) = state_bench.initialize(state_epoch=1, start=7).records
     assert isinstance(snapshot, ShareSnapshot)
     assert (snapshot.snapshot_epoch, snapshot.state_epoch, snapshot.start_offset) == (1, 1, 7)
     assert (snapshot.delivery_complete_count, snapshot.batches) == (0, ())
 
 
-def test_a_read_notes_another_leader_epoch(world: World) -> None:
-    world.initialize(state_epoch=2)
-    world.write(StateBatch(6, 6, 2, 1), start=5, complete=1, state=2)
+def test_a_read_notes_another_leader_epoch(state_bench: ShareStateBench) -> None:
+    state_bench.initialize(state_epoch=2)
+    state_bench.write(StateBatch(6, 6, 2, 1), start=5, complete=1, state=2)
     state = ShareState(key=KEY, state_epoch=2, start_offset=5, batches=(StateBatch(6, 6, 2, 1),))
-    second_read = world.read(0)
+    second_read = state_bench.read(0)
     assert (second_read.reply, second_read.records) == (state, ())
-    moved = world.read(3)
+    moved = state_bench.read(3)
     assert moved.reply == state
     assert moved.records == (
         ShareUpdate(
             key=KEY, snapshot_epoch=0, leader_epoch=3, start_offset=5, delivery_complete_count=1
         ),
     )
-    assert world.read(3).records == ()
+    assert state_bench.read(3).records == ()
 
 
 @pytest.mark.parametrize(
@@ -234,22 +250,22 @@ def test_a_read_notes_another_leader_epoch(world: World) -> None:
     ],
 )
 def test_the_start_offset_never_goes_back(
-    world: World, start: int, complete: int, written: tuple[int, int]
+    state_bench: ShareStateBench, start: int, complete: int, written: tuple[int, int]
 ) -> None:
-    world.initialize()
-    world.write(start=5, complete=4)
-    record = world.write(StateBatch(2, 9, 2, 1), start=start, complete=complete)
+    state_bench.initialize()
+    state_bench.write(start=5, complete=4)
+    record = state_bench.write(StateBatch(2, 9, 2, 1), start=start, complete=complete)
     assert isinstance(record, ShareUpdate)
     assert (record.start_offset, record.delivery_complete_count) == written
     assert record.batches == (StateBatch(written[0], 9, 2, 1),)
 
 
 def test_so_many_updates_make_a_snapshot() -> None:
-    world = World(updates=2)
-    world.initialize()
-    world.read(7)
-    world.write(StateBatch(5, 5, 2, 1), leader=8, complete=1)
-    record = world.write(StateBatch(6, 6, 2, 1), leader=8, start=5, complete=2)
+    state_bench = ShareStateBench(updates=2)
+    state_bench.initialize()
+    state_bench.read(7)
+    state_bench.write(StateBatch(5, 5, 2, 1), leader=8, complete=1)
+    record = state_bench.write(StateBatch(6, 6, 2, 1), leader=8, start=5, complete=2)
     assert record == ShareSnapshot(
         key=KEY,
         snapshot_epoch=1,
@@ -260,30 +276,34 @@ def test_so_many_updates_make_a_snapshot() -> None:
         write_timestamp_ms=NOW_MS,
         batches=(StateBatch(5, 6, 2, 1),),
     )
-    assert isinstance(world.write(leader=8), ShareUpdate)
+    assert isinstance(state_bench.write(leader=8), ShareUpdate)
 
 
 def test_without_updates_every_change_is_a_snapshot() -> None:
-    world = World(updates=0)
-    world.initialize()
-    assert isinstance(world.write(), ShareSnapshot)
-    assert isinstance(world.write(), ShareSnapshot)
+    state_bench = ShareStateBench(updates=0)
+    state_bench.initialize()
+    assert isinstance(state_bench.write(), ShareSnapshot)
+    assert isinstance(state_bench.write(), ShareSnapshot)
 
 
-def test_delete_leaves_a_tombstone_where_there_was_something(world: World) -> None:
+def test_delete_leaves_a_tombstone_where_there_was_something(state_bench: ShareStateBench) -> None:
     command = DeleteShareState(key=KEY)
-    assert world.done(world.decisions.delete(command)).records == ()
-    world.initialize()
-    deleted = world.done(world.decisions.delete(command))
+    assert state_bench.done(state_bench.decisions.delete(command)).records == ()
+    state_bench.initialize()
+    deleted = state_bench.done(state_bench.decisions.delete(command))
     assert (deleted.records, deleted.reply) == ((ShareDeleted(key=KEY),), ShareStateError(key=KEY))
 
 
-def test_a_summary_has_everything_but_batches(world: World) -> None:
-    assert world.done(world.decisions.summarize(reading())).reply == ShareStateSummary(key=KEY)
-    world.initialize(state_epoch=2)
-    world.read(3)
-    world.write(StateBatch(5, 6, 2, 1), leader=3, state=2, start=5, complete=2)
-    assert world.done(world.decisions.summarize(reading(-5))).reply == ShareStateSummary(
+def test_a_summary_has_everything_but_batches(state_bench: ShareStateBench) -> None:
+    assert state_bench.done(state_bench.decisions.summarize(reading())).reply == ShareStateSummary(
+        key=KEY
+    )
+    state_bench.initialize(state_epoch=2)
+    state_bench.read(3)
+    state_bench.write(StateBatch(5, 6, 2, 1), leader=3, state=2, start=5, complete=2)
+    assert state_bench.done(
+        state_bench.decisions.summarize(reading(-5))
+    ).reply == ShareStateSummary(
         key=KEY, state_epoch=2, leader_epoch=3, start_offset=5, delivery_complete_count=2
     )
 
@@ -292,32 +312,37 @@ def test_a_summary_has_everything_but_batches(world: World) -> None:
 
 
 def test_up_to_4_3_an_epoch_of_minus_1_asks_for_no_check() -> None:
-    world = World(share_epochs_are_checked=False)
-    world.initialize(state_epoch=3)
-    world.read(4)
-    assert world.read(-1).records == ()
-    assert isinstance(world.write(leader=-1, state=-1), ShareUpdate)
-    assert rejection_of(world.decisions.read(reading(-2)))[0] is E.fenced_leader_epoch
-    world.initialize(state_epoch=-1)
-    assert world.shard.state_epochs == {KEY: 3}
-    assert world.shard.states[KEY].state_epoch == -1
+    state_bench = ShareStateBench(share_epochs_are_checked=False)
+    state_bench.initialize(state_epoch=3)
+    state_bench.read(4)
+    assert state_bench.read(-1).records == ()
+    assert isinstance(state_bench.write(leader=-1, state=-1), ShareUpdate)
+    assert rejection_of(state_bench.decisions.read(reading(-2)))[0] is E.fenced_leader_epoch
+    state_bench.initialize(state_epoch=-1)
+    assert state_bench.shard.state_epochs == {KEY: 3}
+    assert state_bench.shard.states[KEY].state_epoch == -1
 
 
 def test_before_4_3_1_a_read_without_epoch_is_fenced() -> None:
-    world = World(share_epochs_are_checked=False, share_reads_pass_without_epoch=False)
-    world.initialize()
-    assert rejection_of(world.decisions.read(reading(-1)))[0] is E.fenced_leader_epoch
+    state_bench = ShareStateBench(
+        share_epochs_are_checked=False, share_reads_pass_without_epoch=False
+    )
+    state_bench.initialize()
+    assert rejection_of(state_bench.decisions.read(reading(-1)))[0] is E.fenced_leader_epoch
 
 
 def test_up_to_4_3_the_start_offset_is_what_the_last_write_says() -> None:
-    world = World(updates=3, share_starts_never_go_back=False)
-    world.initialize()
-    world.write(start=8, complete=4)
-    world.write(StateBatch(2, 3, 2, 1), start=6, complete=1)
-    assert (world.shard.states[KEY].start_offset, world.shard.states[KEY].batches) == (6, ())
-    world.write(StateBatch(7, 7, 2, 1))
-    state = world.shard.states[KEY]
+    state_bench = ShareStateBench(updates=3, share_starts_never_go_back=False)
+    state_bench.initialize()
+    state_bench.write(start=8, complete=4)
+    state_bench.write(StateBatch(2, 3, 2, 1), start=6, complete=1)
+    assert (state_bench.shard.states[KEY].start_offset, state_bench.shard.states[KEY].batches) == (
+        6,
+        (),
+    )
+    state_bench.write(StateBatch(7, 7, 2, 1))
+    state = state_bench.shard.states[KEY]
     assert (state.start_offset, state.delivery_complete_count) == (6, -1)
-    record = world.write()
+    record = state_bench.write()
     assert isinstance(record, ShareSnapshot)
     assert (record.start_offset, record.batches) == (6, (StateBatch(7, 7, 2, 1),))

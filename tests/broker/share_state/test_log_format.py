@@ -74,9 +74,9 @@ VALUE: Final = bytes.fromhex(LINES[0]["value"])
 )
 def test_a_record_has_kafkas_bytes(record: ShareRecord, line: dict[str, str]) -> None:
     key = bytes.fromhex(line["key"])
-    value = None if line["value"] is None else bytes.fromhex(line["value"])
-    assert encode_record(record) == (key, value)
-    assert decode_record(key, value) == record
+    record_value = None if line["value"] is None else bytes.fromhex(line["value"])
+    assert encode_record(record) == (key, record_value)
+    assert decode_record(key, record_value) == record
 
 
 def test_a_batch_has_its_records_in_order() -> None:
@@ -89,30 +89,30 @@ def test_a_batch_has_its_records_in_order() -> None:
 
 def test_the_id_of_zeroes_is_an_id() -> None:
     record = ShareDeleted(key=ShareKey("g", "A" * 22, 0))
-    key, value = encode_record(record)
+    key, record_value = encode_record(record)
     assert bytes(16) in key
-    assert decode_record(key, value) == record
+    assert decode_record(key, record_value) == record
 
 
 @pytest.mark.parametrize(
-    ("key", "value"),
+    ("key", "record_value"),
     [
         (b"\0\2" + SNAPSHOT[2:], VALUE),  # a kind that comes later
         (SNAPSHOT, b"\0\1" + VALUE[2:]),  # a version that comes later
         (b"\0\1" + SNAPSHOT[2:], None),  # an update is never deleted
     ],
 )
-def test_what_is_not_known_is_skipped(key: bytes, value: bytes | None) -> None:
-    assert decode_record(key, value) is None
+def test_what_is_not_known_is_skipped(key: bytes, record_value: bytes | None) -> None:
+    assert decode_record(key, record_value) is None
 
 
 @pytest.mark.parametrize(
-    ("key", "value"),
+    ("key", "record_value"),
     [(b"", VALUE), (SNAPSHOT[:-1], VALUE), (SNAPSHOT, VALUE[:-3]), (SNAPSHOT, b"")],
 )
-def test_damaged_bytes_are_told(key: bytes, value: bytes) -> None:
+def test_damaged_bytes_are_told(key: bytes, record_value: bytes) -> None:
     with pytest.raises(CorruptLogRecordError, match="__share_group_state"):
-        decode_record(key, value)
+        decode_record(key, record_value)
 
 
 def test_a_batch_that_is_made_with_breaks_has_the_same_bytes() -> None:

@@ -33,8 +33,8 @@ keys = st.sampled_from(KEYS)
 epochs = st.integers(0, 3)
 offsets = st.integers(0, 30)
 a_batch = st.builds(
-    lambda first_offset, length, state, count: StateBatch(
-        first_offset, first_offset + length, state, count
+    lambda first_offset, length, state, delivery_count: StateBatch(
+        first_offset, first_offset + length, state, delivery_count
     ),
     offsets,
     st.integers(0, 5),

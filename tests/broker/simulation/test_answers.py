@@ -98,11 +98,11 @@ def test_an_answer_is_within_its_budget(api_key: int) -> None:
     async def main(cluster: VirtualCluster) -> None:
         (broker,) = cluster.sim.metadata.image.brokers.values()
         wire = await WireClient.open(broker.host, broker.port)
-        await _fill(wire)
+        await _fill_partitions(wire)
         if api_key == SHARE_GROUP_DESCRIBE:
             await _share(wire)
-        size, message = await _ask_with_size(wire, api_key, version, values)
-        assert 0 < size <= BUDGET, f"{size} bytes"
+        size_bytes, message = await _ask_with_size(wire, api_key, version, values)
+        assert 0 < size_bytes <= BUDGET, f"{size_bytes} bytes"
         is_refused = b"POLICY_VIOLATION" in repr(message).upper().encode() or (
             "policy_violation" in repr(message)
         )
@@ -117,9 +117,9 @@ async def _ask_with_size(
 ) -> tuple[int, Any]:
     message = message_from(codec.request_class(api_key, version), values)
     wire.send(wire.frame(api_key, version, message))
-    size = int.from_bytes(await wire.reader.readexactly(4), "big")
-    frame = await wire.reader.readexactly(size)
-    return size, codec.read_response(api_key, version, frame)[1]
+    size_bytes = int.from_bytes(await wire.reader.readexactly(4), "big")
+    frame = await wire.reader.readexactly(size_bytes)
+    return size_bytes, codec.read_response(api_key, version, frame)[1]
 
 
 async def _until(
@@ -133,14 +133,16 @@ async def _until(
     raise AssertionError(repr(answer))
 
 
-async def _fill(wire: WireClient) -> None:
+async def _fill_partitions(wire: WireClient) -> None:
     """Positions and a transaction of all partitions, a consumer group that has them."""
-    for kind in (0, 1):
-        keys = {"key_type": kind, "coordinator_keys": ["g"]}
+    for key_type in (0, 1):
+        keys = {"key_type": key_type, "coordinator_keys": ["g"]}
         await _until(wire, 10, 4, keys, lambda answer: not answer.coordinators[0].error_code)
-    parts = [{"partition_index": index, "committed_offset": 1} for index in _ALL]
+    partitions = [
+        {"partition_index": partition_index, "committed_offset": 1} for partition_index in _ALL
+    ]
     commit = {"group_id": "g", "generation_id_or_member_epoch": -1, "member_id": ""}
-    commit["topics"] = [{"name": "wide", "partitions": parts}]  # type: ignore[assignment]
+    commit["topics"] = [{"name": "wide", "partitions": partitions}]  # type: ignore[assignment]
     await _until(wire, 8, 9, commit, lambda answer: not answer.topics[0].partitions[0].error_code)
     init = {"transactional_id": "t", "transaction_timeout": 60_000}
     init |= {"producer_id": -1, "producer_epoch": -1}
@@ -182,13 +184,13 @@ def test_few_heavy_elements_are_within_the_budget_as_well(api_key: int) -> None:
     async def main(cluster: VirtualCluster) -> None:
         (broker,) = cluster.sim.metadata.image.brokers.values()
         wire = await WireClient.open(broker.host, broker.port)
-        await _fill(wire)
+        await _fill_partitions(wire)
         await _heavy(wire)
-        size, message = await _ask_with_size(wire, api_key, version, values)
-        assert 0 < size <= BUDGET, f"{size} bytes"
+        size_bytes, message = await _ask_with_size(wire, api_key, version, values)
+        assert 0 < size_bytes <= BUDGET, f"{size_bytes} bytes"
         assert "policy_violation" in repr(message)
-        size, message = await _ask_with_size(wire, api_key, version, _first_of(values))
-        assert HEAVY_BYTES < size <= BUDGET, "one of them is answered"
+        size_bytes, message = await _ask_with_size(wire, api_key, version, _first_of(values))
+        assert HEAVY_BYTES < size_bytes <= BUDGET, "one of them is answered"
         await wire.close()
 
     run_cluster(main, brokers=1, topics=(("wide", PARTITIONS),), answer_max_bytes=BUDGET)
@@ -200,7 +202,7 @@ def test_an_answer_of_few_pieces_that_nobody_has_announced_ends_the_connection()
     async def main(cluster: VirtualCluster) -> None:
         (broker,) = cluster.sim.metadata.image.brokers.values()
         wire = await WireClient.open(broker.host, broker.port)
-        await _fill(wire)
+        await _fill_partitions(wire)
         message = message_from(codec.request_class(11, 3), _joining(BUDGET + 1))
         wire.send(wire.frame(11, 3, message))
         assert await wire.is_closed_by_broker()
@@ -231,9 +233,9 @@ async def _heavy(wire: WireClient) -> None:
     synced |= {"member_id": joined.member_id}
     synced["assignments"] = [{"member_id": joined.member_id, "assignment": b""}]
     await _ask_with_size(wire, 14, 2, synced)
-    value = ",".join(["0:1"] * (HEAVY_BYTES // 4))
+    config_value = ",".join(["0:1"] * (HEAVY_BYTES // 4))
     name = "leader.replication.throttled.replicas"
-    config = {"name": name, "config_operation": 0, "value": value}
+    config = {"name": name, "config_operation": 0, "value": config_value}
     resource = {"resource_type": 2, "resource_name": "wide", "configs": [config]}
     _, changed = await _ask_with_size(
         wire, 44, 1, {"resources": [resource], "validate_only": False}
@@ -247,7 +249,7 @@ async def _heavy(wire: WireClient) -> None:
 
 CLIENT = FaultPoint.CLIENT_REQUEST, FaultPoint.CLIENT_RESPONSE
 PEER = FaultPoint.PEER_REQUEST, FaultPoint.PEER_RESPONSE
-RECORDS = [f"record {number}".encode() for number in range(12)]
+RECORDS = [f"record {record_number}".encode() for record_number in range(12)]
 P0 = TopicPartition("orders", 0)
 
 
@@ -280,8 +282,8 @@ async def transact(client: Cluster) -> None:
         await producer.init_transactions()
         for start in range(0, len(RECORDS), 4):
             producer.begin()
-            for number, value in enumerate(RECORDS[start : start + 4]):
-                await producer.send("orders", number % 3, value)
+            for record_number, config_value in enumerate(RECORDS[start : start + 4]):
+                await producer.send("orders", record_number % 3, config_value)
             await producer.commit()
 
 
@@ -293,7 +295,7 @@ async def bad_weather(cluster: VirtualCluster) -> tuple[str, list[int]]:
         struck = [state.struck for state in injector.rules()]
         injector.disarm_all()
         values_read = await values(client, "orders")
-    assert sorted(value for value in values_read if value) == sorted(RECORDS)
+    assert sorted(config_value for config_value in values_read if config_value) == sorted(RECORDS)
     return cluster.env.tracer.hash, struck
 
 
@@ -348,4 +350,6 @@ async def test_they_strike_over_tcp_as_well() -> None:
             assert injector.never_struck() == ()
             injector.disarm_all()
             values_read = await values(client, "orders")
-        assert sorted(value for value in values_read if value) == sorted(RECORDS)
+        assert sorted(config_value for config_value in values_read if config_value) == sorted(
+            RECORDS
+        )

@@ -37,11 +37,11 @@ def described(cluster: VirtualCluster, broker_id: BrokerId) -> DescribedTxn | Re
     return cluster.sim.brokers[broker_id].coordinator.describe(TX)
 
 
-@pytest.mark.parametrize("level", [0, 2])
+@pytest.mark.parametrize("transaction_version", [0, 2])
 @pytest.mark.parametrize("victim", ["leader", "coordinator"])
 @pytest.mark.parametrize("way", ["kill", "stop", "isolate"])
 def test_a_transaction_outlives_a_broker_that_goes_in_its_middle(
-    way: str, victim: str, level: int
+    way: str, victim: str, transaction_version: int
 ) -> None:
     async def main(cluster: VirtualCluster) -> None:
         sim = cluster.sim
@@ -72,7 +72,7 @@ def test_a_transaction_outlives_a_broker_that_goes_in_its_middle(
             await producer.commit()
             await reads(cluster, b"first", b"second", b"third")
 
-    run_cluster(main, level=level)
+    run_cluster(main, level=transaction_version)
 
 
 @within(run_cluster)
@@ -151,10 +151,14 @@ async def test_ids_that_a_killed_broker_had_in_stock_are_never_given_out(
         sim.move_leader(cluster.home("a"), home)
         ids = {id_before}
         for number in range(40):
-            name = f"again-{number}"
-            if cluster.leader(cluster.home(name)) == home:
+            transactional_id = f"again-{number}"
+            if cluster.leader(cluster.home(transactional_id)) == home:
                 ids.add(
-                    (await Producer(client, transactional_id=name).init_transactions()).producer_id
+                    (
+                        await Producer(
+                            client, transactional_id=transactional_id
+                        ).init_transactions()
+                    ).producer_id
                 )
         assert len(ids) > 1
         assert {producer_id // 1_000 for producer_id in ids - {id_before}}.isdisjoint(
@@ -192,10 +196,10 @@ async def test_a_zombie_coordinators_move_is_lost_with_it(cluster: VirtualCluste
 def far_from(cluster: VirtualCluster, brokers: set[BrokerId]) -> TransactionalId:
     """A transactional id whose coordinator and its replicas are none of these brokers."""
     topic = cluster.sim.metadata.image.topics[TRANSACTION_STATE_TOPIC]
-    for number in range(1_000):
-        name = TransactionalId(f"tx-{number}")
-        if brokers.isdisjoint(topic.partitions[cluster.home(name).partition].replicas):
-            return name
+    for id_number in range(1_000):
+        transactional_id = TransactionalId(f"tx-{id_number}")
+        if brokers.isdisjoint(topic.partitions[cluster.home(transactional_id).partition].replicas):
+            return transactional_id
     raise AssertionError("there is none")
 
 
@@ -222,8 +226,8 @@ async def test_an_unclean_election_loses_a_commit_marker_and_a_client_can_see_it
     assert isinstance(created, TopicImage)
     async with cluster.client(**PATIENT) as client:
         await Producer(client, transactional_id="first").init_transactions()
-        name = far_from(cluster, {B1, B2})
-        producer = Producer(client, transactional_id=name)
+        transactional_id = far_from(cluster, {B1, B2})
+        producer = Producer(client, transactional_id=transactional_id)
         await producer.init_transactions()
         producer.begin()
         await producer.send("t", 0, b"v")
@@ -241,7 +245,7 @@ async def test_an_unclean_election_loses_a_commit_marker_and_a_client_can_see_it
         assert await values(client, "t", partitions=1) == [], "it was there before"
         assert await values(client, "t", partitions=1, isolation=EVERYTHING) == [b"v"]
         admin = TransactionAdmin(client)
-        transaction = (await admin.describe_transactions([name]))[name]
+        transaction = (await admin.describe_transactions([transactional_id]))[transactional_id]
         assert not isinstance(transaction, ClientError)
         assert transaction.state == "CompleteCommit"
         producers = (await admin.describe_producers([t]))[t]
@@ -344,8 +348,8 @@ async def six_records(cluster: VirtualCluster, *replicas: BrokerId) -> None:
     )
     assert not isinstance(created_topic, Rejection)
     async with cluster.client() as client, Producer(client) as producer:
-        for number in range(6):
-            await producer.send("orders", 0, str(number).encode())
+        for record_number in range(6):
+            await producer.send("orders", 0, str(record_number).encode())
 
 
 async def delete_before(cluster: VirtualCluster, offset: int) -> None:

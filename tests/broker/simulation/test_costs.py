@@ -79,7 +79,7 @@ class Broker:
     def __init__(self, cluster: VirtualCluster, wire: WireClient) -> None:
         self.cluster = cluster
         self.wire = wire
-        self.ids = {name: topic.topic_id for name, topic in self.image.topics.items()}
+        self.ids = {topic_name: topic.topic_id for topic_name, topic in self.image.topics.items()}
         self.producer = (0, 0)
         """Id and epoch of ``t``."""
         self.wires = [wire]
@@ -117,12 +117,12 @@ def errors(answer: Any) -> set[ErrorCode]:
         if isinstance(one, (tuple, list)):
             values += one
         elif hasattr(one, "__dataclass_fields__"):
-            for name in one.__dataclass_fields__:
-                value = getattr(one, name)
-                if name == "error_code":
-                    errors_found.add(ErrorCode(int(value)))
+            for field_name in one.__dataclass_fields__:
+                config_value = getattr(one, field_name)
+                if field_name == "error_code":
+                    errors_found.add(ErrorCode(int(config_value)))
                 else:
-                    values.append(value)
+                    values.append(config_value)
     return errors_found - {ErrorCode.none}
 
 
@@ -136,8 +136,8 @@ def _in_parts(elements: list[Any]) -> Iterator[list[Any]]:
 
 async def topics(broker: Broker, count: int) -> None:
     new_topics = [
-        {"name": f"t{number}", "num_partitions": 1, "replication_factor": 1}
-        for number in range(count)
+        {"name": f"t{topic_number}", "num_partitions": 1, "replication_factor": 1}
+        for topic_number in range(count)
     ]
     for topics_of_request in _in_parts(new_topics):
         await broker.sure(19, 7, {"topics": topics_of_request, "timeout": 30_000})
@@ -164,36 +164,38 @@ def added(transactional_id: str, producer: tuple[int, int], where: Any) -> dict[
 
 
 async def transactional_ids(broker: Broker, count: int) -> None:
-    for number in range(count):
-        await began(broker, f"id{number}")
+    for id_number in range(count):
+        await began(broker, f"id{id_number}")
 
 
 async def transactions(broker: Broker, count: int) -> None:
     """Open ones."""
     where = [{"name": "other", "partitions": [0]}]
-    for number in range(count):
-        name = f"id{number}"
-        await broker.sure(24, 3, added(name, await began(broker, name), where))
+    for id_number in range(count):
+        transactional_id = f"id{id_number}"
+        await broker.sure(
+            24, 3, added(transactional_id, await began(broker, transactional_id), where)
+        )
 
 
 def _written(batch: bytes, topic: str = "orders") -> dict[str, Any]:
-    data = [{"name": topic, "partition_data": [{"index": 0, "records": batch}]}]
-    return {"transactional_id": None, "acks": -1, "timeout": 30_000, "topic_data": data}
+    topic_data = [{"name": topic, "partition_data": [{"index": 0, "records": batch}]}]
+    return {"transactional_id": None, "acks": -1, "timeout": 30_000, "topic_data": topic_data}
 
 
-def _batch(**fields: Any) -> bytes:
+def _plain_batch(**fields: Any) -> bytes:
     return build_batch([Record(key=b"k", value=b"v")], timestamp_ms=STAMP_MS, **fields)
 
 
 async def batches(broker: Broker, count: int) -> None:
     for _ in range(count):
-        await broker.sure(0, 9, _written(_batch()))
+        await broker.sure(0, 9, _written(_plain_batch()))
 
 
 async def producers(broker: Broker, count: int) -> None:
     for number in range(count):
         producer_fields = {"producer_id": 10_000 + number, "producer_epoch": 0, "base_sequence": 0}
-        await broker.sure(0, 9, _written(_batch(**producer_fields)))
+        await broker.sure(0, 9, _written(_plain_batch(**producer_fields)))
 
 
 async def markers(broker: Broker, count: int) -> None:
@@ -209,14 +211,17 @@ def _marked(producer_id: int) -> dict[str, Any]:
 
 
 def _positions(group_id: str, topic: str = "orders", count: int = 1) -> dict[str, Any]:
-    parts = [{"partition_index": index, "committed_offset": 0} for index in range(count)]
+    partitions = [
+        {"partition_index": partition_index, "committed_offset": 0}
+        for partition_index in range(count)
+    ]
     commit = {"group_id": group_id, "generation_id_or_member_epoch": -1, "member_id": ""}
-    return {**commit, "topics": [{"name": topic, "partitions": parts}]}
+    return {**commit, "topics": [{"name": topic, "partitions": partitions}]}
 
 
 async def groups(broker: Broker, count: int) -> None:
-    for number in range(count):
-        await broker.sure(8, 9, _positions(f"g{number}"))
+    for group_number in range(count):
+        await broker.sure(8, 9, _positions(f"g{group_number}"))
 
 
 async def positions(broker: Broker, count: int) -> None:
@@ -225,8 +230,8 @@ async def positions(broker: Broker, count: int) -> None:
 
 
 async def members(broker: Broker, count: int) -> None:
-    for number in range(count):
-        beat = {**_JOINING, "group_id": "many", "member_id": f"m{number}"}
+    for member_number in range(count):
+        beat = {**_JOINING, "group_id": "many", "member_id": f"m{member_number}"}
         await broker.sure(68, 1, beat)
 
 
@@ -266,8 +271,8 @@ def _streams(group_id: str) -> dict[str, Any]:
 
 
 def _of_share(topic_id: UUID, group_id: str, count: int = 1, **fields: Any) -> dict[str, Any]:
-    parts = [{"partition": index, **fields} for index in range(count)]
-    return {"group_id": group_id, "topics": [{"topic_id": topic_id, "partitions": parts}]}
+    partitions = [{"partition": partition_index, **fields} for partition_index in range(count)]
+    return {"group_id": group_id, "topics": [{"topic_id": topic_id, "partitions": partitions}]}
 
 
 async def share_states(broker: Broker, count: int) -> None:
@@ -278,8 +283,8 @@ async def share_states(broker: Broker, count: int) -> None:
     await broker.sure(83, 0, _of_share(topic_id, "many", count, **state))
 
 
-async def _of_key(broker: Broker, key: str, kind: int) -> None:
-    await broker.sure(10, 6, {"key_type": kind, "coordinator_keys": [key]})
+async def _of_key(broker: Broker, key: str, key_type: int) -> None:
+    await broker.sure(10, 6, {"key_type": key_type, "coordinator_keys": [key]})
 
 
 async def fetch_sessions(broker: Broker, count: int) -> None:
@@ -288,16 +293,20 @@ async def fetch_sessions(broker: Broker, count: int) -> None:
 
 
 def _fetched(**fields: Any) -> dict[str, Any]:
-    part = {"partition": 0, "partition_max_bytes": 1_000, "fetch_offset": 0}
-    part |= {"current_leader_epoch": -1, "last_fetched_epoch": -1, "log_start_offset": -1}
+    partition_fields = {"partition": 0, "partition_max_bytes": 1_000, "fetch_offset": 0}
+    partition_fields |= {
+        "current_leader_epoch": -1,
+        "last_fetched_epoch": -1,
+        "log_start_offset": -1,
+    }
     wanted = {"replica_id": -1, "max_wait": 0, "min_bytes": 0, "max_bytes": 10_000}
     wanted |= {"isolation_level": 1, "session_id": 0, "session_epoch": -1}
-    wanted |= {"topics": [{"topic": "orders", "partitions": [part]}], "rack_id": ""}  # type: ignore[dict-item]
+    wanted |= {"topics": [{"topic": "orders", "partitions": [partition_fields]}], "rack_id": ""}  # type: ignore[dict-item]
     return {**wanted, **fields}
 
 
 def _shared(broker: Broker, group_id: str, member_id: str, **fields: Any) -> dict[str, Any]:
-    part = {"partition_index": 0, "acknowledgement_batches": []}
+    partition_fields = {"partition_index": 0, "acknowledgement_batches": []}
     return {
         "group_id": group_id,
         "member_id": member_id,
@@ -309,7 +318,7 @@ def _shared(broker: Broker, group_id: str, member_id: str, **fields: Any) -> dic
         "batch_size": 10,
         "share_acquire_mode": 0,
         "is_renew_ack": False,
-        "topics": [{"topic_id": broker.ids["orders"], "partitions": [part]}],
+        "topics": [{"topic_id": broker.ids["orders"], "partitions": [partition_fields]}],
         "forgotten_topics_data": [],
         **fields,
     }
@@ -317,9 +326,9 @@ def _shared(broker: Broker, group_id: str, member_id: str, **fields: Any) -> dic
 
 async def share_sessions(broker: Broker, count: int) -> None:
     """A member each, over a connection of its own."""
-    for number in range(count):
+    for member_number in range(count):
         await Broker(broker.cluster, await broker.wire_more()).sure(
-            78, 2, _shared(broker, "s", f"m{number}")
+            78, 2, _shared(broker, "s", f"m{member_number}")
         )
 
 
@@ -335,8 +344,8 @@ async def parked(broker: Broker, count: int) -> None:
 async def acls(broker: Broker, count: int) -> None:
     for_topic = {"resource_type": 2, "resource_pattern_type": 3, "host": "*", "operation": 3}
     creations = [
-        {**for_topic, "resource_name": "o", "principal": f"User:{number}", "permission_type": 3}
-        for number in range(count)
+        {**for_topic, "resource_name": "o", "principal": f"User:{acl_number}", "permission_type": 3}
+        for acl_number in range(count)
     ]
     for creations_of_request in _in_parts(creations):
         await broker.sure(30, 3, {"creations": creations_of_request})
@@ -345,10 +354,10 @@ async def acls(broker: Broker, count: int) -> None:
 async def quotas(broker: Broker, count: int) -> None:
     entries = [
         {
-            "entity": [{"entity_type": "user", "entity_name": f"u{number}"}],
+            "entity": [{"entity_type": "user", "entity_name": f"u{user_number}"}],
             "ops": [{"key": "producer_byte_rate", "value": 1e9, "remove": False}],
         }
-        for number in range(count)
+        for user_number in range(count)
     ]
     for entries_of_request in _in_parts(entries):
         await broker.sure(49, 1, {"entries": entries_of_request, "validate_only": False})
@@ -356,28 +365,31 @@ async def quotas(broker: Broker, count: int) -> None:
 
 async def users(broker: Broker, count: int) -> None:
     scram = {"mechanism": 1, "iterations": 4096, "salt": b"s", "salted_password": b"x" * 32}
-    upsertions = [{"name": f"u{number}", **scram} for number in range(count)]
+    upsertions = [{"name": f"u{user_number}", **scram} for user_number in range(count)]
     for upsertions_of_request in _in_parts(upsertions):
         await broker.sure(51, 0, {"upsertions": upsertions_of_request, "deletions": []})
 
 
-def _config(kind: int, name: str, key: str, value: str) -> dict[str, Any]:
-    configs = [{"name": key, "config_operation": 0, "value": value}]
-    return {"resource_type": kind, "resource_name": name, "configs": configs}
+def _config(resource_type: int, resource_name: str, key: str, config_value: str) -> dict[str, Any]:
+    configs = [{"name": key, "config_operation": 0, "value": config_value}]
+    return {"resource_type": resource_type, "resource_name": resource_name, "configs": configs}
 
 
 async def configs(broker: Broker, count: int) -> None:
-    """Of groups."""
+    """Set one config on each of so many groups."""
     resources = [
-        _config(32, f"c{number}", "consumer.session.timeout.ms", "45000") for number in range(count)
+        _config(32, f"c{resource_number}", "consumer.session.timeout.ms", "45000")
+        for resource_number in range(count)
     ]
     for resources_of_request in _in_parts(resources):
         await broker.sure(44, 1, {"resources": resources_of_request, "validate_only": False})
 
 
 async def subscriptions(broker: Broker, count: int) -> None:
-    """Of client metrics."""
-    resources = [_config(16, f"c{number}", "metrics", "*") for number in range(count)]
+    """Create so many subscriptions to client metrics."""
+    resources = [
+        _config(16, f"c{resource_number}", "metrics", "*") for resource_number in range(count)
+    ]
     for resources_of_request in _in_parts(resources):
         await broker.sure(44, 1, {"resources": resources_of_request, "validate_only": False})
 
@@ -461,7 +473,7 @@ _OF_ORDERS: Final = {"topics": [{"name": "orders", "partition_indexes": [0]}]}
 ASKED: Final = (
     _asked("ApiVersions", 4, _plain(client_software_name="a", client_software_version="1")),
     _asked("Metadata", 12, _plain(topics=[_ORDERS], allow_auto_topic_creation=False)),
-    _asked("Produce", 9, lambda _: _written(_batch())),
+    _asked("Produce", 9, lambda _: _written(_plain_batch())),
     _asked("Fetch", 12, lambda _: _fetched()),
     _asked("ListOffsets", 9, _plain(replica_id=-1, topics=[
         {"name": "orders", "partitions": [{"partition_index": 0, "timestamp": -1}]}])),
@@ -596,36 +608,36 @@ async def _prepared(broker: Broker) -> None:
     """What the requests above are about; every handler's code is loaded, and encoders are compiled,
     which is done once for each message.
     """
-    for key, version, _ in ASKED:
-        _step_writer(codec.response_class(key, version))
+    for api_key, version, _ in ASKED:
+        _step_writer(codec.response_class(api_key, version))
     await _of_key(broker, "g", 0)
     await _of_key(broker, "t", 1)
-    key = ShareKey("s", uuid_text(broker.ids["orders"]), 0)
-    await _of_key(broker, key.coordinator_key, 2)
+    api_key = ShareKey("s", uuid_text(broker.ids["orders"]), 0)
+    await _of_key(broker, api_key.coordinator_key, 2)
     broker.producer = await began(broker, "t")
-    for key, version, values in ASKED:
-        await broker.ask(key, version, values(broker))
+    for api_key, version, values in ASKED:
+        await broker.ask(api_key, version, values(broker))
     await _reloaded(broker)
     broker.producer = await began(broker, "t")
 
 
 async def _measured(broker: Broker) -> Costs:
     costs_by_name: Costs = {}
-    for key, version, values in ASKED:
+    for api_key, version, values in ASKED:
         sent = values(broker)
         with CountedSteps() as counted:
-            answer = await broker.ask(key, version, sent)
+            answer = await broker.ask(api_key, version, sent)
             await asyncio.sleep(0.001)
-        costs_by_name[api_name(key)] = counted.total, counted.longest
-        if key == KEYS["InitProducerId"]:
+        costs_by_name[api_name(api_key)] = counted.total, counted.longest
+        if api_key == KEYS["InitProducerId"]:
             broker.producer = answer.producer_id, answer.producer_epoch
     with CountedSteps() as counted:
         await _reloaded(broker)
     costs_by_name[RELOAD] = counted.total, counted.longest
     with CountedSteps() as counted:
         await asyncio.sleep(3_700)
-    for name, lines in counted.by_name.items():
-        costs_by_name[name] = lines, counted.longest_by_name[name]
+    for cost_name, lines in counted.by_name.items():
+        costs_by_name[cost_name] = lines, counted.longest_by_name[cost_name]
     return costs_by_name
 
 
@@ -633,8 +645,8 @@ async def _reloaded(broker: Broker) -> None:
     """Each coordinator's partition gets a later leader epoch: it is unloaded and loaded again."""
     loop, metadata = asyncio.get_running_loop(), broker.cluster.sim.metadata
     for topic in (TRANSACTION_STATE_TOPIC, CONSUMER_OFFSETS_TOPIC, SHARE_STATE_TOPIC):
-        for index in range(len(broker.image.topics[topic].partitions)):
-            resigned = resign_leader(broker.image, TopicPartition(topic, index))
+        for partition_index in range(len(broker.image.topics[topic].partitions)):
+            resigned = resign_leader(broker.image, TopicPartition(topic, partition_index))
             assert not isinstance(resigned, Rejection)
             for image in resigned:
                 loop.call_soon(metadata.publish, image)
@@ -863,18 +875,18 @@ def _out_of_proportion(name: str, few: int, medium: int, many: int) -> list[str]
 @pytest.mark.parametrize("coordinator", METHODS)
 def test_each_method_of_a_coordinator_is_measured(coordinator: type) -> None:
     public = {
-        name
-        for name, value in vars(coordinator).items()
-        if callable(value) and not name.startswith("_")
+        attribute_name
+        for attribute_name, attribute_value in vars(coordinator).items()
+        if callable(attribute_value) and not attribute_name.startswith("_")
     }
     assert METHODS[coordinator].keys() == public
-    measured = {RELOAD, _QUERY, *BACKGROUND, *(api_name(key) for key in HANDLERS)}
+    measured = {RELOAD, _QUERY, *BACKGROUND, *(api_name(handler_key) for handler_key in HANDLERS)}
     assert set(METHODS[coordinator].values()) <= measured
 
 
 def test_each_api_is_asked_and_what_is_declared_is_there() -> None:
     assert {key for key, _, _ in ASKED} == set(HANDLERS)
-    names = {RELOAD, *(api_name(key) for key in HANDLERS)}
+    names = {RELOAD, *(api_name(handler_key) for handler_key in HANDLERS)}
     assert GROWING.keys() <= names
     assert WHOLE.keys() <= names | BACKGROUND
     assert all(stored <= STORED.keys() for stored in (*GROWING.values(), *WHOLE.values()))

@@ -58,9 +58,9 @@ def cost_of_a_transaction(
             await producer.init_transactions()
 
             async def commit(count: int) -> None:
-                for number in range(count):
+                for record_number in range(count):
                     producer.begin()
-                    producer.send("orders", number % 3, b"x" * 100)
+                    producer.send("orders", record_number % 3, b"x" * 100)
                     await producer.commit()
                 await asyncio.sleep(0.05)  # the last markers are acknowledged
 
@@ -133,10 +133,10 @@ def unreachable_after(trace_level: TraceLevel, version: int) -> int:
             await producer.init_transactions()
 
             async def work(transactions: int) -> None:
-                for number in range(transactions):
+                for transaction_number in range(transactions):
                     producer.begin()
-                    producer.send("orders", number % 3, b"x" * 100)
-                    await (producer.abort() if number % 5 == 0 else producer.commit())
+                    producer.send("orders", transaction_number % 3, b"x" * 100)
+                    await (producer.abort() if transaction_number % 5 == 0 else producer.commit())
 
             await work(10)  # what is met for the first time is compiled, and leaves cycles
             gc.collect()

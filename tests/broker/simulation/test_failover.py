@@ -39,7 +39,7 @@ OUTAGES = ("move", "kill", "stop", "isolate")
 AWAY = NOT_YET | {E.not_coordinator}
 
 
-class World:
+class DisturbedCluster:
     """A cluster of three whose handlers are asked wherever the leader is."""
 
     def __init__(self, cluster: VirtualCluster) -> None:
@@ -85,19 +85,19 @@ class World:
 
     async def disturb(self, how: str) -> BrokerId:
         """The coordinator loses its partition; who that was."""
-        sim, old = self.cluster.sim, self.leader(HOME)
+        sim, old_leader = self.cluster.sim, self.leader(HOME)
         match how:
             case "move":
                 self.cluster.move(HOME)
             case "kill":
-                await sim.kill_broker(old)
+                await sim.kill_broker(old_leader)
             case "stop":
-                await sim.stop_broker(old)
+                await sim.stop_broker(old_leader)
             case "isolate":
-                sim.isolate(old)
+                sim.isolate(old_leader)
         for _ in range(2_000):
-            if self.leader(HOME) != old:
-                return old
+            if self.leader(HOME) != old_leader:
+                return old_leader
             await asyncio.sleep(0.05)
         raise AssertionError("nobody took over")
 
@@ -174,14 +174,14 @@ def _errors(answer: Any) -> list[ErrorCode]:
     if isinstance(answer, tuple):
         return [error for element in answer for error in _errors(element)]
     fields = getattr(answer, "__dataclass_fields__", ())
-    return [error for name in fields for error in _errors(getattr(answer, name))]
+    return [error for field_name in fields for error in _errors(getattr(answer, field_name))]
 
 
 def run(main: Any, *, seed: int = 1) -> None:
     async def whole(cluster: VirtualCluster) -> None:
-        world = World(cluster)
-        await world.prepare()
-        await main(world)
+        disturbed_cluster = DisturbedCluster(cluster)
+        await disturbed_cluster.prepare()
+        await main(disturbed_cluster)
 
     run_cluster(
         whole,
@@ -197,87 +197,97 @@ def run(main: Any, *, seed: int = 1) -> None:
 @pytest.mark.parametrize("committed", [True, False])
 @within(run)
 async def test_what_a_transaction_has_pending_survives_its_group_s_coordinator(
-    world: World, how: str, committed: bool
+    disturbed_cluster: DisturbedCluster, how: str, committed: bool
 ) -> None:
-    await world.ask(HOME, "OffsetCommit", 8, **commit_values(world.api.api, 3))
-    identity = await world.begin(9)
-    old = await world.disturb(how)
-    assert await world.position(stable=True) == (-1, E.unstable_offset_commit)
-    assert await world.position(stable=False) == (3, E.none)
-    await world.end(identity, committed=committed)
-    assert await world.settled() == (9 if committed else 3)
-    await world.repair(how, old)
-    await world.disturb("move")
-    assert await world.settled() == (9 if committed else 3)
+    await disturbed_cluster.ask(
+        HOME, "OffsetCommit", 8, **commit_values(disturbed_cluster.api.api, 3)
+    )
+    identity = await disturbed_cluster.begin(9)
+    old = await disturbed_cluster.disturb(how)
+    assert await disturbed_cluster.position(stable=True) == (-1, E.unstable_offset_commit)
+    assert await disturbed_cluster.position(stable=False) == (3, E.none)
+    await disturbed_cluster.end(identity, committed=committed)
+    assert await disturbed_cluster.settled() == (9 if committed else 3)
+    await disturbed_cluster.repair(how, old)
+    await disturbed_cluster.disturb("move")
+    assert await disturbed_cluster.settled() == (9 if committed else 3)
 
 
 @pytest.mark.parametrize("how", OUTAGES)
 @within(run)
 async def test_a_transaction_that_is_ended_just_before_its_group_s_coordinator_goes(
-    world: World, how: str
+    disturbed_cluster: DisturbedCluster, how: str
 ) -> None:
-    identity = await world.begin(9)
-    await world.end(identity, committed=True)
-    await world.disturb(how)
-    assert await world.settled() == 9
+    identity = await disturbed_cluster.begin(9)
+    await disturbed_cluster.end(identity, committed=True)
+    await disturbed_cluster.disturb(how)
+    assert await disturbed_cluster.settled() == 9
 
 
 @pytest.mark.parametrize("how", OUTAGES)
 @within(run)
-async def test_a_generation_survives_and_its_members_go_on(world: World, how: str) -> None:
-    member = await world.api.stable()
-    await world.disturb(how)
-    await world.position(stable=True)
-    assert await world.api.heartbeat(member) is E.none
-    synced = await world.api.sync(member)
+async def test_a_generation_survives_and_its_members_go_on(
+    disturbed_cluster: DisturbedCluster, how: str
+) -> None:
+    member = await disturbed_cluster.api.stable()
+    await disturbed_cluster.disturb(how)
+    await disturbed_cluster.position(stable=True)
+    assert await disturbed_cluster.api.heartbeat(member) is E.none
+    synced = await disturbed_cluster.api.sync(member)
     assert (synced.error_code, synced.assignment) == (E.none, ASSIGNMENT)
     zombie = ClassicMember(id=member.id, generation=member.generation - 1)
-    assert await world.api.heartbeat(zombie) is E.illegal_generation
+    assert await disturbed_cluster.api.heartbeat(zombie) is E.illegal_generation
 
 
 @pytest.mark.parametrize("how", OUTAGES)
 @within(run)
-async def test_members_of_the_consumer_protocol_keep_what_they_have(world: World, how: str) -> None:
-    joined = await world.api.consume("a")
-    await world.disturb(how)
-    await world.position(stable=True)
-    stays = await world.api.consume("a", joined.member_epoch)
+async def test_members_of_the_consumer_protocol_keep_what_they_have(
+    disturbed_cluster: DisturbedCluster, how: str
+) -> None:
+    joined = await disturbed_cluster.api.consume("a")
+    await disturbed_cluster.disturb(how)
+    await disturbed_cluster.position(stable=True)
+    stays = await disturbed_cluster.api.consume("a", joined.member_epoch)
     assert (stays.error_code, stays.member_epoch) == (E.none, joined.member_epoch)
     await asyncio.sleep(46)
-    assert (await world.api.consume("a", joined.member_epoch)).error_code is (E.unknown_member_id)
+    assert (await disturbed_cluster.api.consume("a", joined.member_epoch)).error_code is (
+        E.unknown_member_id
+    )
 
 
 @within(run)
-async def test_a_marker_that_comes_while_positions_are_loaded_is_sent_again(world: World) -> None:
-    identity = await world.begin(9)
-    world.cluster.arm(
+async def test_a_marker_that_comes_while_positions_are_loaded_is_sent_again(
+    disturbed_cluster: DisturbedCluster,
+) -> None:
+    identity = await disturbed_cluster.begin(9)
+    disturbed_cluster.cluster.arm(
         Delay(delay_ms=5_000), FaultPoint.COORDINATOR_LOAD, topic=CONSUMER_OFFSETS_TOPIC
     )
-    await world.disturb("move")
-    await world.end(identity, committed=True)
+    await disturbed_cluster.disturb("move")
+    await disturbed_cluster.end(identity, committed=True)
     await asyncio.sleep(1)
-    state = await world.ask(
-        world.txn_home("id"), "DescribeTransactions", 0, transactional_ids=["id"]
+    state = await disturbed_cluster.ask(
+        disturbed_cluster.txn_home("id"), "DescribeTransactions", 0, transactional_ids=["id"]
     )
     assert state.transaction_states[0].transaction_state == "PrepareCommit"
-    assert await world.settled() == 9
+    assert await disturbed_cluster.settled() == 9
 
 
 def test_positions_never_go_back_whatever_happens_to_coordinators(seed: int) -> None:
     """One transaction after the other moves the position on by one; coordinators come and go."""
 
-    async def main(world: World) -> None:
-        random = world.cluster.env.rng.stream("outages")
+    async def main(disturbed_cluster: DisturbedCluster) -> None:
+        random = disturbed_cluster.cluster.env.rng.stream("outages")
         last_number = 0
         for number in range(1, 9):
-            identity = await world.begin(number)
+            identity = await disturbed_cluster.begin(number)
             how = random.choice(OUTAGES)
-            old = await world.disturb(how)
+            old = await disturbed_cluster.disturb(how)
             committed = random.random() < 0.7
-            await world.end(identity, committed=committed)
+            await disturbed_cluster.end(identity, committed=committed)
             last_number = number if committed else last_number
-            assert await world.settled() == (last_number or -1)
-            await world.repair(how, old)
+            assert await disturbed_cluster.settled() == (last_number or -1)
+            await disturbed_cluster.repair(how, old)
             await asyncio.sleep(20)
 
     run(main, seed=seed)
@@ -309,19 +319,19 @@ class Failover:
         while not self.is_over:
             await asyncio.sleep(self.random.random() * 3)
             broker = self.random.choice(BROKERS)
-            kind = self.random.choice(("kill", "stop", "isolate", "isolate", "kill", "move"))
-            self.outages[kind] += 1
-            if kind == "move":
+            outage_kind = self.random.choice(("kill", "stop", "isolate", "isolate", "kill", "move"))
+            self.outages[outage_kind] += 1
+            if outage_kind == "move":
                 self.cluster.move(TopicPartition("orders", self.random.randrange(PARTITIONS)))
                 continue
-            if kind == "kill":
+            if outage_kind == "kill":
                 await sim.kill_broker(broker)
-            elif kind == "stop":
+            elif outage_kind == "stop":
                 await sim.stop_broker(broker)
             else:
                 sim.isolate(broker)
             await asyncio.sleep(self.random.random() * 20)
-            if kind == "isolate":
+            if outage_kind == "isolate":
                 sim.heal(broker)
             else:
                 await sim.start_broker(broker)
@@ -347,49 +357,54 @@ class Failover:
             self.cluster.client("plain", **PATIENCE) as client,
             Producer(client, delivery_timeout_ms=60_000) as producer,
         ):
-            for number in range(150):
+            for record_number in range(150):
                 await asyncio.sleep(self.random.random() * 0.6)
-                value = f"plain/{number}".encode()
+                record_value = f"plain/{record_number}".encode()
                 try:
-                    await producer.send("orders", number % PARTITIONS, value)
+                    await producer.send("orders", record_number % PARTITIONS, record_value)
                 except ClientError:
                     continue
-                self.acknowledged.append(value)
+                self.acknowledged.append(record_value)
 
-    async def transact(self, name: str) -> None:
+    async def transact(self, transactional_id: str) -> None:
         """Transactions over all partitions."""
         number = 0
         for _ in range(6):
             async with (
-                self.cluster.client(name, **PATIENCE) as client,
-                Producer(client, transactional_id=name, delivery_timeout_ms=60_000) as producer,
+                self.cluster.client(transactional_id, **PATIENCE) as client,
+                Producer(
+                    client, transactional_id=transactional_id, delivery_timeout_ms=60_000
+                ) as producer,
             ):
                 try:
                     await producer.init_transactions()
                     while number < 40:
                         number += 1
                         await asyncio.sleep(self.random.random())
-                        await self._one(producer, f"{name}/{number}".encode())
+                        await self._one(producer, f"{transactional_id}/{number}".encode())
                 except ClientError:
                     continue
                 return
 
-    async def _one(self, producer: Producer, value: bytes) -> None:
+    async def _one(self, producer: Producer, record_value: bytes) -> None:
         producer.begin()
         try:
-            sent = [producer.send("orders", index, value) for index in range(PARTITIONS)]
+            sent = [
+                producer.send("orders", partition_index, record_value)
+                for partition_index in range(PARTITIONS)
+            ]
             for failure in await asyncio.gather(*sent, return_exceptions=True):
                 if isinstance(failure, BaseException):
                     raise failure
             if self.random.random() < 0.25:
                 await producer.abort()
-                self.aborted.append(value)
+                self.aborted.append(record_value)
                 return
             await producer.commit()
-            self.committed.append(value)
+            self.committed.append(record_value)
         except AbortableError:
             await producer.abort()
-            self.aborted.append(value)
+            self.aborted.append(record_value)
 
 
 async def failover(cluster: VirtualCluster) -> Failover:
@@ -404,10 +419,14 @@ async def failover(cluster: VirtualCluster) -> Failover:
     check_replicas(cluster.sim)
     check_equal(cluster.sim)
     async with cluster.client("reader") as reader:
-        read = Counter(value for value in await values(reader, "orders") if value)
-    assert [value for value in run.acknowledged if read[value] != 1] == []
-    assert [value for value in run.committed if read[value] != PARTITIONS] == []
-    assert [value for value in run.aborted if read[value]] == []
+        read = Counter(
+            record_value for record_value in await values(reader, "orders") if record_value
+        )
+    assert [record_value for record_value in run.acknowledged if read[record_value] != 1] == []
+    assert [
+        record_value for record_value in run.committed if read[record_value] != PARTITIONS
+    ] == []
+    assert [record_value for record_value in run.aborted if read[record_value]] == []
     return run
 
 
@@ -437,26 +456,31 @@ class Moves:
         self.committed: list[bytes] = []
         self.is_over = False
 
-    async def transact(self, name: str) -> None:
+    async def transact(self, transactional_id: str) -> None:
         """Transactions over all partitions."""
         async with (
-            self.cluster.client(name, **PATIENCE) as client,
-            Producer(client, transactional_id=name, delivery_timeout_ms=60_000) as producer,
+            self.cluster.client(transactional_id, **PATIENCE) as client,
+            Producer(
+                client, transactional_id=transactional_id, delivery_timeout_ms=60_000
+            ) as producer,
         ):
             await producer.init_transactions()
             number = 0
             while not self.is_over:
                 number += 1
-                value = f"{name}/{number}".encode()
+                record_value = f"{transactional_id}/{number}".encode()
                 producer.begin()
                 try:
-                    sent = [producer.send("orders", index, value) for index in range(PARTITIONS)]
+                    sent = [
+                        producer.send("orders", partition_index, record_value)
+                        for partition_index in range(PARTITIONS)
+                    ]
                     await asyncio.gather(*sent)
                     await producer.commit()
                 except AbortableError:
                     await producer.abort()
                 else:
-                    self.committed.append(value)
+                    self.committed.append(record_value)
                 await asyncio.sleep(self.random.random() / 5)
 
     async def move(self) -> None:
@@ -464,18 +488,20 @@ class Moves:
         for _ in range(MOVES):
             await asyncio.sleep(self.random.random())
             topics = self.cluster.sim.metadata.image.topics
-            name = self.random.choice(["orders", TRANSACTION_STATE_TOPIC])
-            index = self.random.randrange(len(topics[name].partitions))
-            self._begin(TopicPartition(name, index), self.random.choice(PLACES))
+            topic_name = self.random.choice(["orders", TRANSACTION_STATE_TOPIC])
+            partition_index = self.random.randrange(len(topics[topic_name].partitions))
+            self._begin_move(
+                TopicPartition(topic_name, partition_index), self.random.choice(PLACES)
+            )
             if self.random.random() < 0.7:
                 await self.until_settled()
                 check_replicas(self.cluster.sim)
         await self.until_settled()
 
-    def _begin(self, where: TopicPartition, replicas: tuple[int, ...]) -> None:
+    def _begin_move(self, topic_partition: TopicPartition, replicas: tuple[int, ...]) -> None:
         metadata = self.cluster.sim.metadata
         image_after = reassign(
-            metadata.image, where, tuple(map(BrokerId, replicas)), metadata.settings
+            metadata.image, topic_partition, tuple(map(BrokerId, replicas)), metadata.settings
         )
         assert not isinstance(image_after, Rejection), image_after
         metadata.publish(image_after)
@@ -494,9 +520,9 @@ def check_hosts(cluster: VirtualCluster) -> None:
     image = cluster.sim.metadata.image
     for broker_id, broker in cluster.sim.brokers.items():
         expected = {
-            TopicPartition(topic.name, index)
+            TopicPartition(topic.name, partition_index)
             for topic in image.topics.values()
-            for index, partition in enumerate(topic.partitions)
+            for partition_index, partition in enumerate(topic.partitions)
             if broker_id in partition.replicas
         }
         assert set(broker.replicas.hosted) == expected, broker_id

@@ -197,7 +197,7 @@ async def test_empty_frames_fill_the_queue(
 async def test_unread_answers_of_all_clients_have_a_bound(
     cluster: VirtualCluster, attacker: WireClient, neighbour: WireClient, /
 ) -> None:
-    names = tuple(f"topic-{number:0200}" for number in range(5_000))
+    names = tuple(f"topic-{topic_number:0200}" for topic_number in range(5_000))
     other_wires = [await open_wire(cluster) for _ in range(8)]
     for other_wire in other_wires:
         other_wire.writer.transport.pause_reading()
@@ -250,22 +250,40 @@ LARGE: dict[str, tuple[int, int, dict[str, Any]]] = {
     "DescribeTransactions": (65, 0, {"transactional_ids": NAMES}),
     "ListOffsets": (
         *(2, 6),
-        {"topics": [{"name": "t", "partitions": [{"partition_index": n} for n in range(3_000)]}]},
+        {
+            "topics": [
+                {
+                    "name": "t",
+                    "partitions": [
+                        {"partition_index": partition_index} for partition_index in range(3_000)
+                    ],
+                }
+            ]
+        },
     ),
     "Fetch": (
         *(1, 11),
-        {"topics": [{"topic": "t", "partitions": [{"partition": n} for n in range(3_000)]}]},
+        {
+            "topics": [
+                {
+                    "topic": "t",
+                    "partitions": [
+                        {"partition": partition_index} for partition_index in range(3_000)
+                    ],
+                }
+            ]
+        },
     ),
 }
 
 
 @pytest.mark.parametrize("api", LARGE)
 def test_others_come_to_their_turns_while_a_large_request_is_handled(api: str) -> None:
-    key, version, values = LARGE[api]
+    api_key, version, values = LARGE[api]
 
     async def story(_cluster: VirtualCluster, attacker: WireClient, neighbour: WireClient) -> None:
-        message = message_from(codec.request_class(key, version), values)
-        attacker.send(attacker.frame(key, version, message) + attacker.metadata())
+        message = message_from(codec.request_class(api_key, version), values)
+        attacker.send(attacker.frame(api_key, version, message) + attacker.metadata())
         answers: list[str] = []
 
         async def note(wire: WireClient, name: str) -> None:

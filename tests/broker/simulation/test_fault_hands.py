@@ -341,9 +341,9 @@ def test_the_same_seed_gives_the_same_story_with_every_fault_in_it() -> None:
             async with cluster.client(**PATIENT) as client:
                 producer = Producer(client, transactional_id=TX)
                 await producer.init_transactions()
-                for number in range(3):
+                for record_number in range(3):
                     producer.begin()
-                    await producer.send("orders", 0, b"%d" % number)
+                    await producer.send("orders", 0, b"%d" % record_number)
                     await producer.commit()
                     cluster.advance(20_000)
                 await asyncio.sleep(60)

@@ -218,7 +218,8 @@ async def test_a_coordinators_record_is_found_by_its_transactional_id(
 ) -> None:
     async with cluster.client(**PATIENT) as client:
         producer, other_producer = (
-            Producer(client, transactional_id=name) for name in (TX, "other")
+            Producer(client, transactional_id=transactional_id)
+            for transactional_id in (TX, "other")
         )
         await producer.init_transactions()
         cluster.arm(
@@ -365,8 +366,8 @@ async def test_a_flush_that_is_lost_makes_a_machine_lose_what_it_has_acknowledge
     alone(cluster)
     cluster.arm(Drop() if lost else Pass(), FaultPoint.LOG_FLUSH, topic="alone")
     async with cluster.client(**PATIENT) as client:
-        for number in range(6):
-            await Producer(client).send("alone", 0, b"%d" % number * 400_000)
+        for record_number in range(6):
+            await Producer(client).send("alone", 0, b"%d" % record_number * 400_000)
         await cluster.wait_until_struck()
         await cluster.sim.kill_broker(B1, lose_unflushed=True)
         await cluster.sim.start_broker(B1)
@@ -515,8 +516,8 @@ async def test_a_broker_that_does_not_hear_of_its_leadership_refuses_clients(
     cluster.sim.move_leader(P0, B2)
     await cluster.wait_until_struck()
     leader = Api(cluster.sim, B2)
-    refused = await leader.ask("Produce", 8, **produce("orders", batch(b"v")))
-    partition_answer = refused.responses[0].partition_responses[0]
+    refusal_answer = await leader.ask("Produce", 8, **produce("orders", batch(b"v")))
+    partition_answer = refusal_answer.responses[0].partition_responses[0]
     assert partition_answer.error_code is E.not_leader_or_follower
     async with cluster.client(**PATIENT) as client:
         record = Producer(client).send("orders", 0, b"v")
@@ -666,6 +667,6 @@ async def test_a_broker_that_is_killed_while_its_stop_is_held_was_not_stopped(
 
 
 async def refused(work: Awaitable[None]) -> str:
-    with pytest.raises(ConfigError) as raised:
+    with pytest.raises(ConfigError) as error_info:
         await work
-    return str(raised.value)
+    return str(error_info.value)

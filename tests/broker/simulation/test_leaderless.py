@@ -42,8 +42,12 @@ async def id_on_another_broker(
     """A transactional id whose coordinator does not run on that broker."""
     async with Producer(client, transactional_id="first") as producer:
         await producer.init_transactions()  # makes __transaction_state
-    names = (f"tx-{number}" for number in itertools.count())
-    return next(name for name in names if cluster.leader(cluster.home(name)) != leaderless_broker)
+    transactional_ids = (f"tx-{id_number}" for id_number in itertools.count())
+    return next(
+        transactional_id
+        for transactional_id in transactional_ids
+        if cluster.leader(cluster.home(transactional_id)) != leaderless_broker
+    )
 
 
 @pytest.mark.parametrize("keeps", [False, True])
@@ -53,13 +57,15 @@ def test_a_partition_without_a_leader_counts_as_deleted_for_its_marker(keeps: bo
     async def main(cluster: VirtualCluster) -> None:
         async with cluster.client(**PATIENT) as client:
             leaderless_broker = make_topic(cluster)
-            name = await id_on_another_broker(cluster, client, leaderless_broker)
-            producer = await begin_transaction(client, name)
+            transactional_id = await id_on_another_broker(cluster, client, leaderless_broker)
+            producer = await begin_transaction(client, transactional_id)
             await producer.send("alone", 0, b"v")
             await cluster.sim.kill_broker(leaderless_broker)
             await leaderless(cluster, P0)
             await producer.commit()
-            await until_state(client, name, "PrepareCommit" if keeps else "CompleteCommit")
+            await until_state(
+                client, transactional_id, "PrepareCommit" if keeps else "CompleteCommit"
+            )
 
     rules = {"leaderless_partitions_keep_markers": True} if keeps else {}
     run_cluster(main, rules=rules, **ALONE)
@@ -71,9 +77,11 @@ def test_without_a_leader_of_its_partition_an_id_has_no_coordinator() -> None:
         async with cluster.client(**PATIENT) as client:
             leaderless_broker = B2
             id_elsewhere = await id_on_another_broker(cluster, client, leaderless_broker)
-            names = (f"tx-{number}" for number in itertools.count())
+            transactional_ids = (f"tx-{id_number}" for id_number in itertools.count())
             lost = next(
-                name for name in names if cluster.leader(cluster.home(name)) == leaderless_broker
+                transactional_id
+                for transactional_id in transactional_ids
+                if cluster.leader(cluster.home(transactional_id)) == leaderless_broker
             )
             await cluster.sim.kill_broker(leaderless_broker)
             await leaderless(cluster, cluster.home(lost))

@@ -43,8 +43,8 @@ def log_of(cluster: VirtualCluster, broker: BrokerId) -> PartitionLog:
 def write(cluster: VirtualCluster, broker: BrokerId, producers: range) -> None:
     now_ms = cluster.env.clock.now_ms()
     for pid in producers:
-        data = batch(0, pid=pid, timestamp=now_ms)
-        append_client(log_of(cluster, broker), data, guard=SENTINEL, now_ms=now_ms)
+        batch_data = batch(0, pid=pid, timestamp=now_ms)
+        append_client(log_of(cluster, broker), batch_data, guard=SENTINEL, now_ms=now_ms)
 
 
 async def parted(cluster: VirtualCluster) -> tuple[BrokerId, BrokerId]:
@@ -90,25 +90,25 @@ def test_a_change_in_its_middle_leaves_it_whole(
 ) -> None:
     @within(run_cluster, brokers=2, topics=(("orders", 1),))
     async def play(cluster: VirtualCluster) -> None:
-        old, new = await parted(cluster)
+        old_leader, new = await parted(cluster)
         has_changed = asyncio.Event()
 
         class Changing(Counted):
             async def yield_turn(self) -> None:
                 if not has_changed.is_set():
                     has_changed.set()
-                    result = change(cluster, old)
+                    result = change(cluster, old_leader)
                     if asyncio.iscoroutine(result):
                         asyncio.get_running_loop().create_task(result)
                 await super().yield_turn()
 
         monkeypatch.setattr(replica_fetcher, "Pace", Changing)
-        cluster.sim.heal(old)
+        cluster.sim.heal(old_leader)
         await asyncio.sleep(10)
         assert has_changed.is_set()
-        if old not in cluster.sim.brokers:
-            await cluster.sim.start_broker(old)
+        if old_leader not in cluster.sim.brokers:
+            await cluster.sim.start_broker(old_leader)
             await asyncio.sleep(30)
-        are_one(cluster, old, new)
+        are_one(cluster, old_leader, new)
 
     play()

@@ -51,10 +51,10 @@ class Chaos:
 
     async def disturb(self) -> None:
         """Until it is over: a leader moves, the clock jumps, or faults are in force for a while."""
-        number = 0
+        fault_number = 0
         while not self.is_over:
             await asyncio.sleep(self.random.random() * 0.4)
-            number += 1
+            fault_number += 1
             kind = self.random.randrange(7)
             if kind == 0:
                 self.cluster.move(TopicPartition("orders", self.random.randrange(PARTITIONS)))
@@ -63,7 +63,7 @@ class Chaos:
             elif kind == 2:
                 self.cluster.advance(self.random.choice((100, 5_000, 20_000)))
             else:
-                await self._fault(f"fault-{number}")
+                await self._fault(f"fault-{fault_number}")
 
     async def _fault(self, name: str) -> None:
         delay = Delay(delay_ms=self.random.choice((50, 500, 3_000, 20_000)))
@@ -80,56 +80,63 @@ class Chaos:
         await asyncio.sleep(self.random.random() * 3)
         self.struck += self.cluster.sim.injector.disarm(name).struck
 
-    async def work(self, name: str) -> None:
+    async def work(self, transactional_id: str) -> None:
         """Lives of one producer, each until it can't go on."""
         for life in range(3):
             async with (
-                self.cluster.client(name, **PATIENCE) as client,
-                Producer(client, transactional_id=name, delivery_timeout_ms=15_000) as producer,
+                self.cluster.client(transactional_id, **PATIENCE) as client,
+                Producer(
+                    client, transactional_id=transactional_id, delivery_timeout_ms=15_000
+                ) as producer,
             ):
                 try:
                     await producer.init_transactions()
                     for number in range(10):
                         await asyncio.sleep(self.random.random())
-                        await self._transact(producer, f"{name}/{life}/{number}")
+                        await self._transact(producer, f"{transactional_id}/{life}/{number}")
                 except ClientError:
                     continue  # a new life fences this one
 
-    async def _transact(self, producer: Producer, value: str) -> None:
+    async def _transact(self, producer: Producer, record_value: str) -> None:
         producer.begin()
-        self.fates[value] = Fate.ABORTED
+        self.fates[record_value] = Fate.ABORTED
         try:
-            sent = [producer.send("orders", index, value.encode()) for index in range(PARTITIONS)]
+            sent = [
+                producer.send("orders", partition_index, record_value.encode())
+                for partition_index in range(PARTITIONS)
+            ]
             for failure in await asyncio.gather(*sent, return_exceptions=True):
                 if isinstance(failure, BaseException):
                     raise failure
             if self.random.random() < 0.3:
                 await producer.abort()
                 return
-            self.fates[value] = Fate.UNKNOWN
+            self.fates[record_value] = Fate.UNKNOWN
             await producer.commit()
-            self.fates[value] = Fate.COMMITTED
+            self.fates[record_value] = Fate.COMMITTED
         except AbortableError:
             # The coordinator said no: it was not committed.
-            self.fates[value] = Fate.ABORTED
+            self.fates[record_value] = Fate.ABORTED
             await producer.abort()
 
 
 async def chaos(cluster: VirtualCluster) -> Chaos:
     run = Chaos(cluster)
     disturbing = cluster.env.tasks.spawn(run.disturb(), name="chaos")
-    await asyncio.gather(*(run.work(name) for name in PRODUCERS))
+    await asyncio.gather(*(run.work(producer_name) for producer_name in PRODUCERS))
     run.is_over = True
     await disturbing
     # What is still open times out, and its markers are written.
     cluster.advance(200_000)
     await asyncio.sleep(200)
     async with cluster.client("reader") as reader:
-        read = Counter(value.decode() for value in await values(reader, "orders") if value)
+        read = Counter(
+            record_value.decode() for record_value in await values(reader, "orders") if record_value
+        )
     wrong = {
-        value: (fate, read[value])
-        for value, fate in run.fates.items()
-        if read[value] not in fate.value
+        record_value: (fate, read[record_value])
+        for record_value, fate in run.fates.items()
+        if read[record_value] not in fate.value
     }
     assert wrong == {}
     assert set(read) <= set(run.fates)
@@ -150,9 +157,9 @@ async def chaos(cluster: VirtualCluster) -> Chaos:
 
 @pytest.mark.slow
 @pytest.mark.seeds
-@pytest.mark.parametrize("level", [0, 2])
-def test_chaos_breaks_no_transaction(level: int, seed: int) -> None:
-    run = run_cluster(chaos, seed=seed, level=level)
+@pytest.mark.parametrize("transaction_version", [0, 2])
+def test_chaos_breaks_no_transaction(transaction_version: int, seed: int) -> None:
+    run = run_cluster(chaos, seed=seed, level=transaction_version)
     fates = Counter(run.fates.values())
     assert fates[Fate.COMMITTED] > 20
     assert fates[Fate.ABORTED] > 5

@@ -38,8 +38,12 @@ IDLE_S: Final = 600
 TRANSACTIONS: Final = ("tx-a", "tx-b")
 PARTITIONS: Final = 3
 COMMITTED: Final = {
-    index: [f"{name}:{index}:{record}" for name in TRANSACTIONS for record in range(2)]
-    for index in range(PARTITIONS)
+    partition_index: [
+        f"{transactional_id}:{partition_index}:{record}"
+        for transactional_id in TRANSACTIONS
+        for record in range(2)
+    ]
+    for partition_index in range(PARTITIONS)
 }
 """What a read_committed consumer must see, by partition and sorted."""
 
@@ -70,11 +74,11 @@ async def two_transactions_and_an_idle_hour(
     producers = [
         AIOKafkaProducer(
             bootstrap_servers=bootstrap,
-            client_id=name,
-            transactional_id=name,
+            client_id=transactional_id,
+            transactional_id=transactional_id,
             retry_backoff_ms=1,
         )
-        for name in TRANSACTIONS
+        for transactional_id in TRANSACTIONS
     ]
     for producer in producers:
         await producer.start()
@@ -94,8 +98,14 @@ async def two_transactions_and_an_idle_hour(
     finally:
         await producers[0].stop()
         await producers[1].stop()
-    leaders = {cluster.leader(TopicPartition("orders", index)) for index in range(PARTITIONS)}
-    coordinators = {name: cluster.leader(cluster.home(name)) for name in TRANSACTIONS}
+    leaders = {
+        cluster.leader(TopicPartition("orders", partition_index))
+        for partition_index in range(PARTITIONS)
+    }
+    coordinators = {
+        transactional_id: cluster.leader(cluster.home(transactional_id))
+        for transactional_id in TRANSACTIONS
+    }
     return Outcome(
         read=read,
         stamps=stamps,
@@ -141,10 +151,14 @@ async def _read(bootstrap: str) -> tuple[dict[int, list[str]], dict[int, list[in
         enable_auto_commit=False,
     )
     await consumer.start()
-    values_by_partition: dict[int, list[str]] = {index: [] for index in range(PARTITIONS)}
-    stamps: dict[int, list[int]] = {index: [] for index in range(PARTITIONS)}
+    values_by_partition: dict[int, list[str]] = {
+        partition_index: [] for partition_index in range(PARTITIONS)
+    }
+    stamps: dict[int, list[int]] = {partition_index: [] for partition_index in range(PARTITIONS)}
     try:
-        consumer.assign([KafkaPartition("orders", index) for index in range(PARTITIONS)])
+        consumer.assign(
+            [KafkaPartition("orders", partition_index) for partition_index in range(PARTITIONS)]
+        )
         records_expected = sum(map(len, COMMITTED.values()))
         while sum(map(len, values_by_partition.values())) < records_expected:
             record = await consumer.getone()
@@ -152,7 +166,9 @@ async def _read(bootstrap: str) -> tuple[dict[int, list[str]], dict[int, list[in
             stamps[record.partition].append(record.timestamp)
     finally:
         await consumer.stop()
-    return {index: sorted(records) for index, records in values_by_partition.items()}, stamps
+    return {
+        partition_index: sorted(records) for partition_index, records in values_by_partition.items()
+    }, stamps
 
 
 def _states(cluster: VirtualCluster) -> dict[str, str]:
@@ -179,11 +195,13 @@ async def our_own_client(cluster: VirtualCluster) -> str:
     """
     cluster.arm(Drop(), FaultPoint.PEER_REQUEST, "lost", api="WriteTxnMarkers", limit=2)
     async with cluster.client() as client:
-        await asyncio.gather(*(_commit_and_abort(client, name) for name in TRANSACTIONS))
-        for name in TRANSACTIONS:
-            await until_state(client, name, "CompleteAbort")
-        for index in range(PARTITIONS):
-            cluster.move(TopicPartition("orders", index))
+        await asyncio.gather(
+            *(_commit_and_abort(client, transactional_id) for transactional_id in TRANSACTIONS)
+        )
+        for transactional_id in TRANSACTIONS:
+            await until_state(client, transactional_id, "CompleteAbort")
+        for partition_index in range(PARTITIONS):
+            cluster.move(TopicPartition("orders", partition_index))
         cluster.move(cluster.home(TRANSACTIONS[0]))
         async with await begin_transaction(client, "tx-late") as late:
             await asyncio.gather(*(late.send("orders", i, b"late") for i in range(PARTITIONS)))
@@ -195,14 +213,14 @@ async def our_own_client(cluster: VirtualCluster) -> str:
     return cluster.env.tracer.hash
 
 
-async def _commit_and_abort(client: Cluster, name: str) -> None:
-    async with Producer(client, transactional_id=name) as producer:
+async def _commit_and_abort(client: Cluster, transactional_id: str) -> None:
+    async with Producer(client, transactional_id=transactional_id) as producer:
         await producer.init_transactions()
         for end in ("commit", "abort"):
             producer.begin()
             for topic in ("orders", "invoices", "payments"):
-                for index in range(PARTITIONS):
-                    producer.send(topic, index, f"{name} {end}".encode())
+                for partition_index in range(PARTITIONS):
+                    producer.send(topic, partition_index, f"{transactional_id} {end}".encode())
             await producer.flush()
             await (producer.commit() if end == "commit" else producer.abort())
 
@@ -221,9 +239,13 @@ def own_trace_hashes(seed: int) -> list[str]:
     topics = tuple((name, PARTITIONS) for name in ("orders", "invoices", "payments"))
     return [
         run_cluster(
-            our_own_client, seed=seed, level=level, topics=topics, trace_level=TraceLevel.FULL
+            our_own_client,
+            seed=seed,
+            level=transaction_version,
+            topics=topics,
+            trace_level=TraceLevel.FULL,
         )
-        for level in (1, 2)
+        for transaction_version in (1, 2)
     ]
 
 

@@ -25,12 +25,12 @@ from txnsim.wire.batch import Record, assign, build_batch
 
 
 def batch(offset: int, size: int = 10) -> bytes:
-    data = build_batch([Record(key=b"k", value=b"v" * size)], timestamp_ms=5)
-    return assign(data, base_offset=offset, leader_epoch=0)
+    batch_data = build_batch([Record(key=b"k", value=b"v" * size)], timestamp_ms=5)
+    return assign(batch_data, base_offset=offset, leader_epoch=0)
 
 
-def changed(data: bytes, position: int, value: bytes) -> bytes:
-    return data[:position] + value + data[position + len(value) :]
+def changed(file_bytes: bytes, position: int, value: bytes) -> bytes:
+    return file_bytes[:position] + value + file_bytes[position + len(value) :]
 
 
 @pytest.fixture
@@ -100,34 +100,38 @@ def batches(*stamps: int, base: int = 100) -> list[bytes]:
     return [
         assign(
             build_batch([Record(key=b"k", value=b"v" * 30)], timestamp_ms=stamp),
-            base_offset=base + number,
+            base_offset=base + stamp_number,
             leader_epoch=0,
         )
-        for number, stamp in enumerate(stamps)
+        for stamp_number, stamp in enumerate(stamps)
     ]
 
 
-def offsets(data: bytes) -> list[tuple[int, ...]]:
-    return list(Struct(">ii").iter_unpack(data))
+def offsets(file_bytes: bytes) -> list[tuple[int, ...]]:
+    return list(Struct(">ii").iter_unpack(file_bytes))
 
 
-def times(data: bytes) -> list[tuple[int, ...]]:
-    return list(Struct(">qi").iter_unpack(data))
+def times(file_bytes: bytes) -> list[tuple[int, ...]]:
+    return list(Struct(">qi").iter_unpack(file_bytes))
 
 
 def test_a_batch_is_indexed_once_enough_was_written_since_the_last_one() -> None:
     stored = batches(5, 6, 7, 8, 9)
-    size = len(stored[0])
-    index, time_index = encode_indexes(stored, base_offset=100, index_interval_bytes=size)
+    index_interval_bytes = len(stored[0])
+    index, time_index = encode_indexes(
+        stored, base_offset=100, index_interval_bytes=index_interval_bytes
+    )
     # The entry stands for a batch's last offset and for where it begins.
-    assert offsets(index) == [(2, 2 * size), (4, 4 * size)]
+    assert offsets(index) == [(2, 2 * index_interval_bytes), (4, 4 * index_interval_bytes)]
     assert times(time_index) == [(7, 2), (9, 4)]
 
 
 def test_the_largest_timestamp_is_noted_with_the_batch_that_brought_it() -> None:
     stored = batches(50, 6, 7, 8)
-    size = len(stored[0])
-    index, time_index = encode_indexes(stored, base_offset=100, index_interval_bytes=size)
+    index_interval_bytes = len(stored[0])
+    index, time_index = encode_indexes(
+        stored, base_offset=100, index_interval_bytes=index_interval_bytes
+    )
     assert len(offsets(index)) == 1
     assert times(time_index) == [(50, 0)]
 
@@ -168,9 +172,9 @@ def test_a_file_after_the_end_of_a_transaction() -> None:
     assert (entry.coordinator_epoch, entry.txn_first_offset) == (0, -1)
 
 
-@pytest.mark.parametrize("data", [OPEN_TRANSACTION, ENDED_TRANSACTION], ids=["open", "ended"])
-def test_what_is_read_is_written_the_same(data: bytes) -> None:
-    assert encode(decode(data)) == data
+@pytest.mark.parametrize("file_bytes", [OPEN_TRANSACTION, ENDED_TRANSACTION], ids=["open", "ended"])
+def test_what_is_read_is_written_the_same(file_bytes: bytes) -> None:
+    assert encode(decode(file_bytes)) == file_bytes
 
 
 def test_snapshots_of_our_own_logs_go_through_a_file() -> None:
@@ -187,7 +191,7 @@ def test_snapshots_of_our_own_logs_go_through_a_file() -> None:
 
 
 @pytest.mark.parametrize(
-    ("data", "why"),
+    ("file_bytes", "expected_reason"),
     [
         (b"", "of 0 bytes"),
         (OPEN_TRANSACTION[:9], "of 9 bytes"),
@@ -196,9 +200,9 @@ def test_snapshots_of_our_own_logs_go_through_a_file() -> None:
         (OPEN_TRANSACTION + b"\0", "computed"),
     ],
 )
-def test_a_broken_file_differs_from_a_whole_one(data: bytes, why: str) -> None:
-    with pytest.raises(CorruptLogRecordError, match=why):
-        decode(data)
+def test_a_broken_file_differs_from_a_whole_one(file_bytes: bytes, expected_reason: str) -> None:
+    with pytest.raises(CorruptLogRecordError, match=expected_reason):
+        decode(file_bytes)
 
 
 def test_a_file_with_bytes_left_over_is_broken_whatever_its_crc() -> None:
@@ -261,19 +265,19 @@ def aborted(last_offset: int) -> AbortedTxn:
 
 
 def test_entries_are_34_bytes_each_and_read_back() -> None:
-    data = txn_index.encode([aborted(9), aborted(12)])
-    assert len(data) == 2 * 34
-    assert data[:34].hex() == (
+    index_bytes = txn_index.encode([aborted(9), aborted(12)])
+    assert len(index_bytes) == 2 * 34
+    assert index_bytes[:34].hex() == (
         "0000000000000000000700000000000000030000000000000009000000000000000a"
     )
-    assert tuple(txn_index.decode(data, error_prefix="f")) == (aborted(9), aborted(12))
+    assert tuple(txn_index.decode(index_bytes, error_prefix="f")) == (aborted(9), aborted(12))
 
 
 def test_damage_is_reported_with_its_place() -> None:
-    data = txn_index.encode([aborted(9), aborted(12)])
+    index_bytes = txn_index.encode([aborted(9), aborted(12)])
     with pytest.raises(CorruptLogRecordError, match="f, byte 34: 33 bytes too many"):
-        tuple(txn_index.decode(data[:-1], error_prefix="f"))
+        tuple(txn_index.decode(index_bytes[:-1], error_prefix="f"))
     with pytest.raises(CorruptLogRecordError, match=r"f, byte 0: .* version 1"):
-        tuple(txn_index.decode(b"\0\1" + data[2:], error_prefix="f"))
+        tuple(txn_index.decode(b"\0\1" + index_bytes[2:], error_prefix="f"))
     with pytest.raises(CorruptLogRecordError, match="f, byte 34: the marker at 9 comes behind"):
-        tuple(txn_index.decode(data[:34] * 2, error_prefix="f"))
+        tuple(txn_index.decode(index_bytes[:34] * 2, error_prefix="f"))

@@ -55,9 +55,9 @@ def held(disks: Disks) -> list[tuple[int, str]]:
 
 
 def refused(*paths: Path) -> str:
-    with pytest.raises(ConfigError) as caught:
+    with pytest.raises(ConfigError) as error_info:
         find_disks(paths)
-    return str(caught.value)
+    return str(error_info.value)
 
 
 def test_each_replica_is_found_with_all_that_stands_beside_it(tmp_path: Path) -> None:
@@ -128,8 +128,8 @@ def test_damaged_notes_are_refused_by_file(tmp_path: Path) -> None:
 
 def test_directories_of_two_clusters_are_refused(tmp_path: Path) -> None:
     first_disk, two = broker(tmp_path, 1), broker(tmp_path, 2)
-    text = (two / "meta.properties").read_text()
-    (two / "meta.properties").write_text(text.replace("cluster.id=abc", "cluster.id=other"))
+    file_text = (two / "meta.properties").read_text()
+    (two / "meta.properties").write_text(file_text.replace("cluster.id=abc", "cluster.id=other"))
     complaint = refused(first_disk, two)
     assert complaint.startswith(f"{two / 'meta.properties'}: cluster.id is 'other'")
     assert str(first_disk) in complaint
@@ -215,7 +215,7 @@ def test_without_a_record_nothing_is_known(tmp_path: Path) -> None:
 META = MetaProperties(cluster_id="abc", node_id=2, directory_id=uuid.UUID(int=5))
 
 
-def texts(*logs: LogDriver) -> dict[str, str]:
+def file_texts(*logs: LogDriver) -> dict[str, str]:
     """The files of the directory itself."""
     replicas = [StoredReplica(log=log.log, topic_id=uuid.UUID(int=9)) for log in logs]
     return {
@@ -241,28 +241,28 @@ def test_offsets_are_noted_of_every_replica() -> None:
     driver.log.advance_high_watermark(4)
     driver.log.raise_log_start(3)
     driver.log.local.cleaned_until = 2
-    where = driver.log.topic_partition
+    topic_partition = driver.log.topic_partition
     offsets_by_file = {
         name: decode_offsets(text, error_prefix=name)
-        for name, text in texts(driver).items()
+        for name, text in file_texts(driver).items()
         if name.endswith("checkpoint")
     }
     assert offsets_by_file == {
-        "replication-offset-checkpoint": {where: 4},
-        "recovery-point-offset-checkpoint": {where: 6},
-        "log-start-offset-checkpoint": {where: 3},
-        "cleaner-offset-checkpoint": {where: 2},
+        "replication-offset-checkpoint": {topic_partition: 4},
+        "recovery-point-offset-checkpoint": {topic_partition: 6},
+        "log-start-offset-checkpoint": {topic_partition: 3},
+        "cleaner-offset-checkpoint": {topic_partition: 2},
     }
 
 
 def test_a_start_that_the_oldest_segment_tells_is_not_noted() -> None:
-    text_by_file = texts(LogDriver())
+    text_by_file = file_texts(LogDriver())
     assert decode_offsets(text_by_file["log-start-offset-checkpoint"], error_prefix="") == {}
     assert decode_offsets(text_by_file["cleaner-offset-checkpoint"], error_prefix="") == {}
 
 
 def test_the_directory_tells_whose_it_is_and_that_it_was_left_in_order() -> None:
-    text_by_file = texts()
+    text_by_file = file_texts()
     assert MetaProperties.decode(text_by_file["meta.properties"], error_prefix="") == META
     assert text_by_file[".kafka_cleanshutdown"] == '{"version":0,"brokerEpoch":41}'
 
@@ -273,7 +273,10 @@ def test_replicas_are_written_by_topic_and_partition() -> None:
         TopicPartition("b", 0),
         TopicPartition("a", 1),
     )
-    assert texts(first_driver, second)["recovery-point-offset-checkpoint"] == "0\n2\na 1 0\nb 0 0\n"
+    assert (
+        file_texts(first_driver, second)["recovery-point-offset-checkpoint"]
+        == "0\n2\na 1 0\nb 0 0\n"
+    )
 
 
 TOPIC_ID = uuid.UUID(int=7)
@@ -382,9 +385,9 @@ def test_a_device_is_no_file() -> None:
 class Elsewhere:
     """Bytes that lie in no file, handed over two at a time."""
 
-    def __init__(self, data: bytes) -> None:
-        self._data = data
-        self.size = len(data)
+    def __init__(self, file_bytes: bytes) -> None:
+        self._data = file_bytes
+        self.size = len(file_bytes)
         self.is_closed = False
 
     def read_into(self, view: memoryview, position: int) -> int:
@@ -454,13 +457,13 @@ def test_other_files_are_no_segments(name: str) -> None:
 
 
 def test_a_topic_may_have_hyphens_and_numbers_in_its_name() -> None:
-    where = TopicPartition("a-1-b", 12)
-    assert names.directory_name(where) == "a-1-b-12"
-    assert names.topic_partition_of("a-1-b-12") == where
+    topic_partition = TopicPartition("a-1-b", 12)
+    assert names.directory_name(topic_partition) == "a-1-b-12"
+    assert names.topic_partition_of("a-1-b-12") == topic_partition
 
 
 @pytest.mark.parametrize(
-    "name",
+    "folder_name",
     [
         "meta.properties",
         "orders-0.0123456789abcdef0123456789abcdef-delete",
@@ -469,13 +472,13 @@ def test_a_topic_may_have_hyphens_and_numbers_in_its_name() -> None:
         "orders",
     ],
 )
-def test_what_is_no_replica_or_is_going_is_left_out(name: str) -> None:
-    assert names.topic_partition_of(name) is None
+def test_what_is_no_replica_or_is_going_is_left_out(folder_name: str) -> None:
+    assert names.topic_partition_of(folder_name) is None
 
 
 def test_replicas_are_listed_by_topic_and_partition(tmp_path: Path) -> None:
-    for name in ("b-0", "a-10", "a-2", "not a partition"):
-        (tmp_path / name).mkdir()
+    for file_name in ("b-0", "a-10", "a-2", "not a partition"):
+        (tmp_path / file_name).mkdir()
     (tmp_path / "a-3").write_bytes(b"a file")
     directories = names.PartitionDirectory.all_in(tmp_path)
     assert [str(directory.topic_partition) for directory in directories] == ["a-2", "a-10", "b-0"]

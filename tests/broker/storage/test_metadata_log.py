@@ -68,7 +68,7 @@ GOLDEN: Final = (
 BEHIND_THE_END: Final = len(GOLDEN)
 
 
-def read(folder: Path) -> StoredMetadata:
+def read_metadata(folder: Path) -> StoredMetadata:
     stored_metadata = StoredMetadata.read(folder, cluster_id="abc")
     assert stored_metadata is not None
     return stored_metadata
@@ -76,7 +76,7 @@ def read(folder: Path) -> StoredMetadata:
 
 def told(folder: Path, *records: bytes) -> StoredMetadata:
     write_metadata_log(folder, records)
-    return read(folder)
+    return read_metadata(folder)
 
 
 def only_partition(stored_metadata: StoredMetadata) -> PartitionImage:
@@ -121,7 +121,7 @@ def test_a_snapshot_stands_for_all_below_it(tmp_path: Path) -> None:
     write_metadata_log(
         tmp_path, [topic("kept", ORDERS), partition(ORDERS)], name=f"{new}.checkpoint"
     )
-    stored_metadata = read(tmp_path)
+    stored_metadata = read_metadata(tmp_path)
     assert list(stored_metadata.image.topics) == ["kept"]
     assert stored_metadata.image.features == {"a.version": 2}
     assert stored_metadata.age == (4, 3)
@@ -140,13 +140,13 @@ def test_control_batches_are_passed_over(tmp_path: Path) -> None:
         log_append_time=False,
     )
     path.write_bytes(path.read_bytes() + marker)
-    assert read(tmp_path).age == (2, 2)
+    assert read_metadata(tmp_path).age == (2, 2)
 
 
 def test_a_torn_tail_does_not_count(tmp_path: Path) -> None:
     path = write_metadata_log(tmp_path, [feature("a.version", 1), feature("a.version", 2)])
     path.write_bytes(path.read_bytes()[:-1])
-    assert read(tmp_path).image.features == {"a.version": 1}
+    assert read_metadata(tmp_path).image.features == {"a.version": 1}
 
 
 def test_deleted_topics_are_gone_with_their_configs(tmp_path: Path) -> None:
@@ -165,12 +165,14 @@ def test_deleted_topics_are_gone_with_their_configs(tmp_path: Path) -> None:
 def test_configs_are_kept_by_resource_and_taken_back(tmp_path: Path) -> None:
     stored_metadata = told(
         tmp_path,
-        config("log.retention.ms", "5", resource_name="1", kind=4),
-        config("log.retention.ms", "7", resource_name="2", kind=4),
-        config("log.retention.ms", None, resource_name="2", kind=4),
-        config("consumer.session.timeout.ms", "50000", resource_name="g", kind=32),
-        config("interval.ms", "1000", resource_name="m", kind=16),
-        config("level", "DEBUG", resource_name="1", kind=8),  # of a logger: nobody writes that
+        config("log.retention.ms", "5", resource_name="1", resource_type=4),
+        config("log.retention.ms", "7", resource_name="2", resource_type=4),
+        config("log.retention.ms", None, resource_name="2", resource_type=4),
+        config("consumer.session.timeout.ms", "50000", resource_name="g", resource_type=32),
+        config("interval.ms", "1000", resource_name="m", resource_type=16),
+        config(
+            "level", "DEBUG", resource_name="1", resource_type=8
+        ),  # of a logger: nobody writes that
     )
     assert stored_metadata.image.broker_configs == {"1": {"log.retention.ms": "5"}}
     assert stored_metadata.image.group_configs == {"g": {"consumer.session.timeout.ms": "50000"}}
@@ -219,15 +221,15 @@ def test_a_change_of_a_partition_leaves_what_it_does_not_name(tmp_path: Path) ->
     )
 
 
-@pytest.mark.parametrize(("name", "expected_elr"), [("", ()), ("t", ()), ("other", (2,))])
+@pytest.mark.parametrize(("topic_name", "expected_elr"), [("", ()), ("t", ()), ("other", (2,))])
 def test_eligible_leaders_are_cleared_by_name_or_all(
-    tmp_path: Path, name: str, expected_elr: tuple[int, ...]
+    tmp_path: Path, topic_name: str, expected_elr: tuple[int, ...]
 ) -> None:
     stored_metadata = told(
         tmp_path,
         topic("t", ORDERS),
         partition(ORDERS, replicas=(1, 2), isr=(1,), elr=(2,)),
-        encode_value(28, schema.ClearElrRecord(topic_name=name)),
+        encode_value(28, schema.ClearElrRecord(topic_name=topic_name)),
     )
     assert only_partition(stored_metadata).elr == expected_elr
 
@@ -260,12 +262,12 @@ def test_older_partition_records_are_read(tmp_path: Path) -> None:
 BEGIN, END, ABORT = b"\x01\x17\x00\x00", b"\x01\x18\x00\x00", b"\x01\x19\x00\x00"
 
 
-@pytest.mark.parametrize(("end", "level"), [((END,), 2), ((ABORT,), 1), ((), 1)])
+@pytest.mark.parametrize(("end", "transaction_version"), [((END,), 2), ((ABORT,), 1), ((), 1)])
 def test_a_metadata_transaction_counts_once_it_has_ended(
-    tmp_path: Path, end: tuple[bytes, ...], level: int
+    tmp_path: Path, end: tuple[bytes, ...], transaction_version: int
 ) -> None:
     stored_metadata = told(tmp_path, feature("a", 1), BEGIN, feature("a", 2), *end)
-    assert stored_metadata.image.features == {"a": level}
+    assert stored_metadata.image.features == {"a": transaction_version}
 
 
 def test_an_end_without_a_beginning_ends_nothing(tmp_path: Path) -> None:
@@ -273,7 +275,7 @@ def test_an_end_without_a_beginning_ends_nothing(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("value", "problem"),
+    ("record_value", "problem"),
     [
         (b"\x00\x02\x00", "frame version 0"),
         (b"\x01\x03\x09", "a PartitionRecordV0 of version 9, known up to 2"),
@@ -283,22 +285,22 @@ def test_an_end_without_a_beginning_ends_nothing(tmp_path: Path) -> None:
     ],
 )
 def test_a_record_that_makes_no_sense_names_its_file(
-    tmp_path: Path, value: bytes, problem: str
+    tmp_path: Path, record_value: bytes, problem: str
 ) -> None:
-    path = write_metadata_log(tmp_path, [feature("a", 1), value])
-    with pytest.raises(CorruptLogRecordError, match=problem) as caught:
-        read(tmp_path)
-    assert str(caught.value).startswith(f"{path}, offset 1: ")
+    path = write_metadata_log(tmp_path, [feature("a", 1), record_value])
+    with pytest.raises(CorruptLogRecordError, match=problem) as error_info:
+        read_metadata(tmp_path)
+    assert str(error_info.value).startswith(f"{path}, offset 1: ")
 
 
 def test_a_batch_that_cannot_be_unpacked_names_its_file(tmp_path: Path) -> None:
     path = write_metadata_log(tmp_path, [feature("a", 1)])
-    data = bytearray(path.read_bytes())
-    data[57:61] = (9).to_bytes(4, "big")  # more records than there are
-    data[17:21] = crc32c.crc32c(bytes(data[21:])).to_bytes(4, "big")
-    path.write_bytes(data)
+    file_bytes = bytearray(path.read_bytes())
+    file_bytes[57:61] = (9).to_bytes(4, "big")  # more records than there are
+    file_bytes[17:21] = crc32c.crc32c(bytes(file_bytes[21:])).to_bytes(4, "big")
+    path.write_bytes(file_bytes)
     with pytest.raises(CorruptLogRecordError, match="offset 0"):
-        read(tmp_path)
+        read_metadata(tmp_path)
 
 
 @pytest.mark.parametrize(
@@ -313,9 +315,11 @@ def test_a_record_about_a_topic_that_is_not_there_names_its_file(
     tmp_path: Path, record: bytes
 ) -> None:
     path = write_metadata_log(tmp_path, [record])
-    with pytest.raises(CorruptLogRecordError, match="which no record before it has made") as caught:
-        read(tmp_path)
-    assert str(caught.value).startswith(f"{path}, offset 0")
+    with pytest.raises(
+        CorruptLogRecordError, match="which no record before it has made"
+    ) as error_info:
+        read_metadata(tmp_path)
+    assert str(error_info.value).startswith(f"{path}, offset 0")
 
 
 # A snapshot of the metadata log, which is read back as it was.
@@ -383,7 +387,7 @@ def written(directory: Path, image_written: ClusterImage) -> Path:
 
 def test_it_says_all_that_the_image_says(tmp_path: Path) -> None:
     was = image()
-    stored_metadata = read(written(tmp_path, was))
+    stored_metadata = read_metadata(written(tmp_path, was))
     assert stored_metadata.image.topics == was.topics
     assert stored_metadata.image.topic_names == was.topic_names
     assert stored_metadata.image.features == {"transaction.version": 2, "metadata.version": 30}
@@ -414,7 +418,7 @@ def test_many_records_are_several_batches(tmp_path: Path) -> None:
         stored_batch.header.base_offset for stored_batch in read_log_file(path, on_torn=print)
     ]
     assert offsets[:3] == [0, 1, 1 + RECORDS_PER_BATCH]
-    assert len(read(folder).image.topics["orders"].partitions) == RECORDS_PER_BATCH + 1
+    assert len(read_metadata(folder).image.topics["orders"].partitions) == RECORDS_PER_BATCH + 1
 
 
 # Small files of properties.

@@ -17,7 +17,10 @@ from txnsim.storage.regular_file import SMALL_BYTES_MAX
 ROOT = Path(__file__).resolve().parents[3] / "sim/txnsim"
 READERS = [
     *sorted((ROOT / "storage").glob("*.py")),
-    *(ROOT / "server" / name for name in ("disk_loading.py", "log_dirs.py", "snapshot.py")),
+    *(
+        ROOT / "server" / file_name
+        for file_name in ("disk_loading.py", "log_dirs.py", "snapshot.py")
+    ),
     ROOT / "cli/_serve_load.py",
 ]
 THE_PLACE = ROOT / "storage/regular_file.py"
@@ -44,10 +47,10 @@ def openings(source: str) -> Iterator[str]:
 
 def test_files_of_others_are_opened_in_one_place() -> None:
     openings_found = [
-        f"{path.relative_to(ROOT)}:{line}"
+        f"{path.relative_to(ROOT)}:{opening_line}"
         for path in READERS
         if path != THE_PLACE
-        for line in openings(path.read_text())
+        for opening_line in openings(path.read_text())
     ]
     assert not openings_found, "open it by RegularFile"
     assert list(openings(THE_PLACE.read_text()))
@@ -80,16 +83,16 @@ META = "version=1\nbroker.id=1\nnode.id=1\ncluster.id=c\n"
 
 @pytest.mark.parametrize("hostile", [pipe, device, sparse])
 @pytest.mark.parametrize(
-    "name", ["recovery-point-offset-checkpoint", "t-0/partition.metadata", "meta.properties"]
+    "file_name", ["recovery-point-offset-checkpoint", "t-0/partition.metadata", "meta.properties"]
 )
 def test_a_log_directory_with_something_else_is_refused_at_once(
-    tmp_path: Path, name: str, hostile: Callable[[Path], None]
+    tmp_path: Path, file_name: str, hostile: Callable[[Path], None]
 ) -> None:
     (tmp_path / "t-0").mkdir()
     (tmp_path / "t-0/00000000000000000000.log").touch()
-    if name != "meta.properties":
+    if file_name != "meta.properties":
         (tmp_path / "meta.properties").write_text(META)
-    hostile(tmp_path / name)
+    hostile(tmp_path / file_name)
     with pytest.raises((OSError, ConfigError)):
         find_disks([tmp_path])
 

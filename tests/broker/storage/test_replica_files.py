@@ -10,13 +10,13 @@ from txnsim.storage.replica_files import ReplicaFiles, replica_files
 from txnsim.wire.batch import Record, build_batch
 
 
-def file(folder: Path, name: str, *, offsets: range | None = None) -> None:
+def file(folder: Path, file_name: str, *, offsets: range | None = None) -> None:
     """A file; with batches of one record where it is a log."""
     data = b"".join(
         build_batch([Record(value=b"v")], timestamp_ms=0, base_offset=offset)
         for offset in offsets or ()
     )
-    (folder / name).write_bytes(data)
+    (folder / file_name).write_bytes(data)
 
 
 def name(offset: int, suffix: str) -> str:

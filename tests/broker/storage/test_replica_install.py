@@ -95,18 +95,18 @@ def test_the_broker_finds_the_records_as_its_own(driver: LogDriver, target: Path
 
 def test_only_the_leader_epoch_of_a_batch_is_another(driver: LogDriver, target: Path) -> None:
     installed(driver, target)
-    data = b"".join(path.read_bytes() for path in sorted((target / "orders-0").glob("*.log")))
+    batch_data = b"".join(path.read_bytes() for path in sorted((target / "orders-0").glob("*.log")))
     own_bytes = b"".join(driver.log.batches())
     position = 0
     for batch in driver.log.batches():
-        assert read_batch_header(data, position).leader_epoch == 0
-        assert data[position : position + 12] == own_bytes[position : position + 12]
+        assert read_batch_header(batch_data, position).leader_epoch == 0
+        assert batch_data[position : position + 12] == own_bytes[position : position + 12]
         assert (
-            data[position + 16 : position + len(batch)]
+            batch_data[position + 16 : position + len(batch)]
             == own_bytes[position + 16 : position + len(batch)]
         )
         position += len(batch)
-    assert position == len(data)
+    assert position == len(batch_data)
 
 
 def test_what_was_there_is_gone_but_for_the_topics_id(driver: LogDriver, target: Path) -> None:
@@ -115,8 +115,8 @@ def test_what_was_there_is_gone_but_for_the_topics_id(driver: LogDriver, target:
     (folder / f"{900:020d}.timeindex").write_bytes(b"")
     installed(driver, target)
     assert not list(folder.glob(f"{900:020d}.*"))
-    text = (folder / "partition.metadata").read_text()
-    assert decode_partition_metadata(text, error_prefix="") == THEIRS
+    file_text = (folder / "partition.metadata").read_text()
+    assert decode_partition_metadata(file_text, error_prefix="") == THEIRS
     assert not list(target.parent.glob("txnsim-*"))
 
 

@@ -91,9 +91,9 @@ def test_a_damaged_batch_in_the_midst_ends_the_log_with_all_segments_behind(
     folder: Path, driver: LogDriver
 ) -> None:
     first_file, *other_files = logs(folder)
-    data = bytearray(first_file.read_bytes())
-    data[-1] ^= 0xFF
-    first_file.write_bytes(data)
+    file_bytes = bytearray(first_file.read_bytes())
+    file_bytes[-1] ^= 0xFF
+    first_file.write_bytes(file_bytes)
     loaded_replica = load(folder)
     assert len(loaded_replica.log.local.segments) == 1
     assert [loss.path for loss in loaded_replica.losses] == [
@@ -108,9 +108,9 @@ def test_what_lies_below_the_recovery_point_is_not_looked_at(
 ) -> None:
     """A broker doesn't, either: a reader would find it."""
     first_file = logs(folder)[0]
-    data = bytearray(first_file.read_bytes())
-    data[-1] ^= 0xFF
-    first_file.write_bytes(data)
+    file_bytes = bytearray(first_file.read_bytes())
+    file_bytes[-1] ^= 0xFF
+    first_file.write_bytes(file_bytes)
     second_base_offset = names.Suffix.LOG.files_in(folder)[1][0]
     for noted, clean in (
         (CheckpointedOffsets(recovery_point=second_base_offset), False),
@@ -128,8 +128,8 @@ def test_a_segment_without_its_index_is_recovered_after_a_stop_in_order_too(
     first_file = logs(folder)[0]
     first_file.with_suffix(".index").unlink()
     first_file.with_suffix(".txnindex").unlink(missing_ok=True)
-    data = first_file.read_bytes()
-    first_file.write_bytes(data + b"torn")
+    file_bytes = first_file.read_bytes()
+    first_file.write_bytes(file_bytes + b"torn")
     loaded_replica = load(folder, clean=True)
     assert [loss.path for loss in loaded_replica.losses] == [str(first_file)]
     assert loaded_replica.log.log_end_offset == driver.log.log_end_offset
@@ -221,8 +221,8 @@ def test_zeros_are_damage_and_no_old_format(tmp_path: Path, tail: bytes) -> None
 def with_a_marker_that_is_none(folder: Path) -> Path:
     """A segment whose first marker has a record of another kind, under a CRC that fits."""
     path = logs(folder)[0]
-    data = path.read_bytes()
-    for position, header in iter_batches(data):
+    file_bytes = path.read_bytes()
+    for position, header in iter_batches(file_bytes):
         if header.is_control:
             fake = pack_batch(
                 b"\x10\0\0\0\x02\x01\x02\x01\0",
@@ -237,7 +237,7 @@ def with_a_marker_that_is_none(folder: Path) -> Path:
                 base_sequence=-1,
                 records_count=1,
             )
-            path.write_bytes(data[:position] + fake)
+            path.write_bytes(file_bytes[:position] + fake)
             return path
     raise AssertionError("no marker")
 

@@ -45,9 +45,9 @@ TWINS = {
 @pytest.mark.parametrize("twin", TWINS, ids=lambda twin: twin.__name__)
 def test_a_twin_has_every_coroutine_of_its_model(twin: type[Any]) -> None:
     coroutines = {
-        name
-        for name, member in vars(TWINS[twin]).items()
-        if inspect.iscoroutinefunction(member) and not name.startswith("_")
+        attribute_name
+        for attribute_name, member in vars(TWINS[twin]).items()
+        if inspect.iscoroutinefunction(member) and not attribute_name.startswith("_")
     }
     assert coroutines - vars(twin).keys() == set()
 

@@ -74,9 +74,9 @@ async def test_a_wait_in_vain_ends_in_time(kafka: AsyncSimulatedKafka) -> None:
         await kafka.faults.release("late")
     assert str(nothing.value) == "no rule 'late': none is armed"
     await kafka.faults.arm(id="later", **HELD)
-    with pytest.raises(KeyError) as raised:
+    with pytest.raises(KeyError) as error_info:
         await kafka.faults.disarm("late")
-    assert str(raised.value) == "no armed rule 'late'; did you mean later? there are: later"
+    assert str(error_info.value) == "no armed rule 'late'; did you mean later? there are: later"
 
 
 @within(run_virtual, topics=["orders"], faults_may_miss=True)
@@ -266,12 +266,12 @@ def test_the_first_client_waits_for_a_coordinator_only_in_a_virgin_cluster(*, vi
     async def main(kafka: AsyncSimulatedKafka) -> None:
         async with client(kafka) as cluster, Producer(cluster, transactional_id="app") as producer:
             await producer.init_transactions()
-        refused = [
+        refused_events = [
             event
             for event in await kafka.trace.events()
             if b"COORDINATOR_LOAD_IN_PROGRESS" in msgspec.json.encode(event.d)
         ]
-        assert bool(refused) == virgin
+        assert bool(refused_events) == virgin
         assert await kafka.topics.names() == ("orders",)
 
     run_virtual(main, topics=["orders"], trace="full", virgin=virgin)
@@ -342,10 +342,10 @@ def test_what_hangs_is_found_and_repaired() -> None:
             fault = await kafka.faults.arm(
                 point="client.request", api="Produce", transactional_id="app", action="hold"
             )
-            late = producer.send("orders", 0, b"late")
+            late_send = producer.send("orders", 0, b"late")
             await fault.wait_until_struck()
             with pytest.raises(Exception, match="orders"):
-                await late
+                await late_send
             await producer.abort()
             await fault.release()
             await fault.disarm()
@@ -512,15 +512,15 @@ def test_a_topic_that_is_there_is_left_alone(other: SimulatedKafka, thread: Loop
     assert "taken" in other.topics.names()
 
 
-@pytest.mark.parametrize("name", SIMULATED_ONLY_FEATURES)
+@pytest.mark.parametrize("field_name", SIMULATED_ONLY_FEATURES)
 def test_what_only_a_simulator_has_skips_with_the_reason(
-    name: str, other: SimulatedKafka, thread: LoopThread
+    field_name: str, other: SimulatedKafka, thread: LoopThread
 ) -> None:
     with (
         ForeignKafka.at_address(other.bootstrap, options_from_keywords(), thread) as kafka,
         pytest.raises(pytest.skip.Exception, match=r"which only a simulated cluster has"),
     ):
-        call(getattr(kafka, name))
+        call(getattr(kafka, field_name))
 
 
 def call(reached: Callable[[], object]) -> None:

@@ -154,7 +154,9 @@ def test_compose_starts_what_the_image_takes() -> None:
     services = compose()["services"]
     assert set(services) == {"txnsim", "prometheus", "grafana"}
     service = services["txnsim"]
-    environment = {name: str(value) for name, value in service["environment"].items()}
+    environment = {
+        name: str(variable_value) for name, variable_value in service["environment"].items()
+    }
     environment["TXNSIM_TOKEN"] = re.sub(r"\$\{\w+:-(.*)\}", r"\1", environment["TXNSIM_TOKEN"])
     assert token_from(environment) == "only-for-this-machine"
     arguments = command_of_environment(environment).arguments

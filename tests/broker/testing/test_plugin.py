@@ -39,10 +39,10 @@ from txnsim.testing.rebuilt_cluster import RebuiltCluster
 RULE = FaultRule(id="late", point=FaultPoint.CLIENT_REQUEST, action=Hold())
 
 
-def tracer(notes: int, *, level: TraceLevel = TraceLevel.BRIEF) -> Tracer:
-    tracer = Tracer(lambda: 5_000, level=level)
-    for number in range(notes):
-        tracer.emit("note", "scenario", data={"text": f"note {number}"})
+def tracer(notes: int, *, trace_level: TraceLevel = TraceLevel.BRIEF) -> Tracer:
+    tracer = Tracer(lambda: 5_000, level=trace_level)
+    for note_number in range(notes):
+        tracer.emit("note", "scenario", data={"text": f"note {note_number}"})
     return tracer
 
 
@@ -102,7 +102,7 @@ def test_it_is_bounded() -> None:
 
 def test_an_empty_trace_says_nothing_and_one_that_is_off_says_so() -> None:
     assert report_sections(tracer(0), []) == []
-    ((title, text),) = report_sections(tracer(1, level=TraceLevel.OFF), [])
+    ((title, text),) = report_sections(tracer(1, trace_level=TraceLevel.OFF), [])
     assert (title, text) == ("txnsim", 'nothing was recorded: trace is "off" for this cluster')
 
 

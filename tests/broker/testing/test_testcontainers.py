@@ -40,8 +40,8 @@ def engine() -> Iterator[Engine]:
 @pytest.fixture
 def container_class(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> Any:
     """TxnsimContainer, whose library looks for an engine when it is imported."""
-    for name, value in engine.variables().items():
-        monkeypatch.setenv(name, value)
+    for variable_name, variable_value in engine.variables().items():
+        monkeypatch.setenv(variable_name, variable_value)
     from txnsim.testing.testcontainers import TxnsimContainer
 
     return TxnsimContainer
@@ -91,7 +91,7 @@ def test_python_a_container_waits_for_its_script(container_class: Any, engine: E
 def test_python_settings_are_spelled_as_in_the_image_of_kafka(container_class: Any) -> None:
     from txnsim.testing.testcontainers import variable_of
 
-    assert [variable_of(name) for name in ("a.b", "a_b", "a-b.c")] == [
+    assert [variable_of(setting) for setting in ("a.b", "a_b", "a-b.c")] == [
         "KAFKA_A_B",
         "KAFKA_A__B",
         "KAFKA_A___B_C",

@@ -38,8 +38,8 @@ class Script:
         return [sentence.text for sentence in self.sentences]
 
 
-def state(name: str, **fields: Any) -> dict[str, Any]:
-    return {"state": name, "pid": 7, "epoch": 0, "last_epoch": -1, "partitions": [], **fields}
+def state(state_name: str, **fields: Any) -> dict[str, Any]:
+    return {"state": state_name, "pid": 7, "epoch": 0, "last_epoch": -1, "partitions": [], **fields}
 
 
 def batch(**fields: Any) -> dict[str, Any]:

@@ -96,7 +96,7 @@ def test_key_bytes() -> None:
 
 
 @pytest.mark.parametrize(
-    ("record", "level", "expected"),
+    ("record", "transaction_version", "expected"),
     [
         (EMPTY, TV_0, EMPTY_V0),
         (EMPTY, TV_1, EMPTY_V1),
@@ -105,20 +105,28 @@ def test_key_bytes() -> None:
         (OVERFLOW, TV_2, OVERFLOW_V1),
     ],
 )
-def test_value_bytes(record: TxnTransition, level: TransactionVersion, expected: str) -> None:
-    assert encode_value(record, finalized_version=level, release_rules=LATEST).hex() == expected
+def test_value_bytes(
+    record: TxnTransition, transaction_version: TransactionVersion, expected: str
+) -> None:
+    assert (
+        encode_value(record, finalized_version=transaction_version, release_rules=LATEST).hex()
+        == expected
+    )
 
 
 @pytest.mark.parametrize(
-    ("value", "expected"),
+    ("record_value", "expected"),
     [
         (EMPTY_V1, EMPTY),
         (OVERFLOW_V1, OVERFLOW),
         (EMPTY_V0, transition(prev_pid=-1)),  # version 0 has no tags
     ],
 )
-def test_reading_the_bytes_gives_the_record(value: str, expected: TxnTransition) -> None:
-    assert decode_record(encode_key(TID), bytes.fromhex(value), release_rules=LATEST) == expected
+def test_reading_the_bytes_gives_the_record(record_value: str, expected: TxnTransition) -> None:
+    assert (
+        decode_record(encode_key(TID), bytes.fromhex(record_value), release_rules=LATEST)
+        == expected
+    )
 
 
 def test_long_names_and_lists_take_longer_varints() -> None:
@@ -201,7 +209,7 @@ def test_version_0_loses_exactly_the_tags(record: TxnTransition) -> None:
 
 
 @pytest.mark.parametrize(
-    ("record", "level", "refused"),
+    ("record", "transaction_version", "refused"),
     [
         (OVERFLOW, TV_0, True),
         (OVERFLOW, TV_1, False),
@@ -210,9 +218,9 @@ def test_version_0_loses_exactly_the_tags(record: TxnTransition) -> None:
     ],
 )
 def test_the_protocol_version_is_not_dropped_in_silence(
-    record: TxnTransition | Tombstone, level: TransactionVersion, *, refused: bool
+    record: TxnTransition | Tombstone, transaction_version: TransactionVersion, *, refused: bool
 ) -> None:
-    refusal = refuse_record(record, level)
+    refusal = refuse_record(record, transaction_version)
     assert (refusal is not None) is refused
     if refusal is not None:
         assert refusal.error is ErrorCode.unsupported_version
@@ -276,19 +284,21 @@ def test_a_null_value_is_a_tombstone() -> None:
 
 
 @pytest.mark.parametrize(
-    ("key", "value"),
+    ("key", "record_value"),
     [("0001000574786e2d31", EMPTY_V1), ("0000000574786e2d31", "0002" + EMPTY_V1[4:])],
     ids=["key", "value"],
 )
-def test_unknown_versions_are_skipped(key: str, value: str) -> None:
-    assert decode_record(bytes.fromhex(key), bytes.fromhex(value), release_rules=LATEST) is None
+def test_unknown_versions_are_skipped(key: str, record_value: str) -> None:
+    assert (
+        decode_record(bytes.fromhex(key), bytes.fromhex(record_value), release_rules=LATEST) is None
+    )
 
 
 @pytest.mark.parametrize("state", ["06", "07", "08"])
 def test_states_that_are_never_written_are_corruption(state: str) -> None:
-    value = bytes.fromhex(EMPTY_V1[:32] + state + EMPTY_V1[34:])
+    record_value = bytes.fromhex(EMPTY_V1[:32] + state + EMPTY_V1[34:])
     with pytest.raises(CorruptLogRecordError, match="unknown transaction state"):
-        decode_record(encode_key(TID), value, release_rules=LATEST)
+        decode_record(encode_key(TID), record_value, release_rules=LATEST)
 
 
 def test_unknown_tags_are_skipped_and_unknown_protocols_are_corruption() -> None:
@@ -300,9 +310,9 @@ def test_unknown_tags_are_skipped_and_unknown_protocols_are_corruption() -> None
         decode_record(encode_key(TID), plain[:34] + b"\x01\x02\x02\x00\x09", release_rules=LATEST)
 
 
-@pytest.mark.parametrize("value", [EMPTY_V0, EMPTY_V1, OVERFLOW_V1])
-def test_a_record_that_is_cut_off_is_corruption(value: str) -> None:
-    whole_value = bytes.fromhex(value)
+@pytest.mark.parametrize("record_value", [EMPTY_V0, EMPTY_V1, OVERFLOW_V1])
+def test_a_record_that_is_cut_off_is_corruption(record_value: str) -> None:
+    whole_value = bytes.fromhex(record_value)
     for size in range(len(whole_value)):
         with pytest.raises(CorruptLogRecordError):
             decode_record(encode_key(TID), whole_value[:size], release_rules=LATEST)
@@ -319,14 +329,16 @@ def test_a_key_that_is_cut_off_is_corruption() -> None:
 def test_the_short_way_reads_what_the_long_way_reads(data: st.DataObject) -> None:
     """Also of damaged values: the same record, or the same words about it."""
     record = data.draw(st.sampled_from([EMPTY, OVERFLOW, ONE_TOPIC]))
-    value = bytearray(encode_value(record, finalized_version=TV_1, release_rules=LATEST))
+    record_value = bytearray(encode_value(record, finalized_version=TV_1, release_rules=LATEST))
     for _ in range(data.draw(st.integers(0, 2))):
-        value[data.draw(st.integers(0, len(value) - 1))] = data.draw(st.integers(0, 255))
-    del value[data.draw(st.integers(0, len(value))) :]
+        record_value[data.draw(st.integers(0, len(record_value) - 1))] = data.draw(
+            st.integers(0, 255)
+        )
+    del record_value[data.draw(st.integers(0, len(record_value))) :]
 
     def decode_or_complain() -> object:
         try:
-            return decode_record(encode_key(TID), bytes(value), release_rules=LATEST)
+            return decode_record(encode_key(TID), bytes(record_value), release_rules=LATEST)
         except CorruptLogRecordError as error:
             return str(error)
 

@@ -353,7 +353,7 @@ def test_a_fence_follows_the_level_of_the_cluster(
 
 
 @pytest.mark.parametrize(
-    ("level", "by_timeout", "rule"),
+    ("transaction_version", "by_timeout", "rule"),
     [
         (TV_1, False, "end.v4.fence"),
         (TV_1, True, "timeout.fences-v1"),
@@ -361,10 +361,16 @@ def test_a_fence_follows_the_level_of_the_cluster(
         (TV_2, True, "timeout.bumps-v2"),
     ],
 )
-def test_a_fence_names_its_rule(level: TransactionVersion, rule: str, *, by_timeout: bool) -> None:
+def test_a_fence_names_its_rule(
+    transaction_version: TransactionVersion, rule: str, *, by_timeout: bool
+) -> None:
     txn = entry(TransactionState.ONGOING)
     outcome = decide_fence(
-        txn, finalized_version=level, now_ms=NOW_MS, by_timeout=by_timeout, release_rules=LATEST
+        txn,
+        finalized_version=transaction_version,
+        now_ms=NOW_MS,
+        by_timeout=by_timeout,
+        release_rules=LATEST,
     )
     assert rule_of(outcome) == rule
 
@@ -405,18 +411,18 @@ def decide(
     txn: TxnMetadata | None,
     command: InitProducerId,
     *,
-    level: TransactionVersion = TransactionVersion.TV_2,
+    transaction_version: TransactionVersion = TransactionVersion.TV_2,
 ) -> tuple[InitDecision | Rejection, bool]:
     """The outcome, and whether it took a producer id."""
     outcome = decide_init_producer_id(
-        txn, command, finalized_version=level, now_ms=NOW_MS, release_rules=LATEST
+        txn, command, finalized_version=transaction_version, now_ms=NOW_MS, release_rules=LATEST
     )
     if not isinstance(outcome, NeedsProducerId):
         return outcome, False
     outcome = decide_init_producer_id(
         txn,
         command,
-        finalized_version=level,
+        finalized_version=transaction_version,
         now_ms=NOW_MS,
         fresh_producer_id=FRESH,
         release_rules=LATEST,
@@ -554,16 +560,18 @@ def test_pending_then_identity_then_state(
 
 
 @pytest.mark.parametrize("expected", ["", "7:5", "7:1"])
-@pytest.mark.parametrize("level", TransactionVersion)
+@pytest.mark.parametrize("transaction_version", TransactionVersion)
 def test_an_open_transaction_is_aborted_first_even_by_a_stale_epoch(
-    level: TransactionVersion, expected: str
+    transaction_version: TransactionVersion, expected: str
 ) -> None:
-    outcome, took_id = decide(entry(TransactionState.ONGOING), command(expected), level=level)
+    outcome, took_id = decide(
+        entry(TransactionState.ONGOING), command(expected), transaction_version=transaction_version
+    )
     assert not took_id
     assert not isinstance(outcome, Rejection)
     (record,) = outcome.records
     assert (record.state, record.producer_epoch) == (TransactionState.PREPARE_ABORT, 6)
-    assert record.client_version == (2 if level == TransactionVersion.TV_2 else 0)
+    assert record.client_version == (2 if transaction_version == TransactionVersion.TV_2 else 0)
     assert outcome.effects == MARKERS_OWED
     assert isinstance(outcome.reply, Rejection)
     assert (outcome.rule, outcome.reply.rule) == ("init.open", "init.open")

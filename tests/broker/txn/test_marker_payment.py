@@ -81,11 +81,11 @@ class History:
         self.leader_epoch = 0
         self.gaps_ms: list[int] = []
         """From the last marker to each decision with the partition."""
-        self._note("Empty", frozenset(), self._now_ms)
+        self._note_state("Empty", frozenset(), self._now_ms)
         for step in steps:
             match step:
                 case Txn():
-                    self._play(step)
+                    self._play_transaction(step)
                 case Stray():
                     self._now_ms += step.pause_ms
                     self._write("nothing")
@@ -93,7 +93,7 @@ class History:
                     self._now_ms += 60_000
                     self._mark(self.leader_epoch, is_commit=False)
 
-    def _note(self, state: str, partitions: frozenset[TopicPartition], start_ms: int) -> None:
+    def _note_state(self, state: str, partitions: frozenset[TopicPartition], start_ms: int) -> None:
         self.noted.append(
             CoordinatorRecord(
                 state=state,
@@ -106,7 +106,7 @@ class History:
             )
         )
 
-    def _play(self, txn: Txn) -> None:
+    def _play_transaction(self, txn: Txn) -> None:
         self._now_ms += txn.pause_ms
         start_ms = self._now_ms
         for _ in range(txn.records if txn.is_here else 0):
@@ -114,7 +114,7 @@ class History:
         self._now_ms += txn.duration_ms
         self._epoch += self._is_v2
         partitions = frozenset({HERE} if txn.is_here else {THERE})
-        self._note("PrepareCommit" if txn.is_commit else "PrepareAbort", partitions, start_ms)
+        self._note_state("PrepareCommit" if txn.is_commit else "PrepareAbort", partitions, start_ms)
         if not txn.is_here:
             return
         if self.markers:

@@ -44,7 +44,7 @@ def owe_and_route(
     return unroutable
 
 
-def sent(batches: list[MarkerBatch]) -> dict[int, list[str]]:
+def markers_by_broker(batches: list[MarkerBatch]) -> dict[int, list[str]]:
     return {
         batch.broker_id: [
             " ".join(str(partition) for partition in marker.partitions)
@@ -128,7 +128,7 @@ def test_markers_are_grouped_by_leader_in_a_fixed_order() -> None:
     queue = MarkerQueue(release_rules=LATEST)
     assert owe_and_route(queue, debt()) == frozenset()
     assert queue.has_markers_to_send
-    assert sent(queue.take_batches()) == {1: ["bar-0 foo-0"], 2: ["foo-1"]}
+    assert markers_by_broker(queue.take_batches()) == {1: ["bar-0 foo-0"], 2: ["foo-1"]}
 
 
 def test_at_most_one_request_is_under_way_to_each_broker() -> None:
@@ -140,14 +140,14 @@ def test_at_most_one_request_is_under_way_to_each_broker() -> None:
     assert queue.take_batches() == []
     queue.on_reply(first_batches[0], marker_reply(first_batches[0].command))
     assert queue.has_markers_to_send
-    assert sent(queue.take_batches()) == {1: ["foo-0", "foo-0"]}
+    assert markers_by_broker(queue.take_batches()) == {1: ["foo-0", "foo-0"]}
 
 
 def test_partitions_that_are_gone_are_reported_and_not_sent() -> None:
     leaders = {**LEADERS, FOO_0: NoLeader.NO_SUCH_PARTITION}
     queue = MarkerQueue(release_rules=LATEST)
     assert owe_and_route(queue, debt(), leaders=leaders) == {FOO_0}
-    assert sent(queue.take_batches()) == {1: ["bar-0"], 2: ["foo-1"]}
+    assert markers_by_broker(queue.take_batches()) == {1: ["bar-0"], 2: ["foo-1"]}
 
 
 def test_partitions_without_a_known_leader_are_looked_at_again() -> None:
@@ -275,7 +275,7 @@ def test_dropping_a_partition_drops_only_its_markers() -> None:
     assert not queue.forget_debt(own_debt)
     assert queue.leader_unknown_count == 0
     assert queue.take_waiting() == [(other_debt, frozenset({FOO_1}))]
-    assert sent(queue.take_batches()) == {1: ["foo-0"]}
+    assert markers_by_broker(queue.take_batches()) == {1: ["foo-0"]}
     assert queue.drop_partition(10) == ()
 
 

@@ -201,8 +201,8 @@ def test_the_next_identity_is_logged_and_a_shipped_broker_does_not_read_it() -> 
     )
     assert not isinstance(decision, Rejection | NeedsProducerId)
     (record,) = decision.records
-    value = encode_value(record, finalized_version=TV_2, release_rules=LATEST)
-    read = decode_record(encode_key(TID), value, release_rules=LATEST)
+    record_value = encode_value(record, finalized_version=TV_2, release_rules=LATEST)
+    read = decode_record(encode_key(TID), record_value, release_rules=LATEST)
     assert isinstance(read, TxnTransition)
     assert (read.next_producer_id, read.next_producer_epoch) == (7, 6)
     loaded = apply(None, read, release_rules=LATEST)

@@ -5,8 +5,10 @@ from txnsim.wire import batch, batch_header, compression, control, records
 
 def test_everything_named_can_be_had_from_one_place() -> None:
     origins = (batch_header, compression, control, records)
-    for name in batch.__all__:
-        assert any(getattr(origin, name, None) is getattr(batch, name) for origin in origins), name
+    for field_name in batch.__all__:
+        assert any(
+            getattr(origin, field_name, None) is getattr(batch, field_name) for origin in origins
+        ), field_name
 
 
 def test_a_produced_batch_becomes_one_of_the_log_and_is_read_back() -> None:
@@ -29,9 +31,9 @@ def test_a_produced_batch_becomes_one_of_the_log_and_is_read_back() -> None:
         timestamp_ms=1700000000200,
     )
     log = stored + marker
-    [(_, data), (position, end)] = batch.iter_batches(log)
-    assert (data.base_offset, end.base_offset) == (42, 43)
-    assert batch.crc_is_valid(log, data)
+    [(_, batch_data), (position, end)] = batch.iter_batches(log)
+    assert (batch_data.base_offset, end.base_offset) == (42, 43)
+    assert batch.crc_is_valid(log, batch_data)
     assert batch.crc_is_valid(log, end, position)
     assert batch.read_records(log)[0].offset == 42
     assert batch.read_control_record(log, position) == batch.ControlRecord(

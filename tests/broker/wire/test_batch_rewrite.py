@@ -87,14 +87,17 @@ def test_keys_of_a_batch(codec: int) -> None:
 
 
 @pytest.mark.parametrize(
-    ("key", "value"), [(b"k", b"v"), (None, b"v"), (b"k", None), (b"", b""), (b"k" * 300, b"v")]
+    ("key", "record_value"),
+    [(b"k", b"v"), (None, b"v"), (b"k", None), (b"", b""), (b"k" * 300, b"v")],
 )
 @pytest.mark.parametrize("codec", [NONE, GZIP])
-def test_the_key_of_an_only_record(key: bytes | None, value: bytes | None, codec: int) -> None:
+def test_the_key_of_an_only_record(
+    key: bytes | None, record_value: bytes | None, codec: int
+) -> None:
     batch = build_batch(
-        [Record(key=key, value=value)], timestamp_ms=5, base_offset=9, compression=codec
+        [Record(key=key, value=record_value)], timestamp_ms=5, base_offset=9, compression=codec
     )
-    assert list(batch_keys(batch, read_batch_header(batch))) == [(9, key, value is not None)]
+    assert list(batch_keys(batch, read_batch_header(batch))) == [(9, key, record_value is not None)]
 
 
 def test_the_key_of_an_only_record_with_a_long_timestamp() -> None:
@@ -139,8 +142,8 @@ def payload_with(**changes: int) -> bytes:
     )
     payload = bytearray(payload_of(batch, read_batch_header(batch)))
     places = {"length": 0, "key": 4, "value": 6, "headers": 8, "header_key": 9, "header_value": 11}
-    for name, byte in changes.items():
-        payload[places[name]] = byte
+    for field_name, byte in changes.items():
+        payload[places[field_name]] = byte
     return bytes(payload)
 
 
@@ -263,10 +266,10 @@ def test_a_marker_with_a_horizon_says_the_same() -> None:
 # Another codec
 
 
-def recode(batch: bytes, codec: int, *, level: int | None = None) -> bytes:
+def recode(batch: bytes, codec: int, *, codec_level: int | None = None) -> bytes:
     header = read_batch_header(batch)
     written = recoded_batch(
-        header, payload_of(batch, header), codec=codec, level=level, size_max=1 << 30
+        header, payload_of(batch, header), codec=codec, level=codec_level, size_max=1 << 30
     )
     assert isinstance(written, bytes)
     assert crc_is_valid(written, read_batch_header(written))
@@ -274,10 +277,10 @@ def recode(batch: bytes, codec: int, *, level: int | None = None) -> bytes:
 
 
 @pytest.mark.parametrize("codec", CODECS)
-@pytest.mark.parametrize("level", [None, 1])
-def test_a_batch_in_another_codec(codec: int, level: int | None) -> None:
+@pytest.mark.parametrize("codec_level", [None, 1])
+def test_a_batch_in_another_codec(codec: int, codec_level: int | None) -> None:
     batch = batch_of_records(codec=GZIP, transactional=True)
-    written = recode(batch, codec, level=level)
+    written = recode(batch, codec, codec_level=codec_level)
     recoded_header = read_batch_header(written)
     assert recoded_header.compression == codec
     assert read_records(written) == read_records(batch)
@@ -293,7 +296,8 @@ def test_a_recoded_batch_numbers_its_records_anew() -> None:
     batch = batch_of_records(append_time=True)
     header, records = read_batch_header(batch), read_records(batch)
     payload = b"".join(
-        encode_record(records[index], offset_delta=7, timestamp_delta_ms=-index) for index in (1, 0)
+        encode_record(records[record_index], offset_delta=7, timestamp_delta_ms=-record_index)
+        for record_index in (1, 0)
     )
     batch = pack_batch(
         payload,
@@ -389,7 +393,9 @@ def test_header_reads_back_what_was_packed(
 ) -> None:
     packed = pack_batch(payload, **values)
     header = read_batch_header(prefix + packed, len(prefix))
-    assert values.items() <= {name: getattr(header, name) for name in values}.items()
+    assert (
+        values.items() <= {field_name: getattr(header, field_name) for field_name in values}.items()
+    )
     assert header.magic == 2
     assert header.size == len(packed) == 61 + len(payload)
     assert header.crc == crc_of(packed) == crc32c.crc32c(packed[21:])
@@ -494,10 +500,10 @@ def test_partial_batch_at_the_end_stops_the_walk(bytes_kept: int) -> None:
     assert [position for position, _ in iter_batches(log)] == [0]
 
 
-@given(data=st.binary(max_size=200))
-def test_arbitrary_bytes_are_walked_or_refused(data: bytes) -> None:
+@given(batch_data=st.binary(max_size=200))
+def test_arbitrary_bytes_are_walked_or_refused(batch_data: bytes) -> None:
     with contextlib.suppress(CorruptBatchError):
-        assert sum(header.size for _, header in iter_batches(data)) <= len(data)
+        assert sum(header.size for _, header in iter_batches(batch_data)) <= len(batch_data)
 
 
 # Patching
@@ -549,4 +555,4 @@ def test_cut_off_batch_has_no_valid_crc() -> None:
 
 
 def as_dict(header: BatchHeader) -> dict[str, int]:
-    return {name: getattr(header, name) for name in header.__struct_fields__}
+    return {field_name: getattr(header, field_name) for field_name in header.__struct_fields__}

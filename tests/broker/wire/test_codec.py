@@ -115,9 +115,9 @@ def test_api_versions_of_an_unknown_version_is_read_without_its_body(version: in
     assert decode_request(header, frame) == request_class(API_VERSIONS, 0)()
 
 
-@pytest.mark.parametrize(("key", "version"), [(END_TXN, 6), (0, 2), (999, 0)])
-def test_unknown_request_is_refused(key: int, version: int) -> None:
-    header = RequestHeader(key, version, 0, None, 0)
+@pytest.mark.parametrize(("api_key", "version"), [(END_TXN, 6), (0, 2), (999, 0)])
+def test_unknown_request_is_refused(api_key: int, version: int) -> None:
+    header = RequestHeader(api_key, version, 0, None, 0)
     with pytest.raises(UnsupportedRequestError):
         decode_request(header, b"")
 
@@ -196,16 +196,16 @@ def test_schemas_hold_the_parts_of_a_message() -> None:
 
 
 @pytest.mark.parametrize(
-    ("key", "version", "header"),
+    ("api_key", "version", "header"),
     [(END_TXN, 1, "00000007"), (END_TXN, 5, "0000000700"), (API_VERSIONS, 4, "00000007")],
 )
 def test_response_header_follows_the_version_except_for_api_versions(
-    key: int, version: int, header: str
+    api_key: int, version: int, header: str
 ) -> None:
     expected = bytes.fromhex(header) + b"body"
     framed = len(expected).to_bytes(4, "big") + expected
-    assert frame_response(key, version, 7, b"body") == framed
-    assert response_head(key, version, 7, 4) + b"body" == framed
+    assert frame_response(api_key, version, 7, b"body") == framed
+    assert response_head(api_key, version, 7, 4) + b"body" == framed
 
 
 def test_response_comes_back_as_it_was_sent() -> None:
@@ -304,10 +304,10 @@ def test_a_long_api_versions_of_the_future_decodes_as_one_without_a_body() -> No
 # What golden bytes can't show: broken input. The values are compared in tests/broker/wire.
 
 
-def fault_of(key: int, version: int, body: bytes) -> DecodeFaultError:
-    with pytest.raises(DecodeFaultError) as caught:
-        reader(request_class(key, version))(body, 0, len(body))
-    return caught.value
+def fault_of(api_key: int, version: int, body: bytes) -> DecodeFaultError:
+    with pytest.raises(DecodeFaultError) as error_info:
+        reader(request_class(api_key, version))(body, 0, len(body))
+    return error_info.value
 
 
 def test_null_where_none_is_allowed() -> None:
@@ -411,8 +411,8 @@ def test_struct_that_may_be_null_has_a_byte_before_it(*, present: bool) -> None:
     assert end == len(body)
 
 
-def read_counted(key: int, version: int, body: bytes, *, allowed: int) -> object:
-    return run_to_end(read_in_steps(request_class(key, version), body, 0, elements_max=allowed))
+def read_counted(api_key: int, version: int, body: bytes, *, allowed: int) -> object:
+    return run_to_end(read_in_steps(request_class(api_key, version), body, 0, elements_max=allowed))
 
 
 @pytest.mark.parametrize(
@@ -466,7 +466,9 @@ def test_tags_count_as_elements() -> None:
 
 def test_a_large_message_is_read_with_breaks() -> None:
     cls = request_class(24, 0)
-    topics = [{"name": f"t-{number}", "partitions": [number]} for number in range(1_000)]
+    topics = [
+        {"name": f"t-{topic_number}", "partitions": [topic_number]} for topic_number in range(1_000)
+    ]
     values = {"v3_and_below_transactional_id": "a", "v3_and_below_topics": topics}
     body = encode_body(message_from(cls, values))
     steps = read_in_steps(cls, body, 0, elements_max=2_000)
@@ -488,8 +490,8 @@ def test_large_records_of_a_request_are_a_view_of_its_frame(
     """A copy of the largest frame took 50 ms and as much memory again."""
     records = bytes(COPIED_RECORDS_MAX + bytes_over)
     key = {"topic_id": UUID(int=7)} if version == 13 else {"name": "t"}
-    part = {"index": 0, "records": records}
-    topic = {**key, "partition_data": [part]}
+    partition_fields = {"index": 0, "records": records}
+    topic = {**key, "partition_data": [partition_fields]}
     values = {"transactional_id": None, "acks": 1, "timeout": 1, "topic_data": [topic]}
     cls = request_class(0, version)
     body = encode_body(message_from(cls, values))
@@ -504,8 +506,8 @@ def test_large_records_of_a_request_are_a_view_of_its_frame(
 
 def test_records_of_an_answer_are_bytes() -> None:
     cls = response_class(1, 12)
-    part = {"partition_index": 0, "records": bytes(COPIED_RECORDS_MAX + 1)}
-    answer = message_from(cls, {"responses": [{"topic": "t", "partitions": [part]}]})
+    partition_fields = {"partition_index": 0, "records": bytes(COPIED_RECORDS_MAX + 1)}
+    answer = message_from(cls, {"responses": [{"topic": "t", "partitions": [partition_fields]}]})
     body = encode_body(answer)
     message, _ = reader(cls)(body, 0, len(body))
     assert isinstance(message.responses[0].partitions[0].records, bytes)
@@ -569,8 +571,8 @@ def test_steps_give_the_same_bytes(message: Any, elements: int) -> None:
 def test_elements_of_elements_are_steps_too() -> None:
     schema = request_schema(19, 4)
     assignments = [
-        build(schema.CreatableReplicaAssignment, partition_index=index, broker_ids=(1,))
-        for index in range(100)
+        build(schema.CreatableReplicaAssignment, partition_index=assignment_index, broker_ids=(1,))
+        for assignment_index in range(100)
     ]
     topic = build(
         schema.CreatableTopic,
@@ -702,12 +704,12 @@ def test_leaving_several_blocks_at_once() -> None:
     assert source.function("first", origin="a test")([0, 3]) == 3
 
 
-@pytest.mark.parametrize(("key", "version"), [(26, 5), (18, 0)])
-def test_filled_twin_becomes_the_frozen_message(key: int, version: int) -> None:
-    cls = request_class(key, version)
+@pytest.mark.parametrize(("api_key", "version"), [(26, 5), (18, 0)])
+def test_filled_twin_becomes_the_frozen_message(api_key: int, version: int) -> None:
+    cls = request_class(api_key, version)
     twin = twin_of(cls)()
-    for name in cls.__slots__:
-        setattr(twin, name, 1)
+    for field_name in cls.__slots__:
+        setattr(twin, field_name, 1)
     twin.__class__ = cls
     assert twin == cls(**dict.fromkeys(cls.__slots__, 1))
     assert hash(twin) == hash(cls(**dict.fromkeys(cls.__slots__, 1)))
@@ -728,7 +730,7 @@ def test_each_class_has_one_twin() -> None:
 
 
 @pytest.mark.parametrize(
-    ("value", "encoded"),
+    ("encoded_int", "encoded"),
     [
         (0, "00"),
         (1, "01"),
@@ -740,16 +742,16 @@ def test_each_class_has_one_twin() -> None:
         (2**32 - 1, "ffffffff0f"),
     ],
 )
-def test_known_encodings(value: int, encoded: str) -> None:
-    assert uvarint(value).hex() == encoded
-    assert read_uvarint(bytes.fromhex(encoded), 0) == (value, len(encoded) // 2)
+def test_known_encodings(encoded_int: int, encoded: str) -> None:
+    assert uvarint(encoded_int).hex() == encoded
+    assert read_uvarint(bytes.fromhex(encoded), 0) == (encoded_int, len(encoded) // 2)
 
 
-@given(value=st.integers(min_value=0, max_value=2**32 - 1), prefix=st.binary(max_size=3))
-def test_reads_back_what_was_written(value: int, prefix: bytes) -> None:
-    encoded = uvarint(value)
+@given(encoded_int=st.integers(min_value=0, max_value=2**32 - 1), prefix=st.binary(max_size=3))
+def test_reads_back_what_was_written(encoded_int: int, prefix: bytes) -> None:
+    encoded = uvarint(encoded_int)
     assert read_uvarint(prefix + encoded + b"\xff", len(prefix)) == (
-        value,
+        encoded_int,
         len(prefix) + len(encoded),
     )
 

@@ -22,9 +22,9 @@ def marker(*, committed: bool = True, **changes: int) -> bytes:
     return control_batch(committed=committed, **{**values, **changes})
 
 
-def control(key: bytes | None, value: bytes | None) -> bytes:
+def control(key: bytes | None, record_value: bytes | None) -> bytes:
     """A control batch with any record in it."""
-    plain = build_batch([Record(key=key, value=value)], timestamp_ms=0)
+    plain = build_batch([Record(key=key, value=record_value)], timestamp_ms=0)
     return holding(plain[61:], records_count=1)
 
 
@@ -96,13 +96,13 @@ def test_other_types_are_no_markers() -> None:
 
 
 def test_higher_version_is_read_as_far_as_the_first_goes() -> None:
-    key, value = bytes.fromhex("000500010000"), bytes.fromhex("000700000015ffff")
-    record = read_control_record(control(key, value))
+    key, record_value = bytes.fromhex("000500010000"), bytes.fromhex("000700000015ffff")
+    record = read_control_record(control(key, record_value))
     assert record == ControlRecord(type=1, version=5, coordinator_epoch=21)
 
 
 @pytest.mark.parametrize(
-    ("key", "value", "reason"),
+    ("key", "record_value", "reason"),
     [
         (None, b"", "key None"),
         (b"\0\0\0", b"", "key"),
@@ -113,10 +113,10 @@ def test_higher_version_is_read_as_far_as_the_first_goes() -> None:
     ],
 )
 def test_what_can_not_be_understood_is_refused(
-    key: bytes | None, value: bytes | None, reason: str
+    key: bytes | None, record_value: bytes | None, reason: str
 ) -> None:
     with pytest.raises(CorruptBatchError, match=reason):
-        read_control_record(control(key, value))
+        read_control_record(control(key, record_value))
 
 
 def test_data_batch_is_no_control_batch() -> None:

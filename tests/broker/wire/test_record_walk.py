@@ -14,11 +14,11 @@ from txnsim.wire.records import signed_varint
 BASE_MS = 1_700_000_000_000
 
 
-def records_of(*deltas_ms: int, value: bytes = b"v") -> bytes:
+def records_of(*deltas_ms: int, record_value: bytes = b"v") -> bytes:
     """The records of a batch, without its header."""
     batch = build_batch(
         [
-            Record(key=b"k", value=value, timestamp_ms=BASE_MS + delta_ms)
+            Record(key=b"k", value=record_value, timestamp_ms=BASE_MS + delta_ms)
             for delta_ms in (0, *deltas_ms)
         ],
         timestamp_ms=BASE_MS,
@@ -32,8 +32,8 @@ def records_of(*deltas_ms: int, value: bytes = b"v") -> bytes:
     ahead=st.integers(0, 3),
 )
 def test_the_newest_of_all_records_is_found(deltas: list[int], size: int, ahead: int) -> None:
-    data = b"\xff" * ahead + records_of(*deltas, value=b"x" * size)
-    assert newest_delta_ms(data, ahead, 1 + len(deltas)) == max(0, *deltas, 0)
+    record_bytes = b"\xff" * ahead + records_of(*deltas, record_value=b"x" * size)
+    assert newest_delta_ms(record_bytes, ahead, 1 + len(deltas)) == max(0, *deltas, 0)
 
 
 def test_only_old_records_have_an_old_newest() -> None:
@@ -47,7 +47,7 @@ def test_another_number_of_records_is_noticed(count: int) -> None:
 
 
 @pytest.mark.parametrize(
-    ("size", "why"),
+    ("size", "reason"),
     [
         (b"\x0a", "five bytes are no record"),
         (b"\x0f", "a negative size"),
@@ -57,8 +57,8 @@ def test_another_number_of_records_is_noticed(count: int) -> None:
         (b"\x80", "a size that is cut off"),
     ],
 )
-def test_a_size_that_none_has_is_noticed(size: bytes, why: str) -> None:
-    assert newest_delta_ms(size + records_of()[1:], 0, 1) is None, why
+def test_a_size_that_none_has_is_noticed(size: bytes, reason: str) -> None:
+    assert newest_delta_ms(size + records_of()[1:], 0, 1) is None, reason
 
 
 def test_a_varint_that_never_ends_is_corrupt() -> None:
@@ -72,24 +72,26 @@ def test_nothing_there_is_noticed() -> None:
 
 @given(
     keys=st.lists(st.none() | st.binary(max_size=200), min_size=1, max_size=3),
-    value=st.none() | st.binary(max_size=300),
+    record_value=st.none() | st.binary(max_size=300),
     headers=st.lists(st.tuples(st.text(max_size=3), st.none() | st.binary(max_size=200))),
     delta_ms=st.integers(-(2**40), 2**40),
 )
 def test_records_of_any_kind_are_whole(
     keys: list[bytes | None],
-    value: bytes | None,
+    record_value: bytes | None,
     headers: list[tuple[str, bytes | None]],
     delta_ms: int,
 ) -> None:
     batch = build_batch(
         [
-            Record(key=key, value=value, headers=tuple(headers), timestamp_ms=number * delta_ms)
+            Record(
+                key=key, value=record_value, headers=tuple(headers), timestamp_ms=number * delta_ms
+            )
             for number, key in enumerate(keys)
         ],
         timestamp_ms=0,
     )
-    deltas_ms = [number * delta_ms for number in range(len(keys))]
+    deltas_ms = [record_index * delta_ms for record_index in range(len(keys))]
     assert newest_delta_ms(batch, BatchHeader.SIZE, len(keys)) == max(deltas_ms)
 
 
@@ -99,10 +101,10 @@ def test_records_of_any_kind_are_whole(
 )
 def test_lengths_that_do_not_fill_a_record_are_noticed(position: int, byte: int) -> None:
     batch = build_batch([Record(key=b"k", value=b"v", headers=(("h", b"x"),))], timestamp_ms=0)
-    data = bytearray(batch[BatchHeader.SIZE :])
-    assert newest_delta_ms(bytes(data), 0, 1) == 0
-    data[position] = byte
-    assert newest_delta_ms(bytes(data), 0, 1) is None
+    record_bytes = bytearray(batch[BatchHeader.SIZE :])
+    assert newest_delta_ms(bytes(record_bytes), 0, 1) == 0
+    record_bytes[position] = byte
+    assert newest_delta_ms(bytes(record_bytes), 0, 1) is None
 
 
 def test_many_offsets_in_one_batch_are_read_over() -> None:
@@ -146,38 +148,38 @@ def with_headers(*counts: int) -> bytes:
     [(2 * WALK_PIECES,), (0, 2, 3 * WALK_PIECES, 4), (400,) * 20, (WALK_PIECES + 2, 0)],
 )
 def test_many_headers_are_walked_over_with_breaks(counts: tuple[int, ...]) -> None:
-    data = with_headers(*counts)
-    pieces = list(walk_in_steps(data, 0, len(counts)))
+    record_bytes = with_headers(*counts)
+    pieces = list(walk_in_steps(record_bytes, 0, len(counts)))
     assert max(pieces) <= 2 * WALK_PIECES
     assert sum(counts) <= sum(pieces) <= sum(counts) + len(counts)
-    assert newest_delta_ms(data, 0, len(counts)) == len(counts) - 1
-    assert newest_delta_ms(data, 0, len(counts) + 1) is None
-    assert newest_delta_ms(data[:-1], 0, len(counts)) is None
+    assert newest_delta_ms(record_bytes, 0, len(counts)) == len(counts) - 1
+    assert newest_delta_ms(record_bytes, 0, len(counts) + 1) is None
+    assert newest_delta_ms(record_bytes[:-1], 0, len(counts)) is None
 
 
 def test_a_walk_stops_where_there_are_too_many_headers() -> None:
-    data = with_headers(0, WALK_PIECES + 2)
-    walk_result = walk(data, 0, 2)
+    record_bytes = with_headers(0, WALK_PIECES + 2)
+    walk_result = walk(record_bytes, 0, 2)
     assert walk_result is not None
     assert (walk_result.newest_delta, walk_result.records_left, walk_result.broken_off_end) == (
         1,
         1,
-        len(data),
+        len(record_bytes),
     )
-    assert walk(data, 0, 1) == Walked(0, data.index(b"v") + 2, 0)
+    assert walk(record_bytes, 0, 1) == Walked(0, record_bytes.index(b"v") + 2, 0)
 
 
 @pytest.mark.parametrize("byte", [0x01, 0x03])
 def test_among_many_headers_one_without_a_key_is_noticed(byte: int) -> None:
-    data = bytearray(with_headers(WALK_PIECES + 2))
-    data[-2] = byte  # the length of the last key
-    assert newest_delta_ms(bytes(data), 0, 1) is None
+    record_bytes = bytearray(with_headers(WALK_PIECES + 2))
+    record_bytes[-2] = byte  # the length of the last key
+    assert newest_delta_ms(bytes(record_bytes), 0, 1) is None
 
 
 @pytest.mark.parametrize("claimed", [-1, 8 * WALK_PIECES])
 def test_more_headers_than_fit_into_a_record_are_noticed(claimed: int) -> None:
-    data = bytearray(with_headers(2 * WALK_PIECES))
-    position = data.index(b"v") + 1
+    record_bytes = bytearray(with_headers(2 * WALK_PIECES))
+    position = record_bytes.index(b"v") + 1
     claim, true_count = signed_varint(claimed), signed_varint(2 * WALK_PIECES)
-    data[position : position + len(true_count)] = claim.ljust(len(true_count), b"\0")
-    assert newest_delta_ms(bytes(data), 0, 1) is None
+    record_bytes[position : position + len(true_count)] = claim.ljust(len(true_count), b"\0")
+    assert newest_delta_ms(bytes(record_bytes), 0, 1) is None

@@ -65,8 +65,8 @@ def record_lists(*, time_min_ms: int, time_max_ms: int) -> st.SearchStrategy[lis
 RECORDS = record_lists(time_min_ms=-1, time_max_ms=2**62)
 
 
-def pack_around(payload: bytes, count: int = 1, **changes: int) -> bytes:
-    """A batch around records made by hand."""
+def pack_around(payload: bytes, record_count: int = 1, **changes: int) -> bytes:
+    """Return a batch around bytes that the test has written as records."""
     values = {
         "base_offset": 10,
         "leader_epoch": 0,
@@ -78,13 +78,13 @@ def pack_around(payload: bytes, count: int = 1, **changes: int) -> bytes:
         "producer_epoch": -1,
         "base_sequence": -1,
     }
-    return pack_batch(payload, records_count=count, **{**values, **changes})
+    return pack_batch(payload, records_count=record_count, **{**values, **changes})
 
 
 def corrupt(payload: bytes, count: int = 1) -> str:
-    with pytest.raises(CorruptBatchError) as caught:
+    with pytest.raises(CorruptBatchError) as error_info:
         read_records(pack_around(payload, count))
-    return str(caught.value)
+    return str(error_info.value)
 
 
 # Building and reading
@@ -121,8 +121,8 @@ def test_records_come_back_as_they_were_built(
 def test_an_independent_reader_sees_the_same(records: list[Record]) -> None:
     """kio's reader, but for the timestamps, which it cuts to seconds."""
     built = build_batch(records, timestamp_ms=5, producer_id=9, producer_epoch=2, base_sequence=4)
-    independent_batch, size = read_batch(built, 0)
-    assert size == len(built)
+    independent_batch, size_bytes = read_batch(built, 0)
+    assert size_bytes == len(built)
     assert (
         independent_batch.producer_id,
         independent_batch.producer_epoch,
@@ -132,7 +132,11 @@ def test_an_independent_reader_sees_the_same(records: list[Record]) -> None:
         (record.key, record.value, [(header.key, header.value) for header in record.headers])
         for record in independent_batch.records
     ] == [
-        (record.key, record.value, [(key.encode(), value) for key, value in record.headers])
+        (
+            record.key,
+            record.value,
+            [(key.encode(), header_value) for key, header_value in record.headers],
+        )
         for record in records
     ]
 
@@ -266,11 +270,11 @@ def test_only_record_is_what_read_records_reads_or_nothing(data: st.DataObject) 
         assert record.offset == 0
 
 
-@pytest.mark.parametrize("value", [None, b"", b"v" * 20, b"v" * 5_000])
+@pytest.mark.parametrize("record_value", [None, b"", b"v" * 20, b"v" * 5_000])
 @pytest.mark.parametrize("key", [b"", b"key", b"k" * 300])
-def test_only_record_reads_what_coordinators_write(key: bytes, value: bytes | None) -> None:
-    batch = build_batch([Record(key=key, value=value)], timestamp_ms=5)
-    assert only_record(batch, read_batch_header(batch)) == (key, value)
+def test_only_record_reads_what_coordinators_write(key: bytes, record_value: bytes | None) -> None:
+    batch = build_batch([Record(key=key, value=record_value)], timestamp_ms=5)
+    assert only_record(batch, read_batch_header(batch)) == (key, record_value)
 
 
 def test_only_record_leaves_to_others_what_coordinators_do_not_write() -> None:
@@ -292,11 +296,15 @@ def test_records_are_shared_out_in_order_over_batches_that_are_full(
 ) -> None:
     """As MemoryRecordsBuilder has room: none above the limit but for one record alone."""
 
-    def encode(size: int, number: int) -> bytes:
-        return encode_record(Record(key=b"k" * size), offset_delta=number, timestamp_delta_ms=0)
+    def encode(size: int, offset_delta: int) -> bytes:
+        return encode_record(
+            Record(key=b"k" * size), offset_delta=offset_delta, timestamp_delta_ms=0
+        )
 
     def bytes_of(items: list[int]) -> int:
-        return BatchHeader.SIZE + sum(len(encode(size, n)) for n, size in enumerate(items))
+        return BatchHeader.SIZE + sum(
+            len(encode(size, offset_delta)) for offset_delta, size in enumerate(items)
+        )
 
     batches = list(in_batches(sizes, encode, batch_bytes_max=limit))
     assert [size for items, _ in batches for size in items] == sizes
@@ -318,9 +326,11 @@ CODECS = [
 
 
 @pytest.mark.parametrize("codec", CODECS)
-@given(data=st.one_of(st.binary(max_size=100), st.binary(max_size=20).map(lambda b: b * 5000)))
-def test_data_comes_back(codec: int, data: bytes) -> None:
-    assert decompress(codec, compress(codec, data)) == data
+@given(
+    batch_data=st.one_of(st.binary(max_size=100), st.binary(max_size=20).map(lambda b: b * 5000))
+)
+def test_data_comes_back(codec: int, batch_data: bytes) -> None:
+    assert decompress(codec, compress(codec, batch_data)) == batch_data
 
 
 @pytest.mark.parametrize("codec", CODECS[1:])
@@ -329,10 +339,10 @@ def test_equal_data_gives_equal_bytes(codec: int) -> None:
 
 
 @pytest.mark.parametrize("codec", CODECS[1:])
-@given(data=st.binary(max_size=60))
-def test_arbitrary_bytes_are_decompressed_or_refused(codec: int, data: bytes) -> None:
+@given(batch_data=st.binary(max_size=60))
+def test_arbitrary_bytes_are_decompressed_or_refused(codec: int, batch_data: bytes) -> None:
     try:
-        decompress(codec, data)
+        decompress(codec, batch_data)
     except CorruptBatchError as error:
         assert CODEC_NAMES[codec] in str(error)  # noqa: PT017 - not raising is right, too
 
@@ -368,9 +378,9 @@ def test_as_much_as_is_allowed_is_decompressed_and_not_a_byte_more(codec: int) -
 
 
 def test_empty_gzip_members_are_not_copied_quadratically() -> None:
-    data = compress(GZIP, b"") * 52_000 + compress(GZIP, b"records")
+    compressed_bytes = compress(GZIP, b"") * 52_000 + compress(GZIP, b"records")
     began = time.process_time()
-    assert decompress(GZIP, data) == b"records"
+    assert decompress(GZIP, compressed_bytes) == b"records"
     assert time.process_time() - began < 5
 
 

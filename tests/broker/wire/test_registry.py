@@ -27,7 +27,7 @@ def frame_of(payload: bytes) -> bytes:
     return len(payload).to_bytes(4, "big") + payload
 
 
-def feed(reader: FrameReader, chunks: Iterable[bytes]) -> list[bytes]:
+def feed_chunks(reader: FrameReader, chunks: Iterable[bytes]) -> list[bytes]:
     return [frame for chunk in chunks for frame in reader.receive_data(chunk)]
 
 
@@ -43,11 +43,11 @@ def test_chunk_of_whole_frames_gives_them_in_order() -> None:
 
 def test_frame_comes_out_when_its_last_byte_is_there() -> None:
     reader = FrameReader(100)
-    data = frame_of(b"hello")
-    for size in range(1, len(data)):
-        assert reader.receive_data(data[size - 1 : size]) == []
+    frame_bytes = frame_of(b"hello")
+    for size in range(1, len(frame_bytes)):
+        assert reader.receive_data(frame_bytes[size - 1 : size]) == []
         assert reader.buffered_bytes == size
-    assert reader.receive_data(data[-1:]) == [b"hello"]
+    assert reader.receive_data(frame_bytes[-1:]) == [b"hello"]
     assert reader.buffered_bytes == 0
 
 
@@ -113,25 +113,25 @@ def test_size_is_refused_before_anything_is_stored_for_it() -> None:
 def test_large_frame_in_small_chunks_is_joined_once(chunk: int) -> None:
     """Each chunk is looked at once; joining at every chunk would take minutes here."""
     payload = bytes(32 << 20)
-    data = frame_of(payload)
+    frame_bytes = frame_of(payload)
     reader = FrameReader(len(payload))
-    chunks = (data[start : start + chunk] for start in range(0, len(data), chunk))
-    assert feed(reader, chunks) == [payload]
+    chunks = (frame_bytes[start : start + chunk] for start in range(0, len(frame_bytes), chunk))
+    assert feed_chunks(reader, chunks) == [payload]
 
 
 def test_trickle_of_single_bytes_takes_little_more_than_their_number() -> None:
-    size = 20_000
-    reader = FrameReader(size)
-    reader.receive_data(frame_of(bytes(size))[:4])
+    frame_bytes_max = 20_000
+    reader = FrameReader(frame_bytes_max)
+    reader.receive_data(frame_of(bytes(frame_bytes_max))[:4])
     tracemalloc.start()
     try:
-        for _ in range(size - 1):
+        for _ in range(frame_bytes_max - 1):
             reader.receive_data(b"x")
-        assert tracemalloc.get_traced_memory()[0] < 2 * size + 1000
+        assert tracemalloc.get_traced_memory()[0] < 2 * frame_bytes_max + 1000
     finally:
         tracemalloc.stop()
-    assert reader.buffered_bytes == size + 3
-    assert reader.receive_data(b"x") == [b"x" * size]
+    assert reader.buffered_bytes == frame_bytes_max + 3
+    assert reader.receive_data(b"x") == [b"x" * frame_bytes_max]
 
 
 @given(
@@ -141,11 +141,11 @@ def test_trickle_of_single_bytes_takes_little_more_than_their_number() -> None:
 def test_frames_do_not_depend_on_where_the_stream_is_cut(
     payloads: list[bytes], cuts: list[int]
 ) -> None:
-    data = b"".join(frame_of(payload) for payload in payloads)
-    ends = [0, *sorted(min(cut, len(data)) for cut in cuts), len(data)]
-    chunks = [data[start:end] for start, end in pairwise(ends)]
+    frame_bytes = b"".join(frame_of(payload) for payload in payloads)
+    ends = [0, *sorted(min(cut, len(frame_bytes)) for cut in cuts), len(frame_bytes)]
+    chunks = [frame_bytes[start:end] for start, end in pairwise(ends)]
     reader = FrameReader(50)
-    assert feed(reader, chunks) == payloads
+    assert feed_chunks(reader, chunks) == payloads
     assert reader.buffered_bytes == 0
 
 
@@ -192,9 +192,9 @@ def test_the_error_of_an_answer_is_found_unless_it_is_none() -> None:
 def test_errors_of_elements_are_found_one_by_one() -> None:
     schema = codec.response_schema(KEYS["AddPartitionsToTxn"], 3)
 
-    def partition(index: int, error: ErrorCode) -> Any:
+    def partition(partition_index: int, error: ErrorCode) -> Any:
         return schema.AddPartitionsToTxnPartitionResult(
-            partition_index=index, partition_error_code=error
+            partition_index=partition_index, partition_error_code=error
         )
 
     topics = tuple(
@@ -245,10 +245,10 @@ def test_an_answer_of_fixed_width_without_error_has_no_place() -> None:
 
 @pytest.mark.slow
 def test_every_answer_of_every_version_can_be_looked_at() -> None:
-    for key in APIS:
-        for version in versions(key):
-            errors_of(codec.response_class(key, version))
-            position_of_error(codec.response_class(key, version))
+    for api_key in APIS:
+        for version in versions(api_key):
+            errors_of(codec.response_class(api_key, version))
+            position_of_error(codec.response_class(api_key, version))
 
 
 # A filter is stated once: field, name in the message, first version.
@@ -257,38 +257,50 @@ def test_every_answer_of_every_version_can_be_looked_at() -> None:
 KINDS: list[tuple[int, type[Filters]]] = [(66, TransactionFilters), (16, GroupFilters)]
 
 
-def set_all(kind: type[Filters]) -> Filters:
+def set_all(filters_class: type[Filters]) -> Filters:
     """Each filter with a value that lets not all pass."""
-    off = kind()
-    values = {name: getattr(off, name) for name in kind.NAMES}
-    return kind(
+    off = filters_class()
+    values = {field_name: getattr(off, field_name) for field_name in filters_class.NAMES}
+    return filters_class(
         **{
-            name: 0 if isinstance(value, int) else ("x",) if isinstance(value, tuple) else "x"
-            for name, value in values.items()
+            name: 0
+            if isinstance(record_value, int)
+            else ("x",)
+            if isinstance(record_value, tuple)
+            else "x"
+            for name, record_value in values.items()
         }
     )
 
 
-@pytest.mark.parametrize(("key", "kind"), KINDS)
-def test_every_field_of_a_request_that_filters_is_a_filter(key: int, kind: type[Filters]) -> None:
-    """A field that a version brings can't be forgotten, and no filter is without its name."""
-    assert tuple(kind.NAMES) == kind.__struct_fields__, "NAMES has the order of the fields"
-    for version in versions(key):
-        field_map = codec.request_class(key, version).__dataclass_fields__
-        fields = {name for name in field_map if not name.startswith("_")}
-        assert fields == {row.field for row in kind.NAMES.values() if row.since <= version}
-
-
-@pytest.mark.parametrize(("key", "kind"), KINDS)
-def test_what_is_said_is_read_and_what_a_version_can_not_say_is_off(
-    key: int, kind: type[Filters]
+@pytest.mark.parametrize(("api_key", "filters_class"), KINDS)
+def test_every_field_of_a_request_that_filters_is_a_filter(
+    api_key: int, filters_class: type[Filters]
 ) -> None:
-    filters = set_all(kind)
-    off = kind()
-    for version in versions(key):
-        read = kind.of(codec.build(codec.request_class(key, version), **filters.fields()))
-        for name, row in kind.NAMES.items():
-            assert getattr(read, name) == getattr(filters if row.since <= version else off, name)
+    """A field that a version brings can't be forgotten, and no filter is without its name."""
+    assert tuple(filters_class.NAMES) == filters_class.__struct_fields__, (
+        "NAMES has the order of the fields"
+    )
+    for version in versions(api_key):
+        field_map = codec.request_class(api_key, version).__dataclass_fields__
+        fields = {name for name in field_map if not name.startswith("_")}
+        assert fields == {row.field for row in filters_class.NAMES.values() if row.since <= version}
+
+
+@pytest.mark.parametrize(("api_key", "filters_class"), KINDS)
+def test_what_is_said_is_read_and_what_a_version_can_not_say_is_off(
+    api_key: int, filters_class: type[Filters]
+) -> None:
+    filters = set_all(filters_class)
+    off = filters_class()
+    for version in versions(api_key):
+        read = filters_class.of(
+            codec.build(codec.request_class(api_key, version), **filters.fields())
+        )
+        for field_name, row in filters_class.NAMES.items():
+            assert getattr(read, field_name) == getattr(
+                filters if row.since <= version else off, field_name
+            )
 
 
 def test_a_version_that_can_not_say_a_filter_is_refused_only_where_it_is_set() -> None:
@@ -306,13 +318,15 @@ def test_a_number_that_its_field_can_not_hold_is_named() -> None:
     assert TransactionFilters(duration_ms=(1 << 63) - 1).fields()["duration_filter"] > 0
 
 
-@pytest.mark.parametrize(("key", "kind"), KINDS)
-def test_a_filter_is_as_wide_as_its_field(key: int, kind: type[Filters]) -> None:
-    rows = {row.name: row for row in describe(codec.request_class(key, versions(key)[-1])).plain}
+@pytest.mark.parametrize(("api_key", "filters_class"), KINDS)
+def test_a_filter_is_as_wide_as_its_field(api_key: int, filters_class: type[Filters]) -> None:
+    rows = {
+        row.name: row for row in describe(codec.request_class(api_key, versions(api_key)[-1])).plain
+    }
     numbers = [
         filter_row
-        for name, filter_row in kind.NAMES.items()
-        if isinstance(getattr(kind(), name), int)
+        for field_name, filter_row in filters_class.NAMES.items()
+        if isinstance(getattr(filters_class(), field_name), int)
     ]
     assert [f"int{filter_row.bits}" for filter_row in numbers] == [
         rows[filter_row.field].kind for filter_row in numbers
@@ -329,10 +343,10 @@ def test_schema_module_holds_message_and_parts() -> None:
     assert {"ProduceRequest", "TopicProduceData", "PartitionProduceData"} <= set(dir(module))
 
 
-@pytest.mark.parametrize(("key", "version"), [(26, 6), (0, 2), (26, -1), (93, 1)])
-def test_unknown_version_is_refused_by_name(key: int, version: int) -> None:
+@pytest.mark.parametrize(("api_key", "version"), [(26, 6), (0, 2), (26, -1), (93, 1)])
+def test_unknown_version_is_refused_by_name(api_key: int, version: int) -> None:
     with pytest.raises(UnsupportedRequestError, match=rf"has no version {version}"):
-        registry.load_schema(key, version, part="request")
+        registry.load_schema(api_key, version, part="request")
 
 
 def test_unknown_key_is_refused() -> None:
@@ -412,17 +426,17 @@ def test_unknown_key_has_a_name_fit_for_a_message() -> None:
 
 
 @pytest.mark.parametrize(
-    ("key", "first_version"), [(0, 9), (18, 3), (22, 2), (24, 3), (26, 3), (27, 1), (65, 0)]
+    ("api_key", "first_version"), [(0, 9), (18, 3), (22, 2), (24, 3), (26, 3), (27, 1), (65, 0)]
 )
-def test_flexible_from_a_version_on(key: int, first_version: int) -> None:
-    assert is_flexible(key, first_version)
-    assert is_flexible(key, 99)
-    assert not is_flexible(key, first_version - 1)
+def test_flexible_from_a_version_on(api_key: int, first_version: int) -> None:
+    assert is_flexible(api_key, first_version)
+    assert is_flexible(api_key, 99)
+    assert not is_flexible(api_key, first_version - 1)
 
 
-@pytest.mark.parametrize("key", [17, 47, 4, 999])
-def test_old_and_unknown_apis_are_never_flexible(key: int) -> None:
-    assert not is_flexible(key, 32767)
+@pytest.mark.parametrize("api_key", [17, 47, 4, 999])
+def test_old_and_unknown_apis_are_never_flexible(api_key: int) -> None:
+    assert not is_flexible(api_key, 32767)
 
 
 def test_keys_ascend() -> None:

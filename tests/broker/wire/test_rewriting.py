@@ -32,12 +32,12 @@ def test_a_field_is_changed_wherever_it_stands_and_nothing_else() -> None:
     rows = tuple(
         codec.build(
             schema.OffsetFetchResponsePartitions,
-            partition_index=index,
-            committed_offset=10 * index,
+            partition_index=partition_index,
+            committed_offset=10 * partition_index,
             metadata="",
             error_code=0,
         )
-        for index in range(2)
+        for partition_index in range(2)
     )
     topic = codec.build(schema.OffsetFetchResponseTopics, name="in", partitions=rows)
     group = codec.build(schema.OffsetFetchResponseGroup, group_id="g", topics=(topic,))
@@ -53,8 +53,10 @@ def test_a_field_is_changed_wherever_it_stands_and_nothing_else() -> None:
 def test_rows_that_are_made_when_they_are_encoded_are_changed_too() -> None:
     schema = codec.response_schema(PRODUCE, 9)
 
-    def error(index: int) -> Any:
-        return schema.BatchIndexAndErrorMessage(batch_index=index, batch_index_error_message="old")
+    def error(batch_index: int) -> Any:
+        return schema.BatchIndexAndErrorMessage(
+            batch_index=batch_index, batch_index_error_message="old"
+        )
 
     part = codec.build(
         schema.PartitionProduceResponse,

@@ -108,13 +108,13 @@ class Driver:
             for partition, position in positions.items()
             if partition.topic == topic
         }
-        return [by_index.get(index, 0) for index in range(partitions)]
+        return [by_index.get(partition_index, 0) for partition_index in range(partitions)]
 
     def read(self, topic: str, *, committed: bool) -> list[ConsumedRecord]:
         return run(self._read(topic, committed=committed))
 
     async def _read(self, topic: str, *, committed: bool) -> list[ConsumedRecord]:
-        indexes = range(len(await self._leaders(topic)))
+        partition_indexes = range(len(await self._leaders(topic)))
         consumer = AIOKafkaConsumer(
             **self.settings,
             enable_auto_commit=False,
@@ -123,7 +123,10 @@ class Driver:
         )
         await consumer.start()
         try:
-            return await _until_ends(consumer, [TopicPartition(topic, index) for index in indexes])
+            return await _until_ends(
+                consumer,
+                [TopicPartition(topic, partition_index) for partition_index in partition_indexes],
+            )
         finally:
             await consumer.stop()
 
@@ -209,7 +212,8 @@ class DriverProducer(ManagedResource):
     ) -> None:
         """See ``base.DriverProducer``. This library sends the group's name alone."""
         offsets = {
-            TopicPartition(member.topic, index): offset for index, offset in positions.items()
+            TopicPartition(member.topic, offset_index): offset
+            for offset_index, offset in positions.items()
         }
         run(self._producer.send_offsets_to_transaction(offsets, group_metadata))
 

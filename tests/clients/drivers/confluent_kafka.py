@@ -46,15 +46,15 @@ class Driver:
             self.settings |= _login_settings(login)
         self._admin = AdminClient(self.settings)
 
-    def create_topic(self, name: str, partitions: int) -> None:
+    def create_topic(self, topic_name: str, partitions: int) -> None:
         topic = ConfluentNewTopic(
-            name, num_partitions=partitions, replication_factor=self._replicas
+            topic_name, num_partitions=partitions, replication_factor=self._replicas
         )
-        self._admin.create_topics([topic])[name].result(PATIENCE_S)
+        self._admin.create_topics([topic])[topic_name].result(PATIENCE_S)
 
     def leaders(self, topic: str) -> list[int]:
         partitions = self._admin.list_topics(topic, timeout=PATIENCE_S).topics[topic].partitions
-        return [partitions[index].leader for index in sorted(partitions)]
+        return [partitions[partition_index].leader for partition_index in sorted(partitions)]
 
     def producer(
         self,
@@ -93,16 +93,19 @@ class Driver:
         )
 
     def positions(self, group: str, topic: str, partitions: int) -> list[int]:
-        topic_partitions = [TopicPartition(topic, index) for index in range(partitions)]
+        topic_partitions = [
+            TopicPartition(topic, partition_index) for partition_index in range(partitions)
+        ]
         request = ConsumerGroupTopicPartitions(group, topic_partitions)
         answer = self._admin.list_consumer_group_offsets([request])[group].result(PATIENCE_S)
         offsets = {position.partition: position.offset for position in answer.topic_partitions}
-        return [max(offsets[index], 0) for index in range(partitions)]
+        return [max(offsets[partition_index], 0) for partition_index in range(partitions)]
 
     def set_positions(self, group: str, topic: str, positions: Sequence[int]) -> None:
         """Those of a group without members, by partition."""
         topic_partitions = [
-            TopicPartition(topic, index, offset) for index, offset in enumerate(positions)
+            TopicPartition(topic, topic_partition_index, offset)
+            for topic_partition_index, offset in enumerate(positions)
         ]
         request = ConsumerGroupTopicPartitions(group, topic_partitions)
         self._admin.alter_consumer_group_offsets([request])[group].result(PATIENCE_S)
@@ -115,7 +118,10 @@ class Driver:
                 consumer.list_topics(topic, timeout=PATIENCE_S).topics[topic].partitions
             )
             consumer.assign(
-                [TopicPartition(topic, index, OFFSET_BEGINNING) for index in pending_partitions]
+                [
+                    TopicPartition(topic, pending_partition_index, OFFSET_BEGINNING)
+                    for pending_partition_index in pending_partitions
+                ]
             )
             return _until_ends(consumer, pending_partitions)
         finally:
@@ -224,7 +230,8 @@ class DriverProducer(ManagedResource):
         self, positions: Mapping[int, int], member: Member, group_metadata: Any
     ) -> None:
         offsets = [
-            TopicPartition(member.topic, index, offset) for index, offset in positions.items()
+            TopicPartition(member.topic, offset_index, offset)
+            for offset_index, offset in positions.items()
         ]
         self._producer.send_offsets_to_transaction(offsets, group_metadata, PATIENCE_S)
 

@@ -69,7 +69,10 @@ class Driver:
     """The library, pointed at ``bootstrap``."""
 
     can_null_headers = False
-    codecs = ("none", *(name for name, is_available in CODECS.items() if is_available()))
+    codecs = (
+        "none",
+        *(codec_name for codec_name, is_available in CODECS.items() if is_available()),
+    )
     fences_generations = True
     mechanisms = tuple(USERS)
 
@@ -126,7 +129,7 @@ class Driver:
             for partition, position in positions.items()
             if partition.topic == topic
         }
-        return [offsets.get(index, 0) for index in range(partitions)]
+        return [offsets.get(partition_index, 0) for partition_index in range(partitions)]
 
     def read(self, topic: str, *, committed: bool) -> list[ConsumedRecord]:
         consumer = KafkaConsumer(
@@ -136,8 +139,11 @@ class Driver:
             isolation_level="read_committed" if committed else "read_uncommitted",
         )
         try:
-            indexes = range(len(self.leaders(topic)))
-            return _until_ends(consumer, [TopicPartition(topic, index) for index in indexes])
+            partition_indexes = range(len(self.leaders(topic)))
+            return _until_ends(
+                consumer,
+                [TopicPartition(topic, partition_index) for partition_index in partition_indexes],
+            )
         finally:
             consumer.close()
 
@@ -206,8 +212,8 @@ class DriverProducer(ManagedResource):
         self, positions: Mapping[int, int], member: Member, group_metadata: Any
     ) -> None:
         offsets = {
-            TopicPartition(member.topic, index): OffsetAndMetadata(offset, "", -1)
-            for index, offset in positions.items()
+            TopicPartition(member.topic, offset_index): OffsetAndMetadata(offset, "", -1)
+            for offset_index, offset in positions.items()
         }
         self._producer.send_offsets_to_transaction(offsets, group_metadata)
 

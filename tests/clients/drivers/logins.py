@@ -45,12 +45,12 @@ class Login(NamedTuple):
 
     @property
     def certificate(self) -> str:
-        """Of the client."""
+        """The path of the client's certificate."""
         return str(self.directory / f"{self.user}.pem")
 
     @property
     def key(self) -> str:
-        """The certificate's."""
+        """The path of the certificate's key."""
         return str(self.directory / f"{self.user}.key")
 
     def context(self) -> ssl.SSLContext:
@@ -68,8 +68,8 @@ class Login(NamedTuple):
 
 def by_password(directory: Path, mechanism: str, user: str | None = None) -> Login:
     """As one of the demo's users."""
-    name = user or USERS[mechanism]
-    return Login(directory, mechanism, name, f"{name}-secret")
+    user_name = user or USERS[mechanism]
+    return Login(directory, mechanism, user_name, f"{user_name}-secret")
 
 
 def by_certificate(directory: Path) -> Login:

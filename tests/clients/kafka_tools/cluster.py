@@ -40,7 +40,7 @@ def features(shop: Shop) -> None:
     """Levels as they are; changes are only tried, as others share the cluster."""
     tool = "kafka-features"
     description = shop.tools.ask(tool, "describe")
-    level = shop.transaction_version
+    transaction_version = shop.transaction_version
     supported = {
         "eligible.leader.replicas.version": ("0", "1", "<n>"),
         "group.version": ("0", "1", "1"),
@@ -48,7 +48,7 @@ def features(shop: Shop) -> None:
         "metadata.version": ("3.3-IV3", "4.4-IV2", "4.4-IV2"),
         "share.version": ("0", "2", "<n>"),
         "streams.version": ("0", "1", "<n>"),
-        "transaction.version": ("0", "2", str(level)),
+        "transaction.version": ("0", "2", str(transaction_version)),
     }
     expect_output(
         description,
@@ -110,11 +110,20 @@ def endpoints(shop: Shop) -> None:
     """kafka-cluster: id, endpoints, and a broker that is not there can't be unregistered."""
     bootstrap = ("--bootstrap-server", shop.tools.bootstrap)
     expect_output(shop.tools.run("kafka-cluster", "cluster-id", *bootstrap), "Cluster ID: <word>")
-    lines = shop.tools.run("kafka-cluster", "list-endpoints", *bootstrap).stdout.splitlines()
-    expect("columns", lines[0].split(), ["ID", "HOST", "PORT", "RACK", "STATE", "ENDPOINT_TYPE"])
-    addresses = {f"{row.split()[1]}:{row.split()[2]}" for row in lines[1:]}
+    printed_lines = shop.tools.run(
+        "kafka-cluster", "list-endpoints", *bootstrap
+    ).stdout.splitlines()
+    expect(
+        "columns",
+        printed_lines[0].split(),
+        ["ID", "HOST", "PORT", "RACK", "STATE", "ENDPOINT_TYPE"],
+    )
+    addresses = {f"{row.split()[1]}:{row.split()[2]}" for row in printed_lines[1:]}
     expect("endpoints", addresses, set(shop.tools.bootstrap.split(",")))
-    require("all are brokers", all(row.split()[4:] == ["unfenced", "broker"] for row in lines[1:]))
+    require(
+        "all are brokers",
+        all(row.split()[4:] == ["unfenced", "broker"] for row in printed_lines[1:]),
+    )
     expect_refusal(
         shop.tools.run("kafka-cluster", "unregister", *bootstrap, "--id", "99"),
         "BrokerIdNotRegisteredException: Broker ID 99 is not currently registered",
@@ -124,11 +133,15 @@ def endpoints(shop: Shop) -> None:
 def api_versions(shop: Shop) -> None:
     """kafka-broker-api-versions: each broker, and versions as Kafka 4.4 has them."""
     printed_lines = shop.tools.ask("kafka-broker-api-versions").stdout.splitlines()
-    heads = [line for line in printed_lines if not line.startswith(("\t", ")"))]
+    heads = [
+        printed_line for printed_line in printed_lines if not printed_line.startswith(("\t", ")"))
+    ]
     addresses = {re.sub(r" \(id: .*", "", head) for head in heads}
     expect("brokers", addresses, set(shop.tools.bootstrap.split(",")))
     for api, versions in _SUPPORTED_VERSIONS.items():
-        lines = [line for line in printed_lines if line.startswith(f"\t{api}: ")]
+        lines = [
+            printed_line for printed_line in printed_lines if printed_line.startswith(f"\t{api}: ")
+        ]
         expect(f"brokers that tell of {api}", len(lines), len(heads))
         for line in lines:
             expect(api, re.sub(r" \[.*", "", line.partition(": ")[2]), versions)

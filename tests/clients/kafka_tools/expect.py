@@ -55,7 +55,7 @@ def expect_refusal(result: ToolResult, template: str) -> None:
     """That the tool failed, and that its output has this line, a template, somewhere."""
     expect("exit status", result.code, 1)
     output = lean(result.stdout + result.stderr)
-    if not any(re.search(_pattern(template), line) for line in output.splitlines()):
+    if not any(re.search(_pattern(template), printed_line) for printed_line in output.splitlines()):
         raise Unexpected(f"expected {template!r}, found {output!r}")
 
 

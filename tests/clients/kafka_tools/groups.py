@@ -16,35 +16,35 @@ def consumer_groups(shop: Shop) -> None:
     """List, describe, reset positions, delete positions and groups."""
     topic, group = shop.new_topic("grouped"), shop.unique_name("group")
     _consume(shop, topic, group, "classic")
-    eventually(lambda: expect_output(_list(shop, group, "--state"), f"{group} Empty"))
-    expect_output(_list(shop, group, "--type"), f"{group} Classic")
+    eventually(lambda: expect_output(_listed_rows(shop, group, "--state"), f"{group} Empty"))
+    expect_output(_listed_rows(shop, group, "--type"), f"{group} Classic")
     header = "GROUP TOPIC PARTITION CURRENT-OFFSET LOG-END-OFFSET LAG CONSUMER-ID HOST CLIENT-ID\n"
-    description = _ask(shop, "--describe", "--group", group)
+    description = _ask_groups_tool(shop, "--describe", "--group", group)
     expect_output(description, header + f"{group} {topic} 0 3 4 1 - - -")
     expect("stderr", description.stderr.strip(), f"Consumer group '{group}' has no active members.")
     expect_output(
-        _ask(shop, "--describe", "--group", group, "--state"),
+        _ask_groups_tool(shop, "--describe", "--group", group, "--state"),
         "GROUP COORDINATOR (ID) ASSIGNMENT-STRATEGY STATE #MEMBERS\n"
         f"{group} 127.0.0.1:<n> (<n>) - Empty 0",
     )
     expect_output(
-        _ask(shop, "--describe", "--group", group, "--members"),
+        _ask_groups_tool(shop, "--describe", "--group", group, "--members"),
         "GROUP CONSUMER-ID HOST CLIENT-ID #PARTITIONS",
     )
     expect_output(
-        _ask(shop, "--describe", "--group", f"{group}-nowhere"),
+        _ask_groups_tool(shop, "--describe", "--group", f"{group}-nowhere"),
         "Error: Executing consumer group command failed due to"
         " org.apache.kafka.common.errors.GroupIdNotFoundException:"
         f" Group {group}-nowhere not found.",
     )
     _reset(shop, topic, group)
     expect_output(
-        _ask(shop, "--delete-offsets", "--group", group, "--topic", topic),
+        _ask_groups_tool(shop, "--delete-offsets", "--group", group, "--topic", topic),
         f"Request succeeded for deleting offsets from group {group}.\n"
         f"TOPIC PARTITION STATUS\n{topic} 0 Successful",
     )
     expect_output(
-        _ask(shop, "--delete", "--group", group, "--group", f"{group}-nowhere"),
+        _ask_groups_tool(shop, "--delete", "--group", group, "--group", f"{group}-nowhere"),
         f"""
         Error: Deletion of some consumer groups failed:
         * Group '{group}-nowhere' could not be deleted due to: \
@@ -52,7 +52,7 @@ org.apache.kafka.common.errors.GroupIdNotFoundException: The group id does not e
         These consumer groups were deleted successfully: '{group}'
         """,
     )
-    eventually(lambda: expect_output(_list(shop, group, "--state"), ""))
+    eventually(lambda: expect_output(_listed_rows(shop, group, "--state"), ""))
 
 
 def _reset(shop: Shop, topic: str, group: str) -> None:
@@ -69,11 +69,15 @@ def _reset(shop: Shop, topic: str, group: str) -> None:
         (("--to-datetime", "2020-01-01T00:00:00.000", "--execute"), 0),
         (("--to-current", "--execute"), 0),
     ):
-        output = _ask(shop, *reset, *options)
-        lines = "\n".join(line for line in output.stdout.splitlines() if "WARN" not in line)
+        output = _ask_groups_tool(shop, *reset, *options)
+        printed_lines = "\n".join(
+            printed_line
+            for printed_line in output.stdout.splitlines()
+            if "WARN" not in printed_line
+        )
         row = f"{group} {topic} 0 {position}"
-        expect_output(ToolResult(output.code, lines, ""), header + row)
-    export = _ask(shop, *reset, "--to-latest", "--export", "--dry-run")
+        expect_output(ToolResult(output.code, printed_lines, ""), header + row)
+    export = _ask_groups_tool(shop, *reset, "--to-latest", "--export", "--dry-run")
     # The tool's CSV puts texts of more than 24 characters in quotes.
     rows = [row for row in csv.reader(export.stdout.splitlines()) if row]
     expect("exported", rows, [[topic, "0", "4"]])
@@ -93,11 +97,11 @@ def groups(shop: Shop) -> None:
     classic = shop.unique_name("listed-classic")
     expect_output(_groups(shop, classic, "--group-type", "consumer"), "")
     expect_output(
-        _ask(shop, "--validate-regex", f"{classic}.*"),
+        _ask_groups_tool(shop, "--validate-regex", f"{classic}.*"),
         f"The regular expression `{classic}.*` is valid.",
     )
     expect_output(
-        _ask(shop, "--validate-regex", "[a"),
+        _ask_groups_tool(shop, "--validate-regex", "[a"),
         "The regular expression `[a` is invalid: missing closing ].",
     )
 
@@ -116,7 +120,7 @@ def streams_reset(shop: Shop) -> None:
         """
     application = ("--application-id", group, "--input-topics", topic)
     expect_output(shop.tools.ask("kafka-streams-application-reset", *application), expected_output)
-    description = _ask(shop, "--describe", "--group", group)
+    description = _ask_groups_tool(shop, "--describe", "--group", group)
     expect("position", description.stdout.split()[12:14], ["0", "4"])
 
 
@@ -131,12 +135,12 @@ def _consume(shop: Shop, topic: str, group: str, protocol: str) -> None:
     expect("records", consumed.stdout.splitlines(), ["one", "two", "three"])
 
 
-def _ask(shop: Shop, *options: str) -> ToolResult:
+def _ask_groups_tool(shop: Shop, *options: str) -> ToolResult:
     return shop.tools.ask("kafka-consumer-groups", *options)
 
 
-def _list(shop: Shop, group: str, *options: str) -> ToolResult:
-    return _rows_of(group, _ask(shop, "--list", *options))
+def _listed_rows(shop: Shop, group: str, *options: str) -> ToolResult:
+    return _rows_of(group, _ask_groups_tool(shop, "--list", *options))
 
 
 def _groups(shop: Shop, group: str, *options: str) -> ToolResult:

@@ -65,25 +65,27 @@ _NEEDED_SECURED: Final = ("TXNSIM_SASL_BOOTSTRAP", "TXNSIM_TLS_BOOTSTRAP", "TXNS
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the named checks, or all."""
-    names = list(sys.argv[1:] if argv is None else argv)
-    if not names:
+    check_names = list(sys.argv[1:] if argv is None else argv)
+    if not check_names:
         is_secured = "TXNSIM_SASL_BOOTSTRAP" in os.environ
-        names = [name for name in CHECKS if is_secured or name not in SECURED]
-    variables = (*_NEEDED, *(_NEEDED_SECURED if set(SECURED) & set(names) else ()))
-    missing = [name for name in variables if not os.environ.get(name)]
-    unknown = [name for name in names if name not in CHECKS]
+        check_names = [
+            check_name for check_name in CHECKS if is_secured or check_name not in SECURED
+        ]
+    variables = (*_NEEDED, *(_NEEDED_SECURED if set(SECURED) & set(check_names) else ()))
+    missing = [variable_name for variable_name in variables if not os.environ.get(variable_name)]
+    unknown = [check_name for check_name in check_names if check_name not in CHECKS]
     if missing or unknown:
         sys.stderr.write(f"not set: {missing}; unknown: {unknown}; known: {' '.join(CHECKS)}\n")
         return 2
     failed = 0
     with Shop(os.environ) as shop:
-        for name in names:
-            reason = _failure(shop, CHECKS[name])
+        for check_name in check_names:
+            reason = _failure(shop, CHECKS[check_name])
             failed += reason is not None
-            line = f"PASS {name}" if reason is None else f"FAIL {name}: {reason}"
+            line = f"PASS {check_name}" if reason is None else f"FAIL {check_name}: {reason}"
             sys.stdout.write(f"{line}\n")
             sys.stdout.flush()
-    sys.stdout.write(f"{len(names) - failed} passed, {failed} failed\n")
+    sys.stdout.write(f"{len(check_names) - failed} passed, {failed} failed\n")
     return 1 if failed else 0
 
 

@@ -20,7 +20,7 @@ def produce(shop: Shop) -> None:
     """Records with keys and headers through every compression, and back with all they have."""
     topic = shop.new_topic("produce")
     expected = []
-    for index, codec in enumerate(_CODECS):
+    for codec_index, codec in enumerate(_CODECS):
         lines = f"codec:{codec},empty:\tkey-{codec}\t{codec * 50}\nlast:h\tnext-ä\tvalue\n"
         produced = shop.tools.ask(
             "kafka-console-producer",
@@ -29,14 +29,14 @@ def produce(shop: Shop) -> None:
             stdin=lines,
         )
         expect_output(produced, "")
-        offset = 2 * index
+        offset = 2 * codec_index
         head = "CreateTime:<n> Partition:0 Offset:"
         expected += [
             f"{head}{offset} codec:{codec},empty: key-{codec} {codec * 50}",
             f"{head}{offset + 1} last:h next-ä value",
         ]
     properties = ("key", "headers", "offset", "partition", "timestamp")
-    options = [f"--formatter-property=print.{name}=true" for name in properties]
+    options = [f"--formatter-property=print.{property_name}=true" for property_name in properties]
     consumed = shop.tools.ask(
         "kafka-console-consumer",
         *("--topic", topic, "--from-beginning", "--max-messages", str(len(expected))),
@@ -49,7 +49,7 @@ def produce(shop: Shop) -> None:
 def idempotent(shop: Shop) -> None:
     """The console's producer is idempotent: one producer per run, one sequence per partition."""
     topic = shop.new_topic("idempotent", partitions=3)
-    keys = [f"k{number}" for number in range(60)]
+    keys = [f"k{key_number}" for key_number in range(60)]
     produced = shop.tools.ask(
         "kafka-console-producer",
         *("--topic", topic, "--command-property", "enable.idempotence=true"),
@@ -156,7 +156,7 @@ def verifiable(shop: Shop) -> None:
         *("--max-messages", "5", "--acks", "-1"),
     )
     expect("exit status", produced.code, 0)
-    events = [json.loads(line) for line in produced.stdout.splitlines()]
+    events = [json.loads(printed_line) for printed_line in produced.stdout.splitlines()]
     offsets = [event["offset"] for event in events if event["name"] == "producer_send_success"]
     expect("offsets", offsets, [0, 1, 2, 3, 4])
     (data,) = (event for event in events if event["name"] == "tool_data")
@@ -167,7 +167,7 @@ def verifiable(shop: Shop) -> None:
             *("--topic", topic, "--group-id", shop.unique_name(f"verified-{protocol}")),
             *("--max-messages", "5", "--reset-policy", "earliest", "--group-protocol", protocol),
         )
-        events = [json.loads(line) for line in consumed.stdout.splitlines()]
+        events = [json.loads(printed_line) for printed_line in consumed.stdout.splitlines()]
         names = [event["name"] for event in events]
         require(f"begins and ends as told: {names}", names[0] == "startup_complete")
         expect("last", names[-1], "shutdown_complete")

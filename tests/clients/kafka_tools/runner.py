@@ -69,7 +69,7 @@ class Tools(ManagedResource):
         self._process: subprocess.Popen[str] | None = None
 
     def _on_exit(self, error: BaseException | None) -> None:
-        self._end()
+        self._end_process()
 
     def ask(self, name: str, *args: str, stdin: str = "") -> ToolResult:
         """Run a tool with ``--bootstrap-server`` of our address in front of its arguments."""
@@ -98,21 +98,23 @@ class Tools(ManagedResource):
         try:
             process.stdin.write(json.dumps(request) + "\n")
             process.stdin.flush()
-            line = process.stdout.readline()
+            printed_line = process.stdout.readline()
         finally:
             timer.cancel()
-        if not line:
-            self._end()
+        if not printed_line:
+            self._end_process()
             words = " ".join((name, *args))
             raise ToolError(f"{words}: no answer in {_PATIENCE_S:.0f} s, or the tools' JVM ended")
-        answer = json.loads(line)
+        answer = json.loads(printed_line)
         return ToolResult(answer["code"], answer["stdout"], answer["stderr"])
 
-    def _main(self, name: str) -> str:
+    def _main(self, tool_name: str) -> str:
         major, minor, *_ = map(int, self._version.split("."))
-        return (_BEFORE_4_4.get(name) if (major, minor) < (4, 4) else None) or _TOOLS[name]
+        return (_BEFORE_4_4.get(tool_name) if (major, minor) < (4, 4) else None) or _TOOLS[
+            tool_name
+        ]
 
-    def _end(self) -> None:
+    def _end_process(self) -> None:
         if self._process is None:
             return
         process, self._process = self._process, None

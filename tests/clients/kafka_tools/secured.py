@@ -33,8 +33,8 @@ def sasl(shop: Shop) -> None:
         _transact(shop, _SASL, config, f"sasl-{mechanism.lower()}")
         if mechanism == "OAUTHBEARER":
             continue  # no password to be wrong
-        text = Path(config).read_text().replace(f"{user}-secret", "wrong")
-        wrong_config = shop.file(f"wrong-{mechanism}.properties", text)
+        file_text = Path(config).read_text().replace(f"{user}-secret", "wrong")
+        wrong_config = shop.file(f"wrong-{mechanism}.properties", file_text)
         expect_refusal(
             _run(shop, _SASL, wrong_config, "kafka-topics", "--list"), "Authentication failed"
         )
@@ -42,7 +42,7 @@ def sasl(shop: Shop) -> None:
 
 
 def tls(shop: Shop) -> None:
-    """The same with a client certificate."""
+    """Send a transaction over TLS with a client certificate, and read it."""
     config = _demo_file(shop, "tls-user.properties")
     _transact(shop, _TLS, config, "tls")
 
@@ -76,8 +76,8 @@ def _scram_credentials(shop: Shop) -> None:
     confirmation = f"Completed updating config for user {user}."
     add = ("--add-config", f"SCRAM-SHA-512=[password={user}-secret]")
     expect_output(_run(shop, _SASL, admin, "kafka-configs", *entity, *add), confirmation)
-    text = Path(_config(shop, "scram-user", "SCRAM-SHA-512")).read_text()
-    config = shop.file("new-user.properties", text.replace("scram-user", user))
+    file_text = Path(_config(shop, "scram-user", "SCRAM-SHA-512")).read_text()
+    config = shop.file("new-user.properties", file_text.replace("scram-user", user))
     list_command = ("kafka-broker-api-versions",)
     eventually(lambda: expect("may log in", _run(shop, _SASL, config, *list_command).code, 0))
     delete = ("--delete-config", "SCRAM-SHA-512")
@@ -132,13 +132,15 @@ def _run(shop: Shop, listener: str, config: str, tool: str, *args: str) -> ToolR
 
 def _config(shop: Shop, user: str, mechanism: str) -> str:
     """The demo's properties of the user, with this mechanism."""
-    text = Path(_demo_file(shop, f"{user}.properties")).read_text()
-    mechanism_line = next(line for line in text.splitlines() if line.startswith("sasl.mechanism="))
+    file_text = Path(_demo_file(shop, f"{user}.properties")).read_text()
+    mechanism_line = next(
+        line for line in file_text.splitlines() if line.startswith("sasl.mechanism=")
+    )
     return shop.file(
         f"{user}-{mechanism}.properties",
-        text.replace(mechanism_line, f"sasl.mechanism={mechanism}"),
+        file_text.replace(mechanism_line, f"sasl.mechanism={mechanism}"),
     )
 
 
-def _demo_file(shop: Shop, name: str) -> str:
-    return str(Path(shop.environment["TXNSIM_SECURITY_DIR"]) / name)
+def _demo_file(shop: Shop, file_name: str) -> str:
+    return str(Path(shop.environment["TXNSIM_SECURITY_DIR"]) / file_name)

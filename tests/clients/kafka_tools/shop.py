@@ -32,20 +32,20 @@ class Shop:
 
     def __exit__(
         self,
-        kind: type[BaseException] | None,
+        exception_class: type[BaseException] | None,
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        self.tools.__exit__(kind, error, trace)
+        self.tools.__exit__(exception_class, error, trace)
         self._directory.cleanup()
 
     def unique_name(self, stem: str) -> str:
         """A name that no other run uses."""
         return f"{self._run}-tools-{stem}"
 
-    def file(self, name: str, text: str) -> str:
+    def file(self, file_name: str, text: str) -> str:
         """Path of a file with this text."""
-        path = Path(self._directory.name) / name
+        path = Path(self._directory.name) / file_name
         path.write_text(text)
         return str(path)
 

@@ -122,9 +122,11 @@ def parse_table(text: str, columns: Sequence[str]) -> list[Row]:
     for line in lines:
         if [len(cell) for cell in line] != widths:
             raise CheckFailure(f"cells of unequal width: {text!r}")
-    for index, width in enumerate(widths[:-1]):
-        if max(len(line[index].rstrip()) for line in lines) != width:
-            raise CheckFailure(f"column {columns[index]} is wider than its widest cell: {text!r}")
+    for width_index, width in enumerate(widths[:-1]):
+        if max(len(line[width_index].rstrip()) for line in lines) != width:
+            raise CheckFailure(
+                f"column {columns[width_index]} is wider than its widest cell: {text!r}"
+            )
     return [
         {name: cell.rstrip() for name, cell in zip(columns, line, strict=False)}
         for line in lines[1:]
@@ -251,17 +253,17 @@ def _check_describe_producers(scene: Scene) -> None:
 
 def _check_find_on_partition(scene: Scene) -> None:
     for partition in scene.hanging:
-        rows = _find_hanging(scene, *partition.options)
-        _expect("rows", len(rows), 1)
-        _expect_same_transaction(rows[0], partition, _hanging_producer(scene, partition))
+        hanging_rows = _find_hanging(scene, *partition.options)
+        _expect("rows", len(hanging_rows), 1)
+        _expect_same_transaction(hanging_rows[0], partition, _hanging_producer(scene, partition))
 
 
 def _check_find_on_broker(scene: Scene) -> None:
     """Each broker alone finds what it leads; all of them together find all."""
     found_partitions: set[Partition] = set()
     for broker in scene.brokers:
-        rows = _find_hanging(scene, "--broker-id", str(broker))
-        found_partitions |= {Partition(row["Topic"], int(row["Partition"])) for row in rows}
+        hanging_rows = _find_hanging(scene, "--broker-id", str(broker))
+        found_partitions |= {Partition(row["Topic"], int(row["Partition"])) for row in hanging_rows}
     _require("found on some broker", set(scene.hanging) <= found_partitions)
 
 

@@ -56,31 +56,31 @@ class Bench:
 
     def __exit__(
         self,
-        kind: type[BaseException] | None,
+        exception_class: type[BaseException] | None,
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        self._stack.__exit__(kind, error, trace)
+        self._stack.__exit__(exception_class, error, trace)
 
-    def environment(self, level: int, checks: Collection[str]) -> dict[str, str]:
+    def environment(self, transaction_version: int, checks: Collection[str]) -> dict[str, str]:
         """What tells a program where the cluster of this level is."""
         with self._lock:
             environment = {
-                "TXNSIM_BOOTSTRAP": self._plain(level),
-                "TXNSIM_TRANSACTION_VERSION": str(level),
+                "TXNSIM_BOOTSTRAP": self._plain(transaction_version),
+                "TXNSIM_TRANSACTION_VERSION": str(transaction_version),
             }
             if SECURED.intersection(checks):
-                environment |= self._secured(level)
+                environment |= self._secured(transaction_version)
             return environment
 
     def complaints(self) -> Mapping[str, str]:
         """What a server printed that it must never print, by the server's name."""
         return {}
 
-    def _plain(self, level: int) -> str:
+    def _plain(self, transaction_version: int) -> str:
         raise NotImplementedError
 
-    def _secured(self, level: int) -> dict[str, str]:
+    def _secured(self, transaction_version: int) -> dict[str, str]:
         raise NotImplementedError
 
 
@@ -94,21 +94,26 @@ class TxnsimBench(Bench):
     def __enter__(self) -> TxnsimBench:
         directory = tempfile.TemporaryDirectory(prefix="txnsim-matrix-")
         self._directory = Path(self._stack.enter_context(directory))
-        text = "".join(f"{name}={value}\n" for name, value in PROPERTIES.items())
+        text = "".join(
+            f"{property_name}={property_value}\n"
+            for property_name, property_value in PROPERTIES.items()
+        )
         (self._directory / "server.properties").write_text(text)
         return self
 
     def complaints(self) -> Mapping[str, str]:
-        printed = {name: server.log_tail() for name, server in self._servers.items()}
+        printed = {server_name: server.log_tail() for server_name, server in self._servers.items()}
         return {name: text for name, text in printed.items() if any(bug in text for bug in BUGS)}
 
-    def _plain(self, level: int) -> str:
-        return self._server(f"txnsim@{level}", level).bootstrap
+    def _plain(self, transaction_version: int) -> str:
+        return self._server(f"txnsim@{transaction_version}", transaction_version).bootstrap
 
-    def _secured(self, level: int) -> dict[str, str]:
-        directory = self._directory / f"security-{level}"
+    def _secured(self, transaction_version: int) -> dict[str, str]:
+        directory = self._directory / f"security-{transaction_version}"
         arguments = ("--security", "demo", "--security-dir", str(directory))
-        server = self._server(f"txnsim with security@{level}", level, *arguments)
+        server = self._server(
+            f"txnsim with security@{transaction_version}", transaction_version, *arguments
+        )
         security = server.ready["security"]
         return {
             "TXNSIM_SASL_BOOTSTRAP": security["bootstrap"]["SASL_SSL"],
@@ -116,12 +121,14 @@ class TxnsimBench(Bench):
             "TXNSIM_SECURITY_DIR": security["directory"],
         }
 
-    def _server(self, name: str, level: int, *arguments: str) -> TxnsimServer:
-        if name not in self._servers:
+    def _server(self, server_name: str, transaction_version: int, *arguments: str) -> TxnsimServer:
+        if server_name not in self._servers:
             config = ("--config", str(self._directory / "server.properties"))
-            server = TxnsimServer(transaction_version=level, arguments=(*config, *arguments))
-            self._servers[name] = self._stack.enter_context(server)
-        return self._servers[name]
+            server = TxnsimServer(
+                transaction_version=transaction_version, arguments=(*config, *arguments)
+            )
+            self._servers[server_name] = self._stack.enter_context(server)
+        return self._servers[server_name]
 
 
 class ApacheBench(Bench):
@@ -141,30 +148,32 @@ class ApacheBench(Bench):
         with TxnsimServer(brokers=1, arguments=demo_only):
             return self  # what it leaves are the files
 
-    def _plain(self, level: int) -> str:
-        return self._kafka(level).bootstrap
+    def _plain(self, transaction_version: int) -> str:
+        return self._kafka(transaction_version).bootstrap
 
-    def _secured(self, level: int) -> dict[str, str]:
-        kafka = self._kafka(level)
-        if level not in self._with_rights:
+    def _secured(self, transaction_version: int) -> dict[str, str]:
+        kafka = self._kafka(transaction_version)
+        if transaction_version not in self._with_rights:
             grant(kafka, DEMO_PRINCIPALS)
-            self._with_rights.add(level)
+            self._with_rights.add(transaction_version)
         return {
             "TXNSIM_SASL_BOOTSTRAP": kafka.bootstrap_at("SASL_SSL"),
             "TXNSIM_TLS_BOOTSTRAP": kafka.bootstrap_at("SSL"),
             "TXNSIM_SECURITY_DIR": str(self._directory),
         }
 
-    def _kafka(self, level: int) -> ApacheKafka:
-        if level not in self._kafkas:
+    def _kafka(self, transaction_version: int) -> ApacheKafka:
+        if transaction_version not in self._kafkas:
             kafka = ApacheKafka(
-                transaction_version=level,
+                transaction_version=transaction_version,
                 properties=PROPERTIES,
                 jvm_options=("-Xmx512m",),
-                listeners=demo(self._directory, {name: f"{name}-secret" for name in DEMO_USERS}),
+                listeners=demo(
+                    self._directory, {user_name: f"{user_name}-secret" for user_name in DEMO_USERS}
+                ),
             )
-            self._kafkas[level] = self._stack.enter_context(kafka)
-        return self._kafkas[level]
+            self._kafkas[transaction_version] = self._stack.enter_context(kafka)
+        return self._kafkas[transaction_version]
 
 
 class GivenBench(Bench):
@@ -176,5 +185,5 @@ class GivenBench(Bench):
         super().__init__()
         self._bootstrap = bootstrap
 
-    def _plain(self, level: int) -> str:
+    def _plain(self, transaction_version: int) -> str:
         return self._bootstrap

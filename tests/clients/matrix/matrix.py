@@ -80,12 +80,12 @@ class Matrix:
     def _judge(self, question: Question, output: Output) -> list[Result]:
         results = judge(question, output)
         failed = [check_result for check_result in results if check_result.is_failure]
-        printed_lines = {line.text.rstrip() for line in output.lines}
+        printed_lines = {printed_line.text.rstrip() for printed_line in output.lines}
         for check_result in failed:
             if f"FAIL {check_result.check}: {check_result.reason}" not in printed_lines:
                 say(f"FAIL {question.name} {check_result.check}: {check_result.reason}")
         if failed:
-            tail = "\n".join(line.text for line in output.lines[-TAIL_LINES:])
+            tail = "\n".join(printed_line.text for printed_line in output.lines[-TAIL_LINES:])
             indented_tail = textwrap.indent(tail, "  ")
             with self._lock:
                 self.details.append(f"{question.name}, exit status {output.code}:\n{indented_tail}")

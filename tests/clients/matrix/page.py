@@ -151,26 +151,31 @@ def _further(
     for client in roster:
         names = sorted((check for check in client.checks if check not in CHECKS), key=rank)
         stored_client = stored.get(client.name)
-        for everywhere, levels in ((True, LEVELS), (False, (NEWEST,))):
+        for everywhere, transaction_versions in ((True, LEVELS), (False, (NEWEST,))):
             client_checks = [name for name in names if (name in client.everywhere) is everywhere]
             if client_checks:
                 cells = ", ".join(
-                    f"`{name}` {_cell(stored_client, name, levels)}" for name in client_checks
+                    f"`{check_name}` {_cell(stored_client, check_name, transaction_versions)}"
+                    for check_name in client_checks
                 )
-                yield client.name, _join_levels(levels), cells
+                yield client.name, _join_levels(transaction_versions), cells
 
 
-def _cell(stored_client: StoredClient | None, check: str, levels: Sequence[int]) -> str:
+def _cell(
+    stored_client: StoredClient | None, check: str, transaction_versions: Sequence[int]
+) -> str:
     if stored_client is None:
         return "not run"
     verdicts = stored_client.verdicts.get(check, {})
     by_sign: dict[str, list[int]] = {}
-    for level in levels:
-        if level in verdicts:
-            by_sign.setdefault(_SIGNS[verdicts[level]], []).append(level)
+    for transaction_version in transaction_versions:
+        if transaction_version in verdicts:
+            by_sign.setdefault(_SIGNS[verdicts[transaction_version]], []).append(
+                transaction_version
+            )
     if not by_sign:
         return ""
-    if len(by_sign) == 1 and len(verdicts) == len(levels):
+    if len(by_sign) == 1 and len(verdicts) == len(transaction_versions):
         return next(iter(by_sign))
     return " ".join(f"{sign} {_join_levels(sign_levels)}" for sign, sign_levels in by_sign.items())
 
@@ -193,5 +198,5 @@ def _limit_cell(key: str) -> str:
     return f"`{check}`" + (f" at {level}" if level else "")
 
 
-def _join_levels(levels: Sequence[int]) -> str:
-    return ", ".join(map(str, levels))
+def _join_levels(transaction_versions: Sequence[int]) -> str:
+    return ", ".join(map(str, transaction_versions))

@@ -36,23 +36,23 @@ class Limit(NamedTuple):
     reason: str
 
 
-def checks_at(client: Client, level: int) -> tuple[str, ...]:
+def checks_at(client: Client, transaction_version: int) -> tuple[str, ...]:
     """What belongs into this client's cells of the level, limits included, in the table's order."""
     everywhere = {*CORE, *client.everywhere}
     limited = [key.partition("@")[0] for key in client.limits]
     names = dict.fromkeys((*client.checks, *limited))
-    return tuple(check for check in names if level == NEWEST or check in everywhere)
+    return tuple(check for check in names if transaction_version == NEWEST or check in everywhere)
 
 
-def limit_of(client: Client, check: str, level: int) -> str | None:
+def limit_of(client: Client, check: str, transaction_version: int) -> str | None:
     """Why the library can't do this at this level; None if it can."""
-    return client.limits.get(f"{check}@{level}", client.limits.get(check))
+    return client.limits.get(f"{check}@{transaction_version}", client.limits.get(check))
 
 
 def questions(
     clients: Iterable[Client],
     *,
-    levels: Collection[int] = LEVELS,
+    transaction_versions: Collection[int] = LEVELS,
     only: Collection[str] = (),
     excluded: Collection[str] = (),
 ) -> tuple[Sequence[Question], Sequence[Limit]]:
@@ -60,14 +60,14 @@ def questions(
 
     Args:
         clients: Of the roster.
-        levels: These alone.
+        transaction_versions: These alone.
         only: These checks alone; all if empty.
         excluded: Checks that can't be asked here.
     """
     selected: list[Question] = []
     limits: list[Limit] = []
     for client in clients:
-        for level in sorted(levels):
+        for level in sorted(transaction_versions):
             checks = [
                 check
                 for check in checks_at(client, level)

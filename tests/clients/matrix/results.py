@@ -38,8 +38,11 @@ def load(file: Path = FILE) -> dict[str, StoredClient]:
             entry["version"],
             entry["language"],
             {
-                check: {int(level): CheckVerdict(verdict) for level, verdict in levels.items()}
-                for check, levels in entry["checks"].items()
+                check: {
+                    int(transaction_version): CheckVerdict(verdict)
+                    for transaction_version, verdict in transaction_versions.items()
+                }
+                for check, transaction_versions in entry["checks"].items()
             },
         )
         for name, entry in json.loads(file.read_text("utf-8")).items()
@@ -52,8 +55,8 @@ def save(stored: Mapping[str, StoredClient], file: Path = FILE) -> None:
     for client_name in sorted(stored):
         client = stored[client_name]
         checks = ",\n".join(
-            f"   {json.dumps(check)}: {json.dumps({str(n): levels[n] for n in sorted(levels)})}"
-            for check, levels in sorted(
+            f"   {json.dumps(check)}: {json.dumps({str(n): verdicts[n] for n in sorted(verdicts)})}"
+            for check, verdicts in sorted(
                 client.verdicts.items(), key=lambda check_levels: rank(check_levels[0])
             )
         )
@@ -79,10 +82,12 @@ def merge_results(
         client.name: {} for client in clients
     }
     for client in clients:
-        for level in LEVELS:
-            for check in checks_at(client, level):
-                if limit_of(client, check, level) is not None:
-                    verdicts[client.name].setdefault(check, {})[level] = CheckVerdict.LIMIT
+        for transaction_version in LEVELS:
+            for check in checks_at(client, transaction_version):
+                if limit_of(client, check, transaction_version) is not None:
+                    verdicts[client.name].setdefault(check, {})[transaction_version] = (
+                        CheckVerdict.LIMIT
+                    )
     for result in results:
         verdicts[result.client].setdefault(result.check, {})[result.level] = result.verdict
     return {
@@ -106,9 +111,15 @@ def disagreements(stored: Mapping[str, StoredClient], roster: Sequence[Client]) 
         stored_client = stored[client.name]
         if stored_client.version != client.version:
             problems.append(f"{client.name}: run as {stored_client.version}, is {client.version}")
-        expected_cells = {(check, level) for level in LEVELS for check in checks_at(client, level)}
+        expected_cells = {
+            (check, transaction_version)
+            for transaction_version in LEVELS
+            for check in checks_at(client, transaction_version)
+        }
         stored_cells = {
-            (check, level) for check, levels in stored_client.verdicts.items() for level in levels
+            (check, transaction_version)
+            for check, transaction_versions in stored_client.verdicts.items()
+            for transaction_version in transaction_versions
         }
         problems += [
             f"{client.name}: {check}@{level} {'was not asked' if is_missing else 'is not asked'}"

@@ -58,7 +58,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     with bench:
         selected, limits = questions(
             chosen_clients,
-            levels=options.level or LEVELS,
+            transaction_versions=options.level or LEVELS,
             only=options.check,
             excluded=bench.unsupported_checks,
         )
@@ -67,8 +67,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         bugs = bench.complaints()
     for limit in limits:
         say(f"LIMIT {limit.client.name}@{limit.level} {limit.check}: {limit.reason}")
-    for name, printed in bugs.items():
-        say(f"FAIL {name}: printed what it must never print\n{printed}")
+    for bug_name, printed in bugs.items():
+        say(f"FAIL {bug_name}: printed what it must never print\n{printed}")
     for detail in matrix.details:
         say(detail)
     if options.json:

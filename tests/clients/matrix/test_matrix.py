@@ -126,14 +126,14 @@ def test_a_limit_is_told_instead_of_asked() -> None:
 
 def test_clients_levels_and_checks_can_be_chosen() -> None:
     selected, limits = questions(
-        [client()], levels=[1], only=["abort", "fence"], excluded=["fence"]
+        [client()], transaction_versions=[1], only=["abort", "fence"], excluded=["fence"]
     )
     assert [(question.level, question.checks) for question in selected] == [(1, ("abort",))]
     assert limits == []
 
 
 def test_a_client_that_has_nothing_left_is_not_asked() -> None:
-    selected, _limits = questions([client(checks=("admin",))], levels=[0])
+    selected, _limits = questions([client(checks=("admin",))], transaction_versions=[0])
     assert selected == []
 
 
@@ -151,8 +151,8 @@ def client_of_results(name: str = "some", version: str = "1.0") -> Client:
     )
 
 
-def passed_result(name: str, check: str, level: int) -> Result:
-    return Result(name, "1.0", "None", level, check, CheckVerdict.PASSED, "", 1.5)
+def passed_result(name: str, check: str, transaction_version: int) -> Result:
+    return Result(name, "1.0", "None", transaction_version, check, CheckVerdict.PASSED, "", 1.5)
 
 
 RESULTS = [
@@ -241,4 +241,4 @@ def test_a_version_is_that_of_the_module(client: Client) -> None:
 
 
 def test_every_program_has_its_package() -> None:
-    assert all((GO_SOURCES / name / "main.go").exists() for name in GO_PROGRAMS)
+    assert all((GO_SOURCES / program_name / "main.go").exists() for program_name in GO_PROGRAMS)

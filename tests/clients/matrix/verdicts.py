@@ -86,8 +86,8 @@ def judge(question: Question, output: Output) -> list[Result]:
     result_by_check: dict[str, Result] = {}
     unknown_checks: list[str] = []
     before_s = 0.0
-    for line in output.lines:
-        report = report_in(line.text)
+    for printed_line in output.lines:
+        report = report_in(printed_line.text)
         if report is None:
             continue
         if report.check not in question.checks or report.check in result_by_check:
@@ -95,9 +95,9 @@ def judge(question: Question, output: Output) -> list[Result]:
             continue
         verdict = CheckVerdict.PASSED if report.passed else CheckVerdict.FAILED
         result_by_check[report.check] = result(
-            question, report.check, verdict, report.reason, line.second - before_s
+            question, report.check, verdict, report.reason, printed_line.second - before_s
         )
-        before_s = line.second
+        before_s = printed_line.second
     reason = "stopped: its time was over" if output.stopped else "not reported"
     results = [
         result_by_check.get(check) or result(question, check, CheckVerdict.FAILED, reason)
@@ -132,7 +132,7 @@ def _fault(results: Sequence[Result], unknown_checks: Sequence[str], output: Out
         return ""  # the checks that it owes say so
     if unknown_checks:
         return f"reported twice or unasked: {', '.join(unknown_checks)}"
-    counts = [_COUNT_RE.fullmatch(line.text.rstrip()) for line in output.lines]
+    counts = [_COUNT_RE.fullmatch(printed_line.text.rstrip()) for printed_line in output.lines]
     totals = [(int(count[1]), int(count[2])) for count in counts if count is not None]
     failed = sum(check_result.is_failure for check_result in results)
     if not totals:

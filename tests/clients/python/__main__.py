@@ -39,33 +39,35 @@ USAGE: Final = 2
 def main(words: Sequence[str]) -> int:
     """Run the checks that are asked for."""
     checks = dict(CHECKS)
-    library, *names = words or [""]
+    library, *check_names = words or [""]
     if library == "kafka_python":
         from tests.clients.python.admin import admin
 
         checks["admin"] = admin
-    unknown = sorted(set(names) - set(checks))
+    unknown = sorted(set(check_names) - set(checks))
     if library not in LIBRARIES or unknown or "TXNSIM_BOOTSTRAP" not in os.environ:
         sys.stderr.write(f"{__doc__}\nchecks: {', '.join(checks)}\n")
         return USAGE
-    chosen_checks = {name: checks[name] for name in names or checks}
-    failed = sum(not _passes(library, name, check) for name, check in chosen_checks.items())
+    chosen_checks = {check_name: checks[check_name] for check_name in check_names or checks}
+    failed = sum(
+        not _passes(library, check_name, check) for check_name, check in chosen_checks.items()
+    )
     say(f"{len(chosen_checks) - failed} passed, {failed} failed")
     return 1 if failed else 0
 
 
-def _passes(library: str, name: str, check: Callable[[Lab], None]) -> bool:
+def _passes(library: str, check_name: str, check: Callable[[Lab], None]) -> bool:
     try:
-        check(_lab(library, name))
+        check(_lab(library, check_name))
     except Exception as error:  # noqa: BLE001 - what a check or a library raises is its verdict
         traceback.print_exc()
         message = " ".join(str(error).split()) or "no reason given"
         reason = (
             message if isinstance(error, AssertionError) else f"{type(error).__name__}: {message}"
         )
-        say(f"FAIL {name}: {reason}")
+        say(f"FAIL {check_name}: {reason}")
         return False
-    say(f"PASS {name}")
+    say(f"PASS {check_name}")
     return True
 
 

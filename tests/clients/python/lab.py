@@ -69,10 +69,10 @@ class Lab:
         return until_read(self.driver, topic, expected)
 
 
-def create_topic(driver: Driver, name: str, partitions: int) -> None:
+def create_topic(driver: Driver, topic_name: str, partitions: int) -> None:
     """Create it, and wait until every partition has a leader that clients can find."""
-    driver.create_topic(name, partitions)
-    until(f"leaders of {name}", lambda: len(driver.leaders(name)) == partitions)
+    driver.create_topic(topic_name, partitions)
+    until(f"leaders of {topic_name}", lambda: len(driver.leaders(topic_name)) == partitions)
 
 
 def until(condition: str, holds: Callable[[], bool]) -> None:

@@ -16,16 +16,16 @@ def produce(lab: Lab) -> None:
     now_ms = time.time_ns() // 1_000_000
     for codec in driver.codecs:
         topic = lab.topic(codec, 2)
-        for index in (0, 1):
+        for partition_index in (0, 1):
             records = [
                 Record(
-                    b"%06d " % number * 20,
-                    partition=index,
-                    key=b"key-%d" % number if number % 3 else None,
-                    headers=(("a", b"%d" % number), ("a", b"again"), ("ü", b"\x00")),
-                    timestamp_ms=now_ms - 86_400_123 + number,
+                    b"%06d " % record_number * 20,
+                    partition=partition_index,
+                    key=b"key-%d" % record_number if record_number % 3 else None,
+                    headers=(("a", b"%d" % record_number), ("a", b"again"), ("ü", b"\x00")),
+                    timestamp_ms=now_ms - 86_400_123 + record_number,
                 )
-                for number in range(100)
+                for record_number in range(100)
             ]
             with driver.producer(compression=codec, idempotent=False) as producer:
                 offsets = producer.send(topic, records)
@@ -33,14 +33,18 @@ def produce(lab: Lab) -> None:
             records_read = [
                 consumed
                 for consumed in driver.read(topic, committed=False)
-                if consumed.partition == index
+                if consumed.partition == partition_index
             ]
             expect(
                 f"{codec}: offsets read", offsets, [consumed.offset for consumed in records_read]
             )
             for record, consumed in zip(records, records_read, strict=True):
                 record_read = Record(
-                    consumed.value, index, consumed.key, consumed.headers, consumed.timestamp_ms
+                    consumed.value,
+                    partition_index,
+                    consumed.key,
+                    consumed.headers,
+                    consumed.timestamp_ms,
                 )
                 expect(f"{codec}: record {consumed.offset}", record, record_read)
 
@@ -48,14 +52,21 @@ def produce(lab: Lab) -> None:
 def idempotent(lab: Lab) -> None:
     """Each record is appended once and in order."""
     topic = lab.topic("idempotent", 3)
-    expected_values = [b"%d" % number for number in range(1_000)]
+    expected_values = [b"%d" % record_number for record_number in range(1_000)]
     with lab.driver.producer() as producer:
-        for index in range(3):
-            offsets = producer.send(topic, [Record(value, index) for value in expected_values])
+        for partition_index in range(3):
+            offsets = producer.send(
+                topic,
+                [Record(expected_value, partition_index) for expected_value in expected_values],
+            )
             expect("offsets", list(range(1_000)), offsets)
     records = lab.driver.read(topic, committed=True)
-    for index in range(3):
-        expect(f"partition {index}", expected_values, values(records, partition=index))
+    for partition_index in range(3):
+        expect(
+            f"partition {partition_index}",
+            expected_values,
+            values(records, partition=partition_index),
+        )
 
 
 def commit(lab: Lab) -> None:
@@ -65,13 +76,17 @@ def commit(lab: Lab) -> None:
     with driver.producer(lab.name) as producer:
         producer.init()
         producer.begin()
-        producer.send(topic, [Record(b"one", index) for index in range(PARTITIONS)])
+        producer.send(
+            topic, [Record(b"one", partition_index) for partition_index in range(PARTITIONS)]
+        )
         expect("uncommitted", [b"one"] * PARTITIONS, values(driver.read(topic, committed=False)))
         expect("committed too early", [], values(driver.read(topic, committed=True)))
         producer.commit()
         lab.until_read(topic, [b"one"] * PARTITIONS)
         producer.begin()
-        offsets = producer.send(topic, [Record(b"two", index) for index in range(PARTITIONS)])
+        offsets = producer.send(
+            topic, [Record(b"two", partition_index) for partition_index in range(PARTITIONS)]
+        )
         # Each partition has the record and the marker behind it.
         expect("offsets behind the markers", [2] * PARTITIONS, offsets)
         producer.commit()
@@ -84,10 +99,14 @@ def abort(lab: Lab) -> None:
     with lab.driver.producer(lab.name) as producer:
         producer.init()
         producer.begin()
-        producer.send(topic, [Record(b"never", index) for index in range(PARTITIONS)])
+        producer.send(
+            topic, [Record(b"never", partition_index) for partition_index in range(PARTITIONS)]
+        )
         producer.abort()
         producer.begin()
-        producer.send(topic, [Record(b"then", index) for index in range(PARTITIONS)])
+        producer.send(
+            topic, [Record(b"then", partition_index) for partition_index in range(PARTITIONS)]
+        )
         producer.commit()
     lab.until_read(topic, [b"then"] * PARTITIONS)
     all_values = sorted(values(lab.driver.read(topic, committed=False)))
@@ -116,10 +135,10 @@ def fence(lab: Lab) -> None:
     with driver.producer(lab.name) as old, driver.producer(lab.name) as new:
         old.init()
         old.begin()
-        old.send(topic, [Record(b"old", index) for index in range(PARTITIONS)])
+        old.send(topic, [Record(b"old", partition_index) for partition_index in range(PARTITIONS)])
         new.init()  # aborts what the old one has open
         new.begin()
-        new.send(topic, [Record(b"new", index) for index in range(PARTITIONS)])
+        new.send(topic, [Record(b"new", partition_index) for partition_index in range(PARTITIONS)])
         error = error_of(old.commit)
         assert driver.is_fenced(error), f"not how it says that it is fenced: {error!r}"
         new.commit()

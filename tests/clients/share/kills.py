@@ -132,25 +132,25 @@ class Members:
             "franz-go": [str(go_program("share"))],
         }
         self._processes = {
-            name: subprocess.Popen(
+            command_name: subprocess.Popen(
                 [*command, bootstrap, GROUP, TOPIC],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 text=True,
             )
-            for name, command in commands.items()
+            for command_name, command in commands.items()
         }
         self._readers = [
-            threading.Thread(target=self._read, args=(name, process))
-            for name, process in self._processes.items()
+            threading.Thread(target=self._read, args=(process_name, process))
+            for process_name, process in self._processes.items()
         ]
         for reader in self._readers:
             reader.start()
 
     def _read(self, name: str, process: subprocess.Popen[str]) -> None:
         assert process.stdout is not None
-        for line in process.stdout:
-            at_ns, kind, *fields = line.split()
+        for printed_line in process.stdout:
+            at_ns, kind, *fields = printed_line.split()
             if kind in ("got", "acked"):
                 self.events.append(Event(int(at_ns), name, kind, int(fields[0]), int(fields[1])))
             elif kind == "failed":
@@ -283,15 +283,15 @@ def play(strikes: int, seed: int) -> Verdict:
         feed = Feed(server.bootstrap)
         stack.callback(feed.stop)
         time.sleep(2 * PAUSE_S)
-        for number in range(strikes):
+        for nth in range(strikes):
             try:
                 description = strike(
-                    control, STRIKE_TARGETS[number % len(STRIKE_TARGETS)], random_source
+                    control, STRIKE_TARGETS[nth % len(STRIKE_TARGETS)], random_source
                 )
             except ControlError as error:
                 description = f"refused: {error}"
             print(
-                f"strike {number + 1}: {description}; accepted {len(members.accepted_records())}",
+                f"strike {nth + 1}: {description}; accepted {len(members.accepted_records())}",
                 flush=True,
             )
             time.sleep(PAUSE_S)

@@ -109,8 +109,8 @@ def play_stories(bootstrap: str, stories: Path) -> StoryAnswers:
         check=True,
     )
     answers: StoryAnswers = {}
-    for line in completed.stdout.splitlines():
-        story, command, answer = line.split("\t", 2)
+    for printed_line in completed.stdout.splitlines():
+        story, command, answer = printed_line.split("\t", 2)
         answers.setdefault(story, []).append((command, answer))
     return dict(sorted(answers.items()))
 
@@ -160,7 +160,12 @@ def txnsim(book: Book) -> Iterator[str]:
     with tempfile.TemporaryDirectory() as directory:
         config = Path(directory) / "server.properties"
         properties = {**_EVERYWHERE, **book.properties}
-        config.write_text("".join(f"{key}={value}\n" for key, value in properties.items()))
+        config.write_text(
+            "".join(
+                f"{property_name}={property_value}\n"
+                for property_name, property_value in properties.items()
+            )
+        )
         with TxnsimServer(
             brokers=1,
             launcher=(sys.executable, "-m", "txnsim"),
@@ -169,12 +174,12 @@ def txnsim(book: Book) -> Iterator[str]:
             yield server.bootstrap
 
 
-def play(name: str, only: Sequence[str] = ()) -> dict[str, list[str]]:
+def play(book_name: str, only: Sequence[str] = ()) -> dict[str, list[str]]:
     """Tell the stories of a book to the simulator: where it answers otherwise, by story."""
-    book = BOOKS[name]
+    book = BOOKS[book_name]
     answers = {
         story: commands
-        for story, commands in stored_answers(name).items()
+        for story, commands in stored_answers(book_name).items()
         if not only or story in only
     }
     assert answers
@@ -196,14 +201,14 @@ def play(name: str, only: Sequence[str] = ()) -> dict[str, list[str]]:
     return remaining
 
 
-def record(name: str, times: int) -> None:
+def record(book_name: str, times: int) -> None:
     """Ask a real Kafka, each time a fresh one."""
-    book = BOOKS[name]
+    book = BOOKS[book_name]
     for _ in range(times):
         with ApacheKafka(
             properties={**_EVERYWHERE, **book.properties}, jvm_options=("-Xmx700m",)
         ) as kafka:
-            store_answers(name, play_stories(kafka.bootstrap, HERE / book.file))
+            store_answers(book_name, play_stories(kafka.bootstrap, HERE / book.file))
 
 
 def draw(seeds: Sequence[int]) -> dict[str, list[str]]:
@@ -216,8 +221,8 @@ def draw(seeds: Sequence[int]) -> dict[str, list[str]]:
         with txnsim(BOOKS["stories"]) as bootstrap:
             our_answers = play_stories(bootstrap, file)
     answers = {
-        name: [(command, [answer]) for command, answer in lines]
-        for name, lines in real_answers.items()
+        real_answer_name: [(command, [answer]) for command, answer in lines]
+        for real_answer_name, lines in real_answers.items()
     }
     print(len(real_answers), "stories,", sum(map(len, real_answers.values())), "lines")
     return differences(our_answers, answers)

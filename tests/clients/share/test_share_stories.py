@@ -15,16 +15,16 @@ def test_a_share_consumer_is_told_what_a_real_kafka_tells(name: str) -> None:
 
 
 def test_each_book_has_answers() -> None:
-    for name, book in BOOKS.items():
-        answers = stored_answers(name)
-        text = (HERE / book.file).read_text()
+    for book_name, book in BOOKS.items():
+        answers = stored_answers(book_name)
+        file_text = (HERE / book.file).read_text()
         stories = {
             part.split("\n")[0]: [
                 line.strip()
                 for line in part.split("\n")[1:]
                 if line.strip() and not line.startswith("#")
             ]
-            for part in text.split("story ")[1:]
+            for part in file_text.split("story ")[1:]
         }
         assert {
             story: [command for command, _ in commands] for story, commands in answers.items()

@@ -44,7 +44,7 @@ class Application:
 
     def __init__(
         self,
-        name: str,
+        file_name: str,
         *,
         application_id: str,
         topics: tuple[str, str],
@@ -52,18 +52,18 @@ class Application:
         directory: Path,
         replaces_threads: bool = False,
     ) -> None:
-        self.name = name
+        self.name = file_name
         self._application_id = application_id
         self._topics = topics
-        self._state = directory / name / "state"
-        self._log = directory / name / "output.log"
+        self._state = directory / file_name / "state"
+        self._log = directory / file_name / "output.log"
         self._state.mkdir(parents=True)
-        self._temporary = directory / name / "tmp"
-        file = directory / name / "streams.properties"
+        self._temporary = directory / file_name / "tmp"
+        file = directory / file_name / "streams.properties"
         entries = {
             **settings,
             "application.id": application_id,
-            "client.id": name,
+            "client.id": file_name,
             "state.dir": str(self._state),
         }
         file.write_text("".join(f"{key}={value}\n" for key, value in entries.items()))
@@ -176,7 +176,9 @@ class Application:
         if not self._log.exists():
             return ""
         lines = self._printed().splitlines()
-        failures = [index for index, line in enumerate(lines) if line.startswith(_FAILED)]
+        failures = [
+            failure_index for failure_index, line in enumerate(lines) if line.startswith(_FAILED)
+        ]
         if failures:
             return "\n".join(lines[failures[0] :][:_LOG_TAIL_LINES])
         return "\n".join(lines[-_LOG_TAIL_LINES:])

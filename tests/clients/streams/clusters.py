@@ -46,23 +46,27 @@ _REAL: Final[Mapping[str, str]] = {
 Cluster = TxnsimServer | ApacheKafka
 
 
-def simulated_cluster(directory: Path, *, level: int, standbys: int = 0) -> TxnsimServer:
+def simulated_cluster(
+    directory: Path, *, transaction_version: int, standbys: int = 0
+) -> TxnsimServer:
     """Three brokers with a control port; not yet started.
 
     Args:
         directory: Where its settings are kept.
-        level: Of ``transaction.version``.
+        transaction_version: Of ``transaction.version``.
         standbys: Of each task of a streams group.
     """
     config = directory / "cluster.yaml"
     config.write_text(f"{_SIMULATED}  group_streams_num_standby_replicas: {standbys}\n")
     return TxnsimServer(
-        transaction_version=level,
+        transaction_version=transaction_version,
         brokers=len(BROKERS),
         arguments=("--http", "0", "--config", str(config)),
     )
 
 
-def real_cluster(*, level: int) -> ApacheKafka:
+def real_cluster(*, transaction_version: int) -> ApacheKafka:
     """A real broker; not yet started."""
-    return ApacheKafka(transaction_version=level, properties=_REAL, jvm_options=("-Xmx512m",))
+    return ApacheKafka(
+        transaction_version=transaction_version, properties=_REAL, jvm_options=("-Xmx512m",)
+    )

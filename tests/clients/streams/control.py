@@ -128,7 +128,11 @@ class ControlPort:
 
     def leader(self, topic: str, partition: int) -> int:
         """The leader of a partition."""
-        return next(entry.leader for entry in self.partitions() if entry[:2] == (topic, partition))
+        return next(
+            partition_entry.leader
+            for partition_entry in self.partitions()
+            if partition_entry[:2] == (topic, partition)
+        )
 
     def move_leader(self, topic: str, partition: int, leader: int) -> None:
         """Hand a partition to another replica in sync."""

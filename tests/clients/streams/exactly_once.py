@@ -105,8 +105,8 @@ class TroubledApplication:
         broker answers INVALID_TXN_STATE then, and the thread ends; another one goes on.
         """
         application = self._lab.applications["b"]
-        name = application.transactional_id
-        epoch = self._lab.describe(name)["producer_epoch"]
+        transactional_id = application.transactional_id
+        epoch = self._lab.describe(transactional_id)["producer_epoch"]
         with (
             self._lab.feeding(),
             self._hold_request("EndTxn", client_id=application.producer_client_id),
@@ -114,7 +114,7 @@ class TroubledApplication:
             self._control.advance(_TIMEOUT_MS + 1_000)
             self._await(
                 "the transaction has timed out",
-                lambda: self._lab.describe(name)["producer_epoch"] != epoch,
+                lambda: self._lab.describe(transactional_id)["producer_epoch"] != epoch,
             )
 
     @contextmanager
@@ -177,7 +177,7 @@ def _run(protocol: str, *, seed: int, stores: bool) -> list[str]:
     settings = _STORES if stores else {}
     try:
         with Lab(
-            level=2,
+            transaction_version=2,
             seed=seed,
             protocol=protocol,
             standbys=1,

@@ -130,7 +130,10 @@ class Reader:
             }
         )
         self._consumer.assign(
-            [TopicPartition(topic, index, OFFSET_BEGINNING) for index in range(partitions)]
+            [
+                TopicPartition(topic, partition_index, OFFSET_BEGINNING)
+                for partition_index in range(partitions)
+            ]
         )
         self._ledger = ledger
         self._is_over = threading.Event()
@@ -180,6 +183,6 @@ class Reader:
 def create_topics(bootstrap: str, topics: tuple[str, ...], partitions: int) -> None:
     """Topics whose leaders are spread over all brokers; replicas as is usual there."""
     admin = AdminClient({**_CLIENT, "bootstrap.servers": bootstrap})
-    new_topics = [NewTopic(name, num_partitions=partitions) for name in topics]
+    new_topics = [NewTopic(topic_name, num_partitions=partitions) for topic_name in topics]
     for creation in admin.create_topics(new_topics).values():
         creation.result(_PATIENCE_S)

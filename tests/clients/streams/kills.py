@@ -88,7 +88,9 @@ def _carry_out(
 ) -> list[str]:
     """Every kill; what is wrong."""
     try:
-        with Lab(level=options.level, seed=options.seed, protocol=options.protocol) as lab:
+        with Lab(
+            transaction_version=options.level, seed=options.seed, protocol=options.protocol
+        ) as lab:
             for kill_number, kill in enumerate(plan, start=1):
                 name = f"kill {kill_number} of {len(plan)}, {kill.instance}: {kill.point.name}"
                 try:
@@ -107,7 +109,10 @@ def _without_kills(options: argparse.Namespace) -> list[str]:
     """The same application, feeder, reader and judge on a real Kafka; what is wrong."""
     try:
         with Lab(
-            level=options.level, seed=options.seed, is_real=True, protocol=options.protocol
+            transaction_version=options.level,
+            seed=options.seed,
+            is_real=True,
+            protocol=options.protocol,
         ) as lab:
             for _ in range(options.kills):
                 lab.feed(ROUNDS)
@@ -161,7 +166,9 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--level", type=int, choices=LEVELS, default=2)
     parser.add_argument("--seed", type=int, default=1)
-    point_counts = {level: len(points_at(level)) for level in LEVELS}
+    point_counts = {
+        transaction_version: len(points_at(transaction_version)) for transaction_version in LEVELS
+    }
     parser.add_argument(
         "--kills", type=int, default=KILLS, help=f"how many; one per point takes {point_counts[2]}"
     )

@@ -86,7 +86,7 @@ class Lab(ManagedResource):
     def __init__(
         self,
         *,
-        level: int,
+        transaction_version: int,
         seed: int,
         is_real: bool = False,
         protocol: str = "classic",
@@ -102,9 +102,9 @@ class Lab(ManagedResource):
         self._directory = tempfile.TemporaryDirectory(prefix="txnsim-streams-")
         root = Path(self._directory.name)
         self.cluster = (
-            real_cluster(level=level)
+            real_cluster(transaction_version=transaction_version)
             if is_real
-            else simulated_cluster(root, level=level, standbys=standbys)
+            else simulated_cluster(root, transaction_version=transaction_version, standbys=standbys)
         )
         self._root = root
         self._replaces_threads = replaces_threads
@@ -131,9 +131,9 @@ class Lab(ManagedResource):
             chance=self._chance,
         )
         self._reader = Reader(bootstrap, topic=OUTPUT, partitions=PARTITIONS, ledger=self.ledger)
-        for name in INSTANCES:
-            self.applications[name] = Application(
-                name,
+        for instance_name in INSTANCES:
+            self.applications[instance_name] = Application(
+                instance_name,
                 application_id=APPLICATION_ID,
                 topics=(INPUT, OUTPUT),
                 settings={**self._settings, "bootstrap.servers": bootstrap},
@@ -271,8 +271,8 @@ class Lab(ManagedResource):
         problems = [*self.ledger.problems, *self._read_again()][:_PROBLEMS_TOLD]
         problems += self._unconsumed()
         problems += [
-            f"{name} is {state}"
-            for name, state in self.transactions().items()
+            f"{transactional_id} is {state}"
+            for transactional_id, state in self.transactions().items()
             if state in _OPEN_STATES
         ]
         for broker in BROKERS if isinstance(self.cluster, TxnsimServer) else (1,):
@@ -286,7 +286,7 @@ class Lab(ManagedResource):
         return problems
 
     def _read_again(self) -> tuple[str, ...]:
-        """The same by a reader that starts from the beginning."""
+        """Read all output again with a reader that starts from the beginning."""
         fresh_ledger = self.ledger.without_outputs()
         reader = Reader(
             self.cluster.bootstrap, topic=OUTPUT, partitions=PARTITIONS, ledger=fresh_ledger
@@ -308,7 +308,9 @@ class Lab(ManagedResource):
             }
         )
         try:
-            partitions = [TopicPartition(INPUT, index) for index in range(PARTITIONS)]
+            partitions = [
+                TopicPartition(INPUT, partition_index) for partition_index in range(PARTITIONS)
+            ]
             positions = consumer.committed(partitions, timeout=PATIENCE_S)
             ends = [
                 consumer.get_watermark_offsets(position, timeout=PATIENCE_S)[1]

@@ -24,21 +24,21 @@ class Kill(NamedTuple):
     """The next kill strikes the same instance while it starts again."""
 
 
-def plan_of(level: int, *, seed: int, kills: int) -> tuple[Kill, ...]:
+def plan_of(transaction_version: int, *, seed: int, kills: int) -> tuple[Kill, ...]:
     """The plan of a seed.
 
     Each point comes once before any comes again. A point that strikes a start follows a kill in
     the middle of a transaction.
 
     Args:
-        level: Of ``transaction.version``.
+        transaction_version: Of ``transaction.version``.
         seed: Of order and instances.
         kills: How many, at least.
     """
-    chance = random.Random(f"{seed}/{level}")
+    chance = random.Random(f"{seed}/{transaction_version}")
     plan: list[Kill] = []
     while len(plan) < kills:
-        plan += _round(level, kill_count=kills - len(plan), chance=chance)
+        plan += _round(transaction_version, kill_count=kills - len(plan), chance=chance)
     return tuple(plan)
 
 
@@ -54,10 +54,10 @@ def select_kills(plan: Sequence[Kill], point_words: str) -> tuple[Kill, ...]:
     return tuple(selected_kills)
 
 
-def _round(level: int, *, kill_count: int, chance: random.Random) -> list[Kill]:
+def _round(transaction_version: int, *, kill_count: int, chance: random.Random) -> list[Kill]:
     """Each point of the level, or ``kill_count`` of them."""
     kills: list[Kill] = []
-    points = _draw_points(points_at(level), point_count=kill_count, chance=chance)
+    points = _draw_points(points_at(transaction_version), point_count=kill_count, chance=chance)
     restart_points = [point for point in points if point.at_start]
     for point in points:
         if point.at_start:
@@ -67,7 +67,7 @@ def _round(level: int, *, kill_count: int, chance: random.Random) -> list[Kill]:
         kills.append(Kill(point, instance, stays_dead=is_followed))
         if is_followed:
             kills.append(Kill(restart_points.pop(), instance))
-    deaths = [point for point in points_at(level) if _leaves_open(point)]
+    deaths = [point for point in points_at(transaction_version) if _leaves_open(point)]
     for restart_point in restart_points:  # nothing that was drawn leads to these
         instance = chance.choice(INSTANCES)
         kills += [

@@ -215,6 +215,6 @@ POINTS: Final = (
 )
 
 
-def points_at(level: int) -> tuple[Point, ...]:
+def points_at(transaction_version: int) -> tuple[Point, ...]:
     """Those that a level of ``transaction.version`` has."""
-    return tuple(point for point in POINTS if level in point.levels)
+    return tuple(point for point in POINTS if transaction_version in point.levels)

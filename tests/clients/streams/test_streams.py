@@ -32,9 +32,9 @@ def test_each_point_comes_once_before_any_comes_again(finalized: int) -> None:
 
 
 @pytest.mark.parametrize("finalized", LEVELS)
-@pytest.mark.parametrize("number", range(10))
-def test_a_short_plan_has_the_indispensable_stages(finalized: int, number: int) -> None:
-    plan = plan_of(finalized, seed=number, kills=20)
+@pytest.mark.parametrize("plan_seed", range(10))
+def test_a_short_plan_has_the_indispensable_stages(finalized: int, plan_seed: int) -> None:
+    plan = plan_of(finalized, seed=plan_seed, kills=20)
     assert len(plan) >= 20
     for stage in NEVER_LEFT_OUT:
         stage_kills = [kill for kill in plan if kill.point.stage is stage]
@@ -43,20 +43,20 @@ def test_a_short_plan_has_the_indispensable_stages(finalized: int, number: int) 
 
 @pytest.mark.parametrize("finalized", LEVELS)
 @pytest.mark.parametrize("kills", [3, 20, 70])
-@pytest.mark.parametrize("number", range(10))
+@pytest.mark.parametrize("plan_seed", range(10))
 def test_a_start_is_struck_after_a_death_in_a_transaction(
-    finalized: int, kills: int, number: int
+    finalized: int, kills: int, plan_seed: int
 ) -> None:
-    expect_starts_after_deaths(plan_of(finalized, seed=number, kills=kills))
+    expect_starts_after_deaths(plan_of(finalized, seed=plan_seed, kills=kills))
 
 
-@pytest.mark.parametrize("words", ["InitProducerId", "coordinator", "after TxnOffsetCommit"])
-@pytest.mark.parametrize("number", range(10))
-def test_so_it_is_in_a_part_of_a_plan(words: str, number: int) -> None:
-    plan = plan_of(2, seed=number, kills=70)
-    selected = select_kills(plan, words)
-    expected_points = [kill.point for kill in plan if words in kill.point.name]
-    assert [kill.point for kill in selected if words in kill.point.name] == expected_points
+@pytest.mark.parametrize("point_words", ["InitProducerId", "coordinator", "after TxnOffsetCommit"])
+@pytest.mark.parametrize("plan_seed", range(10))
+def test_so_it_is_in_a_part_of_a_plan(point_words: str, plan_seed: int) -> None:
+    plan = plan_of(2, seed=plan_seed, kills=70)
+    selected = select_kills(plan, point_words)
+    expected_points = [kill.point for kill in plan if point_words in kill.point.name]
+    assert [kill.point for kill in selected if point_words in kill.point.name] == expected_points
     expect_starts_after_deaths(selected)
 
 

@@ -39,10 +39,10 @@ def _wrong(rule: Rule, recorded: RecordedProof) -> Iterator[str]:
     if not path_of(recorded.file).exists():
         yield f"{rule.id}: no transcript {recorded.file}"
         return
-    levels = answers_by_level(recorded.file)
+    transaction_versions = answers_by_level(recorded.file)
     for level in rule.levels:
         # Who may do what is no matter of transaction.version: a guest is asked at one level.
-        answers = levels.get(level) or levels.get(None)
+        answers = transaction_versions.get(level) or transaction_versions.get(None)
         if answers is None:
             yield f"{rule.id}: {recorded.file} was not played at {level}"
             continue

@@ -51,7 +51,7 @@ def subjects() -> Iterator[tuple[RuleFile, list[tuple[str, ...]]]]:
 def _cases_by_rule() -> Mapping[str, list[Case]]:
     cases_by_rule: dict[str, list[Case]] = defaultdict(list)
     for case in cases():
-        for row in sorted({row for level in TXN_LEVELS for row in case.rule_ids(level)}):
+        for row in sorted({row for transaction_version in TXN_LEVELS for row in case.rule_ids(transaction_version)}):
             cases_by_rule[row].append(case)
     return cases_by_rule
 
@@ -70,18 +70,18 @@ def _proof(rule: Rule, proofs: list[Case]) -> str:
     elsewhere = rule.elsewhere
     if elsewhere is None:
         return _case_links(proofs)
-    why = " ".join(elsewhere.why.split())
+    reason = " ".join(elsewhere.why.split())
     if elsewhere.test:
         path, _, name = elsewhere.test.partition("::")
-        return f"[{name}](../{path}). {why}"
+        return f"[{name}](../{path}). {reason}"
     if elsewhere.recorded:
         links = (
             f"[{recorded_file.file}](../tests/conformance/transcripts/{recorded_file.file}.jsonl): "
             + ", ".join(f"`{question}`" for question in recorded_file.asked)
             for recorded_file in elsewhere.recorded
         )
-        return f"{'; '.join(links)}. {why}"
-    return f"[DEVIATIONS](../DEVIATIONS.md). {why}"
+        return f"{'; '.join(links)}. {reason}"
+    return f"[DEVIATIONS](../DEVIATIONS.md). {reason}"
 
 
 def _case_links(proofs: Iterable[Case]) -> str:

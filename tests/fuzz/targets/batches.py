@@ -86,19 +86,19 @@ def seal_batch(batch: bytes) -> bytes:
 
 
 def _batch_seeds() -> Iterator[bytes]:
-    for number, batch in enumerate(sound_batches()):
-        yield bytes((1 + 2 * (number % 4),)) + batch
+    for sound_batch_number, batch in enumerate(sound_batches()):
+        yield bytes((1 + 2 * (sound_batch_number % 4),)) + batch
         yield bytes((0,)) + batch
 
 
-def _play_batch(data: bytes) -> None:
-    if not data:
+def _play_batch(fuzz_bytes: bytes) -> None:
+    if not fuzz_bytes:
         return
-    batch = seal_batch(data[1:]) if data[0] & 1 else data[1:]
+    batch = seal_batch(fuzz_bytes[1:]) if fuzz_bytes[0] & 1 else fuzz_bytes[1:]
     for read in _READERS:
         with contextlib.suppress(CorruptBatchError):
             read(batch)
-    _append(batch, _CONFIGS[data[0] >> 1 & 3])
+    _append(batch, _CONFIGS[fuzz_bytes[0] >> 1 & 3])
 
 
 def _read_control(batch: bytes) -> object:
@@ -162,12 +162,12 @@ def _packed_seeds() -> Iterator[bytes]:
     yield bytes((GZIP,)) + compress(GZIP, b"a") * 3
 
 
-def _play_packed(data: bytes) -> None:
-    if not data:
+def _play_packed(fuzz_bytes: bytes) -> None:
+    if not fuzz_bytes:
         return
-    codec = data[0] % 6
+    codec = fuzz_bytes[0] % 6
     try:
-        plain = decompress(codec, data[1:], _UNPACKED_MAX)
+        plain = decompress(codec, fuzz_bytes[1:], _UNPACKED_MAX)
     except UnpacksTooLargeError:
         return
     except BadInputError:

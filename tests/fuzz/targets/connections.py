@@ -78,8 +78,8 @@ class _AttackerConnection(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self.transport = transport
 
-    def data_received(self, data: bytes) -> None:
-        self.received += data
+    def data_received(self, fuzz_bytes: bytes) -> None:
+        self.received += fuzz_bytes
 
     def send(self, frames: list[bytes]) -> None:
         for frame in frames:
@@ -92,11 +92,11 @@ class _AttackerConnection(asyncio.Protocol):
         """Hold what has come against what was asked; how many answers that were."""
         count = 0
         while len(self.received) >= 4:
-            size = int.from_bytes(self.received[:4], "big")
-            if len(self.received) < 4 + size:
+            size_bytes = int.from_bytes(self.received[:4], "big")
+            if len(self.received) < 4 + size_bytes:
                 break
-            answer = bytes(self.received[4 : 4 + size])
-            del self.received[: 4 + size]
+            answer = bytes(self.received[4 : 4 + size_bytes])
+            del self.received[: 4 + size_bytes]
             self._match_answer(answer)
             count += 1
         return count
@@ -111,16 +111,16 @@ class _AttackerConnection(asyncio.Protocol):
             self.requests.popleft()
         if not self.requests:
             raise Violation(f"an answer to {correlation_id}, which nobody has asked")
-        key, version, expected, _ = self.requests.popleft()
+        api_key, version, expected, _ = self.requests.popleft()
         if correlation_id != expected:
             raise Violation(f"an answer to {correlation_id} in the place of that to {expected}")
-        accepted = SHIPPED.accepted.get(key)
+        accepted = SHIPPED.accepted.get(api_key)
         if accepted is not None and accepted[0] <= version <= accepted[1]:
-            codec.read_response(key, version, answer)
+            codec.read_response(api_key, version, answer)
 
 
-def _signed_int(data: bytes) -> int:
-    return int.from_bytes(data, "big", signed=True)
+def _signed_int(fuzz_bytes: bytes) -> int:
+    return int.from_bytes(fuzz_bytes, "big", signed=True)
 
 
 def _expects_no_answer(request: tuple[int, int, int, bytes]) -> bool:
@@ -156,17 +156,17 @@ class _AttackedCluster:
             options(brokers=1, topics=(("t", 2), ("neighbour", 1)), offsets_topic_num_partitions=2),
         )
         await self.cluster.start()
-        for name, config in (
+        for topic_name, config in (
             ("compacted", {"cleanup.policy": "compact"}),
             ("stamped", {"message.timestamp.type": "LogAppendTime"}),
         ):
             self.cluster.metadata.create_topic(
-                TopicToCreate(name=name, partitions=1, replication_factor=1, configs=config)
+                TopicToCreate(name=topic_name, partitions=1, replication_factor=1, configs=config)
             )
         host, port = self.cluster.bootstrap.rsplit(":", 1)
         self.address = (host, int(port))
         image = self.cluster.metadata.image
-        self.ids = [image.topics[name].topic_id for name in TOPICS]
+        self.ids = [image.topics[topic_name].topic_id for topic_name in TOPICS]
         self._client = Cluster(
             self.cluster.bootstrap,
             settings=ClientSettings(
@@ -283,7 +283,7 @@ class _ConnectionPlayer:
         self._apis = [
             (key, low, high) for key, (low, high) in SHIPPED.accepted.items() if takes(key)
         ]
-        self._world: _AttackedCluster | None = None
+        self._attacked_cluster: _AttackedCluster | None = None
         self._number = 0
         self._answers = 0
         self._transactions = 0
@@ -291,29 +291,29 @@ class _ConnectionPlayer:
         self._by_wait: Counter[float] = Counter()
         """How often the neighbour waited so long, in virtual ms to a hundredth."""
 
-    def __call__(self, data: bytes) -> float | None:
+    def __call__(self, fuzz_bytes: bytes) -> float | None:
         if self._number % self._life == 0:
             self._renew()
         self._number += 1
-        world = self._world
-        assert world is not None
+        attacked_cluster = self._attacked_cluster
+        assert attacked_cluster is not None
         try:
-            frames = self.frames(data, world)
-            world.play(frames, stays=bool(data) and data[-1] % 2 == 0)
-            longest_ms = world.loop.longest_ns / 1e6
+            frames = self.frames(fuzz_bytes, attacked_cluster)
+            attacked_cluster.play(frames, stays=bool(fuzz_bytes) and fuzz_bytes[-1] % 2 == 0)
+            longest_ms = attacked_cluster.loop.longest_ns / 1e6
             if self._number % _NEIGHBOUR_EVERY == 0:
                 if self._is_judged:
-                    world.time_transaction()
+                    attacked_cluster.time_transaction()
                 else:
-                    world.time_versions()
+                    attacked_cluster.time_versions()
         except Exception:
-            self._world, self._number = None, 0  # begin anew: this one is broken
+            self._attacked_cluster, self._number = None, 0  # begin anew: this one is broken
             raise
         return longest_ms
 
-    def frames(self, data: bytes, world: _AttackedCluster) -> list[bytes]:
+    def frames(self, fuzz_bytes: bytes, attacked_cluster: _AttackedCluster) -> list[bytes]:
         """The requests of an input."""
-        draw = Draw(data, world.ids)
+        draw = Draw(fuzz_bytes, attacked_cluster.ids)
         frames: list[bytes] = []
         while not draw.is_spent and len(frames) < _REQUESTS_MAX:
             if draw.byte() >= _RAW:
@@ -325,24 +325,24 @@ class _ConnectionPlayer:
         return frames
 
     def _renew(self) -> None:
-        if self._world is not None:
-            self._count(self._world)
-            world, self._world = self._world, None
-            world.end(is_judged=self._is_judged)
-        self._world = _AttackedCluster(seed=1)
+        if self._attacked_cluster is not None:
+            self._count(self._attacked_cluster)
+            attacked_cluster, self._attacked_cluster = self._attacked_cluster, None
+            attacked_cluster.end(is_judged=self._is_judged)
+        self._attacked_cluster = _AttackedCluster(seed=1)
 
-    def _count(self, world: _AttackedCluster) -> None:
-        self._answers += world.answers
-        self._transactions += len(world.waits_ms)
-        self._by_wait.update(round(wait_ms, 2) for wait_ms in world.waits_ms)
-        self._total_ms += sum(world.waits_ms)
-        world.answers = 0
-        world.waits_ms = []
+    def _count(self, attacked_cluster: _AttackedCluster) -> None:
+        self._answers += attacked_cluster.answers
+        self._transactions += len(attacked_cluster.waits_ms)
+        self._by_wait.update(round(wait_ms, 2) for wait_ms in attacked_cluster.waits_ms)
+        self._total_ms += sum(attacked_cluster.waits_ms)
+        attacked_cluster.answers = 0
+        attacked_cluster.waits_ms = []
 
     def figures(self) -> dict[str, float]:
-        """Of the neighbour."""
-        if self._world is not None:
-            self._count(self._world)
+        """Figures of the neighbour's requests."""
+        if self._attacked_cluster is not None:
+            self._count(self._attacked_cluster)
         return {
             "answers": self._answers,
             "neighbour's turns": self._transactions,

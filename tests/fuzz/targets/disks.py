@@ -47,16 +47,16 @@ def _folder() -> Path:
     return Path(tempfile.mkdtemp(prefix="txnsim-fuzz-", dir=memory if memory.is_dir() else None))
 
 
-def _split_parts(data: bytes, count: int) -> list[bytes]:
+def _split_parts(fuzz_bytes: bytes, count: int) -> list[bytes]:
     """So many pieces, each behind its size; the last one is what is left."""
     parts: list[bytes] = []
     position = 0
     for _ in range(count - 1):
-        size = int.from_bytes(data[position : position + _SIZE], "big")
+        size_bytes = int.from_bytes(fuzz_bytes[position : position + _SIZE], "big")
         position += _SIZE
-        parts.append(data[position : position + size])
-        position += size
-    return [*parts, data[position:]]
+        parts.append(fuzz_bytes[position : position + size_bytes])
+        position += size_bytes
+    return [*parts, fuzz_bytes[position:]]
 
 
 def _join_parts(*parts: bytes) -> bytes:
@@ -64,24 +64,28 @@ def _join_parts(*parts: bytes) -> bytes:
     return b"".join(sized) + parts[-1]
 
 
-def reseal_segment(data: bytes) -> bytes:
+def reseal_segment(fuzz_bytes: bytes) -> bytes:
     """The batches of a segment, each with a CRC that fits where its length makes sense."""
     batches: list[bytes] = []
     position = 0
-    while position + 61 <= len(data):
-        end = position + 12 + int.from_bytes(data[position + 8 : position + 12], "big", signed=True)
-        if not position + 61 <= end <= len(data):
+    while position + 61 <= len(fuzz_bytes):
+        end = (
+            position
+            + 12
+            + int.from_bytes(fuzz_bytes[position + 8 : position + 12], "big", signed=True)
+        )
+        if not position + 61 <= end <= len(fuzz_bytes):
             break
-        batches.append(seal_batch(data[position:end]))
+        batches.append(seal_batch(fuzz_bytes[position:end]))
         position = end
-    return b"".join((*batches, data[position:]))
+    return b"".join((*batches, fuzz_bytes[position:]))
 
 
 # A replica
 
 
 def _transaction(offset: int, *, committed: bool) -> bytes:
-    data = build_batch(
+    batch_data = build_batch(
         [Record(key=b"k", value=b"v"), Record(value=b"w")],
         timestamp_ms=NOW_MS,
         producer_id=7,
@@ -100,7 +104,7 @@ def _transaction(offset: int, *, committed: bool) -> bytes:
         base_offset=offset + 2,
         leader_epoch=1,
     )
-    return data + marker
+    return batch_data + marker
 
 
 _SNAPSHOT: Final = producer_snapshot.encode(
@@ -132,16 +136,16 @@ def _replica_seeds() -> Iterator[bytes]:
     yield bytes((1,)) + _join_parts(b"", b"", b"", b"", _transaction(0, committed=True)[:-3])
 
 
-def _play_replica(data: bytes) -> None:
-    if not data:
+def _play_replica(fuzz_bytes: bytes) -> None:
+    if not fuzz_bytes:
         return
-    flags = data[0]
-    aborted_index, snapshot, epochs, second_segment, log = _split_parts(data[1:], 5)
+    flags = fuzz_bytes[0]
+    aborted_index, snapshot, epochs, second_segment, log = _split_parts(fuzz_bytes[1:], 5)
     if flags & 1:
         log, second_segment = reseal_segment(log), reseal_segment(second_segment)
         snapshot = _seal_snapshot(snapshot)
     folder = _REPLICA
-    for name, content in (
+    for file_name, content in (
         (f"{_NAME}.log", log),
         (f"{_NAME}.txnindex", aborted_index),
         (f"{_NAME}.index", b""),
@@ -149,10 +153,10 @@ def _play_replica(data: bytes) -> None:
         ("00000000000000000006.snapshot", snapshot),
         (names.FileName.LEADER_EPOCHS, epochs),
     ):
-        if content or name.endswith("0.log") or (name.endswith(".index") and flags & 8):
-            (folder / name).write_bytes(content)
+        if content or file_name.endswith("0.log") or (file_name.endswith(".index") and flags & 8):
+            (folder / file_name).write_bytes(content)
         else:
-            (folder / name).unlink(missing_ok=True)
+            (folder / file_name).unlink(missing_ok=True)
     replica = names.PartitionDirectory(topic_partition=TopicPartition("t", 0), path=folder)
     checkpointed = CheckpointedOffsets(
         recovery_point=flags >> 4, cleaned_until=3 if flags & 4 else None
@@ -170,11 +174,11 @@ def _play_replica(data: bytes) -> None:
         summarize(replica)
 
 
-def _seal_snapshot(data: bytes) -> bytes:
-    if len(data) < 6:
-        return data
-    crc: int = crc32c.crc32c(data[6:])
-    return data[:2] + crc.to_bytes(4, "big") + data[6:]
+def _seal_snapshot(fuzz_bytes: bytes) -> bytes:
+    if len(fuzz_bytes) < 6:
+        return fuzz_bytes
+    crc: int = crc32c.crc32c(fuzz_bytes[6:])
+    return fuzz_bytes[:2] + crc.to_bytes(4, "big") + fuzz_bytes[6:]
 
 
 _REPLICA: Final = _folder() / "t-0"
@@ -212,10 +216,10 @@ def _index_seeds() -> Iterator[bytes]:
         yield bytes((kind,)) + content
 
 
-def _play_index(data: bytes) -> None:
-    if data:
+def _play_index(fuzz_bytes: bytes) -> None:
+    if fuzz_bytes:
         with contextlib.suppress(CorruptLogRecordError):
-            _READERS[data[0] % len(_READERS)](data[1:])
+            _READERS[fuzz_bytes[0] % len(_READERS)](fuzz_bytes[1:])
 
 
 # The metadata log
@@ -244,8 +248,8 @@ _METADATA: Final = _folder() / "__cluster_metadata-0"
 _METADATA.mkdir()
 
 
-def _play_metadata(data: bytes) -> None:
-    values = [value for value in _split_parts(data, 12) if value]
+def _play_metadata(file_bytes: bytes) -> None:
+    values = [value for value in _split_parts(file_bytes, 12) if value]
     batch = b""
     if values:
         batch = build_batch(
@@ -286,8 +290,8 @@ def _streams_group_records() -> Sequence[GroupRecord]:
     return (*driver.log, *tombstones)
 
 
-def _play_record(data: bytes) -> None:
-    key, value = _split_parts(data, 2)
+def _play_record(fuzz_bytes: bytes) -> None:
+    key, value = _split_parts(fuzz_bytes, 2)
     for content in (value, None):
         with contextlib.suppress(CorruptLogRecordError):
             decode_txn_record(key, content, release_rules=LATEST)

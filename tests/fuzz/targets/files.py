@@ -81,24 +81,24 @@ def _scenario_seeds() -> Iterator[bytes]:
             yield text
 
 
-def _play_scenario(data: bytes) -> None:
+def _play_scenario(fuzz_bytes: bytes) -> None:
     with contextlib.suppress(ConfigError):
-        read("scenario.yaml", data.decode(errors="replace"))
+        read("scenario.yaml", fuzz_bytes.decode(errors="replace"))
 
 
 def _config_seeds() -> Iterator[bytes]:
-    yield from (b"\0" + text for text in _CONFIGS)
-    yield from (b"\1" + text for text in _PROPERTIES)
-    yield from (b"\2" + text for text in _LOGINS)
-    yield from (b"\3" + text.encode() for text in _RULES)
+    yield from (b"\0" + config_text for config_text in _CONFIGS)
+    yield from (b"\1" + property_text for property_text in _PROPERTIES)
+    yield from (b"\2" + login_text for login_text in _LOGINS)
+    yield from (b"\3" + rule_text.encode() for rule_text in _RULES)
 
 
 _FOLDER: Final = Path(tempfile.mkdtemp(prefix="txnsim-fuzz-"))
 
 
-def _play_config(data: bytes) -> None:
-    kind, content = data[:1], data[1:]
-    text = content.decode(errors="replace")
+def _play_config(fuzz_bytes: bytes) -> None:
+    kind, content = fuzz_bytes[:1], fuzz_bytes[1:]
+    jaas_text = content.decode(errors="replace")
     with contextlib.suppress(BadInputError):
         match kind[0] % 4 if kind else 0:
             case 0:
@@ -112,10 +112,10 @@ def _play_config(data: bytes) -> None:
                 load(path)
             case 2:
                 with contextlib.suppress(ValueError):
-                    parse_login(text)
+                    parse_login(jaas_text)
             case _:
                 with contextlib.suppress(ValueError):
-                    PrincipalMapping(text)
+                    PrincipalMapping(jaas_text)
 
 
 def _history_seeds() -> Iterator[bytes]:
@@ -128,9 +128,9 @@ def _history_seeds() -> Iterator[bytes]:
                 yield excerpt
 
 
-def _play_history(data: bytes) -> None:
+def _play_history(fuzz_bytes: bytes) -> None:
     with contextlib.suppress(HistoryError):
-        history = History.from_lines(data)
+        history = History.from_lines(fuzz_bytes)
         # What was read is read again, whether it can be judged or not.
         reread = History.from_lines(history.to_lines())
         assert reread.to_lines() == history.to_lines()
@@ -142,10 +142,10 @@ def _fault_seeds() -> Iterator[bytes]:
     yield b"[" + b",".join(_FAULTS) + b"]"
 
 
-def _play_faults(data: bytes) -> None:
-    kind = list[FaultRule] if data[:1] == b"[" else FaultRule
+def _play_faults(fuzz_bytes: bytes) -> None:
+    kind = list[FaultRule] if fuzz_bytes[:1] == b"[" else FaultRule
     with contextlib.suppress(msgspec.DecodeError, UnicodeDecodeError):
-        rules = msgspec.json.decode(data, type=kind)
+        rules = msgspec.json.decode(fuzz_bytes, type=kind)
         msgspec.json.decode(msgspec.json.encode(rules), type=kind)
 
 

@@ -37,10 +37,10 @@ def _stream_seeds() -> Iterator[bytes]:
     yield bytes((0,)) + bytes.fromhex("16030100c8010000c40303")
 
 
-def _play_stream(data: bytes) -> None:
-    if not data:
+def _play_stream(frame_bytes: bytes) -> None:
+    if not frame_bytes:
         return
-    step, stream = data[0] % 64 + 1, data[1:]
+    step, stream = frame_bytes[0] % 64 + 1, frame_bytes[1:]
     frames_at_once = _read(stream, len(stream) + 1)
     if _read(stream, step) != frames_at_once:
         raise Violation(f"frames depend on where the stream is cut, every {step} bytes")
@@ -71,13 +71,13 @@ def _frames_of(stream: bytes) -> tuple[list[bytes], bool]:
     frames: list[bytes] = []
     position = 0
     while position + _HELD_BESIDES <= len(stream):
-        size = int.from_bytes(stream[position : position + 4], "big", signed=True)
-        if not 0 <= size <= _LIMIT:
+        size_bytes = int.from_bytes(stream[position : position + 4], "big", signed=True)
+        if not 0 <= size_bytes <= _LIMIT:
             return frames, True
-        if position + 4 + size > len(stream):
+        if position + 4 + size_bytes > len(stream):
             break
-        frames.append(stream[position + 4 : position + 4 + size])
-        position += 4 + size
+        frames.append(stream[position + 4 : position + 4 + size_bytes])
+        position += 4 + size_bytes
     return frames, False
 
 

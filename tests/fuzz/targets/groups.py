@@ -26,19 +26,19 @@ PROTOCOLS: Final = (
 _MEMBERS: Final = 4
 
 
-def _pairs(data: bytes) -> Iterator[tuple[int, int, int]]:
+def _pairs(fuzz_bytes: bytes) -> Iterator[tuple[int, int, int]]:
     """(act, member, detail) of each step."""
-    for index in range(0, len(data) - 1, 2):
-        yield data[index] // _MEMBERS, data[index] % _MEMBERS, data[index + 1]
+    for index in range(0, len(fuzz_bytes) - 1, 2):
+        yield fuzz_bytes[index] // _MEMBERS, fuzz_bytes[index] % _MEMBERS, fuzz_bytes[index + 1]
 
 
-def _play_consumers(data: bytes) -> None:
+def _play_consumers(fuzz_bytes: bytes) -> None:
     driver = ConsumerDriver(IMAGE, max_size=_MEMBERS)
-    for act, number, detail in _pairs(data):
-        member_id = f"m{number}"
+    for act, member_number, detail in _pairs(fuzz_bytes):
+        member_id = f"m{member_number}"
         member = driver.group.members.get(member_id)
         epoch = 0 if member is None else member.member_epoch
-        instance = f"i{number}" if detail & 128 else None
+        instance = f"i{member_number}" if detail & 128 else None
         match act % 6:
             case 0:
                 names = [name for bit, name in enumerate(NAMES) if detail >> bit & 1]
@@ -53,10 +53,10 @@ def _play_consumers(data: bytes) -> None:
             case 3:
                 driver.beat(member_id, -2 if detail & 1 else -1, instance_id=instance)
             case 4:
-                kind = TimerKind.HEARTBEAT if detail & 1 else TimerKind.REVOCATION
+                timer_kind = TimerKind.HEARTBEAT if detail & 1 else TimerKind.REVOCATION
                 timers = [
                     TimerSet(
-                        kind=kind,
+                        kind=timer_kind,
                         group_id="g",
                         member_id=timer_member,
                         delay_ms=1,
@@ -95,9 +95,9 @@ def _check_consumers(driver: ConsumerDriver) -> None:
         raise Violation("the log makes another group")
 
 
-def _play_classic(data: bytes) -> None:
+def _play_classic(fuzz_bytes: bytes) -> None:
     driver = ClassicDriver(max_size=_MEMBERS)
-    for act, number, detail in _pairs(data):
+    for act, number, detail in _pairs(fuzz_bytes):
         ids = tuple(driver.group.members)
         member_id = ids[number % len(ids)] if ids else ""
         try:

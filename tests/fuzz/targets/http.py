@@ -112,7 +112,7 @@ class _ControlledCluster:
 
 class _HttpPlayer:
     def __init__(self) -> None:
-        self._world: _ControlledCluster | None = None
+        self._controlled_cluster: _ControlledCluster | None = None
         self._number = 0
         self._operations = [
             (re.compile(re.sub(r"{\w+}", "[^/]+", path)), path, set(methods))
@@ -120,30 +120,30 @@ class _HttpPlayer:
         ]
         self._paths = document(OPERATIONS)["paths"]
 
-    def __call__(self, data: bytes) -> float | None:
-        request = _parse_request(data)
+    def __call__(self, fuzz_bytes: bytes) -> float | None:
+        request = _parse_request(fuzz_bytes)
         if request is None:
             return 0.0
         if self._number % _LIFE == 0:
-            if self._world is not None:
-                former, self._world = self._world, None
+            if self._controlled_cluster is not None:
+                former, self._controlled_cluster = self._controlled_cluster, None
                 former.end()
-            self._world = _ControlledCluster()
+            self._controlled_cluster = _ControlledCluster()
         self._number += 1
-        world = self._world
-        assert world is not None
-        world.loop.longest_ns = 0
+        controlled_cluster = self._controlled_cluster
+        assert controlled_cluster is not None
+        controlled_cluster.loop.longest_ns = 0
         try:
-            status = world.run(_answer_status(world, *request))
-            if world.failures:
-                context = world.failures[0]
+            status = controlled_cluster.run(_answer_status(controlled_cluster, *request))
+            if controlled_cluster.failures:
+                context = controlled_cluster.failures[0]
                 error = context.get("exception")
                 raise error if isinstance(error, Exception) else Violation(repr(context))
         except Exception:
-            self._world, self._number = None, 0
+            self._controlled_cluster, self._number = None, 0
             raise
         self._check(request[0], request[1]["path"], status)
-        return world.loop.longest_ns / 1e6
+        return controlled_cluster.loop.longest_ns / 1e6
 
     def _check(self, method: str, path: str, status: int | None) -> None:
         """Every status is one that the document declares."""
@@ -163,8 +163,8 @@ class _HttpPlayer:
                 return
 
 
-def _parse_request(data: bytes) -> tuple[str, dict[str, Any], bytes] | None:
-    head, _, body = data.partition(b"\n\n")
+def _parse_request(fuzz_bytes: bytes) -> tuple[str, dict[str, Any], bytes] | None:
+    head, _, body = fuzz_bytes.partition(b"\n\n")
     request_line, _, header_lines = head.partition(b"\n")
     method, _, target = request_line.partition(b" ")
     if not method.isalpha() or not target.startswith(b"/"):
@@ -174,10 +174,10 @@ def _parse_request(data: bytes) -> tuple[str, dict[str, Any], bytes] | None:
     if path.startswith(_IN_THREADS):
         return None
     headers = [(b"host", b"localhost")]
-    for line in header_lines.split(b"\n"):
-        name, colon, value = line.partition(b":")
+    for header_line in header_lines.split(b"\n"):
+        name, colon, record_value = header_line.partition(b":")
         if colon and name:
-            headers.append((name.lower().strip(), value.strip()))
+            headers.append((name.lower().strip(), record_value.strip()))
     scope = {
         "type": "http",
         "asgi": {"version": "3.0"},
@@ -196,7 +196,7 @@ def _parse_request(data: bytes) -> tuple[str, dict[str, Any], bytes] | None:
 
 
 async def _answer_status(
-    world: _ControlledCluster, _method: str, scope: dict[str, Any], body: bytes
+    controlled_cluster: _ControlledCluster, _method: str, scope: dict[str, Any], body: bytes
 ) -> int | None:
     """The status that is answered; None where it takes too long."""
     statuses: list[int] = []
@@ -214,7 +214,7 @@ async def _answer_status(
             statuses.append(message["status"])
 
     with contextlib.suppress(TimeoutError):
-        await asyncio.wait_for(world.app(scope, receive, send), _PATIENCE_S)
+        await asyncio.wait_for(controlled_cluster.app(scope, receive, send), _PATIENCE_S)
     disconnected.set()
     if len(statuses) > 1:
         raise Violation(f"answered {len(statuses)} times: {statuses}")

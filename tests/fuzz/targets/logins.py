@@ -49,9 +49,9 @@ _RULES: Final = SaslRules(
 )
 
 
-def _request(key: int, version: int, **values: Any) -> bytes:
-    message = codec.build(codec.request_class(key, version), **values)
-    return codec.encode_request(key, version, 7, "c", message)[4:]
+def _request(api_key: int, version: int, **values: Any) -> bytes:
+    message = codec.build(codec.request_class(api_key, version), **values)
+    return codec.encode_request(api_key, version, 7, "c", message)[4:]
 
 
 def _join_frames(*frames: bytes) -> bytes:
@@ -77,16 +77,20 @@ def _sasl_seeds() -> Iterator[bytes]:
     yield _join_frames(_request(3, 1, topics=()))
 
 
-def _play_sasl(data: bytes) -> None:
+def _play_sasl(fuzz_bytes: bytes) -> None:
     session = SaslSession(_RULES)
     position = 0
     for _ in range(_FRAMES_MAX):
-        if position + _SIZE > len(data):
+        if position + _SIZE > len(fuzz_bytes):
             return
-        size = int.from_bytes(data[position : position + _SIZE], "big")
+        size_bytes = int.from_bytes(fuzz_bytes[position : position + _SIZE], "big")
         position += _SIZE
-        frame = _final_message(session) if size == _FINAL else data[position : position + size]
-        position += 0 if size == _FINAL else size
+        frame = (
+            _final_message(session)
+            if size_bytes == _FINAL
+            else fuzz_bytes[position : position + size_bytes]
+        )
+        position += 0 if size_bytes == _FINAL else size_bytes
         was_known = session.state is SaslState.COMPLETE
         principal_before = session.principal
         # A token names whomever it likes, as none of them is signed.
@@ -158,12 +162,12 @@ def _token_seeds() -> Iterator[bytes]:
     yield b"\x01n,a=alice,\x01auth=Bearer a.b.c\x01k=v\x01\x01"
 
 
-def _play_token(data: bytes) -> None:
+def _play_token(fuzz_bytes: bytes) -> None:
     run = BearerExchange(now_ms=_WALL_MS)
-    if data[:1] == b"\x01":
-        step = run.feed(data[1:])
+    if fuzz_bytes[:1] == b"\x01":
+        step = run.feed(fuzz_bytes[1:])
     else:
-        header, _, claims = data.partition(b"\0")
+        header, _, claims = fuzz_bytes.partition(b"\0")
         step = run.feed(bearer(unsecured_token(claims, header=header)))
     if isinstance(step, Authenticated):
         if not isinstance(step.user, str) or not step.user.strip():

@@ -39,19 +39,19 @@ _MEMBERS: Final = 4
 _SIZES: Final = (1, 2, 3)
 
 
-def _steps(data: bytes) -> Iterator[tuple[int, int, int]]:
+def _steps(fuzz_bytes: bytes) -> Iterator[tuple[int, int, int]]:
     """(act, number, detail) of each step."""
-    for index in range(0, len(data) - 1, 2):
-        yield data[index] // _MEMBERS, data[index] % _MEMBERS, data[index + 1]
+    for index in range(0, len(fuzz_bytes) - 1, 2):
+        yield fuzz_bytes[index] // _MEMBERS, fuzz_bytes[index] % _MEMBERS, fuzz_bytes[index + 1]
 
 
 # Members
 
 
-def _play_members(data: bytes) -> None:
+def _play_members(fuzz_bytes: bytes) -> None:
     driver = ShareDriver(image(a=1, b=3, c=4), max_size=_MEMBERS - 1)
-    for act, number, detail in _steps(data):
-        member_id = f"m{number}"
+    for act, member_number, detail in _steps(fuzz_bytes):
+        member_id = f"m{member_number}"
         member = driver.group.members.get(member_id)
         epoch = 0 if member is None else member.member_epoch
         names = [name for bit, name in enumerate(NAMES) if detail >> bit & 1]
@@ -93,7 +93,9 @@ def _change_topics(driver: ShareDriver, detail: int) -> None:
 
 def _check_members(driver: ShareDriver) -> None:
     group = driver.group
-    consumed = {name for member in group.members.values() for name in member.topic_names}
+    consumed = {
+        topic_name for member in group.members.values() for topic_name in member.topic_names
+    }
     if any(group.has_subscriber(name) != (name in consumed) for name in NAMES):
         raise Violation("topics are counted that nobody consumes, or the other way round")
     if group.tally.topics_hash(driver.image) != topics_hash(consumed, driver.image):
@@ -108,19 +110,19 @@ def _check_members(driver: ShareDriver) -> None:
 class _InputChoices(random.Random):
     """Choices that an input makes; the first ones once it is used up."""
 
-    def __init__(self, data: bytes) -> None:
+    def __init__(self, fuzz_bytes: bytes) -> None:
         super().__init__(0)
-        self._data = iter(data)
+        self._data = iter(fuzz_bytes)
 
     def random(self) -> float:
         """The next byte, of 256."""
         return next(self._data, 0) / 256
 
 
-def _play_records(data: bytes) -> None:
+def _play_records(fuzz_bytes: bytes) -> None:
     player = Player()
     walk = LineWalk(0, player)
-    walk.random = _InputChoices(data)
+    walk.random = _InputChoices(fuzz_bytes)
     for line in walk.lines():
         player.play(line)
         _check_records(player)
@@ -150,21 +152,21 @@ def _keys() -> tuple[ShareKey, ...]:
 _KEYS: Final = _keys()
 
 
-def _play_states(data: bytes) -> None:
+def _play_states(fuzz_bytes: bytes) -> None:
     shard = ShareStateShard(partition=0, coordinator_epoch=0, updates_per_snapshot=2)
     decisions = ShareStateDecisions(shard=shard, count_partitions=lambda _: 2, now_ms=NOW_MS)
     log: list[tuple[bytes, bytes | None]] = []
-    steps = iter(data)
+    steps = iter(fuzz_bytes)
     for step in steps:
         decision = _decide_step(decisions, step, steps)
         if isinstance(decision, Rejection):
             continue
         for record in decision.records:
-            key, value = encode_record(record)
-            if decode_record(key, value) != record:
+            key, record_value = encode_record(record)
+            if decode_record(key, record_value) != record:
                 raise Violation("what is written is not read back")
             shard.apply(record, record_offset=len(log))
-            log.append((key, value))
+            log.append((key, record_value))
     reloaded = ShareStateShard(partition=0, coordinator_epoch=0, updates_per_snapshot=2)
     records = [Record(key=key, value=value) for key, value in log]
     if records:
@@ -236,9 +238,9 @@ def _check_combined(
             raise Violation(f"at {offset} stands {combined_here}, not the strongest of {covering}")
 
 
-def _play_record(data: bytes) -> None:
-    size = int.from_bytes(data[:2], "big")
-    key, value = data[2 : 2 + size], data[2 + size :]
+def _play_record(fuzz_bytes: bytes) -> None:
+    size_bytes = int.from_bytes(fuzz_bytes[:2], "big")
+    key, value = fuzz_bytes[2 : 2 + size_bytes], fuzz_bytes[2 + size_bytes :]
     for content in (value, None):
         with contextlib.suppress(CorruptLogRecordError):
             record = decode_record(key, content)
@@ -253,8 +255,8 @@ def _record_seeds() -> Iterator[bytes]:
         record = json.loads(line)
         if "key" not in record:
             continue
-        key, value = bytes.fromhex(record["key"]), bytes.fromhex(record["value"] or "")
-        yield len(key).to_bytes(2, "big") + key + value
+        key, record_value = bytes.fromhex(record["key"]), bytes.fromhex(record["value"] or "")
+        yield len(key).to_bytes(2, "big") + key + record_value
 
 
 def _member_seeds() -> Iterator[bytes]:

@@ -29,8 +29,8 @@ _ASSIGNORS: Final = ("0", "1", "2")
 class _Steps:
     """Bytes that choices are taken from; zeros once they are used up."""
 
-    def __init__(self, data: bytes) -> None:
-        self._data = data
+    def __init__(self, fuzz_bytes: bytes) -> None:
+        self._data = fuzz_bytes
         self._position = 0
 
     @property
@@ -80,8 +80,8 @@ def _topology(steps: _Steps) -> tuple[Subtopology, ...]:
 # Topologies
 
 
-def _play_topology(data: bytes) -> None:
-    steps = _Steps(data)
+def _play_topology(fuzz_bytes: bytes) -> None:
+    steps = _Steps(fuzz_bytes)
     topics = image(**{name: 1 + steps.below(4) for name in steps.choose(*NAMES)})
     topology = build_topology(steps.below(3) - 1, _topology(steps))
     if isinstance(topology, Rejection):
@@ -94,7 +94,7 @@ def _play_topology(data: bytes) -> None:
         or configured.tasks.keys() != topology.subtopologies.keys()
     ):
         raise Violation("tasks are those of other subtopologies")
-    if any(number < 1 for number in configured.tasks.values()):
+    if any(task_number < 1 for task_number in configured.tasks.values()):
         raise Violation("a subtopology has no task")
     if any(topic.partitions < 1 for topic in configured.missing.values()):
         raise Violation("a topic is to be made without partitions")
@@ -105,8 +105,8 @@ def _play_topology(data: bytes) -> None:
 # Members
 
 
-def _play_members(data: bytes) -> None:
-    steps = _Steps(data)
+def _play_members(fuzz_bytes: bytes) -> None:
+    steps = _Steps(fuzz_bytes)
     driver = StreamsDriver(image(a=3, b=2, log=3), max_size=_MEMBERS - 1)
     driver.configs = configs(assignor=(("num.standby.replicas", _ASSIGNORS[steps.below(3)]),))
     topology = _topology(steps)
@@ -144,19 +144,19 @@ def _act(driver: StreamsDriver, steps: _Steps, topology: tuple[Subtopology, ...]
         case 5:
             driver.send(member_id, -1 - steps.below(2), **options)
         case 6:
-            kind = TimerKind.HEARTBEAT if steps.below(2) else TimerKind.REVOCATION
-            _fire(driver, kind, member_id)
+            timer_kind = TimerKind.HEARTBEAT if steps.below(2) else TimerKind.REVOCATION
+            _fire(driver, timer_kind, member_id)
         case _:
             driver.now_ms += steps.below(256) * 1_000
             _change_topics(driver, steps)
 
 
-def _fire(driver: StreamsDriver, kind: TimerKind, member_id: str) -> None:
+def _fire(driver: StreamsDriver, timer_kind: TimerKind, member_id: str) -> None:
     armed_timers = {
         (effect.kind, effect.member_id) for effect in driver.effects if isinstance(effect, TimerSet)
     }
-    if (kind, member_id) in armed_timers:
-        driver.fire(kind, member_id)
+    if (timer_kind, member_id) in armed_timers:
+        driver.fire(timer_kind, member_id)
 
 
 def _change_topics(driver: StreamsDriver, steps: _Steps) -> None:

@@ -68,18 +68,18 @@ class _Transport(asyncio.Transport):
     def get_write_buffer_size(self) -> int:
         return 0
 
-    def feed(self, data: bytes) -> None:
+    def feed(self, fuzz_bytes: bytes) -> None:
         """Bytes of the client, to whoever listens now."""
         protocol = self._protocol
         if not isinstance(protocol, asyncio.BufferedProtocol):
-            protocol.data_received(data)
+            protocol.data_received(fuzz_bytes)
             return
-        while data:
-            buffer = memoryview(protocol.get_buffer(len(data)))
-            size = min(len(buffer), len(data))
-            buffer[:size] = data[:size]
-            protocol.buffer_updated(size)
-            data = data[size:]
+        while fuzz_bytes:
+            buffer = memoryview(protocol.get_buffer(len(fuzz_bytes)))
+            nbytes = min(len(buffer), len(fuzz_bytes))
+            buffer[:nbytes] = fuzz_bytes[:nbytes]
+            protocol.buffer_updated(nbytes)
+            fuzz_bytes = fuzz_bytes[nbytes:]
 
 
 class _Application(asyncio.Protocol):
@@ -88,8 +88,8 @@ class _Application(asyncio.Protocol):
     def __init__(self) -> None:
         self.received = bytearray()
 
-    def data_received(self, data: bytes) -> None:
-        self.received += data
+    def data_received(self, fuzz_bytes: bytes) -> None:
+        self.received += fuzz_bytes
 
 
 class _TlsListener:
@@ -125,10 +125,10 @@ def _seeds() -> Iterator[bytes]:
     yield b"\3\0\0\0\x0c\0\x12\0\0\0\0\0\1\xff\xff\0\0"
 
 
-def _play(data: bytes) -> None:
+def _play(fuzz_bytes: bytes) -> None:
     door = _door()
     door.applications.clear()
-    kind, payload = (data[0] % 4 if data else 0), data[1:]
+    kind, payload = (fuzz_bytes[0] % 4 if fuzz_bytes else 0), fuzz_bytes[1:]
     transport = _Transport()
     gate = door.gates()
     transport.set_protocol(gate)
@@ -192,10 +192,10 @@ def _change_flight(flight: bytes, sent_before: int, changes: bytes) -> bytes:
     return bytes(changed)
 
 
-def _feed(door: _TlsListener, transport: _Transport, data: bytes) -> None:
+def _feed(door: _TlsListener, transport: _Transport, fuzz_bytes: bytes) -> None:
     _turn(door)
-    if data and not transport.is_closed:
-        transport.feed(data)
+    if fuzz_bytes and not transport.is_closed:
+        transport.feed(fuzz_bytes)
     _turn(door)
 
 

@@ -204,9 +204,9 @@ def axe() -> str:
     return from_npm(AXE, "axe.min.js")
 
 
-def recorded(name: str, run: str) -> Recording:
+def recorded(change: str, run: str) -> Recording:
     """A run of a story, recorded aside: once a browser is there, Playwright has a loop running in
     this thread.
     """
     with ThreadPoolExecutor(1) as aside:
-        return aside.submit(recording_of_run, name, run).result()
+        return aside.submit(recording_of_run, change, run).result()

@@ -64,8 +64,8 @@ BEGUN: Final = threading.Barrier(PRODUCERS + 1)
 def main() -> None:
     """Commit until the input ends."""
     bootstrap, topic, partitions, rate = sys.argv[1:]
-    for number in range(PRODUCERS):
-        words = (bootstrap, topic, int(partitions), number, PRODUCERS / int(rate))
+    for producer_number in range(PRODUCERS):
+        words = (bootstrap, topic, int(partitions), producer_number, PRODUCERS / int(rate))
         threading.Thread(target=commit_at, args=words, daemon=True).start()
     BEGUN.wait()
     print("all have begun", flush=True)

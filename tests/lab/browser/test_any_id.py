@@ -42,13 +42,13 @@ CHOSEN: Final = """([id, tp]) => {
 def hanging(ids: tuple[str, ...]) -> Recording:
     """Of each id a transaction hangs, and a marker of another one is owed."""
     coordinator, nodes, events = "broker/1/txn/0", ["broker/1", "broker/1/txn/0", "fault"], []
-    for number, name in enumerate(ids):
-        partition_name = f"t-{number}"
+    for pid, name in enumerate(ids):
+        partition_name = f"t-{pid}"
         log = f"broker/1/log/{partition_name}"
         nodes.append(log)
-        fields = {"tp": partition_name, "pid": number, "epoch": 0}
-        move = {"pid": number, "epoch": 0, "pending": None, "timeout_ms": 60_000}
-        tx = f"{name}/{number}:0"
+        fields = {"tp": partition_name, "pid": pid, "epoch": 0}
+        move = {"pid": pid, "epoch": 0, "pending": None, "timeout_ms": 60_000}
+        tx = f"{name}/{pid}:0"
         rule = {"rule": name, "point": "peer.request", "action": "hold", "held": 1}
         events += [
             ("broker/1", "node.role", (), "", {**fields, "role": "leader"}),
@@ -86,14 +86,14 @@ def test_every_id_of_a_recording_is_shown_in_every_view(
     state = state_at(run.events, run.nodes, level=run.level)
     tables = (state.transactions, state.owed, state.faults, state.offsets)
     assert page.evaluate(TABLES) == [sorted(table, key=utf16) for table in tables]
-    for number, name in enumerate(IDS):
-        page.evaluate(CHOSEN, [name, f"t-{number}"])
-        page.wait_for_selector(f".partition.focus:has-text('t-{number}')")
+    for topic_number, name in enumerate(IDS):
+        page.evaluate(CHOSEN, [name, f"t-{topic_number}"])
+        page.wait_for_selector(f".partition.focus:has-text('t-{topic_number}')")
         strip = page.locator(".believes .strip:not(.partition)").first
         assert strip.locator("h3").inner_text().startswith(name)
         assert f"{name}/1" in page.inner_text(".partition.focus .cell.hanging")
         assert page.locator(".bracket.hangs").count() > 0
-        assert f"{name}/1 (producer id {number}" in page.inner_text("#why")
+        assert f"{name}/1 (producer id {topic_number}" in page.inner_text("#why")
         assert page.evaluate(FITS)
         page.keyboard.press("2")
         assert page.input_value("#txn") == name
@@ -122,17 +122,17 @@ def test_a_stock_client_may_have_any_id(fresh_server: TxnsimServer, new_page: An
     page.wait_for_selector(".link-state.live")
     ids = list(IDS)
 
-    def begin(name: str) -> Producer:
+    def begin(transactional_id: str) -> Producer:
         client = Producer(
             {
                 "bootstrap.servers": fresh_server.bootstrap,
-                "transactional.id": name,
-                "client.id": name,
+                "transactional.id": transactional_id,
+                "client.id": transactional_id,
             }
         )
         client.init_transactions()
         client.begin_transaction()
-        client.produce("orders", name.encode(), partition=0)
+        client.produce("orders", transactional_id.encode(), partition=0)
         client.flush()
         return client
 

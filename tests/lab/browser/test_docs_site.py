@@ -69,9 +69,9 @@ def test_twelve_questions_are_answered_from_disk_by_two_clicks(site: Path, page:
     urls: list[str] = []
     page.on("request", lambda request: urls.append(request.url))
     unanswered = {}
-    for question, (words, answer) in QUESTIONS.items():
+    for question, (question_words, answer) in QUESTIONS.items():
         page.goto((site / "project/index.html").as_uri())
-        links = search(page, words)
+        links = search(page, question_words)
         direct = [link for link in links if f"/{answer}?" in link]
         by_index = [link for link in links if "/docs/index.html?" in link]
         if not direct + by_index:

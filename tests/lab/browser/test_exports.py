@@ -78,11 +78,13 @@ def read_by_chrome(text: str, path: Path) -> dict[str, Any]:
 @pytest.mark.parametrize(("name", "run"), RUNS)
 def test_chrome_reads_our_traces_as_they_are_meant(name: str, run: str, tmp_path: Path) -> None:
     text = chrome.convert(recorded(name, run))
-    rows = json.loads(text)["traceEvents"]
+    trace_events = json.loads(text)["traceEvents"]
     trace_seen = read_by_chrome(text, tmp_path / "trace.json")
-    names = {row["args"]["name"] for row in rows if row["name"] == "process_name"}
+    names = {row["args"]["name"] for row in trace_events if row["name"] == "process_name"}
     assert set(trace_seen["processes"]) == names
-    slices = sorted((row["name"], row["ts"], row["dur"]) for row in rows if row["ph"] == "X")
+    slices = sorted(
+        (row["name"], row["ts"], row["dur"]) for row in trace_events if row["ph"] == "X"
+    )
     assert (
         sorted(
             tuple(slice_seen)
@@ -102,7 +104,7 @@ def test_chrome_reads_our_traces_as_they_are_meant(name: str, run: str, tmp_path
         for slices_of_thread in states
         for slice_before, slice_after in pairwise(slices_of_thread)
     )
-    sent = [row for row in rows if row["ph"] == "s"]
+    sent = [row for row in trace_events if row["ph"] == "s"]
     assert sorted(arrow[0][1] for arrow in trace_seen["arrows"]) == sorted(
         row["ts"] for row in sent
     )
@@ -111,7 +113,7 @@ def test_chrome_reads_our_traces_as_they_are_meant(name: str, run: str, tmp_path
 def test_an_arrow_of_another_category_than_its_slices_is_lost_in_chrome(tmp_path: Path) -> None:
     text = chrome.convert(recorded(*RUNS[0]))
     assert read_by_chrome(text, tmp_path / "good.json")["arrows"]
-    rows = json.loads(text)["traceEvents"]
-    other_rows = [row | {"cat": "other"} if row["ph"] in "sf" else row for row in rows]
+    trace_events = json.loads(text)["traceEvents"]
+    other_rows = [row | {"cat": "other"} if row["ph"] in "sf" else row for row in trace_events]
     broken = json.dumps({"traceEvents": other_rows})
     assert not read_by_chrome(broken, tmp_path / "broken.json")["arrows"]

@@ -42,7 +42,7 @@ def test_firefox_says_and_shows_what_chromium_does() -> None:
     process = subprocess.run(
         [
             *(sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider"),
-            *("-m", "browser and not nightly", *(str(HERE / name) for name in ASKED)),
+            *("-m", "browser and not nightly", *(str(HERE / file_name) for file_name in ASKED)),
         ],
         env={**os.environ, "PYTHONPATH": str(driver), "TXNSIM_FIREFOX": firefox},
         capture_output=True,

@@ -86,7 +86,9 @@ def test_who_sees_nothing_can_answer_the_questions_of_the_first_lesson(
     server: TxnsimServer, new_page: Any
 ) -> None:
     page = new_page(server.http)
-    ends = sorted({part.until for part in lessons()["L1"].parts[:6] if part.until > 4})
+    ends = sorted(
+        {lesson_part.until for lesson_part in lessons()["L1"].parts[:6] if lesson_part.until > 4}
+    )
     after_abort, after_release, after_others = [screen_reader_text(page, steps) for steps in ends]
     # Where is the last stable offset after the abort? At 1, behind the marker.
     assert "0 ✕ ABORT marker app/1" in after_abort

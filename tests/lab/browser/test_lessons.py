@@ -25,7 +25,11 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.browser
 
-OTHERS = [name for name, lesson in lessons().items() if lesson.story and name not in ("L1", "demo")]
+OTHERS = [
+    lesson_name
+    for lesson_name, lesson in lessons().items()
+    if lesson.story and lesson_name not in ("L1", "demo")
+]
 
 
 def test_the_first_lesson_is_played_by_keyboard_to_its_end(
@@ -54,28 +58,28 @@ def play_first_lesson(page: Page, see_story: Callable[[], None]) -> int:
     answers = {
         number: came_to.answer for number, came_to in run_aside(solve_lesson, lesson_one).items()
     }
-    for number, part in enumerate(lesson_one.parts):
+    for number, lesson_part in enumerate(lesson_one.parts):
         page.wait_for_selector(f"#lesson:has-text('part {number + 1} of {len(lesson_one.parts)}')")
-        if part.goal:
+        if lesson_part.goal:
             assert page.locator("#repair").count() == 0  # the cure is the learner's own to find
             if number < len(lesson_one.parts) - 1:
                 press(page, "#lesson-action-1")
                 page.wait_for_selector("#lesson .wrong:has-text('Not yet.')")
-        elif part.ask:
+        elif lesson_part.ask:
             press(page, "#lesson-hint")
             page.wait_for_selector("#lesson .hint")
             assert page.is_disabled("#lesson-answer")  # nothing goes on without a prediction
         take_part(page, "L1", number, answers[number])
-        if part.ask:
+        if lesson_part.ask:
             assert "You said" in page.inner_text(".predicted")
             assert "✓ Right." in page.inner_text(".predicted")
-        if part.beside:
-            page.wait_for_selector(f"section.compare h2:has-text('{part.beside.run}')")
-        if part.saves:
+        if lesson_part.beside:
+            page.wait_for_selector(f"section.compare h2:has-text('{lesson_part.beside.run}')")
+        if lesson_part.saves:
             see_story()
         press(page, "#lesson-next")
     page.wait_for_selector("#lesson-end")
-    predictions = sum(bool(part.ask) for part in lesson_one.parts)
+    predictions = sum(bool(lesson_part.ask) for lesson_part in lesson_one.parts)
     assert f"{predictions} of your {predictions} predictions came true." in page.inner_text(
         "#lesson-end"
     )
@@ -100,7 +104,9 @@ def test_a_part_of_a_lesson_has_a_link_and_is_presented(
     server: TxnsimServer, new_page: Any
 ) -> None:
     lesson_one = lesson("L1")
-    part_behind_goal = next(n for n, part in enumerate(lesson_one.parts) if part.goal) + 1
+    part_behind_goal = (
+        next(n for n, lesson_part in enumerate(lesson_one.parts) if lesson_part.goal) + 1
+    )
     page = new_page(f"{server.http}/#lesson=L1&part={part_behind_goal}&present=1")
     page.wait_for_selector(f".lesson.presented:has-text('part {part_behind_goal + 1} of')")
     page.click("#lesson-show")
@@ -118,15 +124,15 @@ def test_every_lesson_is_played_by_keyboard_to_its_end(
     play_lesson(new_page(fresh_server.http), name)
 
 
-def play_lesson(page: Page, name: str) -> None:
+def play_lesson(page: Page, lesson_id: str) -> None:
     """By keyboard, from the first screen to its end; what is predicted first is seldom right."""
     press(page, "#all-lessons")
-    press(page, f"#lesson-{name}")
-    parts = lesson(name).parts
-    for number, part in enumerate(parts):
-        page.wait_for_selector(f"#lesson:has-text('part {number + 1} of {len(parts)}')")
-        take_part(page, name, number, next(iter(part.choices), ""))
-        assert page.get_attribute("main section.view", "aria-label") == part.view
+    press(page, f"#lesson-{lesson_id}")
+    lesson_parts = lesson(lesson_id).parts
+    for number, lesson_part in enumerate(lesson_parts):
+        page.wait_for_selector(f"#lesson:has-text('part {number + 1} of {len(lesson_parts)}')")
+        take_part(page, lesson_id, number, next(iter(lesson_part.choices), ""))
+        assert page.get_attribute("main section.view", "aria-label") == lesson_part.view
         press(page, "#lesson-next")
     page.wait_for_selector("#lesson-end")
 
@@ -191,9 +197,9 @@ def test_l11_is_played_on_the_page_of_the_cluster_that_its_command_starts(
         assert started.stdout is not None
         output = ""
         while (page_link := re.search(r"(http\S+#lesson=L11&part=0)", output)) is None:
-            line = started.stdout.readline()
-            assert line, output
-            output += line
+            printed_line = started.stdout.readline()
+            assert printed_line, output
+            output += printed_line
         page = new_page(page_link[1])
         for number in range(4):
             predict(page, "L11", number)
@@ -218,22 +224,22 @@ def test_l11_is_played_on_the_page_of_the_cluster_that_its_command_starts(
         assert started.wait(60) == 1
 
 
-def predict(page: Page, name: str, number: int) -> None:
+def predict(page: Page, lesson_id: str, number: int) -> None:
     """The prediction that comes true, by keyboard."""
-    part = lesson(name).parts[number]
+    lesson_part = lesson(lesson_id).parts[number]
     page.wait_for_selector(f"#lesson:has-text('part {number + 1} of')")
-    choose(page, part.choices, part.expected)
+    choose(page, lesson_part.choices, lesson_part.expected)
 
 
-def take_part(page: Page, name: str, number: int, answer: str) -> None:
+def take_part(page: Page, lesson_id: str, number: int, answer: str) -> None:
     """Up to the button that leads to the next part."""
-    part = lesson(name).parts[number]
-    for action in part.solution:
+    lesson_part = lesson(lesson_id).parts[number]
+    for action in lesson_part.solution:
         press(page, f"#lesson-action-{action - 1}")
         page.wait_for_function("() => !__page['store.js'].isRunBusy.value")
-    if part.ask:
-        choose(page, part.choices, answer)
-    elif not part.goal:
+    if lesson_part.ask:
+        choose(page, lesson_part.choices, answer)
+    elif not lesson_part.goal:
         press(page, "#lesson-go")
     page.wait_for_selector("#lesson-next")
 

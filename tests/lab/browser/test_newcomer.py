@@ -146,7 +146,7 @@ def test_every_term_on_the_screen_is_among_the_words(
         terms |= set(page.evaluate(TERMS))
     words = page.evaluate("Object.keys(__page['words.js'].WORD_MEANINGS)")
     known_words = {part.lower() for word in words for part in word.split(", ")} | {*words, *PLAIN}
-    terms_in_lower_case = {word.lower() for word in terms}
+    terms_in_lower_case = {term_word.lower() for term_word in terms}
     missing = {
         word
         for word in terms_in_lower_case
@@ -164,12 +164,14 @@ def test_verdicts_and_states_are_among_the_words(server: TxnsimServer, new_page:
     page.wait_for_selector("table.zoo")
     verdicts = {
         word
-        for text in page.locator(".run small").all_inner_texts()
-        for word in text.split(", ")
+        for page_text in page.locator(".run small").all_inner_texts()
+        for word in page_text.split(", ")
         if word != "healthy"
     }
     page.keyboard.press("?")
     words_text = page.inner_text(".words")
-    assert [word for word in sorted(verdicts) if word not in words_text] == []
+    assert [
+        verdict_word for verdict_word in sorted(verdicts) if verdict_word not in words_text
+    ] == []
     for state in ("Ongoing", "PrepareCommit", "CompleteAbort", "PrepareEpochFence", "Dead"):
         assert state in words_text

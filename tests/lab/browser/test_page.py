@@ -380,7 +380,7 @@ def test_rules_at_every_point_are_built_with_what_the_api_takes_there(
     page.select_option("#plan", label="a rule of your own …")
     points = [str(point) for point in FaultPoint]
     assert page.locator("#own-point option").all_inner_texts() == points
-    for number, point in enumerate(points, start=1):
+    for point_number, point in enumerate(points, start=1):
         page.select_option("#own-point", point)
         if point == FaultPoint.LOG_APPEND:
             page.select_option("#own-rule-role", "leader")
@@ -390,9 +390,9 @@ def test_rules_at_every_point_are_built_with_what_the_api_takes_there(
         if point == FaultPoint.NOW:
             page.select_option("#own-do", "clock")
         page.click("#arm")
-        name = f"page-{number}"
+        name = f"page-{point_number}"
         page.locator("main section").get_by_role("cell", name=name, exact=True).wait_for()
-    rules = {rule["point"]: rule for rule in armed_rules(fresh_server)}
+    rules = {armed_rule["point"]: armed_rule for armed_rule in armed_rules(fresh_server)}
     assert set(rules) == set(points)
     criteria = {"role": "leader", "kind": "marker", "topic": "t", "partition": 3, "limit": 1}
     assert rules["log.append"] == {
@@ -484,8 +484,10 @@ def test_every_view_is_accessible_in_both_themes_and_has_its_picture(
             page.click("#lesson-L1")
             page.wait_for_selector("#lesson p")
         result = page.evaluate("axe.run({ resultTypes: ['violations'] })")
-        for rule in result["violations"]:
-            violations[f"{view} {rule['id']}"] = [node["html"][:120] for node in rule["nodes"]][:3]
+        for violation_rule in result["violations"]:
+            violations[f"{view} {violation_rule['id']}"] = [
+                node["html"][:120] for node in violation_rule["nodes"]
+            ][:3]
         page.screenshot(path=PICTURES / f"{view}-{theme}.png")
     assert violations == {}
 

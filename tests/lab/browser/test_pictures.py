@@ -57,7 +57,7 @@ def test_every_picture_is_accessible(
         assert texts > 5
         page.evaluate(axe)
         result = page.evaluate("axe.run({ resultTypes: ['violations'] })")
-        problems = [*faint, *(rule["id"] for rule in result["violations"])]
+        problems = [*faint, *(violation_rule["id"] for violation_rule in result["violations"])]
         if problems:
             violations_by_picture[picture.name] = problems
     context.close()

@@ -217,7 +217,7 @@ def test_what_an_old_leader_writes_or_cuts_off_is_not_on_the_tape_of_the_new_one
     server: TxnsimServer, new_page: Any
 ) -> None:
     """A follower's truncation took the new leader's records from the tape when it came late."""
-    old, new = "broker/1/log/t-0", "broker/2/log/t-0"
+    old_leader, new_leader = "broker/1/log/t-0", "broker/2/log/t-0"
     batch = {"tp": "t-0", "pid": -1, "epoch": -1, "seq": -1, "txn": False}
 
     def led(node: str, epoch: int, end: int) -> tuple[Any, ...]:
@@ -228,14 +228,14 @@ def test_what_an_old_leader_writes_or_cuts_off_is_not_on_the_tape_of_the_new_one
         return node, "log.append", (), "", {**batch, "base": base, "last": base}
 
     run = small(
-        (old, new),
-        led(old, 0, 0),
-        *(write_batch(old, base) for base in range(3)),
-        led(new, 1, 2),  # it does not have the last one
-        write_batch(old, 3),  # which is not told of it yet
-        *(write_batch(new, base) for base in range(2, 5)),
-        (old, "log.truncate", (), "", {"tp": "t-0", "epoch": 1, "to": 2}),
-        write_batch(new, 5),
+        (old_leader, new_leader),
+        led(old_leader, 0, 0),
+        *(write_batch(old_leader, base) for base in range(3)),
+        led(new_leader, 1, 2),  # it does not have the last one
+        write_batch(old_leader, 3),  # which is not told of it yet
+        *(write_batch(new_leader, base) for base in range(2, 5)),
+        (old_leader, "log.truncate", (), "", {"tp": "t-0", "epoch": 1, "to": 2}),
+        write_batch(new_leader, 5),
     )
     page = new_page(server.http)
     cell_before, cell_after = [1, 0], [2, 1]

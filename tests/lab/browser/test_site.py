@@ -64,8 +64,8 @@ def serve_folder(folder: Path, headers: dict[str, str] | None = None) -> Iterato
 
     class Handler(SimpleHTTPRequestHandler):
         def end_headers(self) -> None:
-            for name, value in (headers or {}).items():
-                self.send_header(name, value)
+            for header_name, header_value in (headers or {}).items():
+                self.send_header(header_name, header_value)
             super().end_headers()
 
         def log_message(self, *_: Any) -> None:
@@ -215,9 +215,9 @@ def test_a_story_is_written_a_trace_and_a_report_are_opened_and_all_is_accessibl
         for theme in ("light", "dark"):
             page.emulate_media(color_scheme=theme)
             result = page.evaluate("axe.run({ resultTypes: ['violations'] })")
-            for rule in result["violations"]:
-                violations[f"{name} {theme} {rule['id']}"] = [
-                    node["html"] for node in rule["nodes"]
+            for violation_rule in result["violations"]:
+                violations[f"{name} {theme} {violation_rule['id']}"] = [
+                    node["html"] for node in violation_rule["nodes"]
                 ][:3]
 
     with serve_folder(site) as url:
@@ -229,16 +229,16 @@ def test_a_story_is_written_a_trace_and_a_report_are_opened_and_all_is_accessibl
         page.locator("table.zoo").wait_for()
         look("zoo")
         page.locator("nav button", has_text="Write a story").click()
-        text = page.locator("#story-text")
+        page_text = page.locator("#story-text")
         page.wait_for_function("() => document.querySelector('#story-text').value.length > 0")
-        own_text = text.input_value()
-        text.fill(own_text.replace("    mode: V-\n", "    mode: V9\n", 1))
+        own_text = page_text.input_value()
+        page_text.fill(own_text.replace("    mode: V-\n", "    mode: V9\n", 1))
         page.locator("#story-play").click()
         page.locator("#story-wrong li").first.wait_for()
         line = own_text.splitlines().index("    mode: V-") + 1
         assert f"line {line}: " in page.locator("#story-wrong").inner_text()
         look("wrong story")
-        text.fill(own_text.replace("name: late-produce-after-abort", "name: mine", 1))
+        page_text.fill(own_text.replace("name: late-produce-after-abort", "name: mine", 1))
         page.locator("#story-play").click()
         page.locator("#story-told .right").first.wait_for()
         assert page.locator("#story-told .wrong").count() == 0
@@ -268,8 +268,8 @@ def test_a_story_is_written_a_trace_and_a_report_are_opened_and_all_is_accessibl
 def test_a_link_of_the_page_on_the_site_opens_its_story_where_it_is_decided(
     site: Path, new_page: Callable[..., Page]
 ) -> None:
-    text = (Path(__file__).parents[3] / "docs" / "site.md").read_text("utf-8")
-    link = re.search(r"`(#run=z01&label=V-[^`]*)`", text)
+    page_text = (Path(__file__).parents[3] / "docs" / "site.md").read_text("utf-8")
+    link = re.search(r"`(#run=z01&label=V-[^`]*)`", page_text)
     assert link is not None
     with serve_folder(site) as url:
         page = new_page(f"{url}project/{link[1]}")

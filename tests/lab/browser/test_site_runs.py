@@ -139,8 +139,10 @@ def test_lessons_come_to_the_same_answers_and_goals_in_webassembly(
 ) -> None:
     outcomes_there = in_node(site, tmp_path / "site", PLAY, None)
     with ThreadPoolExecutor(1) as aside:
-        for name, lesson in lessons().items():
+        for lesson_name, lesson in lessons().items():
             if lesson.cluster is not None:
                 continue  # the site has none
             parts = aside.submit(solve_lesson, lesson).result().values()
-            assert outcomes_there[name] == [[part.answer, part.is_reached] for part in parts]
+            assert outcomes_there[lesson_name] == [
+                [lesson_part.answer, lesson_part.is_reached] for lesson_part in parts
+            ]

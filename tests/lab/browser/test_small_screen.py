@@ -35,9 +35,9 @@ def test_the_page_fits_a_telephone_and_why_is_a_sheet_from_below(
     page.wait_for_selector(".agreement.hanging")
     assert page.locator("#why").is_hidden()
     page.click("#sheet")
-    why = page.locator("#why").bounding_box()
-    assert why["y"] > HEIGHT / 4
-    assert why["width"] <= WIDTH
+    reason = page.locator("#why").bounding_box()
+    assert reason["y"] > HEIGHT / 4
+    assert reason["width"] <= WIDTH
     page.click("#sheet")
     page.evaluate(axe)
     for number in range(1, 9):

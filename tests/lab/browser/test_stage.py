@@ -65,7 +65,7 @@ def test_a_late_marker_belongs_to_the_transaction_that_it_was_for(
     page = new_page(server.http)
     play_run(page, "z21", "TV2")
     cells = page.locator(".partition:has-text('t-0') .cell").all_inner_texts()
-    whose = [text.split("\n")[-1] for text in cells[:5]]
+    whose = [cell_text.split("\n")[-1] for cell_text in cells[:5]]
     assert whose == ["app/1", "app/1", "app/2", "app/1", "app/2"]
     assert "has ended app/2: aborted. On t-0 its record at 2 is committed" in (
         page.inner_text("#agreement")
@@ -431,8 +431,8 @@ def test_a_high_watermark_is_shown_where_the_trace_tells_it(
     assert high_watermarks == [2, 4, None, 4, None]  # the last one: a trace of an older txnsim
     play_run(page, "z01", "V-")  # three replicas
     assert "high watermark" not in page.inner_text(".partition dl")
-    why = page.get_attribute(".partition dt:last-of-type", "title")
-    assert "does not tell how far the followers are" in why
+    reason = page.get_attribute(".partition dt:last-of-type", "title")
+    assert "does not tell how far the followers are" in reason
     play_run(page, "z27", "V+/4.3")  # one
     assert "high watermark\n1" in page.inner_text(".partition dl >> nth=0")
     assert "HW 1" in page.inner_text(".tape >> nth=0")

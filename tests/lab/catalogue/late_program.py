@@ -26,19 +26,19 @@ async def main(
             request_timeout_ms=1_200,
         )
         await producer.init_transactions()
-        say("initialized")
+        print_event("initialized")
         producer.begin()
         try:
             await producer.send(topic, int(partition), b"late", timestamp_ms=int(timestamp_ms))
-            say("produced")
+            print_event("produced")
         except ClientError:
-            say("produce-failed")
+            print_event("produce-failed")
         await producer.abort()
-        say("aborted")
+        print_event("aborted")
         await producer.close()
 
 
-def say(event: str) -> None:
+def print_event(event: str) -> None:
     """Tell what the application sees."""
     sys.stdout.write(json.dumps({"client": "a program", "event": event}) + "\n")
     sys.stdout.flush()

@@ -52,21 +52,21 @@ LEVELS = (TraceLevel.BRIEF, TraceLevel.FULL)
 
 
 def survey_runs(
-    scenario_runs: Iterable[ScenarioRun], level: TraceLevel
+    scenario_runs: Iterable[ScenarioRun], trace_level: TraceLevel
 ) -> tuple[Survey, list[str]]:
     """The counts of these runs, and where their traces tell another state than the live one."""
     survey = Survey()
     differences = []
-    seed = OTHER_SEED if level is TraceLevel.FULL else SEED_DEFAULT
+    seed = OTHER_SEED if trace_level is TraceLevel.FULL else SEED_DEFAULT
     for scenario_run in scenario_runs:
-        telling = tell_once(scenario_run, level=level, seed=seed)
+        telling = tell_once(scenario_run, trace_level=trace_level, seed=seed)
         survey.take(str(scenario_run), telling.result.trace)
         differences += telling.differences
     return survey, differences
 
 
 @pytest.mark.parametrize(
-    ("level", "chosen"),
+    ("trace_level", "chosen"),
     [
         pytest.param(TraceLevel.BRIEF, main_runs, marks=pytest.mark.slow),
         pytest.param(TraceLevel.BRIEF, scenario_runs, marks=pytest.mark.thorough),
@@ -76,9 +76,9 @@ def survey_runs(
 )
 @pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda scenario: scenario.name)
 def test_every_event_has_a_cause_and_a_reader_knows_the_state(
-    scenario: Scenario, level: TraceLevel, chosen: Choice
+    scenario: Scenario, trace_level: TraceLevel, chosen: Choice
 ) -> None:
-    survey, differences = survey_runs(chosen([scenario]), level)
+    survey, differences = survey_runs(chosen([scenario]), trace_level)
     assert differences == []
     assert dict(survey.orphans) == {}, survey.examples
     assert dict(survey.strays) == {}
@@ -97,8 +97,8 @@ def test_every_kind_of_event_occurs_in_some_story_or_in_a_test_that_is_named() -
         (scenario_run, TraceLevel.BRIEF, SEED_DEFAULT) for scenario_run in main_runs(SCENARIOS)
     )
     for scenario_run, level, seed in (*full, *brief):
-        trace = tell_once(scenario_run, level=level, seed=seed).result.trace
-        unseen -= {kind for kind in unseen if f'"k":"{kind}"'.encode() in trace}
+        trace = tell_once(scenario_run, trace_level=level, seed=seed).result.trace
+        unseen -= {event_kind for event_kind in unseen if f'"k":"{event_kind}"'.encode() in trace}
         if not unseen:
             break
     assert sorted(unseen) == []
@@ -114,27 +114,31 @@ def test_the_stories_show_many_rules() -> None:
     for scenario in SCENARIOS:
         for run in scenario.runs:
             scenario_run = ScenarioRun(scenario=scenario, run=run, take=scenario.takes[0])
-            trace = tell_once(scenario_run, level=TraceLevel.BRIEF).result.trace
+            trace = tell_once(scenario_run, trace_level=TraceLevel.BRIEF).result.trace
             rules_seen |= {data(event)["rule"] for event in events_of(trace)[1] if event.k in RULED}
     assert len(rules_seen) >= RULES_MIN, rules_seen
 
 
 def test_kinds_that_are_explained_have_a_place_for_the_rule() -> None:
-    assert [kind for kind in sorted(RULED) if "rule" not in KINDS[kind].fields] == []
+    assert [
+        event_kind for event_kind in sorted(RULED) if "rule" not in KINDS[event_kind].fields
+    ] == []
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("level", LEVELS)
-def test_one_telling_leads_from_markers_and_bounds_to_requests(level: TraceLevel) -> None:
+@pytest.mark.parametrize("trace_level", LEVELS)
+def test_one_telling_leads_from_markers_and_bounds_to_requests(trace_level: TraceLevel) -> None:
     """The same for one run, quickly; and what is walked back from does occur."""
     scenario = catalog.find("z01")[1]
     scenario_run = next(scenario_runs([scenario]))
     survey = Survey()
-    with compare_states(level) as differences:
-        survey.take(str(scenario_run), run_in_virtual_time(scenario_run, trace_level=level).trace)
+    with compare_states(trace_level) as differences:
+        survey.take(
+            str(scenario_run), run_in_virtual_time(scenario_run, trace_level=trace_level).trace
+        )
     assert differences == []
     assert dict(survey.orphans) == {}, survey.examples
     assert dict(survey.strays) == {}
     assert dict(survey.unruled) == {}
     assert dict(survey.misspelt) == {}
-    assert {name.partition(" ")[0] for name in survey.roots} == set(WALKED_BACK)
+    assert {root_name.partition(" ")[0] for root_name in survey.roots} == set(WALKED_BACK)

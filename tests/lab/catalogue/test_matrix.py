@@ -50,7 +50,7 @@ def complaint(result: RunResult) -> str:
 @pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda scenario: scenario.name)
 def test_every_telling_comes_to_what_is_declared(scenario: Scenario, chosen: Choice) -> None:
     results = [
-        tell_once(scenario_run, level=TraceLevel.BRIEF).result
+        tell_once(scenario_run, trace_level=TraceLevel.BRIEF).result
         for scenario_run in chosen([scenario])
     ]
     assert [complaint(result) for result in results if not result.as_declared] == []
@@ -62,7 +62,7 @@ def test_every_telling_comes_to_what_is_declared(scenario: Scenario, chosen: Cho
 def test_told_again_it_has_the_same_trace(scenario: Scenario) -> None:
     (scenario_run,) = first_runs([scenario])
     first_telling, second_telling = (
-        tell_once(scenario_run, level=TraceLevel.BRIEF).result,
+        tell_once(scenario_run, trace_level=TraceLevel.BRIEF).result,
         run_in_virtual_time(scenario_run),
     )
     assert second_telling.trace == first_telling.trace
@@ -81,7 +81,7 @@ def test_told_again_it_has_the_same_trace(scenario: Scenario) -> None:
 def test_verdicts_do_not_hang_on_the_seed(scenario: Scenario, chosen: Choice) -> None:
     """Other latencies, the same anomalies: nothing in a story may be a race."""
     results = [
-        tell_once(scenario_run, level=TraceLevel.FULL, seed=OTHER_SEED).result
+        tell_once(scenario_run, trace_level=TraceLevel.FULL, seed=OTHER_SEED).result
         for scenario_run in chosen([scenario])
     ]
     assert [complaint(result) for result in results if not result.as_declared] == []
@@ -113,7 +113,7 @@ def test_traces_do_not_depend_on_the_order_of_sets_either() -> None:
     )
     assert process.returncode == 0, process.stderr
     hashes_here = hashes(
-        lambda scenario_run: tell_once(scenario_run, level=TraceLevel.BRIEF).result
+        lambda scenario_run: tell_once(scenario_run, trace_level=TraceLevel.BRIEF).result
     )
     assert len(hashes_here) == len(SOME)
     assert json.loads(process.stdout.splitlines()[-1]) == hashes_here

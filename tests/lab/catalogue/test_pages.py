@@ -338,19 +338,21 @@ SEED = 7
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("scenario", "take", "level"),
+    ("scenario", "take", "trace_level"),
     [
         ("late-marker", "armed", TraceLevel.BRIEF),
         ("late-marker", "disarmed", TraceLevel.FULL),
         ("z05", "control", TraceLevel.BRIEF),
     ],
 )
-def test_a_header_is_all_that_a_replay_needs(scenario: str, take: str, level: TraceLevel) -> None:
+def test_a_header_is_all_that_a_replay_needs(
+    scenario: str, take: str, trace_level: TraceLevel
+) -> None:
     scenario_found = catalog.find(scenario)[1]
     take = take if take in scenario_found.takes else "armed"
     run = list(scenario_found.runs)[-1]
     first_trace = run_in_virtual_time(
-        ScenarioRun(scenario=scenario_found, run=run, take=take), seed=SEED, trace_level=level
+        ScenarioRun(scenario=scenario_found, run=run, take=take), seed=SEED, trace_level=trace_level
     ).trace
     header = Recording.from_lines("first", first_trace.splitlines()).header
     second_run = ScenarioRun(
@@ -364,5 +366,5 @@ def test_a_header_is_all_that_a_replay_needs(scenario: str, take: str, level: Tr
         Recording.from_lines("replay", replayed.splitlines()).trailer["hash"].startswith("sha256:")
     )
     assert replayed == first_trace
-    other_trace = run_in_virtual_time(second_run, seed=SEED + 1, trace_level=level).trace
+    other_trace = run_in_virtual_time(second_run, seed=SEED + 1, trace_level=trace_level).trace
     assert other_trace != first_trace, "the seed matters, so that equal traces mean something"

@@ -60,7 +60,7 @@ class ConfluentPlayer(ApplicationPlayer):
             await self._patiently(lambda: self._producer.init_transactions(PATIENCE_SECONDS))
         await asyncio.to_thread(self._producer.begin_transaction)
 
-    async def send(self, value: str, topic_partition: TopicPartition) -> None:
+    async def send(self, record_value: str, topic_partition: TopicPartition) -> None:
         """Send a record."""
         loop = asyncio.get_running_loop()
         delivered = self._delivered = loop.create_future()
@@ -79,7 +79,7 @@ class ConfluentPlayer(ApplicationPlayer):
 
         self._producer.produce(
             topic_partition.topic,
-            value.encode(),
+            record_value.encode(),
             partition=topic_partition.partition,
             on_delivery=tell,
         )
@@ -140,8 +140,8 @@ def check(result: RunResult) -> None:
 @pytest.mark.parametrize("run", ["V-", "V+"])
 async def test_kafka_python_commits_a_record_that_it_has_aborted(run: str) -> None:
     """z02: verification lets it through, as the partition is part of the next transaction."""
-    late = story("late-produce")
-    armed = await run_in_real_time(ScenarioRun(scenario=late, run=run), KAFKA_PYTHON)
+    late_scenario = story("late-produce")
+    armed = await run_in_real_time(ScenarioRun(scenario=late_scenario, run=run), KAFKA_PYTHON)
     check(armed)
     assert armed.players == ("kafka-python",)
     outcomes = {wrote.value: wrote.outcome for wrote in observations_of(armed, Wrote)}
@@ -152,7 +152,9 @@ async def test_kafka_python_commits_a_record_that_it_has_aborted(run: str) -> No
     ]  # fmt: skip
     assert "the released batch" in sentences(armed)
     check(
-        await run_in_real_time(ScenarioRun(scenario=late, run=run, take="disarmed"), KAFKA_PYTHON)
+        await run_in_real_time(
+            ScenarioRun(scenario=late_scenario, run=run, take="disarmed"), KAFKA_PYTHON
+        )
     )
 
 
@@ -161,13 +163,17 @@ async def test_kafka_python_commits_a_record_that_it_has_aborted(run: str) -> No
 @pytest.mark.parametrize("run", ["V-", "V+"])
 async def test_librdkafka_has_its_next_transaction_torn_by_its_first_commit(run: str) -> None:
     """z05: it loses patience, commits again on another connection, and is told of two successes."""
-    late = story("late-commit")
-    armed = await run_in_real_time(ScenarioRun(scenario=late, run=run), confluent())
+    late_scenario = story("late-commit")
+    armed = await run_in_real_time(ScenarioRun(scenario=late_scenario, run=run), confluent())
     check(armed)
     assert armed.players == ("confluent-kafka",)
     assert {wrote.outcome for wrote in observations_of(armed, Wrote)} == {"ok"}
     assert {end.outcome for end in observations_of(armed, Ended)} == {"ok"}
-    check(await run_in_real_time(ScenarioRun(scenario=late, run=run, take="disarmed"), confluent()))
+    check(
+        await run_in_real_time(
+            ScenarioRun(scenario=late_scenario, run=run, take="disarmed"), confluent()
+        )
+    )
 
 
 RUNS = [
@@ -239,14 +245,16 @@ def play(steps: list[dict[str, Any]], protocol: str, mode: str, *, verdict: str)
 
 
 def process(
-    instance: str, value: str, *, transaction: str, commits: dict[str, Any], end: str
+    instance: str, record_value: str, *, transaction: str, commits: dict[str, Any], end: str
 ) -> list[dict[str, Any]]:
     """Consume, transform, produce; the positions go into the transaction."""
-    out, work = f"{instance}-out", f"work on {value}"
+    out, work = f"{instance}-out", f"work on {record_value}"
     return [
         call("begin", out, transaction=transaction),
         call("add-partitions", out, partitions="out-0"),
-        call("produce", out, partition="out-0", value=f"{value} in {transaction}", item=work),
+        call(
+            "produce", out, partition="out-0", value=f"{record_value} in {transaction}", item=work
+        ),
         call("add-offsets", out, group="billing"),
         call("commit-offsets", out, **commits),
         call(end, out),

@@ -16,105 +16,129 @@ FENCED: dict[str, Any] = {"outcome": FAILED, "error": "PRODUCER_FENCED"}
 
 
 def in_a_transaction() -> HistoryBuilder:
-    story = HistoryBuilder()
-    story.initialise()
-    story.begin()
-    story.write("T1", "r1", 0)
-    return story
+    history_builder = HistoryBuilder()
+    history_builder.initialise()
+    history_builder.begin()
+    history_builder.write("T1", "r1", 0)
+    return history_builder
 
 
 def test_told_that_it_never_began_what_it_had_begun() -> None:
-    story = in_a_transaction()
-    story.wait(5)
-    ended = story.commit(**WRONG_STATE)
-    (anomaly,) = false_fencing(story.history)
+    history_builder = in_a_transaction()
+    history_builder.wait(5)
+    ended = history_builder.commit(**WRONG_STATE)
+    (anomaly,) = false_fencing(history_builder.history)
     assert anomaly.evidence == (1, ended)
 
 
 def test_fenced_in_time_by_nobody() -> None:
-    story = in_a_transaction()
-    refused = story.write("T1", "r2", outcome=FAILED, error="INVALID_PRODUCER_EPOCH")
-    story.write("T1", "r3", outcome=FAILED, error="INVALID_PRODUCER_EPOCH")
-    (anomaly,) = false_fencing(story.history)
+    history_builder = in_a_transaction()
+    refused = history_builder.write("T1", "r2", outcome=FAILED, error="INVALID_PRODUCER_EPOCH")
+    history_builder.write("T1", "r3", outcome=FAILED, error="INVALID_PRODUCER_EPOCH")
+    (anomaly,) = false_fencing(history_builder.history)
     assert anomaly.evidence == (1, refused)
     assert "timeout of 60000 ms had not passed" in anomaly.because
 
 
 def test_fenced_because_it_took_too_long() -> None:
-    story = in_a_transaction()
-    story.wait(1)
-    story.commit(**FENCED)
-    assert false_fencing(story.history) == ()
+    history_builder = in_a_transaction()
+    history_builder.wait(1)
+    history_builder.commit(**FENCED)
+    assert false_fencing(history_builder.history) == ()
 
 
 def test_fenced_where_nobody_knows_the_timeout() -> None:
-    story = HistoryBuilder()
-    story.initialise(timeout_ms=None)
-    story.begin()
-    story.commit(**FENCED)
-    assert false_fencing(story.history) == ()
+    history_builder = HistoryBuilder()
+    history_builder.initialise(timeout_ms=None)
+    history_builder.begin()
+    history_builder.commit(**FENCED)
+    assert false_fencing(history_builder.history) == ()
 
 
 def test_the_timeout_as_last_told_counts() -> None:
-    story = in_a_transaction()
-    story.describe("Ongoing", timeout_ms=1000)
-    story.describe("Ongoing", timeout_ms=None)
-    story.describe("Empty", transactional_id="another", timeout_ms=900_000)
-    story.wait(0.1)
-    story.commit(**FENCED)
-    assert false_fencing(story.history) == ()
+    history_builder = in_a_transaction()
+    history_builder.describe("Ongoing", timeout_ms=1000)
+    history_builder.describe("Ongoing", timeout_ms=None)
+    history_builder.describe("Empty", transactional_id="another", timeout_ms=900_000)
+    history_builder.wait(0.1)
+    history_builder.commit(**FENCED)
+    assert false_fencing(history_builder.history) == ()
 
 
 @pytest.mark.parametrize(
     "reason",
     [
-        pytest.param(lambda story: story.initialise("another"), id="replaced"),
-        pytest.param(lambda story: story.initialise("another", outcome=UNKNOWN), id="perhaps"),
-        pytest.param(lambda story: story.initialise(), id="initialised itself anew"),
+        pytest.param(lambda history_builder: history_builder.initialise("another"), id="replaced"),
         pytest.param(
-            lambda story: story.initialise(outcome=FAILED, error="CONCURRENT_TRANSACTIONS"),
+            lambda history_builder: history_builder.initialise("another", outcome=UNKNOWN),
+            id="perhaps",
+        ),
+        pytest.param(
+            lambda history_builder: history_builder.initialise(), id="initialised itself anew"
+        ),
+        pytest.param(
+            lambda history_builder: history_builder.initialise(
+                outcome=FAILED, error="CONCURRENT_TRANSACTIONS"
+            ),
             id="an abort that was begun by initialising",
         ),
-        pytest.param(lambda story: story.abort_by_operator(), id="an operator's abort"),
-        pytest.param(lambda story: story.abort(), id="its own abort"),
-        pytest.param(lambda story: story.commit(outcome=UNKNOWN), id="its own commit"),
+        pytest.param(
+            lambda history_builder: history_builder.abort_by_operator(), id="an operator's abort"
+        ),
+        pytest.param(lambda history_builder: history_builder.abort(), id="its own abort"),
+        pytest.param(
+            lambda history_builder: history_builder.commit(outcome=UNKNOWN), id="its own commit"
+        ),
     ],
 )
 @pytest.mark.parametrize("error", [WRONG_STATE, FENCED])
 def test_reasons_for_the_error(
     reason: Callable[[HistoryBuilder], int], error: dict[str, str]
 ) -> None:
-    story = HistoryBuilder()
-    story.initialise()
-    story.begin("T0")
-    story.abort("T0")
-    story.begin()
-    story.write("T1", "r1", 0)
-    reason(story)
-    story.commit(**error)
-    assert false_fencing(story.history) == ()
+    history_builder = HistoryBuilder()
+    history_builder.initialise()
+    history_builder.begin("T0")
+    history_builder.abort("T0")
+    history_builder.begin()
+    history_builder.write("T1", "r1", 0)
+    reason(history_builder)
+    history_builder.commit(**error)
+    assert false_fencing(history_builder.history) == ()
 
 
 @pytest.mark.parametrize(
     "nothing",
     [
-        pytest.param(lambda story: story.initialise("another", outcome=FAILED), id="refused"),
         pytest.param(
-            lambda story: story.initialise("another", "another-id", producer_id=8), id="another id"
+            lambda history_builder: history_builder.initialise("another", outcome=FAILED),
+            id="refused",
         ),
         pytest.param(
-            lambda story: story.abort_by_operator(producer_id=8), id="of another producer"
+            lambda history_builder: history_builder.initialise(
+                "another", "another-id", producer_id=8
+            ),
+            id="another id",
         ),
-        pytest.param(lambda story: story.abort_by_operator(outcome=FAILED), id="a refused abort"),
-        pytest.param(lambda story: story.commit("T9", outcome=UNKNOWN), id="of another id"),
+        pytest.param(
+            lambda history_builder: history_builder.abort_by_operator(producer_id=8),
+            id="of another producer",
+        ),
+        pytest.param(
+            lambda history_builder: history_builder.abort_by_operator(outcome=FAILED),
+            id="a refused abort",
+        ),
+        pytest.param(
+            lambda history_builder: history_builder.commit("T9", outcome=UNKNOWN),
+            id="of another id",
+        ),
     ],
 )
 def test_no_reasons(nothing: Callable[[HistoryBuilder], int]) -> None:
-    story = in_a_transaction()
-    story.begin("T9", transactional_id="other")
-    nothing(story)
-    story.commit(**WRONG_STATE)
-    assert len(false_fencing(story.history)) == 1
+    history_builder = in_a_transaction()
+    history_builder.begin("T9", transactional_id="other")
+    nothing(history_builder)
+    history_builder.commit(**WRONG_STATE)
+    assert len(false_fencing(history_builder.history)) == 1
 
 
 # What was under way
@@ -123,74 +147,81 @@ def test_no_reasons(nothing: Callable[[HistoryBuilder], int]) -> None:
 @pytest.mark.parametrize(
     "answer",
     [
-        pytest.param(lambda story: story.initialise("another", outcome=UNKNOWN), id="unknown"),
-        pytest.param(lambda story: story.initialise("another"), id="acknowledged"),
-        pytest.param(lambda story: story.abort_by_operator(), id="an operator's abort"),
+        pytest.param(
+            lambda history_builder: history_builder.initialise("another", outcome=UNKNOWN),
+            id="unknown",
+        ),
+        pytest.param(
+            lambda history_builder: history_builder.initialise("another"), id="acknowledged"
+        ),
+        pytest.param(
+            lambda history_builder: history_builder.abort_by_operator(), id="an operator's abort"
+        ),
     ],
 )
 @pytest.mark.parametrize("error", [WRONG_STATE, FENCED])
 def test_what_is_answered_later_may_have_been_under_way(
     answer: Callable[[HistoryBuilder], int], error: dict[str, str]
 ) -> None:
-    story = in_a_transaction()
-    story.commit(**error)
-    assert len(false_fencing(story.history)) == 1
-    answer(story)
-    assert false_fencing(story.history) == ()
+    history_builder = in_a_transaction()
+    history_builder.commit(**error)
+    assert len(false_fencing(history_builder.history)) == 1
+    answer(history_builder)
+    assert false_fencing(history_builder.history) == ()
 
 
 def test_what_was_refused_has_done_nothing_though_it_was_under_way() -> None:
-    story = in_a_transaction()
-    story.commit(**FENCED)
-    story.initialise("another", outcome=FAILED)
-    story.abort_by_operator(producer_id=8)
-    story.begin("T2", "a third")
-    assert len(false_fencing(story.history)) == 1
+    history_builder = in_a_transaction()
+    history_builder.commit(**FENCED)
+    history_builder.initialise("another", outcome=FAILED)
+    history_builder.abort_by_operator(producer_id=8)
+    history_builder.begin("T2", "a third")
+    assert len(false_fencing(history_builder.history)) == 1
 
 
 def test_what_was_asked_for_afterwards_was_not_under_way() -> None:
-    story = in_a_transaction()
-    story.commit(**FENCED)
-    story.read(0, {}, 0, who="another")
-    story.initialise("another")
-    story.initialise()
-    assert len(false_fencing(story.history)) == 1
+    history_builder = in_a_transaction()
+    history_builder.commit(**FENCED)
+    history_builder.read(0, {}, 0, who="another")
+    history_builder.initialise("another")
+    history_builder.initialise()
+    assert len(false_fencing(history_builder.history)) == 1
 
 
 def test_an_init_without_an_answer_may_come_after_the_next_one() -> None:
-    story = HistoryBuilder()
-    story.initialise("another", outcome=UNKNOWN)
-    story.initialise()
-    story.begin()
-    story.write("T1", "r1", 0)
-    story.commit(**FENCED)
-    assert false_fencing(story.history) == ()
+    history_builder = HistoryBuilder()
+    history_builder.initialise("another", outcome=UNKNOWN)
+    history_builder.initialise()
+    history_builder.begin()
+    history_builder.write("T1", "r1", 0)
+    history_builder.commit(**FENCED)
+    assert false_fencing(history_builder.history) == ()
 
 
 def test_an_abort_of_a_producer_that_is_known_only_later_counts() -> None:
-    story = HistoryBuilder()
-    story.abort_by_operator(outcome=UNKNOWN)
-    story.initialise()
-    story.begin()
-    story.write("T1", "r1", 0)
-    story.commit(**FENCED)
-    assert false_fencing(story.history) == ()
+    history_builder = HistoryBuilder()
+    history_builder.abort_by_operator(outcome=UNKNOWN)
+    history_builder.initialise()
+    history_builder.begin()
+    history_builder.write("T1", "r1", 0)
+    history_builder.commit(**FENCED)
+    assert false_fencing(history_builder.history) == ()
 
 
 # Which identity was sent
 
 
-def sent(epoch: int | None, producer_id: int = 7) -> dict[str, Any]:
+def identity_fields(epoch: int | None, producer_id: int = 7) -> dict[str, Any]:
     return {"producer_id": producer_id, "producer_epoch": epoch}
 
 
 @pytest.mark.parametrize(
     ("identity", "false"),
     [
-        pytest.param(sent(3), True, id="as it was given"),
-        pytest.param(sent(2), False, id="an old epoch"),
-        pytest.param(sent(4), False, id="an epoch to come"),
-        pytest.param(sent(3, producer_id=8), False, id="another producer"),
+        pytest.param(identity_fields(3), True, id="as it was given"),
+        pytest.param(identity_fields(2), False, id="an old epoch"),
+        pytest.param(identity_fields(4), False, id="an epoch to come"),
+        pytest.param(identity_fields(3, producer_id=8), False, id="another producer"),
         pytest.param({"producer_epoch": 3}, True, id="no producer is told"),
         pytest.param({"producer_id": 7}, True, id="no epoch is told"),
     ],
@@ -199,31 +230,31 @@ def sent(epoch: int | None, producer_id: int = 7) -> dict[str, Any]:
 def test_who_forges_its_identity_is_refused_rightly(
     identity: dict[str, Any], error: dict[str, str], *, false: bool
 ) -> None:
-    story = HistoryBuilder()
-    story.initialise(producer_epoch=3)
-    story.begin()
-    story.write("T1", "r1", 0, **sent(3))
-    story.commit(**error, **identity)
-    assert bool(false_fencing(story.history)) is false
+    history_builder = HistoryBuilder()
+    history_builder.initialise(producer_epoch=3)
+    history_builder.begin()
+    history_builder.write("T1", "r1", 0, **identity_fields(3))
+    history_builder.commit(**error, **identity)
+    assert bool(false_fencing(history_builder.history)) is false
 
 
 @pytest.mark.parametrize(
     "end",
     [
         pytest.param(
-            lambda story, **how: story.write(
+            lambda history_builder, **how: history_builder.write(
                 "T1", "r2", outcome=FAILED, error="PRODUCER_FENCED", **how
             ),
             id="a record",
         ),
         pytest.param(
-            lambda story, **how: story.add_partitions(
+            lambda history_builder, **how: history_builder.add_partitions(
                 outcome=FAILED, error="PRODUCER_FENCED", **how
             ),
             id="added",
         ),
         pytest.param(
-            lambda story, **how: story.send_offsets(
+            lambda history_builder, **how: history_builder.send_offsets(
                 "T1", 5, outcome=FAILED, error="PRODUCER_FENCED", **how
             ),
             id="a position",
@@ -231,12 +262,12 @@ def test_who_forges_its_identity_is_refused_rightly(
     ],
 )
 def test_every_request_may_be_forged(end: Callable[..., int]) -> None:
-    story = in_a_transaction()
-    end(story, **sent(1))
-    assert false_fencing(story.history) == ()
-    story = in_a_transaction()
-    end(story, **sent(0))
-    assert len(false_fencing(story.history)) == 1
+    history_builder = in_a_transaction()
+    end(history_builder, **identity_fields(1))
+    assert false_fencing(history_builder.history) == ()
+    history_builder = in_a_transaction()
+    end(history_builder, **identity_fields(0))
+    assert len(false_fencing(history_builder.history)) == 1
 
 
 @pytest.mark.parametrize(
@@ -255,24 +286,24 @@ def test_every_request_may_be_forged(end: Callable[..., int]) -> None:
     ],
 )
 def test_an_end_may_raise_the_epoch(following: dict[str, int], epoch: int, *, false: bool) -> None:
-    story = HistoryBuilder()
-    story.initialise()
-    story.begin("T0")
-    story.commit("T0", **sent(0), **following)
-    story.begin()
-    story.commit(**FENCED, **sent(epoch))
-    assert bool(false_fencing(story.history)) is false
+    history_builder = HistoryBuilder()
+    history_builder.initialise()
+    history_builder.begin("T0")
+    history_builder.commit("T0", **identity_fields(0), **following)
+    history_builder.begin()
+    history_builder.commit(**FENCED, **identity_fields(epoch))
+    assert bool(false_fencing(history_builder.history)) is false
 
 
 def test_what_was_acknowledged_says_whether_the_epoch_was_raised() -> None:
-    story = HistoryBuilder()
-    story.initialise()
-    story.begin("T0")
-    story.commit("T0", **sent(0))
-    story.begin()
-    story.write("T1", "r1", 0, **sent(1))
-    story.commit(**FENCED, **sent(0))
-    assert false_fencing(story.history) == ()
+    history_builder = HistoryBuilder()
+    history_builder.initialise()
+    history_builder.begin("T0")
+    history_builder.commit("T0", **identity_fields(0))
+    history_builder.begin()
+    history_builder.write("T1", "r1", 0, **identity_fields(1))
+    history_builder.commit(**FENCED, **identity_fields(0))
+    assert false_fencing(history_builder.history) == ()
 
 
 @pytest.mark.parametrize(
@@ -286,23 +317,25 @@ def test_what_was_acknowledged_says_whether_the_epoch_was_raised() -> None:
 def test_a_record_with_a_higher_epoch_fences_whoever_sent_it(
     fields: dict[str, Any], *, false: bool
 ) -> None:
-    story = in_a_transaction()
-    story.write(None, "forged", 1, who="forger", **sent(5), **fields)
-    story.write("T1", "r2", outcome=FAILED, error="INVALID_PRODUCER_EPOCH", **sent(0))
-    assert bool(false_fencing(story.history)) is false
+    history_builder = in_a_transaction()
+    history_builder.write(None, "forged", 1, who="forger", **identity_fields(5), **fields)
+    history_builder.write(
+        "T1", "r2", outcome=FAILED, error="INVALID_PRODUCER_EPOCH", **identity_fields(0)
+    )
+    assert bool(false_fencing(history_builder.history)) is false
 
 
 # Who owns what
 
 
 def test_who_does_not_own_the_id_is_fenced_rightly() -> None:
-    story = HistoryBuilder()
-    story.initialise()
-    story.initialise("another", outcome=FAILED)
-    story.initialise("another", outcome=UNKNOWN)
-    story.begin()
-    story.commit(**FENCED)
-    assert false_fencing(story.history) == ()
+    history_builder = HistoryBuilder()
+    history_builder.initialise()
+    history_builder.initialise("another", outcome=FAILED)
+    history_builder.initialise("another", outcome=UNKNOWN)
+    history_builder.begin()
+    history_builder.commit(**FENCED)
+    assert false_fencing(history_builder.history) == ()
 
 
 @pytest.mark.parametrize(("producer_epoch", "false"), [(0, False), (1, True), (2, True)])
@@ -310,30 +343,30 @@ def test_of_two_who_ask_at_once_the_higher_epoch_came_later(
     producer_epoch: int, *, false: bool
 ) -> None:
     """Seed 4186: its answer overtook the other's."""
-    story = HistoryBuilder()
-    story.initialise("another", producer_epoch=1)
-    story.initialise(producer_epoch=producer_epoch)
-    story.begin()
-    story.write("T1", "r1", producer_id=7, producer_epoch=producer_epoch, **FENCED)
-    assert bool(false_fencing(story.history)) is false
+    history_builder = HistoryBuilder()
+    history_builder.initialise("another", producer_epoch=1)
+    history_builder.initialise(producer_epoch=producer_epoch)
+    history_builder.begin()
+    history_builder.write("T1", "r1", producer_id=7, producer_epoch=producer_epoch, **FENCED)
+    assert bool(false_fencing(history_builder.history)) is false
 
 
 def test_who_has_the_higher_epoch_is_not_fenced_by_a_late_answer() -> None:
-    story = HistoryBuilder()
-    story.initialise(producer_epoch=1)
-    story.initialise("another", producer_epoch=0)
-    story.begin()
-    story.write("T1", "r1", producer_id=7, producer_epoch=1, **FENCED)
-    assert false_fencing(story.history)
+    history_builder = HistoryBuilder()
+    history_builder.initialise(producer_epoch=1)
+    history_builder.initialise("another", producer_epoch=0)
+    history_builder.begin()
+    history_builder.write("T1", "r1", producer_id=7, producer_epoch=1, **FENCED)
+    assert false_fencing(history_builder.history)
 
 
 def test_an_abort_that_initialising_began_fences_whoever_had_the_id() -> None:
-    story = HistoryBuilder()
-    story.initialise()
-    story.initialise("another", outcome=FAILED, error="CONCURRENT_TRANSACTIONS")
-    story.begin()
-    story.commit(**FENCED)
-    assert false_fencing(story.history) == ()
+    history_builder = HistoryBuilder()
+    history_builder.initialise()
+    history_builder.initialise("another", outcome=FAILED, error="CONCURRENT_TRANSACTIONS")
+    history_builder.begin()
+    history_builder.commit(**FENCED)
+    assert false_fencing(history_builder.history) == ()
 
 
 @pytest.mark.parametrize(
@@ -347,56 +380,56 @@ def test_an_abort_that_initialising_began_fences_whoever_had_the_id() -> None:
 def test_a_producer_that_adds_partitions_must_have_had_one_added(
     additions_before: list[dict[str, str]], *, false: bool
 ) -> None:
-    story = HistoryBuilder()
-    story.initialise()
-    story.begin()
+    history_builder = HistoryBuilder()
+    history_builder.initialise()
+    history_builder.begin()
     for addition in additions_before:
-        story.add_partitions(**addition)
-    story.commit(**WRONG_STATE)
-    assert bool(false_fencing(story.history)) is false
+        history_builder.add_partitions(**addition)
+    history_builder.commit(**WRONG_STATE)
+    assert bool(false_fencing(history_builder.history)) is false
 
 
 def test_a_record_that_was_taken_does_not_replace_a_refused_addition() -> None:
-    story = HistoryBuilder()
-    story.initialise()
-    story.begin()
-    story.add_partitions(outcome=FAILED, error="CONCURRENT_TRANSACTIONS")
-    story.write("T1", "r1", 0)
-    story.commit(**WRONG_STATE)
-    assert false_fencing(story.history) == ()
+    history_builder = HistoryBuilder()
+    history_builder.initialise()
+    history_builder.begin()
+    history_builder.add_partitions(outcome=FAILED, error="CONCURRENT_TRANSACTIONS")
+    history_builder.write("T1", "r1", 0)
+    history_builder.commit(**WRONG_STATE)
+    assert false_fencing(history_builder.history) == ()
 
 
 def test_a_refused_record_is_no_end() -> None:
-    story = in_a_transaction()
-    story.write("T1", "r2", **WRONG_STATE)
-    assert false_fencing(story.history) == ()
+    history_builder = in_a_transaction()
+    history_builder.write("T1", "r2", **WRONG_STATE)
+    assert false_fencing(history_builder.history) == ()
 
 
 def test_a_refused_end_of_another_kind_may_have_been_an_end() -> None:
-    story = in_a_transaction()
-    story.commit(outcome=FAILED, error="CONCURRENT_TRANSACTIONS")
-    story.commit(**WRONG_STATE)
-    assert false_fencing(story.history) == ()
+    history_builder = in_a_transaction()
+    history_builder.commit(outcome=FAILED, error="CONCURRENT_TRANSACTIONS")
+    history_builder.commit(**WRONG_STATE)
+    assert false_fencing(history_builder.history) == ()
 
 
 def test_a_transaction_of_an_unknown_id_convicts_nobody() -> None:
-    story = HistoryBuilder()
-    story.initialise()
-    story.write("T1", "r1", 0)
-    story.commit(**WRONG_STATE)
-    assert false_fencing(story.history) == ()
+    history_builder = HistoryBuilder()
+    history_builder.initialise()
+    history_builder.write("T1", "r1", 0)
+    history_builder.commit(**WRONG_STATE)
+    assert false_fencing(history_builder.history) == ()
 
 
 def test_reasons_are_asked_for_once_an_end_is_told() -> None:
-    story = HistoryBuilder()
-    story.initialise()
-    story.begin()
-    story.write("T1", "r1", 0)
-    story.initialise("another")
-    story.write("T1", "r2", **FENCED)
-    story.commit(**FENCED)
-    story.commit(**FENCED)
-    assert false_fencing(story.history) == ()
+    history_builder = HistoryBuilder()
+    history_builder.initialise()
+    history_builder.begin()
+    history_builder.write("T1", "r1", 0)
+    history_builder.initialise("another")
+    history_builder.write("T1", "r2", **FENCED)
+    history_builder.commit(**FENCED)
+    history_builder.commit(**FENCED)
+    assert false_fencing(history_builder.history) == ()
 
 
 @pytest.mark.parametrize(
@@ -411,48 +444,48 @@ def test_reasons_are_asked_for_once_an_end_is_told() -> None:
 def test_the_transaction_before_must_have_come_to_its_end(
     end: dict[str, Any] | None, *, false: bool
 ) -> None:
-    story = HistoryBuilder()
-    story.initialise()
-    story.begin("T0")
+    history_builder = HistoryBuilder()
+    history_builder.initialise()
+    history_builder.begin("T0")
     if end is not None:
-        story.abort("T0", **end)
-    story.begin()
-    story.write("T1", "r1", 0)
-    story.commit(**FENCED)
-    assert bool(false_fencing(story.history)) is false
+        history_builder.abort("T0", **end)
+    history_builder.begin()
+    history_builder.write("T1", "r1", 0)
+    history_builder.commit(**FENCED)
+    assert bool(false_fencing(history_builder.history)) is false
 
 
 def test_a_new_life_begins_without_old_debts() -> None:
-    story = HistoryBuilder()
-    story.initialise()
-    story.begin("T0")
-    story.initialise()
-    story.begin()
-    story.write("T1", "r1", 0)
-    story.commit(**FENCED)
-    assert len(false_fencing(story.history)) == 1
+    history_builder = HistoryBuilder()
+    history_builder.initialise()
+    history_builder.begin("T0")
+    history_builder.initialise()
+    history_builder.begin()
+    history_builder.write("T1", "r1", 0)
+    history_builder.commit(**FENCED)
+    assert len(false_fencing(history_builder.history)) == 1
 
 
 BUSY = "CONCURRENT_TRANSACTIONS"
 
 
 def test_decided_for_longer_than_its_timeout_is_stuck() -> None:
-    story = HistoryBuilder()
-    first_look = story.describe("PrepareCommit", T0, T1)
-    story.wait(1.1)
-    last_look = story.describe("PrepareCommit", T1)
-    (anomaly,) = stuck_coordinators(story.history)
-    assert anomaly.evidence == (first_look, last_look)
+    history_builder = HistoryBuilder()
+    first_description = history_builder.describe("PrepareCommit", T0, T1)
+    history_builder.wait(1.1)
+    last_description = history_builder.describe("PrepareCommit", T1)
+    (anomaly,) = stuck_coordinators(history_builder.history)
+    assert anomaly.evidence == (first_description, last_description)
     assert anomaly.because.startswith("app has been PrepareCommit for ")
-    assert stuck_partitions(story.history) == {T0, T1}
+    assert stuck_partitions(history_builder.history) == {T0, T1}
 
 
 def test_it_may_take_as_long_as_its_timeout() -> None:
-    story = HistoryBuilder()
-    story.describe("PrepareCommit")
-    story.wait(0.5)
-    story.describe("PrepareCommit")
-    assert stuck_coordinators(story.history) == ()
+    history_builder = HistoryBuilder()
+    history_builder.describe("PrepareCommit")
+    history_builder.wait(0.5)
+    history_builder.describe("PrepareCommit")
+    assert stuck_coordinators(history_builder.history) == ()
 
 
 @pytest.mark.parametrize(
@@ -467,94 +500,94 @@ def test_it_may_take_as_long_as_its_timeout() -> None:
     ],
 )
 def test_another_transaction_or_state_begins_anew(other_fields: dict[str, Any]) -> None:
-    story = HistoryBuilder()
-    story.describe("PrepareCommit")
-    story.wait(2)
+    history_builder = HistoryBuilder()
+    history_builder.describe("PrepareCommit")
+    history_builder.wait(2)
     fields: dict[str, Any] = {"state": "PrepareCommit"}
-    story.describe(**(fields | other_fields))
-    assert stuck_coordinators(story.history) == ()
+    history_builder.describe(**(fields | other_fields))
+    assert stuck_coordinators(history_builder.history) == ()
 
 
 def test_an_answer_with_an_error_tells_nothing() -> None:
-    story = HistoryBuilder()
-    story.describe("PrepareCommit")
-    story.describe("", error="COORDINATOR_LOAD_IN_PROGRESS")
-    story.wait(2)
-    story.describe("PrepareCommit")
-    assert len(stuck_coordinators(story.history)) == 1
+    history_builder = HistoryBuilder()
+    history_builder.describe("PrepareCommit")
+    history_builder.describe("", error="COORDINATOR_LOAD_IN_PROGRESS")
+    history_builder.wait(2)
+    history_builder.describe("PrepareCommit")
+    assert len(stuck_coordinators(history_builder.history)) == 1
 
 
 def test_without_a_known_timeout_nobody_can_say_how_long_is_too_long() -> None:
-    story = HistoryBuilder()
-    story.describe("PrepareCommit", timeout_ms=None)
-    story.wait(60)
-    story.describe("PrepareCommit", timeout_ms=None)
-    assert stuck_coordinators(story.history) == ()
+    history_builder = HistoryBuilder()
+    history_builder.describe("PrepareCommit", timeout_ms=None)
+    history_builder.wait(60)
+    history_builder.describe("PrepareCommit", timeout_ms=None)
+    assert stuck_coordinators(history_builder.history) == ()
 
 
 def test_only_what_lasts_after_everything_was_healed_counts() -> None:
-    story = HistoryBuilder()
-    story.begin()
-    story.initialise(outcome=FAILED, error=BUSY)
-    story.describe("PrepareCommit")
-    story.wait(10)
-    story.heal()
-    story.describe("PrepareCommit")
-    story.initialise(outcome=FAILED, error=BUSY)
-    assert stuck_coordinators(story.history) == ()
-    story.wait(2)
-    story.describe("PrepareCommit")
-    assert len(stuck_coordinators(story.history)) == 1
+    history_builder = HistoryBuilder()
+    history_builder.begin()
+    history_builder.initialise(outcome=FAILED, error=BUSY)
+    history_builder.describe("PrepareCommit")
+    history_builder.wait(10)
+    history_builder.heal()
+    history_builder.describe("PrepareCommit")
+    history_builder.initialise(outcome=FAILED, error=BUSY)
+    assert stuck_coordinators(history_builder.history) == ()
+    history_builder.wait(2)
+    history_builder.describe("PrepareCommit")
+    assert len(stuck_coordinators(history_builder.history)) == 1
 
 
 def test_busy_for_longer_than_the_timeout_is_stuck() -> None:
-    story = HistoryBuilder()
-    story.initialise()
-    story.begin()
-    first_answer = story.add_partitions(outcome=FAILED, error=BUSY)
-    story.commit(outcome=FAILED, error="NOT_COORDINATOR")
-    story.write(None, "of somebody else", 0)
-    story.wait(1.1)
-    last_answer = story.initialise(outcome=FAILED, error=BUSY)
-    (anomaly,) = stuck_coordinators(story.history)
+    history_builder = HistoryBuilder()
+    history_builder.initialise()
+    history_builder.begin()
+    first_answer = history_builder.add_partitions(outcome=FAILED, error=BUSY)
+    history_builder.commit(outcome=FAILED, error="NOT_COORDINATOR")
+    history_builder.write(None, "of somebody else", 0)
+    history_builder.wait(1.1)
+    last_answer = history_builder.initialise(outcome=FAILED, error=BUSY)
+    (anomaly,) = stuck_coordinators(history_builder.history)
     assert anomaly.evidence == (first_answer, last_answer)
     assert f"app has been answered {BUSY}" in anomaly.because
-    assert stuck_partitions(story.history) == set()
+    assert stuck_partitions(history_builder.history) == set()
 
 
 @pytest.mark.parametrize("label", ["T1", "T9"])
 def test_an_answer_of_success_shows_that_it_goes_on(label: str) -> None:
-    story = HistoryBuilder()
-    story.initialise()
-    story.begin()
-    story.add_partitions(outcome=FAILED, error=BUSY)
-    story.send_offsets(label, 5)
-    story.wait(2)
-    story.add_partitions(outcome=FAILED, error=BUSY)
+    history_builder = HistoryBuilder()
+    history_builder.initialise()
+    history_builder.begin()
+    history_builder.add_partitions(outcome=FAILED, error=BUSY)
+    history_builder.send_offsets(label, 5)
+    history_builder.wait(2)
+    history_builder.add_partitions(outcome=FAILED, error=BUSY)
     # T9 is nobody's: what became of it says nothing about this id.
-    assert len(stuck_coordinators(story.history)) == (label == "T9")
+    assert len(stuck_coordinators(history_builder.history)) == (label == "T9")
 
 
 def test_an_id_is_convicted_once() -> None:
-    story = HistoryBuilder()
-    story.initialise(outcome=FAILED, error=BUSY)
-    story.describe("PrepareCommit")
-    story.wait(2)
-    story.initialise(outcome=FAILED, error=BUSY)
-    story.describe("PrepareCommit")
-    assert len(stuck_coordinators(story.history)) == 1
+    history_builder = HistoryBuilder()
+    history_builder.initialise(outcome=FAILED, error=BUSY)
+    history_builder.describe("PrepareCommit")
+    history_builder.wait(2)
+    history_builder.initialise(outcome=FAILED, error=BUSY)
+    history_builder.describe("PrepareCommit")
+    assert len(stuck_coordinators(history_builder.history)) == 1
 
 
 def test_an_unknown_outcome_between_two_answers_may_have_been_a_success() -> None:
-    story = HistoryBuilder()
-    story.initialise(outcome=FAILED, error=BUSY)
-    story.initialise("another", outcome=UNKNOWN)
-    story.wait(2)
-    story.initialise(outcome=FAILED, error=BUSY)
-    assert stuck_coordinators(story.history) == ()
-    story.wait(2)
-    story.initialise(outcome=FAILED, error=BUSY)
-    assert len(stuck_coordinators(story.history)) == 1
+    history_builder = HistoryBuilder()
+    history_builder.initialise(outcome=FAILED, error=BUSY)
+    history_builder.initialise("another", outcome=UNKNOWN)
+    history_builder.wait(2)
+    history_builder.initialise(outcome=FAILED, error=BUSY)
+    assert stuck_coordinators(history_builder.history) == ()
+    history_builder.wait(2)
+    history_builder.initialise(outcome=FAILED, error=BUSY)
+    assert len(stuck_coordinators(history_builder.history)) == 1
 
 
 @pytest.mark.parametrize(
@@ -570,27 +603,27 @@ def test_an_unknown_outcome_between_two_answers_may_have_been_a_success() -> Non
 def test_two_looks_without_a_start_are_of_one_transaction_if_nothing_was_granted(
     fields: dict[str, Any], start_ms: int | None, *, stuck: bool
 ) -> None:
-    story = HistoryBuilder()
-    story.describe("PrepareCommit", start_ms=start_ms)
-    story.write(None, "plain", 0)
-    story.initialise(**fields)
-    story.wait(2)
-    story.describe("PrepareCommit", start_ms=start_ms)
-    assert bool(stuck_coordinators(story.history)) is stuck
+    history_builder = HistoryBuilder()
+    history_builder.describe("PrepareCommit", start_ms=start_ms)
+    history_builder.write(None, "plain", 0)
+    history_builder.initialise(**fields)
+    history_builder.wait(2)
+    history_builder.describe("PrepareCommit", start_ms=start_ms)
+    assert bool(stuck_coordinators(history_builder.history)) is stuck
 
 
 def test_an_id_that_was_seen_once_is_not_stuck_whatever_its_timeout() -> None:
-    story = HistoryBuilder()
-    story.initialise(timeout_ms=-1)
-    story.describe("PrepareCommit", timeout_ms=None)
-    assert stuck_coordinators(story.history) == ()
+    history_builder = HistoryBuilder()
+    history_builder.initialise(timeout_ms=-1)
+    history_builder.describe("PrepareCommit", timeout_ms=None)
+    assert stuck_coordinators(history_builder.history) == ()
 
 
 def test_a_stuck_coordinator_owes_what_any_of_its_answers_has_listed() -> None:
-    story = HistoryBuilder()
-    story.describe("PrepareCommit", start_ms=0)
-    story.describe("PrepareCommit", T0, start_ms=0)
-    story.describe("Ongoing", T1, start_ms=0, transactional_id="another")
-    story.wait(2)
-    story.describe("PrepareCommit", start_ms=0)
-    assert stuck_partitions(story.history) == {T0}
+    history_builder = HistoryBuilder()
+    history_builder.describe("PrepareCommit", start_ms=0)
+    history_builder.describe("PrepareCommit", T0, start_ms=0)
+    history_builder.describe("Ongoing", T1, start_ms=0, transactional_id="another")
+    history_builder.wait(2)
+    history_builder.describe("PrepareCommit", start_ms=0)
+    assert stuck_partitions(history_builder.history) == {T0}

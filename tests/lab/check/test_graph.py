@@ -10,55 +10,57 @@ def pairs(edges: tuple[Edge, ...]) -> list[tuple[str, str]]:
 
 
 def test_the_last_write_of_a_key_is_the_version_that_counts() -> None:
-    story = HistoryBuilder()
+    history_builder = HistoryBuilder()
     for offset, label in enumerate(("A", "B", "A", "C")):
-        story.write(label, f"v{offset}", offset, key="x")
-    story.write("A", "elsewhere", 0, key="x", partition=1)
-    story.write("B", "w", 5, key="y")
-    story.write("A", "without a key", 6)
+        history_builder.write(label, f"v{offset}", offset, key="x")
+    history_builder.write("A", "elsewhere", 0, key="x", partition=1)
+    history_builder.write("B", "w", 5, key="y")
+    history_builder.write("A", "without a key", 6)
     for label in "ABC":
-        story.commit(label)
-    assert pairs(dependencies(story.history).write_write) == [("A", "C"), ("B", "A")]
+        history_builder.commit(label)
+    assert pairs(dependencies(history_builder.history).write_write) == [("A", "C"), ("B", "A")]
 
 
 def test_only_committed_transactions_count() -> None:
-    story = HistoryBuilder()
+    history_builder = HistoryBuilder()
     for offset, label in enumerate("ABCD"):
-        story.write(label, f"v{offset}", offset, key="x")
-    story.commit("A")
-    story.abort("B")
-    story.commit("C", outcome=UNKNOWN)
-    story.commit("D", outcome=UNKNOWN)
-    story.read(3, {3: "v3"}, 4)
-    graph = dependencies(story.history)
+        history_builder.write(label, f"v{offset}", offset, key="x")
+    history_builder.commit("A")
+    history_builder.abort("B")
+    history_builder.commit("C", outcome=UNKNOWN)
+    history_builder.commit("D", outcome=UNKNOWN)
+    history_builder.read(3, {3: "v3"}, 4)
+    graph = dependencies(history_builder.history)
     assert sorted(graph.transactions) == ["A", "D"]
     assert pairs(graph.write_write) == [("A", "D")]
 
 
 def test_who_reads_depends_on_who_wrote() -> None:
-    story = HistoryBuilder()
-    story.write("A", "a", 0)
-    story.write("X", "both", outcome=UNKNOWN)
-    story.write("A", "both", outcome=UNKNOWN)
-    story.read(0, {0: "a", 1: "both", 2: "nobody's", 3: None, 4: "own"}, 5, transaction="B")
-    story.write("B", "own", 4)
-    story.read(0, {0: "a"}, 1, transaction="C", isolation=Isolation.READ_UNCOMMITTED)
-    story.read(0, {}, 1, transaction="C", error="NOT_LEADER_OR_FOLLOWER")
+    history_builder = HistoryBuilder()
+    history_builder.write("A", "a", 0)
+    history_builder.write("X", "both", outcome=UNKNOWN)
+    history_builder.write("A", "both", outcome=UNKNOWN)
+    history_builder.read(
+        0, {0: "a", 1: "both", 2: "nobody's", 3: None, 4: "own"}, 5, transaction="B"
+    )
+    history_builder.write("B", "own", 4)
+    history_builder.read(0, {0: "a"}, 1, transaction="C", isolation=Isolation.READ_UNCOMMITTED)
+    history_builder.read(0, {}, 1, transaction="C", error="NOT_LEADER_OR_FOLLOWER")
     for label in "ABC":
-        story.commit(label)
-    assert pairs(dependencies(story.history).write_read) == [("A", "B")]
+        history_builder.commit(label)
+    assert pairs(dependencies(history_builder.history).write_read) == [("A", "B")]
 
 
 def test_transactions_of_one_id_come_in_the_order_of_their_records() -> None:
-    story = HistoryBuilder()
-    story.begin("A1", transactional_id="a")
-    story.begin("A2", transactional_id="a")
-    story.begin("B1", transactional_id="b")
+    history_builder = HistoryBuilder()
+    history_builder.begin("A1", transactional_id="a")
+    history_builder.begin("A2", transactional_id="a")
+    history_builder.begin("B1", transactional_id="b")
     for offset, label in enumerate(("A1", "A1", "B1", "A2", "A1", None, "nobody's")):
-        story.write(label, f"v{offset}", offset)
+        history_builder.write(label, f"v{offset}", offset)
     for label in ("A1", "A2", "B1", "nobody's"):
-        story.commit(label)
-    sessions = dependencies(story.history).sessions
+        history_builder.commit(label)
+    sessions = dependencies(history_builder.history).sessions
     assert {owner: pairs(edges) for owner, edges in sessions.items()} == {
         "a": [("A1", "A2"), ("A2", "A1")]
     }
@@ -98,10 +100,10 @@ def test_a_long_chain_without_a_circle_is_soon_known_to_have_none() -> None:
 
 
 def test_a_record_of_another_does_not_show_that_a_commit_took_effect() -> None:
-    story = HistoryBuilder()
-    story.write("A", "v", outcome=FAILED)
-    story.commit("A", outcome=UNKNOWN)
-    story.write("B", "v", 0)
-    story.commit("B")
-    story.read(0, {0: "v"}, 1)
-    assert sorted(dependencies(story.history).transactions) == ["B"]
+    history_builder = HistoryBuilder()
+    history_builder.write("A", "v", outcome=FAILED)
+    history_builder.commit("A", outcome=UNKNOWN)
+    history_builder.write("B", "v", 0)
+    history_builder.commit("B")
+    history_builder.read(0, {0: "v"}, 1)
+    assert sorted(dependencies(history_builder.history).transactions) == ["B"]

@@ -25,13 +25,13 @@ from txnsim_lab.check.observations import Isolation, Wrote
 
 
 def test_open_then_not_listed_then_still_open_is_hanging() -> None:
-    story = HistoryBuilder()
-    ghost(story)
-    first_look = story.list_producers((7, 1), (9, None))
-    denied = story.describe("CompleteAbort")
-    second_look = story.list_producers((7, 1))
-    read = story.read(1, {}, 1, high_watermark=3)
-    (hanging_transaction,) = hanging(story.history)
+    history_builder = HistoryBuilder()
+    ghost(history_builder)
+    first_look = history_builder.list_producers((7, 1), (9, None))
+    denied = history_builder.describe("CompleteAbort")
+    second_look = history_builder.list_producers((7, 1))
+    read = history_builder.read(1, {}, 1, high_watermark=3)
+    (hanging_transaction,) = hanging(history_builder.history)
     assert (
         hanging_transaction.topic_partition,
         hanging_transaction.producer_id,
@@ -42,378 +42,416 @@ def test_open_then_not_listed_then_still_open_is_hanging() -> None:
 
 
 def test_readers_that_are_held_at_its_start_show_that_it_is_open() -> None:
-    story = HistoryBuilder()
-    ghost(story)
-    story.list_producers((7, 1))
-    story.describe("CompleteAbort")
-    assert hanging(story.history) == ()
-    story.read(1, {}, 1, high_watermark=3)
-    assert len(hanging(story.history)) == 1
+    history_builder = HistoryBuilder()
+    ghost(history_builder)
+    history_builder.list_producers((7, 1))
+    history_builder.describe("CompleteAbort")
+    assert hanging(history_builder.history) == ()
+    history_builder.read(1, {}, 1, high_watermark=3)
+    assert len(hanging(history_builder.history)) == 1
 
 
 @pytest.mark.parametrize(
     "word",
     [
-        pytest.param(lambda story: story.describe("Empty"), id="Empty"),
-        pytest.param(lambda story: story.describe("Ongoing", T1), id="another partition"),
-        pytest.param(lambda story: story.describe("CompleteCommit", T0), id="complete"),
-        pytest.param(lambda story: story.list_transactions(), id="nobody lists it"),
+        pytest.param(lambda history_builder: history_builder.describe("Empty"), id="Empty"),
         pytest.param(
-            lambda story: story.list_transactions(("app", 7, "Empty")), id="listed as Empty"
+            lambda history_builder: history_builder.describe("Ongoing", T1), id="another partition"
         ),
         pytest.param(
-            lambda story: story.describe("", error="TRANSACTIONAL_ID_NOT_FOUND"),
+            lambda history_builder: history_builder.describe("CompleteCommit", T0), id="complete"
+        ),
+        pytest.param(
+            lambda history_builder: history_builder.list_transactions(), id="nobody lists it"
+        ),
+        pytest.param(
+            lambda history_builder: history_builder.list_transactions(("app", 7, "Empty")),
+            id="listed as Empty",
+        ),
+        pytest.param(
+            lambda history_builder: history_builder.describe(
+                "", error="TRANSACTIONAL_ID_NOT_FOUND"
+            ),
             id="its transactional id is unknown",
         ),
         pytest.param(
-            lambda story: story.describe("Ongoing", T0, producer_id=8),
+            lambda history_builder: history_builder.describe("Ongoing", T0, producer_id=8),
             id="its transactional id has another producer id",
         ),
     ],
 )
 def test_ways_to_say_that_nobody_owns_it(word: Callable[[HistoryBuilder], int]) -> None:
-    story = HistoryBuilder()
-    ghost(story)
-    story.list_producers((7, 1))
-    word(story)
-    story.list_producers((7, 1))
-    story.read(1, {}, 1, high_watermark=3)
-    assert len(hanging(story.history)) == 1
+    history_builder = HistoryBuilder()
+    ghost(history_builder)
+    history_builder.list_producers((7, 1))
+    word(history_builder)
+    history_builder.list_producers((7, 1))
+    history_builder.read(1, {}, 1, high_watermark=3)
+    assert len(hanging(history_builder.history)) == 1
 
 
 @pytest.mark.parametrize(
     "word",
     [
-        pytest.param(lambda story: story.describe("Ongoing", T0), id="alive"),
-        pytest.param(lambda story: story.describe("PrepareCommit", T1, T0), id="decided"),
-        pytest.param(lambda story: story.describe("PrepareAbort", T0), id="decided to abort"),
+        pytest.param(lambda history_builder: history_builder.describe("Ongoing", T0), id="alive"),
         pytest.param(
-            lambda story: story.list_transactions(("app", 7, "Ongoing")),
+            lambda history_builder: history_builder.describe("PrepareCommit", T1, T0), id="decided"
+        ),
+        pytest.param(
+            lambda history_builder: history_builder.describe("PrepareAbort", T0),
+            id="decided to abort",
+        ),
+        pytest.param(
+            lambda history_builder: history_builder.list_transactions(("app", 7, "Ongoing")),
             id="where, it does not say",
         ),
-        pytest.param(lambda story: story.describe("", error="NOT_COORDINATOR"), id="nobody knows"),
-        pytest.param(lambda story: story.describe("Empty", producer_id=9), id="about another"),
         pytest.param(
-            lambda story: story.describe("Empty", transactional_id="other", producer_id=9),
+            lambda history_builder: history_builder.describe("", error="NOT_COORDINATOR"),
+            id="nobody knows",
+        ),
+        pytest.param(
+            lambda history_builder: history_builder.describe("Empty", producer_id=9),
+            id="about another",
+        ),
+        pytest.param(
+            lambda history_builder: history_builder.describe(
+                "Empty", transactional_id="other", producer_id=9
+            ),
             id="about another id",
         ),
     ],
 )
 def test_words_that_do_not_disown_it(word: Callable[[HistoryBuilder], int]) -> None:
-    story = HistoryBuilder()
-    ghost(story)
-    story.initialise(transactional_id="shares the id", producer_id=7)
-    story.list_producers((7, 1))
-    word(story)
-    story.list_producers((7, 1))
-    story.read(1, {}, 1, high_watermark=3)
-    assert hanging(story.history) == ()
+    history_builder = HistoryBuilder()
+    ghost(history_builder)
+    history_builder.initialise(transactional_id="shares the id", producer_id=7)
+    history_builder.list_producers((7, 1))
+    word(history_builder)
+    history_builder.list_producers((7, 1))
+    history_builder.read(1, {}, 1, high_watermark=3)
+    assert hanging(history_builder.history) == ()
 
 
 def test_the_last_word_counts() -> None:
-    story = HistoryBuilder()
-    hangs(story)
-    story.describe("Ongoing", T0)  # the next transaction has added the partition
-    story.list_producers((7, 1))
-    story.read(1, {}, 1, high_watermark=3)
-    assert hanging(story.history) == ()
+    history_builder = HistoryBuilder()
+    hangs(history_builder)
+    history_builder.describe("Ongoing", T0)  # the next transaction has added the partition
+    history_builder.list_producers((7, 1))
+    history_builder.read(1, {}, 1, high_watermark=3)
+    assert hanging(history_builder.history) == ()
 
 
 @pytest.mark.parametrize(
     "look",
     [
-        pytest.param(lambda story: story.list_producers((7, None)), id="closed"),
-        pytest.param(lambda story: story.list_producers((7, 5)), id="another one"),
-        pytest.param(lambda story: story.read(1, {}, 3), id="readers go on"),
         pytest.param(
-            lambda story: story.read(1, {}, 1, last_stable_offset=0, high_watermark=3),
+            lambda history_builder: history_builder.list_producers((7, None)), id="closed"
+        ),
+        pytest.param(
+            lambda history_builder: history_builder.list_producers((7, 5)), id="another one"
+        ),
+        pytest.param(lambda history_builder: history_builder.read(1, {}, 3), id="readers go on"),
+        pytest.param(
+            lambda history_builder: history_builder.read(
+                1, {}, 1, last_stable_offset=0, high_watermark=3
+            ),
             id="an older transaction holds them",
         ),
     ],
 )
 def test_the_last_look_counts(look: Callable[[HistoryBuilder], int]) -> None:
-    story = HistoryBuilder()
-    hangs(story)
-    assert len(hanging(story.history)) == 1
-    look(story)
-    assert hanging(story.history) == ()
+    history_builder = HistoryBuilder()
+    hangs(history_builder)
+    assert len(hanging(history_builder.history)) == 1
+    look(history_builder)
+    assert hanging(history_builder.history) == ()
 
 
 @pytest.mark.parametrize(
     "look",
     [
         pytest.param(
-            lambda story: story.list_producers(error="NOT_LEADER_OR_FOLLOWER"), id="leader"
+            lambda history_builder: history_builder.list_producers(error="NOT_LEADER_OR_FOLLOWER"),
+            id="leader",
         ),
-        pytest.param(lambda story: story.read(1, {}, 1, error="UNKNOWN"), id="reader"),
-        pytest.param(lambda story: story.read(1, {}, 1, last_stable_offset=-1), id="not told"),
         pytest.param(
-            lambda story: story.list_producers((8, 0), partition=1), id="another partition"
+            lambda history_builder: history_builder.read(1, {}, 1, error="UNKNOWN"), id="reader"
         ),
-        pytest.param(lambda story: story.read(0, {}, 0, partition=1), id="a reader elsewhere"),
+        pytest.param(
+            lambda history_builder: history_builder.read(1, {}, 1, last_stable_offset=-1),
+            id="not told",
+        ),
+        pytest.param(
+            lambda history_builder: history_builder.list_producers((8, 0), partition=1),
+            id="another partition",
+        ),
+        pytest.param(
+            lambda history_builder: history_builder.read(0, {}, 0, partition=1),
+            id="a reader elsewhere",
+        ),
     ],
 )
 def test_a_look_that_shows_nothing_changes_nothing(look: Callable[[HistoryBuilder], int]) -> None:
-    story = HistoryBuilder()
-    hangs(story)
-    look(story)
-    assert len(hanging(story.history)) == 1
+    history_builder = HistoryBuilder()
+    hangs(history_builder)
+    look(history_builder)
+    assert len(hanging(history_builder.history)) == 1
 
 
 def test_without_a_reader_nobody_is_held_back() -> None:
-    story = HistoryBuilder()
-    ghost(story)
-    story.list_producers((7, 1))
-    story.describe("CompleteAbort")
-    story.list_producers((7, 1))
-    assert hanging(story.history) == ()
+    history_builder = HistoryBuilder()
+    ghost(history_builder)
+    history_builder.list_producers((7, 1))
+    history_builder.describe("CompleteAbort")
+    history_builder.list_producers((7, 1))
+    assert hanging(history_builder.history) == ()
 
 
 def test_a_beginning_below_the_log_start_needs_the_leader_to_say_it_twice() -> None:
-    story = HistoryBuilder()
-    ghost(story)
-    story.list_producers((7, 1))
-    story.describe("CompleteAbort")
-    story.read(2, {}, 2, log_start_offset=2, high_watermark=3)
-    assert hanging(story.history) == ()
-    story.list_producers((7, 1))
-    assert len(hanging(story.history)) == 1
+    history_builder = HistoryBuilder()
+    ghost(history_builder)
+    history_builder.list_producers((7, 1))
+    history_builder.describe("CompleteAbort")
+    history_builder.read(2, {}, 2, log_start_offset=2, high_watermark=3)
+    assert hanging(history_builder.history) == ()
+    history_builder.list_producers((7, 1))
+    assert len(hanging(history_builder.history)) == 1
 
 
 def test_it_holds_the_records_of_its_producer_behind_its_start() -> None:
-    story = HistoryBuilder()
-    hangs(story)
-    (hanging_transaction,) = hanging(story.history)
-    story.write("T1", "r1", 1, producer_id=7)
-    story.write("T1", "r0", 0, producer_id=7)
-    story.write("T2", "r2", 2, producer_id=8)
-    story.write("T1", "r3", 3, producer_id=7, partition=1)
+    history_builder = HistoryBuilder()
+    hangs(history_builder)
+    (hanging_transaction,) = hanging(history_builder.history)
+    history_builder.write("T1", "r1", 1, producer_id=7)
+    history_builder.write("T1", "r0", 0, producer_id=7)
+    history_builder.write("T2", "r2", 2, producer_id=8)
+    history_builder.write("T1", "r3", 3, producer_id=7, partition=1)
     are_held = [
         hanging_transaction.holds(wrote)
-        for wrote in list(story.history)[-4:]
+        for wrote in list(history_builder.history)[-4:]
         if isinstance(wrote, Wrote)
     ]
     assert are_held == [True, False, False, False]
 
 
 def test_a_leader_that_answers_an_error_does_not_call_it_open() -> None:
-    story = HistoryBuilder()
-    ghost(story)
-    story.list_producers((7, 1), error="NOT_LEADER_OR_FOLLOWER")
-    story.describe("CompleteAbort")
-    story.list_producers((7, 1))
-    story.read(1, {}, 1, high_watermark=3)
-    assert hanging(story.history) == ()
+    history_builder = HistoryBuilder()
+    ghost(history_builder)
+    history_builder.list_producers((7, 1), error="NOT_LEADER_OR_FOLLOWER")
+    history_builder.describe("CompleteAbort")
+    history_builder.list_producers((7, 1))
+    history_builder.read(1, {}, 1, high_watermark=3)
+    assert hanging(history_builder.history) == ()
 
 
-def read_while_held(story: HistoryBuilder, **fields: Any) -> int:
+def read_while_held(history_builder: HistoryBuilder, **fields: Any) -> int:
     usual: dict[str, Any] = {"high_watermark": 3}
-    return story.read(1, {}, 1, **(usual | fields))
+    return history_builder.read(1, {}, 1, **(usual | fields))
 
 
 def test_a_hanging_transaction_is_what_holds_readers() -> None:
-    story = HistoryBuilder()
-    hangs(story)
-    (anomaly,) = stuck_last_stable_offsets(story.history)
+    history_builder = HistoryBuilder()
+    hangs(history_builder)
+    (anomaly,) = stuck_last_stable_offsets(history_builder.history)
     assert anomaly.because.startswith("t-0: the transaction of producer 7 that is open since 1")
 
 
 def test_held_for_longer_than_any_transaction_may_live_is_starving() -> None:
-    story = HistoryBuilder()
-    first_read = read_while_held(story)
-    read_while_held(story)
-    story.wait(20.1)
-    last_read = read_while_held(story)
-    (anomaly,) = starving_readers(story.history)
+    history_builder = HistoryBuilder()
+    first_read = read_while_held(history_builder)
+    read_while_held(history_builder)
+    history_builder.wait(20.1)
+    last_read = read_while_held(history_builder)
+    (anomaly,) = starving_readers(history_builder.history)
     assert anomaly.evidence == (first_read, last_read)
 
 
 def test_who_had_all_there_was_starves_since_there_is_more() -> None:
-    story = HistoryBuilder()
-    story.read(1, {}, 1)
-    story.wait(5)
-    first_read = read_while_held(story)
-    story.wait(19)
-    read_while_held(story)
-    assert starving_readers(story.history) == (), "before that it waited for news"
-    story.wait(2)
-    last_read = read_while_held(story)
-    (anomaly,) = starving_readers(story.history)
+    history_builder = HistoryBuilder()
+    history_builder.read(1, {}, 1)
+    history_builder.wait(5)
+    first_read = read_while_held(history_builder)
+    history_builder.wait(19)
+    read_while_held(history_builder)
+    assert starving_readers(history_builder.history) == (), "before that it waited for news"
+    history_builder.wait(2)
+    last_read = read_while_held(history_builder)
+    (anomaly,) = starving_readers(history_builder.history)
     assert anomaly.evidence == (first_read, last_read)
 
 
 def test_a_longer_timeout_that_was_seen_asks_for_more_patience() -> None:
-    story = HistoryBuilder()
-    story.initialise(timeout_ms=None)
-    story.initialise(timeout_ms=60 * 60_000)
-    read_while_held(story)
-    story.wait(64)
-    read_while_held(story)
-    assert starving_readers(story.history) == ()
-    story.wait(2)
-    read_while_held(story)
-    assert kinds(starving_readers(story.history)) == ["starving-reader"]
+    history_builder = HistoryBuilder()
+    history_builder.initialise(timeout_ms=None)
+    history_builder.initialise(timeout_ms=60 * 60_000)
+    read_while_held(history_builder)
+    history_builder.wait(64)
+    read_while_held(history_builder)
+    assert starving_readers(history_builder.history) == ()
+    history_builder.wait(2)
+    read_while_held(history_builder)
+    assert kinds(starving_readers(history_builder.history)) == ["starving-reader"]
 
 
 def test_a_known_reason_has_a_name_of_its_own() -> None:
-    story = HistoryBuilder()
-    hangs(story)
-    story.wait(30)
-    read_while_held(story)
-    assert starving_readers(story.history) == ()
-    assert kinds(stuck_last_stable_offsets(story.history)) == ["stuck-last-stable-offset"]
+    history_builder = HistoryBuilder()
+    hangs(history_builder)
+    history_builder.wait(30)
+    read_while_held(history_builder)
+    assert starving_readers(history_builder.history) == ()
+    assert kinds(stuck_last_stable_offsets(history_builder.history)) == ["stuck-last-stable-offset"]
 
 
 def test_so_has_a_stuck_coordinator() -> None:
-    story = HistoryBuilder()
-    ghost(story)
-    read_while_held(story)
-    story.describe("PrepareCommit", T0)
-    story.wait(30)
-    story.describe("PrepareCommit", T0)
-    read_while_held(story)
-    assert starving_readers(story.history) == ()
+    history_builder = HistoryBuilder()
+    ghost(history_builder)
+    read_while_held(history_builder)
+    history_builder.describe("PrepareCommit", T0)
+    history_builder.wait(30)
+    history_builder.describe("PrepareCommit", T0)
+    read_while_held(history_builder)
+    assert starving_readers(history_builder.history) == ()
 
 
 def test_who_gets_something_in_between_does_not_starve() -> None:
-    story = HistoryBuilder()
-    read_while_held(story)
-    story.wait(30)
-    story.read(1, {1: "r1"}, 2)
-    story.read(1, {}, 1, high_watermark=3)
-    assert starving_readers(story.history) == ()
+    history_builder = HistoryBuilder()
+    read_while_held(history_builder)
+    history_builder.wait(30)
+    history_builder.read(1, {1: "r1"}, 2)
+    history_builder.read(1, {}, 1, high_watermark=3)
+    assert starving_readers(history_builder.history) == ()
 
 
 def test_another_reader_that_waits_elsewhere_is_another_wait() -> None:
-    story = HistoryBuilder()
-    read_while_held(story)
-    story.wait(30)
-    story.read(2, {}, 2, high_watermark=3)
-    read_while_held(story, who="another")
-    read_while_held(story, last_stable_offset=-1)
-    assert starving_readers(story.history) == ()
+    history_builder = HistoryBuilder()
+    read_while_held(history_builder)
+    history_builder.wait(30)
+    history_builder.read(2, {}, 2, high_watermark=3)
+    read_while_held(history_builder, who="another")
+    read_while_held(history_builder, last_stable_offset=-1)
+    assert starving_readers(history_builder.history) == ()
 
 
 def test_at_the_end_of_the_log_there_is_nothing_to_get() -> None:
-    story = HistoryBuilder()
-    story.read(1, {}, 1)
-    story.wait(30)
-    story.read(1, {}, 1)
-    assert starving_readers(story.history) == ()
+    history_builder = HistoryBuilder()
+    history_builder.read(1, {}, 1)
+    history_builder.wait(30)
+    history_builder.read(1, {}, 1)
+    assert starving_readers(history_builder.history) == ()
 
 
 def test_a_last_stable_offset_that_moves_holds_nobody_for_long() -> None:
-    story = HistoryBuilder()
-    story.read(3, {}, 3, last_stable_offset=1, high_watermark=5)
-    story.wait(30)
-    story.read(3, {}, 3, last_stable_offset=2, high_watermark=5)
-    assert starving_readers(story.history) == ()
+    history_builder = HistoryBuilder()
+    history_builder.read(3, {}, 3, last_stable_offset=1, high_watermark=5)
+    history_builder.wait(30)
+    history_builder.read(3, {}, 3, last_stable_offset=2, high_watermark=5)
+    assert starving_readers(history_builder.history) == ()
 
 
 def test_who_may_read_on_and_is_given_nothing_twice_starves_at_once() -> None:
-    story = HistoryBuilder()
-    story.read(0, {}, 0, last_stable_offset=1, high_watermark=1)
-    assert starving_readers(story.history) == ()
-    story.read(0, {}, 0, last_stable_offset=1, high_watermark=1)
-    assert kinds(starving_readers(story.history)) == ["starving-reader"]
+    history_builder = HistoryBuilder()
+    history_builder.read(0, {}, 0, last_stable_offset=1, high_watermark=1)
+    assert starving_readers(history_builder.history) == ()
+    history_builder.read(0, {}, 0, last_stable_offset=1, high_watermark=1)
+    assert kinds(starving_readers(history_builder.history)) == ["starving-reader"]
 
 
 def test_who_got_something_meanwhile_does_not_starve_though_no_stable_offset_was_told() -> None:
-    story = HistoryBuilder()
-    story.read(1, {}, 1, last_stable_offset=3)
-    story.read(1, {}, 1, last_stable_offset=-1)
-    story.read(1, {1: "r1"}, 2, last_stable_offset=-1)
-    story.read(1, {}, 1, last_stable_offset=3)
-    assert starving_readers(story.history) == ()
-    story.read(1, {}, 1, last_stable_offset=-1)
-    story.read(1, {}, 1, last_stable_offset=3)
-    assert kinds(starving_readers(story.history)) == ["starving-reader"]
+    history_builder = HistoryBuilder()
+    history_builder.read(1, {}, 1, last_stable_offset=3)
+    history_builder.read(1, {}, 1, last_stable_offset=-1)
+    history_builder.read(1, {1: "r1"}, 2, last_stable_offset=-1)
+    history_builder.read(1, {}, 1, last_stable_offset=3)
+    assert starving_readers(history_builder.history) == ()
+    history_builder.read(1, {}, 1, last_stable_offset=-1)
+    history_builder.read(1, {}, 1, last_stable_offset=3)
+    assert kinds(starving_readers(history_builder.history)) == ["starving-reader"]
 
 
 KEYS = {2: "x", 3: "x"}
 
 
-def write_behind_ghost(story: HistoryBuilder) -> None:
+def write_behind_ghost(history_builder: HistoryBuilder) -> None:
     """Two records of one key behind the ghost, at 2 and 3."""
-    story.write(None, "x is 2", 3, who="bystander", key="x")
-    story.read(1, {}, 1, high_watermark=4)
+    history_builder.write(None, "x is 2", 3, who="bystander", key="x")
+    history_builder.read(1, {}, 1, high_watermark=4)
 
 
-def everything(story: HistoryBuilder, **fields: Any) -> int:
+def everything(history_builder: HistoryBuilder, **fields: Any) -> int:
     usual: dict[str, Any] = {
         "isolation": Isolation.READ_UNCOMMITTED,
         "last_stable_offset": -1,
         "keys": KEYS,
     }
-    return story.read(1, {1: "late", 2: "after", 3: "x is 2"}, 4, **(usual | fields))
+    return history_builder.read(1, {1: "late", 2: "after", 3: "x is 2"}, 4, **(usual | fields))
 
 
 def test_what_the_cleaner_leaves_behind_a_hanging_transaction_convicts() -> None:
-    story = HistoryBuilder()
-    hangs(story)
-    write_behind_ghost(story)
-    cleaned = story.clean()
-    read = everything(story)
-    (anomaly,) = uncleanable_logs(story.history)
+    history_builder = HistoryBuilder()
+    hangs(history_builder)
+    write_behind_ghost(history_builder)
+    cleaned = history_builder.clean()
+    read = everything(history_builder)
+    (anomaly,) = uncleanable_logs(history_builder.history)
     assert {cleaned, read} <= set(anomaly.evidence)
     assert "key 'x'" in anomaly.because
 
 
 def test_the_cleaner_must_have_had_its_turn() -> None:
-    story = HistoryBuilder()
-    hangs(story)
-    write_behind_ghost(story)
-    everything(story)
-    assert uncleanable_logs(story.history) == ()
+    history_builder = HistoryBuilder()
+    hangs(history_builder)
+    write_behind_ghost(history_builder)
+    everything(history_builder)
+    assert uncleanable_logs(history_builder.history) == ()
 
 
 def test_what_was_written_after_its_turn_it_could_not_clean() -> None:
-    story = HistoryBuilder()
-    hangs(story)
-    story.clean()
-    write_behind_ghost(story)
-    everything(story)
-    assert uncleanable_logs(story.history) == ()
+    history_builder = HistoryBuilder()
+    hangs(history_builder)
+    history_builder.clean()
+    write_behind_ghost(history_builder)
+    everything(history_builder)
+    assert uncleanable_logs(history_builder.history) == ()
 
 
 @pytest.mark.parametrize("keys", [{0: "x", 3: "x"}, {2: "x", 3: "y"}, {}])
 def test_a_record_before_the_transaction_or_of_another_key_tells_nothing(
     keys: dict[int, str],
 ) -> None:
-    story = HistoryBuilder()
-    hangs(story)
-    write_behind_ghost(story)
-    story.clean()
-    everything(story, keys=keys)
-    assert uncleanable_logs(story.history) == ()
+    history_builder = HistoryBuilder()
+    hangs(history_builder)
+    write_behind_ghost(history_builder)
+    history_builder.clean()
+    everything(history_builder, keys=keys)
+    assert uncleanable_logs(history_builder.history) == ()
 
 
 def test_behind_a_transaction_that_is_alive_the_cleaner_waits() -> None:
-    story = HistoryBuilder()
-    ghost(story)
-    story.list_producers((7, 1))
-    story.describe("Ongoing", T0)
-    write_behind_ghost(story)
-    story.clean()
-    everything(story)
-    assert uncleanable_logs(story.history) == ()
+    history_builder = HistoryBuilder()
+    ghost(history_builder)
+    history_builder.list_producers((7, 1))
+    history_builder.describe("Ongoing", T0)
+    write_behind_ghost(history_builder)
+    history_builder.clean()
+    everything(history_builder)
+    assert uncleanable_logs(history_builder.history) == ()
 
 
 def test_positions_of_an_aborted_transaction_are_never_to_be_seen() -> None:
-    story = HistoryBuilder()
-    sent = story.send_offsets("T1", 20)
-    story.abort()
-    read = story.positions(20)
-    (anomaly,) = positions_before_decision(story.history)
+    history_builder = HistoryBuilder()
+    sent = history_builder.send_offsets("T1", 20)
+    history_builder.abort()
+    read = history_builder.positions(20)
+    (anomaly,) = positions_before_decision(history_builder.history)
     assert anomaly.evidence == (sent, read)
 
 
 def test_nor_those_whose_commit_nobody_has_asked_for_yet() -> None:
-    story = HistoryBuilder()
-    story.send_offsets("T1", 20)
-    story.positions(20)
-    story.commit(asked_ms=2500, outcome=UNKNOWN)
-    assert len(positions_before_decision(story.history)) == 1
+    history_builder = HistoryBuilder()
+    history_builder.send_offsets("T1", 20)
+    history_builder.positions(20)
+    history_builder.commit(asked_ms=2500, outcome=UNKNOWN)
+    assert len(positions_before_decision(history_builder.history)) == 1
 
 
 @pytest.mark.parametrize(
@@ -425,42 +463,42 @@ def test_nor_those_whose_commit_nobody_has_asked_for_yet() -> None:
     ],
 )
 def test_a_commit_that_may_have_been_asked_for_convicts_nobody(end: dict[str, Any]) -> None:
-    story = HistoryBuilder()
-    story.send_offsets("T1", 20)
-    story.positions(20)
-    story.commit(**end)
-    assert positions_before_decision(story.history) == ()
+    history_builder = HistoryBuilder()
+    history_builder.send_offsets("T1", 20)
+    history_builder.positions(20)
+    history_builder.commit(**end)
+    assert positions_before_decision(history_builder.history) == ()
 
 
 def test_an_open_transaction_may_still_ask() -> None:
-    story = HistoryBuilder()
-    story.send_offsets("T1", 20)
-    story.positions(20)
-    assert positions_before_decision(story.history) == ()
+    history_builder = HistoryBuilder()
+    history_builder.send_offsets("T1", 20)
+    history_builder.positions(20)
+    assert positions_before_decision(history_builder.history) == ()
 
 
 @pytest.mark.parametrize("other_label", [None, "T2"])
 def test_a_position_that_somebody_else_has_committed_is_right(other_label: str | None) -> None:
-    story = HistoryBuilder()
-    story.send_offsets("T1", 20)
-    story.abort("T1")
-    story.send_offsets(other_label, 20)
-    story.commit("T2")
-    story.positions(20)
-    assert positions_before_decision(story.history) == ()
+    history_builder = HistoryBuilder()
+    history_builder.send_offsets("T1", 20)
+    history_builder.abort("T1")
+    history_builder.send_offsets(other_label, 20)
+    history_builder.commit("T2")
+    history_builder.positions(20)
+    assert positions_before_decision(history_builder.history) == ()
 
 
 def test_a_position_of_nobody_we_know_tells_nothing() -> None:
-    story = HistoryBuilder()
-    story.send_offsets("T1", 20, outcome=FAILED)
-    story.abort("T1")
-    story.positions(10)
-    assert positions_before_decision(story.history) == ()
+    history_builder = HistoryBuilder()
+    history_builder.send_offsets("T1", 20, outcome=FAILED)
+    history_builder.abort("T1")
+    history_builder.positions(10)
+    assert positions_before_decision(history_builder.history) == ()
 
 
 def test_an_error_tells_no_position() -> None:
-    story = HistoryBuilder()
-    story.send_offsets("T1", 20)
-    story.positions(20, error="UNSTABLE_OFFSET_COMMIT")
-    story.abort()
-    assert positions_before_decision(story.history) == ()
+    history_builder = HistoryBuilder()
+    history_builder.send_offsets("T1", 20)
+    history_builder.positions(20, error="UNSTABLE_OFFSET_COMMIT")
+    history_builder.abort()
+    assert positions_before_decision(history_builder.history) == ()

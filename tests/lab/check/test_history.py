@@ -184,18 +184,18 @@ def test_what_is_derived_is_made_once_until_something_is_added() -> None:
 
 
 def test_without_a_position_there_is_nothing_to_judge() -> None:
-    story = HistoryBuilder()
-    story.initialise()
-    story.begin()
-    assert skipped_input(story.history) == ()
+    history_builder = HistoryBuilder()
+    history_builder.initialise()
+    history_builder.begin()
+    assert skipped_input(history_builder.history) == ()
 
 
 def test_a_position_whose_members_reads_are_not_told_convicts_nobody() -> None:
-    story = HistoryBuilder()
-    story.send_offsets("T1", 20)
-    story.commit()
-    story.positions(20)
-    assert skipped_input(story.history) == ()
+    history_builder = HistoryBuilder()
+    history_builder.send_offsets("T1", 20)
+    history_builder.commit()
+    history_builder.positions(20)
+    assert skipped_input(history_builder.history) == ()
 
 
 def input_position(offset: int) -> tuple[Position, ...]:
@@ -206,19 +206,19 @@ def polled_in_an_abort(
     *, redone: str | None = None, outcome: Outcome = Outcome.OK
 ) -> HistoryBuilder:
     """in-0@0 is polled in T1, which is aborted; T2 does in-0@1 and commits the position behind."""
-    story = HistoryBuilder()
+    history_builder = HistoryBuilder()
     input_fields = {"topic": "in", "partition": 0, "who": "p"}
-    story.read(0, {0: "a"}, 1, **input_fields, transaction="T1")
-    story.write("T1", "A", of=input_position(0))
-    story.abort("T1")
-    story.read(1, {1: "b"}, 2, **input_fields, transaction="T2")
-    story.write("T2", "B", of=input_position(1))
+    history_builder.read(0, {0: "a"}, 1, **input_fields, transaction="T1")
+    history_builder.write("T1", "A", of=input_position(0))
+    history_builder.abort("T1")
+    history_builder.read(1, {1: "b"}, 2, **input_fields, transaction="T2")
+    history_builder.write("T2", "B", of=input_position(1))
     if redone is not None:
-        story.write(redone, "A again", outcome=outcome, of=input_position(0))
-    story.send_offsets("T2", 2)
-    story.commit("T2")
-    story.read(0, {0: "a", 1: "b"}, 2, topic="in", partition=0)
-    return story
+        history_builder.write(redone, "A again", outcome=outcome, of=input_position(0))
+    history_builder.send_offsets("T2", 2)
+    history_builder.commit("T2")
+    history_builder.read(0, {0: "a", 1: "b"}, 2, topic="in", partition=0)
+    return history_builder
 
 
 def test_an_input_of_an_abort_needs_its_output_where_outputs_name_their_inputs() -> None:
@@ -237,15 +237,15 @@ def test_an_output_that_may_be_there_shows_that_the_work_was_done(outcome: Outco
 
 
 def test_outputs_of_another_group_say_nothing_of_this_one() -> None:
-    story = HistoryBuilder()
+    history_builder = HistoryBuilder()
     input_fields = {"topic": "in", "partition": 0, "who": "p"}
-    story.read(0, {0: "a"}, 1, **input_fields, transaction="T1")
-    story.abort("T1")
-    story.send_offsets("T2", 1)
-    story.commit("T2")
-    story.write("T3", "A", of=input_position(7), who="q")
-    story.read(0, {0: "a"}, 1, topic="in", partition=0)
-    assert skipped_input(story.history) == ()
+    history_builder.read(0, {0: "a"}, 1, **input_fields, transaction="T1")
+    history_builder.abort("T1")
+    history_builder.send_offsets("T2", 1)
+    history_builder.commit("T2")
+    history_builder.write("T3", "A", of=input_position(7), who="q")
+    history_builder.read(0, {0: "a"}, 1, topic="in", partition=0)
+    assert skipped_input(history_builder.history) == ()
 
 
 def test_an_observation_knows_its_partition() -> None:
@@ -255,7 +255,7 @@ def test_an_observation_knows_its_partition() -> None:
 
 
 def test_each_kind_has_a_name_of_its_own() -> None:
-    tags = [kind.__struct_config__.tag for kind in get_args(Seen)]
+    tags = [observation_class.__struct_config__.tag for observation_class in get_args(Seen)]
     assert len(set(tags)) == len(tags)
 
 

@@ -18,13 +18,13 @@ def test_nothing_seen_is_healthy() -> None:
 
 
 def test_a_verdict_names_each_kind_once_in_order() -> None:
-    story = HistoryBuilder()
+    history_builder = HistoryBuilder()
     for label, value, offset in (("T1", "r1", 0), ("T2", "r2", 2)):
-        story.write(label, value, offset)
-        story.abort(label)
-    story.write(None, "r3", 4)
-    story.read(0, {0: "r1", 2: "r2"}, 5)
-    verdict = judge(story.history)
+        history_builder.write(label, value, offset)
+        history_builder.abort(label)
+    history_builder.write(None, "r3", 4)
+    history_builder.read(0, {0: "r1", 2: "r2"}, 5)
+    verdict = judge(history_builder.history)
     assert verdict.kinds == (Kind.ABORTED_READ, Kind.LOST_WRITE)
     assert str(verdict) == "aborted-read, lost-write"
     assert len(verdict.anomalies) == 3
@@ -33,25 +33,25 @@ def test_a_verdict_names_each_kind_once_in_order() -> None:
 
 @pytest.mark.parametrize("second", ["T1", "T2", None])
 def test_a_value_of_two_records_is_refused(second: str | None) -> None:
-    story = HistoryBuilder()
-    story.write("T1", "r0", 0)
-    story.write("T1", "r1", 1)
-    story.write(second, "r1", 2)
+    history_builder = HistoryBuilder()
+    history_builder.write("T1", "r0", 0)
+    history_builder.write("T1", "r1", 1)
+    history_builder.write(second, "r1", 2)
     with pytest.raises(
         HistoryError, match=r"observations 2 and 3: the value 'r1' names two records of t-0"
     ):
-        judge(story.history)
+        judge(history_builder.history)
 
 
 def test_attempts_to_write_one_record_share_its_value() -> None:
-    story = HistoryBuilder()
-    story.write("T1", "r1", outcome=UNKNOWN)
-    story.write("T1", "r1")
-    story.write("T1", "r1", 1)
-    story.write("T1", "r1", 1)
-    story.write("T2", "r1", outcome=FAILED)
-    story.write("T2", "r1", 7, partition=1)
-    assert judge(story.history).healthy
+    history_builder = HistoryBuilder()
+    history_builder.write("T1", "r1", outcome=UNKNOWN)
+    history_builder.write("T1", "r1")
+    history_builder.write("T1", "r1", 1)
+    history_builder.write("T1", "r1", 1)
+    history_builder.write("T2", "r1", outcome=FAILED)
+    history_builder.write("T2", "r1", 7, partition=1)
+    assert judge(history_builder.history).healthy
 
 
 WROTE = Wrote(at_ms=0, who="p", topic="a", partition=0, value="v", offset=0)
@@ -70,15 +70,22 @@ READ = Read(
 def test_a_place_for_each_record_takes_no_time_squared() -> None:
     def steps(count: int) -> int:
         history = History()
-        for number in range(count):
-            label, was = f"t{number}", msgspec.structs.replace
-            began = Began(at_ms=number, who="p", transaction=label, transactional_id=f"x{number}")
+        for partition in range(count):
+            transaction_label, was = f"t{partition}", msgspec.structs.replace
+            began = Began(
+                at_ms=partition,
+                who="p",
+                transaction=transaction_label,
+                transactional_id=f"x{partition}",
+            )
             history.add(began)
-            input_position = Position(topic="a", partition=number, offset=0)
-            history.add(was(WROTE, partition=number, transaction=label, of=(input_position,)))
-            history.add(was(SENT, partition=number, transaction=label))
-            history.add(Ended(at_ms=number, who="p", transaction=label, commit=True))
-            history.add(was(READ, partition=number))
+            input_position = Position(topic="a", partition=partition, offset=0)
+            history.add(
+                was(WROTE, partition=partition, transaction=transaction_label, of=(input_position,))
+            )
+            history.add(was(SENT, partition=partition, transaction=transaction_label))
+            history.add(Ended(at_ms=partition, who="p", transaction=transaction_label, commit=True))
+            history.add(was(READ, partition=partition))
         profile = counter()
         profile.enable()
         judge(history)

@@ -28,12 +28,12 @@ from txnsim_lab.check.judge import judge
 from txnsim_lab.check.observations import Ended, Initialised, Outcome, Wrote
 from txnsim_lab.scenario.recorder import Recorder
 
-PLACES = tuple(TopicPartition("orders", index) for index in range(PARTITIONS))
+PLACES = tuple(TopicPartition("orders", partition_index) for partition_index in range(PARTITIONS))
 TIMEOUT_MS = 60_000
 
 
 class JudgedChaos(Chaos):
-    """The same, and everybody writes down what they are told."""
+    """Chaos in which each client notes what it is told."""
 
     def __init__(self, cluster: VirtualCluster) -> None:
         super().__init__(cluster)
@@ -46,15 +46,17 @@ class JudgedChaos(Chaos):
     def _now_ms(self) -> int:
         return self.cluster.env.clock.now_ms()
 
-    async def work(self, name: str) -> None:
+    async def work(self, transactional_id: str) -> None:
         for life in range(3):
-            client_name = f"{name}/{life}"
+            client_name = f"{transactional_id}/{life}"
             async with (
                 self.cluster.client(client_name, **PATIENCE) as client,
-                Producer(client, transactional_id=name, delivery_timeout_ms=15_000) as producer,
+                Producer(
+                    client, transactional_id=transactional_id, delivery_timeout_ms=15_000
+                ) as producer,
             ):
                 try:
-                    await self._initialise(producer, client_name, name)
+                    await self._initialise(producer, client_name, transactional_id)
                     for number in range(10):
                         await asyncio.sleep(self.random.random())
                         await self._record_transaction(
@@ -63,7 +65,9 @@ class JudgedChaos(Chaos):
                 except ClientError:
                     continue  # a new life fences this one
 
-    async def _initialise(self, producer: Producer, client_name: str, name: str) -> None:
+    async def _initialise(
+        self, producer: Producer, client_name: str, transactional_id: str
+    ) -> None:
         outcome = Outcome.UNKNOWN
         try:
             await producer.init_transactions()
@@ -74,7 +78,7 @@ class JudgedChaos(Chaos):
                 Initialised(
                     at_ms=self._now_ms(),
                     who=client_name,
-                    transactional_id=name,
+                    transactional_id=transactional_id,
                     producer_id=identity.producer_id,
                     producer_epoch=identity.producer_epoch,
                     timeout_ms=TIMEOUT_MS,
@@ -82,29 +86,37 @@ class JudgedChaos(Chaos):
                 )
             )
 
-    async def _record_transaction(self, producer: Producer, client_name: str, label: str) -> None:
+    async def _record_transaction(
+        self, producer: Producer, client_name: str, transaction_label: str
+    ) -> None:
         producer.begin()
-        self.recorder.note_begin(client_name, client_name.split("/", maxsplit=1)[0], label)
+        self.recorder.note_begin(
+            client_name, client_name.split("/", maxsplit=1)[0], transaction_label
+        )
         try:
             sent = [
-                producer.send(topic_partition.topic, topic_partition.partition, label.encode())
+                producer.send(
+                    topic_partition.topic, topic_partition.partition, transaction_label.encode()
+                )
                 for topic_partition in PLACES
             ]
             answers = await asyncio.gather(*sent, return_exceptions=True)
             for topic_partition, answer in zip(PLACES, answers, strict=True):
-                self._wrote(producer, client_name, label, topic_partition, answer)
+                self._wrote(producer, client_name, transaction_label, topic_partition, answer)
             for answer in answers:
                 if isinstance(answer, BaseException):
                     raise answer
-            await self._end(producer, client_name, label, commit=self.random.random() >= 0.3)
+            await self._end(
+                producer, client_name, transaction_label, commit=self.random.random() >= 0.3
+            )
         except AbortableError:
-            await self._end(producer, client_name, label, commit=False)
+            await self._end(producer, client_name, transaction_label, commit=False)
 
     def _wrote(
         self,
         producer: Producer,
         client_name: str,
-        label: str,
+        transaction_label: str,
         topic_partition: TopicPartition,
         answer: RecordMetadata | BaseException,
     ) -> None:
@@ -113,18 +125,20 @@ class JudgedChaos(Chaos):
             Wrote(
                 at_ms=self._now_ms(),
                 who=client_name,
-                transaction=label,
+                transaction=transaction_label,
                 topic=topic_partition.topic,
                 partition=topic_partition.partition,
-                value=label,
-                item=f"{label} on {topic_partition}",
+                value=transaction_label,
+                item=f"{transaction_label} on {topic_partition}",
                 outcome=Outcome.OK if is_taken else Outcome.UNKNOWN,
                 offset=answer.offset if isinstance(answer, RecordMetadata) else -1,
                 producer_id=producer.session.identity.producer_id,
             )
         )
 
-    async def _end(self, producer: Producer, client_name: str, label: str, *, commit: bool) -> None:
+    async def _end(
+        self, producer: Producer, client_name: str, transaction_label: str, *, commit: bool
+    ) -> None:
         asked_ms, outcome = self._now_ms(), Outcome.UNKNOWN
         try:
             await (producer.commit() if commit else producer.abort())
@@ -137,7 +151,7 @@ class JudgedChaos(Chaos):
                 Ended(
                     at_ms=self._now_ms(),
                     who=client_name,
-                    transaction=label,
+                    transaction=transaction_label,
                     commit=commit,
                     outcome=outcome,
                     asked_ms=asked_ms,
@@ -161,9 +175,9 @@ class JudgedChaos(Chaos):
         admin = Admin(client)
         for topic_partition in PLACES:
             await self._look_at_producers(admin, topic_partition)
-        for name, description in (await admin.describe_transactions(PRODUCERS)).items():
+        for transactional_id, description in (await admin.describe_transactions(PRODUCERS)).items():
             if not isinstance(description, ClientError):
-                assert description.transactional_id == name
+                assert description.transactional_id == transactional_id
                 self.recorder.note_description("watcher", description)
         for topic_partition in PLACES:
             await self._look_at_producers(admin, topic_partition)
@@ -191,7 +205,7 @@ async def chaos(cluster: VirtualCluster) -> JudgedChaos:
     run = JudgedChaos(cluster)
     spawn = cluster.env.tasks.spawn
     around = [spawn(run.disturb(), name="chaos"), spawn(run.watch(), name="watcher")]
-    await asyncio.gather(*(run.work(name) for name in PRODUCERS))
+    await asyncio.gather(*(run.work(producer_name) for producer_name in PRODUCERS))
     run.is_over = True
     await asyncio.gather(*around)
     run.recorder.note_healing("watcher")

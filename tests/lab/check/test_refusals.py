@@ -12,13 +12,13 @@ LOST = "INVALID_PRODUCER_ID_MAPPING"
 
 
 def story_of_refused(error: str = LOST) -> HistoryBuilder:
-    story = HistoryBuilder()
-    story.initialise()
-    story.begin()
-    story.add_partitions()
-    story.write("T1", "r1", 0)
-    story.write("T1", "r2", outcome=FAILED, error=error)
-    return story
+    history_builder = HistoryBuilder()
+    history_builder.initialise()
+    history_builder.begin()
+    history_builder.add_partitions()
+    history_builder.write("T1", "r1", 0)
+    history_builder.write("T1", "r2", outcome=FAILED, error=error)
+    return history_builder
 
 
 def test_a_producer_that_kept_the_rules_is_refused_for_good() -> None:
@@ -29,9 +29,9 @@ def test_a_producer_that_kept_the_rules_is_refused_for_good() -> None:
 
 @pytest.mark.parametrize("outcome", [OK, UNKNOWN])
 def test_who_is_granted_something_later_is_not_stopped(outcome: Outcome) -> None:
-    story = story_of_refused()
-    story.write("T1", "r3", 1, outcome=outcome)
-    assert refused_producers(story.history) == ()
+    history_builder = story_of_refused()
+    history_builder.write("T1", "r3", 1, outcome=outcome)
+    assert refused_producers(history_builder.history) == ()
 
 
 def test_other_errors_are_other_judges_affair() -> None:
@@ -40,9 +40,9 @@ def test_other_errors_are_other_judges_affair() -> None:
 
 
 def test_positions_of_a_group_that_was_not_added_are_refused_rightly() -> None:
-    story = HistoryBuilder()
-    story.initialise()
-    story.begin()
-    story.add_partitions()  # a partition: this producer adds by itself
-    story.send_offsets("T1", 5, outcome=FAILED, error=LOST)
-    assert refused_producers(story.history) == ()
+    history_builder = HistoryBuilder()
+    history_builder.initialise()
+    history_builder.begin()
+    history_builder.add_partitions()  # a partition: this producer adds by itself
+    history_builder.send_offsets("T1", 5, outcome=FAILED, error=LOST)
+    assert refused_producers(history_builder.history) == ()

@@ -83,9 +83,9 @@ class Log:
 class Producer:
     """One program with its transactional id, and its coordinator's entry."""
 
-    def __init__(self, number: int) -> None:
-        self.id = f"app-{number}"
-        self.producer_id = number
+    def __init__(self, id_number: int) -> None:
+        self.id = f"app-{id_number}"
+        self.producer_id = id_number
         self.epoch = -1
         self.label: str | None = None
         """Of the transaction that the program is in."""
@@ -141,18 +141,18 @@ class HealthyCluster:
             self._begin_or_write,
             self._begin_or_write,
             self._begin_or_write,
-            self._end,
+            self._end_transaction,
             self._send_position,
             self._marker,
             self._marker,
             self._read,
             self._read,
             self._write_plainly,
-            self._look,
-            self._wait,
+            self._look_as_operator,
+            self._pass_time,
             self._replace,
             self._new_leader,
-            self._clean,
+            self._clean_log,
             self._delete,
             self._make_again,
             self._read_in_transaction,
@@ -180,10 +180,12 @@ class HealthyCluster:
         self._stopped = number is None
         return (number or 0) % among
 
-    def _note(self, kind: type[Observation], client_name: str, **fields: object) -> None:
+    def _note_observation(
+        self, observation_class: type[Observation], client_name: str, **fields: object
+    ) -> None:
         fields.setdefault("asked_ms", self._now_ms if self._sent_ms is None else self._sent_ms)
         self._now_ms += 1
-        self.history.add(kind(at_ms=self._now_ms, who=client_name, **fields))  # type: ignore[arg-type] # a kind of Seen, and its own fields
+        self.history.add(observation_class(at_ms=self._now_ms, who=client_name, **fields))  # type: ignore[arg-type] # a kind of Seen, and its own fields
 
     def _outcome(self) -> tuple[bool, Outcome]:
         """Whether a request takes effect, and what its sender hears."""
@@ -208,7 +210,7 @@ class HealthyCluster:
         producer.epoch += 1
         producer.label, producer.fenced, producer.state = None, False, "Empty"
         producer.sequences = {}
-        self._note(
+        self._note_observation(
             Initialised,
             producer.who,
             transactional_id=producer.id,
@@ -219,14 +221,14 @@ class HealthyCluster:
 
     def _replace(self) -> None:
         producer = self._producer()
-        old, label = producer.who, producer.label
+        old, transaction_label = producer.who, producer.label
         producer.instance += 1
         self._initialise(producer)
-        if label is not None and self._pick(2):
-            self._note(
+        if transaction_label is not None and self._pick(2):
+            self._note_observation(
                 Ended,
                 old,
-                transaction=label,
+                transaction=transaction_label,
                 commit=True,
                 outcome=Outcome.FAILED,
                 error="PRODUCER_FENCED",
@@ -237,7 +239,7 @@ class HealthyCluster:
         if producer.label is None:
             self._number += 1
             producer.label = f"{producer.id}/{self._number}"
-            self._note(
+            self._note_observation(
                 Began, producer.who, transaction=producer.label, transactional_id=producer.id
             )
             return
@@ -248,18 +250,20 @@ class HealthyCluster:
             producer.state, producer.began_ms = "Ongoing", self._now_ms
         if topic_partition not in producer.partitions:
             producer.partitions.append(topic_partition)
-        self._note(Added, producer.who, transaction=producer.label, partitions=(topic_partition,))
+        self._note_observation(
+            Added, producer.who, transaction=producer.label, partitions=(topic_partition,)
+        )
         self._write(producer, topic_partition)
 
     def _is_request_refused(
-        self, producer: Producer, kind: type[Observation], **fields: object
+        self, producer: Producer, observation_class: type[Observation], **fields: object
     ) -> bool:
         """Whether a request is refused by the coordinator, which then is noted."""
         error = "PRODUCER_FENCED" if producer.fenced else "CONCURRENT_TRANSACTIONS"
         if not (producer.fenced or producer.busy):
             return False
-        self._note(
-            kind,
+        self._note_observation(
+            observation_class,
             producer.who,
             transaction=producer.label,
             outcome=Outcome.FAILED,
@@ -273,24 +277,24 @@ class HealthyCluster:
     def _write(self, producer: Producer, topic_partition: TopicPartition) -> None:
         assert producer.label is not None
         self._number += 1
-        value = f"v{self._number}"
+        record_value = f"v{self._number}"
         key = (None, None, f"key of {producer.id}")[self._pick(3)]
         effect, outcome = self._outcome()
         offset = -1
         if effect:
-            offset = self.logs[topic_partition].append(Entry(value, key, producer.label))
+            offset = self.logs[topic_partition].append(Entry(record_value, key, producer.label))
         sequence = producer.sequences.get(topic_partition, 0)
         producer.sequences[topic_partition] = sequence + 1
         is_told = outcome is Outcome.OK and self._pick(4) > 0
-        self._note(
+        self._note_observation(
             Wrote,
             producer.who,
             transaction=producer.label,
             topic=topic_partition.topic,
             partition=topic_partition.partition,
-            value=value,
+            value=record_value,
             key=key,
-            item=value,
+            item=record_value,
             outcome=outcome,
             offset=offset if is_told else -1,
             producer_id=producer.producer_id,
@@ -302,7 +306,7 @@ class HealthyCluster:
 
     def _initialise_after(self, producer: Producer, *, commit: bool) -> None:
         assert producer.label is not None
-        self._note(
+        self._note_observation(
             Ended,
             producer.who,
             transaction=producer.label,
@@ -312,7 +316,7 @@ class HealthyCluster:
         )
         self._initialise(producer)
 
-    def _end(self) -> None:
+    def _end_transaction(self) -> None:
         producer = self._producer()
         commit = self._pick(3) > 0
         if producer.label is None or producer.state != "Ongoing":
@@ -325,7 +329,7 @@ class HealthyCluster:
         if outcome is Outcome.UNKNOWN:
             self._initialise_after(producer, commit=commit)
             return
-        self._note(
+        self._note_observation(
             Ended,
             producer.who,
             transaction=producer.label,
@@ -341,7 +345,7 @@ class HealthyCluster:
         self._positions(producer.who, producer, transaction=producer.label)
         self._number += 1
         producer.pending_position = self._number
-        self._note(
+        self._note_observation(
             SentOffsets,
             producer.who,
             transaction=producer.label,
@@ -353,7 +357,7 @@ class HealthyCluster:
 
     def _positions(self, client_name: str, producer: Producer, *, transaction: str | None) -> None:
         position = Position(topic="in", partition=0, offset=producer.position)
-        self._note(
+        self._note_observation(
             PositionsRead,
             client_name,
             transaction=transaction,
@@ -364,16 +368,16 @@ class HealthyCluster:
     def _write_plainly(self) -> None:
         topic_partition = PLACES[self._pick(len(PLACES))]
         self._number += 1
-        value = f"v{self._number}"
+        record_value = f"v{self._number}"
         effect, outcome = self._outcome()
         key = (None, "plain key")[self._pick(2)]
-        offset = self.logs[topic_partition].append(Entry(value, key, None)) if effect else -1
-        self._note(
+        offset = self.logs[topic_partition].append(Entry(record_value, key, None)) if effect else -1
+        self._note_observation(
             Wrote,
             "bystander",
             topic=topic_partition.topic,
             partition=topic_partition.partition,
-            value=value,
+            value=record_value,
             key=key,
             outcome=outcome,
             offset=offset if outcome is Outcome.OK else -1,
@@ -423,7 +427,7 @@ class HealthyCluster:
             producer.pending_position = None
             producer.state = "CompleteCommit" if producer.commits else "CompleteAbort"
 
-    def _wait(self) -> None:
+    def _pass_time(self) -> None:
         """Time passes: what is decided is finished, what has taken too long is aborted."""
         for producer in self.producers:
             self._finish(producer)
@@ -470,7 +474,7 @@ class HealthyCluster:
             "leader_epoch": log.leader_epoch,
         }
         if not log.start <= asked_offset <= log.end:
-            self._note(
+            self._note_observation(
                 Read, client_name, next_offset=asked_offset, error="OFFSET_OUT_OF_RANGE", **common
             )
             self._readers[client_name, topic_partition] = log.start
@@ -484,7 +488,7 @@ class HealthyCluster:
             if dirty or entry.label not in log.aborted
         )
         self._readers[client_name, topic_partition] = following
-        self._note(
+        self._note_observation(
             Read,
             client_name,
             isolation=Isolation.READ_UNCOMMITTED if dirty else Isolation.READ_COMMITTED,
@@ -497,11 +501,11 @@ class HealthyCluster:
 
     # Operators
 
-    def _look(self) -> None:
+    def _look_as_operator(self) -> None:
         producer = self._producer()
         match self._pick(4):
             case 0:
-                self._note(
+                self._note_observation(
                     Described,
                     "operator",
                     transactional_id=producer.id,
@@ -521,12 +525,12 @@ class HealthyCluster:
                     )
                     for producer in self.producers
                 )
-                self._note(Listed, "operator", transactions=listings)
+                self._note_observation(Listed, "operator", transactions=listings)
             case 2:
                 self._positions("operator", producer, transaction=None)
             case _:
                 topic_partition = PLACES[self._pick(len(PLACES))]
-                self._note(
+                self._note_observation(
                     Producers,
                     "operator",
                     topic=topic_partition.topic,
@@ -560,7 +564,7 @@ class HealthyCluster:
         log.leader_epoch += 1
         asked_offset = max(self._readers.get(("reader", topic_partition), log.start), log.start)
         earlier_offset = max(log.start, min(asked_offset, log.stable) - self._pick(3))
-        self._note(
+        self._note_observation(
             Read,
             "reader",
             topic=topic_partition.topic,
@@ -574,8 +578,8 @@ class HealthyCluster:
         )
         log.leader_epoch += 1
 
-    def _clean(self) -> None:
-        """Of each key the last record stays, as far as the log is stable."""
+    def _clean_log(self) -> None:
+        """Keep only the last record of each key below the last stable offset."""
         topic_partition = PLACES[self._pick(len(PLACES))]
         log = self.logs[topic_partition]
         last_offsets: dict[str, int] = {}
@@ -585,7 +589,7 @@ class HealthyCluster:
                 if offset_before is not None:
                     del log.entries[offset_before]
                 last_offsets[entry.key] = offset
-        self._note(
+        self._note_observation(
             Cleaned, "operator", topic=topic_partition.topic, partition=topic_partition.partition
         )
 
@@ -602,8 +606,8 @@ class HealthyCluster:
             return
         effect, outcome = self._outcome()
         asked_ms, old = self._now_ms, self.logs
-        late = (None, self._read, self._write_plainly, self._look)[self._pick(4)]
-        self._note(Deleted, "operator", topic="t", asked_ms=asked_ms, outcome=outcome)
+        late = (None, self._read, self._write_plainly, self._look_as_operator)[self._pick(4)]
+        self._note_observation(Deleted, "operator", topic="t", asked_ms=asked_ms, outcome=outcome)
         if late is not None:
             self._sent_ms = asked_ms
             late()

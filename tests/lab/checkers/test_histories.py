@@ -100,7 +100,7 @@ def test_a_difference_is_found_and_shrunk(
     output = capsys.readouterr().out
     _, difference = output.split("reader-went-back: only the judge convicts\n", 1)
     first_lines = difference.partition("\n\n")[0].splitlines()
-    assert ['"seen":"read"' in line for line in first_lines] == [True, True]
+    assert ['"seen":"read"' in first_line for first_line in first_lines] == [True, True]
     assert "FAILED reader-went-back" in output
 
 

@@ -68,11 +68,11 @@ def test_anomalies_are_told_with_their_evidence(
     healthy: str, wrong: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["check", healthy, wrong]) == 1
-    lines = capsys.readouterr().out.splitlines()
-    assert lines[1] == f"{wrong}: aborted-read (3 observations)"
-    assert lines[2] == "  aborted-read: r read 'r1' at t-0@0, but T1 was not committed"
-    assert [line.split()[0] for line in lines[3:]] == ["1", "2", "3"]
-    assert json.loads(lines[5].split(maxsplit=1)[1])["seen"] == "read"
+    printed_lines = capsys.readouterr().out.splitlines()
+    assert printed_lines[1] == f"{wrong}: aborted-read (3 observations)"
+    assert printed_lines[2] == "  aborted-read: r read 'r1' at t-0@0, but T1 was not committed"
+    assert [line.split()[0] for line in printed_lines[3:]] == ["1", "2", "3"]
+    assert json.loads(printed_lines[5].split(maxsplit=1)[1])["seen"] == "read"
 
 
 def test_programs_get_the_same_as_json(wrong: str, capsys: pytest.CaptureFixture[str]) -> None:
@@ -198,9 +198,9 @@ def test_it_says_where_it_is_and_ends_in_order(tmp_path: Path) -> None:
             assert process.stdin is not None
             assert process.stdout is not None
             lines_said = []
-            for line in process.stdout:
-                lines_said.append(line)
-                if "stop with" in line:
+            for printed_line in process.stdout:
+                lines_said.append(printed_line)
+                if "stop with" in printed_line:
                     break
             facts = json.loads(ready.read_text())
             assert facts["bootstrap"] != server.bootstrap
@@ -248,7 +248,7 @@ def test_the_printed_commands_find_and_repair_what_hangs(typed: Typed) -> None:
         with urllib.request.urlopen(f"{server.http}/", timeout=60) as answer:
             assert b"<title>txnsim" in answer.read()
         commands = [line.strip() for line in exercise if line.startswith("  txnsim txns ")]
-        outcomes = [typed(line) for line in commands]
+        outcomes = [typed(command_line) for command_line in commands]
         assert [status for status, _ in outcomes] == [3, 3, 3, 0]
         assert "hanging: 1; decided and not yet marked: 1; old and alive: 1" in outcomes[0][1]
         assert "It hangs. It was not committed: end it with ABORT" in outcomes[1][1]
@@ -270,7 +270,9 @@ def test_it_goes_on_with_copies_of_disks(tmp_path: Path, typed: Typed) -> None:
     with TxnsimServer(practise=True, arguments=("--http", "0", *directories)) as server:
         printed = server.wait_for_output("docs/practise.md")
         assert "loaded " in printed
-        command_lines = [line for line in printed.splitlines() if "find-hanging" in line]
+        command_lines = [
+            printed_line for printed_line in printed.splitlines() if "find-hanging" in printed_line
+        ]
         status, output = typed(command_lines[0])
     assert status == 3
     assert "orders-0 at offset 0: transactional id billing is Empty" in output
@@ -310,7 +312,9 @@ def test_a_known_miss_is_no_failure(tmp_path: Path, capsys: pytest.CaptureFixtur
 
 
 def test_a_known_miss_has_no_folder(tmp_path: Path) -> None:
-    known_file, folders, report = (tmp_path / name for name in ("known.txt", "misses", "exam.html"))
+    known_file, folders, report = (
+        tmp_path / file_name for file_name in ("known.txt", "misses", "exam.html")
+    )
     known_file.write_text("commit-lost@2\n")
     written = ("--known", str(known_file), "--misses", str(folders), "--report", str(report))
     assert sat(YES, *written, "--only", "reads-open") == 1

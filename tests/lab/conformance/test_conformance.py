@@ -27,7 +27,7 @@ from txnsim_lab.conformance.run import (
 )
 
 METADATA, LIST_GROUPS, DELETE_GROUPS = 3, 16, 42
-SETTINGS = {name: int(value) for name, value in needed_settings().items()}
+SETTINGS = {need_name: int(need_value) for need_name, need_value in needed_settings().items()}
 SOME = ("coordinator/end_txn_v5", "groups/consumer", "groups/migration", "coordinator/listing")
 
 
@@ -106,7 +106,7 @@ def _refuse_beside_others(kafka: SimulatedKafka, capsys: pytest.CaptureFixture[s
 
 
 @pytest.mark.parametrize(
-    ("words", "why"),
+    ("words", "reason"),
     [
         (["--release", "3.6"], "Kafka 3.6 was not asked; answers are known of 3.9, 4.4"),
         (["--only", "no/such"], "no case is called no/such"),
@@ -114,10 +114,10 @@ def _refuse_beside_others(kafka: SimulatedKafka, capsys: pytest.CaptureFixture[s
     ],
 )
 def test_what_can_not_be_played_is_said(
-    kafka: SimulatedKafka, capsys: pytest.CaptureFixture[str], words: list[str], why: str
+    kafka: SimulatedKafka, capsys: pytest.CaptureFixture[str], words: list[str], reason: str
 ) -> None:
     assert main(["conformance", kafka.bootstrap, *words]) == 2
-    assert why in capsys.readouterr().err
+    assert reason in capsys.readouterr().err
 
 
 def test_a_cluster_of_several_brokers_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
@@ -166,15 +166,15 @@ def test_tls_and_a_login_lead_to_the_broker_too(
         only = ["--only", "coordinator/end_txn/commit"]
         assert main(["conformance", address, *config, *only]) == 0
         wrong = tmp_path / "wrong.properties"
-        text = (tmp_path / "admin.properties").read_text()
-        wrong.write_text(text.replace('password="', 'password="not-'))
+        file_text = (tmp_path / "admin.properties").read_text()
+        wrong.write_text(file_text.replace('password="', 'password="not-'))
         assert main(["conformance", address, "--command-config", str(wrong), *only]) != 0
     assert "5 passed, 0 differs" in capsys.readouterr().out
 
 
 def test_what_a_broker_needs_is_a_file_of_settings(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["conformance", "--needs"]) == 0
-    printed = dict(line.split("=") for line in capsys.readouterr().out.splitlines())
+    printed = dict(printed_line.split("=") for printed_line in capsys.readouterr().out.splitlines())
     assert printed == needed_settings()
     assert printed["group.initial.rebalance.delay.ms"] == "0"
 
@@ -238,9 +238,13 @@ def test_progress_has_a_total_in_a_file_too(
     kafka: SimulatedKafka, capsys: pytest.CaptureFixture[str]
 ) -> None:
     main(["conformance", kafka.bootstrap, "--only", "coordinator/end_txn"])
-    lines = [line for line in capsys.readouterr().err.splitlines() if " cases, " in line]
-    assert 2 <= len(lines) <= 10
-    first_line, last_line = lines[0], lines[-1]
+    printed_lines = [
+        printed_line
+        for printed_line in capsys.readouterr().err.splitlines()
+        if " cases, " in printed_line
+    ]
+    assert 2 <= len(printed_lines) <= 10
+    first_line, last_line = printed_lines[0], printed_lines[-1]
     total = last_line.split()[2]
     assert first_line.split()[1:3] == ["of", total]
     assert last_line.startswith(f"{total} of {total} cases, ")

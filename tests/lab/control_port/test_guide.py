@@ -60,8 +60,8 @@ def request_of(words: list[str]) -> tuple[str, str]:
 
 
 def body(example: Example) -> str | None:
-    words = example.words
-    return words[words.index("-d") + 1] if "-d" in words else None
+    example_words = example.words
+    return example_words[example_words.index("-d") + 1] if "-d" in example_words else None
 
 
 def begins_as(text: str, printed: str) -> bool:

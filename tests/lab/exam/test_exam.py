@@ -90,18 +90,18 @@ def test_there_are_situations_of_every_kind_and_names_are_unique() -> None:
 
 @pytest.mark.thorough  # each situation has a cluster of its own, and some wait for a dead broker
 @pytest.mark.parametrize(
-    ("kind", "level"),
+    ("kind", "transaction_version"),
     sorted({(situation.kind, level) for situation in SITUATIONS for level in situation.levels}),
 )
 @pytest.mark.parametrize("program", [YES, YES_WITH_ALL], ids=["ok alone", "ok with all fields"])
 def test_a_driver_that_says_ok_to_everything_fails_every_class(
-    program: str, kind: str, level: int
+    program: str, kind: str, transaction_version: int
 ) -> None:
-    run = sit_exam(program, kind, levels=(level,))
+    run = sit_exam(program, kind, levels=(transaction_version,))
     names = [
         situation.name
         for situation in SITUATIONS
-        if level in situation.levels and situation.kind == kind
+        if transaction_version in situation.levels and situation.kind == kind
     ]
     assert [result.situation for result in run.results] == names
     # It may tell no positions, as a library may; where nothing else is asked, that does not apply.
@@ -182,8 +182,8 @@ async def test_a_driver_may_listen() -> None:
         reader: asyncio.StreamReader, writer: asyncio.StreamWriter
     ) -> None:
         async for line in reader:
-            number = json.loads(line)["id"]
-            answer = {"id": number, "ok": True, "contract": 1, "library": "far away"}
+            load_number = json.loads(line)["id"]
+            answer = {"id": load_number, "ok": True, "contract": 1, "library": "far away"}
             writer.write(json.dumps(answer).encode() + b"\n")
         writer.close()
 
@@ -496,10 +496,12 @@ async def test_the_cleaner_has_left_an_empty_batch() -> None:
 AT = TopicPartition("t", 1)
 
 
-@pytest.mark.parametrize("level", [0, 1, 2])
-def test_transactions_without_a_record_and_compressed_ones(level: int) -> None:
+@pytest.mark.parametrize("transaction_version", [0, 1, 2])
+def test_transactions_without_a_record_and_compressed_ones(transaction_version: int) -> None:
     async def write_and_read() -> tuple[list[tuple[bytes | None, str]], int]:
-        async with AsyncSimulatedKafka(topics={"t": 2}, transaction_version=level) as kafka:
+        async with AsyncSimulatedKafka(
+            topics={"t": 2}, transaction_version=transaction_version
+        ) as kafka:
             cluster = await kafka.rebuilt.client("neighbour")
             kafka.rebuilt.guests.append(cluster.close)
             neighbour = OldProtocolProducer(

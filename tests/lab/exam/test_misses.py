@@ -67,13 +67,13 @@ def test_what_a_driver_says_is_no_order_to_a_terminal_or_a_page() -> None:
         recording=b"",
     )
     run = msgspec.structs.replace(run, library=hostile_text[:40], results=(hostile,))
-    for name, data in folders(run, command="txnsim exam run").items():
-        if name.endswith(".json"):
+    for folder_name, data in folders(run, command="txnsim exam run").items():
+        if folder_name.endswith(".json"):
             continue  # what programs read stays exact
         text = data.decode()
-        assert not {"\x1b", "\u202e"} & set(text), name
-        assert len(text) < 20 * DRIVER_TEXT_CHARS_MAX, name
-        if name.endswith(".md"):
+        assert not {"\x1b", "\u202e"} & set(text), folder_name
+        assert len(text) < 20 * DRIVER_TEXT_CHARS_MAX, folder_name
+        if folder_name.endswith(".md"):
             prose = [line for line in text.splitlines() if not re.match(r"    |\d+\. `", line)]
             assert not [line for line in prose if "<script>" in line or "[x](y)" in line]
     assert not {"\x1b", "\u202e"} & set(page(run))
@@ -81,7 +81,7 @@ def test_what_a_driver_says_is_no_order_to_a_terminal_or_a_page() -> None:
 
 def test_the_files_of_a_driver_are_those_that_its_command_names(tmp_path: Path) -> None:
     driver_file, contract_file, program = (
-        tmp_path / name for name in ("mine.py", "contract.py", "program")
+        tmp_path / file_name for file_name in ("mine.py", "contract.py", "program")
     )
     driver_file.write_text("serve()")
     contract_file.write_text("def serve(): pass")

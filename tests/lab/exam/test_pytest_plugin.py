@@ -16,7 +16,7 @@ def test_my_library(txnsim_exam):
 
 
 def outcomes(pytester: pytest.Pytester, program: str, known_misses: list[str]) -> pytest.RunResult:
-    """Of a run of pytest."""
+    """Return the outcomes of a run of pytest."""
     pytester.makepyfile(TEST.format(driver=driver(program), known=known_misses))
     return pytester.runpytest_subprocess("-p", "no:cacheprovider", "-rs")
 

@@ -49,9 +49,9 @@ EXPLAIN = "/api/v1/explain"
 
 @asynccontextmanager
 async def port(
-    level: TraceLevel = TraceLevel.BRIEF, *, brokers: int = 3
+    trace_level: TraceLevel = TraceLevel.BRIEF, *, brokers: int = 3
 ) -> AsyncIterator[httpx.AsyncClient]:
-    async with real_cluster(brokers=brokers, trace_level=level) as sim:
+    async with real_cluster(brokers=brokers, trace_level=trace_level) as sim:
         api = ControlApi(sim)
         async with httpx.AsyncClient(
             transport=httpx.ASGITransport(app=api.app()), base_url="http://localhost", timeout=60
@@ -127,12 +127,12 @@ async def test_where_no_broker_lives_a_client_is_refused_and_told_so() -> None:
         stopped = await ask.post("/api/v1/brokers/1/stop?wait_ms=30000")
         assert stopped.json()["fenced"]
         topic_partition = {"topic": "orders", "partition": 0}
-        for path, body in (
+        for path, request_body in (
             ("practise", None),
             ("repairs", topic_partition),
             ("looks", topic_partition),
         ):
-            answer = await ask.post(f"/api/v1/{path}", json=body)
+            answer = await ask.post(f"/api/v1/{path}", json=request_body)
             assert answer.status_code == 503
             assert "no broker lives" in answer.json()["error"]
 
@@ -178,8 +178,8 @@ def test_what_was_read_for_one_answer_is_not_read_for_the_next(
     original_of = Recording.from_lines
     monkeypatch.setattr(Recording, "from_lines", read_and_count)
     rounds = 40
-    for number in range(rounds):
-        _transactions(tracer, range(100 * number, 100 * (number + 1)))
+    for round_number in range(rounds):
+        _transactions(tracer, range(100 * round_number, 100 * (round_number + 1)))
         newest = len(tracer) - 1
         for event_index in (newest - 70, newest):
             reads_before = len(read)
@@ -283,8 +283,10 @@ def test_the_judges_convict_over_the_port_as_everywhere() -> None:
     ]  # fmt: skip
 
     async def story(_cluster: VirtualCluster, client: httpx.AsyncClient) -> None:
-        body = [{"at_ms": at_ms, "who": "app", **fields} for at_ms, fields in enumerate(history)]
-        verdict = (await client.post(VERDICTS, json=body)).json()
+        request_body = [
+            {"at_ms": at_ms, "who": "app", **fields} for at_ms, fields in enumerate(history)
+        ]
+        verdict = (await client.post(VERDICTS, json=request_body)).json()
         assert not verdict["healthy"]
         assert verdict["kinds"] == ["aborted-read"]
         assert verdict["anomalies"][0]["because"]
@@ -293,7 +295,7 @@ def test_the_judges_convict_over_the_port_as_everywhere() -> None:
 
 
 @pytest.mark.parametrize(
-    ("path", "body", "status", "advice"),
+    ("path", "request_body", "status", "advice"),
     [
         (LOOKS, {"topic": "nope", "partition": 0}, 404, "GET /api/v1/topics"),
         (LOOKS, {"topic": "orders", "partition": 7}, 404, "partitions 0 to 2"),
@@ -309,11 +311,11 @@ async def test_what_can_not_be_looked_at_or_judged_is_refused(
     client: httpx.AsyncClient,
     /,
     path: str,
-    body: Any,
+    request_body: Any,
     status: int,
     advice: str,
 ) -> None:
-    answer = await client.post(path, json=body)
+    answer = await client.post(path, json=request_body)
     assert answer.status_code == status
     assert advice in answer.json()["error"]
 
@@ -381,8 +383,8 @@ async def test_faults_health_looks_and_refusals() -> None:
         transport = httpx.ASGITransport(api.app(AccessRules(is_loopback=False)))
         async with httpx.AsyncClient(transport=transport, base_url="http://proxy") as client:
 
-            async def ask(method: str, path: str, body: Any = None) -> tuple[int, Any]:
-                answer = await client.request(method, path, json=body)
+            async def ask(method: str, path: str, request_body: Any = None) -> tuple[int, Any]:
+                answer = await client.request(method, path, json=request_body)
                 return answer.status_code, answer.json()
 
             assert (await ask("get", "/healthz"))[1]["bootstrap"] == front.bootstrap
@@ -407,7 +409,7 @@ async def test_faults_health_looks_and_refusals() -> None:
             assert (await ask("post", "/api/v1/verdicts", observations))[1]["healthy"]
             assert (await ask("post", "/api/v1/trace", {"level": "brief"}))[0] == 200
 
-            for method, path, body in (
+            for method, path, request_body in (
                 ("get", "/api/v1/clock", None),
                 ("post", "/api/v1/brokers/1/kill", {}),
                 ("get", "/api/v1/transactions/a/b", None),
@@ -415,7 +417,7 @@ async def test_faults_health_looks_and_refusals() -> None:
                 ("get", "/metrics", None),
                 ("get", "/api/v1/report", None),
             ):
-                status, problem = await ask(method, path, body)
+                status, problem = await ask(method, path, request_body)
                 assert (status, "a fault proxy can't do this" in problem["error"]) == (501, True)
             late = {"id": "x", "point": "log.append", "action": {"do": "hold"}}
             status, problem = await ask("post", "/api/v1/faults", late)

@@ -55,18 +55,22 @@ class Cast(NamedTuple):
 
     @classmethod
     def of(cls, plan: Plan) -> Cast:
-        """Of this plan."""
+        """Return the cast of this plan."""
         actors = {track.name: track.actor for track in plan.tracks if track.actor is not None}
         return cls(
-            {name: actor["group"] for name, actor in actors.items() if "group" in actor},
             {
-                name: actor["transactional-id"]
-                for name, actor in actors.items()
+                actor_name: actor["group"]
+                for actor_name, actor in actors.items()
+                if "group" in actor
+            },
+            {
+                actor_name: actor["transactional-id"]
+                for actor_name, actor in actors.items()
                 if "transactional-id" in actor
             },
             tuple(
-                f"{name}-{index}"
-                for name, topic in plan.world.topics.items()
+                f"{topic_name}-{index}"
+                for topic_name, topic in plan.world.topics.items()
                 for index in range(topic["partitions"])
             ),
         )
@@ -182,7 +186,7 @@ def met(every: tuple[PlayedAct, ...], cast: Cast) -> set[tuple[str, str]]:
 
 
 def kind_of(subject: str) -> str:
-    """Of a thing."""
+    """Return the kind of a subject: the cluster, a group, a partition or an id."""
     if subject == CLUSTER:
         return subject
     return "group" if "@" in subject else "partition" if "-" in subject else "id"
@@ -205,9 +209,9 @@ class Table:
                     acts[kind_of(touch.thing)].add(touch.what)
             kinds |= {long.what: kind_of(long.thing) for long in lasting(every, cast)}
         everywhere = {act for act in acts["partition"] if act.startswith("cluster ")}
-        for kind in ("group", "id"):
-            acts[kind] |= everywhere | acts["partition"].intersection(_ON_LOGS)
-        self._acts = {act_name: acts[kind] for act_name, kind in kinds.items()}
+        for act_kind in ("group", "id"):
+            acts[act_kind] |= everywhere | acts["partition"].intersection(_ON_LOGS)
+        self._acts = {act_name: acts[act_kind] for act_name, act_kind in kinds.items()}
 
     def lines(self) -> Iterator[str]:
         """A row for each thing that lasts: what met it, the rarest first; then what never did."""
@@ -222,7 +226,9 @@ class Table:
 
 def reason(long: str, act: str) -> str:
     """Why an act can't meet what lasts; empty where it can."""
-    reasons = (why for pattern, acts, why in UNABLE if act in acts and re.fullmatch(pattern, long))
+    reasons = (
+        reason for pattern, acts, reason in UNABLE if act in acts and re.fullmatch(pattern, long)
+    )
     return next(reasons, "")
 
 

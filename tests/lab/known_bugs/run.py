@@ -70,27 +70,33 @@ def bugs() -> tuple[str, ...]:
 
 
 def switches() -> tuple[str, ...]:
-    return tuple(name for name in Rules.__struct_fields__ if getattr(LATEST, name))
+    return tuple(
+        field_name for field_name in Rules.__struct_fields__ if getattr(LATEST, field_name)
+    )
 
 
 # With a bug, and without
 
 
 @contextmanager
-def bug_in(*names: str) -> Iterator[None]:
+def bug_in(*mutation_names: str) -> Iterator[None]:
     """The code with mutations; as it is for a switch, which is in the plan."""
     with ExitStack() as stack:
-        for mutation in [MUTATIONS[name] for name in names if name in MUTATIONS]:
+        for mutation in [
+            MUTATIONS[mutation_name]
+            for mutation_name in mutation_names
+            if mutation_name in MUTATIONS
+        ]:
             sound = vars(mutation.owner)[mutation.name]
             setattr(mutation.owner, mutation.name, mutation.patch.wrong(sound))
             stack.callback(setattr, mutation.owner, mutation.name, sound)
         yield
 
 
-def with_bug(plan: Plan, *names: str) -> Plan:
+def with_bug(plan: Plan, *switch_names: str) -> Plan:
     """The plan in whose cluster the bugs are."""
-    for name in names:
-        plan = plan if name in MUTATIONS else with_switch(plan, name, False)
+    for switch_name in switch_names:
+        plan = plan if switch_name in MUTATIONS else with_switch(plan, switch_name, False)
     return plan
 
 
@@ -101,19 +107,19 @@ def watching() -> Iterator[set[str]]:
     """
     reached: set[str] = set()
     with ExitStack() as stack:
-        for name, mutation in MUTATIONS.items():
+        for mutation_name, mutation in MUTATIONS.items():
             owner, sound = mutation.owner, vars(mutation.owner)[mutation.name]
             if isinstance(sound, property):
-                reached.add(name)
+                reached.add(mutation_name)
                 continue
-            setattr(owner, mutation.name, _watch_function(sound, name, mutation, reached))
+            setattr(owner, mutation.name, _watch_function(sound, mutation_name, mutation, reached))
             stack.callback(setattr, owner, mutation.name, sound)
         for cached in (topic_configs, broker_configs):
             cached.cache_clear()  # what was asked for once is asked for again
-        for name in switches():
-            field = vars(Rules)[name]
-            setattr(Rules, name, property(_watch_switch(field, name, reached)))
-            stack.callback(setattr, Rules, name, field)
+        for mutation_name in switches():
+            field = vars(Rules)[mutation_name]
+            setattr(Rules, mutation_name, property(_watch_switch(field, mutation_name, reached)))
+            stack.callback(setattr, Rules, mutation_name, field)
         yield reached
 
 
@@ -177,18 +183,19 @@ class _Search(msgspec.Struct):
 
 
 def examine(
-    names: Sequence[str], *, cpu_s: float, answers_before: dict[str, Answer] | None = None
+    bug_names: Sequence[str], *, cpu_s: float, answers_before: dict[str, Answer] | None = None
 ) -> Iterator[Answer]:
     """Play seeds until each bug is found or its time is used up; what came of each search, and what
     it has come to now and then.
 
     Args:
-        names: The bugs.
+        bug_names: The bugs.
         cpu_s: All the processor time that each gets.
         answers_before: What earlier searches, without a find, have come to.
     """
     searches_left = [
-        _Search(name, *_search_so_far((answers_before or {}).get(name))) for name in names
+        _Search(bug_name, *_search_so_far((answers_before or {}).get(bug_name)))
+        for bug_name in bug_names
     ]
     while searches_left:
         seed = min(search.seeds for search in searches_left)
@@ -203,7 +210,7 @@ def examine(
         reaching = [search for search in searches_of_seed if search.bug in reached]
         alone = [[search] for search in reaching if search.noticed is not None]
         for searches_played in ([search for search in reaching if search.noticed is None], *alone):
-            _play(searches_played, plan, sound)
+            _play_plan(searches_played, plan, sound)
         for search in searches_of_seed:
             is_over = search.kinds or search.cpu_ms >= cpu_s * 1_000
             if is_over:
@@ -220,7 +227,7 @@ def _search_so_far(answer: Answer | None) -> tuple[int, int, int | None]:
     )
 
 
-def _play(searches: Sequence[_Search], plan: Plan, sound: PlayedRun) -> None:
+def _play_plan(searches: Sequence[_Search], plan: Plan, sound: PlayedRun) -> None:
     """Play a plan with all these bugs; with fewer of them where that makes a difference."""
     if not searches:
         return
@@ -232,8 +239,8 @@ def _play(searches: Sequence[_Search], plan: Plan, sound: PlayedRun) -> None:
     is_noticed = played.digest != sound.digest
     if len(searches) > 1 and (is_noticed or kinds):
         half = len(searches) // 2
-        _play(searches[:half], plan, sound)
-        _play(searches[half:], plan, sound)
+        _play_plan(searches[:half], plan, sound)
+        _play_plan(searches[half:], plan, sound)
         return
     for search in searches:
         search.cpu_ms += cpu_ms() - began_ms
@@ -296,10 +303,10 @@ def main() -> None:
         cpu_s=args.cpu,
         answers_before=answer_by_bug,
     ):
-        _keep(answer)
+        _keep_answer(answer)
     for answer in answers():
         if answer.bug in names and answer.found and answer.shrunk is None and not args.no_shrink:
-            _keep(shrunk(answer))
+            _keep_answer(shrunk(answer))
     for line in table(answers()):
         print(line)
 
@@ -308,7 +315,7 @@ def _is_open(answer_before: Answer | None, cpu_s: float) -> bool:
     return answer_before is None or not (answer_before.found or answer_before.cpu_s >= cpu_s)
 
 
-def _keep(answer: Answer) -> None:
+def _keep_answer(answer: Answer) -> None:
     RESULTS.mkdir(exist_ok=True)
     path = RESULTS / f"{answer.bug}.json"
     path.write_bytes(msgspec.json.format(msgspec.json.encode(answer)) + b"\n")

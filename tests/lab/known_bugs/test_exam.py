@@ -44,25 +44,29 @@ def test_what_changes_nothing_is_not_found(monkeypatch: pytest.MonkeyPatch) -> N
     assert answer.seeds == 1
 
 
-@pytest.mark.parametrize("name", MUTATIONS)
-def test_a_mutation_is_in_force_for_its_exam_alone(name: str) -> None:
-    mutation = MUTATIONS[name]
+@pytest.mark.parametrize("mutation_name", MUTATIONS)
+def test_a_mutation_is_in_force_for_its_exam_alone(mutation_name: str) -> None:
+    mutation = MUTATIONS[mutation_name]
     sound = vars(mutation.owner)[mutation.name]
-    with run.bug_in(name):
+    with run.bug_in(mutation_name):
         wrong = vars(mutation.owner)[mutation.name]
         assert wrong is not sound
     assert vars(mutation.owner)[mutation.name] is sound
     modules_with_wrong = [
         module.__name__
         for module in ours()
-        if any(value is wrong for value in vars(module).values())
+        if any(attribute_value is wrong for attribute_value in vars(module).values())
     ]
     assert modules_with_wrong == []
 
 
 def ours() -> list[ModuleType]:
     """The modules of txnsim that are loaded."""
-    return [module for name, module in sys.modules.items() if name.partition(".")[0] == "txnsim"]
+    return [
+        module
+        for module_name, module in sys.modules.items()
+        if module_name.partition(".")[0] == "txnsim"
+    ]
 
 
 def test_there_are_sixty_mutations_and_each_says_something_else() -> None:
@@ -91,7 +95,7 @@ def test_where_a_bug_would_make_no_difference_its_run_is_the_sound_one() -> None
         sound = play(plan)
     assert sound.digest == play(plan).digest
     assert {"unknown-coordinator-verifies", "markers-without-leader-are-dropped"} <= reached
-    left_out = [name for name in run.bugs() if name not in reached]
+    left_out = [bug_name for bug_name in run.bugs() if bug_name not in reached]
     assert len(left_out) > 60
     for name in left_out:
         with run.bug_in(name):
@@ -114,9 +118,9 @@ def test_a_search_goes_on_where_the_last_one_ended(monkeypatch: pytest.MonkeyPat
         return as_4_2(seed)
 
     monkeypatch.setattr(run, "draw", draw_and_note)
-    name = "features_change_together"
-    answer_before = run.Answer(bug=name, found=False, seeds=40, cpu_s=5)
-    *_, answer_after = run.examine([name], cpu_s=5.01, answers_before={name: answer_before})
+    bug_name = "features_change_together"
+    answer_before = run.Answer(bug=bug_name, found=False, seeds=40, cpu_s=5)
+    *_, answer_after = run.examine([bug_name], cpu_s=5.01, answers_before={bug_name: answer_before})
     assert drawn[0] == 40
     assert answer_after.seeds == 40 + len(drawn)
     assert answer_after.cpu_s >= 5

@@ -81,16 +81,16 @@ def test_what_a_program_does_for_its_member_is_the_member_s() -> None:
 
 
 def test_a_pair_that_cannot_be_has_its_reason() -> None:
-    assert all(why for *_, why in UNABLE)
+    assert all(reason for *_, reason in UNABLE)
     assert reason("open commit-offsets", "delete-records")
     assert not reason("open commit-offsets", "cluster roll")
     assert not reason("open produce", "delete-records")
 
 
 def test_what_is_done_to_the_cluster_meets_a_fault_and_a_broker_that_is_away() -> None:
-    rule = {"id": "r", "point": "peer.request", "api": "Fetch", "action": {"do": "hold"}}
+    fault_rule = {"id": "r", "point": "peer.request", "api": "Fetch", "action": {"do": "hold"}}
     every = (
-        played_act(0, {"arm": rule}),
+        played_act(0, {"arm": fault_rule}),
         played_act(10, {"cluster": {"do": "kill", "broker": 1}}),
         played_act(20, {"disarm": "r"}),
         played_act(30, {"cluster": {"do": "start", "broker": 1}}),

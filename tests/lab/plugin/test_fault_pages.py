@@ -17,18 +17,18 @@ from txnsim.faults.meanings import CLUSTER_ACTIONS, CROSSING_ACTIONS, TAKES, nam
 from txnsim.faults.plan import FaultRule
 
 SECTIONS: Final = {
-    text.partition("\n")[0]: text
-    for text in (ROOT / "docs/fault-actions.md").read_text("utf-8").split("\n## ")[1:]
+    page_text.partition("\n")[0]: page_text
+    for page_text in (ROOT / "docs/fault-actions.md").read_text("utf-8").split("\n## ")[1:]
 }
 CLUSTER: Final = "Actions on the cluster"
 CROSSING: Final = {name_of(action): action for action in CROSSING_ACTIONS}
 NAMES: Final = [*CROSSING, *map(name_of, CLUSTER_ACTIONS)]
 
 
-def block(name: str, language: str) -> str:
+def block(section_name: str, language: str) -> str:
     """The one block of a language in an action's section."""
     (example,) = re.findall(
-        rf"^```{language}\n(.*?)^```$", SECTIONS[name], re.DOTALL | re.MULTILINE
+        rf"^```{language}\n(.*?)^```$", SECTIONS[section_name], re.DOTALL | re.MULTILINE
     )
     return str(example)
 
@@ -66,14 +66,14 @@ def test_the_rule_is_the_same_in_yaml_and_python(name: str) -> None:
     assert rule(armed_in(block(name, "python"), written.id)) == written
 
 
-@pytest.mark.parametrize("name", [*CROSSING, CLUSTER])
-def test_it_tells_what_happens_at_each_point_that_takes_it(name: str) -> None:
-    told = re.findall(r"^\| `?([^`|]+?)`? \|", SECTIONS[name], re.MULTILINE)
+@pytest.mark.parametrize("section_name", [*CROSSING, CLUSTER])
+def test_it_tells_what_happens_at_each_point_that_takes_it(section_name: str) -> None:
+    told = re.findall(r"^\| `?([^`|]+?)`? \|", SECTIONS[section_name], re.MULTILINE)
     expected = {
         "pass": ["every point"],
         "delay": ["as at hold"],
         CLUSTER: ["every point", "now"],
-    }.get(name) or points(name)
+    }.get(section_name) or points(section_name)
     assert [point for point in told if point not in ("Point", "---")] == expected
     assert points("pass") == [str(point) for point, takes in TAKES.items() if takes]
     assert points("delay") == points("hold")
@@ -85,8 +85,8 @@ def points(name: str) -> list[str]:
 
 
 def test_the_overview_leads_to_each_action() -> None:
-    text = fault_actions_table() + (ROOT / "docs/faults.md").read_text("utf-8")
-    linked = set(re.findall(r"\(fault-actions\.md#(.+?)\)", text))
+    page_text = fault_actions_table() + (ROOT / "docs/faults.md").read_text("utf-8")
+    linked = set(re.findall(r"\(fault-actions\.md#(.+?)\)", page_text))
     assert set(NAMES) <= linked
 
 
@@ -96,8 +96,8 @@ def test_every_example_passes(pytester: pytest.Pytester) -> None:
     """All in one run of pytest, with aiokafka in virtual time."""
     pytester.makeini("[pytest]\naddopts = -p no:randomly -p no:cacheprovider -p no:asyncio\n")
     programs = {name: block(name, "python") for name in NAMES}
-    for name, program in programs.items():
-        (pytester.path / f"test_{name.replace('-', '_')}.py").write_text(program)
+    for program_name, program in programs.items():
+        (pytester.path / f"test_{program_name.replace('-', '_')}.py").write_text(program)
     result = pytester.runpytest_subprocess("-W", "ignore::DeprecationWarning")
     cases = sum(2 if "parametrize" in program else 1 for program in programs.values())
     result.assert_outcomes(passed=cases)

@@ -439,9 +439,13 @@ def test_a_failed_virtual_run_is_seen_again_by_one_command(
         result = suite.runpytest_subprocess(*arguments)
         result.assert_outcomes(failed=1)
         result.stdout.fnmatch_lines(["txnsim: virtual runs repeat in every process"])
-        (line,) = [line for line in result.outlines if line.startswith("seen: sha256:")]
-        (command,) = [line for line in result.outlines if line.startswith("python -m pytest ")]
-        outcomes_seen.add(line)
+        (outline_line,) = [line for line in result.outlines if line.startswith("seen: sha256:")]
+        (command,) = [
+            outline_line
+            for outline_line in result.outlines
+            if outline_line.startswith("python -m pytest ")
+        ]
+        outcomes_seen.add(outline_line)
         commands.add(command)
         arguments = shlex.split(command)[3:]
         monkeypatch.setenv("PYTHONHASHSEED", hash_seed)

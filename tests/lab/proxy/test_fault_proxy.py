@@ -87,27 +87,27 @@ def test_every_answer_with_a_host_is_rewritten_or_left_for_a_reason() -> None:
         "ShareFetch.node_endpoints", "ShareAcknowledge.node_endpoints",
     }  # fmt: skip
     rewritten_paths: set[str] = set()
-    for key in APIS:
-        for version in registry.versions(key):
-            paths = set(hosts_in(codec.response_class(key, version), api_name(key)))
+    for api_key in APIS:
+        for version in registry.versions(api_key):
+            paths = set(hosts_in(codec.response_class(api_key, version), api_name(api_key)))
             if paths & rewritten:
-                assert addresses.may_have_addresses(key, version), (api_name(key), version)
+                assert addresses.may_have_addresses(api_key, version), (api_name(api_key), version)
             rewritten_paths |= paths
     assert rewritten_paths == rewritten | set(addresses.NOT_REWRITTEN)
     assert not rewritten & set(addresses.NOT_REWRITTEN)
 
 
-def built(key: int, version: int, **values: Any) -> bytes:
-    message = message_from(codec.response_class(key, version), values)
-    return codec.frame_response(key, version, 5, codec.encode_body(message))
+def built(api_key: int, version: int, **values: Any) -> bytes:
+    message = message_from(codec.response_class(api_key, version), values)
+    return codec.frame_response(api_key, version, 5, codec.encode_body(message))
 
 
-def rewrite(key: int, version: int, frame: bytes) -> tuple[bytes, Any]:
-    message = addresses.message_of(key, version, frame)
-    changed = addresses.rewrite_addresses(key, version, frame, message, proxy_address)
+def rewrite(api_key: int, version: int, frame: bytes) -> tuple[bytes, Any]:
+    message = addresses.message_of(api_key, version, frame)
+    changed = addresses.rewrite_addresses(api_key, version, frame, message, proxy_address)
     assert int.from_bytes(changed[:4], "big") == len(changed) - 4
     assert changed[4:8] == frame[4:8]
-    return changed, codec.read_response(key, version, changed[4:])[1]
+    return changed, codec.read_response(api_key, version, changed[4:])[1]
 
 
 @pytest.mark.parametrize("version", registry.versions(METADATA))
@@ -194,7 +194,7 @@ def test_the_tail_of_a_large_answer_is_not_all_of_it() -> None:
 
 @pytest.mark.parametrize("version", [0, 2, 3, 4])
 def test_versions_are_bounded_by_what_the_proxy_can_read(version: int) -> None:
-    rows = [{"api_key": key, "max_version": 40} for key in (FETCH, 8, METADATA)]
+    rows = [{"api_key": api_key, "max_version": 40} for api_key in (FETCH, 8, METADATA)]
     frame = built(18, version, api_keys=rows)
     changed = addresses.limit_api_versions(version, frame)
     assert len(changed) == len(frame)
@@ -347,7 +347,9 @@ def test_tests_on_a_foreign_cluster_have_faults_and_their_clients_are_led_there(
 
 
 def produce(version: int, *, acks: int, client_id: str | None, txn: str | None) -> bytes:
-    request = requests.produce({TopicPartition("t", 0): plain(value=b"v")}, topic_ids={}, acks=acks)
+    request = requests.produce(
+        {TopicPartition("t", 0): plain(record_value=b"v")}, topic_ids={}, acks=acks
+    )
     message = request.build(codec.request_schema(0, version))
     if txn is not None:
         message = replace(message, transactional_id=txn)
@@ -362,8 +364,10 @@ def test_acks_are_found_and_asked_for_again_while_they_are_not_there(
     version: int, acks: int, client_id: str | None, txn: str | None
 ) -> None:
     request_behind_bytes = b"before" + produce(version, acks=acks, client_id=client_id, txn=txn)
-    size, key, version_read, correlation_id, length = peek.unpack_head(request_behind_bytes, 6)
-    assert (size, key, version_read, correlation_id) == (
+    size_bytes, key, version_read, correlation_id, length = peek.unpack_head(
+        request_behind_bytes, 6
+    )
+    assert (size_bytes, key, version_read, correlation_id) == (
         len(request_behind_bytes) - 10,
         0,
         version,
@@ -496,7 +500,9 @@ async def test_a_cluster_that_names_any_number_of_brokers_gets_so_many_listeners
     """Each is a listener: 20,000 brokers of a Metadata would be as many."""
     late = listeners_of(cluster, port=0)
     with pytest.raises(ConfigError, match=f"{LISTENERS_MAX} of them already"):
-        await late._learn_late([Endpoint(number, "a", 1) for number in range(LISTENERS_MAX + 1)])
+        await late._learn_late(
+            [Endpoint(listener_number, "a", 1) for listener_number in range(LISTENERS_MAX + 1)]
+        )
     assert len(list(late)) == LISTENERS_MAX
     await late.close()
 
@@ -527,11 +533,11 @@ def rule(point: FaultPoint, action: Any = None, **fields: Any) -> FaultRule:
 
 @pytest.mark.parametrize("point", [point for point in FaultPoint if point is not FaultPoint.NOW])
 def test_only_what_passes_can_be_struck(point: FaultPoint) -> None:
-    why = refusal(rule(point, Pass()), has_peers=True)
-    assert (why is None) is (point in POINTS)
-    if why is not None:
-        assert "only the simulator" in why
-        assert "client.request" in why, "it says what a proxy knows"
+    reason = refusal(rule(point, Pass()), has_peers=True)
+    assert (reason is None) is (point in POINTS)
+    if reason is not None:
+        assert "only the simulator" in reason
+        assert "client.request" in reason, "it says what a proxy knows"
 
 
 @pytest.mark.parametrize("point", [FaultPoint.PEER_REQUEST, FaultPoint.PEER_RESPONSE])
@@ -541,19 +547,19 @@ def test_without_peers_nothing_passes_between_brokers(point: FaultPoint) -> None
 
 
 def test_a_proxy_has_no_hands_on_the_cluster() -> None:
-    why = refusal(rule(FaultPoint.CLIENT_REQUEST, Crash()), has_peers=True)
-    assert "no hands" in (why or "")
+    reason = refusal(rule(FaultPoint.CLIENT_REQUEST, Crash()), has_peers=True)
+    assert "no hands" in (reason or "")
 
 
 @pytest.mark.parametrize(
     ("api", "is_known"), [(None, True), ("Produce", True), (26, True), ("Envelope", False)]
 )
 def test_an_error_needs_an_answer_that_can_be_made(api: str | int | None, is_known: bool) -> None:
-    why = refusal(
+    reason = refusal(
         rule(FaultPoint.CLIENT_REQUEST, Fail(error="NOT_COORDINATOR"), api=api), has_peers=False
     )
-    assert (why is None) is is_known
-    assert is_known or "Envelope" in (why or "")
+    assert (reason is None) is is_known
+    assert is_known or "Envelope" in (reason or "")
 
 
 # Names of topics are learned, and it is known which are not known.

@@ -31,8 +31,8 @@ class Seen:
         )
         self.stream.write = self.written.append
 
-    def decide(self, data: bytes, position: int, end: int) -> FrameHandling:
-        kind = data[position + 4 : position + 5]
+    def decide(self, frame_bytes: bytes, position: int, end: int) -> FrameHandling:
+        kind = frame_bytes[position + 4 : position + 5]
         if kind == b"m" and end - position < 7:
             return FrameHandling.NEED_MORE
         return {

@@ -32,5 +32,9 @@ def told_through_a_proxy(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 globals().update(
-    {name: test for name, test in vars(at_a_broker).items() if name.startswith("test_")}
+    {
+        attribute_name: test
+        for attribute_name, test in vars(at_a_broker).items()
+        if attribute_name.startswith("test_")
+    }
 )

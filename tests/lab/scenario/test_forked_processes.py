@@ -97,37 +97,37 @@ async def test_a_helper_that_was_forked_early_imports_nothing_again(tmp_path: Pa
     assert (helper.stdout, helper.stderr, helper.returncode) == (FORKED_SAYS, "", 0)
 
 
-async def say(child: Child, word: str) -> str:
+async def talk_to_child(child: Child, word: str) -> str:
     await child.send(word.encode())
     return (await child.hear()).decode()
 
 
 async def test_a_child_goes_back_to_any_moment_that_it_kept(fork_server: ForkServer) -> None:
     async with child_of(fork_server) as child:
-        assert await say(child, "a") == "a|"
-        assert await say(child, "b") == "a b|"
-        assert await say(child, "c") == "a b c|"
-        assert await say(child, "1") == "a b|"
-        assert await say(child, "d") == "a b d|"
-        assert await say(child, "3") == "|"
-        assert await say(child, "1") == "0 moments are kept, 1 back was asked for|"
+        assert await talk_to_child(child, "a") == "a|"
+        assert await talk_to_child(child, "b") == "a b|"
+        assert await talk_to_child(child, "c") == "a b c|"
+        assert await talk_to_child(child, "1") == "a b|"
+        assert await talk_to_child(child, "d") == "a b d|"
+        assert await talk_to_child(child, "3") == "|"
+        assert await talk_to_child(child, "1") == "0 moments are kept, 1 back was asked for|"
 
 
 async def test_children_know_nothing_of_each_other(fork_server: ForkServer) -> None:
     async with child_of(fork_server) as first_child, child_of(fork_server) as second_child:
-        assert await say(first_child, "a") == "a|"
-        assert await say(second_child, "b") == "b|"
+        assert await talk_to_child(first_child, "a") == "a|"
+        assert await talk_to_child(second_child, "b") == "b|"
 
 
 async def test_a_crash_and_a_kill_end_the_child_with_its_checkpoints(
     fork_server: ForkServer,
 ) -> None:
     async with child_of(fork_server) as child:
-        await say(child, "a")
+        await talk_to_child(child, "a")
         with pytest.raises(ProcessEndedError):
-            await say(child, "crash")
+            await talk_to_child(child, "crash")
     async with child_of(fork_server) as child:
-        await say(child, "a")
+        await talk_to_child(child, "a")
         child.kill()
         with pytest.raises(ProcessEndedError):
             await child.hear()

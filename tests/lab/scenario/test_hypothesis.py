@@ -68,22 +68,24 @@ def test_what_is_impossible_names_the_step_and_the_answer() -> None:
 
 
 def test_the_nearest_story_expects_every_refusal_and_is_none_where_that_does_not_help() -> None:
-    text = (HYPOTHESES / f"{IMPOSSIBLE[0]}.yaml").read_text("utf-8")
-    step = text.splitlines()[-1]
-    (run,) = check(read("a.yaml", f"{text}{step.replace('late', 'later')}\n")).runs
+    file_text = (HYPOTHESES / f"{IMPOSSIBLE[0]}.yaml").read_text("utf-8")
+    step = file_text.splitlines()[-1]
+    (run,) = check(read("a.yaml", f"{file_text}{step.replace('late', 'later')}\n")).runs
     assert run.nearest is not None
     assert len(run.nearest.expects) == 2
-    refused_steps = (step.replace("late", f"late-{number}") for number in range(REFUSALS_MAX))
-    (run,) = check(read("a.yaml", text + "\n".join(refused_steps))).runs
+    refused_steps = (
+        step.replace("late", f"late-{refusal_number}") for refusal_number in range(REFUSALS_MAX)
+    )
+    (run,) = check(read("a.yaml", file_text + "\n".join(refused_steps))).runs
     assert run.nearest is None
     late = step.replace("value: late", "value: late, background: late")
-    (run,) = check(read("a.yaml", text.replace(step, f"{late}\n- await: late"))).runs
+    (run,) = check(read("a.yaml", file_text.replace(step, f"{late}\n- await: late"))).runs
     assert (run.verdict, run.nearest) == (HypothesisVerdict.IMPOSSIBLE, None)
 
 
 def test_what_judges_see_otherwise_is_not_reproduced() -> None:
-    text = (HYPOTHESES / "aborted-between-committed.yaml").read_text("utf-8")
-    report = check(read("a.yaml", text.replace("verdict: healthy", "verdict: lost-write")))
+    file_text = (HYPOTHESES / "aborted-between-committed.yaml").read_text("utf-8")
+    report = check(read("a.yaml", file_text.replace("verdict: healthy", "verdict: lost-write")))
     assert report.verdict is HypothesisVerdict.NOT_REPRODUCED
     assert (report.runs[0].claimed, report.runs[0].seen) == (("lost-write",), ())
 
@@ -107,8 +109,8 @@ def test_a_wrong_file_has_its_line_field_and_the_nearest_word(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     file = tmp_path / "wrong.yaml"
-    text = (HYPOTHESES / f"{SO[0]}.yaml").read_text("utf-8")
-    file.write_text(text.replace("do: produce", "do: produc", 1), "utf-8")
+    file_text = (HYPOTHESES / f"{SO[0]}.yaml").read_text("utf-8")
+    file.write_text(file_text.replace("do: produce", "do: produc", 1), "utf-8")
     assert main(["check-hypothesis", str(file), "--json"]) == 2
     report = json.loads(capsys.readouterr().out)
     assert report["verdict"] == "wrong file"

@@ -27,9 +27,9 @@ CLAIMS: Final = ("healthy", "healthy", "stuck-last-stable-offset", "lost-write")
 MISTAKES: Final = ("produc", "committ", "begn")
 
 
-def story(number: int) -> dict[str, Any]:
+def story(seed: int) -> dict[str, Any]:
     """What a program might claim: a few steps in some order, some refused, some misspelt."""
-    draw = SeededRng(number).stream("stories")
+    draw = SeededRng(seed).stream("stories")
     steps: list[dict[str, Any]] = [{"call": {"who": "app", "do": "init-producer-id"}}]
     is_held = draw.randrange(4) == 0
     if is_held:
@@ -51,7 +51,7 @@ def story(number: int) -> dict[str, Any]:
         steps.append({"call": {"who": "app", "do": draw.choice(MISTAKES)}})
     mode = draw.choice(MODES)
     return {
-        "name": f"machine-{number}",
+        "name": f"machine-{seed}",
         "title": "A story of a machine",
         "goal": "See whether it is so.",
         "method": "Steps are drawn.",

@@ -67,9 +67,9 @@ RULE = {"id": "late", "point": "client.request", "api": "Produce"}
 
 
 def problems(steps: list[dict[str, Any]], **head: Any) -> str:
-    with pytest.raises(ConfigError) as caught:
+    with pytest.raises(ConfigError) as error_info:
         read("small.yaml", yaml.safe_dump(document(steps, **head), sort_keys=False))
-    return str(caught.value)
+    return str(error_info.value)
 
 
 def produce(**fields: Any) -> dict[str, Any]:
@@ -379,8 +379,8 @@ async def test_one_hangs_and_two_look_like_it() -> None:
             assert states == {"billing": "Empty", "report": "Ongoing", "shop": "PrepareCommit"}
             orders = TopicPartition("orders", 0)
             producers = (await admin.describe_producers([orders]))[orders]
-            (late,) = _answer_found(producers)
-            assert late.txn_start_offset == 0
+            (late_answer,) = _answer_found(producers)
+            assert late_answer.txn_start_offset == 0
 
 
 def test_what_takes_long_can_be_ended_as_its_readers_are_advised() -> None:

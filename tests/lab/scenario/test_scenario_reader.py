@@ -43,9 +43,9 @@ TEXT = catalog.find("z01")[0].read_text("utf-8")
 
 
 def problems(text: str) -> list[str]:
-    with pytest.raises(ConfigError) as caught:
+    with pytest.raises(ConfigError) as error_info:
         read("story.yaml", text)
-    return str(caught.value).splitlines()
+    return str(error_info.value).splitlines()
 
 
 @pytest.mark.parametrize(
@@ -116,11 +116,11 @@ def test_a_field_given_twice_in_two_steps_is_no_mistake() -> None:
 
 
 def test_where_several_kinds_may_stand_none_is_named() -> None:
-    with pytest.raises(ConfigError) as caught:
+    with pytest.raises(ConfigError) as error_info:
         read_step({"await": {"id": "app", "call": "c1"}})
-    assert "step: await.id: no field 'id'; there are: call, error, offset" in str(caught.value)
-    assert "Awaited" not in str(caught.value)
-    assert "expected a text" not in str(caught.value)
+    assert "step: await.id: no field 'id'; there are: call, error, offset" in str(error_info.value)
+    assert "Awaited" not in str(error_info.value)
+    assert "expected a text" not in str(error_info.value)
 
 
 def test_a_single_step_is_read_or_refused_with_its_field() -> None:
@@ -156,9 +156,9 @@ def test_fields_are_taken_in_both_spellings_and_told_with_their_line() -> None:
     assert "member-id is given twice" in problems(twice)[0]
 
 
-@pytest.mark.parametrize("name", BOMBS)
-def test_yaml_that_means_more_than_it_says_is_refused_at_once(name: str) -> None:
-    text, message = BOMBS[name]
+@pytest.mark.parametrize("bomb_name", BOMBS)
+def test_yaml_that_means_more_than_it_says_is_refused_at_once(bomb_name: str) -> None:
+    text, message = BOMBS[bomb_name]
     began = time.process_time()
     with pytest.raises(ConfigError) as refusal:
         read("f", text)
@@ -211,9 +211,9 @@ def test_a_wheel_carries_them_beside_the_package(
 
 
 def test_an_unknown_name_is_answered_with_the_nearest() -> None:
-    with pytest.raises(ConfigError) as caught:
+    with pytest.raises(ConfigError) as error_info:
         catalog.find("late-produce")
-    assert "did you mean late-produce-after-abort?" in str(caught.value)
+    assert "did you mean late-produce-after-abort?" in str(error_info.value)
 
 
 def test_a_file_that_cant_be_read_is_named(tmp_path: Path) -> None:
@@ -244,8 +244,8 @@ def test_heads_say_what_the_models_say() -> None:
     head_by_name = {head["name"]: head for head in catalog.heads()}
     scenario_by_name = {scenario.name: scenario for scenario in catalog.scenarios().values()}
     assert list(head_by_name) == [scenario.name for scenario in scenario_by_name.values()]
-    for name, scenario in scenario_by_name.items():
-        head = head_by_name[name]
+    for scenario_name, scenario in scenario_by_name.items():
+        head = head_by_name[scenario_name]
         assert tuple(head.get("aliases", ())) == scenario.aliases
         assert head.get("anomaly", "") == scenario.anomaly
         assert head["title"] == scenario.title
@@ -393,7 +393,7 @@ def world(mode: str, **fields: object) -> Run:
 
 
 @pytest.mark.parametrize(
-    ("mode", "level", "verification", "strict"),
+    ("mode", "transaction_version", "verification", "strict"),
     [
         ("V-", 0, False, None),
         ("V+", 1, True, None),
@@ -402,10 +402,10 @@ def world(mode: str, **fields: object) -> Run:
     ],
 )
 def test_a_mode_is_a_level_with_or_without_verification(
-    mode: str, level: int, verification: object, strict: object
+    mode: str, transaction_version: int, verification: object, strict: object
 ) -> None:
     options = options_of(small(STEPS), world(mode))
-    assert options.settings.transaction_version == level
+    assert options.settings.transaction_version == transaction_version
     assert options.settings.transaction_partition_verification_enable is verification
     assert options.rules.get(STRICT_MARKERS) is strict
     assert options.as_version == ()
@@ -503,10 +503,10 @@ def test_what_was_done_to_a_run_becomes_steps_where_it_was_done() -> None:
 
 
 def test_what_is_said_of_other_runs_is_left_out_and_durations_are_kept() -> None:
-    late = find("z23")[1]
+    late_scenario = find("z23")[1]
     inputs = [Input(before=12, step={"advance": "1s"})]
     text = story_with_inputs(
-        late, "TV2/before", "armed", inputs, story_name="mine", verdict="false-fencing"
+        late_scenario, "TV2/before", "armed", inputs, story_name="mine", verdict="false-fencing"
     )
     assert "V+" not in text
     assert "transaction-timeout: 60s" in text or "60000ms" not in text  # the default is left out
@@ -560,9 +560,9 @@ MISTAKES = {
 
 
 def mistakes_in(text: str) -> list[str]:
-    with pytest.raises(ConfigError) as refused:
+    with pytest.raises(ConfigError) as refusal:
         read("bad.yaml", text)
-    return str(refused.value).splitlines()
+    return str(refusal.value).splitlines()
 
 
 def test_the_story_of_the_mistakes_has_none() -> None:
@@ -573,17 +573,17 @@ def test_the_story_of_the_mistakes_has_none() -> None:
 def test_two_mistakes_of_any_kind_are_named_at_once_and_no_others(first_mistake: str) -> None:
     for second in MISTAKES:
         text = MISTAKEN
-        for name in {first_mistake: 0, second: 0}:
-            right, wrong, _ = MISTAKES[name]
+        for mistake_name in {first_mistake: 0, second: 0}:
+            right, wrong, _ = MISTAKES[mistake_name]
             assert right in text
             text = text.replace(right, wrong, 1)
         pair = {first_mistake, second}
         # A rule that is gone with its step is not missed.
         hidden = {"rules"} if "points" in pair else set()
         mistakes = mistakes_in(text)
-        for name in pair - hidden:
-            words = MISTAKES[name][2]
-            assert any(words in line for line in mistakes), (pair, mistakes)
+        for mistake_name in pair - hidden:
+            words = MISTAKES[mistake_name][2]
+            assert any(words in mistake_line for mistake_line in mistakes), (pair, mistakes)
         assert len(mistakes) <= len(pair), (pair, mistakes)
 
 
@@ -593,7 +593,7 @@ def test_a_story_of_mistakes_alone_is_refused_with_all_of_them() -> None:
         text = text.replace(right, wrong, 1)
     mistakes = mistakes_in(text)
     assert len(mistakes) in (len(MISTAKES) - 1, len(MISTAKES)), mistakes
-    assert all(line.startswith("bad.yaml:") for line in mistakes)
+    assert all(mistake_line.startswith("bad.yaml:") for mistake_line in mistakes)
     assert len(mistakes_in("runs: 1\nsteps: x\ntopics: []\nname: 3\n")) >= 4
 
 

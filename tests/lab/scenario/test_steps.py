@@ -146,11 +146,11 @@ def test_a_fault_that_never_strikes_fails_its_story() -> None:
 
 def test_a_fault_that_never_strikes_names_its_line_and_whom_it_may_mean() -> None:
     hold = {"hold": {**HOLD["hold"], "transactional_id": "ap", "topic": "T", "client_id": "q"}}
-    (why,) = play_steps([*BEGUN, hold, call("abort")]).verdict.because
-    assert why.startswith("small.yaml:36: steps.3.hold: the fault late never struck")
-    assert "no transactional id 'ap'; did you mean app?" in why
-    assert "no topic 'T'; did you mean t?" in why
-    assert "no client id 'q'; there are: " in why
+    (reason,) = play_steps([*BEGUN, hold, call("abort")]).verdict.because
+    assert reason.startswith("small.yaml:36: steps.3.hold: the fault late never struck")
+    assert "no transactional id 'ap'; did you mean app?" in reason
+    assert "no topic 'T'; did you mean t?" in reason
+    assert "no client id 'q'; there are: " in reason
 
 
 @pytest.mark.parametrize("waits", [{"release": "late"}, {"wait-until": {"struck": "late"}}])
@@ -185,14 +185,14 @@ def test_a_call_in_the_background_without_an_error_took_its_first_answer() -> No
 def test_a_reader_believes_an_entry_that_was_put_into_its_answer() -> None:
     entry = {"producer_id": 0, "first_offset": 0}
     insert = {"do": "rewrite", "field": "aborted_transactions", "how": "insert", "entry": entry}
-    rule = {"id": "lie", "point": "client.response", "api": "Fetch", "action": insert}
+    fault_rule = {"id": "lie", "point": "client.response", "api": "Fetch", "action": insert}
     steps = [
         *BEGUN,
         call("produce", partition="t-0", value="r1", offset=0),
         call("commit"),
         {"wait-until": {"stable": {"partition": "t-0", "offset": 2}}},
         call("read", who="reader", partition="t-0", reads=["r1"]),
-        {"arm": rule},
+        {"arm": fault_rule},
         call("read", who="reader", partition="t-0", **{"from": 0}, reads=[]),
         {"disarm": "lie"},
     ]
@@ -206,8 +206,8 @@ def test_a_reader_believes_an_entry_that_was_put_into_its_answer() -> None:
 )
 def test_what_was_released_is_armed_no_more(second_release: dict[str, Any]) -> None:
     steps = [*BEGUN, HOLD, LATE, {"wait-until": {"struck": "late"}}, {"release": "late"}]
-    why = "the fault late is armed no more: a step before has released it or taken it back"
-    assert because([*steps, {"await": "r1"}, second_release]) == why
+    reason = "the fault late is armed no more: a step before has released it or taken it back"
+    assert because([*steps, {"await": "r1"}, second_release]) == reason
 
 
 @pytest.mark.parametrize(
@@ -231,16 +231,16 @@ def test_a_call_that_this_run_leaves_out_was_not_made(step: dict[str, Any]) -> N
 
 
 def test_a_rule_can_be_taken_back_and_any_rule_be_armed() -> None:
-    rule = {
+    fault_rule = {
         "id": "moved",
         "point": "client.request",
         "api": "EndTxn",
         "limit": 1,
         "action": {"do": "error", "error": "NOT_COORDINATOR"},
     }
-    steps = [*BEGUN, {"arm": rule}, call("commit"), {"disarm": "moved"}]
+    steps = [*BEGUN, {"arm": fault_rule}, call("commit"), {"disarm": "moved"}]
     assert play_steps(steps).as_declared
-    steps_before = [*BEGUN, {"arm": rule}, call("commit", once=True, error="NOT_COORDINATOR")]
+    steps_before = [*BEGUN, {"arm": fault_rule}, call("commit", once=True, error="NOT_COORDINATOR")]
     result = play_steps([*steps_before, call("commit")])
     assert result.as_declared
     assert [end.outcome for end in observations_of(result, Ended)] == ["unknown", "ok"]
@@ -357,8 +357,8 @@ def test_what_never_comes_about_fails_the_story(monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr(conditions, "PATIENCE_MS", 1_000)
     result = play_steps([*OPEN, {"wait-until": {"transaction": {"id": "app", "is": "Dead"}}}])
     assert "in vain until app is Dead" in result.verdict.because[0]
-    rule = {"id": "never", "point": "client.request", "api": "DeleteTopics"}
-    struck = play_steps([{"hold": rule}, {"wait-until": {"struck": "never"}}])
+    fault_rule = {"id": "never", "point": "client.request", "api": "DeleteTopics"}
+    struck = play_steps([{"hold": fault_rule}, {"wait-until": {"struck": "never"}}])
     assert "0 of 1 strikes" in struck.verdict.because[0]
 
 
@@ -410,10 +410,10 @@ def test_who_waits_in_vain_is_told_what_is_the_case_and_what_still_holds(
 
 
 def test_a_call_that_is_not_answered_names_the_fault_that_holds_it() -> None:
-    rule = {"id": "late", "point": "client.response", "api": "EndTxn"}
+    fault_rule = {"id": "late", "point": "client.response", "api": "EndTxn"}
     steps = [
         *OPEN,
-        {"hold": rule},
+        {"hold": fault_rule},
         call("commit", background="end"),
         {"wait-until": {"struck": "late"}},
     ]
@@ -475,9 +475,9 @@ def test_a_flush_that_does_not_return_is_expected_to_have_no_answer() -> None:
 def test_an_expectation_is_of_a_partition_a_group_or_a_call(
     expectation: dict[str, Any], message: str
 ) -> None:
-    with pytest.raises(ConfigError) as refused:
+    with pytest.raises(ConfigError) as refusal:
         small([{"expect": expectation}])
-    assert message in str(refused.value)
+    assert message in str(refusal.value)
 
 
 # ``cluster_steps``
@@ -487,18 +487,18 @@ INIT = call("init-producer-id")
 COMPACTED = {"t": {"partitions": 1, "configs": {"cleanup.policy": "compact"}}, "in": 1}
 
 
-def do(verb: str, **fields: Any) -> dict[str, Any]:
+def cluster_step(verb: str, **fields: Any) -> dict[str, Any]:
     return {"cluster": {"do": verb, **{k.replace("_", "-"): v for k, v in fields.items()}}}
 
 
 def test_leaders_move_and_coordinators_are_loaded_again() -> None:
     steps = [
         INIT,
-        do("move-leader", partition="t-0", to=1),
-        do("move-leader", partition="t-0", to=3),
+        cluster_step("move-leader", partition="t-0", to=1),
+        cluster_step("move-leader", partition="t-0", to=3),
         {"wait-until": {"leader": {"partition": "t-0", "is": 3}}},
-        do("move-leader", coordinator_of="app", to=2),
-        do("reload-coordinator", coordinator_of="app"),
+        cluster_step("move-leader", coordinator_of="app", to=2),
+        cluster_step("reload-coordinator", coordinator_of="app"),
         *transaction("r1"),
     ]
     result = play_steps(steps)
@@ -509,12 +509,15 @@ def test_leaders_move_and_coordinators_are_loaded_again() -> None:
 @pytest.mark.parametrize(
     "steps",
     [
-        [do("stop", broker=2), do("start", broker=2)],
-        [do("kill", broker=2, lose_unflushed=True), do("start", broker=2)],
-        [do("stop", broker=2), do("start", broker=2, as_version=REFERENCE.name)],
-        [do("restart", broker=2)],
-        [do("restart", broker=2, kill=True)],
-        [do("isolate", broker=2, from_clients=True), do("heal", broker=2)],
+        [cluster_step("stop", broker=2), cluster_step("start", broker=2)],
+        [cluster_step("kill", broker=2, lose_unflushed=True), cluster_step("start", broker=2)],
+        [
+            cluster_step("stop", broker=2),
+            cluster_step("start", broker=2, as_version=REFERENCE.name),
+        ],
+        [cluster_step("restart", broker=2)],
+        [cluster_step("restart", broker=2, kill=True)],
+        [cluster_step("isolate", broker=2, from_clients=True), cluster_step("heal", broker=2)],
     ],
 )
 def test_brokers_go_and_come_back(steps: list[dict[str, Any]]) -> None:
@@ -525,27 +528,33 @@ def test_brokers_go_and_come_back(steps: list[dict[str, Any]]) -> None:
 
 def test_a_broker_does_not_come_back_as_a_release_that_can_not_register() -> None:
     with pytest.raises(ConfigError, match="does not support finalized version"):
-        play_steps([INIT, do("stop", broker=2), do("start", broker=2, as_version="4.3")])
+        play_steps(
+            [
+                INIT,
+                cluster_step("stop", broker=2),
+                cluster_step("start", broker=2, as_version="4.3"),
+            ]
+        )
 
 
 def test_replicas_and_configs_are_changed() -> None:
     steps = [
-        do("reassign", partition="t-0", replicas=[2, 3]),
-        do("configure", topic="t", name="retention.ms", value="1000"),
+        cluster_step("reassign", partition="t-0", replicas=[2, 3]),
+        cluster_step("configure", topic="t", name="retention.ms", value="1000"),
         INIT,
         *transaction("r1"),
     ]
     assert play_steps(steps).as_declared
-    wrong = play_steps([do("configure", topic="t", name="no.such", value="1")])
+    wrong = play_steps([cluster_step("configure", topic="t", name="no.such", value="1")])
     assert "steps.0.cluster: t: no.such: " in wrong.verdict.because[0]
-    nobody = play_steps([do("reassign", partition="t-0", replicas=[9])])
+    nobody = play_steps([cluster_step("reassign", partition="t-0", replicas=[9])])
     assert "steps.0.cluster: t-0 is not given to (9,)" in nobody.verdict.because[0]
 
 
 def test_a_log_is_rolled_cleaned_and_cut_when_the_story_says() -> None:
     append = call("append", "bystander", partition="t-0", values=["a", "b"], key="k")
-    steps = [append, do("roll", partition="t-0"), do("clean", partition="t-0")]
-    result = play_steps([*steps, do("clean", partition="in-0")], topics=COMPACTED)
+    steps = [append, cluster_step("roll", partition="t-0"), cluster_step("clean", partition="t-0")]
+    result = play_steps([*steps, cluster_step("clean", partition="in-0")], topics=COMPACTED)
     assert result.as_declared, result.verdict
     assert len(observations_of(result, Cleaned)) == 2
     uncommitted = [
@@ -556,9 +565,9 @@ def test_a_log_is_rolled_cleaned_and_cut_when_the_story_says() -> None:
     short = {"t": {"partitions": 1, "configs": {"retention.ms": 1_000}}, "in": 1}
     aged = [
         append,
-        do("roll", partition="t-0"),
+        cluster_step("roll", partition="t-0"),
         {"advance": "2m"},
-        do("delete-old", partition="t-0"),
+        cluster_step("delete-old", partition="t-0"),
     ]
     expectation = {"expect": {"partition": "t-0", "high-watermark": 2}}
     cut = play_steps([*aged, expectation], topics=short)
@@ -568,27 +577,29 @@ def test_a_log_is_rolled_cleaned_and_cut_when_the_story_says() -> None:
 def test_topics_come_go_and_grow_in_the_middle_of_a_story() -> None:
     steps = [
         INIT,
-        do("create-topic", topic="late", partitions=2, leaders=[3, 1]),
+        cluster_step("create-topic", topic="late", partitions=2, leaders=[3, 1]),
         {"wait-until": {"leader": {"partition": "late-0", "is": 3}}},
         *transaction("r1", partition="late-1"),
-        do("grow-topic", topic="late", partitions=3, leaders=[2]),
+        cluster_step("grow-topic", topic="late", partitions=3, leaders=[2]),
         {"wait-until": {"leader": {"partition": "late-2", "is": 2}}},
         *transaction("r2", partition="late-2"),
         {"expect": {"partition": "late-2", "committed": ["r2"]}},
-        do("delete-topic", topic="in"),
+        cluster_step("delete-topic", topic="in"),
     ]
     result = play_steps(steps)
     assert result.as_declared, result.verdict
     assert {str(read.place) for read in observations_of(result, Read)} == {
         "t-0", "t-1", "late-0", "late-1", "late-2",
     }  # fmt: skip
-    steps_without_topic = [INIT, do("delete-topic", topic="t"), call("begin")]
+    steps_without_topic = [INIT, cluster_step("delete-topic", topic="t"), call("begin")]
     refused = call("add-partitions", partitions="t-0", error="UNKNOWN_TOPIC_OR_PARTITION")
     assert play_steps([*steps_without_topic, refused]).as_declared
-    assert failure(play_steps([do("delete-topic", topic="t"), do("delete-topic", topic="t")])) == (
-        "topic t: UNKNOWN_TOPIC_OR_PARTITION"
-    )
-    second_result = play_steps([do("create-topic", topic="t")])
+    assert failure(
+        play_steps(
+            [cluster_step("delete-topic", topic="t"), cluster_step("delete-topic", topic="t")]
+        )
+    ) == ("topic t: UNKNOWN_TOPIC_OR_PARTITION")
+    second_result = play_steps([cluster_step("create-topic", topic="t")])
     assert failure(second_result).startswith("topic t: TOPIC_ALREADY_EXISTS")
 
 
@@ -596,8 +607,8 @@ def test_a_topic_that_is_made_again_has_lost_nothing() -> None:
     steps = [
         call("append", "bystander", partition="t-0", values=["a", "b"]),
         call("read", "reader", partition="t-0", reads=["a", "b"]),
-        do("delete-topic", topic="t"),
-        do("create-topic", topic="t"),
+        cluster_step("delete-topic", topic="t"),
+        cluster_step("create-topic", topic="t"),
         {"wait-until": {"leader": {"partition": "t-0", "is": 1}}},
         call("append", "bystander", partition="t-0", value="a"),
         call("append", "bystander", partition="t-0", value="c"),
@@ -612,7 +623,7 @@ def test_a_topic_that_is_made_again_has_lost_nothing() -> None:
 
 def test_an_id_begins_near_the_end_of_its_epochs() -> None:
     steps = [
-        do("age", transactional_id="app", epoch=32_764),
+        cluster_step("age", transactional_id="app", epoch=32_764),
         INIT,
         *transaction("r1"),
         *transaction("r2"),
@@ -626,22 +637,25 @@ def test_an_id_begins_near_the_end_of_its_epochs() -> None:
     }
     assert len({producer_id for producer_id, _ in identities}) == 2, "the id has rotated"
     busy = [INIT, call("begin"), call("add-partitions", partitions="t-0")]
-    refused = play_steps([*busy, do("age", transactional_id="app", epoch=9)])
+    refused = play_steps([*busy, cluster_step("age", transactional_id="app", epoch=9)])
     assert failure(refused) == ("INVALID_TXN_STATE: app is in Ongoing: only an idle id can be aged")
     past = play_steps(
-        [do("age", transactional_id="app", epoch=9), do("age", transactional_id="app", epoch=9)]
+        [
+            cluster_step("age", transactional_id="app", epoch=9),
+            cluster_step("age", transactional_id="app", epoch=9),
+        ]
     )
     assert failure(past) == "INVALID_PRODUCER_EPOCH: app is at epoch 9 already"
 
 
 def test_internal_topics_are_configured_and_reassigned_once_they_are_there() -> None:
     offsets = "__consumer_offsets"
-    move = do("reassign", partition=f"{offsets}-0", replicas=[2, 3])
+    move = cluster_step("reassign", partition=f"{offsets}-0", replicas=[2, 3])
     early = play_steps([move])
     assert failure(early) == f"{offsets}-0 is not given to (2, 3): UNKNOWN_TOPIC_OR_PARTITION"
     steps_before = [INIT, call("begin"), call("add-offsets", group="g", always=True)]
     steps_before += [call("commit-offsets", group="g", offsets={"t-0": 1}), call("commit")]
-    configure = do("configure", topic=offsets, name="retention.ms", value="1000")
+    configure = cluster_step("configure", topic=offsets, name="retention.ms", value="1000")
     result = play_steps([*steps_before, configure, move])
     assert result.as_declared, result.verdict
 
@@ -702,10 +716,10 @@ def test_a_step_does_exactly_one_thing() -> None:
 
 
 def test_what_is_about_faults_says_so() -> None:
-    rule = {"id": "a", "point": "client.request"}
+    fault_rule = {"id": "a", "point": "client.request"}
     for fields in (
-        {"hold": rule},
-        {"arm": {**rule, "action": {"do": "drop"}}},
+        {"hold": fault_rule},
+        {"arm": {**fault_rule, "action": {"do": "drop"}}},
         {"release": "a"},
         {"disarm": "a"},
         {"give-up": "x"},

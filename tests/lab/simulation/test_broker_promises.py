@@ -37,7 +37,10 @@ IDENTITY: dict[str, Any] = {"producer_id": 7, "producer_epoch": 0}
 
 
 def kinds(story: HistoryBuilder, *, keeps_positions: bool = True) -> list[str]:
-    return [kind for kind, _ in broken_promises(story.history, keeps_positions=keeps_positions)]
+    return [
+        fault_kind
+        for fault_kind, _ in broken_promises(story.history, keeps_positions=keeps_positions)
+    ]
 
 
 # Who was replaced
@@ -246,18 +249,18 @@ def by_chance(random: Any, *, forgets: bool) -> History:
 
 
 def test_what_one_register_tells_is_never_called_lost() -> None:
-    for number in range(3_000):
-        history = by_chance(SeededRng(number).stream("register"), forgets=False)
-        assert list(broken_promises(history, keeps_positions=True)) == [], number
+    for seed in range(3_000):
+        history = by_chance(SeededRng(seed).stream("register"), forgets=False)
+        assert list(broken_promises(history, keeps_positions=True)) == [], seed
 
 
 def test_what_a_register_forgets_is_called_lost_often() -> None:
     seeds_with_loss = [
-        number
-        for number in range(300)
+        seed
+        for seed in range(300)
         if [
             *broken_promises(
-                by_chance(SeededRng(number).stream("register"), forgets=True), keeps_positions=True
+                by_chance(SeededRng(seed).stream("register"), forgets=True), keeps_positions=True
             )
         ]
     ]
@@ -332,17 +335,19 @@ def mixed_by_chance(random: Any) -> HistoryBuilder:
 
 def test_lost_positions_are_those_of_the_rule_as_it_reads() -> None:
     watchers, losses_found, healthy = frozenset({"m"}), 0, 0
-    for number in range(400):
-        history = mixed_by_chance(SeededRng(number).stream("mixed")).history
+    for seed in range(400):
+        history = mixed_by_chance(SeededRng(seed).stream("mixed")).history
         lost = [
             because
-            for kind, because in broken_promises(history, keeps_positions=True, watchers=watchers)
-            if kind == LOST_POSITION
+            for fault_kind, because in broken_promises(
+                history, keeps_positions=True, watchers=watchers
+            )
+            if fault_kind == LOST_POSITION
         ]
         as_it_reads = [*lost_as_the_rule_reads(history, watchers)]
         assert [loss.split(" of g")[0] for loss in lost] == [
             line.split(" at ")[0] for line in as_it_reads
-        ], number
+        ], seed
         losses_found, healthy = losses_found + len(lost), healthy + (not lost)
     assert losses_found > 500
     assert healthy > 50
@@ -354,12 +359,14 @@ Judge = Callable[[History, frozenset[str]], Iterator[promises.BrokenPromise]]
 def moves(how: str, count: int) -> History:
     """A group that goes on so many times, and looks where it stands each time."""
     story, asked_ms = HistoryBuilder(), 500
-    for number in range(count):
-        within = how == "transactions" or (how == "first transactions" and number < count / 2)
-        offset = 7 if how == "one offset" else number
-        if within or (how == "both" and number % 2):
-            story.send_offsets(f"T{number}", offset, asked_ms=asked_ms)
-            story.commit(f"T{number}", asked_ms=asked_ms + 1_000)
+    for record_number in range(count):
+        within = how == "transactions" or (
+            how == "first transactions" and record_number < count / 2
+        )
+        offset = 7 if how == "one offset" else record_number
+        if within or (how == "both" and record_number % 2):
+            story.send_offsets(f"T{record_number}", offset, asked_ms=asked_ms)
+            story.commit(f"T{record_number}", asked_ms=asked_ms + 1_000)
             asked_ms += 2_000
         else:
             story.send_offsets(None, offset, asked_ms=asked_ms)
@@ -490,7 +497,7 @@ def test_a_marker_is_replicated_when_all_in_sync_have_it_whatever_the_watermark(
         )
         await cluster.sim.kill_broker(follower)
         # It is in sync until its session ends. Its log can not be seen.
-        assert [kind for kind, _ in MomentChecks(cluster.sim).look()] == [
+        assert [fault_kind for fault_kind, _ in MomentChecks(cluster.sim).look()] == [
             moments.STABLE_OFFSET_KIND
         ]
 
@@ -508,7 +515,7 @@ def test_a_position_is_told_when_it_is_replicated(offset: int, above: int, early
         leader(cluster, home).replicas.led[home].high_watermark -= above
         position = Position(topic=PLACE.topic, partition=PLACE.partition, offset=offset)
         read = PositionsRead(at_ms=1, who="monitor", group="g", positions=(position,))
-        kinds_found = [kind for kind, _ in MomentChecks(cluster.sim).early_positions(read)]
+        kinds_found = [fault_kind for fault_kind, _ in MomentChecks(cluster.sim).early_positions(read)]
         assert kinds_found == ([moments.EARLY_POSITION_KIND] if early else [])
 
     run_cluster(main)

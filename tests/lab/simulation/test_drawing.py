@@ -97,7 +97,7 @@ def test_seeds_leave_features_out_and_have_one_replica_mostly() -> None:
         AMID_FAULTS_FEATURE,
         AMID_TRANSACTIONS_FEATURE,
         LEAVING_FEATURE,
-        *(name for features in drawn for name in features),
+        *(feature_name for features in drawn for feature_name in features),
     }
     assert set(features) <= set(known_features)
     assert len(features) >= len(known_features) - 1  # a power failure is seldom allowed
@@ -292,7 +292,7 @@ def questions(plan: Plan) -> list[dict[str, Any]]:
     return [act.step["ask"] for act in plan.acts if "ask" in act.step]
 
 
-def texts(said: Any) -> Iterator[tuple[str, str]]:
+def field_texts(said: Any) -> Iterator[tuple[str, str]]:
     """The texts in a message, with the names of their fields."""
     if isinstance(said, dict):
         for name, value in said.items():
@@ -300,7 +300,7 @@ def texts(said: Any) -> Iterator[tuple[str, str]]:
                 if isinstance(element, str):
                     yield name, element
                 else:
-                    yield from texts(element)
+                    yield from field_texts(element)
 
 
 @pytest.mark.costly
@@ -323,10 +323,12 @@ def test_what_he_changes_is_his_own() -> None:
         for question in questions(plan):
             if question["api"].startswith(LOOKS):
                 continue
-            for name, text in texts(question["fields"]):
-                if name in named and (text in plan.world.topics or text in ("__consumer_offsets",)):
+            for name, topic_text in field_texts(question["fields"]):
+                if name in named and (
+                    topic_text in plan.world.topics or topic_text in ("__consumer_offsets",)
+                ):
                     raise AssertionError((plan.seed, question))
-                own_texts += text in OWN
+                own_texts += topic_text in OWN
     assert own_texts > 500
 
 

@@ -153,7 +153,7 @@ def test_leaders_move_while_something_is_held_and_can_move() -> None:
 def test_records_of_compacted_topics_have_keys_and_are_cleaned() -> None:
     answered: set[str] = set()
     for plan in list(having(KEYED_FEATURE))[:6]:
-        compacted = {name for name, topic in plan.world.topics.items() if "configs" in topic}
+        compacted = {topic_name for topic_name, topic in plan.world.topics.items() if "configs" in topic}
         answered |= {*answers(play(plan), KEYED_FEATURE, plan)}
         for act in plan.acts:
             call = act.step.get("call", {})
@@ -176,8 +176,8 @@ def test_one_request_brings_records_to_partitions_that_one_broker_leads() -> Non
             places = [call["partition"], *call["beside"]]
             assert len({*places}) == len(places)
             leaders = {
-                plan.world.topics[name]["leaders"][index]
-                for name, index in map(split_partition_name, places)
+                plan.world.topics[topic_name]["leaders"][leader_index]
+                for topic_name, leader_index in map(split_partition_name, places)
             }
             assert len(leaders) == 1
             values += [call["value"], *call["beside"].values()]
@@ -267,9 +267,9 @@ def test_brokers_in_trouble_are_late_or_refuse_and_a_sound_cluster_bears_it() ->
 def of_amid(plan: Plan) -> list[list[Act]]:
     """The acts of each unit of faults with something in their middle."""
     units: dict[tuple[int, int], list[Act]] = {}
-    for number, track in enumerate(plan.tracks):
+    for track_number, track in enumerate(plan.tracks):
         for act in track.acts:
-            units.setdefault((number, act.unit), []).append(act)
+            units.setdefault((track_number, act.unit), []).append(act)
     return [
         acts
         for acts in units.values()

@@ -211,7 +211,7 @@ def test_an_id_whose_first_record_was_refused_has_none_in_the_log() -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "changes"),
+    ("transactional_id", "changes"),
     [
         ("new", {"producer_epoch": 0}),
         ("new", {"state": TransactionState.COMPLETE_ABORT}),
@@ -220,20 +220,20 @@ def test_an_id_whose_first_record_was_refused_has_none_in_the_log() -> None:
     ],
 )
 def test_an_id_that_was_granted_or_is_in_the_log_is_compared(
-    name: str, changes: dict[str, Any]
+    transactional_id: str, changes: dict[str, Any]
 ) -> None:
     async def main(cluster: VirtualCluster) -> None:
         await use(cluster)
         entry = await refuse_the_first_record(cluster, "new")
-        home = cluster.home(name)
+        home = cluster.home(transactional_id)
         (owned,) = (
             owned_partition
             for owned_partition in leader(cluster, home).coordinator.owned_partitions()
             if owned_partition.partition == home.partition
         )
-        changed = replace(entry, transactional_id=TransactionalId(name), **changes)
+        changed = replace(entry, transactional_id=TransactionalId(transactional_id), **changes)
         owned.entries[changed.transactional_id] = changed
-        assert [kind for kind, _ in violations(cluster.sim)] == [FORGETFUL_COORDINATOR]
+        assert [fault_kind for fault_kind, _ in violations(cluster.sim)] == [FORGETFUL_COORDINATOR]
 
     run_cluster(main)
 

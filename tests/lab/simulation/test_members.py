@@ -26,13 +26,13 @@ from txnsim_lab.simulation.play import (
 T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
 
 
-def member(name: str, *places: TopicPartition, generation: int = 2) -> Any:
+def member(member_id: str, *places: TopicPartition, generation: int = 2) -> Any:
     return SimpleNamespace(
         is_joined=True,
         takes_part=True,
         polls_in_time=True,
         options=SimpleNamespace(group_id="g", protocol="classic"),
-        metadata=GroupMetadata(generation=generation, member_id=name),
+        metadata=GroupMetadata(generation=generation, member_id=member_id),
         assigned=frozenset(places),
         positions=dict.fromkeys(places, 5),
     )
@@ -105,8 +105,8 @@ def test_who_asks_with_a_generation_that_is_over(
     call: dict[str, Any], generation: int, is_old: bool
 ) -> None:
     asked_call = Call.model_validate({"who": "m", **call})
-    why = why_old(around(m=member("m", T0)), cluster("m", generation=generation), asked_call)
-    assert bool(why) is is_old
+    reason = why_old(around(m=member("m", T0)), cluster("m", generation=generation), asked_call)
+    assert bool(reason) is is_old
 
 
 def test_who_has_no_positions_asks_for_nothing() -> None:

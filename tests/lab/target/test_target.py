@@ -113,8 +113,8 @@ def tell_story(
     recorded_story = Told()
 
     async def main(proxied_cluster: ProxiedCluster) -> None:
-        for rule in faults:
-            proxied_cluster.sim.injector.arm(rule)
+        for fault_rule in faults:
+            proxied_cluster.sim.injector.arm(fault_rule)
         own = with_prefixed_names(scenario, prefix)
         scenario_run = ScenarioRun(scenario=own, run=run, take=take)
         target = target_of(
@@ -161,8 +161,8 @@ def tell_story(
 
 WHO: Final = "User:ANONYMOUS"
 EVERYTHING: Final = tuple(
-    acl(kind, name, operation, principal=WHO)
-    for kind, name, operation in (
+    acl(resource_type, name, operation, principal=WHO)
+    for resource_type, name, operation in (
         (ResourceType.TOPIC, "*", AclOperation.ALL),
         (ResourceType.GROUP, "*", AclOperation.ALL),
         (ResourceType.TRANSACTIONAL_ID, "*", AclOperation.ALL),
@@ -181,11 +181,20 @@ GROUP_GHOST: Final = (*POSITIONS, {"expect": {"partition": "t-0", "stable": 7}})
 WHERE: Final = "--bootstrap-server"
 
 
-def deny(kind: ResourceType, name: str, *operations: AclOperation) -> tuple[AclBinding, ...]:
+def deny(
+    resource_type: ResourceType, name: str, *operations: AclOperation
+) -> tuple[AclBinding, ...]:
     """What somebody who may do everything else may not."""
-    pattern = PatternType.LITERAL if kind is ResourceType.CLUSTER else PatternType.PREFIXED
+    pattern = PatternType.LITERAL if resource_type is ResourceType.CLUSTER else PatternType.PREFIXED
     return tuple(
-        acl(kind, name, operation, principal=WHO, pattern=pattern, permission=Permission.DENY)
+        acl(
+            resource_type,
+            name,
+            operation,
+            principal=WHO,
+            pattern=pattern,
+            permission=Permission.DENY,
+        )
         for operation in operations
     )
 
@@ -213,8 +222,10 @@ def test_a_topic_that_may_not_be_deleted_is_left_without_what_hangs_in_it() -> N
     steps = [INIT, call("begin"), call("produce", partition="t-0", value="ghost"),
              {"expect": {"partition": "t-0", "stable": 7}}]  # fmt: skip
     ended_story = told_as(small(steps), *denied)
-    why = "TOPIC_AUTHORIZATION_FAILED, it takes DELETE on the topic"
-    assert leftover_rows(ended_story) == [("topic", f"{PREFIX}{name}", why) for name in ("t", "in")]
+    reason = "TOPIC_AUTHORIZATION_FAILED, it takes DELETE on the topic"
+    assert leftover_rows(ended_story) == [
+        ("topic", f"{PREFIX}{name}", reason) for name in ("t", "in")
+    ]
     assert ended_story.left is not None
     assert ended_story.left[0].command.startswith(f"kafka-topics.sh {WHERE} ")
     assert ended_story.left[0].command.endswith(f" --delete --topic {PREFIX}t")
@@ -227,9 +238,13 @@ def test_what_hangs_and_may_not_be_aborted_is_left_with_its_offset() -> None:
         *deny(ResourceType.TOPIC, PREFIX, AclOperation.DELETE),
         *deny(ResourceType.CLUSTER, CLUSTER_NAME, AclOperation.ALTER),
     )
-    why = "CLUSTER_AUTHORIZATION_FAILED, it takes ALTER on the cluster"
+    reason = "CLUSTER_AUTHORIZATION_FAILED, it takes ALTER on the cluster"
     assert leftover_rows(ended_story)[1:] == [
-        ("hanging transaction", f"{PREFIX}t-1", f"open since offset 0, may not be aborted: {why}")
+        (
+            "hanging transaction",
+            f"{PREFIX}t-1",
+            f"open since offset 0, may not be aborted: {reason}",
+        )
     ]
     assert ended_story.left is not None
     assert ended_story.left[1].command.endswith(
@@ -244,7 +259,7 @@ def test_what_hangs_among_positions_is_aborted() -> None:
 
 
 @pytest.mark.parametrize(
-    ("denied", "why"),
+    ("denied", "reason"),
     [
         (
             deny(ResourceType.CLUSTER, CLUSTER_NAME, AclOperation.ALTER),
@@ -259,11 +274,11 @@ def test_what_hangs_among_positions_is_aborted() -> None:
     ],
 )
 def test_what_hangs_among_positions_is_left_where_it_may_not_be_aborted_or_seen(
-    denied: tuple[AclBinding, ...], why: str
+    denied: tuple[AclBinding, ...], reason: str
 ) -> None:
     ended_story = told_as(small(GROUP_GHOST), *denied, looks=False)
-    ((kind, name, because),) = leftover_rows(ended_story)
-    assert (kind, because) == ("hanging transaction", why)
+    ((leftover_kind, name, because),) = leftover_rows(ended_story)
+    assert (leftover_kind, because) == ("hanging transaction", reason)
     assert name.startswith("__consumer_offsets-")
 
 
@@ -275,8 +290,8 @@ def test_a_group_that_may_not_be_deleted_is_left_if_it_was_made(
     ended_story = told_as(
         small(steps, cure=cure), *deny(ResourceType.GROUP, PREFIX, AclOperation.DELETE)
     )
-    why = "GROUP_AUTHORIZATION_FAILED, it takes DELETE on the group"
-    assert leftover_rows(ended_story) == [("group", f"{PREFIX}g", why)] * is_left
+    reason = "GROUP_AUTHORIZATION_FAILED, it takes DELETE on the group"
+    assert leftover_rows(ended_story) == [("group", f"{PREFIX}g", reason)] * is_left
 
 
 def test_what_can_not_be_seen_is_said_so() -> None:
@@ -311,22 +326,24 @@ def test_an_id_that_was_never_used_is_not_left() -> None:
 
 
 def test_brokers_that_hear_late_of_a_deletion_are_waited_for() -> None:
-    late = FaultRule(id="late", point=FaultPoint.METADATA_APPLY, action=Delay(delay_ms=700))
-    ended_story = told_as(small([INIT, *transaction("r1")]), faults=(late,))
+    late_rule = FaultRule(id="late", point=FaultPoint.METADATA_APPLY, action=Delay(delay_ms=700))
+    ended_story = told_as(small([INIT, *transaction("r1")]), faults=(late_rule,))
     assert ended_story.left == []
-    assert not [name for name in ended_story.topics if name.startswith(PREFIX)]
+    assert not [topic_name for topic_name in ended_story.topics if topic_name.startswith(PREFIX)]
 
 
 def test_a_cluster_that_is_gone_leaves_everything() -> None:
-    kills = [{"cluster": {"do": "kill", "broker": number}} for number in (1, 2, 3)]
+    kills = [{"cluster": {"do": "kill", "broker": kill_number}} for kill_number in (1, 2, 3)]
     ended_story = told_as(small([INIT, *transaction("r1"), *kills, INIT]), looks=False)
-    names = [(kind, name) for kind, name, _ in leftover_rows(ended_story)]
+    names = [(leftover_kind, name) for leftover_kind, name, _ in leftover_rows(ended_story)]
     assert names == [
         ("transaction", f"{PREFIX}app"),
         ("topic", f"{PREFIX}t"),
         ("topic", f"{PREFIX}in"),
     ]
-    assert all("the cluster does not answer: " in why for _, _, why in leftover_rows(ended_story))
+    assert all(
+        "the cluster does not answer: " in reason for _, _, reason in leftover_rows(ended_story)
+    )
 
 
 # Stories told over the wire, on a simulated cluster that stands for a real one.
@@ -347,7 +364,7 @@ def test_a_held_request_makes_the_hang_that_the_story_declares(take: str) -> Non
     )
     assert_as_declared(ended_story)
     assert ended_story.left == []
-    assert [name for name in ended_story.topics if name.startswith(PREFIX)] == []
+    assert [topic_name for topic_name in ended_story.topics if topic_name.startswith(PREFIX)] == []
 
 
 @pytest.mark.slow
@@ -433,7 +450,7 @@ def test_leaders_move_brokers_die_and_topics_change() -> None:
 
 
 def test_a_leader_has_moved_when_every_broker_knows() -> None:
-    late = FaultRule(
+    late_rule = FaultRule(
         id="late", point=FaultPoint.METADATA_APPLY, broker=3, action=Delay(delay_ms=700)
     )
     topic_partition = TopicPartition(f"{PREFIX}t", 0)
@@ -449,7 +466,7 @@ def test_a_leader_has_moved_when_every_broker_knows() -> None:
                     name=topic_partition.topic, assignments=((0, tuple(map(BrokerId, (1, 2, 3)))),)
                 )
             )
-            proxied_cluster.sim.injector.arm(late)
+            proxied_cluster.sim.injector.arm(late_rule)
             await target.move_leader(topic_partition, 2)
             return {
                 broker.image.partition(topic_partition).leader
@@ -541,9 +558,9 @@ def write(
     java.chmod(0o755)
 
 
-def properties(brokers: ApacheBrokers, name: str) -> dict[str, str]:
-    text = (brokers.home / name / "server.properties").read_text()
-    return dict(line.split("=", 1) for line in text.splitlines())
+def properties(brokers: ApacheBrokers, file_name: str) -> dict[str, str]:
+    file_text = (brokers.home / file_name / "server.properties").read_text()
+    return dict(line.split("=", 1) for line in file_text.splitlines())
 
 
 async def test_brokers_reach_each_other_through_the_proxy_and_the_controller_is_apart(
@@ -616,15 +633,15 @@ async def test_no_process_that_formats_outlives_the_failure_of_another(
 
 def test_segments_and_the_cleaners_place_are_read_from_a_brokers_disk() -> None:
     brokers = ApacheBrokers(options())
-    data = brokers.home / "broker-2" / "data"
-    replica = data / "t-0"
+    data_folder = brokers.home / "broker-2" / "data"
+    replica = data_folder / "t-0"
     replica.mkdir(parents=True)
     topic_partition = TopicPartition("t", 0)
     try:
         assert brokers.cleaned_until(2, topic_partition) == -1
-        for name in ("00000000000000000000.log", "00000000000000000012.log", "leader-epoch"):
-            (replica / name).touch()
-        (data / "cleaner-offset-checkpoint").write_text("0\n2\nt 0 12\nu 0 5\n")
+        for file_name in ("00000000000000000000.log", "00000000000000000012.log", "leader-epoch"):
+            (replica / file_name).touch()
+        (data_folder / "cleaner-offset-checkpoint").write_text("0\n2\nt 0 12\nu 0 5\n")
         assert brokers.segments(2, topic_partition) == [0, 12]
         assert brokers.cleaned_until(2, topic_partition) == 12
         assert brokers.cleaned_until(2, TopicPartition("t", 1)) == -1
@@ -689,8 +706,11 @@ def test_the_next_record_begins_a_segment() -> None:
 
 def test_the_cleaner_is_waited_for_and_not_where_it_does_not_come() -> None:
     async def main(care: Care) -> None:
-        for name, value in (("cleanup.policy", "compact"), ("min.cleanable.dirty.ratio", "0.01")):
-            await log_care.configure(care.admin, "t", name, value)
+        for name, config_value in (
+            ("cleanup.policy", "compact"),
+            ("min.cleanable.dirty.ratio", "0.01"),
+        ):
+            await log_care.configure(care.admin, "t", name, config_value)
         await care.append("a", "a")
         in_vain = await care.took_ms(log_care.clean(care.admin, care.clock, care.disks, T0))
         assert care.disks.cleaned_until(1, T0) == -1

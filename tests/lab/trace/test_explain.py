@@ -53,7 +53,7 @@ def test_a_hanging_transaction_is_told_with_its_evidence_and_the_repair() -> Non
 
 
 def test_at_full_the_high_watermark_is_known() -> None:
-    run = recording_of_run(level=TraceLevel.FULL)
+    run = recording_of_run(trace_level=TraceLevel.FULL)
     assert BRIEF_REMARK not in explain_lso(run, "payments-0").sentences
 
 

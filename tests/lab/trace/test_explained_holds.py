@@ -15,12 +15,12 @@ from txnsim_lab.trace.cause_chains import by_position
 from txnsim_lab.trace.explain import LsoExplanation, explain_lso
 
 
-@pytest.mark.parametrize("level", [0, 2])
+@pytest.mark.parametrize("transaction_version", [0, 2])
 @pytest.mark.parametrize(
     ("held_names", "names"), [((), []), (("other",), []), (("app", "other"), ["app"])]
 )
 def test_a_held_end_of_another_transaction_is_no_cause(
-    held_names: tuple[str, ...], names: list[str], level: int
+    held_names: tuple[str, ...], names: list[str], transaction_version: int
 ) -> None:
     """It was named as one, and where both were held, only it was."""
     lines: list[bytes] = []
@@ -33,19 +33,19 @@ def test_a_held_end_of_another_transaction_is_no_cause(
         ):
             if held_names:
                 cluster.arm(Hold(), FaultPoint.CLIENT_REQUEST, api="EndTxn")
-            for number, (client, name) in enumerate(
+            for number, (client, transactional_id) in enumerate(
                 ((first_client, "app"), (other_client, "other"))
             ):
-                producer = await begin_transaction(client, name)
-                await producer.send("orders", number, name.encode())
-                if name in held_names:
+                producer = await begin_transaction(client, transactional_id)
+                await producer.send("orders", number, transactional_id.encode())
+                if transactional_id in held_names:
                     ends.create_task(producer.commit())
-                    await cluster.wait_until_struck(count=held_names.index(name) + 1)
+                    await cluster.wait_until_struck(count=held_names.index(transactional_id) + 1)
             lines.extend(b"".join(cluster.env.tracer.pieces()).splitlines())
             if held_names:
                 cluster.injector.disarm("f")
 
-    run_cluster(main, trace_level=TraceLevel.BRIEF, level=level)
+    run_cluster(main, trace_level=TraceLevel.BRIEF, level=transaction_version)
     run = Recording.from_lines("run", lines)
     assert hits_in(run, explain_lso(run, "orders-0")) == names
 

@@ -42,7 +42,7 @@ from txnsim.trace.trace_file import Recording
 from txnsim.types import BrokerId, IsolationLevel, LeaderEpoch, TopicPartition
 from txnsim_lab.trace.explain import explain_lso
 
-PARTITIONS: Final = tuple(TopicPartition("orders", index) for index in range(3))
+PARTITIONS: Final = tuple(TopicPartition("orders", partition_index) for partition_index in range(3))
 SETTINGS: Final = Settings(
     transaction_state_log_num_partitions=6,
     offsets_topic_num_partitions=3,
@@ -90,8 +90,12 @@ async def look(cluster: Cluster) -> Seen:
     return Seen(
         ends=ends,
         records={
-            "committed": await read(cluster, IsolationLevel.READ_COMMITTED, ends["last stable"]),
-            "all": await read(cluster, IsolationLevel.READ_UNCOMMITTED, ends["high watermark"]),
+            "committed": await read_partitions(
+                cluster, IsolationLevel.READ_COMMITTED, ends["last stable"]
+            ),
+            "all": await read_partitions(
+                cluster, IsolationLevel.READ_UNCOMMITTED, ends["high watermark"]
+            ),
         },
         producers={
             partition: tuple(sorted(producers_told, key=lambda producer: producer.producer_id))
@@ -112,7 +116,7 @@ async def look(cluster: Cluster) -> Seen:
     )
 
 
-async def read(
+async def read_partitions(
     cluster: Cluster, isolation: IsolationLevel, upto: dict[TopicPartition, int]
 ) -> dict[TopicPartition, Read]:
     records_by_partition: dict[TopicPartition, Read] = {partition: [] for partition in PARTITIONS}
@@ -129,7 +133,10 @@ async def read(
 async def live(cluster: VirtualCluster, random: Random) -> Seen:
     """A random history; what clients see at its end."""
     async with cluster.client() as client:
-        producers = {name: Producer(client, transactional_id=name) for name in NAMES}
+        producers = {
+            transactional_id: Producer(client, transactional_id=transactional_id)
+            for transactional_id in NAMES
+        }
         for producer in producers.values():
             await producer.init_transactions()
         plain = Producer(client)
@@ -270,7 +277,7 @@ def metadata_without_lives(image: ClusterImage) -> dict[str, object]:
         "features": image.features,
         "configs": (image.broker_configs, image.group_configs),
         "topics": {
-            name: msgspec.structs.replace(
+            topic_name: msgspec.structs.replace(
                 topic,
                 partitions=tuple(
                     msgspec.structs.replace(
@@ -282,7 +289,7 @@ def metadata_without_lives(image: ClusterImage) -> dict[str, object]:
                     for partition in topic.partitions
                 ),
             )
-            for name, topic in image.topics.items()
+            for topic_name, topic in image.topics.items()
         },
     }
 
@@ -290,13 +297,16 @@ def metadata_without_lives(image: ClusterImage) -> dict[str, object]:
 async def go_on(client: Cluster, seen_before: Seen) -> None:
     """Open transactions are fenced by their heirs, hanging ones repaired; nothing is held back."""
     admin = Admin(client)
-    for name in NAMES:
-        async with Producer(client, transactional_id=name) as producer:
+    for transactional_id in NAMES:
+        async with Producer(client, transactional_id=transactional_id) as producer:
             producer_id_and_epoch = await producer.init_transactions()
-            assert producer_id_and_epoch.producer_id == seen_before.transactions[name].producer_id
+            assert (
+                producer_id_and_epoch.producer_id
+                == seen_before.transactions[transactional_id].producer_id
+            )
             producer.begin()
             for partition in PARTITIONS:
-                producer.send("orders", partition.partition, b"new", key=name.encode())
+                producer.send("orders", partition.partition, b"new", key=transactional_id.encode())
             await producer.commit()
     for partition, start_offset in seen_before.hanging:
         await admin.abort_transaction(OpenSince(partition=partition, start_offset=start_offset))
@@ -358,8 +368,8 @@ def test_the_trace_of_a_loaded_cluster_knows_what_its_coordinators_have_loaded(
         run = Recording.from_lines("it", b"".join(cluster.env.tracer.pieces()).splitlines())
         return explain_lso(run, str(orders)).cause
 
-    for level in (TraceLevel.BRIEF, TraceLevel.FULL):
+    for trace_level in (TraceLevel.BRIEF, TraceLevel.FULL):
         cause = run_cluster(
-            second, trace_level=level, cluster_options=options_of_loaded(paths, now_ms=now_ms)
+            second, trace_level=trace_level, cluster_options=options_of_loaded(paths, now_ms=now_ms)
         )
         assert cause == "open transaction"

@@ -9,8 +9,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from tests.support.coordinator import FOO_0, CoordinatorWorld
-from tests.support.group_world import GroupWorld, run_groups
+from tests.support.coordinator import FOO_0, CoordinatorBench
+from tests.support.group_world import GroupBench, run_groups
 from tests.support.streams_groups import counting_image, heartbeat, tasks
 from tests.support.within_environment import within
 from txnsim.coordinators.txn._transition_effects import RETRY_PAUSE_MS
@@ -32,8 +32,8 @@ TX = "app/7:0"
 
 def follow(*told: tuple[int, str, dict[str, Any]], tx: str = TX) -> TraceState:
     events = [
-        Event(index, index * 1_000_000, node, index, (), kind, tx, data)
-        for index, (node, kind, data) in enumerate(told)
+        Event(event_index, event_index * 1_000_000, node, event_index, (), kind, tx, data)
+        for event_index, (node, kind, data) in enumerate(told)
     ]
     return state_at(events, NODES)
 
@@ -233,19 +233,19 @@ def test_an_id_may_be_any_text(transactional_id: str) -> None:
 
 async def test_a_marker_of_a_topic_that_was_deleted_is_owed_no_more() -> None:
     """It was owed to the end of the trace."""
-    world = CoordinatorWorld(trace=True)
-    world.answers_markers = False
-    session = await world.ready()
-    await world.add(session, FOO_0)
-    await world.end(session)
-    await world.settle()
-    tracer = world.tracer
+    coordinator_bench = CoordinatorBench(trace=True)
+    coordinator_bench.answers_markers = False
+    session = await coordinator_bench.ready()
+    await coordinator_bench.add(session, FOO_0)
+    await coordinator_bench.end(session)
+    await coordinator_bench.settle()
+    tracer = coordinator_bench.tracer
     assert state_at(tracer.events(), tracer.nodes, level=TraceLevel.FULL).owed
-    world.leaders[FOO_0] = NoLeader.NO_SUCH_PARTITION
-    world.sent[0].reply(ErrorCode.unknown_topic_or_partition)
-    await world.settle()
-    world.clock.pass_ms(RETRY_PAUSE_MS)
-    await world.settle()
+    coordinator_bench.leaders[FOO_0] = NoLeader.NO_SUCH_PARTITION
+    coordinator_bench.sent[0].reply(ErrorCode.unknown_topic_or_partition)
+    await coordinator_bench.settle()
+    coordinator_bench.clock.pass_ms(RETRY_PAUSE_MS)
+    await coordinator_bench.settle()
     assert state_at(tracer.events(), tracer.nodes, level=TraceLevel.FULL).owed == {}
 
 
@@ -290,23 +290,25 @@ def test_a_share_partition_is_as_its_leader_tells_and_ends_with_it() -> None:
 # Streams groups
 
 
-async def _beat(world: GroupWorld, member_id: str, epoch: int, *owned: str) -> int:
+async def _send_heartbeat(group_bench: GroupBench, member_id: str, epoch: int, *owned: str) -> int:
     """A heartbeat of a member with such active tasks; its epoch afterwards."""
     has = Tasks(active=tasks(*owned)) if owned or not epoch else None
-    reply = await world.groups.streams_heartbeat(heartbeat(member_id, epoch, owned=has))
+    reply = await group_bench.groups.streams_heartbeat(heartbeat(member_id, epoch, owned=has))
     assert isinstance(reply, StreamsReply), reply
     return reply.member_epoch
 
 
 @within(run_groups)
-async def test_members_of_streams_groups_are_as_their_coordinator_tells(world: GroupWorld) -> None:
-    world.image = counting_image()
-    world.settings = msgspec.structs.replace(
-        world.settings,
+async def test_members_of_streams_groups_are_as_their_coordinator_tells(
+    group_bench: GroupBench,
+) -> None:
+    group_bench.image = counting_image()
+    group_bench.settings = msgspec.structs.replace(
+        group_bench.settings,
         group_streams_initial_rebalance_delay_ms=0,
         group_streams_assignment_interval_ms=0,
     )
-    trace = world.groups.streams.trace
+    trace = group_bench.groups.streams.trace
     tracer = trace.tracer = Tracer(lambda: 0, level=TraceLevel.FULL, strict=True)
     states_seen: list[tuple[str, list[str]]] = []
 
@@ -323,20 +325,20 @@ async def test_members_of_streams_groups_are_as_their_coordinator_tells(world: G
             for member in members_told.values()
         )
 
-    a = await _beat(world, "a", 0)
+    a = await _send_heartbeat(group_bench, "a", 0)
     look()
-    b = await _beat(world, "b", 0)
+    b = await _send_heartbeat(group_bench, "b", 0)
     look()
-    a = await _beat(world, "a", a)
+    a = await _send_heartbeat(group_bench, "a", a)
     look()
-    a = await _beat(world, "a", a, "0_0", "1_0")
-    b = await _beat(world, "b", b)
+    a = await _send_heartbeat(group_bench, "a", a, "0_0", "1_0")
+    b = await _send_heartbeat(group_bench, "b", b)
     look()
-    world.unload()
+    group_bench.unload()
     assert state_at(tracer.events(), tracer.nodes).streams == {}
-    world.load()
+    group_bench.load()
     look()
-    await _beat(world, "a", LEFT_EPOCH)
+    await _send_heartbeat(group_bench, "a", LEFT_EPOCH)
     look()
     assert ("a unrevoked_tasks", ["0_0", "1_0"]) in states_seen
     assert ("b stable", ["0_1", "1_1"]) in states_seen

@@ -29,12 +29,13 @@ def api_versions(player: FramePlayer) -> None:
                 "finalized": sort_by_fields(getattr(answer, "finalized_features", ()), "name"),
             },
         )
-    for name in ("", "-x", "x-", "a b", "a.b-c", "é"):
+    for client_software_name in ("", "-x", "x-", "a b", "a.b-c", "é"):
         answer = player.ask_unrecorded(
-            "ApiVersions", 3, client_software_name=name, client_software_version="1"
+            "ApiVersions", 3, client_software_name=client_software_name, client_software_version="1"
         )
         player.note(
-            f"ApiVersions v3 software {name!r}", (answer.error_code, len(answer.api_keys) > 0)
+            f"ApiVersions v3 software {client_software_name!r}",
+            (answer.error_code, len(answer.api_keys) > 0),
         )
     player.ask_bytes(
         "ApiVersions v99", frame_bytes(struct.pack(">hhih", 18, 99, 5, -1) + b"\0junk")
@@ -141,7 +142,7 @@ def create(
 
 
 def create_topics_by_hand(player: FramePlayer) -> None:
-    """Assignments by hand, valid and faulty."""
+    """Create topics with explicit assignments, valid and faulty ones."""
     own = {"partition_index": 0, "broker_ids": [1]}
     neither: dict[str, Any] = {"num_partitions": -1, "replication_factor": -1}
     create(player, "assigned", name=player.full_name("m0"), assignments=[own], **neither)
@@ -182,13 +183,13 @@ def create_topics_by_hand(player: FramePlayer) -> None:
 
 def create_topics_with_configs(player: FramePlayer) -> None:
     """Configs that are rejected, and some that are accepted."""
-    for name, value in BAD_TOPIC_CONFIGS:
+    for name, config_value in BAD_TOPIC_CONFIGS:
         create(
             player,
-            f"config {name}={value}",
+            f"config {name}={config_value}",
             name=player.full_name("c1"),
             validate_only=True,
-            configs=[{"name": name, "value": value}],
+            configs=[{"name": name, "value": config_value}],
         )
     create(
         player,
@@ -325,18 +326,18 @@ def update_features(player: FramePlayer) -> None:
                 {
                     "feature": feature,
                     "max_version_level": to,
-                    "upgrade_type": kind,
-                    "allow_downgrade": kind != 1,
+                    "upgrade_type": upgrade_type,
+                    "allow_downgrade": upgrade_type != 1,
                 }
-                for feature, to, kind in updates
+                for feature, to, upgrade_type in updates
             ],
         )
 
     name = "transaction.version"
     for version in (1, 2):
-        for kind in (0, 1, 2, 3, 4):
+        for upgrade_type in (0, 1, 2, 3, 4):
             for to in (-1, 0, 1, 2, 3):
-                update(f"to {to} by {kind}", (name, to, kind), version=version)
+                update(f"to {to} by {upgrade_type}", (name, to, upgrade_type), version=version)
     update("unknown", ("nonsense", 1, 1))
     update("unknown at 0", ("nonsense", 0, 2))
     update("empty name", ("", 1, 1))
@@ -351,10 +352,22 @@ def update_features(player: FramePlayer) -> None:
         "eligible.leader.replicas.version",
         "kraft.version",
     ):
-        for to, kind in ((0, 1), (0, 2), (0, 3), (1, 1), (2, 1)):
-            update(f"{feature} to {to} by {kind}", (feature, to, kind))
-    for to, kind in ((0, 2), (6, 3), (7, 2), (7, 3), (29, 1), (29, 2), (29, 3), (30, 1), (31, 1)):
-        update(f"metadata.version to {to} by {kind}", ("metadata.version", to, kind))
+        for to, upgrade_type in ((0, 1), (0, 2), (0, 3), (1, 1), (2, 1)):
+            update(f"{feature} to {to} by {upgrade_type}", (feature, to, upgrade_type))
+    for to, upgrade_type in (
+        (0, 2),
+        (6, 3),
+        (7, 2),
+        (7, 3),
+        (29, 1),
+        (29, 2),
+        (29, 3),
+        (30, 1),
+        (31, 1),
+    ):
+        update(
+            f"metadata.version to {to} by {upgrade_type}", ("metadata.version", to, upgrade_type)
+        )
     for version in (0, 1, 2):
         update("same for real", (name, level, 1), version=version, validate_only=False)
 

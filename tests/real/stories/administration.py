@@ -118,9 +118,9 @@ def group_cleanup(player: FramePlayer) -> None:
     """
     count = 60
     topic, _ = player.create_topic(partitions=count)
-    group, parts = player.full_name("group"), list(range(count))
+    group, partition_indexes = player.full_name("group"), list(range(count))
     player.ask_unrecorded("FindCoordinator", 3, key=group, key_type=0)
-    positions = [{"partition_index": index, "committed_offset": index} for index in parts]
+    positions = [{"partition_index": partition_index, "committed_offset": partition_index} for partition_index in partition_indexes]
     player.ask_until(
         lambda answer: int(answer.topics[0].partitions[0].error_code) == 0,
         "OffsetCommit",
@@ -133,12 +133,13 @@ def group_cleanup(player: FramePlayer) -> None:
     def count_positions(answer: Any) -> int:
         return sum(part.committed_offset >= 0 for part in answer.topics[0].partitions)
 
-    fetch_fields = {"group_id": group, "topics": [{"name": topic, "partition_indexes": parts}]}
-    player.note(
-        "positions", count_positions(player.ask_unrecorded("OffsetFetch", 7, **fetch_fields))
-    )
+    fetch_fields = {
+        "group_id": group,
+        "topics": [{"name": topic, "partition_indexes": partition_indexes}],
+    }
+    player.note("positions", count_positions(player.ask_unrecorded("OffsetFetch", 7, **fetch_fields)))
     _limit_offsets(player, "700")
-    partitions = [{"partition_index": index} for index in parts]
+    partitions = [{"partition_index": partition_index} for partition_index in partition_indexes]
     several = [{"name": topic, "partitions": partitions}]
     player.ask("OffsetDelete", 0, "all of them", group_id=group, topics=several)
     player.ask("DeleteGroups", 2, "the group", groups_names=[group])
@@ -175,9 +176,9 @@ def group_bounds(player: FramePlayer) -> None:
     a group's configs.
     """
     group = player.full_name("group")
-    for name, values in GROUP_VALUES:
-        for value in values:
-            _configure_group(player, group, {name: value})
+    for name, config_values in GROUP_VALUES:
+        for config_value in config_values:
+            _configure_group(player, group, {name: config_value})
     for pair in (
         {"share.session.timeout.ms": "15000", "share.heartbeat.interval.ms": "15000"},
         {"streams.session.timeout.ms": "16000", "streams.heartbeat.interval.ms": "15000"},
@@ -204,13 +205,15 @@ def group_bounds(player: FramePlayer) -> None:
 
 def _configure_group(player: FramePlayer, group: str, values_by_name: dict[str, str]) -> None:
     configs = [
-        {"name": name, "config_operation": SET, "value": value}
-        for name, value in values_by_name.items()
+        {"name": config_name, "config_operation": SET, "value": config_value}
+        for config_name, config_value in values_by_name.items()
     ]
     player.ask(
         "IncrementalAlterConfigs",
         1,
-        " ".join(f"{name}={value}" for name, value in values_by_name.items()),
+        " ".join(
+            f"{config_name}={config_value}" for config_name, config_value in values_by_name.items()
+        ),
         resources=[{"resource_type": 32, "resource_name": group, "configs": configs}],
     )
 
@@ -269,7 +272,7 @@ def scram_credentials(player: FramePlayer) -> None:
 
 
 def _describe_users(player: FramePlayer, note: str, users: list[str] | None) -> None:
-    named = None if users is None else [{"name": name} for name in users]
+    named = None if users is None else [{"name": user_name} for user_name in users]
     answer = player.ask_unrecorded("DescribeUserScramCredentials", 0, users=named)
     player.note(
         f"DescribeUserScramCredentials v0 {note}",
@@ -317,7 +320,7 @@ def _alter_users(
         "AlterUserScramCredentials",
         0,
         upsertions=upserts,
-        deletions=[{"name": name, "mechanism": kind} for name, kind in deletions or []],
+        deletions=[{"name": name, "mechanism": mechanism} for name, mechanism in deletions or []],
     )
     player.note(
         f"AlterUserScramCredentials v0 {note}",
@@ -385,8 +388,8 @@ def loggers(player: FramePlayer) -> None:
                         "resource_type": LOGGERS,
                         "resource_name": broker,
                         "configs": [
-                            {"name": name, "config_operation": operation, "value": value}
-                            for name, operation, value in configs
+                            {"name": name, "config_operation": operation, "value": config_value}
+                            for name, operation, config_value in configs
                         ],
                     }
                 ],

@@ -37,18 +37,27 @@ def describe_quorum(player: FramePlayer) -> None:
                 ],
             },
         )
-        for name, indexes in ((METADATA_TOPIC, [1]), (topic, [0]), (METADATA_TOPIC, [0, 1])):
+        for topic_name, partition_indexes in (
+            (METADATA_TOPIC, [1]),
+            (topic, [0]),
+            (METADATA_TOPIC, [0, 1]),
+        ):
             answer = player.ask_unrecorded(
                 "DescribeQuorum",
                 version,
                 topics=[
                     {
-                        "topic_name": name,
-                        "partitions": [{"partition_index": index} for index in indexes],
+                        "topic_name": topic_name,
+                        "partitions": [
+                            {"partition_index": partition_index}
+                            for partition_index in partition_indexes
+                        ],
                     }
                 ],
             )
-            player.note(f"DescribeQuorum v{version} {name} {indexes}", _quorum_state(answer))
+            player.note(
+                f"DescribeQuorum v{version} {topic_name} {partition_indexes}", _quorum_state(answer)
+            )
         player.note(
             f"DescribeQuorum v{version} nothing",
             _quorum_state(player.ask_unrecorded("DescribeQuorum", version, topics=[])),
@@ -114,8 +123,8 @@ def move_log_dirs(player: FramePlayer) -> None:
                 version,
                 note,
                 dirs=[
-                    {"path": path, "topics": [{"name": name, "partitions": [index]}]}
-                    for path, name, index in dirs
+                    {"path": path, "topics": [{"name": name, "partitions": [dir_index]}]}
+                    for path, name, dir_index in dirs
                 ],
             )
 
@@ -202,7 +211,10 @@ def bad_quotas(player: FramePlayer) -> None:
 
 def _entry(entity: list[tuple[str, str | None]], *ops: tuple[str, float | None]) -> Any:
     return {
-        "entity": [{"entity_type": kind, "entity_name": name} for kind, name in entity],
+        "entity": [
+            {"entity_type": entity_type, "entity_name": entity_name}
+            for entity_type, entity_name in entity
+        ],
         "ops": [
             {"key": key, "value": 0.0 if value is None else value, "remove": value is None}
             for key, value in ops
@@ -224,8 +236,8 @@ def _alter(
 
 def _filter(components: list[tuple[str, str | None, int]]) -> Any:
     return [
-        {"entity_type": kind, "match_type": match_type, "match": name}
-        for kind, name, match_type in components
+        {"entity_type": entity_type, "match_type": match_type, "match": entity_name}
+        for entity_type, entity_name, match_type in components
     ]
 
 

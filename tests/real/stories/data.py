@@ -20,11 +20,11 @@ from txnsim_lab.conformance._book.frame_player import (
 
 def _patch(batch: bytes, position: int, piece: bytes, *, crc: bool = True) -> bytes:
     """The batch with some bytes replaced, and with a correct checksum if ``crc``."""
-    data = bytearray(batch)
-    data[position : position + len(piece)] = piece
+    batch_data = bytearray(batch)
+    batch_data[position : position + len(piece)] = piece
     if crc:
-        data[17:21] = struct.pack(">I", crc_of(data))
-    return bytes(data)
+        batch_data[17:21] = struct.pack(">I", crc_of(batch_data))
+    return bytes(batch_data)
 
 
 def produce_versions(player: FramePlayer) -> None:
@@ -172,8 +172,8 @@ def fetch_versions(player: FramePlayer) -> None:
     """Every version, offsets in and out of range, epochs, isolation, sizes."""
     topic = player.create_topic(partitions=2)
     missing: Topic = (player.full_name("missing"), UNUSED_TOPIC_ID)
-    for value in ("a", "b", "c"):
-        player.ask_unrecorded("Produce", 8, **produce(topic, records(value, value), 8))
+    for record_value in ("a", "b", "c"):
+        player.ask_unrecorded("Produce", 8, **produce(topic, records(record_value, record_value), 8))
     for version in range(4, 19):
         for isolation in (0, 1):
             player.ask(
@@ -314,8 +314,8 @@ def delete(
 def delete_records(player: FramePlayer) -> None:
     """Deletion of records, and the log's new start."""
     topic, _ = topic_and_id = player.create_topic()
-    for value in ("a", "b", "c"):
-        player.ask_unrecorded("Produce", 8, **produce(topic_and_id, records(value, value), 8))
+    for record_value in ("a", "b", "c"):
+        player.ask_unrecorded("Produce", 8, **produce(topic_and_id, records(record_value, record_value), 8))
 
     delete(player, topic, "3", 3)
     player.ask("Fetch", 12, "from 2", **fetch(topic_and_id, 2))
@@ -372,7 +372,7 @@ def offset_for_leader_epoch(player: FramePlayer) -> None:
         epoch: int = 0,
         current: int = -1,
         partition: int = 0,
-        name: str = topic,
+        topic: str = topic,
         replica: int = -1,
     ) -> None:
         player.ask(
@@ -382,7 +382,7 @@ def offset_for_leader_epoch(player: FramePlayer) -> None:
             replica_id=replica,
             topics=[
                 {
-                    "topic": name,
+                    "topic": topic,
                     "partitions": [
                         {
                             "partition": partition,
@@ -401,8 +401,8 @@ def offset_for_leader_epoch(player: FramePlayer) -> None:
             ask(f"epoch {epoch} debugging", version, epoch=epoch, replica=-2)
         for current in (0, 1):
             ask(f"current {current}", version, current=current)
-        ask("unknown topic", version, name=player.full_name("missing"))
-        ask("bad name", version, name="a b")
+        ask("unknown topic", version, topic=player.full_name("missing"))
+        ask("bad name", version, topic="a b")
         ask("unknown partition", version, partition=9)
         player.ask("OffsetForLeaderEpoch", version, "none", replica_id=-1, topics=[])
 

@@ -128,8 +128,8 @@ def find_coordinator(player: FramePlayer) -> None:
             "key": player.full_name(),
             "coordinator_keys": [player.full_name(), "", player.full_name("b")],
         }
-        for kind in (1, 2, 3, -1) if version else ():
-            player.ask("FindCoordinator", version, f"type {kind}", key_type=kind, **keys)
+        for key_type in (1, 2, 3, -1) if version else ():
+            player.ask("FindCoordinator", version, f"type {key_type}", key_type=key_type, **keys)
         if version >= 4:
             player.ask("FindCoordinator", version, "no keys", key_type=1, coordinator_keys=[])
         if version == 6:
@@ -192,5 +192,7 @@ def lasting_prepare(player: FramePlayer) -> None:
 
 
 AT_EVERY_LEVEL: Final[tuple[Story, ...]] = (find_coordinator, lasting_prepare, describing)
-STORIES: Final = tuple((story, level) for level in (0, 1, 2) for story in AT_EVERY_LEVEL)
+STORIES: Final = tuple(
+    (story, transaction_version) for transaction_version in (0, 1, 2) for story in AT_EVERY_LEVEL
+)
 """Stories with the levels of ``transaction.version`` at which they are played."""

@@ -41,7 +41,7 @@ def reassign_alone(player: FramePlayer) -> None:
         topics=[],
     )
     for topics in (None, [], [(topic, [0, 7])], [(player.full_name("absent"), [0])]):
-        _list(player, topics)
+        _list_reassignments(player, topics)
 
 
 def reassign_partitions(player: FramePlayer) -> None:
@@ -112,7 +112,7 @@ def _changed_on_the_way(player: FramePlayer) -> None:
     _alter(player, "the new one alone", {(topic, 4): [3]})
     _alter(player, "another order", {(topic, 5): [3, 1]})
     _note_partitions(player, topic)
-    _list(player, [(topic, [5, 0, 3, 9]), (player.full_name("absent"), [0])])
+    _list_reassignments(player, [(topic, [5, 0, 3, 9]), (player.full_name("absent"), [0])])
     _alter(player, "all cancelled", {(topic, index): None for index in range(6)})
     _note_partitions(player, topic)
 
@@ -130,19 +130,24 @@ def _alter(
     timeout: int = 5_000,
 ) -> None:
     topics: dict[str, list[dict[str, Any]]] = {}
-    for (topic, index), replicas in replicas_by_partition.items():
-        topics.setdefault(topic, []).append({"partition_index": index, "replicas": replicas})
+    for (topic, replica_index), replicas in replicas_by_partition.items():
+        topics.setdefault(topic, []).append(
+            {"partition_index": replica_index, "replicas": replicas}
+        )
     player.ask(
         "AlterPartitionReassignments",
         version,
         note,
         timeout=timeout,
         allow_replication_factor_change=may_change_factor,
-        topics=[{"name": name, "partitions": partitions} for name, partitions in topics.items()],
+        topics=[
+            {"name": topic_name, "partitions": partitions}
+            for topic_name, partitions in topics.items()
+        ],
     )
 
 
-def _list(player: FramePlayer, topics: list[tuple[str, list[int]]] | None) -> None:
+def _list_reassignments(player: FramePlayer, topics: list[tuple[str, list[int]]] | None) -> None:
     topic_filters = None
     if topics is not None:
         topic_filters = [{"name": name, "partition_indexes": indexes} for name, indexes in topics]
@@ -150,7 +155,7 @@ def _list(player: FramePlayer, topics: list[tuple[str, list[int]]] | None) -> No
 
 
 def _make_topic(player: FramePlayer, name: str, replicas: list[list[int]]) -> str:
-    """A topic whose replicas are chosen by hand."""
+    """Create a topic with an explicit replica assignment."""
     topic = player.full_name(name)
     player.ask_unrecorded(
         "CreateTopics",
@@ -162,8 +167,8 @@ def _make_topic(player: FramePlayer, name: str, replicas: list[list[int]]) -> st
                 "num_partitions": -1,
                 "replication_factor": -1,
                 "assignments": [
-                    {"partition_index": index, "broker_ids": brokers}
-                    for index, brokers in enumerate(replicas)
+                    {"partition_index": replica_index, "broker_ids": brokers}
+                    for replica_index, brokers in enumerate(replicas)
                 ],
             }
         ],
@@ -206,7 +211,7 @@ def _wait_until_settled(player: FramePlayer, topic: str) -> None:
 def _note_partitions(player: FramePlayer, topic: str) -> None:
     """Note the topic's partitions, and the reassignments in progress."""
     _wait_for_metadata(player)
-    _list(player, None)
+    _list_reassignments(player, None)
     player.ask("DescribeTopicPartitions", 0, "now", topics=[{"name": topic}])
     metadata = player.ask_unrecorded(
         "Metadata", 12, topics=[{"name": topic}], allow_auto_topic_creation=False

@@ -33,19 +33,19 @@ class SessionReader:
 
     def ask(self, note: str, *requests: dict[str, Any], **more: Any) -> Any:
         """Send the next fetch of the session; the first is a full one."""
-        answer = self.stray(note, *requests, **more)
+        answer = self.ask_out_of_turn(note, *requests, **more)
         if answer.error_code is ErrorCode.none:
             self.session_id, self.epoch = answer.session_id, self.epoch + 1
         return answer
 
-    def stray(self, note: str, *requests: dict[str, Any], **more: Any) -> Any:
+    def ask_out_of_turn(self, note: str, *requests: dict[str, Any], **more: Any) -> Any:
         """Send a fetch, and go on as if it had not been sent."""
         values = {"session_id": self.session_id, "session_epoch": self.epoch}
         version = more.pop("version", self._version)
         return self._player.ask("Fetch", version, note, **values | merge_requests(*requests) | more)
 
     def close(self) -> None:
-        self.stray("closes", session_epoch=-1)
+        self.ask_out_of_turn("closes", session_epoch=-1)
 
 
 def merge_requests(*requests: dict[str, Any]) -> dict[str, Any]:
@@ -83,27 +83,29 @@ def session_life(player: FramePlayer) -> None:
         reader.ask("listed and forgotten", fetch(topic), **forget_partitions(topic, 0))
         reader.ask("listed again", fetch(topic))
         for epoch in (0 - 5, 1, reader.epoch - 1, reader.epoch + 1, 2**31 - 1):
-            reader.stray(f"epoch {epoch}", session_epoch=epoch)
+            reader.ask_out_of_turn(f"epoch {epoch}", session_epoch=epoch)
         for session_id in (0, -5, 2**31 - 9):
-            reader.stray(f"session {session_id}", fetch(topic), session_id=session_id)
+            reader.ask_out_of_turn(f"session {session_id}", fetch(topic), session_id=session_id)
         for session_id in (-(2**28), -(2**31), 2**31 - 1):
             for epoch in (-1, 0, 3):
                 note = f"session {session_id} epoch {epoch}"
-                reader.stray(note, fetch(topic), session_id=session_id, session_epoch=epoch)
-        reader.stray("isolation 2", isolation_level=2)
-        reader.stray("that was an epoch")
+                reader.ask_out_of_turn(
+                    note, fetch(topic), session_id=session_id, session_epoch=epoch
+                )
+        reader.ask_out_of_turn("isolation 2", isolation_level=2)
+        reader.ask_out_of_turn("that was an epoch")
         reader.epoch += 1
         reader.ask("goes on")
         reader.ask("forgets everything", **forget_partitions(topic, 0, 1, 2))
-        reader.stray("is over")
+        reader.ask_out_of_turn("is over")
         second_reader = SessionReader(player, version)
         second_reader.ask("opens once more", fetch(topic))
-        second_reader.stray("closes and opens another", fetch(topic, 1), session_epoch=0)
-        second_reader.stray("the first is closed")
+        second_reader.ask_out_of_turn("closes and opens another", fetch(topic, 1), session_epoch=0)
+        second_reader.ask_out_of_turn("the first is closed")
         nothing = SessionReader(player, version)
         nothing.ask("opens with nothing")
         nothing.ask("forgets nothing, and everything")
-        nothing.stray("was closed")
+        nothing.ask_out_of_turn("was closed")
         last_reader = SessionReader(player, version)
         last_reader.ask("opens", fetch(topic))
         last_reader.ask(
@@ -120,8 +122,8 @@ def session_topics(player: FramePlayer) -> None:
         steady = player.create_topic(f"steady{version}")
         reader = SessionReader(player, version)
         reader.ask("opens", fetch(topic), fetch(steady))
-        reader.stray("the other naming", version=25 - version if version < 18 else 12)
-        reader.stray("the other naming of nothing", version=4)
+        reader.ask_out_of_turn("the other naming", version=25 - version if version < 18 else 12)
+        reader.ask_out_of_turn("the other naming of nothing", version=4)
         player.ask_unrecorded("DeleteTopics", 5, topic_names=[topic[0]], timeout=5000)
         player.ask_until(
             lambda answer: answer.topics[0].error_code is ErrorCode.unknown_topic_or_partition,
@@ -144,17 +146,17 @@ def session_topics(player: FramePlayer) -> None:
 def session_cache(player: FramePlayer) -> None:
     """More readers than slots: the last reader gets no session."""
     topic = player.create_topic()
-    readers = [SessionReader(player, 12 + index % 2) for index in range(SLOTS)]
-    for index, reader in enumerate(readers):
-        reader.ask(f"reader {index} opens", fetch(topic))
-    for index in range(9):
-        late = SessionReader(player, 12)
-        late.ask(f"one too many, {index}", fetch(topic), fetch(topic, partition=7))
+    readers = [SessionReader(player, 12 + slot_index % 2) for slot_index in range(SLOTS)]
+    for reader_index, reader in enumerate(readers):
+        reader.ask(f"reader {reader_index} opens", fetch(topic))
+    for reader_index in range(9):
+        late_reader = SessionReader(player, 12)
+        late_reader.ask(f"one too many, {reader_index}", fetch(topic), fetch(topic, partition=7))
     readers[0].close()
     readers[0] = SessionReader(player, 13)
     opened = [SessionReader(player, 13) for _ in range(8)]
     for reader in opened:
-        reader.stray("one of eight finds the free slot", fetch(topic), session_epoch=-1)
+        reader.ask_out_of_turn("one of eight finds the free slot", fetch(topic), session_epoch=-1)
     has_session = []
     for reader in opened:
         answer = player.ask_unrecorded("Fetch", 13, **fetch(topic), session_id=0, session_epoch=0)

@@ -61,7 +61,7 @@ def _without_subscription(player: FramePlayer) -> None:
 
 def _push_metrics(player: FramePlayer) -> None:
     full, bomb = bytes(BYTES_MAX), bytes(BYTES_MAX + 1)
-    for number, (note, kind, metrics) in enumerate(
+    for number, (note, compression_type, metrics) in enumerate(
         (
             ("plain", 0, b"metrics"),
             ("as much as may be", 0, full),
@@ -77,7 +77,7 @@ def _push_metrics(player: FramePlayer) -> None:
     ):
         client = _client(number)
         answer = player.ask_unrecorded(GET, 0, client_instance_id=client)
-        push = {**_push(client, answer.subscription_id), "compression_type": kind}
+        push = {**_push(client, answer.subscription_id), "compression_type": compression_type}
         player.ask(PUSH, 0, note, **{**push, "metrics": metrics})
         player.ask(GET, 0, f"after {note}", client_instance_id=client)
 
@@ -94,8 +94,8 @@ def _note_subscriptions(player: FramePlayer) -> None:
         ),
         ("all of them", {"one": {"metrics": "a."}, "two": {"metrics": "*,x"}}),
     ):
-        for name, configs in configs_by_name.items():
-            _subscribe(player, name, configs)
+        for config_name, configs in configs_by_name.items():
+            _subscribe(player, config_name, configs)
         names = {
             prefix
             for configs in configs_by_name.values()
@@ -105,8 +105,8 @@ def _note_subscriptions(player: FramePlayer) -> None:
         _until_wanted(player, _client(31), functools.partial(operator.eq, expected))
         player.ask(GET, 0, note, client_instance_id=client)
         player.ask(GET, 0, f"{note}, too early", client_instance_id=client)
-    for name in ("one", "two"):
-        _subscribe(player, name, {})
+    for config_name in ("one", "two"):
+        _subscribe(player, config_name, {})
 
 
 def _match_clients(player: FramePlayer) -> None:
@@ -156,8 +156,8 @@ def _client(number: int) -> uuid.UUID:
     return uuid.UUID(int=0xFACADE_0000 + number)
 
 
-def _software(name: str, version: str) -> dict[str, str]:
-    return {"client_software_name": name, "client_software_version": version}
+def _software(client_software_name: str, version: str) -> dict[str, str]:
+    return {"client_software_name": client_software_name, "client_software_version": version}
 
 
 def _push(client: uuid.UUID, subscription_id: int) -> dict[str, Any]:
@@ -170,7 +170,7 @@ def _push(client: uuid.UUID, subscription_id: int) -> dict[str, Any]:
     }
 
 
-def _subscribe(player: FramePlayer, name: str, configs: dict[str, str]) -> None:
+def _subscribe(player: FramePlayer, resource_name: str, configs: dict[str, str]) -> None:
     """Replace the settings of a subscription."""
     player.ask_unrecorded(
         "AlterConfigs",
@@ -178,8 +178,11 @@ def _subscribe(player: FramePlayer, name: str, configs: dict[str, str]) -> None:
         resources=[
             {
                 "resource_type": CLIENT_METRICS,
-                "resource_name": name,
-                "configs": [{"name": key, "value": value} for key, value in configs.items()],
+                "resource_name": resource_name,
+                "configs": [
+                    {"name": config_name, "value": config_value}
+                    for config_name, config_value in configs.items()
+                ],
             }
         ],
     )

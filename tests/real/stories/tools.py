@@ -73,7 +73,7 @@ def replace_configs(player: FramePlayer) -> None:
         resource = {
             "resource_type": TOPIC,
             "resource_name": topic,
-            "configs": [{"name": name, "value": value} for name, value in configs],
+            "configs": [{"name": name, "value": config_value} for name, config_value in configs],
             **more,
         }
         player.ask("AlterConfigs", version, note, resources=[resource], validate_only=dry)
@@ -104,9 +104,9 @@ def replace_configs(player: FramePlayer) -> None:
     alter("unknown topic", ("retention.ms", "1"), resource_name=player.full_name("missing"))
     alter("bad name", ("retention.ms", "1"), resource_name="a b")
     alter("no name", ("retention.ms", "1"), resource_name="")
-    for kind in (0, 1, 8, 99):
-        alter(f"kind {kind}", ("x", "y"), resource_type=kind, resource_name="1")
-    for name, configs in (
+    for resource_type in (0, 1, 8, 99):
+        alter(f"kind {resource_type}", ("x", "y"), resource_type=resource_type, resource_name="1")
+    for resource_name, configs in (
         ("1", [("message.max.bytes", "1000000")]),
         ("1", [("message.max.bytes", None)]),
         ("1", [("message.max.bytes", "x")]),
@@ -120,7 +120,12 @@ def replace_configs(player: FramePlayer) -> None:
         ("9", []),
         ("x", []),
     ):
-        alter(f"broker {name!r} {configs}", *configs, resource_type=BROKER, resource_name=name)
+        alter(
+            f"broker {resource_name!r} {configs}",
+            *configs,
+            resource_type=BROKER,
+            resource_name=resource_name,
+        )
     player.ask("AlterConfigs", 2, "none", resources=[], validate_only=False)
     twice = {"resource_type": TOPIC, "resource_name": topic, "configs": []}
     player.ask_unanswered("AlterConfigs", 2, "twice", resources=[twice, twice], validate_only=False)
@@ -152,12 +157,12 @@ def elect_leaders(player: FramePlayer) -> None:
         {"topic": topic, "partitions": [1]},
     ]
     for version in range(3):
-        for kind in (0, 1, 2, -1) if version else (0,):
+        for election_type in (0, 1, 2, -1) if version else (0,):
             player.ask(
                 "ElectLeaders",
                 version,
-                f"type {kind}",
-                election_type=kind,
+                f"type {election_type}",
+                election_type=election_type,
                 topic_partitions=topic_partitions,
                 timeout=5000,
             )
@@ -196,8 +201,8 @@ def nothing_there(player: FramePlayer) -> None:
                 version,
                 f"{components}",
                 components=[
-                    {"entity_type": kind, "match_type": number, "match": match}
-                    for kind, number, match in components
+                    {"entity_type": entity_type, "match_type": component_number, "match": match}
+                    for entity_type, component_number, match in components
                 ],
                 strict=bool(version),
             )

@@ -36,12 +36,12 @@ def new_flow(player: FramePlayer) -> None:
         txn.end("wrong pid", 5, pid=txn.pid + 100_000)
         txn.end("lower epoch", 5, epoch=txn.epoch - 1)
         txn.end("higher epoch", 5, epoch=txn.epoch + 1)
-        for name in ("", player.full_name("nobody")):
+        for transactional_id in ("", player.full_name("nobody")):
             player.ask(
                 "EndTxn",
                 5,
-                f"id {name[-6:]!r}",
-                transactional_id=name,
+                f"id {transactional_id[-6:]!r}",
+                transactional_id=transactional_id,
                 producer_id=txn.pid,
                 producer_epoch=txn.epoch,
                 committed=True,
@@ -51,34 +51,34 @@ def new_flow(player: FramePlayer) -> None:
 
 def new_flow_ended(player: FramePlayer, topic: Topic, txn: StoryTxn, version: int) -> None:
     """What follows when the transaction is ended, retried, fenced, mixed with the old protocol."""
-    old = txn.epoch
+    old_epoch = txn.epoch
     txn.end("commit", 5)
     txn.wait_until_ended("CompleteCommit")
     producers_of(player, topic, "committed")
     both_views(player, topic, "committed")
-    txn.end("commit retried", 5, epoch=old)
-    txn.end("abort of what was committed", 5, epoch=old, committed=False)
+    txn.end("commit retried", 5, epoch=old_epoch)
+    txn.end("abort of what was committed", 5, epoch=old_epoch, committed=False)
     txn.end("commit of nothing", 5)
-    txn.send("late record", topic, version, 2, epoch=old)
+    txn.send("late record", topic, version, 2, epoch=old_epoch)
     txn.send("at 3", topic, version, 3)
     txn.send("next", topic, version, 0)
-    old = txn.epoch
+    old_epoch = txn.epoch
     txn.end("abort", 5, committed=False)
     txn.wait_until_ended("CompleteAbort")
-    txn.end("abort retried", 5, epoch=old, committed=False)
-    txn.end("commit of what was aborted", 5, epoch=old)
-    txn.send("late record", topic, version, 1, epoch=old)
+    txn.end("abort retried", 5, epoch=old_epoch, committed=False)
+    txn.end("commit of what was aborted", 5, epoch=old_epoch)
+    txn.send("late record", topic, version, 1, epoch=old_epoch)
     both_views(player, topic, "aborted")
     txn.send("third", topic, version, 0)
-    txn.end("old duplicate", 5, epoch=old, committed=False)
-    old = txn.epoch
+    txn.end("old duplicate", 5, epoch=old_epoch, committed=False)
+    old_epoch = txn.epoch
     txn.init("fence", 5)
     txn.wait_until_ended("CompleteAbort")
     txn.reinit("after the fence", 5)
-    txn.end("of the fenced", 5, epoch=old)
-    txn.end("of the fenced", 5, epoch=old, committed=False)
-    txn.send("of the fenced", topic, version, 1, epoch=old)
-    txn.init("of the fenced", 5, expected=(txn.pid, old))
+    txn.end("of the fenced", 5, epoch=old_epoch)
+    txn.end("of the fenced", 5, epoch=old_epoch, committed=False)
+    txn.send("of the fenced", topic, version, 1, epoch=old_epoch)
+    txn.init("of the fenced", 5, expected=(txn.pid, old_epoch))
     txn.describe("after the fence")
     producers_of(player, topic, "after the fence")
     txn.send("new", topic, version, 0)

@@ -7,7 +7,7 @@ from confluent_kafka import Consumer, Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 from receipts import receipt_service
 
-ORDERS = [f"order {number}" for number in range(20)]
+ORDERS = [f"order {order_number}" for order_number in range(20)]
 PATIENCE_S = 60
 
 
@@ -45,9 +45,9 @@ def test_each_order_has_one_receipt_though_the_handler_fails(bootstrap: str) -> 
     assert tried.count("order 7") == 2
 
 
-def create_topics(bootstrap: str, *names: str) -> None:
+def create_topics(bootstrap: str, *topic_names: str) -> None:
     admin = AdminClient({"bootstrap.servers": bootstrap})
-    topics = [NewTopic(name, 1, replication_factor=3) for name in names]
+    topics = [NewTopic(topic_name, 1, replication_factor=3) for topic_name in topic_names]
     for created in admin.create_topics(topics).values():
         created.result()
 

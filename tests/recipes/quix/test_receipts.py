@@ -8,7 +8,7 @@ from confluent_kafka import Consumer, KafkaError, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 from receipts import receipt_service
 
-ORDERS = [f"order {number}" for number in range(20)]
+ORDERS = [f"order {order_number}" for order_number in range(20)]
 PARTITIONS = 3
 QUIET_S = 3.0
 
@@ -47,8 +47,8 @@ def test_each_order_has_one_receipt_though_the_service_fails(
     assert sorted(read(bootstrap, receipts)) == sorted(f"receipt of {order}" for order in ORDERS)
 
 
-def create_topics(bootstrap: str, *names: str) -> None:
-    topics = [NewTopic(name, PARTITIONS, replication_factor=3) for name in names]
+def create_topics(bootstrap: str, *topic_names: str) -> None:
+    topics = [NewTopic(topic_name, PARTITIONS, replication_factor=3) for topic_name in topic_names]
     admin = AdminClient({"bootstrap.servers": bootstrap})
     for created in admin.create_topics(topics).values():
         created.result()

@@ -8,7 +8,7 @@ from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 from jobs import job_worker, work
 
-JOBS = [f"job {number}" for number in range(20)]
+JOBS = [f"job {job_number}" for job_number in range(20)]
 TURNS = 300
 
 

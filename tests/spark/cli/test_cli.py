@@ -112,8 +112,8 @@ def test_a_directory_without_scheme_is_of_this_machine(address: str, expected_pa
 def test_the_connector_is_a_directory_of_jars_or_packages(tmp_path: Path) -> None:
     assert connector_config(None) == {}
     assert connector_config("a:b:1,c:d:2") == {"spark.jars.packages": "a:b:1,c:d:2"}
-    for name in ("b.jar", "a.jar", "notes.txt"):
-        (tmp_path / name).touch()
+    for file_name in ("b.jar", "a.jar", "notes.txt"):
+        (tmp_path / file_name).touch()
     assert connector_config(str(tmp_path)) == {"spark.jars": f"{tmp_path}/a.jar,{tmp_path}/b.jar"}
     with pytest.raises(ConfigError, match="there are no jars"):
         connector_config(str(tmp_path / "none"))
@@ -257,10 +257,10 @@ def test_unreadable_lines_are_shown_up_to_a_bound(capsys: pytest.CaptureFixture[
         for number in range(8)
     ]
     assert trace._warn_of_unread(summary(unreadable=torn)) == 1
-    lines = capsys.readouterr().err.splitlines()
-    assert lines[0] == "txnsim: 0.jsonl: 1 × cut off: {"
-    assert lines[-1] == "txnsim: … and 3 more files like that"
-    assert len(lines) == trace.FILES_SHOWN_MAX + 1
+    printed_lines = capsys.readouterr().err.splitlines()
+    assert printed_lines[0] == "txnsim: 0.jsonl: 1 × cut off: {"
+    assert printed_lines[-1] == "txnsim: … and 3 more files like that"
+    assert len(printed_lines) == trace.FILES_SHOWN_MAX + 1
 
 
 def test_a_table_leaves_out_columns_in_which_nothing_is() -> None:

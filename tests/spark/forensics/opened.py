@@ -24,7 +24,7 @@ NOW = 1_700_000_000_000
 def txn(
     start: int = 5, *, age_ms: int = 60 * MINUTE, coordinator_epoch: int | None = None
 ) -> OpenTxn:
-    """Of producer 7, epoch 3."""
+    """Return a transaction of producer 7, epoch 3."""
     return OpenTxn(
         producer_id=7,
         producer_epoch=3,
@@ -36,7 +36,7 @@ def txn(
 
 
 def record(state: str, *partitions: TopicPartition, epoch: int = 3) -> TxnRecord:
-    """Of the id ``app``, which has producer 7."""
+    """Return a coordinator's record of the id ``app``, which has producer 7."""
     return TxnRecord(
         log_partition=0,
         offset=9,
@@ -69,7 +69,7 @@ def ends(
     start: int = 0,
     mark: int | None = 9,
 ) -> ReplicaEnds:
-    """Of a replica of orders-0."""
+    """Return the ends of a replica of orders-0."""
     log_dir = f"/b{broker}"
     path = f"{log_dir}/orders-0"
     return ReplicaEnds(

@@ -29,7 +29,7 @@ def states_in(*log_dirs: Path) -> list[ReplicaState]:
     return [state_of(replica) for replica in replicas_in(log_dirs)]
 
 
-def read(*log_dirs: Path) -> tuple[Coordinators, list[str]]:
+def read_entries(*log_dirs: Path) -> tuple[Coordinators, list[str]]:
     """What coordinators had written down, and what can't be read."""
     problems: list[str] = []
     return read_coordinators(coordinator_logs_of(states_in(*log_dirs)), problems.append), problems
@@ -54,7 +54,7 @@ def test_the_newest_records_are_the_entries(broker: BrokerDir) -> None:
         Tombstone(transactional_id=TransactionalId("gone")),
         move("CompleteCommit", name="rotated", pid=10, previous=9),
     )
-    coordinators, problems = read(broker.stop())
+    coordinators, problems = read_entries(broker.stop())
     assert problems == []
     entry = coordinators.by_producer[7]
     assert (entry.newest.state, entry.newest.partitions) == ("PrepareCommit", frozenset({HERE}))
@@ -77,14 +77,14 @@ def test_of_several_replicas_the_furthest_one_is_read(tmp_path: Path) -> None:
 def test_the_torn_tail_of_a_kill_is_no_damage(broker: BrokerDir) -> None:
     log = log_in(broker.coordinator(move("Empty"), move("Ongoing", HERE)))
     log.write_bytes(log.read_bytes()[:-1])
-    coordinators, problems = read(broker.kill())
+    coordinators, problems = read_entries(broker.kill())
     assert (coordinators.damaged, problems) == (frozenset(), [])
     assert coordinators.by_producer[7].newest.state == "Empty"
 
 
 def test_a_log_that_is_shorter_than_its_broker_noted_has_lost_its_end(broker: BrokerDir) -> None:
     log_in(broker.coordinator(move("Empty"), move("Ongoing", HERE))).write_bytes(b"")
-    coordinators, _ = read(broker.stop())
+    coordinators, _ = read_entries(broker.stop())
     assert (coordinators.damaged, coordinators.is_complete) == (frozenset({0}), False)
     assert "ends at offset 0, below its high watermark 2" in coordinators.cut_off[0]
 
@@ -105,7 +105,7 @@ def test_another_replica_is_read_where_one_is_damaged(tmp_path: Path) -> None:
 def test_damage_on_every_replica_is_told_once_each(broker: BrokerDir) -> None:
     log = log_in(broker.coordinator(move("Empty"), move("Ongoing", HERE)))
     log.write_bytes(log.read_bytes()[:-1])
-    coordinators, problems = read(broker.stop())
+    coordinators, problems = read_entries(broker.stop())
     assert (coordinators.damaged, len(problems)) == (frozenset({0}), 1)
     assert coordinators.by_producer[7].newest.state == "Empty"
 
@@ -115,7 +115,7 @@ def test_a_record_that_can_not_be_understood_is_damage(broker: BrokerDir) -> Non
     keyless = build_batch([Record(key=None, value=b"?")], timestamp_ms=NOW)
     with log_in(folder).open("ab") as file:
         file.write(assign(keyless, base_offset=1, leader_epoch=0))
-    coordinators, problems = read(broker.stop())
+    coordinators, problems = read_entries(broker.stop())
     assert coordinators.damaged == {0}
     assert problems == [f"{log_in(folder)}, offset 1: record 1 has no key"]
 
@@ -125,7 +125,7 @@ def test_a_record_of_an_unknown_version_is_passed_over(broker: BrokerDir) -> Non
     newer = build_batch([Record(key=b"\0\7\0\0", value=b"?")], timestamp_ms=NOW)
     with log_in(folder).open("ab") as file:
         file.write(assign(newer, base_offset=1, leader_epoch=0))
-    coordinators, _ = read(broker.stop())
+    coordinators, _ = read_entries(broker.stop())
     assert coordinators.is_complete
     assert list(coordinators.by_producer) == [7]
 
@@ -154,6 +154,6 @@ def test_what_concerns_some_producers(broker: BrokerDir, monkeypatch: pytest.Mon
 
 
 def test_a_sample_of_the_other_entries_is_no_larger_than_it_need_be(broker: BrokerDir) -> None:
-    broker.coordinator(*(move("Empty", name=f"app-{number}") for number in range(250)))
+    broker.coordinator(*(move("Empty", name=f"app-{id_number}") for id_number in range(250)))
     (state,) = states_in(broker.stop())
     assert len(replay_log(state, print).restricted_to(set()).entries) == 200

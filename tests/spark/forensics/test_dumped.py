@@ -66,18 +66,20 @@ def entry(
 LISTED = '[{"topic":"orders","partitionIds":[0,1]}]'
 
 
-def read(*parts: str) -> DumpedAnswer:
+def answer_of_dumps(*parts: str) -> DumpedAnswer:
     return answer("".join(parts).splitlines(keepends=True))
 
 
 def verdict(*parts: str) -> tuple[OpenTxnStatus, str]:
-    (partition,) = read(*parts).partitions
+    (partition,) = answer_of_dumps(*parts).partitions
     (txn,) = partition.open
     return txn.verdict, txn.reason
 
 
 def test_what_lies_in_a_partition_is_counted() -> None:
-    dump_answer = read(ORDERS, batch(0, count=2), marker(2, "COMMIT"), batch(3), marker(4, "ABORT"))
+    dump_answer = answer_of_dumps(
+        ORDERS, batch(0, count=2), marker(2, "COMMIT"), batch(3), marker(4, "ABORT")
+    )
     (partition,) = dump_answer.partitions
     assert (partition.partition, partition.first_offset, partition.last_offset) == (
         TopicPartition("orders", 0),
@@ -95,7 +97,7 @@ def test_what_lies_in_a_partition_is_counted() -> None:
 
 
 def test_a_transaction_without_a_marker_is_open_from_its_first_batch() -> None:
-    dump_answer = read(
+    dump_answer = answer_of_dumps(
         ORDERS, marker(0, "COMMIT"), batch(1), batch(2, at_ms=NOW_MS), batch(3, producer=-1)
     )
     (txn,) = dump_answer.partitions[0].open
@@ -128,7 +130,7 @@ def test_the_last_entry_counts_and_a_deleted_one_is_none() -> None:
     deleted = entry("Empty", offset=2).partition("payload: ")[0] + "payload: <DELETE>\n"
     later = COORDINATOR + entry("Ongoing", LISTED) + entry("Empty", offset=1)
     assert verdict(ORDERS, batch(0), later)[0] is OpenTxnStatus.HANGING
-    assert read(ORDERS, batch(0), later, deleted).entries == ()
+    assert answer_of_dumps(ORDERS, batch(0), later, deleted).entries == ()
 
 
 def test_a_replica_of_the_coordinators_log_that_lags_convicts_no_one() -> None:
@@ -154,14 +156,16 @@ def test_an_entry_as_3_9_prints_it_is_read() -> None:
         "state=Ongoing,partitions=[my-orders-0,orders-0],txnLastUpdateTimestamp=1,"
         "txnTimeoutMs=60000\n"
     )
-    (entry,) = read(COORDINATOR, old).entries
+    (entry,) = answer_of_dumps(COORDINATOR, old).entries
     assert (entry.transactional_id, entry.state, entry.timeout_ms) == ("shop", "Ongoing", 60_000)
     assert entry.partitions == {TopicPartition("my-orders", 0), TopicPartition("orders", 0)}
 
 
 def test_the_longest_replica_counts() -> None:
     shorter = ORDERS.replace("/disk/", "/other/")
-    (partition,) = read(ORDERS, batch(0), marker(1, "ABORT"), shorter, batch(0)).partitions
+    (partition,) = answer_of_dumps(
+        ORDERS, batch(0), marker(1, "ABORT"), shorter, batch(0)
+    ).partitions
     assert (partition.replicas, partition.last_offset, partition.open) == (2, 1, ())
 
 
@@ -179,7 +183,7 @@ def test_the_longest_replica_counts() -> None:
     ],
 )
 def test_what_is_missing_is_named(text: str, says: str) -> None:
-    assert any(says in sentence for sentence in read(text).missing)
+    assert any(says in sentence for sentence in answer_of_dumps(text).missing)
 
 
 def snapshot(offset: int, *producers: str) -> str:
@@ -194,7 +198,7 @@ def producer_state(producer: int, since: str, at_ms: int = NOW_MS - HOUR_MS) -> 
 
 
 def open_txns_in(*parts: str) -> list[tuple[int, int]]:
-    (partition,) = read(*parts).partitions
+    (partition,) = answer_of_dumps(*parts).partitions
     return [(txn.producer_id, txn.start_offset) for txn in partition.open]
 
 
@@ -214,22 +218,26 @@ def test_a_snapshot_and_the_log_behind_it_make_the_state() -> None:
     # The log in front of a newer snapshot has been counted by it.
     assert open_txns_in(ORDERS, batch(3), snapshot(5, producer_state(7, "None"))) == []
     assert open_txns_in(snapshot_text, snapshot(9, producer_state(7, "None"))) == []
-    dump_answer = read(snapshot_text, SEGMENT_5, batch(5))
+    dump_answer = answer_of_dumps(snapshot_text, SEGMENT_5, batch(5))
     assert not any("before the first dumped batch" in sentence for sentence in dump_answer.missing)
-    late = read(snapshot_text, SEGMENT_5.replace("5.log", "8.log"), batch(8))
+    late = answer_of_dumps(snapshot_text, SEGMENT_5.replace("5.log", "8.log"), batch(8))
     assert any("before the first dumped batch" in sentence for sentence in late.missing)
 
 
 def test_the_log_has_the_time_of_the_first_batch_of_a_snapshots_transaction() -> None:
     snapshot_text = snapshot(2, producer_state(7, "OptionalLong[0]", at_ms=NOW_MS))
-    (partition,) = read(ORDERS, batch(0), batch(1, at_ms=NOW_MS), snapshot_text).partitions
+    (partition,) = answer_of_dumps(
+        ORDERS, batch(0), batch(1, at_ms=NOW_MS), snapshot_text
+    ).partitions
     (txn,) = partition.open
     assert (txn.first_timestamp_ms, txn.last_timestamp_ms) == (NOW_MS - HOUR_MS, NOW_MS)
 
 
 def test_segments_count_by_their_offsets_in_any_order_and_once() -> None:
     assert open_txns_in(SEGMENT_5, marker(5, "COMMIT"), ORDERS, batch(0)) == []
-    (partition,) = read(ORDERS, batch(0), ORDERS, batch(0), marker(1, "ABORT")).partitions
+    (partition,) = answer_of_dumps(
+        ORDERS, batch(0), ORDERS, batch(0), marker(1, "ABORT")
+    ).partitions
     assert (partition.batches, partition.aborts, partition.open) == (2, 1, ())
 
 
@@ -260,11 +268,11 @@ def test_a_second_text_does_not_go_on_with_the_file_of_the_first() -> None:
     ],
 )
 def test_a_text_that_says_too_little_is_not_understood(text: str) -> None:
-    dump_answer = read(text)
+    dump_answer = answer_of_dumps(text)
     assert not dump_answer.understood
     assert dump_answer.missing
 
 
 @pytest.mark.parametrize("text", [ORDERS, COORDINATOR + entry("Empty"), snapshot(5)])
 def test_a_text_that_says_that_nothing_is_there_is_understood(text: str) -> None:
-    assert read(text).understood
+    assert answer_of_dumps(text).understood

@@ -88,7 +88,7 @@ def test_what_was_read_is_told() -> None:
 Change = Callable[[ReplicaBasis], ReplicaBasis]
 
 
-def facts(**values: object) -> Change:
+def replaced_facts(**values: object) -> Change:
     return lambda evidence: msgspec.structs.replace(evidence, **values)
 
 
@@ -104,15 +104,15 @@ CUT = CutOff(file="/b/o/0.log", position=9, offset=10, reason="torn")
 @pytest.mark.parametrize(
     ("change", "status", "reason"),
     [
-        (facts(notes=ReadNotes(damage=("x: CRC",))), "damaged", "x: CRC"),
+        (replaced_facts(notes=ReadNotes(damage=("x: CRC",))), "damaged", "x: CRC"),
         (state(damage=("x: a folder",)), "damaged", "x: a folder"),
         (
-            facts(notes=ReadNotes(cut_off=CUT)),
+            replaced_facts(notes=ReadNotes(cut_off=CUT)),
             "damaged",
             "a starting broker cuts the log off: /b/o/0.log, byte 9: torn",
         ),
         (
-            facts(gaps=(Gap(first_offset=6, next_offset=8),)),
+            replaced_facts(gaps=(Gap(first_offset=6, next_offset=8),)),
             "incomplete",
             "offsets 6 to 7 are missing",
         ),
@@ -128,18 +128,18 @@ CUT = CutOff(file="/b/o/0.log", position=9, offset=10, reason="torn")
         ),
         (state(lost_end="it was longer"), "incomplete", "it was longer"),
         (
-            facts(start_batch=StartBatch.ANOTHERS),
+            replaced_facts(start_batch=StartBatch.ANOTHERS),
             "damaged",
             "at offset 5 no sound batch of producer 7 and epoch 3 begins: the snapshot may be of"
             " another partition",
         ),
         (
-            facts(start_batch=StartBatch.NOT_THERE),
+            replaced_facts(start_batch=StartBatch.NOT_THERE),
             "incomplete",
             "the batch at offset 5 is not there: the log begins at 0 and ends at 10",
         ),
         (
-            facts(assignment=Assignment(replicas=(1, 2), in_sync=(2,), leader=2)),
+            replaced_facts(assignment=Assignment(replicas=(1, 2), in_sync=(2,), leader=2)),
             "incomplete",
             "the leader's replica, broker 2's, is not among the directories",
         ),
@@ -151,12 +151,12 @@ def test_what_is_wrong_with_a_replica(change: Change, status: str, reason: str) 
 
 
 def test_a_deleted_beginning_is_sound_where_the_last_batch_is_there() -> None:
-    assert evidence_for(facts(start_batch=StartBatch.DELETED)(FACTS)).is_sound
+    assert evidence_for(replaced_facts(start_batch=StartBatch.DELETED)(FACTS)).is_sound
 
 
 def test_missing_followers_are_named_and_do_no_harm() -> None:
     evidence = evidence_for(
-        facts(assignment=Assignment(replicas=(1, 2), in_sync=(1,), leader=1))(FACTS)
+        replaced_facts(assignment=Assignment(replicas=(1, 2), in_sync=(1,), leader=1))(FACTS)
     )
     assert evidence.is_sound
     assert (evidence.replicas.exist, evidence.replicas.in_sync, evidence.replicas.leader) == (
@@ -172,11 +172,11 @@ def test_missing_followers_are_named_and_do_no_harm() -> None:
 
 def test_replicas_are_told_in_a_few_words() -> None:
     three = Assignment(replicas=(1, 2, 3), in_sync=(1, 2), leader=2)
-    assert evidence_for(facts(assignment=three, brokers_seen=(1, 2))(FACTS)).replicas.summary == (
-        "2 of 3 replicas seen, in sync {1,2}, leader 2; not seen: broker 3"
-    )
+    assert evidence_for(
+        replaced_facts(assignment=three, brokers_seen=(1, 2))(FACTS)
+    ).replicas.summary == ("2 of 3 replicas seen, in sync {1,2}, leader 2; not seen: broker 3")
     headless = Assignment(replicas=(1,), in_sync=(1,), leader=-1)
-    assert evidence_for(facts(assignment=headless)(FACTS)).replicas.summary == (
+    assert evidence_for(replaced_facts(assignment=headless)(FACTS)).replicas.summary == (
         "1 of 1 replicas seen, in sync {1}, no leader"
     )
     assert (
@@ -185,9 +185,9 @@ def test_replicas_are_told_in_a_few_words() -> None:
 
 
 def test_damage_weighs_more_than_what_is_missing() -> None:
-    worse = facts(gaps=(Gap(first_offset=6, next_offset=8),), start_batch=StartBatch.ANOTHERS)(
-        FACTS
-    )
+    worse = replaced_facts(
+        gaps=(Gap(first_offset=6, next_offset=8),), start_batch=StartBatch.ANOTHERS
+    )(FACTS)
     assert evidence_for(worse).status is Status.DAMAGED
     assert len(evidence_for(worse).reasons) == 2
 
@@ -240,7 +240,7 @@ def replica(broker: int, topic: str = "orders", partition: int = 0) -> Replica:
 
 
 def identities_of(known_topics: KnownTopics, *ids: str | None, partitions: int = 1) -> Identities:
-    """Of brokers 1, 2 and so on, whose replicas have these ids."""
+    """Return identities of brokers 1, 2 and so on, whose replicas have these ids."""
     identities = [
         (replica(broker, partition=partition), topic_id)
         for broker, topic_id in enumerate(ids, 1)
@@ -384,7 +384,7 @@ def test_a_row_of_a_stale_replica_is_left_out() -> None:
     stale = Stale(
         topic="t", partition=0, topic_id="a", living_topic_id=None, broker=1, log_dir="/b"
     )
-    rows = [{"log_dir": "/b", "topic": "t", "partition": number} for number in (0, 1)]
+    rows = [{"log_dir": "/b", "topic": "t", "partition": partition} for partition in (0, 1)]
     assert list(Identities(stale=(stale,)).living(rows)) == rows[1:]
 
 
@@ -394,11 +394,13 @@ def test_a_row_of_a_stale_replica_is_left_out() -> None:
 PARTITION = TopicPartition("orders", 0)
 
 
-def record(offset: int, state: str, *, name: str = "app", producer_id: int = 7) -> TxnRecord:
+def record(
+    offset: int, state: str, *, transactional_id: str = "app", producer_id: int = 7
+) -> TxnRecord:
     return TxnRecord(
         log_partition=0,
         offset=offset,
-        transactional_id=name,
+        transactional_id=transactional_id,
         state=state,
         producer_id=producer_id,
         last_update_timestamp_ms=100 + offset,
@@ -415,7 +417,7 @@ def fold_entries(*records: TxnRecord) -> EntryBuilder:
 
 def test_the_newest_record_of_an_id_is_its_entry() -> None:
     folder = fold_entries(
-        record(0, "Empty"), record(1, "Ongoing"), record(2, "Empty", name="other")
+        record(0, "Empty"), record(1, "Ongoing"), record(2, "Empty", transactional_id="other")
     )
     assert {entry.newest.transactional_id: entry.newest.offset for entry in folder.entries} == {
         "app": 1,
@@ -435,7 +437,7 @@ def test_the_last_decision_stays_with_the_entry_after_it_is_complete() -> None:
 
 def test_a_tombstone_forgets_the_id_and_keeps_the_name_for_its_producer() -> None:
     folder = fold_entries(
-        record(0, "CompleteAbort"), record(1, ""), record(2, "", name="never seen")
+        record(0, "CompleteAbort"), record(1, ""), record(2, "", transactional_id="never seen")
     )
     assert folder.entries == ()
     assert folder.forgotten_ids == {7: "app"}
@@ -460,8 +462,10 @@ def test_entries_are_found_by_present_and_by_former_or_next_producer_id() -> Non
 
 
 def test_the_number_of_partitions_follows_from_where_ids_lie() -> None:
-    names = [f"app-{number}" for number in range(60)]
-    places = {(name, partition_for(name, 50)) for name in names}
+    coordinated_ids = [f"app-{id_number}" for id_number in range(60)]
+    places = {
+        (coordinated_id, partition_for(coordinated_id, 50)) for coordinated_id in coordinated_ids
+    }
     few = frozenset(range(30))
     assert partitions_of_log(few, {evidence for evidence in places if evidence[1] in few}) == 50
     assert partitions_of_log(frozenset(), ()) == 0
@@ -469,7 +473,7 @@ def test_the_number_of_partitions_follows_from_where_ids_lie() -> None:
 
 
 def test_ids_that_lie_where_no_number_would_put_them_tell_nothing() -> None:
-    names = [f"app-{number}" for number in range(200)]
+    names = [f"app-{id_number}" for id_number in range(200)]
     assert partitions_of_log(frozenset({0, 1}), {(name, 1) for name in names}) == 2
 
 
@@ -501,15 +505,15 @@ def copy_in(log_dir: Path, *records: bytes) -> Path:
 
 
 def test_the_newest_copy_counts(tmp_path: Path) -> None:
-    old = copy_in(tmp_path / "b1", topic("orders", ID), partition(ID, replicas=(1, 2, 3)))
-    new = copy_in(
+    old_copy = copy_in(tmp_path / "b1", topic("orders", ID), partition(ID, replicas=(1, 2, 3)))
+    new_copy = copy_in(
         tmp_path / "b2",
         topic("orders", ID),
         partition(ID, replicas=(1, 2, 3)),
         partition(ID, replicas=(1, 2, 3), isr=(1, 2), leader=2),
     )
     expected = Assignment(replicas=(1, 2, 3), in_sync=(1, 2), leader=2)
-    for order in ([old, new], [new, old]):
+    for order in ([old_copy, new_copy], [new_copy, old_copy]):
         known_topics = known_topics_in(order, print)
         assert known_topics.assignments == {TopicPartition("orders", 0): expected}
         assert known_topics.topic_ids == {"orders": uuid_text(ID)}
@@ -551,10 +555,10 @@ def test_deleted_topics_and_the_owners_of_whole_copies_are_told(tmp_path: Path) 
 
 
 STATE = {
-    TopicPartition(TRANSACTION_STATE_TOPIC, number): Assignment(
+    TopicPartition(TRANSACTION_STATE_TOPIC, partition): Assignment(
         replicas=(1, 2, 3), in_sync=(1, 2), leader=1
     )
-    for number in range(3)
+    for partition in range(3)
 }
 GUESSED = coordinators_of([], forgotten={}, partitions_on_disk=[0])
 """One partition was there, so one is thought to exist."""

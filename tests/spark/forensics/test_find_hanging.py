@@ -187,11 +187,11 @@ def test_no_more_segments_are_read_than_a_time_needs(tmp_path: Path, driver: Log
     )
     end = driver.log.log_end_offset
     every = markers_before(segments, 9, before_offset=end, since_ms=0)
-    late = markers_before(segments, 9, before_offset=end, since_ms=NOW + 25 * MINUTE)
+    late_markers = markers_before(segments, 9, before_offset=end, since_ms=NOW + 25 * MINUTE)
     assert (len(every.markers), every.complete_since_ms) == (3, BEFORE_ALL_MARKERS_MS)
-    assert late.complete_since_ms == NOW + 25 * MINUTE
-    assert late.markers == every.markers[-len(late.markers) :]
-    assert 0 < len(late.markers) < 3
+    assert late_markers.complete_since_ms == NOW + 25 * MINUTE
+    assert late_markers.markers == every.markers[-len(late_markers.markers) :]
+    assert 0 < len(late_markers.markers) < 3
     assert markers_before([], 9, before_offset=0, since_ms=0) == NO_MARKERS
 
 

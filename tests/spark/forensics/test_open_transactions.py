@@ -24,22 +24,22 @@ from txnsim_spark.forensics.verdicts import OpenTxn
 from txnsim_spark.scan.walk import fragment_rows
 
 
-def fragments_of_piece(data: bytes, position: int = 0) -> dict[int, Fragment]:
+def fragments_of_piece(log_bytes: bytes, position: int = 0) -> dict[int, Fragment]:
     """A piece of a segment, which begins there."""
     with TemporaryDirectory() as directory:
         path = Path(directory) / "00000000000000000000.log"
-        path.write_bytes(bytes(position) + data)
+        path.write_bytes(bytes(position) + log_bytes)
         tables = fragment_rows(path, on_damage=pytest.fail, start=position)
         return {
             fragment.producer_id: fragment for table in tables for fragment in fragments_of(table)
         }
 
 
-def open_by_one_walk(data: bytes) -> dict[int, OpenTxn]:
+def open_by_one_walk(log_bytes: bytes) -> dict[int, OpenTxn]:
     """What is open at the end, told from each producer's batches in a list."""
     open_txns = {}
-    for producer_id, events in events_of(data).items():
-        marks = [number for number, event in enumerate(events) if event.is_marker]
+    for producer_id, events in events_of(log_bytes).items():
+        marks = [event_number for event_number, event in enumerate(events) if event.is_marker]
         opening = [event for event in events[marks[-1] + 1 if marks else 0 :] if event.opens]
         tail = [event.header for event in opening]
         if producer_id >= 0 and tail:
@@ -55,13 +55,15 @@ def open_by_one_walk(data: bytes) -> dict[int, OpenTxn]:
     return open_txns
 
 
-def cut(data: bytes, places: set[int]) -> list[bytes]:
+def cut_log(batch_data: bytes, places: set[int]) -> list[bytes]:
     """The log in pieces that begin at these batches."""
     starts = [
-        position for number, (position, _) in enumerate(iter_batches(data)) if number in places
+        position
+        for batch_number, (position, _) in enumerate(iter_batches(batch_data))
+        if batch_number in places
     ]
-    edges = [0, *starts, len(data)]
-    return [data[start:end] for start, end in pairwise(edges)]
+    edges = [0, *starts, len(batch_data)]
+    return [batch_data[start:end] for start, end in pairwise(edges)]
 
 
 @pytest.mark.slow
@@ -69,20 +71,24 @@ def cut(data: bytes, places: set[int]) -> list[bytes]:
 def test_any_cut_of_a_log_into_pieces_merges_to_what_one_walk_says(
     history: list[Act], places: set[int]
 ) -> None:
-    data = segment_of(history)
-    parts = cut(data, places)
+    segment_bytes = segment_of(history)
+    parts = cut_log(segment_bytes, places)
     starts = accumulate(map(len, parts), initial=0)
     pieces = [fragments_of_piece(part, start) for part, start in zip(parts, starts, strict=False)]
-    assert open_transactions_after({}, pieces) == open_by_one_walk(data)
+    assert open_transactions_after({}, pieces) == open_by_one_walk(segment_bytes)
 
 
 @given(acts(), st.integers(0, 29))
 def test_a_snapshot_stands_for_everything_below_it(history: list[Act], snapshot_index: int) -> None:
-    data = segment_of(history)
-    below, rest_of_log = [*cut(data, {snapshot_index}), b""][:2] if snapshot_index else (b"", data)
+    segment_bytes = segment_of(history)
+    below, rest_of_log = (
+        [*cut_log(segment_bytes, {snapshot_index}), b""][:2]
+        if snapshot_index
+        else (b"", segment_bytes)
+    )
     seeds = {event.producer_id: entry_of(event) for event in open_by_one_walk(below).values()}
     open_txns = open_transactions_after(seeds, [fragments_of_piece(rest_of_log)])
-    expected = open_by_one_walk(data)
+    expected = open_by_one_walk(segment_bytes)
     assert open_txns.keys() == expected.keys()
     for producer_id, txn in expected.items():
         assert open_txns[producer_id].start_offset == txn.start_offset
@@ -135,7 +141,7 @@ def test_the_coordinator_epoch_of_a_snapshot_stays_until_a_marker_brings_another
 
 
 def test_a_control_record_that_is_no_marker_ends_nothing() -> None:
-    data = segment_of(
+    batch_data = segment_of(
         [
             Act(
                 kind=kind, producer=7, epoch=0, sequence=0, records=1, value_bytes=1, timestamp_ms=1
@@ -143,5 +149,5 @@ def test_a_control_record_that_is_no_marker_ends_nothing() -> None:
             for kind in ("data", "other", "emptied", "plain")
         ]
     )
-    assert open_transactions_after({}, [fragments_of_piece(data)]).keys() == {7}
-    assert read_batch_header(data).is_transactional
+    assert open_transactions_after({}, [fragments_of_piece(batch_data)]).keys() == {7}
+    assert read_batch_header(batch_data).is_transactional

@@ -71,7 +71,7 @@ def job(growing: GrowingDir, tmp_path: Path) -> Job:
 
 
 def segments(growing: GrowingDir) -> list[Path]:
-    """Of the log that everybody writes to, in order."""
+    """Return the segments of the log that everybody writes to, in order."""
     return [
         segment_path for _, segment_path in names.Suffix.LOG.files_in(growing.path / "orders-0")
     ]
@@ -122,25 +122,25 @@ def test_a_log_that_was_cut_back_is_read_again(growing: GrowingDir, job: Job) ->
     *other_segments, last_segment = segments(growing)
     last_segment.unlink()
     assert job.run()[0] == size_of(*other_segments), "the last batch that was read is gone"
-    data = other_segments[-1].read_bytes()
-    other_segments[-1].write_bytes(data[: len(data) // 2])
+    file_bytes = other_segments[-1].read_bytes()
+    other_segments[-1].write_bytes(file_bytes[: len(file_bytes) // 2])
     assert job.run()[0] > 0
 
 
 def test_a_new_leader_s_batches_are_read(growing: GrowingDir, job: Job) -> None:
     last_segment = segments(growing)[-1]
-    data = bytearray(last_segment.read_bytes())
+    file_bytes = bytearray(last_segment.read_bytes())
     position, _ = last_batch_position(segment_of(last_segment))
-    data[position + 12 : position + 16] = (5).to_bytes(4)  # its leader's epoch, in no CRC
-    last_segment.write_bytes(data)
+    file_bytes[position + 12 : position + 16] = (5).to_bytes(4)  # its leader's epoch, in no CRC
+    last_segment.write_bytes(file_bytes)
     assert job.run()[0] == size_of(*segments(growing))
     assert job.run()[0] == 0
 
 
 def test_another_topic_of_the_same_name_is_read(growing: GrowingDir, job: Job) -> None:
     file = growing.path / "orders-0" / names.FileName.PARTITION_METADATA
-    text = file.read_text()
-    file.write_text(text.replace(text.split("topic_id: ")[1][:4], "BBBB"))
+    file_text = file.read_text()
+    file.write_text(file_text.replace(file_text.split("topic_id: ")[1][:4], "BBBB"))
     assert job.run()[0] == size_of(*segments(growing))
 
 

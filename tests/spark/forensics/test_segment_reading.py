@@ -163,14 +163,14 @@ def test_one_flipped_bit_is_told_alike(tmp_path: Path, step: int, *, is_clean: b
     paths = in_many_segments(tmp_path, is_clean=is_clean)
     alike = rereads = 0
     for path in paths[:1] + paths[-2:]:
-        data = path.read_bytes()
-        for position in range(0, len(data), step):
-            overwrite(path, position, bytes([data[position] ^ 1 << position % 8]))
+        file_bytes = path.read_bytes()
+        for position in range(0, len(file_bytes), step):
+            overwrite(path, position, bytes([file_bytes[position] ^ 1 << position % 8]))
             whole_contents, apart_contents, twice = both(tmp_path)
             assert whole_contents == apart_contents, (path, position)
             alike += not twice
             rereads += bool(twice)
-        path.write_bytes(data)
+        path.write_bytes(file_bytes)
     assert alike
     assert rereads
 
@@ -191,13 +191,13 @@ def test_of_a_replica_that_no_checkpoint_names_segments_are_tasks(
     assert len(state.unread) > 3
     cuts = set()
     for path in paths:
-        data = path.read_bytes()
-        for position in range(0, len(data), step):
-            overwrite(path, position, bytes([data[position] ^ 1 << position % 8]))
+        file_bytes = path.read_bytes()
+        for position in range(0, len(file_bytes), step):
+            overwrite(path, position, bytes([file_bytes[position] ^ 1 << position % 8]))
             whole_contents, apart_contents, _ = both(tmp_path)
             assert whole_contents == apart_contents, (path, position)
             cuts.add(whole_contents.notes.cut_off and whole_contents.notes.cut_off.file)
-        path.write_bytes(data)
+        path.write_bytes(file_bytes)
     assert cuts >= set(map(str, paths))
 
 
@@ -347,7 +347,9 @@ def test_after_a_stop_in_order_nothing_is_left_to_read(
     assert state.ends.end_offset == state.seeded_from == driver.log.log_end_offset
     assert state.ends.high_watermark == driver.log.high_watermark
     assert state.ends.epochs == ((0, 0),)
-    assert {segment: entry.txn_first_offset for segment, entry in state.seeds.items()} == {7: 4}
+    assert {
+        segment: seed_entry.txn_first_offset for segment, seed_entry in state.seeds.items()
+    } == {7: 4}
     assert state.is_clean
     assert state.newest_ms == 0  # as the archive has it
 
@@ -438,14 +440,14 @@ def test_the_log_starts_where_the_broker_noted_it(broker: BrokerDir, driver: Log
     assert Looked(broker.stop()).state.ends.log_start_offset == 3
 
 
-@pytest.mark.parametrize("data", [b"nonsense\n", b"\xff\xfe"])
+@pytest.mark.parametrize("log_bytes", [b"nonsense\n", b"\xff\xfe"])
 def test_notes_that_make_no_sense_are_told_and_left_out(
-    broker: BrokerDir, driver: LogDriver, data: bytes
+    broker: BrokerDir, driver: LogDriver, log_bytes: bytes
 ) -> None:
     replica = broker.replica(driver)
     broker.stop()
-    (broker.path / names.FileName.HIGH_WATERMARKS).write_bytes(data)
-    (replica / names.FileName.LEADER_EPOCHS).write_bytes(data)
+    (broker.path / names.FileName.HIGH_WATERMARKS).write_bytes(log_bytes)
+    (replica / names.FileName.LEADER_EPOCHS).write_bytes(log_bytes)
     snapshot_reading = Looked(broker.path)
     assert len(snapshot_reading.problems) == 2
     assert (snapshot_reading.state.ends.epochs, snapshot_reading.state.ends.high_watermark) == (

@@ -75,15 +75,15 @@ QUERIES: Final = {"worst": WORST, "hanging": HANGING, "requests": REQUESTS}
 def blocks(spark: SparkSession) -> dict[str, str]:
     """The tables of the page, made from the views of the recorded run."""
     blocks_by_name = {}
-    for name, columns in COLUMNS.items():
-        frame = ANALYSES[name].run(spark)
-        blocks_by_name[name] = _table(
+    for table_name, columns in COLUMNS.items():
+        frame = ANALYSES[table_name].run(spark)
+        blocks_by_name[table_name] = _table(
             frame.where(frame.grouped_by != GROUPED_BY_ID).select(
                 "transaction_version", *columns.split()
             )
         )
-    for name, query in QUERIES.items():
-        blocks_by_name[name] = _table(spark.sql(query))
+    for table_name, query in QUERIES.items():
+        blocks_by_name[table_name] = _table(spark.sql(query))
     partitions = lso_lag_by_partition(spark)
     blocks_by_name["partitions"] = _table(
         partitions.where(~partitions.topic.startswith("__")).limit(8)
@@ -109,7 +109,10 @@ def _table(frame: DataFrame) -> str:
     def line(cells: Iterator[object] | Sequence[object]) -> str:
         return "| " + " | ".join("–" if cell is None else f"{cell}" for cell in cells) + " |\n"
 
-    head = ["version" if name == "transaction_version" else name for name in frame.columns]
+    head = [
+        "version" if column_name == "transaction_version" else column_name
+        for column_name in frame.columns
+    ]
     body = [
         [
             "all" if name == "version" and cell is None else cell

@@ -89,4 +89,4 @@ def corpus() -> Corpus:
 @pytest.fixture(scope="session")
 def tables(spark: SparkSession, corpus: Corpus) -> Tables:
     """The tables of every stage of the corpus."""
-    return Tables(spark, {name: corpus.brokers(name) for name in STAGES})
+    return Tables(spark, {stage_name: corpus.brokers(stage_name) for stage_name in STAGES})

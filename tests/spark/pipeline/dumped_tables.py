@@ -41,7 +41,7 @@ def file_of(row: Row, suffix: names.Suffix, number: str = "segment_base_offset")
 
 def batch_line(row: Row) -> str:
     """A row of the table ``batches`` as a line."""
-    base = _or(row["base_sequence"])
+    base = _number_or_minus_one(row["base_sequence"])
     span = row["last_offset"] - row["base_offset"]
     last_sequence = -1 if base == -1 else (base + span) % SEQUENCE_SPAN
     horizon = f"[{row['base_timestamp_ms']}]" if row["has_delete_horizon"] else ".empty"
@@ -51,11 +51,11 @@ def batch_line(row: Row) -> str:
         "count": row["records"],
         "baseSequence": base,
         "lastSequence": last_sequence,
-        "producerId": _or(row["producer_id"]),
-        "producerEpoch": _or(row["producer_epoch"]),
+        "producerId": _number_or_minus_one(row["producer_id"]),
+        "producerEpoch": _number_or_minus_one(row["producer_epoch"]),
         "partitionLeaderEpoch": row["leader_epoch"],
-        "isTransactional": _truth(row["is_transactional"]),
-        "isControl": _truth(row["is_control"]),
+        "isTransactional": _truth_word(row["is_transactional"]),
+        "isControl": _truth_word(row["is_control"]),
         "deleteHorizonMs": f"OptionalLong{horizon}",
         "position": row["position"],
         row["timestamp_type"]: row["max_timestamp_ms"],
@@ -63,9 +63,9 @@ def batch_line(row: Row) -> str:
         "magic": 2,
         "compresscodec": row["codec"],
         "crc": row["crc"],
-        "isvalid": _truth(row["is_valid"]),
+        "isvalid": _truth_word(row["is_valid"]),
     }
-    return _line(fields)
+    return _fields_line(fields)
 
 
 def record_line(row: Row) -> str:
@@ -76,7 +76,7 @@ def record_line(row: Row) -> str:
         row["timestamp_type"]: row["timestamp_ms"],
         "keySize": -1 if key is None else len(key),
         "valueSize": -1 if value is None else len(value),
-        "sequence": _or(row["sequence"]),
+        "sequence": _number_or_minus_one(row["sequence"]),
         "headerKeys": f"[{','.join(header['key'] for header in row['headers'])}]",
     }
     if row["is_control"]:
@@ -86,7 +86,7 @@ def record_line(row: Row) -> str:
     else:
         fields |= {"key": bytes(key).hex()} if key is not None else {}
         fields |= {"payload": bytes(value).hex()} if value is not None else {}
-    return "| " + _line(fields).rstrip()
+    return "| " + _fields_line(fields).rstrip()
 
 
 def snapshot_line(row: Row) -> str:
@@ -95,7 +95,7 @@ def snapshot_line(row: Row) -> str:
     fields = {
         "producerId": row["producer_id"],
         "producerEpoch": row["producer_epoch"],
-        "coordinatorEpoch": _or(row["coordinator_epoch"]),
+        "coordinatorEpoch": _number_or_minus_one(row["coordinator_epoch"]),
         "currentTxnFirstOffset": "OptionalLong" + (".empty" if opened is None else f"[{opened}]"),
         "lastTimestamp": row["last_timestamp_ms"],
     }
@@ -110,12 +110,12 @@ def snapshot_line(row: Row) -> str:
             "offsetDelta": row["offset_delta"],
             "timestamp": row["last_timestamp_ms"],
         }
-    return _line(fields)
+    return _fields_line(fields)
 
 
 def aborted_line(row: Row) -> str:
     """A row of the table ``aborted`` as a line."""
-    return _line(
+    return _fields_line(
         {
             "version": 0,
             "producerId": row["producer_id"],
@@ -138,27 +138,27 @@ def transaction_values(row: Row) -> tuple[str, dict[str, Any] | None]:
     return row["transactional_id"], {
         "version": row["value_version"],
         "producerId": row["producer_id"],
-        "previousProducerId": _or(row["previous_producer_id"]),
-        "nextProducerId": _or(row["next_producer_id"]),
+        "previousProducerId": _number_or_minus_one(row["previous_producer_id"]),
+        "nextProducerId": _number_or_minus_one(row["next_producer_id"]),
         "producerEpoch": row["producer_epoch"],
         "transactionTimeoutMs": row["timeout_ms"],
         "transactionStatus": row["state"],
         "transactionPartitions": {topic: sorted(many) for topic, many in partitions.items()},
         "transactionLastUpdateTimestampMs": row["last_update_timestamp_ms"],
-        "transactionStartTimestampMs": _or(row["start_timestamp_ms"]),
+        "transactionStartTimestampMs": _number_or_minus_one(row["start_timestamp_ms"]),
         "clientTransactionVersion": row["client_transaction_version"],
     }
 
 
 def dumped_transaction(line: str) -> tuple[str, dict[str, Any] | None]:
     """Key and value from a line that the decoder of the transaction log printed."""
-    key, value = decode_line(line)
-    if value is None:
+    key, printed_value = decode_line(line)
+    if printed_value is None:
         return key["data"]["transactionalId"], None
-    data = value["data"]
+    data = printed_value["data"]
     return key["data"]["transactionalId"], {
         # What is at its default is left out of tagged fields, or not in version 0 at all.
-        "version": int(value["version"]),
+        "version": int(printed_value["version"]),
         "previousProducerId": -1,
         "nextProducerId": -1,
         "clientTransactionVersion": 0,
@@ -184,7 +184,7 @@ def offset_values(row: Row) -> dict[str, Any]:
         if not row["is_tombstone"]:
             values |= {
                 "offset": row["committed_offset"],
-                "leaderEpoch": _or(row["committed_leader_epoch"]),
+                "leaderEpoch": _number_or_minus_one(row["committed_leader_epoch"]),
                 "metadata": row["committed_metadata"],
                 "commitTimestamp": row["commit_timestamp_ms"],
                 "topicId": row["committed_topic_id"],
@@ -194,17 +194,17 @@ def offset_values(row: Row) -> dict[str, Any]:
 
 def dumped_offset(line: str) -> dict[str, Any]:
     """Values from a line that the decoder of offsets printed."""
-    key, value = decode_line(line)
+    key, printed_value = decode_line(line)
     data = key["data"]
     values = {
         "type": int(key["type"]),
         "group": data.get("group", data.get("groupId")),
-        "version": None if value is None else int(value["version"]),
+        "version": None if printed_value is None else int(printed_value["version"]),
     }
     if key["type"] in ("0", "1"):
         values |= {"topic": data["topic"], "partition": data["partition"]}
-        if value is not None:
-            fields = {"leaderEpoch": -1, "topicId": None, **value["data"]}
+        if printed_value is not None:
+            fields = {"leaderEpoch": -1, "topicId": None, **printed_value["data"]}
             # Zeros stand for an id that the coordinator does not know.
             fields["topicId"] = None if fields["topicId"] == NO_TOPIC_ID else fields["topicId"]
             names = ("offset", "leaderEpoch", "metadata", "commitTimestamp", "topicId")
@@ -215,17 +215,17 @@ def dumped_offset(line: str) -> dict[str, Any]:
 def decode_line(line: str) -> tuple[Any, Any]:
     """(key, value) of a line of a coordinator's record; the value of a tombstone is None."""
     _, _, value_text = line.partition(" key: ")
-    key, _, value = value_text.partition(" payload: ")
-    return json.loads(key), None if value == "<DELETE>" else json.loads(value)
+    key, _, printed_value = value_text.partition(" payload: ")
+    return json.loads(key), None if printed_value == "<DELETE>" else json.loads(printed_value)
 
 
-def _line(fields: Mapping[str, Any]) -> str:
+def _fields_line(fields: Mapping[str, Any]) -> str:
     return " ".join(f"{name}: {value}" for name, value in fields.items())
 
 
-def _or(value: Any) -> Any:
+def _number_or_minus_one(value: Any) -> Any:
     return -1 if value is None else value
 
 
-def _truth(value: Any) -> str:
+def _truth_word(value: Any) -> str:
     return str(bool(value)).lower()

@@ -49,16 +49,16 @@ class Story:
     def ask(self) -> dict[str, str]:
         """Run everything; returns the outputs by name."""
         search = ("logs", "find-hanging", DISKS, "--as-of", "2026-09-22T00:00:00Z")
-        self._count("search", *search)
+        self._count_segments("search", *search)
         self._filter("found.json")
         since = (*search, "--read-all", "--since", "hanging.state")
-        self._count("first", *since)
-        self._count("again", *since)
+        self._count_segments("first", *since)
+        self._count_segments("again", *since)
         for name, program in PROGRAM.findall(PAGE.read_text("utf-8")):
-            self._play(name, program)
+            self._play_program(name, program)
         return {**self._told, "times": self._desk.times()}
 
-    def _count(self, name: str, *words: str) -> None:
+    def _count_segments(self, name: str, *words: str) -> None:
         """Run a search, and count the segments that it requested from the store."""
         count_before = len(self._requested_urls())
         full_command = [*words[:2], *self._store.settings, *words[2:], "--json"]
@@ -76,7 +76,7 @@ class Story:
         query = CHOSEN.replace(" | select", " |\n    select").replace(" | [", " |\n    [")
         self._told["hour"] = f"jq -r '{query}' {file}\n\n{process.stdout}"
 
-    def _play(self, name: str, program: str) -> None:
+    def _play_program(self, name: str, program: str) -> None:
         """Run a program of the page, with the settings of this store in front."""
         settings_given = (setting.removeprefix("--spark-conf=") for setting in self._store.settings)
         # It needs no jar.
@@ -98,7 +98,7 @@ class Story:
 def tell(hours: LogHours = FIFTY) -> dict[str, str]:
     """Make the store, and return the outputs of the page."""
     with tempfile.TemporaryDirectory(prefix="txnsim-story-") as scratch:
-        folders = [Path(scratch) / name for name in ("disks", "store", "desk")]
+        folders = [Path(scratch) / file_name for file_name in ("disks", "store", "desk")]
         disks, served, desk = folders
         for folder in (served, desk):
             folder.mkdir()

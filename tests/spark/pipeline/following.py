@@ -16,15 +16,15 @@ if TYPE_CHECKING:
 
 
 def follow(
-    spark: SparkSession, directory: str, name: str, out: str, **options: int
+    spark: SparkSession, directory: str, table_name: str, out: str, **options: int
 ) -> DataStreamWriter:
     """A streaming query that writes a table as Parquet below ``out``."""
-    rows = spark.readStream.format("kafka_log").options(table=name, **options).load(directory)
-    writer = rows.writeStream.option("checkpointLocation", f"{out}/checkpoints/{name}")
-    if name in RECORD_TABLES:
-        return writer.format("parquet").option("path", f"{out}/{name}")
+    rows = spark.readStream.format("kafka_log").options(table=table_name, **options).load(directory)
+    writer = rows.writeStream.option("checkpointLocation", f"{out}/checkpoints/{table_name}")
+    if table_name in RECORD_TABLES:
+        return writer.format("parquet").option("path", f"{out}/{table_name}")
     return writer.foreachBatch(
-        lambda batch_frame, _: batch_frame.write.mode("overwrite").parquet(f"{out}/{name}")
+        lambda batch_frame, _: batch_frame.write.mode("overwrite").parquet(f"{out}/{table_name}")
     )
 
 

@@ -14,11 +14,11 @@ LOG: Final = "broker/2/log/t-0"
 class MadeTrace:
     """A trace of events at chosen times."""
 
-    def __init__(self, level: TraceLevel = TraceLevel.FULL) -> None:
+    def __init__(self, trace_level: TraceLevel = TraceLevel.FULL) -> None:
         self.now_us = 0
         self.tracer = Tracer(
             lambda: self.now_us,
-            level=level,
+            level=trace_level,
             run=RunInfo(
                 scenario="made",
                 seed=3,

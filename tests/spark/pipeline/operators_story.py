@@ -69,11 +69,11 @@ class Story:
                 raw.create_topic(topic, partitions=[BROKERS])
             # As on a cluster whose operator has switched it off, or before Apache Kafka 3.6.
             raw.configure(4, "", {VERIFICATION: "false"})
-            book = Notebook(raw, level=2)
+            book = Notebook(raw, transaction_version=2)
             checkout = Actor(book, "checkout")
             billing = Actor(book, CULPRIT)
-            for number in range(4):
-                checkout.send(ORDERS, f"order {number}", key=f"customer-{number}")
+            for order_number in range(4):
+                checkout.send(ORDERS, f"order {order_number}", key=f"customer-{order_number}")
                 checkout.finish()
             billing.send(PAYMENTS, "invoice 17", key="customer-1")
             billing.send(ORDERS, "order 1 is invoiced", key="customer-1")
@@ -89,8 +89,8 @@ class Story:
             )
             sent = billing.send_told(ORDERS, late, unasked=True)
             self.start_offset = sent.base_offset
-            for number in range(4, 9):
-                checkout.send(ORDERS, f"order {number}", key=f"customer-{number}")
+            for order_number in range(4, 9):
+                checkout.send(ORDERS, f"order {order_number}", key=f"customer-{order_number}")
                 checkout.finish()
 
     def ask(self) -> dict[str, str]:
@@ -140,8 +140,12 @@ class Story:
         tool = "org.apache.kafka.tools.consumer.group.ConsumerGroupCommand"
         tool_run = self._kafka.run_tool(tool, "--describe", "--group", READERS)
         assert tool_run.code == 0, tool_run.stderr
-        lines = [line.rstrip() for line in tool_run.stdout.splitlines() if line.strip()]
-        return "".join(f"{line}\n" for line in lines)
+        printed_lines = [
+            printed_line.rstrip()
+            for printed_line in tool_run.stdout.splitlines()
+            if printed_line.strip()
+        ]
+        return "".join(f"{line}\n" for line in printed_lines)
 
     def _copy(self) -> None:
         """Copy the log directories as an operator does: while the brokers run, after a checkpoint

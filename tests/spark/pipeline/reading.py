@@ -28,7 +28,9 @@ class Tables:
     def __init__(self, spark: SparkSession, stages: Mapping[str, tuple[Path, ...]]) -> None:
         self._spark = spark
         self._stages = stages
-        self._stage_of = {str(path): name for name, paths in stages.items() for path in paths}
+        self._stage_of = {
+            str(path): stage_name for stage_name, paths in stages.items() for path in paths
+        }
         self._read: dict[tuple[object, ...], dict[str, list[Row]]] = {}
 
     def rows(self, stage: str, table: str, *order: str, **options: str) -> list[Row]:
@@ -51,7 +53,7 @@ class Tables:
         reader = self._spark.read.format("kafka_log").options(
             table=table, ignoreCorruptFiles="true", **options
         )
-        rows_by_stage: dict[str, list[Row]] = {name: [] for name in self._stages}
+        rows_by_stage: dict[str, list[Row]] = {stage_name: [] for stage_name in self._stages}
         for row in reader.load(",".join(self._stage_of)).collect():
             rows_by_stage[self._stage_of[row.log_dir]].append(row)
         return rows_by_stage

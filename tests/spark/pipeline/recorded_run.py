@@ -40,31 +40,31 @@ def record(directory: Path, *, seed: int = SEED) -> list[Path]:
     """Record the run at each level; returns the traces."""
     directory.mkdir(parents=True, exist_ok=True)
     traces = []
-    for level in LEVELS:
-        trace = directory / f"level-{level}.jsonl"
-        trace.write_bytes(record_run(level, seed=seed))
+    for transaction_version in LEVELS:
+        trace = directory / f"level-{transaction_version}.jsonl"
+        trace.write_bytes(record_run(transaction_version, seed=seed))
         traces.append(trace)
     return traces
 
 
-def record_run(level: int, *, seed: int = SEED) -> bytes:
+def record_run(transaction_version: int, *, seed: int = SEED) -> bytes:
     """The trace of the run at one level of ``transaction.version``."""
     return run_cluster(
-        lambda cluster: _run(cluster, level),
+        lambda cluster: _run(cluster, transaction_version),
         seed=seed,
         trace_level=TraceLevel.FULL,
-        level=level,
+        level=transaction_version,
         topics=TOPICS,
         request_timeout_ms=PATIENCE_MS,
-        transaction_partition_verification_enable=VERIFICATION[level],
+        transaction_partition_verification_enable=VERIFICATION[transaction_version],
     )
 
 
-async def _run(cluster: VirtualCluster, level: int) -> bytes:
+async def _run(cluster: VirtualCluster, transaction_version: int) -> bytes:
     tracer = cluster.env.tracer
     tracer.run = msgspec.structs.replace(
         RunInfo(seed=tracer.run.seed, clock="virtual", scenario="recorded-run"),
-        settings=(("transaction.version", level),),
+        settings=(("transaction.version", transaction_version),),
     )
     cluster.arm(
         Drop(), FaultPoint.PEER_REQUEST, "lost-marker", api="WriteTxnMarkers", occurrences=(9, 60)
@@ -78,7 +78,7 @@ async def _run(cluster: VirtualCluster, level: int) -> bytes:
         probability=0.03,
     )
     await asyncio.gather(
-        *(_shop(cluster, name) for name in APPLICATIONS),
+        *(_shop(cluster, application_name) for application_name in APPLICATIONS),
         _dying(cluster),
         _late(cluster),
         _moving(cluster),
@@ -89,21 +89,23 @@ async def _run(cluster: VirtualCluster, level: int) -> bytes:
     return b"".join(lines)
 
 
-async def _shop(cluster: VirtualCluster, name: str) -> None:
+async def _shop(cluster: VirtualCluster, transactional_id: str) -> None:
     """Run an application with some transactions and random pauses between its records."""
-    chance: Random = cluster.env.rng.stream(f"load.{name}")
+    chance: Random = cluster.env.rng.stream(f"load.{transactional_id}")
     places = [TopicPartition(topic, part) for topic, parts in TOPICS for part in range(parts)]
     async with (
-        cluster.client(name, **PATIENT) as client,
-        Producer(client, transactional_id=name) as producer,
+        cluster.client(transactional_id, **PATIENT) as client,
+        Producer(client, transactional_id=transactional_id) as producer,
     ):
         await producer.init_transactions()
-        for number in range(TRANSACTIONS):
+        for transaction_number in range(TRANSACTIONS):
             await asyncio.sleep(chance.uniform(0.05, 1))
             producer.begin()
             for partition in chance.sample(places, chance.randint(1, 3)):
                 await producer.send(
-                    partition.topic, partition.partition, f"{name}/{number}".encode()
+                    partition.topic,
+                    partition.partition,
+                    f"{transactional_id}/{transaction_number}".encode(),
                 )
                 await asyncio.sleep(chance.uniform(0, 0.01))
             if chance.random() < 0.15:

@@ -27,14 +27,14 @@ def write_simulated_disks(directory: Path) -> tuple[Path, ...]:
     topics = ("--topic", f"codecs:{len(CODECS)}", "--topic", "plain:2")
     with TxnsimServer(brokers=BROKERS, arguments=("--http", "0", *topics)) as server:
         assert server.http is not None
-        left_open = list(_play(server.bootstrap))
+        left_open = list(_play_transactions(server.bootstrap))
         assert main(["logs", "write", str(directory), "--url", server.http]) == 0
         del left_open  # a producer that ends would abort
     return tuple(directory / f"broker-{broker}" for broker in range(1, BROKERS + 1))
 
 
-def _play(bootstrap: str) -> Iterator[Producer]:
-    _plain(bootstrap)
+def _play_transactions(bootstrap: str) -> Iterator[Producer]:
+    _send_plain_records(bootstrap)
     for partition, codec in enumerate(CODECS):
         producer = _producer(bootstrap, f"codec-{codec}", codec)
         for number in range(6):
@@ -45,19 +45,19 @@ def _play(bootstrap: str) -> Iterator[Producer]:
             _flush(producer)
             if number == 5:
                 break
-            _end(producer, committed=number % 3 != 1)
+            _end_transaction(producer, committed=number % 3 != 1)
         yield producer
 
 
-def _plain(bootstrap: str) -> None:
+def _send_plain_records(bootstrap: str) -> None:
     producer = Producer({"bootstrap.servers": bootstrap, "enable.idempotence": True})
-    for number in range(60):
+    for record_number in range(60):
         producer.produce(
             "plain",
-            partition=number % 2,
-            key=None if number % 3 else b"k%d" % number,
-            value=None if number % 5 == 1 else b"\x00\xffv\n" * (number % 50 * 20),
-            headers=[("a", b"1"), ("b", None)] if number % 2 else [],
+            partition=record_number % 2,
+            key=None if record_number % 3 else b"k%d" % record_number,
+            value=None if record_number % 5 == 1 else b"\x00\xffv\n" * (record_number % 50 * 20),
+            headers=[("a", b"1"), ("b", None)] if record_number % 2 else [],
         )
         _flush(producer)
 
@@ -77,8 +77,8 @@ def _producer(bootstrap: str, transactional_id: str, codec: str) -> Producer:
 
 def _send(producer: Producer, partition: int, number: int) -> None:
     for index in range(8):
-        value = (b"%d " % number) * (VALUE_BYTES // 2) if index else b""
-        producer.produce("codecs", partition=partition, key=b"k%d" % index, value=value)
+        record_value = (b"%d " % number) * (VALUE_BYTES // 2) if index else b""
+        producer.produce("codecs", partition=partition, key=b"k%d" % index, value=record_value)
 
 
 def _send_offsets(bootstrap: str, producer: Producer, number: int) -> None:
@@ -99,7 +99,7 @@ def _flush(producer: Producer) -> None:
         raise KafkaException(f"{unsent_count} records were not acknowledged")
 
 
-def _end(producer: Producer, *, committed: bool) -> None:
+def _end_transaction(producer: Producer, *, committed: bool) -> None:
     if committed:
         producer.commit_transaction(SLOW_S)
     else:

@@ -64,8 +64,8 @@ class StreamProcess(ManagedResource):
         assert is_enough(self.events), f"it has ended: {self.events}\n{self.log()}"
 
     def events_named(self, event: str) -> list[dict[str, Any]]:
-        """The events of that name."""
-        return [line for line in list(self.events) if line["event"] == event]
+        """Return the events of this name."""
+        return [event_line for event_line in list(self.events) if event_line["event"] == event]
 
     def terminate(self) -> int:
         """Send SIGTERM; returns the exit status."""
@@ -90,8 +90,8 @@ class StreamProcess(ManagedResource):
 
     def _read(self) -> None:
         assert self._process.stdout is not None
-        with self._process.stdout as lines:
-            for line in lines:
+        with self._process.stdout as printed_lines:
+            for line in printed_lines:
                 with self._changed:
                     self.events.append(json.loads(line))
                     self._changed.notify_all()

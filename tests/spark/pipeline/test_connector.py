@@ -63,32 +63,32 @@ def served_topic(request: pytest.FixtureRequest) -> Iterator[Served]:
     """The topic, on either cluster; its open transaction stays open."""
     with kafka_target(request.param, transaction_version=2) as target:
         target.create(TOPIC, 2)
-        base_ms = target.ask(_fill)
+        base_ms = target.ask(_fill_topics)
         yield Served(target=target, base_ms=base_ms)
 
 
-async def _fill(admin: Admin) -> int:
+async def _fill_topics(admin: Admin) -> int:
     cluster = admin.cluster
     base_ms = cluster.clock.now_ms() - 600_000
     second = iter(range(100))
 
-    async def send(producer: Producer, partition: int, value: str) -> None:
+    async def send(producer: Producer, partition: int, record_value: str) -> None:
         await producer.send(
             TOPIC,
             partition,
-            value.encode(),
-            key=value[0].encode(),
+            record_value.encode(),
+            key=record_value[0].encode(),
             timestamp_ms=base_ms + next(second) * 1_000,
-            headers=[HEADER] if value == "a0" else (),
+            headers=[HEADER] if record_value == "a0" else (),
         )
 
     plain = Producer(cluster)
     async with Producer(cluster, transactional_id="reads") as producer:
         await producer.init_transactions()
-        for values, commit in ((["a0", "a1"], True), (["b0"], False), (["c0"], True)):
+        for record_values, commit in ((["a0", "a1"], True), (["b0"], False), (["c0"], True)):
             producer.begin()
-            for value in values:
-                await send(producer, 0, value)
+            for record_value in record_values:
+                await send(producer, 0, record_value)
             await (producer.commit() if commit else producer.abort())
     # Its connections are closed without a word, so that its transaction stays open.
     holder = Producer(cluster, transactional_id="holder", transaction_timeout_ms=900_000)
@@ -96,8 +96,8 @@ async def _fill(admin: Admin) -> int:
     holder.begin()
     await send(holder, 0, "d0")
     await send(plain, 0, "e0")
-    for value in ("p0", "p1"):
-        await send(plain, 1, value)
+    for record_value in ("p0", "p1"):
+        await send(plain, 1, record_value)
     await plain.close()
     return base_ms
 
@@ -192,10 +192,12 @@ def test_partitions_and_topics_are_chosen(spark: SparkSession, served_topic: Ser
 # Stream
 
 
-def run(rows: DataFrame, where: Path, *, format: str = "parquet", **options: str) -> StreamingQuery:
+def run(
+    rows: DataFrame, output_path: Path, *, format: str = "parquet", **options: str
+) -> StreamingQuery:
     query = (
         rows.writeStream.format(format)
-        .option("checkpointLocation", f"{where}/checkpoint")
+        .option("checkpointLocation", f"{output_path}/checkpoint")
         .options(**options)
         .trigger(availableNow=True)
         .start()
@@ -214,8 +216,8 @@ def stream(spark: SparkSession, served_topic: Served, **options: str) -> DataFra
     return spark.readStream.format("kafka").options(**options_given).load()
 
 
-def stream_values(spark: SparkSession, where: Path) -> list[str]:
-    rows = spark.read.parquet(f"{where}/out").toLocalIterator()
+def stream_values(spark: SparkSession, output_path: Path) -> list[str]:
+    rows = spark.read.parquet(f"{output_path}/out").toLocalIterator()
     return sorted(bytes(row["value"]).decode() for row in rows)
 
 
@@ -251,8 +253,8 @@ def test_a_stream_goes_on_where_its_checkpoint_says(
     )
     # A stream that begins at the latest offset reads nothing before it has been there once.
     run(latest, tmp_path, path=f"{tmp_path}/out")
-    for value in ("first", "second"):
-        send_one(served_topic.target, topic, value)
+    for record_value in ("first", "second"):
+        send_one(served_topic.target, topic, record_value)
         run(latest, tmp_path, path=f"{tmp_path}/out")
     assert stream_values(spark, tmp_path) == ["first", "second"]
 
@@ -275,21 +277,21 @@ def test_a_stream_that_runs_takes_what_comes(
         .start()
     )
     try:
-        for value in ("first", "second"):
-            send_one(served_topic.target, topic, value)
+        for record_value in ("first", "second"):
+            send_one(served_topic.target, topic, record_value)
             query.processAllAvailable()
-            assert values_seen[-1] == value
+            assert values_seen[-1] == record_value
     finally:
         query.stop()
     assert values_seen == ["first", "second"]
 
 
-def send_one(target: KafkaTarget, topic: str, value: str) -> None:
+def send_one(target: KafkaTarget, topic: str, record_value: str) -> None:
     async def send(admin: Admin) -> None:
         async with Producer(admin.cluster, transactional_id="sends-one") as producer:
             await producer.init_transactions()
             producer.begin()
-            await producer.send(topic, 0, value.encode())
+            await producer.send(topic, 0, record_value.encode())
             await producer.commit()
         # From transactions v2 on a commit is answered before its markers are written (KIP-890).
         await until_state(admin.cluster, "sends-one", "CompleteCommit")
@@ -348,7 +350,7 @@ def test_a_key_finds_its_partition_as_javas_producer_has_it(
 ) -> None:
     topic = "keyed"
     served_topic.target.create(topic, 3)
-    keyed = [(f"key-{number}", str(number)) for number in range(6)]
+    keyed = [(f"key-{key_number}", str(key_number)) for key_number in range(6)]
     spark.createDataFrame(keyed, "key string, value string").write.format("kafka").options(
         **{"kafka.bootstrap.servers": served_topic.target.bootstrap, "topic": topic}
     ).save()

@@ -91,8 +91,8 @@ def as_read(
     return row.offset, row.timestamp_ms, as_bytes(row.key), as_bytes(row.value), headers
 
 
-def as_bytes(value: bytearray | None) -> bytes | None:
-    return None if value is None else bytes(value)
+def as_bytes(record_value: bytearray | None) -> bytes | None:
+    return None if record_value is None else bytes(record_value)
 
 
 @at_every_stage

@@ -292,8 +292,8 @@ def test_one_job_of_spark_reads_all_of_them_as_they_are_read_here(
     spark: SparkSession, kept_stages: Path, tmp_path: Path
 ) -> None:
     log_dirs = [
-        make_variant(variant, kept_stages, tmp_path / name / "broker-1")
-        for name, variant in VARIANTS.items()
+        make_variant(variant, kept_stages, tmp_path / variant_name / "broker-1")
+        for variant_name, variant in VARIANTS.items()
     ]
     read_here = ReadHere(tuple(log_dirs))
     assert len({state.replica.log_dir for state in read_here.states}) > 100
@@ -407,12 +407,12 @@ def test_what_a_real_broker_left_is_sound(kept_stages: Path, stage: str) -> None
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    "name", ["clean/control-type-unknown", "killed/control-type-unknown-early"]
+    "variant_name", ["clean/control-type-unknown", "killed/control-type-unknown-early"]
 )
 def test_a_control_record_of_an_unknown_type_is_an_error(
-    kept_stages: Path, tmp_path: Path, name: str
+    kept_stages: Path, tmp_path: Path, variant_name: str
 ) -> None:
-    errors = errors_in(make_variant(VARIANTS[name], kept_stages, tmp_path / "b"))
+    errors = errors_in(make_variant(VARIANTS[variant_name], kept_stages, tmp_path / "b"))
     assert Invariant.UNREADABLE_MARKER in {error.rule for error in errors}
     (error,) = [error for error in errors if error.rule is Invariant.UNREADABLE_MARKER]
     assert error.found == "a control record of type 99"
@@ -427,15 +427,15 @@ def test_one_flipped_bit_gives_few_lines(kept_stages: Path, tmp_path: Path) -> N
             files.to_itself(other)
     expected = len(found_in(log_dir))
     path = files.logs(log_dir / QUIET)[1]
-    data = path.read_bytes()
+    file_bytes = path.read_bytes()
     silent = []
-    for position in range(0, len(data), 6):
+    for position in range(0, len(file_bytes), 6):
         files.flip(path, position)
         more = len(found_in(log_dir)) - expected
         assert more <= LINES_MAX, position
         if not more:
             silent.append(position)
-        path.write_bytes(data)
+        path.write_bytes(file_bytes)
     assert silent == []
 
 

@@ -108,13 +108,13 @@ def _run(files: Sequence[Path], options: Sequence[str], *, may_fail: bool) -> tu
 def _by_file(printed: str) -> Iterator[tuple[Path, list[str]]]:
     path: Path | None = None
     lines: list[str] = []
-    for line in printed.splitlines():
-        if line.startswith(_BEGIN):
+    for printed_line in printed.splitlines():
+        if printed_line.startswith(_BEGIN):
             if path is not None:
                 yield path, lines
-            path, lines = Path(line.removeprefix(_BEGIN)), []
+            path, lines = Path(printed_line.removeprefix(_BEGIN)), []
         else:
-            lines.append(line.rstrip())
+            lines.append(printed_line.rstrip())
     if path is not None:
         yield path, lines
 
@@ -321,12 +321,16 @@ def test_indexes_pass_the_check_of_a_broker_that_starts(stages: dict[str, Stage]
 def _entries(lines: Sequence[str], base_offset: int) -> list[str]:
     """Lines without the first of the zeros after an unclean stop, which the tool prints."""
     zeros = (f"offset: {base_offset} position: 0", f"timestamp: 0 offset: {base_offset}")
-    return [line for line in lines if line not in zeros and not line.endswith(" is empty.")]
+    return [
+        zero_line
+        for zero_line in lines
+        if zero_line not in zeros and not zero_line.endswith(" is empty.")
+    ]
 
 
 def _files_with_complaints(complaints: str) -> set[Path]:
     """Files that the tool reports as not fitting the log."""
-    heads = (line.rpartition(":") for line in complaints.splitlines())
+    heads = (complaint_line.rpartition(":") for complaint_line in complaints.splitlines())
     return {Path(path.strip()) for _, _, path in heads if path.endswith(("index",))}
 
 
@@ -368,8 +372,8 @@ def test_every_record_of_the_groups_is_the_same(stage: Stage) -> None:
 
 def test_the_tool_tells_of_the_rules_that_say_so(tmp_path: Path) -> None:
     """One damaged replica for each rule. Of a segment that does not begin at 0 it always tells."""
-    for number, (damage, expected) in enumerate(DAMAGES.values()):
-        rule, log_dir = expected.split()[0], tmp_path / str(number)
+    for damage_number, (damage, expected) in enumerate(DAMAGES.values()):
+        rule, log_dir = expected.split()[0], tmp_path / str(damage_number)
         write_log_dir(log_dir, 1, {"orders-0": busy_log()})
         damage(log_dir / "orders-0")
         lines_by_file = _lines_about(log_dir / "orders-0")
@@ -402,10 +406,14 @@ def test_torn_ends_are_where_the_tool_sees_them(tables: Tables, corpus: Corpus) 
     lines_by_file = as_dumped.by_file(rows, Suffix.LOG, "segment_base_offset", as_dumped.batch_line)
     for path, cut in cuts.items():
         plain_lines = [line for line in dump[path] if not line.startswith("Found ")]
-        whole_lines = [line for line in plain_lines if _position(line) < cut.position]
+        whole_lines = [
+            plain_line for plain_line in plain_lines if _position(plain_line) < cut.position
+        ]
         assert lines_by_file.get(path, []) == whole_lines, path
         if cut.kind == "crc":
-            first_line = next(line for line in plain_lines if _position(line) == cut.position)
+            first_line = next(
+                plain_line for plain_line in plain_lines if _position(plain_line) == cut.position
+            )
             assert first_line.endswith(" isvalid: false")
         elif cut.kind == "torn":
             assert dump[path][-1].startswith(f"Found {cut.size_bytes} invalid bytes")

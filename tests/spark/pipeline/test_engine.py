@@ -87,8 +87,8 @@ def test_workers_find_what_this_process_finds(
     tracker = spark.sparkContext.statusTracker()
     stages = [
         info.numTasks
-        for number in tracker.getJobIdsForGroup(None)
-        for stage in getattr(tracker.getJobInfo(number), "stageIds", ())
+        for stage_number in tracker.getJobIdsForGroup(None)
+        for stage in getattr(tracker.getJobInfo(stage_number), "stageIds", ())
         if (info := tracker.getStageInfo(stage)) is not None
     ]
     assert len(job.tasks) in stages

@@ -16,11 +16,19 @@ pytestmark = [pytest.mark.spark, pytest.mark.real, pytest.mark.slow]
 def test_the_story_finds_what_hung_in_that_hour_and_its_records() -> None:
     outputs = tell(LogHours(brokers=3, partitions=10, transactions=2))
     assert names_in(PAGE) == set(outputs)
-    (line,) = [line for line in outputs["hour"].splitlines() if line.startswith("orders")]
-    columns = line.split("\t")
+    (printed_line,) = [
+        printed_line
+        for printed_line in outputs["hour"].splitlines()
+        if printed_line.startswith("orders")
+    ]
+    columns = printed_line.split("\t")
     assert (columns[1], columns[2]) == ("1", "900001"), "6 hangs since 9 h"
     assert columns[4:6] == ["2026-09-21T18:00:00Z", "sound"]
-    (row,) = [line.split("|") for line in outputs["lost"].splitlines() if "orders" in line]
+    (row,) = [
+        printed_line.split("|")
+        for printed_line in outputs["lost"].splitlines()
+        if "orders" in printed_line
+    ]
     assert [cell.strip() for cell in row[1:6]] == ["orders", "1", "900001", columns[3], "10"]
     counts_of_urls = {
         name: int(re.findall(r"asked for: ([\d,]+)", outputs[name])[0].replace(",", ""))

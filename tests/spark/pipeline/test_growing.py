@@ -33,12 +33,14 @@ done.
 BATCH_S_MAX: Final = 240
 
 
-def check(spark: SparkSession, growing: GrowingDir, name: str, out: Path, **bound: int) -> None:
+def check(
+    spark: SparkSession, growing: GrowingDir, file_name: str, out: Path, **bound: int
+) -> None:
     """Read the rest of the stream, and compare all its rows with those of a batch query."""
-    writer = follow(spark, str(growing.path), name, str(out), **bound)
+    writer = follow(spark, str(growing.path), file_name, str(out), **bound)
     writer.trigger(availableNow=True).start().awaitTermination()
-    batch = spark.read.format("kafka_log").option("table", name).load(str(growing.path))
-    row_counts = count_rows(spark.read.parquet(str(out / name)).select(*batch.columns))
+    batch = spark.read.format("kafka_log").option("table", file_name).load(str(growing.path))
+    row_counts = count_rows(spark.read.parquet(str(out / file_name)).select(*batch.columns))
     assert row_counts
     assert row_counts == count_rows(batch)
 

@@ -44,14 +44,14 @@ def lags(spark: SparkSession, bootstrap: str, **options: str) -> DataFrame:
     )
 
 
-def probe_rows(stream: DataFrame, where: Path) -> list[Any]:
+def probe_rows(stream: DataFrame, output_path: Path) -> list[Any]:
     """The rows of one probe."""
     rows_seen: list[Any] = []
 
     def take(rows: DataFrame, _batch: int) -> None:
         rows_seen.extend(rows.toLocalIterator())
 
-    writer = stream.writeStream.foreachBatch(take).option("checkpointLocation", str(where))
+    writer = stream.writeStream.foreachBatch(take).option("checkpointLocation", str(output_path))
     assert writer.trigger(availableNow=True).start().awaitTermination(120)
     return rows_seen
 

@@ -85,10 +85,10 @@ class Copied(msgspec.Struct, frozen=True, kw_only=True):
     def expected_rows(self, query: Query) -> list[tuple[Any, ...]]:
         """The answer of the copy."""
         return as_sorted(
-            tuple(row[name] for name in COLUMNS)
-            for part in query.parts
+            tuple(row[column_name] for column_name in COLUMNS)
+            for query_part in query.parts
             for row in self.rows
-            if all(CONDITIONS[condition](row) for condition in part)
+            if all(CONDITIONS[condition](row) for condition in query_part)
         )
 
 
@@ -121,13 +121,14 @@ def spark_answer(spark: SparkSession, frame: DataFrame, query: Query) -> list[tu
     """Rows of a query by Spark: of a union of frames, or of a query in SQL."""
     if query.is_of_view:
         parts = (
-            f"SELECT {', '.join(COLUMNS)} FROM one_view WHERE {' AND '.join(part) or 'true'}"
-            for part in query.parts
+            f"SELECT {', '.join(COLUMNS)} FROM one_view WHERE {' AND '.join(query_part) or 'true'}"
+            for query_part in query.parts
         )
         sql = spark.sql(" UNION ALL ".join(parts))
     else:
         first_condition, *other_conditions = (
-            frame.where(" AND ".join(part) or "true").select(*COLUMNS) for part in query.parts
+            frame.where(" AND ".join(query_part) or "true").select(*COLUMNS)
+            for query_part in query.parts
         )
         sql = first_condition
         for other in other_conditions:

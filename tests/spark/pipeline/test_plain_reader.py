@@ -83,7 +83,7 @@ def log_dirs(tmp_path: Path) -> list[Path]:
                     transactional=True,
                     compression=codec,
                 ),
-                batch(0, count=50, value=LARGE, compression=codec),
+                batch(0, count=50, record_value=LARGE, compression=codec),
             )
         ]
         segment(log_dir / "all-0", stored, base_offset=8)

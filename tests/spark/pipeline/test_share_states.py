@@ -82,8 +82,8 @@ async def _share_positions(bootstrap: str) -> tuple[GroupPosition, ...]:
             await member.subscribe([PLACE.topic], until=frozenset({PLACE}))
             for _ in range(2 * UPDATES_PER_SNAPSHOT):
                 async with Producer(client) as producer:
-                    for value in STATES:
-                        await producer.send(PLACE.topic, PLACE.partition, value.encode())
+                    for state_value in STATES:
+                        await producer.send(PLACE.topic, PLACE.partition, state_value.encode())
                 shared = await member.poll(max_wait_ms=2_000)
                 for acquired in shared.acquired:
                     for record, _ in acquired.records:
@@ -127,13 +127,13 @@ def _number(value: int | None) -> int:
 
 
 def _printed_fields(line: str) -> dict[str, Any]:
-    key, value = as_dumped.decode_line(line)
+    key, printed_value = as_dumped.decode_line(line)
     key_fields = {"type": int(key["type"]), **key["data"]}
-    if value is None:
+    if printed_value is None:
         return key_fields
     # An update has no such fields; a tagged one with its default is not printed.
     nothing = dict.fromkeys(("stateEpoch", "createTimestamp", "writeTimestamp"))
-    data = {**nothing, "deliveryCompleteCount": -1, **value["data"]}
+    data = {**nothing, "deliveryCompleteCount": -1, **printed_value["data"]}
     batches = [
         (
             state_batch["firstOffset"],
@@ -146,7 +146,7 @@ def _printed_fields(line: str) -> dict[str, Any]:
     names = ("snapshotEpoch", "stateEpoch", "leaderEpoch", "startOffset", "deliveryCompleteCount")
     return {
         **key_fields,
-        "version": int(value["version"]),
+        "version": int(printed_value["version"]),
         **{name: data[name] for name in (*names, "createTimestamp", "writeTimestamp")},
         "stateBatches": batches,
     }

@@ -59,7 +59,9 @@ def shot(path: Path) -> None:
         log_dir = broker_dir(path / f"broker-{broker}", broker=broker, is_clean=is_clean)
         driver = orders()
         replica(log_dir, driver)
-        segment(log_dir / "payments-0", [batch(0, count=4, compression=ZSTD, value=b"paid")] * 2)
+        segment(
+            log_dir / "payments-0", [batch(0, count=4, compression=ZSTD, record_value=b"paid")] * 2
+        )
         marks = {ORDERS: driver.log.high_watermark, PAYMENTS: 8}
         (log_dir / FileName.HIGH_WATERMARKS).write_text(encode_offsets(marks))
     torn = path / "broker-2" / "payments-0" / f"{0:020d}.log"
@@ -74,7 +76,7 @@ def orders() -> LogDriver:
     for number, pid in enumerate((7, 8, 7, 9)):
         sequence = 2 if number == 2 else 0
         time_ms = NOW + 1_000 * number
-        driver.txn(sequence, pid=pid, count=2, timestamp=time_ms, value=b"order %d" % number)
+        driver.txn(sequence, pid=pid, count=2, timestamp=time_ms, record_value=b"order %d" % number)
         driver.now = time_ms + 250
         if pid != 9:
             driver.end(committed=number != 1, pid=pid)
@@ -126,7 +128,7 @@ def test_every_example_prints_what_the_page_shows(spark: SparkSession, tmp_path:
 
 def test_every_option_is_on_the_page() -> None:
     page = PAGE.read_text("utf-8")
-    assert [name for name in OPTION_NAMES if f"| `{name}` |" not in page] == []
+    assert [option_name for option_name in OPTION_NAMES if f"| `{option_name}` |" not in page] == []
 
 
 def _rewrite_page(page: str, examples: Mapping[str, str]) -> str:

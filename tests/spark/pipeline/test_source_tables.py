@@ -65,7 +65,7 @@ def logs(tmp_path_factory: pytest.TempPathFactory) -> Path:
             log_dir / "all-0",
             [
                 *(batch(0, compression=codec, count=3) for codec in (GZIP, SNAPPY, LZ4, ZSTD)),
-                plain(value=b"v" * 64_000),
+                plain(record_value=b"v" * 64_000),
             ],
         )
         segment(log_dir / "__transaction_state-0", [transactions()])
@@ -220,9 +220,9 @@ def test_a_table_of_the_catalog_has_its_options_and_comments(
 def test_what_is_refused_is_one_class_and_little_around_it(spark: SparkSession) -> None:
     from pyspark.errors import PySparkException
 
-    with pytest.raises(PySparkException) as refused:
+    with pytest.raises(PySparkException) as refusal:
         spark.read.format("kafka_log").load("/nowhere").count()
-    *frames, offsets_json = str(refused.value).partition("SQLSTATE")[0].strip().splitlines()
+    *frames, offsets_json = str(refusal.value).partition("SQLSTATE")[0].strip().splitlines()
     assert offsets_json == "txnsim_spark.options.KafkaLogError: /nowhere is no directory"
     assert len(frames) < 12
 
@@ -252,9 +252,9 @@ def test_a_file_that_goes_ends_a_dataframe_unless_option_or_session_pass_over_it
         register(spark)
     deleted_log.unlink()
     for frame in (planned, strict_frame):
-        with pytest.raises(PySparkException) as refused:
+        with pytest.raises(PySparkException) as refusal:
             frame.count()
-        *frames, offsets_json = str(refused.value).partition("SQLSTATE")[0].strip().splitlines()
+        *frames, offsets_json = str(refusal.value).partition("SQLSTATE")[0].strip().splitlines()
         assert offsets_json.startswith(
             "txnsim_spark.file_faults.MissingLogFileError: format kafka_log: "
         )
@@ -276,6 +276,6 @@ def test_what_is_wrong_is_said_where_it_is_read(
 ) -> None:
     from pyspark.errors import PySparkException
 
-    with pytest.raises(PySparkException) as refused:
+    with pytest.raises(PySparkException) as refusal:
         spark.read.format("kafka_log").options(**options).load("/nowhere").count()
-    assert words in str(refused.value)
+    assert words in str(refusal.value)

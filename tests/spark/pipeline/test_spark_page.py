@@ -60,7 +60,11 @@ def bare_environment(home: Path) -> dict[str, str]:
     java = shutil.which("java")
     assert java is not None
     path = [os.path.dirname(java), "/usr/local/bin", "/usr/bin", "/bin"]
-    kept_variables = {name: os.environ[name] for name in ("JAVA_HOME",) if name in os.environ}
+    kept_variables = {
+        variable_name: os.environ[variable_name]
+        for variable_name in ("JAVA_HOME",)
+        if variable_name in os.environ
+    }
     return {"PATH": os.pathsep.join(dict.fromkeys(path)), "HOME": str(home), **kept_variables}
 
 
@@ -182,7 +186,9 @@ def test_what_is_submitted_writes_delta_and_reads_it_again(page_folder: Path, py
         **FEW_TASKS,
     }
     jars = ",".join(map(str, sorted(delta_jars().glob("*.jar"))))
-    conf_arguments = [f"--conf={name}={value}" for name, value in settings.items()]
+    conf_arguments = [
+        f"--conf={setting_name}={setting_value}" for setting_name, setting_value in settings.items()
+    ]
     where = ("brokers", page_folder / "findings")
     command = (SUBMIT, "--master", "local[2]", "--jars", jars, *conf_arguments, "delta.py", *where)
     output = run(page_folder, command, PYSPARK_PYTHON=str(python))

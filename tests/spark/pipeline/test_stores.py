@@ -85,9 +85,9 @@ def filled_store(
 ) -> Iterator[Filled]:
     """The store with the directory; the session knows its settings."""
     with S3Store(tmp_path_factory.mktemp("store")) as store:
-        for name, value in store.config.items():
+        for name, setting_value in store.config.items():
             if name.startswith("spark.hadoop."):
-                spark.conf.set(name.removeprefix("spark.hadoop."), value)
+                spark.conf.set(name.removeprefix("spark.hadoop."), setting_value)
         register(spark)
         yield Filled(store, local)
 
@@ -203,9 +203,9 @@ def test_a_table_in_a_store_has_each_batch_of_a_stream_once(
     sink = TableSink(spark, directory, columns="value bigint")
     assert (sink.rows(), sink.knows("q")) == (None, False)
     batches = [spark.createDataFrame([(word,)], "value bigint") for word in range(3)]
-    for number, rows in enumerate(batches):
-        assert sink.write(rows, number, query_id="q") == 1
-        assert sink.write(rows, number, query_id="q") is None
+    for batch_number, rows in enumerate(batches):
+        assert sink.write(rows, batch_number, query_id="q") == 1
+        assert sink.write(rows, batch_number, query_id="q") is None
     folder = Folder(directory, spark)
     folder.remove(f"query=q/batch=2/{DONE_NAME}")  # as if Spark had ended within its commit
     sink.sweep()

@@ -53,15 +53,17 @@ HOUR_MS = 3_600_000
 KINDS = ["txnsim", pytest.param("apache", marks=[pytest.mark.real, pytest.mark.slow])]
 
 
-def write(target: KafkaTarget, topic: str, values: Iterable[str], *, commit: bool = True) -> None:
+def write(
+    target: KafkaTarget, topic: str, record_values: Iterable[str], *, commit: bool = True
+) -> None:
     """Write a transaction; a value goes to the partition of its last digit modulo 2."""
 
     async def whole(admin: Admin) -> None:
         async with Producer(admin.cluster, transactional_id="app") as producer:
             await producer.init_transactions()
             producer.begin()
-            for value in values:
-                await producer.send(topic, int(value[-1]) % 2, value.encode())
+            for record_value in record_values:
+                await producer.send(topic, int(record_value[-1]) % 2, record_value.encode())
             await (producer.commit() if commit else producer.abort())
 
     target.ask(whole)
@@ -94,14 +96,14 @@ def haunt(target: KafkaTarget, partition: TopicPartition) -> ProducerIdAndEpoch:
             return await make_hanging(admin, partition, "ghost")
 
         return target.ask(make)
-    late = target.simulated.faults.arm(
+    late_rule = target.simulated.faults.arm(
         point="client.request", api="Produce", transactional_id="ghost", action="hold"
     )
     identity = asyncio.run(_gives_up(target.bootstrap, partition))
-    late.wait_until_struck()
+    late_rule.wait_until_struck()
     target.simulated.transactions.wait_for_state("ghost", "CompleteAbort", "Empty")
-    late.release()
-    late.disarm()
+    late_rule.release()
+    late_rule.disarm()
     return identity
 
 
@@ -120,14 +122,14 @@ async def _gives_up(bootstrap: str, partition: TopicPartition) -> ProducerIdAndE
     return identity
 
 
-def stream(target: KafkaTarget, where: Path, *arguments: str) -> StreamProcess:
+def stream(target: KafkaTarget, output_path: Path, *arguments: str) -> StreamProcess:
     command = [
         *(str(installed_txnsim()), "stream", "--json", "--master", "local[2]", "--topic", "t"),
         *("--bootstrap-server", target.bootstrap, "--connector-jars", str(connector_jars())),
-        *("--sink", str(where / "sink"), "--checkpoint", str(where / "checkpoint")),
+        *("--sink", str(output_path / "sink"), "--checkpoint", str(output_path / "checkpoint")),
         *("--probe-interval", "1", *arguments),
     ]
-    return StreamProcess(command, log=where / "stream.log")
+    return StreamProcess(command, log=output_path / "stream.log")
 
 
 def rows_taken(process: StreamProcess) -> int:
@@ -171,7 +173,7 @@ def test_an_alert_names_who_holds_the_stream_back_while_the_connector_sees_nothi
         assert (ended["id"], ended["since_ms"]) == (alert["id"], alert["since_ms"])
         assert values(tmp_path / "sink") == ["v0", "v1", "v2", "v3", "v4", "v5"]
         documents = [json.loads(line) for line in file.read_text().splitlines()]
-        assert [(line["event"], line["id"]) for line in documents] == [
+        assert [(document_line["event"], document_line["id"]) for document_line in documents] == [
             ("raised", alert["id"]),
             ("ended", alert["id"]),
         ]
@@ -239,7 +241,10 @@ def test_a_secured_cluster_is_reached_by_connector_and_probe_alike(
         asyncio.run(_write_one(bootstrap, settings))
         options = msgspec.structs.replace(
             options_for(bootstrap, "t", str(tmp_path), once=True),
-            client={entry.name: entry.value for entry in property_entries(file).values()},
+            client={
+                property_entry.name: property_entry.value
+                for property_entry in property_entries(file).values()
+            },
         )
         events = take_the_rest(spark, options)
     # A probe that could not log in would say so.
@@ -286,10 +291,10 @@ def fill(target: KafkaTarget, first_number: int, last_number: int) -> list[str]:
     values.
     """
     committed = []
-    for number in range(first_number, last_number):
-        four = [f"txn{number:02}-{number_of_four}" for number_of_four in range(4)]
-        write(target, "t", four, commit=number % 2 == 0)
-        committed += four if number % 2 == 0 else []
+    for id_number in range(first_number, last_number):
+        four = [f"txn{id_number:02}-{number_of_four}" for number_of_four in range(4)]
+        write(target, "t", four, commit=id_number % 2 == 0)
+        committed += four if id_number % 2 == 0 else []
     return committed
 
 
@@ -307,14 +312,14 @@ def rows_in(events: Iterable[StreamEvent]) -> int:
 
 
 def stream_until_killed(
-    target: KafkaTarget, where: Path, point: str, nth: int
+    target: KafkaTarget, output_path: Path, point: str, nth: int
 ) -> list[dict[str, object]]:
     """Stream until the n-th commit is at this point, then kill the process; returns its events."""
     command = [
         *(sys.executable, "-m", "tests.spark.pipeline.stream_program", target.bootstrap, "t"),
-        *(str(where), str(connector_jars()), point, str(nth)),
+        *(str(output_path), str(connector_jars()), point, str(nth)),
     ]
-    with StreamProcess(command, log=where / "stream.log") as process:
+    with StreamProcess(command, log=output_path / "stream.log") as process:
         process.wait_for(lambda _: bool(process.events_named(point)))
         process.kill()
     return process.events
@@ -365,8 +370,8 @@ def test_a_table_of_delta_lake_has_each_record_once(target: KafkaTarget, tmp_pat
         if first_number == 0:  # as if killed before Spark had noted it: the batch is given again
             commits = tmp_path / "checkpoint" / "records" / "commits"
             newest = max(int(path.name) for path in commits.iterdir() if path.name.isdigit())
-            for name in (f"{newest}", f".{newest}.crc"):
-                (commits / name).unlink()
+            for file_name in (f"{newest}", f".{newest}.crc"):
+                (commits / file_name).unlink()
         else:
             shutil.rmtree(tmp_path / "checkpoint")
 
@@ -380,7 +385,7 @@ def test_a_lost_checkpoint_repeats_nothing_and_a_lost_sink_is_noticed(
     committed = fill(target, 0, 4)
     assert rows_in(take_the_rest(spark, options)) == 8
     assert rows_in(take_the_rest(spark, options)) == 0
-    old = (tmp_path / "checkpoint").rename(tmp_path / "old")
+    old_path = (tmp_path / "checkpoint").rename(tmp_path / "old")
     for query in ("records", "alerts"):  # killed while it wrote its first batch down
         (tmp_path / "checkpoint" / query / "offsets").mkdir(parents=True)
         (tmp_path / "checkpoint" / query / "offsets" / ".0.1f6b.tmp").write_text("v1")
@@ -390,7 +395,7 @@ def test_a_lost_checkpoint_repeats_nothing_and_a_lost_sink_is_noticed(
     assert len({row["query"] for row in read(sink)}) == 2
     assert spark.read.parquet(f"{sink}/records").count() == len(committed)
     newer = (tmp_path / "checkpoint").rename(tmp_path / "newer")
-    old.rename(tmp_path / "checkpoint")
+    old_path.rename(tmp_path / "checkpoint")
     with pytest.raises(BadInputError, match="another checkpoint has gone on, at t-0, t-1"):
         take_the_rest(spark, options)
     shutil.rmtree(tmp_path / "checkpoint")

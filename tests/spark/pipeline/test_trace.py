@@ -176,14 +176,16 @@ def test_transactions_have_the_outcomes_that_coordinators_reached(
     )
     query = "SELECT run, transactional_id, outcome, count(*) FROM trace_transactions GROUP BY ALL"
     assert count_rows(views, query) == reached
-    for level in LEVELS:
+    for transaction_version in LEVELS:
         of_shop = [
-            sum(reached[f"level-{level}", shop, outcome] for outcome in ends.values())
+            sum(reached[f"level-{transaction_version}", shop, outcome] for outcome in ends.values())
             for shop in APPLICATIONS
         ]
         assert of_shop == [TRANSACTIONS] * len(APPLICATIONS)
     versions = "SELECT run, transaction_version, count(*) FROM trace_transactions GROUP BY ALL"
-    assert set(count_rows(views, versions)) == {(f"level-{level}", level) for level in LEVELS}
+    assert set(count_rows(views, versions)) == {
+        (f"level-{transaction_version}", transaction_version) for transaction_version in LEVELS
+    }
 
 
 def test_markers_are_as_late_as_their_events_say(
@@ -193,8 +195,8 @@ def test_markers_are_as_late_as_their_events_say(
     delays: list[int] = []
     for run, event in events:
         if event["k"] in ("marker.owed", "marker.written"):
-            data = event["d"]
-            key = (run, data["pid"], data["epoch"], data["tp"])
+            event_fields = event["d"]
+            key = (run, event_fields["pid"], event_fields["epoch"], event_fields["tp"])
             if event["k"] == "marker.owed":
                 owed[key] = event["t"]
             else:
@@ -283,17 +285,17 @@ def test_both_engines_read_an_export_and_odd_traces_alike(
     of_export = embedded_queries([str(exported_tables.directory)], are_exported=True)
     assert of_traces is not None
     assert of_export is not None
-    for name in TABLES:
-        query = f"SELECT * FROM {view_of(name)}"
-        of_files = spark.read.schema(TABLES[name].ddl).parquet(
-            str(exported_tables.directory / name)
+    for file_name in TABLES:
+        query = f"SELECT * FROM {view_of(file_name)}"
+        of_files = spark.read.schema(TABLES[file_name].ddl).parquet(
+            str(exported_tables.directory / file_name)
         )
-        by_spark = of_files.select(*TABLES[name].names)
+        by_spark = of_files.select(*TABLES[file_name].names)
         expected = sorted(repr(row.asDict()) for row in by_spark.collect())
-        assert rows_of(of_export, query) == expected, name
+        assert rows_of(of_export, query) == expected, file_name
         assert [row.replace(str(odd), "") for row in rows_of(of_traces, query)] == [
             row.replace(f"{odd}", "") for row in expected
-        ], name
+        ], file_name
 
 
 # Analyses
@@ -458,15 +460,15 @@ def test_the_command_tells_what_the_functions_find(
     worst = ANALYSES["epoch_bumps"].run(views).where("grouped_by = 'transactional_id'")
     assert rows[4]["bumps"] == max(row.bumps for row in worst.collect())
     assert main(["trace", "analyse", str(export), "--only", "epoch_bumps", "--ids", "0"]) == 0
-    lines = capsys.readouterr().out.splitlines()
-    assert lines[0] == "Epoch bumps"
-    assert lines[2].split()[:2] == ["all", str(rows[0]["bumps"])]
+    printed_lines = capsys.readouterr().out.splitlines()
+    assert printed_lines[0] == "Epoch bumps"
+    assert printed_lines[2].split()[:2] == ["all", str(rows[0]["bumps"])]
 
 
 def test_the_page_shows_what_is_found(views: SparkSession) -> None:
-    text = PAGE.read_text("utf-8")
+    page_text = PAGE.read_text("utf-8")
     page_blocks = blocks(views)
-    assert set(names(text)) == set(page_blocks)
-    assert fill_page(text, page_blocks) == text, (
+    assert set(names(page_text)) == set(page_blocks)
+    assert fill_page(page_text, page_blocks) == page_text, (
         "python -m tests.spark.pipeline.analysis_page --write"
     )

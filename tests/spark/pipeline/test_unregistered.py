@@ -42,9 +42,9 @@ def test_a_store_is_refused_with_the_line_to_write(other: SparkSession, uri: str
     from pyspark.errors import PySparkException
 
     for table in ("batches", "findings"):
-        with pytest.raises(PySparkException) as refused:
+        with pytest.raises(PySparkException) as refusal:
             other.read.format("kafka_log").option("table", table).load(uri).count()
-        assert THE_LINE in str(refused.value)
+        assert THE_LINE in str(refusal.value)
 
 
 def test_a_store_that_is_not_there_is_no_empty_one(other: SparkSession) -> None:
@@ -77,6 +77,6 @@ def test_what_can_t_have_rows_is_refused(
     from pyspark.errors import PySparkException
 
     replica(broker_dir(tmp_path), busy_log())
-    with pytest.raises(PySparkException) as refused:
+    with pytest.raises(PySparkException) as refusal:
         other.read.format("kafka_log").options(**options).load(str(tmp_path)).count()
-    assert words in str(refused.value)
+    assert words in str(refusal.value)

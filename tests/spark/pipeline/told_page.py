@@ -103,10 +103,10 @@ def hand_over(page: Path, outputs: Mapping[str, str], arguments: list[str]) -> N
     if missing := names_in(page) - set(outputs):
         raise BadInputError(f"{page.name} wants {', '.join(sorted(missing))}")
     if arguments == ["--write"]:
-        text = page.read_text("utf-8")
+        page_text = page.read_text("utf-8")
         page.write_text(
-            BLOCK.sub(lambda match: match[1] + outputs[match[2]] + match[4], text), "utf-8"
+            BLOCK.sub(lambda match: match[1] + outputs[match[2]] + match[4], page_text), "utf-8"
         )
     else:
-        for name, text in outputs.items():
-            sys.stdout.write(f"── {name}\n{text}\n")
+        for name, page_text in outputs.items():
+            sys.stdout.write(f"── {name}\n{page_text}\n")

@@ -75,7 +75,7 @@ def test_positions_a_torn_end_is_told(tmp_path: Path) -> None:
 
 
 def test_the_longest_log_of_the_newest_epoch_is_read(tmp_path: Path) -> None:
-    brokers = [BrokerDir(tmp_path / f"broker-{number}") for number in (1, 2)]
+    brokers = [BrokerDir(tmp_path / f"broker-{broker_number}") for broker_number in (1, 2)]
     offsets_log(brokers[0].path, position_batch(commit_record(1)))
     longer = offsets_log(
         brokers[1].path, position_batch(commit_record(1)), position_batch(commit_record(2))

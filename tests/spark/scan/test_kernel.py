@@ -65,15 +65,17 @@ def test_without_room_for_machine_code_a_function_answers_all_the_same(
     assert calls
 
 
-def array(data: bytes) -> np.ndarray:
-    return np.frombuffer(bytearray(data), dtype=np.uint8)
+def array(log_bytes: bytes) -> np.ndarray:
+    return np.frombuffer(bytearray(log_bytes), dtype=np.uint8)
 
 
-def scan(data: bytes) -> tuple[list[list[int]], int, int]:
+def scan(log_bytes: bytes) -> tuple[list[list[int]], int, int]:
     """Rows, where the walk stopped and why."""
     rows = np.empty((kernel.BATCH_COLUMNS, 64), dtype=np.int64)
-    count, position, why = kernel.scan_batches(array(data), 0, len(data), len(data), 0, rows, 0)
-    return rows[:, :count].T.tolist(), position, why
+    count, position, stop_reason = kernel.scan_batches(
+        array(log_bytes), 0, len(log_bytes), len(log_bytes), 0, rows, 0
+    )
+    return rows[:, :count].T.tolist(), position, stop_reason
 
 
 @given(st.binary(min_size=8, max_size=8))
@@ -83,22 +85,22 @@ def test_numbers_are_read_as_signed_and_big_endian(data: bytes) -> None:
 
 
 @pytest.mark.parametrize(
-    ("data", "following"),
+    ("log_bytes", "following"),
     [(b"\x00\x05", 1), (b"\x80\x01\x05", 2), (b"\x80\x80", 2), (b"", 0)],
     ids=["one byte", "two bytes", "no end", "nothing"],
 )
-def test_a_varint_is_passed_over_up_to_the_end(data: bytes, following: int) -> None:
-    assert kernel.skip_varint(array(data), 0, len(data)) == following
+def test_a_varint_is_passed_over_up_to_the_end(log_bytes: bytes, following: int) -> None:
+    assert kernel.skip_varint(array(log_bytes), 0, len(log_bytes)) == following
 
 
-def with_bytes(position: int, data: bytes) -> bytes:
+def with_bytes(position: int, log_bytes: bytes) -> bytes:
     compiled = bytearray(segment_of([act()]))
-    compiled[position : position + len(data)] = data
+    compiled[position : position + len(log_bytes)] = log_bytes
     return bytes(compiled)
 
 
 @pytest.mark.parametrize(
-    ("damaged", "why"),
+    ("damaged", "stop_reason"),
     [
         *(
             (with_bytes(8, length.to_bytes(4, signed=True)), kernel.BAD_LENGTH)
@@ -113,25 +115,25 @@ def with_bytes(position: int, data: bytes) -> bytes:
         (bytes(1_000), kernel.BAD_LENGTH),
     ],
 )
-def test_the_walk_stops_where_no_batch_can_be(damaged: bytes, why: int) -> None:
+def test_the_walk_stops_where_no_batch_can_be(damaged: bytes, stop_reason: int) -> None:
     sound = segment_of([act()])
     rows, position, reason = scan(sound + damaged + sound)
-    assert (len(rows), position, reason) == (1, len(sound), why)
+    assert (len(rows), position, reason) == (1, len(sound), stop_reason)
 
 
 def test_less_than_a_header_is_left_behind_a_length_that_is_too_small() -> None:
-    data = bytearray(segment_of([act()]))
-    data[8:12] = (len(data) - BatchHeader.OVERHEAD - 7).to_bytes(4)
-    rows, position, why = scan(bytes(data))
-    assert (len(rows), position, why) == (1, len(data) - 7, kernel.AT_BUFFER_END)
+    segment_bytes = bytearray(segment_of([act()]))
+    segment_bytes[8:12] = (len(segment_bytes) - BatchHeader.OVERHEAD - 7).to_bytes(4)
+    rows, position, stop_reason = scan(bytes(segment_bytes))
+    assert (len(rows), position, stop_reason) == (1, len(segment_bytes) - 7, kernel.AT_BUFFER_END)
 
 
 @given(st.binary(max_size=17))
 def test_a_control_record_that_makes_no_sense_is_no_marker(record: bytes) -> None:
-    data = bytearray(segment_of([act("commit")]))
-    data[BatchHeader.SIZE : BatchHeader.SIZE + len(record)] = record
-    rows, position, why = scan(bytes(data))
-    assert (len(rows), position, why) == (1, len(data), kernel.AT_BUFFER_END)
+    segment_bytes = bytearray(segment_of([act("commit")]))
+    segment_bytes[BatchHeader.SIZE : BatchHeader.SIZE + len(record)] = record
+    rows, position, stop_reason = scan(bytes(segment_bytes))
+    assert (len(rows), position, stop_reason) == (1, len(segment_bytes), kernel.AT_BUFFER_END)
 
 
 # The compiled CRC against the library's.
@@ -169,11 +171,11 @@ def test_a_processor_without_the_instruction_takes_tables() -> None:
     assert process.stdout == "False [ True]\n", process.stderr
 
 
-def check_both_ways(data: bytes, pieces: list[tuple[int, int, int]]) -> list[bool]:
+def check_both_ways(log_bytes: bytes, pieces: list[tuple[int, int, int]]) -> list[bool]:
     """By either way, for (start, size, stated CRC) of each piece."""
     starts, sizes, stated = np.array(pieces, dtype=np.int64).reshape(-1, 3).T.copy()
     valid = np.zeros(len(pieces), dtype=np.bool_)
-    buffer = np.frombuffer(data, dtype=np.uint8)
+    buffer = np.frombuffer(log_bytes, dtype=np.uint8)
     check_by_tables(buffer, starts, sizes, stated, CRC_TABLES, valid)
     by_tables = np.zeros(len(pieces), dtype=np.bool_)
     check_crcs(buffer, starts, sizes, stated, by_tables)
@@ -212,21 +214,21 @@ def test_one_that_is_wrong_leaves_the_others_alone() -> None:
 # What is told of places, sequences and epochs; all else that producers did is in test_walk.
 
 
-def fold_producer(data: bytes, file_position: int = 0) -> list[int]:
+def fold_producer(log_bytes: bytes, file_position: int = 0) -> list[int]:
     """The fragment of the only producer."""
     fragments = np.empty((1, fk.FRAGMENT_COLUMNS), dtype=np.int64)
-    count, _, position, why = fk.scan_fragments(
-        np.frombuffer(bytearray(data), dtype=np.uint8),
+    count, _, position, stop_reason = fk.scan_fragments(
+        np.frombuffer(bytearray(log_bytes), dtype=np.uint8),
         0,
-        len(data),
-        len(data),
+        len(log_bytes),
+        len(log_bytes),
         np.full(2, -1, dtype=np.int64),
         fragments,
         0,
         np.empty((fk.ENDING_COLUMNS, 9), dtype=np.int64),
         np.array([file_position, -1], dtype=np.int64),
     )
-    assert (count, position, why) == (1, len(data), kernel.AT_BUFFER_END)
+    assert (count, position, stop_reason) == (1, len(log_bytes), kernel.AT_BUFFER_END)
     return fragments[0].tolist()  # type: ignore[no-any-return]
 
 

@@ -30,7 +30,7 @@ def in_python(batch: bytes) -> list[Record]:
 def read_compiled(
     batches: list[bytes], *, room: int = 1_000, bytes_max: int = 1 << 20
 ) -> list[Record]:
-    """The same by the compiled reader, of several batches."""
+    """Read the records of several batches with the compiled reader."""
     headers = [read_batch_header(batch) for batch in batches]
     ends = np.cumsum([len(batch) for batch in batches])
     starts = ends - [len(batch) - BatchHeader.SIZE for batch in batches]
@@ -86,7 +86,8 @@ def draw_records(chance: Any) -> bytes:
             value=draw_bytes(200),
             timestamp_ms=chance.randrange(1 << 40),
             headers=tuple(
-                (f"h{number}", draw_bytes(10)) for number in range(chance.choice((0, 0, 3)))
+                (f"h{header_number}", draw_bytes(10))
+                for header_number in range(chance.choice((0, 0, 3)))
             ),
         )
         for _ in range(chance.randrange(1, 12))

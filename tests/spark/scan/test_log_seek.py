@@ -122,9 +122,9 @@ def test_a_damaged_batch_that_the_index_names_ends_the_log_there(
         driver.txn(sequence)
     write_partition(tmp_path / "orders-0", driver.log, topic_id=uuid.UUID(int=1))
     segment = segment_in(tmp_path / "orders-0")
-    data = bytearray(Path(segment.path).read_bytes())
-    data[-1] ^= 1
-    Path(segment.path).write_bytes(data[:-5] if is_torn else data)
+    file_bytes = bytearray(Path(segment.path).read_bytes())
+    file_bytes[-1] ^= 1
+    Path(segment.path).write_bytes(file_bytes[:-5] if is_torn else file_bytes)
     assert segment_in(tmp_path / "orders-0").is_recovered
     assert end_offset_of(segment_in(tmp_path / "orders-0")) == 4
 
@@ -151,10 +151,10 @@ def segment_of_acts(folder: Path, *kinds: str, second_base: int | None = None) -
         Act(kind=kind, producer=7, epoch=0, sequence=0, records=1, value_bytes=1, timestamp_ms=1)
         for kind in kinds
     ]
-    data = segment_of(acts)
+    segment_bytes = segment_of(acts)
     if second_base is not None:
-        data = segment_of(acts[:-1]) + segment_of(acts[-1:], base_offset=second_base)
-    (folder / "00000000000000000000.log").write_bytes(data)
+        segment_bytes = segment_of(acts[:-1]) + segment_of(acts[-1:], base_offset=second_base)
+    (folder / "00000000000000000000.log").write_bytes(segment_bytes)
     return segment_in(folder)
 
 
@@ -200,6 +200,6 @@ def test_a_record_that_was_cleaned_away_has_no_batch(tmp_path: Path) -> None:
     batch = Act(
         kind="data", producer=7, epoch=0, sequence=0, records=1, value_bytes=1, timestamp_ms=1
     )
-    data = segment_of([batch]) + segment_of([batch], base_offset=5)
-    (folder / "00000000000000000000.log").write_bytes(data)
+    segment_bytes = segment_of([batch]) + segment_of([batch], base_offset=5)
+    (folder / "00000000000000000000.log").write_bytes(segment_bytes)
     assert batches_at(segment_in(folder), [3, 5]).keys() == {5}

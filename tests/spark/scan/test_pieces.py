@@ -68,9 +68,9 @@ def test_a_file_that_somebody_shortens_is_an_error(path: Path) -> None:
             os.truncate(path, 300)
             file.read(0)
 
-    with pytest.raises(ShorterFileError, match=f"300 bytes, {len(DATA) - 300} fewer") as raised:
+    with pytest.raises(ShorterFileError, match=f"300 bytes, {len(DATA) - 300} fewer") as error_info:
         read_while_it_is_cut()
-    assert raised.value.filename == str(path)
+    assert error_info.value.filename == str(path)
     with pytest.raises(ShorterFileError), pieces_of(path, 512, end_position=301):
         pass
     with pieces_of(path, 512, end_position=300) as file:

@@ -65,8 +65,8 @@ def folder(path: Path) -> Path:
 
 def test_a_log_directory_has_its_replicas_in_order(tmp_path: Path) -> None:
     broker_dir(tmp_path, broker=3)
-    for name in ("orders-10", "orders-2", "a-b.c_d-0", "not a replica"):
-        folder(tmp_path / name)
+    for file_name in ("orders-10", "orders-2", "a-b.c_d-0", "not a replica"):
+        folder(tmp_path / file_name)
     replicas = replicas_in([tmp_path])
     assert [(replica.topic, replica.partition, replica.broker) for replica in replicas] == [
         ("a-b.c_d", 0, 3),
@@ -236,7 +236,7 @@ def test_replicas_of_one_topic_are_together(
 
 
 BATCH = len(plain(2))
-CUTS = tuple(Cut(position=BATCH * number, offset=2 * number) for number in (2, 4, 6))
+CUTS = tuple(Cut(position=BATCH * cut_number, offset=2 * cut_number) for cut_number in (2, 4, 6))
 
 
 @pytest.fixture
@@ -334,14 +334,17 @@ def test_sections_are_the_segment_and_know_what_follows(path: Path) -> None:
 
 
 def test_small_segments_that_are_recovered_are_sections_where_they_are_much(path: Path) -> None:
-    later_logs = [segment(path.parent, [plain()], base_offset=16 + number) for number in range(4)]
+    later_logs = [
+        segment(path.parent, [plain()], base_offset=16 + later_log_number)
+        for later_log_number in range(4)
+    ]
     (replica,) = replicas_in([path.parent.parent])
     files = [
         msgspec.structs.replace(segment, is_recovered=True) for segment in segments_of(replica)
     ][1:]
-    size = sum(file.size for file in files)
-    assert in_sections(files, size) == files
-    shared = in_sections(files, size - 1)
+    section_bytes = sum(file.size for file in files)
+    assert in_sections(files, section_bytes) == files
+    shared = in_sections(files, section_bytes - 1)
     assert [Path(segment.path) for segment in shared] == later_logs
     assert [segment.section.start for segment in shared if segment.section] == [0] * 4
 
@@ -406,8 +409,8 @@ def read_facts(path: Path) -> Told:
 @given(acts(), st.integers(0, 30), st.data())
 def test_both_walks_find_the_same(history: list[Act], old_run_at: int, draw: st.DataObject) -> None:
     parts = segment_of(history[:old_run_at]), segment_of(history[old_run_at:], base_offset=50)
-    old = old_message(0, offset=45) if draw.draw(st.booleans()) else b""
-    data = bytearray(old.join(parts))
+    old_batch = old_message(0, offset=45) if draw.draw(st.booleans()) else b""
+    data = bytearray(old_batch.join(parts))
     for _ in range(draw.draw(st.integers(0, 2)) if data else 0):
         data[draw.draw(st.integers(0, len(data) - 1))] = draw.draw(st.integers(0, 255))
 
@@ -425,12 +428,12 @@ def test_both_walks_find_the_same(history: list[Act], old_run_at: int, draw: st.
 
 def test_everything_that_is_there_is_read(tmp_path: Path) -> None:
     broker_dir(tmp_path, broker=4)
-    for name, offset in (
+    for file_name, offset in (
         (names.FileName.HIGH_WATERMARKS, 30),
         (names.FileName.RECOVERY_POINTS, 20),
         (names.FileName.LOG_STARTS, 10),
     ):
-        (tmp_path / name).write_text(encode_offsets({ORDERS: offset}))
+        (tmp_path / file_name).write_text(encode_offsets({ORDERS: offset}))
     files = LogDirectory.read(tmp_path)
     assert files.meta is not None
     assert (files.meta.node_id, files.meta.cluster_id) == (4, "a-cluster")

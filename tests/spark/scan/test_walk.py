@@ -52,10 +52,10 @@ def never(damage: Damage) -> None:
     raise AssertionError(damage)
 
 
-def expected_rows(data: bytes) -> list[list[int]]:
+def expected_rows(batch_data: bytes) -> list[list[int]]:
     rows = []
-    for position, header in iter_batches(data):
-        control = read_control_record(data, position) if header.is_control else None
+    for position, header in iter_batches(batch_data):
+        control = read_control_record(batch_data, position) if header.is_control else None
         rows.append(
             [
                 position,
@@ -78,10 +78,10 @@ def expected_rows(data: bytes) -> list[list[int]]:
     return rows
 
 
-def expected_endings(data: bytes) -> list[list[int]]:
+def expected_endings(log_bytes: bytes) -> list[list[int]]:
     """A row per marker, in order of offset."""
     rows = []
-    for producer, events in events_of(data).items():
+    for producer, events in events_of(log_bytes).items():
         since: list[int] = []
         for position, event in enumerate(events):
             if event.opens:
@@ -99,7 +99,7 @@ def expected_endings(data: bytes) -> list[list[int]]:
                     event.coordinator_epoch,
                     first_header.max_timestamp_ms if first_header else -1,
                     event.header.max_timestamp_ms,
-                    sum(events[number].header.records_count for number in since),
+                    sum(events[event_number].header.records_count for event_number in since),
                 ]
             )
             since = []
@@ -108,14 +108,14 @@ def expected_endings(data: bytes) -> list[list[int]]:
 
 @given(acts(), SCAN_LIMITS)
 def test_every_batch_is_a_row_whatever_the_bounds(history: list[Act], bounds: ScanLimits) -> None:
-    data = segment_of(history)
+    segment_bytes = segment_of(history)
 
     def check(path: Path) -> None:
         tables = list(batch_rows(path, on_damage=never, limits=bounds))
         assert all(0 < table.shape[1] <= bounds.rows for table in tables)
-        assert [row.tolist() for table in tables for row in table.T] == expected_rows(data)
+        assert [row.tolist() for table in tables for row in table.T] == expected_rows(segment_bytes)
 
-    on_file(data, check)
+    on_file(segment_bytes, check)
 
 
 @given(acts(), SCAN_LIMITS)
@@ -123,7 +123,7 @@ def test_fragments_merge_to_the_same_whatever_the_bounds(
     history: list[Act], bounds: ScanLimits
 ) -> None:
     """Where several are told for a producer, they merge to what one table would have said."""
-    data = segment_of(history)
+    segment_bytes = segment_of(history)
 
     def check(path: Path) -> None:
         tables = list(fragment_rows(path, on_damage=never, limits=bounds))
@@ -135,45 +135,45 @@ def test_fragments_merge_to_the_same_whatever_the_bounds(
         for rows in by_producer.values():
             assert rows == sorted(rows, key=lambda row: row[fk.FIRST_OFFSET])
         merged_rows = {producer: merge_fragments(rows) for producer, rows in by_producer.items()}
-        rows_of_whole = {row[fk.PRODUCER]: row for row in fragments_of(data)}
+        rows_of_whole = {row[fk.PRODUCER]: row for row in fragments_of(segment_bytes)}
         for row in [*merged_rows.values(), *rows_of_whole.values()]:
             for column in JUDGED_WITHIN:
                 row[column] = 0
         assert merged_rows == rows_of_whole
 
-    on_file(data, check)
+    on_file(segment_bytes, check)
 
 
 @given(acts(), SCAN_LIMITS)
 def test_one_table_of_fragments_suffices_for_few_producers(
     history: list[Act], bounds: ScanLimits
 ) -> None:
-    data = segment_of(history)
+    segment_bytes = segment_of(history)
 
     def check(path: Path) -> None:
-        rows_of_whole = fragments_of(data)
+        rows_of_whole = fragments_of(segment_bytes)
         roomy = ScanLimits(piece_bytes=bounds.piece_bytes, rows=bounds.rows, producers=64)
         tables = list(fragment_rows(path, on_damage=never, limits=roomy))
         assert [row for table in tables for row in table.tolist()] == rows_of_whole
         assert len(tables) == bool(rows_of_whole)
 
-    on_file(data, check)
+    on_file(segment_bytes, check)
 
 
 @given(acts(), SCAN_LIMITS)
 def test_every_marker_is_an_ending_whatever_the_bounds(
     history: list[Act], bounds: ScanLimits
 ) -> None:
-    data = segment_of(history)
+    segment_bytes = segment_of(history)
 
     def check(path: Path) -> None:
         roomy = ScanLimits(piece_bytes=bounds.piece_bytes, rows=bounds.rows, producers=64)
         tables = list(ending_rows(path, on_damage=never, limits=roomy))
         assert all(0 < table.shape[1] <= bounds.rows for table in tables)
         merged_rows = [row.tolist() for table in tables for row in table.T]
-        assert merged_rows == expected_endings(data)
+        assert merged_rows == expected_endings(segment_bytes)
 
-    on_file(data, check)
+    on_file(segment_bytes, check)
 
 
 @pytest.mark.slow
@@ -181,10 +181,12 @@ def test_every_marker_is_an_ending_whatever_the_bounds(
 def test_all_walks_stop_at_the_same_damage(
     history: list[Act], bounds: ScanLimits, draw: st.DataObject
 ) -> None:
-    data = bytearray(segment_of(history))
-    for _ in range(draw.draw(st.integers(0, 2)) if data else 0):
-        data[draw.draw(st.integers(0, len(data) - 1))] = draw.draw(st.integers(0, 255))
-    torn = bytes(data[: draw.draw(st.integers(0, len(data)))])
+    segment_bytes = bytearray(segment_of(history))
+    for _ in range(draw.draw(st.integers(0, 2)) if segment_bytes else 0):
+        segment_bytes[draw.draw(st.integers(0, len(segment_bytes) - 1))] = draw.draw(
+            st.integers(0, 255)
+        )
+    torn = bytes(segment_bytes[: draw.draw(st.integers(0, len(segment_bytes)))])
 
     def check(path: Path) -> None:
         damages: dict[str, list[Damage]] = {"batches": [], "fragments": [], "endings": []}
@@ -232,16 +234,16 @@ def test_damage_is_told_with_its_place_and_reason(tail: bytes, kind: str, reason
 
 
 def test_a_batch_may_be_larger_than_a_piece() -> None:
-    data = segment_of([act(value_bytes=40_000), act("commit"), act(value_bytes=3_000)])
+    segment_bytes = segment_of([act(value_bytes=40_000), act("commit"), act(value_bytes=3_000)])
 
     def check(path: Path) -> None:
         bounds = ScanLimits(piece_bytes=256)
         (table,) = batch_rows(path, on_damage=never, limits=bounds)
-        assert table[kernel.BATCH_SIZE].sum() == len(data)
+        assert table[kernel.BATCH_SIZE].sum() == len(segment_bytes)
         (fragment,) = fragment_rows(path, on_damage=never, limits=bounds)
-        assert fragment.tolist() == fragments_of(data)
+        assert fragment.tolist() == fragments_of(segment_bytes)
 
-    on_file(data, check)
+    on_file(segment_bytes, check)
 
 
 # Memory
@@ -344,31 +346,31 @@ def rows_of(tables: list[Ints]) -> list[list[int]]:
 
 @given(acts(), EXAMINING_BOUNDS)
 def test_a_sound_segment_whatever_the_bounds(history: list[Act], bounds: ScanLimits) -> None:
-    data = segment_of(history)
+    record_data = segment_of(history)
 
     def check(path: Path) -> None:
         examiner = Examiner(bounds)
         for _ in range(2):  # the second time in memory that was used
-            damages = examiner.examine(path, end_position=len(data), base_offset=0)
+            damages = examiner.examine(path, end_position=len(record_data), base_offset=0)
             assert damages.damage is None
-            assert rows_of(list(examiner.fragments(is_cut=True))) == fragments_of(data)
+            assert rows_of(list(examiner.fragments(is_cut=True))) == fragments_of(record_data)
 
-    on_file(data, check)
+    on_file(record_data, check)
 
 
 @given(acts(), EXAMINING_BOUNDS, st.data())
 def test_a_wrong_crc_is_where_separate_walks_find_it(
     history: list[Act], bounds: ScanLimits, draw: st.DataObject
 ) -> None:
-    data = bytearray(segment_of(history))
-    if not data:
+    record_data = bytearray(segment_of(history))
+    if not record_data:
         return
-    position = draw.draw(st.integers(0, len(data) - 1), label="damaged byte")
-    data[position] ^= 0xFF
+    position = draw.draw(st.integers(0, len(record_data) - 1), label="damaged byte")
+    record_data[position] ^= 0xFF
 
     def check(path: Path) -> None:
         examiner = Examiner(bounds)
-        damages = examiner.examine(path, end_position=len(data), base_offset=0)
+        damages = examiner.examine(path, end_position=len(record_data), base_offset=0)
         wrong = [
             int(position)
             for table in batch_rows(path)
@@ -377,25 +379,25 @@ def test_a_wrong_crc_is_where_separate_walks_find_it(
         torn = damage_of(path)
         places = [*wrong[:1], *([] if torn is None else [torn.position])]
         assert (damages.damage and damages.damage.position) == min(places, default=None)
-        sound = len(data) if damages.damage is None else damages.damage.position
-        for until, is_cut in ((sound, True), (len(data), False)):
+        sound = len(record_data) if damages.damage is None else damages.damage.position
+        for until, is_cut in ((sound, True), (len(record_data), False)):
             walked = list(fragment_rows(path, end_position=until))
             assert rows_of(list(examiner.fragments(is_cut=is_cut))) == rows_of(walked)
-            examiner.examine(path, end_position=len(data), base_offset=0)
+            examiner.examine(path, end_position=len(record_data), base_offset=0)
 
-    on_file(bytes(data), check)
+    on_file(bytes(record_data), check)
 
 
 @pytest.mark.parametrize("is_sound", [True, False])
 def test_a_batch_larger_than_a_piece(tmp_path: Path, is_sound: bool) -> None:
-    large = batch(0, transactional=True, value=b"v" * 5_000)
+    large = batch(0, transactional=True, record_value=b"v" * 5_000)
     path = segment(tmp_path, [plain(), large, plain()])
-    size = path.stat().st_size
+    file_size = path.stat().st_size
     (table,) = batch_rows(path)
     if not is_sound:
         overwrite(path, int(table[kernel.POSITION, 1]) + 4_000, b"!")
     examiner = Examiner(ScanLimits(piece_bytes=PIECE_BYTES_MIN))
-    damages = examiner.examine(path, end_position=size, base_offset=0)
+    damages = examiner.examine(path, end_position=file_size, base_offset=0)
     assert (damages.damage is None) == is_sound
     assert damages.damaged_offset == (3 if is_sound else 1)
     opened = np.concatenate([*examiner.fragments(is_cut=True)])[:, fk.OPEN_OFFSET]
@@ -414,10 +416,12 @@ def test_more_producers_than_are_kept_are_walked_over_again(tmp_path: Path) -> N
 
 def test_a_section_begins_where_it_is_told(tmp_path: Path) -> None:
     path = segment(tmp_path, [plain(), plain(), plain()])
-    size = path.stat().st_size
-    cut(path, size - 1)
+    file_size = path.stat().st_size
+    cut(path, file_size - 1)
     examiner = Examiner()
-    damages = examiner.examine(path, end_position=size - 1, base_offset=1, start=size // 3)
+    damages = examiner.examine(
+        path, end_position=file_size - 1, base_offset=1, start=file_size // 3
+    )
     assert damages.is_torn
     assert (damages.lowest_offset, damages.highest_offset, damages.damaged_offset) == (1, 1, 2)
     assert damages.gaps == ()
@@ -480,11 +484,11 @@ def test_damage_of_one_replica_is_none_of_another_s(tmp_path: Path) -> None:
 def test_messages_of_old_formats_are_not_cut(tmp_path: Path) -> None:
     """A broker knows them and reads on; here they are passed over."""
     broker_dir(tmp_path, is_clean=False)
-    old = old_message(1, offset=1)
+    old_batch = old_message(1, offset=1)
     path = segment(tmp_path / "orders-0", [plain()])
-    path.write_bytes(path.read_bytes() + old)
+    path.write_bytes(path.read_bytes() + old_batch)
     segment(tmp_path / "orders-0", [plain()], base_offset=5)
-    assert surviving_segments(tmp_path) == [(BATCH + len(old), None), (BATCH, None)]
+    assert surviving_segments(tmp_path) == [(BATCH + len(old_batch), None), (BATCH, None)]
     overwrite(path, BATCH + 16, b"\x09")
     assert [damage and damage.kind for _, damage in surviving_segments(tmp_path)] == [
         "torn",
@@ -512,7 +516,7 @@ def test_runs_lie_within_so_many_bytes_or_are_one_batch() -> None:
 
 
 def test_every_batch_of_a_table_is_judged_for_itself(tmp_path: Path) -> None:
-    large = plain(value=b"v" * (PIECE_BYTES + 1))
+    large = plain(record_value=b"v" * (PIECE_BYTES + 1))
     path = segment(tmp_path, [plain(), large, plain(), plain()])
     overwrite(path, BATCH + len(large) + BATCH - 1, b"!")
     (table,) = batch_rows(path)
@@ -520,8 +524,8 @@ def test_every_batch_of_a_table_is_judged_for_itself(tmp_path: Path) -> None:
 
 
 def test_batches_that_are_gone_meanwhile_are_not_right(tmp_path: Path) -> None:
-    for number, data in enumerate([plain(), plain(value=b"v" * 5_000)]):
-        path = segment(tmp_path / str(number), [data, data])
+    for number, batch_data in enumerate([plain(), plain(record_value=b"v" * 5_000)]):
+        path = segment(tmp_path / str(number), [batch_data, batch_data])
         (table,) = batch_rows(path)
-        cut(path, len(data) + 65)
+        cut(path, len(batch_data) + 65)
         assert crcs_are_right(path, table).tolist() == [True, False]

@@ -42,9 +42,9 @@ def test_nothing_is_found_in_what_a_broker_leaves(log_dir: Path) -> None:
 
 
 def _flip(path: Path, position: int) -> None:
-    data = bytearray(path.read_bytes())
-    data[position] ^= 0xFF
-    path.write_bytes(data)
+    file_bytes = bytearray(path.read_bytes())
+    file_bytes[position] ^= 0xFF
+    path.write_bytes(file_bytes)
 
 
 def _crc(replica: Path) -> None:
@@ -73,9 +73,9 @@ def _segment_gone(replica: Path) -> None:
 def _outside(replica: Path) -> None:
     """A batch of a transaction that is open, without the flag."""
     log = replica / f"{BEGIN}.log"
-    data = bytearray(log.read_bytes())
-    data[sum(map(len, batches_of(log)[:14])) + 22] &= ~0x10
-    log.write_bytes(data)
+    file_bytes = bytearray(log.read_bytes())
+    file_bytes[sum(map(len, batches_of(log)[:14])) + 22] &= ~0x10
+    log.write_bytes(file_bytes)
     patch(log, 14, producer_id=9, base_sequence=6)
 
 
@@ -83,18 +83,20 @@ def _patch_bytes(name: str, number: int, **changes: int) -> Damage:
     return lambda replica: patch(replica / f"{name}.log", number, **changes)
 
 
-def _write_file(name: str, data: bytes) -> Damage:
-    return lambda replica: (replica / name).write_bytes(data)
+def _write_file(file_name: str, log_bytes: bytes) -> Damage:
+    return lambda replica: (replica / file_name).write_bytes(log_bytes)
 
 
-def _change_file(name: str, change: Callable[[bytes], bytes]) -> Damage:
-    return lambda replica: (replica / name).write_bytes(change((replica / name).read_bytes()))
+def _change_file(file_name: str, change: Callable[[bytes], bytes]) -> Damage:
+    return lambda replica: (replica / file_name).write_bytes(
+        change((replica / file_name).read_bytes())
+    )
 
 
 def _aborted_index(change: Callable[[tuple[AbortedTxn, ...]], tuple[AbortedTxn, ...]]) -> Damage:
     return _change_file(
         f"{SECOND}.txnindex",
-        lambda data: txn_index.encode(change(tuple(txn_index.decode(data, error_prefix="")))),
+        lambda index_bytes: txn_index.encode(change(tuple(txn_index.decode(index_bytes, error_prefix="")))),
     )
 
 

@@ -175,15 +175,15 @@ def test_batches_that_go_on_one_after_the_other_are_known() -> None:
 # One segment from its first batch to its last.
 
 
-def segment(directory: Path, data: bytes) -> SegmentFile:
+def segment(directory: Path, log_bytes: bytes) -> SegmentFile:
     path = directory / "00000000000000000000.log"
-    path.write_bytes(data)
+    path.write_bytes(log_bytes)
     return SegmentFile(
         replica=facts(directory).replica,
         path=str(path),
         base_offset=0,
         next_base_offset=None,
-        size=len(data),
+        size=len(log_bytes),
     )
 
 
@@ -197,9 +197,9 @@ def batches(tmp_path: Path) -> list[bytes]:
     return list(driver.log.batches())
 
 
-def kept_offsets(part: SegmentPart) -> list[int]:
+def kept_offsets(segment_part: SegmentPart) -> list[int]:
     """Offsets of the batches whose rows are kept."""
-    return [int(offset) for table in part.rows for offset in table[kernel.BASE_OFFSET]]
+    return [int(offset) for table in segment_part.rows for offset in table[kernel.BASE_OFFSET]]
 
 
 def test_of_batches_that_go_on_the_last_before_a_snapshot_is_kept(tmp_path: Path) -> None:
@@ -207,21 +207,30 @@ def test_of_batches_that_go_on_the_last_before_a_snapshot_is_kept(tmp_path: Path
     for number in range(9):
         driver.txn(number)
     violations = segment(tmp_path, b"".join(driver.log.batches()))
-    part = examine(facts(tmp_path), violations)
-    assert (kept_offsets(part), part.first_offset, part.end_offset) == ([0, 8], 0, 9)
+    segment_part = examine(facts(tmp_path), violations)
+    assert (kept_offsets(segment_part), segment_part.first_offset, segment_part.end_offset) == (
+        [0, 8],
+        0,
+        9,
+    )
     assert kept_offsets(examine(facts(tmp_path), violations, (5,))) == [0, 4, 8]
 
 
 def test_of_an_empty_segment_nothing_is_kept(tmp_path: Path) -> None:
-    part = examine(facts(tmp_path), segment(tmp_path, b""), (0,))
-    assert (part.first_offset, part.end_offset, part.first_epoch, part.rows) == (None, 0, -1, ())
+    segment_part = examine(facts(tmp_path), segment(tmp_path, b""), (0,))
+    assert (
+        segment_part.first_offset,
+        segment_part.end_offset,
+        segment_part.first_epoch,
+        segment_part.rows,
+    ) == (None, 0, -1, ())
 
 
 def test_a_marker_that_cannot_be_read_is_told(tmp_path: Path, batches: list[bytes]) -> None:
     marker = bytearray(batches[2])
     marker[66:70] = b"\xff\xff\xff\xff"  # the key's version
-    part = examine(facts(tmp_path), segment(tmp_path, b"".join(batches[:2]) + marker))
-    assert {violation.rule for violation in part.broken} == {
+    segment_part = examine(facts(tmp_path), segment(tmp_path, b"".join(batches[:2]) + marker))
+    assert {violation.rule for violation in segment_part.broken} == {
         Invariant.CRC,
         Invariant.UNREADABLE_MARKER,
     }
@@ -231,9 +240,9 @@ def test_an_emptied_marker_ends_nothing_and_shows_the_cleaner(
     tmp_path: Path, batches: list[bytes]
 ) -> None:
     batches[2] = empty_batch(read_batch_header(batches[2]))
-    part = examine(facts(tmp_path), segment(tmp_path, b"".join(batches)))
-    assert part.shows_cleaning
-    assert kept_offsets(part) == [0, 1]
+    segment_part = examine(facts(tmp_path), segment(tmp_path, b"".join(batches)))
+    assert segment_part.shows_cleaning
+    assert kept_offsets(segment_part) == [0, 1]
 
 
 def test_many_findings_of_one_kind_are_counted(tmp_path: Path) -> None:
@@ -253,7 +262,7 @@ def test_offsets_in_the_range_of_comparison_are_summed_up(
     assert examine(facts(tmp_path), violation).digests == {}
     compared = msgspec.structs.replace(facts(tmp_path), compare_until=2)
     digests = examine(compared, violation).digests
-    assert [(bucket, count) for bucket, (count, _) in digests.items()] == [(0, 2)]
+    assert [(bucket, digest_count) for bucket, (digest_count, _) in digests.items()] == [(0, 2)]
     changed = assign(batches[0], base_offset=0, leader_epoch=9)
     other = segment(tmp_path, b"".join([changed, *batches[1:]]))
     assert examine(compared, other).digests != digests

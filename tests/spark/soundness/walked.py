@@ -9,7 +9,7 @@ from txnsim_spark.soundness._replica_facts import LogDirFacts, ReplicaFacts, rep
 
 
 def facts(log_dir: Path, *, topic: str = "orders") -> ReplicaFacts:
-    """Of a broker that stopped in order and has noted nothing."""
+    """Return the facts of a broker that stopped in order and has noted nothing."""
     log_dir_facts = LogDirFacts(
         is_clean=True, high_watermarks={}, recovery_points=None, log_starts={}, cleaned={}
     )

@@ -23,12 +23,16 @@ class Fake:
 
     def folders_matching(self, uri: str) -> tuple[FileStatus, ...]:
         """It knows one folder."""
-        is_there = any(size.startswith(f"{uri}/") for size in self.sizes)
+        is_there = any(size_bytes.startswith(f"{uri}/") for size_bytes in self.sizes)
         return (self._status(uri, is_folder=True),) if is_there else ()
 
     def files_below(self, uri: str) -> tuple[FileStatus, ...]:
         self.listings += 1
-        return tuple(self._status(size) for size in self.sizes if size.startswith(f"{uri}/"))
+        return tuple(
+            self._status(size_bytes)
+            for size_bytes in self.sizes
+            if size_bytes.startswith(f"{uri}/")
+        )
 
     def list_folder(self, uri: str) -> tuple[FileStatus, ...]:
         """Its files."""
@@ -41,8 +45,8 @@ class Fake:
         raise AssertionError(files)
 
     def _status(self, uri: str, *, is_folder: bool = False) -> FileStatus:
-        size = self.sizes.get(uri, 0)
-        return FileStatus(uri=uri, is_folder=is_folder, size=size, modified_ns=7_000_000_000)
+        size_bytes = self.sizes.get(uri, 0)
+        return FileStatus(uri=uri, is_folder=is_folder, size=size_bytes, modified_ns=7_000_000_000)
 
 
 def mirror_of(root: Path, store: Fake) -> Mirror:

@@ -27,9 +27,9 @@ KEYS = {"fs.s3a.access.key": "k", "fs.s3a.secret.key": "s"}
 
 @pytest.fixture(autouse=True)
 def no_profile(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of the machine that runs the tests."""
-    for name in native._PROFILE_VARIABLES:
-        monkeypatch.delenv(name, raising=False)
+    """Hide the store profiles of the machine that runs the tests."""
+    for profile_name in native._PROFILE_VARIABLES:
+        monkeypatch.delenv(profile_name, raising=False)
 
 
 @pytest.mark.parametrize(
@@ -144,7 +144,7 @@ def test_half_a_key_is_refused() -> None:
 
 
 @pytest.mark.parametrize(
-    ("error", "kind"),
+    ("error", "error_class"),
     [
         (FileNotFoundError("Object at location x not found"), FileNotFoundError),
         (PermissionDeniedError("no"), PermissionError),
@@ -152,9 +152,11 @@ def test_half_a_key_is_refused() -> None:
         (GenericError("Generic S3 error\nmore"), OSError),
     ],
 )
-def test_an_error_has_its_kind_and_the_files_name(error: Exception, kind: type[OSError]) -> None:
+def test_an_error_has_its_kind_and_the_files_name(
+    error: Exception, error_class: type[OSError]
+) -> None:
     translated = os_error(error, "s3a://logs/x")
-    assert type(translated) is kind
+    assert type(translated) is error_class
     assert (translated.filename, "more" in str(translated)) == ("s3a://logs/x", False)
 
 

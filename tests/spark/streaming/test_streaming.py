@@ -41,9 +41,9 @@ async def look(cluster: Cluster, *, older_than_ms: int = 900_000) -> dict[int, P
 
 @within(run_cluster)
 async def test_a_hanging_transaction_is_named_and_what_it_withholds_counted(
-    world: VirtualCluster,
+    virtual_cluster: VirtualCluster,
 ) -> None:
-    async with world.client() as cluster:
+    async with virtual_cluster.client() as cluster:
         assert {row.lag for row in (await look(cluster)).values()} == {0}
         ghost = await make_hanging(Admin(cluster), GHOSTLY, "ghost")
         async with Producer(cluster, transactional_id="app") as producer:
@@ -66,10 +66,10 @@ async def test_a_hanging_transaction_is_named_and_what_it_withholds_counted(
 
 @within(run_cluster)
 async def test_a_transaction_that_is_young_is_a_lag_and_nobody_is_accused(
-    world: VirtualCluster,
+    virtual_cluster: VirtualCluster,
 ) -> None:
     async with (
-        world.client() as cluster,
+        virtual_cluster.client() as cluster,
         Producer(cluster, transactional_id="app") as producer,
     ):
         await producer.init_transactions()
@@ -83,8 +83,8 @@ async def test_a_transaction_that_is_young_is_a_lag_and_nobody_is_accused(
 
 
 @within(run_cluster)
-async def test_all_topics_but_those_of_kafka_itself(world: VirtualCluster) -> None:
-    async with world.client() as cluster:
+async def test_all_topics_but_those_of_kafka_itself(virtual_cluster: VirtualCluster) -> None:
+    async with virtual_cluster.client() as cluster:
         async with Producer(cluster, transactional_id="app") as producer:
             await producer.init_transactions()
         rows = await probe_partitions(Admin(cluster), None, now_ms=0)
@@ -92,8 +92,10 @@ async def test_all_topics_but_those_of_kafka_itself(world: VirtualCluster) -> No
 
 
 @within(run_cluster)
-async def test_a_topic_that_is_not_there_is_a_row_with_its_reason(world: VirtualCluster) -> None:
-    async with world.client() as cluster:
+async def test_a_topic_that_is_not_there_is_a_row_with_its_reason(
+    virtual_cluster: VirtualCluster,
+) -> None:
+    async with virtual_cluster.client() as cluster:
         rows = await probe_partitions(Admin(cluster), ["orders", "nothing"], now_ms=0)
         assert rows[0] == PartitionLag(topic="nothing", error="UNKNOWN_TOPIC_OR_PARTITION")
         assert {row.lag for row in rows[1:]} == {0}
@@ -107,8 +109,8 @@ def test_who_did_not_answer_is_told_and_nothing_is_concluded() -> None:
         async def list_transactions(self, *_: object, **__: object) -> dict[int, object]:  # type: ignore[override]
             raise ConnectionLostError("gone")
 
-    async def story(world: VirtualCluster) -> None:
-        async with world.client() as cluster:
+    async def story(virtual_cluster: VirtualCluster) -> None:
+        async with virtual_cluster.client() as cluster:
             await make_hanging(Admin(cluster), GHOSTLY, "ghost")
             rows = await probe_partitions(Deaf(cluster), ["orders"], now_ms=cluster.clock.now_ms())
             (row,) = (row for row in rows if row.partition == 0)
@@ -118,10 +120,10 @@ def test_who_did_not_answer_is_told_and_nothing_is_concluded() -> None:
 
 
 @within(run_cluster)
-async def test_where_nobody_answers_one_row_says_so(world: VirtualCluster) -> None:
-    async with world.client(api_timeout_ms=1_000) as cluster:
-        for broker in sorted(world.sim.members):
-            await world.sim.kill_broker(broker)
+async def test_where_nobody_answers_one_row_says_so(virtual_cluster: VirtualCluster) -> None:
+    async with virtual_cluster.client(api_timeout_ms=1_000) as cluster:
+        for broker in sorted(virtual_cluster.sim.members):
+            await virtual_cluster.sim.kill_broker(broker)
         (row,) = await probe_partitions(Admin(cluster), ["orders"], now_ms=0)
         assert (row.topic, row.partition, row.lag) == (None, None, None)
         assert row.error is not None

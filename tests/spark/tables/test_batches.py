@@ -238,9 +238,11 @@ def test_numbers_and_truths_are_those_of_pyarrow(rows: list[tuple[int, bool]]) -
     # As the walk has them: every second number of a larger table.
     table = np.array([[number, 0] for number, _ in rows], dtype=np.int64).reshape(-1, 2)
     absent = np.array([flag for _, flag in rows], dtype=np.bool_)
-    for kind in (pa.int32(), pa.int64()):
-        expected = pa.array(table[:, 0].astype(kind.to_pandas_dtype()), kind, mask=absent)
-        assert arrays.number_array(table[:, 0], kind, absent=absent).equals(expected)
+    for arrow_type in (pa.int32(), pa.int64()):
+        expected = pa.array(
+            table[:, 0].astype(arrow_type.to_pandas_dtype()), arrow_type, mask=absent
+        )
+        assert arrays.number_array(table[:, 0], arrow_type, absent=absent).equals(expected)
     assert arrays.boolean_array(absent, pa.bool_()).equals(pa.array(absent))
     assert arrays.boolean_array(~absent, pa.bool_(), absent=absent).equals(
         pa.array(~absent, mask=absent)
@@ -320,8 +322,8 @@ def marker(*, committed: bool, coordinator_epoch: int = 4) -> bytes:
 
 
 def test_a_row_has_what_its_header_says(tmp_path: Path) -> None:
-    data = batch(5, count=3, pid=9, epoch=2, transactional=True, compression=ZSTD)
-    path = segment(broker_dir(tmp_path) / "orders-0", [plain(), data], base_offset=40)
+    batch_data = batch(5, count=3, pid=9, epoch=2, transactional=True, compression=ZSTD)
+    path = segment(broker_dir(tmp_path) / "orders-0", [plain(), batch_data], base_offset=40)
     row = table(tmp_path, "batches", has_times=False)[1]
     assert row == {
         "log_dir": str(tmp_path),
@@ -330,7 +332,7 @@ def test_a_row_has_what_its_header_says(tmp_path: Path) -> None:
         "partition": 0,
         "segment_base_offset": 40,
         "position": len(plain()),
-        "size_bytes": len(data),
+        "size_bytes": len(batch_data),
         "base_offset": 41,
         "last_offset": 43,
         "leader_epoch": 3,
@@ -373,15 +375,15 @@ def test_markers_say_which_and_whose(tmp_path: Path) -> None:
     ("codec", "name"), [(GZIP, "gzip"), (SNAPPY, "snappy"), (LZ4, "lz4"), (ZSTD, "zstd"), (7, None)]
 )
 def test_codecs_have_their_names(tmp_path: Path, codec: int, name: str | None) -> None:
-    data = bytearray(plain())
-    data[22] |= codec
-    segment(broker_dir(tmp_path) / "orders-0", [bytes(data)])
+    batch_data = bytearray(plain())
+    batch_data[22] |= codec
+    segment(broker_dir(tmp_path) / "orders-0", [bytes(batch_data)])
     assert [row["codec"] for row in table(tmp_path, "batches")] == [name]
 
 
 def test_times_of_appending_are_told(tmp_path: Path) -> None:
-    data = build_batch([Record(value=b"v")], timestamp_ms=NOW, log_append_time=True)
-    segment(broker_dir(tmp_path) / "orders-0", [data])
+    batch_data = build_batch([Record(value=b"v")], timestamp_ms=NOW, log_append_time=True)
+    segment(broker_dir(tmp_path) / "orders-0", [batch_data])
     assert table(tmp_path, "batches")[0]["timestamp_type"] == "LogAppendTime"
 
 
@@ -509,8 +511,13 @@ def test_segments_out_of_bounds_are_not_read(logs: Path) -> None:
         return sum(len(task.content[0].segments) for task in tasks)
 
     everything = segments()
-    late = segments(startTimestamp=str(NOW + 39_000))
-    assert late == segments(startingOffsets=json.dumps({"payments": {"1": 119}})) == 1 < everything
+    late_segments = segments(startTimestamp=str(NOW + 39_000))
+    assert (
+        late_segments
+        == segments(startingOffsets=json.dumps({"payments": {"1": 119}}))
+        == 1
+        < everything
+    )
     assert segments(endingOffsets=json.dumps({"payments": {"1": 1}})) == 1
 
 

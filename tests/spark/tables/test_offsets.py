@@ -236,7 +236,7 @@ KEY_0 = struct.pack("!h", 0) + text("g") + text("orders") + struct.pack("!i", 1)
 
 
 @pytest.mark.parametrize(
-    ("version", "value", "expires"),
+    ("version", "record_value", "expires"),
     [
         (0, struct.pack("!hq", 0, 9) + text("m") + struct.pack("!q", 8), None),
         (1, struct.pack("!hq", 1, 9) + text("m") + struct.pack("!qq", 8, 77), 77),
@@ -245,11 +245,11 @@ KEY_0 = struct.pack("!h", 0) + text("g") + text("orders") + struct.pack("!i", 1)
     ],
 )
 def test_older_versions_are_told(
-    tmp_path: Path, version: int, value: bytes, expires: int | None
+    tmp_path: Path, version: int, record_value: bytes, expires: int | None
 ) -> None:
-    pair = Record(key=KEY_0, value=value)
-    data = build_batch([pair], timestamp_ms=NOW, compression=ZSTD)
-    (row,) = rows_of(tmp_path, data)
+    pair = Record(key=KEY_0, value=record_value)
+    batch_data = build_batch([pair], timestamp_ms=NOW, compression=ZSTD)
+    (row,) = rows_of(tmp_path, batch_data)
     assert (row["kind"], row["key_version"], row["value_version"]) == ("offset_commit", 0, version)
     assert (row["committed_offset"], row["committed_metadata"]) == (9, "m")
     assert (row["commit_timestamp_ms"], row["expire_timestamp_ms"]) == (8, expires)
@@ -258,7 +258,7 @@ def test_older_versions_are_told(
 
 
 @pytest.mark.parametrize(
-    ("key", "value", "kind", "words"),
+    ("key", "record_value", "kind", "words"),
     [
         (b"\x00\x63g", b"\x00\x00", "unknown", "a key of version 99, which is no kind"),
         (b"\x00\x0bg", b"\x00\x00", "share_group_metadata", "unreadable record"),
@@ -268,9 +268,9 @@ def test_older_versions_are_told(
     ],
 )
 def test_what_can_t_be_read_is_a_row_that_says_so(
-    key: bytes, value: bytes | None, kind: str, words: str
+    key: bytes, record_value: bytes | None, kind: str, words: str
 ) -> None:
-    row = row_of(Record(key=key, value=value, offset=4), batch_of())
+    row = row_of(Record(key=key, value=record_value, offset=4), batch_of())
     assert row.problem is not None
     assert words in row.problem
     assert (row.kind, row.group_id, row.offset) == (kind, None, 4)
@@ -358,10 +358,10 @@ def test_a_segment_that_stops_making_sense_is_told_with_its_place(
 
 @pytest.mark.parametrize("magic", [0, 1])
 def test_messages_of_old_formats_are_told_and_not_cut(tmp_path: Path, magic: int) -> None:
-    data = old_message(magic, offset=3)
+    batch_data = old_message(magic, offset=3)
     path = segment(broker_dir(tmp_path, is_clean=False) / "orders-0", [])
-    path.write_bytes(data)
-    assert errors(tmp_path) == [(path.name, "format", 0, len(data), False)]
+    path.write_bytes(batch_data)
+    assert errors(tmp_path) == [(path.name, "format", 0, len(batch_data), False)]
 
 
 def test_what_lies_behind_a_cut_segment_goes_with_it(tmp_path: Path) -> None:
@@ -406,9 +406,9 @@ def test_records_that_can_t_be_decoded_are_told_where_batches_are_looked_into(
 def test_indexes_of_aborted_transactions_are_told_at_the_entry(tmp_path: Path) -> None:
     folder = replica(broker_dir(tmp_path), busy_log())
     index = folder / names.Suffix.TXN_INDEX.file_name(0)
-    size = index.stat().st_size
+    file_size = index.stat().st_size
     overwrite(index, ENTRY_BYTES, b"\x00\x09")
-    remaining_bytes = size - ENTRY_BYTES
+    remaining_bytes = file_size - ENTRY_BYTES
     assert errors(tmp_path) == [(index.name, "txn_index", ENTRY_BYTES, remaining_bytes, False)]
     cut(index, ENTRY_BYTES + 5)
     assert errors(tmp_path) == [(index.name, "txn_index", ENTRY_BYTES, 5, False)]
@@ -417,14 +417,14 @@ def test_indexes_of_aborted_transactions_are_told_at_the_entry(tmp_path: Path) -
 def test_snapshots_are_told(tmp_path: Path) -> None:
     folder = replica(broker_dir(tmp_path), busy_log())
     offset, path = names.Suffix.SNAPSHOT.files_in(folder)[0]
-    size = path.stat().st_size
+    file_size = path.stat().st_size
     overwrite(path, 20, b"!!!!")
-    assert errors(tmp_path) == [(path.name, "snapshot", 0, size, False)]
+    assert errors(tmp_path) == [(path.name, "snapshot", 0, file_size, False)]
     assert table(tmp_path, "errors")[0]["segment_base_offset"] == offset
 
 
 @pytest.mark.parametrize(
-    ("folder", "name", "data", "kind"),
+    ("folder", "file_name", "log_bytes", "kind"),
     [
         ("orders-0", names.FileName.LEADER_EPOCHS, b"0\n2\n0 0\n", "checkpoint"),
         ("orders-0", names.FileName.LEADER_EPOCHS, b"\xff", "checkpoint"),
@@ -434,11 +434,11 @@ def test_snapshots_are_told(tmp_path: Path) -> None:
     ],
 )
 def test_small_files_are_told_and_those_at_the_top_of_no_replica(
-    tmp_path: Path, folder: str, name: str, data: bytes, kind: str
+    tmp_path: Path, folder: str, file_name: str, log_bytes: bytes, kind: str
 ) -> None:
     replica(broker_dir(tmp_path), busy_log())
-    (tmp_path / folder / name).write_bytes(data)
-    assert errors(tmp_path) == [(name, kind, 0, len(data), False)]
+    (tmp_path / folder / file_name).write_bytes(log_bytes)
+    assert errors(tmp_path) == [(file_name, kind, 0, len(log_bytes), False)]
     (row,) = table(tmp_path, "errors")
     topic_and_partition = ("orders", 0) if folder else (None, None)
     assert (row["topic"], row["partition"], row["segment_base_offset"]) == (

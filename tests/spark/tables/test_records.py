@@ -171,12 +171,12 @@ def test_a_damaged_snapshot_has_no_rows(tmp_path: Path) -> None:
 def test_a_row_tells_what_all_the_small_files_say(tmp_path: Path) -> None:
     driver = busy_log()
     folder = replica(broker_dir(tmp_path, broker=2), driver)
-    for name, offset in (
+    for file_name, offset in (
         (names.FileName.HIGH_WATERMARKS, 30),
         (names.FileName.RECOVERY_POINTS, 20),
         (names.FileName.LOG_STARTS, 10),
     ):
-        (tmp_path / name).write_text(encode_offsets({ORDERS: offset}))
+        (tmp_path / file_name).write_text(encode_offsets({ORDERS: offset}))
     (row,) = table(tmp_path, "replicas")
     assert row == {
         "log_dir": str(tmp_path),
@@ -397,7 +397,7 @@ FULL = [
     [(NONE, "none"), (GZIP, "gzip"), (SNAPPY, "snappy"), (LZ4, "lz4"), (ZSTD, "zstd")],
 )
 def test_keys_values_headers_and_times_are_exact(tmp_path: Path, codec: int, name: str) -> None:
-    data = build_batch(
+    batch_data = build_batch(
         FULL,
         timestamp_ms=NOW,
         producer_id=7,
@@ -406,7 +406,7 @@ def test_keys_values_headers_and_times_are_exact(tmp_path: Path, codec: int, nam
         transactional=True,
         compression=codec,
     )
-    segment(broker_dir(tmp_path) / "orders-0", [plain(), data], base_offset=8)
+    segment(broker_dir(tmp_path) / "orders-0", [plain(), batch_data], base_offset=8)
     first_row, second_row, third_row = table(tmp_path, "records")[1:]
     assert set(first_row) == set(TABLES["records"].names)
     assert [row["offset"] for row in (first_row, second_row, third_row)] == [9, 10, 11]
@@ -444,42 +444,44 @@ def test_batches_of_several_codecs_come_in_order_without_the_damaged_one(
     codecs = [ZSTD, NONE, GZIP, ZSTD, NONE, SNAPPY]
     stored = [
         build_batch(
-            [Record(value=b"%d-%d" % (number, index) * 9) for index in range(2)],
+            [Record(value=b"%d-%d" % (codec_number, index) * 9) for index in range(2)],
             timestamp_ms=NOW,
             compression=codec,
         )
-        for number, codec in enumerate(codecs)
+        for codec_number, codec in enumerate(codecs)
     ]
     damaged = bytearray(stored[3])
     damaged[61:65] = b"none"
     segment(broker_dir(tmp_path) / "orders-0", [*stored[:3], bytes(damaged), *stored[4:]])
-    sound_numbers = [number for number in range(6) if number != 3]
+    sound_numbers = [sound_number for sound_number in range(6) if sound_number != 3]
     with pytest.raises(CorruptLogFileError, match="the batch at offset 6 has another CRC"):
         table(tmp_path, "records")
     rows = table(tmp_path, "records", options=PASSING_OVER)
     assert [row["value"] for row in rows] == [
-        b"%d-%d" % (number, index) * 9 for number in sound_numbers for index in range(2)
+        b"%d-%d" % (sound_number, index) * 9 for sound_number in sound_numbers for index in range(2)
     ]
     assert [row["offset"] for row in rows] == [
-        2 * number + index for number in sound_numbers for index in (0, 1)
+        2 * sound_number + index for sound_number in sound_numbers for index in (0, 1)
     ]
 
 
 def test_a_header_s_key_that_is_no_text_is_one_with_signs_for_it(tmp_path: Path) -> None:
-    data = build_batch(
+    batch_data = build_batch(
         [Record(value=b"v", headers=(("h\N{LATIN SMALL LETTER E WITH ACUTE}", b"1"),))],
         timestamp_ms=NOW,
     )
-    cut_off = data.replace("\N{LATIN SMALL LETTER E WITH ACUTE}".encode(), b"\xc3\xc3")
-    segment(broker_dir(tmp_path) / "orders-0", [data, cut_off])
+    cut_off = batch_data.replace("\N{LATIN SMALL LETTER E WITH ACUTE}".encode(), b"\xc3\xc3")
+    segment(broker_dir(tmp_path) / "orders-0", [batch_data, cut_off])
     first_row, second_row = table(tmp_path, "records")
     assert first_row["headers"] == [{"key": "h\N{LATIN SMALL LETTER E WITH ACUTE}", "value": b"1"}]
     assert second_row["headers"] == [{"key": "h\ufffd\ufffd", "value": b"1"}]
 
 
 def test_times_of_appending_are_the_batch_s(tmp_path: Path) -> None:
-    data = build_batch([Record(value=b"v", timestamp_ms=1)], timestamp_ms=NOW, log_append_time=True)
-    segment(broker_dir(tmp_path) / "orders-0", [data])
+    batch_data = build_batch(
+        [Record(value=b"v", timestamp_ms=1)], timestamp_ms=NOW, log_append_time=True
+    )
+    segment(broker_dir(tmp_path) / "orders-0", [batch_data])
     (row,) = table(tmp_path, "records")
     assert (row["timestamp_ms"], row["timestamp_type"]) == (NOW, "LogAppendTime")
 
@@ -496,8 +498,8 @@ def test_markers_are_records_with_their_type(tmp_path: Path) -> None:
 
 
 def test_sequences_begin_anew_behind_the_largest(tmp_path: Path) -> None:
-    data = batch(2**31 - 1, count=2)
-    segment(broker_dir(tmp_path) / "orders-0", [data])
+    batch_data = batch(2**31 - 1, count=2)
+    segment(broker_dir(tmp_path) / "orders-0", [batch_data])
     assert [row["sequence"] for row in table(tmp_path, "records")] == [2**31 - 1, 0]
 
 
@@ -525,7 +527,10 @@ def test_rows_are_handed_over_in_bounded_pieces(
 ) -> None:
     monkeypatch.setattr(records, "ROWS_MAX", rows)
     monkeypatch.setattr(records, "BYTES_MAX", size)
-    segment(broker_dir(tmp_path) / "orders-0", [plain(5, value=b"four"), plain(6, value=b"four")])
+    segment(
+        broker_dir(tmp_path) / "orders-0",
+        [plain(5, record_value=b"four"), plain(6, record_value=b"four")],
+    )
     all_rows = table(tmp_path, "records")
     assert [row["offset"] for row in all_rows] == list(range(11))
     assert [row["batch_base_offset"] for row in all_rows] == [0] * 5 + [5] * 6
@@ -554,8 +559,8 @@ class Pair(msgspec.Struct, frozen=True):
 
 
 def test_only_columns_of_the_schema_are_made() -> None:
-    def never(kind: pa.DataType) -> pa.Array:
-        raise AssertionError(kind)
+    def never(arrow_type: pa.DataType) -> pa.Array:
+        raise AssertionError(arrow_type)
 
     rows = r.Rows(2, {"a": r.constant_column(5, 2), "b": never})
     schema = pa.schema([pa.field("a", pa.int32())])
@@ -642,13 +647,13 @@ def test_a_row_tells_what_a_segment_spans(tmp_path: Path) -> None:
         broker_dir(tmp_path) / "orders-0", [plain(2), plain(timestamp=NOW + 9)], base_offset=5
     )
     (row,) = table(tmp_path, "segments", has_times=False)
-    size = path.stat().st_size
+    file_size = path.stat().st_size
     del row["log_dir"], row["broker"], row["topic"], row["partition"]
     assert row == {
         "segment_base_offset": 5,
         "file": str(path),
-        "size_bytes": size,
-        "sound_bytes": size,
+        "size_bytes": file_size,
+        "sound_bytes": file_size,
         "is_last": True,
         "batches": 2,
         "records": 3,
@@ -693,7 +698,9 @@ def test_nobody_goes_through_segments_for_their_names(
 ) -> None:
     replica(broker_dir(tmp_path), busy_log())
     all_rows = table(tmp_path, "segments")
-    cheap = [name for name in TABLES["segments"].names if name not in WALK_COLUMNS]
+    cheap = [
+        column_name for column_name in TABLES["segments"].names if column_name not in WALK_COLUMNS
+    ]
 
     def never(*args: object, **named: object) -> None:
         raise AssertionError(args)

@@ -85,7 +85,7 @@ def test_a_segment_that_several_tasks_decode_counts_once(
     monkeypatch.setattr("os.cpu_count", lambda: 16)
     driver = LogDriver(LogConfig(rules=LATEST))
     for number in range(40):
-        driver.txn(number, value=bytes(100_000))
+        driver.txn(number, record_value=bytes(100_000))
     (path,) = logs_of(replica(broker_dir(tmp_path), driver))
     write_dense_index(path)
     shares = shares_of(

@@ -30,8 +30,8 @@ KEY, UPDATE = encode_record(
 )
 
 
-def rows_of(tmp_path: Path, data: bytes) -> list[Row]:
-    segment(broker_dir(tmp_path) / FOLDER, [data], base_offset=6)
+def rows_of(tmp_path: Path, log_bytes: bytes) -> list[Row]:
+    segment(broker_dir(tmp_path) / FOLDER, [log_bytes], base_offset=6)
     rows = table(tmp_path, "share_states", has_times=False)
     for row in rows:
         del row["log_dir"], row["broker"]
@@ -84,7 +84,7 @@ def test_what_kafka_wrote_is_told_with_where_it_stands(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("key", "value", "kind", "words"),
+    ("key", "record_value", "kind", "words"),
     [
         (b"\0\2" + KEY[2:], UPDATE, "unknown", "a key of version 2, which is no kind that is"),
         (b"", UPDATE, "unknown", "unreadable record of __share_group_state"),
@@ -95,9 +95,9 @@ def test_what_kafka_wrote_is_told_with_where_it_stands(tmp_path: Path) -> None:
     ],
 )
 def test_a_record_that_cannot_be_read_has_a_problem(
-    key: bytes, value: bytes | None, kind: str, words: str
+    key: bytes, record_value: bytes | None, kind: str, words: str
 ) -> None:
-    row = row_of(Record(key=key, value=value, offset=4))
+    row = row_of(Record(key=key, value=record_value, offset=4))
     assert row.problem is not None
     assert row.problem.startswith(words)
     assert (row.kind, row.group_id, row.state_batches, row.offset) == (kind, None, None, 4)
@@ -115,7 +115,7 @@ def test_only_the_share_coordinators_log_is_read(tmp_path: Path) -> None:
 
 
 def test_a_state_that_was_deleted_names_its_partition(tmp_path: Path) -> None:
-    key, value = encode_record(ShareDeleted(key=ShareKey("h", "A" * 22, 2)))
-    data = build_batch([Record(key=key, value=value)], timestamp_ms=NOW)
-    (row,) = rows_of(tmp_path, data)
+    key, record_value = encode_record(ShareDeleted(key=ShareKey("h", "A" * 22, 2)))
+    batch_data = build_batch([Record(key=key, value=record_value)], timestamp_ms=NOW)
+    (row,) = rows_of(tmp_path, batch_data)
     assert (row["group_id"], row["shared_partition"], row["is_tombstone"]) == ("h", 2, True)

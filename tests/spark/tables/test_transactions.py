@@ -24,8 +24,8 @@ A_0, B_2 = TopicPartition("a", 0), TopicPartition("b", 2)
 FOLDER = "__transaction_state-3"
 
 
-def record(*, key: bytes, value: bytes | None) -> Record:
-    return Record(key=key, value=value, timestamp_ms=NOW, offset=5)
+def record(*, key: bytes, record_value: bytes | None) -> Record:
+    return Record(key=key, value=record_value, timestamp_ms=NOW, offset=5)
 
 
 def test_every_state_that_is_written_has_kafka_s_name(tmp_path: Path) -> None:
@@ -33,20 +33,22 @@ def test_every_state_that_is_written_has_kafka_s_name(tmp_path: Path) -> None:
         *("Empty", "Ongoing", "PrepareCommit", "PrepareAbort"),
         *("CompleteCommit", "CompleteAbort"),
     ]
-    data = encode_batch(
+    batch_data = encode_batch(
         [move(name) for name in names], finalized_version=TV_2, now_ms=NOW, release_rules=LATEST
     )
-    segment(broker_dir(tmp_path) / FOLDER, [data])
+    segment(broker_dir(tmp_path) / FOLDER, [batch_data])
     assert [row["state"] for row in table(tmp_path, "transactions")] == names
 
 
-@pytest.mark.parametrize(("level", "version"), [(TV_0, 0), (TV_1, 1), (TV_2, 1)])
+@pytest.mark.parametrize(("transaction_version", "version"), [(TV_0, 0), (TV_1, 1), (TV_2, 1)])
 def test_an_entry_is_told_in_both_versions(
-    tmp_path: Path, level: TransactionVersion, version: int
+    tmp_path: Path, transaction_version: TransactionVersion, version: int
 ) -> None:
     entry = move("Ongoing", B_2, A_0, name="pay", pid=9, epoch=4, previous=8, timeout_ms=1_000)
-    data = encode_batch([entry], finalized_version=level, now_ms=NOW, release_rules=LATEST)
-    segment(broker_dir(tmp_path) / FOLDER, [data], base_offset=6)
+    batch_data = encode_batch(
+        [entry], finalized_version=transaction_version, now_ms=NOW, release_rules=LATEST
+    )
+    segment(broker_dir(tmp_path) / FOLDER, [batch_data], base_offset=6)
     (row,) = table(tmp_path, "transactions", has_times=False)
     del row["log_dir"], row["broker"]
     assert row == {
@@ -98,8 +100,8 @@ def test_compressed_batches_are_read(tmp_path: Path, codec: int) -> None:
         key=encode_key(entry.transactional_id),
         value=encode_value(entry, finalized_version=TV_2, release_rules=LATEST),
     )
-    data = build_batch([pair] * 3, timestamp_ms=NOW, compression=codec)
-    segment(broker_dir(tmp_path) / FOLDER, [data])
+    batch_data = build_batch([pair] * 3, timestamp_ms=NOW, compression=codec)
+    segment(broker_dir(tmp_path) / FOLDER, [batch_data])
     assert [row["state"] for row in table(tmp_path, "transactions")] == ["PrepareCommit"] * 3
 
 
@@ -115,7 +117,7 @@ def test_only_the_coordinators_log_is_read_and_no_control_batch(tmp_path: Path) 
 
 
 @pytest.mark.parametrize(
-    ("key", "value", "words"),
+    ("key", "record_value", "words"),
     [
         (b"\x00\x07\x00\x01a", b"\x00\x00", "key of version 7, only 0 is known"),
         (b"\x00", b"\x00\x00", "unreadable record"),
@@ -130,20 +132,20 @@ def test_only_the_coordinators_log_is_read_and_no_control_batch(tmp_path: Path) 
     ],
 )
 def test_what_can_t_be_read_is_a_row_that_says_so(
-    key: bytes, value: bytes | None, words: str
+    key: bytes, record_value: bytes | None, words: str
 ) -> None:
-    row = row_of(record(key=key, value=value))
+    row = row_of(record(key=key, record_value=record_value))
     assert row.problem is not None
     assert words in row.problem
     assert (row.offset, row.timestamp_ms) == (5, NOW)
-    assert row.value_version == version_of(value)
+    assert row.value_version == version_of(record_value)
     assert (row.state, row.producer_id) == (None, None)
 
 
 @given(st.binary(max_size=40), st.none() | st.binary(max_size=60))
 def test_any_bytes_make_a_row(key: bytes, value: bytes | None) -> None:
     for front in (b"", b"\x00\x00\x00\x01a"):
-        row = row_of(record(key=front + key, value=value))
+        row = row_of(record(key=front + key, record_value=value))
         assert row.is_tombstone == (value is None)
         assert (row.problem is None) == (row.transactional_id is not None)
 
@@ -151,4 +153,4 @@ def test_any_bytes_make_a_row(key: bytes, value: bytes | None) -> None:
 @given(st.binary(max_size=60))
 def test_any_value_of_a_sound_key_makes_a_row(value: bytes) -> None:
     for version in (b"\x00\x00", b"\x00\x01"):
-        row_of(record(key=encode_key(TransactionalId("a")), value=version + value))
+        row_of(record(key=encode_key(TransactionalId("a")), record_value=version + value))

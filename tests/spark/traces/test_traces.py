@@ -82,10 +82,10 @@ def test_a_query_reads_only_what_was_made_before_it() -> None:
         queries_made.add(name)
 
 
-@pytest.mark.parametrize("name", QUERIES_OVER_EVENTS)
-def test_a_query_names_only_kinds_that_exist(name: str) -> None:
+@pytest.mark.parametrize("query_name", QUERIES_OVER_EVENTS)
+def test_a_query_names_only_kinds_that_exist(query_name: str) -> None:
     named = set(
-        re.findall(r"'((?:txn|log|pid|marker|verify|msg|fault)\.\w+)'", QUERIES_OVER_EVENTS[name])
+        re.findall(r"'((?:txn|log|pid|marker|verify|msg|fault)\.\w+)'", QUERIES_OVER_EVENTS[query_name])
     )
     assert named <= set(KINDS)
 
@@ -103,27 +103,27 @@ def test_a_line_has_no_key_that_is_not_read() -> None:
 # The analyses as text; what they find is judged in tests/spark/pipeline/test_trace.py.
 
 
-QUERIES = {name: analysis.sql for name, analysis in ANALYSES.items()}
+QUERIES = {analysis_name: analysis.sql for analysis_name, analysis in ANALYSES.items()}
 
 
-@pytest.mark.parametrize("name", ANALYSES)
-def test_an_analysis_is_plain_sql_over_one_table_of_an_export(name: str) -> None:
-    (view,) = set(re.findall(r"FROM (trace_\w+)", QUERIES[name]))
+@pytest.mark.parametrize("query_name", ANALYSES)
+def test_an_analysis_is_plain_sql_over_one_table_of_an_export(query_name: str) -> None:
+    (view,) = set(re.findall(r"FROM (trace_\w+)", QUERIES[query_name]))
     assert view in {view_of(table) for table in TABLES}
     assert (
         "GROUPING SETS ((), (transaction_version), (transaction_version, transactional_id))"
-        in (QUERIES[name])
+        in (QUERIES[query_name])
     )
 
 
-@pytest.mark.parametrize("name", ANALYSES)
-def test_ids_are_ranked_by_a_column_that_is_there(name: str) -> None:
-    assert f" AS {ANALYSES[name].worst_by}" in QUERIES[name]
+@pytest.mark.parametrize("analysis_name", ANALYSES)
+def test_ids_are_ranked_by_a_column_that_is_there(analysis_name: str) -> None:
+    assert f" AS {ANALYSES[analysis_name].worst_by}" in QUERIES[analysis_name]
 
 
-@pytest.mark.parametrize("name", ANALYSES)
-def test_an_analysis_has_percentiles(name: str) -> None:
-    assert {"p50", "p99", "max"} <= set(re.findall(r"_ms_(p50|p99|max)\b", QUERIES[name]))
+@pytest.mark.parametrize("query_name", ANALYSES)
+def test_an_analysis_has_percentiles(query_name: str) -> None:
+    assert {"p50", "p99", "max"} <= set(re.findall(r"_ms_(p50|p99|max)\b", QUERIES[query_name]))
 
 
 # The tables of a trace, as they are documented.

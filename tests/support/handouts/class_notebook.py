@@ -138,29 +138,29 @@ look()
 # %%
 def late_record(cluster=kafka):
     """A record of the transactional id late, which arrives after the abort."""
-    late = producer(
+    late_producer = producer(
         "late", cluster, delivery_timeout_ms=1_500, request_timeout_ms=1_000, retry_backoff_ms=10,
         linger_ms=0,
     )  # fmt: skip
-    late.partitions_for("payments")
-    late.begin_transaction()
+    late_producer.partitions_for("payments")
+    late_producer.begin_transaction()
     request = {"api": "Produce", "transactional_id": "late"}
     held_request = cluster.faults.arm(point="client.request", action="hold", **request)
     passed_answer = cluster.faults.arm(point="client.response", action="pass", **request)
-    sent = late.send("payments", b"late", partition=0)
+    sent = late_producer.send("payments", b"late", partition=0)
     held_request.wait_until_struck()
     try:
         sent.get(30)
     except KafkaError as error:
         print(f"The producer gives up: {type(error).__name__}.")
-    late.abort_transaction()
+    late_producer.abort_transaction()
     cluster.transactions.wait_for_state("late", "CompleteAbort", "Empty")
     print("Aborted, says the coordinator. Now the record arrives.")
-    number = held_request.held
+    held_number = held_request.held
     held_request.release()
-    passed_answer.wait_until_struck(number)
+    passed_answer.wait_until_struck(held_number)
     held_request.disarm()
-    late.close(1)
+    late_producer.close(1)
 
 
 late_record()

@@ -41,16 +41,18 @@ class Registration:
             cluster_id=command.cluster_id,
             incarnation_id=command.incarnation_id,
             listeners=tuple(
-                schema.Listener(name=name, host=host, port=port, security_protocol=PLAINTEXT)
-                for name, (host, port) in listeners.items()
+                schema.Listener(
+                    name=listener_name, host=host, port=port, security_protocol=PLAINTEXT
+                )
+                for listener_name, (host, port) in listeners.items()
             ),
             features=tuple(
                 schema.Feature(
-                    name=name,
+                    name=feature_name,
                     min_supported_version=feature.min_level,
                     max_supported_version=feature.max_level,
                 )
-                for name, feature in REFERENCE.features.items()
+                for feature_name, feature in REFERENCE.features.items()
             ),
             rack=command.rack,
             is_migrating_zk_broker=False,

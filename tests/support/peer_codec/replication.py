@@ -49,10 +49,10 @@ def _records(batches: Iterable[ReplicatedBatch]) -> bytes:
 
 
 def _batches(records: Any) -> tuple[ReplicatedBatch, ...]:
-    data = bytes(records or b"")
+    batch_data = bytes(records or b"")
     return tuple(
-        describe_batch(data[position : position + header.size])
-        for position, header in iter_batches(data)
+        describe_batch(batch_data[position : position + header.size])
+        for position, header in iter_batches(batch_data)
     )
 
 

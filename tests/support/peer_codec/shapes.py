@@ -69,9 +69,9 @@ class Shape:
         no field.
         """
         message = dict(self._says)
-        for index, (name, field) in enumerate(self._fields.items()):
+        for index, (field_name, field) in enumerate(self._fields.items()):
             field.write(
-                schema, value[index] if self._ours is None else getattr(value, name), message
+                schema, value[index] if self._ours is None else getattr(value, field_name), message
             )
         return codec.build(getattr(schema, self._theirs), **message)
 
@@ -97,10 +97,10 @@ class PlainField(msgspec.Struct, frozen=True):
     def read(self, message: Any, _topic: Any) -> Any:
         """``Field.read``."""
         if self.default is _REQUIRED:
-            value = getattr(message, self.theirs)
+            field_value = getattr(message, self.theirs)
         else:
-            value = getattr(message, self.theirs, self.default)
-        return value if self.from_wire is None else self.from_wire(value)
+            field_value = getattr(message, self.theirs, self.default)
+        return field_value if self.from_wire is None else self.from_wire(field_value)
 
 
 class StructTuple(msgspec.Struct, frozen=True):
@@ -214,8 +214,8 @@ class ByTopic(msgspec.Struct, frozen=True):
         return (topic.topic_id, partition) if self.by_id else partition
 
 
-def _partition(topic: Any, index: int) -> TopicPartition:
-    return TopicPartition(getattr(topic, "name", UNNAMED), index)
+def _partition(topic: Any, partition_index: int) -> TopicPartition:
+    return TopicPartition(getattr(topic, "name", UNNAMED), partition_index)
 
 
 def error(theirs: str = "error_code") -> PlainField:

@@ -49,27 +49,27 @@ class Rows(msgspec.Struct, frozen=True):
 
     def _write_struct(self, schema: Any, struct: Any) -> Any:
         values: dict[str, Any] = {"partition": struct.key.partition}
-        for name in struct.__struct_fields__[1:]:
-            value = getattr(struct, name)
-            match name:
+        for field_name in struct.__struct_fields__[1:]:
+            field_value = getattr(struct, field_name)
+            match field_name:
                 case "batches":
                     values["state_batches"] = tuple(
-                        schema.StateBatch(**msgspec.structs.asdict(batch)) for batch in value
+                        schema.StateBatch(**msgspec.structs.asdict(batch)) for batch in field_value
                     )
                 case "error":
-                    values["error_code"] = ErrorCode(value)
+                    values["error_code"] = ErrorCode(field_value)
                 case "message":
-                    values["error_message"] = value
+                    values["error_message"] = field_value
                 case _:
-                    values[name] = value
+                    values[field_name] = field_value
         return codec.build(getattr(schema, self.part), **values)
 
     def _read_struct(self, key: ShareKey, part: Any) -> Any:
         values: dict[str, Any] = {}
-        for name in self.ours.__struct_fields__[1:]:
-            match name:
+        for field_name in self.ours.__struct_fields__[1:]:
+            match field_name:
                 case "batches":
-                    values[name] = tuple(
+                    values[field_name] = tuple(
                         StateBatch(
                             *(batch.first_offset, batch.last_offset),
                             *(batch.delivery_state, batch.delivery_count),
@@ -77,11 +77,11 @@ class Rows(msgspec.Struct, frozen=True):
                         for batch in part.state_batches
                     )
                 case "error":
-                    values[name] = part.error_code
+                    values[field_name] = part.error_code
                 case "message":
-                    values[name] = part.error_message
-                case _ if hasattr(part, name):
-                    values[name] = getattr(part, name)
+                    values[field_name] = part.error_message
+                case _ if hasattr(part, field_name):
+                    values[field_name] = getattr(part, field_name)
         return self.ours(key=key, **values)
 
 

@@ -68,19 +68,19 @@ async def have_group(api: GuardedApi) -> None:
 
 
 def errors_by_topic(answer: Any, path: str) -> dict[str, ErrorCode]:
-    field, _, inner = path.partition(".")
+    field_name, _, inner = path.partition(".")
     errors = {}
-    for topic in getattr(answer, field):
+    for topic in getattr(answer, field_name):
         name = next(
-            getattr(topic, field)
-            for field in ("name", "topic", "resource_name")
-            if hasattr(topic, field)
+            getattr(topic, field_name)
+            for field_name in ("name", "topic", "resource_name")
+            if hasattr(topic, field_name)
         )
         error = topic if not inner else getattr(topic, inner)[0]
         errors[name] = next(
-            getattr(error, field)
-            for field in ("error_code", "partition_error_code")
-            if hasattr(error, field)
+            getattr(error, field_name)
+            for field_name in ("error_code", "partition_error_code")
+            if hasattr(error, field_name)
         )
     return errors
 
@@ -127,7 +127,7 @@ async def test_without_acknowledgements_a_forbidden_topic_closes_the_connection(
 
 
 @pytest.mark.parametrize(
-    ("name", "version", "values", "field", "text"),
+    ("name", "version", "values", "field_name", "text"),
     [
         ("DescribeQuorum", 2, {}, None, "Cluster authorization failed."),
         ("DescribeUserScramCredentials", 0, {}, None, None),
@@ -161,11 +161,11 @@ async def test_some_say_what_is_missing(
     name: str,
     version: int,
     values: dict[str, Any],
-    field: str | None,
+    field_name: str | None,
     text: str | None,
 ) -> None:
     answer = await api.ask(name, version, **values)
-    refusal = answer if field is None else getattr(answer, field)[0]
+    refusal = answer if field_name is None else getattr(answer, field_name)[0]
     assert refusal.error_message == text
 
 
@@ -179,7 +179,8 @@ async def test_a_broker_refuses_without_words_since_it_guards_its_configs(
 ) -> None:
     kinds = [(4, "1"), (4, ""), (16, "metrics")]
     resources = [
-        {"resource_type": kind, "resource_name": resource_name} for kind, resource_name in kinds
+        {"resource_type": resource_type, "resource_name": resource_name}
+        for resource_type, resource_name in kinds
     ]
     async with handlers(rules=rules) as api:
         answer = await GuardedApi(api).ask(name, version, resources=resources)
@@ -203,7 +204,7 @@ async def test_an_answer_without_a_message_is_left_alone(api: GuardedApi) -> Non
 async def test_many_are_refused_one_by_one_and_in_order(
     api: GuardedApi, name: str, version: int, request_field: str, answered: str
 ) -> None:
-    names = [f"n-{number}" for number in range(3 * REFUSED_AT_ONCE + 1)] + ["n-0"]
+    names = [f"n-{name_number}" for name_number in range(3 * REFUSED_AT_ONCE + 1)] + ["n-0"]
     results = getattr(await api.ask(name, version, **{request_field: names}), answered)
     assert [
         getattr(result, "group_id", None) or result.transactional_id for result in results

@@ -132,7 +132,7 @@ async def heartbeat(api: GuardedApi, *names: str, group_id: str = "g") -> Any:
 
 async def has_coordinators(api: GuardedApi) -> None:
     """The group's coordinator is there, and those of its share partitions."""
-    for kind, coordinator_key in (
+    for key_type, coordinator_key in (
         (0, "g"),
         *(
             (2, ShareKey("g", uuid_text(api.api.topic_id(topic_name)), 0).coordinator_key)
@@ -143,7 +143,7 @@ async def has_coordinators(api: GuardedApi) -> None:
             lambda answer: answer.coordinators[0].error_code is ErrorCode.none,
             "FindCoordinator",
             6,
-            key_type=kind,
+            key_type=key_type,
             coordinator_keys=[coordinator_key],
         )
 
@@ -182,12 +182,12 @@ async def test_a_share_group_is_described_with_topics_that_may_be(api: GuardedAp
         )
         return answer.groups[0]
 
-    refused = await describe_group()
-    assert (refused.error_code, refused.error_message) == (NO_GROUP, None)
+    refusal_answer = await describe_group()
+    assert (refusal_answer.error_code, refusal_answer.error_message) == (NO_GROUP, None)
     api.grant(acl(GROUP, "g", AclOperation.DESCRIBE), acl(TOPIC, "orders", AclOperation.DESCRIBE))
-    refused = await describe_group()
-    assert (refused.error_code, refused.members) == (FORBIDDEN, ())
-    assert refused.error_message == (
+    refusal_answer = await describe_group()
+    assert (refusal_answer.error_code, refusal_answer.members) == (FORBIDDEN, ())
+    assert refusal_answer.error_message == (
         "The group has described topic(s) that the client is not authorized to describe."
     )
     api.grant(acl(TOPIC, "hidden", AclOperation.DESCRIBE))
@@ -200,7 +200,7 @@ async def test_offsets_of_share_groups_are_those_of_topics_that_may_be_described
     api: GuardedApi,
 ) -> None:
     await has_members_and_offsets(api)
-    named = [{"topic_name": name, "partitions": (0,)} for name in NAMES]
+    named = [{"topic_name": topic_name, "partitions": (0,)} for topic_name in NAMES]
 
     async def groups() -> list[tuple[ErrorCode, dict[str, ErrorCode]]]:
         answer = await api.ask(
@@ -250,7 +250,7 @@ async def test_offsets_of_a_share_group_are_altered_by_who_may_read(api: Guarded
             "AlterShareGroupOffsets",
             0,
             group_id="g",
-            topics=[{"topic_name": name, "partitions": partitions} for name in NAMES],
+            topics=[{"topic_name": topic_name, "partitions": partitions} for topic_name in NAMES],
         )
 
     answer = await alter_offsets()
@@ -267,7 +267,7 @@ async def test_offsets_of_a_share_group_are_deleted_by_who_may_read(api: Guarded
     await has_coordinators(api)
 
     async def delete_offsets() -> Any:
-        topics = [{"topic_name": name} for name in NAMES]
+        topics = [{"topic_name": topic_name} for topic_name in NAMES]
         return await api.ask("DeleteShareGroupOffsets", 0, group_id="g", topics=topics)
 
     api.grant(acl(GROUP, "g", AclOperation.DELETE))

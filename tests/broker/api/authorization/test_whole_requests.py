@@ -23,9 +23,9 @@ async def test_each_right_is_asked_for_and_enough(
     values: dict[str, Any],
     needs: list[tuple[ResourceType, AclOperation]],
 ) -> None:
-    for kind, operation in needs:
-        assert errors_of(await api.ask(name, version, **values)) == {ERRORS[kind]}
-        api.grant(acl(kind, NAMES[kind], operation))
+    for resource_type, operation in needs:
+        assert errors_of(await api.ask(name, version, **values)) == {ERRORS[resource_type]}
+        api.grant(acl(resource_type, NAMES[resource_type], operation))
     assert not errors_of(await api.ask(name, version, **values)) & set(ERRORS.values())
 
 
@@ -53,10 +53,10 @@ def errors_of(answer: Any) -> set[ErrorCode]:
         for element in answer:
             errors |= errors_of(element)
     elif hasattr(answer, "__dataclass_fields__"):
-        for name in answer.__dataclass_fields__:
-            value = getattr(answer, name)
-            if isinstance(value, ErrorCode):
-                errors.add(value)
+        for field_name in answer.__dataclass_fields__:
+            field_value = getattr(answer, field_name)
+            if isinstance(field_value, ErrorCode):
+                errors.add(field_value)
             else:
-                errors |= errors_of(value)
+                errors |= errors_of(field_value)
     return errors

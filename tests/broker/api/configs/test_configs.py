@@ -29,8 +29,14 @@ from txnsim.types import BrokerId, TopicPartition
 TOPIC, BROKER, LOGGER, METRICS, GROUP = 2, 4, 8, 16, 32
 
 
-def values(kind: int, name: str, keys: list[str] | None = None, **fields: Any) -> dict[str, Any]:
-    resource = {"resource_type": kind, "resource_name": name, "configuration_keys": keys}
+def values(
+    resource_type: int, resource_name: str, keys: list[str] | None = None, **fields: Any
+) -> dict[str, Any]:
+    resource = {
+        "resource_type": resource_type,
+        "resource_name": resource_name,
+        "configuration_keys": keys,
+    }
     return {"resources": [resource], **fields}
 
 
@@ -83,15 +89,15 @@ async def test_an_internal_config_is_shown_once_it_is_set() -> None:
 
 
 @pytest.mark.parametrize(
-    ("kind", "name", "names"),
+    ("resource_type", "name", "names"),
     [
         (LOGGER, "1", []),
         (GROUP, "g", sorted(set(GROUP_CONFIGS) - INTERNAL_GROUP_CONFIGS)),
         (METRICS, "m", ["interval.ms", "match", "metrics"]),
     ],
 )
-async def test_other_resources(api: Api, kind: int, name: str, names: list[str]) -> None:
-    (result,) = (await api.ask("DescribeConfigs", 4, **values(kind, name))).results
+async def test_other_resources(api: Api, resource_type: int, name: str, names: list[str]) -> None:
+    (result,) = (await api.ask("DescribeConfigs", 4, **values(resource_type, name))).results
     assert result.error_code is ErrorCode.none
     assert [config.name for config in result.configs] == names
 
@@ -119,13 +125,14 @@ ALTER_CONFIGS_TOPIC, ALTER_CONFIGS_BROKER = 2, 4
 
 
 def resource(
-    kind: int = ALTER_CONFIGS_TOPIC, name: str = "orders", **configs: str | None
+    resource_type: int = ALTER_CONFIGS_TOPIC, resource_name: str = "orders", **configs: str | None
 ) -> dict[str, Any]:
     return {
-        "resource_type": kind,
-        "resource_name": name,
+        "resource_type": resource_type,
+        "resource_name": resource_name,
         "configs": [
-            {"name": key.replace("_", "."), "value": value} for key, value in configs.items()
+            {"name": config_name.replace("_", "."), "value": config_value}
+            for config_name, config_value in configs.items()
         ],
     }
 
@@ -163,7 +170,7 @@ async def test_a_change_of_the_minimum_makes_no_replica_eligible(
         )
     )
     await alter(api, resource(min_insync_replicas="2"))
-    places = {TopicPartition(name, 0) for name in ("orders", "other")}
+    places = {TopicPartition(topic, 0) for topic in ("orders", "other")}
 
     def partition(topic_partition: TopicPartition) -> PartitionImage:
         partition = metadata.image.partition(topic_partition)

@@ -14,14 +14,14 @@ SET, DELETE, APPEND, SUBTRACT = range(4)
 
 
 def resource(
-    *changes: tuple[str, int, str | None], kind: int = TOPIC, name: str = "orders"
+    *changes: tuple[str, int, str | None], resource_type: int = TOPIC, resource_name: str = "orders"
 ) -> dict[str, Any]:
     return {
-        "resource_type": kind,
-        "resource_name": name,
+        "resource_type": resource_type,
+        "resource_name": resource_name,
         "configs": [
-            {"name": key, "config_operation": operation, "value": value}
-            for key, operation, value in changes
+            {"name": key, "config_operation": operation, "value": config_value}
+            for key, operation, config_value in changes
         ],
     }
 
@@ -33,16 +33,18 @@ async def alter(api: Api, *resources: dict[str, Any], version: int = 1, **fields
 
 @pytest.mark.parametrize("name", ["1", ""])
 async def test_dynamic_configs_of_brokers(api: Api, name: str) -> None:
-    change = resource(("message.max.bytes", SET, "77"), kind=BROKER, name=name)
+    change = resource(("message.max.bytes", SET, "77"), resource_type=BROKER, resource_name=name)
     (result,) = await alter(api, change)
     assert result.error_code is ErrorCode.none
     assert api.broker.settings.message_max_bytes == 77
-    await alter(api, resource(("message.max.bytes", DELETE, None), kind=BROKER, name=name))
+    await alter(
+        api, resource(("message.max.bytes", DELETE, None), resource_type=BROKER, resource_name=name)
+    )
     assert api.broker.settings.message_max_bytes == 1_048_588
 
 
 async def test_a_broker_is_altered_where_it_is(api_of_three: Api) -> None:
-    change = resource(("message.max.bytes", SET, "77"), kind=BROKER, name="2")
+    change = resource(("message.max.bytes", SET, "77"), resource_type=BROKER, resource_name="2")
     (refused,) = await alter(api_of_three, change)
     assert refused.error_code is ErrorCode.invalid_request
     assert refused.error_message == "Unexpected broker id, expected 1, but received 2"

@@ -43,12 +43,16 @@ UNKNOWN = E.unknown_topic_or_partition
 IMAGE = image(orders=2)
 
 
-def position(index: int) -> SimpleNamespace:
-    return SimpleNamespace(partition_index=index, committed_offset=7, committed_metadata="m")
+def position(partition_index: int) -> SimpleNamespace:
+    return SimpleNamespace(
+        partition_index=partition_index, committed_offset=7, committed_metadata="m"
+    )
 
 
-def topic(name: str, *indexes: int) -> SimpleNamespace:
-    return SimpleNamespace(name=name, partitions=[position(index) for index in indexes])
+def topic(name: str, *partition_indexes: int) -> SimpleNamespace:
+    return SimpleNamespace(
+        name=name, partitions=[position(partition_index) for partition_index in partition_indexes]
+    )
 
 
 def test_a_topic_is_found_as_it_was_named() -> None:
@@ -106,8 +110,8 @@ def test_a_topic_that_is_named_twice_is_answered_twice_where_all_of_it_exists() 
 
 def test_what_the_coordinator_refuses_it_refuses_for_what_exists() -> None:
     positions_request = split(IMAGE, [topic("orders", 0, 5, 1)])
-    refused = Rejection(error=E.unknown_member_id, reason="nobody")
-    assert positions_request.results(errors_of(refused)) == [
+    refusal = Rejection(error=E.unknown_member_id, reason="nobody")
+    assert positions_request.results(errors_of(refusal)) == [
         (
             named_topic(topic("orders")),
             [(5, UNKNOWN), (0, E.unknown_member_id), (1, E.unknown_member_id)],
@@ -190,8 +194,8 @@ async def test_errors_of_the_group(groups: GroupApi, version: int) -> None:
         assert answer.topics[0].partitions[0].error_code is E.not_coordinator
     else:
         assert (answer.error_code, answer.topics) == (E.not_coordinator, ())
-    refused = groups.api.refuse("OffsetFetch", version, E.not_coordinator, **values(groups))
-    assert type(only(refused)) is type(answer)
+    refusal_answer = groups.api.refuse("OffsetFetch", version, E.not_coordinator, **values(groups))
+    assert type(only(refusal_answer)) is type(answer)
 
 
 # ``consumer_group_describe``: ConsumerGroupDescribe v0 and v1: epochs, members, what they have and
@@ -395,9 +399,9 @@ async def test_delete_groups_groups_elsewhere(groups: GroupApi) -> None:
 
 
 def values_of_offset_delete(
-    *indexes: int, name: str = "orders", group_id: str = GROUP
+    *partition_indexes: int, name: str = "orders", group_id: str = GROUP
 ) -> dict[str, Any]:
-    partitions = [{"partition_index": index} for index in indexes]
+    partitions = [{"partition_index": partition_index} for partition_index in partition_indexes]
     return {"group_id": group_id, "topics": [{"name": name, "partitions": partitions}]}
 
 

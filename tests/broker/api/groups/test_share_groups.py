@@ -17,7 +17,7 @@ E = ErrorCode
 NOT_SHARE = f"Group {GROUP} is not a share group."
 
 
-async def ready(api: Api) -> None:
+async def await_coordinators(api: Api) -> None:
     """The coordinators of the group's share partitions are there."""
     text = uuid_text(api.topic_id("orders"))
     await api.until(
@@ -31,7 +31,9 @@ async def ready(api: Api) -> None:
     )
 
 
-async def beat(api: Api, member_id: str, epoch: int = 0, *topics: str, **fields: Any) -> Any:
+async def send_heartbeat(
+    api: Api, member_id: str, epoch: int = 0, *topics: str, **fields: Any
+) -> Any:
     names = topics or (("orders",) if epoch == 0 else None)
     values = {
         "group_id": GROUP,
@@ -45,8 +47,8 @@ async def beat(api: Api, member_id: str, epoch: int = 0, *topics: str, **fields:
 
 async def join_until_assigned(api: Api, member_id: str) -> Any:
     """A member that has all partitions of ``orders``; its last answer."""
-    await ready(api)
-    epoch = (await beat(api, member_id)).member_epoch
+    await await_coordinators(api)
+    epoch = (await send_heartbeat(api, member_id)).member_epoch
     return await api.until(
         lambda answer: answer.assignment is not None and answer.assignment.topic_partitions,
         "ShareGroupHeartbeat",
@@ -62,7 +64,7 @@ async def join_until_assigned(api: Api, member_id: str) -> Any:
 async def make_empty_group(api: Api) -> None:
     """A group whose topic is initialised, without members."""
     await join_until_assigned(api, "a")
-    await beat(api, "a", -1)
+    await send_heartbeat(api, "a", -1)
 
 
 async def describe(api: Api, *group_ids: str) -> Any:
@@ -86,19 +88,19 @@ async def alter(api: Api, *topics: tuple[str, dict[int, int]], group_id: str = G
         group_id=group_id,
         topics=[
             {
-                "topic_name": name,
+                "topic_name": topic_name,
                 "partitions": [
-                    {"partition_index": index, "start_offset": offset}
-                    for index, offset in offset_by_partition.items()
+                    {"partition_index": partition_index, "start_offset": offset}
+                    for partition_index, offset in offset_by_partition.items()
                 ],
             }
-            for name, offset_by_partition in topics
+            for topic_name, offset_by_partition in topics
         ],
     )
 
 
-async def delete(api: Api, *names: str, group_id: str = GROUP) -> Any:
-    topics = [{"topic_name": name} for name in names]
+async def delete(api: Api, *topic_names: str, group_id: str = GROUP) -> Any:
+    topics = [{"topic_name": topic_name} for topic_name in topic_names]
     return await api.ask("DeleteShareGroupOffsets", 0, group_id=group_id, topics=topics)
 
 
@@ -123,7 +125,7 @@ async def test_members_share_partitions(groups: GroupApi) -> None:
     (topic,) = member.assignment.topic_partitions
     assert (topic.topic_name, topic.partitions) == ("orders", (0, 1, 2))
     assert group.authorized_operations == 3400
-    leave_answer = await beat(api, "a", -1)
+    leave_answer = await send_heartbeat(api, "a", -1)
     assert (leave_answer.error_code, leave_answer.member_epoch, leave_answer.assignment) == (
         E.none,
         -1,
@@ -136,7 +138,7 @@ async def test_members_share_partitions(groups: GroupApi) -> None:
 
 
 async def test_a_share_group_is_listed_as_one(groups: GroupApi) -> None:
-    await beat(groups.api, "a")
+    await send_heartbeat(groups.api, "a")
     for states, types in (([], []), (["stable"], ["SHARE"])):
         listed = await groups.api.ask("ListGroups", 5, states_filter=states, types_filter=types)
         assert [
@@ -149,8 +151,8 @@ async def test_a_share_group_is_listed_as_one(groups: GroupApi) -> None:
 async def test_what_is_no_share_group(groups: GroupApi) -> None:
     api = groups.api
     await groups.consume("a")
-    refused = await beat(api, "b")
-    assert (refused.error_code, refused.error_message) == (E.group_id_not_found, NOT_SHARE)
+    refusal = await send_heartbeat(api, "b")
+    assert (refusal.error_code, refusal.error_message) == (E.group_id_not_found, NOT_SHARE)
     assert [
         (description.group_id, description.error_code, description.error_message)
         for description in await describe(api, GROUP, "missing", "")
@@ -167,9 +169,9 @@ async def test_what_is_no_share_group(groups: GroupApi) -> None:
 
 
 async def test_a_heartbeat_without_a_member_is_refused(groups: GroupApi) -> None:
-    for member_id, why in (("", None), (" ", "MemberId can't be empty.")):
-        refused = await beat(groups.api, member_id)
-        assert (refused.error_code, refused.error_message) == (E.invalid_request, why)
+    for member_id, reason in (("", None), (" ", "MemberId can't be empty.")):
+        refusal = await send_heartbeat(groups.api, member_id)
+        assert (refusal.error_code, refusal.error_message) == (E.invalid_request, reason)
 
 
 # ``alter_share_group_offsets``: new start offsets
@@ -270,7 +272,7 @@ async def test_a_group_with_members_stays_as_it_is(groups: GroupApi) -> None:
         )
     removed = await api.ask("DeleteGroups", 2, groups_names=[GROUP])
     assert removed.results[0].error_code is E.non_empty_group
-    await beat(api, "a", -1)
+    await send_heartbeat(api, "a", -1)
     removed = await api.ask("DeleteGroups", 2, groups_names=[GROUP])
     assert removed.results[0].error_code is E.none
     assert (await describe(api, GROUP))[0].error_code is E.group_id_not_found
@@ -280,7 +282,7 @@ async def test_elsewhere_and_before_it_runs(groups: GroupApi) -> None:
     api = groups.api
     for partition in range(3):
         api.broker.groups.unload(partition)
-    assert (await beat(api, "a")).error_code is E.not_coordinator
+    assert (await send_heartbeat(api, "a")).error_code is E.not_coordinator
     (group,) = await describe(api, GROUP)
     assert (group.error_code, group.error_message) == (
         E.not_coordinator,
@@ -299,7 +301,7 @@ async def test_without_their_feature_there_are_no_share_groups(groups: GroupApi)
     lowered = await api.ask("UpdateFeatures", 1, feature_updates=[update])
     assert lowered.error_code is E.none
     assert [
-        (await beat(api, "a")).error_code,
+        (await send_heartbeat(api, "a")).error_code,
         (await describe(api, GROUP))[0].error_code,
         (await offsets(api)).error_code,
         (await alter(api)).error_code,
@@ -310,7 +312,7 @@ async def test_without_their_feature_there_are_no_share_groups(groups: GroupApi)
 @pytest.mark.parametrize(("release", "has"), [("4.1", False), ("4.2", True)])
 async def test_which_releases_have_share_groups(release: str, has: bool) -> None:
     async with group_api(as_version=(release,)) as groups:
-        answer = await beat(groups.api, "a")
+        answer = await send_heartbeat(groups.api, "a")
         assert answer.error_code is (E.none if has else E.unsupported_version)
 
 

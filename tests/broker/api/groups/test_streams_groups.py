@@ -20,7 +20,7 @@ def topic(name: str, **fields: Any) -> dict[str, Any]:
     return {"name": name, "partitions": 0, "replication_factor": 0, "topic_configs": [], **fields}
 
 
-def part(subtopology_id: str, *sources: str, **fields: Any) -> dict[str, Any]:
+def subtopology_of(subtopology_id: str, *sources: str, **fields: Any) -> dict[str, Any]:
     """A subtopology of a request."""
     return {
         "subtopology_id": subtopology_id,
@@ -35,8 +35,8 @@ def part(subtopology_id: str, *sources: str, **fields: Any) -> dict[str, Any]:
 
 
 COUNTING = (
-    part("0", "orders", repartition_sink_topics=("by-word",)),
-    part(
+    subtopology_of("0", "orders", repartition_sink_topics=("by-word",)),
+    subtopology_of(
         "1",
         repartition_source_topics=[topic("by-word")],
         state_changelog_topics=[
@@ -49,11 +49,11 @@ COUNTING = (
 )
 
 
-async def beat(
+async def send_heartbeat(
     group: GroupApi,
     member_id: str,
     epoch: int = 0,
-    parts: tuple[dict[str, Any], ...] = COUNTING,
+    subtopologies: tuple[dict[str, Any], ...] = COUNTING,
     *,
     version: int = 1,
     **fields: Any,
@@ -68,7 +68,7 @@ async def beat(
         "instance_id": None,
         "rack_id": None,
         "rebalance_timeout": timedelta(milliseconds=1_000 if epoch == 0 else -1),
-        "topology": {"epoch": 0, "subtopologies": parts} if epoch == 0 else None,
+        "topology": {"epoch": 0, "subtopologies": subtopologies} if epoch == 0 else None,
         "active_tasks": owned,
         "standby_tasks": owned,
         "warmup_tasks": owned,
@@ -109,7 +109,7 @@ def ids(tasks: Any) -> dict[str, tuple[int, ...]]:
 
 async def test_internal_topics_are_made_and_tasks_assigned() -> None:
     async with streams_api() as group:
-        first_answer = await beat(group, "a")
+        first_answer = await send_heartbeat(group, "a")
         assert (first_answer.error_code, first_answer.member_epoch) == (E.none, 2)
         assert [(status.status_code, status.status_detail) for status in first_answer.status] == [
             (Status.MISSING_INTERNAL_TOPICS, "Internal topics are missing: counts, by-word")
@@ -121,11 +121,11 @@ async def test_internal_topics_are_made_and_tasks_assigned() -> None:
         image = group.api.broker.image
         assert len(image.topics["counts"].partitions) == len(image.topics["orders"].partitions)
         assert image.topics["counts"].configs["cleanup.policy"] == "compact"
-        ready = await beat(group, "a", 2)
+        ready = await send_heartbeat(group, "a", 2)
         assert ready.status == ()
         assert ids(ready.active_tasks) == {"0": (0, 1, 2), "1": (0, 1, 2)}
         assert (ready.standby_tasks, ready.warmup_tasks) == ((), ())
-        old = await beat(group, "a", 3, version=0)
+        old = await send_heartbeat(group, "a", 3, version=0)
         assert (old.acceptable_recovery_lag, old.active_tasks) == (0, None)
 
 
@@ -133,9 +133,9 @@ async def test_a_group_is_listed_described_and_deleted() -> None:
     async with streams_api() as group:
         endpoint = {"host": "h", "port": 99}
         tags = [{"key": "zone", "value": "z"}]
-        await beat(group, "a", user_endpoint=endpoint, client_tags=tags, instance_id="i")
+        await send_heartbeat(group, "a", user_endpoint=endpoint, client_tags=tags, instance_id="i")
         offsets = [{"subtopology_id": "1", "partition": 0, "offset": 5}]
-        answer = await beat(group, "a", 2, task_offsets=offsets, instance_id="i")
+        answer = await send_heartbeat(group, "a", 2, task_offsets=offsets, instance_id="i")
         served = answer.partitions_by_user_endpoint[0]
         assert (served.user_endpoint.host, served.user_endpoint.port) == ("h", 99)
         assert {
@@ -176,7 +176,7 @@ async def test_a_group_is_listed_described_and_deleted() -> None:
         ]
         first_deletion = await group.api.ask("DeleteGroups", 2, groups_names=(GROUP,))
         assert first_deletion.results[0].error_code is E.non_empty_group
-        await beat(group, "a", -1, instance_id="i")
+        await send_heartbeat(group, "a", -1, instance_id="i")
         (empty,) = await describe(group)
         assert (empty.group_state, empty.members) == ("Empty", ())
         second_deletion = await group.api.ask("DeleteGroups", 2, groups_names=(GROUP,))
@@ -187,7 +187,7 @@ async def test_a_group_is_listed_described_and_deleted() -> None:
 
 async def test_a_group_that_is_not_ready_is_found_by_the_state_s_other_name() -> None:
     async with streams_api() as group:
-        await beat(group, "a", 0, (part("0", "nope"),))
+        await send_heartbeat(group, "a", 0, (subtopology_of("0", "nope"),))
         (description,) = await describe(group)
         assert (description.group_state, len(description.topology.subtopologies)) == ("NotReady", 1)
         for name, number in (("NotReady", 0), ("not_ready", 1)):
@@ -208,8 +208,8 @@ async def test_what_is_no_streams_group_is_not_described() -> None:
             E.group_id_not_found,
         ]
         assert descriptions[1].error_message == f"Group {GROUP} is not a streams group."
-        refused = await beat(group, "a")
-        assert (refused.error_code, refused.error_message) == (
+        refusal = await send_heartbeat(group, "a")
+        assert (refusal.error_code, refusal.error_message) == (
             E.group_id_not_found,
             f"Group {GROUP} is not a streams group.",
         )
@@ -228,16 +228,18 @@ async def test_what_is_no_streams_group_is_not_described() -> None:
 )
 async def test_some_topics_are_in_no_topology(name: str, reason: str) -> None:
     async with streams_api() as group:
-        refused = await beat(group, "a", 0, (part("0", "orders", name),))
-        assert (refused.error_code, refused.error_message) == (E.streams_invalid_topology, reason)
+        refusal = await send_heartbeat(group, "a", 0, (subtopology_of("0", "orders", name),))
+        assert (refusal.error_code, refusal.error_message) == (E.streams_invalid_topology, reason)
 
 
 async def test_topics_that_can_t_be_made_are_told_with_the_next_heartbeat() -> None:
     async with streams_api() as group:
         logs = [topic(f"log-{number}", replication_factor=9) for number in range(5)]
-        answer = await beat(group, "a", 0, (part("0", "orders", state_changelog_topics=logs),))
+        answer = await send_heartbeat(
+            group, "a", 0, (subtopology_of("0", "orders", state_changelog_topics=logs),)
+        )
         assert "Creation failed" not in answer.status[0].status_detail
-        second = await beat(group, "a", 2)
+        second = await send_heartbeat(group, "a", 2)
         detail = second.status[0].status_detail
         assert detail.startswith(
             "Internal topics are missing: log-0, log-2, log-1 and 2 additional topics; "
@@ -268,8 +270,8 @@ async def test_descriptions_of_topologies_are_taken_by_nobody() -> None:
 async def test_a_coordinator_that_is_not_there_says_no_more() -> None:
     async with streams_api() as group:
         group.api.broker.groups.is_running = False
-        refused = await beat(group, "a")
-        assert (refused.error_code, refused.error_message) == (E.coordinator_not_available, None)
+        refusal = await send_heartbeat(group, "a")
+        assert (refusal.error_code, refusal.error_message) == (E.coordinator_not_available, None)
 
 
 async def test_without_their_feature_there_are_no_streams_groups() -> None:
@@ -277,14 +279,14 @@ async def test_without_their_feature_there_are_no_streams_groups() -> None:
         update = {"feature": "streams.version", "max_version_level": 0, "upgrade_type": 2}
         lowered = await group.api.ask("UpdateFeatures", 1, feature_updates=[update])
         assert lowered.error_code is E.none
-        assert (await beat(group, "a")).error_code is E.unsupported_version
+        assert (await send_heartbeat(group, "a")).error_code is E.unsupported_version
         assert (await describe(group))[0].error_code is E.unsupported_version
 
 
 @pytest.mark.parametrize(("release", "has"), [("4.1", False), ("4.2", True)])
 async def test_which_releases_have_streams_groups(release: str, *, has: bool) -> None:
     async with group_api(as_version=(release,)) as group:
-        answer = await beat(group, "a", version=0)
+        answer = await send_heartbeat(group, "a", version=0)
         assert answer.error_code is (E.none if has else E.unsupported_version)
 
 

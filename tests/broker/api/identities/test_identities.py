@@ -48,7 +48,7 @@ async def test_each_filter_is_answered_with_what_it_removed(api: Api) -> None:
         ErrorCode.none,
     ]
     removed = [
-        [rule.resource_name for rule in filter_result.matching_acls]
+        [matching_acl_rule.resource_name for matching_acl_rule in filter_result.matching_acls]
         for filter_result in answer.filter_results
     ]
     assert removed == [["orders"], [], ["orders"]]
@@ -152,7 +152,9 @@ async def test_what_only_a_filter_may_be_fails_the_whole_request(api: Api) -> No
 @pytest.mark.slow
 async def test_more_new_ones_than_a_request_may_make_are_all_refused(api: Api) -> None:
     boss = GuardedApi(api, super_users=frozenset({"User:alice"}))
-    many = [{**RULE, "resource_name": f"t-{number}"} for number in range(RECORDS_MAX + 1)]
+    many = [
+        {**RULE, "resource_name": f"t-{record_number}"} for record_number in range(RECORDS_MAX + 1)
+    ]
     bad = {**RULE, "resource_type": 4}
     answer = await boss.ask("CreateAcls", 3, creations=[bad, *many])
     assert answer.results[0].error_code is ErrorCode.invalid_request
@@ -187,7 +189,7 @@ async def test_matching_acls_are_answered_by_resource(api: Api) -> None:
         (resource.resource_type, resource.resource_name, resource.pattern_type): resource.acls
         for resource in answer.resources
     }
-    assert {key: len(acls) for key, acls in acls_by_resource.items()} == {
+    assert {resource: len(acls) for resource, acls in acls_by_resource.items()} == {
         (2, "orders", 3): 2,
         (3, "g", 4): 1,
     }
@@ -251,11 +253,19 @@ async def test_an_unauthenticated_connection_may_not_ask_and_to_others_tokens_ar
         assert answer.expiry_timestamp.timestamp() == 0
 
 
-@pytest.mark.parametrize("name", ["alice", None])
-async def test_the_answer_names_whose_token_it_would_have_been(api: Api, name: str | None) -> None:
-    owner = {"owner_principal_type": name and "User", "owner_principal_name": name}
+@pytest.mark.parametrize("owner_principal_name", ["alice", None])
+async def test_the_answer_names_whose_token_it_would_have_been(
+    api: Api, owner_principal_name: str | None
+) -> None:
+    owner = {
+        "owner_principal_type": owner_principal_name and "User",
+        "owner_principal_name": owner_principal_name,
+    }
     answer = await api.ask("CreateDelegationToken", 3, renewers=[], max_lifetime=-1, **owner)
-    assert (answer.principal_type, answer.principal_name) == ("User", name or "ANONYMOUS")
+    assert (answer.principal_type, answer.principal_name) == (
+        "User",
+        owner_principal_name or "ANONYMOUS",
+    )
     assert answer.token_requester_principal_name == "ANONYMOUS"
 
 
@@ -283,7 +293,8 @@ async def test_bindings_of_one_resource_stand_together(api: Api) -> None:
     acls = NO_ACLS.plus(acl(topic, name, operation) for name, operation in rules)
     resources = await describe_matching(request, acls, AclFilter())
     operations = {
-        resource.resource_name: [rule.operation for rule in resource.acls] for resource in resources
+        resource.resource_name: [acl_rule.operation for acl_rule in resource.acls]
+        for resource in resources
     }
     assert operations == {"a": [AclOperation.READ, AclOperation.WRITE], "b": [AclOperation.READ]}
 

@@ -31,9 +31,9 @@ E = ErrorCode
 
 def test_only_ranges_of_the_texts_differ_from_what_is_shipped() -> None:
     names = {
-        SHIPPED.handlers[key].name
-        for key in SHIPPED.accepted
-        if SHIPPED.accepted[key] != KIP_TEXT.accepted[key]
+        SHIPPED.handlers[handler_key].name
+        for handler_key in SHIPPED.accepted
+        if SHIPPED.accepted[handler_key] != KIP_TEXT.accepted[handler_key]
     }
     assert names == {"AddPartitionsToTxn", "EndTxn", "DescribeTransactions", "InitProducerId"}
     assert KIP_TEXT.accepted.keys() == SHIPPED.accepted.keys() == KIP_TEXT.handlers.keys()
@@ -42,18 +42,18 @@ def test_only_ranges_of_the_texts_differ_from_what_is_shipped() -> None:
 
 def through(api: Api, name: str, version: int, *, cls: Any = None, **values: Any) -> Request:
     """A request as that listener's connection hands it to a handler."""
-    key = KEYS[name]
-    message = message_from(cls or codec.request_class(key, version), values)
-    frame = codec.encode_request(key, version, 1, "test", message)[4:]
+    api_key = KEYS[name]
+    message = message_from(cls or codec.request_class(api_key, version), values)
+    frame = codec.encode_request(api_key, version, 1, "test", message)[4:]
     header = codec.read_request_header(frame)
     return Request(
         apis=KIP_TEXT,
         broker=api.broker,
-        api_key=key,
+        api_key=api_key,
         api_version=version,
         correlation_id=1,
         client_id="test",
-        message=KIP_TEXT.handlers[key].decode(header, frame),
+        message=KIP_TEXT.handlers[api_key].decode(header, frame),
     )
 
 
@@ -82,8 +82,8 @@ async def test_a_bug_is_a_failure_of_the_server(
 
 async def test_a_producer_without_transactions_gets_no_abortable_error(api: Api) -> None:
     request = through(api, "InitProducerId", 5, transactional_id=None)
-    refused = read_back(request, request.refuse(E.unknown_server_error))
-    assert refused.error_code is E.unknown_server_error
+    refusal_answer = read_back(request, request.refuse(E.unknown_server_error))
+    assert refusal_answer.error_code is E.unknown_server_error
 
 
 @pytest.mark.parametrize(
@@ -99,8 +99,8 @@ async def test_a_bug_in_produce(
 ) -> None:
     values = produce("orders", batch(), transactional_id=transactional_id)
     request = through(api, "Produce", version, **values)
-    refused = read_back(request, request.refuse(E.unknown_server_error))
-    assert refused.responses[0].partition_responses[0].error_code is error_code
+    refusal_answer = read_back(request, request.refuse(E.unknown_server_error))
+    assert refusal_answer.responses[0].partition_responses[0].error_code is error_code
 
 
 async def test_old_versions_and_plain_records_go_the_shipped_way(api: Api) -> None:
@@ -146,10 +146,10 @@ async def test_markers_of_both_layouts_are_refused_and_logged(
     api: Api, version: int, cls: Any
 ) -> None:
     request = through(api, "WriteTxnMarkers", version, cls=cls, **MARKERS)
-    refused = read_back(request, request.refuse(E.cluster_authorization_failed))
+    refusal_answer = read_back(request, request.refuse(E.cluster_authorization_failed))
     error_by_partition = {
         partition.partition_index: partition.error_code
-        for marker in refused.markers
+        for marker in refusal_answer.markers
         for topic in marker.topics
         for partition in topic.partitions
     }
@@ -157,7 +157,7 @@ async def test_markers_of_both_layouts_are_refused_and_logged(
     subject = KIP_TEXT.handlers[request.api_key].subject(request)
     everyone = (subject, *subject.other_subjects)
     assert {partition for reply in everyone for partition in reply.partitions} == {
-        TopicPartition("orders", index) for index in range(3)
+        TopicPartition("orders", partition_index) for partition_index in range(3)
     }
 
 

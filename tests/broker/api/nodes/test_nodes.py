@@ -194,13 +194,13 @@ async def test_a_factor_above_the_number_of_brokers_leaves_no_coordinator() -> N
                 answer = await api.ask("Metadata", 9, allow_auto_topic_creation=True, **fields)
                 assert answer.topics[0].error_code is ErrorCode.unknown_topic_or_partition
         assert not api.broker.image.topics.keys() & {"__transaction_state", "auto"}
-    refused = [line for line in lines if line["event"] == "topic.creation.refused"]
-    assert [line["topic"] for line in refused] == [
+    refused_events = [line for line in lines if line["event"] == "topic.creation.refused"]
+    assert [line["topic"] for line in refused_events] == [
         "__consumer_offsets",
         "__transaction_state",
         "auto",
     ]
-    assert "only 1 broker(s) are registered" in refused[0]["reason"]
+    assert "only 1 broker(s) are registered" in refused_events[0]["reason"]
 
 
 # ``api_versions``: ApiVersions v0 to v5: the ranges, features by version, refusals; the casebook
@@ -256,8 +256,8 @@ LOG = "__cluster_metadata"
 
 def asked_of_describe_quorum(*partitions: tuple[str, int]) -> list[dict[str, object]]:
     return [
-        {"topic_name": name, "partitions": [{"partition_index": index}]}
-        for name, index in partitions
+        {"topic_name": topic_name, "partitions": [{"partition_index": partition_index}]}
+        for topic_name, partition_index in partitions
     ]
 
 
@@ -303,21 +303,23 @@ def values(*updates: tuple[str, int, int], validate_only: bool = False) -> dict[
             {
                 "feature": feature,
                 "max_version_level": level,
-                "upgrade_type": kind,
-                "allow_downgrade": kind != 1,
+                "upgrade_type": upgrade_type,
+                "allow_downgrade": upgrade_type != 1,
             }
-            for feature, level, kind in updates
+            for feature, level, upgrade_type in updates
         ],
     }
 
 
 @pytest.mark.parametrize("version", [1, 2])
 async def test_upgrade_types_lower_and_raise(api: Api, version: int) -> None:
-    for level, kind in ((1, 2), (0, 2), (2, 1)):
+    for transaction_version, kind in ((1, 2), (0, 2), (2, 1)):
         features_epoch = api.broker.image.features_epoch
-        answer = await api.ask("UpdateFeatures", version, **values((NAME, level, kind)))
+        answer = await api.ask(
+            "UpdateFeatures", version, **values((NAME, transaction_version, kind))
+        )
         assert (answer.error_code, answer.error_message) == (ErrorCode.none, None)
-        assert api.broker.transaction_version() == level
+        assert api.broker.transaction_version() == transaction_version
         assert api.broker.image.features_epoch > features_epoch
         if version < 2:
             assert [(result.feature, result.error_message) for result in answer.results] == [

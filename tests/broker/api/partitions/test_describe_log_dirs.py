@@ -27,10 +27,10 @@ async def test_null_asks_for_everything_and_nothing_for_nothing(api: Api) -> Non
 
 
 async def test_a_broker_tells_of_its_own_replicas(api_of_three: Api) -> None:
-    for number in (1, 2, 3):
-        api = api_of_three.on_broker(number)
+    for broker_id in (1, 2, 3):
+        api = api_of_three.on_broker(broker_id)
         answer = await api.ask("DescribeLogDirs", 5, topics=None)
-        assert answer.results[0].log_dir == f"memory/broker-{number}"
+        assert answer.results[0].log_dir == f"memory/broker-{broker_id}"
         hosted = {
             (topic_partition.topic, topic_partition.partition)
             for topic_partition in api.broker.replicas.hosted

@@ -26,15 +26,15 @@ def reassignment_rows(answer: Any) -> list[tuple[Any, ...]]:
     ]
 
 
-def move(api: Api, index: int) -> None:
+def begin_reassignment(api: Api, partition_index: int) -> None:
     """A reassignment that goes on for ever: its new broker does not exist."""
     metadata = api.cluster.metadata
-    where = TopicPartition("orders", index)
-    partition = metadata.image.partition(where)
+    topic_partition = TopicPartition("orders", partition_index)
+    partition = metadata.image.partition(topic_partition)
     assert partition is not None
     metadata.publish(
         metadata.image.with_partition(
-            where,
+            topic_partition,
             msgspec.structs.replace(
                 partition,
                 partition_epoch=partition.partition_epoch + 1,
@@ -46,8 +46,8 @@ def move(api: Api, index: int) -> None:
 
 
 async def test_reassignments_are_answered_in_the_order_of_the_request(api: Api) -> None:
-    move(api, 0)
-    move(api, 2)
+    begin_reassignment(api, 0)
+    begin_reassignment(api, 2)
     first_partition, third = (("orders", index, (1, 9), (9,), ()) for index in (0, 2))
     answer = await api.ask("ListPartitionReassignments", 0, topics=None)
     assert reassignment_rows(answer) == [first_partition, third]

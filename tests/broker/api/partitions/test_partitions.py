@@ -23,7 +23,7 @@ P0 = TopicPartition("orders", 0)
 """Led by the first of three brokers, which all have it."""
 
 
-def move(
+def reassignment_fields(
     replicas: list[int] | None, *, topic: str = "orders", partition: int = 0
 ) -> dict[str, Any]:
     partitions = [{"partition_index": partition, "replicas": replicas}]
@@ -52,7 +52,7 @@ async def until_replicas(api: Api, *replicas: int) -> None:
 
 
 async def alone(api: Api) -> None:
-    await api.ask("AlterPartitionReassignments", 1, **move([1]))
+    await api.ask("AlterPartitionReassignments", 1, **reassignment_fields([1]))
     await until_replicas(api, 1)
 
 
@@ -63,7 +63,9 @@ async def test_a_partition_moves_with_its_records(api_of_three: Api, version: in
     assert P0 not in api.on_broker(3).broker.replicas.hosted
     await api.ask("Produce", 9, **produce("orders", batch()))
     assert (
-        error_and_partitions(await api.ask("AlterPartitionReassignments", version, **move([3, 2])))
+        error_and_partitions(
+            await api.ask("AlterPartitionReassignments", version, **reassignment_fields([3, 2]))
+        )
         == DONE
     )
     await until_replicas(api, 3, 2)
@@ -75,27 +77,33 @@ async def test_a_partition_moves_with_its_records(api_of_three: Api, version: in
 
 async def test_a_reassignment_that_waits_can_be_cancelled(api_of_three: Api) -> None:
     api = api_of_three
-    nothing = await api.ask("AlterPartitionReassignments", 1, **move(None))
+    nothing = await api.ask("AlterPartitionReassignments", 1, **reassignment_fields(None))
     assert error_and_partitions(nothing)[1] == [(0, ErrorCode.no_reassignment_in_progress, None)]
     await alone(api)
     await api.cluster.members[BrokerId(3)].kill(lose_unflushed=False)
     assert (
-        error_and_partitions(await api.ask("AlterPartitionReassignments", 1, **move([3]))) == DONE
+        error_and_partitions(
+            await api.ask("AlterPartitionReassignments", 1, **reassignment_fields([3]))
+        )
+        == DONE
     )
     partition = api.broker.image.partition(P0)
     assert partition is not None
     assert (partition.replicas, partition.adding, partition.removing) == ((3, 1), (3,), (1,))
     assert (
-        error_and_partitions(await api.ask("AlterPartitionReassignments", 1, **move(None))) == DONE
+        error_and_partitions(
+            await api.ask("AlterPartitionReassignments", 1, **reassignment_fields(None))
+        )
+        == DONE
     )
     await until_replicas(api, 1)
 
 
 async def test_refuse_and_subject(api: Api) -> None:
     error = ErrorCode.not_controller
-    answer = api.refuse("AlterPartitionReassignments", 0, error, **move([1]))
+    answer = api.refuse("AlterPartitionReassignments", 0, error, **reassignment_fields([1]))
     assert error_and_partitions(answer) == (error, [(0, error, None)])
-    subject = api.subject("AlterPartitionReassignments", 0, **move([1]))
+    subject = api.subject("AlterPartitionReassignments", 0, **reassignment_fields([1]))
     assert subject == Subject(partitions=(P0,))
 
 
@@ -106,9 +114,9 @@ P1 = TopicPartition("orders", 1)
 """Led by broker 2 of three, which is its preferred replica."""
 
 
-def elect(*partitions: int, kind: int = 0, topic: str = "orders") -> dict[str, Any]:
+def elect(*partitions: int, election_type: int = 0, topic: str = "orders") -> dict[str, Any]:
     topic_partitions = [{"topic": topic, "partitions": list(partitions)}]
-    return {"election_type": kind, "topic_partitions": topic_partitions, "timeout": 1_000}
+    return {"election_type": election_type, "topic_partitions": topic_partitions, "timeout": 1_000}
 
 
 def errors(answer: Any) -> list[tuple[str, int, ErrorCode]]:
@@ -214,8 +222,8 @@ async def test_the_last_directory_of_a_partition_holds(api: Api) -> None:
     assert api.subject("AlterReplicaLogDirs", 2, **request).partitions == (
         TopicPartition("orders", 0),
     )
-    refused = api.refuse("AlterReplicaLogDirs", 2, E.cluster_authorization_failed, **request)
-    assert errors_of_alter_replica_log_dirs(refused) == {
+    refusal_answer = api.refuse("AlterReplicaLogDirs", 2, E.cluster_authorization_failed, **request)
+    assert errors_of_alter_replica_log_dirs(refusal_answer) == {
         ("orders", 0): E.cluster_authorization_failed
     }
 
@@ -298,13 +306,13 @@ async def test_names_that_look_internal_are_created_as_any_other(api: Api) -> No
     assert not api.broker.image.topics["__mine"].is_internal
 
 
-@pytest.mark.parametrize("name", ["__transaction_state", "__consumer_offsets"])
+@pytest.mark.parametrize("topic_name", ["__transaction_state", "__consumer_offsets"])
 async def test_logs_of_coordinators_are_created_with_their_own_settings(
-    api: Api, name: str
+    api: Api, topic_name: str
 ) -> None:
-    await api.ask("Metadata", 9, topics=[{"name": name}], allow_auto_topic_creation=True)
-    assert api.broker.image.topics[name].is_internal
-    assert api.broker.image.topics[name].configs["cleanup.policy"] == "compact"
+    await api.ask("Metadata", 9, topics=[{"name": topic_name}], allow_auto_topic_creation=True)
+    assert api.broker.image.topics[topic_name].is_internal
+    assert api.broker.image.topics[topic_name].configs["cleanup.policy"] == "compact"
 
 
 async def test_nothing_is_created_where_the_setting_or_the_name_forbids_it(api: Api) -> None:

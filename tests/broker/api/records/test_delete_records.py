@@ -30,8 +30,10 @@ async def api_with_records(api: Api) -> Api:
 
 
 async def test_refusal_and_subject(api_with_records: Api) -> None:
-    refused = api_with_records.refuse("DeleteRecords", 1, ErrorCode.request_timed_out, **values(3))
-    assert result(refused) == (-1, ErrorCode.request_timed_out)
+    refusal_answer = api_with_records.refuse(
+        "DeleteRecords", 1, ErrorCode.request_timed_out, **values(3)
+    )
+    assert result(refusal_answer) == (-1, ErrorCode.request_timed_out)
     about = api_with_records.subject("DeleteRecords", 1, **values(3))
     assert [str(partition) for partition in about.partitions] == ["orders-0"]
 
@@ -44,7 +46,8 @@ async def test_it_is_answered_when_the_followers_have_deleted(api_of_three: Api)
     answer = await api.ask("DeleteRecords", 2, topics=[topic], timeout=5_000)
     (deleted,) = answer.topics[0].partitions
     assert (deleted.error_code, deleted.low_watermark) == (ErrorCode.none, 2)
-    where = TopicPartition("orders", 0)
+    topic_partition = TopicPartition("orders", 0)
     assert [
-        api.on_broker(number).broker.replicas.hosted[where].log_start_offset for number in (1, 2, 3)
+        api.on_broker(broker_id).broker.replicas.hosted[topic_partition].log_start_offset
+        for broker_id in (1, 2, 3)
     ] == [2, 2, 2]

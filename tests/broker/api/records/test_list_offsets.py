@@ -106,10 +106,10 @@ async def test_a_partition_that_is_named_twice_is_refused(
     fields["topics"][0]["partitions"] *= 2
     async with handlers(rules=rules) as api:
         answer = await api.ask("ListOffsets", 6, **fields)
-        refused = api.refuse("ListOffsets", 6, ErrorCode.request_timed_out, **fields)
+        refusal_answer = api.refuse("ListOffsets", 6, ErrorCode.request_timed_out, **fields)
     errors = [partition.error_code for partition in answer.topics[0].partitions]
     assert errors == [ErrorCode.invalid_request] * times
-    assert len(refused.topics[0].partitions) == 2
+    assert len(refusal_answer.topics[0].partitions) == 2
 
 
 @pytest.mark.slow

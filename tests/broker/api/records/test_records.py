@@ -31,7 +31,7 @@ async def api_with_records(api: Api) -> Api:
     return api
 
 
-def part(answer: Any) -> Any:
+def only_partition_of(answer: Any) -> Any:
     (partition,) = answer.responses[0].partitions
     return partition
 
@@ -50,7 +50,7 @@ async def test_a_reader_waits_for_the_next_record(api_with_records: Api) -> None
     await asyncio.sleep(0)
     assert not task.done()
     await api_with_records.ask("Produce", 8, **produce("orders", batch(b"c")))
-    assert offsets(part(await task).records) == [4]
+    assert offsets(only_partition_of(await task).records) == [4]
 
 
 async def test_a_reader_waits_beside_what_does_not_exist(api_with_records: Api) -> None:
@@ -70,7 +70,7 @@ async def test_a_reader_does_not_wait_for_what_does_not_exist(
     api_with_records: Api, version: int
 ) -> None:
     values = fetch("x", topic_id=NO_SUCH_ID, max_wait_ms=60_000)
-    assert part(await api_with_records.ask("Fetch", version, **values)).error_code
+    assert only_partition_of(await api_with_records.ask("Fetch", version, **values)).error_code
 
 
 async def test_a_reader_does_not_wait_where_something_failed(api_with_records: Api) -> None:
@@ -88,7 +88,9 @@ async def test_a_reader_waits_for_no_more_bytes_than_it_takes(api_with_records: 
         "min_bytes": 9_999,
         "max_bytes": 1,
     }
-    assert offsets(part(await api_with_records.ask("Fetch", 12, **values)).records) == [0]
+    assert offsets(
+        only_partition_of(await api_with_records.ask("Fetch", 12, **values)).records
+    ) == [0]
 
 
 # Sessions
@@ -97,7 +99,7 @@ async def test_a_reader_waits_for_no_more_bytes_than_it_takes(api_with_records: 
 @pytest.mark.parametrize("version", [4, 5, 6])
 async def test_before_v7_there_are_no_sessions(api_with_records: Api, version: int) -> None:
     assert (
-        part(
+        only_partition_of(
             await api_with_records.ask("Fetch", version, **fetch_fields(api_with_records))
         ).error_code
         == 0
@@ -136,8 +138,8 @@ async def test_records_of_a_fetch_that_is_refused(
 ) -> None:
     async with handlers(rules=rules) as api:
         answer = await api.ask("Fetch", 12, **{**fetch("orders", 0), "isolation_level": 2})
-    assert part(answer).error_code is ErrorCode.unknown_server_error
-    assert part(answer).records == records
+    assert only_partition_of(answer).error_code is ErrorCode.unknown_server_error
+    assert only_partition_of(answer).records == records
 
 
 @pytest.mark.parametrize("version", [4, 12, 13])
@@ -162,12 +164,12 @@ async def test_a_large_request_that_waits_keeps_no_message_but_what_it_is_about(
     await asyncio.sleep(0)
     assert request.message.topics == ()
     assert HANDLERS[request.api_key].subject(request) == about
-    refused = read_back(
+    refusal_answer = read_back(
         request, HANDLERS[request.api_key].refuse(request, ErrorCode.unknown_server_error)
     )
     if version < 13:
-        parts = refused.responses[0].partitions
-        assert [part.partition_index for part in parts] == [0, 1]
+        partitions = refusal_answer.responses[0].partitions
+        assert [part.partition_index for part in partitions] == [0, 1]
     await api_with_records.ask("Produce", 8, **produce("orders", batch(b"c")))
     answer = read_back(request, await reading)
     assert offsets(answer.responses[0].partitions[0].records) == [4]
@@ -244,7 +246,7 @@ class CountedPace(Pace):
 
 
 async def test_many_partitions_are_read_and_answered_in_slices(api: Api) -> None:
-    partitions = [{"index": index, "records": GOOD} for index in range(3_000)]
+    partitions = [{"index": partition_index, "records": GOOD} for partition_index in range(3_000)]
     topic = {"topic_id": NO_SUCH_ID, "partition_data": partitions}
     request = api.request("Produce", 13, acks=-1, topic_data=[topic])
     pace = CountedPace(api.broker.environment.tasks.turns, lambda: 0)
@@ -265,10 +267,10 @@ def test_of_batches_that_are_too_many_so_many_are_looked_at(
         b"v", producer_id=7, producer_epoch=0, base_sequence=0, transactional=True
     )
     records = [old * further + transactional, GOOD, GOOD + GOOD]
-    parts = [SimpleNamespace(records=batch_bytes) for batch_bytes in records]
-    message = SimpleNamespace(topic_data=[SimpleNamespace(partition_data=parts)])
+    partition_data = [SimpleNamespace(records=batch_bytes) for batch_bytes in records]
+    message = SimpleNamespace(topic_data=[SimpleNamespace(partition_data=partition_data)])
     assert produce_module.carries_transactions(message) is is_found
-    parts.append(SimpleNamespace(records=transactional))
+    partition_data.append(SimpleNamespace(records=transactional))
     assert produce_module.carries_transactions(message), "the first one of each partition"
 
 
@@ -277,14 +279,14 @@ def test_of_batches_that_are_too_many_so_many_are_looked_at(
 
 
 def values_of_offset_for_leader_epoch(
-    epoch: int, *, name: str = "orders", partition: int = 0, current: int = -1
+    epoch: int, *, topic: str = "orders", partition: int = 0, current: int = -1
 ) -> dict[str, Any]:
     partition_request = {
         "partition": partition,
         "current_leader_epoch": current,
         "leader_epoch": epoch,
     }
-    return {"replica_id": -1, "topics": [{"topic": name, "partitions": [partition_request]}]}
+    return {"replica_id": -1, "topics": [{"topic": topic, "partitions": [partition_request]}]}
 
 
 def epoch_answer(answer: Any) -> tuple[ErrorCode, int, int]:

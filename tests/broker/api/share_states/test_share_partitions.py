@@ -38,7 +38,7 @@ def key(api: Api, partition: int = 0) -> ShareKey:
     return ShareKey(GROUP, uuid_text(topic_id(api)), partition)
 
 
-async def ready(api: Api) -> None:
+async def await_coordinator(api: Api) -> None:
     """The coordinator of the group's share partitions is there."""
     keys = [key(api, partition).coordinator_key for partition in range(3)]
     await api.until(
@@ -51,10 +51,10 @@ async def ready(api: Api) -> None:
 
 
 async def ask(
-    api: Api, operation: str, *parts: dict[str, Any], version: int = 0, **fields: Any
+    api: Api, operation: str, *partitions: dict[str, Any], version: int = 0, **fields: Any
 ) -> Any:
     """A request about partitions of ``orders``."""
-    topics = [{"topic_id": topic_id(api), "partitions": parts}]
+    topics = [{"topic_id": topic_id(api), "partitions": partitions}]
     name = operation if operation == SUMMARY else f"{operation}ShareGroupState"
     return await api.ask(name, version, **{"group_id": GROUP, "topics": topics, **fields})
 
@@ -67,19 +67,21 @@ async def ask_about_one(api: Api, operation: str, *, version: int = 0, **part: A
 
 
 async def initialize_partition(api: Api, *, state_epoch: int = 0, start_offset: int = 5) -> None:
-    await ready(api)
+    await await_coordinator(api)
     result = await ask_about_one(
         api, "Initialize", state_epoch=state_epoch, start_offset=start_offset
     )
     assert (result.error_code, result.error_message) == (E.none, None)
 
 
-def batch(first_offset: int, last_offset: int, state: int = 2, count: int = 1) -> dict[str, int]:
+def batch(
+    first_offset: int, last_offset: int, state: int = 2, delivery_count: int = 1
+) -> dict[str, int]:
     return {
         "first_offset": first_offset,
         "last_offset": last_offset,
         "delivery_state": state,
-        "delivery_count": count,
+        "delivery_count": delivery_count,
     }
 
 
@@ -155,7 +157,7 @@ async def test_version_0_says_nothing_of_complete_deliveries(api: Api) -> None:
 
 
 async def test_an_error_leaves_everything_else_at_zero(api: Api) -> None:
-    await ready(api)
+    await await_coordinator(api)
     for operation, part in {
         "Initialize": {"state_epoch": 0, "start_offset": 0},
         "Read": {"leader_epoch": 0},
@@ -171,7 +173,7 @@ async def test_an_error_leaves_everything_else_at_zero(api: Api) -> None:
 
 
 async def test_each_partition_is_answered_by_itself(api: Api) -> None:
-    await ready(api)
+    await await_coordinator(api)
     initial_partition = {"partition": 1, "state_epoch": 0, "start_offset": 0}
     twice = {**initial_partition, "state_epoch": -1}
     answer = await ask(
@@ -187,7 +189,7 @@ async def test_each_partition_is_answered_by_itself(api: Api) -> None:
 
 
 async def test_the_id_of_zeroes_is_no_topics(api: Api) -> None:
-    await ready(api)
+    await await_coordinator(api)
     zeroes = [{"topic_id": None, "partitions": [{"partition": 0}]}]
     answer = await ask(api, "Delete", topics=zeroes)
     (topic,) = answer.results
@@ -199,7 +201,7 @@ async def test_the_id_of_zeroes_is_no_topics(api: Api) -> None:
 
 @pytest.mark.parametrize("operation", ["Initialize", "Read", "Write", "Delete", SUMMARY])
 async def test_a_request_about_nothing_is_answered_with_nothing(api: Api, operation: str) -> None:
-    await ready(api)
+    await await_coordinator(api)
     part = {
         "Initialize": {"state_epoch": 0, "start_offset": 0},
         "Read": {"leader_epoch": 0},
@@ -216,7 +218,7 @@ async def test_a_request_about_nothing_is_answered_with_nothing(api: Api, operat
 
 
 async def test_a_coordinator_elsewhere_sends_the_request_away(api_of_three: Api) -> None:
-    await ready(api_of_three)
+    await await_coordinator(api_of_three)
     home = partition_for(key(api_of_three).coordinator_key, 50)
     leader = api_of_three.broker.image.topics[SHARE_STATE_TOPIC].partitions[home].leader
     other_broker_api = api_of_three.on_broker(leader % 3 + 1)
@@ -231,7 +233,7 @@ async def test_a_coordinator_elsewhere_sends_the_request_away(api_of_three: Api)
 
 
 async def test_the_state_moves_with_the_leader(api_of_three: Api) -> None:
-    await ready(api_of_three)
+    await await_coordinator(api_of_three)
     cluster = api_of_three.cluster
     home = partition_for(key(api_of_three).coordinator_key, 50)
     topic_partition = TopicPartition(SHARE_STATE_TOPIC, home)
@@ -251,18 +253,18 @@ async def test_the_state_moves_with_the_leader(api_of_three: Api) -> None:
 
 async def test_a_whole_request_is_refused_on_every_partition(api: Api) -> None:
     topics = [{"topic_id": topic_id(api), "partitions": [{"partition": 0}, {"partition": 1}]}]
-    refused = api.refuse(
+    refusal_answer = api.refuse(
         "DeleteShareGroupState", 0, E.cluster_authorization_failed, group_id=GROUP, topics=topics
     )
-    ((first_partition, second),) = (topic.partitions for topic in refused.results)
+    ((first_partition, second),) = (topic.partitions for topic in refusal_answer.results)
     assert (first_partition.error_code, second.partition) == (E.cluster_authorization_failed, 1)
     topics = [
         {"topic_id": topic_id(api), "partitions": [{"partition": 0, "leader_epoch": 0}]},
     ]
-    refused = api.refuse(
+    refusal_answer = api.refuse(
         "ReadShareGroupState", 0, E.cluster_authorization_failed, group_id=GROUP, topics=topics
     )
-    ((first_partition,),) = (topic.partitions for topic in refused.results)
+    ((first_partition,),) = (topic.partitions for topic in refusal_answer.results)
     assert (first_partition.start_offset, first_partition.state_batches) == (0, ())
 
 

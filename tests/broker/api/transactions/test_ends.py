@@ -12,10 +12,10 @@ from txnsim.errors import ErrorCode
 
 
 def values(
-    identity: tuple[int, int], *, committed: bool = True, name: str = "id"
+    identity: tuple[int, int], *, committed: bool = True, transactional_id: str = "id"
 ) -> dict[str, object]:
     return {
-        "transactional_id": name,
+        "transactional_id": transactional_id,
         "producer_id": identity[0],
         "producer_epoch": identity[1],
         "committed": committed,
@@ -28,10 +28,10 @@ def values(
 async def test_refusals_and_the_subject(api: Api) -> None:
     fenced = ErrorCode.producer_fenced
     assert api.refuse("EndTxn", 2, fenced, **values((1, 0))).error_code is fenced
-    old = api.refuse("EndTxn", 1, fenced, **values((1, 0)))
-    assert old.error_code is ErrorCode.invalid_producer_epoch
-    new = api.refuse("EndTxn", 5, fenced, **values((1, 0)))
-    assert (new.producer_id, new.producer_epoch) == (-1, -1)
+    old_answer = api.refuse("EndTxn", 1, fenced, **values((1, 0)))
+    assert old_answer.error_code is ErrorCode.invalid_producer_epoch
+    new_answer = api.refuse("EndTxn", 5, fenced, **values((1, 0)))
+    assert (new_answer.producer_id, new_answer.producer_epoch) == (-1, -1)
     about = api.subject("EndTxn", 5, **values((1, 0), committed=False))
     assert (about.transactional_id, about.producer_id, about.committed) == ("id", 1, False)
 
@@ -43,9 +43,11 @@ async def test_refusals_and_the_subject(api: Api) -> None:
 E = ErrorCode
 
 
-def values_of_add_offsets_to_txn(identity: tuple[int, int], *, name: str = "id") -> dict[str, Any]:
+def values_of_add_offsets_to_txn(
+    identity: tuple[int, int], *, transactional_id: str = "id"
+) -> dict[str, Any]:
     return {
-        "transactional_id": name,
+        "transactional_id": transactional_id,
         "producer_id": identity[0],
         "producer_epoch": identity[1],
         "group_id": GROUP,
@@ -53,10 +55,10 @@ def values_of_add_offsets_to_txn(identity: tuple[int, int], *, name: str = "id")
 
 
 async def test_refusal_and_subject(groups: GroupApi) -> None:
-    refused = groups.api.refuse(
+    refusal_answer = groups.api.refuse(
         "AddOffsetsToTxn", 1, E.producer_fenced, **values_of_add_offsets_to_txn((1, 0))
     )
-    assert refused.error_code is E.invalid_producer_epoch
+    assert refusal_answer.error_code is E.invalid_producer_epoch
     about = groups.api.subject("AddOffsetsToTxn", 1, **values_of_add_offsets_to_txn((1, 0)))
     assert (about.transactional_id, about.producer_id) == ("id", 1)
 
@@ -73,8 +75,8 @@ def values_of_describe_producers(name: str, *partitions: int) -> dict[str, Any]:
 
 async def test_describe_producers_refusal_and_subject(api: Api) -> None:
     fields = values_of_describe_producers("orders", 0, 1)
-    refused = api.refuse("DescribeProducers", 0, ErrorCode.request_timed_out, **fields)
-    assert {partition.error_code for partition in refused.topics[0].partitions} == {
+    refusal_answer = api.refuse("DescribeProducers", 0, ErrorCode.request_timed_out, **fields)
+    assert {partition.error_code for partition in refusal_answer.topics[0].partitions} == {
         ErrorCode.request_timed_out
     }
     about = api.subject("DescribeProducers", 0, **fields)

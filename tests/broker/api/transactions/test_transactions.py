@@ -71,8 +71,8 @@ async def test_a_marker_without_a_producer_fails_the_request_that_it_is_in(
 
 async def test_refusal_and_subject(api: Api) -> None:
     fields = {"markers": [marker(70, 0, 0, 1), marker(71, 0, 2)]}
-    refused = api.refuse("WriteTxnMarkers", 2, STALE, **fields)
-    assert results(refused) == {70: {0: STALE, 1: STALE}, 71: {2: STALE}}
+    refusal_answer = api.refuse("WriteTxnMarkers", 2, STALE, **fields)
+    assert results(refusal_answer) == {70: {0: STALE, 1: STALE}, 71: {2: STALE}}
     about = api.subject("WriteTxnMarkers", 1, **fields)
     assert (about.producer_id, about.committed) == (70, True)
     assert [other_subject.producer_id for other_subject in about.other_subjects] == [71]
@@ -104,10 +104,10 @@ async def test_versions_that_do_not_know_loading_get_another_error(
 ) -> None:
     fields = values(groups, (1, 0))
     for version, error in ((1, E.coordinator_not_available), (2, E.coordinator_load_in_progress)):
-        refused = groups.api.refuse(
+        refusal_answer = groups.api.refuse(
             "TxnOffsetCommit", version, E.coordinator_load_in_progress, **fields
         )
-        assert partition_error(refused) is error
+        assert partition_error(refusal_answer) is error
     plain = groups.api.refuse("TxnOffsetCommit", 1, E.not_coordinator, **fields)
     assert partition_error(plain) is E.not_coordinator
     about = groups.api.subject("TxnOffsetCommit", 3, **fields)
@@ -134,10 +134,10 @@ def errors(answer: Any) -> dict[tuple[str, int], ErrorCode]:
 async def test_refusals_and_the_subject(api: Api) -> None:
     fields = transaction("id", (5, 0), {"orders": [0, 1]})
     error = ErrorCode.producer_fenced
-    old = api.refuse("AddPartitionsToTxn", 1, error, **fields)
-    assert set(errors(old).values()) == {ErrorCode.invalid_producer_epoch}
-    new = api.refuse("AddPartitionsToTxn", 4, error, **fields)
-    assert (new.error_code, new.results_by_transaction) == (error, ())
+    old_answer = api.refuse("AddPartitionsToTxn", 1, error, **fields)
+    assert set(errors(old_answer).values()) == {ErrorCode.invalid_producer_epoch}
+    new_answer = api.refuse("AddPartitionsToTxn", 4, error, **fields)
+    assert (new_answer.error_code, new_answer.results_by_transaction) == (error, ())
     for version in (3, 5):
         about = api.subject("AddPartitionsToTxn", version, **fields)
         assert (about.transactional_id, about.producer_id) == ("id", 5)
@@ -171,8 +171,8 @@ async def test_init_producer_id_refusals_and_the_subject(api: Api) -> None:
         api.refuse("InitProducerId", 5, fenced, **values_of_init_producer_id("id")).error_code
         is fenced
     )
-    old = api.refuse("InitProducerId", 3, fenced, **values_of_init_producer_id("id"))
-    assert old.error_code is ErrorCode.invalid_producer_epoch
+    old_answer = api.refuse("InitProducerId", 3, fenced, **values_of_init_producer_id("id"))
+    assert old_answer.error_code is ErrorCode.invalid_producer_epoch
     named = api.subject("InitProducerId", 4, **values_of_init_producer_id("id", pid=7, epoch=0))
     assert (named.transactional_id, named.producer_id) == ("id", 7)
     assert api.subject("InitProducerId", 0, **values_of_init_producer_id("id")).producer_id is None
@@ -183,8 +183,10 @@ async def test_init_producer_id_refusals_and_the_subject(api: Api) -> None:
 
 async def test_describe_transactions_refusal_and_subject(api: Api) -> None:
     error = ErrorCode.coordinator_not_available
-    refused = api.refuse("DescribeTransactions", 0, error, transactional_ids=["a", "b"])
-    assert [transaction_state.error_code for transaction_state in refused.transaction_states] == [
+    refusal_answer = api.refuse("DescribeTransactions", 0, error, transactional_ids=["a", "b"])
+    assert [
+        transaction_state.error_code for transaction_state in refusal_answer.transaction_states
+    ] == [
         error,
         error,
     ]

@@ -52,9 +52,9 @@ def test_what_holds_says_how_it_is_let_go(txnsim: Ask) -> None:
         "  let it go:   txnsim faults release r2",
     ]
     assert txnsim("faults", "release", "r2").out == "let go 0\n"
-    late = txnsim("faults", "wait", "r2", "--timeout", "1ms")
-    assert late.status == 1
-    assert "0 of 1 strikes within 1 ms" in late.err
+    late_answer = txnsim("faults", "wait", "r2", "--timeout", "1ms")
+    assert late_answer.status == 1
+    assert "0 of 1 strikes within 1 ms" in late_answer.err
     assert "r2: 0 crossings matched" in txnsim("faults", "verify").err
     txnsim("faults", "disarm", "r2")
 
@@ -336,7 +336,10 @@ def test_a_broker_that_is_not_there_is_named_with_those_that_are(txnsim: Ask) ->
 def test_a_topic_is_made_shown_and_deleted(txnsim: Ask) -> None:
     creation = txnsim("topics", "create", "made:2", "--config", "cleanup.policy=compact")
     assert creation.out.startswith("made: 2 partitions, led by broker ")
-    listed = [line.split("\t")[0].strip() for line in txnsim("topics", "list").out.splitlines()]
+    listed = [
+        printed_line.split("\t")[0].strip()
+        for printed_line in txnsim("topics", "list").out.splitlines()
+    ]
     assert "made" in listed
     rows = txnsim("topics", "describe", "made").out.splitlines()
     assert rows[0].split() == [

@@ -224,7 +224,11 @@ def test_the_right_that_would_settle_the_decision_is_named_where_a_guess_is_aske
 ) -> None:
     settles = "give this user READ on the topic __transaction_state"
     assert broker.txns("guesser", "why", "moved", "0") == HANGS
-    (advice,) = [line for line in capsys.readouterr().out.splitlines() if "It hangs." in line]
+    (advice,) = [
+        printed_line
+        for printed_line in capsys.readouterr().out.splitlines()
+        if "It hangs." in printed_line
+    ]
     assert settles in advice
     assert "--guess abort, which discards its records, or --guess commit" in advice
     assert broker.txns("guesser", "repair", "--topic", "moved", "--partition", "0") == HANGS
@@ -296,10 +300,10 @@ def test_a_hanging_transaction_from_alert_to_repair(
     assert run(server, "find-hanging", "--all") == HANGS
     out, err = capsys.readouterr()
     assert "hanging: 1." in err
-    header, row, why, decided, command = out.splitlines()
+    header, row, reason, decided, command = out.splitlines()
     assert header.startswith("Topic ")
     assert row.startswith("orders")
-    assert why.startswith("orders-0 at offset 0: transactional id ghost is Empty without this")
+    assert reason.startswith("orders-0 at offset 0: transactional id ghost is Empty without this")
     assert decided.startswith(
         "  It was not committed: end it with ABORT, which discards its records, as "
     )
@@ -384,17 +388,17 @@ def test_what_was_committed_is_not_discarded_in_silence(
         guarded=GuardedAbort(force=force, audit_file=file, again="t"),
     )
 
-    async def story(world: VirtualCluster) -> list[bytes | None]:
-        async with world.client() as cluster:
+    async def story(virtual_cluster: VirtualCluster) -> list[bytes | None]:
+        async with virtual_cluster.client() as cluster:
             admin = Admin(cluster)
-            await leave_hanging(world, admin, later=0)
+            await leave_hanging(virtual_cluster, admin, later=0)
             if force:
                 await command.execute(admin, now_ms=0)
                 return await values(cluster, SOLO.topic, partitions=1)
-            with pytest.raises(ClientError, match="To abort it: --force") as refused:
+            with pytest.raises(ClientError, match="To abort it: --force") as refusal:
                 await command.execute(admin, now_ms=0)
-            assert "It was committed: its coordinator's log has PrepareCommit" in str(refused.value)
-            assert "t repair --topic solo --partition 0 --yes" in str(refused.value)
+            assert "It was committed: its coordinator's log has PrepareCommit" in str(refusal.value)
+            assert "t repair --topic solo --partition 0 --yes" in str(refusal.value)
             return []
 
     read = run_cluster(story)
@@ -415,19 +419,19 @@ def test_what_is_open_by_a_marker_that_is_late_keeps_its_commit(tmp_path: Path) 
         partition=HERE, start_offset=0, guarded=GuardedAbort(audit_file=tmp_path / "audit")
     )
 
-    async def story(world: VirtualCluster) -> list[bytes | None]:
+    async def story(virtual_cluster: VirtualCluster) -> list[bytes | None]:
         async with (
-            world.client() as cluster,
+            virtual_cluster.client() as cluster,
             await begin_transaction(cluster, "shop") as shop,
         ):
             await shop.send("orders", 0, b"paid")
-            world.arm(Hold(), FaultPoint.PEER_REQUEST, api="WriteTxnMarkers")
+            virtual_cluster.arm(Hold(), FaultPoint.PEER_REQUEST, api="WriteTxnMarkers")
             await shop.commit()
             await until_state(cluster, "shop", "PrepareCommit")
             with pytest.raises(ClientError, match="Its coordinator writes COMMIT as soon as"):
                 await command.execute(Admin(cluster), now_ms=0)
-            world.sim.injector.release("f")
-            world.sim.injector.disarm("f")
+            virtual_cluster.sim.injector.release("f")
+            virtual_cluster.sim.injector.disarm("f")
             await until_state(cluster, "shop", "CompleteCommit")
             return await values(cluster, "orders")
 
@@ -441,9 +445,9 @@ def test_what_lives_is_aborted_as_by_kafkas_tool_with_a_word(
         partition=HERE, start_offset=0, guarded=GuardedAbort(audit_file=tmp_path / "audit")
     )
 
-    async def story(world: VirtualCluster) -> None:
+    async def story(virtual_cluster: VirtualCluster) -> None:
         async with (
-            world.client() as cluster,
+            virtual_cluster.client() as cluster,
             await begin_transaction(cluster, "shop") as shop,
         ):
             await shop.send("orders", 0, b"x")

@@ -124,8 +124,8 @@ def marker_answer(error: int = 0) -> Handler:
                     {
                         "name": topic.name,
                         "partitions": [
-                            {"partition_index": index, "error_code": error}
-                            for index in topic.partition_indexes
+                            {"partition_index": partition_index, "error_code": error}
+                            for partition_index in topic.partition_indexes
                         ],
                     }
                     for topic in marker.topics
@@ -535,9 +535,9 @@ def test_a_watch_prints_a_line_of_json_each_time(broker: FakeBroker, capsys: Cap
     broker.handlers[ClientApi.DESCRIBE_PRODUCERS] = find
     words = ("find-hanging", *T0, "--max-transaction-timeout", "1", "--watch", "0.01", "--json")
     assert run(broker, *words) == INTERRUPTED_STATUS
-    lines = capsys.readouterr().out.splitlines()
-    assert len(lines) >= 2
-    assert all(isinstance(json.loads(line), list | dict) for line in lines)
+    printed_lines = capsys.readouterr().out.splitlines()
+    assert len(printed_lines) >= 2
+    assert all(isinstance(json.loads(line), list | dict) for line in printed_lines)
 
 
 def test_a_variable_says_where_for_all_commands(

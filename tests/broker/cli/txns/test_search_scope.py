@@ -30,9 +30,9 @@ def test_a_partition_needs_its_topic() -> None:
 def search_story(scope: Scope, *, age_ms: int) -> tuple[SearchResult, Output]:
     """With a transaction that hangs, and one that lives."""
 
-    async def story(world: VirtualCluster) -> tuple[SearchResult, Output]:
+    async def story(virtual_cluster: VirtualCluster) -> tuple[SearchResult, Output]:
         async with (
-            world.client() as cluster,
+            virtual_cluster.client() as cluster,
             Producer(cluster, transactional_id="living") as living,
         ):
             admin = Admin(cluster)
@@ -78,8 +78,8 @@ def test_a_named_partition_is_judged_at_any_age(capsys: Captured) -> None:
 
 @pytest.mark.parametrize(("topic", "partition"), [("orders", 9), ("order", 0)])
 def test_a_partition_that_is_not_there_is_told_at_once(topic: str, partition: int) -> None:
-    async def story(world: VirtualCluster) -> float:
-        async with world.client() as cluster:
+    async def story(virtual_cluster: VirtualCluster) -> float:
+        async with virtual_cluster.client() as cluster:
             began_ms = cluster.clock.now_ms()
             with pytest.raises(ClientError, match=f"there is no partition {topic}-{partition}"):
                 await Scope(topic=topic, partition=partition).search(Admin(cluster), now_ms=0)
@@ -89,11 +89,13 @@ def test_a_partition_that_is_not_there_is_told_at_once(topic: str, partition: in
 
 
 def test_a_partition_without_a_leader_is_no_success() -> None:
-    async def story(world: VirtualCluster) -> Output:
-        world.sim.metadata.create_topic(TopicToCreate(name=SOLO.topic, assignments=((0, (HOME,)),)))
-        await world.sim.kill_broker(HOME)
-        await leaderless(world, SOLO)
-        async with world.client() as cluster:
+    async def story(virtual_cluster: VirtualCluster) -> Output:
+        virtual_cluster.sim.metadata.create_topic(
+            TopicToCreate(name=SOLO.topic, assignments=((0, (HOME,)),))
+        )
+        await virtual_cluster.sim.kill_broker(HOME)
+        await leaderless(virtual_cluster, SOLO)
+        async with virtual_cluster.client() as cluster:
             admin = Admin(cluster)
             with pytest.raises(ClientError, match="solo-0 has no leader"):
                 await Scope(topic=SOLO.topic, partition=0).search(admin, now_ms=0)

@@ -32,8 +32,8 @@ async def share_member(client: Cluster) -> ShareMember:
     """A member of the share group ``shop`` that has both partitions, and three records of one."""
     await Admin(client).set_group_config("shop", "share.auto.offset.reset", "earliest")
     async with Producer(client) as producer:
-        for value in (b"1", b"2", b"3"):
-            await producer.send("orders", 0, value)
+        for record_value in (b"1", b"2", b"3"):
+            await producer.send("orders", 0, record_value)
     member = ShareMember(client, MemberOptions(group_id="shop", member_id="m"))
     await member.subscribe(["orders"], until=frozenset({A, B}))
     await member.poll(max_wait_ms=500)
@@ -156,9 +156,9 @@ async def test_offsets_move_and_go_only_without_members(cluster: VirtualCluster)
             groups.delete_share_positions(admin, "shop", "orders"),
             groups.delete_group(admin, "shop"),
         ):
-            with pytest.raises(ClientError, match="NON_EMPTY_GROUP") as caught:
+            with pytest.raises(ClientError, match="NON_EMPTY_GROUP") as error_info:
                 await refused
-            assert caught.value.error == ErrorCode.non_empty_group
+            assert error_info.value.error == ErrorCode.non_empty_group
         await member.leave()
         await groups.alter_share_positions(admin, "shop", {A: 2})
         assert (await groups.share_positions(admin, "shop"))[0] == GroupPosition(
@@ -174,9 +174,9 @@ async def test_offsets_move_and_go_only_without_members(cluster: VirtualCluster)
 async def test_what_is_not_there_is_told(cluster: VirtualCluster) -> None:
     async with cluster.client() as client:
         admin = Admin(client)
-        with pytest.raises(ClientError, match="there is no group 'no'") as caught:
+        with pytest.raises(ClientError, match="there is no group 'no'") as error_info:
             await groups.describe_group(admin, "no")
-        assert caught.value.error == ErrorCode.group_id_not_found
+        assert error_info.value.error == ErrorCode.group_id_not_found
         with pytest.raises(ClientError, match="topic 'no': UNKNOWN_TOPIC_OR_PARTITION"):
             await groups.bounds(admin, "no")
         member = await share_member(client)
@@ -190,9 +190,14 @@ async def test_what_is_not_there_is_told(cluster: VirtualCluster) -> None:
 # What a scripted broker says
 
 
-def group_listing(kind: str, error: int = 0) -> Handler:
+def group_listing(group_type: str, error: int = 0) -> Handler:
     def handle(request: Asked) -> Any:
-        row = {"group_id": "g", "protocol_type": "p", "group_state": "Stable", "group_type": kind}
+        row = {
+            "group_id": "g",
+            "protocol_type": "p",
+            "group_state": "Stable",
+            "group_type": group_type,
+        }
         return request.answer(error_code=error, groups=() if error else (row,))
 
     return handle
@@ -292,9 +297,9 @@ async def test_the_time_of_a_broker_ends(handler: Handler, error: type[ClientErr
         FakeBroker({ClientApi.LIST_GROUPS: handler}) as broker,
         Cluster(broker.address, settings=SETTINGS) as client,
     ):
-        with pytest.raises(error) as caught:
+        with pytest.raises(error) as error_info:
             await groups.list_groups(Admin(client))
-        assert type(caught.value) is error
+        assert type(error_info.value) is error
 
 
 async def test_an_older_broker_tells_neither_type_nor_state() -> None:

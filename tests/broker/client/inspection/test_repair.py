@@ -60,10 +60,12 @@ async def found_hanging(admin: Admin) -> JudgedTransaction:
     return finding
 
 
-@pytest.mark.parametrize("level", [0, 1, 2])
-def test_a_hanging_transaction_is_ended_and_readers_go_on(level: int) -> None:
-    async def story(world: VirtualCluster) -> tuple[Repair, Repair, Repair, list[bytes | None]]:
-        async with world.client() as cluster:
+@pytest.mark.parametrize("transaction_version", [0, 1, 2])
+def test_a_hanging_transaction_is_ended_and_readers_go_on(transaction_version: int) -> None:
+    async def story(
+        virtual_cluster: VirtualCluster,
+    ) -> tuple[Repair, Repair, Repair, list[bytes | None]]:
+        async with virtual_cluster.client() as cluster:
             admin = Admin(cluster)
             finding = await found_hanging(admin)
             async with Producer(cluster) as bystander:
@@ -76,7 +78,7 @@ def test_a_hanging_transaction_is_ended_and_readers_go_on(level: int) -> None:
             second_report = await repair(admin, finding, now_ms=now_ms)
             return dry, report, second_report, await values(cluster, "orders")
 
-    dry, report, second_report, read = run_cluster(story, level=level)
+    dry, report, second_report, read = run_cluster(story, level=transaction_version)
     assert dry.outcome is Outcome.WOULD_REPAIR
     assert dry.last_stable_offset_after is None
     assert report.outcome is Outcome.REPAIRED
@@ -104,8 +106,8 @@ class Beforehand(Admin):
 
 
 def test_a_refused_marker_is_reported_and_nothing_claimed() -> None:
-    async def story(world: VirtualCluster) -> Repair:
-        async with world.client() as cluster:
+    async def story(virtual_cluster: VirtualCluster) -> Repair:
+        async with virtual_cluster.client() as cluster:
             admin = Beforehand(cluster)
             finding = await found_hanging(admin)
             admin.refusal = ClientError("fenced by a newer coordinator")
@@ -117,8 +119,8 @@ def test_a_refused_marker_is_reported_and_nothing_claimed() -> None:
 
 
 def test_a_marker_that_changes_nothing_is_not_called_a_repair() -> None:
-    async def story(world: VirtualCluster) -> Repair:
-        async with world.client() as cluster:
+    async def story(virtual_cluster: VirtualCluster) -> Repair:
+        async with virtual_cluster.client() as cluster:
             admin = Beforehand(cluster)
             finding = await found_hanging(admin)
             admin.is_lost = True
@@ -144,8 +146,8 @@ def test_who_repairs_beside_somebody_else_says_so(committed: bool, outcome: Outc
             await self.end(which.marker(committed=committed))
             await super().abort_transaction(which, timeout_ms=timeout_ms)
 
-    async def story(world: VirtualCluster) -> Repair:
-        async with world.client() as cluster:
+    async def story(virtual_cluster: VirtualCluster) -> Repair:
+        async with virtual_cluster.client() as cluster:
             admin = Overtaken(cluster)
             return await repair(admin, await found_hanging(admin), now_ms=0)
 
@@ -158,9 +160,9 @@ def test_who_repairs_beside_somebody_else_says_so(committed: bool, outcome: Outc
 
 
 def test_a_transaction_that_lives_is_never_aborted_whatever_it_was_found_to_be() -> None:
-    async def story(world: VirtualCluster) -> tuple[Repair, list[bytes | None]]:
+    async def story(virtual_cluster: VirtualCluster) -> tuple[Repair, list[bytes | None]]:
         async with (
-            world.client() as cluster,
+            virtual_cluster.client() as cluster,
             Producer(cluster, transactional_id="living") as living,
         ):
             admin = Admin(cluster)
@@ -185,8 +187,8 @@ def test_what_cannot_be_looked_at_is_not_touched() -> None:
         async def describe_producers(self, *args: object, **kwargs: object) -> object:  # type: ignore[override]
             return {WHERE: ClientError("nobody leads it")}
 
-    async def story(world: VirtualCluster) -> None:
-        async with world.client() as cluster:
+    async def story(virtual_cluster: VirtualCluster) -> None:
+        async with virtual_cluster.client() as cluster:
             finding = await found_hanging(Admin(cluster))
             with pytest.raises(ClientError, match="nobody leads it") as failure:
                 await repair(Deaf(cluster), finding, now_ms=0)
@@ -200,18 +202,22 @@ def test_what_cannot_be_looked_at_is_not_touched() -> None:
 # The marker that was decided
 
 
-async def leave_hanging(world: VirtualCluster, admin: Admin, *, later: int) -> JudgedTransaction:
+async def leave_hanging(
+    virtual_cluster: VirtualCluster, admin: Admin, *, later: int
+) -> JudgedTransaction:
     """KAFKA-20734: committed while the partition had no leader; ``later`` transactions follow."""
-    world.sim.metadata.create_topic(TopicToCreate(name=SOLO.topic, assignments=((0, (AWAY,)),)))
+    virtual_cluster.sim.metadata.create_topic(
+        TopicToCreate(name=SOLO.topic, assignments=((0, (AWAY,)),))
+    )
     await admin.cluster.coordinator("shop")
-    if world.leader(world.home("shop")) != HOME:
-        world.sim.move_leader(world.home("shop"), HOME)
+    if virtual_cluster.leader(virtual_cluster.home("shop")) != HOME:
+        virtual_cluster.sim.move_leader(virtual_cluster.home("shop"), HOME)
     async with await begin_transaction(admin.cluster, "shop") as shop:
         await shop.send(SOLO.topic, 0, b"paid")
-        await world.sim.kill_broker(AWAY)
-        await leaderless(world, SOLO)
+        await virtual_cluster.sim.kill_broker(AWAY)
+        await leaderless(virtual_cluster, SOLO)
         await shop.commit()
-        await world.sim.start_broker(AWAY)
+        await virtual_cluster.sim.start_broker(AWAY)
         for _ in range(later):
             shop.begin()
             await shop.send("orders", 0, b"next")
@@ -222,22 +228,22 @@ async def leave_hanging(world: VirtualCluster, admin: Admin, *, later: int) -> J
     return finding
 
 
-@pytest.mark.parametrize(("level", "later"), [(0, 0), (0, 2), (2, 0), (2, 2)])
+@pytest.mark.parametrize(("transaction_version", "later"), [(0, 0), (0, 2), (2, 0), (2, 2)])
 def test_what_was_committed_is_ended_with_commit_and_nothing_is_lost(
-    level: int, later: int
+    transaction_version: int, later: int
 ) -> None:
     """Also where the coordinator has had other transactions since: its log tells."""
 
-    async def story(world: VirtualCluster) -> tuple[Repair, list[bytes | None]]:
-        async with world.client() as cluster:
+    async def story(virtual_cluster: VirtualCluster) -> tuple[Repair, list[bytes | None]]:
+        async with virtual_cluster.client() as cluster:
             admin = Admin(cluster)
-            finding = await leave_hanging(world, admin, later=later)
+            finding = await leave_hanging(virtual_cluster, admin, later=later)
             assert finding.decided is not None
             assert finding.decided.decision is Decision.COMMITTED
             report = await repair(admin, finding, now_ms=0, guess=Decision.ABORTED)
             return report, await values(cluster, SOLO.topic, partitions=1)
 
-    report, read = run_cluster(story, level=level)
+    report, read = run_cluster(story, level=transaction_version)
     assert (report.outcome, report.marker) == (Outcome.REPAIRED, "COMMIT"), (
         "a guess never overrules"
     )
@@ -270,8 +276,11 @@ async def write_behind_the_marker(admin: Admin, shop: Producer) -> None:
 def test_the_markers_in_front_of_an_offset_are_fetched() -> None:
     """With what each says, and since when none is missing: from offset 0, or from a time."""
 
-    async def story(world: VirtualCluster) -> None:
-        async with world.client() as cluster, await begin_transaction(cluster, "shop") as shop:
+    async def story(virtual_cluster: VirtualCluster) -> None:
+        async with (
+            virtual_cluster.client() as cluster,
+            await begin_transaction(cluster, "shop") as shop,
+        ):
             await shop.send(WHERE.topic, WHERE.partition, b"first")
             await shop.abort()
             await asyncio.sleep(60)
@@ -288,8 +297,13 @@ def test_the_markers_in_front_of_an_offset_are_fetched() -> None:
             ]
             assert every.markers[0].timestamp_ms < between_ms < every.markers[1].timestamp_ms
             assert every.complete_since_ms == BEFORE_ALL_MARKERS_MS
-            late = await fetch_markers(cluster, WHERE, pid, before_offset=end, since_ms=between_ms)
-            assert (late.markers, late.complete_since_ms) == (every.markers[1:], between_ms)
+            late_markers = await fetch_markers(
+                cluster, WHERE, pid, before_offset=end, since_ms=between_ms
+            )
+            assert (late_markers.markers, late_markers.complete_since_ms) == (
+                every.markers[1:],
+                between_ms,
+            )
             markers_before = await fetch_markers(cluster, WHERE, pid, before_offset=2, since_ms=0)
             assert markers_before.markers == every.markers[:1]
             markers_of_other = await fetch_markers(
@@ -316,8 +330,8 @@ def test_what_was_written_behind_its_marker_is_never_published(
     """The old flow, where an epoch has many transactions: the last decision with the partition has
     its marker there. COMMIT was advised, and would have been written, by that decision."""
 
-    async def story(world: VirtualCluster) -> tuple[Repair, list[bytes | None]]:
-        async with world.client() as cluster:
+    async def story(virtual_cluster: VirtualCluster) -> tuple[Repair, list[bytes | None]]:
+        async with virtual_cluster.client() as cluster:
             admin = Admin(cluster)
             await admin.set_broker_default(VERIFICATION, "false")
             await asyncio.sleep(1)  # until every broker has heard of it
@@ -352,10 +366,10 @@ def test_who_does_not_know_has_to_guess_aloud(
 
     monkeypatch.setattr("txnsim.client.inspection.survey.read_coordinator_records", nothing)
 
-    async def story(world: VirtualCluster) -> tuple[Repair, Repair, list[bytes | None]]:
-        async with world.client() as cluster:
+    async def story(virtual_cluster: VirtualCluster) -> tuple[Repair, Repair, list[bytes | None]]:
+        async with virtual_cluster.client() as cluster:
             admin = Admin(cluster)
-            finding = await leave_hanging(world, admin, later=2)
+            finding = await leave_hanging(virtual_cluster, admin, later=2)
             first_report = await repair(admin, finding, now_ms=0)
             assert await values(cluster, SOLO.topic, partitions=1) == []
             second_report = await repair(admin, finding, now_ms=0, guess=guess)
@@ -379,8 +393,8 @@ async def explain_where(admin: Admin) -> Explanation:
 
 
 def test_nothing_is_withheld() -> None:
-    async def story(world: VirtualCluster) -> Explanation:
-        async with world.client() as cluster, Producer(cluster) as producer:
+    async def story(virtual_cluster: VirtualCluster) -> Explanation:
+        async with virtual_cluster.client() as cluster, Producer(cluster) as producer:
             await producer.send("orders", 0, b"x")
             return await explain_where(Admin(cluster))
 
@@ -391,8 +405,8 @@ def test_nothing_is_withheld() -> None:
 
 
 def test_a_hanging_one_is_named_with_its_cure() -> None:
-    async def story(world: VirtualCluster) -> Explanation:
-        async with world.client() as cluster, Producer(cluster) as producer:
+    async def story(virtual_cluster: VirtualCluster) -> Explanation:
+        async with virtual_cluster.client() as cluster, Producer(cluster) as producer:
             admin = Admin(cluster)
             await producer.send("orders", 0, b"x")
             await make_hanging(admin, WHERE, "ghost")
@@ -414,9 +428,9 @@ def test_a_hanging_one_is_named_with_its_cure() -> None:
 
 
 def test_open_and_decided_transactions_differ() -> None:
-    async def story(world: VirtualCluster) -> tuple[Explanation, Explanation]:
+    async def story(virtual_cluster: VirtualCluster) -> tuple[Explanation, Explanation]:
         async with (
-            world.client() as cluster,
+            virtual_cluster.client() as cluster,
             Producer(cluster, transactional_id="first") as first_producer,
             Producer(cluster, transactional_id="second") as second,
         ):
@@ -426,12 +440,12 @@ def test_open_and_decided_transactions_differ() -> None:
                 producer.begin()
                 await producer.send("orders", 0, b"x")
             alive = await explain_where(admin)
-            world.arm(Hold(), FaultPoint.PEER_REQUEST, api="WriteTxnMarkers")
+            virtual_cluster.arm(Hold(), FaultPoint.PEER_REQUEST, api="WriteTxnMarkers")
             await first_producer.commit()
             await until_state(cluster, "first", "PrepareCommit")
             decided = await explain_where(admin)
-            world.sim.injector.release("f")
-            world.sim.injector.disarm("f")
+            virtual_cluster.sim.injector.release("f")
+            virtual_cluster.sim.injector.disarm("f")
             await second.abort()
             return alive, decided
 
@@ -444,9 +458,9 @@ def test_open_and_decided_transactions_differ() -> None:
 
 
 def test_a_marker_that_is_not_replicated_is_no_transaction() -> None:
-    async def story(world: VirtualCluster) -> Explanation:
+    async def story(virtual_cluster: VirtualCluster) -> Explanation:
         async with (
-            world.client() as cluster,
+            virtual_cluster.client() as cluster,
             Producer(cluster, transactional_id="tx") as producer,
         ):
             admin = Admin(cluster)
@@ -454,11 +468,11 @@ def test_a_marker_that_is_not_replicated_is_no_transaction() -> None:
             producer.begin()
             await producer.send("orders", 0, b"x")
             # Followers ask no more, and have been in sync until now.
-            world.arm(Hold(), FaultPoint.PEER_REQUEST, api="Fetch")
+            virtual_cluster.arm(Hold(), FaultPoint.PEER_REQUEST, api="Fetch")
             await producer.abort()
             explanation = await explain_where(admin)
-            world.sim.injector.release("f")
-            world.sim.injector.disarm("f")
+            virtual_cluster.sim.injector.release("f")
+            virtual_cluster.sim.injector.disarm("f")
             return explanation
 
     explanation = run_cluster(
@@ -474,15 +488,15 @@ def test_a_marker_that_is_not_replicated_is_no_transaction() -> None:
 def test_without_a_leader_no_broker_is_asked() -> None:
     alone = TopicPartition("alone", 0)
 
-    async def story(world: VirtualCluster) -> Explanation:
-        async with world.client() as cluster:
+    async def story(virtual_cluster: VirtualCluster) -> Explanation:
+        async with virtual_cluster.client() as cluster:
             admin = Admin(cluster)
             # The brokers' default is one replica.
             await admin.create_topic(alone.topic, partitions=1)
-            await world.sim.kill_broker(world.leader(alone))
+            await virtual_cluster.sim.kill_broker(virtual_cluster.leader(alone))
             for _ in range(60):
                 await asyncio.sleep(1)
-                if world.leader(alone) < 0:
+                if virtual_cluster.leader(alone) < 0:
                     break
             return await explain(admin, alone, now_ms=0)
 
@@ -492,8 +506,8 @@ def test_without_a_leader_no_broker_is_asked() -> None:
 
 
 @within(run_cluster)
-async def test_a_partition_that_does_not_exist_is_an_error(world: VirtualCluster) -> None:
-    async with world.client() as cluster:
+async def test_a_partition_that_does_not_exist_is_an_error(virtual_cluster: VirtualCluster) -> None:
+    async with virtual_cluster.client() as cluster:
         with pytest.raises(ClientError, match="no partition orders-9"):
             await explain(Admin(cluster), TopicPartition("orders", 9), now_ms=0)
 
@@ -508,8 +522,8 @@ class Older(Admin):
 
 
 def test_where_no_broker_describes_transactions_the_log_is_read() -> None:
-    async def story(world: VirtualCluster) -> tuple[Explanation, Explanation, int]:
-        async with world.client() as cluster, Producer(cluster) as producer:
+    async def story(virtual_cluster: VirtualCluster) -> tuple[Explanation, Explanation, int]:
+        async with virtual_cluster.client() as cluster, Producer(cluster) as producer:
             admin = Older(cluster)
             await producer.send("orders", 0, b"x")
             healthy = await explain_where(admin)
@@ -528,8 +542,8 @@ def test_where_no_broker_describes_transactions_the_log_is_read() -> None:
 
 
 def test_a_log_without_an_answer_names_no_transaction() -> None:
-    async def story(world: VirtualCluster) -> Explanation:
-        async with world.client() as cluster, Producer(cluster) as producer:
+    async def story(virtual_cluster: VirtualCluster) -> Explanation:
+        async with virtual_cluster.client() as cluster, Producer(cluster) as producer:
             admin = Older(cluster)
             await make_hanging(admin, WHERE, "ghost")
             await producer.send("orders", 0, b"y")
@@ -544,16 +558,16 @@ def test_a_log_without_an_answer_names_no_transaction() -> None:
     assert "does not tell whose" in stuck.sentences[1]
 
 
-async def delete_records(admin: Admin, where: TopicPartition, before_offset: int) -> None:
-    partition = {"partition_index": where.partition, "offset": before_offset}
-    topic = {"name": where.topic, "partitions": [partition]}
+async def delete_records(admin: Admin, topic_partition: TopicPartition, before_offset: int) -> None:
+    partition = {"partition_index": topic_partition.partition, "offset": before_offset}
+    topic = {"name": topic_partition.topic, "partitions": [partition]}
     request = VersionedRequest(
         api=ClientApi.DELETE_RECORDS,
         build=lambda schema: message_from(
             schema.DeleteRecordsRequest, {"topics": [topic], "timeout": 1_000}
         ),
     )
-    leader = await admin.cluster.leader(where)
+    leader = await admin.cluster.leader(topic_partition)
     await admin.cluster.ask(leader.leader_id, request)
 
 
@@ -566,54 +580,59 @@ REFUSED = Fail(error="TRANSACTIONAL_ID_AUTHORIZATION_FAILED")
 """As an authorizer would, of every id that is asked for."""
 
 
-def blind(world: VirtualCluster) -> None:
+def blind(virtual_cluster: VirtualCluster) -> None:
     """From now on no transactional id may be described."""
-    world.arm(REFUSED, FaultPoint.CLIENT_REQUEST, api="DescribeTransactions")
+    virtual_cluster.arm(REFUSED, FaultPoint.CLIENT_REQUEST, api="DescribeTransactions")
 
 
 @within(run_cluster)
 async def test_the_right_to_describe_an_unused_name_is_the_right_to_describe_all(
-    world: VirtualCluster,
+    virtual_cluster: VirtualCluster,
 ) -> None:
-    async with world.client() as cluster:
+    async with virtual_cluster.client() as cluster:
         await check_sight(cluster)
         described = await Admin(cluster).describe_transactions([UNUSED_ID])
         assert isinstance(described[UNUSED_ID], ClientError), "and it stays nobody's"
 
 
 @within(run_cluster)
-async def test_a_missing_right_is_reported(world: VirtualCluster) -> None:
-    async with world.client() as cluster:
-        blind(world)
-        with pytest.raises(ClientError, match="may not describe every") as refused:
+async def test_a_missing_right_is_reported(virtual_cluster: VirtualCluster) -> None:
+    async with virtual_cluster.client() as cluster:
+        blind(virtual_cluster)
+        with pytest.raises(ClientError, match="may not describe every") as refusal:
             await check_sight(cluster)
-        assert refused.value.error is ErrorCode.transactional_id_authorization_failed
+        assert refusal.value.error is ErrorCode.transactional_id_authorization_failed
 
 
 @within(run_cluster)
-async def test_a_search_that_seems_to_find_something_is_refused_then(world: VirtualCluster) -> None:
-    async with world.client() as cluster:
+async def test_a_search_that_seems_to_find_something_is_refused_then(
+    virtual_cluster: VirtualCluster,
+) -> None:
+    async with virtual_cluster.client() as cluster:
         admin = Admin(cluster)
         await make_hanging(admin, GHOSTLY, "ghost")
         now_ms = cluster.clock.now_ms()
         assert (await survey(admin, now_ms=now_ms, partitions=[GHOSTLY])).hanging
         assert await admin.find_hanging(now_ms=now_ms, topic="orders")
-        world.arm(REFUSED, FaultPoint.CLIENT_REQUEST, api="DescribeTransactions", limit=3)
+        virtual_cluster.arm(REFUSED, FaultPoint.CLIENT_REQUEST, api="DescribeTransactions", limit=3)
         for search in (
             survey(admin, now_ms=now_ms, partitions=[GHOSTLY]),
             admin.find_hanging(now_ms=now_ms, topic="orders"),
         ):
-            with pytest.raises(ClientError) as refused:
+            with pytest.raises(ClientError) as refusal:
                 await search
-            assert refused.value.error is ErrorCode.transactional_id_authorization_failed
+            assert refusal.value.error is ErrorCode.transactional_id_authorization_failed
 
 
 @within(run_cluster)
-async def test_a_search_that_finds_nothing_needs_no_sight(world: VirtualCluster) -> None:
-    async with world.client() as cluster, await begin_transaction(cluster, "tx") as producer:
+async def test_a_search_that_finds_nothing_needs_no_sight(virtual_cluster: VirtualCluster) -> None:
+    async with (
+        virtual_cluster.client() as cluster,
+        await begin_transaction(cluster, "tx") as producer,
+    ):
         await producer.send("orders", 1, b"v")
         await producer.commit()
-        blind(world)
+        blind(virtual_cluster)
         admin = Admin(cluster)
         search = await survey(admin, now_ms=cluster.clock.now_ms(), older_than_ms=0)
         assert search.findings == ()
@@ -627,24 +646,24 @@ HOUR_MS = 3_600_000
 def test_a_coordinator_that_has_just_moved_is_waited_for(late_ms: int) -> None:
     """Its broker has not heard of that yet, and lists nothing of it without an error."""
 
-    async def story(world: VirtualCluster) -> None:
+    async def story(virtual_cluster: VirtualCluster) -> None:
         async with (
-            world.client() as cluster,
+            virtual_cluster.client() as cluster,
             await begin_transaction(cluster, "tx") as producer,
         ):
             await producer.send("orders", 0, b"v")
-            home = world.home("tx")
-            image = world.sim.metadata.image.partition(home)
+            home = virtual_cluster.home("tx")
+            image = virtual_cluster.sim.metadata.image.partition(home)
             assert image is not None
             heir = next(replica for replica in image.isr if replica != image.leader)
-            world.arm(Delay(delay_ms=late_ms), FaultPoint.METADATA_APPLY, broker=heir)
-            world.sim.move_leader(home, heir)
+            virtual_cluster.arm(Delay(delay_ms=late_ms), FaultPoint.METADATA_APPLY, broker=heir)
+            virtual_cluster.sim.move_leader(home, heir)
             await asyncio.sleep(late_ms / 2_000)
             now_ms = cluster.clock.now_ms() + HOUR_MS
             admin = Admin(cluster)
             assert await admin.known_to_coordinators({producer.identity.producer_id}) == ({}, {})
             assert await admin.find_hanging(now_ms=now_ms, topic="orders") == ()
-            world.sim.move_leader(home, image.leader)
+            virtual_cluster.sim.move_leader(home, image.leader)
             search = await survey(admin, now_ms=now_ms, partitions=[GHOSTLY])
             assert [finding.verdict for finding in search.findings] == [OpenTxnStatus.ALIVE]
             await producer.commit()
@@ -654,16 +673,19 @@ def test_a_coordinator_that_has_just_moved_is_waited_for(late_ms: int) -> None:
 
 @within(run_cluster)
 async def test_coordinators_that_move_all_the_time_are_no_ground_for_a_verdict(
-    world: VirtualCluster,
+    virtual_cluster: VirtualCluster,
 ) -> None:
     class Restless(Admin):
         """A coordinator moves whenever they are asked."""
 
         async def known_to_coordinators(self, producer_ids: set[int]) -> CoordinatorsKnowledge:
-            world.move(world.home("ghost"))
+            virtual_cluster.move(virtual_cluster.home("ghost"))
             return await super().known_to_coordinators(producer_ids)
 
-    async with world.client() as cluster, world.client(api_timeout_ms=500) as impatient:
+    async with (
+        virtual_cluster.client() as cluster,
+        virtual_cluster.client(api_timeout_ms=500) as impatient,
+    ):
         await make_hanging(Admin(cluster), GHOSTLY, "ghost")
         now_ms = cluster.clock.now_ms()
         with pytest.raises(RetriableError, match="coordinators move all the time"):
@@ -672,11 +694,14 @@ async def test_coordinators_that_move_all_the_time_are_no_ground_for_a_verdict(
 
 @within(run_cluster)
 async def test_a_coordinator_that_does_not_serve_in_time_is_no_ground_for_a_verdict(
-    world: VirtualCluster,
+    virtual_cluster: VirtualCluster,
 ) -> None:
-    async with world.client() as cluster, world.client(api_timeout_ms=500) as impatient:
+    async with (
+        virtual_cluster.client() as cluster,
+        virtual_cluster.client(api_timeout_ms=500) as impatient,
+    ):
         await make_hanging(Admin(cluster), GHOSTLY, "ghost")
         unserved = Fail(error="COORDINATOR_LOAD_IN_PROGRESS")
-        world.arm(unserved, FaultPoint.CLIENT_REQUEST, api="DescribeTransactions")
+        virtual_cluster.arm(unserved, FaultPoint.CLIENT_REQUEST, api="DescribeTransactions")
         with pytest.raises(ClientError, match="COORDINATOR_LOAD_IN_PROGRESS"):
             await Admin(impatient).find_hanging(now_ms=cluster.clock.now_ms(), topic="orders")

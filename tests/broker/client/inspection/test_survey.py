@@ -51,8 +51,8 @@ HOUR_MS = 3_600_000
 
 
 def test_each_verdict_in_one_cluster() -> None:
-    async def story(world: VirtualCluster) -> Survey:
-        async with world.client() as cluster:
+    async def story(virtual_cluster: VirtualCluster) -> Survey:
+        async with virtual_cluster.client() as cluster:
             admin = Admin(cluster)
             await make_hanging(admin, GHOSTLY, "ghost")
             async with (
@@ -65,7 +65,7 @@ def test_each_verdict_in_one_cluster() -> None:
                 await decided.init_transactions()
                 decided.begin()
                 await decided.send("orders", 2, b"b")
-                world.arm(
+                virtual_cluster.arm(
                     Hold(),
                     FaultPoint.PEER_REQUEST,
                     api="WriteTxnMarkers",
@@ -80,8 +80,8 @@ def test_each_verdict_in_one_cluster() -> None:
                     progress=lambda searched, total: progress_calls.append((searched, total)),
                 )
                 assert progress_calls[-1] == (search.partitions, search.partitions)
-                world.sim.injector.release("f")
-                world.sim.injector.disarm("f")
+                virtual_cluster.sim.injector.release("f")
+                virtual_cluster.sim.injector.disarm("f")
                 await living.abort()
                 return search
 
@@ -98,8 +98,8 @@ def test_each_verdict_in_one_cluster() -> None:
 
 
 def test_a_younger_write_is_not_looked_at() -> None:
-    async def story(world: VirtualCluster) -> tuple[int, int]:
-        async with world.client() as cluster:
+    async def story(virtual_cluster: VirtualCluster) -> tuple[int, int]:
+        async with virtual_cluster.client() as cluster:
             admin = Admin(cluster)
             await make_hanging(admin, GHOSTLY, "ghost", age_ms=HOUR_MS)
             now_ms = cluster.clock.now_ms()
@@ -124,8 +124,8 @@ class Ended(Admin):
 
 
 def test_what_ends_while_it_is_judged_does_not_hang() -> None:
-    async def story(world: VirtualCluster) -> Survey:
-        async with world.client() as cluster:
+    async def story(virtual_cluster: VirtualCluster) -> Survey:
+        async with virtual_cluster.client() as cluster:
             await make_hanging(Admin(cluster), GHOSTLY, "ghost")
             return await survey(Ended(cluster), now_ms=cluster.clock.now_ms(), partitions=[GHOSTLY])
 
@@ -140,14 +140,14 @@ def test_partitions_that_cannot_be_asked_are_named_and_the_others_searched() -> 
             producers = await super().describe_producers(*args, **kwargs)  # type: ignore[arg-type]
             return {**producers, TopicPartition("orders", 1): ClientError("nobody leads it")}
 
-    async def story(world: VirtualCluster) -> Survey:
-        async with world.client() as cluster:
+    async def story(virtual_cluster: VirtualCluster) -> Survey:
+        async with virtual_cluster.client() as cluster:
             await make_hanging(Admin(cluster), GHOSTLY, "ghost")
             return await survey(Deaf(cluster), now_ms=cluster.clock.now_ms())
 
     search = run_cluster(story)
-    ((where, why),) = search.unread.items()
-    assert (where, str(why)) == (TopicPartition("orders", 1), "nobody leads it")
+    ((where, reason),) = search.unread.items()
+    assert (where, str(reason)) == (TopicPartition("orders", 1), "nobody leads it")
     assert len(search.hanging) == 1
 
 
@@ -438,10 +438,10 @@ def test_only_what_hangs_comes_with_a_command() -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "expected_state"), [("Ongoing", "Ongoing"), ("Dancing", "Unknown")]
+    ("transaction_state", "expected_state"), [("Ongoing", "Ongoing"), ("Dancing", "Unknown")]
 )
-def test_states_never_heard_of_are_unknown(name: str, expected_state: str) -> None:
-    state = {"transactional_id": "a", "producer_id": 1, "transaction_state": name}
+def test_states_never_heard_of_are_unknown(transaction_state: str, expected_state: str) -> None:
+    state = {"transactional_id": "a", "producer_id": 1, "transaction_state": transaction_state}
     (row,) = Asked(66, 2, None).answer(transaction_states=[state]).transaction_states
     listing = parse_listing(3, row)
     assert (listing.coordinator_id, listing.state) == (3, expected_state)
@@ -496,9 +496,9 @@ def test_an_abort_is_described_as_java_does() -> None:
 
 
 def test_what_was_written_down_of_an_id_is_read_from_the_running_cluster() -> None:
-    async def story(world: VirtualCluster) -> tuple[tuple[CoordinatorRecord, ...], ...]:
+    async def story(virtual_cluster: VirtualCluster) -> tuple[tuple[CoordinatorRecord, ...], ...]:
         async with (
-            world.client() as cluster,
+            virtual_cluster.client() as cluster,
             Producer(cluster, transactional_id="shop") as shop,
         ):
             nothing = await read_coordinator_records(cluster, "shop", since_ms=0)
@@ -526,9 +526,9 @@ def test_what_was_written_down_of_an_id_is_read_from_the_running_cluster() -> No
 
 
 def test_a_log_that_is_too_long_tells_nothing() -> None:
-    async def story(world: VirtualCluster) -> tuple[CoordinatorRecord, ...]:
+    async def story(virtual_cluster: VirtualCluster) -> tuple[CoordinatorRecord, ...]:
         async with (
-            world.client() as cluster,
+            virtual_cluster.client() as cluster,
             Producer(cluster, transactional_id="shop") as shop,
         ):
             await shop.init_transactions()

@@ -45,8 +45,10 @@ async def reading(client: Cluster) -> list[ShareMember]:
 
 
 def test_share_groups_that_wait_are_named_and_others_are_not() -> None:
-    async def story(world: VirtualCluster) -> tuple[Explanation, Explanation, dict[str, Any]]:
-        async with world.client() as client, Producer(client) as producer:
+    async def story(
+        virtual_cluster: VirtualCluster,
+    ) -> tuple[Explanation, Explanation, dict[str, Any]]:
+        async with virtual_cluster.client() as client, Producer(client) as producer:
             await producer.send("orders", 0, b"x")
             members = await reading(client)
             admin = Admin(client)
@@ -85,8 +87,8 @@ def positions_where_configs_fail(
     async def refuse(*_: object) -> dict[str, str]:
         raise ClientError(error.name, error=error)
 
-    async def story(world: VirtualCluster) -> tuple[groups.GroupPosition, ...]:
-        async with world.client() as client, Producer(client) as producer:
+    async def story(virtual_cluster: VirtualCluster) -> tuple[groups.GroupPosition, ...]:
+        async with virtual_cluster.client() as client, Producer(client) as producer:
             await producer.send("orders", 0, b"x")
             members = await reading(client)
             monkeypatch.setattr(Admin, "group_configs", refuse)

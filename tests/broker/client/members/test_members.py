@@ -52,7 +52,7 @@ from txnsim.wire import codec
 # Members of a group in a cluster in virtual time.
 
 
-P0, P1, P2 = (TopicPartition("orders", index) for index in range(3))
+P0, P1, P2 = (TopicPartition("orders", partition_index) for partition_index in range(3))
 ALL = frozenset({P0, P1, P2})
 PROTOCOLS: tuple[GroupProtocol, ...] = ("classic", "consumer")
 both = pytest.mark.parametrize("protocol", PROTOCOLS)
@@ -319,12 +319,15 @@ def test_a_subscription_is_read_as_it_was_written() -> None:
 def test_partitions_are_shared_in_ranges(
     members: dict[str, str], count: int, shares: dict[str, list[int]]
 ) -> None:
-    subscriptions = {name: (None, write_subscription([topic])) for name, topic in members.items()}
+    subscriptions = {
+        member_name: (None, write_subscription([topic])) for member_name, topic in members.items()
+    }
     partitions_by_member = {
         name: sorted(
-            assigned_partition.partition for assigned_partition in assigned_partitions(data)
+            assigned_partition.partition
+            for assigned_partition in assigned_partitions(assignment_bytes)
         )
-        for name, data in assign_range(subscriptions, {"t": count}).items()
+        for name, assignment_bytes in assign_range(subscriptions, {"t": count}).items()
     }
     assert partitions_by_member == shares
 
@@ -336,10 +339,12 @@ def test_static_members_come_first_and_are_ordered_by_their_instance_ids() -> No
         "m2": ("first", write_subscription(["t"])),
     }
     shares = assign_range(subscriptions, {"t": 3})
-    partitions_by_member = {name: assigned_partitions(data) for name, data in shares.items()}
+    partitions_by_member = {
+        member_id: assigned_partitions(share_data) for member_id, share_data in shares.items()
+    }
     assert [
-        [topic_partition.partition for topic_partition in partitions_by_member[name]]
-        for name in ("m2", "m1", "a-dynamic")
+        [topic_partition.partition for topic_partition in partitions_by_member[member_id]]
+        for member_id in ("m2", "m1", "a-dynamic")
     ] == [
         [0],
         [1],
@@ -352,10 +357,10 @@ def test_bytes_that_are_no_assignment() -> None:
         assigned_partitions(b"\x00")
 
 
-async def append(cluster: VirtualCluster, *values: bytes, partition: int = 0) -> None:
+async def append(cluster: VirtualCluster, *record_values: bytes, partition: int = 0) -> None:
     async with cluster.client("writer") as client, Producer(client) as producer:
-        for value in values:
-            await producer.send("orders", partition, value)
+        for record_value in record_values:
+            await producer.send("orders", partition, record_value)
 
 
 def values(polled: Polled) -> list[bytes | None]:
@@ -407,13 +412,13 @@ async def test_a_second_member_gets_its_share_when_the_first_one_polls(
         assert a.positions.keys() == a.assigned
         assert a.metadata.generation > metadata.generation
         lost = min(ALL - a.assigned)  # what it has kept, KIP-1251 lets it commit
-        with pytest.raises(ClientError) as caught:
+        with pytest.raises(ClientError) as error_info:
             await a.commit({lost: 0}, metadata=metadata)
         expected_errors = {
             "classic": ErrorCode.illegal_generation,
             "consumer": ErrorCode.stale_member_epoch,
         }
-        assert caught.value.error == expected_errors[protocol]
+        assert error_info.value.error == expected_errors[protocol]
         with pytest.raises(IllegalUseError, match="No current assignment"):
             a.seek(next(iter(b.assigned)), 0)
 
@@ -435,9 +440,9 @@ async def test_one_that_stands_still_is_expelled_and_joins_again_when_it_polls(
         await a.poll()
         a.stand_still()
         await b.subscribe(["orders"], until=ALL)
-        with pytest.raises(ClientError) as caught:
+        with pytest.raises(ClientError) as error_info:
             await a.commit()
-        assert caught.value.error == ErrorCode.unknown_member_id
+        assert error_info.value.error == ErrorCode.unknown_member_id
         poll = cluster.env.tasks.spawn(a.poll(), name="back")
         await asyncio.sleep(1)
         await b.poll()
@@ -671,10 +676,10 @@ def test_each_request_is_made_in_every_version_that_is_ours(request_: VersionedR
 
 
 def test_who_leaves_and_who_commits() -> None:
-    old = REQUESTS[3].build(codec.request_schema(REQUESTS[3].api, 2))
-    new = REQUESTS[3].build(codec.request_schema(REQUESTS[3].api, 5))
-    assert old.member_id == "m"
-    assert [(row.member_id, row.group_instance_id) for row in new.members] == [("m", "one")]
+    old_request = REQUESTS[3].build(codec.request_schema(REQUESTS[3].api, 2))
+    new_request = REQUESTS[3].build(codec.request_schema(REQUESTS[3].api, 5))
+    assert old_request.member_id == "m"
+    assert [(row.member_id, row.group_instance_id) for row in new_request.members] == [("m", "one")]
     commit = REQUESTS[6].build(codec.request_schema(REQUESTS[6].api, 9))
     assert (commit.generation_id_or_member_epoch, commit.member_id) == (3, "m")
     assert [row.committed_offset for row in commit.topics[0].partitions] == [5, 4]

@@ -27,15 +27,17 @@ CONFIGS = {"share.auto.offset.reset": "earliest", "share.isolation.level": "read
 async def member(cluster: VirtualCluster, name: str) -> AsyncIterator[ShareMember]:
     """A member of the share group ``s`` that is assigned all partitions."""
     async with cluster.client(name) as client:
-        for config, value in CONFIGS.items():
-            await Admin(client).set_group_config("s", config, value)
+        for config, config_value in CONFIGS.items():
+            await Admin(client).set_group_config("s", config, config_value)
         share_member = ShareMember(client, MemberOptions(group_id="s", member_id=f"id-{name}"))
         await share_member.subscribe(["orders"], until=ALL)
         yield share_member
         await share_member.close()
 
 
-async def write(cluster: VirtualCluster, *values: str, committed: bool | None = None) -> None:
+async def write(
+    cluster: VirtualCluster, *record_values: str, committed: bool | None = None
+) -> None:
     """Records in partition 0; in a transaction that ends so, if any."""
     transactional_id = None if committed is None else "app"
     async with (
@@ -45,8 +47,8 @@ async def write(cluster: VirtualCluster, *values: str, committed: bool | None = 
         if committed is not None:
             await producer.init_transactions()
             producer.begin()
-        for value in values:
-            await producer.send("orders", 0, value.encode())
+        for record_value in record_values:
+            await producer.send("orders", 0, record_value.encode())
         if committed is not None:
             await (producer.commit if committed else producer.abort)()
 
@@ -150,7 +152,7 @@ async def test_a_new_leader_knows_no_session(cluster: VirtualCluster) -> None:
         commit = await a.commit()
         assert commit.error is ErrorCode.unknown_topic_or_partition
         assert await poll_values(a) == []  # its metadata are those of before
-        assert [value for value, _ in await poll_values(a)] == ["work"]
+        assert [record_value for record_value, _ in await poll_values(a)] == ["work"]
 
 
 @one_partition

@@ -18,8 +18,8 @@ PLACES = [TopicPartition("orders", 0), TopicPartition("orders", 1)]
 two_partitions = within(run_cluster, topics=(("orders", 2), ("other", 1)))
 
 
-def options(name: str, **fields: str) -> MemberOptions:
-    return MemberOptions(group_id="app", protocol="streams", member_id=name, **fields)
+def options(member_id: str, **fields: str) -> MemberOptions:
+    return MemberOptions(group_id="app", protocol="streams", member_id=member_id, **fields)
 
 
 @two_partitions

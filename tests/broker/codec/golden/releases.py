@@ -85,7 +85,7 @@ def record_all() -> dict[str, Any]:
 
 
 def as_differences(recorded: Mapping[str, Any]) -> dict[str, Any]:
-    """Of each line what differs from the one before."""
+    """Return, for each release line, what differs from the line before it."""
     lines: dict[str, Any] = {}
     last_versions: dict[str, ApiVersions] = {api_side: {} for api_side in _WHO}
     for line, recorded_versions in recorded.items():
@@ -140,7 +140,7 @@ def _versions(spec: dict[str, Any]) -> list[int] | None:
 
 
 def _by_key(ranges_by_key: dict[int, list[int]]) -> ApiVersions:
-    return {str(key): ranges_by_key[key] for key in sorted(ranges_by_key)}
+    return {str(range_key): ranges_by_key[range_key] for range_key in sorted(ranges_by_key)}
 
 
 def as_text(recorded: dict[str, Any]) -> str:

@@ -15,7 +15,7 @@ import pytest
 
 from benchmarks.call_counts import counter, counts
 from tests.broker.coordinators.group.test_service import marker, verify_as_agreed
-from tests.support.group_world import GROUP, HOME, PRODUCER, GroupWorld, commit_of, run_groups
+from tests.support.group_world import GROUP, HOME, PRODUCER, GroupBench, commit_of, run_groups
 from txnsim.coordinators.group.service import GroupCoordinator
 from txnsim.errors import Rejection
 from txnsim.group.consumer_group import LEFT_EPOCH
@@ -28,57 +28,59 @@ STEADY_MAX: Final = 1.3
 PROPORTION_MAX: Final = 12.0
 """From one size to the next, ten times larger one."""
 
-Step = Callable[[GroupWorld], Awaitable[Any]]
+Step = Callable[[GroupBench], Awaitable[Any]]
 
 
-async def members(world: GroupWorld, count: int) -> None:
+async def members(group_bench: GroupBench, count: int) -> None:
     """Members of one group of the consumer protocol, each second with a topic more."""
-    for number in range(count):
-        topics = ("orders", f"t{number % 2}")
-        joined = await world.consume(f"m{number}", topic_names=topics)
+    for member_number in range(count):
+        topics = ("orders", f"t{member_number % 2}")
+        joined = await group_bench.consume(f"m{member_number}", topic_names=topics)
         assert not isinstance(joined, Rejection), joined
 
 
-async def classic(world: GroupWorld, count: int) -> None:
+async def classic(group_bench: GroupBench, count: int) -> None:
     """Members of one classic group that have a generation."""
-    joins = [world.later(world.join()) for _ in range(count)]
+    joins = [group_bench.later(group_bench.join()) for _ in range(count)]
     for join in joins:
         await join
 
 
-async def names(world: GroupWorld, count: int) -> None:
+async def names(group_bench: GroupBench, count: int) -> None:
     """Topics in the subscription of another member."""
-    await world.consume("other", topic_names=tuple(f"n{number}" for number in range(count)))
+    await group_bench.consume(
+        "other", topic_names=tuple(f"n{topic_number}" for topic_number in range(count))
+    )
 
 
-async def regexes(world: GroupWorld, count: int) -> None:
+async def regexes(group_bench: GroupBench, count: int) -> None:
     """Members that subscribe by one regular expression."""
     for number in range(count):
-        await world.consume(f"r{number}", topic_names=None, topic_regex="o.*")
+        await group_bench.consume(f"r{number}", topic_names=None, topic_regex="o.*")
 
 
-async def positions(world: GroupWorld, count: int, group_id: str = "other") -> None:
+async def positions(group_bench: GroupBench, count: int, group_id: str = "other") -> None:
     """Positions of another group."""
     places = tuple(
-        NewPosition(topic_partition=TopicPartition("wide", index), offset=1)
-        for index in range(count)
+        NewPosition(topic_partition=TopicPartition("wide", partition_index), offset=1)
+        for partition_index in range(count)
     )
-    await world.groups.commit(CommitOffsets(group_id=group_id, positions=places))
+    await group_bench.groups.commit(CommitOffsets(group_id=group_id, positions=places))
 
 
-async def own_positions(world: GroupWorld, count: int) -> None:
+async def own_positions(group_bench: GroupBench, count: int) -> None:
     """Positions of the same group."""
-    await positions(world, count, GROUP)
+    await positions(group_bench, count, GROUP)
 
 
-async def pending(world: GroupWorld, count: int) -> None:
+async def pending(group_bench: GroupBench, count: int) -> None:
     """Positions that wait for the marker of the same producer."""
     places = tuple(
-        NewPosition(topic_partition=TopicPartition("wide", index), offset=1)
-        for index in range(count)
+        NewPosition(topic_partition=TopicPartition("wide", partition_index), offset=1)
+        for partition_index in range(count)
     )
     command = CommitOffsets(group_id=GROUP, positions=places, is_transactional=True)
-    await world.groups.commit_in_transaction(command, PRODUCER, verify=verify_as_agreed)
+    await group_bench.groups.commit_in_transaction(command, PRODUCER, verify=verify_as_agreed)
 
 
 STORED: Final = {
@@ -87,41 +89,41 @@ STORED: Final = {
 }
 
 
-async def joins(world: GroupWorld) -> None:
-    await world.consume("new", topic_names=("orders", "t0"))
+async def joins(group_bench: GroupBench) -> None:
+    await group_bench.consume("new", topic_names=("orders", "t0"))
 
 
-async def joins_and_stays(world: GroupWorld) -> None:
-    reply = await world.consume("new")
-    await world.consume("new", 0 if isinstance(reply, Rejection) else reply.member_epoch)
+async def joins_and_stays(group_bench: GroupBench) -> None:
+    reply = await group_bench.consume("new")
+    await group_bench.consume("new", 0 if isinstance(reply, Rejection) else reply.member_epoch)
 
 
-async def joins_and_leaves(world: GroupWorld) -> None:
-    await world.consume("new")
-    await world.consume("new", LEFT_EPOCH)
+async def joins_and_leaves(group_bench: GroupBench) -> None:
+    await group_bench.consume("new")
+    await group_bench.consume("new", LEFT_EPOCH)
 
 
-async def falls_silent(world: GroupWorld) -> None:
-    await world.consume("new", group_id="silent")
-    await world.pass_ms(46_000)
+async def falls_silent(group_bench: GroupBench) -> None:
+    await group_bench.consume("new", group_id="silent")
+    await group_bench.pass_ms(46_000)
 
 
-async def own_classic(world: GroupWorld) -> None:
+async def own_classic(group_bench: GroupBench) -> None:
     """JoinGroup, SyncGroup, Heartbeat and LeaveGroup in a group of one."""
     fields = {"group_id": "small"}
-    joined = await world.join(**fields)
-    world.heartbeat(joined.member_id, group_id="small")
-    await world.leave(joined.member_id, group_id="small")
+    joined = await group_bench.join(**fields)
+    group_bench.heartbeat(joined.member_id, group_id="small")
+    await group_bench.leave(joined.member_id, group_id="small")
 
 
-async def transaction(world: GroupWorld) -> None:
+async def transaction(group_bench: GroupBench) -> None:
     command = commit_of(9, is_transactional=True)
-    await world.groups.commit_in_transaction(command, PRODUCER, verify=verify_as_agreed)
+    await group_bench.groups.commit_in_transaction(command, PRODUCER, verify=verify_as_agreed)
 
 
-async def delete_offsets(world: GroupWorld) -> None:
+async def delete_offsets(group_bench: GroupBench) -> None:
     places = (TopicPartition("orders", 0),)
-    await world.groups.delete_offsets(DeleteOffsets(group_id=GROUP, partitions=places))
+    await group_bench.groups.delete_offsets(DeleteOffsets(group_id=GROUP, partitions=places))
 
 
 async def awaitable_of(step: object) -> None:
@@ -136,34 +138,36 @@ STEPS: Final[Mapping[str, tuple[Step, str]]] = {
     "join of a small group": (own_classic, "join"),
     "heartbeat of a small group": (own_classic, "heartbeat"),
     "leaving of a small group": (own_classic, "leave"),
-    "sync": (lambda world: world.sync("nobody"), "sync"),
-    "commit": (lambda world: world.commit(member_id=""), "commit"),
+    "sync": (lambda group_bench: group_bench.sync("nobody"), "sync"),
+    "commit": (lambda group_bench: group_bench.commit(member_id=""), "commit"),
     "commit in a transaction": (transaction, "commit_in_transaction"),
-    "fetch": (lambda world: world.fetch(), "fetch"),
+    "fetch": (lambda group_bench: group_bench.fetch(), "fetch"),
     "deletion of a position": (delete_offsets, "delete_offsets"),
-    "deletion of a group": (lambda world: world.groups.delete("nobody"), "delete"),
+    "deletion of a group": (lambda group_bench: group_bench.groups.delete("nobody"), "delete"),
     "marker": (
-        lambda world: awaitable_of(
-            world.groups.marker_written(HOME, marker(committed=True), 10**6)
+        lambda group_bench: awaitable_of(
+            group_bench.groups.marker_written(HOME, marker(committed=True), 10**6)
         ),
         "marker_written",
     ),
     "deletion of a topic": (
-        lambda world: awaitable_of(world.groups.topics_deleted({"orders": uuid.UUID(int=7)})),
+        lambda group_bench: awaitable_of(
+            group_bench.groups.topics_deleted({"orders": uuid.UUID(int=7)})
+        ),
         "topics_deleted",
     ),
-    "list": (lambda world: awaitable_of(world.groups.list()), "list"),
-    "find": (lambda world: awaitable_of(world.groups.find(GROUP)), "find"),
-    "shards": (lambda world: awaitable_of(world.groups.shards()), "shards"),
-    "owns": (lambda world: awaitable_of(world.groups.owns(HOME)), "owns"),
-    "expiry": (lambda world: awaitable_of(world.groups.expire()), "expire"),
-    "load": (lambda world: awaitable_of(world.load()), "read"),
+    "list": (lambda group_bench: awaitable_of(group_bench.groups.list()), "list"),
+    "find": (lambda group_bench: awaitable_of(group_bench.groups.find(GROUP)), "find"),
+    "shards": (lambda group_bench: awaitable_of(group_bench.groups.shards()), "shards"),
+    "owns": (lambda group_bench: awaitable_of(group_bench.groups.owns(HOME)), "owns"),
+    "expiry": (lambda group_bench: awaitable_of(group_bench.groups.expire()), "expire"),
+    "load": (lambda group_bench: awaitable_of(group_bench.load()), "read"),
     "begin of a load": (
-        lambda world: awaitable_of(world.groups.begin_load(HOME, CoordinatorEpoch(99))),
+        lambda group_bench: awaitable_of(group_bench.groups.begin_load(HOME, CoordinatorEpoch(99))),
         "begin_load",
     ),
-    "unload": (lambda world: awaitable_of(world.unload()), "unload"),
-    "stop": (lambda world: awaitable_of(world.groups.stop()), "stop"),
+    "unload": (lambda group_bench: awaitable_of(group_bench.unload()), "unload"),
+    "stop": (lambda group_bench: awaitable_of(group_bench.groups.stop()), "stop"),
 }
 GROWING: Final[Mapping[str, frozenset[str]]] = {
     # Once a second at most: the target is made of all members; records for those that changed.
@@ -202,14 +206,14 @@ def cost(step: Step, stored_kind: str, count: int) -> int:
     """Calls that the step takes where so much is stored."""
     bytecodes_run = 0
 
-    async def story(world: GroupWorld) -> None:
+    async def story(group_bench: GroupBench) -> None:
         nonlocal bytecodes_run
-        await STORED[stored_kind](world, count)
-        await world.pass_ms(1_500)  # a target may be made again
+        await STORED[stored_kind](group_bench, count)
+        await group_bench.pass_ms(1_500)  # a target may be made again
         profile = counter()
         profile.enable()
-        await step(world)
-        await world.pass_ms(1)
+        await step(group_bench)
+        await group_bench.pass_ms(1)
         profile.disable()
         bytecodes_run = sum(counts(profile).values())
 
@@ -232,9 +236,9 @@ def test_a_step_costs_no_more_than_is_declared(name: str, stored_kind: str) -> N
 
 def test_each_step_of_the_coordinator_is_declared() -> None:
     public = {
-        name
-        for name, value in vars(GroupCoordinator).items()
-        if callable(value) and not name.startswith("_")
+        attribute_name
+        for attribute_name, attribute_value in vars(GroupCoordinator).items()
+        if callable(attribute_value) and not attribute_name.startswith("_")
     }
     assert {method for _, method in STEPS.values()} | ASKED_OF_A_BROKER == public
 

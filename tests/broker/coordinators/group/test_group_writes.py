@@ -7,7 +7,7 @@ import asyncio
 import msgspec
 import pytest
 
-from tests.support.group_world import GROUP, HOME, GroupWorld, run_groups
+from tests.support.group_world import GROUP, HOME, GroupBench, run_groups
 from tests.support.streams_groups import counting_image, heartbeat
 from tests.support.within_environment import within
 from txnsim.coordinators._write_operation import DecisionLines
@@ -32,16 +32,16 @@ class Decision(msgspec.Struct, frozen=True, kw_only=True):
 class Writing:
     """Write operations on the shard of a group, which count their decisions."""
 
-    def __init__(self, world: GroupWorld) -> None:
-        self.world = world
+    def __init__(self, group_bench: GroupBench) -> None:
+        self.group_bench = group_bench
         self.decided = 0
         self.appended: list[int] = []
         self.is_current = True
         self.rejection: Rejection | None = None
-        self.shard = world.groups._ownership.owned[HOME]
+        self.shard = group_bench.groups._ownership.owned[HOME]
         self.writes = GroupWrites(
-            writer=world.groups._writer,
-            image=lambda: world.image,
+            writer=group_bench.groups._writer,
+            image=lambda: group_bench.image,
             refuse_moved=lambda _: None if self.is_current else MOVED,
             lines=DecisionLines(),
         )
@@ -72,16 +72,16 @@ class Writing:
         return await operation.run_and_wait()
 
     def pace(self) -> Pace:
-        return Pace(self.world.env.tasks.turns, self.world.env.clock.stopwatch_ns)
+        return Pace(self.group_bench.env.tasks.turns, self.group_bench.env.clock.stopwatch_ns)
 
 
 class Hold:
     """A fault that holds appends until it is released, with an answer."""
 
-    def __init__(self, world: GroupWorld) -> None:
+    def __init__(self, group_bench: GroupBench) -> None:
         self.held = 0
         self._answer: asyncio.Future[Rejection | None] = asyncio.get_running_loop().create_future()
-        world.log.admission = self._admit
+        group_bench.log.admission = self._admit
 
     async def _admit(self) -> Rejection | None:
         self.held += 1
@@ -92,25 +92,25 @@ class Hold:
 
 
 @within(run_groups)
-async def test_a_write_is_answered_when_it_is_replicated(world: GroupWorld) -> None:
-    writing = Writing(world)
-    world.log.is_held = True
-    answer = world.later(writing.write(writing.operation()))
-    await world.pass_ms(1)
+async def test_a_write_is_answered_when_it_is_replicated(group_bench: GroupBench) -> None:
+    writing = Writing(group_bench)
+    group_bench.log.is_held = True
+    answer = group_bench.later(writing.write(writing.operation()))
+    await group_bench.pass_ms(1)
     assert (writing.appended, answer.done()) == ([1], False)
-    world.log.release()
+    group_bench.log.release()
     assert await answer == Decision(number=1, records=(RECORD,))
 
 
 @within(run_groups)
 async def test_a_write_that_is_not_replicated_in_time_is_refused_though_appended(
-    world: GroupWorld,
+    group_bench: GroupBench,
 ) -> None:
-    writing = Writing(world)
-    world.log.is_held = True
-    answer = world.later(writing.write(writing.operation()))
-    await world.pass_ms(1)
-    world.log.release(ErrorCode.request_timed_out)
+    writing = Writing(group_bench)
+    group_bench.log.is_held = True
+    answer = group_bench.later(writing.write(writing.operation()))
+    await group_bench.pass_ms(1)
+    group_bench.log.release(ErrorCode.request_timed_out)
     refusal = await answer
     assert isinstance(refusal, Rejection)
     assert refusal.error is ErrorCode.coordinator_not_available
@@ -118,28 +118,28 @@ async def test_a_write_that_is_not_replicated_in_time_is_refused_though_appended
 
 
 @within(run_groups)
-async def test_a_decision_without_records_waits_for_nothing(world: GroupWorld) -> None:
-    writing = Writing(world)
-    hold = Hold(world)
-    world.log.is_held = True
+async def test_a_decision_without_records_waits_for_nothing(group_bench: GroupBench) -> None:
+    writing = Writing(group_bench)
+    hold = Hold(group_bench)
+    group_bench.log.is_held = True
     assert await writing.write(writing.operation(records=())) == Decision(number=1)
-    assert (hold.held, writing.appended, world.log.end) == (0, [1], 0)
+    assert (hold.held, writing.appended, group_bench.log.end) == (0, [1], 0)
 
 
 @within(run_groups)
-async def test_a_rejected_decision_appends_nothing(world: GroupWorld) -> None:
-    writing = Writing(world)
+async def test_a_rejected_decision_appends_nothing(group_bench: GroupBench) -> None:
+    writing = Writing(group_bench)
     writing.rejection = REFUSAL
     assert await writing.write(writing.operation()) is REFUSAL
-    assert (writing.appended, world.log.end) == ([], 0)
+    assert (writing.appended, group_bench.log.end) == ([], 0)
 
 
 @within(run_groups)
-async def test_a_held_write_is_decided_again_when_the_log_lets_it(world: GroupWorld) -> None:
-    writing = Writing(world)
-    hold = Hold(world)
-    answer = world.later(writing.write(writing.operation()))
-    await world.pass_ms(1)
+async def test_a_held_write_is_decided_again_when_the_log_lets_it(group_bench: GroupBench) -> None:
+    writing = Writing(group_bench)
+    hold = Hold(group_bench)
+    answer = group_bench.later(writing.write(writing.operation()))
+    await group_bench.pass_ms(1)
     assert (hold.held, writing.decided, writing.appended) == (1, 1, [])
     hold.release()
     assert await answer == Decision(number=2, records=(RECORD,))
@@ -147,11 +147,13 @@ async def test_a_held_write_is_decided_again_when_the_log_lets_it(world: GroupWo
 
 
 @within(run_groups)
-async def test_a_held_write_that_is_rejected_afterwards_appends_nothing(world: GroupWorld) -> None:
-    writing = Writing(world)
-    hold = Hold(world)
-    answer = world.later(writing.write(writing.operation()))
-    await world.pass_ms(1)
+async def test_a_held_write_that_is_rejected_afterwards_appends_nothing(
+    group_bench: GroupBench,
+) -> None:
+    writing = Writing(group_bench)
+    hold = Hold(group_bench)
+    answer = group_bench.later(writing.write(writing.operation()))
+    await group_bench.pass_ms(1)
     writing.rejection = REFUSAL
     hold.release()
     assert await answer is REFUSAL
@@ -160,12 +162,12 @@ async def test_a_held_write_that_is_rejected_afterwards_appends_nothing(world: G
 
 @within(run_groups)
 async def test_a_write_whose_group_moves_while_it_is_held_appends_nothing(
-    world: GroupWorld,
+    group_bench: GroupBench,
 ) -> None:
-    writing = Writing(world)
-    hold = Hold(world)
-    answer = world.later(writing.write(writing.operation()))
-    await world.pass_ms(1)
+    writing = Writing(group_bench)
+    hold = Hold(group_bench)
+    answer = group_bench.later(writing.write(writing.operation()))
+    await group_bench.pass_ms(1)
     writing.is_current = False
     hold.release()
     assert await answer is MOVED
@@ -173,11 +175,11 @@ async def test_a_write_whose_group_moves_while_it_is_held_appends_nothing(
 
 
 @within(run_groups)
-async def test_a_write_that_a_fault_refuses_is_not_decided_again(world: GroupWorld) -> None:
-    writing = Writing(world)
-    hold = Hold(world)
-    answer = world.later(writing.write(writing.operation()))
-    await world.pass_ms(1)
+async def test_a_write_that_a_fault_refuses_is_not_decided_again(group_bench: GroupBench) -> None:
+    writing = Writing(group_bench)
+    hold = Hold(group_bench)
+    answer = group_bench.later(writing.write(writing.operation()))
+    await group_bench.pass_ms(1)
     hold.release(REFUSAL)
     refusal = await answer
     assert isinstance(refusal, Rejection)
@@ -187,9 +189,9 @@ async def test_a_write_that_a_fault_refuses_is_not_decided_again(world: GroupWor
 
 @within(run_groups)
 async def test_decisions_of_a_group_that_take_slices_are_made_one_after_the_other(
-    world: GroupWorld,
+    group_bench: GroupBench,
 ) -> None:
-    writing = Writing(world)
+    writing = Writing(group_bench)
     operation = writing.operation(elements=LOOKS * LOOK_ELEMENTS)
 
     async def write() -> None:
@@ -203,11 +205,11 @@ async def test_decisions_of_a_group_that_take_slices_are_made_one_after_the_othe
 
 @within(run_groups)
 async def test_a_decision_in_slices_whose_group_moves_in_a_break_appends_nothing(
-    world: GroupWorld,
+    group_bench: GroupBench,
 ) -> None:
-    writing = Writing(world)
+    writing = Writing(group_bench)
     operation = writing.operation(elements=LOOKS * LOOK_ELEMENTS)
-    answer = world.later(operation.run_and_wait(writing.pace()))
+    answer = group_bench.later(operation.run_and_wait(writing.pace()))
     await asyncio.sleep(0)
     writing.is_current = False
     assert await answer is MOVED
@@ -217,27 +219,27 @@ async def test_a_decision_in_slices_whose_group_moves_in_a_break_appends_nothing
 @pytest.mark.parametrize("protocol", ["consumer", "share", "streams"])
 @within(run_groups)
 async def test_an_expired_session_waits_for_the_log_and_tries_again_when_refused(
-    world: GroupWorld, protocol: str
+    group_bench: GroupBench, protocol: str
 ) -> None:
     """As a write of a request does: CoordinatorTimerImpl schedules a write operation."""
     match protocol:
         case "consumer":
-            await world.consume("m")
+            await group_bench.consume("m")
         case "share":
-            await world.share("m")
+            await group_bench.share("m")
         case _:
-            world.image = counting_image()
-            await world.groups.streams_heartbeat(heartbeat("m", 0))
-    await world.pass_ms(1)  # share state is initialised
-    end_offset = world.log.end
-    hold = Hold(world)
-    await world.pass_ms(SESSION_MS + 1)
-    assert (hold.held, world.log.end) == (1, end_offset)
+            group_bench.image = counting_image()
+            await group_bench.groups.streams_heartbeat(heartbeat("m", 0))
+    await group_bench.pass_ms(1)  # share state is initialised
+    end_offset = group_bench.log.end
+    hold = Hold(group_bench)
+    await group_bench.pass_ms(SESSION_MS + 1)
+    assert (hold.held, group_bench.log.end) == (1, end_offset)
     hold.release(REFUSAL)
-    await world.pass_ms(1)
-    assert world.log.end == end_offset
-    assert "m" in world.group().members
-    world.log.admission = None
-    await world.pass_ms(RETRY_MS)
-    assert world.log.end > end_offset
-    assert "m" not in world.group().members
+    await group_bench.pass_ms(1)
+    assert group_bench.log.end == end_offset
+    assert "m" in group_bench.group().members
+    group_bench.log.admission = None
+    await group_bench.pass_ms(RETRY_MS)
+    assert group_bench.log.end > end_offset
+    assert "m" not in group_bench.group().members

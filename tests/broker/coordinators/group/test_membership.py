@@ -10,7 +10,7 @@ import pytest
 
 from tests.support.consumer_groups import image, parts
 from tests.support.group_api import SUBSCRIPTION
-from tests.support.group_world import GROUP, HOME, GroupWorld, run_groups
+from tests.support.group_world import GROUP, HOME, GroupBench, run_groups
 from tests.support.within_environment import within
 from txnsim.coordinators._ownership import Ownership
 from txnsim.coordinators.group._membership import DECIDED_TOGETHER, TURN_TIMERS, GroupTimers
@@ -47,199 +47,211 @@ from txnsim.types import (
 E = ErrorCode
 
 
-def consumers(world: GroupWorld) -> ConsumerGroup:
-    group = world.group()
+def consumers(group_bench: GroupBench) -> ConsumerGroup:
+    group = group_bench.group()
     assert isinstance(group, ConsumerGroup)
     return group
 
 
 @within(run_groups)
-async def test_a_heartbeat_is_answered_when_its_records_are_replicated(world: GroupWorld) -> None:
-    world.log.is_held = True
-    waits = world.later(world.consume("a"))
-    await world.pass_ms(1_000)
+async def test_a_heartbeat_is_answered_when_its_records_are_replicated(
+    group_bench: GroupBench,
+) -> None:
+    group_bench.log.is_held = True
+    waits = group_bench.later(group_bench.consume("a"))
+    await group_bench.pass_ms(1_000)
     assert not waits.done()
-    world.log.release()
+    group_bench.log.release()
     assert (await waits).member_epoch == 2
-    written = len(world.log.batches)
-    assert (await world.consume("a", 2)).member_epoch == 2
-    assert len(world.log.batches) == written  # nothing has changed, nothing to wait for
+    written = len(group_bench.log.batches)
+    assert (await group_bench.consume("a", 2)).member_epoch == 2
+    assert len(group_bench.log.batches) == written  # nothing has changed, nothing to wait for
 
 
 @within(run_groups)
-async def test_records_that_are_refused_or_not_replicated_are_an_error(world: GroupWorld) -> None:
-    world.log.refusal = E.not_enough_replicas
-    assert (await world.consume("a")).error is E.coordinator_not_available
-    world.log.refusal = None
-    world.log.is_held = True
-    waits = world.later(world.consume("a"))
-    await world.pass_ms(1)
-    world.log.release(E.request_timed_out)
+async def test_records_that_are_refused_or_not_replicated_are_an_error(
+    group_bench: GroupBench,
+) -> None:
+    group_bench.log.refusal = E.not_enough_replicas
+    assert (await group_bench.consume("a")).error is E.coordinator_not_available
+    group_bench.log.refusal = None
+    group_bench.log.is_held = True
+    waits = group_bench.later(group_bench.consume("a"))
+    await group_bench.pass_ms(1)
+    group_bench.log.release(E.request_timed_out)
     assert (await waits).error is E.coordinator_not_available
 
 
 @within(run_groups)
-async def test_a_silent_member_is_fenced(world: GroupWorld) -> None:
-    await world.consume("a")
-    await world.pass_ms(44_000)
-    assert (await world.consume("a", 2)).member_epoch == 2
-    await world.pass_ms(44_000)
-    assert not consumers(world).is_empty
-    await world.pass_ms(1_001)
-    assert consumers(world).is_empty
-    assert (await world.consume("a", 2)).error is E.unknown_member_id
+async def test_a_silent_member_is_fenced(group_bench: GroupBench) -> None:
+    await group_bench.consume("a")
+    await group_bench.pass_ms(44_000)
+    assert (await group_bench.consume("a", 2)).member_epoch == 2
+    await group_bench.pass_ms(44_000)
+    assert not consumers(group_bench).is_empty
+    await group_bench.pass_ms(1_001)
+    assert consumers(group_bench).is_empty
+    assert (await group_bench.consume("a", 2)).error is E.unknown_member_id
 
 
 @within(run_groups)
-async def test_who_gives_nothing_up_in_time_is_fenced(world: GroupWorld) -> None:
-    await world.consume("a", rebalance_timeout_ms=20_000)
-    await world.pass_ms(1_500)  # target assignments are made once a second at most
-    await world.consume("b")
-    heartbeat_reply = await world.consume("a", 2)
+async def test_who_gives_nothing_up_in_time_is_fenced(group_bench: GroupBench) -> None:
+    await group_bench.consume("a", rebalance_timeout_ms=20_000)
+    await group_bench.pass_ms(1_500)  # target assignments are made once a second at most
+    await group_bench.consume("b")
+    heartbeat_reply = await group_bench.consume("a", 2)
     assert len(heartbeat_reply.assignment) == 2
     for _ in range(3):
-        await world.pass_ms(6_000)
-        await world.consume("a", 2)
-    assert set(consumers(world).members) == {"a", "b"}
-    await world.pass_ms(2_001)
-    assert set(consumers(world).members) == {"b"}
+        await group_bench.pass_ms(6_000)
+        await group_bench.consume("a", 2)
+    assert set(consumers(group_bench).members) == {"a", "b"}
+    await group_bench.pass_ms(2_001)
+    assert set(consumers(group_bench).members) == {"b"}
 
 
 @within(run_groups)
-async def test_who_gives_up_in_time_goes_on(world: GroupWorld) -> None:
-    await world.consume("a", rebalance_timeout_ms=20_000)
-    await world.pass_ms(1_500)
-    await world.consume("b")
-    heartbeat_reply = await world.consume("a", 2)
+async def test_who_gives_up_in_time_goes_on(group_bench: GroupBench) -> None:
+    await group_bench.consume("a", rebalance_timeout_ms=20_000)
+    await group_bench.pass_ms(1_500)
+    await group_bench.consume("b")
+    heartbeat_reply = await group_bench.consume("a", 2)
     still_owned = frozenset(heartbeat_reply.assignment)
-    moved = await world.consume("a", 2, owned=still_owned)
+    moved = await group_bench.consume("a", 2, owned=still_owned)
     assert moved.member_epoch == 3
     for epoch in (3, 3, 3):
-        await world.pass_ms(15_000)
-        assert (await world.consume("a", epoch)).member_epoch == 3
-        await world.consume("b", consumers(world).members["b"].member_epoch)
+        await group_bench.pass_ms(15_000)
+        assert (await group_bench.consume("a", epoch)).member_epoch == 3
+        await group_bench.consume("b", consumers(group_bench).members["b"].member_epoch)
     assert (len(still_owned), len(parts("orders", 0, 1, 2) - still_owned)) == (2, 1)
 
 
 @within(run_groups)
-async def test_regular_expressions_are_looked_up_after_the_heartbeat(world: GroupWorld) -> None:
+async def test_regular_expressions_are_looked_up_after_the_heartbeat(
+    group_bench: GroupBench,
+) -> None:
     regex: dict[str, Any] = {"topic_names": None, "topic_regex": "ord.*"}
-    joined = await world.consume("a", **regex)
+    joined = await group_bench.consume("a", **regex)
     assert joined.assignment == ()
-    await world.pass_ms(1_500)
-    heartbeat_reply = await world.consume("a", joined.member_epoch)
+    await group_bench.pass_ms(1_500)
+    heartbeat_reply = await group_bench.consume("a", joined.member_epoch)
     assert frozenset(heartbeat_reply.assignment) == parts("orders", 0, 1, 2)
 
 
 @within(run_groups)
-async def test_the_log_may_refuse_a_write_without_a_waiting_request(world: GroupWorld) -> None:
-    await world.consume("a")
-    world.log.refusal = E.not_enough_replicas
-    await world.pass_ms(45_001)  # the session is over, but that could not be written
-    world.log.refusal = None
-    assert (await world.consume("a", 2)).member_epoch == 2
+async def test_the_log_may_refuse_a_write_without_a_waiting_request(
+    group_bench: GroupBench,
+) -> None:
+    await group_bench.consume("a")
+    group_bench.log.refusal = E.not_enough_replicas
+    await group_bench.pass_ms(45_001)  # the session is over, but that could not be written
+    group_bench.log.refusal = None
+    assert (await group_bench.consume("a", 2)).member_epoch == 2
 
 
 @within(run_groups)
-async def test_a_new_coordinator_gives_each_member_a_session(world: GroupWorld) -> None:
-    await world.consume("a")
-    world.unload()
-    await world.pass_ms(100_000)
-    world.load()
-    assert (await world.consume("a", 2)).member_epoch == 2
-    await world.pass_ms(45_001)
-    assert consumers(world).is_empty
+async def test_a_new_coordinator_gives_each_member_a_session(group_bench: GroupBench) -> None:
+    await group_bench.consume("a")
+    group_bench.unload()
+    await group_bench.pass_ms(100_000)
+    group_bench.load()
+    assert (await group_bench.consume("a", 2)).member_epoch == 2
+    await group_bench.pass_ms(45_001)
+    assert consumers(group_bench).is_empty
 
 
 @within(run_groups)
-async def test_a_deleted_group_has_no_timers(world: GroupWorld) -> None:
-    await world.consume("a")
-    assert isinstance(await world.groups.delete(GROUP), Rejection)
-    await world.consume("a", -1)
-    assert await world.groups.delete(GROUP) is None
-    await world.pass_ms(600_000)
-    assert world.groups.list() == ()
+async def test_a_deleted_group_has_no_timers(group_bench: GroupBench) -> None:
+    await group_bench.consume("a")
+    assert isinstance(await group_bench.groups.delete(GROUP), Rejection)
+    await group_bench.consume("a", -1)
+    assert await group_bench.groups.delete(GROUP) is None
+    await group_bench.pass_ms(600_000)
+    assert group_bench.groups.list() == ()
 
 
 @within(run_groups)
-async def test_a_group_that_is_not_there_is_only_joined(world: GroupWorld) -> None:
-    assert (await world.consume("a", 2)).error is E.group_id_not_found
-    await world.commit(5)  # a group without members, so it may become one of consumers
-    assert (await world.consume("a")).member_epoch == 2
-    assert consumers(world).state_name == "Stable"
-    assert await world.fetch() == 5
-    world.unload()
-    world.load()
-    assert consumers(world).state_name == "Stable"
+async def test_a_group_that_is_not_there_is_only_joined(group_bench: GroupBench) -> None:
+    assert (await group_bench.consume("a", 2)).error is E.group_id_not_found
+    await group_bench.commit(5)  # a group without members, so it may become one of consumers
+    assert (await group_bench.consume("a")).member_epoch == 2
+    assert consumers(group_bench).state_name == "Stable"
+    assert await group_bench.fetch() == 5
+    group_bench.unload()
+    group_bench.load()
+    assert consumers(group_bench).state_name == "Stable"
 
 
 @within(run_groups)
-async def test_new_partitions_are_assigned_with_a_new_epoch(world: GroupWorld) -> None:
-    await world.consume("a")
-    await world.pass_ms(1_500)
-    world.image = image(offset=2, orders=4)
-    heartbeat_reply = await world.consume("a", 2)
+async def test_new_partitions_are_assigned_with_a_new_epoch(group_bench: GroupBench) -> None:
+    await group_bench.consume("a")
+    await group_bench.pass_ms(1_500)
+    group_bench.image = image(offset=2, orders=4)
+    heartbeat_reply = await group_bench.consume("a", 2)
     assert (heartbeat_reply.member_epoch, len(heartbeat_reply.assignment)) == (3, 4)
 
 
 # Configs of the group
 
 
-def configure_group(world: GroupWorld, **configs: str) -> None:
-    own = {name.replace("_", "."): value for name, value in configs.items()}
-    world.image = world.image.with_group_configs(GROUP, own)
+def configure_group(group_bench: GroupBench, **configs: str) -> None:
+    own = {
+        config_name.replace("_", "."): config_value for config_name, config_value in configs.items()
+    }
+    group_bench.image = group_bench.image.with_group_configs(GROUP, own)
 
 
 @within(run_groups)
-async def test_a_share_group_takes_no_member_of_another_protocol(world: GroupWorld) -> None:
-    (shard,) = (shard for shard in world.groups.shards() if shard.partition == HOME)
+async def test_a_share_group_takes_no_member_of_another_protocol(group_bench: GroupBench) -> None:
+    (shard,) = (shard for shard in group_bench.groups.shards() if shard.partition == HOME)
     stored = ShareEpochStored(group_id=GROUP, group_epoch=3)
     shard.apply(stored, record_offset=shard.end_offset)
-    assert await world.consume("a") == Rejection(
+    assert await group_bench.consume("a") == Rejection(
         error=ErrorCode.group_id_not_found, reason=f"Group {GROUP} is not a consumer group."
     )
-    assert (await world.join()).error is ErrorCode.inconsistent_group_protocol
-    assert isinstance(world.group(), ShareGroup)
+    assert (await group_bench.join()).error is ErrorCode.inconsistent_group_protocol
+    assert isinstance(group_bench.group(), ShareGroup)
 
 
 @within(run_groups)
-async def test_a_group_has_its_own_intervals(world: GroupWorld) -> None:
+async def test_a_group_has_its_own_intervals(group_bench: GroupBench) -> None:
     configure_group(
-        world, consumer_session_timeout_ms="60000", consumer_heartbeat_interval_ms="9000"
+        group_bench, consumer_session_timeout_ms="60000", consumer_heartbeat_interval_ms="9000"
     )
-    joined = await world.consume("a")
+    joined = await group_bench.consume("a")
     assert joined.heartbeat_interval_ms == 9_000
-    await world.pass_ms(59_999)
-    assert not consumers(world).is_empty
-    await world.pass_ms(2)
-    assert consumers(world).is_empty
-    configure_group(world)
-    joined = await world.consume("b")
+    await group_bench.pass_ms(59_999)
+    assert not consumers(group_bench).is_empty
+    await group_bench.pass_ms(2)
+    assert consumers(group_bench).is_empty
+    configure_group(group_bench)
+    joined = await group_bench.consume("b")
     assert joined.heartbeat_interval_ms == 5_000
-    await world.pass_ms(45_001)
-    assert consumers(world).is_empty
+    await group_bench.pass_ms(45_001)
+    assert consumers(group_bench).is_empty
 
 
 @within(run_groups)
-async def test_a_group_may_be_assigned_at_every_change(world: GroupWorld) -> None:
-    configure_group(world, consumer_assignment_interval_ms="0")
-    await world.consume("a")
-    await world.consume("b")
-    assert consumers(world).assignment_epoch == consumers(world).epoch
-    configure_group(world, consumer_assignment_interval_ms="15000")
-    await world.consume("c")
-    assert consumers(world).assignment_epoch < consumers(world).epoch
+async def test_a_group_may_be_assigned_at_every_change(group_bench: GroupBench) -> None:
+    configure_group(group_bench, consumer_assignment_interval_ms="0")
+    await group_bench.consume("a")
+    await group_bench.consume("b")
+    assert consumers(group_bench).assignment_epoch == consumers(group_bench).epoch
+    configure_group(group_bench, consumer_assignment_interval_ms="15000")
+    await group_bench.consume("c")
+    assert consumers(group_bench).assignment_epoch < consumers(group_bench).epoch
 
 
 # Policies of the broker
 
 
 @within(run_groups, group_consumer_assignors="range")
-async def test_the_assignors_of_the_broker_are_those_that_there_are(world: GroupWorld) -> None:
-    refused = await world.consume("a", server_assignor="uniform")
+async def test_the_assignors_of_the_broker_are_those_that_there_are(
+    group_bench: GroupBench,
+) -> None:
+    refused = await group_bench.consume("a", server_assignor="uniform")
     assert refused.error is E.unsupported_assignor
     assert refused.reason.endswith("Supported assignors: range.")
-    assert not isinstance(await world.consume("a", server_assignor="range"), Rejection)
+    assert not isinstance(await group_bench.consume("a", server_assignor="range"), Rejection)
 
 
 @pytest.mark.parametrize(
@@ -249,12 +261,12 @@ async def test_the_assignors_of_the_broker_are_those_that_there_are(world: Group
 def test_a_classic_group_is_upgraded_where_the_policy_allows_it(
     policy: str, *, is_upgraded: bool
 ) -> None:
-    async def main(world: GroupWorld) -> None:
-        joined = await world.join(protocols=(("range", SUBSCRIPTION),))
+    async def main(group_bench: GroupBench) -> None:
+        joined = await group_bench.join(protocols=(("range", SUBSCRIPTION),))
         assignments = {joined.member_id: write_assignment(0, {"orders": [0, 1, 2]})}
-        await world.sync(joined.member_id, joined.generation, assignments=assignments)
-        answer = await world.consume("a")
-        assert isinstance(world.group(), ConsumerGroup) is is_upgraded
+        await group_bench.sync(joined.member_id, joined.generation, assignments=assignments)
+        answer = await group_bench.consume("a")
+        assert isinstance(group_bench.group(), ConsumerGroup) is is_upgraded
         if not is_upgraded:
             assert answer.error is E.group_id_not_found
             assert answer.reason.endswith("because online upgrade is disabled.")
@@ -274,13 +286,13 @@ def test_a_classic_group_is_upgraded_where_the_policy_allows_it(
 def test_a_consumer_group_is_mixed_and_downgraded_where_the_policy_allows_it(
     policy: str, *, joins: bool, is_downgraded: bool
 ) -> None:
-    async def main(world: GroupWorld) -> None:
-        await world.consume("a")
-        joined = await world.join(protocols=(("range", SUBSCRIPTION),))
+    async def main(group_bench: GroupBench) -> None:
+        await group_bench.consume("a")
+        joined = await group_bench.join(protocols=(("range", SUBSCRIPTION),))
         expected = E.none if joins else E.inconsistent_group_protocol
         assert joined.error is expected
-        await world.consume("a", LEFT_EPOCH)
-        assert isinstance(world.group(), ClassicGroup) is is_downgraded
+        await group_bench.consume("a", LEFT_EPOCH)
+        assert isinstance(group_bench.group(), ClassicGroup) is is_downgraded
 
     run_groups(main, group_consumer_migration_policy=policy)
 
@@ -290,214 +302,222 @@ def test_a_consumer_group_is_mixed_and_downgraded_where_the_policy_allows_it(
 
 @within(run_groups)
 async def test_a_generation_is_answered_when_its_assignment_is_replicated(
-    world: GroupWorld,
+    group_bench: GroupBench,
 ) -> None:
-    member = (await world.join()).member_id
-    world.log.is_held = True
-    waits = world.later(world.sync(member, assignments={member: b"mine"}))
-    await world.pass_ms(1_000)
+    member = (await group_bench.join()).member_id
+    group_bench.log.is_held = True
+    waits = group_bench.later(group_bench.sync(member, assignments={member: b"mine"}))
+    await group_bench.pass_ms(1_000)
     assert not waits.done()
-    assert world.group().state_name == "CompletingRebalance"
-    world.log.release()
+    assert group_bench.group().state_name == "CompletingRebalance"
+    group_bench.log.release()
     assert (await waits).assignment == b"mine"
-    assert world.group().state_name == "Stable"
-    assert not world.groups.members._waiting_answers
+    assert group_bench.group().state_name == "Stable"
+    assert not group_bench.groups.members._waiting_answers
 
 
 @within(run_groups)
-async def test_an_assignment_that_is_not_replicated_starts_a_rebalance(world: GroupWorld) -> None:
-    member = (await world.join()).member_id
-    world.log.is_held = True
-    waits = world.later(world.sync(member, assignments={member: b"mine"}))
-    await world.pass_ms(10)
-    world.log.release(E.request_timed_out)
+async def test_an_assignment_that_is_not_replicated_starts_a_rebalance(
+    group_bench: GroupBench,
+) -> None:
+    member = (await group_bench.join()).member_id
+    group_bench.log.is_held = True
+    waits = group_bench.later(group_bench.sync(member, assignments={member: b"mine"}))
+    await group_bench.pass_ms(10)
+    group_bench.log.release(E.request_timed_out)
     assert (await waits).error is E.coordinator_not_available
-    assert world.group().state_name == "PreparingRebalance"
+    assert group_bench.group().state_name == "PreparingRebalance"
 
 
 @within(run_groups)
-async def test_an_assignment_that_the_log_refuses_starts_a_rebalance(world: GroupWorld) -> None:
-    member = (await world.join()).member_id
-    world.log.refusal = E.not_enough_replicas
+async def test_an_assignment_that_the_log_refuses_starts_a_rebalance(
+    group_bench: GroupBench,
+) -> None:
+    member = (await group_bench.join()).member_id
+    group_bench.log.refusal = E.not_enough_replicas
     assert (
-        await world.sync(member, assignments={member: b""})
+        await group_bench.sync(member, assignments={member: b""})
     ).error is E.coordinator_not_available
-    assert world.group().state_name == "PreparingRebalance"
+    assert group_bench.group().state_name == "PreparingRebalance"
 
 
 @within(run_groups)
-async def test_a_failed_write_of_a_new_group_is_the_answer(world: GroupWorld) -> None:
-    world.log.refusal = E.not_leader_or_follower
-    joined = await world.join(member_id_required=True)
+async def test_a_failed_write_of_a_new_group_is_the_answer(group_bench: GroupBench) -> None:
+    group_bench.log.refusal = E.not_leader_or_follower
+    joined = await group_bench.join(member_id_required=True)
     assert joined.error is E.not_coordinator
 
 
 @within(run_groups)
-async def test_a_new_group_is_written_before_its_id_is_answered(world: GroupWorld) -> None:
-    joined = await world.join(member_id_required=True)
+async def test_a_new_group_is_written_before_its_id_is_answered(group_bench: GroupBench) -> None:
+    joined = await group_bench.join(member_id_required=True)
     assert joined.error is E.member_id_required
-    assert len(world.log.batches) == 1
+    assert len(group_bench.log.batches) == 1
 
 
 @within(run_groups)
-async def test_who_is_silent_for_its_session_is_removed(world: GroupWorld) -> None:
-    member = await world.stable()
-    await world.pass_ms(9_000)
-    assert world.heartbeat(member) is E.none
-    await world.pass_ms(9_000)
-    assert world.group().state_name == "Stable"
-    await world.pass_ms(1_001)
-    assert world.group().is_empty
-    assert world.heartbeat(member) is E.unknown_member_id
+async def test_who_is_silent_for_its_session_is_removed(group_bench: GroupBench) -> None:
+    member = await group_bench.stable()
+    await group_bench.pass_ms(9_000)
+    assert group_bench.heartbeat(member) is E.none
+    await group_bench.pass_ms(9_000)
+    assert group_bench.group().state_name == "Stable"
+    await group_bench.pass_ms(1_001)
+    assert group_bench.group().is_empty
+    assert group_bench.heartbeat(member) is E.unknown_member_id
 
 
 @within(run_groups)
-async def test_advancing_the_cluster_clock_expels_no_member(world: GroupWorld) -> None:
-    member = await world.stable()
-    world.env.clock.advance(3_600_000)
-    assert world.heartbeat(member) is E.none
+async def test_advancing_the_cluster_clock_expels_no_member(group_bench: GroupBench) -> None:
+    member = await group_bench.stable()
+    group_bench.env.clock.advance(3_600_000)
+    assert group_bench.heartbeat(member) is E.none
 
 
 @within(run_groups)
-async def test_a_commit_of_positions_is_a_sign_of_life(world: GroupWorld) -> None:
-    member = await world.stable()
+async def test_a_commit_of_positions_is_a_sign_of_life(group_bench: GroupBench) -> None:
+    member = await group_bench.stable()
     for _ in range(3):
-        await world.pass_ms(6_000)
-        await world.commit(1, member_id=member, generation=1)
-    assert world.heartbeat(member) is E.none
+        await group_bench.pass_ms(6_000)
+        await group_bench.commit(1, member_id=member, generation=1)
+    assert group_bench.heartbeat(member) is E.none
 
 
 @within(run_groups)
-async def test_who_has_joined_and_does_not_sync_is_removed(world: GroupWorld) -> None:
-    member = (await world.join(rebalance_timeout_ms=7_000)).member_id
-    await world.pass_ms(6_000)
-    assert world.heartbeat(member) is E.none
-    await world.pass_ms(1_001)
-    assert world.heartbeat(member) is E.unknown_member_id
+async def test_who_has_joined_and_does_not_sync_is_removed(group_bench: GroupBench) -> None:
+    member = (await group_bench.join(rebalance_timeout_ms=7_000)).member_id
+    await group_bench.pass_ms(6_000)
+    assert group_bench.heartbeat(member) is E.none
+    await group_bench.pass_ms(1_001)
+    assert group_bench.heartbeat(member) is E.unknown_member_id
 
 
 @within(run_groups)
-async def test_who_does_not_join_again_in_time_is_left_behind(world: GroupWorld) -> None:
-    old = await world.stable(rebalance_timeout_ms=20_000, session_timeout_ms=60_000)
-    waits = world.later(world.join())
-    await world.pass_ms(19_000)
-    assert world.heartbeat(old) is E.rebalance_in_progress
+async def test_who_does_not_join_again_in_time_is_left_behind(group_bench: GroupBench) -> None:
+    old = await group_bench.stable(rebalance_timeout_ms=20_000, session_timeout_ms=60_000)
+    waits = group_bench.later(group_bench.join())
+    await group_bench.pass_ms(19_000)
+    assert group_bench.heartbeat(old) is E.rebalance_in_progress
     assert not waits.done()
-    await world.pass_ms(1_001)
+    await group_bench.pass_ms(1_001)
     assert (await waits).generation == 2
-    assert world.heartbeat(old, 2) is E.unknown_member_id
+    assert group_bench.heartbeat(old, 2) is E.unknown_member_id
 
 
 @within(run_groups, group_initial_rebalance_delay_ms=3_000)
-async def test_a_first_rebalance_waits_for_more_members(world: GroupWorld) -> None:
-    first_join = world.later(world.join())
-    await world.pass_ms(2_000)
-    second = world.later(world.join())
-    await world.pass_ms(1_500)
+async def test_a_first_rebalance_waits_for_more_members(group_bench: GroupBench) -> None:
+    first_join = group_bench.later(group_bench.join())
+    await group_bench.pass_ms(2_000)
+    second = group_bench.later(group_bench.join())
+    await group_bench.pass_ms(1_500)
     assert not first_join.done()  # somebody came, so the delay began anew
-    await world.pass_ms(2_000)
+    await group_bench.pass_ms(2_000)
     assert {(await first_join).generation, (await second).generation} == {1}
 
 
 @within(run_groups)
-async def test_who_waits_when_the_partition_moves_is_sent_away(world: GroupWorld) -> None:
-    leader = await world.stable()
-    joins = world.later(world.join())
-    await world.pass_ms(1)
-    world.unload()
+async def test_who_waits_when_the_partition_moves_is_sent_away(group_bench: GroupBench) -> None:
+    leader = await group_bench.stable()
+    joins = group_bench.later(group_bench.join())
+    await group_bench.pass_ms(1)
+    group_bench.unload()
     assert (await joins).error is E.not_coordinator
-    world.load()
-    assert world.heartbeat(leader) is E.none
+    group_bench.load()
+    assert group_bench.heartbeat(leader) is E.none
 
-    joins = world.later(world.join())
-    await world.pass_ms(1)
-    await world.join(leader)
+    joins = group_bench.later(group_bench.join())
+    await group_bench.pass_ms(1)
+    await group_bench.join(leader)
     follower = (await joins).member_id
-    syncs = world.later(world.sync(follower, 2))
-    await world.pass_ms(1)
-    world.unload()
+    syncs = group_bench.later(group_bench.sync(follower, 2))
+    await group_bench.pass_ms(1)
+    group_bench.unload()
     assert (await syncs).error is E.not_coordinator
 
 
 @within(run_groups)
-async def test_nothing_fires_for_a_group_that_has_moved_or_was_deleted(world: GroupWorld) -> None:
-    await world.stable()
-    world.unload()
-    await world.pass_ms(60_000)
-    world.load()
-    member = next(iter(_members(world)))
-    await world.leave(member)
-    assert await world.groups.delete(GROUP) is None
-    await world.pass_ms(600_000)
-    assert world.groups.list() == ()
+async def test_nothing_fires_for_a_group_that_has_moved_or_was_deleted(
+    group_bench: GroupBench,
+) -> None:
+    await group_bench.stable()
+    group_bench.unload()
+    await group_bench.pass_ms(60_000)
+    group_bench.load()
+    member = next(iter(_members(group_bench)))
+    await group_bench.leave(member)
+    assert await group_bench.groups.delete(GROUP) is None
+    await group_bench.pass_ms(600_000)
+    assert group_bench.groups.list() == ()
 
 
 @within(run_groups)
 async def test_members_of_a_loaded_group_have_a_session_to_show_themselves(
-    world: GroupWorld,
+    group_bench: GroupBench,
 ) -> None:
-    member = await world.stable()
-    world.unload()
-    world.load()
-    assert tuple(_members(world)) == (member,)
-    await world.pass_ms(10_001)
-    assert world.group().is_empty
+    member = await group_bench.stable()
+    group_bench.unload()
+    group_bench.load()
+    assert tuple(_members(group_bench)) == (member,)
+    await group_bench.pass_ms(10_001)
+    assert group_bench.group().is_empty
 
 
 @within(run_groups)
 async def test_a_write_that_ends_after_the_partition_has_moved_changes_nothing(
-    world: GroupWorld,
+    group_bench: GroupBench,
 ) -> None:
-    member = (await world.join()).member_id
-    world.log.is_held = True
-    waits = world.later(world.sync(member, assignments={member: b"mine"}))
-    await world.pass_ms(1)
-    world.unload()
+    member = (await group_bench.join()).member_id
+    group_bench.log.is_held = True
+    waits = group_bench.later(group_bench.sync(member, assignments={member: b"mine"}))
+    await group_bench.pass_ms(1)
+    group_bench.unload()
     assert (await waits).error is E.not_coordinator
-    world.load()
-    world.log.release()
-    await world.pass_ms(1)
-    assert world.group().state_name == "Stable"  # the record was there when it was loaded
+    group_bench.load()
+    group_bench.log.release()
+    await group_bench.pass_ms(1)
+    assert group_bench.group().state_name == "Stable"  # the record was there when it was loaded
 
 
 @within(run_groups)
 async def test_a_static_member_whose_new_id_can_not_be_written_keeps_the_old_one(
-    world: GroupWorld,
+    group_bench: GroupBench,
 ) -> None:
-    member = await world.stable(group_instance_id="i")
-    world.log.refusal = E.not_enough_replicas
-    back = await world.join(group_instance_id="i")
+    member = await group_bench.stable(group_instance_id="i")
+    group_bench.log.refusal = E.not_enough_replicas
+    back = await group_bench.join(group_instance_id="i")
     assert back.error is E.coordinator_not_available
-    world.log.refusal = None
-    assert tuple(_members(world)) == (member,)
+    group_bench.log.refusal = None
+    assert tuple(_members(group_bench)) == (member,)
 
 
 @within(run_groups)
-async def test_a_group_of_another_protocol_has_no_classic_members(world: GroupWorld) -> None:
-    await world.consume("a")
-    assert world.heartbeat("a") is E.unknown_member_id
-    assert (await world.sync("a")).error is E.unknown_member_id
-    assert (await world.leave("b")).members[0][2] is E.unknown_member_id
-    unknown = await world.groups.leave(LeaveGroup(group_id="missing", members=(("m", None),)))
+async def test_a_group_of_another_protocol_has_no_classic_members(group_bench: GroupBench) -> None:
+    await group_bench.consume("a")
+    assert group_bench.heartbeat("a") is E.unknown_member_id
+    assert (await group_bench.sync("a")).error is E.unknown_member_id
+    assert (await group_bench.leave("b")).members[0][2] is E.unknown_member_id
+    unknown = await group_bench.groups.leave(LeaveGroup(group_id="missing", members=(("m", None),)))
     assert unknown.members == (("m", None, E.unknown_member_id),)
 
 
 @within(run_groups)
-async def test_the_log_of_a_generation_is_what_a_new_coordinator_finds(world: GroupWorld) -> None:
-    member = await world.stable()
-    group_before = world.group()
-    world.unload()
-    world.load()
-    group_after = world.group()
+async def test_the_log_of_a_generation_is_what_a_new_coordinator_finds(
+    group_bench: GroupBench,
+) -> None:
+    member = await group_bench.stable()
+    group_before = group_bench.group()
+    group_bench.unload()
+    group_bench.load()
+    group_after = group_bench.group()
     assert isinstance(group_before, ClassicGroup)
     assert isinstance(group_after, ClassicGroup)
     assert group_after.to_record() == group_before.to_record()
-    assert (await world.sync(member)).assignment == b"assigned"
+    assert (await group_bench.sync(member)).assignment == b"assigned"
     assert HOME in range(3)
 
 
-def _members(world: GroupWorld) -> dict[str, object]:
-    group = world.group()
+def _members(group_bench: GroupBench) -> dict[str, object]:
+    group = group_bench.group()
     assert isinstance(group, ClassicGroup)
     return dict(group.members)
 
@@ -593,8 +613,8 @@ def test_positions_wait_for_the_marker_that_decides_them() -> None:
 class Armed:
     """Timers of one shard; the members whose timer fired, in order."""
 
-    def __init__(self, world: GroupWorld) -> None:
-        self.timers = GroupTimers(clock=world.env.clock, tasks=world.env.tasks)
+    def __init__(self, group_bench: GroupBench) -> None:
+        self.timers = GroupTimers(clock=group_bench.env.clock, tasks=group_bench.env.tasks)
         self.shard = GroupShard(partition=3, coordinator_epoch=0)
         self.fired: list[str] = []
         self.together: list[int] = []
@@ -626,9 +646,9 @@ class Armed:
 
 @within(run_groups)
 async def test_a_timer_that_is_armed_again_is_moved_unless_the_first_one_counts(
-    world: GroupWorld,
+    group_bench: GroupBench,
 ) -> None:
-    armed = Armed(world)
+    armed = Armed(group_bench)
     armed.arm("a", 10)
     armed.arm("a", 30)
     armed.arm("b", 20)
@@ -643,8 +663,8 @@ async def test_a_timer_that_is_armed_again_is_moved_unless_the_first_one_counts(
 
 
 @within(run_groups)
-async def test_what_is_gone_does_not_fire(world: GroupWorld) -> None:
-    armed = Armed(world)
+async def test_what_is_gone_does_not_fire(group_bench: GroupBench) -> None:
+    armed = Armed(group_bench)
     for member, group in (("a", "g"), ("b", "g"), ("c", "h")):
         armed.arm(member, 10, group_id=group)
     armed.disarm("a")
@@ -661,10 +681,10 @@ async def test_what_is_gone_does_not_fire(world: GroupWorld) -> None:
 
 @within(run_groups)
 async def test_many_that_are_due_together_run_in_slices_each_group_s_as_one(
-    world: GroupWorld,
+    group_bench: GroupBench,
 ) -> None:
-    armed = Armed(world)
-    members = [f"m{number}" for number in range(5 * DECIDED_TOGETHER)]
+    armed = Armed(group_bench)
+    members = [f"m{member_number}" for member_number in range(5 * DECIDED_TOGETHER)]
     for member in members:
         armed.arm(member, 10)
         armed.arm(member, 10, group_id="h")
@@ -681,9 +701,11 @@ async def test_many_that_are_due_together_run_in_slices_each_group_s_as_one(
 
 
 @within(run_groups)
-async def test_who_shows_itself_while_its_timer_waits_for_a_turn_stays(world: GroupWorld) -> None:
-    armed = Armed(world)
-    members = [f"m{number}" for number in range(TURN_TIMERS + 4)]
+async def test_who_shows_itself_while_its_timer_waits_for_a_turn_stays(
+    group_bench: GroupBench,
+) -> None:
+    armed = Armed(group_bench)
+    members = [f"m{timer_number}" for timer_number in range(TURN_TIMERS + 4)]
     for member in members:
         armed.arm(member, 10)
     waiting_members: list[str] = []
@@ -693,7 +715,7 @@ async def test_who_shows_itself_while_its_timer_waits_for_a_turn_stays(world: Gr
         armed.disarm(waiting_members[0])
         armed.arm(waiting_members[1], 50)
 
-    armed.after_first = lambda: world.env.tasks.soon(meanwhile)
+    armed.after_first = lambda: group_bench.env.tasks.soon(meanwhile)
     await asyncio.sleep(0.02)
     assert len(waiting_members) == 4
     assert sorted(armed.fired[TURN_TIMERS:]) == waiting_members[2:]
@@ -702,21 +724,21 @@ async def test_who_shows_itself_while_its_timer_waits_for_a_turn_stays(world: Gr
 
 
 @within(run_groups)
-async def test_timers_that_wait_for_a_turn_end_with_their_shard(world: GroupWorld) -> None:
-    armed = Armed(world)
-    for number in range(TURN_TIMERS + 4):
-        armed.arm(f"m{number}", 10)
-    armed.after_first = lambda: world.env.tasks.soon(lambda: armed.timers.unload(armed.shard))
+async def test_timers_that_wait_for_a_turn_end_with_their_shard(group_bench: GroupBench) -> None:
+    armed = Armed(group_bench)
+    for timer_number in range(TURN_TIMERS + 4):
+        armed.arm(f"m{timer_number}", 10)
+    armed.after_first = lambda: group_bench.env.tasks.soon(lambda: armed.timers.unload(armed.shard))
     await asyncio.sleep(0.02)
     assert len(armed.fired) == TURN_TIMERS
 
 
 @within(run_groups)
 async def test_timers_wait_for_a_decision_about_their_group_that_takes_slices(
-    world: GroupWorld,
+    group_bench: GroupBench,
 ) -> None:
-    armed = Armed(world)
-    members = [f"m{number}" for number in range(3 * DECIDED_TOGETHER + 2)]
+    armed = Armed(group_bench)
+    members = [f"m{member_number}" for member_number in range(3 * DECIDED_TOGETHER + 2)]
     for member in members:
         armed.arm(member, 10)
     armed.arm("other", 10, group_id="h")
@@ -739,29 +761,29 @@ async def test_timers_wait_for_a_decision_about_their_group_that_takes_slices(
 
 
 @within(run_groups)
-async def test_hundreds_of_silent_members_leave_in_few_decisions(world: GroupWorld) -> None:
-    for number in range(200):
-        await world.consume(f"m{number}")
-    batches_before = len(world.log.batches)
+async def test_hundreds_of_silent_members_leave_in_few_decisions(group_bench: GroupBench) -> None:
+    for member_number in range(200):
+        await group_bench.consume(f"m{member_number}")
+    batches_before = len(group_bench.log.batches)
     await asyncio.sleep(60)
-    group = world.groups.find(GROUP)
+    group = group_bench.groups.find(GROUP)
     assert not isinstance(group, Rejection)
     assert group.is_empty
-    assert len(world.log.batches) - batches_before < 30, "records of the leavers"
+    assert len(group_bench.log.batches) - batches_before < 30, "records of the leavers"
 
 
 @within(run_groups)
 async def test_a_generation_of_hundreds_answers_all_and_nobody_passes_another(
-    world: GroupWorld,
+    group_bench: GroupBench,
 ) -> None:
-    joins = [world.later(world.join()) for _ in range(300)]
+    joins = [group_bench.later(group_bench.join()) for _ in range(300)]
     replies = [await join for join in joins]
     assert {reply.error for reply in replies} == {E.none}
     assert {reply.generation for reply in replies} == {1}
     leader = next(reply for reply in replies if reply.members)
     assert len(leader.members) == 300
     for reply in replies:
-        assert world.heartbeat(reply.member_id, generation=1) is E.none
+        assert group_bench.heartbeat(reply.member_id, generation=1) is E.none
 
 
 # What the log or the transaction's coordinator refuses, in the words of a group coordinator.
@@ -810,68 +832,70 @@ def test_other_errors_stay_as_they_are(error: ErrorCode) -> None:
     assert coordinator_error(error) is error
 
 
-NAMES = tuple(f"name-{number}" for number in range(5_000))
+NAMES = tuple(f"name-{name_number}" for name_number in range(5_000))
 
 
-def consumes(world: GroupWorld, member_id: str, pace: Pace | None = None) -> Any:
-    return world.consume(member_id, pace=pace, topic_names=NAMES)
+def consumes(group_bench: GroupBench, member_id: str, pace: Pace | None = None) -> Any:
+    return group_bench.consume(member_id, pace=pace, topic_names=NAMES)
 
 
-def shares(world: GroupWorld, member_id: str, pace: Pace | None = None) -> Any:
-    return world.share(member_id, 0, *NAMES, pace=pace)
+def shares(group_bench: GroupBench, member_id: str, pace: Pace | None = None) -> Any:
+    return group_bench.share(member_id, 0, *NAMES, pace=pace)
 
 
 @pytest.mark.parametrize("joins", [consumes, shares])
 @within(run_groups)
 async def test_a_heartbeat_with_many_names_is_the_same_in_slices(
-    world: GroupWorld, joins: Callable[..., Any]
+    group_bench: GroupBench, joins: Callable[..., Any]
 ) -> None:
-    reply_at_once = await joins(world, "a")
-    at_once = world.log.batches.pop()
-    world.unload()
-    world.load()
-    world.log.end = 0
-    waits = world.later(joins(world, "a", world.pace()))
+    reply_at_once = await joins(group_bench, "a")
+    at_once = group_bench.log.batches.pop()
+    group_bench.unload()
+    group_bench.load()
+    group_bench.log.end = 0
+    waits = group_bench.later(joins(group_bench, "a", group_bench.pace()))
     await asyncio.sleep(0)
-    assert world.log.batches == []
+    assert group_bench.log.batches == []
     assert await waits == reply_at_once
-    assert world.log.batches == [at_once]
+    assert group_bench.log.batches == [at_once]
 
 
 @pytest.mark.parametrize("joins", [consumes, shares])
 @within(run_groups)
 async def test_who_comes_between_the_slices_of_a_heartbeat_is_in_its_group(
-    world: GroupWorld, joins: Callable[..., Any]
+    group_bench: GroupBench, joins: Callable[..., Any]
 ) -> None:
-    waits = world.later(joins(world, "a", world.pace()))
+    waits = group_bench.later(joins(group_bench, "a", group_bench.pace()))
     await asyncio.sleep(0)
-    assert (await joins(world, "b")).member_id == "b"
+    assert (await joins(group_bench, "b")).member_id == "b"
     assert (await waits).member_id == "a"
-    assert set(world.group().members) == {"a", "b"}
+    assert set(group_bench.group().members) == {"a", "b"}
 
 
 @pytest.mark.parametrize("joins", [consumes, shares])
 @within(run_groups)
 async def test_a_heartbeat_whose_partition_moves_between_its_slices_is_sent_away(
-    world: GroupWorld, joins: Callable[..., Any]
+    group_bench: GroupBench, joins: Callable[..., Any]
 ) -> None:
-    waits = world.later(joins(world, "a", world.pace()))
+    waits = group_bench.later(joins(group_bench, "a", group_bench.pace()))
     await asyncio.sleep(0)
-    world.unload()
+    group_bench.unload()
     assert (await waits).error is E.not_coordinator
-    assert world.log.batches == []
+    assert group_bench.log.batches == []
 
 
 @within(run_groups)
-async def test_a_small_heartbeat_that_assigns_many_members_has_breaks(world: GroupWorld) -> None:
-    members = [f"m{number:04}" for number in range(1_100)]
+async def test_a_small_heartbeat_that_assigns_many_members_has_breaks(
+    group_bench: GroupBench,
+) -> None:
+    members = [f"m{member_number:04}" for member_number in range(1_100)]
     for member_id in members:
-        await world.consume(member_id)
-    await world.pass_ms(2_000)  # the interval between two assignments
-    written = len(world.log.batches)
-    waits = world.later(world.consume("last"))
+        await group_bench.consume(member_id)
+    await group_bench.pass_ms(2_000)  # the interval between two assignments
+    written = len(group_bench.log.batches)
+    waits = group_bench.later(group_bench.consume("last"))
     await asyncio.sleep(0)
-    assert len(world.log.batches) == written
-    assert (await waits).member_epoch == world.group().assignment_epoch
-    assert len(world.log.batches) == written + 1
-    assert set(world.group().target) == {*members, "last"}
+    assert len(group_bench.log.batches) == written
+    assert (await waits).member_epoch == group_bench.group().assignment_epoch
+    assert len(group_bench.log.batches) == written + 1
+    assert set(group_bench.group().target) == {*members, "last"}

@@ -1,4 +1,4 @@
-"""The coordinator in a world of lists: what clients are told, and when.
+"""The coordinator over plain lists: what clients are told, and when.
 
 The traces are those of Kafka 4.3; state, epoch and reply of each step are pinned.
 """
@@ -19,7 +19,7 @@ from tests.support.coordinator import (
     HOME,
     START_MS,
     TID,
-    CoordinatorWorld,
+    CoordinatorBench,
     ManualClock,
     error_of,
     identity,
@@ -59,12 +59,12 @@ FENCED = ErrorCode.producer_fenced
 INVALID_STATE = ErrorCode.invalid_txn_state
 
 
-async def ongoing() -> tuple[CoordinatorWorld, ProducerIdAndEpoch]:
+async def ongoing() -> tuple[CoordinatorBench, ProducerIdAndEpoch]:
     """A transaction to which a partition was added, and whose it is."""
-    world = CoordinatorWorld()
-    session = await world.ready()
-    await world.add(session, FOO_0)
-    return world, session
+    coordinator_bench = CoordinatorBench()
+    session = await coordinator_bench.ready()
+    await coordinator_bench.add(session, FOO_0)
+    return coordinator_bench, session
 
 
 def shape(txn: TxnMetadata) -> str:
@@ -72,25 +72,27 @@ def shape(txn: TxnMetadata) -> str:
 
 
 def replayed_entries(
-    world: CoordinatorWorld, partition: int = HOME
+    coordinator_bench: CoordinatorBench, partition: int = HOME
 ) -> dict[TransactionalId, TxnMetadata]:
-    return read_log(world.log.get(partition, ()), release_rules=LATEST).entries
+    return read_log(coordinator_bench.log.get(partition, ()), release_rules=LATEST).entries
 
 
-def records(world: CoordinatorWorld) -> list[str]:
+def records(coordinator_bench: CoordinatorBench) -> list[str]:
     """The log of the home partition, one line per record."""
     return [
         shape(next(iter(read_log([batch], release_rules=LATEST).entries.values())))
-        for batch in world.log[HOME]
+        for batch in coordinator_bench.log[HOME]
     ]
 
 
-async def expire(world: CoordinatorWorld, ms: int = 80_000) -> None:
-    world.clock.advance(ms)
-    await world.settle()
+async def expire(coordinator_bench: CoordinatorBench, ms: int = 80_000) -> None:
+    coordinator_bench.clock.advance(ms)
+    await coordinator_bench.settle()
 
 
-async def at_epoch(world: CoordinatorWorld, epoch: int, *, pid: int = 7) -> ProducerIdAndEpoch:
+async def at_epoch(
+    coordinator_bench: CoordinatorBench, epoch: int, *, pid: int = 7
+) -> ProducerIdAndEpoch:
     """Start over with an entry that is Empty at ``epoch``; ids come from a block at 1000."""
     loaded = apply(
         None,
@@ -98,61 +100,63 @@ async def at_epoch(world: CoordinatorWorld, epoch: int, *, pid: int = 7) -> Prod
         release_rules=LATEST,
     )
     assert loaded is not None
-    fields = {name: getattr(loaded, name) for name in loaded.__struct_fields__}
+    fields = {field_name: getattr(loaded, field_name) for field_name in loaded.__struct_fields__}
     txn = TxnMetadata(**{**fields, "producer_epoch": ProducerEpoch(epoch)})
-    owned = world.service._ownership.find(TID)
+    owned = coordinator_bench.service._ownership.find(TID)
     assert not isinstance(owned, Rejection)
     owned.entries[TID] = txn
     return identity(pid, epoch)
 
 
-async def ids_from(world: CoordinatorWorld, first_id: int) -> None:
+async def ids_from(coordinator_bench: CoordinatorBench, first_id: int) -> None:
     """The next producer id that the coordinator takes is ``first_id``."""
-    world._next_block = first_id
+    coordinator_bench._next_block = first_id
     idempotent = InitProducerId(transactional_id=None, timeout_ms=0)
-    assert error_of(await world.service.init_producer_id(idempotent)) == 14
+    assert error_of(await coordinator_bench.service.init_producer_id(idempotent)) == 14
 
 
 # Worked traces
 
 
 async def test_a_day_in_the_life_of_a_transactional_id() -> None:
-    world = CoordinatorWorld()
-    await ids_from(world, 7)
-    world.answers_markers = False
-    session = await world.init()  # 1
+    coordinator_bench = CoordinatorBench()
+    await ids_from(coordinator_bench, 7)
+    coordinator_bench.answers_markers = False
+    session = await coordinator_bench.init()  # 1
     assert session == identity(7, 0)
-    assert error_of(await world.add(identity(7, 0), FOO_0)) == 0  # 2
-    assert await world.end(identity(7, 0)) == identity(7, 1)  # 3
-    assert error_of(await world.end(identity(7, 0))) is CONCURRENT  # 4
-    await world.settle()
-    (marker,) = world.sent[0].command.markers
+    assert error_of(await coordinator_bench.add(identity(7, 0), FOO_0)) == 0  # 2
+    assert await coordinator_bench.end(identity(7, 0)) == identity(7, 1)  # 3
+    assert error_of(await coordinator_bench.end(identity(7, 0))) is CONCURRENT  # 4
+    await coordinator_bench.settle()
+    (marker,) = coordinator_bench.sent[0].command.markers
     assert (marker.producer_id, marker.producer_epoch, marker.committed) == (7, 1, True)
-    world.sent[0].reply()  # 5
-    await world.settle()
-    assert shape(world.entry()) == "CompleteCommit 7:1"
-    assert await world.end(identity(7, 0)) == identity(7, 1)  # 6
-    assert error_of(await world.end(identity(7, 0), committed=False)) is INVALID_STATE  # 7
-    assert await world.end(identity(7, 1), committed=False) == identity(7, 2)  # 8
-    await world.settle()
-    assert shape(world.entry()) == "CompleteAbort 7:2"
-    assert error_of(await world.end(identity(7, 2))) is INVALID_STATE  # 9
-    assert error_of(await world.add(identity(7, 2), FOO_0)) == 0  # 10
-    await expire(world)
-    world.sent[1].reply()
-    await world.settle()
-    assert shape(world.entry()) == "CompleteAbort 7:3"
-    assert error_of(await world.add(identity(7, 2), FOO_0)) is FENCED  # 11
-    assert await world.end(identity(7, 2), committed=False) == identity(7, 3)  # 12
-    assert error_of(await world.add(identity(7, 3), FOO_0)) == 0  # 13
-    assert error_of(await world.init()) is CONCURRENT
-    await world.settle()
-    assert error_of(await world.init()) is CONCURRENT  # 14
-    world.sent[2].reply()
-    await world.settle()
-    assert await world.init() == identity(7, 5)
-    assert error_of(await world.end(identity(7, 3))) is FENCED  # 15
-    assert records(world) == [
+    coordinator_bench.sent[0].reply()  # 5
+    await coordinator_bench.settle()
+    assert shape(coordinator_bench.entry()) == "CompleteCommit 7:1"
+    assert await coordinator_bench.end(identity(7, 0)) == identity(7, 1)  # 6
+    assert (
+        error_of(await coordinator_bench.end(identity(7, 0), committed=False)) is INVALID_STATE
+    )  # 7
+    assert await coordinator_bench.end(identity(7, 1), committed=False) == identity(7, 2)  # 8
+    await coordinator_bench.settle()
+    assert shape(coordinator_bench.entry()) == "CompleteAbort 7:2"
+    assert error_of(await coordinator_bench.end(identity(7, 2))) is INVALID_STATE  # 9
+    assert error_of(await coordinator_bench.add(identity(7, 2), FOO_0)) == 0  # 10
+    await expire(coordinator_bench)
+    coordinator_bench.sent[1].reply()
+    await coordinator_bench.settle()
+    assert shape(coordinator_bench.entry()) == "CompleteAbort 7:3"
+    assert error_of(await coordinator_bench.add(identity(7, 2), FOO_0)) is FENCED  # 11
+    assert await coordinator_bench.end(identity(7, 2), committed=False) == identity(7, 3)  # 12
+    assert error_of(await coordinator_bench.add(identity(7, 3), FOO_0)) == 0  # 13
+    assert error_of(await coordinator_bench.init()) is CONCURRENT
+    await coordinator_bench.settle()
+    assert error_of(await coordinator_bench.init()) is CONCURRENT  # 14
+    coordinator_bench.sent[2].reply()
+    await coordinator_bench.settle()
+    assert await coordinator_bench.init() == identity(7, 5)
+    assert error_of(await coordinator_bench.end(identity(7, 3))) is FENCED  # 15
+    assert records(coordinator_bench) == [
         "Empty 7:0",
         "Ongoing 7:0",
         "PrepareCommit 7:1",
@@ -170,124 +174,134 @@ async def test_a_day_in_the_life_of_a_transactional_id() -> None:
 
 
 async def test_the_epoch_overflows_into_the_next_producer_id() -> None:
-    world = CoordinatorWorld()
-    world.answers_markers = False
-    old = await at_epoch(world, 32_766)
-    await ids_from(world, 1000)
-    await world.add(old, FOO_0)
-    assert await world.end(old) == identity(1000, 0)
-    await world.settle()
-    assert world.entry().next_producer_id == 1000
-    assert error_of(await world.add(identity(1000, 0), FOO_0)) is CONCURRENT
-    assert error_of(await world.end(identity(1000, 0))) is CONCURRENT
-    (marker,) = world.sent[0].command.markers
+    coordinator_bench = CoordinatorBench()
+    coordinator_bench.answers_markers = False
+    old_session = await at_epoch(coordinator_bench, 32_766)
+    await ids_from(coordinator_bench, 1000)
+    await coordinator_bench.add(old_session, FOO_0)
+    assert await coordinator_bench.end(old_session) == identity(1000, 0)
+    await coordinator_bench.settle()
+    assert coordinator_bench.entry().next_producer_id == 1000
+    assert error_of(await coordinator_bench.add(identity(1000, 0), FOO_0)) is CONCURRENT
+    assert error_of(await coordinator_bench.end(identity(1000, 0))) is CONCURRENT
+    (marker,) = coordinator_bench.sent[0].command.markers
     assert (marker.producer_id, marker.producer_epoch) == (7, 32_767)
-    world.sent[0].reply()
-    await world.settle()
-    assert shape(world.entry()) == "CompleteCommit 1000:0"
-    assert world.entry().prev_producer_id == 7
-    assert await world.end(old) == identity(1000, 0)
-    assert error_of(await world.end(old, committed=False)) is INVALID_STATE
-    assert error_of(await world.add(identity(1000, 0), FOO_0)) == 0
+    coordinator_bench.sent[0].reply()
+    await coordinator_bench.settle()
+    assert shape(coordinator_bench.entry()) == "CompleteCommit 1000:0"
+    assert coordinator_bench.entry().prev_producer_id == 7
+    assert await coordinator_bench.end(old_session) == identity(1000, 0)
+    assert error_of(await coordinator_bench.end(old_session, committed=False)) is INVALID_STATE
+    assert error_of(await coordinator_bench.add(identity(1000, 0), FOO_0)) == 0
 
 
 async def test_an_overflow_survives_a_coordinator_that_moves() -> None:
     """KAFKA-20310: the next producer id is in the record."""
-    world = CoordinatorWorld()
-    world.answers_markers = False
-    old = await at_epoch(world, 32_766)
-    await ids_from(world, 1000)
-    await world.add(old, FOO_0)
-    await world.end(old)
-    load_whole(world.service, HOME, CoordinatorEpoch(1), world.log[HOME])
-    world.answers_markers = True
-    await world.settle()
-    assert shape(world.entry()) == "CompleteCommit 1000:0"
-    assert await world.end(old) == identity(1000, 0)
+    coordinator_bench = CoordinatorBench()
+    coordinator_bench.answers_markers = False
+    old_session = await at_epoch(coordinator_bench, 32_766)
+    await ids_from(coordinator_bench, 1000)
+    await coordinator_bench.add(old_session, FOO_0)
+    await coordinator_bench.end(old_session)
+    load_whole(coordinator_bench.service, HOME, CoordinatorEpoch(1), coordinator_bench.log[HOME])
+    coordinator_bench.answers_markers = True
+    await coordinator_bench.settle()
+    assert shape(coordinator_bench.entry()) == "CompleteCommit 1000:0"
+    assert await coordinator_bench.end(old_session) == identity(1000, 0)
 
 
 async def test_without_a_producer_id_an_overflow_is_to_be_tried_again() -> None:
-    world = CoordinatorWorld()
-    old = await at_epoch(world, 32_766)
-    await world.add(old, FOO_0)
-    assert error_of(await world.end(old)) is ErrorCode.coordinator_load_in_progress
-    assert world.entry().pending_state is None
-    assert await world.end(old) == identity(0, 0)
+    coordinator_bench = CoordinatorBench()
+    old_session = await at_epoch(coordinator_bench, 32_766)
+    await coordinator_bench.add(old_session, FOO_0)
+    assert (
+        error_of(await coordinator_bench.end(old_session)) is ErrorCode.coordinator_load_in_progress
+    )
+    assert coordinator_bench.entry().pending_state is None
+    assert await coordinator_bench.end(old_session) == identity(0, 0)
 
 
-@pytest.mark.parametrize("level", [TV_0, TV_1, TV_2])
-async def test_a_fence_is_followed_by_the_next_session(level: TransactionVersion) -> None:
-    world = CoordinatorWorld(level=level)
-    session = await world.ready()
-    await world.add(session, FOO_0, version=TV_0)
-    assert error_of(await world.init()) is CONCURRENT
-    await world.settle()
-    assert shape(world.entry()) == "CompleteAbort 0:1"
-    assert await world.init() == identity(0, 2)
+@pytest.mark.parametrize("transaction_version", [TV_0, TV_1, TV_2])
+async def test_a_fence_is_followed_by_the_next_session(
+    transaction_version: TransactionVersion,
+) -> None:
+    coordinator_bench = CoordinatorBench(transaction_version=transaction_version)
+    session = await coordinator_bench.ready()
+    await coordinator_bench.add(session, FOO_0, version=TV_0)
+    assert error_of(await coordinator_bench.init()) is CONCURRENT
+    await coordinator_bench.settle()
+    assert shape(coordinator_bench.entry()) == "CompleteAbort 0:1"
+    assert await coordinator_bench.init() == identity(0, 2)
 
 
 async def test_a_stale_expected_epoch_aborts_the_newer_session_all_the_same() -> None:
-    world = CoordinatorWorld()
-    await world.ready()
-    await world.init()
-    await world.add(identity(0, 1), FOO_0)
-    assert error_of(await world.init(expected=identity(0, 0))) is CONCURRENT
-    await world.settle()
-    assert error_of(await world.init(expected=identity(0, 0))) is FENCED
+    coordinator_bench = CoordinatorBench()
+    await coordinator_bench.ready()
+    await coordinator_bench.init()
+    await coordinator_bench.add(identity(0, 1), FOO_0)
+    assert error_of(await coordinator_bench.init(expected=identity(0, 0))) is CONCURRENT
+    await coordinator_bench.settle()
+    assert error_of(await coordinator_bench.init(expected=identity(0, 0))) is FENCED
 
 
 async def test_a_lost_answer_of_init_producer_id_can_be_asked_for_again() -> None:
-    world = CoordinatorWorld()
-    session = await world.ready()
-    assert await world.init(expected=session) == identity(0, 1)
-    assert await world.init(expected=session) == identity(0, 1)
-    load_whole(world.service, HOME, CoordinatorEpoch(1), world.log[HOME])
+    coordinator_bench = CoordinatorBench()
+    session = await coordinator_bench.ready()
+    assert await coordinator_bench.init(expected=session) == identity(0, 1)
+    assert await coordinator_bench.init(expected=session) == identity(0, 1)
+    load_whole(coordinator_bench.service, HOME, CoordinatorEpoch(1), coordinator_bench.log[HOME])
     # the last epoch is never logged
-    assert error_of(await world.init(expected=session)) is FENCED
+    assert error_of(await coordinator_bench.init(expected=session)) is FENCED
 
 
 async def test_version_1_retries_succeed_without_a_record() -> None:
-    world = CoordinatorWorld(level=TV_1)
-    session = await world.ready()
-    await world.add(session, FOO_0, version=TV_0)
-    assert await world.end(session, version=TV_1) == session
-    assert error_of(await world.end(session, version=TV_1)) is CONCURRENT
-    await world.settle()
-    written = len(world.log[HOME])
-    assert await world.end(session, version=TV_1) == session
-    assert error_of(await world.end(session, version=TV_1, committed=False)) is INVALID_STATE
-    assert len(world.log[HOME]) == written
-    assert error_of(await world.end(session, version=TV_2)) is INVALID_STATE
+    coordinator_bench = CoordinatorBench(transaction_version=TV_1)
+    session = await coordinator_bench.ready()
+    await coordinator_bench.add(session, FOO_0, version=TV_0)
+    assert await coordinator_bench.end(session, version=TV_1) == session
+    assert error_of(await coordinator_bench.end(session, version=TV_1)) is CONCURRENT
+    await coordinator_bench.settle()
+    written = len(coordinator_bench.log[HOME])
+    assert await coordinator_bench.end(session, version=TV_1) == session
+    assert (
+        error_of(await coordinator_bench.end(session, version=TV_1, committed=False))
+        is INVALID_STATE
+    )
+    assert len(coordinator_bench.log[HOME]) == written
+    assert error_of(await coordinator_bench.end(session, version=TV_2)) is INVALID_STATE
 
 
 async def test_adding_what_is_there_writes_nothing() -> None:
-    world, session = await ongoing()
-    written = len(world.log[HOME])
-    assert error_of(await world.add(session, FOO_0)) == 0
-    assert len(world.log[HOME]) == written
+    coordinator_bench, session = await ongoing()
+    written = len(coordinator_bench.log[HOME])
+    assert error_of(await coordinator_bench.add(session, FOO_0)) == 0
+    assert len(coordinator_bench.log[HOME]) == written
 
 
 async def test_a_transaction_without_partitions_completes_by_itself() -> None:
-    world = CoordinatorWorld()
-    session = await world.ready()
-    await world.add(session)
-    await world.end(session)
-    await world.settle()
-    assert (shape(world.entry()), world.sent) == ("CompleteCommit 0:1", [])
+    coordinator_bench = CoordinatorBench()
+    session = await coordinator_bench.ready()
+    await coordinator_bench.add(session)
+    await coordinator_bench.end(session)
+    await coordinator_bench.settle()
+    assert (shape(coordinator_bench.entry()), coordinator_bench.sent) == ("CompleteCommit 0:1", [])
 
 
 # Lookup, validation
 
 
 async def test_validation_comes_before_ownership_and_ownership_before_the_rest() -> None:
-    world = CoordinatorWorld(loaded=False)
+    coordinator_bench = CoordinatorBench(loaded=False)
     nobody = TransactionalId("")
-    assert error_of(await world.init(timeout_ms=0)) is ErrorCode.invalid_transaction_timeout
-    assert error_of(await world.init()) is ErrorCode.not_coordinator
-    assert error_of(await world.add(identity(7, 0), FOO_0)) is ErrorCode.not_coordinator
-    assert error_of(await world.end(identity(7, 0))) is ErrorCode.not_coordinator
-    assert error_of(world.service.describe(TID)) is ErrorCode.not_coordinator
-    assert error_of(world.service.describe(nobody)) is ErrorCode.invalid_request
+    assert (
+        error_of(await coordinator_bench.init(timeout_ms=0))
+        is ErrorCode.invalid_transaction_timeout
+    )
+    assert error_of(await coordinator_bench.init()) is ErrorCode.not_coordinator
+    assert error_of(await coordinator_bench.add(identity(7, 0), FOO_0)) is ErrorCode.not_coordinator
+    assert error_of(await coordinator_bench.end(identity(7, 0))) is ErrorCode.not_coordinator
+    assert error_of(coordinator_bench.service.describe(TID)) is ErrorCode.not_coordinator
+    assert error_of(coordinator_bench.service.describe(nobody)) is ErrorCode.invalid_request
     add = AddPartitions(
         transactional_id=nobody,
         producer_id=ProducerId(7),
@@ -295,7 +309,9 @@ async def test_validation_comes_before_ownership_and_ownership_before_the_rest()
         partitions=frozenset(),
         transaction_version=TV_2,
     )
-    assert error_of(await world.service.add_partitions(add)) is ErrorCode.invalid_request
+    assert (
+        error_of(await coordinator_bench.service.add_partitions(add)) is ErrorCode.invalid_request
+    )
     end = EndTxn(
         transactional_id=nobody,
         producer_id=ProducerId(7),
@@ -303,7 +319,7 @@ async def test_validation_comes_before_ownership_and_ownership_before_the_rest()
         committed=True,
         transaction_version=TV_2,
     )
-    assert error_of(await world.service.end_txn(end)) is ErrorCode.invalid_request
+    assert error_of(await coordinator_bench.service.end_txn(end)) is ErrorCode.invalid_request
 
 
 def verify(transactional_id: TransactionalId = TID) -> VerifyPartitions:
@@ -316,56 +332,59 @@ def verify(transactional_id: TransactionalId = TID) -> VerifyPartitions:
 
 
 async def test_verification_sees_what_is_committed() -> None:
-    world = CoordinatorWorld()
-    assert error_of(world.service.verify(verify())) is ErrorCode.invalid_producer_id_mapping
-    assert error_of(world.service.verify(verify(TransactionalId("")))) == 42
-    session = await world.ready()
-    world.held_appends = []
-    adding = world.start(world.add(session, FOO_0))
-    await world.settle()
-    verified_before = world.service.verify(verify())
+    coordinator_bench = CoordinatorBench()
+    assert (
+        error_of(coordinator_bench.service.verify(verify()))
+        is ErrorCode.invalid_producer_id_mapping
+    )
+    assert error_of(coordinator_bench.service.verify(verify(TransactionalId("")))) == 42
+    session = await coordinator_bench.ready()
+    coordinator_bench.held_appends = []
+    adding = coordinator_bench.start(coordinator_bench.add(session, FOO_0))
+    await coordinator_bench.settle()
+    verified_before = coordinator_bench.service.verify(verify())
     assert verified_before == PartitionsVerified(partition_errors=((FOO_0, 120), (FOO_1, 120)))
-    world.held_appends[0].set_result(ErrorCode.none)
+    coordinator_bench.held_appends[0].set_result(ErrorCode.none)
     await adding
-    verified_after = world.service.verify(verify())
+    verified_after = coordinator_bench.service.verify(verify())
     assert verified_after == PartitionsVerified(partition_errors=((FOO_0, 0), (FOO_1, 120)))
-    world.service.unload(HOME, 1)
-    assert error_of(world.service.verify(verify())) is ErrorCode.not_coordinator
+    coordinator_bench.service.unload(HOME, 1)
+    assert error_of(coordinator_bench.service.verify(verify())) is ErrorCode.not_coordinator
 
 
 async def test_idempotent_producers_get_ids_and_leave_nothing_behind() -> None:
-    world = CoordinatorWorld(loaded=False)
+    coordinator_bench = CoordinatorBench(loaded=False)
     ask = InitProducerId(transactional_id=None, timeout_ms=-1, enable_two_phase_commit=True)
-    assert error_of(await world.service.init_producer_id(ask)) == 14
-    assert await world.service.init_producer_id(ask) == identity(0, 0)
-    assert await world.service.init_producer_id(ask) == identity(1, 0)
-    assert world.log == {}
+    assert error_of(await coordinator_bench.service.init_producer_id(ask)) == 14
+    assert await coordinator_bench.service.init_producer_id(ask) == identity(0, 0)
+    assert await coordinator_bench.service.init_producer_id(ask) == identity(1, 0)
+    assert coordinator_bench.log == {}
 
 
 async def test_a_new_id_without_a_producer_id_leaves_nothing_behind() -> None:
-    world = CoordinatorWorld()
-    assert error_of(await world.init()) == 14
-    assert world.entry_or_none() is None
+    coordinator_bench = CoordinatorBench()
+    assert error_of(await coordinator_bench.init()) == 14
+    assert coordinator_bench.entry_or_none() is None
 
 
 # Answers wait for the log
 
 
 async def test_between_decision_and_commit_others_must_wait() -> None:
-    world = CoordinatorWorld()
-    session = await world.ready()
-    world.held_appends = []
-    adding = world.start(world.add(session, FOO_0))
-    await world.settle()
+    coordinator_bench = CoordinatorBench()
+    session = await coordinator_bench.ready()
+    coordinator_bench.held_appends = []
+    adding = coordinator_bench.start(coordinator_bench.add(session, FOO_0))
+    await coordinator_bench.settle()
     assert not adding.done()
-    assert world.entry().pending_state is TransactionState.ONGOING
-    assert shape(world.entry()) == "Empty 0:0"
-    assert error_of(await world.add(session, FOO_1)) is CONCURRENT
-    assert error_of(await world.end(session)) is CONCURRENT
-    assert error_of(await world.init()) is CONCURRENT
-    world.held_appends[0].set_result(ErrorCode.none)
+    assert coordinator_bench.entry().pending_state is TransactionState.ONGOING
+    assert shape(coordinator_bench.entry()) == "Empty 0:0"
+    assert error_of(await coordinator_bench.add(session, FOO_1)) is CONCURRENT
+    assert error_of(await coordinator_bench.end(session)) is CONCURRENT
+    assert error_of(await coordinator_bench.init()) is CONCURRENT
+    coordinator_bench.held_appends[0].set_result(ErrorCode.none)
     assert error_of(await adding) == 0
-    assert shape(world.entry()) == "Ongoing 0:0"
+    assert shape(coordinator_bench.entry()) == "Ongoing 0:0"
 
 
 @pytest.mark.parametrize(
@@ -373,43 +392,43 @@ async def test_between_decision_and_commit_others_must_wait() -> None:
     [(3, 15), (19, 15), (20, 15), (7, 15), (6, 16), (56, 16), (10, -1), (18, -1), (13, 13)],
 )
 async def test_a_failed_append_changes_nothing(of_the_log: int, expected_error: int) -> None:
-    world = CoordinatorWorld()
-    session = await world.ready()
-    entry_before = world.entry()
-    world.append_errors.append(ErrorCode(of_the_log))
-    assert error_of(await world.add(session, FOO_0)) == expected_error
-    assert world.entry() == entry_before
-    assert error_of(await world.add(session, FOO_0)) == 0
+    coordinator_bench = CoordinatorBench()
+    session = await coordinator_bench.ready()
+    entry_before = coordinator_bench.entry()
+    coordinator_bench.append_errors.append(ErrorCode(of_the_log))
+    assert error_of(await coordinator_bench.add(session, FOO_0)) == expected_error
+    assert coordinator_bench.entry() == entry_before
+    assert error_of(await coordinator_bench.add(session, FOO_0)) == 0
 
 
 async def test_an_id_whose_first_record_was_lost_stays_without_an_epoch() -> None:
-    world = CoordinatorWorld()
-    await world.init()
-    world.append_errors.append(ErrorCode.not_enough_replicas)
-    assert error_of(await world.init()) is ErrorCode.coordinator_not_available
-    assert shape(world.entry()) == "Empty 0:-1"
-    assert await world.init() == identity(0, 0)
+    coordinator_bench = CoordinatorBench()
+    await coordinator_bench.init()
+    coordinator_bench.append_errors.append(ErrorCode.not_enough_replicas)
+    assert error_of(await coordinator_bench.init()) is ErrorCode.coordinator_not_available
+    assert shape(coordinator_bench.entry()) == "Empty 0:-1"
+    assert await coordinator_bench.init() == identity(0, 0)
 
 
 async def test_a_fence_of_version_1_that_was_lost_is_not_raised_twice() -> None:
-    world = CoordinatorWorld(level=TV_1)
-    session = await world.ready()
-    await world.add(session, FOO_0, version=TV_0)
-    world.append_errors.append(ErrorCode.not_enough_replicas)
-    assert error_of(await world.init()) is ErrorCode.coordinator_not_available
-    assert shape(world.entry()) == "Ongoing 0:1"
-    assert error_of(await world.init()) is CONCURRENT
-    await world.settle()
-    assert shape(world.entry()) == "CompleteAbort 0:1"
-    assert not world.entry().has_failed_epoch_fence
+    coordinator_bench = CoordinatorBench(transaction_version=TV_1)
+    session = await coordinator_bench.ready()
+    await coordinator_bench.add(session, FOO_0, version=TV_0)
+    coordinator_bench.append_errors.append(ErrorCode.not_enough_replicas)
+    assert error_of(await coordinator_bench.init()) is ErrorCode.coordinator_not_available
+    assert shape(coordinator_bench.entry()) == "Ongoing 0:1"
+    assert error_of(await coordinator_bench.init()) is CONCURRENT
+    await coordinator_bench.settle()
+    assert shape(coordinator_bench.entry()) == "CompleteAbort 0:1"
+    assert not coordinator_bench.entry().has_failed_epoch_fence
 
 
 async def test_a_fence_of_version_2_that_was_lost_leaves_nothing_behind() -> None:
-    world, _ = await ongoing()
-    entry_before = world.entry()
-    world.append_errors.append(ErrorCode.not_enough_replicas)
-    assert error_of(await world.init()) is ErrorCode.coordinator_not_available
-    assert world.entry() == entry_before
+    coordinator_bench, _ = await ongoing()
+    entry_before = coordinator_bench.entry()
+    coordinator_bench.append_errors.append(ErrorCode.not_enough_replicas)
+    assert error_of(await coordinator_bench.init()) is ErrorCode.coordinator_not_available
+    assert coordinator_bench.entry() == entry_before
 
 
 @pytest.mark.parametrize(
@@ -419,37 +438,42 @@ async def test_a_fence_of_version_2_that_was_lost_leaves_nothing_behind() -> Non
 async def test_a_move_that_was_not_replicated_in_time_is_withdrawn_but_known_to_be_in_the_log(
     error: ErrorCode, *, is_in_the_log: bool
 ) -> None:
-    world = CoordinatorWorld()
-    session = await world.ready()
-    world.append_errors.append(error)
-    assert error_of(await world.add(session, FOO_0)) != 0
-    late = [transition.state for transition in world.service.withdrawn_transitions().values()]
+    coordinator_bench = CoordinatorBench()
+    session = await coordinator_bench.ready()
+    coordinator_bench.append_errors.append(error)
+    assert error_of(await coordinator_bench.add(session, FOO_0)) != 0
+    late = [
+        transition.state
+        for transition in coordinator_bench.service.withdrawn_transitions().values()
+    ]
     assert late == ([TransactionState.ONGOING] if is_in_the_log else [])
-    assert error_of(await world.add(session, FOO_0)) == 0
-    assert world.service.withdrawn_transitions() == {}
+    assert error_of(await coordinator_bench.add(session, FOO_0)) == 0
+    assert coordinator_bench.service.withdrawn_transitions() == {}
 
 
 async def test_an_append_has_the_timeout_of_its_transaction() -> None:
-    world = CoordinatorWorld()
-    await world.init()
-    await world.init(timeout_ms=50)
-    assert world.append_timeouts_ms == [50]
+    coordinator_bench = CoordinatorBench()
+    await coordinator_bench.init()
+    await coordinator_bench.init(timeout_ms=50)
+    assert coordinator_bench.append_timeouts_ms == [50]
 
 
 # A coordinator that moves between any two steps
 
 
-async def begun(world: CoordinatorWorld, step: str) -> asyncio.Task[object]:
+async def begin_held_command(
+    coordinator_bench: CoordinatorBench, step: str
+) -> asyncio.Task[object]:
     """Send a command whose append is held."""
-    session = await world.ready()
+    session = await coordinator_bench.ready()
     if step == "end":
-        await world.add(session, FOO_0)
-    world.held_appends = []
+        await coordinator_bench.add(session, FOO_0)
+    coordinator_bench.held_appends = []
     if step == "init":
-        return world.start(world.init())
+        return coordinator_bench.start(coordinator_bench.init())
     if step == "add":
-        return world.start(world.add(session, FOO_0))
-    return world.start(world.end(session))
+        return coordinator_bench.start(coordinator_bench.add(session, FOO_0))
+    return coordinator_bench.start(coordinator_bench.end(session))
 
 
 @pytest.mark.parametrize("step", ["init", "add", "end"])
@@ -458,93 +482,99 @@ async def begun(world: CoordinatorWorld, step: str) -> asyncio.Task[object]:
 async def test_an_append_that_outlives_its_coordinator_changes_nothing(
     step: str, then: str, *, committed: bool
 ) -> None:
-    world = CoordinatorWorld()
-    step_task = await begun(world, step)
-    await world.settle()
-    log = list(world.log[HOME]) if committed else world.log[HOME][:-1]
+    coordinator_bench = CoordinatorBench()
+    step_task = await begin_held_command(coordinator_bench, step)
+    await coordinator_bench.settle()
+    log = list(coordinator_bench.log[HOME]) if committed else coordinator_bench.log[HOME][:-1]
     if then == "unloaded":
-        world.service.unload(HOME, 1)
+        coordinator_bench.service.unload(HOME, 1)
     elif then == "loading":
-        world.service.begin_load(HOME, CoordinatorEpoch(1))
+        coordinator_bench.service.begin_load(HOME, CoordinatorEpoch(1))
     else:
-        load_whole(world.service, HOME, CoordinatorEpoch(1), log)
-    await world.settle()
-    entries_after = world.service.entries()
-    assert world.held_appends is not None
-    world.held_appends[0].set_result(
+        load_whole(coordinator_bench.service, HOME, CoordinatorEpoch(1), log)
+    await coordinator_bench.settle()
+    entries_after = coordinator_bench.service.entries()
+    assert coordinator_bench.held_appends is not None
+    coordinator_bench.held_appends[0].set_result(
         ErrorCode.none if committed else ErrorCode.not_leader_or_follower
     )
     error_code = error_of(await step_task)
-    await world.settle()
+    await coordinator_bench.settle()
     assert error_code == (14 if then == "loading" else 16)
     if step == "end" and then == "reloaded" and committed:
         return  # the new coordinator is already ending it: its own append is held
-    assert world.service.entries() == entries_after
-    assert world.sent == [] or (step, then) == ("end", "reloaded")
+    assert coordinator_bench.service.entries() == entries_after
+    assert coordinator_bench.sent == [] or (step, then) == ("end", "reloaded")
 
 
 async def test_a_crash_after_the_append_is_finished_by_the_next_coordinator() -> None:
     """The record is in the log, the answer was never sent: the retry gets it."""
-    world, session = await ongoing()
-    world.held_appends = []
-    ending = world.start(world.end(session))
-    await world.settle()
-    world.held_appends = None
-    load_whole(world.service, HOME, CoordinatorEpoch(1), world.log[HOME])
-    await world.settle()
-    assert shape(world.entry()) == "CompleteCommit 0:1"
-    assert await world.end(session) == identity(0, 1)
+    coordinator_bench, session = await ongoing()
+    coordinator_bench.held_appends = []
+    ending = coordinator_bench.start(coordinator_bench.end(session))
+    await coordinator_bench.settle()
+    coordinator_bench.held_appends = None
+    load_whole(coordinator_bench.service, HOME, CoordinatorEpoch(1), coordinator_bench.log[HOME])
+    await coordinator_bench.settle()
+    assert shape(coordinator_bench.entry()) == "CompleteCommit 0:1"
+    assert await coordinator_bench.end(session) == identity(0, 1)
     ending.cancel()
 
 
 async def test_a_crash_before_the_append_leaves_the_transaction_open() -> None:
-    world, session = await ongoing()
-    world.held_appends = []
-    ending = world.start(world.end(session))
-    await world.settle()
-    world.held_appends = None
-    load_whole(world.service, HOME, CoordinatorEpoch(1), world.log[HOME][:-1])
-    assert shape(world.entry()) == "Ongoing 0:0"
-    assert await world.end(session) == identity(0, 1)
+    coordinator_bench, session = await ongoing()
+    coordinator_bench.held_appends = []
+    ending = coordinator_bench.start(coordinator_bench.end(session))
+    await coordinator_bench.settle()
+    coordinator_bench.held_appends = None
+    load_whole(
+        coordinator_bench.service, HOME, CoordinatorEpoch(1), coordinator_bench.log[HOME][:-1]
+    )
+    assert shape(coordinator_bench.entry()) == "Ongoing 0:0"
+    assert await coordinator_bench.end(session) == identity(0, 1)
     ending.cancel()
 
 
 async def test_a_crash_before_the_markers_sends_all_of_them_again() -> None:
-    world = CoordinatorWorld()
-    world.answers_markers = False
-    session = await world.ready()
-    await world.add(session, FOO_0, FOO_1)
-    assert await world.end(session) == identity(0, 1)
-    load_whole(world.service, HOME, CoordinatorEpoch(1), world.log[HOME])
-    assert world.entry().pending_state is TransactionState.COMPLETE_COMMIT
-    await world.settle()
-    (marker,) = world.sent[0].command.markers
+    coordinator_bench = CoordinatorBench()
+    coordinator_bench.answers_markers = False
+    session = await coordinator_bench.ready()
+    await coordinator_bench.add(session, FOO_0, FOO_1)
+    assert await coordinator_bench.end(session) == identity(0, 1)
+    load_whole(coordinator_bench.service, HOME, CoordinatorEpoch(1), coordinator_bench.log[HOME])
+    assert coordinator_bench.entry().pending_state is TransactionState.COMPLETE_COMMIT
+    await coordinator_bench.settle()
+    (marker,) = coordinator_bench.sent[0].command.markers
     assert (marker.coordinator_epoch, marker.partitions) == (1, (FOO_0, FOO_1))
 
 
 async def test_a_load_shows_while_it_lasts() -> None:
-    world = CoordinatorWorld()
-    await world.ready()
-    world.service.begin_load(HOME, CoordinatorEpoch(1))
-    assert error_of(await world.init()) is ErrorCode.coordinator_load_in_progress
-    assert error_of(world.service.list_transactions(ListTransactions())) == 14
-    assert world.service.snapshot().partitions_loading == 1
-    assert read_whole(world.service.read(HOME, CoordinatorEpoch(1), world.log[HOME]))
-    assert await world.init() == identity(0, 1)
+    coordinator_bench = CoordinatorBench()
+    await coordinator_bench.ready()
+    coordinator_bench.service.begin_load(HOME, CoordinatorEpoch(1))
+    assert error_of(await coordinator_bench.init()) is ErrorCode.coordinator_load_in_progress
+    assert error_of(coordinator_bench.service.list_transactions(ListTransactions())) == 14
+    assert coordinator_bench.service.snapshot().partitions_loading == 1
+    assert read_whole(
+        coordinator_bench.service.read(HOME, CoordinatorEpoch(1), coordinator_bench.log[HOME])
+    )
+    assert await coordinator_bench.init() == identity(0, 1)
 
 
 async def test_a_load_that_was_called_off_is_not_installed() -> None:
-    world = CoordinatorWorld()
-    await world.ready()
-    world.service.begin_load(HOME, CoordinatorEpoch(1))
-    world.service.unload(HOME, 2)
-    assert not read_whole(world.service.read(HOME, CoordinatorEpoch(1), world.log[HOME]))
-    assert error_of(await world.init()) is ErrorCode.not_coordinator
+    coordinator_bench = CoordinatorBench()
+    await coordinator_bench.ready()
+    coordinator_bench.service.begin_load(HOME, CoordinatorEpoch(1))
+    coordinator_bench.service.unload(HOME, 2)
+    assert not read_whole(
+        coordinator_bench.service.read(HOME, CoordinatorEpoch(1), coordinator_bench.log[HOME])
+    )
+    assert error_of(await coordinator_bench.init()) is ErrorCode.not_coordinator
 
 
 async def test_a_damaged_log_is_loaded_as_far_as_it_can_be_read() -> None:
-    world = CoordinatorWorld(trace=True)
-    await world.ready()
+    coordinator_bench = CoordinatorBench(trace=True)
+    await coordinator_bench.ready()
     other_transition = to_first(
         TransactionalId("x"), producer_id=ProducerId(9), timeout_ms=1, now_ms=START_MS
     )
@@ -554,50 +584,55 @@ async def test_a_damaged_log_is_loaded_as_far_as_it_can_be_read() -> None:
         )
     )
     damaged[-12:-10] = b"\xff\xff"
-    load_whole(world.service, HOME, CoordinatorEpoch(1), [*world.log[HOME], bytes(damaged)])
-    assert shape(world.entry()) == "Empty 0:0"
-    assert world.service.snapshot().load_problems_total == 1
-    assert "note" in [event.k for event in world.tracer.events()]
+    load_whole(
+        coordinator_bench.service,
+        HOME,
+        CoordinatorEpoch(1),
+        [*coordinator_bench.log[HOME], bytes(damaged)],
+    )
+    assert shape(coordinator_bench.entry()) == "Empty 0:0"
+    assert coordinator_bench.service.snapshot().load_problems_total == 1
+    assert "note" in [event.k for event in coordinator_bench.tracer.events()]
 
 
 # Versions that clash
 
 
 async def test_version_2_while_level_0_is_finalized_wedges_the_id_as_on_a_real_broker() -> None:
-    world, session = await ongoing()
-    world.level = TV_0
-    assert error_of(await world.end(session)) is ErrorCode.unsupported_version
-    assert error_of(await world.end(session)) is CONCURRENT
-    world.level = TV_2
-    assert error_of(await world.end(session)) is CONCURRENT
-    load_whole(world.service, HOME, CoordinatorEpoch(1), world.log[HOME])
-    assert await world.end(session) == identity(0, 1)
+    coordinator_bench, session = await ongoing()
+    coordinator_bench.level = TV_0
+    assert error_of(await coordinator_bench.end(session)) is ErrorCode.unsupported_version
+    assert error_of(await coordinator_bench.end(session)) is CONCURRENT
+    coordinator_bench.level = TV_2
+    assert error_of(await coordinator_bench.end(session)) is CONCURRENT
+    load_whole(coordinator_bench.service, HOME, CoordinatorEpoch(1), coordinator_bench.log[HOME])
+    assert await coordinator_bench.end(session) == identity(0, 1)
 
 
-@pytest.mark.parametrize(("level", "version"), [(TV_0, 0), (TV_1, 1), (TV_2, 1)])
+@pytest.mark.parametrize(("transaction_version", "version"), [(TV_0, 0), (TV_1, 1), (TV_2, 1)])
 async def test_the_level_says_which_version_of_the_record_is_written(
-    level: TransactionVersion, version: int
+    transaction_version: TransactionVersion, version: int
 ) -> None:
-    world = CoordinatorWorld(level=level)
-    session = await world.ready()
-    await world.add(session, FOO_0, version=TV_0)
-    values = [batch[-60:] for batch in world.log[HOME]]
-    expected = entry_value(world.entry(), level)
+    coordinator_bench = CoordinatorBench(transaction_version=transaction_version)
+    session = await coordinator_bench.ready()
+    await coordinator_bench.add(session, FOO_0, version=TV_0)
+    values = [batch[-60:] for batch in coordinator_bench.log[HOME]]
+    expected = entry_value(coordinator_bench.entry(), transaction_version)
     assert expected[:2] == version.to_bytes(2, "big")
     assert expected in values[-1]
 
 
-def entry_value(txn: TxnMetadata, level: TransactionVersion) -> bytes:
+def entry_value(txn: TxnMetadata, transaction_version: TransactionVersion) -> bytes:
     from txnsim.txn.log_format import encode_value
 
     base = entry(txn.state, pid=txn.producer_id, epoch=txn.producer_epoch, update_ms=START_MS)
     record = to_ongoing(
         base, partitions=txn.partitions, client_version=txn.client_version, now_ms=START_MS
     )
-    fields = {name: getattr(record, name) for name in record.__struct_fields__}
+    fields = {field_name: getattr(record, field_name) for field_name in record.__struct_fields__}
     return encode_value(
         type(record)(**{**fields, "start_timestamp_ms": START_MS}),
-        finalized_version=level,
+        finalized_version=transaction_version,
         release_rules=LATEST,
     )
 
@@ -606,51 +641,53 @@ def entry_value(txn: TxnMetadata, level: TransactionVersion) -> bytes:
 
 
 async def test_a_description_follows_the_markers() -> None:
-    world = CoordinatorWorld()
-    world.answers_markers = False
-    session = await world.ready()
-    await world.add(session, FOO_0, FOO_1)
-    await world.end(session)
-    await world.settle()
-    world.sent[0].reply(ErrorCode.none, ErrorCode.not_leader_or_follower)
-    await world.settle()
-    description = world.service.describe(TID)
+    coordinator_bench = CoordinatorBench()
+    coordinator_bench.answers_markers = False
+    session = await coordinator_bench.ready()
+    await coordinator_bench.add(session, FOO_0, FOO_1)
+    await coordinator_bench.end(session)
+    await coordinator_bench.settle()
+    coordinator_bench.sent[0].reply(ErrorCode.none, ErrorCode.not_leader_or_follower)
+    await coordinator_bench.settle()
+    description = coordinator_bench.service.describe(TID)
     assert isinstance(description, DescribedTxn)
     assert (description.state, description.partitions) == ("PrepareCommit", (FOO_1,))
-    unknown = world.service.describe(TransactionalId("unknown"))
+    unknown = coordinator_bench.service.describe(TransactionalId("unknown"))
     assert error_of(unknown) is ErrorCode.transactional_id_not_found
 
 
 async def test_listing_shows_what_this_broker_coordinates() -> None:
-    world = CoordinatorWorld()
-    await world.ready()
-    listed = world.service.list_transactions(ListTransactions())
+    coordinator_bench = CoordinatorBench()
+    await coordinator_bench.ready()
+    listed = coordinator_bench.service.list_transactions(ListTransactions())
     assert isinstance(listed, FilteredListing)
     assert [txn.transactional_id for txn in listed.txns] == [TID]
 
 
 async def test_a_stopped_coordinator_neither_lists_nor_describes_nor_fires_timers() -> None:
-    world, session = await ongoing()
-    await world.end(session)
-    world.service.stop()
-    await world.settle()
-    assert world.sent == []
-    assert world.clock.armed_timers == 0
-    assert error_of(world.service.describe(TID)) is ErrorCode.coordinator_not_available
-    listed = world.service.list_transactions(ListTransactions())
+    coordinator_bench, session = await ongoing()
+    await coordinator_bench.end(session)
+    coordinator_bench.service.stop()
+    await coordinator_bench.settle()
+    assert coordinator_bench.sent == []
+    assert coordinator_bench.clock.armed_timers == 0
+    assert error_of(coordinator_bench.service.describe(TID)) is ErrorCode.coordinator_not_available
+    listed = coordinator_bench.service.list_transactions(ListTransactions())
     assert error_of(listed) is ErrorCode.coordinator_not_available
 
 
 async def test_the_snapshot_counts() -> None:
-    world = CoordinatorWorld(loaded=False)
-    world.answers_markers = False
-    load_whole(world.service, HOME, CoordinatorEpoch(0), ())
-    session = await world.ready()
-    await world.add(session, FOO_0)
-    await world.end(session)
-    await world.settle()
-    snapshot = world.service.snapshot()
-    assert [entry.state.wire_name for entry in world.service.entries()] == ["PrepareCommit"]
+    coordinator_bench = CoordinatorBench(loaded=False)
+    coordinator_bench.answers_markers = False
+    load_whole(coordinator_bench.service, HOME, CoordinatorEpoch(0), ())
+    session = await coordinator_bench.ready()
+    await coordinator_bench.add(session, FOO_0)
+    await coordinator_bench.end(session)
+    await coordinator_bench.settle()
+    snapshot = coordinator_bench.service.snapshot()
+    assert [entry.state.wire_name for entry in coordinator_bench.service.entries()] == [
+        "PrepareCommit"
+    ]
     assert (snapshot.partitions_owned, snapshot.pending_markers) == (1, 1)
     assert (snapshot.markers_sent_total, snapshot.completions_waiting) == (1, 0)
 
@@ -659,35 +696,35 @@ async def test_the_snapshot_counts() -> None:
 
 
 async def test_the_timeout_aborts_and_the_producer_learns_of_it_at_its_next_call() -> None:
-    world = CoordinatorWorld(trace=True)
-    session = await world.ready()
-    await world.add(session, FOO_0)
-    await expire(world, 60_000)
-    assert shape(world.entry()) == "Ongoing 0:0"
-    await expire(world, 10_000)
-    assert shape(world.entry()) == "CompleteAbort 0:1"
-    assert error_of(await world.end(session)) is INVALID_STATE
-    assert await world.end(session, committed=False) == identity(0, 1)
-    assert world.service.timeouts_total == 1
+    coordinator_bench = CoordinatorBench(trace=True)
+    session = await coordinator_bench.ready()
+    await coordinator_bench.add(session, FOO_0)
+    await expire(coordinator_bench, 60_000)
+    assert shape(coordinator_bench.entry()) == "Ongoing 0:0"
+    await expire(coordinator_bench, 10_000)
+    assert shape(coordinator_bench.entry()) == "CompleteAbort 0:1"
+    assert error_of(await coordinator_bench.end(session)) is INVALID_STATE
+    assert await coordinator_bench.end(session, committed=False) == identity(0, 1)
+    assert coordinator_bench.service.timeouts_total == 1
 
 
 async def test_under_version_1_the_timeout_fences_the_producer_for_good() -> None:
-    world = CoordinatorWorld(level=TV_1)
-    session = await world.ready()
-    await world.add(session, FOO_0, version=TV_0)
-    await expire(world)
-    assert error_of(await world.end(session, version=TV_1, committed=False)) is FENCED
+    coordinator_bench = CoordinatorBench(transaction_version=TV_1)
+    session = await coordinator_bench.ready()
+    await coordinator_bench.add(session, FOO_0, version=TV_0)
+    await expire(coordinator_bench)
+    assert error_of(await coordinator_bench.end(session, version=TV_1, committed=False)) is FENCED
 
 
 async def test_a_timeout_that_needs_a_producer_id_waits_for_one() -> None:
-    world = CoordinatorWorld()
-    old = await at_epoch(world, 32_766)
-    await world.add(old, FOO_0)
-    await expire(world, 70_000)
-    assert shape(world.entry()) == "Ongoing 7:32766"
-    await expire(world, 10_000)
-    assert shape(world.entry()) == "CompleteAbort 0:0"
-    assert await world.end(old, committed=False) == identity(0, 0)
+    coordinator_bench = CoordinatorBench()
+    old_session = await at_epoch(coordinator_bench, 32_766)
+    await coordinator_bench.add(old_session, FOO_0)
+    await expire(coordinator_bench, 70_000)
+    assert shape(coordinator_bench.entry()) == "Ongoing 7:32766"
+    await expire(coordinator_bench, 10_000)
+    assert shape(coordinator_bench.entry()) == "CompleteAbort 0:0"
+    assert await coordinator_bench.end(old_session, committed=False) == identity(0, 0)
 
 
 async def test_two_phase_commit_outlives_every_timeout() -> None:
@@ -695,72 +732,72 @@ async def test_two_phase_commit_outlives_every_timeout() -> None:
         transaction_two_phase_commit_enable=True,
         transaction_abort_timed_out_cleanup_interval_ms=10**7,  # seldom: 1,000,000 seconds pass
     )
-    world = CoordinatorWorld(settings=settings)
-    await world.ready()
+    coordinator_bench = CoordinatorBench(settings=settings)
+    await coordinator_bench.ready()
     ask = InitProducerId(transactional_id=TID, timeout_ms=1, enable_two_phase_commit=True)
-    session = await world.service.init_producer_id(ask)
+    session = await coordinator_bench.service.init_producer_id(ask)
     assert isinstance(session, ProducerIdAndEpoch)
-    await world.add(session, FOO_0)
-    await expire(world, 10**9)
-    assert shape(world.entry()) == "Ongoing 0:1"
+    await coordinator_bench.add(session, FOO_0)
+    await expire(coordinator_bench, 10**9)
+    assert shape(coordinator_bench.entry()) == "Ongoing 0:1"
 
 
 async def test_an_open_transaction_keeps_its_timeout_over_a_load() -> None:
-    world, _ = await ongoing()
-    load_whole(world.service, HOME, CoordinatorEpoch(1), world.log[HOME])
-    await expire(world)
-    assert shape(world.entry()) == "CompleteAbort 0:1"
+    coordinator_bench, _ = await ongoing()
+    load_whole(coordinator_bench.service, HOME, CoordinatorEpoch(1), coordinator_bench.log[HOME])
+    await expire(coordinator_bench)
+    assert shape(coordinator_bench.entry()) == "CompleteAbort 0:1"
 
 
 async def test_a_timeout_whose_append_fails_is_tried_again_by_the_next_scan() -> None:
-    world, _ = await ongoing()
-    world.append_errors.append(ErrorCode.not_enough_replicas)
-    await expire(world, 70_000)
-    assert shape(world.entry()) == "Ongoing 0:0"
-    await expire(world, 10_000)
-    assert shape(world.entry()) == "CompleteAbort 0:1"
+    coordinator_bench, _ = await ongoing()
+    coordinator_bench.append_errors.append(ErrorCode.not_enough_replicas)
+    await expire(coordinator_bench, 70_000)
+    assert shape(coordinator_bench.entry()) == "Ongoing 0:0"
+    await expire(coordinator_bench, 10_000)
+    assert shape(coordinator_bench.entry()) == "CompleteAbort 0:1"
 
 
 # Live and loaded
 
 
 async def test_what_was_lived_through_is_what_is_loaded() -> None:
-    world = CoordinatorWorld()
-    session = await world.ready()
+    coordinator_bench = CoordinatorBench()
+    session = await coordinator_bench.ready()
     for round_ in range(6):
-        await world.add(session, FOO_0, FOO_1)
-        ended = await world.end(session, committed=round_ % 2 == 0)
+        await coordinator_bench.add(session, FOO_0, FOO_1)
+        ended = await coordinator_bench.end(session, committed=round_ % 2 == 0)
         assert isinstance(ended, ProducerIdAndEpoch)
         session = ended
-        await world.settle()
-    live = world.entry()
-    fields = {name: getattr(live, name) for name in live.__struct_fields__}
+        await coordinator_bench.settle()
+    live = coordinator_bench.entry()
+    fields = {field_name: getattr(live, field_name) for field_name in live.__struct_fields__}
     expected = TxnMetadata(**{**fields, "last_producer_epoch": ProducerEpoch(-1)})
-    assert replayed_entries(world) == {TID: expected}
+    assert replayed_entries(coordinator_bench) == {TID: expected}
 
 
 async def test_everything_that_happens_is_in_the_trace() -> None:
-    world = CoordinatorWorld(trace=True)
-    session = await world.ready()
-    await world.add(session, FOO_0)
-    await world.end(session)
-    await world.settle()
-    await expire(world, 1)
-    world.service.unload(HOME, 1)
-    kinds = [event.k for event in world.tracer.events()]
-    for kind in ("txn.decide", "txn.prepare", "txn.append", "txn.complete", "txn.load"):
-        assert kind in kinds
-    for kind in ("txn.unload", "marker.owed", "marker.sent", "marker.acked"):
-        assert kind in kinds
+    coordinator_bench = CoordinatorBench(trace=True)
+    session = await coordinator_bench.ready()
+    await coordinator_bench.add(session, FOO_0)
+    await coordinator_bench.end(session)
+    await coordinator_bench.settle()
+    await expire(coordinator_bench, 1)
+    coordinator_bench.service.unload(HOME, 1)
+    kinds = [event.k for event in coordinator_bench.tracer.events()]
+    for event_kind in ("txn.decide", "txn.prepare", "txn.append", "txn.complete", "txn.load"):
+        assert event_kind in kinds
+    for event_kind in ("txn.unload", "marker.owed", "marker.sent", "marker.acked"):
+        assert event_kind in kinds
 
 
 async def test_the_trace_tells_what_led_to_the_completion() -> None:
-    world = CoordinatorWorld(trace=True)
-    session = await world.ready()
-    await world.add(session, FOO_0)
-    world.tasks.drive(world.end(session), lambda *_: None, name="end")
-    await world.settle()
-    events = list(world.tracer.events())
+    coordinator_bench = CoordinatorBench(trace=True)
+    session = await coordinator_bench.ready()
+    await coordinator_bench.add(session, FOO_0)
+    coordinator_bench.tasks.drive(coordinator_bench.end(session), lambda *_: None, name="end")
+    await coordinator_bench.settle()
+    events = list(coordinator_bench.tracer.events())
     chain = [events[-1]]
     while chain[-1].p and chain[-1].k != "txn.decide":
         chain.append(events[chain[-1].p[0]])
@@ -780,9 +817,9 @@ async def test_the_trace_tells_what_led_to_the_completion() -> None:
 def prepared_log(transactional_ids: Iterable[str]) -> list[bytes]:
     """A log with a prepared transaction for each id."""
     batches = []
-    for number, name in enumerate(transactional_ids):
+    for id_number, name in enumerate(transactional_ids):
         first_transition = to_first(
-            TransactionalId(name), producer_id=ProducerId(number), timeout_ms=1, now_ms=START_MS
+            TransactionalId(name), producer_id=ProducerId(id_number), timeout_ms=1, now_ms=START_MS
         )
         txn = apply(None, first_transition, release_rules=LATEST)
         assert txn is not None
@@ -804,13 +841,15 @@ def prepared_log(transactional_ids: Iterable[str]) -> list[bytes]:
 
 
 async def test_a_load_sends_the_markers_of_all_prepared_transactions_in_one_request() -> None:
-    world = CoordinatorWorld(loaded=False)
-    load_whole(world.service, HOME, CoordinatorEpoch(4), prepared_log(["a", "b", "c"]))
-    await world.settle()
-    (sent,) = world.sent
+    coordinator_bench = CoordinatorBench(loaded=False)
+    load_whole(coordinator_bench.service, HOME, CoordinatorEpoch(4), prepared_log(["a", "b", "c"]))
+    await coordinator_bench.settle()
+    (sent,) = coordinator_bench.sent
     assert sent.broker_id == BROKER
     assert [marker.producer_id for marker in sent.command.markers] == [0, 1, 2]
-    assert {txn.state for txn in world.service.entries()} == {TransactionState.COMPLETE_COMMIT}
+    assert {txn.state for txn in coordinator_bench.service.entries()} == {
+        TransactionState.COMPLETE_COMMIT
+    }
 
 
 # Expiry of idle transactional ids
@@ -821,132 +860,136 @@ SETTINGS = Settings(
 )
 
 
-async def idle(*, settings: Settings = SETTINGS) -> tuple[CoordinatorWorld, ProducerIdAndEpoch]:
-    world = CoordinatorWorld(settings=settings)
-    return world, await world.ready()
+async def idle(*, settings: Settings = SETTINGS) -> tuple[CoordinatorBench, ProducerIdAndEpoch]:
+    coordinator_bench = CoordinatorBench(settings=settings)
+    return coordinator_bench, await coordinator_bench.ready()
 
 
 async def test_an_idle_id_is_forgotten_and_starts_over() -> None:
-    world, session = await idle()
-    world.clock.advance(999_999)
-    await world.settle()
-    assert world.entry_or_none() is not None
-    world.clock.advance(1)
-    await world.settle()
-    assert world.entry_or_none() is None
-    assert read_log(world.log[HOME], release_rules=LATEST).entries == {}
-    assert world.service.snapshot().expired_total == 1
-    result = await world.add(session, FOO_0)
+    coordinator_bench, session = await idle()
+    coordinator_bench.clock.advance(999_999)
+    await coordinator_bench.settle()
+    assert coordinator_bench.entry_or_none() is not None
+    coordinator_bench.clock.advance(1)
+    await coordinator_bench.settle()
+    assert coordinator_bench.entry_or_none() is None
+    assert read_log(coordinator_bench.log[HOME], release_rules=LATEST).entries == {}
+    assert coordinator_bench.service.snapshot().expired_total == 1
+    result = await coordinator_bench.add(session, FOO_0)
     assert error_of(result) is ErrorCode.invalid_producer_id_mapping
-    assert error_of(world.service.describe(TID)) is ErrorCode.transactional_id_not_found
-    assert await world.init(expected=session) == identity(1, 0)
+    assert error_of(coordinator_bench.service.describe(TID)) is ErrorCode.transactional_id_not_found
+    assert await coordinator_bench.init(expected=session) == identity(1, 0)
 
 
 async def test_meanwhile_callers_must_wait() -> None:
-    world, _ = await idle()
-    world.held_appends = []
-    world.clock.advance(1_000_000)
-    await world.settle()
-    assert world.entry().pending_state is TransactionState.DEAD
-    assert error_of(await world.init()) is ErrorCode.concurrent_transactions
-    world.held_appends[0].set_result(ErrorCode.not_enough_replicas)
-    world.held_appends = None
-    await world.settle()
-    assert world.entry().pending_state is None
-    assert await world.init() == identity(0, 1)
+    coordinator_bench, _ = await idle()
+    coordinator_bench.held_appends = []
+    coordinator_bench.clock.advance(1_000_000)
+    await coordinator_bench.settle()
+    assert coordinator_bench.entry().pending_state is TransactionState.DEAD
+    assert error_of(await coordinator_bench.init()) is ErrorCode.concurrent_transactions
+    coordinator_bench.held_appends[0].set_result(ErrorCode.not_enough_replicas)
+    coordinator_bench.held_appends = None
+    await coordinator_bench.settle()
+    assert coordinator_bench.entry().pending_state is None
+    assert await coordinator_bench.init() == identity(0, 1)
 
 
 async def test_an_id_without_an_epoch_expires_too() -> None:
-    world = CoordinatorWorld(settings=SETTINGS)
-    await world.init()
-    world.append_errors.append(ErrorCode.not_enough_replicas)
-    await world.init()
-    assert world.entry().producer_epoch == -1
-    world.clock.advance(1_000_000)
-    await world.settle()
-    assert world.entry_or_none() is None
+    coordinator_bench = CoordinatorBench(settings=SETTINGS)
+    await coordinator_bench.init()
+    coordinator_bench.append_errors.append(ErrorCode.not_enough_replicas)
+    await coordinator_bench.init()
+    assert coordinator_bench.entry().producer_epoch == -1
+    coordinator_bench.clock.advance(1_000_000)
+    await coordinator_bench.settle()
+    assert coordinator_bench.entry_or_none() is None
 
 
 async def test_open_transactions_do_not_expire() -> None:
-    world, session = await idle()
-    world.service.stop()
-    world.service.start()
-    await world.add(session, FOO_0)
-    world.clock.advance(1)
-    assert world.entry().state is TransactionState.ONGOING
+    coordinator_bench, session = await idle()
+    coordinator_bench.service.stop()
+    coordinator_bench.service.start()
+    await coordinator_bench.add(session, FOO_0)
+    coordinator_bench.clock.advance(1)
+    assert coordinator_bench.entry().state is TransactionState.ONGOING
 
 
 async def test_a_tombstone_that_outlives_its_coordinator_changes_nothing() -> None:
-    world, _ = await idle()
-    log = list(world.log[HOME])
-    world.held_appends = []
-    world.clock.advance(1_000_000)
-    await world.settle()
-    load_whole(world.service, HOME, CoordinatorEpoch(1), log)
-    world.held_appends[0].set_result(ErrorCode.none)
-    await world.settle()
-    assert world.entry().pending_state is None
+    coordinator_bench, _ = await idle()
+    log = list(coordinator_bench.log[HOME])
+    coordinator_bench.held_appends = []
+    coordinator_bench.clock.advance(1_000_000)
+    await coordinator_bench.settle()
+    load_whole(coordinator_bench.service, HOME, CoordinatorEpoch(1), log)
+    coordinator_bench.held_appends[0].set_result(ErrorCode.none)
+    await coordinator_bench.settle()
+    assert coordinator_bench.entry().pending_state is None
 
 
-async def many_idle(rules: Rules = LATEST) -> CoordinatorWorld:
+async def many_idle(rules: Rules = LATEST) -> CoordinatorBench:
     """Five ids of one partition that expire at once; two of their tombstones fit into a batch."""
-    world = CoordinatorWorld(settings=SETTINGS, rules=rules)
-    await world.ready()
-    owned = world.service._ownership.find(TID)
+    coordinator_bench = CoordinatorBench(settings=SETTINGS, rules=rules)
+    await coordinator_bench.ready()
+    owned = coordinator_bench.service._ownership.find(TID)
     assert not isinstance(owned, Rejection)
-    template = world.entry()
-    fields = {name: getattr(template, name) for name in template.__struct_fields__}
-    for number in range(4):
-        name = TransactionalId(f"id-{number}")
-        owned.entries[name] = TxnMetadata(**{**fields, "transactional_id": name})
-    world.batch_bytes_max = 100
-    return world
+    template = coordinator_bench.entry()
+    fields = {
+        field_name: getattr(template, field_name) for field_name in template.__struct_fields__
+    }
+    for id_number in range(4):
+        transactional_id = TransactionalId(f"id-{id_number}")
+        owned.entries[transactional_id] = TxnMetadata(
+            **{**fields, "transactional_id": transactional_id}
+        )
+    coordinator_bench.batch_bytes_max = 100
+    return coordinator_bench
 
 
 async def test_tombstones_of_one_partition_share_a_batch_as_long_as_the_topic_takes_it() -> None:
     """A real 4.3.1 cuts by the topic's max.message.bytes, not by the broker's (KAFKA-13099)."""
-    world = await many_idle()
-    written = len(world.log[HOME])
-    world.clock.advance(1_000_000)
-    await world.settle()
-    assert world.service.entries() == ()
-    assert len(world.log[HOME]) - written == 3
+    coordinator_bench = await many_idle()
+    written = len(coordinator_bench.log[HOME])
+    coordinator_bench.clock.advance(1_000_000)
+    await coordinator_bench.settle()
+    assert coordinator_bench.service.entries() == ()
+    assert len(coordinator_bench.log[HOME]) - written == 3
 
 
 @pytest.mark.usefixtures("all_levels")
 async def test_before_kafka_13099_they_go_together_or_never_and_it_is_told_once() -> None:
     """A real 2.8.0: "Failed to remove expired transactionalId", at every scan."""
-    world = await many_idle(rules=Rules(expired_ids_take_many_batches=False))
+    coordinator_bench = await many_idle(rules=Rules(expired_ids_take_many_batches=False))
     with capture_logs() as lines:
         for _ in range(3):
-            world.clock.advance(1_000_000)
-            await world.settle()
-        assert len(world.service.entries()) == 5
+            coordinator_bench.clock.advance(1_000_000)
+            await coordinator_bench.settle()
+        assert len(coordinator_bench.service.entries()) == 5
         assert [line["event"] for line in lines] == ["txn.expiry.refused"]
         assert lines[0]["error"] == "MESSAGE_TOO_LARGE"
         assert f"partition {HOME} of __transaction_state" in lines[0]["reason"]
-        world.batch_bytes_max = 1_000
-        world.clock.advance(1_000_000)
-        await world.settle()
-    assert world.service.entries() == ()
+        coordinator_bench.batch_bytes_max = 1_000
+        coordinator_bench.clock.advance(1_000_000)
+        await coordinator_bench.settle()
+    assert coordinator_bench.service.entries() == ()
     assert len(lines) == 1
 
 
 @pytest.mark.usefixtures("all_levels")
 async def test_a_timeout_whose_abort_is_never_logged_is_told_once() -> None:
-    world = CoordinatorWorld()
-    await world.add(await world.ready(), FOO_0)
-    world.append_errors.extend([ErrorCode.not_enough_replicas] * 3)
+    coordinator_bench = CoordinatorBench()
+    await coordinator_bench.add(await coordinator_bench.ready(), FOO_0)
+    coordinator_bench.append_errors.extend([ErrorCode.not_enough_replicas] * 3)
     with capture_logs() as lines:
         for _ in range(10):
-            world.clock.advance(10_000)
-            await world.settle()
+            coordinator_bench.clock.advance(10_000)
+            await coordinator_bench.settle()
     refused_timeouts = [line for line in lines if line["event"] == "txn.timeout.refused"]
     assert [(line["transactional_id"], line["error"]) for line in refused_timeouts] == [
         (TID, "COORDINATOR_NOT_AVAILABLE")
     ]
-    assert world.entry().state is TransactionState.COMPLETE_ABORT
-    assert not world.service._unaborted.tried
+    assert coordinator_bench.entry().state is TransactionState.COMPLETE_ABORT
+    assert not coordinator_bench.service._unaborted.tried
 
 
 # Producer ids

@@ -54,19 +54,19 @@ def debt() -> Debt:
 
 def test_a_decision_tells_the_entry_and_why_it_was_refused(tracer: Tracer) -> None:
     tracing.trace_decision(tracer, owned_partition(PREPARED), TID, "EndTxn", AGAIN)
-    event, data = last_event(tracer)
+    event, event_fields = last_event(tracer)
     assert (event.k, event.tx) == ("txn.decide", "txn-1/7:5")
-    assert (data["command"], data["state"], data["pending"]) == (
+    assert (event_fields["command"], event_fields["state"], event_fields["pending"]) == (
         "EndTxn",
         "PrepareCommit",
         "CompleteCommit",
     )
-    assert data["rule"] == "end.v4.committed-commit"
+    assert event_fields["rule"] == "end.v4.committed-commit"
     refused = unknown_id_rejection("end.v5.unknown-id")
     tracing.trace_decision(tracer, owned_partition(), TID, "EndTxn", refused)
-    event, data = last_event(tracer)
-    assert (event.tx, data["rule"]) == (TID, "end.v5.unknown-id")
-    assert data["error"] == "INVALID_PRODUCER_ID_MAPPING"
+    event, event_fields = last_event(tracer)
+    assert (event.tx, event_fields["rule"]) == (TID, "end.v5.unknown-id")
+    assert event_fields["error"] == "INVALID_PRODUCER_ID_MAPPING"
 
 
 @pytest.mark.parametrize(
@@ -77,9 +77,12 @@ def test_an_append_names_the_partition_and_the_error(
     tracer: Tracer, error: ErrorCode, shown_error: str | None
 ) -> None:
     tracing.trace_append(tracer, NODE, debt().completion, error, "sent.every-partition")
-    _, data = last_event(tracer)
-    assert (data["tp"], data["state"]) == ("__transaction_state-10", "CompleteCommit")
-    assert data.get("error") == shown_error
+    _, event_fields = last_event(tracer)
+    assert (event_fields["tp"], event_fields["state"]) == (
+        "__transaction_state-10",
+        "CompleteCommit",
+    )
+    assert event_fields.get("error") == shown_error
 
 
 def test_moves_tell_the_whole_entry(tracer: Tracer) -> None:

@@ -10,7 +10,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from tests.support.at_once import load_whole
-from tests.support.coordinator import FOO_0, FOO_1, HOME, TID, CoordinatorWorld, error_of
+from tests.support.coordinator import FOO_0, FOO_1, HOME, TID, CoordinatorBench, error_of
 from tests.support.txn_entries import NOW_MS, entry
 from txnsim.coordinators.txn._transition_effects import (
     PATIENCE,
@@ -39,91 +39,101 @@ from txnsim.types import (
 B2 = BrokerId(2)
 
 
-async def world_after_end(
+async def bench_after_end(
     *partitions: TopicPartition, committed: bool = True, trace: bool = False
-) -> tuple[CoordinatorWorld, ProducerIdAndEpoch]:
-    """A world in which a transaction has just been ended and its markers were sent."""
-    world = CoordinatorWorld(trace=trace)
-    world.answers_markers = False
-    session = await world.ready()
-    await world.add(session, *partitions)
-    await world.end(session, committed=committed)
-    return world, session
+) -> tuple[CoordinatorBench, ProducerIdAndEpoch]:
+    """Return a bench whose transaction has just ended and whose markers were sent."""
+    coordinator_bench = CoordinatorBench(trace=trace)
+    coordinator_bench.answers_markers = False
+    session = await coordinator_bench.ready()
+    await coordinator_bench.add(session, *partitions)
+    await coordinator_bench.end(session, committed=committed)
+    return coordinator_bench, session
 
 
-def sent_partitions(world: CoordinatorWorld) -> list[tuple[int, list[str]]]:
+def sent_partitions(coordinator_bench: CoordinatorBench) -> list[tuple[int, list[str]]]:
     return [
         (
             sent.broker_id,
             [" ".join(map(str, marker.partitions)) for marker in sent.command.markers],
         )
-        for sent in world.sent
+        for sent in coordinator_bench.sent
     ]
 
 
 async def test_the_answer_comes_before_the_markers() -> None:
-    world, _ = await world_after_end(FOO_0)
-    assert world.sent == []
-    await world.settle()
-    assert sent_partitions(world) == [(1, ["foo-0"])]
+    coordinator_bench, _ = await bench_after_end(FOO_0)
+    assert coordinator_bench.sent == []
+    await coordinator_bench.settle()
+    assert sent_partitions(coordinator_bench) == [(1, ["foo-0"])]
 
 
 async def test_each_leader_gets_its_own_request() -> None:
-    world, _ = await world_after_end(FOO_0, FOO_1)
-    world.leaders[FOO_1] = B2
-    await world.settle()
-    assert sorted(sent_partitions(world)) == [(1, ["foo-0"]), (2, ["foo-1"])]
-    world.sent[0].reply()
-    await world.settle()
-    assert world.entry().pending_state is TransactionState.COMPLETE_COMMIT
-    world.sent[1].reply()
-    await world.settle()
-    assert world.entry().state is TransactionState.COMPLETE_COMMIT
+    coordinator_bench, _ = await bench_after_end(FOO_0, FOO_1)
+    coordinator_bench.leaders[FOO_1] = B2
+    await coordinator_bench.settle()
+    assert sorted(sent_partitions(coordinator_bench)) == [(1, ["foo-0"]), (2, ["foo-1"])]
+    coordinator_bench.sent[0].reply()
+    await coordinator_bench.settle()
+    assert coordinator_bench.entry().pending_state is TransactionState.COMPLETE_COMMIT
+    coordinator_bench.sent[1].reply()
+    await coordinator_bench.settle()
+    assert coordinator_bench.entry().state is TransactionState.COMPLETE_COMMIT
 
 
 @pytest.mark.parametrize("error", [3, 6, 19, 20, 7, 56])
 async def test_a_passing_refusal_is_tried_again_at_the_present_leader(error: int) -> None:
-    world, _ = await world_after_end(FOO_0, FOO_1)
-    await world.settle()
-    world.leaders[FOO_1] = B2
-    world.sent[0].reply(ErrorCode.none, ErrorCode(error))
-    await world.settle()
-    assert world.entry().partitions == {FOO_1}
-    assert len(world.sent) == 1
-    world.clock.pass_ms(RETRY_PAUSE_MS)
-    await world.settle()
-    assert sent_partitions(world)[1:] == [(2, ["foo-1"])]
-    world.sent[1].reply()
-    await world.settle()
-    assert world.entry().state is TransactionState.COMPLETE_COMMIT
+    coordinator_bench, _ = await bench_after_end(FOO_0, FOO_1)
+    await coordinator_bench.settle()
+    coordinator_bench.leaders[FOO_1] = B2
+    coordinator_bench.sent[0].reply(ErrorCode.none, ErrorCode(error))
+    await coordinator_bench.settle()
+    assert coordinator_bench.entry().partitions == {FOO_1}
+    assert len(coordinator_bench.sent) == 1
+    coordinator_bench.clock.pass_ms(RETRY_PAUSE_MS)
+    await coordinator_bench.settle()
+    assert sent_partitions(coordinator_bench)[1:] == [(2, ["foo-1"])]
+    coordinator_bench.sent[1].reply()
+    await coordinator_bench.settle()
+    assert coordinator_bench.entry().state is TransactionState.COMPLETE_COMMIT
 
 
 async def test_brief_tells_only_of_markers_that_are_sent_again() -> None:
-    world, _ = await world_after_end(FOO_0, FOO_1, trace=True)
-    world.tracer.level = TraceLevel.BRIEF
-    events_before = len(world.tracer)
-    await world.settle()
+    coordinator_bench, _ = await bench_after_end(FOO_0, FOO_1, trace=True)
+    coordinator_bench.tracer.level = TraceLevel.BRIEF
+    events_before = len(coordinator_bench.tracer)
+    await coordinator_bench.settle()
     for error in (ErrorCode.not_leader_or_follower, ErrorCode.request_timed_out, ErrorCode.none):
-        world.sent[-1].reply(*[ErrorCode.none] * (len(world.sent) == 1), error)
-        await world.settle()
-        world.clock.pass_ms(RETRY_PAUSE_MS)
-        await world.settle()
+        coordinator_bench.sent[-1].reply(
+            *[ErrorCode.none] * (len(coordinator_bench.sent) == 1), error
+        )
+        await coordinator_bench.settle()
+        coordinator_bench.clock.pass_ms(RETRY_PAUSE_MS)
+        await coordinator_bench.settle()
     event_fields = [
         cast(dict[str, object], event.d)
-        for event in world.tracer.events(events_before)
+        for event in coordinator_bench.tracer.events(events_before)
         if event.k == "marker.sent"
     ]
-    assert [(data["tp"], data["attempt"]) for data in event_fields] == [("foo-1", 2), ("foo-1", 3)]
-    assert world.entry().state is TransactionState.COMPLETE_COMMIT
+    assert [(event_fields["tp"], event_fields["attempt"]) for event_fields in event_fields] == [
+        ("foo-1", 2),
+        ("foo-1", 3),
+    ]
+    assert coordinator_bench.entry().state is TransactionState.COMPLETE_COMMIT
     session = ProducerIdAndEpoch(
-        producer_id=world.entry().producer_id, producer_epoch=world.entry().producer_epoch
+        producer_id=coordinator_bench.entry().producer_id,
+        producer_epoch=coordinator_bench.entry().producer_epoch,
     )
-    world.tracer.level = TraceLevel.FULL
-    events_before = len(world.tracer)
-    await world.add(session, FOO_1)
-    await world.end(session)
-    await world.settle()
-    (sent,) = [event for event in world.tracer.events(events_before) if event.k == "marker.sent"]
+    coordinator_bench.tracer.level = TraceLevel.FULL
+    events_before = len(coordinator_bench.tracer)
+    await coordinator_bench.add(session, FOO_1)
+    await coordinator_bench.end(session)
+    await coordinator_bench.settle()
+    (sent,) = [
+        event
+        for event in coordinator_bench.tracer.events(events_before)
+        if event.k == "marker.sent"
+    ]
     assert "attempt" not in cast(dict[str, object], sent.d), "a new debt is counted anew"
     assert sent.w == 0
 
@@ -133,31 +143,31 @@ async def test_brief_tells_only_of_markers_that_are_sent_again() -> None:
 async def test_a_fenced_marker_leaves_the_transaction_prepared_until_a_move(
     error: int, *, trace: bool
 ) -> None:
-    world, session = await world_after_end(FOO_0, FOO_1, trace=trace)
-    await world.settle()
-    world.sent[0].reply(ErrorCode.none, ErrorCode(error))
-    await world.settle()
-    world.clock.pass_ms(1_000)
-    await world.settle()
-    assert len(world.sent) == 1
-    assert world.entry().state is TransactionState.PREPARE_COMMIT
-    assert world.entry().partitions == {FOO_1}
-    assert error_of(await world.end(session)) is ErrorCode.concurrent_transactions
-    snapshot = world.service.snapshot()
+    coordinator_bench, session = await bench_after_end(FOO_0, FOO_1, trace=trace)
+    await coordinator_bench.settle()
+    coordinator_bench.sent[0].reply(ErrorCode.none, ErrorCode(error))
+    await coordinator_bench.settle()
+    coordinator_bench.clock.pass_ms(1_000)
+    await coordinator_bench.settle()
+    assert len(coordinator_bench.sent) == 1
+    assert coordinator_bench.entry().state is TransactionState.PREPARE_COMMIT
+    assert coordinator_bench.entry().partitions == {FOO_1}
+    assert error_of(await coordinator_bench.end(session)) is ErrorCode.concurrent_transactions
+    snapshot = coordinator_bench.service.snapshot()
     assert (snapshot.markers_refused_total, snapshot.pending_markers) == (1, 0)
-    load_whole(world.service, HOME, CoordinatorEpoch(1), world.log[HOME])
-    await world.settle()
-    assert sent_partitions(world)[1:] == [(1, ["foo-0 foo-1"])]
+    load_whole(coordinator_bench.service, HOME, CoordinatorEpoch(1), coordinator_bench.log[HOME])
+    await coordinator_bench.settle()
+    assert sent_partitions(coordinator_bench)[1:] == [(1, ["foo-0 foo-1"])]
 
 
 async def test_two_refusals_of_one_transaction_count_once() -> None:
-    world, _ = await world_after_end(FOO_0, FOO_1)
-    world.leaders[FOO_1] = B2
-    await world.settle()
-    for sent in world.sent:
+    coordinator_bench, _ = await bench_after_end(FOO_0, FOO_1)
+    coordinator_bench.leaders[FOO_1] = B2
+    await coordinator_bench.settle()
+    for sent in coordinator_bench.sent:
         sent.reply(ErrorCode.invalid_producer_epoch)
-    await world.settle()
-    assert world.service.snapshot().markers_refused_total == 1
+    await coordinator_bench.settle()
+    assert coordinator_bench.service.snapshot().markers_refused_total == 1
 
 
 @pytest.mark.parametrize("failure", [PeerDisconnectedError("cut"), PeerTimeoutError("late")])
@@ -165,65 +175,67 @@ async def test_two_refusals_of_one_transaction_count_once() -> None:
 async def test_without_an_answer_everything_is_sent_again(
     failure: Exception, *, as_coroutine: bool
 ) -> None:
-    world, _ = await world_after_end(FOO_0)
-    world.markers_as_coroutine = as_coroutine
-    await world.settle()
-    world.sent[0].answer.fail(failure)
-    await world.settle()
-    assert len(world.sent) == 1
-    world.clock.pass_ms(RECONNECT_PAUSE_MS)
-    await world.settle()
-    world.sent[1].reply()
-    await world.settle()
-    assert world.entry().state is TransactionState.COMPLETE_COMMIT
+    coordinator_bench, _ = await bench_after_end(FOO_0)
+    coordinator_bench.markers_as_coroutine = as_coroutine
+    await coordinator_bench.settle()
+    coordinator_bench.sent[0].answer.fail(failure)
+    await coordinator_bench.settle()
+    assert len(coordinator_bench.sent) == 1
+    coordinator_bench.clock.pass_ms(RECONNECT_PAUSE_MS)
+    await coordinator_bench.settle()
+    coordinator_bench.sent[1].reply()
+    await coordinator_bench.settle()
+    assert coordinator_bench.entry().state is TransactionState.COMPLETE_COMMIT
 
 
 async def test_a_topic_deleted_meanwhile_needs_no_marker() -> None:
-    world, _ = await world_after_end(FOO_0, trace=True)
-    await world.settle()
-    world.leaders[FOO_0] = NoLeader.NO_SUCH_PARTITION
-    world.sent[0].reply(ErrorCode.unknown_topic_or_partition)
-    await world.settle()
-    world.clock.pass_ms(RETRY_PAUSE_MS)
-    await world.settle()
-    assert world.entry().state is TransactionState.COMPLETE_COMMIT
-    assert len(world.sent) == 1
+    coordinator_bench, _ = await bench_after_end(FOO_0, trace=True)
+    await coordinator_bench.settle()
+    coordinator_bench.leaders[FOO_0] = NoLeader.NO_SUCH_PARTITION
+    coordinator_bench.sent[0].reply(ErrorCode.unknown_topic_or_partition)
+    await coordinator_bench.settle()
+    coordinator_bench.clock.pass_ms(RETRY_PAUSE_MS)
+    await coordinator_bench.settle()
+    assert coordinator_bench.entry().state is TransactionState.COMPLETE_COMMIT
+    assert len(coordinator_bench.sent) == 1
     # The trace went on saying that it was owed: tests/lab/trace/test_state.py.
-    (cancelled_event,) = [event for event in world.tracer.events() if event.k == "marker.cancelled"]
+    (cancelled_event,) = [
+        event for event in coordinator_bench.tracer.events() if event.k == "marker.cancelled"
+    ]
     assert cast(dict[str, object], cancelled_event.d)["tp"] == "foo-0"
 
 
 @pytest.mark.parametrize("is_told", [False, True])
 async def test_a_partition_without_a_leader_waits_for_one(*, is_told: bool) -> None:
-    world, _ = await world_after_end(FOO_0)
-    world.leaders[FOO_0] = NoLeader.UNKNOWN
-    await world.settle()
-    assert world.service.snapshot().unknown_destinations == 1
-    world.leaders[FOO_0] = B2
+    coordinator_bench, _ = await bench_after_end(FOO_0)
+    coordinator_bench.leaders[FOO_0] = NoLeader.UNKNOWN
+    await coordinator_bench.settle()
+    assert coordinator_bench.service.snapshot().unknown_destinations == 1
+    coordinator_bench.leaders[FOO_0] = B2
     if is_told:
-        world.service.leaders_changed()
+        coordinator_bench.service.leaders_changed()
     else:
-        world.clock.pass_ms(RETRY_PAUSE_MS)
-    await world.settle()
-    assert sent_partitions(world) == [(2, ["foo-0"])]
-    world.service.leaders_changed()
-    await world.settle()
-    assert len(world.sent) == 1
+        coordinator_bench.clock.pass_ms(RETRY_PAUSE_MS)
+    await coordinator_bench.settle()
+    assert sent_partitions(coordinator_bench) == [(2, ["foo-0"])]
+    coordinator_bench.service.leaders_changed()
+    await coordinator_bench.settle()
+    assert len(coordinator_bench.sent) == 1
 
 
 async def test_what_is_owed_meanwhile_goes_out_in_the_next_request() -> None:
-    world, session = await world_after_end(FOO_0)
-    await world.settle()
-    world.sent[0].reply()
-    await world.settle()
-    bumped = await world.end(session)
+    coordinator_bench, session = await bench_after_end(FOO_0)
+    await coordinator_bench.settle()
+    coordinator_bench.sent[0].reply()
+    await coordinator_bench.settle()
+    bumped = await coordinator_bench.end(session)
     assert isinstance(bumped, ProducerIdAndEpoch)
-    await world.add(bumped, FOO_0)
-    await world.end(bumped)
-    await world.settle()
-    world.sent[1].reply()
-    await world.settle()
-    assert world.entry().producer_epoch == 2
+    await coordinator_bench.add(bumped, FOO_0)
+    await coordinator_bench.end(bumped)
+    await coordinator_bench.settle()
+    coordinator_bench.sent[1].reply()
+    await coordinator_bench.settle()
+    assert coordinator_bench.entry().producer_epoch == 2
 
 
 # An answer that comes too late
@@ -234,158 +246,161 @@ async def test_what_is_owed_meanwhile_goes_out_in_the_next_request() -> None:
 async def test_an_answer_to_a_coordinator_that_moved_is_forgotten(
     *, lost: bool, trace: bool
 ) -> None:
-    world, _ = await world_after_end(FOO_0, trace=trace)
-    await world.settle()
-    world.service.unload(HOME, 1)
+    coordinator_bench, _ = await bench_after_end(FOO_0, trace=trace)
+    await coordinator_bench.settle()
+    coordinator_bench.service.unload(HOME, 1)
     if lost:
-        world.sent[0].answer.fail(PeerDisconnectedError("cut"))
+        coordinator_bench.sent[0].answer.fail(PeerDisconnectedError("cut"))
     else:
-        world.sent[0].reply()
-    await world.settle()
-    world.clock.pass_ms(1_000)
-    await world.settle()
-    assert (len(world.sent), world.service.snapshot().pending_markers) == (1, 0)
+        coordinator_bench.sent[0].reply()
+    await coordinator_bench.settle()
+    coordinator_bench.clock.pass_ms(1_000)
+    await coordinator_bench.settle()
+    assert (len(coordinator_bench.sent), coordinator_bench.service.snapshot().pending_markers) == (
+        1,
+        0,
+    )
 
 
 async def test_an_answer_to_the_former_epoch_does_not_pay_the_debt_of_the_present_one() -> None:
-    world, _ = await world_after_end(FOO_0)
-    await world.settle()
-    load_whole(world.service, HOME, CoordinatorEpoch(1), world.log[HOME])
-    await world.settle()
-    assert len(world.sent) == 1  # one request at a time to a broker
-    world.sent[0].reply()
-    await world.settle()
-    assert world.entry().partitions == {FOO_0}
-    world.sent[1].reply()
-    await world.settle()
-    assert world.entry().state is TransactionState.COMPLETE_COMMIT
+    coordinator_bench, _ = await bench_after_end(FOO_0)
+    await coordinator_bench.settle()
+    load_whole(coordinator_bench.service, HOME, CoordinatorEpoch(1), coordinator_bench.log[HOME])
+    await coordinator_bench.settle()
+    assert len(coordinator_bench.sent) == 1  # one request at a time to a broker
+    coordinator_bench.sent[0].reply()
+    await coordinator_bench.settle()
+    assert coordinator_bench.entry().partitions == {FOO_0}
+    coordinator_bench.sent[1].reply()
+    await coordinator_bench.settle()
+    assert coordinator_bench.entry().state is TransactionState.COMPLETE_COMMIT
 
 
 async def test_moving_before_the_turn_ends_sends_nothing() -> None:
-    world, _ = await world_after_end(FOO_0)
-    world.service.unload(HOME, 1)
-    await world.settle()
-    assert world.sent == []
+    coordinator_bench, _ = await bench_after_end(FOO_0)
+    coordinator_bench.service.unload(HOME, 1)
+    await coordinator_bench.settle()
+    assert coordinator_bench.sent == []
 
 
 # Completion
 
 
 async def test_a_completion_that_the_log_can_not_take_is_tried_without_end() -> None:
-    world, session = await world_after_end(FOO_0)
-    await world.settle()
-    world.append_errors.extend([ErrorCode.not_enough_replicas] * 3)
-    world.sent[0].reply()
-    await world.settle()
+    coordinator_bench, session = await bench_after_end(FOO_0)
+    await coordinator_bench.settle()
+    coordinator_bench.append_errors.extend([ErrorCode.not_enough_replicas] * 3)
+    coordinator_bench.sent[0].reply()
+    await coordinator_bench.settle()
     for _ in range(3):
-        assert world.entry().pending_state is TransactionState.COMPLETE_COMMIT
-        assert world.service.snapshot().completions_waiting == 1
-        assert error_of(await world.end(session)) is ErrorCode.concurrent_transactions
-        world.clock.pass_ms(RETRY_PAUSE_MS)
-        await world.settle()
-    assert world.entry().state is TransactionState.COMPLETE_COMMIT
+        assert coordinator_bench.entry().pending_state is TransactionState.COMPLETE_COMMIT
+        assert coordinator_bench.service.snapshot().completions_waiting == 1
+        assert error_of(await coordinator_bench.end(session)) is ErrorCode.concurrent_transactions
+        coordinator_bench.clock.pass_ms(RETRY_PAUSE_MS)
+        await coordinator_bench.settle()
+    assert coordinator_bench.entry().state is TransactionState.COMPLETE_COMMIT
 
 
 async def test_a_completion_refused_for_good_is_left_to_the_next_coordinator() -> None:
     """Section (a): prepared, nothing pending; the epochs are looked at again."""
-    world, session = await world_after_end(FOO_0)
-    await world.settle()
-    world.append_errors.append(ErrorCode.not_leader_or_follower)
-    world.sent[0].reply()
-    await world.settle()
-    txn = world.entry()
+    coordinator_bench, session = await bench_after_end(FOO_0)
+    await coordinator_bench.settle()
+    coordinator_bench.append_errors.append(ErrorCode.not_leader_or_follower)
+    coordinator_bench.sent[0].reply()
+    await coordinator_bench.settle()
+    txn = coordinator_bench.entry()
     assert (txn.state, txn.pending_state) == (TransactionState.PREPARE_COMMIT, None)
-    assert error_of(await world.end(session)) is ErrorCode.concurrent_transactions
-    aborted = await world.end(session, committed=False)
+    assert error_of(await coordinator_bench.end(session)) is ErrorCode.concurrent_transactions
+    aborted = await coordinator_bench.end(session, committed=False)
     assert error_of(aborted) is ErrorCode.invalid_txn_state
 
 
 async def test_a_completion_that_waits_is_dropped_with_its_partition() -> None:
-    world, _ = await world_after_end(FOO_0)
-    await world.settle()
-    world.append_errors.append(ErrorCode.not_enough_replicas)
-    world.sent[0].reply()
-    await world.settle()
-    written = len(world.log[HOME])
-    world.service.unload(HOME, 1)
-    world.clock.pass_ms(1_000)
-    await world.settle()
-    assert len(world.log[HOME]) == written
+    coordinator_bench, _ = await bench_after_end(FOO_0)
+    await coordinator_bench.settle()
+    coordinator_bench.append_errors.append(ErrorCode.not_enough_replicas)
+    coordinator_bench.sent[0].reply()
+    await coordinator_bench.settle()
+    written = len(coordinator_bench.log[HOME])
+    coordinator_bench.service.unload(HOME, 1)
+    coordinator_bench.clock.pass_ms(1_000)
+    await coordinator_bench.settle()
+    assert len(coordinator_bench.log[HOME]) == written
 
 
 async def test_a_completion_that_commits_after_a_move_changes_nothing() -> None:
-    world, _ = await world_after_end(FOO_0)
-    await world.settle()
-    world.held_appends = []
-    world.sent[0].reply()
-    await world.settle()
-    world.service.unload(HOME, 1)
-    world.held_appends[0].set_result(ErrorCode.none)
-    await world.settle()
-    assert world.service.entries() == ()
+    coordinator_bench, _ = await bench_after_end(FOO_0)
+    await coordinator_bench.settle()
+    coordinator_bench.held_appends = []
+    coordinator_bench.sent[0].reply()
+    await coordinator_bench.settle()
+    coordinator_bench.service.unload(HOME, 1)
+    coordinator_bench.held_appends[0].set_result(ErrorCode.none)
+    await coordinator_bench.settle()
+    assert coordinator_bench.service.entries() == ()
 
 
 async def test_version_2_completed_under_level_0_stays_prepared() -> None:
-    world, _ = await world_after_end(FOO_0)
-    world.level = TransactionVersion.TV_0
-    await world.settle()
-    world.sent[0].reply()
-    await world.settle()
-    assert world.entry().state is TransactionState.PREPARE_COMMIT
+    coordinator_bench, _ = await bench_after_end(FOO_0)
+    coordinator_bench.level = TransactionVersion.TV_0
+    await coordinator_bench.settle()
+    coordinator_bench.sent[0].reply()
+    await coordinator_bench.settle()
+    assert coordinator_bench.entry().state is TransactionState.PREPARE_COMMIT
 
 
 # Answers that no leader gives, and the end
 
 
 async def test_a_broken_answer_leaves_its_transactions_prepared() -> None:
-    world, _ = await world_after_end(FOO_0)
-    await world.settle()
-    world.sent[0].answer.resolve(WriteTxnMarkersReply())
-    await world.settle()
-    world.clock.pass_ms(1_000)
-    await world.settle()
-    assert world.entry().state is TransactionState.PREPARE_COMMIT
-    assert len(world.sent) == 1
+    coordinator_bench, _ = await bench_after_end(FOO_0)
+    await coordinator_bench.settle()
+    coordinator_bench.sent[0].answer.resolve(WriteTxnMarkersReply())
+    await coordinator_bench.settle()
+    coordinator_bench.clock.pass_ms(1_000)
+    await coordinator_bench.settle()
+    assert coordinator_bench.entry().state is TransactionState.PREPARE_COMMIT
+    assert len(coordinator_bench.sent) == 1
 
 
 async def test_a_bug_of_the_sender_is_not_taken_for_a_lost_answer() -> None:
-    world, _ = await world_after_end(FOO_0)
-    await world.settle()
+    coordinator_bench, _ = await bench_after_end(FOO_0)
+    await coordinator_bench.settle()
     with pytest.raises(ValueError, match="a bug"):
-        world.sent[0].answer.fail(ValueError("a bug"))
-    await world.settle()
-    assert len(world.sent) == 1
+        coordinator_bench.sent[0].answer.fail(ValueError("a bug"))
+    await coordinator_bench.settle()
+    assert len(coordinator_bench.sent) == 1
 
 
 @pytest.mark.parametrize("as_coroutine", [False, True])
 async def test_the_answer_of_a_cancelled_request_is_ignored(*, as_coroutine: bool) -> None:
-    world, _ = await world_after_end(FOO_0)
-    world.markers_as_coroutine = as_coroutine
-    await world.settle()
-    world.sent[0].answer.fail(asyncio.CancelledError())
-    await world.settle()
-    assert world.entry().state is TransactionState.PREPARE_COMMIT
+    coordinator_bench, _ = await bench_after_end(FOO_0)
+    coordinator_bench.markers_as_coroutine = as_coroutine
+    await coordinator_bench.settle()
+    coordinator_bench.sent[0].answer.fail(asyncio.CancelledError())
+    await coordinator_bench.settle()
+    assert coordinator_bench.entry().state is TransactionState.PREPARE_COMMIT
 
 
 async def test_after_stop_nothing_is_sent_again() -> None:
-    world, _ = await world_after_end(FOO_0)
-    await world.settle()
-    world.sent[0].reply(ErrorCode.not_leader_or_follower)
-    await world.settle()
-    world.service.stop()
-    world.clock.pass_ms(1_000)
-    await world.settle()
-    assert len(world.sent) == 1
-    assert world.clock.armed_timers == 0
+    coordinator_bench, _ = await bench_after_end(FOO_0)
+    await coordinator_bench.settle()
+    coordinator_bench.sent[0].reply(ErrorCode.not_leader_or_follower)
+    await coordinator_bench.settle()
+    coordinator_bench.service.stop()
+    coordinator_bench.clock.pass_ms(1_000)
+    await coordinator_bench.settle()
+    assert len(coordinator_bench.sent) == 1
+    assert coordinator_bench.clock.armed_timers == 0
 
 
 async def test_an_answer_after_stop_arms_nothing() -> None:
-    world, _ = await world_after_end(FOO_0)
-    await world.settle()
-    world.service.stop()
-    world.sent[0].answer.fail(PeerDisconnectedError("cut"))
-    await world.settle()
-    assert world.clock.armed_timers == 0
+    coordinator_bench, _ = await bench_after_end(FOO_0)
+    await coordinator_bench.settle()
+    coordinator_bench.service.stop()
+    coordinator_bench.sent[0].answer.fail(PeerDisconnectedError("cut"))
+    await coordinator_bench.settle()
+    assert coordinator_bench.clock.armed_timers == 0
 
 
 # What is tried without end is told once
@@ -398,56 +413,56 @@ def log_rows(lines: list[MutableMapping[str, Any]]) -> list[tuple[str, str, str]
 
 @pytest.mark.usefixtures("all_levels")
 async def test_a_marker_that_is_refused_without_end_is_told_once() -> None:
-    world, _ = await world_after_end(FOO_0)
-    await world.settle()
+    coordinator_bench, _ = await bench_after_end(FOO_0)
+    await coordinator_bench.settle()
     with capture_logs() as lines:
         for _ in range(PATIENCE + 100):
-            world.sent[-1].reply(ErrorCode.not_enough_replicas)
-            await world.settle()
-            world.clock.pass_ms(RETRY_PAUSE_MS)
-            await world.settle()
+            coordinator_bench.sent[-1].reply(ErrorCode.not_enough_replicas)
+            await coordinator_bench.settle()
+            coordinator_bench.clock.pass_ms(RETRY_PAUSE_MS)
+            await coordinator_bench.settle()
         assert log_rows(lines) == [("txn.markers.waiting", TID, "NOT_ENOUGH_REPLICAS")]
         assert "foo-0" in lines[0]["reason"]
-        world.sent[-1].reply()
-        await world.settle()
-    assert world.entry().state is TransactionState.COMPLETE_COMMIT
-    assert not world.service._markers._unsent.tried
+        coordinator_bench.sent[-1].reply()
+        await coordinator_bench.settle()
+    assert coordinator_bench.entry().state is TransactionState.COMPLETE_COMMIT
+    assert not coordinator_bench.service._markers._unsent.tried
 
 
 @pytest.mark.usefixtures("all_levels")
 async def test_a_marker_without_a_leader_is_told_once() -> None:
-    world, _ = await world_after_end(FOO_0)
-    world.leaders[FOO_0] = NoLeader.UNKNOWN
+    coordinator_bench, _ = await bench_after_end(FOO_0)
+    coordinator_bench.leaders[FOO_0] = NoLeader.UNKNOWN
     with capture_logs() as lines:
         for _ in range(PATIENCE + 100):
-            await world.settle()
-            world.clock.pass_ms(RETRY_PAUSE_MS)
+            await coordinator_bench.settle()
+            coordinator_bench.clock.pass_ms(RETRY_PAUSE_MS)
     assert log_rows(lines) == [("txn.markers.waiting", TID, "NO_LEADER")]
 
 
 @pytest.mark.usefixtures("all_levels")
 async def test_a_completion_that_the_log_never_takes_is_told_once() -> None:
-    world, _ = await world_after_end(FOO_0)
-    await world.settle()
-    world.append_errors.extend([ErrorCode.not_enough_replicas] * (PATIENCE + 100))
-    world.sent[-1].reply()
+    coordinator_bench, _ = await bench_after_end(FOO_0)
+    await coordinator_bench.settle()
+    coordinator_bench.append_errors.extend([ErrorCode.not_enough_replicas] * (PATIENCE + 100))
+    coordinator_bench.sent[-1].reply()
     with capture_logs() as lines:
-        while world.append_errors:
-            await world.settle()
-            world.clock.pass_ms(RETRY_PAUSE_MS)
-        await world.settle()
+        while coordinator_bench.append_errors:
+            await coordinator_bench.settle()
+            coordinator_bench.clock.pass_ms(RETRY_PAUSE_MS)
+        await coordinator_bench.settle()
     assert log_rows(lines) == [("txn.completion.waiting", TID, "COORDINATOR_NOT_AVAILABLE")]
-    assert world.entry().state is TransactionState.COMPLETE_COMMIT
-    assert not world.service._markers._uncompleted.tried
+    assert coordinator_bench.entry().state is TransactionState.COMPLETE_COMMIT
+    assert not coordinator_bench.service._markers._uncompleted.tried
 
 
 async def test_a_completion_that_has_moved_away_is_not_counted_any_more() -> None:
-    world, _ = await world_after_end(FOO_0)
-    await world.settle()
-    world.append_errors.append(ErrorCode.not_enough_replicas)
-    world.sent[-1].reply()
-    await world.settle()
-    markers = world.service._markers
+    coordinator_bench, _ = await bench_after_end(FOO_0)
+    await coordinator_bench.settle()
+    coordinator_bench.append_errors.append(ErrorCode.not_enough_replicas)
+    coordinator_bench.sent[-1].reply()
+    await coordinator_bench.settle()
+    markers = coordinator_bench.service._markers
     assert markers._uncompleted.tried.keys() == {TID}
     markers.drop(HOME)
     assert not markers._uncompleted.tried
@@ -457,19 +472,19 @@ async def test_a_completion_that_has_moved_away_is_not_counted_any_more() -> Non
 
 
 def test_records_name_their_subjects_to_fault_rules() -> None:
-    where = TopicPartition(TRANSACTION_STATE_TOPIC, 3)
+    topic_partition = TopicPartition(TRANSACTION_STATE_TOPIC, 3)
     aborted = to_complete(entry(TransactionState.PREPARE_ABORT), now_ms=NOW_MS)
     deleted_id = TransactionalId("gone")
-    subject = subject_of((aborted, Tombstone(transactional_id=deleted_id)), where)
-    assert subject.partitions == (where,)
+    subject = subject_of((aborted, Tombstone(transactional_id=deleted_id)), topic_partition)
+    assert subject.partitions == (topic_partition,)
     assert subject.other_subjects == (
         Subject(
             transactional_id=aborted.transactional_id,
             producer_id=aborted.producer_id,
-            partitions=(where,),
+            partitions=(topic_partition,),
             committed=False,
         ),
-        Subject(transactional_id=deleted_id, partitions=(where,)),
+        Subject(transactional_id=deleted_id, partitions=(topic_partition,)),
     )
 
 

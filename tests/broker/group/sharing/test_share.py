@@ -38,8 +38,8 @@ def assignment(reply: HeartbeatReply) -> tuple[object, ...]:
     return reply.assignment
 
 
-def topic(*partitions: int, name: str = "t") -> ShareTopic:
-    return ShareTopic(topic_id=topic_id(name), topic_name=name, partitions=partitions)
+def topic(*partitions: int, topic_name: str = "t") -> ShareTopic:
+    return ShareTopic(topic_id=topic_id(topic_name), topic_name=topic_name, partitions=partitions)
 
 
 def stored_topics(
@@ -68,8 +68,8 @@ def test_what_every_group_refuses(
     group_id: str,
     reason: str,
 ) -> None:
-    refused = ShareDriver().beat(member_id, epoch, *topics, rack_id=rack_id, group_id=group_id)
-    assert refused == Rejection(error=E.invalid_request, reason=reason)
+    refusal = ShareDriver().beat(member_id, epoch, *topics, rack_id=rack_id, group_id=group_id)
+    assert refusal == Rejection(error=E.invalid_request, reason=reason)
 
 
 def test_the_first_member_gets_nothing_until_its_partitions_are_initialised() -> None:
@@ -89,14 +89,14 @@ def test_the_first_member_gets_nothing_until_its_partitions_are_initialised() ->
     assert driver.records[-1] == stored_topics(initializing=(topic(0, 1),))
     assert driver.effects == [session_timer(GROUP, "m", 45_000)]
     assert driver.initializations == [
-        InitializeShareState(key=ShareKey(GROUP, uuid_text(T), index), state_epoch=2)
-        for index in (0, 1)
+        InitializeShareState(key=ShareKey(GROUP, uuid_text(T), partition_index), state_epoch=2)
+        for partition_index in (0, 1)
     ]
     assert driver.beat_ok("m", 2).assignment is None
     assert driver.records == [], "they are on their way"
     driver.initializations = [
-        InitializeShareState(key=ShareKey(GROUP, uuid_text(T), index), state_epoch=2)
-        for index in (0, 1)
+        InitializeShareState(key=ShareKey(GROUP, uuid_text(T), partition_index), state_epoch=2)
+        for partition_index in (0, 1)
     ]
     driver.complete_initialization()
     assert driver.records == [stored_topics(initialized=(topic(0, 1),))]

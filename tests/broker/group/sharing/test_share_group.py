@@ -172,9 +172,9 @@ class ShareGroups(RuleBasedStateMachine):
     def nobody_has_what_is_not_initialised(self) -> None:
         group = self.driver.group
         existing_partitions = {
-            (topic.topic_id, index)
+            (topic.topic_id, partition_index)
             for topic in group.initialized.values()
-            for index in topic.partitions
+            for partition_index in topic.partitions
         }
         for member in group.members.values():
             assert member.assigned <= existing_partitions

@@ -33,12 +33,12 @@ NOTHING = PartitionError(
 )
 
 
-def part(name: str, *partitions: int) -> ShareTopic:
-    return ShareTopic(topic_id=topic_id(name), topic_name=name, partitions=partitions)
+def share_topic(topic_name: str, *partitions: int) -> ShareTopic:
+    return ShareTopic(topic_id=topic_id(topic_name), topic_name=topic_name, partitions=partitions)
 
 
-def going(name: str) -> DeletingTopic:
-    return DeletingTopic(topic_id=topic_id(name), topic_name=name)
+def going(topic_name: str) -> DeletingTopic:
+    return DeletingTopic(topic_id=topic_id(topic_name), topic_name=topic_name)
 
 
 def stored_topics(
@@ -87,9 +87,9 @@ def delete(driver: ShareDriver, *names: str) -> ShareDeletion:
 
 
 def test_partitions_begin_where_they_are_told_to() -> None:
-    driver = holding(stored_topics(initialized=[part("t", 0)]))
+    driver = holding(stored_topics(initialized=[share_topic("t", 0)]))
     altered = alter(driver, ("t", [(0, 5), (1, 7)]))
-    assert altered.records == (stored_topics([part("t", 0, 1)], [part("t", 0)]),)
+    assert altered.records == (stored_topics([share_topic("t", 0, 1)], [share_topic("t", 0)]),)
     assert altered.topics == (
         TopicOutcome(
             topic_name="t",
@@ -98,14 +98,14 @@ def test_partitions_begin_where_they_are_told_to() -> None:
         ),
     )
     assert altered.states_to_initialize == tuple(
-        InitializeShareState(key=key("t", index), state_epoch=1, start_offset=offset)
-        for index, offset in ((0, 5), (1, 7))
+        InitializeShareState(key=key("t", partition_index), state_epoch=1, start_offset=offset)
+        for partition_index, offset in ((0, 5), (1, 7))
     )
 
 
 def test_what_is_not_there_is_not_altered() -> None:
     altered = alter(holding(), ("t", [(2, 5)]), ("gone", [(0, 5)]))
-    assert altered.records == (stored_topics([part("t")]),)
+    assert altered.records == (stored_topics([share_topic("t")]),)
     assert altered.topics == (
         TopicOutcome(topic_name="t", topic_id=T, partitions=((2, UNKNOWN),)),
         TopicOutcome(topic_name="gone", partitions=((0, UNKNOWN),)),
@@ -123,15 +123,17 @@ def test_a_group_with_members_is_not_altered() -> None:
 
 
 def test_what_was_initialised_is_deleted() -> None:
-    driver = holding(stored_topics(initialized=[part("t", 0, 1), part("u", 0)]))
+    driver = holding(stored_topics(initialized=[share_topic("t", 0, 1), share_topic("u", 0)]))
     deleted = delete(driver, "t")
-    assert deleted.records == (stored_topics(initialized=[part("u", 0)], deleting=[going("t")]),)
+    assert deleted.records == (
+        stored_topics(initialized=[share_topic("u", 0)], deleting=[going("t")]),
+    )
     assert deleted.states_to_delete == tuple(
-        DeleteShareState(key=key("t", index)) for index in (0, 1)
+        DeleteShareState(key=key("t", partition_index)) for partition_index in (0, 1)
     )
     driver.write(deleted.records)
     driver.write(records_of_deleted(driver.group, [T], now_ms=NOW))
-    assert driver.records == [stored_topics(initialized=[part("u", 0)])]
+    assert driver.records == [stored_topics(initialized=[share_topic("u", 0)])]
 
 
 def test_what_is_being_deleted_is_asked_for_again() -> None:
@@ -139,19 +141,19 @@ def test_what_is_being_deleted_is_asked_for_again() -> None:
     deleted = delete(driver, "t")
     assert deleted.records == (stored_topics(deleting=[going("t")]),)
     assert deleted.states_to_delete == tuple(
-        DeleteShareState(key=key("t", index)) for index in (0, 1)
+        DeleteShareState(key=key("t", partition_index)) for partition_index in (0, 1)
     )
 
 
 def test_topics_without_offsets_are_refused_one_by_one() -> None:
-    driver = holding(stored_topics(initialized=[part("t", 0)]))
+    driver = holding(stored_topics(initialized=[share_topic("t", 0)]))
     deleted = delete(driver, "u", "gone")
     assert deleted.refused_topics == (
         TopicOutcome(topic_name="u", outcome=NOTHING),
         TopicOutcome(topic_name="gone", outcome=UNKNOWN),
     )
     assert (deleted.records, deleted.states_to_delete) == (
-        (stored_topics(initialized=[part("t", 0)]),),
+        (stored_topics(initialized=[share_topic("t", 0)]),),
         (),
     )
 
@@ -170,13 +172,17 @@ def test_a_group_with_members_keeps_its_offsets() -> None:
 
 def test_with_the_group_all_its_share_state_goes() -> None:
     driver = holding(
-        stored_topics([part("t", 0)], [part("t", 1), part("gone", 3)], [going("u"), going("left")])
+        stored_topics(
+            [share_topic("t", 0)],
+            [share_topic("t", 1), share_topic("gone", 3)],
+            [going("u"), going("left")],
+        )
     )
     deleted = delete_all_topics(driver.group, image=driver.image, now_ms=NOW)
     assert deleted.records == (stored_topics(deleting=[going("t"), going("u"), going("gone")]),)
     assert set(deleted.states_to_delete) == {
-        DeleteShareState(key=key(name, index))
-        for name, index in (("t", 0), ("t", 1), ("gone", 3), ("u", 0))
+        DeleteShareState(key=key(name, partition_index))
+        for name, partition_index in (("t", 0), ("t", 1), ("gone", 3), ("u", 0))
     }
     driver.write([stored_topics()])
     emptied = delete_all_topics(driver.group, image=driver.image, now_ms=NOW)
@@ -187,9 +193,13 @@ def test_with_the_group_all_its_share_state_goes() -> None:
 
 
 def test_a_group_forgets_topics_that_were_deleted() -> None:
-    driver = holding(stored_topics([part("t", 1)], [part("t", 0), part("u", 0)], [going("gone")]))
+    driver = holding(
+        stored_topics(
+            [share_topic("t", 1)], [share_topic("t", 0), share_topic("u", 0)], [going("gone")]
+        )
+    )
     assert records_without_topics(driver.group, {topic_id("other")}, now_ms=NOW) == ()
     driver.write(records_without_topics(driver.group, {T, GONE}, now_ms=NOW))
-    assert driver.records == [stored_topics(initialized=[part("u", 0)])]
+    assert driver.records == [stored_topics(initialized=[share_topic("u", 0)])]
     driver.write(records_without_topics(driver.group, {U}, now_ms=NOW))
     assert driver.records == [stored_topics()]

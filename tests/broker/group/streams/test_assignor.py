@@ -21,7 +21,7 @@ def member(process: str, active: str = "", standby: str = "", **offsets: int) ->
         process_id=process,
         active=tasks(*(f"0_{index}" for index in active)),
         standby=tasks(*(f"0_{index}" for index in standby)),
-        offsets={("0", int(name[1:])): offset for name, offset in offsets.items()},
+        offsets={("0", int(offset_name[1:])): offset for offset_name, offset in offsets.items()},
     )
 
 
@@ -38,7 +38,7 @@ def tasks_as_text(tasks_by_member: dict[str, Tasks]) -> dict[str, str]:
 
 
 @pytest.mark.parametrize(
-    ("members", "parts", "standbys", "expected"),
+    ("members", "subtopologies", "standbys", "expected"),
     [
         ({"a": member("p")}, STATELESS, 0, {"a": "0123"}),
         ({"a": member("p"), "b": member("q")}, STATELESS, 0, {"a": "02", "b": "13"}),
@@ -64,12 +64,13 @@ def tasks_as_text(tasks_by_member: dict[str, Tasks]) -> dict[str, str]:
 )
 def test_who_gets_what(
     members: dict[str, Candidate],
-    parts: dict[str, AssignedSubtopology],
+    subtopologies: dict[str, AssignedSubtopology],
     standbys: int,
     expected: dict[str, str],
 ) -> None:
     assert (
-        tasks_as_text(run_to_end(assign_sticky(members, parts, standby_count=standbys))) == expected
+        tasks_as_text(run_to_end(assign_sticky(members, subtopologies, standby_count=standbys)))
+        == expected
     )
 
 
@@ -93,25 +94,25 @@ def test_who_has_a_standby_comes_before_who_has_read_more() -> None:
     assert tasks_as_text(assignment) == {"a": "0", "b": "|0"}
 
 
-NAMES = [f"m{number}" for number in range(6)]
+NAMES = [f"m{member_number}" for member_number in range(6)]
 
 
 def assign_tasks(
     processes: dict[str, str],
-    parts: dict[str, AssignedSubtopology],
+    subtopologies: dict[str, AssignedSubtopology],
     standbys: int,
     tasks_before: dict[str, Tasks],
 ) -> dict[str, Tasks]:
     """Assign to members that have what they got before."""
     members = {
-        name: Candidate(
+        process_name: Candidate(
             process_id=process,
-            active=tasks_before.get(name, Tasks()).active,
-            standby=tasks_before.get(name, Tasks()).standby,
+            active=tasks_before.get(process_name, Tasks()).active,
+            standby=tasks_before.get(process_name, Tasks()).standby,
         )
-        for name, process in processes.items()
+        for process_name, process in processes.items()
     }
-    return run_to_end(assign_sticky(members, parts, standby_count=standbys))
+    return run_to_end(assign_sticky(members, subtopologies, standby_count=standbys))
 
 
 @given(
@@ -126,7 +127,7 @@ def test_every_task_runs_once_and_copies_lie_elsewhere(
         str(number): AssignedSubtopology(tasks=count, is_stateful=stateful)
         for number, (count, stateful) in enumerate(counts)
     }
-    every = [(name, index) for name, part in parts.items() for index in range(part.tasks)]
+    every = [(name, task_index) for name, part in parts.items() for task_index in range(part.tasks)]
     first_assignment = assign_tasks(processes, parts, standbys, {})
     remaining_processes = dict(list(processes.items())[1:])
     assignment = first_assignment

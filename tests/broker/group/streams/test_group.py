@@ -43,8 +43,10 @@ def commit(member_id: str, epoch: int, *places: str, **fields: Any) -> CommitOff
     """Positions of a member; ``words-0`` is a partition."""
     positions = []
     for task_place in places or ("words-0",):
-        topic, _, index = task_place.rpartition("-")
-        positions.append(NewPosition(topic_partition=TopicPartition(topic, int(index)), offset=1))
+        topic, _, partition_index = task_place.rpartition("-")
+        positions.append(
+            NewPosition(topic_partition=TopicPartition(topic, int(partition_index)), offset=1)
+        )
     return CommitOffsets(
         **{
             "group_id": GROUP,
@@ -222,8 +224,10 @@ def test_a_topology_may_go() -> None:
 
 def test_a_topology_that_can_t_be_is_none() -> None:
     group = StreamsGroup(GROUP)
-    parts = (Subtopology(subtopology_id="0"),) * 2
-    group.apply(StreamsTopologyStored(group_id=GROUP, topology_epoch=0, subtopologies=parts))
+    subtopologies = (Subtopology(subtopology_id="0"),) * 2
+    group.apply(
+        StreamsTopologyStored(group_id=GROUP, topology_epoch=0, subtopologies=subtopologies)
+    )
     assert group.topology is None
 
 
@@ -246,7 +250,7 @@ class Life(RuleBasedStateMachine):
         self.offset = 1
 
     def _members_present(self) -> list[str]:
-        return [name for name in MEMBERS if name in self.driver.group.members]
+        return [member_name for member_name in MEMBERS if member_name in self.driver.group.members]
 
     @rule(
         member_id=st.sampled_from(MEMBERS),

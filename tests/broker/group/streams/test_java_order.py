@@ -29,7 +29,7 @@ def test_names_of_one_bucket_stay_as_they_came() -> None:
 
 
 def test_a_large_map_has_more_buckets() -> None:
-    names = [f"n{number}" for number in range(13)]
+    names = [f"n{name_number}" for name_number in range(13)]
     assert java_order(names) == [*names[:11], "n12", "n11"]
 
 
@@ -39,7 +39,7 @@ def test_long_names_are_ordered_as_short_ones() -> None:
 
 
 def test_a_map_that_is_filled_by_computing_has_the_newest_first() -> None:
-    names = [f"n{number}" for number in range(14)]
+    names = [f"n{name_number}" for name_number in range(14)]
     grown = java_order_of_computed(names, capacity=16)
     assert grown == [*names[:11], "n12", "n11", "n13"]
     one_bucket = ["AaBB", "BBAa", "AaAa", "b"]

@@ -56,8 +56,8 @@ def test_requests_that_no_group_takes(reason: str) -> None:
 def test_up_to_4_3_members_say_less(reason: str, fields: dict[str, Any]) -> None:
     command = msgspec.structs.replace(heartbeat("a", 1), **fields)
     older_rules = Rules(streams_heartbeats_are_whole=False)
-    refused = Rejection(error=ErrorCode.invalid_request, reason=reason)
-    assert check_heartbeat(command, older_rules) == refused
+    refusal = Rejection(error=ErrorCode.invalid_request, reason=reason)
+    assert check_heartbeat(command, older_rules) == refusal
     assert check_heartbeat(command) is None
     assert check_heartbeat(heartbeat("a", 0), older_rules) is None
 
@@ -75,10 +75,10 @@ def test_requests_that_a_group_takes(epoch: int) -> None:
 
 
 def test_the_broker_counts_the_partitions_of_changelogs() -> None:
-    part = Subtopology(
+    subtopology = Subtopology(
         subtopology_id="0", state_changelog_topics=(TopicInfo(name="log", partitions=3),)
     )
-    assert check_heartbeat(heartbeat("a", 0, topology=(0, (part,)))) == Rejection(
+    assert check_heartbeat(heartbeat("a", 0, topology=(0, (subtopology,)))) == Rejection(
         error=ErrorCode.streams_invalid_topology,
         reason="Changelog topic log must have an undefined partition count, but it is set to 3.",
     )
@@ -151,9 +151,9 @@ STRANGERS = {
 }
 
 
-@pytest.mark.parametrize("name", STRANGERS)
-def test_strangers_are_refused(name: str) -> None:
-    (member_id, epoch, fields), reason = STRANGERS[name]
+@pytest.mark.parametrize("stranger_name", STRANGERS)
+def test_strangers_are_refused(stranger_name: str) -> None:
+    (member_id, epoch, fields), reason = STRANGERS[stranger_name]
     rejection = driver_of_two().send(member_id, epoch, **fields)
     assert isinstance(rejection, Rejection)
     assert rejection.reason == reason

@@ -532,10 +532,10 @@ def test_what_an_endpoint_serves_as_active_must_be_there() -> None:
 
 
 def test_a_task_serves_only_partitions_that_there_are() -> None:
-    part = Subtopology(subtopology_id="0", source_topics=("words", "other"))
+    subtopology = Subtopology(subtopology_id="0", source_topics=("words", "other"))
     driver = StreamsDriver(counting_image(words=2, other=1))
-    driver.join("a", topology=(0, (part,)), endpoint=("h", 1))
-    driver.join("b", topology=(0, (part,)), endpoint=("g", 2))
+    driver.join("a", topology=(0, (subtopology,)), endpoint=("h", 1))
+    driver.join("b", topology=(0, (subtopology,)), endpoint=("g", 2))
     driver.settle("a", "b")
     endpoints = driver.send_ok("a", 3, endpoints_epoch=-1).endpoints
     assert endpoints is not None

@@ -36,7 +36,7 @@ def goal(
 
 
 def as_up_to_4_3(goal: TaskTarget) -> TaskTarget:
-    """The same up to 4.3."""
+    """Return the target as releases up to 4.3 treat it: no change in place."""
     return msgspec.structs.replace(goal, changes_in_place=False)
 
 
@@ -149,9 +149,9 @@ COPIES = {
 }
 
 
-@pytest.mark.parametrize("name", COPIES)
-def test_threads_of_a_process_don_t_share_a_directory(name: str) -> None:
-    target, other_tasks = COPIES[name]
+@pytest.mark.parametrize("copy_name", COPIES)
+def test_threads_of_a_process_don_t_share_a_directory(copy_name: str) -> None:
+    target, other_tasks = COPIES[copy_name]
     same_process = step(member(), goal(target, member(assigned=other_tasks)))
     assert (same_process.state, same_process.assigned.is_empty) == (
         StreamsMemberState.UNRELEASED_TASKS,

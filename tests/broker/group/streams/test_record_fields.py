@@ -114,9 +114,9 @@ def test_what_is_written_can_be_read(record: GroupRecord) -> None:
 
 
 def test_bytes_are_kafka_s() -> None:
-    key, value = encode_record(CURRENT)
+    key, record_value = encode_record(CURRENT)
     assert key == bytes.fromhex("0016 0001 67 0001 6d")
-    assert value == bytes.fromhex(
+    assert record_value == bytes.fromhex(
         "0000 00000005 00000004 02"
         " 02 02 30 03 00000000 00000002 01 00 09 03 00000003 00000005"
         " 02 02 31 02 00000001 00"
@@ -131,9 +131,9 @@ def test_bytes_are_kafka_s() -> None:
 @pytest.mark.parametrize("tail", ["00", "01 00 05 02 00000003"])
 def test_tasks_without_epochs_count_from_the_member_s(tail: str) -> None:
     key, _ = encode_record(CURRENT)
-    value = bytes.fromhex(
+    record_value = bytes.fromhex(
         f"0000 00000005 00000004 01 02 02 30 03 00000000 00000002 {tail} 01 01 01 01 01 00"
     )
-    record = decode_record(key, value)
+    record = decode_record(key, record_value)
     assert isinstance(record, StreamsCurrentAssignmentStored)
     assert record.active == (("0", 0, 5), ("0", 2, 5))

@@ -21,14 +21,14 @@ from txnsim.group.streams.topology import (
 )
 
 
-def part(subtopology_id: str, *sources: str, **fields: Any) -> Subtopology:
+def subtopology_of(subtopology_id: str, *sources: str, **fields: Any) -> Subtopology:
     """A subtopology."""
     return Subtopology(subtopology_id=subtopology_id, source_topics=sources, **fields)
 
 
-def topology(*parts: Subtopology) -> Topology:
+def topology(*subtopologies: Subtopology) -> Topology:
     """A topology of epoch 0."""
-    topology = build_topology(0, parts)
+    topology = build_topology(0, subtopologies)
     assert isinstance(topology, Topology)
     return topology
 
@@ -46,15 +46,17 @@ def internal(*names: str, partitions: int = 0) -> tuple[TopicInfo, ...]:
 
 
 def test_tasks_follow_the_largest_source() -> None:
-    configured_topology = configured(part("0", "a", "b"), part("1", "b"), a=2, b=5)
+    configured_topology = configured(
+        subtopology_of("0", "a", "b"), subtopology_of("1", "b"), a=2, b=5
+    )
     assert configured_topology.is_ready
     assert dict(configured_topology.tasks) == {"0": 5, "1": 5}
 
 
 def test_internal_topics_that_are_missing_are_to_be_made() -> None:
     parts = (
-        part("0", "a", repartition_sink_topics=("r",)),
-        part(
+        subtopology_of("0", "a", repartition_sink_topics=("r",)),
+        subtopology_of(
             "1",
             repartition_source_topics=internal("r"),
             state_changelog_topics=(TopicInfo(name="log", topic_configs=(("k", "v"),)),),
@@ -74,9 +76,11 @@ def test_internal_topics_that_are_missing_are_to_be_made() -> None:
 
 def test_a_number_goes_through_a_chain_of_repartition_topics() -> None:
     configured_topology = configured(
-        part("0", repartition_source_topics=internal("q"), repartition_sink_topics=("p",)),
-        part("1", "a", repartition_sink_topics=("q",)),
-        part("2", repartition_source_topics=internal("p")),
+        subtopology_of(
+            "0", repartition_source_topics=internal("q"), repartition_sink_topics=("p",)
+        ),
+        subtopology_of("1", "a", repartition_sink_topics=("q",)),
+        subtopology_of("2", repartition_source_topics=internal("p")),
         a=4,
     )
     assert {
@@ -85,7 +89,7 @@ def test_a_number_goes_through_a_chain_of_repartition_topics() -> None:
 
 
 def test_many_missing_topics_are_summed_up() -> None:
-    configured_topology = configured(part("0", "a", "b", "c", "d", "e"), b=1)
+    configured_topology = configured(subtopology_of("0", "a", "b", "c", "d", "e"), b=1)
     assert configured_topology.problem == (
         Status.MISSING_SOURCE_TOPICS,
         "Source topics a, c, d and 1 additional topics are missing.",
@@ -99,12 +103,12 @@ def _group(*sources: int, repartition: tuple[int, ...] = ()) -> CopartitionGroup
 
 WRONG = {
     "sources that differ": (
-        (part("0", "a", "b", copartition_groups=(_group(0, 1),)),),
+        (subtopology_of("0", "a", "b", copartition_groups=(_group(0, 1),)),),
         "Following topics do not have the same number of partitions: [{a=2, b=3}]",
     ),
     "a fixed number that is not the source's": (
         (
-            part(
+            subtopology_of(
                 "0",
                 "a",
                 repartition_source_topics=internal("r", partitions=5),
@@ -116,7 +120,7 @@ WRONG = {
     ),
     "fixed numbers that differ": (
         (
-            part(
+            subtopology_of(
                 "0",
                 repartition_source_topics=(
                     TopicInfo(name="r", partitions=3),
@@ -128,7 +132,7 @@ WRONG = {
         "Following topics do not have the same number of partitions: [{q=4, r=3}]",
     ),
     "an internal topic of another number": (
-        (part("0", "a", state_changelog_topics=internal("b")),),
+        (subtopology_of("0", "a", state_changelog_topics=internal("b")),),
         "Existing topic b has different number of partitions: expected 2, found 3",
     ),
 }
@@ -143,9 +147,9 @@ def test_topics_that_don_t_fit(name: str) -> None:
 
 def test_repartition_topics_of_a_group_get_one_number() -> None:
     flexible = configured(
-        part("0", "a", repartition_sink_topics=("r",)),
-        part("1", "b", repartition_sink_topics=("q",)),
-        part(
+        subtopology_of("0", "a", repartition_sink_topics=("r",)),
+        subtopology_of("1", "b", repartition_sink_topics=("q",)),
+        subtopology_of(
             "2",
             repartition_source_topics=internal("r", "q"),
             copartition_groups=(_group(repartition=(0, 1)), _group()),
@@ -155,8 +159,8 @@ def test_repartition_topics_of_a_group_get_one_number() -> None:
     )
     assert {topic_info.partitions for topic_info in flexible.missing.values()} == {3}
     fixed = configured(
-        part("0", "a", repartition_sink_topics=("r", "q")),
-        part(
+        subtopology_of("0", "a", repartition_sink_topics=("r", "q")),
+        subtopology_of(
             "1",
             repartition_source_topics=(TopicInfo(name="r", partitions=4), *internal("q")),
             copartition_groups=(_group(repartition=(0, 1)),),
@@ -165,8 +169,8 @@ def test_repartition_topics_of_a_group_get_one_number() -> None:
     )
     assert {topic_info.partitions for topic_info in fixed.missing.values()} == {4}
     source = configured(
-        part("0", "a", repartition_sink_topics=("r",)),
-        part(
+        subtopology_of("0", "a", repartition_sink_topics=("r",)),
+        subtopology_of(
             "1",
             "b",
             repartition_source_topics=internal("r"),
@@ -180,32 +184,36 @@ def test_repartition_topics_of_a_group_get_one_number() -> None:
 
 REFUSED = {
     "a repartition topic that nobody writes": (
-        (part("0", "a", repartition_source_topics=internal("r")),),
+        (subtopology_of("0", "a", repartition_source_topics=internal("r")),),
         ErrorCode.streams_invalid_topology,
         "Failed to compute number of partitions for all repartition topics, because a repartition "
         "source topic is never used as a sink topic.",
     ),
     "a loop": (
         (
-            part("0", repartition_sink_topics=("r",), repartition_source_topics=internal("q")),
-            part("1", repartition_sink_topics=("q",), repartition_source_topics=internal("r")),
+            subtopology_of(
+                "0", repartition_sink_topics=("r",), repartition_source_topics=internal("q")
+            ),
+            subtopology_of(
+                "1", repartition_sink_topics=("q",), repartition_source_topics=internal("r")
+            ),
         ),
         ErrorCode.streams_invalid_topology,
         "Failed to compute number of partitions for all repartition topics. There may be loops in "
         "the topology that cannot be resolved.",
     ),
     "no source": (
-        (part("0"),),
+        (subtopology_of("0"),),
         ErrorCode.streams_invalid_topology,
         "No source topics found for subtopology 0",
     ),
     "a number below 1": (
-        (part("0", "a", state_changelog_topics=(TopicInfo(name="log", partitions=-1),)),),
+        (subtopology_of("0", "a", state_changelog_topics=(TopicInfo(name="log", partitions=-1),)),),
         ErrorCode.unknown_server_error,
         "Number of partitions must be at least 1.",
     ),
     "a place that is not there": (
-        (part("0", "a", copartition_groups=(_group(3),)),),
+        (subtopology_of("0", "a", copartition_groups=(_group(3),)),),
         ErrorCode.unknown_server_error,
         "Index 3 out of bounds for length 1",
     ),
@@ -220,14 +228,16 @@ def test_topologies_that_can_t_be(name: str) -> None:
 
 @pytest.mark.parametrize(("epoch", "ids"), [(-1, ("0",)), (0, ("0", "0"))])
 def test_an_epoch_is_not_negative_and_ids_are_distinct(epoch: int, ids: tuple[str, ...]) -> None:
-    rejection = build_topology(epoch, [part(subtopology_id, "a") for subtopology_id in ids])
+    rejection = build_topology(
+        epoch, [subtopology_of(subtopology_id, "a") for subtopology_id in ids]
+    )
     assert isinstance(rejection, Rejection)
     assert rejection.error is ErrorCode.unknown_server_error
 
 
 def test_who_reads_a_topic() -> None:
     read_topology = topology(
-        part("0", "a"), part("1", "a", repartition_source_topics=internal("r"))
+        subtopology_of("0", "a"), subtopology_of("1", "a", repartition_source_topics=internal("r"))
     )
     assert read_topology.reader_of("a") == "1", "the last of several"
     assert read_topology.reader_of("r") == "1"
@@ -236,7 +246,9 @@ def test_who_reads_a_topic() -> None:
 
 def test_every_topic_is_named_once() -> None:
     parts = (
-        part("0", "a", repartition_sink_topics=("r",), state_changelog_topics=internal("log")),
-        part("1", "a", repartition_source_topics=internal("r")),
+        subtopology_of(
+            "0", "a", repartition_sink_topics=("r",), state_changelog_topics=internal("log")
+        ),
+        subtopology_of("1", "a", repartition_source_topics=internal("r")),
     )
     assert topics_of(parts) == ["a", "r", "log"]

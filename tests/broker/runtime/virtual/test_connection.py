@@ -180,9 +180,9 @@ def test_a_protocol_that_fails_loses_its_own_connection_only() -> None:
         assert struck.events == ["made", "ConnectionResetError"]
         assert neighbour.events == ["made"]
 
-    with pytest.raises(BaseExceptionGroup) as caught:
+    with pytest.raises(BaseExceptionGroup) as error_info:
         run(main)
-    assert [str(error) for error in caught.value.exceptions] == ["bug in a protocol"]
+    assert [str(error) for error in error_info.value.exceptions] == ["bug in a protocol"]
 
 
 # Pausing

@@ -56,12 +56,12 @@ def lent(seed: int = 1) -> AbstractContextManager[Libraries]:
 
 
 def test_clocks_answer_from_the_run_and_are_put_back() -> None:
-    originals = [getattr(time, name) for name in NAMES]
+    originals = [getattr(time, field_name) for field_name in NAMES]
     with lent():
         assert (time.monotonic(), time.perf_counter()) == (5.0, 5.0)
         assert (time.monotonic_ns(), time.perf_counter_ns()) == (5_000_000_000, 5_000_000_000)
         assert (time.time(), time.time_ns()) == (9.5, 9_500_000_000)
-    assert [getattr(time, name) for name in NAMES] == originals
+    assert [getattr(time, field_name) for field_name in NAMES] == originals
 
 
 def by_default(clock: Callable[[], float] = time.time) -> float:
@@ -267,24 +267,24 @@ def libraries_in(stack: ExitStack, *, is_ours: bool = True) -> Libraries:
     return libraries
 
 
-@pytest.mark.parametrize("name", BUILDERS)
+@pytest.mark.parametrize("builder_name", BUILDERS)
 def test_a_record_without_a_stamp_gets_the_time_of_the_run(
-    name: str, monkeypatch: pytest.MonkeyPatch
+    builder_name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with ExitStack() as stack:
         libraries_in(stack)
         monkeypatch.setattr(time, "time", lambda: 7.5)
-        assert stamp(BUILDERS[name]()) == 7_500
-        assert stamp(BUILDERS[name](), 3) == 3
+        assert stamp(BUILDERS[builder_name]()) == 7_500
+        assert stamp(BUILDERS[builder_name](), 3) == 3
     monkeypatch.undo()
-    assert stamp(BUILDERS[name]()) > 1e12
+    assert stamp(BUILDERS[builder_name]()) > 1e12
 
 
-@pytest.mark.parametrize("name", BUILDERS)
-def test_another_thread_stamps_by_real_time(name: str) -> None:
+@pytest.mark.parametrize("builder_name", BUILDERS)
+def test_another_thread_stamps_by_real_time(builder_name: str) -> None:
     with ExitStack() as stack:
         libraries_in(stack, is_ours=False)
-        assert stamp(BUILDERS[name]()) > 1e12
+        assert stamp(BUILDERS[builder_name]()) > 1e12
 
 
 def test_a_run_counts_its_producers_from_the_start(monkeypatch: pytest.MonkeyPatch) -> None:

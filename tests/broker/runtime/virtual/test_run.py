@@ -73,8 +73,8 @@ async def echo_and_peers(env: VirtualEnvironment) -> str:
     env.network.register(ONE, peer)
     env.network.register(TWO, peer)
     replies = [
-        env.network.ask(source, target, 27, 1, number, timeout_ms=30_000)
-        for number in range(20)
+        env.network.ask(source, target, 27, 1, reply_number, timeout_ms=30_000)
+        for reply_number in range(20)
         for source, target in ((ONE, TWO), (TWO, ONE))
     ]
     clients = [env.tasks.spawn(client(name, port), name=name) for name in {"ada", "bob", "cyd"}]
@@ -192,9 +192,9 @@ def test_a_failure_carries_its_seed() -> None:
     async def main(_env: VirtualEnvironment) -> None:
         raise ValueError("broken")
 
-    with pytest.raises(ValueError, match="broken") as caught:
+    with pytest.raises(ValueError, match="broken") as error_info:
         run_virtual(main, seed=4711)
-    assert "seed 4711" in "".join(traceback.format_exception(caught.value))
+    assert "seed 4711" in "".join(traceback.format_exception(error_info.value))
 
 
 def test_a_deadlock_is_an_error_and_not_a_hang() -> None:
@@ -302,9 +302,9 @@ def test_a_failed_callback_fails_the_run() -> None:
         env.clock.call_later(20, fail)
         await asyncio.sleep(1)
 
-    with pytest.raises(ExceptionGroup) as caught:
+    with pytest.raises(ExceptionGroup) as error_info:
         run_virtual(main, seed=1)
-    assert len(caught.value.exceptions) == 2
+    assert len(error_info.value.exceptions) == 2
 
 
 def test_background_tasks_are_ended_with_the_run() -> None:
@@ -604,7 +604,9 @@ FIXED_SINCE_3_12 = sys.version_info >= (3, 12)
 def program(*options: str, hash_seed: str) -> list[object]:
     """What the program prints, started under a hash seed."""
     environ = {
-        name: value for name, value in os.environ.items() if name != reproducible_process.ARRANGED
+        name: variable_value
+        for name, variable_value in os.environ.items()
+        if name != reproducible_process.ARRANGED
     }
     done = subprocess.run(
         [sys.executable, *options, "-c", PROGRAM, "an argument", "--more"],
@@ -631,7 +633,9 @@ def test_an_arranged_process_hashes_alike_whatever_it_was_started_with() -> None
 
 def test_where_variables_are_not_read_the_limit_is_named() -> None:
     environ = {
-        name: value for name, value in os.environ.items() if name != reproducible_process.ARRANGED
+        name: variable_value
+        for name, variable_value in os.environ.items()
+        if name != reproducible_process.ARRANGED
     }
     code = (
         f"import sys; sys.path[:] = {sys.path!r}\n"

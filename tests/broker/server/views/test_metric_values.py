@@ -255,7 +255,7 @@ async def a_batch_that_can_not_be_read(cluster: VirtualCluster, read: Watch) -> 
     assert read(table.UNCLEANABLE) == {("1",): 1}
 
 
-def ticking(stopwatch_ns: Callable[[], int]) -> Callable[[], int]:
+def ticking_stopwatch(stopwatch_ns: Callable[[], int]) -> Callable[[], int]:
     """Work takes no virtual time: here each look at the watch takes a microsecond."""
     ticks = itertools.count(0, 1_000)
     return lambda: stopwatch_ns() + next(ticks)
@@ -264,7 +264,7 @@ def ticking(stopwatch_ns: Callable[[], int]) -> Callable[[], int]:
 async def requests_of_a_client(cluster: VirtualCluster, read: Watch) -> None:
     """One EndTxn that is held, and a question about a transactional id that nobody knows."""
     for listener in cluster.sim.listeners:
-        listener.stopwatch_ns = ticking(listener.stopwatch_ns)
+        listener.stopwatch_ns = ticking_stopwatch(listener.stopwatch_ns)
     for metric in STORIES[requests_of_a_client]:
         assert read(metric) == {}
     cluster.arm(Delay(delay_ms=250), FaultPoint.CLIENT_REQUEST, "slow", api="EndTxn")
@@ -352,7 +352,9 @@ async def a_streams_group(cluster: VirtualCluster, read: Watch) -> None:
         member = GroupMember(
             client, MemberOptions(group_id="app", protocol="streams", member_id="a")
         )
-        places = frozenset(TopicPartition("orders", index) for index in range(3))
+        places = frozenset(
+            TopicPartition("orders", partition_index) for partition_index in range(3)
+        )
         await member.subscribe(["orders"], until=places)
         home = str(await client.group_coordinator("app"))
         assert read(table.STREAMS_GROUPS) == {(home, "Stable"): 1}

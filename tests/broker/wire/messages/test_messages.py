@@ -89,7 +89,7 @@ def test_records_are_kafkas(text: str, kind: Any, fields: dict[str, object]) -> 
     data = bytes.fromhex(text)
     record, end = reader(kind)(data, 0, len(data))
     assert end == len(data)
-    assert {name: getattr(record, name) for name in fields} == fields
+    assert {field_name: getattr(record, field_name) for field_name in fields} == fields
     out: list[bytes] = []
     writer(kind)(record, out.append)
     assert b"".join(out) == data

@@ -25,7 +25,7 @@ CLIENTS: Final[tuple[Client, ...]] = (
         version=KAFKA_VERSION,
         language="Java",
         command=_program,
-        checks=(*CHECKS, *(name for name in TOOL_CHECKS if name not in CHECKS)),
+        checks=(*CHECKS, *(check_name for check_name in TOOL_CHECKS if check_name not in CHECKS)),
         everywhere=_EVERYWHERE,
         limits={
             "commit": "no tool commits at a moment of one's choosing; kafka-producer-perf-test's"

@@ -20,14 +20,14 @@ def main(argv: Sequence[str] | None = None) -> int:
     comparison = compare(range(args.seed, args.seed + args.histories))
     for difference in comparison.shown:
         print(difference)
-    for kind in (*DEFINITIONS, REFUSED):
-        convicted = comparison.convicted[kind]
-        print(f"{kind:28}{convicted:>8} convicted{comparison.histories - convicted:>8} acquitted")
+    for name in (*DEFINITIONS, REFUSED):
+        convicted = comparison.convicted[name]
+        print(f"{name:28}{convicted:>8} convicted{comparison.histories - convicted:>8} acquitted")
     print(f"{comparison.histories} histories, {comparison.differences.total()} differences")
-    for kind, times in comparison.differences.items():
-        print(f"FAILED {kind}: {times} differences")
-    for kind in comparison.idle:
-        print(f"FAILED {kind}: never convicted, or never acquitted")
+    for definition_name, times in comparison.differences.items():
+        print(f"FAILED {definition_name}: {times} differences")
+    for definition_name in comparison.idle:
+        print(f"FAILED {definition_name}: never convicted, or never acquitted")
     return 1 if comparison.differences or comparison.idle else 0
 
 

@@ -64,7 +64,11 @@ def by_definition(lines: Lines) -> set[str]:
     distinct_lines = with_distinct_names(lines)
     if _names_two_records(distinct_lines):
         return {REFUSED}
-    return {str(kind) for kind, convicts in DEFINITIONS.items() if convicts(distinct_lines)}
+    return {
+        str(definition_name)
+        for definition_name, convicts in DEFINITIONS.items()
+        if convicts(distinct_lines)
+    }
 
 
 def _names_two_records(lines: Lines) -> bool:
@@ -83,7 +87,7 @@ def _names_two_records(lines: Lines) -> bool:
 
 def by_the_judges(lines: Lines) -> set[str]:
     try:
-        return {str(kind) for kind in judge(History(lines)).kinds}
+        return {str(observation_kind) for observation_kind in judge(History(lines)).kinds}
     except HistoryError:
         return {REFUSED}
 
@@ -131,7 +135,9 @@ class Comparison:
     def idle(self) -> list[str]:
         """Judges that have convicted none, or all: of them nothing is proved."""
         return [
-            kind for kind in (*DEFINITIONS, REFUSED) if self.convicted[kind] in (0, self.histories)
+            definition_name
+            for definition_name in (*DEFINITIONS, REFUSED)
+            if self.convicted[definition_name] in (0, self.histories)
         ]
 
     def add(self, seed: int) -> None:

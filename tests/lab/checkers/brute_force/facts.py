@@ -43,11 +43,11 @@ NOT_TOLD: Final = -1
 BUSY: Final = "CONCURRENT_TRANSACTIONS"
 
 
-def every(lines: Lines, kind: type[SeenT]) -> list[tuple[int, SeenT]]:
+def every(lines: Lines, observation_class: type[SeenT]) -> list[tuple[int, SeenT]]:
     return [
         (index, observation)
         for index, observation in enumerate(lines)
-        if isinstance(observation, kind)
+        if isinstance(observation, observation_class)
     ]
 
 
@@ -126,14 +126,14 @@ def given_records(lines: Lines) -> list[tuple[int, TopicPartition, Record]]:
     ]
 
 
-def writers(lines: Lines, topic_partition: TopicPartition, value: str | None) -> list[Wrote]:
+def writers(lines: Lines, topic_partition: TopicPartition, record_value: str | None) -> list[Wrote]:
     """Who has written a record; who has tried to, if all attempts were refused."""
-    if value is None:
+    if record_value is None:
         return []
     tried = [
         wrote
         for _, wrote in every(lines, Wrote)
-        if wrote.place == topic_partition and wrote.value == value
+        if wrote.place == topic_partition and wrote.value == record_value
     ]
     return [wrote for wrote in tried if wrote.outcome is not FAILED] or tried
 
@@ -151,7 +151,7 @@ def offsets_given(lines: Lines, wrote: Wrote) -> list[int]:
 
 
 def with_distinct_names(lines: Lines) -> list[Seen]:
-    """The same, with a name of its own for each topic of one name."""
+    """Return the history with a distinct name for each topic that bears one name."""
     return [
         _with_distinct_name(lines, index, observation) for index, observation in enumerate(lines)
     ]

@@ -77,8 +77,8 @@ def _may_be_there(topic_partition: TopicPartition, other_partition: TopicPartiti
 def is_held(lines: Lines, wrote: Wrote) -> bool:
     """Whether a committed record lies in a transaction that hangs since."""
     commits = [
-        index
-        for index, end in ends(lines, wrote.transaction)
+        commit_index
+        for commit_index, end in ends(lines, wrote.transaction)
         if end.commit and end.outcome is OK and wrote.transaction is not None
     ]
     if not commits or wrote.outcome is not OK or (wrote.value and offsets_given(lines, wrote)):
@@ -172,16 +172,16 @@ def duplicate(lines: Lines) -> bool:
     return False
 
 
-def _item(lines: Lines, topic_partition: TopicPartition, value: str | None) -> str | None:
-    items = {writer.item for writer in writers(lines, topic_partition, value)}
+def _item(lines: Lines, topic_partition: TopicPartition, record_value: str | None) -> str | None:
+    items = {writer.item for writer in writers(lines, topic_partition, record_value)}
     return items.pop() if len(items) == 1 else None
 
 
-def _is_known(lines: Lines, topic_partition: TopicPartition, value: str | None) -> bool:
-    writers_of_value = writers(lines, topic_partition, value)
+def _is_known(lines: Lines, topic_partition: TopicPartition, record_value: str | None) -> bool:
+    writers_of_value = writers(lines, topic_partition, record_value)
     is_of_one_transaction = len({wrote.transaction for wrote in writers_of_value}) == 1
     return bool(writers_of_value) and (
-        is_of_one_transaction or _item(lines, topic_partition, value) is not None
+        is_of_one_transaction or _item(lines, topic_partition, record_value) is not None
     )
 
 

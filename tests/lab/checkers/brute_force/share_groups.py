@@ -109,7 +109,7 @@ def two_owners(lines: Lines) -> bool:
 
 
 def _has_it_still(lines: Lines, first_given: Given, second: Given) -> bool:
-    index, fetch, record = first_given
+    first_index, fetch, record = first_given
     last_index, other_fetch, _ = second
     if fetch.who == other_fetch.who or fetch.leader_epoch != other_fetch.leader_epoch:
         return False
@@ -120,7 +120,7 @@ def _has_it_still(lines: Lines, first_given: Given, second: Given) -> bool:
     ):
         return False
     for number, observation in enumerate(lines):
-        if number <= index or observation.who != fetch.who:
+        if number <= first_index or observation.who != fetch.who:
             continue
         if observation.asked_ms is not None and observation.asked_ms > other_fetch.at_ms:
             continue
@@ -130,7 +130,7 @@ def _has_it_still(lines: Lines, first_given: Given, second: Given) -> bool:
             continue
         if observation.first <= record.offset <= observation.last:
             return False
-    return _is_after(other_fetch, fetch) and not _is_set(lines, fetch, index, last_index)
+    return _is_after(other_fetch, fetch) and not _is_set(lines, fetch, first_index, last_index)
 
 
 def never_delivered(lines: Lines) -> bool:
@@ -139,7 +139,9 @@ def never_delivered(lines: Lines) -> bool:
     """
     for group in _of_groups(lines):
         starts = [
-            (index, start) for index, start in every(lines, ShareStart) if _is_of(start, group)
+            (start_index, start)
+            for start_index, start in every(lines, ShareStart)
+            if _is_of(start, group)
         ]
         for known_at, wrote in _demanded_records(lines, group):
             passed = [index for index, start in starts if start.start_offset > wrote.offset]
@@ -152,7 +154,9 @@ def starving_group(lines: Lines) -> bool:
     """The last answers were empty for too long, and a committed record waits."""
     for group in _of_groups(lines):
         fetches = [
-            (index, fetch) for index, fetch in every(lines, ShareFetched) if _is_of(fetch, group)
+            (fetch_index, fetch)
+            for fetch_index, fetch in every(lines, ShareFetched)
+            if _is_of(fetch, group)
         ]
         while fetches and any(fetch.records or fetch.error for _, fetch in fetches):
             fetches.pop(0)

@@ -232,16 +232,18 @@ class _Drawing:
             **(outcome or got),
         )
 
-    def _began(self, label: str | None = None, owner: str | None = None) -> Seen:
-        if label is None or owner is None:
-            label, owner = self._choose(*self._labels)
-        return Began(**self._when(f"p{owner}"), transaction=label, transactional_id=owner)
+    def _began(self, transaction_label: str | None = None, owner: str | None = None) -> Seen:
+        if transaction_label is None or owner is None:
+            transaction_label, owner = self._choose(*self._labels)
+        return Began(
+            **self._when(f"p{owner}"), transaction=transaction_label, transactional_id=owner
+        )
 
     def _added(self) -> Seen:
-        label, owner = self._choose(*self._labels)
+        transaction_label, owner = self._choose(*self._labels)
         return Added(
             **self._when(self._client_name(owner)),
-            transaction=label,
+            transaction=transaction_label,
             partitions=self._choose((), tuple(self._places), tuple(self._places[:1])),
             **self._outcome(),
             **self._identity(owner),
@@ -255,17 +257,17 @@ class _Drawing:
         topic_partition = self._choose(*self._places)
         log, outcome = self._logs[topic_partition], self._outcome()
         is_new = not self._chance(0.1)
-        value = f"v{len(self._known)}" if is_new else self._choose("v0", "v1", "v2", None)
+        record_value = f"v{len(self._known)}" if is_new else self._choose("v0", "v1", "v2", None)
         key = self._choose(*self._keys)
         offset = len(log) if self._chance(0.9) else self._choose(-1, 0, 1, len(log) + 1)
         if outcome.get("outcome") is not Outcome.FAILED:
-            log.append(Record(offset=len(log), value=value, key=key))
+            log.append(Record(offset=len(log), value=record_value, key=key))
         wrote = Wrote(
             **self._when(self._client_name(owner)),
             topic=topic_partition.topic,
             partition=topic_partition.partition,
             transaction=None if self._chance(0.15) else label,
-            value=value,
+            value=record_value,
             key=key,
             item=self._choose(None, None, "i", "j", f"i{len(self._known)}"),
             of=self._inputs(),
@@ -304,9 +306,9 @@ class _Drawing:
             **self._identity(owner),
         )
 
-    def _ended(self, label: str | None = None, owner: str | None = None) -> Seen:
-        if label is None or owner is None:
-            label, owner = self._choose(*self._labels)
+    def _ended(self, transaction_label: str | None = None, owner: str | None = None) -> Seen:
+        if transaction_label is None or owner is None:
+            transaction_label, owner = self._choose(*self._labels)
         following: dict[str, Any] = {}
         if self._chance(0.3):
             following = {
@@ -315,7 +317,7 @@ class _Drawing:
             }
         return Ended(
             **self._when(self._client_name(owner)),
-            transaction=label,
+            transaction=transaction_label,
             commit=self._chance(0.75),
             **self._outcome(),
             **self._identity(owner),
@@ -522,26 +524,30 @@ def _read_example(path: Path) -> Sequence[Seen]:
 
 def _with_another_field(random: Random, line: Seen, like: Seen) -> Seen:
     """One field as another line has it, left out, or a little different."""
-    names = [name for name in line.__struct_fields__ if name not in ("seen", "event", "at_ms")]
-    name = random.choice(names)
-    value = getattr(line, name)
-    if name == "error":
+    names = [
+        field_name
+        for field_name in line.__struct_fields__
+        if field_name not in ("seen", "event", "at_ms")
+    ]
+    field_name = random.choice(names)
+    field_value = getattr(line, field_name)
+    if field_name == "error":
         other_value: object = random.choice((*ERRORS, ""))
-    elif name == "outcome":
+    elif field_name == "outcome":
         other_value = random.choice(list(Outcome))
-    elif name == "state":
+    elif field_name == "state":
         other_value = random.choice(STATES)
-    elif isinstance(value, tuple) and value and random.random() < 0.5:
-        other_value = value[:-1]
-    elif isinstance(value, bool):
-        other_value = not value
-    elif isinstance(value, int):
-        other_value = max(value + random.choice((-1, 1, -100_000, 100_000)), -1)
+    elif isinstance(field_value, tuple) and field_value and random.random() < 0.5:
+        other_value = field_value[:-1]
+    elif isinstance(field_value, bool):
+        other_value = not field_value
+    elif isinstance(field_value, int):
+        other_value = max(field_value + random.choice((-1, 1, -100_000, 100_000)), -1)
     else:
-        other_value = getattr(like, name, value)
+        other_value = getattr(like, field_name, field_value)
     try:
         return msgspec.convert(
-            msgspec.to_builtins(replace(line, **{name: other_value})), type(line), strict=True
+            msgspec.to_builtins(replace(line, **{field_name: other_value})), type(line), strict=True
         )
     except msgspec.ValidationError:
         return line  # such a line can't be written

@@ -36,7 +36,9 @@ NEVER_MS = 2_147_483_647
 
 def reader_went_back(lines: Lines) -> bool:
     told_reads = [
-        (index, read) for index, read in reads(lines) if read.last_stable_offset != NOT_TOLD
+        (told_read_index, read)
+        for told_read_index, read in reads(lines)
+        if read.last_stable_offset != NOT_TOLD
     ]
     return any(
         (read.who, read.place, read.leader_epoch)
@@ -57,9 +59,9 @@ def starving_reader(lines: Lines) -> bool:
             continue
         looks = [read for _, read in reads(lines, topic_partition) if read.who == reader]
         waits = [
-            looks[number:]
-            for number in range(len(looks))
-            if all(_is_nothing(read, looks[number].asked) for read in looks[number:])
+            looks[look_number:]
+            for look_number in range(len(looks))
+            if all(_is_nothing(read, looks[look_number].asked) for read in looks[look_number:])
         ]
         told_waits = [
             [read for read in wait if read.last_stable_offset != NOT_TOLD] for wait in waits
@@ -127,13 +129,13 @@ def hanging(lines: Lines) -> list[Hanging]:
     hanging_found = []
     for topic_partition in {look.place for _, look in every(lines, Producers)}:
         looks = [
-            (index, look)
-            for index, look in every(lines, Producers)
+            (look_index, look)
+            for look_index, look in every(lines, Producers)
             if look.place == topic_partition and not look.error
         ]
         held_reads = [
-            (index, read)
-            for index, read in reads(lines, topic_partition)
+            (held_read_index, read)
+            for held_read_index, read in reads(lines, topic_partition)
             if read.last_stable_offset != NOT_TOLD
         ]
         if not looks or not held_reads or topic_partition.topic in deleted_topics(lines):
@@ -218,13 +220,13 @@ def _coordinator_has_it(
 def uncleanable_log(lines: Lines) -> bool:
     for hanging_transaction in hanging(lines):
         turns = [
-            index
-            for index, cleaned in every(lines, Cleaned)
+            turn_index
+            for turn_index, cleaned in every(lines, Cleaned)
             if cleaned.place == hanging_transaction.place
         ]
         shown_reads = [
-            (index, read)
-            for index, read in every(lines, Read)
+            (shown_read_index, read)
+            for shown_read_index, read in every(lines, Read)
             if read.place == hanging_transaction.place and not read.error
         ]
         if not turns:
@@ -234,9 +236,9 @@ def uncleanable_log(lines: Lines) -> bool:
         )
         remaining_records = [
             record
-            for index, read in shown_reads
+            for remaining_record_index, read in shown_reads
             for record in read.records
-            if index > turns[-1] and record.key is not None
+            if remaining_record_index > turns[-1] and record.key is not None
             if hanging_transaction.start_offset <= record.offset < end
         ]
         if any(
@@ -275,12 +277,12 @@ def _timeout_ms(lines: Lines, transactional_id: str) -> int:
 def _stuck_looks(lines: Lines, transactional_id: str) -> list[Described]:
     """The looks that show an id stuck at the end, or none."""
     looks = [
-        (index, look)
-        for index, look in every(lines, Described)
+        (look_index, look)
+        for look_index, look in every(lines, Described)
         if look.transactional_id == transactional_id and not look.error
     ]
-    for number, (index, first_look) in enumerate(looks):
-        later_looks = [look for _, look in looks[number:]]
+    for look_number, (index, first_look) in enumerate(looks):
+        later_looks = [look for _, look in looks[look_number:]]
         trouble = _trouble(first_look)
         if trouble is None or any(_trouble(look) != trouble for look in later_looks):
             continue

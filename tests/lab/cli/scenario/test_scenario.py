@@ -406,7 +406,7 @@ def test_a_story_is_told_on_both_sides_and_cleaned_up(
     assert "could not be cleaned" not in err
     assert out.rstrip().endswith("1 of 1 runs on real brokers agree with the simulator")
     topics = kafka.cluster.metadata.image.topics
-    assert [name for name in topics if name.startswith("txnsim-")] == []
+    assert [topic_name for topic_name in topics if topic_name.startswith("txnsim-")] == []
 
 
 @pytest.mark.slow
@@ -437,7 +437,7 @@ def test_ctrl_c_ends_what_is_open_and_deletes_the_topics(kafka: SimulatedKafka) 
     ended = ("Empty", "CompleteAbort", "CompleteCommit")
     kafka.transactions.wait_for_state(f"{prefix}app", *ended, timeout_ms=1)
     topics = kafka.cluster.metadata.image.topics
-    assert [name for name in topics if name.startswith(prefix)] == []
+    assert [topic_name for topic_name in topics if topic_name.startswith(prefix)] == []
 
 
 @pytest.mark.slow
@@ -524,7 +524,7 @@ def test_modes_that_the_cluster_is_not_are_left_out(
     assert run(kafka, "z01", "--armed", "--yes", "--json") == 0
     cells = {cell["run"]: cell for cell in json.loads(capfd.readouterr().out)}
     cluster = "transaction.version 2 with verification, strict markers (KIP-1228)"
-    assert {name: cell["why_not"] for name, cell in cells.items()} == {
+    assert {cell_name: cell["why_not"] for cell_name, cell in cells.items()} == {
         **dict.fromkeys(("V-", "V+", "TV2"), f"not this cluster's generation: {cluster}"),
         "TV2+": "",
     }
@@ -622,7 +622,7 @@ def finding(observed: tuple[str, ...], *, expected: tuple[str, ...] | None = Non
     return JudgesResult(
         expected=observed if expected is None else expected,
         observed=observed,
-        because=tuple(f"{kind}: so it is" for kind in observed),
+        because=tuple(f"{observation_kind}: so it is" for observation_kind in observed),
     )
 
 

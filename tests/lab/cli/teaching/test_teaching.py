@@ -32,12 +32,14 @@ def typed(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], t
     return play
 
 
-def keys(name: str) -> str:
+def keys(lesson_id: str) -> str:
     """What somebody types who always predicts the first choice and knows every way to a goal."""
     typed = ""
-    for part in lesson(name).parts:
-        typed += "".join(f"{action}\n" for action in part.solution) or ("1\n" if part.ask else "\n")
-        typed += "\n" if part.saves else ""
+    for lesson_part in lesson(lesson_id).parts:
+        typed += "".join(f"{action}\n" for action in lesson_part.solution) or (
+            "1\n" if lesson_part.ask else "\n"
+        )
+        typed += "\n" if lesson_part.saves else ""
     return typed
 
 
@@ -50,25 +52,30 @@ def test_lessons_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 @pytest.mark.costly
-@pytest.mark.parametrize("name", ALL)
+@pytest.mark.parametrize("lesson_id", ALL)
 def test_a_lesson_is_played_to_its_goals_and_its_story_is_saved(
-    name: str, typed, tmp_path: Path
+    lesson_id: str, typed, tmp_path: Path
 ) -> None:
-    status, output = typed(name, keys(name))
+    status, output = typed(lesson_id, keys(lesson_id))
     assert status == 0, output
-    parts = lesson(name).parts
-    assert output.count("You said:  ") == sum(bool(part.ask) for part in parts)
-    assert output.count("Goal reached.") == sum(bool(part.goal) for part in parts)
+    lesson_parts = lesson(lesson_id).parts
+    assert output.count("You said:  ") == sum(bool(lesson_part.ask) for lesson_part in lesson_parts)
+    assert output.count("Goal reached.") == sum(
+        bool(lesson_part.goal) for lesson_part in lesson_parts
+    )
     assert "predictions came true." in output
-    own_story = tmp_path / f"my-{name.lower()}.yaml"
+    own_story = tmp_path / f"my-{lesson_id.lower()}.yaml"
     assert f"txnsim scenario run {own_story.name} --armed" in output
     assert main(["scenario", "run", str(own_story), "--armed", "--quiet"]) == 0
 
 
 def test_the_quiz_counts_what_came_true(typed) -> None:
     quiz = lesson("quiz")
-    right = [part.answer for part in solve_lesson(quiz).values()]
-    places = [list(part.choices).index(key) for part, key in zip(quiz.parts, right, strict=True)]
+    right = [lesson_part.answer for lesson_part in solve_lesson(quiz).values()]
+    places = [
+        list(lesson_part.choices).index(key)
+        for lesson_part, key in zip(quiz.parts, right, strict=True)
+    ]
     status, output = typed("quiz", "".join(f"{choice + 1}\n" for choice in places))
     assert status == 0
     assert "12 of your 12 predictions came true." in output
@@ -83,8 +90,12 @@ def test_a_prediction_is_shown_again_beside_the_answer(typed) -> None:
 
 def test_two_runs_are_shown_side_by_side(typed) -> None:
     _, output = typed("L1", "\n1\n1\n1\n1\n1\n3\n2\n2\nq\n")
-    lines = [line for line in output.splitlines() if line.startswith("refused on payments-0")]
-    assert [line.split()[3:] for line in lines] == [["nothing", "INVALID_PRODUCER_EPOCH"]]
+    printed_lines = [
+        printed_line
+        for printed_line in output.splitlines()
+        if printed_line.startswith("refused on payments-0")
+    ]
+    assert [line.split()[3:] for line in printed_lines] == [["nothing", "INVALID_PRODUCER_EPOCH"]]
 
 
 def test_nothing_goes_on_without_a_prediction(typed) -> None:
@@ -155,13 +166,15 @@ def test_a_lesson_is_printed_as_a_sheet(capsys: pytest.CaptureFixture[str]) -> N
     pupil = capsys.readouterr().out
     assert main(["lesson", "L1", "--sheet", "--answers"]) == 0
     teacher = capsys.readouterr().out
-    for part in lesson_one.parts:
-        if part.ask:
-            assert part.ask in pupil
-            assert part.ask in teacher
+    for lesson_part in lesson_one.parts:
+        if lesson_part.ask:
+            assert lesson_part.ask in pupil
+            assert lesson_part.ask in teacher
     assert "user.create-topic" not in teacher  # its runs log nothing between its lines
     assert "**Answer:**" not in pupil
-    assert teacher.count("**Answer:**") == sum(bool(part.ask) for part in lesson_one.parts)
+    assert teacher.count("**Answer:**") == sum(
+        bool(lesson_part.ask) for lesson_part in lesson_one.parts
+    )
     assert "at 1: behind the marker" in teacher.split("**Answer:**")[1].splitlines()[0]
 
 
@@ -175,7 +188,7 @@ def test_a_learner_hands_in_and_the_teacher_reads_a_table(
     monkeypatch.setattr("sys.stdin", io.StringIO(keys("L0")))
     assert main(["lesson", "L0", "--hand-in", "ada.json"]) == 0
     (tmp_path / "bob.json").write_text('{"lesson": "L0", "predictions": [true], "goals": 0}')
-    predictions = sum(bool(part.ask) for part in lesson("L0").parts)
+    predictions = sum(bool(lesson_part.ask) for lesson_part in lesson("L0").parts)
     capsys.readouterr()
     assert main(["lesson", "--handed-in", "bob.json", "ada.json", "--json"]) == 0
     ada, bob = sorted(json.loads(capsys.readouterr().out), key=lambda row: row["file"])

@@ -74,15 +74,17 @@ def trace(tmp_path: Path) -> str:
 
 def test_brief_prints_one_line_per_event(trace: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["trace", "brief", trace]) == 0
-    lines = capsys.readouterr().out.splitlines()
-    assert len(lines) == len(trace_of_run().splitlines()) - 2
-    assert lines[0].startswith("#0 ")
+    printed_lines = capsys.readouterr().out.splitlines()
+    assert len(printed_lines) == len(trace_of_run().splitlines()) - 2
+    assert printed_lines[0].startswith("#0 ")
 
 
 def test_brief_as_json_names_nodes(trace: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["trace", "brief", trace, "--json"]) == 0
-    lines = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
-    assert "broker/1" in {line["node"] for line in lines}
+    printed_lines = [
+        json.loads(printed_line) for printed_line in capsys.readouterr().out.splitlines()
+    ]
+    assert "broker/1" in {line["node"] for line in printed_lines}
 
 
 @pytest.mark.parametrize("form", FORMATS)

@@ -135,9 +135,9 @@ def test_no_move_of_the_machine_is_drawn_behind_a_box() -> None:
     places = re.findall(r"(\w+): \[(\d+), (\d+)\]", text)
     boxes = {name: (int(x), int(y), int(x) + 140, int(y) + 36) for name, x, y in places}
     crossings = [
-        (move, name)
+        (move, box_name)
         for move, path in re.findall(r'"(\w+ \w+)": "(M[^"]+)"', text)
-        for name, (left_edge, top, right, bottom) in boxes.items()
+        for box_name, (left_edge, top, right, bottom) in boxes.items()
         for x, y in _points(path)
         if left_edge < x < right and top < y < bottom
     ]
@@ -168,14 +168,14 @@ def _bezier(corners: Sequence[tuple[float, float]], t: float) -> tuple[float, fl
     return corners[0]
 
 
-def part(page: str, name: str) -> bytes:
+def embedded_script(page: str, name: str) -> bytes:
     script_match = re.search(rf'<script type="text/plain" id="{name}">([^<]*)</script>', page)
     assert script_match is not None
     return gzip.decompress(base64.b64decode(script_match[1]))
 
 
 def contents(page: str) -> dict[str, Any]:
-    return dict(json.loads(part(page, "runs")))
+    return dict(json.loads(embedded_script(page, "runs")))
 
 
 def test_it_holds_the_page_the_trace_and_what_is_said_of_it() -> None:
@@ -185,7 +185,7 @@ def test_it_holds_the_page_the_trace_and_what_is_said_of_it() -> None:
     assert inside["remark"] == remark(redact=False)
     (page_run,) = inside["runs"]
     assert page_run["title"] == "z01"
-    assert part(page, "trace-0") == run.to_lines()
+    assert embedded_script(page, "trace-0") == run.to_lines()
     causes = [part["cause"] for moment in page_run["moments"] for part in moment["partitions"]]
     assert {"nothing", "hanging transaction"} <= set(causes)
 
@@ -203,10 +203,10 @@ def test_no_address_leads_out_of_the_file() -> None:
 
 def test_a_redacted_file_holds_no_value_and_says_so() -> None:
     run = recording_of_run()
-    assert b"after-1" in part(one_file([("z01", run)]), "trace-0")
+    assert b"after-1" in embedded_script(one_file([("z01", run)]), "trace-0")
     page = one_file([("z01", run)], redact=True)
     assert remark(redact=True) in page
-    assert b"after-1" not in part(page, "trace-0")
+    assert b"after-1" not in embedded_script(page, "trace-0")
     assert "after-1" not in json.dumps(contents(page))
 
 
@@ -239,4 +239,6 @@ def test_a_lesson_is_shown_in_views_that_the_page_has() -> None:
     titles = re.search(r"VIEW_TITLES = \[(.*?)\];", files()["keys.js"].decode(), re.DOTALL)
     assert titles is not None
     names = set(re.findall(r'\["(\w+)"', titles.group(1)))
-    assert {part.view for lesson in lessons().values() for part in lesson.parts} <= names
+    assert {
+        lesson_part.view for lesson in lessons().values() for lesson_part in lesson.parts
+    } <= names

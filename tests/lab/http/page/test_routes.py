@@ -24,8 +24,8 @@ def vendored_files() -> list[dict[str, Any]]:
     from importlib import resources
 
     folder = resources.files("txnsim_lab.http.page").joinpath("static/vendor")
-    text = folder.joinpath("VENDOR.toml").read_text("utf-8")
-    return list(tomllib.loads(text)["file"])
+    file_text = folder.joinpath("VENDOR.toml").read_text("utf-8")
+    return list(tomllib.loads(file_text)["file"])
 
 
 def test_every_library_is_listed_with_its_licence_and_is_what_its_hash_says() -> None:

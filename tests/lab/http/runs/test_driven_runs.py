@@ -91,8 +91,13 @@ async def test_a_step_that_an_input_blocks_is_taken_back_and_the_run_goes_on() -
         run_request = {**Z01, "runs": ["TV2"], "takes": ["disarmed"]}
         begun = (await client.post(RUNS, json=run_request)).json()
         run_url = f"/api/v1/runs/{begun['id']}"
-        rule = {"id": "mine", "point": "client.request", "api": "Produce", "action": {"do": "hold"}}
-        await client.post(f"{run_url}/inputs", json={"step": {"arm": rule}})
+        fault_rule = {
+            "id": "mine",
+            "point": "client.request",
+            "api": "Produce",
+            "action": {"do": "hold"},
+        }
+        await client.post(f"{run_url}/inputs", json={"step": {"arm": fault_rule}})
         blocked = (await client.post(f"{run_url}/go?wait_ms=60000")).json()
         assert (blocked["state"], blocked["at"]["next"]["number"]) == ("paused", 0)
         assert "What was done to the run is in its way" in blocked["at"]["error"]

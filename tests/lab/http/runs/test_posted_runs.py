@@ -11,8 +11,8 @@ from txnsim_lab.http._runs import posted_runs, scenarios
 LONG = SHORT.replace("{t: 1}", "{t: 100}").partition("steps:")[0] + "".join(
     ["steps:\n"]
     + [
-        f"  - call: {{who: bystander, do: append, partition: t-{number}, count: 10000, keys: 5}}\n"
-        for number in range(100)
+        f"  - call: {{who: bystander, do: append, partition: t-{topic}, count: 10000, keys: 5}}\n"
+        for topic in range(100)
     ]
 )
 

@@ -68,8 +68,11 @@ async def test_shipped_scenarios_are_listed_and_shown() -> None:
         shown_scenario = (await client.get("/api/v1/scenarios/Z01")).json()
         assert shown_scenario["name"] == late["name"]
         assert shown_scenario["yaml"].startswith(f"name: {late['name']}")
-        refused = await client.get("/api/v1/scenarios/z99")
-        assert (refused.status_code, "GET /api/v1/scenarios" in refused.text) == (404, True)
+        refusal_answer = await client.get("/api/v1/scenarios/z99")
+        assert (refusal_answer.status_code, "GET /api/v1/scenarios" in refusal_answer.text) == (
+            404,
+            True,
+        )
 
 
 async def test_a_scenario_is_run_by_its_name_and_comes_to_what_it_declares() -> None:
@@ -129,8 +132,8 @@ async def test_a_bug_in_a_story_is_told_to_whoever_asked(monkeypatch: pytest.Mon
         run_state = await until_done(client, await client.post(RUNS, json={"yaml": SHORT}))
         assert (run_state["state"], run_state["as_declared"]) == ("failed", False)
         assert run_state["error"] == "ZeroDivisionError: told so"
-        refused = await client.delete(f"{RUNS}/{run_state['id']}")
-        assert (refused.status_code, "in a thread" in refused.text) == (409, True)
+        refusal_answer = await client.delete(f"{RUNS}/{run_state['id']}")
+        assert (refusal_answer.status_code, "in a thread" in refusal_answer.text) == (409, True)
 
 
 @pytest.mark.costly
@@ -148,7 +151,7 @@ async def test_the_oldest_requests_make_room(monkeypatch: pytest.MonkeyPatch) ->
 
 
 @pytest.mark.parametrize(
-    ("body", "status", "advice"),
+    ("request_body", "status", "advice"),
     [
         ({}, 422, "either the name or the yaml"),
         ({"name": "z01", "yaml": SHORT}, 422, "either the name or the yaml"),
@@ -162,10 +165,10 @@ async def test_the_oldest_requests_make_room(monkeypatch: pytest.MonkeyPatch) ->
     ],
 )
 async def test_what_can_not_be_run_is_refused(
-    body: dict[str, Any], status: int, advice: str
+    request_body: dict[str, Any], status: int, advice: str
 ) -> None:
     async with port() as client:
-        answer = await client.post(RUNS, json=body)
+        answer = await client.post(RUNS, json=request_body)
         assert answer.status_code == status
         assert advice in answer.json()["error"]
 

@@ -52,9 +52,13 @@ def test_a_module_that_the_site_needs_is_in_it() -> None:
     libraries = {library.name.lower().replace("-", "_") for library in build.parts().wheel} | {
         "yaml"
     }
-    libraries |= {name.split("/")[0].removesuffix(".py") for name in build.STAND_INS}
+    libraries |= {
+        stand_in_name.split("/")[0].removesuffix(".py") for stand_in_name in build.STAND_INS
+    }
     left_out = {
-        name.split("/")[0].removesuffix(".py") for name in UNNEEDED_MODULES if "/" not in name
+        unneeded_module_name.split("/")[0].removesuffix(".py")
+        for unneeded_module_name in UNNEEDED_MODULES
+        if "/" not in unneeded_module_name
     }
     missing = set()
     for content in own.values():

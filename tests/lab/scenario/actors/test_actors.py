@@ -116,13 +116,18 @@ def test_positions_are_part_of_a_transaction() -> None:
 
 
 def test_what_is_never_answered_has_an_unknown_outcome() -> None:
-    rule = {"id": "lost", "point": "client.request", "api": "EndTxn", "action": {"do": "drop"}}
+    fault_rule = {
+        "id": "lost",
+        "point": "client.request",
+        "api": "EndTxn",
+        "action": {"do": "drop"},
+    }
     steps = [
         INIT,
         call("begin"),
         call("add-partitions", partitions="t-0"),
         call("produce", partition="t-0", value="r1"),
-        {"arm": rule},
+        {"arm": fault_rule},
         call("commit", connection="b", background="end"),
         {"wait-until": {"struck": "lost"}},
     ]
@@ -252,12 +257,16 @@ GHOST = [
 """In V- a record behind the end opens a transaction that nobody knows of."""
 
 
-def do(verb: str, **fields: object) -> dict[str, object]:
+def operator_step(verb: str, **fields: object) -> dict[str, object]:
     return call(verb, "operator", **fields)
 
 
 def test_a_hanging_transaction_is_found_and_aborted() -> None:
-    cure = [do("find-hanging", names="t-0"), do("abort-found"), do("find-hanging", names=[])]
+    cure = [
+        operator_step("find-hanging", names="t-0"),
+        operator_step("abort-found"),
+        operator_step("find-hanging", names=[]),
+    ]
     runs = {"V-": {"mode": "V-", "verdict": "healthy"}}
     result = play_steps(GHOST, runs=runs, cure=cure)
     assert "stuck-last-stable-offset" in result.verdict.observed
@@ -273,14 +282,18 @@ def test_a_hanging_transaction_is_found_and_aborted() -> None:
 
 
 def test_it_must_name_what_the_story_says() -> None:
-    result = play_steps([*GHOST, do("find-hanging", names="t-1")])
+    result = play_steps([*GHOST, operator_step("find-hanging", names="t-1")])
     assert failure(result) == "find-hanging names [], expected ['t-1']"
 
 
 def test_a_transaction_is_aborted_by_its_start() -> None:
-    steps = [*GHOST, do("producers", partition="t-0"), do("abort", partition="t-0", start_offset=2)]
+    steps = [
+        *GHOST,
+        operator_step("producers", partition="t-0"),
+        operator_step("abort", partition="t-0", start_offset=2),
+    ]
     assert "stuck-last-stable-offset" not in play_steps(steps).verdict.observed
-    wrong = play_steps([*GHOST, do("abort", partition="t-0", start_offset=1)])
+    wrong = play_steps([*GHOST, operator_step("abort", partition="t-0", start_offset=1)])
     assert failure(wrong) == "no transaction is open on t-0 since 1"
 
 
@@ -290,12 +303,12 @@ def test_an_operator_describes_fences_and_deletes() -> None:
         call("begin"),
         call("add-partitions", partitions="t-0"),
         call("produce", partition="t-0", value="r1"),
-        do("describe", transactional_id="app", state="Ongoing"),
-        do("describe", transactional_id="nobody", error="TRANSACTIONAL_ID_NOT_FOUND"),
-        do("fence", transactional_id="app"),
+        operator_step("describe", transactional_id="app", state="Ongoing"),
+        operator_step("describe", transactional_id="nobody", error="TRANSACTIONAL_ID_NOT_FOUND"),
+        operator_step("fence", transactional_id="app"),
         call("commit", error="PRODUCER_FENCED"),
-        do("delete-records", partition="t-0", before=1),
-        do("delete-records", partition="t-0", before=99, error="OFFSET_OUT_OF_RANGE"),
+        operator_step("delete-records", partition="t-0", before=1),
+        operator_step("delete-records", partition="t-0", before=99, error="OFFSET_OUT_OF_RANGE"),
     ]
     result = play_steps(steps)
     assert result.as_declared, result.verdict
@@ -304,10 +317,10 @@ def test_an_operator_describes_fences_and_deletes() -> None:
         "P",
         "operator",
     ]
-    for kind in (Described, Listed, Producers):
-        assert observations_of(result, kind)
+    for observation_class in (Described, Listed, Producers):
+        assert observations_of(result, observation_class)
     wrong = play_steps(
-        [call("init-producer-id"), do("describe", transactional_id="app", state="Dead")]
+        [call("init-producer-id"), operator_step("describe", transactional_id="app", state="Dead")]
     )
     assert failure(wrong) == "app is Empty, expected Dead"
 
@@ -319,7 +332,7 @@ def test_a_fence_without_an_answer_is_noted() -> None:
         call("init-producer-id"),
         call("begin"),
         {"arm": {"id": "lost", **lose, "action": {"do": "drop-answer"}}},
-        do("fence", transactional_id="app", error="any"),
+        operator_step("fence", transactional_id="app", error="any"),
         call("add-partitions", partitions="t-0", error="any"),
         call("produce", partition="t-0", value="r1", error="INVALID_PRODUCER_EPOCH"),
     ]
@@ -333,11 +346,17 @@ def test_a_fence_without_an_answer_is_noted() -> None:
 
 def test_an_abort_may_name_each_field_of_the_identity() -> None:
     runs = {"V-": {"mode": "V-", "verdict": "healthy"}}
-    wrong = do("abort", partition="t-0", start_offset=2, epoch=-1, error="UNKNOWN_SERVER_ERROR")
-    stale = do("abort", partition="t-0", start_offset=2, coordinator_epoch=0, error="any")
-    abort_of_other = do("abort", partition="t-0", producer_id=99, epoch=0, coordinator_epoch=0)
+    wrong = operator_step(
+        "abort", partition="t-0", start_offset=2, epoch=-1, error="UNKNOWN_SERVER_ERROR"
+    )
+    stale = operator_step(
+        "abort", partition="t-0", start_offset=2, coordinator_epoch=0, error="any"
+    )
+    abort_of_other = operator_step(
+        "abort", partition="t-0", producer_id=99, epoch=0, coordinator_epoch=0
+    )
     wait_until_open = {"wait-until": {"open": "t-0"}}
-    right = do("abort", partition="t-0", start_offset=2, coordinator_epoch=3)
+    right = operator_step("abort", partition="t-0", start_offset=2, coordinator_epoch=3)
     result = play_steps(
         [*GHOST, wrong, wait_until_open, stale, abort_of_other, wait_until_open, right], runs=runs
     )
@@ -346,7 +365,7 @@ def test_an_abort_may_name_each_field_of_the_identity() -> None:
 
 
 def test_an_operator_may_end_it_with_the_marker_that_was_decided() -> None:
-    end = do("abort", partition="t-0", start_offset=2, decision="commit")
+    end = operator_step("abort", partition="t-0", start_offset=2, decision="commit")
     look = {"expect": {"partition": "t-0", "committed": ["r1", "ghost"]}}
     assert not failure_of([*GHOST, end, look])
 
@@ -358,18 +377,20 @@ def failure_of(steps: list[dict[str, object]]) -> str:
 
 def test_a_named_replica_tells_of_its_producers() -> None:
     lag = {"cluster": {"do": "move-leader", "partition": "t-0", "to": 1}}
-    elsewhere = do("producers", partition="t-0", broker=2, error="NOT_LEADER_OR_FOLLOWER")
+    elsewhere = operator_step(
+        "producers", partition="t-0", broker=2, error="NOT_LEADER_OR_FOLLOWER"
+    )
     looks = [
-        do("producers", partition="t-0", broker=1, open_since=[2]),
-        do("producers", partition="t-0", broker=2, open_since=[2]),
+        operator_step("producers", partition="t-0", broker=1, open_since=[2]),
+        operator_step("producers", partition="t-0", broker=2, open_since=[2]),
     ]
     assert not failure_of([*GHOST, lag, *looks])
     small = {"t": {"partitions": 1, "replication-factor": 1, "leaders": [1]}}
     result_on_one = play_steps(
-        [do("producers", partition="t-0", broker=1), elsewhere], topics=small
+        [operator_step("producers", partition="t-0", broker=1), elsewhere], topics=small
     )
     assert "story-failed" not in result_on_one.verdict.observed, result_on_one.verdict
-    wrong = play_steps([*GHOST, do("producers", partition="t-0", open_since=[0])])
+    wrong = play_steps([*GHOST, operator_step("producers", partition="t-0", open_since=[0])])
     assert failure(wrong) == "the leader shows t-0 open since [2], expected [0]"
 
 
@@ -378,12 +399,12 @@ def test_an_operator_acts_in_the_background() -> None:
     steps = [
         call("init-producer-id"),
         hold,
-        do("fence", transactional_id="app", background="fence"),
+        operator_step("fence", transactional_id="app", background="fence"),
         {"wait-until": {"struck": "slow"}},
         *transaction("r1"),
         {"release": "slow"},
         {"await": "fence"},
-        do("find-hanging", names="t-0", background="search"),
+        operator_step("find-hanging", names="t-0", background="search"),
         {"await": "search"},
     ]
     result = play_steps(steps)
@@ -391,7 +412,7 @@ def test_an_operator_acts_in_the_background() -> None:
 
 
 def describe(**fields: object) -> dict[str, object]:
-    return do("describe", transactional_id="app", **fields)
+    return operator_step("describe", transactional_id="app", **fields)
 
 
 def test_a_description_is_held_against_partitions_epoch_and_start() -> None:
@@ -415,9 +436,9 @@ def test_a_description_is_held_against_partitions_epoch_and_start() -> None:
 def test_an_operator_changes_features_and_deletes_groups() -> None:
     version = "transaction.version"
     steps = [
-        do("update-feature", name=version, level=0),
-        do("update-feature", name=version, level=2),
-        do("update-feature", name=version, level=9, error="INVALID_UPDATE_VERSION"),
+        operator_step("update-feature", name=version, level=0),
+        operator_step("update-feature", name=version, level=2),
+        operator_step("update-feature", name=version, level=9, error="INVALID_UPDATE_VERSION"),
         call("init-producer-id"),
         call("begin"),
         call("add-offsets", group="g", always=True),
@@ -425,9 +446,9 @@ def test_an_operator_changes_features_and_deletes_groups() -> None:
         call("commit"),
         {"wait-until": {"transaction": {"id": "app", "is": "CompleteCommit"}}},
         {"expect": {"group": "g", "positions": {"in-0": 1}}},
-        do("delete-group", group="g"),
+        operator_step("delete-group", group="g"),
         {"expect": {"group": "g", "positions": {"in-0": -1}}},
-        do("delete-group", group="g", error="GROUP_ID_NOT_FOUND"),
+        operator_step("delete-group", group="g", error="GROUP_ID_NOT_FOUND"),
     ]
     result = play_steps(steps)
     assert result.as_declared, result.verdict
@@ -453,8 +474,11 @@ def story(steps: list[dict[str, Any]], protocol: str = "classic", **fields: Any)
     return play_steps(steps, actors=actors, topics={"t": 1, "in": 2}, settings=settings)
 
 
-def append(*values: str, partition: str = "in-0") -> list[dict[str, Any]]:
-    return [call("append", "bystander", partition=partition, value=value) for value in values]
+def append(*record_values: str, partition: str = "in-0") -> list[dict[str, Any]]:
+    return [
+        call("append", "bystander", partition=partition, value=record_value)
+        for record_value in record_values
+    ]
 
 
 ALL = ["in-0", "in-1"]
@@ -611,17 +635,17 @@ OPEN = [
 ]
 
 
-def read(**fields: object) -> dict[str, object]:
+def reader_step(**fields: object) -> dict[str, object]:
     return call("read", "reader", partition="t-0", **fields)
 
 
 def test_a_reader_goes_on_from_where_it_stands_and_sees_what_it_may() -> None:
     steps = [
         *OPEN,
-        read(reads=["r1"]),
-        read(reads=[]),
-        read(reads=["r1"], from_=0),
-        read(reads=["r1", "r2"], uncommitted=True),
+        reader_step(reads=["r1"]),
+        reader_step(reads=[]),
+        reader_step(reads=["r1"], from_=0),
+        reader_step(reads=["r1", "r2"], uncommitted=True),
         call("abort"),
     ]
     result = play_steps(steps)
@@ -634,9 +658,9 @@ def test_a_reader_goes_on_from_where_it_stands_and_sees_what_it_may() -> None:
 
 
 def test_a_reader_that_gets_something_else_fails_the_story() -> None:
-    result = play_steps([*OPEN, read(reads=["r2"])])
+    result = play_steps([*OPEN, reader_step(reads=["r2"])])
     assert failure(result) == "reader reads r1 from t-0, expected r2"
-    beyond = play_steps([*OPEN, call("abort"), read(from_=77, error="OFFSET_OUT_OF_RANGE")])
+    beyond = play_steps([*OPEN, call("abort"), reader_step(from_=77, error="OFFSET_OUT_OF_RANGE")])
     assert beyond.as_declared, beyond.verdict
 
 
@@ -672,7 +696,7 @@ def test_positions_that_an_open_transaction_may_change_are_unstable() -> None:
 
 def test_a_reader_may_ask_for_few_bytes_at_a_time() -> None:
     steps = [call("init-producer-id"), *transaction("r1", "r2", "r3")]
-    result = play_steps([*steps, read(max_bytes=1, reads=["r1", "r2", "r3"])])
+    result = play_steps([*steps, reader_step(max_bytes=1, reads=["r1", "r2", "r3"])])
     assert result.as_declared, result.verdict
     records = [
         len(observation.records)

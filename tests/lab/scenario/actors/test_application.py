@@ -12,21 +12,21 @@ ACTORS = {"A": {"plays": "application", "transactional-id": "app", "client-id": 
 HOLD = {"hold": {"id": "late", "point": "client.request", "api": "Produce", "client_id": "shop"}}
 
 
-def do(verb: str, **fields: Any) -> dict[str, Any]:
+def application_step(verb: str, **fields: Any) -> dict[str, Any]:
     return call(verb, "A", **fields)
 
 
 def test_an_application_commits_and_aborts() -> None:
     steps: list[dict[str, Any]] = [
-        do("begin", transaction="first"),
-        do("send", partition="t-0", value="r1"),
-        do("send", partition="t-1", value="r2", item="x"),
-        do("await-ack"),
-        do("commit"),
-        do("begin"),
-        do("send", partition="t-0", value="r3"),
-        do("await-ack"),
-        do("abort"),
+        application_step("begin", transaction="first"),
+        application_step("send", partition="t-0", value="r1"),
+        application_step("send", partition="t-1", value="r2", item="x"),
+        application_step("await-ack"),
+        application_step("commit"),
+        application_step("begin"),
+        application_step("send", partition="t-0", value="r3"),
+        application_step("await-ack"),
+        application_step("abort"),
     ]
     for run in ("V-", "TV2+"):
         result = play_steps(steps, run=run, actors=ACTORS)
@@ -49,13 +49,13 @@ def test_an_application_commits_and_aborts() -> None:
 
 def test_who_gives_up_on_a_record_does_not_know_what_became_of_it() -> None:
     steps: list[dict[str, Any]] = [
-        do("begin"),
+        application_step("begin"),
         HOLD,
-        do("send", partition="t-0", value="r1"),
+        application_step("send", partition="t-0", value="r1"),
         {"wait-until": {"struck": "late"}},
-        do("give-up"),
-        do("commit", error="any"),
-        do("abort"),
+        application_step("give-up"),
+        application_step("commit", error="any"),
+        application_step("abort"),
     ]
     result = play_steps(steps, run="V+", actors=ACTORS)
     assert result.verdict.observed == ()
@@ -76,12 +76,12 @@ def test_a_commit_whose_answer_is_lost_is_no_abort_because_the_next_one_is_refus
     markers = {"id": "markers", "point": "peer.request", "api": "WriteTxnMarkers", "topic": "t"}
     lose = {"point": "client.request", "api": "EndTxn", "action": {"do": "drop-answer"}}
     steps: list[dict[str, Any]] = [
-        do("begin"),
-        do("send", partition="t-0", value="r1"),
-        do("await-ack"),
+        application_step("begin"),
+        application_step("send", partition="t-0", value="r1"),
+        application_step("await-ack"),
         {"hold": markers},
         {"arm": {"id": "lost", "limit": 1, **lose}},
-        do("commit", error="CONCURRENT_TRANSACTIONS"),
+        application_step("commit", error="CONCURRENT_TRANSACTIONS"),
         {"release": "markers"},
         {"wait-until": {"transaction": {"id": "app", "is": "CompleteCommit"}}},
     ]
@@ -91,14 +91,16 @@ def test_a_commit_whose_answer_is_lost_is_no_abort_because_the_next_one_is_refus
 
 
 def test_what_was_never_asked_about_is_unknown_and_a_prompt_answer_is_no_delay() -> None:
-    open_end = [do("begin"), do("send", partition="t-0", value="r1")]
+    open_end = [application_step("begin"), application_step("send", partition="t-0", value="r1")]
     result = play_steps(open_end, run="V+", actors=ACTORS)
     assert [observation.outcome for observation in observations_of(result, Wrote)] == ["unknown"]
-    prompt = play_steps([*open_end, do("give-up")], run="V+", actors=ACTORS)
+    prompt = play_steps([*open_end, application_step("give-up")], run="V+", actors=ACTORS)
     assert "acknowledged though its request is held" in prompt.verdict.because[0]
 
 
 def test_an_answer_to_nothing_can_t_be_waited_for() -> None:
     """A story that was cut down once had such a step (seed 396 of ``txnsim simulate``)."""
     with pytest.raises(ConfigError, match="A: await-ack, but nothing was sent"):
-        play_steps([do("begin"), do("await-ack")], run="V+", actors=ACTORS)
+        play_steps(
+            [application_step("begin"), application_step("await-ack")], run="V+", actors=ACTORS
+        )

@@ -21,8 +21,8 @@ def story(*steps: dict[str, Any]) -> Any:
     part = {"plays": "share-member", "group": "g"}
     configs = {"share.auto.offset.reset": "earliest", "share.delivery.count.limit": "3"}
     group_configs = [
-        call("configure-group", "operator", group="g", name=name, value=value)
-        for name, value in configs.items()
+        call("configure-group", "operator", group="g", name=config_name, value=config_value)
+        for config_name, config_value in configs.items()
     ]
     actors = {"a": part, "b": part}
     return play_steps([*group_configs, *steps], run="TV2", actors=actors, topics={"t": 1, "in": 1})

@@ -31,9 +31,9 @@ INIT = call("init-producer-id")
 
 
 def problems(*steps: dict[str, Any]) -> str:
-    with pytest.raises(ConfigError) as caught:
+    with pytest.raises(ConfigError) as error_info:
         read("small.yaml", yaml.safe_dump(document(steps), sort_keys=False))
-    return str(caught.value)
+    return str(error_info.value)
 
 
 def test_steps_are_taken_so_often_and_know_their_turn() -> None:

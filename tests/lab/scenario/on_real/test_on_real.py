@@ -54,7 +54,7 @@ def test_what_is_no_release_is_refused() -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "run", "version", "why"),
+    ("name", "run", "version", "reason"),
     [
         ("z01", "V-", "3.5.2", None),
         ("z01", "V+", "3.5.2", "verification came with 3.6"),
@@ -75,8 +75,8 @@ def test_what_is_no_release_is_refused() -> None:
         ("z22", "V-", "3.5.2", None),
     ],
 )
-def test_a_run_has_a_world(name: str, run: str, version: str, why: str | None) -> None:
-    assert why_not_there(find(name)[1], run, version) == why
+def test_a_run_has_a_world(name: str, run: str, version: str, reason: str | None) -> None:
+    assert why_not_there(find(name)[1], run, version) == reason
 
 
 @pytest.mark.parametrize(
@@ -92,9 +92,9 @@ def test_a_run_has_a_world(name: str, run: str, version: str, why: str | None) -
 def test_a_rule_that_a_release_does_not_have_is_named(
     name: str, run: str, version: str, ticket: str
 ) -> None:
-    why = why_not_there(find(name)[1], run, version)
-    assert why is not None
-    assert why.startswith(ticket)
+    reason = why_not_there(find(name)[1], run, version)
+    assert reason is not None
+    assert reason.startswith(ticket)
 
 
 def test_what_only_some_releases_lack_is_not_said_to_have_come() -> None:
@@ -194,12 +194,12 @@ def test_a_day_is_waited_for_only_where_our_cleaner_keeps_things_so_long() -> No
 
 def test_a_step_of_the_cure_is_called_so() -> None:
     story = small([call("begin")], cure=[{"advance": "11m"}])
-    why = only_simulated(story, "V-", "armed", abilities=STARTED_ABILITIES)
-    assert why == "step of the cure 1: it moves the clock by 11 minutes"
+    reason = only_simulated(story, "V-", "armed", abilities=STARTED_ABILITIES)
+    assert reason == "step of the cure 1: it moves the clock by 11 minutes"
 
 
 @pytest.mark.parametrize(
-    ("level", "verification", "strict", "modes"),
+    ("transaction_version", "verification", "strict", "modes"),
     [
         (0, {False}, False, ("V-",)),
         (0, {True}, False, ("V+",)),
@@ -212,10 +212,10 @@ def test_a_step_of_the_cure_is_called_so() -> None:
     ],
 )
 def test_a_cluster_is_the_world_of_these_modes(
-    level: int, verification: set[bool], strict: bool, modes: tuple[str, ...]
+    transaction_version: int, verification: set[bool], strict: bool, modes: tuple[str, ...]
 ) -> None:
     cluster = Generation(
-        transaction_version=level,
+        transaction_version=transaction_version,
         verification=frozenset(verification),
         has_strict_markers=strict,
     )
@@ -327,8 +327,8 @@ def test_the_simulated_side_is_the_world_of_the_release() -> None:
 def test_where_the_fault_can_not_be_had_the_other_takes_are_left_out_too() -> None:
     story = small([{"hold": {"id": "h", "point": "log.append"}, "only": "armed"}, INIT])
     for take in ("armed", "disarmed"):
-        why = why_not(ScenarioRun(scenario=story, run="V-", take=take), "4.3.1")
-        assert why == "step 1: a fault at log.append, inside of a broker"
+        reason = why_not(ScenarioRun(scenario=story, run="V-", take=take), "4.3.1")
+        assert reason == "step 1: a fault at log.append, inside of a broker"
     assert simulate_beforehand([ScenarioRun(scenario=story, run="V-")], "4.3.1") == {}
 
 

@@ -18,10 +18,10 @@ P0 = TopicPartition("orders", 0)
 
 
 def record(
-    text: str, level: int = logging.WARNING, error: Exception | None = None
+    text: str, transaction_version: int = logging.WARNING, error: Exception | None = None
 ) -> logging.LogRecord:
     info = None if error is None else (type(error), error, error.__traceback__)
-    return logging.LogRecord("kafka", level, __file__, 1, text, (), info)
+    return logging.LogRecord("kafka", transaction_version, __file__, 1, text, (), info)
 
 
 def reset_producer_id() -> None:

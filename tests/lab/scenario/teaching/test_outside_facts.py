@@ -16,23 +16,28 @@ from txnsim_lab.scenario.teaching.outside_facts import (
 T1, T2 = "order-1 by shop 1", "order-1 by shop 2"
 
 
-def transaction_of_one(value: str, offset: int, *, is_answered: bool = True) -> list[Seen]:
+def transaction_of_one(record_value: str, offset: int, *, is_answered: bool = True) -> list[Seen]:
     """A transaction with one record of order-1."""
-    common_fields = {"at_ms": offset, "who": value}
+    common_fields = {"at_ms": offset, "who": record_value}
     observations: list[Seen] = [
-        Began(transaction=value, transactional_id="shop", **common_fields),
+        Began(transaction=record_value, transactional_id="shop", **common_fields),
         Wrote(
-            transaction=value, topic="t", partition=0, value=value, item="order-1", **common_fields
+            transaction=record_value,
+            topic="t",
+            partition=0,
+            value=record_value,
+            item="order-1",
+            **common_fields,
         ),
     ]
     return (
-        [*observations, Ended(transaction=value, commit=True, **common_fields)]
+        [*observations, Ended(transaction=record_value, commit=True, **common_fields)]
         if is_answered
         else observations
     )
 
 
-def read(*values: str, topic: str = "t") -> Read:
+def read_of(*values: str, topic: str = "t") -> Read:
     """All of a partition, by one reader from the start."""
     records = tuple(Record(offset=2 * n, value=value) for n, value in enumerate(values))
     end = 2 * len(values)
@@ -41,7 +46,7 @@ def read(*values: str, topic: str = "t") -> Read:
     )
 
 
-def facts(*observations: Seen) -> dict[str, str]:
+def seen_facts(*observations: Seen) -> dict[str, str]:
     history = History(observations)
     return {name: seen_fact(history, f"{name} t-0") for name in OUTSIDE_FACTS}
 
@@ -51,7 +56,7 @@ def test_a_program_that_repeats_its_work_is_told_by_the_judges() -> None:
         *transaction_of_one(T1, 0, is_answered=False),
         *transaction_of_one(T2, 2),
     )
-    assert facts(*twice, read(T1, T2)) == {
+    assert seen_facts(*twice, read_of(T1, T2)) == {
         "verdict": "duplicate",
         "reads": "order-1, order-1",
         "unanswered": "1",
@@ -59,25 +64,25 @@ def test_a_program_that_repeats_its_work_is_told_by_the_judges() -> None:
 
 
 def test_once_is_healthy() -> None:
-    fact_by_name = facts(*transaction_of_one(T1, 0), read(T1))
+    fact_by_name = seen_facts(*transaction_of_one(T1, 0), read_of(T1))
     assert fact_by_name == {"verdict": "healthy", "reads": "order-1", "unanswered": "0"}
-    read_twice = facts(*transaction_of_one(T1, 0), read(T1), read(T1))
+    read_twice = seen_facts(*transaction_of_one(T1, 0), read_of(T1), read_of(T1))
     assert read_twice["reads"] == "order-1"
 
 
 def test_what_was_not_noted_is_read_by_its_value_and_nothing_is_said_so() -> None:
-    assert facts(read("a"))["reads"] == "a"
-    assert facts(read()) == {"verdict": "healthy", "reads": "nothing", "unanswered": "0"}
+    assert seen_facts(read_of("a"))["reads"] == "a"
+    assert seen_facts(read_of()) == {"verdict": "healthy", "reads": "nothing", "unanswered": "0"}
 
 
 def test_another_topic_is_judged_apart() -> None:
     observations = (
         *transaction_of_one(T1, 0, is_answered=False),
         *transaction_of_one(T2, 2),
-        read(T1, T2),
+        read_of(T1, T2),
     )
     assert judge_topic(History(observations), "t").kinds == ("duplicate",)
-    assert judge_topic(History((*observations, read(topic="u"))), "u").kinds == ()
+    assert judge_topic(History((*observations, read_of(topic="u"))), "u").kinds == ()
 
 
 def test_the_words_of_such_a_fact_name_a_partition() -> None:

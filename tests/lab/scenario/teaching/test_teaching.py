@@ -41,34 +41,42 @@ SECONDS_PER_DEED = 20
 """For a prediction, or for something that is done to reach a goal."""
 
 
-@pytest.mark.parametrize("name", [name for name in lessons() if name != "demo"])
-def test_a_lesson_takes_the_minutes_that_it_states(name: str) -> None:
-    lesson_played = lesson(name)
+@pytest.mark.parametrize("lesson_id", [name for name in lessons() if name != "demo"])
+def test_a_lesson_takes_the_minutes_that_it_states(lesson_id: str) -> None:
+    lesson_played = lesson(lesson_id)
     words, deeds = 0, 0
-    for part in lesson_played.parts:
-        texts = (part.say, part.do, part.then, part.ask, *part.choices.values())
-        words += sum(
-            len(text.split()) for text in (*texts, *(action.text for action in part.actions))
+    for lesson_part in lesson_played.parts:
+        texts = (
+            lesson_part.say,
+            lesson_part.do,
+            lesson_part.then,
+            lesson_part.ask,
+            *lesson_part.choices.values(),
         )
-        deeds += bool(part.ask) + len(part.solution)
-    outside = sum(part.do_minutes for part in lesson_played.parts)
+        words += sum(
+            len(text.split()) for text in (*texts, *(action.text for action in lesson_part.actions))
+        )
+        deeds += bool(lesson_part.ask) + len(lesson_part.solution)
+    outside = sum(lesson_part.do_minutes for lesson_part in lesson_played.parts)
     quick = words / WORDS_PER_MINUTE + deeds * SECONDS_PER_DEED / 60 + outside
     assert quick <= lesson_played.minutes <= 2 * quick, f"{quick:.1f} minutes without a second look"
 
 
 def test_the_quiz_has_a_right_choice_for_each_question() -> None:
     quiz = lesson("quiz")
-    answers = [part.answer for part in solve_lesson(quiz).values()]
+    answers = [lesson_part.answer for lesson_part in solve_lesson(quiz).values()]
     assert len(answers) == 12
-    for part, answer in zip(quiz.parts, answers, strict=True):
-        assert answer in part.choices
-        assert answer not in part.mistakes
-        assert part.choices.keys() - {answer} == part.mistakes.keys()  # each wrong one is answered
+    for lesson_part, answer in zip(quiz.parts, answers, strict=True):
+        assert answer in lesson_part.choices
+        assert answer not in lesson_part.mistakes
+        assert (
+            lesson_part.choices.keys() - {answer} == lesson_part.mistakes.keys()
+        )  # each wrong one is answered
 
 
 def test_goals_are_those_of_the_story_that_a_part_is_in() -> None:
     lesson_one = lesson("L1")
-    first_part, last_part = [part for part in lesson_one.parts if part.goal]
+    first_part, last_part = [lesson_part for lesson_part in lesson_one.parts if lesson_part.goal]
     assert goals("l1") == [first_part]
     assert goals(f"L1:{len(lesson_one.parts) - 1}") == [last_part]
     assert goals("L1:8") == []
@@ -124,13 +132,13 @@ def test_a_story_has_nothing_that_is_done_outside() -> None:
     assert_refused("l0.yaml", "    until: 3", "    do: it\n    until: 3", complaint)
 
 
-def assert_refused(name: str, right: str, wrong: str, complaint: str) -> None:
+def assert_refused(file_name: str, right: str, wrong: str, complaint: str) -> None:
     """A mistake in a lesson's file is told with its line and its field."""
-    path = Path(find("z01")[0]).parent / "lessons" / name
-    text = path.read_text("utf-8")
-    assert right in text
-    with pytest.raises(ConfigError, match=rf"{name}:\d+: {complaint}"):
-        read(path, text.replace(right, wrong, 1))
+    path = Path(find("z01")[0]).parent / "lessons" / file_name
+    file_text = path.read_text("utf-8")
+    assert right in file_text
+    with pytest.raises(ConfigError, match=rf"{file_name}:\d+: {complaint}"):
+        read(path, file_text.replace(right, wrong, 1))
 
 
 def test_on_paper_addresses_are_words() -> None:
@@ -177,14 +185,14 @@ def test_what_was_committed_or_not_transactional_is_got() -> None:
 def test_each_fact_has_its_words() -> None:
     assert fact_text("reads orders-0") == "what a consumer reads of orders-0"
     assert fact_text("lso payments-0") == "last stable offset of payments-0"
-    assert all(is_fact(f"{name} payments-0") for name in TRACE_FACTS)
+    assert all(is_fact(f"{fact_name} payments-0") for fact_name in TRACE_FACTS)
     assert not is_fact("lso")
 
 
-@pytest.mark.parametrize("words", ["lso orders-0", "gets orders-0", "known-epoch orders-0"])
-def test_a_partition_that_the_trace_does_not_have_is_told(words: str) -> None:
+@pytest.mark.parametrize("fact_words", ["lso orders-0", "gets orders-0", "known-epoch orders-0"])
+def test_a_partition_that_the_trace_does_not_have_is_told(fact_words: str) -> None:
     with pytest.raises(BadInputError, match="orders-0"):
-        fact(recording_of_run(), words)
+        fact(recording_of_run(), fact_words)
 
 
 def test_what_is_no_fact_is_told() -> None:
@@ -197,17 +205,19 @@ def test_what_is_no_fact_is_told() -> None:
 
 
 @pytest.mark.costly
-@pytest.mark.parametrize("name", [name.id for name in lessons().values() if name.story])
-def test_a_lesson_is_played_to_its_end_and_what_it_asks_is_answered_by_its_runs(name: str) -> None:
-    lesson_played = lesson(name)
+@pytest.mark.parametrize("lesson_id", [name.id for name in lessons().values() if name.story])
+def test_a_lesson_is_played_to_its_end_and_what_it_asks_is_answered_by_its_runs(
+    lesson_id: str,
+) -> None:
+    lesson_played = lesson(lesson_id)
     for number, came_to in solve_lesson(lesson_played).items():
-        part = lesson_played.parts[number]
-        if part.ask:
-            assert came_to.answer in part.choices, part.ask
-            assert came_to.answer not in part.mistakes, part.ask
-            assert bool(part.hints) == (name != "quiz")
-        assert not came_to.was_reached, part.say
-        assert came_to.is_reached == bool(part.goal), part.say
+        lesson_part = lesson_played.parts[number]
+        if lesson_part.ask:
+            assert came_to.answer in lesson_part.choices, lesson_part.ask
+            assert came_to.answer not in lesson_part.mistakes, lesson_part.ask
+            assert bool(lesson_part.hints) == (lesson_id != "quiz")
+        assert not came_to.was_reached, lesson_part.say
+        assert came_to.is_reached == bool(lesson_part.goal), lesson_part.say
 
 
 def test_what_a_sheet_calls_right_is_played_or_stands_in_the_lesson() -> None:
@@ -220,18 +230,21 @@ def test_what_a_sheet_calls_right_is_played_or_stands_in_the_lesson() -> None:
 @pytest.mark.slow
 def test_other_actions_do_not_reach_the_goal_of_the_first_lesson() -> None:
     lesson_one = lesson("l1")
-    number, part = next((n, part) for n, part in enumerate(lesson_one.parts) if part.goal)
-    for wrong in range(1, len(part.actions) + 1):
-        changed = msgspec.structs.replace(part, solution=(wrong,))
+    number, lesson_part = next(
+        (n, lesson_part) for n, lesson_part in enumerate(lesson_one.parts) if lesson_part.goal
+    )
+    for wrong in range(1, len(lesson_part.actions) + 1):
+        changed = msgspec.structs.replace(lesson_part, solution=(wrong,))
         begun = msgspec.structs.replace(lesson_one, parts=(*lesson_one.parts[:number], changed))
-        assert solve_lesson(begun)[number].is_reached == (wrong in part.solution)
+        assert solve_lesson(begun)[number].is_reached == (wrong in lesson_part.solution)
 
 
 def test_the_tour_says_how_many_records_its_run_writes() -> None:
     """It said "a record", and two appeared."""
     tour_lesson = lesson("L0")
     counted = [
-        msgspec.structs.replace(part, fact="withheld payments-0") for part in tour_lesson.parts[:3]
+        msgspec.structs.replace(lesson_part, fact="withheld payments-0")
+        for lesson_part in tour_lesson.parts[:3]
     ]
     tour = solve_lesson(msgspec.structs.replace(tour_lesson, parts=tuple(counted)))
     assert [came_to.answer for came_to in tour.values()] == ["1", "2", "0"]

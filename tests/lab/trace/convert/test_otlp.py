@@ -10,8 +10,8 @@ from txnsim.runtime.trace import TraceLevel
 from txnsim_lab.trace.convert.otlp import ERROR, convert
 
 
-def spans(level: TraceLevel = TraceLevel.BRIEF) -> list[dict[str, Any]]:
-    resource_spans = json.loads(convert(recording_of_run(level=level)))["resourceSpans"]
+def spans(trace_level: TraceLevel = TraceLevel.BRIEF) -> list[dict[str, Any]]:
+    resource_spans = json.loads(convert(recording_of_run(trace_level=trace_level)))["resourceSpans"]
     return [
         span
         for resource_span in resource_spans

@@ -59,11 +59,11 @@ def as_shiviz_reads(log: str) -> list[Read]:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("name", "run"), RUNS)
-@pytest.mark.parametrize("level", [TraceLevel.BRIEF, TraceLevel.FULL])
+@pytest.mark.parametrize("trace_level", [TraceLevel.BRIEF, TraceLevel.FULL])
 def test_a_log_is_what_shiviz_takes_and_has_every_event_in_order(
-    name: str, run: str, level: TraceLevel
+    name: str, run: str, trace_level: TraceLevel
 ) -> None:
-    recording = recording_of_run(name, run, level=level)
+    recording = recording_of_run(name, run, trace_level=trace_level)
     events_read = as_shiviz_reads(convert(recording))
     assert [event.host for event in events_read] == [
         recording.nodes[event.n] for event in recording.events
@@ -102,11 +102,11 @@ def test_a_trace_without_its_head_is_a_whole_log() -> None:
 def test_what_shiviz_refuses_is_refused_here() -> None:
     lines = convert(recording_of_run()).splitlines(keepends=True)
     host = lines[0].split()[0]
-    for broken, why in (
+    for broken, expected_reason in (
         (lines[2:], "must begin at 1"),
         ([lines[0].replace(f'"{host}"', '"other"', 1), *lines[1:]], "is missing from"),
         ([*lines[:-2], lines[-2].replace('":1', '":1000', 1), lines[-1]], "clock"),
         (["not of the log\n", *lines], "leaves over"),
     ):
-        with pytest.raises(ValueError, match=why):
+        with pytest.raises(ValueError, match=expected_reason):
             as_shiviz_reads("".join(broken))

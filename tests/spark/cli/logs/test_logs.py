@@ -43,8 +43,8 @@ def test_each_broker_gets_a_folder(
     url: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["logs", "write", str(tmp_path / "logs"), "--url", url]) == 0
-    lines = capsys.readouterr().out.splitlines()
-    assert [line.split(": ")[0] for line in lines] == [
+    printed_lines = capsys.readouterr().out.splitlines()
+    assert [line.split(": ")[0] for line in printed_lines] == [
         str(tmp_path / "logs" / "broker-1"),
         str(tmp_path / "logs" / "broker-2"),
     ]
@@ -109,7 +109,7 @@ def test_what_is_wrong_is_told(
 
 
 def their_disk(path: Path, *partitions: int, topic: str = "orders") -> Path:
-    write_disk(path, {(topic, index): LogDriver().log for index in partitions})
+    write_disk(path, {(topic, partition_index): LogDriver().log for partition_index in partitions})
     return path
 
 
@@ -128,13 +128,13 @@ def test_records_go_into_a_stopped_brokers_directory(
         "orders",
     ]
     assert main([*into, "--url", url]) == 0
-    lines = capsys.readouterr().out.splitlines()
-    assert [line.split(": ")[0] for line in lines] == [
+    printed_lines = capsys.readouterr().out.splitlines()
+    assert [line.split(": ")[0] for line in printed_lines] == [
         str(first_disk / "orders-0"),
         str(first_disk / "orders-1"),
         str(second_disk / "orders-1"),
     ]
-    assert lines[0].endswith("0 bytes of records, up to offset 0")
+    assert printed_lines[0].endswith("0 bytes of records, up to offset 0")
     assert main([*into, "--url", url, "--json"]) == 0
     assert [replica["end_offset"] for replica in json.loads(capsys.readouterr().out)] == [0, 0, 0]
 

@@ -59,9 +59,9 @@ class Printed:
     def cells(self) -> list[list[str]]:
         """The table, cell by cell."""
         return [
-            [cell.strip() for cell in line.split("\t")[:-1]]
-            for line in self.out.splitlines()
-            if "\t" in line
+            [cell.strip() for cell in printed_line.split("\t")[:-1]]
+            for printed_line in self.out.splitlines()
+            if "\t" in printed_line
         ]
 
 
@@ -170,13 +170,13 @@ def test_a_log_whose_end_is_lost_with_all_that_was_open_is_no_success(
     read_all: tuple[str, ...],
 ) -> None:
     paths = []
-    for number in (1, 2)[: 1 if is_alone else 2]:
+    for broker_id in (1, 2)[: 1 if is_alone else 2]:
         driver = LogDriver()
         driver.append(plain(3))
         driver.txn(0)
-        broker = BrokerDir(tmp_path / f"b{number}", number)
+        broker = BrokerDir(tmp_path / f"b{broker_id}", broker_id)
         (segment,) = broker.replica(driver).glob("*.log")
-        if number == 1:  # at the end of a batch: no byte of it looks torn
+        if broker_id == 1:  # at the end of a batch: no byte of it looks torn
             (_, (position, _)) = iter_batches(segment.read_bytes())
             os.truncate(segment, position)
         broker.coordinator(move("Empty"))
@@ -266,7 +266,7 @@ def test_spark_that_is_missing_is_told(
 # ``timeline``: ``txnsim logs timeline``: what it prints, with Spark's part done before.
 
 
-def _record(offset: int, state: str, *partitions: TopicPartition) -> CoordinatorRecord:
+def _coordinator_record(offset: int, state: str, *partitions: TopicPartition) -> CoordinatorRecord:
     return CoordinatorRecord(
         brokers=(1,),
         partition=3,
@@ -279,7 +279,10 @@ def _record(offset: int, state: str, *partitions: TopicPartition) -> Coordinator
     )
 
 
-RECORDS = (_record(0, "Empty"), _record(1, "Ongoing", TopicPartition("orders", 0)))
+RECORDS = (
+    _coordinator_record(0, "Empty"),
+    _coordinator_record(1, "Ongoing", TopicPartition("orders", 0)),
+)
 OPEN = PartitionTxn(
     brokers=(1,),
     topic="orders",
@@ -316,8 +319,8 @@ def log_dir(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def test_a_life_is_told_line_by_line(log_dir: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["logs", "timeline", "app", str(log_dir)]) == 0
-    lines = capsys.readouterr().out.splitlines()
-    assert lines == [
+    printed_lines = capsys.readouterr().out.splitlines()
+    assert printed_lines == [
         "app: producer id 7, __transaction_state-3",
         "2023-11-14T22:13:20.001Z  Empty           __transaction_state-3 @0  InitProducerId; "
         "producer 7 epoch 0",
@@ -426,8 +429,8 @@ def test_a_long_count_is_told_by_tenths_and_a_short_one_not_at_all(
         show_progress(f"read part {part} of 5")
     for part in range(1, 81):
         show_progress(f"read part {part} of 80")
-    lines = capsys.readouterr().err.splitlines()
-    assert lines == [f"read part {part} of 80" for part in range(8, 81, 8)]
+    printed_lines = capsys.readouterr().err.splitlines()
+    assert printed_lines == [f"read part {part} of 80" for part in range(8, 81, 8)]
 
 
 @pytest.mark.parametrize(("json", "printed"), [(False, "seven\n"), (True, "7\n")])

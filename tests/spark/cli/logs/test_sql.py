@@ -40,8 +40,8 @@ def log_dir(tmp_path: Path) -> str:
 @pytest.fixture
 def pages() -> dict[str, str]:
     """The queries of the page, by what is said to be asked."""
-    text = Path("docs/forensics.md").read_text()
-    return dict(re.findall(r"^-- (.+)\n((?:[^`\n].*\n)+)", text, re.MULTILINE))
+    page_text = Path("docs/forensics.md").read_text()
+    return dict(re.findall(r"^-- (.+)\n((?:[^`\n].*\n)+)", page_text, re.MULTILINE))
 
 
 def test_rows_for_people_and_as_json(log_dir: str, capsys: pytest.CaptureFixture[str]) -> None:

@@ -24,15 +24,17 @@ TIMEOUT_MS: Final = 900_000
 OLD_PRODUCE: Final = 11
 NEW_PRODUCE: Final = 12
 """First version of Produce that adds its partition to the transaction (KIP-890)."""
-CODECS: Final = {name: number for number, name in compression.CODEC_NAMES.items()}
+CODECS: Final = {
+    codec_name: codec_number for codec_number, codec_name in compression.CODEC_NAMES.items()
+}
 
 
 class Notebook:
     """Acknowledged batches and transactions, in order."""
 
-    def __init__(self, raw: RawBrokers, *, level: int) -> None:
+    def __init__(self, raw: RawBrokers, *, transaction_version: int) -> None:
         self.raw = raw
-        self.level = level
+        self.level = transaction_version
         self.began_ms = now_ms()
         self.sent: list[SentBatch] = []
         self.finished: list[FinishedTransaction] = []
@@ -61,7 +63,7 @@ class Notebook:
         transactional: bool = False,
     ) -> SentBatch:
         """Send a batch until its leader accepts it, and note it."""
-        data = batch_of(
+        batch_data = batch_of(
             records,
             codec=codec,
             producer_id=producer_id,
@@ -70,7 +72,7 @@ class Notebook:
             transactional=transactional,
         )
         offset = self.raw.produce_until_accepted(
-            partition, data, version=version, transactional_id=transactional_id
+            partition, batch_data, version=version, transactional_id=transactional_id
         )
         sent = SentBatch(
             place=partition,
@@ -318,7 +320,7 @@ class Actor:
     def leave_open(
         self,
         verdict: OpenTxnStatus,
-        why: str,
+        reason: str,
         *,
         brokers: tuple[int, ...] = (),
         places: Sequence[Place] = (),
@@ -335,7 +337,7 @@ class Actor:
                     start_offset=batches[0].base_offset,
                     last_timestamp_ms=max(record.timestamp_ms for record in batches[-1].records),
                     verdict=verdict,
-                    why=why,
+                    why=reason,
                     transactional_id=self.transactional_id,
                     brokers=brokers,
                 )

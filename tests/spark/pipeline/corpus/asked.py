@@ -89,12 +89,15 @@ def topic_truths(
 
 def listed_transactions(raw: RawBrokers) -> tuple[ListedTransaction, ...]:
     """All transactional ids, by ListTransactions and DescribeTransactions of all coordinators."""
-    names: set[str] = set()
+    transactional_ids: set[str] = set()
     for broker in raw.brokers:
         answer = raw.ask("ListTransactions", 1, broker=broker, duration_filter=-1)
         assert answer.error_code == ErrorCode.none, answer
-        names.update(row.transactional_id for row in answer.transaction_states)
-    return tuple(_listed_transaction(raw.describe_transaction(name)) for name in sorted(names))
+        transactional_ids.update(row.transactional_id for row in answer.transaction_states)
+    return tuple(
+        _listed_transaction(raw.describe_transaction(transactional_id))
+        for transactional_id in sorted(transactional_ids)
+    )
 
 
 def _listed_transaction(row: Any) -> ListedTransaction:
@@ -106,7 +109,11 @@ def _listed_transaction(row: Any) -> ListedTransaction:
         timeout_ms=round(row.transaction_timeout.total_seconds() * 1_000),
         start_time_ms=as_ms(row.transaction_start_time),
         partitions=tuple(
-            sorted(Place(topic.topic, index) for topic in row.topics for index in topic.partitions)
+            sorted(
+                Place(topic.topic, partition_index)
+                for topic in row.topics
+                for partition_index in topic.partitions
+            )
         ),
     )
 

@@ -63,7 +63,11 @@ def copy_tree(source: Path, target: Path) -> None:
     process = subprocess.run(
         command, env={**os.environ, "LC_ALL": "C"}, stderr=subprocess.PIPE, text=True, check=False
     )
-    wrong = [line for line in process.stderr.splitlines() if not _RENAMED.search(line)]
+    wrong = [
+        printed_line
+        for printed_line in process.stderr.splitlines()
+        if not _RENAMED.search(printed_line)
+    ]
     if wrong or (process.returncode and not process.stderr):
         raise OSError(f"{' '.join(command)}: exit status {process.returncode}: {wrong}")
 
@@ -94,27 +98,29 @@ def loaded_by_kafka(homes: Mapping[int, Path], data: Mapping[int, Path]) -> tupl
                 process.wait()
 
 
-def _replicas(data: Path) -> set[Place]:
+def _replicas(data_folder: Path) -> set[Place]:
     return {
         Place(directory.topic_partition.topic, directory.topic_partition.partition)
-        for directory in PartitionDirectory.all_in(data)
+        for directory in PartitionDirectory.all_in(data_folder)
         if directory.topic_partition.topic != METADATA_TOPIC
     }
 
 
-def _configure(home: Path, data: Path, *, port: int, controller: int) -> Path:
+def _configure(home: Path, data_folder: Path, *, port: int, controller: int) -> Path:
     """Write the broker's own properties with other ports and another log directory."""
     lines = (home / "server.properties").read_text().splitlines()
     values = dict(line.split("=", 1) for line in lines)
     plain = f"PLAINTEXT://127.0.0.1:{port}"
     leads = "CONTROLLER://" in values["listeners"]
     values |= {
-        "log.dirs": str(data),
+        "log.dirs": str(data_folder),
         "controller.quorum.voters": f"1@127.0.0.1:{controller}",
         "listeners": f"{plain},CONTROLLER://127.0.0.1:{controller}" if leads else plain,
     }
-    config = data.parent / "server.properties"
-    config.write_text("".join(f"{name}={value}\n" for name, value in values.items()))
+    config = data_folder.parent / "server.properties"
+    config.write_text(
+        "".join(f"{name}={property_value}\n" for name, property_value in values.items())
+    )
     return config
 
 
@@ -150,7 +156,7 @@ def _collect(
 
 
 def _loaded_logs(broker: int, home: Path) -> list[LoadedLog]:
-    text = (home / "broker.log").read_text(errors="replace")
+    file_text = (home / "broker.log").read_text(errors="replace")
     return [
         LoadedLog(
             broker=broker,
@@ -159,5 +165,5 @@ def _loaded_logs(broker: int, home: Path) -> list[LoadedLog]:
             start=int(match["start"]),
             end=int(match["end"]),
         )
-        for match in _LOADED.finditer(text)
+        for match in _LOADED.finditer(file_text)
     ]

@@ -25,13 +25,13 @@ def librdkafka_transactions(book: Notebook, bootstrap: str) -> None:
     partition.
     """
     book.raw.create_topic("librdkafka", partitions=[(1, 2)] * len(CODECS))
-    for index, codec in enumerate(CODECS):
-        name = f"librdkafka-{codec}"
-        partition = Place("librdkafka", index)
+    for codec_index, codec in enumerate(CODECS):
+        transactional_id = f"librdkafka-{codec}"
+        partition = Place("librdkafka", codec_index)
         producer = Producer(
             {
                 "bootstrap.servers": bootstrap,
-                "transactional.id": name,
+                "transactional.id": transactional_id,
                 "compression.type": codec,
                 "linger.ms": 20,
             }
@@ -41,29 +41,29 @@ def librdkafka_transactions(book: Notebook, bootstrap: str) -> None:
             producer.begin_transaction()
             offsets: list[int] = []
             note = partial(_note_offset, offsets)
-            for number in range(BATCH):
+            for record_number in range(BATCH):
                 producer.produce(
                     partition.topic,
                     partition=partition.partition,
-                    value=b"%d %s" % (number, b"rd" * 30),
-                    key=b"%d" % (number % 3),
-                    headers=[("n", b"%d" % number)],
+                    value=b"%d %s" % (record_number, b"rd" * 30),
+                    key=b"%d" % (record_number % 3),
+                    headers=[("n", b"%d" % record_number)],
                     on_delivery=note,
                 )
             producer.flush(PATIENCE_S)
             (producer.commit_transaction if committed else producer.abort_transaction)(PATIENCE_S)
-            _note(book, name, partition, offsets, committed=committed)
+            _note_transaction(book, transactional_id, partition, offsets, committed=committed)
 
 
 def _note_offset(into: list[int], _error: object, message: Message) -> None:
     into.append(_offset(message))
 
 
-def _note(
-    book: Notebook, name: str, partition: Place, offsets: list[int], *, committed: bool
+def _note_transaction(
+    book: Notebook, transactional_id: str, partition: Place, offsets: list[int], *, committed: bool
 ) -> None:
     assert len(offsets) == BATCH, offsets
-    description = book.raw.until_state(name, "CompleteCommit", "CompleteAbort")
+    description = book.raw.until_state(transactional_id, "CompleteCommit", "CompleteAbort")
     span = Span(
         place=partition,
         first_offset=min(offsets),
@@ -72,7 +72,7 @@ def _note(
     )
     book.finished.append(
         FinishedTransaction(
-            transactional_id=name,
+            transactional_id=transactional_id,
             producer_id=description.producer_id,
             producer_epoch=description.producer_epoch,
             marker_epoch=description.producer_epoch,
@@ -113,13 +113,13 @@ def group_members(bootstrap: str) -> None:
         consumer.subscribe(["librdkafka"])
         try:
             for _ in range(2):
-                message = _next(consumer)
+                message = _next_message(consumer)
                 consumer.commit(message=message, asynchronous=False)
         finally:
             consumer.close()
 
 
-def _next(consumer: Consumer) -> Message:
+def _next_message(consumer: Consumer) -> Message:
     deadline_s = time.monotonic() + PATIENCE_S
     while time.monotonic() < deadline_s:
         message = consumer.poll(1.0)

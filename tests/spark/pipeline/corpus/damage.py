@@ -33,9 +33,9 @@ def _zeros_behind(path: Path, position: int, size: int) -> str:
 
 
 def _flip_bit(path: Path, position: int, size: int) -> str:
-    data = bytearray(path.read_bytes())
-    data[position + size - 3] ^= 0x10
-    path.write_bytes(data)
+    file_bytes = bytearray(path.read_bytes())
+    file_bytes[position + size - 3] ^= 0x10
+    path.write_bytes(file_bytes)
     return "a bit of the last batch is flipped, its CRC is wrong"
 
 

@@ -21,12 +21,14 @@ class Corpus(NamedTuple):
     directory: Path
     truth: Truth
 
-    def stage(self, name: str) -> Stage:
-        return self.truth.stages[name]
+    def stage(self, stage_name: str) -> Stage:
+        return self.truth.stages[stage_name]
 
-    def brokers(self, name: str) -> tuple[Path, ...]:
+    def brokers(self, file_name: str) -> tuple[Path, ...]:
         """The log directories of a stage, in order of broker ids."""
-        return tuple(self.directory / name / f"broker-{broker}" for broker in self.truth.brokers)
+        return tuple(
+            self.directory / file_name / f"broker-{broker}" for broker in self.truth.brokers
+        )
 
 
 def corpus() -> Corpus:

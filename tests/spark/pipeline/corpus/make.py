@@ -63,7 +63,7 @@ class Maker:
         self.directory.mkdir(parents=True)
         self.kafka.start()
         with RawBrokers(self._addresses()) as raw:
-            book = Notebook(raw, level=0)
+            book = Notebook(raw, transaction_version=0)
             self.forgotten = stories.forgotten(book)
         self._remember()
         with RawBrokers(self._addresses()) as raw:
@@ -145,7 +145,7 @@ class Maker:
         address = self._addresses()[1]
         partitions |= asked.read_partitions(raw, layout, address, places)
         producers += asked.producers(raw, places)
-        self._keep("clean", book, layout, partitions, producers, hanging, offsets)
+        self._keep_stage("clean", book, layout, partitions, producers, hanging, offsets)
         self.kafka.stop_broker(1)
         self._copy("clean")
 
@@ -162,8 +162,8 @@ class Maker:
         offsets = _offsets(raw, layout)
         partitions = asked.read_partitions(raw, layout, self.kafka.bootstrap, layout.places)
         producers = asked.producers(raw, layout.places)
-        writers = second_life.Writers(self._addresses(), level=book.level)
-        self._keep("killed", book, layout, partitions, producers, hanging, offsets)
+        writers = second_life.Writers(self._addresses(), transaction_version=book.level)
+        self._keep_stage("killed", book, layout, partitions, producers, hanging, offsets)
         writers.start(raw)
         writers.expect_the_end()
         for broker in BROKERS:
@@ -186,9 +186,9 @@ class Maker:
 
     # Keeping
 
-    def _keep(
+    def _keep_stage(
         self,
-        name: str,
+        stage_name: str,
         book: Notebook,
         layout: asked.Layout,
         partitions: dict[Place, PartitionTruth],
@@ -196,8 +196,8 @@ class Maker:
         hanging: tuple[HangingRow, ...],
         offsets: list[CommittedOffset],
     ) -> None:
-        self.stages[name] = Stage(
-            name=name,
+        self.stages[stage_name] = Stage(
+            name=stage_name,
             stopped_at_ms=now_ms(),
             topics=asked.topic_truths(layout, partitions),
             sent=tuple(book.sent),
@@ -215,13 +215,13 @@ class Maker:
             loaded=(),
         )
 
-    def _copy(self, name: str) -> None:
+    def _copy(self, file_name: str) -> None:
         for broker, home in zip(BROKERS, self.kafka.homes, strict=True):
-            copy_tree(home / "data", self.directory / name / f"broker-{broker}")
+            copy_tree(home / "data", self.directory / file_name / f"broker-{broker}")
 
-    def _loaded(self, name: str) -> tuple[LoadedLog, ...]:
+    def _loaded(self, file_name: str) -> tuple[LoadedLog, ...]:
         homes = dict(zip(BROKERS, self.kafka.homes, strict=True))
-        data = {broker: self.directory / name / f"broker-{broker}" for broker in BROKERS}
+        data = {broker: self.directory / file_name / f"broker-{broker}" for broker in BROKERS}
         return loaded_by_kafka(homes, data)
 
 

@@ -93,13 +93,15 @@ class RawBrokers:
         """Repeat a request until the answer is ready."""
         return wait_for(lambda: self.ask(api, version, broker=broker, **values), ready, api)
 
-    def ask_coordinator(self, api: str, version: int, key: str, kind: int, **values: Any) -> Any:
+    def ask_coordinator(
+        self, api: str, version: int, key: str, key_type: int, **values: Any
+    ) -> Any:
         """Repeat a request to the coordinator of a group or transactional id until it is ready to
         answer.
         """
 
         def ask_once() -> Any:
-            coordinator = self.ask("FindCoordinator", 2, key=key, key_type=kind)
+            coordinator = self.ask("FindCoordinator", 2, key=key, key_type=key_type)
             if (
                 coordinator.error_code != ErrorCode.none
                 or coordinator.node_id not in self._addresses
@@ -113,7 +115,7 @@ class RawBrokers:
 
     def metadata(self, topics: Sequence[str] | None = None) -> Any:
         """Metadata of these topics, or of all."""
-        names = None if topics is None else [{"name": name} for name in topics]
+        names = None if topics is None else [{"name": topic_name} for topic_name in topics]
         return self.ask("Metadata", 12, topics=names, allow_auto_topic_creation=False)
 
     def leader(self, partition: Place) -> int:
@@ -226,10 +228,13 @@ class RawBrokers:
         lead.
         """
         assignments = [
-            {"partition_index": index, "broker_ids": list(brokers)}
-            for index, brokers in enumerate(partitions)
+            {"partition_index": partition_index, "broker_ids": list(brokers)}
+            for partition_index, brokers in enumerate(partitions)
         ]
-        rows = [{"name": key, "value": value} for key, value in (configs or {}).items()]
+        rows = [
+            {"name": config_name, "value": config_value}
+            for config_name, config_value in (configs or {}).items()
+        ]
         topic = {"name": name, "num_partitions": -1, "replication_factor": -1}
         answer = self.ask(
             "CreateTopics",
@@ -239,8 +244,8 @@ class RawBrokers:
         )
         error = ErrorCode(answer.topics[0].error_code)
         assert error == ErrorCode.none, f"{name}: {error.name} {answer.topics[0].error_message}"
-        for index, brokers in enumerate(partitions):
-            self.until_in_sync(Place(name, index), brokers)
+        for partition_index, brokers in enumerate(partitions):
+            self.until_in_sync(Place(name, partition_index), brokers)
 
     def until_in_sync(self, partition: Place, brokers: Sequence[int]) -> None:
         """Wait until these replicas are in sync, and the first one leads."""
@@ -257,19 +262,21 @@ class RawBrokers:
         self._leaders.pop(partition, None)
         self.offset(partition, -1)
 
-    def configure(self, kind: int, name: str, values: Mapping[str, str | None]) -> None:
+    def configure(
+        self, resource_type: int, resource_name: str, values: Mapping[str, str | None]
+    ) -> None:
         """Send IncrementalAlterConfigs; kind 2 is a topic, 4 with an empty name all brokers."""
         rows = [
-            {"name": key, "config_operation": int(value is None), "value": value}
-            for key, value in values.items()
+            {"name": key, "config_operation": int(property_value is None), "value": property_value}
+            for key, property_value in values.items()
         ]
-        resource = {"resource_type": kind, "resource_name": name, "configs": rows}
+        resource = {"resource_type": resource_type, "resource_name": resource_name, "configs": rows}
         answer = self.ask("IncrementalAlterConfigs", 1, resources=[resource])
         assert answer.responses[0].error_code == ErrorCode.none, answer
 
-    def set_transaction_version(self, level: int, *, up: bool) -> None:
+    def set_transaction_version(self, transaction_version: int, *, up: bool) -> None:
         """Set the level of ``transaction.version`` with UpdateFeatures."""
-        update = {"feature": "transaction.version", "max_version_level": level}
+        update = {"feature": "transaction.version", "max_version_level": transaction_version}
         answer = self.ask(
             "UpdateFeatures",
             1,

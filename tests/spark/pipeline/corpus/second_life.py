@@ -81,20 +81,20 @@ def to_be_torn(book: Notebook) -> dict[Place, int]:
 class Writers:
     """Programs that commit and abort transactions without a pause, until the brokers end."""
 
-    def __init__(self, addresses: Mapping[int, str], *, level: int) -> None:
+    def __init__(self, addresses: Mapping[int, str], *, transaction_version: int) -> None:
         self._addresses = addresses
-        self._level = level
+        self._level = transaction_version
         self._books: dict[str, Notebook] = {}
         self._threads = [
-            threading.Thread(target=self._write, args=(name, new), daemon=True)
-            for name, new in WRITERS.items()
+            threading.Thread(target=self._write, args=(writer_name, new), daemon=True)
+            for writer_name, new in WRITERS.items()
         ]
         self._end_is_near = False
 
     def start(self, raw: RawBrokers) -> None:
         """Start the programs, and wait until each has ``ACKNOWLEDGED`` batches."""
-        for name in WRITERS:
-            raw.create_topic(name, partitions=[BOTH, (2, 1), BOTH], configs=LARGER)
+        for writer_name in WRITERS:
+            raw.create_topic(writer_name, partitions=[BOTH, (2, 1), BOTH], configs=LARGER)
         for thread in self._threads:
             thread.start()
         wait_for(
@@ -113,21 +113,23 @@ class Writers:
             thread.join()
         return list(self._books.values())
 
-    def _write(self, name: str, new: bool) -> None:
+    def _write(self, book_name: str, new: bool) -> None:
         with RawBrokers(self._addresses) as raw:
-            book = self._books[name] = Notebook(raw, level=self._level)
+            book = self._books[book_name] = Notebook(raw, transaction_version=self._level)
             try:
-                self._turns(book, name, new)
+                self._turns(book, book_name, new)
             except (OSError, AssertionError):
                 if not self._end_is_near:
                     raise
 
-    def _turns(self, book: Notebook, name: str, new: bool) -> None:
-        producer = Actor(book, name, new=new)
+    def _turns(self, book: Notebook, transactional_id: str, new: bool) -> None:
+        producer = Actor(book, transactional_id, new=new)
         turn = 0
         while True:
             for index in range(3):
-                producer.send(Place(name, index), *(f"{turn} {'w' * 200} {n}" for n in range(20)))
+                producer.send(
+                    Place(transactional_id, index), *(f"{turn} {'w' * 200} {n}" for n in range(20))
+                )
             producer.end(committed=turn % 3 != 0)
             producer.forget()
             turn += 1

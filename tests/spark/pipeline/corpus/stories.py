@@ -47,19 +47,19 @@ def levels(book: Notebook) -> None:
     """Transactions at each level of ``transaction.version``, and one left open at each level."""
     raw = book.raw
     raw.create_topic("levels", partitions=[BOTH] * 3)
-    for level in (0, 1, 2):
-        if level > 0:
-            raw.set_transaction_version(level, up=True)
-            book.level = level
-        partition = Place("levels", level)
-        producer = Actor(book, f"level-{level}")
+    for transaction_version in (0, 1, 2):
+        if transaction_version > 0:
+            raw.set_transaction_version(transaction_version, up=True)
+            book.level = transaction_version
+        partition = Place("levels", transaction_version)
+        producer = Actor(book, f"level-{transaction_version}")
         producer.send(partition, "first", "second")
         producer.finish()
         producer.send(partition, "never")
         producer.finish(committed=False)
-        staying = Actor(book, f"level-{level}-open")
+        staying = Actor(book, f"level-{transaction_version}-open")
         staying.send(partition, "staying")
-        staying.leave_open("open", f"left open at transaction.version {level}")
+        staying.leave_open("open", f"left open at transaction.version {transaction_version}")
         producer.send(partition, "behind what is open")
         producer.finish()
 
@@ -69,18 +69,18 @@ def down_and_up(book: Notebook) -> None:
     raw = book.raw
     raw.create_topic("down-and-up", partitions=[BOTH])
     partition = Place("down-and-up", 0)
-    new = Actor(book, "down-and-up-new", new=True)
-    new.send(partition, "in transactions v2")
-    new.finish()
+    new_actor = Actor(book, "down-and-up-new", new=True)
+    new_actor.send(partition, "in transactions v2")
+    new_actor.finish()
     raw.set_transaction_version(1, up=False)
     book.level = 1
-    old = Actor(book, "down-and-up-old")
-    old.send(partition, "in the old flow")
-    old.finish(committed=False)
+    old_actor = Actor(book, "down-and-up-old")
+    old_actor.send(partition, "in the old flow")
+    old_actor.finish(committed=False)
     raw.set_transaction_version(2, up=True)
     book.level = 2
-    new.send(partition, "and again in v2")
-    new.finish(committed=False)
+    new_actor.send(partition, "and again in v2")
+    new_actor.finish(committed=False)
 
 
 def orders(book: Notebook) -> Actor:
@@ -91,20 +91,20 @@ def orders(book: Notebook) -> Actor:
     first_partition, second, third = (Place("orders", index) for index in range(3))
     long = Actor(book, "orders-long")
     long.send(first_partition, "long 0")
-    old = Actor(book, "orders-old")
-    new = Actor(book, "orders-new", new=True)
+    old_actor = Actor(book, "orders-old")
+    new_actor = Actor(book, "orders-new", new=True)
     for turn in range(12):
         codec = tuple(CODECS)[turn % len(CODECS)]
         values = [f"{codec} {turn} {'x' * 60} {index}" for index in range(4)]
-        old.send(first_partition, *values, codec=codec)
-        new.send(first_partition, *values[:2], codec=codec, key=f"key-{turn % 4}")
-        old.send(second, *values, codec=codec)
+        old_actor.send(first_partition, *values, codec=codec)
+        new_actor.send(first_partition, *values[:2], codec=codec, key=f"key-{turn % 4}")
+        old_actor.send(second, *values, codec=codec)
         book.append(third, book.stamp_records(*values), codec=codec)
-        old.finish(committed=turn % 3 != 0)
-        new.send(third, values[0])
+        old_actor.finish(committed=turn % 3 != 0)
+        new_actor.send(third, values[0])
         if turn % 4 == 1:
             long.send(first_partition, f"long {turn}", codec=codec)
-        new.finish(committed=turn % 4 != 0)
+        new_actor.finish(committed=turn % 4 != 0)
     long.leave_open("open", "Ongoing over many segments")
     return long
 
@@ -114,9 +114,9 @@ def codecs(book: Notebook) -> None:
     transaction.
     """
     book.raw.create_topic("codecs", partitions=[(1,), (2,)] * 2 + [(1,)])
-    for index, codec in enumerate(CODECS):
-        partition = Place("codecs", index)
-        producer = Actor(book, f"codec-{codec}", new=index % 2 == 0)
+    for codec_index, codec in enumerate(CODECS):
+        partition = Place("codecs", codec_index)
+        producer = Actor(book, f"codec-{codec}", new=codec_index % 2 == 0)
         for committed in (True, False):
             for batch in range(3):
                 producer.send(
@@ -198,17 +198,17 @@ def forgotten(book: Notebook) -> tuple[str, ...]:
     """
     raw = book.raw
     raw.create_topic("forgotten", partitions=[BOTH])
-    names = tuple(f"forgotten-{number}" for number in range(2))
-    for name in names:
-        producer = Actor(book, name)
+    transactional_ids = tuple(f"forgotten-{number}" for number in range(2))
+    for transactional_id in transactional_ids:
+        producer = Actor(book, transactional_id)
         producer.send(Place("forgotten", 0), "by somebody who is forgotten")
-        producer.finish(committed=name == names[0])
+        producer.finish(committed=transactional_id == transactional_ids[0])
     wait_for(
         lambda: [raw.ask("ListTransactions", 0, broker=broker_id) for broker_id in raw.brokers],
         lambda answers: not any(answer.transaction_states for answer in answers),
         "transactional ids to expire",
     )
-    return names
+    return transactional_ids
 
 
 def expired(book: Notebook) -> tuple[tuple[Place, int], ...]:
@@ -275,12 +275,12 @@ def compacted(book: Notebook) -> None:
     raw.create_topic("compacted", partitions=[BOTH] * 2, configs=CLEANED)
     raw.create_topic("swept", partitions=[BOTH], configs={**CLEANED, "delete.retention.ms": "0"})
     for partition in (Place("compacted", 0), Place("compacted", 1), Place("swept", 0)):
-        name = f"{partition.topic}-{partition.partition}"
+        transactional_id = f"{partition.topic}-{partition.partition}"
         if partition.partition == 1:
-            staying = Actor(book, f"{name}-open")
+            staying = Actor(book, f"{transactional_id}-open")
             staying.send(partition, "open", key="a")
             staying.leave_open("open", "the cleaner may not pass it")
-        producer = Actor(book, name, new=partition.topic == "swept")
+        producer = Actor(book, transactional_id, new=partition.topic == "swept")
         for turn in range(8):
             codec = tuple(CODECS)[turn % len(CODECS)]
             value = None if turn == 5 else f"{turn} {'z' * 40}"
@@ -336,14 +336,14 @@ def fenced(book: Notebook) -> None:
     second = Actor(book, "fenced")  # its InitProducerId ends what the first one had begun
     second.touched[partition] = [sent]
     second.note_finished(committed=False, epoch=epoch, marker_epoch=epoch + 1)
-    late = batch_of(
+    late_batch = batch_of(
         book.stamp_records("too late"),
         producer_id=actor.producer_id,
         producer_epoch=epoch,
         base_sequence=1,
         transactional=True,
     )
-    error, _ = raw.produce(partition, late, version=11, transactional_id="fenced")
+    error, _ = raw.produce(partition, late_batch, version=11, transactional_id="fenced")
     assert error == ErrorCode.invalid_producer_epoch, error.name
     second.send(partition, "by the one who came after")
     second.finish()

@@ -123,8 +123,8 @@ def _list_hanging(
 
 def _rows(printed: str) -> tuple[Row, ...]:
     answers_by_name = []
-    for line in printed.splitlines()[1:]:
-        topic, *numbers = line.split()[:7]
+    for printed_line in printed.splitlines()[1:]:
+        topic, *numbers = printed_line.split()[:7]
         answers_by_name.append((topic, *map(int, numbers)))
     return msgspec.convert(sorted(answers_by_name), type=tuple[Row, ...])
 
@@ -135,15 +135,17 @@ def _last_words(log: Path, home: Path) -> str:
     return " ".join(text.split())[:300]
 
 
-def _configure(path: Path, home: Path, data: Path, port: int, controller: int) -> Path:
+def _configure(path: Path, home: Path, data_folder: Path, port: int, controller: int) -> Path:
     values = dict(line.split("=", 1) for line in path.read_text().splitlines())
     values |= {
-        "log.dirs": str(data),
+        "log.dirs": str(data_folder),
         "controller.quorum.voters": f"1@127.0.0.1:{controller}",
         "listeners": f"PLAINTEXT://127.0.0.1:{port},CONTROLLER://127.0.0.1:{controller}",
     }
     config = home / "server.properties"
-    config.write_text("".join(f"{name}={value}\n" for name, value in values.items()))
+    config.write_text(
+        "".join(f"{name}={property_value}\n" for name, property_value in values.items())
+    )
     return config
 
 
@@ -160,7 +162,7 @@ def main(words: Sequence[str]) -> None:
     todo = todo[:most]
     with tempfile.TemporaryDirectory(prefix="txnsim-kept-") as scratch:
         unpacked_dir = unpack_stages(Path(scratch))
-        for number, variant in enumerate(todo, 1):
+        for record_number, variant in enumerate(todo, 1):
             # A JVM of its own for each address: clients of one that is gone would go on.
             with Tools("") as tools:
                 answers_by_name[variant.name] = ask_broker(variant, unpacked_dir, tools)
@@ -171,11 +173,17 @@ def main(words: Sequence[str]) -> None:
                 keep(answers_by_name)
             verdict = f"{len(answer.hanging)} hang" if answer.starts else "does not start"
             sys.stdout.write(
-                f"{number}/{len(todo)} {variant.name}: {verdict} {answer.said[:150]}\n"
+                f"{record_number}/{len(todo)} {variant.name}: {verdict} {answer.said[:150]}\n"
             )
             sys.stdout.flush()
     names = {variant.name for variant in variants()}
-    keep({name: variant for name, variant in answers_by_name.items() if name in names})
+    keep(
+        {
+            answer_name: variant
+            for answer_name, variant in answers_by_name.items()
+            if answer_name in names
+        }
+    )
 
 
 if __name__ == "__main__":

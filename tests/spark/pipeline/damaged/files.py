@@ -77,9 +77,9 @@ def change_batch(
 
 def flip(path: Path, position: int) -> None:
     """Flip a bit; a negative position counts from the end."""
-    data = bytearray(path.read_bytes())
-    data[position] ^= 0x10
-    path.write_bytes(data)
+    file_bytes = bytearray(path.read_bytes())
+    file_bytes[position] ^= 0x10
+    path.write_bytes(file_bytes)
 
 
 def flip_in_batch(folder: Path, is_wanted: Wanted, index: int, number: int = 0) -> None:
@@ -154,10 +154,10 @@ def change_snapshot(path: Path, position: int, data: bytes, entry: int = 0) -> N
 def old_messages(folder: Path, magic: int) -> None:
     """Replace the first batches, which have no producer, by messages of format 0 or 1."""
     path = logs(folder)[0]
-    data, new_content, bytes_left = path.read_bytes(), b"", b""
-    for position, header in iter_batches(data):
+    batch_data, new_content, bytes_left = path.read_bytes(), b"", b""
+    for position, header in iter_batches(batch_data):
         if header.has_producer_id or bytes_left:
-            bytes_left += data[position : position + header.size]
+            bytes_left += batch_data[position : position + header.size]
             continue
         new_content += old_message(magic, header.base_offset, stamp_ms=header.max_timestamp_ms)
     assert new_content

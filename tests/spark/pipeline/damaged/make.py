@@ -49,7 +49,7 @@ class Story:
     """
 
     def __init__(self, raw: RawBrokers) -> None:
-        self.book = Notebook(raw, level=2)
+        self.book = Notebook(raw, transaction_version=2)
         for topic, partitions in (("orders", 3), ("payments", 3), ("stock", 2)):
             raw.create_topic(topic, partitions=HERE * partitions, configs=SMALL)
         self.filler = Actor(self.book, "filler", timeout_ms=LONG_MS)
@@ -92,16 +92,17 @@ class Story:
 
     def plain(self, name: str, batches: int) -> None:
         """Write batches without a producer."""
-        for number in range(batches):
+        for batch_number in range(batches):
             self.book.append(
-                parse_place(name), self.book.stamp_records(f"{name} plain {number} {'p' * 60}")
+                parse_place(name),
+                self.book.stamp_records(f"{name} plain {batch_number} {'p' * 60}"),
             )
 
     def commits(self, name: str, count: int) -> None:
         """Write transactions that end."""
-        for number in range(count):
-            self.filler.send(parse_place(name), f"{name} {number} {'c' * 60}")
-            self.filler.finish(committed=number % 2 == 0)
+        for record_number in range(count):
+            self.filler.send(parse_place(name), f"{name} {record_number} {'c' * 60}")
+            self.filler.finish(committed=record_number % 2 == 0)
 
     def write_unasked(self, actor: Actor, name: str) -> None:
         """Write a batch without telling the coordinator."""

@@ -46,10 +46,10 @@ class Variant(NamedTuple):
 
 def variants() -> list[Variant]:
     variants = [
-        Variant(f"{stage}/{name}", stage, do)
-        for name, do in RECIPES.items()
+        Variant(f"{stage}/{recipe_name}", stage, do)
+        for recipe_name, do in RECIPES.items()
         for stage in STAGES
-        if ONLY.get(name, stage) == stage
+        if ONLY.get(recipe_name, stage) == stage
     ]
     return sorted(variants)
 
@@ -97,7 +97,7 @@ def _in(folder: str, step: Callable[..., object], *values: object, **named: obje
     return lambda log_dir: step(log_dir / folder, *values, **named)
 
 
-def _half(path: Path) -> None:
+def _halve_file(path: Path) -> None:
     files.cut(path, path.stat().st_size // 2)
 
 
@@ -122,8 +122,8 @@ def _last_marker_gone(folder: Path) -> None:
     files.cut(path, position)
 
 
-def _snapshot(folder: str, number: int = -1) -> Callable[[Path], Path]:
-    return lambda log_dir: snapshots(log_dir / folder)[number]
+def _snapshot(folder: str, snapshot_number: int = -1) -> Callable[[Path], Path]:
+    return lambda log_dir: snapshots(log_dir / folder)[snapshot_number]
 
 
 def _foreign_snapshot(log_dir: Path) -> None:
@@ -168,25 +168,25 @@ def _control_version(folder: Path, number: int) -> None:
 def _swap_segments(folder: Path) -> None:
     """Swap the contents of two segments."""
     path, other = logs(folder)[1:3]
-    data = path.read_bytes()
+    file_bytes = path.read_bytes()
     path.write_bytes(other.read_bytes())
-    other.write_bytes(data)
+    other.write_bytes(file_bytes)
 
 
 def _twice(folder: Path) -> None:
     path = [path for path in logs(folder) if path.stat().st_size][-1]
-    data = path.read_bytes()
-    position, _ = list(iter_batches(data))[-1]
-    files.add(path, data[position:])
+    file_bytes = path.read_bytes()
+    position, _ = list(iter_batches(file_bytes))[-1]
+    files.add(path, file_bytes[position:])
 
 
 def _without_a_batch(folder: Path) -> None:
     """Remove a batch in the middle of a segment."""
     path = max(logs(folder), key=lambda path: path.stat().st_size)
-    data = path.read_bytes()
-    rows = list(iter_batches(data))
+    file_bytes = path.read_bytes()
+    rows = list(iter_batches(file_bytes))
     position, header = rows[len(rows) // 2]
-    path.write_bytes(data[:position] + data[position + header.size :])
+    path.write_bytes(file_bytes[:position] + file_bytes[position + header.size :])
     path.with_suffix(names.Suffix.INDEX).write_bytes(b"")
 
 
@@ -215,12 +215,12 @@ def _future_file(log_dir: Path) -> None:
     os.utime(logs(log_dir / QUIET)[-1], (seconds, seconds))
 
 
-def _rename(old: str, new: str) -> Do:
-    return lambda log_dir: (log_dir / old).rename(log_dir / new)
+def _rename(old_name: str, new_name: str) -> Do:
+    return lambda log_dir: (log_dir / old_name).rename(log_dir / new_name)
 
 
-def _copy_file(old: str, new: str) -> Do:
-    return lambda log_dir: shutil.copytree(log_dir / old, log_dir / new)
+def _copy_file(old_name: str, new_name: str) -> Do:
+    return lambda log_dir: shutil.copytree(log_dir / old_name, log_dir / new_name)
 
 
 def _fifo(path: Path) -> None:
@@ -310,9 +310,9 @@ RECIPES: Final[dict[str, Do]] = {
     "middle-segment-emptied": _on(_segment(QUIET, 1), files.cut, 0),
     "middle-segment-emptied-spread": _on(_segment(SPREAD, 2), files.cut, 0),
     "all-segments-emptied": _in(SPREAD, _empty_all),
-    "last-segment-half": _on(_segment(SPREAD, -1), _half),
-    "middle-segment-half": _on(_segment(SPREAD, 2), _half),
-    "middle-segment-half-quiet": _on(_segment(QUIET, 1), _half),
+    "last-segment-half": _on(_segment(SPREAD, -1), _halve_file),
+    "middle-segment-half": _on(_segment(SPREAD, 2), _halve_file),
+    "middle-segment-half-quiet": _on(_segment(QUIET, 1), _halve_file),
     "cut-in-header": _on(_segment(ALIVE, -1), files.cut, -20),
     "whole-batches-missing": _in(SPREAD, _drop_batches, 2),
     "last-marker-missing": _in(QUIET, _last_marker_gone),
@@ -379,7 +379,7 @@ RECIPES: Final[dict[str, Do]] = {
     "state-last-partition-missing": lambda log_dir: _remove(max(log_dir.glob(f"{STATE}-*"))),
     "state-emptied": lambda log_dir: files.cut(logs(_state_of(log_dir, 0))[-1], 0),
     "state-cut": _on(_state_segment(0), files.cut, -9),
-    "state-half": _on(_state_segment(0), _half),
+    "state-half": _on(_state_segment(0), _halve_file),
     "state-flipped": lambda log_dir: files.flip(
         logs(_state_of(log_dir, 0))[-1], logs(_state_of(log_dir, 0))[-1].stat().st_size // 2
     ),
