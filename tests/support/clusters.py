@@ -47,7 +47,7 @@ def options(
     *,
     brokers: int = 3,
     topics: tuple[tuple[str, int], ...] = (("orders", 3),),
-    transaction_version: int = 2,
+    level: int = 2,
     as_version: tuple[str, ...] = (),
     rules: Mapping[str, bool] = MappingProxyType({}),
     security: SecurityOptions = NO_SECURITY,
@@ -62,7 +62,7 @@ def options(
         rules=rules,
         security=security,
         settings=Settings(
-            transaction_version=transaction_version,
+            transaction_version=level,
             transaction_state_log_num_partitions=6,
             **settings,
         ),

@@ -172,7 +172,7 @@ async def test_followers_read_what_is_not_replicated_yet() -> None:
 
 async def test_the_brokers_limit_caps_the_clients(leader: LeaderBench) -> None:
     for tp in (P0, P1):
-        await append(leader, tp, value=b"x" * 500)
+        await append(leader, tp, record_value=b"x" * 500)
     leader.set(fetch_max_bytes=600)
     outcomes = await leader.fetching.fetch(fetch(fetch_partition(P0), fetch_partition(P1)))
     assert [len(outcome.records) for outcome in outcomes] == [1, 0]
@@ -213,10 +213,10 @@ async def test_a_reader_that_has_diverged_learns_where(
 async def test_a_reader_waits_for_min_bytes_and_reads_again(leader: LeaderBench) -> None:
     task = start(leader, fetch(max_wait_ms=500, min_bytes=100))
     await settle()
-    await append(leader, value=b"")
+    await append(leader, record_value=b"")
     await settle()
     assert not task.done(), "some bytes, not enough"
-    await append(leader, value=b"x" * 50)
+    await append(leader, record_value=b"x" * 50)
     assert len((await task)[0].records) == 2
 
 
@@ -276,10 +276,10 @@ async def test_bytes_over_all_partitions_count_each_up_to_its_own_limit(
     rows = (fetch_partition(P0, max_bytes=40), fetch_partition(P1, max_bytes=40))
     task = start(leader, fetch(*rows, max_wait_ms=500, min_bytes=60))
     await settle()
-    await append(leader, P0, value=b"x" * 500)
+    await append(leader, P0, record_value=b"x" * 500)
     await settle()
     assert not task.done(), "40 of 60"
-    await append(leader, P1, value=b"x" * 500)
+    await append(leader, P1, record_value=b"x" * 500)
     assert [bool(outcome.records) for outcome in await task] == [True, False]
 
 

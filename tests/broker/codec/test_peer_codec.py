@@ -324,7 +324,7 @@ def on_bytes(network: Network) -> set[tuple[int, int]]:
 def test_a_cluster_commits_and_aborts_over_links_of_bytes(transaction_version: int) -> None:
     async def main(env: VirtualEnvironment) -> set[tuple[int, int]]:
         crossed = on_bytes(env.network)
-        sim = SimCluster(env, options(transaction_version=transaction_version))
+        sim = SimCluster(env, options(level=transaction_version))
         await sim.start()
         async with client_of(env, sim) as client:
             async with Producer(client, transactional_id="tx") as producer:
