@@ -73,6 +73,9 @@ async def test_sparks_connector_reads_what_is_committed(tmp_path: Path) -> None:
         )
         output, _ = await process.communicate()
     assert process.returncode == 0
-    answers = [msgspec.json.decode(printed_line, type=ReaderStatement) for printed_line in output.splitlines()]
+    answers = [
+        msgspec.json.decode(printed_line, type=ReaderStatement)
+        for printed_line in output.splitlines()
+    ]
     assert all(answer.values is not None for answer in answers)
     assert list(misses(expected, answers)) == []

@@ -212,7 +212,9 @@ def grounds() -> tuple[tuple[int, Ground], ...]:
 
 def play_story(story: Story, address: str, transaction_version: int) -> Transcript:
     """What the broker at that address answers to a story."""
-    player = FramePlayer(address, play_prefix=name_of(story).replace("_", "-"), level=transaction_version)
+    player = FramePlayer(
+        address, play_prefix=name_of(story).replace("_", "-"), level=transaction_version
+    )
     try:
         story(player)
     finally:

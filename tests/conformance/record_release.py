@@ -71,12 +71,19 @@ def main(arguments: Sequence[str]) -> int:
 def _play_cases(target: BlockingTarget, transaction_version: int) -> Found:
     plays_by_case: Found = defaultdict(list)
     cases_chosen = [
-        case for case in cases() if transaction_version in case.text.levels and not unplayable_reason(case, transaction_version)
+        case
+        for case in cases()
+        if transaction_version in case.text.levels
+        and not unplayable_reason(case, transaction_version)
     ]
     with surroundings_of(target.bootstrap) as surroundings:
         for turn in range(TIMES):
             for case, outcome in play_all(
-                cases_chosen, target, transaction_version, repetition=turn, surroundings=surroundings
+                cases_chosen,
+                target,
+                transaction_version,
+                repetition=turn,
+                surroundings=surroundings,
             ):
                 failure = outcome.exception()
                 if isinstance(failure, NotOfferedError):

@@ -163,7 +163,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
         cases = [case for case in choose_cases(options.case) if feature or not _moves_level(case)]
         surroundings = PlaySurroundings(offered_versions=offered_by(release))
         for comparison in compared_cases(
-            sides, cases, transaction_versions, labels_done=compared.plays, surroundings=surroundings
+            sides,
+            cases,
+            transaction_versions,
+            labels_done=compared.plays,
+            surroundings=surroundings,
         ):
             compared.add(comparison)
     if everything or options.story:

@@ -63,7 +63,9 @@ class Side:
         configs = {name.replace(".", "_"): config_value for name, config_value in LASTING.items()}
         for topic_name in world.topics:
             short = topic_name.removeprefix(f"{world.prefix}-")
-            _, self._topic_ids[topic_name] = self.player.create_plain_topic(short, PARTITIONS, **configs)
+            _, self._topic_ids[topic_name] = self.player.create_plain_topic(
+                short, PARTITIONS, **configs
+            )
 
     def ask(self, operation: Operation) -> Any:
         """Its answer, written down."""

@@ -74,7 +74,12 @@ def test_every_row_that_a_case_names_is_a_rule() -> None:
 
 
 def test_a_rule_that_a_case_shows_does_not_point_elsewhere() -> None:
-    rules_shown = {row for case in cases() for transaction_version in LEVELS for row in case.rule_ids(transaction_version)}
+    rules_shown = {
+        row
+        for case in cases()
+        for transaction_version in LEVELS
+        for row in case.rule_ids(transaction_version)
+    }
     none_of((row for row in rules_shown if rules()[row][1].elsewhere), "shown by a case after all")
 
 

@@ -22,7 +22,12 @@ from txnsim_lab.conformance._book.frame_player import FramePlayer
 from txnsim_lab.conformance._book.model import TXN_LEVELS
 from txnsim_lab.conformance._book.recordings import answer_differences
 
-PLAYS = [(case, transaction_version) for transaction_version in TXN_LEVELS for case in cases() if transaction_version in case.text.levels]
+PLAYS = [
+    (case, transaction_version)
+    for transaction_version in TXN_LEVELS
+    for case in cases()
+    if transaction_version in case.text.levels
+]
 EXHAUSTED = "coordinator/exhausted"
 recorded = cache(answers.read_recordings)
 

@@ -296,7 +296,13 @@ async def write(
         transactional=True,
     )
     answer = await client.ask(
-        1, produce({CLOSED: batch}, topic_ids={}, transactional_id=transactional_id, accepted_versions=within)
+        1,
+        produce(
+            {CLOSED: batch},
+            topic_ids={},
+            transactional_id=transactional_id,
+            accepted_versions=within,
+        ),
     )
     ((row,),) = [topic.partition_responses for topic in answer.responses]
     return ErrorCode(row.error_code)

@@ -182,7 +182,10 @@ async def _transaction(
     )
     within = VersionRange(PRODUCE, PRODUCE)
     sent = requests.produce(
-        {topic_partition: batch}, topic_ids={}, transactional_id=transactional_id, accepted_versions=within
+        {topic_partition: batch},
+        topic_ids={},
+        transactional_id=transactional_id,
+        accepted_versions=within,
     )
     produce_error, times = await _produce_until_settled(cluster, topic_partition, sent), 1
     while produce_error is ErrorCode.network_exception and times < _STEADY:
@@ -193,7 +196,9 @@ async def _transaction(
     end = TxnRequests(transactional_id, **identity_fields).end(
         committed=True, accepted_versions=VersionRange(0, 4)
     )
-    ended = await _ask_until_settled(cluster, transactional_id, end, lambda reply: ErrorCode(reply.error_code))
+    ended = await _ask_until_settled(
+        cluster, transactional_id, end, lambda reply: ErrorCode(reply.error_code)
+    )
     outcome = "completed"
     async with Producer(cluster, transactional_id=transactional_id) as producer:
         try:

@@ -605,9 +605,7 @@ def _amid_faults(dice: Dice, run_setup: RunSetup) -> Iterator[Act]:
     for unit_number in range(1, dice.pick_weighted(defaults.OVERLAPPING_FAULT_UNITS) + 1):
         pause_ms = dice.up_to(defaults.DISTURBANCE_PAUSES_MS)
         outer_disturbance = dice.pick(_LASTING_DISTURBANCES)
-        first_step, *end_steps = makers[outer_disturbance](
-            dice, run_setup, f"amid.{unit_number}"
-        )
+        first_step, *end_steps = makers[outer_disturbance](dice, run_setup, f"amid.{unit_number}")
         timed_steps = [(outer_disturbance, *first_step)]
         for inner_number in range(dice.pick_weighted(defaults.OVERLAPPING_FAULT_COUNTS)):
             inner_disturbance = dice.pick(
@@ -628,9 +626,7 @@ def _amid_faults(dice: Dice, run_setup: RunSetup) -> Iterator[Act]:
 
 
 def _trouble(dice: Dice, run_setup: RunSetup, rule_id: str) -> TimedSteps:
-    yield from trouble(
-        dice, {"id": rule_id, "broker": dice.pick(range(1, run_setup.brokers + 1))}
-    )
+    yield from trouble(dice, {"id": rule_id, "broker": dice.pick(range(1, run_setup.brokers + 1))})
 
 
 def _to_internal_topics(dice: Dice, run_setup: RunSetup, _rule: str) -> TimedSteps:

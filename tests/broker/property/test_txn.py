@@ -100,7 +100,8 @@ class OneTransactionalId(RuleBasedStateMachine):
     exercised: ClassVar[set[str]] = set()
 
     @initialize(
-        epoch=st.sampled_from([None, 0, 32_764, 32_766]), level=st.sampled_from([TV_1, TV_2])
+        epoch=st.sampled_from([None, 0, 32_764, 32_766]),
+        transaction_version=st.sampled_from([TV_1, TV_2]),
     )
     def start(self, epoch: int | None, transaction_version: TransactionVersion) -> None:
         self.now_ms = 1_700_000_000_000
@@ -234,7 +235,7 @@ class OneTransactionalId(RuleBasedStateMachine):
         self.txn = read_log(self.log, release_rules=LATEST).entries.get(TID)
         self.owe_markers()
 
-    @rule(level=st.sampled_from([TV_1, TV_2]))
+    @rule(transaction_version=st.sampled_from([TV_1, TV_2]))
     def level_changes(self, transaction_version: TransactionVersion) -> None:
         self.level = transaction_version
 

@@ -51,7 +51,13 @@ def subjects() -> Iterator[tuple[RuleFile, list[tuple[str, ...]]]]:
 def _cases_by_rule() -> Mapping[str, list[Case]]:
     cases_by_rule: dict[str, list[Case]] = defaultdict(list)
     for case in cases():
-        for row in sorted({row for transaction_version in TXN_LEVELS for row in case.rule_ids(transaction_version)}):
+        for row in sorted(
+            {
+                row
+                for transaction_version in TXN_LEVELS
+                for row in case.rule_ids(transaction_version)
+            }
+        ):
             cases_by_rule[row].append(case)
     return cases_by_rule
 

@@ -515,7 +515,9 @@ def test_a_position_is_told_when_it_is_replicated(offset: int, above: int, early
         leader(cluster, home).replicas.led[home].high_watermark -= above
         position = Position(topic=PLACE.topic, partition=PLACE.partition, offset=offset)
         read = PositionsRead(at_ms=1, who="monitor", group="g", positions=(position,))
-        kinds_found = [fault_kind for fault_kind, _ in MomentChecks(cluster.sim).early_positions(read)]
+        kinds_found = [
+            fault_kind for fault_kind, _ in MomentChecks(cluster.sim).early_positions(read)
+        ]
         assert kinds_found == ([moments.EARLY_POSITION_KIND] if early else [])
 
     run_cluster(main)

@@ -153,7 +153,9 @@ def test_leaders_move_while_something_is_held_and_can_move() -> None:
 def test_records_of_compacted_topics_have_keys_and_are_cleaned() -> None:
     answered: set[str] = set()
     for plan in list(having(KEYED_FEATURE))[:6]:
-        compacted = {topic_name for topic_name, topic in plan.world.topics.items() if "configs" in topic}
+        compacted = {
+            topic_name for topic_name, topic in plan.world.topics.items() if "configs" in topic
+        }
         answered |= {*answers(play(plan), KEYED_FEATURE, plan)}
         for act in plan.acts:
             call = act.step.get("call", {})

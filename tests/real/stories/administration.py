@@ -120,7 +120,10 @@ def group_cleanup(player: FramePlayer) -> None:
     topic, _ = player.create_topic(partitions=count)
     group, partition_indexes = player.full_name("group"), list(range(count))
     player.ask_unrecorded("FindCoordinator", 3, key=group, key_type=0)
-    positions = [{"partition_index": partition_index, "committed_offset": partition_index} for partition_index in partition_indexes]
+    positions = [
+        {"partition_index": partition_index, "committed_offset": partition_index}
+        for partition_index in partition_indexes
+    ]
     player.ask_until(
         lambda answer: int(answer.topics[0].partitions[0].error_code) == 0,
         "OffsetCommit",
@@ -137,7 +140,9 @@ def group_cleanup(player: FramePlayer) -> None:
         "group_id": group,
         "topics": [{"name": topic, "partition_indexes": partition_indexes}],
     }
-    player.note("positions", count_positions(player.ask_unrecorded("OffsetFetch", 7, **fetch_fields)))
+    player.note(
+        "positions", count_positions(player.ask_unrecorded("OffsetFetch", 7, **fetch_fields))
+    )
     _limit_offsets(player, "700")
     partitions = [{"partition_index": partition_index} for partition_index in partition_indexes]
     several = [{"name": topic, "partitions": partitions}]

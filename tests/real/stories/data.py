@@ -173,7 +173,9 @@ def fetch_versions(player: FramePlayer) -> None:
     topic = player.create_topic(partitions=2)
     missing: Topic = (player.full_name("missing"), UNUSED_TOPIC_ID)
     for record_value in ("a", "b", "c"):
-        player.ask_unrecorded("Produce", 8, **produce(topic, records(record_value, record_value), 8))
+        player.ask_unrecorded(
+            "Produce", 8, **produce(topic, records(record_value, record_value), 8)
+        )
     for version in range(4, 19):
         for isolation in (0, 1):
             player.ask(
@@ -315,7 +317,9 @@ def delete_records(player: FramePlayer) -> None:
     """Deletion of records, and the log's new start."""
     topic, _ = topic_and_id = player.create_topic()
     for record_value in ("a", "b", "c"):
-        player.ask_unrecorded("Produce", 8, **produce(topic_and_id, records(record_value, record_value), 8))
+        player.ask_unrecorded(
+            "Produce", 8, **produce(topic_and_id, records(record_value, record_value), 8)
+        )
 
     delete(player, topic, "3", 3)
     player.ask("Fetch", 12, "from 2", **fetch(topic_and_id, 2))

@@ -96,7 +96,9 @@ def _change_file(file_name: str, change: Callable[[bytes], bytes]) -> Damage:
 def _aborted_index(change: Callable[[tuple[AbortedTxn, ...]], tuple[AbortedTxn, ...]]) -> Damage:
     return _change_file(
         f"{SECOND}.txnindex",
-        lambda index_bytes: txn_index.encode(change(tuple(txn_index.decode(index_bytes, error_prefix="")))),
+        lambda index_bytes: txn_index.encode(
+            change(tuple(txn_index.decode(index_bytes, error_prefix="")))
+        ),
     )
 
 
