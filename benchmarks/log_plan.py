@@ -173,7 +173,7 @@ class SlowStore(S3Store):
     def _command(self) -> list[str]:
         return [sys.executable, slow_store.__file__, *self._arguments]
 
-    def _is_up(self) -> bool:
+    def _accepts_connections(self) -> bool:
         return accepts(self._port)
 
 

@@ -94,7 +94,7 @@ class StoreServer(ManagedResource):
         """The server's command line."""
 
     @abstractmethod
-    def _is_up(self) -> bool:
+    def _accepts_connections(self) -> bool:
         """Whether the server answers."""
 
     @property
@@ -104,7 +104,7 @@ class StoreServer(ManagedResource):
 
     def _await(self) -> None:
         deadline = time.monotonic() + _START_TIMEOUT_S
-        while not self._is_up():
+        while not self._accepts_connections():
             assert self._process is not None
             if self._process.poll() is not None or time.monotonic() > deadline:
                 raise AssertionError(f"{self._command()[0]}:\n{self.log.read_text()[-4_000:]}")
@@ -143,7 +143,7 @@ class S3Store(StoreServer):
     def _command(self) -> list[str]:
         return [sys.executable, "-m", "moto.server", "-H", HOST, "-p", str(self._port)]
 
-    def _is_up(self) -> bool:
+    def _accepts_connections(self) -> bool:
         if not accepts(self._port):
             return False
         self._client().create_bucket(Bucket=BUCKET)

@@ -121,7 +121,7 @@ class _Acquisition:
         throttling ends the acquisition.
         """
         read_start = self._command.batches[0].base_offset
-        throttle_delivery_count = self._settings.throttled_from
+        least_throttled_delivery_count = self._settings.throttled_from
         for batch in batches:
             if self._remaining_count <= 0:
                 break
@@ -136,7 +136,7 @@ class _Acquisition:
                 states = batch.states_within(read_start, last_offset)
             available = [state for state in states if state.is_acquirable]
             is_throttled = any(
-                state.delivery_count >= throttle_delivery_count for state in available
+                state.delivery_count >= least_throttled_delivery_count for state in available
             )
             if is_throttled and self.count:
                 return True

@@ -208,7 +208,8 @@ def health(environment: Mapping[str, str]) -> int:
 
 
 def _config_option(container_command: ContainerCommand) -> list[str]:
-    """The option for the configuration file, which is written first if it has to be combined."""
+    """The option that names the configuration file. Where settings of the environment are added to
+    the given file, the combined file is written first."""
     if not container_command.properties:
         return (
             []

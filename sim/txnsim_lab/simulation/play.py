@@ -791,7 +791,7 @@ class PositionCommit(NamedTuple):
 
     who: str
     member: GroupMetadata
-    places: tuple[TopicPartition, ...]
+    topic_partitions: tuple[TopicPartition, ...]
     group: ClassicGroup | ConsumerGroup
     rules: Rules
     """The switches of its coordinator."""

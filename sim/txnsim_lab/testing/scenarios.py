@@ -55,7 +55,7 @@ def run_scenario(
         ConfigError: There is no such scenario or run, or no client that can play it.
         MissingExtraError: The client is not installed.
     """
-    _path, scenario = find(name)
+    _scenario_path, scenario = find(name)
     scenario_run = ScenarioRun(scenario=scenario, run=_chosen_run_name(scenario, run), take=take)
     read_inputs = inputs_of(msgspec.json.encode(list(inputs)).decode())
     if over_tcp or player is not None:

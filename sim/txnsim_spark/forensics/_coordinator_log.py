@@ -225,7 +225,7 @@ def _txn_record(decoded_entry: TxnTransition | Tombstone, partition: int, offset
 
 
 class ReplayedLog(msgspec.Struct, frozen=True, kw_only=True):
-    """The entries at the end of a replica's log."""
+    """The state of a coordinator after a replica's whole log."""
 
     entries: tuple[CoordinatorEntry, ...]
     forgotten_ids: Mapping[int, str]

@@ -498,13 +498,13 @@ def _earlier_marker_remark(
         and txn.topic_partition in record.partitions
     ]
     for earlier_txn in txns:
-        is_in_front = (
+        precedes_first_record = (
             earlier_txn.topic_partition == txn.topic_partition
             and earlier_txn.marker_offset is not None
             and earlier_txn.marker_offset < txn.first_offset
         )
         if (
-            is_in_front
+            precedes_first_record
             and partition_decisions
             and paired_decisions.about(earlier_txn) is partition_decisions[-1]
         ):

@@ -194,7 +194,7 @@ def test_a_change_of_a_partition_leaves_what_it_does_not_name(tmp_path: Path) ->
     assert (partition_before.elr, partition_before.leader_epoch) == ((3,), 4)
     unchanged = only_partition(told(tmp_path, *start, encode_value(5, change)))
     assert unchanged == msgspec.structs.replace(partition_before, partition_epoch=5)
-    every = schema.PartitionChangeRecord(
+    full_change = schema.PartitionChangeRecord(
         partition_id=0,
         topic_id=ORDERS,
         isr=(2,),
@@ -206,7 +206,7 @@ def test_a_change_of_a_partition_leaves_what_it_does_not_name(tmp_path: Path) ->
         eligible_leader_replicas=(1,),
         last_known_elr=(3,),
     )
-    changed = only_partition(told(tmp_path, *start, encode_value(5, every, version=2)))
+    changed = only_partition(told(tmp_path, *start, encode_value(5, full_change, version=2)))
     assert changed == PartitionImage(
         leader=BrokerId(2),
         leader_epoch=LeaderEpoch(5),

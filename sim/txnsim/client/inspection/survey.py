@@ -255,7 +255,7 @@ async def read_coordinator_records(
             return ()
         index = partition_for(transactional_id, len(view.partitions))
         partition = TopicPartition(TRANSACTION_STATE_TOPIC, index)
-        return await _read(cluster, partition, transactional_id, since_ms=since_ms)
+        return await _read_coordinator_log(cluster, partition, transactional_id, since_ms=since_ms)
     except (ClientError, CorruptLogRecordError) as failure:
         if (
             isinstance(failure, ClientError)
@@ -265,7 +265,7 @@ async def read_coordinator_records(
         return ()  # the state of the coordinator is what is left
 
 
-async def _read(
+async def _read_coordinator_log(
     cluster: Cluster, partition: TopicPartition, transactional_id: str, *, since_ms: int
 ) -> tuple[CoordinatorRecord, ...]:
     record_key = encode_key(TransactionalId(transactional_id))
@@ -282,9 +282,9 @@ async def _read(
             isolation=IsolationLevel.READ_UNCOMMITTED,
             max_wait_ms=0,
         )
-        for record in fetch_result.records:
-            if record.key == record_key:
-                transition = decode_record(record_key, record.value, release_rules=LATEST)
+        for log_record in fetch_result.records:
+            if log_record.key == record_key:
+                transition = decode_record(record_key, log_record.value, release_rules=LATEST)
                 if isinstance(transition, TxnTransition):
                     notes.append(_note_of(transition))
         records_read += len(fetch_result.records)

@@ -1,7 +1,7 @@
 // @ts-check
 // The page on a static site (`txnsim site build`): a worker answers in place of the control port.
 
-/** Whether the page is on such a site. */
+/** Whether the page is on a static site. */
 export const isSite = document.documentElement.hasAttribute("data-site");
 
 /** Answers that are the same in every visit. They are files of the site, so they need no simulator. */
