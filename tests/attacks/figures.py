@@ -10,8 +10,12 @@ GAP_MS_MAX: Final = 100.0
 """The longest time that a single input may occupy the loop."""
 MEMORY_MIB_MAX: Final = 64.0
 """Nor more memory beyond what it carries."""
-NEIGHBOUR_FACTOR_MAX: Final = 5.0
-"""A neighbour's p99 during an attack, against its quiet one."""
+NEIGHBOUR_FACTOR: Final = 5.0
+"""A neighbour's p99 during an attack is remarked upon if it is so many times its quiet one. That is
+no limit: on a shared host it says as much about other programs, and work that was done to hold its
+last milliseconds cost the common load more than it saved (see the policy in
+``txnsim.runtime.loop_turns``).
+"""
 NEIGHBOUR_FLOOR_MS: Final = 2.0
 """A quiet p99 below this counts as this much, as five times a tiny wait is still tiny."""
 
@@ -48,10 +52,14 @@ class Figures(msgspec.Struct, frozen=True, kw_only=True):
             broken_limits.append(f"the loop was busy for {self.gap_cpu_ms:.0f} ms")
         if self.memory_mib > MEMORY_MIB_MAX:
             broken_limits.append(f"{self.memory_mib:.0f} MiB more than it sent")
-        allowed_ms = NEIGHBOUR_FACTOR_MAX * max(self.quiet.p99_ms, NEIGHBOUR_FLOOR_MS)
-        if self.attacked.p99_ms > allowed_ms and not self.is_refused:
-            broken_limits.append(f"a neighbour's p99 was {self.attacked.p99_ms:.1f} ms")
         return broken_limits
+
+    def remarks(self) -> list[str]:
+        """What is told beside the limits, in words."""
+        expected_ms = NEIGHBOUR_FACTOR * max(self.quiet.p99_ms, NEIGHBOUR_FLOOR_MS)
+        if self.attacked.p99_ms > expected_ms and not self.is_refused:
+            return [f"a neighbour's p99 was {self.attacked.p99_ms:.1f} ms"]
+        return []
 
 
 HEAD: Final = (
@@ -69,4 +77,5 @@ def line(figures: Figures) -> str:
         f"{figures.quiet.p99_ms:>7.2f} {figures.attacked.p99_ms:>9.2f} "
         f"{figures.attacked.worst_ms:>8.1f} {figures.log_bytes:>9}"
         + "".join(f"\n    OVER: {limit}" for limit in broken_limits)
+        + "".join(f"\n    slow: {remark}" for remark in figures.remarks())
     )

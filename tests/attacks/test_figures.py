@@ -29,11 +29,19 @@ def test_a_gap_counts_by_the_cpu_time_in_it() -> None:
     assert len(msgspec.structs.replace(HARMLESS, gap_cpu_ms=101.0).broken_limits()) == 1
 
 
-def test_memory_and_the_neighbours_waits_count() -> None:
-    slow = NeighbourWaits(answers=100, p99_ms=16.0, worst_ms=90.0)
-    harmful = msgspec.structs.replace(HARMLESS, memory_mib=65.0, attacked=slow, trouble=("dead",))
-    assert len(harmful.broken_limits()) == 3
-    assert line(harmful).count("OVER") == 3
+def test_memory_and_a_server_that_is_gone_count() -> None:
+    harmful = msgspec.structs.replace(HARMLESS, memory_mib=65.0, trouble=("dead",))
+    assert len(harmful.broken_limits()) == 2
+    assert line(harmful).count("OVER") == 2
+
+
+def test_a_neighbours_long_waits_are_told_and_break_no_limit() -> None:
+    slow_waits = NeighbourWaits(answers=100, p99_ms=16.0, worst_ms=90.0)
+    slow = msgspec.structs.replace(HARMLESS, attacked=slow_waits)
+    assert slow.broken_limits() == []
+    assert line(slow).endswith("slow: a neighbour's p99 was 16.0 ms")
+    assert not HARMLESS.remarks()
+    assert not msgspec.structs.replace(slow, is_refused=True).remarks()
 
 
 def test_the_p99_of_a_hundred_waits_is_the_longest_but_none() -> None:

@@ -1,6 +1,20 @@
-"""Turns of the loop, shared out among users who have more to do than one turn allows.
+"""Turns of the loop: the policy by which brokers, clients and large requests share them.
 
-All brokers share one loop, so work without a break keeps all others waiting. A connection of a
+**The policy.** All brokers share one loop. It works in turns, and each turn has this order:
+
+1. Answers that are ready go out, if the turn before was cut short.
+2. What brokers owe: exchanges between them, markers, replication, and answers that others wait for
+   (``LoopTasks.soon``). It may take ``tasks.OWED_PER_TURN`` times as long as new requests; what is
+   left waits for the next turn. The answers that it makes ready go out.
+3. Sockets are looked at, and new requests of clients are handled, for ``limit_ns``.
+4. Large requests get a slice.
+
+So a broker ends what it has begun before it takes on more: a marker or a replica's fetch waits for
+one turn of new requests at most, however many clients there are. The bound of 2 is there for work
+that never ends, such as a chain of callbacks of which each adds another. In Kafka, replication and
+markers have threads of their own.
+
+**Clients.** Work without a break keeps all others waiting. A connection of a
 client notes how long its requests took (``spent_ns``); once the turn's share is used up, it waits
 here with its remaining requests. In the next turn the users go first who have used least and want
 least: a client with one small request waits only for the work that is being done.

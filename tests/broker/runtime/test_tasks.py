@@ -21,7 +21,13 @@ from txnsim.runtime.loop_turns import (
     TimeSlices,
     Turns,
 )
-from txnsim.runtime.tasks import DUE_UNTIMED, FAILURES_KEPT_MAX, LoopTasks, Pending
+from txnsim.runtime.tasks import (
+    DUE_UNTIMED,
+    FAILURES_KEPT_MAX,
+    OWED_PER_TURN,
+    LoopTasks,
+    Pending,
+)
 from txnsim.runtime.trace import NO_CAUSE, TraceLevel
 from txnsim.runtime.virtual.run import VirtualEnvironment, run_virtual
 
@@ -472,13 +478,48 @@ async def test_answers_go_out_though_more_is_due_than_a_turn_bears() -> None:
     tasks.soon(chain)
     tasks.at_turn_end(lambda: ran.append("answer"))
     await asyncio.sleep(0)
-    assert ran.index("answer") == ran.count("request") == 2 * DUE_UNTIMED
+    looks_at_clock = OWED_PER_TURN + 1
+    assert ran.index("answer") == ran.count("request") == looks_at_clock * DUE_UNTIMED
     ran.clear()
     await asyncio.sleep(0)
     assert ran == [], "sockets are looked at"
     tasks.at_turn_end(lambda: ran.append("answer"))
     await asyncio.sleep(0)
     assert (ran[0], ran[-1]) == ("answer", "request"), "of what was read then"
+    await tasks.close()
+
+
+async def test_what_brokers_owe_goes_before_new_requests_up_to_a_bound() -> None:
+    now_ns = 0
+    tasks = LoopTasks(asyncio.get_running_loop(), stopwatch_ns=lambda: now_ns)
+    ran: list[str] = []
+
+    def owe(name: str, took_ns: int) -> None:
+        def deliver() -> None:
+            nonlocal now_ns
+            now_ns += took_ns
+            ran.append(name)
+
+        tasks.soon(deliver)
+
+    def read_sockets() -> None:
+        ran.append("sockets")
+
+    half_turn_ns = LIMIT_NS_DEFAULT // 2
+    for _ in range(2 * OWED_PER_TURN):
+        owe("marker", half_turn_ns)
+    asyncio.get_running_loop().call_soon(read_sockets)
+    await asyncio.sleep(0)
+    assert ran == ["marker"] * 2 * OWED_PER_TURN + ["sockets"]
+    ran.clear()
+    for _ in range(4 * OWED_PER_TURN):
+        owe("endless", half_turn_ns)
+    asyncio.get_running_loop().call_soon(read_sockets)
+    await asyncio.sleep(0)
+    assert ran.index("sockets") == 2 * OWED_PER_TURN + DUE_UNTIMED
+    await asyncio.sleep(0)
+    await asyncio.sleep(0)
+    assert ran.count("endless") == 4 * OWED_PER_TURN, "the rest comes in the next turn"
     await tasks.close()
 
 
