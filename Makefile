@@ -10,7 +10,7 @@ VENV = .venv
 PIP = $(VENV)/bin/python -m pip --disable-pip-version-check --quiet
 ARGS =
 
-.PHONY: help run site handouts demo dev test check nightly conformance random stage recipes bench release-check journeys
+.PHONY: help run site handouts demo dev test check nightly conformance random stage recipes bench bench-quick release-check journeys
 
 help:
 	@echo 'make run          start a cluster of three brokers on ports 9092.. and its HTTP control port'
@@ -26,6 +26,7 @@ help:
 	@echo 'make stage        play every story on real brokers of five releases, an hour or more; --missing goes on (the same)'
 	@echo 'make recipes      play the recipes of docs/recipes: frameworks and their tests (Node.js, Java 17, Maven)'
 	@echo 'make bench        measure against a real Apache Kafka (needs Java 17 and Maven)'
+	@echo 'make bench-quick  measure the cost of a transaction under load beside kfake, two minutes (needs Go)'
 	@echo 'make release-check  build all that is published, install it elsewhere and try it (Node.js, Go, Java 17, Maven)'
 	@echo 'make journeys     play the first hour of new users from the built wheel and the image, and time it (the same)'
 	@echo
@@ -72,6 +73,9 @@ recipes: $(VENV)/installed-dev
 
 bench: $(VENV)/installed-dev
 	@exec $(VENV)/bin/python -m benchmarks.run $(ARGS)
+
+bench-quick: $(VENV)/installed-dev
+	@exec $(VENV)/bin/python -m benchmarks.quick $(ARGS)
 
 release-check: $(VENV)/installed-dev
 	@exec $(VENV)/bin/python -m tests.release.check $(ARGS)

@@ -21,6 +21,8 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Final, TypeVar
 
+import msgspec
+
 from benchmarks import build
 from benchmarks.call_counts import Counts, Walk, Walker, by_package, counter, counts
 from benchmarks.generator import Generator
@@ -72,7 +74,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 0
     for count in brokers:
         for flow in flows:
-            by_function = over_tcp(count, flow) if options.tcp else in_virtual_time(count, flow)
+            by_function = (
+                count_over_tcp(count, flow).calls_by_function
+                if options.tcp
+                else in_virtual_time(count, flow)
+            )
             _print(f"{count} broker(s), {flow}", by_function, options.top)
     return 0
 
@@ -216,8 +222,16 @@ def _run_in_virtual_time(measure: Callable[[RawProducerMaker], Awaitable[T]], br
 # Over TCP
 
 
-def over_tcp(brokers: int, flow: str) -> dict[str, float]:
-    """Calls per transaction by function in a server, with the benchmark's load generator."""
+class CountedLoad(msgspec.Struct, frozen=True, kw_only=True):
+    """What was counted in a server under load, each per transaction."""
+
+    calls_by_function: dict[str, float]
+    retries: float
+    """Answers that made the load generator send a request again, as CONCURRENT_TRANSACTIONS."""
+
+
+def count_over_tcp(brokers: int, flow: str) -> CountedLoad:
+    """Count calls by function and retries in a server, with the benchmark's load generator."""
     load = build.go_program("load")
     with tempfile.TemporaryDirectory(prefix="txnsim-calls-") as directory:
         ready_file, counts_file = Path(directory) / "ready.json", Path(directory) / "counts.json"
@@ -241,9 +255,12 @@ def over_tcp(brokers: int, flow: str) -> dict[str, float]:
                 time.sleep(_COUNT_S)
                 server.send_signal(signal.SIGUSR2)
                 _await_file(counts_file)
-                load_run.result()
+                transactions = load_run.result()
             by_function = json.loads(counts_file.read_text())
-            return _calls_per(by_function, by_function[_ONCE_PER_TRANSACTION])
+            return CountedLoad(
+                calls_by_function=_calls_per(by_function, by_function[_ONCE_PER_TRANSACTION]),
+                retries=sum(transactions.retries.values()) / transactions.transactions,
+            )
         finally:
             server.terminate()
             server.wait()

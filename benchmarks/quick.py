@@ -1,0 +1,244 @@
+"""``make bench-quick``: what a transaction costs under load, in two minutes, without Java.
+
+Three loads, each of 32 producers over real sockets: three brokers with the old protocol, three with
+transactions v2, one broker with the old protocol. Three kinds of figures:
+
+- Calls of our functions and retries per transaction. They hardly depend on the machine, so they
+  have bounds, and the exit status is 1 where one is broken.
+- CPU of the server per transaction, beside kfake's in the same run. The ratio is compared with the
+  one that is kept in ``quick.json``.
+- The same beside another revision (``--against REV``), in alternation.
+
+``--write`` keeps the figures of this run.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from statistics import median
+from typing import Final
+
+import msgspec
+
+from benchmarks import build
+from benchmarks.calls import count_over_tcp
+from benchmarks.generator import Generator, Transactions
+from benchmarks.process import started_server
+from benchmarks.servers import READY_FILE, Kfake, Launch, Server
+
+KEPT_FILE: Final = Path(__file__).with_name("quick.json")
+PRODUCERS: Final = 32
+WARM_UP_S: Final = 1.5
+MEASURED_S: Final = 3.0
+RETRIES_MAX: Final = 0.1
+"""Per transaction: a coordinator whose markers come in time refuses hardly any request."""
+
+
+class Load(msgspec.Struct, frozen=True):
+    """One of the loads, and the most calls of our functions that a transaction of it may take."""
+
+    brokers: int
+    flow: str
+    calls_max: int
+
+    @property
+    def title(self) -> str:
+        """Its name in the table and in the kept figures."""
+        return f"{self.brokers} broker{'s' if self.brokers > 1 else ''}, {self.flow} flow"
+
+
+LOADS: Final = (Load(3, "old", 350), Load(3, "v2", 350), Load(1, "old", 200))
+
+
+class LoadFigures(msgspec.Struct, frozen=True, kw_only=True):
+    """What one load has shown, each the median of the rounds."""
+
+    calls: float
+    """Of our functions, per transaction, counted in a run of its own."""
+    retries: float
+    """Per transaction; of that run too, as a count of calls holds only for what was counted."""
+    cpu_ms: dict[str, float]
+    """Name of the server -> CPU per transaction."""
+    per_second: dict[str, float]
+    """Name of the server -> transactions per second."""
+
+    def cpu_ratio(self, peer: str) -> float:
+        """CPU of this tree's server per that of a peer."""
+        return self.cpu_ms[OURS] / self.cpu_ms[peer]
+
+
+OURS: Final = "txnsim"
+KFAKE: Final = "kfake"
+
+
+class Checkout:
+    """The server of a source tree, run by this interpreter.
+
+    Args:
+        name: Of the server in the table.
+        tree: The repository's root.
+        brokers: How many.
+    """
+
+    def __init__(self, name: str, tree: Path, brokers: int) -> None:
+        self.name = name
+        self.label = f"{name} with {brokers} broker(s)"
+        self._tree = tree
+        self._brokers = brokers
+
+    def prepare(self) -> None:
+        """Nothing: its source is there."""
+
+    def launch(self, home: Path) -> Launch:
+        """Its brokers on free ports."""
+        options = ("--port", "0", "--brokers", str(self._brokers))
+        source = self._tree / "sim"
+        return Launch(
+            command=(
+                *("env", f"PYTHONPATH={source}", sys.executable, "-m", "txnsim", "serve"),
+                *options,
+                *("--ready-file", str(home / READY_FILE)),
+            ),
+            bootstrap=None,
+        )
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Measure, print, and say whether a bound is broken."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.quick")
+    parser.add_argument("--against", metavar="REV", help="also a revision of git, in alternation")
+    parser.add_argument("--rounds", type=int, default=2)
+    parser.add_argument("--json", action="store_true", help="print JSON instead of a table")
+    parser.add_argument("--write", action="store_true", help="keep the figures in quick.json")
+    options = parser.parse_args(arguments)
+    with ExitStack() as stack:
+        other_tree = stack.enter_context(_revision(options.against)) if options.against else None
+        figures = {load.title: _measure(load, options.rounds, other_tree) for load in LOADS}
+    kept = msgspec.json.decode(KEPT_FILE.read_bytes(), type=dict[str, dict[str, float]])
+    breaches = [
+        f"{load.title}: {text}"
+        for load in LOADS
+        for text in broken_bounds(load, figures[load.title])
+    ]
+    if options.json:
+        print(msgspec.json.encode(figures).decode())
+    else:
+        _print_table(figures, kept)
+    for text in breaches:
+        print(f"over its bound: {text}", file=sys.stderr)
+    if options.write:
+        kept_figures = {
+            title: {
+                "calls": round(load_figures.calls, 1),
+                "retries": round(load_figures.retries, 2),
+                "cpu_per_kfake": round(load_figures.cpu_ratio(KFAKE), 2),
+            }
+            for title, load_figures in figures.items()
+        }
+        KEPT_FILE.write_bytes(msgspec.json.format(msgspec.json.encode(kept_figures), indent=1))
+    return 1 if breaches else 0
+
+
+def broken_bounds(load: Load, figures: LoadFigures) -> Iterator[str]:
+    """Bounds that the figures of a load break, a text each."""
+    if figures.calls > load.calls_max:
+        yield f"{figures.calls:.0f} calls per transaction, at most {load.calls_max}"
+    if figures.retries > RETRIES_MAX:
+        yield f"{figures.retries:.2f} retries per transaction, at most {RETRIES_MAX}"
+
+
+def _measure(load: Load, rounds: int, other_tree: Path | None) -> LoadFigures:
+    program = build.go_program("load")
+    servers: list[Server] = [Checkout(OURS, build.REPOSITORY, load.brokers), Kfake()]
+    if other_tree is not None:
+        servers.append(Checkout(other_tree.name, other_tree, load.brokers))
+    for server in servers:
+        server.prepare()
+    _say(f"{load.title}: counting calls")
+    counted = count_over_tcp(load.brokers, load.flow)
+    runs: dict[str, list[Transactions]] = {server.name: [] for server in servers}
+    for round_number in range(rounds):
+        # Every round begins with another server.
+        for server in (
+            servers[round_number % len(servers) :] + servers[: round_number % len(servers)]
+        ):
+            _say(f"{load.title}: round {round_number + 1} of {rounds}, {server.name}")
+            runs[server.name].append(_run(server, program, load.flow))
+    return LoadFigures(
+        calls=sum(counted.calls_by_function.values()),
+        retries=max(counted.retries, _retries(runs[OURS])),
+        cpu_ms={
+            name: median(1000 * run.server_cpu_seconds / run.transactions for run in server_runs)
+            for name, server_runs in runs.items()
+        },
+        per_second={
+            name: median(run.per_second for run in server_runs)
+            for name, server_runs in runs.items()
+        },
+    )
+
+
+def _run(server: Server, program: Path, flow: str) -> Transactions:
+    with started_server(server, program) as started:
+        generator = Generator(binary=program, bootstrap=started.bootstrap, server_pid=started.pid)
+        return generator.transactions(
+            flow=flow, producers=PRODUCERS, warm_up_s=WARM_UP_S, measured_s=MEASURED_S
+        )
+
+
+def _retries(runs: Sequence[Transactions]) -> float:
+    """Retries per transaction, the median of the runs."""
+    return median(sum(run.retries.values()) / run.transactions for run in runs)
+
+
+@contextmanager
+def _revision(revision: str) -> Iterator[Path]:
+    """Another revision of this repository, in a directory that is taken away afterwards."""
+    git = ("git", "-C", str(build.REPOSITORY))
+    commit = subprocess.run(
+        [*git, "rev-parse", "--short", f"{revision}^{{commit}}"],
+        check=True,
+        capture_output=True,
+        text=True,
+    ).stdout.strip()
+    with tempfile.TemporaryDirectory(prefix="txnsim-revision-") as directory:
+        tree = Path(directory) / commit
+        archive = subprocess.Popen([*git, "archive", commit, "sim"], stdout=subprocess.PIPE)
+        tree.mkdir()
+        subprocess.run(["tar", "-x", "-C", str(tree)], stdin=archive.stdout, check=True)
+        if archive.wait() != 0:
+            raise build.BuildError(f"git archive {commit} failed")
+        yield tree
+
+
+def _print_table(figures: dict[str, LoadFigures], kept: dict[str, dict[str, float]]) -> None:
+    load_average = os.getloadavg()[0]
+    print(f"medians; load average {load_average:.1f} at the end; kept figures in brackets")
+    for title, load_figures in figures.items():
+        kept_texts = {name: f"({value})" for name, value in kept.get(title, {}).items()}
+        calls_kept, retries_kept = kept_texts.get("calls", ""), kept_texts.get("retries", "")
+        print(f"\n{title}, {PRODUCERS} producers")
+        print(f"  calls per transaction    {load_figures.calls:8.1f}  {calls_kept}")
+        print(f"  retries per transaction  {load_figures.retries:8.2f}  {retries_kept}")
+        for name, cpu_ms in load_figures.cpu_ms.items():
+            ratio = f"  x{load_figures.cpu_ratio(name):.2f}" if name != OURS else ""
+            kept_ratio = f" {kept_texts.get('cpu_per_kfake', '')}" if name == KFAKE else ""
+            print(
+                f"  {name:<12} {cpu_ms:7.3f} ms of CPU per transaction,"
+                f" {load_figures.per_second[name]:7,.0f} per second{ratio}{kept_ratio}"
+            )
+
+
+def _say(text: str) -> None:
+    print(text, file=sys.stderr, flush=True)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
