@@ -26,6 +26,8 @@ from txnsim.client.inspection.groups import (
     StreamsMember,
 )
 from txnsim.errors import ErrorCode
+from txnsim.shell_text import ShellText, arguments, command_line, option
+from txnsim.txn.open_txn_verdict import why_command
 
 _STATES: Final = (
     "Assigning",
@@ -245,7 +247,7 @@ def _describe(group: GroupDescription) -> Iterator[str]:
             yield (
                 f"From offset {position.waits_at} of {partition} on it waits for an open"
                 " transaction:"
-                f" txnsim txns why {partition.topic} {partition.partition}"
+                f" {why_command(partition)}"
             )
     yield from _beginning_sentences(group)
 
@@ -274,9 +276,15 @@ def _beginning_sentences(group: GroupDescription) -> Iterator[str]:
     if late_positions:
         topic = late_positions[0].partition.topic
         yield (
-            "To get older records, while it has no members: txnsim groups offsets reset"
-            f" {group.group_id} --topic {topic} --to-earliest"
+            "To get older records, while it has no members:"
+            f" {_reset_command(group.group_id, topic)}"
         )
+
+
+def _reset_command(group_id: str, topic: str) -> ShellText:
+    options = (*option("--topic", topic), "--to-earliest")
+    words = arguments(group_id, options=options)
+    return command_line("txnsim", "groups", "offsets", "reset", *words)
 
 
 def _table_or_text(text_if_empty: str, columns: Columns[Any], rows: Sequence[Any]) -> Iterator[str]:

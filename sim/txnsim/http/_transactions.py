@@ -25,6 +25,7 @@ from txnsim.log.partition_log import PartitionLog
 from txnsim.log.producer_state import ProducerEntry
 from txnsim.runtime.loop_turns import Pace, rest_where_due
 from txnsim.server.views.waiting_transactions import WAIT_MS, coordinated_transaction, until_state
+from txnsim.shell_text import ShellText
 from txnsim.txn.open_txn_verdict import OpenTxnStatus, program_at
 from txnsim.txn.state import (
     NO_TIMESTAMP,
@@ -333,7 +334,7 @@ def _description(broker_id: BrokerId, txn: TxnMetadata) -> TransactionDescriptio
     )
 
 
-def _open_view(open_finding: JudgedTransaction, program: str) -> OpenView:
+def _open_view(open_finding: JudgedTransaction, program: ShellText) -> OpenView:
     producer = open_finding.transaction.producer
     assert producer.txn_start_offset is not None
     return OpenView(

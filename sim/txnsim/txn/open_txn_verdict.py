@@ -24,18 +24,18 @@ would tear it apart.
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Sequence
 from enum import StrEnum
 from typing import Final, Self
 
 import msgspec
 
+from txnsim.shell_text import ShellText, arguments, command_line, continued, option
 from txnsim.txn.past_decision import Decided
 from txnsim.txn.state import TIMEOUT_NEVER_MS
 from txnsim.types import TopicPartition
 
-PROGRAM: Final = "txnsim txns"
+PROGRAM: Final = command_line("txnsim", "txns")
 NAMED_GROUPS_MAX: Final = 10
 """Most share groups that a sentence names."""
 DISCARD_WARNING: Final = (
@@ -116,15 +116,16 @@ class OpenTxnStatus(StrEnum):
             f" its coordinator has had it for transaction.timeout.ms={txn.timeout_ms}"
         )
 
-    def repair_command(self, partition: TopicPartition, *, program: str = PROGRAM) -> str | None:
+    def repair_command(
+        self, partition: TopicPartition, *, program: ShellText = PROGRAM
+    ) -> ShellText | None:
         """The command that ends a hanging transaction; None with any other verdict. ``repair``
         checks again right before it writes, and writes the marker of the decision, COMMIT or ABORT.
         Kafka's own tool writes an ABORT only.
         """
         if self is not OpenTxnStatus.HANGING:
             return None
-        partition_options = f"--topic {partition.topic} --partition {partition.partition}"
-        return f"{program} repair {partition_options} --yes"
+        return continued(program, "repair", *partition_options(partition), "--yes")
 
 
 class Cause(StrEnum):
@@ -205,7 +206,7 @@ class ReaderStanding(msgspec.Struct, frozen=True, kw_only=True):
     """Ids of replicas that are not in sync."""
     share_groups: Sequence[tuple[str, int | None]] = ()
     """(name, start offset) of the share groups with read_committed."""
-    program: str = PROGRAM
+    program: ShellText = PROGRAM
     """The command line of ``txnsim txns`` for this cluster."""
 
     def sentences(self) -> tuple[str, ...]:
@@ -281,10 +282,20 @@ def _share_groups_sentence(share_groups: Sequence[tuple[str, int | None]]) -> st
     )
 
 
-def program_at(bootstrap: str | None, *options: str) -> str:
+def program_at(bootstrap: str | None, *options: str) -> ShellText:
     """The command line of ``txnsim txns`` for a cluster."""
-    server_option = () if bootstrap is None else ("--bootstrap-server", bootstrap)
-    return shlex.join((*PROGRAM.split(), *server_option, *options))
+    server_option = () if bootstrap is None else option("--bootstrap-server", bootstrap)
+    return continued(PROGRAM, *server_option, *options)
+
+
+def why_command(partition: TopicPartition, program: ShellText = PROGRAM) -> ShellText:
+    """The command that tells what holds readers of a partition back."""
+    return continued(program, "why", *arguments(partition.topic, str(partition.partition)))
+
+
+def partition_options(partition: TopicPartition) -> tuple[str, ...]:
+    """The options that name a partition, as Kafka's and our commands have them."""
+    return *option("--topic", partition.topic), *option("--partition", partition.partition)
 
 
 def _open_txn_sentence(holder: BlockingTxn) -> str:
@@ -309,15 +320,19 @@ def _advice(standing: ReaderStanding, holder: BlockingTxn) -> str:
         return (
             "It does not hang: its external coordinator ends it. Ask that one first: fencing its"
             f" producer aborts it, even if it was decided to commit, and {DISCARD_WARNING}:"
-            f" {standing.program} forceTerminateTransaction --transactionalId"
-            f" {holder.transactional_id}."
+            f" {_terminate_command(standing.program, holder)}."
         )
     return (
         "It does not hang. See first whether its application runs, or will start again with this"
         " transactional id and end it itself, and what its last checkpoint says of it. To end it"
-        f" now, fence its producer, which aborts it; {DISCARD_WARNING}: {standing.program}"
-        f" forceTerminateTransaction --transactionalId {holder.transactional_id}."
+        f" now, fence its producer, which aborts it; {DISCARD_WARNING}:"
+        f" {_terminate_command(standing.program, holder)}."
     )
+
+
+def _terminate_command(program: ShellText, holder: BlockingTxn) -> ShellText:
+    id_option = option("--transactionalId", holder.transactional_id)
+    return continued(program, "forceTerminateTransaction", *id_option)
 
 
 def _delay_causes(standing: ReaderStanding) -> tuple[str, ...]:

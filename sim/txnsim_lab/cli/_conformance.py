@@ -16,6 +16,7 @@ from txnsim.cli.progress import Progress
 from txnsim.errors import ConfigError
 from txnsim.files import write_whole
 from txnsim.releases import REFERENCE
+from txnsim.shell_text import arguments, command_line, option
 from txnsim.text import read_host_and_port
 
 if TYPE_CHECKING:
@@ -106,11 +107,14 @@ def _exit_stopped_run(args: argparse.Namespace, conformance: ConformanceResults)
     """Print how to continue, and exits without waiting for pending answers."""
     from txnsim.cli.main import INTERRUPTED_STATUS
 
-    only_options = " ".join(f"--only {case_file}" for case_file in conformance.files_left())
+    only_options = [word for file in conformance.files_left() for word in option("--only", file)]
+    rest_command = command_line(
+        "txnsim", "conformance", *arguments(args.address, options=only_options)
+    )
     TERMINAL.warn(
         f"stopped after {len(conformance.results)} of {len(conformance.cases)} cases;"
         " its topics and groups are deleted."
-        f" The other cases: txnsim conformance {args.address} {only_options}"
+        f" The other cases: {rest_command}"
     )
     sys.stdout.flush()
     sys.stderr.flush()

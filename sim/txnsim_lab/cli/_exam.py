@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import shlex
 from collections.abc import Sequence
 from os.path import relpath
 from pathlib import Path
@@ -17,6 +16,7 @@ from txnsim.cli.parsing import new_file, new_folder
 from txnsim.cli.progress import Progress, stop_sentence
 from txnsim.errors import ConfigError
 from txnsim.files import problem_of, write_all, write_whole
+from txnsim.shell_text import ShellText, command_line, option
 from txnsim_lab.cli import _exam_compare as exam_compare
 from txnsim_lab.cli import _exam_readers as exam_readers
 
@@ -210,7 +210,7 @@ def _read_known_ids(path: Path | None) -> frozenset[str]:
 
 
 def _print_exam_run(exam_run: ExamRun, known_ids: frozenset[str], args: argparse.Namespace) -> None:
-    from txnsim_lab.exam.results import SituationOutcome
+    from txnsim_lab.exam.results import SituationOutcome, repeated_situation
 
     TERMINAL.table(
         ("Class", "Situation", "Level", "Outcome", "Seconds"),
@@ -233,10 +233,7 @@ def _print_exam_run(exam_run: ExamRun, known_ids: frozenset[str], args: argparse
             *(f"the library: {library_error}" for library_error in result.errors[:6]),
         ):
             TERMINAL.line(f"  {line}")
-        TERMINAL.line(
-            f"  again: {_repeat_command(args)} --only {result.situation}"
-            f" --transaction-version {result.level}"
-        )
+        TERMINAL.line(f"  again: {repeated_situation(_repeat_command(args), result)}")
     healed_ids = known_ids & {
         result.id for result in exam_run.results if result.outcome is SituationOutcome.PASSED
     }
@@ -249,9 +246,7 @@ def _print_exam_run(exam_run: ExamRun, known_ids: frozenset[str], args: argparse
     )
 
 
-def _repeat_command(args: argparse.Namespace) -> str:
-    options = (("--as-version", args.as_version), ("--on", args.on))
-    option_text = "".join(
-        f" {option_name} {value}" for option_name, value in options if value is not None
-    )
-    return f"txnsim exam run --driver {shlex.quote(args.driver)}{option_text}"
+def _repeat_command(args: argparse.Namespace) -> ShellText:
+    options = (("--driver", args.driver), ("--as-version", args.as_version), ("--on", args.on))
+    words = [word for name, value in options if value is not None for word in option(name, value)]
+    return command_line("txnsim", "exam", "run", *words)

@@ -20,6 +20,8 @@ from txnsim.cli.parsing import MISUSE_STATUS
 from txnsim.errors import ConfigError
 from txnsim.releases import REFERENCE, release_named
 from txnsim.server.cluster import SimCluster
+from txnsim.shell_text import command_line, option
+from txnsim.txn.open_txn_verdict import program_at
 from txnsim_lab.scenario import practise_situation
 
 UPGRADE_WORD: Final = Path("upgrade")
@@ -123,7 +125,10 @@ def _rehearse_upgrade(args: argparse.Namespace) -> int:
 async def _make_exercise(cluster: SimCluster, http_url: str | None) -> tuple[str, ...]:
     """Make the situation on the cluster; returns the text of the exercise."""
     await practise_situation.make(cluster)
-    release_command = f"txnsim faults release {practise_situation.MARKER_RULE} --http {http_url}"
+    http_option = option("--http", http_url)
+    release_command = command_line(
+        "txnsim", "faults", "release", practise_situation.MARKER_RULE, *http_option
+    )
     return (
         "A consumer of orders-0 stands still, and no client sees an error. Find out why:",
         *_exercise_commands(cluster, "why orders 0"),
@@ -143,7 +148,7 @@ async def _exercise_on_copies(cluster: SimCluster, _http: str | None) -> tuple[s
 
 
 def _exercise_commands(cluster: SimCluster, why_subcommand: str) -> tuple[str, ...]:
-    txns_command = f"txnsim txns --bootstrap-server {cluster.bootstrap.split(',')[0]}"
+    txns_command = program_at(cluster.bootstrap.split(",")[0])
     return (
         f"  {txns_command} find-hanging --all",
         f"  {txns_command} {why_subcommand}",

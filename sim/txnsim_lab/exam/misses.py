@@ -16,8 +16,15 @@ import msgspec
 from txnsim import VERSION
 from txnsim.errors import ConfigError
 from txnsim.files import problem_of
+from txnsim.shell_text import ShellText
 from txnsim.trace.trace_file import Recording
-from txnsim_lab.exam.results import PAGE_FILE_NAME, ExamRun, Result, escape_unprintable
+from txnsim_lab.exam.results import (
+    PAGE_FILE_NAME,
+    ExamRun,
+    Result,
+    escape_unprintable,
+    repeated_situation,
+)
 from txnsim_lab.http.page.one_file import one_file
 
 REPORT_FILE_NAME: Final = "README.md"
@@ -43,7 +50,7 @@ _LAWS_TEXT: Final = (
 def folders(
     run: ExamRun,
     *,
-    command: str,
+    command: ShellText,
     sources: Mapping[str, bytes] | None = None,
     known_ids: Collection[str] = (),
 ) -> dict[str, bytes]:
@@ -62,7 +69,7 @@ def folders(
     sources = sources or {}
     for miss in run.misses(known_ids):
         miss_folder = miss.folder
-        repeat_command = f"{command} --only {miss.situation} --transaction-version {miss.level}"
+        repeat_command = repeated_situation(command, miss)
         report_text = "\n".join(_report(run, miss, repeat_command, sorted(sources)))
         files[f"{miss_folder}/{REPORT_FILE_NAME}"] = report_text.encode() + b"\n"
         files[f"{miss_folder}/story.txt"] = "\n".join(map(_one_line, miss.story)).encode() + b"\n"

@@ -9,6 +9,8 @@ from typing import Final
 
 import msgspec
 
+from txnsim.shell_text import ShellText, continued, option
+
 
 class SituationOutcome(StrEnum):
     """The outcome of one situation at one level."""
@@ -115,6 +117,12 @@ def escape_unprintable(text: str) -> str:
         character if character.isprintable() else character.encode("unicode_escape").decode()
         for character in text
     )
+
+
+def repeated_situation(exam_command: ShellText, result: Result) -> ShellText:
+    """The command that plays one situation of a run again."""
+    level_option = option("--transaction-version", result.level)
+    return continued(exam_command, *option("--only", result.situation), *level_option)
 
 
 def page(run: ExamRun, *, misses: str = "", known: Collection[str] = ()) -> str:

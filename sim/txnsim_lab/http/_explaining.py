@@ -20,6 +20,7 @@ from txnsim.http.operation import PREFIX, Noun, Operation, Query
 from txnsim.http.replies import RefusedError, number_of
 from txnsim.http.work_thread import WorkThread
 from txnsim.runtime.trace import Event, Tracer
+from txnsim.shell_text import ShellText
 from txnsim.trace.trace_file import Recording
 from txnsim.txn.open_txn_verdict import program_at
 from txnsim_lab.trace.explain import (
@@ -120,7 +121,7 @@ class _LiveTraceReader:
     events that the ring drops.
     """
 
-    def __init__(self, program: str) -> None:
+    def __init__(self, program: ShellText) -> None:
         self._program = program
         self._state = TraceState()
         self._faults_and_decisions = FaultsAndDecisions()
@@ -199,7 +200,7 @@ def _explain_pieces(
     trace_pieces: Iterator[bytes],
     asked_position: int | None,
     partition_name: str | None,
-    repair_program: str,
+    repair_program: ShellText,
 ) -> Explained:
     recording = Recording.from_lines("the trace", b"".join(trace_pieces).splitlines())
     events = recording.events_through(asked_position)
@@ -215,7 +216,7 @@ def _explanation(
     faults_and_decisions: FaultsAndDecisions,
     position: int,
     partition_name: str | None,
-    repair_program: str,
+    repair_program: ShellText,
 ) -> Explained:
     open_mismatches = tuple(mismatches(state, faults_and_decisions, partition_name))
     partition_names = (

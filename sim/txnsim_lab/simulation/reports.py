@@ -13,6 +13,7 @@ from txnsim.errors import ConfigError
 from txnsim.files import write_all
 from txnsim.releases import REFERENCE, release_named
 from txnsim.runtime.trace import TraceLevel
+from txnsim.shell_text import command_line, continued, option
 from txnsim_lab.scenario.model import Scenario
 from txnsim_lab.scenario.runner import FAILED_VERDICT, ScenarioRun, run_in_virtual_time
 from txnsim_lab.simulation._causes import Cause, causes_of
@@ -44,7 +45,7 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
     sentences: tuple[str, ...] = msgspec.field(default=(), name="told")
     """The smallest run, as numbered sentences."""
 
-    def lines(self, *, repeat_options: str = "") -> Iterator[str]:
+    def lines(self, *, repeat_options: Sequence[str] = ()) -> Iterator[str]:
         """The report as lines for a terminal.
 
         Args:
@@ -61,12 +62,14 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
             steps = f", a story of {self.steps} steps" if self.steps is not None else ""
             yield f"  Shrunk in {self.tries} runs to {self.shrunk} acts{steps}:"
             yield from (f"    {sentence}" for sentence in self.sentences)
-        yield f"  again: txnsim simulate --seed {self.seed}{repeat_options}"
+        seed_option = option("--seed", self.seed)
+        yield f"  again: {command_line('txnsim', 'simulate', *seed_option, *repeat_options)}"
         for file_path in self.files:
             if file_path.endswith(".yaml"):
-                run_command = f"txnsim scenario run {file_path} --armed"
-                yield f"  see it: {run_command} --open"
-                yield f"  ask a real Kafka: {run_command} --on apache-{self.release}"
+                run_command = command_line("txnsim", "scenario", "run", file_path, "--armed")
+                target_option = option("--on", f"apache-{self.release}")
+                yield f"  see it: {continued(run_command, '--open')}"
+                yield f"  ask a real Kafka: {continued(run_command, *target_option)}"
         yield from (f"  {file_path}" for file_path in self.files)
 
 

@@ -17,6 +17,8 @@ from txnsim.client.errors import code_name
 from txnsim.client.inspection.txn_views import AbortSpec, ProducerState, TransactionDescription
 from txnsim.errors import ClientError, ErrorCode
 from txnsim.runtime.environment import Clock
+from txnsim.shell_text import ShellText, command_line, option
+from txnsim.txn.open_txn_verdict import partition_options
 from txnsim.types import CONSUMER_OFFSETS_TOPIC, TopicPartition, partition_for
 
 TIMEOUT_MS: Final = 30_000
@@ -78,8 +80,8 @@ class Cleaner:
         self._admin = Admin(cluster)
         self._clock = clock
         self._prefix = prefix
-        config_option = f" --command-config {CONFIG_OF_OPERATOR}" if secured else ""
-        self._cluster_options = f"--bootstrap-server {bootstrap}{config_option}"
+        config_option = option("--command-config", CONFIG_OF_OPERATOR) if secured else ()
+        self._cluster_options = (*option("--bootstrap-server", bootstrap), *config_option)
 
     async def clean(self, belongings: Belongings) -> list[Leftover]:
         """Ends open transactions, deletes topics and groups, and aborts hanging transactions in the
@@ -326,9 +328,8 @@ class Cleaner:
                 f"open since offset {start_offset}, may not be aborted: "
                 f"{_refusal_reason(error, _REMOVAL_RIGHTS)}"
             )
-            command = (
-                f"kafka-transactions.sh {self._cluster_options} abort --topic {partition.topic} "
-                f"--partition {partition.partition} --start-offset {start_offset}"
+            command = self._transactions_command(
+                "abort", *partition_options(partition), *option("--start-offset", start_offset)
             )
             leftovers.append(self._hanging_leftover(partition, why, command))
 
@@ -337,29 +338,27 @@ class Cleaner:
     def _hanging_leftover(self, partition: TopicPartition, why: str, command: str) -> Leftover:
         return Leftover(kind="hanging transaction", name=str(partition), why=why, command=command)
 
-    def _delete_topic_command(self, topic_name: str) -> str:
-        return f"kafka-topics.sh {self._cluster_options} --delete --topic {topic_name}"
+    def _delete_topic_command(self, topic_name: str) -> ShellText:
+        words = ("--delete", *option("--topic", topic_name))
+        return command_line("kafka-topics.sh", *self._cluster_options, *words)
 
-    def _delete_group_command(self, group: str) -> str:
-        return f"kafka-consumer-groups.sh {self._cluster_options} --delete --group {group}"
+    def _delete_group_command(self, group: str) -> ShellText:
+        words = ("--delete", *option("--group", group))
+        return command_line("kafka-consumer-groups.sh", *self._cluster_options, *words)
 
-    def _describe_command(self, transactional_id: str) -> str:
-        return (
-            f"kafka-transactions.sh {self._cluster_options} describe "
-            f"--transactional-id {transactional_id}"
-        )
+    def _describe_command(self, transactional_id: str) -> ShellText:
+        id_option = option("--transactional-id", transactional_id)
+        return self._transactions_command("describe", *id_option)
 
-    def _terminate_command(self, transactional_id: str) -> str:
-        return (
-            f"kafka-transactions.sh {self._cluster_options} forceTerminateTransaction "
-            f"--transactionalId {transactional_id}"
-        )
+    def _terminate_command(self, transactional_id: str) -> ShellText:
+        id_option = option("--transactionalId", transactional_id)
+        return self._transactions_command("forceTerminateTransaction", *id_option)
 
-    def _find_command(self, partition: TopicPartition) -> str:
-        return (
-            f"kafka-transactions.sh {self._cluster_options} find-hanging --topic {partition.topic} "
-            f"--partition {partition.partition}"
-        )
+    def _find_command(self, partition: TopicPartition) -> ShellText:
+        return self._transactions_command("find-hanging", *partition_options(partition))
+
+    def _transactions_command(self, *words: str) -> ShellText:
+        return command_line("kafka-transactions.sh", *self._cluster_options, *words)
 
 
 def _is_open(description: TransactionDescription | ClientError) -> bool:

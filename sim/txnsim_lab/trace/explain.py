@@ -11,15 +11,16 @@ import msgspec
 
 from txnsim.errors import BadInputError
 from txnsim.runtime.trace import Event, TraceLevel
+from txnsim.shell_text import ShellText
 from txnsim.trace.story import node_label
 from txnsim.trace.trace_file import Recording
 from txnsim.txn.open_txn_verdict import (
+    PROGRAM,
     BlockingTxn,
     Cause,
     CoordinatedTxn,
     OpenTxnStatus,
     ReaderStanding,
-    program_at,
 )
 from txnsim.txn.past_decision import Decided
 from txnsim.types import TopicPartition
@@ -117,7 +118,7 @@ def lso_of(
     *,
     at: int,
     faults_and_decisions: FaultsAndDecisions,
-    program: str = program_at(None),
+    program: ShellText = PROGRAM,
 ) -> LsoExplanation:
     """Explain the last stable offset of a partition in a given state.
 

@@ -4,15 +4,15 @@ was read. These are the values of its JSON; pure.
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Sequence
 from typing import Annotated, Final
 
 import msgspec
 
 from txnsim.client.inspection.hanging import MAX_TRANSACTION_TIMEOUT_MS
+from txnsim.shell_text import command_line, continued, option
 from txnsim.text import with_clean_descriptions
-from txnsim.txn.open_txn_verdict import OpenTxnStatus, program_at
+from txnsim.txn.open_txn_verdict import OpenTxnStatus, partition_options, program_at
 from txnsim.txn.past_decision import Decided, Decision
 from txnsim.types import TopicPartition
 from txnsim_spark.forensics._coordinator_entries import Coordinators
@@ -451,20 +451,16 @@ def abort_commands(txn: OpenTxn, partition: TopicPartition, bootstrap: str) -> A
     there is no coordinator epoch yet; then it is 0, which is never higher than a real one
     (AbortTransactionCommand).
     """
-    abort_arguments = ["abort", "--topic", partition.topic, "--partition", str(partition.partition)]
-    offset_arguments = [*abort_arguments, "--start-offset", str(txn.start_offset)]
-    identity_arguments = [
-        *abort_arguments,
-        *("--producer-id", str(txn.producer_id)),
-        *("--producer-epoch", str(txn.producer_epoch)),
-        *("--coordinator-epoch", str(max(0, txn.coordinator_epoch or 0))),
-    ]
-    server_arguments = ["--bootstrap-server", bootstrap]
+    abort = command_line("kafka-transactions.sh", *option("--bootstrap-server", bootstrap), "abort")
+    partition_words = partition_options(partition)
+    identity_words = (
+        *option("--producer-id", txn.producer_id),
+        *option("--producer-epoch", txn.producer_epoch),
+        *option("--coordinator-epoch", max(0, txn.coordinator_epoch or 0)),
+    )
     return AbortCommands(
-        kafka=shlex.join(["kafka-transactions.sh", *server_arguments, *offset_arguments]),
-        kafka_before_3_0=shlex.join(
-            ["kafka-transactions.sh", *server_arguments, *identity_arguments]
-        ),
+        kafka=continued(abort, *partition_words, *option("--start-offset", txn.start_offset)),
+        kafka_before_3_0=continued(abort, *partition_words, *identity_words),
     )
 
 

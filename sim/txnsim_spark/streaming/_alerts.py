@@ -14,6 +14,7 @@ from typing import Annotated, Final
 
 import msgspec
 
+from txnsim.shell_text import ShellText
 from txnsim.text import time_text
 from txnsim.types import TopicPartition
 from txnsim_spark.schemas import Bigint, Int, String, Table, columns_of
@@ -90,7 +91,7 @@ def compare_probe(
     partition_lags: Iterable[PartitionLag],
     *,
     probed_at_ms: int,
-    program: str,
+    program: ShellText,
 ) -> AlertChanges:
     """Raise and end alerts by comparing a probe with the alerts that lasted until then.
 
@@ -129,7 +130,7 @@ def compare_probe(
 
 
 def _hanging_alerts(
-    partition_lag: PartitionLag, *, probed_at_ms: int, program: str
+    partition_lag: PartitionLag, *, probed_at_ms: int, program: ShellText
 ) -> Iterator[Alert]:
     """The alerts for the hanging transactions of a partition."""
     assert partition_lag.topic is not None, "only a partition has transactions that hold it"

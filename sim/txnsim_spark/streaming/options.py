@@ -11,6 +11,8 @@ from txnsim.client.connection import ClientSettings
 from txnsim.client.inspection.hanging import MAX_TRANSACTION_TIMEOUT_MS
 from txnsim.config.client_settings import settings_of_options
 from txnsim.errors import BadInputError
+from txnsim.shell_text import ShellText
+from txnsim.txn.open_txn_verdict import PROGRAM
 
 BATCH_INTERVAL_MS: Final = 1_000
 PROBE_INTERVAL_MS: Final = 10_000
@@ -41,7 +43,7 @@ class StreamOptions(msgspec.Struct, frozen=True, kw_only=True):
     """Process the available data with one probe, then stop."""
     alerts_topic: str | None = None
     """Topic that alerts are sent to as well; None for none."""
-    program: str = "txnsim txns"
+    program: ShellText = PROGRAM
     """Command line of the repair tool, for the commands in alerts."""
 
     @property

@@ -21,13 +21,7 @@ from txnsim.runtime.loop_turns import (
     TimeSlices,
     Turns,
 )
-from txnsim.runtime.tasks import (
-    DUE_UNTIMED,
-    FAILURES_KEPT_MAX,
-    OWED_PER_TURN,
-    LoopTasks,
-    Pending,
-)
+from txnsim.runtime.tasks import DUE_UNTIMED, FAILURES_KEPT_MAX, OWED_PER_TURN, LoopTasks, Pending
 from txnsim.runtime.trace import NO_CAUSE, TraceLevel
 from txnsim.runtime.virtual.run import VirtualEnvironment, run_virtual
 

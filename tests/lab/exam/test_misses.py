@@ -15,6 +15,7 @@ import pytest
 from tests.lab.exam.test_exam import YES, driver
 from txnsim import VERSION
 from txnsim.errors import ConfigError
+from txnsim.shell_text import command_line
 from txnsim_lab.exam.misses import DRIVER_TEXT_CHARS_MAX, driver_sources, folders
 from txnsim_lab.exam.results import page
 from txnsim_lab.exam.run import choose_situations, run_exam
@@ -31,7 +32,8 @@ def test_a_miss_can_be_reported_and_opens_in_the_page() -> None:
     run = asyncio.run(
         run_exam(driver(program), choose_situations(SITUATIONS, ["reads-open"]), levels=(2,))
     )
-    command, sources = "txnsim exam run --driver ./yes", {"yes": b"true\n"}
+    command = command_line("txnsim", "exam", "run", "--driver", "./yes")
+    sources = {"yes": b"true\n"}
     files = folders(run, command=command, sources=sources)
     assert sorted(files) == [
         f"reads-open-2/{name}"
@@ -67,7 +69,7 @@ def test_what_a_driver_says_is_no_order_to_a_terminal_or_a_page() -> None:
         recording=b"",
     )
     run = msgspec.structs.replace(run, library=hostile_text[:40], results=(hostile,))
-    for folder_name, data in folders(run, command="txnsim exam run").items():
+    for folder_name, data in folders(run, command=command_line("txnsim", "exam", "run")).items():
         if folder_name.endswith(".json"):
             continue  # what programs read stays exact
         text = data.decode()

@@ -19,6 +19,7 @@ from txnsim.client.errors import ClientError
 from txnsim.client.inspection.judgement import JudgedTransaction
 from txnsim.client.inspection.survey import ANY_AGE, survey
 from txnsim.client.inspection.txn_views import AbortSpec
+from txnsim.shell_text import ShellText
 from txnsim.txn.open_txn_verdict import PROGRAM, OpenTxnStatus
 from txnsim.txn.past_decision import Decision
 
@@ -28,7 +29,7 @@ class GuardedAbort(msgspec.Struct, frozen=True, kw_only=True):
 
     force: bool = False
     audit_file: Path = AUDIT_FILE
-    again: str = PROGRAM
+    again: ShellText = PROGRAM
     """The command line of this program, for advice."""
 
     async def abort(

@@ -56,6 +56,7 @@ from txnsim.client.inspection.txn_views import (
 from txnsim.client.inspection.txn_wording import message_of
 from txnsim.environment_variables import BOOTSTRAP
 from txnsim.errors import ConfigError, ErrorCode
+from txnsim.shell_text import ShellText, option
 from txnsim.text import time_text
 from txnsim.txn.open_txn_verdict import DISCARD_WARNING, is_two_phase, program_at
 from txnsim.txn.past_decision import GUESSES
@@ -289,10 +290,10 @@ def run(args: argparse.Namespace) -> int:
         return MISUSE_STATUS if isinstance(failure, MisuseFailure) else FAILED
 
 
-def _program_text(args: argparse.Namespace) -> str:
+def _program_text(args: argparse.Namespace) -> ShellText:
     """The command line of this program with its global options, for printed commands."""
     config = args.command_config
-    options = () if config is None else ("--command-config", str(config))
+    options = () if config is None else option("--command-config", config)
     return program_at(args.bootstrap_server, *options)
 
 
@@ -681,7 +682,7 @@ class ForceTerminate(msgspec.Struct, frozen=True, kw_only=True):
         return Output(values={"terminated": self.transactional_id})
 
 
-def command_from(args: argparse.Namespace, program: str) -> Command:
+def command_from(args: argparse.Namespace, program: ShellText) -> Command:
     """The command that the arguments ask for.
 
     Args:
@@ -795,7 +796,7 @@ def _describe_producers(args: argparse.Namespace) -> Command:
     return txns_kip_text.KipDescribeProducers(shipped=shipped_command, partition=partition)
 
 
-def _abort_command(args: argparse.Namespace, program: str) -> Command:
+def _abort_command(args: argparse.Namespace, program: ShellText) -> Command:
     partition = TopicPartition(args.topic, args.partition)
     start_offset = args.start_offset if args.kip_start is None else args.kip_start
     shipped_command = AbortTransaction(

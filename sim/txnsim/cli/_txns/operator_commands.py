@@ -22,6 +22,7 @@ from txnsim.client.inspection.hanging import OpenTransaction
 from txnsim.client.inspection.judgement import JudgedTransaction
 from txnsim.client.inspection.repair import Outcome, Repair, not_known, repair
 from txnsim.client.inspection.waiting_readers import explain
+from txnsim.shell_text import ShellText
 from txnsim.txn.open_txn_verdict import Cause
 from txnsim.txn.past_decision import READ_LOG_HINT, Decided, Decision
 from txnsim.types import TopicPartition
@@ -47,7 +48,7 @@ class FindHangingEverywhere(msgspec.Struct, frozen=True, kw_only=True):
     """The ``find-hanging --all`` command."""
 
     scope: Scope
-    again: str
+    again: ShellText
     """The command line of this program, for printed commands."""
 
     async def execute(self, admin: Admin, *, now_ms: int) -> Output:
@@ -160,7 +161,7 @@ class Why(msgspec.Struct, frozen=True, kw_only=True):
     """The ``why TOPIC PARTITION`` command."""
 
     partition: TopicPartition
-    again: str
+    again: ShellText
 
     async def execute(self, admin: Admin, *, now_ms: int) -> Output:
         explanation = await explain(admin, self.partition, now_ms=now_ms, program=self.again)

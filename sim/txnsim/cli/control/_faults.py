@@ -17,6 +17,7 @@ from txnsim.cli.control.port import add_arguments as add_port
 from txnsim.cli.output import TERMINAL, Columns, Table
 from txnsim.errors import ConfigError
 from txnsim.files import GIVEN_BYTES_MAX, problem_of, read_given
+from txnsim.shell_text import ShellText, arguments, command_line
 
 PATIENCE_MORE_SECONDS: Final = 10
 WAIT_MS: Final = 30_000
@@ -249,9 +250,13 @@ def _armed_lines(armed_states: Json) -> list[str]:
         if state.get("doubt"):
             lines.append(f"  warning: it can strike nothing: {state['doubt']}")
         if rule["action"]["do"] in ("hold", "stall", "reorder"):
-            lines.append(f"  wait for it: txnsim faults wait {rule['id']}")
-            lines.append(f"  let it go:   txnsim faults release {rule['id']}")
+            lines.append(f"  wait for it: {_rule_command('wait', rule['id'])}")
+            lines.append(f"  let it go:   {_rule_command('release', rule['id'])}")
     return lines
+
+
+def _rule_command(action: str, rule_id: str) -> ShellText:
+    return command_line("txnsim", "faults", action, *arguments(rule_id))
 
 
 def _rule_summary(fault_rule: Mapping[str, Any]) -> str:
@@ -294,8 +299,10 @@ def _table(faults: Json) -> list[str]:
 
 def _state_line(state: Json) -> str:
     strike_count_text = "once" if state["struck"] == 1 else f"{state['struck']} times"
-    waiting_text = f"; holds {state['held']}: txnsim faults release {state['rule']['id']}" * bool(
-        state["held"]
+    waiting_text = (
+        f"; holds {state['held']}: {_rule_command('release', state['rule']['id'])}"
+        if state["held"]
+        else ""
     )
     return f"{state['rule']['id']} has struck {strike_count_text}{waiting_text}"
 

@@ -12,6 +12,7 @@ import msgspec
 
 from txnsim.client.inspection.hanging import OpenTransaction
 from txnsim.client.inspection.txn_views import TransactionDescription
+from txnsim.shell_text import ShellText
 from txnsim.txn.open_txn_verdict import CoordinatedTxn, OpenTxnStatus
 from txnsim.txn.past_decision import Decided, NewestTxn
 from txnsim.types import TopicPartition
@@ -35,7 +36,7 @@ class JudgedTransaction(msgspec.Struct, frozen=True, kw_only=True):
     decided: Decided | None = None
     """The missing marker of a hanging transaction; None for all others."""
 
-    def command(self, program: str) -> str | None:
+    def command(self, program: ShellText) -> ShellText | None:
         """The repair command for the cluster, as called by ``program``; None unless hanging."""
         return self.verdict.repair_command(self.transaction.partition, program=program)
 

@@ -26,11 +26,13 @@ from txnsim.client.inspection.survey import ANY_AGE, survey
 from txnsim.client.isolation import ConsumedRecord
 from txnsim.client.metadata import PartitionMetadata
 from txnsim.client.offsets import EARLIEST, LATEST
+from txnsim.shell_text import ShellText, continued, option
 from txnsim.txn.open_txn_verdict import (
     PROGRAM,
     BlockingTxn,
     Cause,
     ReaderStanding,
+    partition_options,
     withheld_sentence,
 )
 from txnsim.types import IsolationLevel, TopicPartition
@@ -57,7 +59,7 @@ class Explanation(msgspec.Struct, frozen=True, kw_only=True):
 
 
 async def explain(
-    admin: Admin, partition: TopicPartition, *, now_ms: int, program: str = PROGRAM
+    admin: Admin, partition: TopicPartition, *, now_ms: int, program: ShellText = PROGRAM
 ) -> Explanation:
     """Explain why readers do not advance.
 
@@ -119,7 +121,7 @@ _OPEN: Final = frozenset({Cause.HANGING, Cause.DECIDED, Cause.ALIVE})
 
 
 async def _explain_by_the_log(
-    admin: Admin, partition: TopicPartition, view: PartitionMetadata, program: str
+    admin: Admin, partition: TopicPartition, view: PartitionMetadata, program: ShellText
 ) -> Explanation:
     """Explain a partition whose open transactions are unknown."""
     log_start = await admin.offset_of(partition, EARLIEST)
@@ -190,7 +192,7 @@ def _offline(view: PartitionMetadata) -> str:
 
 
 def _sentences(
-    explanation: Explanation, holder: JudgedTransaction | None, now_ms: int, program: str
+    explanation: Explanation, holder: JudgedTransaction | None, now_ms: int, program: ShellText
 ) -> tuple[str, ...]:
     leader_text = ReaderStanding(
         partition=explanation.partition,
@@ -227,7 +229,7 @@ def _held_by(holder: JudgedTransaction, now_ms: int) -> BlockingTxn:
 
 
 def _untold(
-    explanation: Explanation, first_record: ConsumedRecord | None, program: str
+    explanation: Explanation, first_record: ConsumedRecord | None, program: ShellText
 ) -> tuple[str, ...]:
     """Sentences about the transaction's producer, from the first batch; for brokers older than
     3.0.
@@ -238,16 +240,19 @@ def _untold(
     )
     if first_record is None:
         return ("The log does not tell whose transaction begins there.", untold)
-    partition_options = (
-        f"--topic {explanation.partition.topic} --partition {explanation.partition.partition}"
+    abort_command = continued(
+        program,
+        "abort",
+        *partition_options(explanation.partition),
+        *option("--producer-id", first_record.producer_id),
+        *option("--producer-epoch", first_record.producer_epoch),
+        *option("--coordinator-epoch", 0),
     )
     return (
         f"That is where the transaction of producer id {first_record.producer_id}, epoch"
         f" {first_record.producer_epoch}, begins, as the record says that lies there.",
         untold,
         f"Where it hangs and was not committed, to end it and discard its records:"
-        f" {program} abort {partition_options}"
-        f" --producer-id {first_record.producer_id} --producer-epoch {first_record.producer_epoch}"
-        " --coordinator-epoch 0; if that is fenced, the partition has seen a marker of a later"
+        f" {abort_command}; if that is fenced, the partition has seen a marker of a later"
         " coordinator epoch, and a higher one is needed.",
     )

@@ -13,6 +13,7 @@ from txnsim.cli.parsing import MISUSE_STATUS, new_file, new_folder
 from txnsim.cli.progress import Progress
 from txnsim.errors import ConfigError
 from txnsim.files import problem_of, write_whole
+from txnsim.shell_text import arguments, command_line
 from txnsim.text import unknown_word_message
 from txnsim_lab.cli._scenario import on_real_brokers
 from txnsim_lab.cli._scenario.matrix import matrix_of
@@ -215,8 +216,8 @@ def _show_scenario(args: argparse.Namespace) -> int:
 def _write_new_scenario(args: argparse.Namespace) -> int:
     path = write(args.name)
     TERMINAL.line(f"{path}: a story that runs; its comments say how to go on")
-    TERMINAL.line(f"  txnsim scenario check {path}")
-    TERMINAL.line(f"  txnsim scenario run {path}")
+    TERMINAL.line(f"  {command_line('txnsim', 'scenario', 'check', *arguments(str(path)))}")
+    TERMINAL.line(f"  {command_line('txnsim', 'scenario', 'run', *arguments(str(path)))}")
     return 0
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, Final
 
@@ -129,7 +129,7 @@ def _play_and_examine(
 
 
 def _summary_lines(
-    summary: CampaignSummary, reports: list[Report], added_options: str
+    summary: CampaignSummary, reports: list[Report], added_options: Sequence[str]
 ) -> Iterator[str]:
     yield (
         f"{summary.seeds} seeds in {summary.cpu_ms / 1_000:.0f} s of processor time: "

@@ -13,6 +13,7 @@ from txnsim.cli.parsing import new_file, new_folder
 from txnsim.cli.progress import Progress, stop_sentence
 from txnsim.errors import ConfigError
 from txnsim.runtime.wall_clock import wall_ms
+from txnsim.shell_text import arguments, command_line, option
 from txnsim.text import read_ms
 
 if TYPE_CHECKING:
@@ -177,7 +178,7 @@ def _compare_clusters(args: argparse.Namespace, options: SimulationOptions) -> i
         TERMINAL.line(divergence.sentence)
         if divergence.inside is not None:
             TERMINAL.line(f"Inside: {divergence.inside}")
-        TERMINAL.line(f"  more: txnsim diff {' '.join(trace_paths)}")
+        TERMINAL.line(f"  more: {command_line('txnsim', 'diff', *arguments(*trace_paths))}")
     return 0 if divergence.is_none else FOUND_STATUS
 
 
@@ -302,14 +303,16 @@ def _tally_lines(tally: Tally, reports: list[Report], args: argparse.Namespace) 
         yield from report.lines(repeat_options=repeat_options(args))
 
 
-def repeat_options(args: argparse.Namespace) -> str:
+def repeat_options(args: argparse.Namespace) -> tuple[str, ...]:
     """Options to add to the command that repeats a seed."""
-    repeated_options = [f"--rules {switch_text}" for switch_text in args.rules]
-    if args.as_version is not None:
-        repeated_options.append(f"--as-version {args.as_version}")
-    if args.workload is not None:
-        repeated_options.append(f"--workload {args.workload}")
-    return "".join(f" {option}" for option in repeated_options)
+    options = [
+        *(("--rules", switch_text) for switch_text in args.rules),
+        ("--as-version", args.as_version),
+        ("--workload", args.workload),
+    ]
+    return tuple(
+        word for name, value in options if value is not None for word in option(name, value)
+    )
 
 
 def _tally_as_json(tally: Tally, reports: list[Report]) -> dict[str, Any]:

@@ -15,6 +15,7 @@ from txnsim.cli.output import TERMINAL, Columns
 from txnsim.cli.parsing import MISUSE_STATUS, new_file
 from txnsim.errors import ConfigError
 from txnsim.files import write_whole
+from txnsim.shell_text import arguments, command_line
 from txnsim_lab.cli._scenario.output import event_lines
 from txnsim_lab.cli._teaching.terminal_dialogue import (
     InputEndedError,
@@ -347,7 +348,10 @@ class _LessonPlayer:
         except ConfigError as error:
             TERMINAL.text(str(error))
             return
-        TERMINAL.text(f"Play it again: txnsim scenario run {path} --armed\n")
+        command = command_line(
+            "txnsim", "scenario", "run", *arguments(str(path), options=["--armed"])
+        )
+        TERMINAL.text(f"Play it again: {command}\n")
 
 
 class _StopAtStep:

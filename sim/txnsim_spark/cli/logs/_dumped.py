@@ -13,7 +13,7 @@ import msgspec
 
 from txnsim.cli.output import TERMINAL
 from txnsim.text import time_text
-from txnsim.txn.open_txn_verdict import OpenTxnStatus
+from txnsim.txn.open_txn_verdict import OpenTxnStatus, why_command
 
 if TYPE_CHECKING:
     from txnsim_spark.forensics.dumped import DumpedAnswer, DumpedPartition
@@ -101,7 +101,7 @@ def _print_dump(dump: DumpedAnswer) -> None:
                 f" {txn.verdict}{condition_text}: {txn.reason}."
             )
             if txn.verdict is OpenTxnStatus.HANGING:
-                TERMINAL.line(f"  once the brokers run: txnsim txns why {partition.partition}")
+                TERMINAL.line(f"  once the brokers run: {why_command(partition.partition)}")
     for txn_entry in dump.entries:
         partitions_text = ", ".join(sorted(map(str, txn_entry.partitions))) or "no partition"
         TERMINAL.line(
