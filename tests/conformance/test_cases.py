@@ -64,7 +64,7 @@ def test_a_leap_leaves_what_each_single_step_leaves(
     described = []
     for leaps in (True, False):
         if not leaps:
-            monkeypatch.setattr(VirtualWorld, "can", frozenset())
+            monkeypatch.setattr(VirtualWorld, "abilities", frozenset())
         with virtual_on(grounds()["default"], TXN_LEVELS[0]) as target:
             finalize_level(target.bootstrap, transaction_version)
             with contextlib.closing(

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import msgspec
 
-from txnsim.txn.open_txn_verdict import OpenTxnStatus
+from txnsim.txn.open_txn_verdict import PROGRAM, OpenTxnStatus
 from txnsim_spark.streaming._alerts import Alert, AlertChanges, AlertEvent, compare_probe
 from txnsim_spark.streaming._lag_probe import BlockingTxn, PartitionLag
 
@@ -27,7 +27,7 @@ def lag(*holders: BlockingTxn, stable: int = 3, high: int = 5, partition: int = 
 
 
 def probe(standing: tuple[Alert, ...], *rows: PartitionLag, at_ms: int) -> AlertChanges:
-    return compare_probe(standing, rows, probed_at_ms=at_ms, program="txnsim txns")
+    return compare_probe(standing, rows, probed_at_ms=at_ms, program=PROGRAM)
 
 
 def test_an_alert_is_told_when_it_begins_and_when_it_is_over() -> None:
