@@ -33,7 +33,7 @@ def test_a_finding_is_named_shrunk_told_and_written(tmp_path: Path) -> None:
     }
     read("seed-7.yaml", (tmp_path / "out" / "seed-7.yaml").read_text())
     assert Plan.from_json((tmp_path / "out" / "seed-7.plan.json").read_bytes()) == leaderless_plan()
-    lines = [*report.lines(repeat_options=" --as-version 4.3")]
+    lines = [*report.lines(repeat_options=("--as-version", "4.3"))]
     assert "This is z27" in lines[0]
     assert any("broker 2 is killed" in line for line in lines)
     assert "  again: txnsim simulate --seed 7 --as-version 4.3" in lines
