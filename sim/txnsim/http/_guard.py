@@ -63,6 +63,10 @@ class AccessRules:
 
     def complaint(self, path: str, headers: Mapping[str, str]) -> tuple[int, str] | None:
         """Status and reason if a request is refused; None if it may pass."""
+        if "content-length" in headers and "transfer-encoding" in headers:
+            # Who stands between may take the other one, and see two requests for one (RFC 9112,
+            # 6.1).
+            return 400, "Content-Length and Transfer-Encoding: a request has one of them"
         host = headers.get("host", "")
         if self._is_loopback and _without_port(host) not in LOOPBACK_NAMES:
             return 400, f"Host is {host!r}: this port is called by {' or '.join(LOOPBACK_NAMES)}"
@@ -106,6 +110,8 @@ class AccessGuard:
                 refusal = as_json(Problem(error=reason), status=status)
                 if status == 401:
                     refusal.headers["WWW-Authenticate"] = "Bearer"
+                if status == 400:
+                    refusal.headers["Connection"] = "close"  # where it ends is in doubt
                 await refusal(scope, receive, send)
                 return
         await self._app(scope, receive, send)

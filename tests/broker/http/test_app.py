@@ -552,6 +552,24 @@ async def test_a_token_that_is_given_is_wanted_on_loopback_too() -> None:
         assert (await client.post(f"{server.url}/api/v1/reset")).status_code == 401
 
 
+async def test_a_request_that_has_two_ends_is_refused_and_nothing_behind_it_is_read() -> None:
+    """RFC 9112, 6.1: programs in between may take either end, and see one request or two."""
+    async with (
+        real_cluster(brokers=1) as sim,
+        ControlServer.of_simulated(sim, port=0) as server,
+    ):
+        host, _, port = server.url.removeprefix("http://").rpartition(":")
+        reader, writer = await asyncio.open_connection(host, int(port))
+        head = f"POST /api/v1/reset HTTP/1.1\r\nHost: {host}:{port}\r\n"
+        lengths = "Content-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n"
+        writer.write(f"{head}{lengths}0\r\n\r\n{head}Content-Length: 0\r\n\r\n".encode())
+        answers = (await reader.read()).decode()
+        writer.close()
+    assert answers.startswith("HTTP/1.1 400 ")
+    assert answers.count("HTTP/1.1 ") == 1
+    assert "Transfer-Encoding" in answers
+
+
 async def test_a_stream_ends_when_the_port_is_closed() -> None:
     async with real_cluster(brokers=1, trace_level=TraceLevel.BRIEF) as sim:
         server = await ControlServer.of_simulated(sim, port=0).__aenter__()
