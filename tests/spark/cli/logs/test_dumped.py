@@ -24,7 +24,7 @@ def test_a_hanging_transaction_is_told_with_what_to_ask(
         "  open since offset 0: producer 7, epoch 3, last write 2026-11-26T22:43:03Z: hanging as"
         " far as the text goes: transactional id shop is Empty without this partition,"
         " so its coordinator will send no marker here.",
-        "  once the brokers run: txnsim txns why orders-0",
+        "  once the brokers run: txnsim txns why orders 0",
         "transactional id shop: Empty, producer 7, epoch 3, no partition",
         "missing: Whether the dumped replicas of __transaction_state are whole: one that lags has"
         " an old state. Dump the leader's, and ask the brokers once they run.",
