@@ -15,7 +15,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tests.support.hostile_names import HOSTILE_NAMES, names_from_outside
-from txnsim.shell_text import ShellText, arguments, command_line, option
+from txnsim.shell_text import ShellText, arguments, command_line, continued, option
 from txnsim.text import printable
 
 PROGRAM: Final = "record-words"
@@ -85,6 +85,14 @@ def test_plain_names_stay_as_they_are() -> None:
         == "txnsim txns repair --topic orders --yes"
     )
     assert command_line("txnsim", *option("--topic", "-h")) == "txnsim --topic=-h"
+
+
+def test_a_command_goes_on_unless_one_of_its_names_has_no_form() -> None:
+    command, no_command = command_line("txnsim", "txns"), command_line("txnsim", "a\0")
+    assert continued(command, "why") == "txnsim txns why"
+    assert continued(command) == command
+    assert continued(no_command, "why") == no_command
+    assert continued(command, "b\0").endswith("\\x00")
 
 
 SOURCES: Final = Path(__file__).parents[2] / "sim"
