@@ -59,7 +59,7 @@ export const lesson = signal(null);
 export const askedFact = computed(() => {
   const shownLesson = lesson.value;
   const shownLessonPart = shownLesson?.parts[shownLesson.part];
-  return shownLessonPart?.ask && !shownLesson.shown ? (lessonPart.fact ?? "").split(" ")[0] || "answer" : null;
+  return shownLessonPart?.ask && !shownLesson.shown ? (shownLessonPart.fact ?? "").split(" ")[0] || "answer" : null;
 });
 /** Whether the page is presented to a class: in large type, with answers on demand. */
 export const isPresenting = signal(/[#&]present=1/.test(globalThis.location?.hash ?? ""));

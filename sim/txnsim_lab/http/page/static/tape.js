@@ -165,7 +165,7 @@ function recordValuesOf(cells) {
   const valuesByCell = new Map();
   for (const cell of cells) {
     const clientCall = cell.how in { COMMIT: 1, ABORT: 1 } ? null : clientCallOf(cell.event);
-    if (clientCall) cellsByClientCall.set(clientCall.i, [...(cellsByCall.get(clientCall.i) ?? []), { cell, call: clientCall }]);
+    if (clientCall) cellsByClientCall.set(clientCall.i, [...(cellsByClientCall.get(clientCall.i) ?? []), { cell, call: clientCall }]);
   }
   for (const callCells of cellsByClientCall.values()) {
     const { records } = callCells[0].call.d.args;
