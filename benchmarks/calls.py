@@ -259,7 +259,7 @@ def count_over_tcp(brokers: int, flow: str) -> CountedLoad:
             by_function = json.loads(counts_file.read_text())
             return CountedLoad(
                 calls_by_function=_calls_per(by_function, by_function[_ONCE_PER_TRANSACTION]),
-                retries=sum(transactions.retries.values()) / transactions.transactions,
+                retries=transactions.retries_per_transaction,
             )
         finally:
             server.terminate()

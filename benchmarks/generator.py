@@ -35,6 +35,11 @@ class Transactions(msgspec.Struct, frozen=True, kw_only=True):
     retries: dict[str, int]
     server_cpu_seconds: float
 
+    @property
+    def retries_per_transaction(self) -> float:
+        """Answers that made the load generator send a request again."""
+        return sum(self.retries.values()) / self.transactions
+
 
 class OpenTransactions(msgspec.Struct, frozen=True, kw_only=True):
     """Many transactions that are open at the same time."""

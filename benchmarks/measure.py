@@ -168,8 +168,7 @@ class MeasuringRound:
                 yield figures.p50(flow, producers), load.p50_ms
                 cpu_ms = 1000 * load.server_cpu_seconds / load.transactions
                 yield figures.cpu(flow, producers), cpu_ms
-                retries = sum(load.retries.values()) / load.transactions
-                yield figures.retries(flow, producers), retries
+                yield figures.retries(flow, producers), load.retries_per_transaction
 
     def _librdkafka(self, running: StartedServer) -> Iterator[Sample]:
         per_second = sequential_transactions(

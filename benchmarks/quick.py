@@ -31,7 +31,7 @@ from benchmarks import build
 from benchmarks.calls import count_over_tcp
 from benchmarks.generator import Generator, Transactions
 from benchmarks.process import started_server
-from benchmarks.servers import READY_FILE, Kfake, Launch, Server
+from benchmarks.servers import READY_FILE, Kfake, Launch, Server, Txnsim
 
 KEPT_FILE: Final = Path(__file__).with_name("quick.json")
 PRODUCERS: Final = 32
@@ -74,8 +74,8 @@ class LoadFigures(msgspec.Struct, frozen=True, kw_only=True):
         return self.cpu_ms[OURS] / self.cpu_ms[peer]
 
 
-OURS: Final = "txnsim"
-KFAKE: Final = "kfake"
+OURS: Final = Txnsim.name
+KFAKE: Final = Kfake.name
 
 
 class Checkout:
@@ -165,15 +165,13 @@ def _measure(load: Load, rounds: int, other_tree: Path | None) -> LoadFigures:
     counted = count_over_tcp(load.brokers, load.flow)
     runs: dict[str, list[Transactions]] = {server.name: [] for server in servers}
     for round_number in range(rounds):
-        # Every round begins with another server.
-        for server in (
-            servers[round_number % len(servers) :] + servers[: round_number % len(servers)]
-        ):
+        first = round_number % len(servers)  # every round begins with another server
+        for server in servers[first:] + servers[:first]:
             _say(f"{load.title}: round {round_number + 1} of {rounds}, {server.name}")
             runs[server.name].append(_run(server, program, load.flow))
     return LoadFigures(
         calls=sum(counted.calls_by_function.values()),
-        retries=max(counted.retries, _retries(runs[OURS])),
+        retries=max(counted.retries, median(run.retries_per_transaction for run in runs[OURS])),
         cpu_ms={
             name: median(1000 * run.server_cpu_seconds / run.transactions for run in server_runs)
             for name, server_runs in runs.items()
@@ -191,11 +189,6 @@ def _run(server: Server, program: Path, flow: str) -> Transactions:
         return generator.transactions(
             flow=flow, producers=PRODUCERS, warm_up_s=WARM_UP_S, measured_s=MEASURED_S
         )
-
-
-def _retries(runs: Sequence[Transactions]) -> float:
-    """Retries per transaction, the median of the runs."""
-    return median(sum(run.retries.values()) / run.transactions for run in runs)
 
 
 @contextmanager

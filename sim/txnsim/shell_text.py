@@ -44,12 +44,12 @@ def command_line(*words: str) -> ShellText:
 
 def continued(command: ShellText, *words: str) -> ShellText:
     """A command with more words at its end."""
-    if not words:
+    if not words or command.startswith(_COMMENT_MARK):
         return command
-    more = command_line(*words)
-    if more.startswith(_COMMENT_MARK) or command.startswith(_COMMENT_MARK):
-        return more if more.startswith(_COMMENT_MARK) else command
-    return ShellText(f"{command} {more}")
+    more_words = command_line(*words)
+    if more_words.startswith(_COMMENT_MARK):
+        return more_words
+    return ShellText(f"{command} {more_words}")
 
 
 def option(name: str, value: object) -> tuple[str, ...]:
