@@ -64,8 +64,7 @@ class AccessRules:
     def complaint(self, path: str, headers: Mapping[str, str]) -> tuple[int, str] | None:
         """Status and reason if a request is refused; None if it may pass."""
         if "content-length" in headers and "transfer-encoding" in headers:
-            # Who stands between may take the other one, and see two requests for one (RFC 9112,
-            # 6.1).
+            # A proxy may use the other header, and then it sees other requests (RFC 9112, 6.1).
             return 400, "Content-Length and Transfer-Encoding: a request has one of them"
         host = headers.get("host", "")
         if self._is_loopback and _without_port(host) not in LOOPBACK_NAMES:
@@ -111,7 +110,7 @@ class AccessGuard:
                 if status == 401:
                     refusal.headers["WWW-Authenticate"] = "Bearer"
                 if status == 400:
-                    refusal.headers["Connection"] = "close"  # where it ends is in doubt
+                    refusal.headers["Connection"] = "close"  # its end may be elsewhere
                 await refusal(scope, receive, send)
                 return
         await self._app(scope, receive, send)

@@ -279,9 +279,7 @@ class LeaderPartition:
             leader_epoch=self.leader_epoch,
             new_isr=tuple(
                 (broker_id, followers[broker_id].broker_epoch if broker_id in followers else -1)
-                for broker_id in sorted(
-                    new_isr
-                )  # as a real leader asks, whatever the replicas' order
+                for broker_id in sorted(new_isr)  # a real leader sorts them, too
             ),
             partition_epoch=self.partition_epoch,
         )

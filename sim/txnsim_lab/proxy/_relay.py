@@ -202,7 +202,7 @@ class Relay:
             data, position
         )
         if not HEAD_BYTES - 4 <= size_bytes < REQUEST_BYTES_MAX:
-            return FrameHandling.NO_FRAME  # whatever it is, the broker will say
+            return FrameHandling.NO_FRAME  # the broker answers it
         if self._client_id is None and client_id_length >= 0:
             if end - position < HEAD_BYTES + client_id_length:
                 return FrameHandling.NEED_MORE

@@ -107,7 +107,7 @@ def pieces_of(
     end_position: int | None = None,
     buffer: Bytes | None = None,
 ) -> Iterator[PieceReader]:
-    """Open a file up to ``end_position``. Who reads many files passes a buffer to reuse."""
+    """Open a file up to ``end_position``. A caller may pass a buffer to reuse for many files."""
     file = _open_segment(path, end_position)
     try:
         yield PieceReader(file, piece_bytes, end_position, buffer)
