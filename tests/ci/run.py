@@ -78,9 +78,9 @@ def _ask_together(parts: Sequence[Part], deadline: Deadline) -> list[PartOutcome
     verdicts: list[PartOutcome] = []
     with ThreadPoolExecutor(PARTS_MAX) as lanes:
         while waiting_parts or running:
-            while (subtopology := next_part(waiting_parts, running.values())) is not None:
-                waiting_parts.remove(subtopology)
-                running[lanes.submit(_ask, subtopology, deadline)] = subtopology
+            while (part := next_part(waiting_parts, running.values())) is not None:
+                waiting_parts.remove(part)
+                running[lanes.submit(_ask, part, deadline)] = part
             finished, _ = wait(running, return_when=FIRST_COMPLETED)
             for future in finished:
                 del running[future]

@@ -45,12 +45,12 @@ def play_plan(plan: CiPlan) -> tuple[float, list[tuple[Part, ...]]]:
     minutes, running_sets = 0.0, []
     while waiting_parts or running:
         while (
-            subtopology := next_part(
+            part := next_part(
                 waiting_parts, [running_part for _, running_part in running.values()]
             )
         ) is not None:
-            waiting_parts.remove(subtopology)
-            running[subtopology.name] = minutes + subtopology.minutes, subtopology
+            waiting_parts.remove(part)
+            running[part.name] = minutes + part.minutes, part
         running_sets.append(tuple(part for _, part in running.values()))
         minutes, first_name = min((ends, part.name) for ends, part in running.values())
         del running[first_name]
