@@ -76,6 +76,7 @@ def _play_attack(attack: Attack, target: AttackTarget, neighbour: NeighbourProce
         gap_ms=gap_ms,
         gap_cpu_ms=cpu_ms,
         memory_mib=max(0.0, peak_mib - target.resident_mib - player.sent_bytes / 2**20),
+        kafka_stores_mib=attack.kafka_stores_mib,
         quiet=quiet,
         attacked=attacked,
         log_bytes=target.log_bytes - logged,

@@ -17,6 +17,7 @@ from tests.attacks import (
     privileges,
     share_groups,
     shares,
+    small_steps,
     streams,
     telemetry,
     topics,
@@ -41,6 +42,7 @@ _MODULES: Final = (
     privileges,
     share_groups,
     shares,
+    small_steps,
     streams,
     telemetry,
 )

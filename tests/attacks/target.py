@@ -40,6 +40,8 @@ class Attack(NamedTuple):
     """Whether the neighbour is refused for a while, as documented, and tries again. Then its waits
     have no limit.
     """
+    kafka_stores_mib: float = 0.0
+    """Bytes that Kafka itself stores for what is asked, beyond those that were sent."""
 
     @property
     def about(self) -> str:
@@ -65,6 +67,12 @@ class AttackTarget:
         """
         Path(f"/proc/{self.pid}/clear_refs").write_text("5")  # the peak of the resident set
         self.resident_mib = self.memory_mib("VmRSS")
+
+    def measure_gaps_anew(self) -> None:
+        """Forget the loop's gaps so far, for an attack that prepares its data."""
+        self._round += 1
+        self._ticks[:8] = self._round.to_bytes(8, "little")
+        time.sleep(5 * _POLL_S)
 
     @property
     def ready(self) -> dict[str, Any]:
@@ -106,9 +114,7 @@ class AttackTarget:
     def begin(self) -> None:
         """Measure from now on."""
         self.reset_memory_peak()
-        self._round += 1
-        self._ticks[:8] = self._round.to_bytes(8, "little")
-        time.sleep(5 * _POLL_S)
+        self.measure_gaps_anew()
 
     def longest_gap_ms(self) -> tuple[float, float]:
         """The longest gap so far, including a current one, and the most CPU time in a gap."""

@@ -34,8 +34,8 @@ def transactional_ids(target: AttackTarget) -> int:
     filters = {"state_filters": [], "producer_id_filters": [], "duration_filter": -1}
     with target.connect() as connection:
         assert len(connection.ask(LIST_TRANSACTIONS, 1, **filters).transaction_states) == IDS + 1
-    _get(target, "/api/v1/transactions?state=Ongoing", "/metrics", "/api/v1/transactions")
-    _get(target, "/api/v1/open-transactions", "/api/v1/report", "/api/v1/transactions/id-7")
+    get_pages(target, "/api/v1/transactions?state=Ongoing", "/metrics", "/api/v1/transactions")
+    get_pages(target, "/api/v1/open-transactions", "/api/v1/report", "/api/v1/transactions/id-7")
     return 0
 
 
@@ -61,8 +61,9 @@ def control_port(target: AttackTarget) -> int:
     with_producers(target)
     target.reset_memory_peak()
     for name in ("cluster", "topics", f"topics/{WIDE}", "transactions", "transactions/t"):
-        _get(target, f"/api/v1/{name}")
-    _get(target, "/api/v1/producers", "/api/v1/open-transactions", "/metrics", "/api/v1/report")
+        get_pages(target, f"/api/v1/{name}")
+    get_pages(target, "/api/v1/producers", "/api/v1/open-transactions")
+    get_pages(target, "/metrics", "/api/v1/report")
     return 0
 
 
@@ -174,7 +175,7 @@ def _init(count: int, prefix: str) -> Iterator[bytes]:
         yield request(INIT_PRODUCER_ID, 4, transactional_id=f"{prefix}{number}", **fields)
 
 
-def _get(target: AttackTarget, *paths: str) -> None:
+def get_pages(target: AttackTarget, *paths: str) -> None:
     for path in paths:
         with urllib.request.urlopen(target.http + path, timeout=120) as answer:
             answer.read()

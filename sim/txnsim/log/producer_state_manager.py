@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Generator, Sequence
-from copy import copy
 from typing import Final
 
 from txnsim.log._replicated import describe_batch
@@ -168,13 +167,13 @@ class ProducerStateManager:
     def all_producers(self) -> tuple[ProducerEntry, ...]:
         """Copies of all producers, with or without an open transaction (DescribeProducers)."""
         self.finish_reload()
-        return tuple([copy(entry) for entry in self.state.entries()])
+        return tuple([entry.copy_for_listing() for entry in self.state.entries()])
 
     def open_producers(self) -> tuple[ProducerEntry, ...]:
         """Copies of producers with an open transaction, by first offset."""
         self.finish_reload()
         open_entries = (self.state.find(producer_id) for _, producer_id in self.state.ongoing())
-        return tuple([copy(entry) for entry in open_entries if entry is not None])
+        return tuple([entry.copy_for_listing() for entry in open_entries if entry is not None])
 
     def open_transaction_of(self, producer_id: int) -> int:
         """First offset of the producer's open transaction, -1 without one."""

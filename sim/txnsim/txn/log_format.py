@@ -15,7 +15,6 @@ from __future__ import annotations
 import struct
 from collections.abc import Sequence
 from functools import lru_cache
-from itertools import groupby
 from typing import Final
 
 from txnsim.errors import CorruptLogRecordError, ErrorCode, Rejection
@@ -55,6 +54,12 @@ _STATES: Final = {
     # The other two states are never written: Kafka fails to load them
     if state not in (TransactionState.DEAD, TransactionState.PREPARE_EPOCH_FENCE)
 }
+CACHED_PARTITIONS_MAX: Final = 64
+"""Most partitions of a cached set. A cache that kept every set of a transaction that grows by a
+partition at a time would keep the square of what its client has sent.
+"""
+CACHED_ID_CHARACTERS_MAX: Final = 256
+"""Longest transactional id whose key is cached: an id may have 32,767 bytes."""
 _CLIENT_VERSIONS: Final = {version.value: version for version in TransactionVersion}
 
 _LEVEL_0_RULE_IDS: Final = {
@@ -96,7 +101,9 @@ def encode_batch(
     """Encode records as one uncompressed record batch, not transactional, without a producer."""
     if len(records) == 1 and isinstance(record := records[0], TxnTransition):
         # Every step of a transaction writes this, so it is encoded directly.
-        key = _key_field(record.transactional_id)
+        has_short_id = len(record.transactional_id) <= CACHED_ID_CHARACTERS_MAX
+        encode_key_field = _cached_key_field if has_short_id else _encode_key_field
+        key = encode_key_field(record.transactional_id)
         value = encode_value(
             record, finalized_version=finalized_version, release_rules=release_rules
         )
@@ -144,11 +151,13 @@ def _length(length: int) -> bytes:
     return uvarint(2 * length)
 
 
-@lru_cache(maxsize=65_536)
-def _key_field(transactional_id: TransactionalId) -> bytes:
+def _encode_key_field(transactional_id: TransactionalId) -> bytes:
     """Encode the key of a record with its length: the same in all records of a transactional id."""
     key = encode_key(transactional_id)
     return uvarint(2 * len(key)) + key  # zigzag
+
+
+_cached_key_field: Final = lru_cache(maxsize=65_536)(_encode_key_field)
 
 
 def encode_key(transactional_id: TransactionalId) -> bytes:
@@ -173,7 +182,9 @@ def encode_value(
     if transition.state is _EMPTY:
         partitions = b"\x00" if is_flexible else b"\xff\xff\xff\xff"
     else:
-        partitions = _encode_partitions(transition.partitions, is_flexible=is_flexible)
+        is_cached = len(transition.partitions) <= CACHED_PARTITIONS_MAX
+        encode = _cached_partitions_field if is_cached else _encode_partitions
+        partitions = encode(transition.partitions, is_flexible=is_flexible)
     if not is_flexible:
         return fixed_fields + partitions + times
     # Tagged fields; one at its default is left out.
@@ -199,18 +210,13 @@ def encode_value(
     return fixed_fields + partitions + times + _ENCODED_TAG_COUNTS[tag_count] + tagged_fields
 
 
-@lru_cache(maxsize=4_096)
 def _encode_partitions(partitions: frozenset[TopicPartition], *, is_flexible: bool) -> bytes:
-    """Encode partitions grouped by topic and sorted, so that equal runs write equal logs.
-
-    The result is cached: the record that prepares an end repeats the partitions of the record
-    before, and most producers write to the same partitions in every transaction.
-    """
+    """Encode partitions grouped by topic and sorted, so that equal runs write equal logs."""
+    indexes_by_topic: dict[str, list[int]] = {}
+    for partition in partitions:
+        indexes_by_topic.setdefault(partition.topic, []).append(partition.partition)
     topics = [
-        (topic.encode(), [partition.partition for partition in topic_partitions])
-        for topic, topic_partitions in groupby(
-            sorted(partitions), key=lambda partition: partition.topic
-        )
+        (topic.encode(), sorted(indexes_by_topic[topic])) for topic in sorted(indexes_by_topic)
     ]
     encoded_parts = []
     if is_flexible:
@@ -225,6 +231,11 @@ def _encode_partitions(partitions: frozenset[TopicPartition], *, is_flexible: bo
             encoded_parts.append(struct.pack(f"!{len(partition_ids)}i", *partition_ids))
     return b"".join(encoded_parts)
 
+
+_cached_partitions_field: Final = lru_cache(maxsize=2_048)(_encode_partitions)
+"""As ``_encode_partitions``. The record that prepares an end repeats the partitions of the record
+before, and most producers write to the same partitions in every transaction.
+"""
 
 # Module constants: looking a member up in its enum costs more than the comparison
 _TV_1: Final = TransactionVersion.TV_1
@@ -334,7 +345,9 @@ def _plain_body(value: bytes) -> tuple[frozenset[TopicPartition], int, int, int]
             or value[partitions_end - 1]
         ):
             return None
-        partitions = _partitions_in(value[offset:partitions_end])
+        is_cached = value[count_offset] <= CACHED_PARTITIONS_MAX
+        decode = _cached_partitions if is_cached else _decode_partitions
+        partitions = decode(value[offset:partitions_end])
         offset = partitions_end
     times_end = offset + _VALUE_TIMES.size
     if times_end >= len(value):
@@ -343,9 +356,11 @@ def _plain_body(value: bytes) -> tuple[frozenset[TopicPartition], int, int, int]
     return partitions, last_update_ms, start_ms, times_end
 
 
-@lru_cache(maxsize=1 << 12)
-def _partitions_in(encoded_partitions: bytes) -> frozenset[TopicPartition]:
+def _decode_partitions(encoded_partitions: bytes) -> frozenset[TopicPartition]:
     return _Cursor(encoded_partitions, 0).partitions(is_flexible=True)
+
+
+_cached_partitions: Final = lru_cache(maxsize=2_048)(_decode_partitions)
 
 
 class _Cursor:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import tracemalloc
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -418,3 +420,21 @@ def test_damage_ends_the_reading_and_keeps_what_was_read() -> None:
 def test_a_record_without_a_key_is_damage() -> None:
     keyless = build_batch([Record(key=None, value=b"")], timestamp_ms=NOW_MS)
     assert "has no key" in str(read_log([keyless], release_rules=LATEST).read_error)
+
+
+def test_a_growing_transaction_leaves_nothing_behind() -> None:
+    """Small requests, a partition at a time: each record lists all partitions, and none is kept."""
+    partitions: frozenset[TopicPartition] = frozenset()
+    sizes_bytes = []
+    tracemalloc.start()
+    try:
+        for partition_index in range(1_200):
+            partitions |= {TopicPartition("wide", partition_index)}
+            record = transition(state=TransactionState.ONGOING, partitions=partitions)
+            encode_batch([record], finalized_version=TV_2, now_ms=1, release_rules=LATEST)
+            if partition_index in (200, 1_199):
+                sizes_bytes.append(tracemalloc.get_traced_memory()[0])
+    finally:
+        tracemalloc.stop()
+    sent_bytes = 46 * 1_000
+    assert sizes_bytes[1] - sizes_bytes[0] < 8 * sent_bytes

@@ -45,6 +45,9 @@ DEVIATIONS: Final = (
     "Apache Kafka takes the last entry's partitions for both. No broker sends such a batch.",
 )
 
+CACHED_PARTITIONS_MAX: Final = 64
+"""Most partitions of a cached answer: a client could make thousands of large ones that differ."""
+
 _name_and_indexes: Final = attrgetter("name", "partitions")
 PartitionErrors = list[tuple[TopicPartition, ErrorCode]]
 
@@ -71,6 +74,10 @@ async def handle(request: Request) -> Reply:
     if isinstance(outcome, Rejection):
         return request.refuse(outcome.error)
     topics = message.v3_and_below_topics
+    if len(partitions) > CACHED_PARTITIONS_MAX:
+        no_errors = dict.fromkeys(partitions, ErrorCode.none)
+        topic_results = _topic_results(request.schema, _errors_as_requested(topics, no_errors))
+        return request.answer(results_by_topic_v3_and_below=topic_results)
     return _success_bytes(request.api_version, tuple(map(_name_and_indexes, topics)))
 
 
