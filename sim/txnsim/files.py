@@ -252,10 +252,10 @@ def _remove(path: Path) -> None:
 
 
 def _is_about_path(error: OSError, part_path: Path) -> bool:
-    """Whether the disk is full, or the error names ``part_path``, a path in it or a folder above
-    it.
+    """Whether the error names ``part_path``, a path in it or a folder above it, or says without a
+    name that the disk is full.
     """
-    if error.errno in NO_ROOM:
+    if error.errno in NO_ROOM and error.filename is None:
         return True
     failed_path = Path(str(error.filename))
     return (

@@ -71,5 +71,5 @@ def test_a_way_counts_files_and_changes_of_file_up_to_a_call() -> None:
 
 
 def test_packages_are_summed() -> None:
-    counts = {"log/segment.py:a": 2, "log/answers.py:b": 1, "types.py:c": 3}
+    counts = {"log/_segment.py:a": 2, "log/answers.py:b": 1, "types.py:c": 3}
     assert by_package(counts) == {"log": 3, "types": 3}

@@ -45,9 +45,7 @@ def play_plan(plan: CiPlan) -> tuple[float, list[tuple[Part, ...]]]:
     minutes, running_sets = 0.0, []
     while waiting_parts or running:
         while (
-            part := next_part(
-                waiting_parts, [running_part for _, running_part in running.values()]
-            )
+            part := next_part(waiting_parts, [running_part for _, running_part in running.values()])
         ) is not None:
             waiting_parts.remove(part)
             running[part.name] = minutes + part.minutes, part

@@ -13,16 +13,18 @@ from pathlib import Path
 
 from txnsim.log.partition_log import PartitionLog
 from txnsim.storage.lock import LOCK_NAME
-from txnsim.storage.log_dir import StoredReplica, log_dir_files, partition_files
+from txnsim.storage.log_dir import ReplicaCut, log_dir_files_in_steps, replica_files_in_steps
 from txnsim.storage.log_file import TornTail, read_log_file
 from txnsim.storage.metadata_files import MetaProperties
 from txnsim.storage.stored_file import tar_of
 from txnsim.types import TopicPartition
+from txnsim.wire.codec import run_to_end
 
 
 def write_partition(directory: Path, log: PartitionLog, *, topic_id: uuid.UUID) -> None:
     """Write a replica's folder from the current log."""
-    archive = b"".join(tar_of(partition_files(log, topic_id=topic_id), modified_ms=0))
+    replica_files = run_to_end(replica_files_in_steps(ReplicaCut.of_log(log, topic_id=topic_id)))
+    archive = b"".join(tar_of(replica_files, modified_ms=0))
     with tarfile.open(fileobj=io.BytesIO(archive)) as files:
         files.extractall(directory, filter="data")
 
@@ -48,8 +50,8 @@ def write_disk(
     for (topic, partition), log in logs.items():
         log.topic_partition = TopicPartition(topic, partition)
         replicas.append(
-            StoredReplica(
-                log=log, topic_id=known_ids.get(topic, uuid.uuid5(uuid.NAMESPACE_OID, topic))
+            ReplicaCut.of_log(
+                log, topic_id=known_ids.get(topic, uuid.uuid5(uuid.NAMESPACE_OID, topic))
             )
         )
     meta = MetaProperties(
@@ -58,7 +60,7 @@ def write_disk(
         directory_id=uuid.uuid5(uuid.NAMESPACE_OID, str(directory)),
     )
     directory.mkdir(parents=True, exist_ok=True)
-    files = log_dir_files(replicas, meta, broker_epoch=1)
+    files = run_to_end(log_dir_files_in_steps(replicas, meta, broker_epoch=1))
     archive = b"".join(tar_of(files, modified_ms=0))
     with tarfile.open(fileobj=io.BytesIO(archive)) as packed:
         packed.extractall(directory, filter="data")

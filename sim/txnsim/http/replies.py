@@ -230,6 +230,23 @@ def number_of(
     return number
 
 
+def numbers_of(request: Request, parameter_name: str) -> list[int]:
+    """All whole numbers of a parameter that may be repeated.
+
+    Raises:
+        RefusedError: One is no number.
+    """
+    numbers = []
+    for parameter_text in request.query_params.getlist(parameter_name):
+        number = digits_of(parameter_text)
+        if number is None:
+            raise RefusedError(
+                422, f"{parameter_name} is {parameter_text!r}, expected a whole number"
+            )
+        numbers.append(number)
+    return numbers
+
+
 def digits_of(digits: str) -> int | None:
     """The number of a text that consists of digits; None if it has another character.
 

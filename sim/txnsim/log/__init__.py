@@ -11,7 +11,7 @@
 - ``verification``: guards against late appends (KIP-890).
 - ``validation``: whether a leader may write a batch, and why it refuses records.
   ``unpacking`` unpacks them in slices.
-- ``segment``, ``_segments``: the segments that hold the bytes.
+- ``_segment``, ``_segments``: the segments that hold the bytes.
 - ``txn_index``, ``_epoch_cache``: aborted transactions, leader epochs.
 - ``cleaner``: compaction.
 - ``answers``, ``config``: values that go in and out.

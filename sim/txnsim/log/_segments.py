@@ -11,7 +11,7 @@ from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from typing import Final, NamedTuple
 
-from txnsim.log.segment import Segment
+from txnsim.log._segment import Segment
 
 _ALL_BATCHES: Final = 1 << 62
 

@@ -30,9 +30,9 @@ from typing import Any, Final, Generic, TypeVar
 
 import msgspec
 
+from txnsim.log._segment import RELATIVE_OFFSET_MAX, Segment
 from txnsim.log.partition_log import PartitionLog
 from txnsim.log.producer_state import ProducerEntry
-from txnsim.log.segment import RELATIVE_OFFSET_MAX, Segment
 from txnsim.log.txn_index import AbortedTxn
 from txnsim.log.validation import is_heavy_to_check
 from txnsim.wire.batch import (

@@ -15,9 +15,9 @@ from zlib import crc32
 
 from txnsim.interbroker.replication import ReplicatedBatch
 from txnsim.log._replicated import describe_batch
+from txnsim.log._segment import Segment
 from txnsim.log._segments import Segments, Span
 from txnsim.log.config import LogConfig
-from txnsim.log.segment import Segment
 from txnsim.log.txn_index import AbortedTxn, TxnIndex
 from txnsim.types import TopicPartition
 

@@ -32,11 +32,11 @@ from typing import Final
 from txnsim.errors import ErrorCode, InvariantViolation, MissingExtraError, Rejection
 from txnsim.interbroker.replication import ReplicatedBatch
 from txnsim.log import _invariants as invariants
+from txnsim.log._segment import Segment, max_timestamp_of
 from txnsim.log.answers import EpochEndOffset, LogRead, LogState, TimestampOffset
 from txnsim.log.config import LogConfig
 from txnsim.log.local_log import Allowance, LocalLog
 from txnsim.log.producer_state_manager import ProducerStateManager
-from txnsim.log.segment import Segment, max_timestamp_of
 from txnsim.log.txn_index import AbortedTxn
 from txnsim.log.unpacking import Steps, payload_in_steps
 from txnsim.types import IsolationLevel, TopicPartition

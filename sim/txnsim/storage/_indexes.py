@@ -12,7 +12,7 @@ possible size (``segment.index.bytes``); after an unclean stop the rest of such 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Generator, Iterable
 from struct import Struct
 from typing import Final
 
@@ -23,16 +23,25 @@ _TIME_ENTRY: Final = Struct(">qi")
 """Entry of ``.timeindex``: largest timestamp so far, relative offset."""
 
 
-def encode_indexes(
+BATCHES_PER_STEP: Final = 1_000
+
+
+def encode_indexes_in_steps(
     batches: Iterable[bytes], *, base_offset: int, index_interval_bytes: int
-) -> tuple[bytes, bytes]:
-    """Encode ``.index`` and ``.timeindex`` of a segment with these batches."""
+) -> Generator[int, None, tuple[bytes, bytes]]:
+    """Encode ``.index`` and ``.timeindex`` of a segment with these batches.
+
+    Yields:
+        The number of batches, after every thousand.
+    """
     offset_entries: list[bytes] = []
     time_entries: list[bytes] = []
     position = unindexed_bytes = 0
     largest_timestamp_ms, timestamp_offset, indexed_timestamp_ms = -1, base_offset, -1
 
-    for batch in batches:
+    for batch_number, batch in enumerate(batches, start=1):
+        if not batch_number % BATCHES_PER_STEP:
+            yield BATCHES_PER_STEP
         header = read_batch_header(batch)
         if header.max_timestamp_ms > largest_timestamp_ms:
             largest_timestamp_ms, timestamp_offset = header.max_timestamp_ms, header.last_offset

@@ -48,12 +48,12 @@ def metadata_files_in_steps(
     features: Mapping[str, tuple[int, int]],
     next_producer_id: int,
     now_ms: int,
-) -> Generator[None, None, list[StoredFile]]:
+) -> Generator[int, None, list[StoredFile]]:
     """Make the files of the metadata log's folder; the image never changes, so other tasks may run
     between steps.
 
     Yields:
-        Nothing, after each batch: some ten milliseconds of work.
+        The number of records, after each batch: some ten milliseconds of work.
     """
     record_values = _record_values(image, features, next_producer_id)
     batches = [_control_batch(_HEADER_KEY, _HEADER, 0, now_ms)]
@@ -68,7 +68,7 @@ def metadata_files_in_steps(
                 leader_epoch=SNAPSHOT_EPOCH,
             )
         )
-        yield
+        yield len(batch_records)
     batches.append(_control_batch(_FOOTER_KEY, _FOOTER, _end_offset(batches), now_ms))
     # A snapshot has the state of all records below its offset; its batches count from 0.
     snapshot_name = f"{image.offset:020d}-{SNAPSHOT_EPOCH:010d}.checkpoint"

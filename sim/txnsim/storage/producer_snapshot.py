@@ -9,7 +9,7 @@ counterparts: ProducerStateManager.readSnapshot and writeSnapshot, ProducerSnaps
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Generator, Sequence
 from itertools import starmap
 from struct import Struct
 from typing import Final
@@ -26,10 +26,21 @@ _ENTRY_COUNT: Final = Struct(">i")
 _ENTRY: Final = Struct(">qhiqiqiq")
 
 
-def encode(entries: Iterable[SnapshotEntry]) -> bytes:
-    """Encode the entries as the content of a producer snapshot file."""
-    packed_entries = [_ENTRY.pack(*msgspec.structs.astuple(entry)) for entry in entries]
-    checksummed_bytes = _ENTRY_COUNT.pack(len(packed_entries)) + b"".join(packed_entries)
+ENTRIES_PER_STEP: Final = 2_000
+
+
+def encode_in_steps(entries: Sequence[SnapshotEntry]) -> Generator[int, None, bytes]:
+    """Encode the entries as the content of a producer snapshot file.
+
+    Yields:
+        The number of entries, after every two thousand.
+    """
+    checksummed_bytes = bytearray(_ENTRY_COUNT.pack(len(entries)))
+    for start in range(0, len(entries), ENTRIES_PER_STEP):
+        if start:
+            yield ENTRIES_PER_STEP
+        for entry in entries[start : start + ENTRIES_PER_STEP]:
+            checksummed_bytes += _ENTRY.pack(*msgspec.structs.astuple(entry))
     crc: int = crc32c.crc32c(checksummed_bytes)
     return _VERSION_AND_CRC.pack(VERSION, crc) + checksummed_bytes
 

@@ -31,8 +31,12 @@ class StoredFile(msgspec.Struct, frozen=True, kw_only=True):
         return StoredFile(path=f"{folder}/{self.path}", parts=self.parts)
 
 
-def tar_of(files: Iterable[StoredFile], *, modified_ms: int) -> Iterator[bytes]:
-    """Yield the bytes of a tar archive of the files, piece by piece."""
+def tar_of(
+    files: Iterable[StoredFile], *, modified_ms: int, ends_archive: bool = True
+) -> Iterator[bytes]:
+    """Yield the bytes of a tar archive of the files, piece by piece; unless ``ends_archive``, more
+    files may follow.
+    """
     for file in files:
         tar_info = tarfile.TarInfo(file.path)
         tar_info.size = file.size_bytes
@@ -40,4 +44,5 @@ def tar_of(files: Iterable[StoredFile], *, modified_ms: int) -> Iterator[bytes]:
         yield tar_info.tobuf(tarfile.GNU_FORMAT)
         yield from file.parts
         yield bytes(-tar_info.size % tarfile.BLOCKSIZE)
-    yield bytes(2 * tarfile.BLOCKSIZE)
+    if ends_archive:
+        yield bytes(2 * tarfile.BLOCKSIZE)

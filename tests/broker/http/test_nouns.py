@@ -531,6 +531,24 @@ async def test_a_log_directory_comes_as_an_archive(
 
 
 @within(run_story)
+async def test_log_directories_of_all_brokers_come_in_one_archive(
+    cluster: VirtualCluster, client: httpx.AsyncClient, /
+) -> None:
+    answer = await client.get("/api/v1/log-dirs")
+    assert (answer.status_code, answer.headers["content-type"]) == (200, "application/x-tar")
+    with tarfile.open(fileobj=io.BytesIO(answer.content)) as archive:
+        folders = {name.partition("/")[0] for name in archive.getnames()}
+        assert "broker-2/meta.properties" in archive.getnames()
+    assert folders == {f"broker-{broker_id}" for broker_id in cluster.sim.members}
+    answer = await client.get("/api/v1/log-dirs?broker=2&broker=1")
+    with tarfile.open(fileobj=io.BytesIO(answer.content)) as archive:
+        names = archive.getnames()
+    assert {name.partition("/")[0] for name in names} == {"broker-1", "broker-2"}
+    assert (await client.get("/api/v1/log-dirs?broker=7")).status_code == 404
+    assert (await client.get("/api/v1/log-dirs?broker=x")).status_code == 422
+
+
+@within(run_story)
 async def test_there_is_none_of_a_broker_that_is_not_there(
     cluster: VirtualCluster, client: httpx.AsyncClient, /
 ) -> None:

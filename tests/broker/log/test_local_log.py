@@ -7,10 +7,10 @@ from itertools import pairwise
 import pytest
 
 from tests.support.logs import NOW, UNCOMMITTED, LogDriver, make_log, plain, replayed_log
+from txnsim.log._segment import Segment
 from txnsim.log.answers import LogRead
 from txnsim.log.config import LogConfig
 from txnsim.log.local_log import ENOUGH_BYTES, Allowance
-from txnsim.log.segment import Segment
 from txnsim.log.txn_index import AbortedTxn
 from txnsim.releases.rules import LATEST
 from txnsim.wire.batch import assign, read_batch_header

@@ -8,12 +8,12 @@ from collections.abc import Iterable
 import pytest
 
 from tests.support.logs import NOW, PARTITION, LogDriver, driven_log, plain
+from txnsim.log._segment import Segment, max_timestamp_of
 from txnsim.log._segments import Segments
 from txnsim.log.config import LogConfig
 from txnsim.log.log_loader import LogLoader, StoredBatches
 from txnsim.log.partition_log import EpochCache, PartitionLog
 from txnsim.log.producer_state_manager import OffsetSnapshot
-from txnsim.log.segment import Segment, max_timestamp_of
 from txnsim.log.txn_index import AbortedTxn, TxnIndex
 from txnsim.releases.rules import LATEST
 from txnsim.wire.batch import assign, read_batch_header

@@ -13,11 +13,11 @@ import pytest
 from tests.support.logs import NOW, batch, make_log, plain
 from txnsim.errors import ErrorCode, MissingExtraError
 from txnsim.log import unpacking, validation
+from txnsim.log._segment import Segment
 from txnsim.log.answers import Appended, AppendRejection
 from txnsim.log.config import NEVER_MS, LogConfig, TimestampType
 from txnsim.log.leader_append import append_client
 from txnsim.log.partition_log import STEP_RECORDS, PartitionLog, first_at_or_after, first_of_max
-from txnsim.log.segment import Segment
 from txnsim.log.unpacking import run_steps, unpack_records
 from txnsim.log.validation import (
     REREAD_HOLDS_MS,

@@ -44,7 +44,7 @@ from txnsim.runtime.trace import TraceLevel
 from txnsim.server import _trace_snapshot as trace_snapshot
 from txnsim.server.cluster import SimCluster
 from txnsim.server.disk_loading import LoadedReplicaLog, image_of_disks, with_new_leaders
-from txnsim.server.log_dirs import log_dir_in_steps, log_dir_of
+from txnsim.server.log_dirs import LogDirsCut, log_dir_of
 from txnsim.server.member import MemberLifeState
 from txnsim.server.snapshot import restore_image
 from txnsim.settings import DEFAULTS, Settings
@@ -617,8 +617,7 @@ async def test_a_broker_that_is_not_there_has_none(cluster: VirtualCluster) -> N
 @within(run_cluster, topics=(("wide", 2_500),))
 async def test_it_is_of_one_moment_though_others_come_between(cluster: VirtualCluster) -> None:
     expected_files = log_dir_of(cluster.sim, BrokerId(1))
-    steps = log_dir_in_steps(cluster.sim, BrokerId(1))
-    next(steps)
+    steps = LogDirsCut.of_cluster(cluster.sim, [BrokerId(1)]).files_in_steps(BrokerId(1))
     cluster.sim.metadata.create_topic(
         TopicToCreate(name="later", partitions=1, replication_factor=1, configs={})
     )

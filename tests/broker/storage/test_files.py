@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from struct import Struct
 
@@ -12,14 +13,16 @@ from tests.support.log_dirs import sound_batches
 from tests.support.logs import LogDriver
 from txnsim.errors import CorruptLogRecordError
 from txnsim.log.config import LogConfig
+from txnsim.log.producer_state import SnapshotEntry
 from txnsim.log.txn_index import AbortedTxn
 from txnsim.releases.rules import LATEST
 from txnsim.storage import checkpoints, txn_index
-from txnsim.storage._indexes import encode_indexes
+from txnsim.storage._indexes import encode_indexes_in_steps
 from txnsim.storage.log_file import TornTail, read_log_file
-from txnsim.storage.producer_snapshot import decode, encode
+from txnsim.storage.producer_snapshot import decode, encode_in_steps
 from txnsim.types import TopicPartition
 from txnsim.wire.batch import Record, assign, build_batch
+from txnsim.wire.codec import run_to_end
 
 # Reading segments, torn and whole.
 
@@ -115,10 +118,20 @@ def times(file_bytes: bytes) -> list[tuple[int, ...]]:
     return list(Struct(">qi").iter_unpack(file_bytes))
 
 
+def write_indexes(
+    stored: list[bytes], *, base_offset: int, index_interval_bytes: int
+) -> tuple[bytes, bytes]:
+    return run_to_end(
+        encode_indexes_in_steps(
+            stored, base_offset=base_offset, index_interval_bytes=index_interval_bytes
+        )
+    )
+
+
 def test_a_batch_is_indexed_once_enough_was_written_since_the_last_one() -> None:
     stored = batches(5, 6, 7, 8, 9)
     index_interval_bytes = len(stored[0])
-    index, time_index = encode_indexes(
+    index, time_index = write_indexes(
         stored, base_offset=100, index_interval_bytes=index_interval_bytes
     )
     # The entry stands for a batch's last offset and for where it begins.
@@ -129,7 +142,7 @@ def test_a_batch_is_indexed_once_enough_was_written_since_the_last_one() -> None
 def test_the_largest_timestamp_is_noted_with_the_batch_that_brought_it() -> None:
     stored = batches(50, 6, 7, 8)
     index_interval_bytes = len(stored[0])
-    index, time_index = encode_indexes(
+    index, time_index = write_indexes(
         stored, base_offset=100, index_interval_bytes=index_interval_bytes
     )
     assert len(offsets(index)) == 1
@@ -137,12 +150,12 @@ def test_the_largest_timestamp_is_noted_with_the_batch_that_brought_it() -> None
 
 
 def test_the_end_of_a_segment_is_noted_in_the_time_index_alone() -> None:
-    index, time_index = encode_indexes(batches(5, 6), base_offset=100, index_interval_bytes=4096)
+    index, time_index = write_indexes(batches(5, 6), base_offset=100, index_interval_bytes=4096)
     assert (offsets(index), times(time_index)) == ([], [(6, 1)])
 
 
 def test_an_empty_segment_has_empty_indexes() -> None:
-    assert encode_indexes([], base_offset=0, index_interval_bytes=4096) == (b"", b"")
+    assert write_indexes([], base_offset=0, index_interval_bytes=4096) == (b"", b"")
 
 
 # Files of producer state: those that Apache Kafka 4.3.1 wrote, and those that are broken.
@@ -172,9 +185,13 @@ def test_a_file_after_the_end_of_a_transaction() -> None:
     assert (entry.coordinator_epoch, entry.txn_first_offset) == (0, -1)
 
 
+def write_snapshot(entries: Sequence[SnapshotEntry]) -> bytes:
+    return run_to_end(encode_in_steps(entries))
+
+
 @pytest.mark.parametrize("file_bytes", [OPEN_TRANSACTION, ENDED_TRANSACTION], ids=["open", "ended"])
 def test_what_is_read_is_written_the_same(file_bytes: bytes) -> None:
-    assert encode(decode(file_bytes)) == file_bytes
+    assert write_snapshot(decode(file_bytes)) == file_bytes
 
 
 def test_snapshots_of_our_own_logs_go_through_a_file() -> None:
@@ -186,8 +203,8 @@ def test_snapshots_of_our_own_logs_go_through_a_file() -> None:
     snapshots = driver.log.producers.snapshots.all_snapshots()
     assert snapshots
     for _, entries in snapshots:
-        assert decode(encode(entries)) == entries
-    assert decode(encode(())) == ()
+        assert decode(write_snapshot(entries)) == entries
+    assert decode(write_snapshot(())) == ()
 
 
 @pytest.mark.parametrize(
@@ -206,7 +223,7 @@ def test_a_broken_file_differs_from_a_whole_one(file_bytes: bytes, expected_reas
 
 
 def test_a_file_with_bytes_left_over_is_broken_whatever_its_crc() -> None:
-    longer = encode(decode(OPEN_TRANSACTION) * 2)
+    longer = write_snapshot(decode(OPEN_TRANSACTION) * 2)
     covered = (1).to_bytes(4, "big") + longer[10:]
     data = b"\0\1" + crc32c.crc32c(covered).to_bytes(4, "big") + covered
     with pytest.raises(CorruptLogRecordError, match="1 producers"):

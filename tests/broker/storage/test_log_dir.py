@@ -21,12 +21,13 @@ from txnsim.releases.rules import LATEST
 from txnsim.storage import checkpoints, names, producer_snapshot, regular_file, txn_index
 from txnsim.storage.checkpoints import decode_offsets
 from txnsim.storage.disks import Disks, find_disks, newest_timestamp
-from txnsim.storage.log_dir import StoredReplica, log_dir_files
+from txnsim.storage.log_dir import ReplicaCut, log_dir_files_in_steps
 from txnsim.storage.metadata_files import MetaProperties, decode_partition_metadata
 from txnsim.storage.names import Suffix
 from txnsim.storage.regular_file import MOUNTS, RegularFile, size_of_open
 from txnsim.storage.stored_file import StoredFile, tar_of
 from txnsim.types import TopicPartition
+from txnsim.wire.codec import run_to_end
 
 # The log directories of a cluster, looked through before anything is read.
 
@@ -217,19 +218,18 @@ META = MetaProperties(cluster_id="abc", node_id=2, directory_id=uuid.UUID(int=5)
 
 def file_texts(*logs: LogDriver) -> dict[str, str]:
     """The files of the directory itself."""
-    replicas = [StoredReplica(log=log.log, topic_id=uuid.UUID(int=9)) for log in logs]
+    replicas = [ReplicaCut.of_log(log.log, topic_id=uuid.UUID(int=9)) for log in logs]
     return {
         file.path: b"".join(file.parts).decode()
-        for file in log_dir_files(replicas, META, broker_epoch=41)
+        for file in run_to_end(log_dir_files_in_steps(replicas, META, broker_epoch=41))
         if "/" not in file.path
     }
 
 
 def test_each_replica_has_a_folder() -> None:
     driver = LogDriver()
-    files = log_dir_files(
-        [StoredReplica(log=driver.log, topic_id=uuid.UUID(int=9))], META, broker_epoch=0
-    )
+    replica = ReplicaCut.of_log(driver.log, topic_id=uuid.UUID(int=9))
+    files = run_to_end(log_dir_files_in_steps([replica], META, broker_epoch=0))
     folder = f"{driver.log.topic_partition.topic}-{driver.log.topic_partition.partition}"
     assert f"{folder}/{0:020d}.log" in {file.path for file in files}
 

@@ -17,6 +17,7 @@ from txnsim.storage.replica_loading import CheckpointedOffsets, LoadedReplica, l
 from txnsim.types import TopicPartition
 from txnsim.wire.batch import assign, iter_batches
 from txnsim.wire.batch_header import pack_batch
+from txnsim.wire.codec import run_to_end
 
 # A replica's log, made from its folder.
 
@@ -258,6 +259,8 @@ def test_where_files_are_believed_a_marker_that_is_none_is_named(
             path.unlink()
     for path in logs(folder)[1:]:
         path.unlink()
-    (folder / "00000000000000000000.snapshot").write_bytes(producer_snapshot.encode([]))
+    (folder / "00000000000000000000.snapshot").write_bytes(
+        run_to_end(producer_snapshot.encode_in_steps([]))
+    )
     with pytest.raises(ConfigError, match="t-0: control record"):
         load(folder, clean=True)

@@ -33,6 +33,7 @@ from txnsim.txn.log_format import decode_record as decode_txn_record
 from txnsim.txn.log_reader import read_log
 from txnsim.types import IsolationLevel, TopicPartition
 from txnsim.wire.batch import Record, build_batch
+from txnsim.wire.codec import run_to_end
 from txnsim.wire.control import control_batch
 from txnsim.wire.messages import metadata_records as schema
 from txnsim_spark._replica_summary import summarize
@@ -107,19 +108,21 @@ def _transaction(offset: int, *, committed: bool) -> bytes:
     return batch_data + marker
 
 
-_SNAPSHOT: Final = producer_snapshot.encode(
-    [
-        SnapshotEntry(
-            producer_id=7,
-            producer_epoch=0,
-            last_sequence=1,
-            last_offset=1,
-            offset_delta=1,
-            timestamp=NOW_MS,
-            coordinator_epoch=1,
-            txn_first_offset=0,
-        )
-    ]
+_SNAPSHOT: Final = run_to_end(
+    producer_snapshot.encode_in_steps(
+        [
+            SnapshotEntry(
+                producer_id=7,
+                producer_epoch=0,
+                last_sequence=1,
+                last_offset=1,
+                offset_delta=1,
+                timestamp=NOW_MS,
+                coordinator_epoch=1,
+                txn_first_offset=0,
+            )
+        ]
+    )
 )
 _ABORTED: Final = txn_index.encode(
     [AbortedTxn(producer_id=7, first_offset=0, last_offset=2, last_stable_offset=3)]

@@ -223,6 +223,7 @@ async def brokers(ask: Checked) -> None:
     await ask("GET", "/api/v1/brokers", 200)
     await ask("GET", "/api/v1/brokers/3", 200)
     await ask("GET", "/api/v1/brokers/3/log-dir", 200)
+    await ask("GET", "/api/v1/log-dirs", 200)
     topic_partition = {"topic": "orders", "partition": 0}
     await ask("POST", "/api/v1/leaders", 200, {**topic_partition, "leader": 2})
     await ask("POST", "/api/v1/elections", 200, topic_partition)

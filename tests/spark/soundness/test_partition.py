@@ -23,6 +23,7 @@ from txnsim.log.txn_index import AbortedTxn
 from txnsim.storage import names, producer_snapshot, txn_index
 from txnsim.storage.checkpoints import encode_leader_epochs
 from txnsim.types import TopicPartition
+from txnsim.wire.codec import run_to_end
 from txnsim_spark.soundness.violations import Invariant, Severity
 
 Damage = Callable[[Path], object]
@@ -105,7 +106,9 @@ def _aborted_index(change: Callable[[tuple[AbortedTxn, ...]], tuple[AbortedTxn, 
 def _snapshot(change: Callable[[tuple[SnapshotEntry, ...]], tuple[SnapshotEntry, ...]]) -> Damage:
     return _change_file(
         f"{THIRD}.snapshot",
-        lambda data: producer_snapshot.encode(change(producer_snapshot.decode(data))),
+        lambda data: run_to_end(
+            producer_snapshot.encode_in_steps(change(producer_snapshot.decode(data)))
+        ),
     )
 
 
@@ -177,7 +180,9 @@ DAMAGES: dict[str, tuple[Damage, str]] = {
         f"snapshot {THIRD}.snapshot",
     ),
     "a snapshot behind the end": (
-        _write_file("00000000000000000200.snapshot", producer_snapshot.encode(())),
+        _write_file(
+            "00000000000000000200.snapshot", run_to_end(producer_snapshot.encode_in_steps(()))
+        ),
         "snapshot 00000000000000000200.snapshot",
     ),
     "another start of a leader's epoch": (_epochs((0, 0), (3, 58)), f"leader-epoch {THIRD}.log"),

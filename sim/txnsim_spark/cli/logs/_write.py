@@ -9,7 +9,7 @@ import json
 import os
 import tarfile
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from http.client import HTTPResponse
 from pathlib import Path
@@ -123,29 +123,38 @@ def _write_to_new_folders(args: argparse.Namespace) -> list[dict[str, object]]:
         if broker_folder.exists():
             raise ConfigError(f"{broker_folder} is there already; name another directory")
     with ExitStack() as exit_stack:
-        return [
-            {
-                "broker": broker,
-                "directory": str(broker_folder),
-                **_write_log_dir(args.url, broker, exit_stack.enter_context(whole(broker_folder))),
-            }
+        part_folders = {
+            broker: exit_stack.enter_context(whole(broker_folder))
             for broker, broker_folder in new_folders.items()
+        }
+        sizes = _write_log_dirs(args.url, part_folders)
+        return [
+            {"broker": broker, "directory": str(new_folders[broker]), **sizes[broker]}
+            for broker in new_folders
         ]
 
 
-def _write_log_dir(url: str, broker: int, folder: Path) -> dict[str, int]:
-    """Write one broker's directory into a new folder, as the data arrives."""
-    folder.mkdir(parents=True)
-    file_count = total_bytes = 0
+def _write_log_dirs(url: str, folders: Mapping[int, Path]) -> dict[int, dict[str, int]]:
+    """Write the directories of these brokers, which are of one moment, into new folders, as the
+    data arrives. Returns how many files and bytes each has.
+    """
+    sizes = {broker: {"files": 0, "bytes": 0} for broker in folders}
+    for folder in folders.values():
+        folder.mkdir(parents=True)
+    query = "&".join(f"broker={broker}" for broker in folders)
     with (
-        _open_resource(url, f"brokers/{broker}/log-dir") as response,
+        _open_resource(url, f"log-dirs?{query}") as response,
         tarfile.open(fileobj=response, mode="r|") as archive,
     ):
         for archive_member in archive:
-            archive.extract(archive_member, folder, filter="data")
-            file_count += 1
-            total_bytes += archive_member.size
-    return {"files": file_count, "bytes": total_bytes}
+            broker_folder, _, path = archive_member.name.partition("/")
+            broker = int(broker_folder.removeprefix("broker-"))
+            size = sizes[broker]
+            with working_in(folders[broker]):
+                archive.extract(archive_member.replace(name=path), folders[broker], filter="data")
+            size["files"] += 1
+            size["bytes"] += archive_member.size
+    return sizes
 
 
 def _directory_lines(directories: Sequence[dict[str, object]]) -> list[str]:
@@ -171,8 +180,13 @@ def _fill_directories(args: argparse.Namespace) -> list[InstalledReplica]:
     targets_by_leader_sorted = sorted(_targets_by_leader(args, targets).items())
     with tempfile.TemporaryDirectory(prefix="txnsim-") as scratch_folder:
         with working_in(Path(scratch_folder)):
-            for broker, _ in targets_by_leader_sorted:
-                _write_log_dir(args.url, broker, Path(scratch_folder) / str(broker))
+            _write_log_dirs(
+                args.url,
+                {
+                    broker: Path(scratch_folder) / str(broker)
+                    for broker, _ in targets_by_leader_sorted
+                },
+            )
         installed = install(
             {
                 Path(scratch_folder) / str(broker): broker_targets
