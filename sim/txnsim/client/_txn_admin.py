@@ -9,7 +9,7 @@ txns`` prints it as Kafka's tool does. Kafka's counterparts are ``ListTransactio
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final, TypeVar
 
 import msgspec
@@ -53,6 +53,7 @@ from txnsim.client.inspection.txn_wording import (
     message_of,
     producers_failure,
 )
+from txnsim.client.metadata import TopicMetadata
 from txnsim.client.requests import Marker
 from txnsim.client.session import identity_in
 from txnsim.client.txn_requests import TxnRequests
@@ -80,6 +81,14 @@ _COORDINATOR_MOVED: Final = frozenset({_E.not_coordinator, _E.coordinator_not_av
 
 T = TypeVar("T")
 Producers = tuple[ProducerState, ...]
+
+
+class SearchTargets(msgspec.Struct, frozen=True, kw_only=True):
+    """What a search is about to look at, and what it can't."""
+
+    partitions: tuple[TopicPartition, ...]
+    unread_topics: Mapping[str, ClientError] = {}
+    """Topics whose partitions are not known."""
 
 
 class TransactionAdmin:
@@ -271,9 +280,11 @@ class TransactionAdmin:
         Raises:
             ClientError: A step failed; the message says which.
         """
-        searched = await self.partitions_to_search(topic, partition, broker_id)
+        targets = await self.search_targets(topic, partition, broker_id)
+        if targets.unread_topics:
+            raise next(iter(targets.unread_topics.values()))
         candidates: list[OpenTransaction] = []
-        for batch in batches(searched):
+        for batch in batches(targets.partitions):
             outcomes = await self.describe_producers(batch, broker_id=broker_id)
             replica = "Optional.empty" if broker_id is None else f"Optional[{broker_id}]"
             failure = (
@@ -323,25 +334,37 @@ class TransactionAdmin:
                     )
         return ids, descriptions
 
-    async def partitions_to_search(
+    async def search_targets(
         self, topic: str | None = None, partition: int | None = None, broker_id: int | None = None
-    ) -> list[TopicPartition]:
+    ) -> SearchTargets:
         """The partitions of all topics or of one topic, or one partition; with ``broker_id`` only
         those that have a replica on that broker.
 
+        A topic that is listed with an error, or without partitions, is not passed over: it is
+        among ``unread_topics``.
+
         Raises:
-            ClientError: A topic could not be described.
+            ClientError: Topics can't be listed, or a listed one can't be described a moment later.
         """
         if topic is not None and partition is not None:
-            return [TopicPartition(topic, partition)]
+            return SearchTargets(partitions=(TopicPartition(topic, partition),))
+        unread_topics: dict[str, ClientError] = {}
         if topic is not None:
             topic_names = [topic]
         else:
-            topic_names = [
-                topic_view.name
-                for topic_view in (await self.cluster.refresh(None)).topics
-                if not topic_view.error
-            ]
+            topic_names = []
+            all_topics = await self.cluster.refresh(None)
+            if all_topics.error:
+                raise ClientError(
+                    f"Failed to list topics: {message_of(all_topics.error)}",
+                    error=_E(all_topics.error),
+                )
+            for topic_view in all_topics.topics:
+                failure = _listing_failure(topic_view)
+                if failure is None:
+                    topic_names.append(topic_view.name)
+                else:
+                    unread_topics[topic_view.name] = failure
         searched: list[TopicPartition] = []
         for batch in batches(topic_names):
             cluster_view = await self.cluster.refresh(batch)
@@ -356,7 +379,7 @@ class TransactionAdmin:
                     for partition_view in view.partitions
                     if broker_id is None or broker_id in partition_view.replicas
                 ]
-        return searched
+        return SearchTargets(partitions=tuple(searched), unread_topics=unread_topics)
 
     async def _transactional_ids(self, producer_ids: set[int]) -> dict[int, str]:
         """Producer id -> transactional id; the last answer wins, as in Kafka's tool."""
@@ -580,3 +603,14 @@ def _all_or_raise(
         if isinstance(outcome, ClientError):
             raise ClientError(f"{failure}: {outcome}", error=outcome.error)
         yield key, outcome
+
+
+def _listing_failure(topic_view: TopicMetadata) -> ClientError | None:
+    """Why the partitions of a listed topic are not known; None if they are."""
+    if topic_view.error:
+        return ClientError(
+            f"Failed to describe it: {message_of(topic_view.error)}", error=_E(topic_view.error)
+        )
+    if not topic_view.partitions:
+        return ClientError("Failed to describe it: it is listed without a partition")
+    return None

@@ -70,6 +70,8 @@ class ClusterMetadata(msgspec.Struct, frozen=True, kw_only=True):
     controller_id: int = -1
     brokers: tuple[BrokerAddress, ...] = ()
     topics: tuple[TopicMetadata, ...] = ()
+    error: int = 0
+    """Error of the whole answer, from version 13 on."""
 
     def broker(self, broker_id: int) -> BrokerAddress | None:
         for broker in self.brokers:
@@ -101,7 +103,8 @@ def parse_metadata(message: Any) -> ClusterMetadata:
             BrokerAddress(broker_id=broker_row.node_id, host=broker_row.host, port=broker_row.port)
             for broker_row in message.brokers
         ),
-        topics=tuple(_parse_topic(broker_row) for broker_row in message.topics),
+        topics=tuple(_parse_topic(topic_row) for topic_row in message.topics),
+        error=int(getattr(message, "error_code", 0)),
     )
 
 

@@ -77,6 +77,7 @@ class FindHangingEverywhere(msgspec.Struct, frozen=True, kw_only=True):
                 "findings": [self._finding_values(finding, now_ms) for finding in search.findings],
                 "younger": [self._finding_values(finding, now_ms) for finding in search.younger],
                 "unread": {str(partition): str(why) for partition, why in search.unread.items()},
+                "unread_topics": {topic: str(why) for topic, why in search.unread_topics.items()},
                 "unseen": [str(why) for why in search.unseen],
             },
             status=_status(search, search.hanging),

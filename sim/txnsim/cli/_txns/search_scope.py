@@ -22,6 +22,7 @@ from txnsim.client.inspection.hanging import MAX_TRANSACTION_TIMEOUT_MS
 from txnsim.client.inspection.judgement import JudgedTransaction
 from txnsim.client.inspection.survey import ANY_AGE, survey
 from txnsim.errors import ConfigError, ErrorCode
+from txnsim.text import printable
 from txnsim.txn.open_txn_verdict import OpenTxnStatus
 from txnsim.types import TopicPartition
 
@@ -38,6 +39,8 @@ class SearchResult(msgspec.Struct, frozen=True, kw_only=True):
     younger: tuple[JudgedTransaction, ...]
     """Open transactions younger than the requested age."""
     unread: Mapping[TopicPartition, ClientError]
+    unread_topics: Mapping[str, ClientError] = {}
+    """Topics whose partitions are not known."""
     unseen: tuple[ClientError, ...]
     """Missing rights, for which the search may be incomplete."""
 
@@ -54,7 +57,7 @@ class SearchResult(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def is_incomplete(self) -> bool:
         """Whether some partitions or transactions could not be examined."""
-        return bool(self.unread or self.unseen)
+        return bool(self.unread or self.unread_topics or self.unseen)
 
 
 class Scope(msgspec.Struct, frozen=True, kw_only=True):
@@ -89,7 +92,7 @@ class Scope(msgspec.Struct, frozen=True, kw_only=True):
         survey_result = await survey(
             admin,
             now_ms=now_ms,
-            partitions=await admin.partitions_to_search(self.topic, self.partition),
+            partitions=await admin.search_targets(self.topic, self.partition),
             older_than_ms=ANY_AGE,
             progress=lambda searched, total: TERMINAL.progress(
                 f"searched {searched} of {total} partitions"
@@ -105,6 +108,7 @@ class Scope(msgspec.Struct, frozen=True, kw_only=True):
             findings=tuple(finding for finding, is_old in findings_with_age if is_old),
             younger=tuple(finding for finding, is_old in findings_with_age if not is_old),
             unread=survey_result.unread,
+            unread_topics=survey_result.unread_topics,
             unseen=await unseen(admin.cluster, every_topic=self.topic is None),
         )
 
@@ -136,6 +140,8 @@ def _tell_unread(search: SearchResult) -> None:
     partitions_by_reason: dict[str, list[str]] = {}
     for partition, read_failure in sorted(search.unread.items()):
         partitions_by_reason.setdefault(str(read_failure), []).append(str(partition))
+    for topic, read_failure in sorted(search.unread_topics.items()):
+        partitions_by_reason.setdefault(str(read_failure), []).append(f"topic {printable(topic)}")
     for reason, partitions in partitions_by_reason.items():
         unlisted_text = (
             f" and {len(partitions) - _LISTED_PARTITIONS_MAX} more"

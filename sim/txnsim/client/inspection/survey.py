@@ -13,7 +13,7 @@ from typing import Final
 
 import msgspec
 
-from txnsim.client._txn_admin import TransactionAdmin, batches
+from txnsim.client._txn_admin import SearchTargets, TransactionAdmin, batches
 from txnsim.client.cluster import Cluster
 from txnsim.client.errors import ClientError
 from txnsim.client.fetching import fetch
@@ -64,6 +64,8 @@ class Survey(msgspec.Struct, frozen=True, kw_only=True):
     findings: tuple[JudgedTransaction, ...]
     """The open transactions without a write for ``older_than_ms``, oldest write first."""
     unread: Mapping[TopicPartition, ClientError]
+    unread_topics: Mapping[str, ClientError] = {}
+    """Topics whose partitions are not known, as Metadata has an error for them."""
 
     @property
     def hanging(self) -> tuple[JudgedTransaction, ...]:
@@ -77,7 +79,7 @@ async def survey(
     admin: TransactionAdmin,
     *,
     now_ms: int,
-    partitions: Sequence[TopicPartition] | None = None,
+    partitions: Sequence[TopicPartition] | SearchTargets | None = None,
     older_than_ms: int = MAX_TRANSACTION_TIMEOUT_MS,
     progress: Progress = _NO_PROGRESS,
 ) -> Survey:
@@ -94,9 +96,13 @@ async def survey(
         ClientError: Topics could not be listed, or a coordinator did not answer, or the client may
             not list all transactional ids, so that hidden transactions would seem to hang.
     """
-    searched_partitions = (
-        await admin.partitions_to_search() if partitions is None else list(partitions)
-    )
+    if partitions is None:
+        targets = await admin.search_targets()
+    elif isinstance(partitions, SearchTargets):
+        targets = partitions
+    else:
+        targets = SearchTargets(partitions=tuple(partitions))
+    searched_partitions = targets.partitions
     candidates: list[OpenTransaction] = []
     unread_partitions: dict[TopicPartition, ClientError] = {}
     searched = 0
@@ -128,6 +134,7 @@ async def survey(
         partitions=len(searched_partitions),
         findings=tuple(sorted(findings, key=_age)),
         unread=unread_partitions,
+        unread_topics=targets.unread_topics,
     )
 
 
@@ -138,8 +145,9 @@ async def hanging_ones(admin: TransactionAdmin, *, now_ms: int) -> tuple[JudgedT
         ClientError: As for ``survey``; or a leader did not answer, and nothing hangs on the others.
     """
     surveyed = await survey(admin, now_ms=now_ms, older_than_ms=ANY_AGE)
-    if surveyed.unread and not surveyed.hanging:
-        raise next(iter(surveyed.unread.values()))
+    failures = (*surveyed.unread.values(), *surveyed.unread_topics.values())
+    if failures and not surveyed.hanging:
+        raise failures[0]
     return surveyed.hanging
 
 

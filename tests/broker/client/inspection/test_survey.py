@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
 import pytest
 
 from tests.broker.client.fake_broker import Asked
@@ -9,6 +13,7 @@ from tests.support.clusters import VirtualCluster, begin_transaction, run_cluste
 from tests.support.hanging_transaction import make_hanging
 from tests.support.testing_plays import HANGING, client, write_aborted, write_committed
 from tests.support.within_environment import within
+from txnsim.cli._txns.search_scope import Scope
 from txnsim.client.admin import Admin
 from txnsim.client.errors import ClientError
 from txnsim.client.inspection import survey as decision_log
@@ -33,6 +38,7 @@ from txnsim.client.inspection.txn_wording import (
     message_of,
     producers_failure,
 )
+from txnsim.client.metadata import ClusterMetadata, TopicMetadata
 from txnsim.client.producer import Producer
 from txnsim.errors import ErrorCode
 from txnsim.faults.actions import Hold
@@ -130,6 +136,52 @@ def test_what_ends_while_it_is_judged_does_not_hang() -> None:
             return await survey(Ended(cluster), now_ms=cluster.clock.now_ms(), partitions=[GHOSTLY])
 
     assert run_cluster(story).findings == ()
+
+
+@within(run_cluster)
+async def test_a_topic_that_is_listed_with_an_error_is_not_passed_over(
+    virtual_cluster: VirtualCluster,
+) -> None:
+    async with virtual_cluster.client() as cluster:
+        refresh = cluster.refresh
+
+        async def refresh_with_damage(
+            topics: Sequence[str] | None = (), **options: Any
+        ) -> ClusterMetadata:
+            view = await refresh(topics, **options)
+            if topics is not None:
+                return view
+            damaged = (
+                TopicMetadata(name="barred", error=ErrorCode.invalid_topic_exception),
+                TopicMetadata(name="bare"),
+            )
+            return msgspec.structs.replace(view, topics=(*view.topics, *damaged))
+
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(cluster, "refresh", refresh_with_damage)
+            admin = Admin(cluster)
+            search = await survey(admin, now_ms=0)
+            assert search.partitions > 0
+            assert search.unread_topics.keys() == {"barred", "bare"}
+            result = await Scope().search(admin, now_ms=0)
+            assert result.is_incomplete
+            with pytest.raises(ClientError, match="Failed to describe it"):
+                await admin.find_hanging(now_ms=0)
+
+
+@within(run_cluster)
+async def test_a_refused_list_of_topics_is_no_empty_cluster(
+    virtual_cluster: VirtualCluster,
+) -> None:
+    async with virtual_cluster.client() as cluster:
+
+        async def refused(_topics: Sequence[str] | None = ()) -> ClusterMetadata:
+            return ClusterMetadata(error=ErrorCode.rebootstrap_required)
+
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(cluster, "refresh", refused)
+            with pytest.raises(ClientError, match="Failed to list topics"):
+                await survey(Admin(cluster), now_ms=0)
 
 
 def test_partitions_that_cannot_be_asked_are_named_and_the_others_searched() -> None:
