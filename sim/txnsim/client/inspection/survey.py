@@ -42,8 +42,8 @@ from txnsim.types import (
     partition_for,
 )
 
-ANY_AGE: Final = -(1 << 62)
-"""In ms. Matches transactions of any age, even those with timestamps in the future."""
+ANY_AGE: Final = -(1 << 64)
+"""In ms. Matches transactions of any age, even one whose record is stamped 2^63 - 1."""
 
 Progress = Callable[[int, int], None]
 """(number of partitions asked so far, total)."""

@@ -28,7 +28,7 @@ from txnsim.client.inspection.coordinators_asked import (
 )
 from txnsim.client.inspection.judgement import JudgedTransaction
 from txnsim.client.inspection.repair import Outcome, Repair, not_known, repair
-from txnsim.client.inspection.survey import survey
+from txnsim.client.inspection.survey import ANY_AGE, survey
 from txnsim.client.inspection.txn_views import AbortSpec, OpenSince, ProducerState
 from txnsim.client.inspection.waiting_readers import Explanation, explain
 from txnsim.client.offsets import LATEST
@@ -503,6 +503,23 @@ def test_without_a_leader_no_broker_is_asked() -> None:
     explanation = run_cluster(story)
     assert explanation.cause is Cause.OFFLINE
     assert "no leader" in explanation.sentences[0]
+
+
+@pytest.mark.parametrize("stamp_ms", [0, 2**31 - 1, 2**53, 2**63 - 1])
+@within(run_cluster, message_timestamp_after_max_ms=2**63 - 1)
+async def test_an_open_transaction_is_seen_whatever_its_record_is_stamped(
+    virtual_cluster: VirtualCluster, stamp_ms: int
+) -> None:
+    async with virtual_cluster.client() as cluster:
+        producer = await begin_transaction(cluster, "stamped")
+        await producer.send(WHERE.topic, WHERE.partition, b"x", timestamp_ms=stamp_ms)
+        explanation = await explain_where(Admin(cluster))
+        assert explanation.cause is Cause.ALIVE
+        (finding,) = explanation.findings
+        assert finding.transaction.producer.last_timestamp_ms == stamp_ms
+        search = await survey(Admin(cluster), now_ms=cluster.clock.now_ms(), older_than_ms=ANY_AGE)
+        assert [open_txn.transaction.partition for open_txn in search.findings] == [WHERE]
+        await producer.abort()
 
 
 @within(run_cluster)
