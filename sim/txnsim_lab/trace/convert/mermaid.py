@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from txnsim.runtime.trace import Event
+from txnsim.text import printable
 from txnsim.trace.trace_file import Recording
 from txnsim_lab.trace.cause_chains import by_position
 
@@ -83,7 +84,8 @@ def _event_text(event: Event) -> str:
 
 
 def _escape(text: str) -> str:
-    """Escape text: Mermaid ends a line at ``;``, reads ``#`` as an entity and ``end``
-    as a keyword.
+    """Escape text: Mermaid ends a line at ``;`` and at a line break, reads ``#`` as an entity and
+    ``end`` as a keyword.
     """
-    return re.sub(r"\bend\b", "End", _SPECIAL_CHARACTERS.sub(" ", text)).strip()
+    plain_text = _SPECIAL_CHARACTERS.sub(" ", printable(text))
+    return re.sub(r"\bend\b", "End", plain_text).strip() or "?"

@@ -12,6 +12,7 @@ from typing import Final
 import msgspec
 
 from txnsim.runtime.trace import Event
+from txnsim.text import printable
 from txnsim.trace.trace_file import Recording
 from txnsim_lab.trace.brief import brief_payload
 
@@ -21,7 +22,7 @@ PARSER: Final = r"(?<host>\S+) (?<clock>{.*})\n(?<event>.*)"
 
 def convert(run: Recording) -> str:
     """The trace as text."""
-    nodes = run.nodes
+    nodes = [_host_name(node_name) for node_name in run.nodes]
     clocks_by_node: dict[int, dict[str, int]] = {}
     clocks_by_event: dict[int, dict[str, int]] = {}
     lines = []
@@ -37,6 +38,12 @@ def convert(run: Recording) -> str:
     return "".join(lines)
 
 
+def _host_name(node_name: str) -> str:
+    """The name of a node without spaces and line breaks, which end a host's name in ShiViz."""
+    return "_".join(printable(node_name).split())
+
+
 def _event_text(event: Event) -> str:
     transaction_label = f" {event.tx}" if event.tx else ""
-    return " ".join(f"#{event.i} {event.k}{transaction_label} {brief_payload(event)}".split())
+    event_text = f"#{event.i} {event.k}{transaction_label} {brief_payload(event)}"
+    return " ".join(printable(event_text).split())
