@@ -6,9 +6,12 @@ stand for functions that have another name there.
 
 from __future__ import annotations
 
+import errno
+import os
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from txnsim_spark.libraries import require_libraries
@@ -73,6 +76,37 @@ class EmbeddedDatabase:
         """Create a view of a query written for Spark, or a table, which keeps its rows."""
         relation_kind = "TABLE" if is_kept else "VIEW"
         self._carry_out(f"CREATE {relation_kind} {name} AS {for_duckdb(query)}")
+
+    def create_from_columns(
+        self, table_name: str, columns: Mapping[str, Sequence[str | None]]
+    ) -> None:
+        """Create a table of text columns of the same length. Arrow would import pandas to convert
+        Python's strings, which takes longer than to read a small trace.
+        """
+        selected = ", ".join(
+            f"CAST(unnest(${column}) AS VARCHAR) AS {column}" for column in columns
+        )
+        with _interruptible():
+            self.connection.execute(
+                f"CREATE TABLE {table_name} AS SELECT {selected}",
+                {column: list(texts) for column, texts in columns.items()},
+            )
+
+    def write_parquet(self, query: str, path: Path) -> None:
+        """Write the rows of a query to a new file.
+
+        Raises:
+            OSError: The file can't be written.
+        """
+        import duckdb
+
+        target = str(path).replace("'", "''")
+        try:
+            self._carry_out(f"COPY ({for_duckdb(query)}) TO '{target}' (FORMAT parquet)")
+        except duckdb.IOException as error:
+            is_full = "No space left on device" in str(error)
+            number = errno.ENOSPC if is_full else errno.EIO
+            raise OSError(number, os.strerror(number), str(path)) from error
 
     def keep(self, table_name: str, schema: pa.Schema, batches: Iterable[pa.RecordBatch]) -> None:
         """Create a table of Arrow rows."""

@@ -17,7 +17,6 @@ from txnsim.cli.parsing import MISUSE_STATUS, CommandParser, new_folder_or_addre
 from txnsim_spark.cli.logs.spark import add_master, session
 
 if TYPE_CHECKING:
-    from txnsim_spark.session import SparkSession
     from txnsim_spark.traces.tables import AskTraces
 
 ACTIONS: Final = ("export", "analyse")
@@ -99,8 +98,7 @@ def run(args: argparse.Namespace) -> int:
         return MISUSE_STATUS
     try:
         if args.action == "export":
-            with session(args.master) as spark:
-                return _export_traces(spark, args)
+            return _export_traces(args)
         with _query_views(args) as run_query:
             return _analyse_trace(run_query, args)
     except (BadInputError, MissingExtraError, OSError) as error:
@@ -108,14 +106,25 @@ def run(args: argparse.Namespace) -> int:
         return MISUSE_STATUS
 
 
-def _export_traces(spark: SparkSession, args: argparse.Namespace) -> int:
+def _export_traces(args: argparse.Namespace) -> int:
+    """Export in this process if the traces are small and no master is given, else by Spark."""
     from txnsim_spark.traces.schemas import TABLES
-    from txnsim_spark.traces.tables import export_traces, register_views, spark_queries
+    from txnsim_spark.traces.tables import (
+        export_small_traces,
+        export_traces,
+        register_views,
+        spark_queries,
+    )
 
     TERMINAL.progress("reading")
-    export_traces(spark, args.trace, args.to)
-    register_views(spark, args.to)
-    summary = _trace_summary(spark_queries(spark))
+    run_query = None if args.master else export_small_traces(args.trace, args.to)
+    if run_query is not None:
+        summary = _trace_summary(run_query)
+    else:
+        with session(args.master) as spark:
+            export_traces(spark, args.trace, args.to)
+            register_views(spark, args.to)
+            summary = _trace_summary(spark_queries(spark))
     TERMINAL.tell(
         args,
         {"directory": args.to, "tables": list(TABLES), **summary},

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import gzip
 import re
+import shutil
 from collections.abc import Iterator, Sequence
 from functools import cache
 from importlib.util import find_spec
@@ -29,6 +30,7 @@ from txnsim_spark.traces.schemas import TABLES, view_of
 SMALL_TRACES_BYTES_MAX: Final = 64 << 20
 """Larger traces are read by Spark."""
 _PATTERN_SIGNS: Final = frozenset("*?[")
+_ESCAPED_IN_FOLDERS: Final = frozenset("\"#%'*/:=?\\\x7f{[]^")
 _LINE_COLUMNS: Final = ("run", "file", "value", "misfit")
 
 
@@ -65,23 +67,18 @@ def register_export(database: EmbeddedDatabase, directory: Path) -> None:
 
 def register_traces(database: EmbeddedDatabase, trace_files: Sequence[Path]) -> str | None:
     """Create the tables of traces; returns the name of a file without a trace, if there is one."""
-    import pyarrow as pa
-
     run_by_file = run_names([str(trace_file) for trace_file in trace_files])
-    line_rows = [
-        {
-            "run": run_name,
-            "file": trace_file,
-            "value": line,
-            "misfit": None if _has_declared_types(line) else line,
-        }
-        for trace_file, run_name in run_by_file.items()
-        for line in _lines_of(Path(trace_file))
-    ]
-    file_table = pa.table({"run": list(run_by_file.values()), "file": list(run_by_file)})
-    database.register(view_of("files"), file_table)
-    text_schema = pa.schema((column, pa.string()) for column in _LINE_COLUMNS)
-    database.register("trace_text", pa.Table.from_pylist(line_rows, text_schema))
+    text_columns: dict[str, list[str | None]] = {column: [] for column in _LINE_COLUMNS}
+    for trace_file, run_name in run_by_file.items():
+        lines = list(_lines_of(Path(trace_file)))
+        text_columns["run"] += [run_name] * len(lines)
+        text_columns["file"] += [trace_file] * len(lines)
+        text_columns["value"] += lines
+        text_columns["misfit"] += [None if _has_declared_types(line) else line for line in lines]
+    database.create_from_columns(
+        view_of("files"), {"run": list(run_by_file.values()), "file": list(run_by_file)}
+    )
+    database.create_from_columns("trace_text", text_columns)
     line_structure = structure(LINE_DDL.removesuffix(", misfit string"))
     database.create(
         view_of("lines"),
@@ -105,6 +102,52 @@ def register_traces(database: EmbeddedDatabase, trace_files: Sequence[Path]) -> 
             is_kept=True,
         )
     return None
+
+
+def write_export(database: EmbeddedDatabase, trace_files: Sequence[Path], directory: Path) -> None:
+    """Write the tables of registered traces as Parquet, in the layout of Spark's export: a folder
+    for each table, in it one for each run. The table ``runs`` is written last.
+
+    Raises:
+        OSError: A file can't be written.
+    """
+    run_by_file = run_names([str(trace_file) for trace_file in trace_files])
+    for table_name in (*QUERIES_OVER_LINES, *QUERIES_OVER_EVENTS, "runs"):
+        table_folder = directory / table_name
+        table_folder.mkdir(parents=True, exist_ok=True)
+        columns = ", ".join(f"`{name}`" for name in TABLES[table_name].names if name != "run")
+        for run_name in run_by_file.values():
+            run_literal = run_name.replace("'", "''")
+            condition = f"FROM {view_of(table_name)} WHERE run = '{run_literal}'"
+            run_folder = table_folder / f"run={_escape_folder_name(run_name)}"
+            if run_folder.exists():  # an interrupted export left it
+                shutil.rmtree(run_folder)
+            if database.rows(f"SELECT 1 {condition} LIMIT 1"):
+                run_folder.mkdir()
+                database.write_parquet(
+                    f"SELECT {columns} {condition}", run_folder / "part-0.parquet"
+                )
+
+
+def exported_runs(directory: Path) -> set[str]:
+    """The runs that an export in a directory has."""
+    if not any(directory.glob("runs/**/*.parquet")):
+        return set()
+    database = EmbeddedDatabase()
+    register_export(database, directory)
+    return {row["run"] for row in database.rows(f"SELECT run FROM {view_of('runs')}")}
+
+
+def _escape_folder_name(run_name: str) -> str:
+    """A run's name as Spark has it in the name of a partition's folder
+    (ExternalCatalogUtils.escapePathName).
+    """
+    return "".join(
+        f"%{ord(character):02X}"
+        if character in _ESCAPED_IN_FOLDERS or ord(character) < 0x20
+        else character
+        for character in run_name
+    )
 
 
 def _select_in_schema(table_name: str, source_sql: str) -> str:

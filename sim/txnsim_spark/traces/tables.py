@@ -10,11 +10,13 @@ from __future__ import annotations
 import errno
 import json
 import os
+import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, Final, Protocol
+from urllib.parse import unquote
 
 from txnsim.errors import BadInputError
 from txnsim_spark.embedded import EmbeddedDatabase
@@ -26,7 +28,13 @@ from txnsim_spark.traces._queries import (
     QUERIES_OVER_LINES,
     RUNS_QUERY,
 )
-from txnsim_spark.traces._small_traces import register_export, register_traces, small_files
+from txnsim_spark.traces._small_traces import (
+    exported_runs,
+    register_export,
+    register_traces,
+    small_files,
+    write_export,
+)
 from txnsim_spark.traces.schemas import TABLES, view_of
 
 if TYPE_CHECKING:
@@ -143,17 +151,49 @@ def embedded_queries(paths: Sequence[str], *, are_exported: bool) -> AskTraces |
     trace_files = small_files([f"{paths[0]}/**/*.parquet"] if are_exported else paths)
     if not trace_files:
         return None  # Spark says what is wrong with the paths
+    if not are_exported:
+        return _embedded_traces(trace_files).rows
+    database = EmbeddedDatabase()
+    register_export(database, Path(paths[0]))
+    return database.rows
+
+
+def export_small_traces(paths: Sequence[str], directory: str) -> AskTraces | None:
+    """Write what ``export_traces`` writes, without Spark; None if the traces are large, if they or
+    the directory are not on this machine, or if DuckDB is not installed.
+
+    Returns:
+        A function that answers queries over all that the directory has now.
+
+    Raises:
+        TraceError: A file is no trace, or a run exists already.
+        OSError: A file can't be written.
+    """
+    trace_files = small_files(paths)
+    local_directory = Path(unquote(directory).removeprefix("file://"))
+    if not trace_files or re.match(r"[a-zA-Z][\w+.-]*:/", str(local_directory)):
+        return None
+    for run_name in sorted(
+        exported_runs(local_directory)
+        & set(run_names([str(trace_file) for trace_file in trace_files]).values())
+    ):
+        raise _exported_already(directory, run_name)
+    database = _embedded_traces(trace_files)
+    write_export(database, trace_files, local_directory)
+    export = EmbeddedDatabase()
+    register_export(export, local_directory)
+    return export.rows
+
+
+def _embedded_traces(trace_files: Sequence[Path]) -> EmbeddedDatabase:
     for trace_file in trace_files:
         if _is_blank(trace_file):
             raise TraceError(f"{trace_file}: it is empty; {EXPECTED_TRACE}")
     database = EmbeddedDatabase()
-    if are_exported:
-        register_export(database, Path(paths[0]))
-        return database.rows
     foreign_file = register_traces(database, trace_files)
     if foreign_file is not None:
         raise TraceError(f"{foreign_file}: {EXPECTED_TRACE}")
-    return database.rows
+    return database
 
 
 def _is_blank(file: Path) -> bool:
@@ -216,9 +256,11 @@ def _refuse_exported_runs(
         return  # nothing was exported there
     exported_run = exported_runs.where(exported_runs.run.isin(*new_run_names)).select("run").first()
     if exported_run is not None:
-        raise TraceError(
-            f"{directory}: run {exported_run.run} is there already; name another directory"
-        )
+        raise _exported_already(directory, exported_run.run)
+
+
+def _exported_already(directory: str, run_name: str) -> TraceError:
+    return TraceError(f"{directory}: run {run_name} is there already; name another directory")
 
 
 def _refuse_foreign_files(spark: SparkSession) -> None:
