@@ -74,6 +74,26 @@ def test_why_a_table_has_no_bound_is_said(spark: SparkSession, tmp_path: Path) -
         query.format("noop").start().awaitTermination()
 
 
+def test_a_stream_of_another_table_is_refused_on_a_used_checkpoint(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    growing, out = GrowingDir(tmp_path / "broker-1"), tmp_path / "out"
+    growing.grow()
+    follow(spark, str(growing.path), "records", str(out)).trigger(
+        availableNow=True
+    ).start().awaitTermination()
+    rows_before = spark.read.parquet(str(out / "records")).count()
+    growing.grow()
+    other = spark.readStream.format("kafka_log").option("table", "batches").load(str(growing.path))
+    writer = other.writeStream.format("parquet").option("path", str(out / "other"))
+    query = writer.option("checkpointLocation", str(out / "checkpoints/records"))
+    with pytest.raises(StreamingQueryException, match="table records, not batches"):
+        query.trigger(availableNow=True).start().awaitTermination()
+    assert not list((out / "other").glob("*.parquet"))
+    check(spark, growing, "records", out)
+    assert spark.read.parquet(str(out / "records")).count() > rows_before
+
+
 @pytest.mark.slow  # each kill costs the start of a JVM: minutes
 @pytest.mark.parametrize("step", [PLANNED, WRITTEN])
 def test_kills_lose_nothing_and_double_nothing(
