@@ -114,7 +114,7 @@ def _exit_stopped_run(args: argparse.Namespace, conformance: ConformanceResults)
     TERMINAL.warn(
         f"stopped after {len(conformance.results)} of {len(conformance.cases)} cases;"
         " its topics and groups are deleted."
-        f" The other cases: {rest_command}"
+        + (f" The other cases: {rest_command}" if only_options else "")
     )
     sys.stdout.flush()
     sys.stderr.flush()
