@@ -8,7 +8,7 @@ wrong``.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, get_type_hints
 
@@ -16,16 +16,16 @@ import msgspec
 
 from txnsim.config._kafka_names import (
     CONFLUENT,
-    LISTENER_PROPERTIES,
     NO_LISTENER_FOR_IT,
     NOT_OPENED,
     OF_NOBODY,
     OF_PLUGINS,
     ONE_PROCESS,
-    SECURITY_PROPERTIES,
     known_properties,
+    listener_properties,
     nearest,
     plugin_prefixes,
+    security_properties,
     why_without_effect,
 )
 from txnsim.config.complaints import in_words, place_of
@@ -34,7 +34,9 @@ from txnsim.config.properties import Property, parse_properties
 from txnsim.errors import ConfigError
 from txnsim.files import problem_of, read_given
 from txnsim.metadata.config_keys import whole_number
-from txnsim.releases import REFERENCE
+from txnsim.metadata.configs import SECRET, broker_configs, text
+from txnsim.metadata.settings_table import setting_rows
+from txnsim.releases import LATEST, REFERENCE
 from txnsim.security.options import NO_SECURITY, SecurityOptions
 from txnsim.settings import DEFAULTS, Settings, documentation, settings_from_values
 
@@ -286,6 +288,7 @@ def _named_settings(
     settings: dict[str, object] = {}
     origins: dict[str, Property] = {}
     warned: list[tuple[str, Property]] = []
+    idle_values: list[tuple[str, object]] = []
     preset: Mapping[str, int] = {}
     for setting_label, setting_value in named_values.items():
         line_number = lines["settings", setting_label]
@@ -297,13 +300,14 @@ def _named_settings(
             continue
         name = _our_name(setting_label)
         if name is None and (complaint := why_without_effect(setting_label)) is not None:
+            idle_values.append((setting_label, setting_value))
             warned.append(
                 (
                     complaint,
                     Property(line=line_number, name=setting_label, value=str(setting_value)),
                 )
             )
-        elif name is None and setting_label in SECURITY_PROPERTIES:
+        elif name is None and setting_label in security_properties():
             problems.add(line_number, f"settings.{setting_label}", "the section security has it")
         elif name is None:
             fate = _fate_of_unknown_label(setting_label, ours=True)
@@ -335,7 +339,7 @@ def _named_settings(
     except ValidationError as error:
         problems.add_settings(error, origins)
         return DEFAULTS, warned
-    combined_settings = settings_from_values({**preset, **settings})
+    combined_settings = settings_from_values({**preset, **settings}, _described_values(idle_values))
     problems.add_disagreements(combined_settings, origins)
     return combined_settings, warned
 
@@ -396,7 +400,10 @@ def _from_properties(entries: list[Property], *, file: str) -> Configuration:
     remarks += listeners.odd_remarks if file_node.brokers != 1 else ()
     remarks += (*listeners.closed, *security.odd_remarks)
     return Configuration(
-        settings=settings_from_values(settings),
+        settings=settings_from_values(
+            settings,
+            _described_values((entry.name, entry.value) for entry in used_entries.values()),
+        ),
         brokers=file_node.brokers,
         first_broker_id=file_node.broker_id,
         host=None if first_listener is None else first_listener.host,
@@ -423,11 +430,11 @@ def _fate_of_property(
     name: str, used_names: frozenset[str], listeners: Listeners, plugin_prefixes: tuple[str, ...]
 ) -> str | _IgnoredProperty | _UnknownProperty | None:
     """Why a property has no effect; None if it has one."""
-    if name in used_names or name in LISTENER_PROPERTIES:
+    if name in used_names or name in listener_properties():
         return None
     if name.startswith(_LISTENER_PREFIX):
         return _fate_of_listeners(name, listeners)
-    if name in SECURITY_PROPERTIES:
+    if name in security_properties():
         return NO_LISTENER_FOR_IT
     if (idle_reason := why_without_effect(name)) is not None or name in known_properties():
         return idle_reason
@@ -515,6 +522,18 @@ def _fate_of_unknown_label(
 
 def _unknown_property(similar: str | None) -> _UnknownProperty:
     return _UnknownProperty(f"{UNKNOWN}; did you mean {similar}?" if similar else UNKNOWN)
+
+
+def _described_values(values: Iterable[tuple[str, object]]) -> dict[str, str]:
+    """What a broker tells of its file beside our settings: properties of Kafka's that have no
+    effect here, or that only listeners and security read. Secrets are left out.
+    """
+    rows, keys = setting_rows("broker"), broker_configs(LATEST)
+    return {
+        name: SECRET if keys[name].is_sensitive else text(value)
+        for name, value in values
+        if name in keys and rows[name].read_by != "settings"
+    }
 
 
 def _idle_warnings(entries: list[tuple[str, Property]], *, file: str) -> tuple[str, ...]:

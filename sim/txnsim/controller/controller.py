@@ -539,31 +539,47 @@ def move_leader(
 # Configs
 
 
-def altered_configs(
+def altered_topic_configs(
     current_configs: Mapping[str, str],
     changes: tuple[ConfigEntryChange, ...],
     keys: Mapping[str, ConfigKey],
 ) -> dict[str, str] | Rejection:
-    """The configs of a topic or broker after IncrementalAlterConfigs' operations, or why not
+    """The configs of a topic after IncrementalAlterConfigs' operations, or why not
     (ConfigurationControlManager).
     """
     new_configs = changed_configs(current_configs, changes, keys)
     if isinstance(new_configs, Rejection):
         return new_configs
-    is_topic = keys is not configs.BROKER_CONFIGS
-    error_code = ErrorCode.invalid_config if is_topic else ErrorCode.invalid_request
     for change in changes:
         config_value = new_configs.get(change.name)
         if config_value is None:
             continue
-        if is_topic:
-            config_problem = configs.topic_complaint(change.name, config_value, keys)
-        else:
-            if change.operation is ConfigOperation.APPEND:
-                config_value = _value_appended_by_broker(current_configs, change, keys)
-            config_problem = configs.broker_complaint(change.name, config_value)
+        config_problem = configs.topic_complaint(change.name, config_value, keys)
         if config_problem is not None:
-            return Rejection(error=error_code, reason=config_problem)
+            return Rejection(error=ErrorCode.invalid_config, reason=config_problem)
+    return new_configs
+
+
+def altered_broker_configs(
+    current_configs: Mapping[str, str],
+    changes: tuple[ConfigEntryChange, ...],
+    keys: Mapping[str, ConfigKey],
+) -> dict[str, str] | Rejection:
+    """The configs of a broker, or of all, after IncrementalAlterConfigs' operations, or why not
+    (ConfigAdminManager, ConfigurationControlManager).
+    """
+    new_configs = changed_configs(current_configs, changes, keys)
+    if isinstance(new_configs, Rejection):
+        return new_configs
+    for change in changes:
+        config_value = new_configs.get(change.name)
+        if config_value is None:
+            continue
+        if change.operation is ConfigOperation.APPEND:
+            config_value = _value_appended_by_broker(current_configs, change, keys)
+        config_problem = configs.broker_complaint(change.name, config_value, keys)
+        if config_problem is not None:
+            return Rejection(error=ErrorCode.invalid_request, reason=config_problem)
     return new_configs
 
 
@@ -574,7 +590,7 @@ def _value_appended_by_broker(
     with all items that it did not have, including repeated ones
     (ConfigAdminManager.prepareIncrementalConfigs).
     """
-    current_items = split_list(current_configs.get(change.name, keys[change.name].default))
+    current_items = split_list(current_configs.get(change.name, keys[change.name].default_text))
     added_items = [item for item in split_list(change.value or "") if item not in current_items]
     return ",".join([*current_items, *added_items])
 
@@ -584,7 +600,7 @@ def changed_configs(
     changes: tuple[ConfigEntryChange, ...],
     keys: Mapping[str, ConfigKey],
 ) -> dict[str, str] | Rejection:
-    """``altered_configs`` for any resource, without checking the resulting configs."""
+    """The configs of any resource after the operations, without checking the resulting configs."""
     new_configs = dict(current_configs)
     if len({change.name for change in changes}) != len(changes):
         return Rejection(
@@ -647,7 +663,7 @@ def _changed_value(
         )
     list_items = [
         list_item
-        for list_item in split_list(current.get(change.name, config_key.default))
+        for list_item in split_list(current.get(change.name, config_key.default_text))
         if list_item
     ]
     for list_item in split_list(change.value):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import pytest
 
 from tests.support.images import cluster, topic
@@ -21,14 +23,10 @@ from txnsim.metadata.config_keys import (
     topic_configs,
 )
 from txnsim.metadata.configs import (
-    BROKER_CONFIGS,
-    DYNAMIC_BROKER_CONFIGS,
     INTERNAL_SEGMENT_BYTES,
     TopicLookup,
-    broker_complaint,
     broker_configs,
     broker_synonyms,
-    broker_value,
     effective_settings,
     log_config,
     text,
@@ -45,12 +43,17 @@ from txnsim.metadata.quotas import (
     entity_text,
     finds_quota,
 )
+from txnsim.metadata.settings_table import UpdateMode
 from txnsim.releases import RELEASES
 from txnsim.releases.rules import LATEST, Rules
 from txnsim.settings import DEFAULTS, Settings, settings_from_values
 from txnsim.types import BrokerId
 
 # Configs: valid values, where an effective value comes from, and what a log is told.
+
+BROKER_CONFIGS = broker_configs(LATEST)
+broker_value = partial(configs.broker_value, keys=BROKER_CONFIGS)
+broker_complaint = partial(configs.broker_complaint, keys=BROKER_CONFIGS)
 
 
 # Validation
@@ -159,9 +162,8 @@ def test_what_is_written_down_is_told_from_the_same_default() -> None:
         (settings_from_values({"log_cleaner_backoff_ms": 15_000}), [STATIC, DEFAULT]),
         (settings_from_values({"log_cleaner_backoff_ms": 7}), [STATIC, DEFAULT]),
     ):
-        key = BROKER_CONFIGS[config_name]
         synonyms = broker_synonyms(
-            config_name, key, scopes=("",), image=cluster(), settings=settings
+            config_name, BROKER_CONFIGS, scopes=("",), image=cluster(), settings=settings
         )
         assert [source for _, _, source in synonyms] == sources
 
@@ -302,7 +304,7 @@ def test_how_far_ahead_a_record_may_be_stamped(
         scope="1",
         image=cluster(),
         settings=settings,
-        config_keys=broker_configs(now_or_before),
+        keys=broker_configs(now_or_before),
     )
     assert (config_value.value, config_value.synonyms[-1][1]) == (str(of_broker), str(unset))
 
@@ -315,9 +317,9 @@ def test_every_setting_of_kafkas_and_every_fallback_is_a_broker_config() -> None
     }
     assert fallbacks <= set(BROKER_CONFIGS)
     assert "transaction.max.timeout.ms" in BROKER_CONFIGS
-    assert set(BROKER_CONFIGS) > DYNAMIC_BROKER_CONFIGS
-    assert "transaction.partition.verification.enable" in DYNAMIC_BROKER_CONFIGS
-    assert "transaction.max.timeout.ms" not in DYNAMIC_BROKER_CONFIGS
+    verification = BROKER_CONFIGS["transaction.partition.verification.enable"]
+    assert verification.update is UpdateMode.CLUSTER_WIDE
+    assert BROKER_CONFIGS["transaction.max.timeout.ms"].update is UpdateMode.READ_ONLY
 
 
 @pytest.mark.parametrize(
@@ -653,7 +655,7 @@ def test_what_is_refused_is_left_out_of_what_changes_at_once() -> None:
 
 @pytest.mark.parametrize("config_name", sorted(TOPIC_CONFIGS.keys() - {INTERNAL_SEGMENT_BYTES}))
 def test_every_default_of_a_topic_is_valid(config_name: str) -> None:
-    assert topic_complaint(config_name, TOPIC_CONFIGS[config_name].default) is None
+    assert topic_complaint(config_name, TOPIC_CONFIGS[config_name].default_text) is None
 
 
 def test_configs_that_came_with_a_release() -> None:
@@ -671,14 +673,14 @@ def test_configs_of_brokers_that_came_with_a_release() -> None:
     # A real 4.3.1 tells none of them, a real 4.2.2 the last one.
     bounded = "max.decompressed.message.bytes"
     of_4_4 = {"log.remote.copy.lag.bytes", "log.remote.copy.lag.ms", bounded}
+    assert of_4_4 <= broker_configs(LATEST).keys()
     for rules, missing in (
         (RELEASES["4.3"].rules, of_4_4),
         (RELEASES["4.2"].rules, of_4_4 - {bounded}),
         (RELEASES["4.1"].rules, of_4_4),
         (Rules(decompression_is_bounded=False), {bounded}),
     ):
-        older = broker_configs(rules)
-        assert broker_configs(LATEST).keys() - older.keys() == missing
+        assert of_4_4 - broker_configs(rules).keys() == missing
         assert (bounded in topic_configs(rules)) is (bounded not in missing)
 
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from txnsim.metadata.configs import BROKER_CONFIGS
+from txnsim.metadata.configs import broker_configs
+from txnsim.releases import LATEST
 from txnsim_lab.conformance._book.frame_player import FramePlayer, Story
 
 GONE: Final = "gone"
@@ -126,7 +127,7 @@ def describe_configs(player: FramePlayer) -> None:
 def describe_broker_configs(player: FramePlayer) -> None:
     """Those broker configs that the simulator has."""
     for synonyms in (False, True):
-        for name in BROKER_CONFIGS:
+        for name in broker_configs(LATEST):
             player.ask(
                 "DescribeConfigs",
                 4,

@@ -17,9 +17,10 @@ from txnsim.controller.leadership import without_elr
 from txnsim.errors import ErrorCode, Rejection
 from txnsim.metadata import configs
 from txnsim.metadata.client_metrics_configs import client_metrics_refusal
-from txnsim.metadata.config_keys import topic_configs
+from txnsim.metadata.config_keys import ConfigKey, topic_configs
 from txnsim.metadata.group_configs import group_refusal
 from txnsim.metadata.image import ELIGIBLE_LEADER_REPLICAS, ClusterImage
+from txnsim.metadata.settings_table import UpdateMode
 
 _MIN_INSYNC: Final = "min.insync.replicas"
 
@@ -166,23 +167,19 @@ def altered_image(
     if resource_kind is ConfigResourceKind.TOPIC:
         old_topic_configs = {} if replaces_all else image.topics[resource_name].configs
         known_configs = topic_configs(request.broker.release.rules)
-        new_configs = controller.altered_configs(old_topic_configs, changes, known_configs)
+        new_configs = controller.altered_topic_configs(old_topic_configs, changes, known_configs)
         if isinstance(new_configs, Rejection):
             return new_configs
         if new_configs.get(_MIN_INSYNC) != image.topics[resource_name].configs.get(_MIN_INSYNC):
             image = without_elr(image, resource_name)
         return image.with_topic_configs(resource_name, new_configs)
-    fixed_names = [
-        change.name
-        for change in changes
-        if change.name in configs.FIXED_BROKER_CONFIGS
-        and change.operation is not controller.ConfigOperation.DELETE
-    ]
-    if fixed_names:
-        return invalid(f"Cannot update these configs dynamically: [{', '.join(fixed_names)}]")
+    broker_keys = configs.broker_configs(request.broker.release.rules)
+    refusal = _update_refusal(resource_name, changes, broker_keys)
+    if refusal is not None:
+        return refusal
     old_configs = image.broker_configs.get(resource_name, {})
-    new_configs = controller.altered_configs(
-        {} if replaces_all else old_configs, changes, configs.BROKER_CONFIGS
+    new_configs = controller.altered_broker_configs(
+        {} if replaces_all else old_configs, changes, broker_keys
     )
     if isinstance(new_configs, Rejection):
         return new_configs
@@ -196,6 +193,22 @@ def altered_image(
         # Also if it stays as it was: of brokers every change is written down (KAFKA-14136).
         image = without_elr(image)
     return image.with_broker_configs(resource_name, new_configs)
+
+
+def _update_refusal(
+    broker_name: str, changes: tuple[ConfigEntryChange, ...], keys: Mapping[str, ConfigKey]
+) -> Rejection | None:
+    """Why broker configs can't be set while brokers run (DynamicBrokerConfig.validateConfigs)."""
+    fixed_names = [
+        change.name
+        for change in changes
+        if (key := keys.get(change.name)) is not None
+        and key.update is UpdateMode.READ_ONLY
+        and change.operation is not controller.ConfigOperation.DELETE
+    ]
+    if fixed_names:
+        return invalid(f"Cannot update these configs dynamically: [{', '.join(fixed_names)}]")
+    return None
 
 
 def _min_insync_complaint(

@@ -7,7 +7,6 @@ ConfigHelper.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from functools import partial
 from typing import Any, Final, assert_never
 
@@ -22,24 +21,14 @@ from txnsim.api.request import INVALID_REQUEST_TEXT, Reply, Request, invalid
 from txnsim.errors import ErrorCode, Rejection
 from txnsim.metadata import configs
 from txnsim.metadata.client_metrics_configs import client_metrics_values
-from txnsim.metadata.config_keys import TOPIC_CONFIGS, ConfigSource
-from txnsim.metadata.configs import ConfigValue
+from txnsim.metadata.config_keys import ConfigSource
+from txnsim.metadata.configs import ConfigValue, documentation_of
 from txnsim.metadata.group_configs import group_values
-from txnsim.settings import documentation
 from txnsim.wire.codec import build
 
 API_KEY: Final = 32
 
-DEVIATIONS: Final = (
-    "DescribeConfigs shows those broker configs that txnsim has, and no loggers; documentation is "
-    "in our own words, and null where a config is no setting of txnsim.",
-)
-
-_DOCUMENTATION: Final[Mapping[str, str]] = {
-    setting.kafka: setting.reason
-    for setting in documentation().values()
-    if setting.kafka is not None
-}
+DEVIATIONS: Final = ("DescribeConfigs shows no loggers. Documentation is in our own words.",)
 
 Outcome = list[ConfigValue] | Rejection
 
@@ -170,15 +159,15 @@ def _broker_configs(request: Request, broker_name: str) -> list[ConfigValue]:
             scope=broker_name,
             image=broker.image,
             settings=broker.metadata.settings,
-            config_keys=known_configs,
+            keys=known_configs,
         )
         for config_name in config_names
     ]
     return [
         config_value
         for config_value in config_values
-        if config_value.name not in configs.INTERNAL_BROKER_CONFIGS
-        or config_value.source is not ConfigSource.DEFAULT
+        if config_value.source is not ConfigSource.DEFAULT
+        or not known_configs[config_value.name].is_internal
     ]
 
 
@@ -224,15 +213,5 @@ def _config_entry(request: Request, config_value: ConfigValue) -> Any:
         is_sensitive=config_value.is_sensitive,
         synonyms=synonyms,
         config_type=config_value.type,
-        documentation=_documentation(config_value.name) if wants_documentation else None,
-    )
-
-
-def _documentation(config_name: str) -> str | None:
-    """The documentation of a broker config, looked up by its topic-level name where the two
-    differ.
-    """
-    topic_config = TOPIC_CONFIGS.get(config_name)
-    return _DOCUMENTATION.get(
-        config_name if topic_config is None else topic_config.broker_name or config_name
+        documentation=documentation_of(config_value.name) if wants_documentation else None,
     )
