@@ -35,6 +35,7 @@ from txnsim.metadata.image import (
     ClusterImage,
     TopicImage,
 )
+from txnsim.metadata.settings_table import UpdateMode
 from txnsim.releases import Fleet
 from txnsim.settings import Settings, replicas_wanted
 from txnsim.types import (
@@ -564,10 +565,32 @@ def altered_broker_configs(
     current_configs: Mapping[str, str],
     changes: tuple[ConfigEntryChange, ...],
     keys: Mapping[str, ConfigKey],
+    *,
+    is_for_all: bool,
 ) -> dict[str, str] | Rejection:
-    """The configs of a broker, or of all, after IncrementalAlterConfigs' operations, or why not
-    (ConfigAdminManager, ConfigurationControlManager).
+    """The configs of a broker, or of all, after IncrementalAlterConfigs' operations, or why not, in
+    the order of DynamicBrokerConfig.validateConfigs.
+
+    Args:
+        current_configs: Those that are set.
+        changes: The changes, in the order of the request.
+        keys: The broker configs of the release.
+        is_for_all: Whether the configs are the defaults of all brokers.
     """
+    new_names = [
+        change.name for change in changes if change.operation is not ConfigOperation.DELETE
+    ]
+    modes = {name: keys[name].update for name in new_names if name in keys}
+    fixed_names = [name for name, mode in modes.items() if mode is UpdateMode.READ_ONLY]
+    if fixed_names:
+        return _update_refusal("Cannot update these configs dynamically", fixed_names)
+    of_listeners = [name for name in modes if configs.is_of_listener(name)]
+    if of_listeners:
+        return _update_refusal(
+            "These security configs can be dynamically updated only per-listener using the "
+            "listener prefix",
+            of_listeners,
+        )
     new_configs = changed_configs(current_configs, changes, keys)
     if isinstance(new_configs, Rejection):
         return new_configs
@@ -580,7 +603,19 @@ def altered_broker_configs(
         config_problem = configs.broker_complaint(change.name, config_value, keys)
         if config_problem is not None:
             return Rejection(error=ErrorCode.invalid_request, reason=config_problem)
+    of_one_broker = [name for name, mode in modes.items() if mode is UpdateMode.PER_BROKER]
+    if is_for_all and of_one_broker:
+        return _update_refusal(
+            "Cannot update these configs at default cluster level, broker id must be specified",
+            of_one_broker,
+        )
     return new_configs
+
+
+def _update_refusal(problem: str, config_names: Sequence[str]) -> Rejection:
+    return Rejection(
+        error=ErrorCode.invalid_request, reason=f"{problem}: [{', '.join(config_names)}]"
+    )
 
 
 def _value_appended_by_broker(

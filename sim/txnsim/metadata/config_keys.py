@@ -16,7 +16,13 @@ from typing import Final
 import msgspec
 
 from txnsim.errors import ErrorCode, Rejection
-from txnsim.metadata.settings_table import Scope, SettingRow, UpdateMode, setting_rows
+from txnsim.metadata.settings_table import (
+    DISTINCT_ELEMENTS,
+    Scope,
+    SettingRow,
+    UpdateMode,
+    setting_rows,
+)
 from txnsim.releases.rules import LATEST, Rules
 
 
@@ -66,6 +72,9 @@ class ConfigKey(msgspec.Struct, frozen=True):
     """Broker configs that stand for the same as this one, itself included, the one with precedence
     first.
     """
+
+    has_distinct_elements: bool = False
+    """Whether a broker refuses a list that has an element twice."""
 
     @property
     def default_text(self) -> str:
@@ -117,16 +126,19 @@ def topic_key(config_name: str, release_rules: Rules) -> ConfigKey:
 
 def _key_of(row: SettingRow) -> ConfigKey:
     minimum, maximum = _bounds(row.valid)
+    choices = () if minimum is not None else _choices(row.valid)
     return ConfigKey(
         type=ConfigType[row.type],
         default=row.default,
         broker_name=row.broker,
         minimum=minimum,
         maximum=maximum,
-        choices=() if minimum is not None else _choices(row.valid),
+        choices=choices,
         update=row.update,
         is_internal=row.internal,
         synonyms=row.synonyms,
+        has_distinct_elements=row.type == "LIST"
+        and (bool(choices) or row.valid == DISTINCT_ELEMENTS),
     )
 
 

@@ -30,7 +30,7 @@ from txnsim.metadata.config_keys import (
     topic_key,
     whole_number,
 )
-from txnsim.metadata.image import ClusterImage, TopicImage
+from txnsim.metadata.image import CLIENT_LISTENER, ClusterImage, TopicImage
 from txnsim.metadata.settings_table import NO_EFFECT_REASONS, SCOPES, UpdateMode, setting_rows
 from txnsim.releases.rules import LATEST, Rules
 from txnsim.settings import Settings
@@ -86,6 +86,12 @@ _SUBSTITUTE_CONFIGS: Final[Mapping[str, Mapping[str, int]]] = {
 """Broker configs without their own default -> the configs that Kafka uses instead, each with its
 unit in ms (ServerTopicConfigSynonyms).
 """
+_LISTENERS: Final = "listeners"
+_PROVIDERS: Final = "config.providers"
+"""It is resolved before values are checked, so its own never is
+(DynamicBrokerConfig.validateConfigTypes).
+"""
+_STORE_PREFIXES: Final = ("ssl.keystore.", "ssl.truststore.")
 _THROTTLED_REPLICA: Final = re.compile(r"\*|(?:\d+:\d+)?")
 
 
@@ -143,14 +149,30 @@ def broker_complaint(
     know are accepted, because a plugin may use them.
     """
     key = keys.get(config_name)
-    if key is None:
+    if key is None or config_name == _PROVIDERS:
         return None
-    if key.type is ConfigType.LIST and key.choices:
+    if key.has_distinct_elements:
         list_elements = elements(config_value)
         # Of a topic's they go (ConfigDef.ValidList).
         if len(set(list_elements)) < len(list_elements):
             return f"Configuration '{config_name}' values must not be duplicated."
+        if not list_elements and config_name == _LISTENERS:
+            return (
+                f"Configuration '{config_name}' must not be empty. Valid values include: any "
+                "non-empty value"
+            )
+    if key.type is ConfigType.CLASS and config_value != key.default:
+        return _invalid_value_text(
+            config_name, config_value, f"Class {config_value} could not be found."
+        )
     return key_complaint(key, config_name, config_value)
+
+
+def is_of_listener(config_name: str) -> bool:
+    """Whether a broker config can be changed only for one listener, below its prefix
+    (DynamicBrokerConfig.securityConfigsWithoutListenerPrefix).
+    """
+    return config_name.startswith(_STORE_PREFIXES) or config_name == "ssl.key.password"
 
 
 def key_complaint(key: ConfigKey, config_name: str, config_value: str) -> str | None:
@@ -396,6 +418,33 @@ def broker_value(
 
 def _without_values(synonyms: Iterable[Synonym]) -> Iterator[Synonym]:
     return ((synonym_name, None, source) for synonym_name, _, source in synonyms)
+
+
+def own_values(image: ClusterImage, broker_id: BrokerId, *, is_kraft: bool) -> Mapping[str, str]:
+    """The broker configs that one broker alone has, as its own file would say them: its numbers,
+    roles and addresses.
+
+    Args:
+        image: The metadata of the cluster.
+        broker_id: The broker.
+        is_kraft: Whether the release has nodes with roles, and no ZooKeeper.
+    """
+    broker = image.brokers[broker_id]
+    addresses = {CLIENT_LISTENER: (broker.host, broker.port), **broker.addresses}
+    listeners = ",".join(f"{name}://{host}:{port}" for name, (host, port) in addresses.items())
+    values = {
+        "advertised.listeners": listeners,
+        "broker.id": str(broker_id),
+        "listeners": listeners,
+    }
+    if broker.rack is not None:
+        values["broker.rack"] = broker.rack
+    if is_kraft:
+        # The controller runs on the first broker's node.
+        is_first = broker_id == min(image.brokers)
+        values["node.id"] = str(broker_id)
+        values["process.roles"] = "broker,controller" if is_first else "broker"
+    return values
 
 
 def source_of(scope: str) -> ConfigSource:

@@ -47,6 +47,9 @@ NO_EFFECT_REASONS: Final[Mapping[str, str]] = {
 }
 """The word in ``no_effect`` -> why a setting of brokers has no effect here."""
 
+DISTINCT_ELEMENTS: Final = "no duplicates"
+"""The valid values of a list that takes any element, but none twice (ConfigDef.ValidList)."""
+
 
 class UpdateMode(Enum):
     """How a setting of brokers can be changed (DynamicBrokerConfig.dynamicConfigUpdateModes)."""

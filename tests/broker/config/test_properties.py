@@ -34,8 +34,9 @@ from txnsim.config.lookup import PropertyLookup, WrongPropertyError
 from txnsim.config.presets import PRESETS, preset_named, with_preset
 from txnsim.config.properties import Property, parse_properties
 from txnsim.errors import ConfigError
+from txnsim.metadata.configs import SECRET
 from txnsim.server.security_demo import Authority
-from txnsim.settings import DEFAULTS, documentation
+from txnsim.settings import DEFAULTS, documentation, values_without_effect
 
 # Keystores and truststores of property files: which are read, which combinations are refused.
 
@@ -273,6 +274,21 @@ def test_a_property_is_meant_by_a_slip_by_its_words_in_another_order_and_by_its_
     property_name: str, meant: str | None
 ) -> None:
     assert nearest(property_name) == meant
+
+
+# What a broker tells of its file (DescribeConfigs).
+
+
+def test_what_has_no_effect_is_told_as_it_stands_in_the_file(tmp_path: Path) -> None:
+    file = tmp_path / "server.properties"
+    file.write_text("num.io.threads=16\nnum.partitions=3\njmx.port=5\nssl.key.password=secret\n")
+    settings = load(file).settings
+    assert settings.num_partitions == 3
+    assert values_without_effect(settings) == {"num.io.threads": "16", "ssl.key.password": SECRET}
+    assert "secret" not in repr(settings)
+    settings, _ = settings_of({"log.preallocate": True, "num.partitions": 3}, source_name="here")
+    assert values_without_effect(settings) == {"log.preallocate": "true"}
+    assert not values_without_effect(DEFAULTS)
 
 
 # ``nodes``: Whose file it is: how many brokers it makes, which number the first one has.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Callable
+from functools import partial
 
 import pytest
 
@@ -358,7 +359,7 @@ def test_a_broker_judges_its_lists_before_the_controller_changes_them(
 ) -> None:
     """As a real 4.4.0 answered (case leader/configs/alter-lists)."""
     changes = (change("log.cleanup.policy", operation, config_value),)
-    answer = altered_broker_configs({}, changes, BROKER_CONFIGS)
+    answer = altered_broker_configs({}, changes, BROKER_CONFIGS, is_for_all=False)
     assert isinstance(answer, Rejection) is bool(complaint)
     if isinstance(answer, Rejection):
         assert answer.error is ErrorCode.invalid_request
@@ -366,7 +367,9 @@ def test_a_broker_judges_its_lists_before_the_controller_changes_them(
 
 
 @pytest.mark.parametrize("config_value", ["x" * 32_768, "\N{GRINNING FACE}" * 16_384])
-@pytest.mark.parametrize("alter", [altered_topic_configs, altered_broker_configs])
+@pytest.mark.parametrize(
+    "alter", [altered_topic_configs, partial(altered_broker_configs, is_for_all=True)]
+)
 def test_a_value_longer_than_a_record_of_the_metadata_holds_is_refused(
     alter: Callable[..., dict[str, str] | Rejection], config_value: str
 ) -> None:
@@ -407,10 +410,10 @@ def test_wrong_operations_change_nothing(
 
 def test_a_bad_value_of_a_broker_is_a_bad_request() -> None:
     changes = (change("message.max.bytes", SET, "x"),)
-    refusal = altered_broker_configs({}, changes, BROKER_CONFIGS)
+    refusal = altered_broker_configs({}, changes, BROKER_CONFIGS, is_for_all=False)
     assert error_of(refusal) is ErrorCode.invalid_request
     unknown = (change("no.such", SET, "x"),)
-    assert altered_broker_configs({}, unknown, BROKER_CONFIGS) == {"no.such": "x"}
+    assert altered_broker_configs({}, unknown, BROKER_CONFIGS, is_for_all=True) == {"no.such": "x"}
 
 
 # How much one request may ask for
@@ -481,3 +484,38 @@ def test_topics_of_one_request_know_each_other(tail: str) -> None:
     assert isinstance(second, Rejection)
     assert second.reason == f"Topic 'a_b{tail}' collides with existing topic: a.b{tail}"
     assert isinstance(third, TopicImage)
+
+
+@pytest.mark.parametrize(
+    ("config_name", "is_for_all", "problem"),
+    [
+        ("num.partitions", False, "Cannot update these configs dynamically"),
+        (
+            "ssl.keystore.location",
+            False,
+            "These security configs can be dynamically updated only per-listener using the "
+            "listener prefix",
+        ),
+        (
+            "ssl.client.auth",
+            True,
+            "Cannot update these configs at default cluster level, broker id must be specified",
+        ),
+        ("ssl.client.auth", False, None),
+        ("num.io.threads", True, None),
+        ("no.such", True, None),
+    ],
+)
+def test_a_broker_config_is_updated_as_its_row_allows(
+    config_name: str, is_for_all: bool, problem: str | None
+) -> None:
+    changes = (change(config_name, SET, "none" if config_name == "ssl.client.auth" else "5"),)
+    outcome = altered_broker_configs({}, changes, BROKER_CONFIGS, is_for_all=is_for_all)
+    if problem is None:
+        assert outcome == {config_name: changes[0].value}
+    else:
+        assert outcome == Rejection(
+            error=ErrorCode.invalid_request, reason=f"{problem}: [{config_name}]"
+        )
+    deletion = (change(config_name, DELETE),)
+    assert altered_broker_configs({}, deletion, BROKER_CONFIGS, is_for_all=is_for_all) == {}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 
+import msgspec
 import pytest
 
 from tests.support.images import cluster, topic
@@ -24,11 +25,14 @@ from txnsim.metadata.config_keys import (
 )
 from txnsim.metadata.configs import (
     INTERNAL_SEGMENT_BYTES,
+    SECRET,
     TopicLookup,
     broker_configs,
     broker_synonyms,
+    documentation_of,
     effective_settings,
     log_config,
+    own_values,
     text,
     topic_complaint,
 )
@@ -713,3 +717,85 @@ def test_a_refusal_says_why() -> None:
         "so",
     )
     assert invalid_request("so").error is ErrorCode.invalid_request
+
+
+# What a broker tells of settings that have no effect here, and of itself.
+
+
+def test_a_file_is_told_also_where_it_has_no_effect() -> None:
+    settings = settings_from_values({}, {"num.io.threads": "16", "ssl.key.password": SECRET})
+    threads = broker_value("num.io.threads", scope="1", image=cluster(), settings=settings)
+    assert (threads.value, threads.source, threads.read_only) == ("16", STATIC, False)
+    assert threads.synonyms == (
+        ("num.io.threads", "16", STATIC),
+        ("num.io.threads", "8", DEFAULT),
+    )
+    password = broker_value("ssl.key.password", scope="1", image=cluster(), settings=settings)
+    assert (password.value, password.source, password.is_sensitive) == (None, STATIC, True)
+    assert password.synonyms == (("ssl.key.password", None, STATIC),)
+
+
+def test_a_broker_tells_its_own_numbers_and_addresses() -> None:
+    image = cluster()
+    own_id = min(image.brokers)
+    own = own_values(image, own_id, is_kraft=True)
+    listener = f"PLAINTEXT://{image.brokers[own_id].host}:{image.brokers[own_id].port}"
+    assert own == {
+        "advertised.listeners": listener,
+        "broker.id": str(own_id),
+        "listeners": listener,
+        "node.id": str(own_id),
+        "process.roles": "broker,controller",
+    }
+    roles = broker_value("process.roles", scope="1", image=image, settings=DEFAULTS, own_values=own)
+    assert (roles.value, roles.source) == ("broker,controller", STATIC)
+    assert own_values(image, max(image.brokers), is_kraft=True)["process.roles"] == "broker"
+
+
+def test_a_broker_before_kraft_has_no_roles() -> None:
+    image = cluster()
+    own_id = min(image.brokers)
+    in_a_rack = msgspec.structs.replace(image.brokers[own_id], rack="r1")
+    image = msgspec.structs.replace(image, brokers={**image.brokers, own_id: in_a_rack})
+    own = own_values(image, own_id, is_kraft=False)
+    assert own.keys() == {"advertised.listeners", "broker.id", "broker.rack", "listeners"}
+    assert own["broker.rack"] == "r1"
+
+
+def test_what_no_release_has_has_no_documentation() -> None:
+    assert documentation_of("no.such") is None
+    assert documentation_of("num.io.threads") == (
+        "threads that handle requests; no effect here, because one event loop serves every "
+        "connection"
+    )
+
+
+@pytest.mark.parametrize(
+    ("config_name", "config_value", "complaint"),
+    [
+        (
+            "metric.reporters",
+            "a,a",
+            "Configuration 'metric.reporters' values must not be duplicated.",
+        ),
+        ("metric.reporters", "", None),
+        (
+            "listeners",
+            "",
+            "Configuration 'listeners' must not be empty. Valid values include: any non-empty "
+            "value",
+        ),
+        (
+            "ssl.engine.factory.class",
+            "x",
+            "Invalid value x for configuration ssl.engine.factory.class: Class x could not be "
+            "found.",
+        ),
+        ("config.providers", "a,a", None),
+        ("no.such", "a,a", None),
+    ],
+)
+def test_lists_and_classes_of_brokers(
+    config_name: str, config_value: str, complaint: str | None
+) -> None:
+    assert broker_complaint(config_name, config_value) == complaint

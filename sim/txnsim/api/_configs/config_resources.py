@@ -17,10 +17,9 @@ from txnsim.controller.leadership import without_elr
 from txnsim.errors import ErrorCode, Rejection
 from txnsim.metadata import configs
 from txnsim.metadata.client_metrics_configs import client_metrics_refusal
-from txnsim.metadata.config_keys import ConfigKey, topic_configs
+from txnsim.metadata.config_keys import topic_configs
 from txnsim.metadata.group_configs import group_refusal
 from txnsim.metadata.image import ELIGIBLE_LEADER_REPLICAS, ClusterImage
-from txnsim.metadata.settings_table import UpdateMode
 
 _MIN_INSYNC: Final = "min.insync.replicas"
 
@@ -174,12 +173,12 @@ def altered_image(
             image = without_elr(image, resource_name)
         return image.with_topic_configs(resource_name, new_configs)
     broker_keys = configs.broker_configs(request.broker.release.rules)
-    refusal = _update_refusal(resource_name, changes, broker_keys)
-    if refusal is not None:
-        return refusal
     old_configs = image.broker_configs.get(resource_name, {})
     new_configs = controller.altered_broker_configs(
-        {} if replaces_all else old_configs, changes, broker_keys
+        {} if replaces_all else old_configs,
+        changes,
+        broker_keys,
+        is_for_all=not resource_name,
     )
     if isinstance(new_configs, Rejection):
         return new_configs
@@ -193,22 +192,6 @@ def altered_image(
         # Also if it stays as it was: of brokers every change is written down (KAFKA-14136).
         image = without_elr(image)
     return image.with_broker_configs(resource_name, new_configs)
-
-
-def _update_refusal(
-    broker_name: str, changes: tuple[ConfigEntryChange, ...], keys: Mapping[str, ConfigKey]
-) -> Rejection | None:
-    """Why broker configs can't be set while brokers run (DynamicBrokerConfig.validateConfigs)."""
-    fixed_names = [
-        change.name
-        for change in changes
-        if (key := keys.get(change.name)) is not None
-        and key.update is UpdateMode.READ_ONLY
-        and change.operation is not controller.ConfigOperation.DELETE
-    ]
-    if fixed_names:
-        return invalid(f"Cannot update these configs dynamically: [{', '.join(fixed_names)}]")
-    return None
 
 
 def _min_insync_complaint(

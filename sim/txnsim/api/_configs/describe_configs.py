@@ -153,6 +153,9 @@ def _broker_configs(request: Request, broker_name: str) -> list[ConfigValue]:
     # were set.
     listed_names = known_configs if broker_name else ()
     config_names = dict.fromkeys((*listed_names, *broker.image.broker_configs.get(broker_name, {})))
+    own_values = configs.own_values(
+        broker.image, broker.broker_id, is_kraft=bool(broker.release.features)
+    )
     config_values = [
         configs.broker_value(
             config_name,
@@ -160,6 +163,7 @@ def _broker_configs(request: Request, broker_name: str) -> list[ConfigValue]:
             image=broker.image,
             settings=broker.metadata.settings,
             keys=known_configs,
+            own_values=own_values,
         )
         for config_name in config_names
     ]
