@@ -316,6 +316,7 @@ def _named_settings(
             if isinstance(fate, _UnknownProperty):
                 problems.add(line_number, f"settings.{setting_label}", fate.message)
             else:
+                idle_values.append((setting_label, setting_value))
                 warned.append(
                     (
                         OF_NOBODY,
@@ -525,14 +526,15 @@ def _unknown_property(similar: str | None) -> _UnknownProperty:
 
 
 def _described_values(values: Iterable[tuple[str, object]]) -> dict[str, str]:
-    """What a broker tells of its file beside our settings: properties of Kafka's that have no
-    effect here, or that only listeners and security read. Secrets are left out.
+    """What a broker tells of its file beside our settings: properties that have no effect here, or
+    that only listeners and security read. Secrets are left out, and so is what Kafka does not
+    know, as it may be one.
     """
     rows, keys = setting_rows("broker"), broker_configs(LATEST)
     return {
-        name: SECRET if keys[name].is_sensitive else text(value)
+        name: SECRET if name not in keys or keys[name].is_sensitive else text(value)
         for name, value in values
-        if name in keys and rows[name].read_by != "settings"
+        if name not in rows or rows[name].read_by != "settings"
     }
 
 

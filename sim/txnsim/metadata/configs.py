@@ -388,12 +388,12 @@ def broker_value(
         own_values: What stands in the file of this broker alone, such as its number.
     """
     key = keys.get(config_name)
-    if key is None:
-        return _unknown_value(config_name, source_of(scope))
     scopes = (scope, "") if scope else ("",)
     synonyms = broker_synonyms(
         config_name, keys, scopes=scopes, image=image, settings=settings, own_values=own_values
     )
+    if key is None:
+        return _unknown_value(config_name, synonyms)
     if not scope:
         # The description of all brokers' defaults has only the configs that were set for them.
         synonyms = [
@@ -418,6 +418,26 @@ def broker_value(
 
 def _without_values(synonyms: Iterable[Synonym]) -> Iterator[Synonym]:
     return ((synonym_name, None, source) for synonym_name, _, source in synonyms)
+
+
+def described_names(
+    scope: str, *, keys: Mapping[str, ConfigKey], image: ClusterImage, settings: Settings
+) -> tuple[str, ...]:
+    """The configs that a broker describes, in order: those of its release, and what else stands in
+    its file or was set (ConfigHelper.allConfigs).
+
+    Args:
+        scope: A broker's id as text, or empty for the dynamic defaults of all brokers.
+        keys: The broker configs of the broker's release.
+        image: The metadata of the cluster.
+        settings: The settings of the cluster.
+    """
+    dynamic_names = image.broker_configs.get(scope, {})
+    if not scope:
+        return tuple(dynamic_names)
+    file_names = settings_module.values_without_effect(settings)
+    newer_names = [name for name in _FIELD_OF if name not in keys and _static_value(name, settings)]
+    return tuple(dict.fromkeys((*keys, *file_names, *newer_names, *dynamic_names)))
 
 
 def own_values(image: ClusterImage, broker_id: BrokerId, *, is_kraft: bool) -> Mapping[str, str]:
@@ -452,14 +472,14 @@ def source_of(scope: str) -> ConfigSource:
     return ConfigSource.DYNAMIC_BROKER if scope else ConfigSource.DYNAMIC_DEFAULT_BROKER
 
 
-def _unknown_value(config_name: str, source: ConfigSource) -> ConfigValue:
-    """A config that Kafka does not know; its value may be a secret, so it is not shown."""
+def _unknown_value(config_name: str, synonyms: Sequence[Synonym]) -> ConfigValue:
+    """A config that the release does not know; its value may be a secret, so it is not shown."""
     return ConfigValue(
         name=config_name,
         value=None,
         type=ConfigType.UNKNOWN,
-        source=source,
-        synonyms=((config_name, None, source),),
+        source=synonyms[0][2],
+        synonyms=tuple(_without_values(synonyms)),
         read_only=True,
         is_sensitive=True,
     )

@@ -284,7 +284,11 @@ def test_what_has_no_effect_is_told_as_it_stands_in_the_file(tmp_path: Path) -> 
     file.write_text("num.io.threads=16\nnum.partitions=3\njmx.port=5\nssl.key.password=secret\n")
     settings = load(file).settings
     assert settings.num_partitions == 3
-    assert values_without_effect(settings) == {"num.io.threads": "16", "ssl.key.password": SECRET}
+    assert values_without_effect(settings) == {
+        "num.io.threads": "16",
+        "jmx.port": SECRET,
+        "ssl.key.password": SECRET,
+    }
     assert "secret" not in repr(settings)
     settings, _ = settings_of({"log.preallocate": True, "num.partitions": 3}, source_name="here")
     assert values_without_effect(settings) == {"log.preallocate": "true"}

@@ -29,6 +29,7 @@ from txnsim.metadata.configs import (
     TopicLookup,
     broker_configs,
     broker_synonyms,
+    described_names,
     documentation_of,
     effective_settings,
     log_config,
@@ -733,6 +734,27 @@ def test_a_file_is_told_also_where_it_has_no_effect() -> None:
     password = broker_value("ssl.key.password", scope="1", image=cluster(), settings=settings)
     assert (password.value, password.source, password.is_sensitive) == (None, STATIC, True)
     assert password.synonyms == (("ssl.key.password", None, STATIC),)
+
+
+def test_what_a_release_does_not_know_is_told_without_its_value() -> None:
+    # Real brokers of 3.5.2 and 3.9.2, whose files had a setting of 4.1.
+    newer = "share.coordinator.state.topic.min.isr"
+    settings = settings_from_values({newer.replace(".", "_"): 1}, {"jmx.port": SECRET})
+    keys = broker_configs(RELEASES["3.6"].rules)
+    image = cluster().with_broker_configs("1", {"plugin.x": "5"})
+    names = described_names("1", keys=keys, image=image, settings=settings)
+    assert names == (*keys, "jmx.port", newer, "plugin.x")
+    for name, source in (
+        ("jmx.port", STATIC),
+        (newer, STATIC),
+        ("plugin.x", ConfigSource.DYNAMIC_BROKER),
+    ):
+        config_value = broker_value(name, scope="1", image=image, settings=settings, keys=keys)
+        assert config_value.type is ConfigType.UNKNOWN
+        assert (config_value.value, config_value.is_sensitive) == (None, True)
+        assert config_value.synonyms == ((name, None, source),)
+    assert newer in described_names("1", keys=BROKER_CONFIGS, image=image, settings=DEFAULTS)
+    assert described_names("", keys=keys, image=image, settings=settings) == ()
 
 
 def test_a_broker_tells_its_own_numbers_and_addresses() -> None:

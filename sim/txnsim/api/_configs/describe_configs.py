@@ -148,30 +148,27 @@ def _group_configs(request: Request, group_id: str) -> list[ConfigValue]:
 
 def _broker_configs(request: Request, broker_name: str) -> list[ConfigValue]:
     broker = request.broker
-    known_configs = configs.broker_configs(broker.release.rules)
-    # The nameless resource stands for the dynamic defaults of all brokers: only the configs that
-    # were set.
-    listed_names = known_configs if broker_name else ()
-    config_names = dict.fromkeys((*listed_names, *broker.image.broker_configs.get(broker_name, {})))
-    own_values = configs.own_values(
-        broker.image, broker.broker_id, is_kraft=bool(broker.release.features)
-    )
+    image, settings = broker.image, broker.metadata.settings
+    keys = configs.broker_configs(broker.release.rules)
+    own_values = configs.own_values(image, broker.broker_id, is_kraft=bool(broker.release.features))
     config_values = [
         configs.broker_value(
             config_name,
             scope=broker_name,
-            image=broker.image,
-            settings=broker.metadata.settings,
-            keys=known_configs,
+            image=image,
+            settings=settings,
+            keys=keys,
             own_values=own_values,
         )
-        for config_name in config_names
+        for config_name in configs.described_names(
+            broker_name, keys=keys, image=image, settings=settings
+        )
     ]
     return [
         config_value
         for config_value in config_values
         if config_value.source is not ConfigSource.DEFAULT
-        or not known_configs[config_value.name].is_internal
+        or not keys[config_value.name].is_internal
     ]
 
 
