@@ -33,8 +33,8 @@ from txnsim.config.presets import PRESET, preset_named
 from txnsim.config.properties import Property, parse_properties
 from txnsim.errors import ConfigError
 from txnsim.files import problem_of, read_given
-from txnsim.metadata.config_keys import whole_number
-from txnsim.metadata.configs import SECRET, broker_configs, text
+from txnsim.metadata.config_keys import ConfigType, whole_number
+from txnsim.metadata.configs import SECRET, broker_configs, key_complaint, text
 from txnsim.metadata.settings_table import setting_rows
 from txnsim.releases import LATEST, REFERENCE
 from txnsim.security.options import NO_SECURITY, SecurityOptions
@@ -300,6 +300,10 @@ def _named_settings(
             continue
         name = _our_name(setting_label)
         if name is None and (complaint := why_without_effect(setting_label)) is not None:
+            refusal = _number_complaint(setting_label, text(setting_value))
+            if refusal is not None:
+                problems.add(line_number, f"settings.{setting_label}", refusal)
+                continue
             idle_values.append((setting_label, setting_value))
             warned.append(
                 (
@@ -381,6 +385,9 @@ def _from_properties(entries: list[Property], *, file: str) -> Configuration:
     plugins = plugin_prefixes({name: entry.value for name, entry in used_entries.items()})
     idle_entries = [(FROM_A_PROVIDER, entry) for entry in provided_entries.values()]
     for entry in used_entries.values():
+        if (complaint := _number_complaint(entry.name, entry.value)) is not None:
+            problems.add(entry.line, entry.name, complaint)
+            continue
         match _fate_of_property(entry.name, used_names, listeners, plugins):
             case _UnknownProperty(message=message):
                 problems.add(entry.line, entry.name, message)
@@ -523,6 +530,17 @@ def _fate_of_unknown_label(
 
 def _unknown_property(similar: str | None) -> _UnknownProperty:
     return _UnknownProperty(f"{UNKNOWN}; did you mean {similar}?" if similar else UNKNOWN)
+
+
+def _number_complaint(name: str, value_text: str) -> str | None:
+    """Why a real broker does not start with this number or boolean, though it has no effect here;
+    None if it starts, or the property is none of these.
+    """
+    key = broker_configs(LATEST).get(name)
+    if key is None or setting_rows("broker")[name].read_by == "settings":
+        return None
+    is_checked = key.type not in (ConfigType.LIST, ConfigType.STRING, ConfigType.CLASS)
+    return key_complaint(key, name, value_text) if is_checked else None
 
 
 def _described_values(values: Iterable[tuple[str, object]]) -> dict[str, str]:

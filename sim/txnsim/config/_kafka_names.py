@@ -76,11 +76,11 @@ def why_without_effect(property_name: str) -> str | None:
     if property_name.startswith(ZOOKEEPER):
         return BEFORE_4
     row = setting_rows("broker").get(property_name)
-    if row is None or row.read_by:
+    if row is None:
         return None
-    if row.is_in(LATEST):
-        return NO_EFFECT_REASONS[row.no_effect]
-    return BEFORE_4 if row.until else OF_NOBODY
+    if not row.is_in(LATEST):
+        return BEFORE_4 if row.until else OF_NOBODY
+    return None if row.read_by else NO_EFFECT_REASONS[row.no_effect]
 
 
 def plugin_prefixes(properties: Mapping[str, str]) -> tuple[str, ...]:

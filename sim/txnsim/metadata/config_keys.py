@@ -117,11 +117,11 @@ def topic_configs(release_rules: Rules) -> Mapping[str, ConfigKey]:
 
 
 @cache
-def topic_key(config_name: str, release_rules: Rules) -> ConfigKey:
-    """A topic config with the facts of a release, also where topics of that release can't set it:
-    their logs work by its default.
+def config_key(scope: Scope, config_name: str, release_rules: Rules) -> ConfigKey:
+    """A config with the facts of a release, also where the release does not have it: logs of its
+    topics work by the default all the same.
     """
-    return _key_of(setting_rows("topic")[config_name].facts_in(release_rules))
+    return _key_of(setting_rows(scope)[config_name].facts_in(release_rules))
 
 
 def _key_of(row: SettingRow) -> ConfigKey:

@@ -24,10 +24,10 @@ from txnsim.metadata.config_keys import (
     ConfigKey,
     ConfigSource,
     ConfigType,
+    config_key,
     config_keys,
     elements,
     topic_configs,
-    topic_key,
     whole_number,
 )
 from txnsim.metadata.image import CLIENT_LISTENER, ClusterImage, TopicImage
@@ -40,7 +40,10 @@ from txnsim.wire.compression import GZIP, LZ4, NONE, SNAPPY, ZSTD
 DEVIATIONS = (
     "Topic configs of flushing and tiered storage, compression.lz4.level and "
     "max.decompressed.message.bytes are stored, validated and described, but have no effect.",
-    "Topics have internal.segment.bytes in every release; Apache Kafka 4.0 does not know it.",
+    "A broker tells advertised.listeners also where its file does not set it, and nothing of "
+    "listeners of controllers, which there are none of: controller.listener.names is null.",
+    "Topic configs of message formats (message.format.version, message.downconversion.enable) and "
+    "message.timestamp.difference.max.ms of releases before 4.0 have no effect.",
     "Segments of the internal topics end after internal.log.segment.bytes (ours), so that a "
     "long-lived server's memory stays small; segment.bytes is described as Apache Kafka's.",
 )
@@ -305,7 +308,7 @@ class TopicLookup(msgspec.Struct, frozen=True, kw_only=True):
 
     def value(self, config_name: str) -> ConfigValue:
         """The effective value of a config on a broker, with its synonyms."""
-        key, settings = topic_key(config_name, self.rules), self.settings
+        key, settings = config_key("topic", config_name, self.rules), self.settings
         synonyms: list[Synonym] = []
         if config_name in self.topic:
             synonyms.append((config_name, self.topic[config_name], ConfigSource.TOPIC))

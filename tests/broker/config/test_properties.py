@@ -18,10 +18,11 @@ from cryptography.hazmat.primitives.serialization import (
     pkcs12,
 )
 
-from txnsim.config import load, settings_of
+from txnsim.config import _kafka_names, load, settings_of
 from txnsim.config._kafka_names import (
     AUTHORIZER_PROPERTIES,
     BEFORE_4,
+    OF_NOBODY,
     known_properties,
     listener_properties,
     nearest,
@@ -35,6 +36,7 @@ from txnsim.config.presets import PRESETS, preset_named, with_preset
 from txnsim.config.properties import Property, parse_properties
 from txnsim.errors import ConfigError
 from txnsim.metadata.configs import SECRET
+from txnsim.metadata.settings_table import setting_rows
 from txnsim.server.security_demo import Authority
 from txnsim.settings import DEFAULTS, documentation, values_without_effect
 
@@ -255,6 +257,22 @@ def test_a_property_of_before_kafka_4_is_taken_and_has_a_reason(property_name: s
     assert property_name not in known_properties()
 
 
+@pytest.mark.parametrize("reader", ["", "settings"])
+def test_a_property_of_a_newer_release_is_one_of_nobody(
+    reader: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    newer = msgspec.structs.replace(
+        setting_rows("broker")["num.io.threads"], name="num.new.threads", since="4.5"
+    )
+    newer = msgspec.structs.replace(newer, read_by=reader, no_effect="" if reader else "event-loop")
+    rows = {**setting_rows("broker"), newer.name: newer}
+    monkeypatch.setattr(_kafka_names, "setting_rows", lambda _scope: rows)
+    assert why_without_effect(newer.name) == OF_NOBODY
+    file = tmp_path / "server.properties"
+    file.write_text("num.new.threads=3\n")
+    assert load(file).warnings == (f"{file}: without effect, because {OF_NOBODY}: num.new.threads",)
+
+
 def test_an_unknown_property_has_no_reason() -> None:
     assert why_without_effect("num.partition") is None
 
@@ -293,6 +311,29 @@ def test_what_has_no_effect_is_told_as_it_stands_in_the_file(tmp_path: Path) -> 
     settings, _ = settings_of({"log.preallocate": True, "num.partitions": 3}, source_name="here")
     assert values_without_effect(settings) == {"log.preallocate": "true"}
     assert not values_without_effect(DEFAULTS)
+
+
+@pytest.mark.parametrize(
+    ("line", "complaint"),
+    [
+        ("num.io.threads=many", "Not a number of type INT"),
+        ("num.io.threads=0", "Value must be at least 1"),
+        ("log.preallocate=yes", "Expected value to be either true or false"),
+        ("connections.max.reauth.ms=x", "Not a number of type LONG"),
+    ],
+)
+def test_a_number_that_a_real_broker_refuses_is_refused_without_an_effect_too(
+    line: str, complaint: str, tmp_path: Path
+) -> None:
+    name, _, value = line.partition("=")
+    file = tmp_path / "server.properties"
+    file.write_text(f"num.partitions=3\n{line}\n")
+    problem = f"{name}: Invalid value {value} for configuration {name}: {complaint}"
+    with pytest.raises(ConfigError, match=re.escape(f"server.properties:2: {problem}")):
+        load(file)
+    if not name.startswith("connections"):
+        with pytest.raises(ConfigError, match=re.escape(problem)):
+            settings_of({name: value}, source_name="here")
 
 
 # ``nodes``: Whose file it is: how many brokers it makes, which number the first one has.

@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from tests.support.kafka_settings import FactsByName, differences, recorded_facts, table_facts
-from txnsim.metadata.config_keys import BOOLEAN, INT, config_keys, topic_key
+from txnsim.metadata.config_keys import BOOLEAN, INT, config_key, config_keys
 from txnsim.metadata.configs import broker_configs, text
 from txnsim.metadata.settings_table import (
     NO_EFFECT_REASONS,
@@ -70,8 +70,8 @@ def test_a_release_without_the_config_still_has_its_facts() -> None:
     older = RELEASES["3.5"].rules
     bound = "message.timestamp.after.max.ms"
     assert bound not in config_keys("topic", older)
-    assert topic_key(bound, older).default == str(2**63 - 1)
-    assert topic_key(bound, LATEST).default == "3600000"
+    assert config_key("topic", bound, older).default == str(2**63 - 1)
+    assert config_key("topic", bound, LATEST).default == "3600000"
 
 
 def row(**fields: object) -> SettingRow:
@@ -140,8 +140,8 @@ def test_a_row_of_brokers_has_a_reader_or_a_reason() -> None:
     assert {setting.name for setting in rows if setting.read_by == "settings"} == SETTINGS.keys()
     for setting in rows:
         is_told_why = setting.no_effect in NO_EFFECT_REASONS
-        is_there = setting.is_in(LATEST)
-        assert is_told_why is (is_there and not setting.read_by), setting.name
+        is_gone = setting.until and not setting.is_in(LATEST)
+        assert is_told_why is (not is_gone and not setting.read_by), setting.name
     assert {setting.no_effect for setting in rows} == {"", *NO_EFFECT_REASONS}
 
 
@@ -150,7 +150,7 @@ def test_a_default_is_kafkas_unless_it_is_said_why_not(kafka_name: str, field: s
     setting = documentation()[field]
     ours = getattr(DEFAULTS, field)
     default = ours if setting.kafka_default is msgspec.UNSET else setting.kafka_default
-    theirs = BROKER_CONFIGS[kafka_name].default
+    theirs = config_key("broker", kafka_name, LATEST).default
     assert theirs == (None if default is None else text(default)) or setting.unset
 
 

@@ -16,6 +16,7 @@ from txnsim.api._configs.config_resources import (
 )
 from txnsim.api.request import invalid
 from txnsim.errors import ErrorCode
+from txnsim.metadata.config_keys import ConfigSource, ConfigType
 from txnsim.metadata.configs import broker_configs, documentation_of
 from txnsim.metadata.group_configs import GROUP_CONFIGS
 from txnsim.metadata.image import PartitionImage
@@ -89,6 +90,21 @@ async def test_a_broker_shows_what_we_have_and_the_nameless_one_what_was_set(api
     assert [(config.name, config.value) for config in defaults.configs] == [
         ("min.insync.replicas", "1")
     ]
+
+
+async def test_a_broker_tells_where_clients_reach_it(api: Api) -> None:
+    """As kafka-python asks in its test_describe_configs_broker_resource_returns_configs."""
+    (own,) = (await api.ask("DescribeConfigs", 4, **values(BROKER, "1"))).results
+    address = api.broker.image.brokers[BrokerId(1)]
+    config_by_name = {config.name: config for config in own.configs}
+    listeners = config_by_name["advertised.listeners"]
+    assert listeners.value == f"PLAINTEXT://{address.host}:{address.port}"
+    assert listeners.config_source == ConfigSource.STATIC_BROKER
+    assert listeners.config_type == ConfigType.LIST
+    assert listeners.read_only
+    assert not listeners.is_sensitive
+    assert not listeners.synonyms
+    assert config_by_name["node.id"].value == "1"
 
 
 async def test_an_internal_config_is_shown_once_it_is_set() -> None:
