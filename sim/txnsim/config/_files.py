@@ -288,7 +288,6 @@ def _named_settings(
     settings: dict[str, object] = {}
     origins: dict[str, Property] = {}
     warned: list[tuple[str, Property]] = []
-    idle_values: list[tuple[str, object]] = []
     preset: Mapping[str, int] = {}
     for setting_label, setting_value in named_values.items():
         line_number = lines["settings", setting_label]
@@ -299,18 +298,11 @@ def _named_settings(
                 problems.add(line_number, f"settings.{setting_label}", str(error))
             continue
         name = _our_name(setting_label)
+        entry = Property(line=line_number, name=setting_label, value=text(setting_value))
         if name is None and (complaint := why_without_effect(setting_label)) is not None:
-            refusal = _number_complaint(setting_label, text(setting_value))
-            if refusal is not None:
+            warned.append((complaint, entry))
+            if (refusal := _number_complaint(entry)) is not None:
                 problems.add(line_number, f"settings.{setting_label}", refusal)
-                continue
-            idle_values.append((setting_label, setting_value))
-            warned.append(
-                (
-                    complaint,
-                    Property(line=line_number, name=setting_label, value=str(setting_value)),
-                )
-            )
         elif name is None and setting_label in security_properties():
             problems.add(line_number, f"settings.{setting_label}", "the section security has it")
         elif name is None:
@@ -320,13 +312,7 @@ def _named_settings(
             if isinstance(fate, _UnknownProperty):
                 problems.add(line_number, f"settings.{setting_label}", fate.message)
             else:
-                idle_values.append((setting_label, setting_value))
-                warned.append(
-                    (
-                        OF_NOBODY,
-                        Property(line=line_number, name=setting_label, value=str(setting_value)),
-                    )
-                )
+                warned.append((OF_NOBODY, entry))
                 problems.note_ignored(line_number, f"settings.{setting_label}")
         elif name in settings:
             problems.add(
@@ -344,7 +330,8 @@ def _named_settings(
     except ValidationError as error:
         problems.add_settings(error, origins)
         return DEFAULTS, warned
-    combined_settings = settings_from_values({**preset, **settings}, _described_values(idle_values))
+    described_values = _described_values(entry for _, entry in warned)
+    combined_settings = settings_from_values({**preset, **settings}, described_values)
     problems.add_disagreements(combined_settings, origins)
     return combined_settings, warned
 
@@ -385,10 +372,7 @@ def _from_properties(entries: list[Property], *, file: str) -> Configuration:
     plugins = plugin_prefixes({name: entry.value for name, entry in used_entries.items()})
     idle_entries = [(FROM_A_PROVIDER, entry) for entry in provided_entries.values()]
     for entry in used_entries.values():
-        if (complaint := _number_complaint(entry.name, entry.value)) is not None:
-            problems.add(entry.line, entry.name, complaint)
-            continue
-        match _fate_of_property(entry.name, used_names, listeners, plugins):
+        match _fate_of_property(entry, used_names, listeners, plugins):
             case _UnknownProperty(message=message):
                 problems.add(entry.line, entry.name, message)
             case _IgnoredProperty():
@@ -408,10 +392,7 @@ def _from_properties(entries: list[Property], *, file: str) -> Configuration:
     remarks += listeners.odd_remarks if file_node.brokers != 1 else ()
     remarks += (*listeners.closed, *security.odd_remarks)
     return Configuration(
-        settings=settings_from_values(
-            settings,
-            _described_values((entry.name, entry.value) for entry in used_entries.values()),
-        ),
+        settings=settings_from_values(settings, _described_values(used_entries.values())),
         brokers=file_node.brokers,
         first_broker_id=file_node.broker_id,
         host=None if first_listener is None else first_listener.host,
@@ -427,6 +408,8 @@ def _from_properties(entries: list[Property], *, file: str) -> Configuration:
 
 
 class _UnknownProperty(msgspec.Struct, frozen=True):
+    """A name that is refused, or a number that a real broker refuses."""
+
     message: str
 
 
@@ -435,9 +418,15 @@ class _IgnoredProperty(msgspec.Struct, frozen=True):
 
 
 def _fate_of_property(
-    name: str, used_names: frozenset[str], listeners: Listeners, plugin_prefixes: tuple[str, ...]
+    entry: Property,
+    used_names: frozenset[str],
+    listeners: Listeners,
+    plugin_prefixes: tuple[str, ...],
 ) -> str | _IgnoredProperty | _UnknownProperty | None:
     """Why a property has no effect; None if it has one."""
+    name = entry.name
+    if (complaint := _number_complaint(entry)) is not None:
+        return _UnknownProperty(complaint)
     if name in used_names or name in listener_properties():
         return None
     if name.startswith(_LISTENER_PREFIX):
@@ -532,27 +521,29 @@ def _unknown_property(similar: str | None) -> _UnknownProperty:
     return _UnknownProperty(f"{UNKNOWN}; did you mean {similar}?" if similar else UNKNOWN)
 
 
-def _number_complaint(name: str, value_text: str) -> str | None:
+def _number_complaint(entry: Property) -> str | None:
     """Why a real broker does not start with this number or boolean, though it has no effect here;
     None if it starts, or the property is none of these.
     """
-    key = broker_configs(LATEST).get(name)
-    if key is None or setting_rows("broker")[name].read_by == "settings":
+    key = broker_configs(LATEST).get(entry.name)
+    if key is None or setting_rows("broker")[entry.name].read_by == "settings":
         return None
     is_checked = key.type not in (ConfigType.LIST, ConfigType.STRING, ConfigType.CLASS)
-    return key_complaint(key, name, value_text) if is_checked else None
+    return key_complaint(key, entry.name, entry.value) if is_checked else None
 
 
-def _described_values(values: Iterable[tuple[str, object]]) -> dict[str, str]:
+def _described_values(entries: Iterable[Property]) -> dict[str, str]:
     """What a broker tells of its file beside our settings: properties that have no effect here, or
     that only listeners and security read. Secrets are left out, and so is what Kafka does not
     know, as it may be one.
     """
     rows, keys = setting_rows("broker"), broker_configs(LATEST)
     return {
-        name: SECRET if name not in keys or keys[name].is_sensitive else text(value)
-        for name, value in values
-        if name not in rows or rows[name].read_by != "settings"
+        entry.name: (
+            SECRET if entry.name not in keys or keys[entry.name].is_sensitive else entry.value
+        )
+        for entry in entries
+        if entry.name not in rows or rows[entry.name].read_by != "settings"
     }
 
 
