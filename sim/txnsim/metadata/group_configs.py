@@ -525,6 +525,10 @@ def group_values(
             )
         elif key.default is not None:
             synonyms.append((config_name, key.default, ConfigSource.DEFAULT))
+        if not release_rules.groups_have_limits:
+            # The nearest value alone; a broker's is told as the group's default.
+            source = ConfigSource.GROUP if config_name in group_configs else ConfigSource.DEFAULT
+            synonyms = [(config_name, synonyms[0][1], source)]
         is_set = any(source is not ConfigSource.DEFAULT for _, _, source in synonyms)
         if is_set or not key.is_internal:
             config_values.append(value_of(config_name, key, synonyms, default_value=key.default))
