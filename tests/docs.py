@@ -48,11 +48,12 @@ from tests.support.page_readers import KINDS, QUESTIONS
 from tests.support.struct_tables import fields_table, one_line, parts
 from txnsim.api.kip_text.differences import DIFFERENCES
 from txnsim.api.registry import shipped_apis
-from txnsim.config._kafka_names import known_properties, why_without_effect
 from txnsim.faults import meanings, points
 from txnsim.metadata import configs
+from txnsim.metadata.settings_table import NO_EFFECT_REASONS, SettingRow, UpdateMode, setting_rows
 from txnsim.metrics.table import METRICS, Metric
 from txnsim.releases._kafka import REFERENCE
+from txnsim.releases.rules import LATEST
 from txnsim.settings import DEFAULTS, Setting, documentation
 from txnsim.wire.apis import APIS, api_name
 from txnsim_lab.campaigns import TABLE_COLUMNS as CAMPAIGN_COLUMNS
@@ -129,16 +130,16 @@ def settings_page() -> str:
     groups = "\n\n".join(
         f"## {title}\n\n" + _settings_table(fields) for title, fields in _setting_groups().items()
     )
-    by_reason: dict[str, list[str]] = {}
-    for property_name in sorted(known_properties()):
-        if (reason := why_without_effect(property_name)) is not None:
-            by_reason.setdefault(reason, []).append(property_name)
+    idle_rows: dict[str, list[SettingRow]] = {}
+    for row in setting_rows("broker").values():
+        if row.no_effect and row.is_in(LATEST):
+            idle_rows.setdefault(NO_EFFECT_REASONS[row.no_effect], []).append(row)
     text_without_effect = "\n\n".join(
-        f"**{reason[0].upper()}{reason[1:]}**: " + ", ".join(f"`{name}`" for name in names) + "."
-        for reason, names in sorted(by_reason.items())
+        f"**{reason[0].upper()}{reason[1:]}**:\n\n" + _idle_settings_table(rows)
+        for reason, rows in sorted(idle_rows.items())
     )
     return _page(
-        "sim/txnsim/settings.py",
+        "sim/txnsim/settings.py or sim/txnsim/metadata/settings/broker.jsonl",
         "Settings",
         """\
 `txnsim serve --config FILE` reads our YAML or a broker's `server.properties`. In YAML, settings
@@ -162,8 +163,11 @@ changed while the cluster runs, by IncrementalAlterConfigs on the BROKER resourc
         f"""\
 ## Accepted without effect
 
-Properties of a Kafka 4.4 broker that change nothing here. They are accepted, so that a
-`server.properties` can be used as it is, and a warning names them.
+Properties of a Kafka {REFERENCE.name} broker that change nothing here. They are accepted, so that a
+`server.properties` can be used as it is, and a warning names them. A number that a real broker
+refuses is refused here, too. DescribeConfigs shows them as a real broker does: what the file says,
+or the default. A broker of an older release ([releases.md](releases.md)) has the settings of that
+release.
 
 {text_without_effect}""",
     )
@@ -183,6 +187,23 @@ def _setting_groups() -> dict[str, list[str]]:
     return groups
 
 
+def _idle_settings_table(rows: Sequence[SettingRow]) -> str:
+    return _table(
+        ("Kafka's name", "Default", "Valid", "Since", "What it is for in Kafka"),
+        (
+            (
+                f"`{row.name}`",
+                "" if row.default is None else f"`{row.default}`" if row.default else "empty",
+                f"`{row.valid}`" if row.valid.startswith("[") else row.valid,
+                row.since if row.since[:1].isdigit() else "",
+                row.about
+                + ("" if row.update is UpdateMode.READ_ONLY else f" *({row.update.value})*"),
+            )
+            for row in rows
+        ),
+    )
+
+
 def _settings_table(fields: list[str]) -> str:
     settings = documentation()
     return _table(
@@ -193,12 +214,17 @@ def _settings_table(fields: list[str]) -> str:
                 f"`{setting.kafka}`" if setting.kafka else "ours alone",
                 _default(field, setting),
                 setting.unit,
-                setting.reason + (" *(dynamic)*" if setting.dynamic else ""),
+                setting.reason + (" *(dynamic)*" if _is_dynamic(setting) else ""),
             )
             for field in fields
             for setting in [settings[field]]
         ),
     )
+
+
+def _is_dynamic(setting: Setting) -> bool:
+    row = setting_rows("broker").get(setting.kafka or "")
+    return row is not None and row.update is not UpdateMode.READ_ONLY
 
 
 def _default(field_name: str, setting: Setting) -> str:

@@ -38,10 +38,6 @@ class Setting(msgspec.Struct, frozen=True, kw_only=True):
     """What applies where the setting is not set."""
     kafka_default: object = msgspec.UNSET
     """Kafka's default, if ours differs."""
-    dynamic: bool = False
-    """Whether it may be changed while the cluster runs (IncrementalAlterConfigs on a BROKER
-    resource).
-    """
 
     @property
     def reason(self) -> str:
@@ -59,7 +55,6 @@ def setting(
     unit: str = AS_OURS,
     kafka: str | None = AS_OURS,
     kafka_default: object = msgspec.UNSET,
-    dynamic: bool = False,
 ) -> T:
     """Register the documentation of a setting, for ``documentation``, and return its default.
 
@@ -71,7 +66,6 @@ def setting(
         kafka: Kafka's name, if it is not the field's name with dots; None if Kafka has no such
             setting.
         kafka_default: Kafka's default, if ours differs.
-        dynamic: Whether it may be changed while the cluster runs.
 
     Returns:
         The default.
@@ -83,7 +77,6 @@ def setting(
             purpose=purpose,
             unset=unset,
             kafka_default=kafka_default,
-            dynamic=dynamic,
         )
     )
     return default
@@ -191,7 +184,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
         2_147_483_647, "how many members a consumer group may have", unit="members"
     )
     group_consumer_assignment_interval_ms: int = setting(
-        1_000, "target assignments are made no more often; 0: at every change", dynamic=True
+        1_000, "target assignments are made no more often; 0: at every change"
     )
     group_consumer_regex_refresh_interval_ms: int = setting(
         600_000, "regular expressions are looked up again after this"
@@ -244,9 +237,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     group_share_heartbeat_interval_ms: int = setting(5_000, "of a share group that does not say")
     group_share_min_heartbeat_interval_ms: int = setting(5_000, "the least a group may configure")
     group_share_max_heartbeat_interval_ms: int = setting(15_000, "the most a group may configure")
-    group_share_assignment_interval_ms: int = setting(
-        1_000, "of a share group that does not say", dynamic=True
-    )
+    group_share_assignment_interval_ms: int = setting(1_000, "of a share group that does not say")
     group_share_min_assignment_interval_ms: int = setting(0, "the least a group may configure")
     group_share_max_assignment_interval_ms: int = setting(15_000, "the most a group may configure")
     group_share_record_lock_duration_ms: int = setting(30_000, "of a share group that does not say")
@@ -278,10 +269,9 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     errors_deadletterqueue_auto_create_topics_enable: bool = setting(
         False,
         "the dead letter topic that a share group names is made where it is missing",
-        dynamic=True,
     )
     errors_deadletterqueue_topic_name_prefix: str = setting(
-        "dlq.", "with what names of dead letter topics have to begin", dynamic=True
+        "dlq.", "with what names of dead letter topics have to begin"
     )
     group_streams_max_size: int = setting(
         2_147_483_647, "how many members a streams group may have", unit="members"
@@ -295,7 +285,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     group_streams_min_heartbeat_interval_ms: int = setting(5_000, "the least a group may configure")
     group_streams_max_heartbeat_interval_ms: int = setting(15_000, "the most a group may configure")
     group_streams_assignment_interval_ms: int = setting(
-        1_000, "of a streams group that does not say", dynamic=True
+        1_000, "of a streams group that does not say"
     )
     group_streams_min_assignment_interval_ms: int = setting(0, "the least a group may configure")
     group_streams_max_assignment_interval_ms: int = setting(
@@ -326,7 +316,6 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
         True,
         "KIP-890: ask the coordinator before a transaction opens on a partition; never skips "
         "the implicit add of v2",
-        dynamic=True,
     )
     add_partitions_to_txn_retry_backoff_ms: int = setting(
         20, "pause before the leader repeats an implicit add (KAFKA-18654)"
@@ -335,70 +324,53 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
 
     # Partition leader
     producer_id_expiration_ms: int = setting(
-        86_400_000, "idle producers are forgotten by a partition", dynamic=True
+        86_400_000, "idle producers are forgotten by a partition"
     )
     producer_id_expiration_check_interval_ms: int = setting(
         600_000, "how often idle producers are looked for"
     )
-    message_max_bytes: int = setting(1_048_588, "largest record batch", dynamic=True)
+    message_max_bytes: int = setting(1_048_588, "largest record batch")
     message_timestamp_before_max_ms: int = setting(
         9_223_372_036_854_775_807,
         "how far behind the broker's clock a record may be stamped",
-        dynamic=True,
         kafka="log.message.timestamp.before.max.ms",
     )
     message_timestamp_after_max_ms: int | None = setting(
         None,
         "how far ahead of it",
         unset="an hour, before 4.0 no bound (KIP-1030)",
-        dynamic=True,
         kafka="log.message.timestamp.after.max.ms",
     )
     message_timestamp_type: str = setting(
         "CreateTime",
         "CreateTime or LogAppendTime",
         unit="name",
-        dynamic=True,
         kafka="log.message.timestamp.type",
     )
-    min_insync_replicas: int = setting(1, "what acks=-1 waits for at least", dynamic=True)
+    min_insync_replicas: int = setting(1, "what acks=-1 waits for at least")
     segment_bytes: int = setting(
-        1_073_741_824, "largest append; segment size", dynamic=True, kafka="log.segment.bytes"
+        1_073_741_824, "largest append; segment size", kafka="log.segment.bytes"
     )
-    log_cleanup_policy: str = setting(
-        "delete", "delete, compact or both", unit="names", dynamic=True
-    )
-    log_retention_ms: int | None = setting(None, "segments go at this age; -1: never", dynamic=True)
+    log_cleanup_policy: str = setting("delete", "delete, compact or both", unit="names")
+    log_retention_ms: int | None = setting(None, "segments go at this age; -1: never")
     log_retention_minutes: int | None = setting(None, "the same where ms are not given")
     log_retention_hours: int = setting(168, "the same where minutes are not given either")
-    log_retention_bytes: int = setting(-1, "what is older goes; -1: never", dynamic=True)
-    log_roll_ms: int | None = setting(None, "segments end after this", dynamic=True)
+    log_retention_bytes: int = setting(-1, "what is older goes; -1: never")
+    log_roll_ms: int | None = setting(None, "segments end after this")
     log_roll_hours: int = setting(168, "the same where ms are not given")
-    log_roll_jitter_ms: int | None = setting(
-        None, "they end up to so much earlier, by chance", dynamic=True
-    )
+    log_roll_jitter_ms: int | None = setting(None, "they end up to so much earlier, by chance")
     log_roll_jitter_hours: int = setting(0, "the same where ms are not given")
-    log_index_size_max_bytes: int = setting(
-        10_485_760, "they end when their index is full", dynamic=True
-    )
-    log_index_interval_bytes: int = setting(4096, "so many between its entries", dynamic=True)
-    log_cleaner_delete_retention_ms: int = setting(
-        86_400_000, "tombstones and markers stay", dynamic=True
-    )
-    log_cleaner_min_cleanable_ratio: float = setting(
-        0.5, "new before cleaning", unit="of a log", dynamic=True
-    )
-    log_cleaner_min_compaction_lag_ms: int = setting(0, "no cleaning before this", dynamic=True)
+    log_index_size_max_bytes: int = setting(10_485_760, "they end when their index is full")
+    log_index_interval_bytes: int = setting(4096, "so many between its entries")
+    log_cleaner_delete_retention_ms: int = setting(86_400_000, "tombstones and markers stay")
+    log_cleaner_min_cleanable_ratio: float = setting(0.5, "new before cleaning", unit="of a log")
+    log_cleaner_min_compaction_lag_ms: int = setting(0, "no cleaning before this")
     log_cleaner_max_compaction_lag_ms: int = setting(
-        9_223_372_036_854_775_807, "cleaning after this", dynamic=True
+        9_223_372_036_854_775_807, "cleaning after this"
     )
-    compression_type: str = setting(
-        "producer", "producer leaves it to producers", unit="name", dynamic=True
-    )
-    compression_gzip_level: int = setting(
-        -1, "of gzip; -1 is its default", unit="level", dynamic=True
-    )
-    compression_zstd_level: int = setting(3, "of zstd", unit="level", dynamic=True)
+    compression_type: str = setting("producer", "producer leaves it to producers", unit="name")
+    compression_gzip_level: int = setting(-1, "of gzip; -1 is its default", unit="level")
+    compression_zstd_level: int = setting(3, "of zstd", unit="level")
     log_retention_check_interval_ms: int = setting(300_000, "how often old segments are looked for")
     log_initial_task_delay_ms: int = setting(30_000, "when they are looked for the first time")
     log_flush_start_offset_checkpoint_interval_ms: int = setting(
@@ -410,12 +382,9 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
         "what a round of cleaning can remember, at 24 bytes a key; Kafka wants more than a "
         "mebibyte",
         unit="bytes",
-        dynamic=True,
     )
-    log_cleaner_io_buffer_load_factor: float = setting(
-        0.9, "how full it may get", unit="of that", dynamic=True
-    )
-    log_cleaner_backoff_ms: int = setting(15_000, "pause when nothing needs cleaning", dynamic=True)
+    log_cleaner_io_buffer_load_factor: float = setting(0.9, "how full it may get", unit="of that")
+    log_cleaner_backoff_ms: int = setting(15_000, "pause when nothing needs cleaning")
     fetch_max_bytes: int = setting(57_671_680, "largest Fetch answer")
 
     # Replication
@@ -476,7 +445,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
         9_000, "a broker that sends the controller nothing for so long is fenced"
     )
     unclean_leader_election_enable: bool = setting(
-        False, "a replica that lacks records may lead if no other can", dynamic=True
+        False, "a replica that lacks records may lead if no other can"
     )
     unclean_leader_election_interval_ms: int = setting(
         300_000,
@@ -577,23 +546,43 @@ DEFAULTS: Final = Settings()
 
 
 class WrittenSettings(Settings, frozen=True, kw_only=True):
-    """Settings of which some were set explicitly to their default."""
+    """Settings with what a broker tells of its file beyond their values."""
 
-    repeated: frozenset[str]
+    repeated: frozenset[str] = frozenset()
     """Names of the fields that were set explicitly to their default."""
+    without_effect: tuple[tuple[str, str], ...] = ()
+    """Kafka's name and value of settings that have no effect here."""
 
 
-def settings_from_values(values_by_field: Mapping[str, object]) -> Settings:
-    """Build settings from the fields that the user has set; the others have their defaults."""
+_NO_VALUES: Final[Mapping[str, str]] = MappingProxyType({})
+
+
+def values_without_effect(settings: Settings) -> Mapping[str, str]:
+    """Kafka's name -> value of settings in the file that have no effect here."""
+    if isinstance(settings, WrittenSettings) and settings.without_effect:
+        return dict(settings.without_effect)
+    return _NO_VALUES
+
+
+def settings_from_values(
+    values_by_field: Mapping[str, object], without_effect: Mapping[str, str] = _NO_VALUES
+) -> Settings:
+    """Build settings from the fields that the user has set; the others have their defaults.
+
+    Args:
+        values_by_field: Field -> value.
+        without_effect: Kafka's name -> value of settings that have no effect here.
+    """
     settings = msgspec.convert(values_by_field, Settings)
     repeated_defaults = frozenset(
         field_name
         for field_name in values_by_field
         if getattr(settings, field_name) == getattr(DEFAULTS, field_name)
     )
-    if not repeated_defaults:
+    if not repeated_defaults and not without_effect:
         return settings
-    return msgspec.convert({**values_by_field, "repeated": repeated_defaults}, WrittenSettings)
+    remarks = {"repeated": repeated_defaults, "without_effect": tuple(without_effect.items())}
+    return msgspec.convert({**values_by_field, **remarks}, WrittenSettings)
 
 
 def is_explicit(settings: Settings, field: str) -> bool:
@@ -602,6 +591,24 @@ def is_explicit(settings: Settings, field: str) -> bool:
         return True
     differs_from_default: bool = getattr(settings, field) != getattr(DEFAULTS, field)
     return differs_from_default
+
+
+@cache
+def fields_by_kafka_name() -> Mapping[str, str]:
+    """Kafka's name of a setting -> the field of ``Settings``."""
+    return MappingProxyType(
+        {
+            _kafka_name(field_name, setting): field_name
+            for field_name, setting in zip(
+                Settings.__struct_fields__, _declared_settings, strict=True
+            )
+            if setting.kafka is not None
+        }
+    )
+
+
+def _kafka_name(field_name: str, setting: Setting) -> str:
+    return setting.kafka if setting.kafka else field_name.replace("_", ".")
 
 
 @cache
@@ -648,6 +655,6 @@ def complete_setting(field: str, field_type: object, setting: Setting) -> Settin
     unit = "boolean" if field_type is bool else _UNITS.get(last_word, last_word)
     return msgspec.structs.replace(
         setting,
-        kafka=field.replace("_", ".") if setting.kafka == AS_OURS else setting.kafka,
+        kafka=None if setting.kafka is None else _kafka_name(field, setting),
         unit=unit if setting.unit == AS_OURS else setting.unit,
     )

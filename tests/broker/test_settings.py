@@ -226,8 +226,8 @@ def test_settings_are_values() -> None:
 
 
 def test_a_setting_as_apache_kafka_has_it_names_no_other_default() -> None:
-    setting = complete_setting("log_roll_ms", int, Setting(purpose="segments end", dynamic=True))
-    assert setting == Setting(kafka="log.roll.ms", unit="ms", purpose="segments end", dynamic=True)
+    setting = complete_setting("log_roll_ms", int, Setting(purpose="segments end"))
+    assert setting == Setting(kafka="log.roll.ms", unit="ms", purpose="segments end")
     assert setting.kafka_default is msgspec.UNSET
 
 

@@ -144,9 +144,6 @@ _OWN_BROKER: Final = "It starts a broker of its own, from files that its distrib
 _REASONS: Final = {
     "test_admin_integration.test_create_partitions": "It places replicas on broker 0; ours are "
     "numbered from 1. The same on a real Kafka whose brokers are.",
-    "test_admin_integration.test_describe_configs_broker_resource_returns_configs": "It looks for "
-    "`advertised.listeners`; DescribeConfigs of a broker shows those settings that txnsim has "
-    "(DEVIATIONS.md). A real Kafka has it, and fails where nobody has set it.",
     "test_consumer_integration.test_kafka_consumer_offsets_for_time_old": "It is about brokers "
     "before Kafka 0.10.1, and skips itself.",
     "test_sasl_integration.*": f"{_OWN_BROKER}, and skips itself.",

@@ -84,7 +84,7 @@ class _GroupConfigDraw:
         return broker, group
 
     def _of_group(self, group_config_name: str) -> str:
-        default = GROUP_CONFIGS[group_config_name].default
+        default = GROUP_CONFIGS[group_config_name].default_text
         words = _WORDS.get(group_config_name) or (_TRUTHS if default in ("true", "false") else ())
         return self.random.choice(words) if words else self._near(default)
 

@@ -19,7 +19,8 @@ from tests.support.apache_kafka import java_classes, kafka_libs, tool
 from txnsim.controller.controller import ConfigEntryChange, ConfigOperation, changed_configs
 from txnsim.errors import Rejection
 from txnsim.metadata.config_keys import TOPIC_CONFIGS, ConfigKey
-from txnsim.metadata.configs import BROKER_CONFIGS
+from txnsim.metadata.configs import broker_configs
+from txnsim.releases import LATEST
 from txnsim.runtime.rng import SeededRng
 
 Question = tuple[str, str, str | None, tuple[tuple[str, str], ...]]
@@ -40,7 +41,7 @@ _CONFIGS: Final = (
 _ITEMS: Final = ("compact", "delete", "delete", "a", "", "", " delete", "0:1", "delete ")
 _KEYS: Final[Mapping[str, Mapping[str, ConfigKey]]] = {
     "topic": TOPIC_CONFIGS,
-    "broker": BROKER_CONFIGS,
+    "broker": broker_configs(LATEST),
     "group": {},
 }
 """Schemas as handlers pass them. The controller has none for the configs of groups."""

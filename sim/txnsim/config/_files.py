@@ -8,7 +8,7 @@ wrong``.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, get_type_hints
 
@@ -16,16 +16,16 @@ import msgspec
 
 from txnsim.config._kafka_names import (
     CONFLUENT,
-    LISTENER_PROPERTIES,
     NO_LISTENER_FOR_IT,
     NOT_OPENED,
     OF_NOBODY,
     OF_PLUGINS,
     ONE_PROCESS,
-    SECURITY_PROPERTIES,
     known_properties,
+    listener_properties,
     nearest,
     plugin_prefixes,
+    security_properties,
     why_without_effect,
 )
 from txnsim.config.complaints import in_words, place_of
@@ -33,8 +33,10 @@ from txnsim.config.presets import PRESET, preset_named
 from txnsim.config.properties import Property, parse_properties
 from txnsim.errors import ConfigError
 from txnsim.files import problem_of, read_given
-from txnsim.metadata.config_keys import whole_number
-from txnsim.releases import REFERENCE
+from txnsim.metadata.config_keys import ConfigType, whole_number
+from txnsim.metadata.configs import SECRET, broker_configs, key_complaint, text
+from txnsim.metadata.settings_table import setting_rows
+from txnsim.releases import LATEST, REFERENCE
 from txnsim.security.options import NO_SECURITY, SecurityOptions
 from txnsim.settings import DEFAULTS, Settings, documentation, settings_from_values
 
@@ -296,14 +298,12 @@ def _named_settings(
                 problems.add(line_number, f"settings.{setting_label}", str(error))
             continue
         name = _our_name(setting_label)
+        entry = Property(line=line_number, name=setting_label, value=text(setting_value))
         if name is None and (complaint := why_without_effect(setting_label)) is not None:
-            warned.append(
-                (
-                    complaint,
-                    Property(line=line_number, name=setting_label, value=str(setting_value)),
-                )
-            )
-        elif name is None and setting_label in SECURITY_PROPERTIES:
+            warned.append((complaint, entry))
+            if (refusal := _number_complaint(entry)) is not None:
+                problems.add(line_number, f"settings.{setting_label}", refusal)
+        elif name is None and setting_label in security_properties():
             problems.add(line_number, f"settings.{setting_label}", "the section security has it")
         elif name is None:
             fate = _fate_of_unknown_label(setting_label, ours=True)
@@ -312,12 +312,7 @@ def _named_settings(
             if isinstance(fate, _UnknownProperty):
                 problems.add(line_number, f"settings.{setting_label}", fate.message)
             else:
-                warned.append(
-                    (
-                        OF_NOBODY,
-                        Property(line=line_number, name=setting_label, value=str(setting_value)),
-                    )
-                )
+                warned.append((OF_NOBODY, entry))
                 problems.note_ignored(line_number, f"settings.{setting_label}")
         elif name in settings:
             problems.add(
@@ -335,7 +330,8 @@ def _named_settings(
     except ValidationError as error:
         problems.add_settings(error, origins)
         return DEFAULTS, warned
-    combined_settings = settings_from_values({**preset, **settings})
+    described_values = _described_values(entry for _, entry in warned)
+    combined_settings = settings_from_values({**preset, **settings}, described_values)
     problems.add_disagreements(combined_settings, origins)
     return combined_settings, warned
 
@@ -376,7 +372,7 @@ def _from_properties(entries: list[Property], *, file: str) -> Configuration:
     plugins = plugin_prefixes({name: entry.value for name, entry in used_entries.items()})
     idle_entries = [(FROM_A_PROVIDER, entry) for entry in provided_entries.values()]
     for entry in used_entries.values():
-        match _fate_of_property(entry.name, used_names, listeners, plugins):
+        match _fate_of_property(entry, used_names, listeners, plugins):
             case _UnknownProperty(message=message):
                 problems.add(entry.line, entry.name, message)
             case _IgnoredProperty():
@@ -396,7 +392,7 @@ def _from_properties(entries: list[Property], *, file: str) -> Configuration:
     remarks += listeners.odd_remarks if file_node.brokers != 1 else ()
     remarks += (*listeners.closed, *security.odd_remarks)
     return Configuration(
-        settings=settings_from_values(settings),
+        settings=settings_from_values(settings, _described_values(used_entries.values())),
         brokers=file_node.brokers,
         first_broker_id=file_node.broker_id,
         host=None if first_listener is None else first_listener.host,
@@ -412,6 +408,8 @@ def _from_properties(entries: list[Property], *, file: str) -> Configuration:
 
 
 class _UnknownProperty(msgspec.Struct, frozen=True):
+    """A name that is refused, or a number that a real broker refuses."""
+
     message: str
 
 
@@ -420,14 +418,20 @@ class _IgnoredProperty(msgspec.Struct, frozen=True):
 
 
 def _fate_of_property(
-    name: str, used_names: frozenset[str], listeners: Listeners, plugin_prefixes: tuple[str, ...]
+    entry: Property,
+    used_names: frozenset[str],
+    listeners: Listeners,
+    plugin_prefixes: tuple[str, ...],
 ) -> str | _IgnoredProperty | _UnknownProperty | None:
     """Why a property has no effect; None if it has one."""
-    if name in used_names or name in LISTENER_PROPERTIES:
+    name = entry.name
+    if (complaint := _number_complaint(entry)) is not None:
+        return _UnknownProperty(complaint)
+    if name in used_names or name in listener_properties():
         return None
     if name.startswith(_LISTENER_PREFIX):
         return _fate_of_listeners(name, listeners)
-    if name in SECURITY_PROPERTIES:
+    if name in security_properties():
         return NO_LISTENER_FOR_IT
     if (idle_reason := why_without_effect(name)) is not None or name in known_properties():
         return idle_reason
@@ -515,6 +519,32 @@ def _fate_of_unknown_label(
 
 def _unknown_property(similar: str | None) -> _UnknownProperty:
     return _UnknownProperty(f"{UNKNOWN}; did you mean {similar}?" if similar else UNKNOWN)
+
+
+def _number_complaint(entry: Property) -> str | None:
+    """Why a real broker does not start with this number or boolean, though it has no effect here;
+    None if it starts, or the property is none of these.
+    """
+    key = broker_configs(LATEST).get(entry.name)
+    if key is None or setting_rows("broker")[entry.name].read_by == "settings":
+        return None
+    is_checked = key.type not in (ConfigType.LIST, ConfigType.STRING, ConfigType.CLASS)
+    return key_complaint(key, entry.name, entry.value) if is_checked else None
+
+
+def _described_values(entries: Iterable[Property]) -> dict[str, str]:
+    """What a broker tells of its file beside our settings: properties that have no effect here, or
+    that only listeners and security read. Secrets are left out, and so is what Kafka does not
+    know, as it may be one.
+    """
+    rows, keys = setting_rows("broker"), broker_configs(LATEST)
+    return {
+        entry.name: (
+            SECRET if entry.name not in keys or keys[entry.name].is_sensitive else entry.value
+        )
+        for entry in entries
+        if entry.name not in rows or rows[entry.name].read_by != "settings"
+    }
 
 
 def _idle_warnings(entries: list[tuple[str, Property]], *, file: str) -> tuple[str, ...]:

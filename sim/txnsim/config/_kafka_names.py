@@ -1,9 +1,9 @@
 """The properties of a real broker, and why some have no effect here.
 
-``known_properties()`` is the list of ``KafkaConfig.configDef()`` in the reference release. It
-distinguishes a property that we do not need from a misspelt one. Our settings, and properties of
-listeners and security, have an effect. ``kafka_properties.txt`` lists all others below the reason
-why they have none.
+``known_properties()`` is the list of ``KafkaConfig.configDef()`` in the reference release
+(``txnsim.metadata.settings_table``). It distinguishes a property that we do not need from a
+misspelt one. Our settings, and properties of listeners and security, have an effect; of all others
+the table says why they have none.
 """
 
 from __future__ import annotations
@@ -11,49 +11,16 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 from functools import cache
-from pathlib import Path
 from typing import Final
 
+from txnsim.metadata.settings_table import NO_EFFECT_REASONS, setting_rows
 from txnsim.releases import REFERENCE
-from txnsim.settings import documentation
-
-LISTENER_PROPERTIES: Final = frozenset(
-    {
-        "advertised.listeners",
-        "controller.listener.names",
-        "listener.security.protocol.map",
-        "listeners",
-    }
-)
-"""Read by ``txnsim.config._listeners``: where clients connect."""
+from txnsim.releases.rules import LATEST
 
 AUTHORIZER_PROPERTIES: Final = frozenset({"allow.everyone.if.no.acl.found", "super.users"})
 """Properties of StandardAuthorizer, which KafkaConfig does not list."""
 
-SECURITY_PROPERTIES: Final = AUTHORIZER_PROPERTIES | {
-    "authorizer.class.name",
-    "connection.failed.authentication.delay.ms",
-    "connections.max.reauth.ms",
-    "principal.builder.class",
-    "sasl.enabled.mechanisms",
-    "sasl.server.callback.handler.class",
-    "ssl.client.auth",
-    "ssl.enabled.protocols",
-    "ssl.key.password",
-    "ssl.keystore.certificate.chain",
-    "ssl.keystore.key",
-    "ssl.keystore.location",
-    "ssl.keystore.password",
-    "ssl.keystore.type",
-    "ssl.principal.mapping.rules",
-    "ssl.truststore.certificates",
-    "ssl.truststore.location",
-    "ssl.truststore.password",
-    "ssl.truststore.type",
-}
-"""Read by ``txnsim.config._broker_security``."""
-
-ONE_PROCESS: Final = "brokers and controller share one process; brokers are numbered from 1"
+ONE_PROCESS: Final = NO_EFFECT_REASONS["one-process"]
 NOT_OPENED: Final = "its listener is not opened"
 NO_LISTENER_FOR_IT: Final = "no listener has a use for it"
 OF_PLUGINS: Final = "Java classes can't be loaded, and it is for one of them"
@@ -83,40 +50,37 @@ ZOOKEEPER: Final = "zookeeper."
 
 
 @cache
-def without_effect() -> dict[str, str]:
-    """Property -> the reason why it has no effect in the simulator."""
-    reasons: dict[str, str] = {}
-    reason = ""
-    for line in Path(__file__).with_name("kafka_properties.txt").read_text().splitlines():
-        if line.startswith(" "):
-            reasons[line.strip()] = reason
-        elif not line.startswith("#"):
-            reason = line
-    return reasons
+def listener_properties() -> frozenset[str]:
+    """Properties that ``txnsim.config._listeners`` reads: where clients connect."""
+    return _read_by("listeners")
+
+
+@cache
+def security_properties() -> frozenset[str]:
+    """Properties that ``txnsim.config._broker_security`` reads."""
+    return _read_by("security") | AUTHORIZER_PROPERTIES
+
+
+def _read_by(reader: str) -> frozenset[str]:
+    return frozenset(row.name for row in setting_rows("broker").values() if row.read_by == reader)
 
 
 @cache
 def known_properties() -> frozenset[str]:
-    """Names of all properties that a broker of the simulator knows."""
-    idle_names = {
-        property_name
-        for property_name, idle_reason in without_effect().items()
-        if idle_reason != BEFORE_4
-    }
-    own_settings = {
-        setting.kafka for setting in documentation().values() if setting.kafka is not None
-    }
-    return frozenset(
-        idle_names
-        | LISTENER_PROPERTIES
-        | (SECURITY_PROPERTIES - AUTHORIZER_PROPERTIES)
-        | own_settings
-    )
+    """Names of all properties that a broker of the reference release knows."""
+    return frozenset(row.name for row in setting_rows("broker").values() if row.is_in(LATEST))
 
 
 def why_without_effect(property_name: str) -> str | None:
     """Why a Kafka property has no effect; None if it has one or is unknown."""
-    return BEFORE_4 if property_name.startswith(ZOOKEEPER) else without_effect().get(property_name)
+    if property_name.startswith(ZOOKEEPER):
+        return BEFORE_4
+    row = setting_rows("broker").get(property_name)
+    if row is None:
+        return None
+    if not row.is_in(LATEST):
+        return BEFORE_4 if row.until else OF_NOBODY
+    return None if row.read_by else NO_EFFECT_REASONS[row.no_effect]
 
 
 def plugin_prefixes(properties: Mapping[str, str]) -> tuple[str, ...]:

@@ -1,7 +1,7 @@
 """The contents of a file, as pydantic models. Imported only when a file is read.
 
-The bounds are those of Kafka's ConfigDef: a value that a real broker refuses at start is refused
-here too.
+The bounds are those of Kafka's ConfigDef, from the table of settings: a value that a real broker
+refuses at start is refused here too.
 """
 
 from __future__ import annotations
@@ -12,11 +12,13 @@ from typing import Annotated, Any, Final, Literal, get_type_hints
 import msgspec
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, create_model
 
+from txnsim.metadata.config_keys import ConfigKey, ConfigType, config_key
+from txnsim.releases.rules import LATEST
 from txnsim.security.acls import WILDCARD
 from txnsim.security.options import FAILURE_DELAY_MS
 from txnsim.security.principal_mapping import DEFAULT
 from txnsim.security.sasl import UNSECURED_TOKEN_RULES
-from txnsim.settings import Settings
+from txnsim.settings import Settings, fields_by_kafka_name
 
 INT16_MAX: Final = 2**15 - 1
 INT32_MAX: Final = 2**31 - 1
@@ -28,115 +30,45 @@ BROKERS_MAX: Final = 100
 """A limit of our own: all brokers share one event loop."""
 
 _LOWEST_VALUES: Final = {
-    "add_partitions_to_txn_retry_backoff_max_ms": 0,
     "compression_gzip_level": -1,
-    "compression_zstd_level": -131_072,
     "coordinator_load_min_ms": 0,
-    "fetch_max_bytes": 1024,
-    "group_consumer_assignment_interval_ms": 0,
-    "group_consumer_max_assignment_interval_ms": 0,
-    "group_consumer_min_assignment_interval_ms": 0,
-    "group_consumer_regex_refresh_interval_ms": 10_000,
     "group_initial_rebalance_delay_ms": 0,
     "group_min_session_timeout_ms": 0,
-    "group_share_assignment_interval_ms": 0,
-    "group_share_delivery_count_limit": 2,
-    "group_share_max_assignment_interval_ms": 0,
-    "group_share_max_delivery_count_limit": 5,
-    "group_share_max_partition_max_record_locks": 2_000,
-    "group_share_max_record_lock_duration_ms": 30_000,
-    "group_share_min_assignment_interval_ms": 0,
-    "group_share_min_delivery_count_limit": 2,
-    "group_share_min_partition_max_record_locks": 100,
-    "group_share_min_record_lock_duration_ms": 1_000,
-    "group_share_partition_max_record_locks": 100,
-    "group_share_record_lock_duration_ms": 1_000,
-    "group_streams_acceptable_recovery_lag": 0,
-    "group_streams_assignment_interval_ms": 0,
-    "group_streams_initial_rebalance_delay_ms": 0,
-    "group_streams_max_assignment_interval_ms": 0,
-    "group_streams_max_standby_replicas": 0,
-    "group_streams_max_warmup_replicas": 0,
-    "group_streams_min_assignment_interval_ms": 0,
-    "group_streams_num_standby_replicas": 0,
-    "group_streams_num_warmup_replicas": 0,
     "log_budget_bytes": 0,
-    "log_cleaner_backoff_ms": 0,
-    "log_cleaner_delete_retention_ms": 0,
     "log_cleaner_io_buffer_load_factor": 0,
-    "log_cleaner_min_cleanable_ratio": 0,
-    "log_cleaner_min_compaction_lag_ms": 0,
-    "log_flush_start_offset_checkpoint_interval_ms": 0,
-    "log_index_interval_bytes": 0,
-    "log_index_size_max_bytes": 4,
-    "log_initial_task_delay_ms": 0,
     "log_retention_bytes": INT64_MIN,
     "log_retention_hours": INT32_MIN,
     "log_retention_minutes": INT32_MIN,
     "log_retention_ms": INT64_MIN,
-    "log_roll_jitter_hours": 0,
-    "memory_max_bytes": 0,
     "log_roll_jitter_ms": 0,
+    "memory_max_bytes": 0,
     "offset_metadata_max_bytes": 0,
-    "max_incremental_fetch_session_cache_slots": 0,
-    "message_max_bytes": 0,
-    "message_timestamp_after_max_ms": 0,
-    "message_timestamp_before_max_ms": 0,
-    "segment_bytes": 1024 * 1024,
-    "share_coordinator_snapshot_update_records_per_snapshot": 0,
+    "replica_fetch_backoff_ms": 1,
+    "replica_fetch_max_bytes": 1,
+    "replica_fetch_response_max_bytes": 1,
     "transaction_version": 0,
 }
-"""Kafka's lower bounds that are not 1."""
+"""Lower bounds that are neither 1 nor in the table of settings: of our own settings, what Kafka
+bounds where it uses it (KafkaConfig.validateValues), and where 0 would make a follower ask without
+a pause.
+"""
 
 _HIGHEST_VALUES: Final = {
     "compression_gzip_level": 9,
-    "compression_zstd_level": 22,
     "default_replication_factor": INT16_MAX,
-    "group_share_delivery_count_limit": 10,
-    "group_share_max_delivery_count_limit": 25,
-    "group_share_max_partition_max_record_locks": 10_000,
-    "group_share_max_record_lock_duration_ms": 3_600_000,
-    "group_share_max_size": 1_000,
-    "group_share_min_delivery_count_limit": 5,
-    "group_share_min_partition_max_record_locks": 2_000,
-    "group_share_min_record_lock_duration_ms": 30_000,
-    "group_share_partition_max_record_locks": 10_000,
-    "group_share_record_lock_duration_ms": 3_600_000,
-    "group_streams_acceptable_recovery_lag": INT64_MAX,
-    "leader_imbalance_check_interval_seconds": INT64_MAX,
     "log_budget_bytes": INT64_MAX,
-    "log_cleaner_backoff_ms": INT64_MAX,
-    "log_cleaner_dedupe_buffer_size": INT64_MAX,
-    "log_cleaner_delete_retention_ms": INT64_MAX,
-    "log_cleaner_max_compaction_lag_ms": INT64_MAX,
-    "log_cleaner_min_cleanable_ratio": 1,
-    "log_cleaner_min_compaction_lag_ms": INT64_MAX,
-    "log_initial_task_delay_ms": INT64_MAX,
-    "log_retention_bytes": INT64_MAX,
     "memory_max_bytes": INT64_MAX,
-    "log_retention_check_interval_ms": INT64_MAX,
-    "log_retention_ms": INT64_MAX,
-    "log_roll_jitter_ms": INT64_MAX,
-    "log_roll_ms": INT64_MAX,
-    "message_timestamp_after_max_ms": INT64_MAX,
-    "message_timestamp_before_max_ms": INT64_MAX,
-    "offsets_topic_replication_factor": INT16_MAX,
-    "share_coordinator_snapshot_update_records_per_snapshot": 500,
-    "share_coordinator_state_topic_min_isr": INT16_MAX,
-    "share_coordinator_state_topic_replication_factor": INT16_MAX,
-    "transaction_state_log_replication_factor": INT16_MAX,
     "transaction_version": 2,
-    "unclean_leader_election_interval_ms": INT64_MAX,
 }
-"""Upper bounds that are lower than the type int32 allows."""
+"""Upper bounds that are neither those of the type nor in the table of settings."""
+
+_TYPE_MAXIMA: Final = {ConfigType.SHORT: INT16_MAX, ConfigType.LONG: INT64_MAX}
 
 _PATTERNS: Final = {
     "cluster_id": r"^[A-Za-z0-9_-]{22}$",  # Uuid.toString: 16 bytes in base64url, not padded
-    "compression_type": r"^(uncompressed|zstd|lz4|snappy|gzip|producer)$",
     "group_consumer_assignors": r"^(uniform|range)(, ?(uniform|range))?$",
     "group_consumer_migration_policy": r"^(?i:bidirectional|upgrade|downgrade|disabled)$",
     "log_cleanup_policy": r"^((compact|delete)(, ?(compact|delete))?)?$",
-    "message_timestamp_type": r"^(CreateTime|LogAppendTime)$",
 }
 
 _NONZERO_SETTINGS: Final = frozenset(
@@ -274,9 +206,14 @@ def settings_model() -> type[BaseModel]:
     """
     type_by_setting = get_type_hints(Settings)
     model_fields: dict[str, Any] = {}
+    key_by_setting = {
+        field: config_key("broker", name, LATEST) for name, field in fields_by_kafka_name().items()
+    }
     for field in msgspec.structs.fields(Settings):
-        setting_type = type_by_setting[field.name]
-        model_fields[field.name] = (_bounded_type(field.name, setting_type), field.default)
+        setting_type = _bounded_type(
+            field.name, type_by_setting[field.name], key_by_setting.get(field.name)
+        )
+        model_fields[field.name] = (setting_type, field.default)
     model: type[BaseModel] = create_model(
         "SettingsSection", __config__=_MODEL_CONFIG, **model_fields
     )
@@ -289,11 +226,19 @@ def _refuse_zero(number: int | None) -> int | None:
     return number
 
 
-def _bounded_type(name: str, value_type: Any) -> Any:
+def _bounded_type(name: str, value_type: Any, key: ConfigKey | None) -> Any:
+    """The type of a setting with its bounds; ``key`` is what Kafka says of it, None of our own."""
     if value_type in (int, int | None, float):
-        field = Field(ge=_LOWEST_VALUES.get(name, 1), le=_HIGHEST_VALUES.get(name, INT32_MAX))
+        lowest: float | None = _LOWEST_VALUES.get(name)
+        highest: float | None = _HIGHEST_VALUES.get(name)
+        if key is not None:
+            lowest = key.minimum if lowest is None else lowest
+            highest = highest or key.maximum or _TYPE_MAXIMA.get(key.type)
+        field = Field(ge=1 if lowest is None else lowest, le=highest or INT32_MAX)
         constraints = [AfterValidator(_refuse_zero)] if name in _NONZERO_SETTINGS else []
         return Annotated[(value_type, field, *constraints)]
     if name in _PATTERNS:
         return Annotated[str, Field(pattern=_PATTERNS[name])]
+    if key is not None and key.choices:
+        return Annotated[str, Field(pattern=f"^({'|'.join(key.choices)})$")]
     return value_type

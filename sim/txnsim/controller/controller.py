@@ -35,6 +35,7 @@ from txnsim.metadata.image import (
     ClusterImage,
     TopicImage,
 )
+from txnsim.metadata.settings_table import UpdateMode
 from txnsim.releases import Fleet
 from txnsim.settings import Settings, replicas_wanted
 from txnsim.types import (
@@ -539,32 +540,82 @@ def move_leader(
 # Configs
 
 
-def altered_configs(
+def altered_topic_configs(
     current_configs: Mapping[str, str],
     changes: tuple[ConfigEntryChange, ...],
     keys: Mapping[str, ConfigKey],
 ) -> dict[str, str] | Rejection:
-    """The configs of a topic or broker after IncrementalAlterConfigs' operations, or why not
+    """The configs of a topic after IncrementalAlterConfigs' operations, or why not
     (ConfigurationControlManager).
     """
     new_configs = changed_configs(current_configs, changes, keys)
     if isinstance(new_configs, Rejection):
         return new_configs
-    is_topic = keys is not configs.BROKER_CONFIGS
-    error_code = ErrorCode.invalid_config if is_topic else ErrorCode.invalid_request
     for change in changes:
         config_value = new_configs.get(change.name)
         if config_value is None:
             continue
-        if is_topic:
-            config_problem = configs.topic_complaint(change.name, config_value, keys)
-        else:
-            if change.operation is ConfigOperation.APPEND:
-                config_value = _value_appended_by_broker(current_configs, change, keys)
-            config_problem = configs.broker_complaint(change.name, config_value)
+        config_problem = configs.topic_complaint(change.name, config_value, keys)
         if config_problem is not None:
-            return Rejection(error=error_code, reason=config_problem)
+            return Rejection(error=ErrorCode.invalid_config, reason=config_problem)
     return new_configs
+
+
+def altered_broker_configs(
+    current_configs: Mapping[str, str],
+    changes: tuple[ConfigEntryChange, ...],
+    keys: Mapping[str, ConfigKey],
+    *,
+    is_for_all: bool,
+) -> dict[str, str] | Rejection:
+    """The configs of a broker, or of all, after IncrementalAlterConfigs' operations, or why not, in
+    the order of DynamicBrokerConfig.validateConfigs.
+
+    Args:
+        current_configs: Those that are set.
+        changes: The changes, in the order of the request.
+        keys: The broker configs of the release.
+        is_for_all: Whether the configs are the defaults of all brokers.
+    """
+    new_names = [
+        change.name for change in changes if change.operation is not ConfigOperation.DELETE
+    ]
+    modes = {name: keys[name].update for name in new_names if name in keys}
+    fixed_names = [name for name, mode in modes.items() if mode is UpdateMode.READ_ONLY]
+    if fixed_names:
+        return _update_refusal("Cannot update these configs dynamically", fixed_names)
+    of_listeners = [name for name in modes if configs.is_of_listener(name)]
+    if of_listeners:
+        return _update_refusal(
+            "These security configs can be dynamically updated only per-listener using the "
+            "listener prefix",
+            of_listeners,
+        )
+    new_configs = changed_configs(current_configs, changes, keys)
+    if isinstance(new_configs, Rejection):
+        return new_configs
+    for change in changes:
+        config_value = new_configs.get(change.name)
+        if config_value is None:
+            continue
+        if change.operation is ConfigOperation.APPEND:
+            config_value = _value_appended_by_broker(current_configs, change, keys)
+        config_problem = configs.broker_complaint(change.name, config_value, keys)
+        if config_problem is not None:
+            return Rejection(error=ErrorCode.invalid_request, reason=config_problem)
+    of_one_broker = [name for name, mode in modes.items() if mode is UpdateMode.PER_BROKER]
+    if is_for_all and of_one_broker:
+        return _update_refusal(
+            "Cannot update these configs at default cluster level, broker id must be specified",
+            of_one_broker,
+        )
+    return new_configs
+
+
+def _update_refusal(problem: str, config_names: Sequence[str]) -> Rejection:
+    return Rejection(
+        error=ErrorCode.invalid_request, reason=f"{problem}: [{', '.join(config_names)}]"
+    )
 
 
 def _value_appended_by_broker(
@@ -574,7 +625,7 @@ def _value_appended_by_broker(
     with all items that it did not have, including repeated ones
     (ConfigAdminManager.prepareIncrementalConfigs).
     """
-    current_items = split_list(current_configs.get(change.name, keys[change.name].default))
+    current_items = split_list(current_configs.get(change.name, keys[change.name].default_text))
     added_items = [item for item in split_list(change.value or "") if item not in current_items]
     return ",".join([*current_items, *added_items])
 
@@ -584,7 +635,7 @@ def changed_configs(
     changes: tuple[ConfigEntryChange, ...],
     keys: Mapping[str, ConfigKey],
 ) -> dict[str, str] | Rejection:
-    """``altered_configs`` for any resource, without checking the resulting configs."""
+    """The configs of any resource after the operations, without checking the resulting configs."""
     new_configs = dict(current_configs)
     if len({change.name for change in changes}) != len(changes):
         return Rejection(
@@ -647,7 +698,7 @@ def _changed_value(
         )
     list_items = [
         list_item
-        for list_item in split_list(current.get(change.name, config_key.default))
+        for list_item in split_list(current.get(change.name, config_key.default_text))
         if list_item
     ]
     for list_item in split_list(change.value):

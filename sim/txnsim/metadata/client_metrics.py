@@ -53,7 +53,7 @@ DEVIATIONS: Final = (
 )
 
 
-_INTERVAL_MS: Final = int(CLIENT_METRICS_CONFIGS["interval.ms"].default)
+_INTERVAL_MS: Final = int(CLIENT_METRICS_CONFIGS["interval.ms"].default_text)
 _NEVER_MS: Final = -(2**62)
 _RESERVED_IDS: Final = frozenset({uuid.UUID(int=0), uuid.UUID(int=1)})
 """Ids that never identify a client (Uuid.RESERVED)."""

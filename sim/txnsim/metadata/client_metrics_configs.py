@@ -14,10 +14,10 @@ import msgspec
 
 from txnsim.errors import PatternError, Rejection
 from txnsim.metadata.config_keys import (
-    ConfigKey,
     Configs,
     ConfigSource,
     ConfigType,
+    config_keys,
     displayed_value,
     elements,
     invalid_config,
@@ -25,6 +25,7 @@ from txnsim.metadata.config_keys import (
 )
 from txnsim.metadata.configs import ConfigValue, key_complaint, value_of
 from txnsim.patterns import Pattern, compile_pattern
+from txnsim.releases.rules import LATEST
 
 DEVIATIONS: Final = (
     "Expressions in the match of a subscription for client metrics are RE2/J's, which take linear "
@@ -32,11 +33,8 @@ DEVIATIONS: Final = (
     "Java's, however long one of them is busy with a client's name.",
 )
 
-CLIENT_METRICS_CONFIGS: Final[Mapping[str, ConfigKey]] = {
-    "interval.ms": ConfigKey(ConfigType.INT, "300000"),
-    "match": ConfigKey(ConfigType.LIST, ""),
-    "metrics": ConfigKey(ConfigType.LIST, ""),
-}
+CLIENT_METRICS_CONFIGS: Final = config_keys("client-metrics", LATEST)
+_DEFAULT_INTERVAL_MS: Final = CLIENT_METRICS_CONFIGS["interval.ms"].default_text
 INTERVAL_MS_MIN: Final = 100
 INTERVAL_MS_MAX: Final = 3_600_000
 MATCHED: Final = (
@@ -50,7 +48,7 @@ MATCHED: Final = (
 """The attributes by which a subscription can select clients."""
 
 
-_BRACES: Final = re.compile(r"\\[pPx]\{[^}]*\}|\\.|\[(?:\\.|[^]\\])*\]|(\{(?!\d+\}))")
+_BRACES: Final = r"\\[pPx]\{[^}]*\}|\\.|\[(?:\\.|[^]\\])*\]|(\{(?!\d+\}))"
 """Finds braces that are not counts: RE2/J takes them literally, Java refuses the expression. A
 brace with a comma never gets here, because the list of lines is split at commas.
 """
@@ -69,7 +67,7 @@ def subscription(configs: Configs) -> MetricsSubscription:
     """The subscription that valid configs describe."""
     return MetricsSubscription(
         metrics=tuple(elements(configs.get("metrics", ""))),
-        interval_ms=int(configs.get("interval.ms", CLIENT_METRICS_CONFIGS["interval.ms"].default)),
+        interval_ms=int(configs.get("interval.ms", _DEFAULT_INTERVAL_MS)),
         match=dict(
             pair for pair in map(_pattern, elements(configs.get("match", ""))) if pair is not None
         ),
@@ -133,7 +131,7 @@ def _pattern(match_element: str) -> tuple[str, Pattern] | None:
     if len(name_and_expression) != 2 or name_and_expression[0].strip() not in MATCHED:
         return None
     expression = name_and_expression[1].strip()
-    if any(_BRACES.findall(expression)):
+    if any(re.findall(_BRACES, expression)):
         return None
     try:
         return name_and_expression[0].strip(), compile_pattern(expression)

@@ -1,5 +1,7 @@
-"""The configs of topics: types, Kafka's defaults, bounds, and the broker configs that they fall
-back to. A table; Kafka's counterpart is LogConfig's ConfigDef.
+"""The configs of a release as the cores ask for them: types, defaults, bounds, and the broker
+configs that they fall back to. What each release has stands in ``settings_table``.
+
+Kafka's counterparts are ConfigDef and LogConfig's part of it.
 """
 
 from __future__ import annotations
@@ -14,7 +16,14 @@ from typing import Final
 import msgspec
 
 from txnsim.errors import ErrorCode, Rejection
-from txnsim.releases.rules import Rules
+from txnsim.metadata.settings_table import (
+    DISTINCT_ELEMENTS,
+    Scope,
+    SettingRow,
+    UpdateMode,
+    setting_rows,
+)
+from txnsim.releases.rules import LATEST, Rules
 
 
 class ConfigType(IntEnum):
@@ -28,6 +37,8 @@ class ConfigType(IntEnum):
     LONG = 5
     DOUBLE = 6
     LIST = 7
+    CLASS = 8
+    PASSWORD = 9
 
 
 class ConfigSource(IntEnum):
@@ -43,14 +54,37 @@ class ConfigSource(IntEnum):
 
 
 class ConfigKey(msgspec.Struct, frozen=True):
-    """One config: its type, Kafka's default, the broker config it falls back to, its bounds."""
+    """One config of a release."""
 
     type: ConfigType
-    default: str
+    default: str | None
+    """Kafka's default; None if it has none."""
     broker_name: str | None = None
+    """The broker config that a config of a topic or group falls back to."""
     minimum: float | None = None
     maximum: float | None = None
     choices: tuple[str, ...] = ()
+    update: UpdateMode = UpdateMode.READ_ONLY
+    """How a broker config can be changed."""
+    is_internal: bool = False
+    """Whether it is described only where it is set (AbstractConfig.nonInternalValues)."""
+    synonyms: tuple[str, ...] = ()
+    """Broker configs that stand for the same as this one, itself included, the one with precedence
+    first.
+    """
+
+    has_distinct_elements: bool = False
+    """Whether a broker refuses a list that has an element twice."""
+
+    @property
+    def default_text(self) -> str:
+        """The default; empty where there is none."""
+        return self.default or ""
+
+    @property
+    def is_sensitive(self) -> bool:
+        """Whether its value is never shown."""
+        return self.type is ConfigType.PASSWORD
 
 
 LONG_MAX: Final = 2**63 - 1
@@ -63,84 +97,74 @@ BOOLEAN, STRING, INT, LONG, DOUBLE, LIST = (
     ConfigType.LIST,
 )
 LONG_MAX_TEXT: Final = str(LONG_MAX)
-_CODECS: Final = ("uncompressed", "zstd", "lz4", "snappy", "gzip", "producer")
-
-TOPIC_CONFIGS: Final[Mapping[str, ConfigKey]] = {
-    "cleanup.policy": ConfigKey(
-        LIST, "delete", "log.cleanup.policy", choices=("compact", "delete")
-    ),
-    "compression.gzip.level": ConfigKey(INT, "-1", "compression.gzip.level"),
-    "compression.lz4.level": ConfigKey(INT, "9", "compression.lz4.level", 1, 17),
-    "compression.type": ConfigKey(STRING, "producer", "compression.type", choices=_CODECS),
-    "compression.zstd.level": ConfigKey(INT, "3", "compression.zstd.level", -131072, 22),
-    "delete.retention.ms": ConfigKey(LONG, "86400000", "log.cleaner.delete.retention.ms", 0),
-    "errors.deadletterqueue.group.enable": ConfigKey(BOOLEAN, "false"),
-    "file.delete.delay.ms": ConfigKey(LONG, "60000", "log.segment.delete.delay.ms", 0),
-    "flush.messages": ConfigKey(LONG, LONG_MAX_TEXT, "log.flush.interval.messages", 1),
-    "flush.ms": ConfigKey(LONG, LONG_MAX_TEXT, "log.flush.interval.ms", 0),
-    "follower.replication.throttled.replicas": ConfigKey(LIST, ""),
-    "index.interval.bytes": ConfigKey(INT, "4096", "log.index.interval.bytes", 0),
-    "internal.segment.bytes": ConfigKey(INT, ""),
-    "leader.replication.throttled.replicas": ConfigKey(LIST, ""),
-    "local.retention.bytes": ConfigKey(LONG, "-2", "log.local.retention.bytes", -2),
-    "local.retention.ms": ConfigKey(LONG, "-2", "log.local.retention.ms", -2),
-    "max.compaction.lag.ms": ConfigKey(LONG, LONG_MAX_TEXT, "log.cleaner.max.compaction.lag.ms", 1),
-    "max.decompressed.message.bytes": ConfigKey(
-        INT, "2147483639", "max.decompressed.message.bytes", 1, 2_147_483_639
-    ),
-    "max.message.bytes": ConfigKey(INT, "1048588", "message.max.bytes", 0),
-    "message.timestamp.after.max.ms": ConfigKey(
-        LONG, "3600000", "log.message.timestamp.after.max.ms", 0
-    ),
-    "message.timestamp.before.max.ms": ConfigKey(
-        LONG, LONG_MAX_TEXT, "log.message.timestamp.before.max.ms", 0
-    ),
-    "message.timestamp.type": ConfigKey(
-        STRING,
-        "CreateTime",
-        "log.message.timestamp.type",
-        choices=("CreateTime", "LogAppendTime"),
-    ),
-    "min.cleanable.dirty.ratio": ConfigKey(DOUBLE, "0.5", "log.cleaner.min.cleanable.ratio", 0, 1),
-    "min.compaction.lag.ms": ConfigKey(LONG, "0", "log.cleaner.min.compaction.lag.ms", 0),
-    "min.insync.replicas": ConfigKey(INT, "1", "min.insync.replicas", 1),
-    "preallocate": ConfigKey(BOOLEAN, "false", "log.preallocate"),
-    "remote.copy.lag.bytes": ConfigKey(LONG, "-1", "log.remote.copy.lag.bytes", -1),
-    "remote.copy.lag.ms": ConfigKey(LONG, "0", "log.remote.copy.lag.ms", -1),
-    "remote.log.copy.disable": ConfigKey(BOOLEAN, "false"),
-    "remote.log.delete.on.disable": ConfigKey(BOOLEAN, "false"),
-    "remote.storage.enable": ConfigKey(BOOLEAN, "false"),
-    "retention.bytes": ConfigKey(LONG, "-1", "log.retention.bytes"),
-    "retention.ms": ConfigKey(LONG, "604800000", "log.retention.ms", -1),
-    "segment.bytes": ConfigKey(INT, "1073741824", "log.segment.bytes", 1048576),
-    "segment.index.bytes": ConfigKey(INT, "10485760", "log.index.size.max.bytes", 4),
-    "segment.jitter.ms": ConfigKey(LONG, "0", "log.roll.jitter.ms", 0),
-    "segment.ms": ConfigKey(LONG, "604800000", "log.roll.ms", 1),
-    "unclean.leader.election.enable": ConfigKey(BOOLEAN, "false", "unclean.leader.election.enable"),
-}
-
-_DEAD_LETTERS: Final = frozenset(
-    {"errors.deadletterqueue.group.enable", "remote.copy.lag.bytes", "remote.copy.lag.ms"}
-)
-_DECOMPRESSED: Final = "max.decompressed.message.bytes"
-_AFTER_MAX: Final = "message.timestamp.after.max.ms"
 
 
 @cache
+def config_keys(scope: Scope, release_rules: Rules) -> Mapping[str, ConfigKey]:
+    """The configs of a scope that the release with these rules has."""
+    return MappingProxyType(
+        {
+            row.name: _key_of(row.facts_in(release_rules))
+            for row in setting_rows(scope).values()
+            if row.is_in(release_rules)
+        }
+    )
+
+
 def topic_configs(release_rules: Rules) -> Mapping[str, ConfigKey]:
     """The topic configs of a release, with its defaults."""
-    missing_names = set() if release_rules.topics_have_dead_letters else set(_DEAD_LETTERS)
-    if not release_rules.decompression_is_bounded:
-        missing_names.add(_DECOMPRESSED)
-    keys = {
-        config_name: key
-        for config_name, key in TOPIC_CONFIGS.items()
-        if config_name not in missing_names
-    }
-    if not release_rules.future_records_are_refused:
-        keys[_AFTER_MAX] = msgspec.structs.replace(keys[_AFTER_MAX], default=LONG_MAX_TEXT)
-    return MappingProxyType(keys)
+    return config_keys("topic", release_rules)
 
+
+@cache
+def config_key(scope: Scope, config_name: str, release_rules: Rules) -> ConfigKey:
+    """A config with the facts of a release, also where the release does not have it: logs of its
+    topics work by the default all the same.
+    """
+    return _key_of(setting_rows(scope)[config_name].facts_in(release_rules))
+
+
+def _key_of(row: SettingRow) -> ConfigKey:
+    minimum, maximum = _bounds(row.valid)
+    choices = () if minimum is not None else _choices(row.valid)
+    return ConfigKey(
+        type=ConfigType[row.type],
+        default=row.default,
+        broker_name=row.broker,
+        minimum=minimum,
+        maximum=maximum,
+        choices=choices,
+        update=row.update,
+        is_internal=row.internal,
+        synonyms=row.synonyms,
+        has_distinct_elements=row.type == "LIST"
+        and (bool(choices) or row.valid == DISTINCT_ELEMENTS),
+    )
+
+
+def _bounds(valid_values: str) -> tuple[float | None, float | None]:
+    """Least and greatest value of Kafka's ``[1,...,10]`` or ``[1,...]``; None: there is none."""
+    least, dots, greatest = valid_values[1:-1].partition(",...")
+    if not dots or not valid_values.endswith("]"):
+        return None, None
+    return _number(least), _number(greatest[1:]) if greatest else None
+
+
+def _number(number_text: str) -> float:
+    return float(number_text) if "." in number_text else int(number_text)
+
+
+def _choices(valid_values: str) -> tuple[str, ...]:
+    """The words of Kafka's ``[compact, delete]``; none where a word stands for a form such as
+    ``by_duration:PnDTnHnMn.nS``, which a validator of its own checks.
+    """
+    words = valid_values.removeprefix("(case insensitive) ")
+    if not words.startswith("[") or not words.endswith("]") or ":" in words:
+        return ()
+    return tuple(words[1:-1].split(", "))
+
+
+TOPIC_CONFIGS: Final = topic_configs(LATEST)
 
 # How values are written, and how wrong ones are refused
 

@@ -8,7 +8,7 @@ DynamicBrokerConfig, ConfigDef.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from itertools import dropwhile
 from types import MappingProxyType
@@ -19,23 +19,19 @@ import msgspec
 from txnsim import settings as settings_module
 from txnsim.log.config import LogConfig, TimestampType
 from txnsim.metadata.config_keys import (
-    BOOLEAN,
-    DOUBLE,
-    INT,
-    LIST,
-    LONG,
     LONG_MAX,
-    LONG_MAX_TEXT,
-    STRING,
     TOPIC_CONFIGS,
     ConfigKey,
     ConfigSource,
     ConfigType,
+    config_key,
+    config_keys,
     elements,
     topic_configs,
     whole_number,
 )
-from txnsim.metadata.image import ClusterImage, TopicImage
+from txnsim.metadata.image import CLIENT_LISTENER, ClusterImage, TopicImage
+from txnsim.metadata.settings_table import NO_EFFECT_REASONS, SCOPES, UpdateMode, setting_rows
 from txnsim.releases.rules import LATEST, Rules
 from txnsim.settings import Settings
 from txnsim.types import INTERNAL_TOPICS, BrokerId
@@ -44,10 +40,20 @@ from txnsim.wire.compression import GZIP, LZ4, NONE, SNAPPY, ZSTD
 DEVIATIONS = (
     "Topic configs of flushing and tiered storage, compression.lz4.level and "
     "max.decompressed.message.bytes are stored, validated and described, but have no effect.",
-    "Topics have internal.segment.bytes in every release; Apache Kafka 4.0 does not know it.",
+    "A broker tells advertised.listeners also where its file does not set it, and nothing of "
+    "listeners of controllers, which there are none of: controller.listener.names is null.",
+    "Topic configs of message formats (message.format.version, message.downconversion.enable) and "
+    "message.timestamp.difference.max.ms of releases before 4.0 have no effect.",
     "Segments of the internal topics end after internal.log.segment.bytes (ours), so that a "
     "long-lived server's memory stays small; segment.bytes is described as Apache Kafka's.",
 )
+
+
+Synonym = tuple[str, str | None, ConfigSource]
+"""A name, its value (None: it is secret or unknown) and where it stands."""
+SECRET: Final = "[hidden]"
+"""Stands for the value of a secret in a broker's file: only that there is one is ever told."""
+NO_VALUES: Final[Mapping[str, str]] = MappingProxyType({})
 
 
 class ConfigValue(msgspec.Struct, frozen=True, kw_only=True):
@@ -57,7 +63,7 @@ class ConfigValue(msgspec.Struct, frozen=True, kw_only=True):
     value: str | None
     type: ConfigType
     source: ConfigSource
-    synonyms: tuple[tuple[str, str | None, ConfigSource], ...]
+    synonyms: tuple[Synonym, ...]
     read_only: bool = False
     is_sensitive: bool = False
 
@@ -71,54 +77,6 @@ OFFSET_MAP_ENTRY_BYTES: Final = 24
 _CODEC_OF: Final = {"uncompressed": NONE, "gzip": GZIP, "snappy": SNAPPY, "lz4": LZ4, "zstd": ZSTD}
 """Codecs by name; ``producer`` is not one of them."""
 _LEVEL_OF: Final = {"gzip": "compression.gzip.level", "zstd": "compression.zstd.level"}
-_PYTHON_TYPES: Final = {
-    bool: BOOLEAN,
-    float: DOUBLE,
-    int: INT,
-    str: STRING,
-    type(None): INT,
-}
-_CONFIG_TYPES: Final[Mapping[str, ConfigType]] = {
-    "group.consumer.assignors": LIST,
-    "group.streams.acceptable.recovery.lag": LONG,
-    "group.streams.rack.aware.assignment.tags": LIST,
-    "leader.imbalance.check.interval.seconds": LONG,
-    "log.cleaner.backoff.ms": LONG,
-    "log.cleaner.dedupe.buffer.size": LONG,
-    "log.initial.task.delay.ms": LONG,
-    "log.retention.check.interval.ms": LONG,
-    "offsets.retention.check.interval.ms": LONG,
-    "offsets.topic.replication.factor": ConfigType.SHORT,
-    "replica.high.watermark.checkpoint.interval.ms": LONG,
-    "replica.lag.time.max.ms": LONG,
-    "share.coordinator.state.topic.min.isr": ConfigType.SHORT,
-    "share.coordinator.state.topic.replication.factor": ConfigType.SHORT,
-    "transaction.state.log.replication.factor": ConfigType.SHORT,
-}
-"""Types that can't be derived from a setting's Python type."""
-_SETTING_MINIMA: Final = {
-    f"group.{kind}.assignment.interval.ms": 0 for kind in ("consumer", "share", "streams")
-}
-"""Lower bounds of settings that can be changed while a broker runs."""
-INTERNAL_BROKER_CONFIGS: Final = frozenset(
-    {
-        "group.consumer.regex.refresh.interval.ms",
-        "group.share.initialize.retry.interval.ms",
-        "group.streams.acceptable.recovery.lag",
-        "group.streams.max.warmup.replicas",
-        "group.streams.min.task.offset.interval.ms",
-        "group.streams.num.warmup.replicas",
-        "group.streams.task.offset.interval.ms",
-        "producer.id.expiration.check.interval.ms",
-        "share.coordinator.cold.partition.snapshot.interval.ms",
-        "share.coordinator.state.topic.prune.interval.ms",
-        "unclean.leader.election.interval.ms",
-        "unstable.api.versions.enable",
-    }
-)
-"""Broker configs that Kafka defines as internal: shown only if they are set
-(AbstractConfig.nonInternalValues).
-"""
 INTERNAL_SEGMENT_BYTES: Final = "internal.segment.bytes"
 """The internal config of a topic for its segment size (LogConfig)."""
 _HOUR_MS: Final = 3_600_000
@@ -131,44 +89,18 @@ _SUBSTITUTE_CONFIGS: Final[Mapping[str, Mapping[str, int]]] = {
 """Broker configs without their own default -> the configs that Kafka uses instead, each with its
 unit in ms (ServerTopicConfigSynonyms).
 """
-_CONFIGS_WITHOUT_DEFAULT: Final = frozenset(_SUBSTITUTE_CONFIGS) | {"log.retention.minutes"}
-"""Configs that are null unless they are set."""
-_SYNONYM_FAMILIES: Final[Mapping[str, tuple[str, ...]]] = {
-    member: (first, *others)
-    for first, others in _SUBSTITUTE_CONFIGS.items()
-    for member in (first, *others)
-    if member != "log.flush.scheduler.interval.ms"
-}
-"""Broker configs that are synonyms of each other, the one with precedence first
-(DynamicBrokerConfig.brokerConfigSynonyms).
+_LISTENERS: Final = "listeners"
+_PROVIDERS: Final = "config.providers"
+"""It is resolved before values are checked, so its own never is
+(DynamicBrokerConfig.validateConfigTypes).
 """
+_STORE_PREFIXES: Final = ("ssl.keystore.", "ssl.truststore.")
 _THROTTLED_REPLICA: Final = re.compile(r"\*|(?:\d+:\d+)?")
 
 
-@cache
 def broker_configs(release_rules: Rules) -> Mapping[str, ConfigKey]:
-    """Every setting that has a Kafka name, and the broker config behind every topic config, of a
-    release.
-    """
-    keys: dict[str, ConfigKey] = {"log.flush.scheduler.interval.ms": ConfigKey(LONG, LONG_MAX_TEXT)}
-    keys |= {
-        key.broker_name: ConfigKey(
-            key.type, key.default, None, key.minimum, key.maximum, key.choices
-        )
-        for key in topic_configs(release_rules).values()
-        if key.broker_name is not None
-    }
-    for setting_name, setting in settings_module.documentation().items():
-        if setting.kafka is None or setting.kafka in keys:
-            continue
-        default = setting.kafka_default
-        if default is msgspec.UNSET:
-            default = getattr(settings_module.DEFAULTS, setting_name)
-        config_type = _CONFIG_TYPES.get(setting.kafka, _PYTHON_TYPES[type(default)])
-        default_text = "" if default is None else text(default)
-        minimum = _SETTING_MINIMA.get(setting.kafka)
-        keys[setting.kafka] = ConfigKey(config_type, default_text, minimum=minimum)
-    return MappingProxyType(dict(sorted(keys.items())))
+    """The broker configs of a release."""
+    return config_keys("broker", release_rules)
 
 
 def text(setting_value: object) -> str:
@@ -176,25 +108,24 @@ def text(setting_value: object) -> str:
     return str(setting_value).lower() if isinstance(setting_value, bool) else str(setting_value)
 
 
-BROKER_CONFIGS: Final = broker_configs(LATEST)
-_SETTING_OF: Final[Mapping[str, str]] = {
-    documentation.kafka: name
-    for name, documentation in settings_module.documentation().items()
-    if documentation.kafka is not None
-}
-DYNAMIC_BROKER_CONFIGS: Final = frozenset(
-    {key.broker_name for key in TOPIC_CONFIGS.values() if key.broker_name is not None}
-    | {
-        documentation.kafka
-        for documentation in settings_module.documentation().values()
-        if documentation.kafka is not None and documentation.dynamic
-    }
-)
-FIXED_BROKER_CONFIGS: Final = (frozenset(BROKER_CONFIGS) - DYNAMIC_BROKER_CONFIGS) | {
-    "group.streams.assignors",
-    "group.streams.topology.description.plugin.class",
-}
-"""Broker configs that can only be changed by a restart."""
+_FIELD_OF: Final = settings_module.fields_by_kafka_name()
+
+
+@cache
+def documentation_of(config_name: str) -> str | None:
+    """What a config of any resource is for, in our words; None if no release has it."""
+    field = _FIELD_OF.get(config_name)
+    if field is not None:
+        return settings_module.documentation()[field].reason
+    for scope in SCOPES:
+        row = setting_rows(scope).get(config_name)
+        if row is None:
+            continue
+        if not row.about and row.broker is not None:
+            return documentation_of(row.broker)
+        reason = NO_EFFECT_REASONS.get(row.no_effect)
+        return row.about if reason is None else f"{row.about}; no effect here, because {reason}"
+    return None
 
 
 # Validation
@@ -214,19 +145,37 @@ def topic_complaint(
     )
 
 
-def broker_complaint(config_name: str, config_value: str) -> str | None:
+def broker_complaint(
+    config_name: str, config_value: str, keys: Mapping[str, ConfigKey]
+) -> str | None:
     """Why ``name=value`` is no valid broker config; None if it is valid. Names that Kafka does not
     know are accepted, because a plugin may use them.
     """
-    key = BROKER_CONFIGS.get(config_name)
-    if key is None:
+    key = keys.get(config_name)
+    if key is None or config_name == _PROVIDERS:
         return None
-    if key.type is ConfigType.LIST and key.choices:
+    if key.has_distinct_elements:
         list_elements = elements(config_value)
         # Of a topic's they go (ConfigDef.ValidList).
         if len(set(list_elements)) < len(list_elements):
             return f"Configuration '{config_name}' values must not be duplicated."
+        if not list_elements and config_name == _LISTENERS:
+            return (
+                f"Configuration '{config_name}' must not be empty. Valid values include: any "
+                "non-empty value"
+            )
+    if key.type is ConfigType.CLASS and config_value != key.default:
+        return _invalid_value_text(
+            config_name, config_value, f"Class {config_value} could not be found."
+        )
     return key_complaint(key, config_name, config_value)
+
+
+def is_of_listener(config_name: str) -> bool:
+    """Whether a broker config can be changed only for one listener, below its prefix
+    (DynamicBrokerConfig.securityConfigsWithoutListenerPrefix).
+    """
+    return config_name.startswith(_STORE_PREFIXES) or config_name == "ssl.key.password"
 
 
 def key_complaint(key: ConfigKey, config_name: str, config_value: str) -> str | None:
@@ -322,7 +271,7 @@ def effective_settings(settings: Settings, image: ClusterImage, broker_id: Broke
     changes: dict[str, object] = {}
     for scope in ("", str(broker_id)):
         for config_name, config_value in image.broker_configs.get(scope, {}).items():
-            field = _SETTING_OF.get(config_name)
+            field = _FIELD_OF.get(config_name)
             if field is not None:
                 changes[field] = _parse_value(config_value, getattr(settings, field))
     return msgspec.structs.replace(settings, **changes) if changes else settings
@@ -354,26 +303,26 @@ class TopicLookup(msgspec.Struct, frozen=True, kw_only=True):
         return tuple(
             config_name
             for config_name in keys
-            if config_name in self.topic or config_name != INTERNAL_SEGMENT_BYTES
+            if config_name in self.topic or not keys[config_name].is_internal
         )
 
     def value(self, config_name: str) -> ConfigValue:
         """The effective value of a config on a broker, with its synonyms."""
-        key, settings = topic_configs(self.rules)[config_name], self.settings
-        synonyms: list[tuple[str, str, ConfigSource]] = []
+        key, settings = config_key("topic", config_name, self.rules), self.settings
+        synonyms: list[Synonym] = []
         if config_name in self.topic:
             synonyms.append((config_name, self.topic[config_name], ConfigSource.TOPIC))
         if key.broker_name is not None:
             scopes = ("",) if self.broker_id == NO_BROKER else (str(self.broker_id), "")
             synonyms += broker_synonyms(
-                key.broker_name, key, scopes=scopes, image=self.image, settings=settings
+                key.broker_name,
+                config_keys("broker", self.rules),
+                scopes=scopes,
+                image=self.image,
+                settings=settings,
             )
-        return value_of(
-            config_name,
-            key,
-            synonyms,
-            default_value="" if synonyms else _substitute_value(key, settings),
-        )
+        default_value = None if synonyms else _substitute_value(key, settings)
+        return value_of(config_name, key, synonyms, default_value=default_value)
 
     def controller_value(self, config_name: str) -> ConfigValue:
         """Like ``value``, as a controller sees it: for a controller, settings in hours in a
@@ -397,9 +346,9 @@ class TopicLookup(msgspec.Struct, frozen=True, kw_only=True):
 def value_of(
     config_name: str,
     key: ConfigKey,
-    synonyms: Sequence[tuple[str, str, ConfigSource]],
+    synonyms: Sequence[Synonym],
     *,
-    default_value: str,
+    default_value: str | None,
 ) -> ConfigValue:
     """The first value, with all values as synonyms; ``default_value`` is the default if there is
     none.
@@ -410,7 +359,7 @@ def value_of(
     )
 
 
-def _substitute_value(key: ConfigKey, settings: Settings) -> str:
+def _substitute_value(key: ConfigKey, settings: Settings) -> str | None:
     """The value of a topic config if neither it nor its broker config is set: that of the first
     config that Kafka uses instead, or its default.
     """
@@ -428,16 +377,26 @@ def broker_value(
     scope: str,
     image: ClusterImage,
     settings: Settings,
-    config_keys: Mapping[str, ConfigKey] = BROKER_CONFIGS,
+    keys: Mapping[str, ConfigKey],
+    own_values: Mapping[str, str] = NO_VALUES,
 ) -> ConfigValue:
-    """The effective value of a broker config; ``scope`` is an id as text, or empty for the dynamic
-    defaults of all brokers.
+    """The effective value of a broker config.
+
+    Args:
+        config_name: Name of the config.
+        scope: A broker's id as text, or empty for the dynamic defaults of all brokers.
+        image: The metadata of the cluster.
+        settings: The settings of the cluster.
+        keys: The broker configs of the broker's release.
+        own_values: What stands in the file of this broker alone, such as its number.
     """
-    key = config_keys.get(config_name)
-    if key is None:
-        return _unknown_value(config_name, source_of(scope))
+    key = keys.get(config_name)
     scopes = (scope, "") if scope else ("",)
-    synonyms = broker_synonyms(config_name, key, scopes=scopes, image=image, settings=settings)
+    synonyms = broker_synonyms(
+        config_name, keys, scopes=scopes, image=image, settings=settings, own_values=own_values
+    )
+    if key is None:
+        return _unknown_value(config_name, synonyms)
     if not scope:
         # The description of all brokers' defaults has only the configs that were set for them.
         synonyms = [
@@ -447,16 +406,68 @@ def broker_value(
     source = ConfigSource.DEFAULT
     if synonyms:
         config_text, source = synonyms[0][1:]
-    if _is_overlaid(config_name, scopes=scopes, image=image):
-        config_text = None if config_name in _CONFIGS_WITHOUT_DEFAULT else key.default
+    if key.synonyms and _is_overlaid(config_name, key, scopes=scopes, image=image):
+        config_text = key.default
     return ConfigValue(
         name=config_name,
-        value=config_text,
+        value=None if key.is_sensitive else config_text,
         type=key.type,
         source=source,
-        synonyms=tuple(synonyms),
-        read_only=config_name not in DYNAMIC_BROKER_CONFIGS,
+        synonyms=tuple(_without_values(synonyms) if key.is_sensitive else synonyms),
+        read_only=key.update is UpdateMode.READ_ONLY,
+        is_sensitive=key.is_sensitive,
     )
+
+
+def _without_values(synonyms: Iterable[Synonym]) -> Iterator[Synonym]:
+    return ((synonym_name, None, source) for synonym_name, _, source in synonyms)
+
+
+def described_names(
+    scope: str, *, keys: Mapping[str, ConfigKey], image: ClusterImage, settings: Settings
+) -> tuple[str, ...]:
+    """The configs that a broker describes, in order: those of its release, and what else stands in
+    its file or was set (ConfigHelper.allConfigs).
+
+    Args:
+        scope: A broker's id as text, or empty for the dynamic defaults of all brokers.
+        keys: The broker configs of the broker's release.
+        image: The metadata of the cluster.
+        settings: The settings of the cluster.
+    """
+    dynamic_names = image.broker_configs.get(scope, {})
+    if not scope:
+        return tuple(dynamic_names)
+    file_names = settings_module.values_without_effect(settings)
+    newer_names = [name for name in _FIELD_OF if name not in keys and _static_value(name, settings)]
+    return tuple(dict.fromkeys((*keys, *file_names, *newer_names, *dynamic_names)))
+
+
+def own_values(image: ClusterImage, broker_id: BrokerId, *, is_kraft: bool) -> Mapping[str, str]:
+    """The broker configs that one broker alone has, as its own file would say them: its numbers,
+    roles and addresses.
+
+    Args:
+        image: The metadata of the cluster.
+        broker_id: The broker.
+        is_kraft: Whether the release has nodes with roles, and no ZooKeeper.
+    """
+    broker = image.brokers[broker_id]
+    addresses = {CLIENT_LISTENER: (broker.host, broker.port), **broker.addresses}
+    listeners = ",".join(f"{name}://{host}:{port}" for name, (host, port) in addresses.items())
+    values = {
+        "advertised.listeners": listeners,
+        "broker.id": str(broker_id),
+        "listeners": listeners,
+    }
+    if broker.rack is not None:
+        values["broker.rack"] = broker.rack
+    if is_kraft:
+        # The controller runs on the first broker's node.
+        is_first = broker_id == min(image.brokers)
+        values["node.id"] = str(broker_id)
+        values["process.roles"] = "broker,controller" if is_first else "broker"
+    return values
 
 
 def source_of(scope: str) -> ConfigSource:
@@ -464,14 +475,14 @@ def source_of(scope: str) -> ConfigSource:
     return ConfigSource.DYNAMIC_BROKER if scope else ConfigSource.DYNAMIC_DEFAULT_BROKER
 
 
-def _unknown_value(config_name: str, source: ConfigSource) -> ConfigValue:
-    """A config that Kafka does not know; its value may be a secret, so it is not shown."""
+def _unknown_value(config_name: str, synonyms: Sequence[Synonym]) -> ConfigValue:
+    """A config that the release does not know; its value may be a secret, so it is not shown."""
     return ConfigValue(
         name=config_name,
         value=None,
         type=ConfigType.UNKNOWN,
-        source=source,
-        synonyms=((config_name, None, source),),
+        source=synonyms[0][2],
+        synonyms=tuple(_without_values(synonyms)),
         read_only=True,
         is_sensitive=True,
     )
@@ -479,50 +490,51 @@ def _unknown_value(config_name: str, source: ConfigSource) -> ConfigValue:
 
 def broker_synonyms(
     config_name: str,
-    key: ConfigKey,
+    keys: Mapping[str, ConfigKey],
     *,
     scopes: tuple[str, ...],
     image: ClusterImage,
     settings: Settings,
-) -> list[tuple[str, str, ConfigSource]]:
-    """All values of a broker config, the nearest source first."""
-    family_names = _SYNONYM_FAMILIES.get(config_name, (config_name,))
-    synonyms = [
+    own_values: Mapping[str, str] = NO_VALUES,
+) -> list[Synonym]:
+    """All values of a broker config, the nearest source first. ``keys`` are the broker configs of
+    the release.
+    """
+    key = keys.get(config_name)
+    family_names = (config_name,) if key is None else key.synonyms or (config_name,)
+    synonyms: list[Synonym] = [
         (synonym, config_value, source_of(scope))
         for scope in scopes
+        if (scope_configs := image.broker_configs.get(scope))
         for synonym in family_names
-        if (config_value := image.broker_configs.get(scope, {}).get(synonym)) is not None
+        if (config_value := scope_configs.get(synonym)) is not None
     ]
-    synonyms += [
-        (synonym, config_value, ConfigSource.STATIC_BROKER)
-        for synonym in family_names
-        if (config_value := _static_value(synonym, settings)) is not None
-    ]
-    synonyms += [
-        (
-            synonym,
-            (key if synonym == config_name else BROKER_CONFIGS[synonym]).default,
-            ConfigSource.DEFAULT,
-        )
-        for synonym in family_names
-        if synonym not in _CONFIGS_WITHOUT_DEFAULT
-    ]
+    for synonym in family_names:
+        static_value = own_values.get(synonym) or _static_value(synonym, settings)
+        if static_value is not None:
+            synonyms.append((synonym, static_value, ConfigSource.STATIC_BROKER))
+    for synonym in family_names:
+        synonym_key = keys.get(synonym)
+        if synonym_key is not None and synonym_key.default is not None:
+            synonyms.append((synonym, synonym_key.default, ConfigSource.DEFAULT))
     # ConfigHelper.configSynonyms: drop the entries before the first value of the config itself.
     return list(dropwhile(lambda synonym_entry: synonym_entry[0] != config_name, synonyms))
 
 
 def _static_value(config_name: str, settings: Settings) -> str | None:
     """The value of a config in the broker's file; None if the file does not set it."""
-    field = _SETTING_OF.get(config_name)
+    field = _FIELD_OF.get(config_name)
     if field is None:
-        return None
+        return settings_module.values_without_effect(settings).get(config_name)
     is_written = settings_module.is_explicit(settings, field)
     return text(getattr(settings, field)) if is_written else None
 
 
-def _is_overlaid(config_name: str, *, scopes: tuple[str, ...], image: ClusterImage) -> bool:
+def _is_overlaid(
+    config_name: str, key: ConfigKey, *, scopes: tuple[str, ...], image: ClusterImage
+) -> bool:
     """Whether a related dynamic config overrides this one (DynamicBrokerConfig.overrideProps)."""
-    related_names = set(_SYNONYM_FAMILIES.get(config_name, ())) - {config_name}
+    related_names = set(key.synonyms) - {config_name}
     return any(related_names & image.broker_configs.get(scope, {}).keys() for scope in scopes)
 
 
@@ -549,7 +561,7 @@ def log_config(
     policies = _list_elements(config_text("cleanup.policy"))
     is_compacted = "compact" in policies
     segment_bytes = roll_bytes = int(
-        config_text(INTERNAL_SEGMENT_BYTES) or config_text("segment.bytes")
+        topic.configs.get(INTERNAL_SEGMENT_BYTES) or config_text("segment.bytes")
     )
     if topic.name in INTERNAL_TOPICS:
         roll_bytes = min(roll_bytes, settings.internal_log_segment_bytes)

@@ -9,37 +9,26 @@ ShareGroupConfig.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Final, NamedTuple
 
 import msgspec
 
 from txnsim.errors import Rejection
 from txnsim.metadata.config_keys import (
-    BOOLEAN,
-    INT,
-    LIST,
-    LONG,
     LONG_MAX,
-    STRING,
-    ConfigKey,
     Configs,
     ConfigSource,
+    config_keys,
     displayed_value,
     elements,
     invalid_config,
     invalid_request,
 )
-from txnsim.metadata.configs import (
-    BROKER_CONFIGS,
-    ConfigValue,
-    broker_synonyms,
-    key_complaint,
-    value_of,
-)
+from txnsim.metadata.configs import ConfigValue, Synonym, broker_synonyms, key_complaint, value_of
 from txnsim.metadata.image import ClusterImage
 from txnsim.releases.rules import LATEST, Rules
-from txnsim.settings import Settings, documentation
+from txnsim.settings import Settings, fields_by_kafka_name
 from txnsim.share.commands import SharePartitionSettings
 from txnsim.types import BrokerId, IsolationLevel
 
@@ -49,95 +38,10 @@ DEVIATIONS: Final = (
 )
 
 
-GROUP_CONFIGS: Final[Mapping[str, ConfigKey]] = {
-    name: msgspec.structs.replace(key, broker_name=f"group.{name}")
-    if key.type in (INT, LONG)
-    else key
-    for name, key in {
-        "consumer.session.timeout.ms": ConfigKey(INT, "45000", minimum=1),
-        "consumer.heartbeat.interval.ms": ConfigKey(INT, "5000", minimum=1),
-        "consumer.assignment.interval.ms": ConfigKey(INT, "1000", minimum=0),
-        "consumer.assignor.offload.enable": ConfigKey(BOOLEAN, "true"),
-        "share.session.timeout.ms": ConfigKey(INT, "45000", minimum=1),
-        "share.heartbeat.interval.ms": ConfigKey(INT, "5000", minimum=1),
-        "share.record.lock.duration.ms": ConfigKey(INT, "30000", minimum=1000),
-        "share.delivery.count.limit": ConfigKey(INT, "5", minimum=2),
-        "share.partition.max.record.locks": ConfigKey(INT, "2000", minimum=100),
-        "share.auto.offset.reset": ConfigKey(STRING, "latest"),
-        "share.isolation.level": ConfigKey(
-            STRING, "read_uncommitted", choices=("read_committed", "read_uncommitted")
-        ),
-        "share.renew.acknowledge.enable": ConfigKey(BOOLEAN, "true"),
-        "share.assignment.interval.ms": ConfigKey(INT, "1000", minimum=0),
-        "share.assignor.offload.enable": ConfigKey(BOOLEAN, "true"),
-        "streams.session.timeout.ms": ConfigKey(INT, "45000", minimum=1),
-        "streams.heartbeat.interval.ms": ConfigKey(INT, "5000", minimum=1),
-        "streams.num.standby.replicas": ConfigKey(INT, "0", minimum=0),
-        "streams.initial.rebalance.delay.ms": ConfigKey(INT, "3000", minimum=0),
-        "streams.assignment.interval.ms": ConfigKey(INT, "1000", minimum=0),
-        "streams.assignor.offload.enable": ConfigKey(BOOLEAN, "true"),
-        "streams.task.offset.interval.ms": ConfigKey(INT, "60000", minimum=1),
-        "streams.num.warmup.replicas": ConfigKey(INT, "2", minimum=0),
-        "streams.rack.aware.assignment.tags": ConfigKey(
-            LIST, "", "group.streams.rack.aware.assignment.tags"
-        ),
-        "streams.acceptable.recovery.lag": ConfigKey(LONG, "10000", minimum=0),
-        "streams.assignor.name": ConfigKey(STRING, "sticky", "group.streams.assignors"),
-        "errors.deadletterqueue.topic.name": ConfigKey(STRING, ""),
-        "errors.deadletterqueue.copy.record.enable": ConfigKey(BOOLEAN, "false"),
-    }.items()
-}
+GROUP_CONFIGS: Final = config_keys("group", LATEST)
 """In the order in which they are validated (GroupConfig.CONFIG_DEF). The default of each number is
 a broker config whose name begins with ``group.``.
 """
-INTERNAL_GROUP_CONFIGS: Final = frozenset(
-    {
-        "consumer.assignor.offload.enable",
-        "share.assignor.offload.enable",
-        "streams.acceptable.recovery.lag",
-        "streams.assignor.offload.enable",
-        "streams.num.warmup.replicas",
-        "streams.task.offset.interval.ms",
-    }
-)
-"""Configs that are shown only if they are set."""
-_OF_4_4: Final = INTERNAL_GROUP_CONFIGS | {
-    "errors.deadletterqueue.copy.record.enable",
-    "errors.deadletterqueue.topic.name",
-    "streams.assignor.name",
-    "streams.rack.aware.assignment.tags",
-}
-_OF_4_3: Final = frozenset(
-    {
-        *(f"{kind}.assignment.interval.ms" for kind in ("consumer", "share", "streams")),
-        "share.delivery.count.limit",
-        "share.partition.max.record.locks",
-        "share.renew.acknowledge.enable",
-    }
-)
-
-
-class _GroupConfigSource(msgspec.Struct, frozen=True):
-    """A broker's configs for groups, and how it words the refusal of a number."""
-
-    keys: Mapping[str, ConfigKey]
-    tells_names: bool
-    """Whether a refusal names the broker config that bounds the number instead of the bound."""
-
-
-_FROM_4_4: Final = _GroupConfigSource(GROUP_CONFIGS, tells_names=False)
-_BEFORE_4_4: Final = _GroupConfigSource(
-    {name: key for name, key in GROUP_CONFIGS.items() if name not in _OF_4_4}, tells_names=True
-)
-_BEFORE_4_3: Final = _GroupConfigSource(
-    {name: key for name, key in _BEFORE_4_4.keys.items() if name not in _OF_4_3}, tells_names=True
-)
-
-
-def _config_source(release_rules: Rules) -> _GroupConfigSource:
-    if release_rules.group_configs_tell_bounds:
-        return _FROM_4_4
-    return _BEFORE_4_4 if release_rules.groups_have_limits else _BEFORE_4_3
 
 
 _BOUNDED_CONFIGS: Final = (
@@ -162,17 +66,14 @@ _DEAD_LETTERS: Final = "errors.deadletterqueue.topic.name"
 _COPIES: Final = "errors.deadletterqueue.copy.record.enable"
 _TAGS: Final = "streams.rack.aware.assignment.tags"
 
-_DURATION: Final = re.compile(
+_DURATION: Final = (
     r"(?P<sign>[-+]?)P(?:(?P<d>[-+]?[0-9]+)D)?"
     r"(?P<time>T(?:(?P<h>[-+]?[0-9]+)H)?(?:(?P<m>[-+]?[0-9]+)M)?"
-    r"(?:(?P<s>[-+]?[0-9]+)(?:[.,](?P<f>[0-9]{0,9}))?S)?)?",
-    re.IGNORECASE,
+    r"(?:(?P<s>[-+]?[0-9]+)(?:[.,](?P<f>[0-9]{0,9}))?S)?)?"
 )
-"""The syntax of java.time.Duration."""
+"""The syntax of java.time.Duration, in letters of either case. It is compiled when it is needed."""
 _BY_DURATION_PREFIX: Final = "by_duration:"
-_SETTINGS: Final[Mapping[str, str]] = {
-    setting.kafka: field for field, setting in documentation().items() if setting.kafka is not None
-}
+_FIELD_OF: Final = fields_by_kafka_name()
 
 
 class GroupIntervals(msgspec.Struct, frozen=True):
@@ -383,35 +284,29 @@ def group_refusal(
     """Why a group can't have these configs; None if it can (GroupConfig.validate)."""
     if not group_id:
         return invalid_request("Default group resources are not allowed.")
-    config_source = _config_source(release_rules)
-    unknown_names = [
-        config_name for config_name in configs if config_name not in config_source.keys
-    ]
+    group_keys = config_keys("group", release_rules)
+    unknown_names = [config_name for config_name in configs if config_name not in group_keys]
     if unknown_names:
         return invalid_config(f"Unknown group config name: {unknown_names[0]}")
     if _has_duplicates(configs.get(_TAGS, "")):
         return invalid_config(f"{_TAGS} {_TWICE}")
-    for config_name in (
-        config_name for config_name in config_source.keys if config_name in configs
-    ):
+    for config_name in (config_name for config_name in group_keys if config_name in configs):
         config_value = configs[config_name]
         complaint = (
-            key_complaint(GROUP_CONFIGS[config_name], config_name, config_value)
+            key_complaint(group_keys[config_name], config_name, config_value)
             or _reset_complaint(config_name, config_value.strip())
             or _tags_complaint(config_name, config_value)
         )
         if complaint is not None:
             return invalid_config(complaint)
-    return _bounds_refusal(configs, settings, config_source)
+    return _bounds_refusal(configs, settings, release_rules)
 
 
-def _bounds_refusal(
-    configs: Configs, settings: Settings, config_source: _GroupConfigSource
-) -> Rejection | None:
+def _bounds_refusal(configs: Configs, settings: Settings, release_rules: Rules) -> Rejection | None:
     for config_name in _BOUNDED_CONFIGS:
         if config_name not in configs:
             continue  # the broker's own value is within its own bounds
-        complaint = _out_of_bounds(config_name, int(configs[config_name]), settings, config_source)
+        complaint = _out_of_bounds(config_name, int(configs[config_name]), settings, release_rules)
         if complaint is not None:
             return invalid_config(complaint)
     assignor = configs.get("streams.assignor.name", _STREAMS_ASSIGNOR).strip()
@@ -437,7 +332,7 @@ def _bounds_refusal(
 
 
 def _out_of_bounds(
-    config_name: str, config_value: int, settings: Settings, config_source: _GroupConfigSource
+    config_name: str, config_value: int, settings: Settings, release_rules: Rules
 ) -> str | None:
     """Why a number is refused; a bound that is not a broker setting does not apply."""
     group_kind, _, own_name = config_name.partition(".")
@@ -455,7 +350,7 @@ def _out_of_bounds(
     )
     if not is_too_low and not is_too_high:
         return None
-    if config_source.tells_names:
+    if not release_rules.group_configs_tell_bounds:
         comparison, bound_name = ("greater", minimum_name) if is_too_low else ("less", maximum_name)
         return f"{config_name} must be {comparison} than or equal to {bound_name}"
     if minimum is None:
@@ -466,7 +361,7 @@ def _out_of_bounds(
 
 
 def _setting_value(config_name: str, settings: Settings) -> int | None:
-    field = _SETTINGS.get(config_name)
+    field = _FIELD_OF.get(config_name)
     return None if field is None else int(getattr(settings, field))
 
 
@@ -556,8 +451,10 @@ _BELOW: Final = "less than or equal to"
 def _config_number(config_name: str, configs: Configs, settings: Settings) -> int:
     if config_name in configs:
         return int(configs[config_name])
-    field = _SETTINGS.get(f"group.{config_name}")
-    return int(GROUP_CONFIGS[config_name].default if field is None else getattr(settings, field))
+    field = _FIELD_OF.get(f"group.{config_name}")
+    return (
+        int(GROUP_CONFIGS[config_name].default_text) if field is None else getattr(settings, field)
+    )
 
 
 def _reset_complaint(config_name: str, config_value: str) -> str | None:
@@ -579,7 +476,7 @@ def _reset_complaint(config_name: str, config_value: str) -> str | None:
 
 def _duration_ms(duration_text: str) -> int | None:
     """A duration in ms; None if the text is no duration."""
-    match = _DURATION.fullmatch(duration_text)
+    match = re.fullmatch(_DURATION, duration_text, re.IGNORECASE)
     if match is None or match["time"] in ("T", "t"):
         return None
     duration_parts = [match[duration_part] for duration_part in ("d", "h", "m", "s")]
@@ -611,23 +508,28 @@ def group_values(
 ) -> list[ConfigValue]:
     """Every config of a group on a broker, with its source (ConfigHelper)."""
     config_values = []
-    for config_name, key in sorted(_config_source(release_rules).keys.items()):
-        synonyms: list[tuple[str, str, ConfigSource]] = []
+    broker_keys = config_keys("broker", release_rules)
+    for config_name, key in sorted(config_keys("group", release_rules).items()):
+        synonyms: list[Synonym] = []
         if config_name in group_configs:
             synonyms.append(
                 (config_name, displayed_value(key, group_configs[config_name]), ConfigSource.GROUP)
             )
-        if key.broker_name is None:
-            synonyms.append((config_name, key.default, ConfigSource.DEFAULT))
-        else:
+        if key.broker_name is not None:
             synonyms += broker_synonyms(
                 key.broker_name,
-                BROKER_CONFIGS.get(key.broker_name, key),
+                broker_keys,
                 scopes=(str(broker_id), ""),
                 image=image,
                 settings=settings,
             )
+        elif key.default is not None:
+            synonyms.append((config_name, key.default, ConfigSource.DEFAULT))
+        if not release_rules.groups_have_limits:
+            # The nearest value alone; a broker's is told as the group's default.
+            source = ConfigSource.GROUP if config_name in group_configs else ConfigSource.DEFAULT
+            synonyms = [(config_name, synonyms[0][1], source)]
         is_set = any(source is not ConfigSource.DEFAULT for _, _, source in synonyms)
-        if is_set or config_name not in INTERNAL_GROUP_CONFIGS:
+        if is_set or not key.is_internal:
             config_values.append(value_of(config_name, key, synonyms, default_value=key.default))
     return config_values

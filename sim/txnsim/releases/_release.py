@@ -148,9 +148,8 @@ def _apply_changes(
 
 def rules_of(version: str) -> Rules:
     """The rules of a release: each switch as its version says."""
-    return Rules(
-        **{
-            rule_name: rule_switch.is_on(version)
-            for rule_name, rule_switch in Rules.documentation().items()
-        }
-    )
+    switches = {
+        switch_name: rule_switch.is_on(version)
+        for switch_name, rule_switch in Rules.documentation().items()
+    }
+    return Rules(version=version, **switches)

@@ -120,7 +120,7 @@ def _switch(ticket: str, since: str = "", *, until: str = "", after: str, before
     return rule_switch.is_on(REFERENCE_VERSION)
 
 
-class Rules(msgspec.Struct, frozen=True, kw_only=True):
+class Rules(msgspec.Struct, frozen=True, kw_only=True, cache_hash=True):
     """The behaviour of one broker, where releases differ."""
 
     # Coordinator: rights of producers
@@ -581,8 +581,9 @@ class Rules(msgspec.Struct, frozen=True, kw_only=True):
         "seen on a real 4.2.2",
         "4.3",
         after="groups have configs of assignment intervals, and share groups of delivery counts, "
-        "locks and renewals",
-        before="the brokers' configs alone say these, and share groups may always renew",
+        "locks and renewals; DescribeConfigs tells the broker config behind a group's default",
+        before="the brokers' configs alone say these, and share groups may always renew; a group's "
+        "default is told as its own",
     )
     groups_without_configs_go: bool = _switch(
         "seen on a real 4.2.2",
@@ -738,11 +739,18 @@ class Rules(msgspec.Struct, frozen=True, kw_only=True):
         before="the member gives the task up first, and gets it in its new role afterwards",
     )
 
+    version: str = REFERENCE_VERSION
+    """The release whose settings brokers have. It is no switch: only the table of settings
+    (``txnsim.metadata.settings_table``) asks for it, where a switch for each setting would be too
+    much.
+    """
+
     @staticmethod
     @cache
     def documentation() -> Mapping[str, RuleSwitch]:
         """The ``RuleSwitch`` of each switch, in order of declaration."""
-        return MappingProxyType(dict(zip(Rules.__struct_fields__, _switches, strict=True)))
+        switch_names = (field for field in Rules.__struct_fields__ if field != "version")
+        return MappingProxyType(dict(zip(switch_names, _switches, strict=True)))
 
 
 LATEST: Final = Rules()

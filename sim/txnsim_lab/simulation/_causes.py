@@ -205,7 +205,7 @@ def _switches(plan: Plan) -> Iterator[tuple[str, bool]]:
         [LATEST] if world.as_version is None else [release_named(world.as_version).rules]
     )
     rules_of_releases += [release_named(switch_name).rules for switch_name in sorted(upgrades)]
-    for switch_name in Rules.__struct_fields__:
+    for switch_name in Rules.documentation():
         is_on = world.rules.get(
             switch_name, all(getattr(rules, switch_name) for rules in rules_of_releases)
         )

@@ -82,7 +82,7 @@ def other_plan(plan: Plan, changed_settings: Sequence[str]) -> Plan:
             mode_index = modes.index(world.mode) if world.mode in modes else 0
             mode = other_modes[min(mode_index, len(other_modes) - 1)]
             world = msgspec.structs.replace(world, as_version=setting, mode=mode, rules={})
-        elif setting_name in Rules.__struct_fields__:
+        elif setting_name in Rules.documentation():
             if setting_value not in ("on", "off"):
                 raise ConfigError(
                     f"--against {setting}: expected {setting_name}=on or {setting_name}=off"
@@ -95,7 +95,7 @@ def other_plan(plan: Plan, changed_settings: Sequence[str]) -> Plan:
                 world, settings={**world.settings, setting_name: _parse_value(setting_value)}
             )
         else:
-            raise ConfigError(unknown_word_message("switch", setting_name, Rules.__struct_fields__))
+            raise ConfigError(unknown_word_message("switch", setting_name, Rules.documentation()))
     return msgspec.structs.replace(plan, world=world)
 
 

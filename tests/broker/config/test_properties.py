@@ -18,17 +18,16 @@ from cryptography.hazmat.primitives.serialization import (
     pkcs12,
 )
 
-from txnsim.config import _kafka_names as kafka_names
-from txnsim.config import load, settings_of
+from txnsim.config import _kafka_names, load, settings_of
 from txnsim.config._kafka_names import (
     AUTHORIZER_PROPERTIES,
     BEFORE_4,
-    LISTENER_PROPERTIES,
-    SECURITY_PROPERTIES,
+    OF_NOBODY,
     known_properties,
+    listener_properties,
     nearest,
+    security_properties,
     why_without_effect,
-    without_effect,
 )
 from txnsim.config._providers import FROM_A_PROVIDER
 from txnsim.config._stores import read_keystore, read_truststore
@@ -36,8 +35,10 @@ from txnsim.config.lookup import PropertyLookup, WrongPropertyError
 from txnsim.config.presets import PRESETS, preset_named, with_preset
 from txnsim.config.properties import Property, parse_properties
 from txnsim.errors import ConfigError
+from txnsim.metadata.configs import SECRET
+from txnsim.metadata.settings_table import setting_rows
 from txnsim.server.security_demo import Authority
-from txnsim.settings import DEFAULTS, documentation
+from txnsim.settings import DEFAULTS, documentation, values_without_effect
 
 # Keystores and truststores of property files: which are read, which combinations are refused.
 
@@ -240,7 +241,7 @@ def test_every_name_of_a_setting_is_kafkas() -> None:
 
 
 def test_every_property_is_a_setting_or_a_listener_or_has_a_reason() -> None:
-    has_effect = SETTINGS | LISTENER_PROPERTIES | SECURITY_PROPERTIES
+    has_effect = SETTINGS | listener_properties() | security_properties()
     for property_name in known_properties() | AUTHORIZER_PROPERTIES:
         assert bool(why_without_effect(property_name)) is (property_name not in has_effect), (
             property_name
@@ -256,9 +257,20 @@ def test_a_property_of_before_kafka_4_is_taken_and_has_a_reason(property_name: s
     assert property_name not in known_properties()
 
 
-def test_every_name_is_listed_once() -> None:
-    lines = (Path(kafka_names.__file__).with_name("kafka_properties.txt")).read_text().splitlines()
-    assert len([line for line in lines if line.startswith(" ")]) == len(without_effect())
+@pytest.mark.parametrize("reader", ["", "settings"])
+def test_a_property_of_a_newer_release_is_one_of_nobody(
+    reader: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    newer = msgspec.structs.replace(
+        setting_rows("broker")["num.io.threads"], name="num.new.threads", since="4.5"
+    )
+    newer = msgspec.structs.replace(newer, read_by=reader, no_effect="" if reader else "event-loop")
+    rows = {**setting_rows("broker"), newer.name: newer}
+    monkeypatch.setattr(_kafka_names, "setting_rows", lambda _scope: rows)
+    assert why_without_effect(newer.name) == OF_NOBODY
+    file = tmp_path / "server.properties"
+    file.write_text("num.new.threads=3\n")
+    assert load(file).warnings == (f"{file}: without effect, because {OF_NOBODY}: num.new.threads",)
 
 
 def test_an_unknown_property_has_no_reason() -> None:
@@ -280,6 +292,48 @@ def test_a_property_is_meant_by_a_slip_by_its_words_in_another_order_and_by_its_
     property_name: str, meant: str | None
 ) -> None:
     assert nearest(property_name) == meant
+
+
+# What a broker tells of its file (DescribeConfigs).
+
+
+def test_what_has_no_effect_is_told_as_it_stands_in_the_file(tmp_path: Path) -> None:
+    file = tmp_path / "server.properties"
+    file.write_text("num.io.threads=16\nnum.partitions=3\njmx.port=5\nssl.key.password=secret\n")
+    settings = load(file).settings
+    assert settings.num_partitions == 3
+    assert values_without_effect(settings) == {
+        "num.io.threads": "16",
+        "jmx.port": SECRET,
+        "ssl.key.password": SECRET,
+    }
+    assert "secret" not in repr(settings)
+    settings, _ = settings_of({"log.preallocate": True, "num.partitions": 3}, source_name="here")
+    assert values_without_effect(settings) == {"log.preallocate": "true"}
+    assert not values_without_effect(DEFAULTS)
+
+
+@pytest.mark.parametrize(
+    ("line", "complaint"),
+    [
+        ("num.io.threads=many", "Not a number of type INT"),
+        ("num.io.threads=0", "Value must be at least 1"),
+        ("log.preallocate=yes", "Expected value to be either true or false"),
+        ("connections.max.reauth.ms=x", "Not a number of type LONG"),
+    ],
+)
+def test_a_number_that_a_real_broker_refuses_is_refused_without_an_effect_too(
+    line: str, complaint: str, tmp_path: Path
+) -> None:
+    name, _, value = line.partition("=")
+    file = tmp_path / "server.properties"
+    file.write_text(f"num.partitions=3\n{line}\n")
+    problem = f"{name}: Invalid value {value} for configuration {name}: {complaint}"
+    with pytest.raises(ConfigError, match=re.escape(f"server.properties:2: {problem}")):
+        load(file)
+    if not name.startswith("connections"):
+        with pytest.raises(ConfigError, match=re.escape(problem)):
+            settings_of({name: value}, source_name="here")
 
 
 # ``nodes``: Whose file it is: how many brokers it makes, which number the first one has.

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Mapping
+from collections.abc import Callable
+from functools import partial
 
 import pytest
 
@@ -13,7 +14,8 @@ from txnsim.controller.controller import (
     ConfigEntryChange,
     ConfigOperation,
     TopicToCreate,
-    altered_configs,
+    altered_broker_configs,
+    altered_topic_configs,
     create_topics,
     internal_topic,
     is_decision_valid,
@@ -22,7 +24,9 @@ from txnsim.controller.controller import (
 )
 from txnsim.errors import ErrorCode, Rejection
 from txnsim.metadata import configs
+from txnsim.metadata.config_keys import TOPIC_CONFIGS
 from txnsim.metadata.image import ClusterImage, TopicImage
+from txnsim.releases import LATEST
 from txnsim.settings import DEFAULTS, Settings
 from txnsim.types import (
     CONSUMER_OFFSETS_TOPIC,
@@ -33,6 +37,8 @@ from txnsim.types import (
 )
 
 SET, DELETE, APPEND, SUBTRACT = ConfigOperation
+
+BROKER_CONFIGS = configs.broker_configs(LATEST)
 
 
 def create(
@@ -332,7 +338,7 @@ def test_operations_on_configs(
     configs_before: dict[str, str], changes: list[ConfigEntryChange], configs_after: dict[str, str]
 ) -> None:
     copy_of_configs = dict(configs_before)
-    assert altered_configs(configs_before, tuple(changes), configs.TOPIC_CONFIGS) == configs_after
+    assert altered_topic_configs(configs_before, tuple(changes), TOPIC_CONFIGS) == configs_after
     assert configs_before == copy_of_configs
 
 
@@ -353,7 +359,7 @@ def test_a_broker_judges_its_lists_before_the_controller_changes_them(
 ) -> None:
     """As a real 4.4.0 answered (case leader/configs/alter-lists)."""
     changes = (change("log.cleanup.policy", operation, config_value),)
-    answer = altered_configs({}, changes, configs.BROKER_CONFIGS)
+    answer = altered_broker_configs({}, changes, BROKER_CONFIGS, is_for_all=False)
     assert isinstance(answer, Rejection) is bool(complaint)
     if isinstance(answer, Rejection):
         assert answer.error is ErrorCode.invalid_request
@@ -361,13 +367,15 @@ def test_a_broker_judges_its_lists_before_the_controller_changes_them(
 
 
 @pytest.mark.parametrize("config_value", ["x" * 32_768, "\N{GRINNING FACE}" * 16_384])
-@pytest.mark.parametrize("keys", [configs.TOPIC_CONFIGS, configs.BROKER_CONFIGS])
+@pytest.mark.parametrize(
+    "alter", [altered_topic_configs, partial(altered_broker_configs, is_for_all=True)]
+)
 def test_a_value_longer_than_a_record_of_the_metadata_holds_is_refused(
-    keys: Mapping[str, configs.ConfigKey], config_value: str
+    alter: Callable[..., dict[str, str] | Rejection], config_value: str
 ) -> None:
     """Kafka 4.3: DISALLOWED_CONFIG_VALUE_SIZE_ERROR, before any other rule is asked."""
     changed = change("no.such", SET, config_value)
-    refusal = altered_configs({}, (changed,), keys)
+    refusal = alter({}, (changed,), {})
     assert isinstance(refusal, Rejection)
     assert refusal.error is ErrorCode.invalid_config
     assert "maximum value size of 32767 bytes" in refusal.reason
@@ -378,7 +386,7 @@ def test_appends_do_not_grow_a_value_beyond_that() -> None:
     configs_before = {name: ",".join(f"{n}:1" for n in range(4_000))}
     appended_value = ",".join(f"{n}:1" for n in range(4_000, 6_000))
     changed = change(name, APPEND, appended_value)
-    refusal = altered_configs(configs_before, (changed,), configs.TOPIC_CONFIGS)
+    refusal = altered_topic_configs(configs_before, (changed,), TOPIC_CONFIGS)
     assert isinstance(refusal, Rejection)
     assert refusal.error is ErrorCode.invalid_config
 
@@ -397,15 +405,15 @@ def test_appends_do_not_grow_a_value_beyond_that() -> None:
 def test_wrong_operations_change_nothing(
     changes: list[ConfigEntryChange], error: ErrorCode
 ) -> None:
-    assert error_of(altered_configs({}, tuple(changes), configs.TOPIC_CONFIGS)) is error
+    assert error_of(altered_topic_configs({}, tuple(changes), TOPIC_CONFIGS)) is error
 
 
 def test_a_bad_value_of_a_broker_is_a_bad_request() -> None:
     changes = (change("message.max.bytes", SET, "x"),)
-    refusal = altered_configs({}, changes, configs.BROKER_CONFIGS)
+    refusal = altered_broker_configs({}, changes, BROKER_CONFIGS, is_for_all=False)
     assert error_of(refusal) is ErrorCode.invalid_request
     unknown = (change("no.such", SET, "x"),)
-    assert altered_configs({}, unknown, configs.BROKER_CONFIGS) == {"no.such": "x"}
+    assert altered_broker_configs({}, unknown, BROKER_CONFIGS, is_for_all=True) == {"no.such": "x"}
 
 
 # How much one request may ask for
@@ -476,3 +484,38 @@ def test_topics_of_one_request_know_each_other(tail: str) -> None:
     assert isinstance(second, Rejection)
     assert second.reason == f"Topic 'a_b{tail}' collides with existing topic: a.b{tail}"
     assert isinstance(third, TopicImage)
+
+
+@pytest.mark.parametrize(
+    ("config_name", "is_for_all", "problem"),
+    [
+        ("num.partitions", False, "Cannot update these configs dynamically"),
+        (
+            "ssl.keystore.location",
+            False,
+            "These security configs can be dynamically updated only per-listener using the "
+            "listener prefix",
+        ),
+        (
+            "ssl.client.auth",
+            True,
+            "Cannot update these configs at default cluster level, broker id must be specified",
+        ),
+        ("ssl.client.auth", False, None),
+        ("num.io.threads", True, None),
+        ("no.such", True, None),
+    ],
+)
+def test_a_broker_config_is_updated_as_its_row_allows(
+    config_name: str, is_for_all: bool, problem: str | None
+) -> None:
+    changes = (change(config_name, SET, "none" if config_name == "ssl.client.auth" else "5"),)
+    outcome = altered_broker_configs({}, changes, BROKER_CONFIGS, is_for_all=is_for_all)
+    if problem is None:
+        assert outcome == {config_name: changes[0].value}
+    else:
+        assert outcome == Rejection(
+            error=ErrorCode.invalid_request, reason=f"{problem}: [{config_name}]"
+        )
+    deletion = (change(config_name, DELETE),)
+    assert altered_broker_configs({}, deletion, BROKER_CONFIGS, is_for_all=is_for_all) == {}

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from functools import partial
+
+import msgspec
 import pytest
 
 from tests.support.images import cluster, topic
@@ -21,16 +24,16 @@ from txnsim.metadata.config_keys import (
     topic_configs,
 )
 from txnsim.metadata.configs import (
-    BROKER_CONFIGS,
-    DYNAMIC_BROKER_CONFIGS,
     INTERNAL_SEGMENT_BYTES,
+    SECRET,
     TopicLookup,
-    broker_complaint,
     broker_configs,
     broker_synonyms,
-    broker_value,
+    described_names,
+    documentation_of,
     effective_settings,
     log_config,
+    own_values,
     text,
     topic_complaint,
 )
@@ -45,12 +48,17 @@ from txnsim.metadata.quotas import (
     entity_text,
     finds_quota,
 )
+from txnsim.metadata.settings_table import UpdateMode
 from txnsim.releases import RELEASES
 from txnsim.releases.rules import LATEST, Rules
 from txnsim.settings import DEFAULTS, Settings, settings_from_values
 from txnsim.types import BrokerId
 
 # Configs: valid values, where an effective value comes from, and what a log is told.
+
+BROKER_CONFIGS = broker_configs(LATEST)
+broker_value = partial(configs.broker_value, keys=BROKER_CONFIGS)
+broker_complaint = partial(configs.broker_complaint, keys=BROKER_CONFIGS)
 
 
 # Validation
@@ -159,9 +167,8 @@ def test_what_is_written_down_is_told_from_the_same_default() -> None:
         (settings_from_values({"log_cleaner_backoff_ms": 15_000}), [STATIC, DEFAULT]),
         (settings_from_values({"log_cleaner_backoff_ms": 7}), [STATIC, DEFAULT]),
     ):
-        key = BROKER_CONFIGS[config_name]
         synonyms = broker_synonyms(
-            config_name, key, scopes=("",), image=cluster(), settings=settings
+            config_name, BROKER_CONFIGS, scopes=("",), image=cluster(), settings=settings
         )
         assert [source for _, _, source in synonyms] == sources
 
@@ -302,7 +309,7 @@ def test_how_far_ahead_a_record_may_be_stamped(
         scope="1",
         image=cluster(),
         settings=settings,
-        config_keys=broker_configs(now_or_before),
+        keys=broker_configs(now_or_before),
     )
     assert (config_value.value, config_value.synonyms[-1][1]) == (str(of_broker), str(unset))
 
@@ -315,9 +322,9 @@ def test_every_setting_of_kafkas_and_every_fallback_is_a_broker_config() -> None
     }
     assert fallbacks <= set(BROKER_CONFIGS)
     assert "transaction.max.timeout.ms" in BROKER_CONFIGS
-    assert set(BROKER_CONFIGS) > DYNAMIC_BROKER_CONFIGS
-    assert "transaction.partition.verification.enable" in DYNAMIC_BROKER_CONFIGS
-    assert "transaction.max.timeout.ms" not in DYNAMIC_BROKER_CONFIGS
+    verification = BROKER_CONFIGS["transaction.partition.verification.enable"]
+    assert verification.update is UpdateMode.CLUSTER_WIDE
+    assert BROKER_CONFIGS["transaction.max.timeout.ms"].update is UpdateMode.READ_ONLY
 
 
 @pytest.mark.parametrize(
@@ -653,7 +660,7 @@ def test_what_is_refused_is_left_out_of_what_changes_at_once() -> None:
 
 @pytest.mark.parametrize("config_name", sorted(TOPIC_CONFIGS.keys() - {INTERNAL_SEGMENT_BYTES}))
 def test_every_default_of_a_topic_is_valid(config_name: str) -> None:
-    assert topic_complaint(config_name, TOPIC_CONFIGS[config_name].default) is None
+    assert topic_complaint(config_name, TOPIC_CONFIGS[config_name].default_text) is None
 
 
 def test_configs_that_came_with_a_release() -> None:
@@ -671,14 +678,14 @@ def test_configs_of_brokers_that_came_with_a_release() -> None:
     # A real 4.3.1 tells none of them, a real 4.2.2 the last one.
     bounded = "max.decompressed.message.bytes"
     of_4_4 = {"log.remote.copy.lag.bytes", "log.remote.copy.lag.ms", bounded}
+    assert of_4_4 <= broker_configs(LATEST).keys()
     for rules, missing in (
         (RELEASES["4.3"].rules, of_4_4),
         (RELEASES["4.2"].rules, of_4_4 - {bounded}),
         (RELEASES["4.1"].rules, of_4_4),
         (Rules(decompression_is_bounded=False), {bounded}),
     ):
-        older = broker_configs(rules)
-        assert broker_configs(LATEST).keys() - older.keys() == missing
+        assert of_4_4 - broker_configs(rules).keys() == missing
         assert (bounded in topic_configs(rules)) is (bounded not in missing)
 
 
@@ -711,3 +718,106 @@ def test_a_refusal_says_why() -> None:
         "so",
     )
     assert invalid_request("so").error is ErrorCode.invalid_request
+
+
+# What a broker tells of settings that have no effect here, and of itself.
+
+
+def test_a_file_is_told_also_where_it_has_no_effect() -> None:
+    settings = settings_from_values({}, {"num.io.threads": "16", "ssl.key.password": SECRET})
+    threads = broker_value("num.io.threads", scope="1", image=cluster(), settings=settings)
+    assert (threads.value, threads.source, threads.read_only) == ("16", STATIC, False)
+    assert threads.synonyms == (
+        ("num.io.threads", "16", STATIC),
+        ("num.io.threads", "8", DEFAULT),
+    )
+    password = broker_value("ssl.key.password", scope="1", image=cluster(), settings=settings)
+    assert (password.value, password.source, password.is_sensitive) == (None, STATIC, True)
+    assert password.synonyms == (("ssl.key.password", None, STATIC),)
+
+
+def test_what_a_release_does_not_know_is_told_without_its_value() -> None:
+    # Real brokers of 3.5.2 and 3.9.2, whose files had a setting of 4.1.
+    newer = "share.coordinator.state.topic.min.isr"
+    settings = settings_from_values({newer.replace(".", "_"): 1}, {"jmx.port": SECRET})
+    keys = broker_configs(RELEASES["3.6"].rules)
+    image = cluster().with_broker_configs("1", {"plugin.x": "5"})
+    names = described_names("1", keys=keys, image=image, settings=settings)
+    assert names == (*keys, "jmx.port", newer, "plugin.x")
+    for name, source in (
+        ("jmx.port", STATIC),
+        (newer, STATIC),
+        ("plugin.x", ConfigSource.DYNAMIC_BROKER),
+    ):
+        config_value = broker_value(name, scope="1", image=image, settings=settings, keys=keys)
+        assert config_value.type is ConfigType.UNKNOWN
+        assert (config_value.value, config_value.is_sensitive) == (None, True)
+        assert config_value.synonyms == ((name, None, source),)
+    assert newer in described_names("1", keys=BROKER_CONFIGS, image=image, settings=DEFAULTS)
+    assert described_names("", keys=keys, image=image, settings=settings) == ()
+
+
+def test_a_broker_tells_its_own_numbers_and_addresses() -> None:
+    image = cluster()
+    own_id = min(image.brokers)
+    own = own_values(image, own_id, is_kraft=True)
+    listener = f"PLAINTEXT://{image.brokers[own_id].host}:{image.brokers[own_id].port}"
+    assert own == {
+        "advertised.listeners": listener,
+        "broker.id": str(own_id),
+        "listeners": listener,
+        "node.id": str(own_id),
+        "process.roles": "broker,controller",
+    }
+    roles = broker_value("process.roles", scope="1", image=image, settings=DEFAULTS, own_values=own)
+    assert (roles.value, roles.source) == ("broker,controller", STATIC)
+    assert own_values(image, max(image.brokers), is_kraft=True)["process.roles"] == "broker"
+
+
+def test_a_broker_before_kraft_has_no_roles() -> None:
+    image = cluster()
+    own_id = min(image.brokers)
+    in_a_rack = msgspec.structs.replace(image.brokers[own_id], rack="r1")
+    image = msgspec.structs.replace(image, brokers={**image.brokers, own_id: in_a_rack})
+    own = own_values(image, own_id, is_kraft=False)
+    assert own.keys() == {"advertised.listeners", "broker.id", "broker.rack", "listeners"}
+    assert own["broker.rack"] == "r1"
+
+
+def test_what_no_release_has_has_no_documentation() -> None:
+    assert documentation_of("no.such") is None
+    assert documentation_of("num.io.threads") == (
+        "threads that handle requests; no effect here, because one event loop serves every "
+        "connection"
+    )
+
+
+@pytest.mark.parametrize(
+    ("config_name", "config_value", "complaint"),
+    [
+        (
+            "metric.reporters",
+            "a,a",
+            "Configuration 'metric.reporters' values must not be duplicated.",
+        ),
+        ("metric.reporters", "", None),
+        (
+            "listeners",
+            "",
+            "Configuration 'listeners' must not be empty. Valid values include: any non-empty "
+            "value",
+        ),
+        (
+            "ssl.engine.factory.class",
+            "x",
+            "Invalid value x for configuration ssl.engine.factory.class: Class x could not be "
+            "found.",
+        ),
+        ("config.providers", "a,a", None),
+        ("no.such", "a,a", None),
+    ],
+)
+def test_lists_and_classes_of_brokers(
+    config_name: str, config_value: str, complaint: str | None
+) -> None:
+    assert broker_complaint(config_name, config_value) == complaint

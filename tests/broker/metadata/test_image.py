@@ -33,7 +33,7 @@ from txnsim.metadata.partition_changes import (
     Placement,
     changed_partition,
 )
-from txnsim.releases import Rules
+from txnsim.releases import RELEASES, Rules
 from txnsim.settings import DEFAULTS, Settings
 from txnsim.types import BrokerId, TopicPartition
 
@@ -539,6 +539,24 @@ def test_share_groups_may_begin_some_time_ago(duration: str, *, is_one: bool) ->
 
 def test_share_groups_begin_at_an_end_or_some_time_ago() -> None:
     assert group_refusal("g", {"share.auto.offset.reset": "none"}, DEFAULTS) is not None
+
+
+def test_before_4_3_a_groups_default_is_told_as_its_own() -> None:
+    """As a real 4.2.2 tells it, whose file has 50000."""
+    (heartbeat, session) = (
+        group_value
+        for group_value in group_values(
+            {HEARTBEAT: "6000"},
+            image=cluster(),
+            settings=Settings(group_consumer_session_timeout_ms=50_000),
+            broker_id=B1,
+            release_rules=RELEASES["4.2"].rules,
+        )
+        if group_value.name in (HEARTBEAT, SESSION)
+    )
+    assert heartbeat.synonyms == ((HEARTBEAT, "6000", ConfigSource.GROUP),)
+    assert session.synonyms == ((SESSION, "50000", ConfigSource.DEFAULT),)
+    assert (session.value, session.source) == ("50000", ConfigSource.DEFAULT)
 
 
 def test_a_groups_own_value_goes_before_the_brokers() -> None:

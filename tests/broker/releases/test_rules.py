@@ -6,13 +6,12 @@ import re
 from functools import cache
 from pathlib import Path
 
-import msgspec
 import pytest
 
 from txnsim.releases import LATEST, REFERENCE, RELEASES, Release, Rules
 
 REPOSITORY = Path(__file__).resolve().parents[3]
-NAMES = [field.name for field in msgspec.structs.fields(Rules)]
+NAMES = [*Rules.documentation()]
 NEWEST = list(RELEASES.values())[-1]
 
 

@@ -27,8 +27,7 @@ from typing import Any, Final
 import msgspec
 
 from tests.lab.known_bugs.mutations import MUTATIONS, Mutation
-from txnsim.metadata.config_keys import topic_configs
-from txnsim.metadata.configs import broker_configs
+from txnsim.metadata.config_keys import config_key, config_keys
 from txnsim.releases.rules import LATEST, Rules
 from txnsim.runtime.wall_clock import cpu_ms
 from txnsim_lab.simulation._plan import Plan
@@ -70,9 +69,7 @@ def bugs() -> tuple[str, ...]:
 
 
 def switches() -> tuple[str, ...]:
-    return tuple(
-        field_name for field_name in Rules.__struct_fields__ if getattr(LATEST, field_name)
-    )
+    return tuple(field_name for field_name in Rules.documentation() if getattr(LATEST, field_name))
 
 
 # With a bug, and without
@@ -114,7 +111,7 @@ def watching() -> Iterator[set[str]]:
                 continue
             setattr(owner, mutation.name, _watch_function(sound, mutation_name, mutation, reached))
             stack.callback(setattr, owner, mutation.name, sound)
-        for cached in (topic_configs, broker_configs):
+        for cached in (config_keys, config_key):
             cached.cache_clear()  # what was asked for once is asked for again
         for mutation_name in switches():
             field = vars(Rules)[mutation_name]

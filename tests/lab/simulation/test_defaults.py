@@ -45,9 +45,9 @@ def test_no_ticket_and_no_animal_is_named_where_runs_are_drawn() -> None:
 def test_no_switch_is_named_where_acts_are_drawn() -> None:
     for module in (asking, curiosity, defaults, disturbances, habits, further_features):
         source = inspect.getsource(module)
-        assert [
-            field_name for field_name in Rules.__struct_fields__ if field_name in source
-        ] == [], module.__name__
+        assert [field_name for field_name in Rules.documentation() if field_name in source] == [], (
+            module.__name__
+        )
 
 
 def test_every_feature_is_drawn_for_something() -> None:

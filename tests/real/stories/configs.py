@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from txnsim.metadata.configs import BROKER_CONFIGS
+from txnsim.metadata.config_keys import ConfigKey, ConfigType
+from txnsim.metadata.configs import broker_configs
+from txnsim.releases import LATEST
 from txnsim_lab.conformance._book.frame_player import FramePlayer, Story
 
 GONE: Final = "gone"
@@ -123,19 +125,101 @@ def describe_configs(player: FramePlayer) -> None:
     player.ask("DescribeConfigs", 4, "none")
 
 
+OF_A_PLACE: Final = frozenset(
+    {
+        "advertised.listeners",
+        "controlled.shutdown.enable",
+        "controller.listener.names",
+        "controller.quorum.voters",
+        "listener.security.protocol.map",
+        "listeners",
+        "log.dirs",
+    }
+)
+"""Broker configs whose values say where a broker runs, and what the test has set for that."""
+
+
 def describe_broker_configs(player: FramePlayer) -> None:
-    """Those broker configs that the simulator has."""
-    for synonyms in (False, True):
-        for name in BROKER_CONFIGS:
+    """Every config that a broker has, the internal ones included."""
+    broker: dict[str, Any] = {"resource_type": 4, "resource_name": "1"}
+    answer = player.ask_unrecorded(
+        "DescribeConfigs", 4, resources=[{**broker, "configuration_keys": None}]
+    )
+    described = {config.name: config for config in answer.results[0].configs}
+    player.note("DescribeConfigs v4 names", sorted(described))
+    player.note(
+        "DescribeConfigs v4 of a place",
+        {
+            name: (config.read_only, config.is_sensitive, config.config_type)
+            for name, config in described.items()
+            if name in OF_A_PLACE
+        },
+    )
+    for name in broker_configs(LATEST):
+        if name not in OF_A_PLACE:
             player.ask(
                 "DescribeConfigs",
                 4,
-                f"{name} synonyms={synonyms}",
-                resources=[
-                    {"resource_type": 4, "resource_name": "1", "configuration_keys": [name]}
-                ],
-                include_synonyms=synonyms,
+                f"{name} synonyms=True",
+                resources=[{**broker, "configuration_keys": [name]}],
+                include_synonyms=True,
             )
+
+
+_SOME_VALUES: Final = {
+    ConfigType.BOOLEAN: "true",
+    ConfigType.DOUBLE: "0.5",
+    ConfigType.INT: "5",
+    ConfigType.LONG: "5",
+    ConfigType.SHORT: "1",
+}
+"""Values for configs without a default."""
+
+
+def alter_every_broker_config(player: FramePlayer) -> None:
+    """Each broker config set to its default and to wrong values, for one broker and for all, only
+    validated.
+    """
+    keys = broker_configs(LATEST)
+    for broker_name in ("1", ""):
+        configs_by_answer: dict[str, list[str]] = {}
+        for name, key in keys.items():
+            if name in OF_A_PLACE and broker_name:
+                continue
+            default = _SOME_VALUES.get(key.type, "x") if key.default is None else key.default
+            for value in dict.fromkeys((default, *_wrong_values(key))):
+                answer = player.ask_unrecorded(
+                    "IncrementalAlterConfigs",
+                    1,
+                    validate_only=True,
+                    resources=[
+                        {
+                            "resource_type": 4,
+                            "resource_name": broker_name,
+                            "configs": [{"name": name, "config_operation": 0, "value": value}],
+                        }
+                    ],
+                )
+                response = answer.responses[0]
+                message = (response.error_message or "").replace(name, "NAME")
+                configs_by_answer.setdefault(f"{int(response.error_code)} {message}", []).append(
+                    f"{name}={value}"
+                )
+        for answer_text, config_texts in configs_by_answer.items():
+            player.note(f"IncrementalAlterConfigs v1 {broker_name!r}: {answer_text}", config_texts)
+
+
+def _wrong_values(key: ConfigKey) -> list[str]:
+    """Values that a config's type or bounds may refuse."""
+    values = ["x"] if key.type in _SOME_VALUES else []
+    values += [str(key.minimum - 1)] if key.minimum is not None else []
+    values += [str(key.maximum + 1)] if key.maximum is not None else []
+    if key.choices:
+        first = key.choices[0]
+        values += ["nonsense", first.lower(), f"{first},{first}", ""]
+    elif key.type is ConfigType.LIST:
+        values += ["a,a", ""]
+    return values
 
 
 def config_synonyms(player: FramePlayer) -> None:
@@ -315,6 +399,7 @@ STORIES: Final[tuple[Story, ...]] = (
     describe_configs,
     describe_broker_configs,
     config_synonyms,
+    alter_every_broker_config,
     alter_configs_refused,
     alter_broker_configs,
 )

@@ -166,23 +166,19 @@ def altered_image(
     if resource_kind is ConfigResourceKind.TOPIC:
         old_topic_configs = {} if replaces_all else image.topics[resource_name].configs
         known_configs = topic_configs(request.broker.release.rules)
-        new_configs = controller.altered_configs(old_topic_configs, changes, known_configs)
+        new_configs = controller.altered_topic_configs(old_topic_configs, changes, known_configs)
         if isinstance(new_configs, Rejection):
             return new_configs
         if new_configs.get(_MIN_INSYNC) != image.topics[resource_name].configs.get(_MIN_INSYNC):
             image = without_elr(image, resource_name)
         return image.with_topic_configs(resource_name, new_configs)
-    fixed_names = [
-        change.name
-        for change in changes
-        if change.name in configs.FIXED_BROKER_CONFIGS
-        and change.operation is not controller.ConfigOperation.DELETE
-    ]
-    if fixed_names:
-        return invalid(f"Cannot update these configs dynamically: [{', '.join(fixed_names)}]")
+    broker_keys = configs.broker_configs(request.broker.release.rules)
     old_configs = image.broker_configs.get(resource_name, {})
-    new_configs = controller.altered_configs(
-        {} if replaces_all else old_configs, changes, configs.BROKER_CONFIGS
+    new_configs = controller.altered_broker_configs(
+        {} if replaces_all else old_configs,
+        changes,
+        broker_keys,
+        is_for_all=not resource_name,
     )
     if isinstance(new_configs, Rejection):
         return new_configs

@@ -7,7 +7,6 @@ ConfigHelper.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from functools import partial
 from typing import Any, Final, assert_never
 
@@ -22,24 +21,14 @@ from txnsim.api.request import INVALID_REQUEST_TEXT, Reply, Request, invalid
 from txnsim.errors import ErrorCode, Rejection
 from txnsim.metadata import configs
 from txnsim.metadata.client_metrics_configs import client_metrics_values
-from txnsim.metadata.config_keys import TOPIC_CONFIGS, ConfigSource
-from txnsim.metadata.configs import ConfigValue
+from txnsim.metadata.config_keys import ConfigSource
+from txnsim.metadata.configs import ConfigValue, documentation_of
 from txnsim.metadata.group_configs import group_values
-from txnsim.settings import documentation
 from txnsim.wire.codec import build
 
 API_KEY: Final = 32
 
-DEVIATIONS: Final = (
-    "DescribeConfigs shows those broker configs that txnsim has, and no loggers; documentation is "
-    "in our own words, and null where a config is no setting of txnsim.",
-)
-
-_DOCUMENTATION: Final[Mapping[str, str]] = {
-    setting.kafka: setting.reason
-    for setting in documentation().values()
-    if setting.kafka is not None
-}
+DEVIATIONS: Final = ("DescribeConfigs shows no loggers. Documentation is in our own words.",)
 
 Outcome = list[ConfigValue] | Rejection
 
@@ -159,26 +148,27 @@ def _group_configs(request: Request, group_id: str) -> list[ConfigValue]:
 
 def _broker_configs(request: Request, broker_name: str) -> list[ConfigValue]:
     broker = request.broker
-    known_configs = configs.broker_configs(broker.release.rules)
-    # The nameless resource stands for the dynamic defaults of all brokers: only the configs that
-    # were set.
-    listed_names = known_configs if broker_name else ()
-    config_names = dict.fromkeys((*listed_names, *broker.image.broker_configs.get(broker_name, {})))
+    image, settings = broker.image, broker.metadata.settings
+    keys = configs.broker_configs(broker.release.rules)
+    own_values = configs.own_values(image, broker.broker_id, is_kraft=bool(broker.release.features))
     config_values = [
         configs.broker_value(
             config_name,
             scope=broker_name,
-            image=broker.image,
-            settings=broker.metadata.settings,
-            config_keys=known_configs,
+            image=image,
+            settings=settings,
+            keys=keys,
+            own_values=own_values,
         )
-        for config_name in config_names
+        for config_name in configs.described_names(
+            broker_name, keys=keys, image=image, settings=settings
+        )
     ]
     return [
         config_value
         for config_value in config_values
-        if config_value.name not in configs.INTERNAL_BROKER_CONFIGS
-        or config_value.source is not ConfigSource.DEFAULT
+        if config_value.source is not ConfigSource.DEFAULT
+        or not keys[config_value.name].is_internal
     ]
 
 
@@ -224,15 +214,5 @@ def _config_entry(request: Request, config_value: ConfigValue) -> Any:
         is_sensitive=config_value.is_sensitive,
         synonyms=synonyms,
         config_type=config_value.type,
-        documentation=_documentation(config_value.name) if wants_documentation else None,
-    )
-
-
-def _documentation(config_name: str) -> str | None:
-    """The documentation of a broker config, looked up by its topic-level name where the two
-    differ.
-    """
-    topic_config = TOPIC_CONFIGS.get(config_name)
-    return _DOCUMENTATION.get(
-        config_name if topic_config is None else topic_config.broker_name or config_name
+        documentation=documentation_of(config_value.name) if wants_documentation else None,
     )

@@ -29,8 +29,10 @@ refuse = refuse_each
 
 DEVIATIONS: Final = (
     "IncrementalAlterConfigs knows no loggers: there is none whose level could be altered.",
-    "Broker configs of Apache Kafka that txnsim does not have are altered like those of a plugin: "
-    "kept, whether Apache Kafka would refuse them or not, and described without their value.",
+    "Dynamic broker configs without effect (docs/settings.md), and those of listeners and of their "
+    "certificates, are checked, kept and described, and change nothing. Apache Kafka would open "
+    "listeners, and look whether their names and protocols fit.",
+    "A Java class in a broker config is always refused as one that could not be found.",
 )
 
 

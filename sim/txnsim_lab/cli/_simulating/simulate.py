@@ -209,8 +209,8 @@ def options_from(args: argparse.Namespace) -> SimulationOptions:
     switch_settings: dict[str, bool] = {}
     for switch_text in args.rules:
         switch_name, _, on_or_off = switch_text.partition("=")
-        if switch_name not in Rules.__struct_fields__:
-            raise ConfigError(unknown_word_message("switch", switch_name, Rules.__struct_fields__))
+        if switch_name not in Rules.documentation():
+            raise ConfigError(unknown_word_message("switch", switch_name, Rules.documentation()))
         if on_or_off not in ("on", "off"):
             raise ConfigError(
                 f"--rules {switch_text}: expected {switch_name}=on or {switch_name}=off"

@@ -16,9 +16,12 @@ from txnsim.api._configs.config_resources import (
 )
 from txnsim.api.request import invalid
 from txnsim.errors import ErrorCode
-from txnsim.metadata.configs import BROKER_CONFIGS, INTERNAL_BROKER_CONFIGS
-from txnsim.metadata.group_configs import GROUP_CONFIGS, INTERNAL_GROUP_CONFIGS
+from txnsim.metadata.config_keys import ConfigSource, ConfigType
+from txnsim.metadata.configs import broker_configs, documentation_of
+from txnsim.metadata.group_configs import GROUP_CONFIGS
 from txnsim.metadata.image import PartitionImage
+from txnsim.metadata.settings_table import SCOPES, Scope, setting_rows
+from txnsim.releases import LATEST
 from txnsim.settings import documentation
 from txnsim.types import BrokerId, TopicPartition
 
@@ -26,6 +29,7 @@ from txnsim.types import BrokerId, TopicPartition
 # have the rest.
 
 
+BROKER_CONFIGS = broker_configs(LATEST)
 TOPIC, BROKER, LOGGER, METRICS, GROUP = 2, 4, 8, 16, 32
 
 
@@ -50,7 +54,9 @@ async def test_documentation_is_answered_when_asked_for(api: Api, version: int) 
         resources = values(BROKER, "1", names, include_documentation=with_documentation)
         (result,) = (await api.ask("DescribeConfigs", version, **resources)).results
         documentation_by_name = {config.name: config.documentation for config in result.configs}
-        assert documentation_by_name == {names[0]: expected, names[1]: None}
+        assert documentation_by_name[names[0]] == expected
+        is_told = documentation_by_name[names[1]] is not None
+        assert is_told is with_documentation, "also of what has no effect here"
 
 
 async def test_a_topic_s_config_has_the_documentation_of_the_broker_s(api: Api) -> None:
@@ -60,14 +66,23 @@ async def test_a_topic_s_config_has_the_documentation_of_the_broker_s(api: Api) 
         config.name: config.documentation for config in answer.results[0].configs
     }
     expected = {s.kafka: s.reason for s in documentation().values() if s.kafka is not None}
-    assert documentation_by_name["max.message.bytes"] == expected.get("message.max.bytes")
-    assert documentation_by_name["compression.type"] == expected.get("compression.type")
+    assert documentation_by_name["max.message.bytes"] == expected["message.max.bytes"]
+    assert documentation_by_name["compression.type"] == expected["compression.type"]
+
+
+@pytest.mark.parametrize("scope", SCOPES)
+def test_every_config_has_documentation(scope: Scope) -> None:
+    undocumented = [name for name in setting_rows(scope) if not documentation_of(name)]
+    assert undocumented == []
 
 
 async def test_a_broker_shows_what_we_have_and_the_nameless_one_what_was_set(api: Api) -> None:
     (own,) = (await api.ask("DescribeConfigs", 4, **values(BROKER, "1"))).results
     config_by_name = {config.name: config for config in own.configs}
-    assert set(config_by_name) == set(BROKER_CONFIGS) - INTERNAL_BROKER_CONFIGS
+    assert len(config_by_name) == 350, "as many as a real 4.4.0 tells"
+    assert set(config_by_name) == {
+        name for name, key in BROKER_CONFIGS.items() if not key.is_internal
+    }
     assert config_by_name["num.partitions"].read_only
     assert not config_by_name["message.max.bytes"].read_only
     assert config_by_name["log.retention.ms"].value is None
@@ -77,13 +92,28 @@ async def test_a_broker_shows_what_we_have_and_the_nameless_one_what_was_set(api
     ]
 
 
+async def test_a_broker_tells_where_clients_reach_it(api: Api) -> None:
+    """As kafka-python asks in its test_describe_configs_broker_resource_returns_configs."""
+    (own,) = (await api.ask("DescribeConfigs", 4, **values(BROKER, "1"))).results
+    address = api.broker.image.brokers[BrokerId(1)]
+    config_by_name = {config.name: config for config in own.configs}
+    listeners = config_by_name["advertised.listeners"]
+    assert listeners.value == f"PLAINTEXT://{address.host}:{address.port}"
+    assert listeners.config_source == ConfigSource.STATIC_BROKER
+    assert listeners.config_type == ConfigType.LIST
+    assert listeners.read_only
+    assert not listeners.is_sensitive
+    assert not listeners.synonyms
+    assert config_by_name["node.id"].value == "1"
+
+
 async def test_an_internal_config_is_shown_once_it_is_set() -> None:
     async with handlers(unstable_api_versions_enable=True) as api:
         (own,) = (await api.ask("DescribeConfigs", 4, **values(BROKER, "1"))).results
     value_by_name = {
         config.name: config.value
         for config in own.configs
-        if config.name in INTERNAL_BROKER_CONFIGS
+        if BROKER_CONFIGS[config.name].is_internal
     }
     assert value_by_name == {"unstable.api.versions.enable": "true"}
 
@@ -92,7 +122,7 @@ async def test_an_internal_config_is_shown_once_it_is_set() -> None:
     ("resource_type", "name", "names"),
     [
         (LOGGER, "1", []),
-        (GROUP, "g", sorted(set(GROUP_CONFIGS) - INTERNAL_GROUP_CONFIGS)),
+        (GROUP, "g", sorted(name for name, key in GROUP_CONFIGS.items() if not key.is_internal)),
         (METRICS, "m", ["interval.ms", "match", "metrics"]),
     ],
 )
