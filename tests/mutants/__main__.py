@@ -22,6 +22,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         "--rules", action="append", default=[], metavar="WORD", help="only rules with this word"
     )
     parser.add_argument(
+        "--text", default="", metavar="TEXT", help="in rooms, only mutations that read so"
+    )
+    parser.add_argument(
         "--rooms", action="append", default=[], metavar="ROOM", help="only this one"
     )
     parser.add_argument(
@@ -45,6 +48,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
         rooms_status = break_rooms(
             options.rooms,
+            text=options.text,
             seed=options.seed,
             count=options.count,
             minutes=options.minutes,

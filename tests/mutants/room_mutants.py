@@ -40,12 +40,13 @@ SOURCE: Final = Path(__file__).parents[2] / "sim" / "txnsim"
 
 
 def break_rooms(
-    words: Sequence[str], *, seed: int, count: int, minutes: float, workers: int
+    words: Sequence[str], *, text: str, seed: int, count: int, minutes: float, workers: int
 ) -> int:
     """Break lines of rooms, and run each room's own tests.
 
     Args:
         words: Names of rooms; all of ``ROOMS`` without any.
+        text: Only mutations whose ids contain it are drawn.
         seed: Draws the mutants.
         count: How many, over all rooms.
         minutes: After so many no further mutant begins.
@@ -59,7 +60,7 @@ def break_rooms(
         print(f"no room {', '.join(sorted(set(words) - set(rooms)))}; rooms: {', '.join(ROOMS)}")
         return 2
     drawn = {
-        room: draw_mutations(room, seed=seed, count=len(range(index, count, len(rooms))))
+        room: draw_mutations(room, text=text, seed=seed, count=len(range(index, count, len(rooms))))
         for index, room in enumerate(rooms)
     }
 
@@ -75,8 +76,12 @@ def folder_with_tests(room: str) -> str:
     return f"tests/broker/{room}"
 
 
-def draw_mutations(room: str, *, seed: int, count: int) -> list[tuple[MutableModule, Mutation]]:
-    """Draw different mutations of a room, those excepted that change nothing that can be seen."""
+def draw_mutations(
+    room: str, *, text: str = "", seed: int, count: int
+) -> list[tuple[MutableModule, Mutation]]:
+    """Draw different mutations of a room whose ids contain a text, those excepted that change
+    nothing that can be seen.
+    """
     rng = SeededRng(seed).stream(f"mutants of {room}")
     unseen = unseen_mutants()
     candidates = []
@@ -87,7 +92,7 @@ def draw_mutations(room: str, *, seed: int, count: int) -> list[tuple[MutableMod
                 candidates += [
                     (module, mutation)
                     for mutation in module.mutations(function_name)
-                    if mutation.id not in unseen
+                    if text in mutation.id and mutation.id not in unseen
                 ]
     return rng.sample(candidates, min(count, len(candidates)))
 
