@@ -4,7 +4,7 @@ time, and the tests that rules name are run: plays of cases, transcripts that ar
 - A mutation of the lines that decide a rule (the statement with the rule's id, and the condition
   above it) must be noticed by the tests that show this rule.
 - Any other mutation of a function, on a line that tests of its rules execute, must be noticed by a
-  test that shows one of the function's rules.
+  test that shows one of the function's rules, or else another rule of the same subjects.
 - Each rule has a test that executes its function, and that notices a mutation of it.
 """
 
@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import time
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -36,6 +36,8 @@ MARKERS: Final = "not real and not image and not browser and not spark and not c
 SOURCE: Final = Path(__file__).parents[2] / "sim" / "txnsim"
 TESTS_MAX: Final = 12
 """So many tests of a rule may notice a mutation: those that take the least time."""
+OTHER_TESTS_MAX: Final = 24
+"""So many tests of other rules may notice what decides none."""
 PROGRESS_EVERY: Final = 50
 
 
@@ -65,7 +67,12 @@ def break_rules(words: Sequence[str], *, seed: int, minutes: float, workers: int
         print(f"no rule contains {' or '.join(words)}")
         return 2
     functions = {function for rule in chosen for function in rule.decided_in}
-    sharing = [rule for _, rule in rules().values() if functions & set(rule.decided_in)]
+    subjects = {rule_file.title for rule_file, rule in rules().values() if rule in chosen}
+    sharing = [
+        rule
+        for rule_file, rule in rules().values()
+        if functions & set(rule.decided_in) or rule_file.title in subjects
+    ]
     test_ids_by_rule = {rule.id: set(showing_tests(rule)) for rule in sharing}
     named = {test_id for test_ids in test_ids_by_rule.values() for test_id in test_ids}
 
@@ -133,7 +140,7 @@ class RuleCampaign:
     Args:
         forked: The tests that rules name.
         chosen: The rules that are judged.
-        sharing: All rules that name a function of these.
+        sharing: All rules that name a function of these, or are of the same subjects.
         named: Ids of tests, by rule.
     """
 
@@ -237,15 +244,27 @@ class RuleCampaign:
         module, _ = self._module_of(mutant.mutation.function)
         test_ids: dict[str, None] = {}
         for rule_id in mutant.rule_ids:
-            reaching = [
-                test_id
-                for test_id in self._tests_by_rule[rule_id]
-                if self._forked.baseline(test_id).passed
-                and self._forked.baseline(test_id).reaches(module.path, mutant.mutation.lines)
-            ]
-            reaching.sort(key=lambda test_id: self._forked.baseline(test_id).seconds)
-            test_ids.update(dict.fromkeys(reaching[:TESTS_MAX]))
-        return tuple(sorted(test_ids, key=lambda test_id: self._forked.baseline(test_id).seconds))
+            own_tests = self._reaching(self._tests_by_rule[rule_id], module.path, mutant.mutation)
+            test_ids.update(dict.fromkeys(own_tests[:TESTS_MAX]))
+        if test_ids and not mutant.is_deciding:
+            all_tests = {test for tests in self._tests_by_rule.values() for test in tests}
+            others = self._reaching(all_tests - set(test_ids), module.path, mutant.mutation)
+            return (*self._by_time(test_ids), *others[:OTHER_TESTS_MAX])
+        return tuple(self._by_time(test_ids))
+
+    def _reaching(self, test_ids: Iterable[str], path: Path, mutation: Mutation) -> list[str]:
+        """Those tests that execute a mutation's lines, the quickest first."""
+        baselines = {test_id: self._forked.baseline(test_id) for test_id in test_ids}
+        return self._by_time(
+            test_id
+            for test_id, baseline in baselines.items()
+            if baseline.passed and baseline.reaches(path, mutation.lines)
+        )
+
+    def _by_time(self, test_ids: Iterable[str]) -> list[str]:
+        return sorted(
+            test_ids, key=lambda test_id: (self._forked.baseline(test_id).seconds, test_id)
+        )
 
     def _run(
         self, mutants: Sequence[RuleMutant], until_s: float
@@ -288,7 +307,7 @@ class RuleCampaign:
         or there is nothing to break.
         """
         mutants = [
-            RuleMutant(mutation=mutation, rule_ids=(rule.id,), is_deciding=False)
+            RuleMutant(mutation=mutation, rule_ids=(rule.id,), is_deciding=True)
             for function in rule.decided_in
             for mutation in self._module_of(function)[0].mutations(function.partition(":")[2])
         ]
