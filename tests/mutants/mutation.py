@@ -40,9 +40,11 @@ _OTHER_COMPARISONS: Final[dict[type[ast.cmpop], tuple[type[ast.cmpop], ...]]] = 
 _OTHER_FUNCTIONS: Final = {"any": "all", "all": "any", "min": "max", "max": "min"}
 _LOG_METHODS: Final = frozenset({"debug", "info", "warning", "error", "exception"})
 _OBSERVING: Final = re.compile(
-    r"tracer|\btrace\b|\.trace\.|_total\b|^\(?yield |^'[^']*' if .* else '[^']*'$|\bpace\b"
+    r"tracer|\btrace\b|\.trace\.|_total\b|^\(?yield |'[^']*' if .* else '[^']*'|\bpace\b"
+    r"|^rule_id\b|^trace_rule\b|\.(answers|expect|have_done)\(",
+    re.MULTILINE,
 )
-"""In the text of what only the trace, metrics or the loop's pace show."""
+"""In the text of what only the trace, metrics, explanations or the loop's pace show."""
 _STATEMENT_LISTS: Final = ("body", "orelse", "finalbody")
 _TEXT_MAX: Final = 160
 
@@ -66,6 +68,8 @@ class Mutation(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     after: str
     occurrence: int
     """1 for the first mutation of the function that reads so, 2 for the second."""
+    only_observes: bool
+    """Whether it changes what is traced, counted, announced or explained, and no answer."""
     is_switched: bool
     """Whether a switch of releases decides if it counts: then another release may have to show it
     (tests/broker/older_releases).
@@ -85,11 +89,6 @@ class Mutation(msgspec.Struct, frozen=True, kw_only=True, eq=False):
         """Says which mutation it is as long as the function's text stays, wherever it stands."""
         suffix = f" #{self.occurrence}" if self.occurrence > 1 else ""
         return f"{self.function} | {self.before} -> {self.after}{suffix}"
-
-    @property
-    def only_observes(self) -> bool:
-        """Whether it changes what is traced, counted or called, or a scan's pace, and no answer."""
-        return _OBSERVING.search(self.before) is not None
 
     @property
     def lines(self) -> range:
@@ -127,6 +126,7 @@ class MutableModule:
         """Return all mutations of a function, in the order of its text."""
         function = self.function_node(function_name)
         surroundings = _surroundings(function)
+        switch_names = _switch_names(function)
         counts: Counter[tuple[str, str]] = Counter()
         mutations = []
         for kind, node, holder, key, replacement in _changes(function):
@@ -154,7 +154,8 @@ class MutableModule:
                     before=before,
                     after=after,
                     occurrence=counts[before, after],
-                    is_switched=_is_switched(node, parent, statement),
+                    only_observes=_OBSERVING.search(f"{before}\n{_text(statement)}") is not None,
+                    is_switched=_is_switched(node, parent, statement, switch_names),
                     holder=holder,
                     key=key,
                     replacement=replacement,
@@ -403,7 +404,9 @@ def _put(holder: Any, key: str | int, value: Any) -> None:
         holder[key] = value
 
 
-def _is_switched(node: ast.AST, parent: ast.AST, statement: ast.AST) -> bool:
+def _is_switched(
+    node: ast.AST, parent: ast.AST, statement: ast.AST, switch_names: frozenset[str]
+) -> bool:
     """Whether a condition of which a switch of releases is an operand has the node."""
     conditions = [node, parent]
     if isinstance(statement, (ast.If, ast.While)) and not isinstance(node, ast.stmt):
@@ -414,9 +417,28 @@ def _is_switched(node: ast.AST, parent: ast.AST, statement: ast.AST) -> bool:
             condition = condition.test
         operands += condition.values if isinstance(condition, ast.BoolOp) else [condition]
     return any(
-        isinstance(operand, ast.expr) and _SWITCH.search(ast.unparse(operand)) is not None
-        for operand in operands
+        isinstance(operand, ast.expr) and _is_switch(operand, switch_names) for operand in operands
     )
+
+
+def _switch_names(function: FunctionNode) -> frozenset[str]:
+    """The local variables that are a switch, or are computed with one."""
+    return frozenset(
+        node.targets[0].id
+        for node in ast.walk(function)
+        if isinstance(node, ast.Assign)
+        and isinstance(node.targets[0], ast.Name)
+        and isinstance(node.value, (ast.BoolOp, ast.UnaryOp, ast.Attribute, ast.Call))
+        and any(
+            _is_switch(operand, frozenset())
+            for operand in getattr(node.value, "values", [node.value])
+        )
+    )
+
+
+def _is_switch(expression: ast.expr, switch_names: frozenset[str]) -> bool:
+    text = ast.unparse(expression)
+    return _SWITCH.search(text) is not None or text.removeprefix("not ") in switch_names
 
 
 _SWITCH: Final = re.compile(r"^(not )?[\w.]*rules\.\w+$|\((release_|self\.)?rules\)$")

@@ -1,11 +1,10 @@
 """Is each rule held by what it names? The functions that rules name are broken, one mutation at a
 time, and the tests that rules name are run: plays of cases, transcripts that are replayed, tests.
 
-- A mutation of the lines that decide a rule (the statement with the rule's id, and the condition
-  above it) must be noticed by the tests that show this rule.
-- Any other mutation of a function, on a line that tests of its rules execute, must be noticed by a
-  test that shows one of the function's rules, or else another rule of the same subjects.
-- Each rule has a test that executes its function, and that notices a mutation of it.
+- A mutation on a line that tests of the function's rules execute must be noticed: by these tests,
+  or by those of other rules of the same subjects, as one rule begins where another ends.
+- The tests of each rule notice a mutation of what decides it: of the statement with the rule's id
+  and the condition above it, where the code has the id, else of its function.
 """
 
 from __future__ import annotations
@@ -36,8 +35,8 @@ MARKERS: Final = "not real and not image and not browser and not spark and not c
 SOURCE: Final = Path(__file__).parents[2] / "sim" / "txnsim"
 TESTS_MAX: Final = 12
 """So many tests of a rule may notice a mutation: those that take the least time."""
-OTHER_TESTS_MAX: Final = 24
-"""So many tests of other rules may notice what decides none."""
+OTHER_TESTS_MAX: Final = 100
+"""So many tests of other rules of the same subjects may notice it as well."""
 PROGRESS_EVERY: Final = 50
 
 
@@ -46,8 +45,11 @@ class RuleMutant(msgspec.Struct, frozen=True, kw_only=True):
 
     mutation: Mutation
     rule_ids: tuple[str, ...]
-    """Rules of which a test has to notice it: one that the line decides, or all of the function."""
-    is_deciding: bool
+    """The rules that the line decides, or all of the function."""
+    credited_ids: tuple[str, ...]
+    """Rules that are held where one of their tests notices it: those that the line decides; where
+    it decides none, those of which the function does not say what decides them.
+    """
 
 
 def break_rules(words: Sequence[str], *, seed: int, minutes: float, workers: int) -> int:
@@ -175,8 +177,8 @@ class RuleCampaign:
         for mutant, outcome in self._run(mutants, until_s):
             tried += 1
             if outcome.killed_by is not None:
-                for rule_id, test_ids in self._tests_by_rule.items():
-                    self._noticed[rule_id] += outcome.killed_by in test_ids
+                for rule_id in mutant.credited_ids:
+                    self._noticed[rule_id] += outcome.killed_by in self._tests_by_rule[rule_id]
             elif not outcome.not_mutable:
                 survivors.append(mutant)
                 print(_survivor_line(mutant), flush=True)
@@ -222,6 +224,7 @@ class RuleCampaign:
             rule_ids = [rule.id for rule in self._sharing if function in rule.decided_in]
             node = module.function_node(function_name)
             lines_by_rule = {rule_id: deciding_lines(node, rule_id) for rule_id in rule_ids}
+            unsaid = tuple(rule_id for rule_id, lines in lines_by_rule.items() if not lines)
             for mutation in module.mutations(function_name):
                 if mutation.only_observes or mutation.is_switched or mutation.id in unseen:
                     continue
@@ -233,20 +236,20 @@ class RuleCampaign:
                 mutant = RuleMutant(
                     mutation=mutation,
                     rule_ids=decided or tuple(rule_ids),
-                    is_deciding=bool(decided),
+                    credited_ids=decided or unsaid,
                 )
                 if self._tests_for(mutant):
                     mutants.append(mutant)
         return mutants
 
-    def _tests_for(self, mutant: RuleMutant) -> tuple[str, ...]:
-        """The tests that may notice a mutant, the quickest first."""
+    def _tests_for(self, mutant: RuleMutant, *, with_others: bool = True) -> tuple[str, ...]:
+        """The tests that may notice a mutant: first those of its rules, the quickest first."""
         module, _ = self._module_of(mutant.mutation.function)
         test_ids: dict[str, None] = {}
         for rule_id in mutant.rule_ids:
             own_tests = self._reaching(self._tests_by_rule[rule_id], module.path, mutant.mutation)
             test_ids.update(dict.fromkeys(own_tests[:TESTS_MAX]))
-        if test_ids and not mutant.is_deciding:
+        if test_ids and with_others:
             all_tests = {test for tests in self._tests_by_rule.values() for test in tests}
             others = self._reaching(all_tests - set(test_ids), module.path, mutant.mutation)
             return (*self._by_time(test_ids), *others[:OTHER_TESTS_MAX])
@@ -267,13 +270,13 @@ class RuleCampaign:
         )
 
     def _run(
-        self, mutants: Sequence[RuleMutant], until_s: float
+        self, mutants: Sequence[RuleMutant], until_s: float, *, with_others: bool = True
     ) -> Iterator[tuple[RuleMutant, MutantOutcome]]:
         runs = [
             MutantRun(
                 module=self._module_of(mutant.mutation.function)[0],
                 mutation=mutant.mutation,
-                test_ids=self._tests_for(mutant),
+                test_ids=self._tests_for(mutant, with_others=with_others),
             )
             for mutant in mutants
         ]
@@ -303,16 +306,20 @@ class RuleCampaign:
         )
 
     def _notices_any(self, rule: Rule) -> bool:
-        """Whether tests of this rule alone notice a mutation that another test has noticed first;
-        or there is nothing to break.
+        """Whether tests of this rule alone notice a mutation: of the lines that decide it, where
+        the code says which. True if there is nothing to break.
         """
-        mutants = [
-            RuleMutant(mutation=mutation, rule_ids=(rule.id,), is_deciding=True)
-            for function in rule.decided_in
-            for mutation in self._module_of(function)[0].mutations(function.partition(":")[2])
-        ]
-        mutants = [mutant for mutant in mutants if self._tests_for(mutant)]
-        outcomes = self._run(mutants, time.monotonic() + 3_600)
+        mutants = []
+        for function in rule.decided_in:
+            module, function_name = self._module_of(function)
+            lines = deciding_lines(module.function_node(function_name), rule.id)
+            mutants += [
+                RuleMutant(mutation=mutation, rule_ids=(rule.id,), credited_ids=(rule.id,))
+                for mutation in module.mutations(function_name)
+                if not lines or not lines.isdisjoint(mutation.lines)
+            ]
+        mutants = [mutant for mutant in mutants if self._tests_for(mutant, with_others=False)]
+        outcomes = self._run(mutants, time.monotonic() + 3_600, with_others=False)
         return not mutants or any(outcome.killed_by is not None for _, outcome in outcomes)
 
     def _module_of(self, function: str) -> tuple[MutableModule, str]:
@@ -323,6 +330,4 @@ class RuleCampaign:
 
 
 def _survivor_line(mutant: RuleMutant) -> str:
-    rule_ids = ", ".join(mutant.rule_ids)
-    subject = "decides" if mutant.is_deciding else "of"
-    return f"survives: {mutant.mutation}  ({subject} {rule_ids})"
+    return f"survives: {mutant.mutation}  ({', '.join(mutant.rule_ids)})"
