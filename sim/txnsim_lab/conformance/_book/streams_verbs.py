@@ -33,6 +33,8 @@ def streams_group_heartbeat(
     standby: Sequence[str] | None = None,
     instance: str | None = None,
     rebalance: int | None = None,
+    endpoint: str | None = None,
+    endpoints: int = 0,
     shutdown: bool = False,
 ) -> list[VerbRequest]:
     """Make a StreamsGroupHeartbeat request.
@@ -41,6 +43,8 @@ def streams_group_heartbeat(
         topology: Epoch of the topology of a member that joins; None leaves it out.
         log: A changelog topic, with the fields of a TopicInfo that differ from the default.
         copartitioned: Whether all ``topics`` must have the same number of partitions.
+        endpoint: Where the member is asked from outside, as ``host:port``.
+        endpoints: Epoch of the endpoints that the member knows.
         rebalance: Milliseconds; by default a minute of a member that joins, else unchanged.
     """
     is_joining = epoch == 0
@@ -51,7 +55,7 @@ def streams_group_heartbeat(
         "group_id": group,
         "member_id": member,
         "member_epoch": epoch,
-        "endpoint_information_epoch": 0,
+        "endpoint_information_epoch": endpoints,
         "instance_id": instance,
         "rack_id": None,
         "rebalance_timeout": timedelta(milliseconds=timeout_ms),
@@ -65,7 +69,7 @@ def streams_group_heartbeat(
         "standby_tasks": _task_ids(standby or ()) if is_whole else None,
         "warmup_tasks": [] if is_whole else None,
         "process_id": f"process of {member}" if is_joining else None,
-        "user_endpoint": None,
+        "user_endpoint": None if endpoint is None else _endpoint(endpoint),
         "client_tags": [] if is_joining else None,
         "task_offsets": None,
         "task_end_offsets": None,
@@ -95,6 +99,11 @@ def _subtopology(
         "repartition_source_topics": [],
         "copartition_groups": [group] if copartitioned else [],
     }
+
+
+def _endpoint(text: str) -> dict[str, Any]:
+    host, _, port = text.partition(":")
+    return {"host": host, "port": int(port)}
 
 
 def _task_ids(tasks: Sequence[str]) -> list[dict[str, Any]]:
