@@ -10,7 +10,7 @@ VENV = .venv
 PIP = $(VENV)/bin/python -m pip --disable-pip-version-check --quiet
 ARGS =
 
-.PHONY: help run site handouts demo dev test check nightly conformance random stage recipes bench bench-quick release-check journeys
+.PHONY: help run site handouts demo dev test check nightly mutants conformance random stage recipes bench bench-quick release-check journeys
 
 help:
 	@echo 'make run          start a cluster of three brokers on ports 9092.. and its HTTP control port'
@@ -21,6 +21,7 @@ help:
 	@echo 'make test         the whole check: format, lint, types, layers, all tests, real Python clients'
 	@echo 'make check        the same without slow tests and clients'
 	@echo 'make nightly      ask what the gate (.ci/run) leaves out, two hours and more (Java 17, Maven, Go, Node.js, Rust)'
+	@echo 'make mutants      break rules and cores line by line, and list what no test notices, hours (--minutes M ends earlier)'
 	@echo 'make conformance  ask a real Apache Kafka again and compare with the answers that are kept (Java 17, Maven)'
 	@echo 'make random       play 10,000 random operations per level to a real Apache Kafka and to us (the same)'
 	@echo 'make stage        play every story on real brokers of five releases, an hour or more; --missing goes on (the same)'
@@ -55,6 +56,9 @@ check: $(VENV)/installed-dev
 
 nightly: $(VENV)/installed-dev
 	@exec $(PYTHON) -m tests.ci.run --nightly $(ARGS)
+
+mutants: $(VENV)/installed-dev
+	@exec $(VENV)/bin/python -m tests.mutants both $(ARGS)
 
 conformance: $(VENV)/installed-dev
 	@$(VENV)/bin/python -m tests.conformance.record --check; stories=$$?; \

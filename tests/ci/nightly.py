@@ -68,6 +68,9 @@ KILLS: Final[Mapping[int, int]] = MappingProxyType({0: 20, AS_BELOW: 8, 2: 20})
 SEEDS: Final = (2, 3, 4)
 """Of clusters in virtual time; ``make test`` plays those before (``tests.check.SEEDS_FULL``)."""
 
+MUTANTS_MINUTES: Final = 12
+"""After so many no further mutant begins, of rules and of rooms each."""
+
 LEADERLESS: Final = ("txnsim-4.3", "txnsim-4.4")
 """Releases as which KAFKA-20734 is played to us (tests/real/leaderless.py)."""
 
@@ -386,6 +389,15 @@ def judges(deadline: Deadline) -> PartOutcome:
     """Every judge of histories beside its definition, on a hundred thousand of them."""
     command = [PYTHON, "-m", "tests.lab.checkers.brute_force", "--histories", "100000"]
     return judge_step("judges", run(command, deadline=deadline))
+
+
+def mutants(deadline: Deadline) -> PartOutcome:
+    """Lines of the functions that rules name, and a hundred of the cores, are broken one by one:
+    their tests notice it. The functions that the time allows are other ones each day.
+    """
+    command = [PYTHON, "-m", "tests.mutants", "both", "--workers", "1", "--seed", "of the day"]
+    times = ("--minutes", f"{MUTANTS_MINUTES}")
+    return judge_step("mutants", run([*command, *times], deadline=deadline))
 
 
 def audit(deadline: Deadline) -> PartOutcome:

@@ -78,7 +78,7 @@ GATE: Final = CiPlan(
 
 NIGHTLY: Final = CiPlan(
     "nightly",
-    minutes=130,
+    minutes=145,
     minutes_max=480,
     serial_parts=(
         Part("make test, drawn, with coverage", 8, nightly.make_test, cores=CORES),
@@ -95,6 +95,7 @@ NIGHTLY: Final = CiPlan(
             nightly.spark_and_kafka,
             needs_programs=False,
         ),
+        Part("mutants of rules and cores", 30, nightly.mutants, needs_programs=False),
         *(
             Part(
                 f"clients and tools, txnsim at transaction.version {transaction_version}",

@@ -66,15 +66,11 @@ def next_session_epoch(session_epoch: int) -> int:
 class ShareSession:
     """The partitions that one member fetches here."""
 
-    __slots__ = ("_must_answer", "connection", "epoch", "key", "topics")
+    __slots__ = ("_must_answer", "connection", "epoch", "topics")
 
     def __init__(
-        self,
-        key: SessionKey,
-        connection: Hashable,
-        topic_by_partition: Mapping[SharedPartition, str | None],
+        self, connection: Hashable, topic_by_partition: Mapping[SharedPartition, str | None]
     ) -> None:
-        self.key = key
         self.connection = connection
         self.epoch = next_session_epoch(INITIAL_EPOCH)
         self.topics = dict(topic_by_partition)
@@ -183,7 +179,7 @@ class ShareSessions:
                 error=ErrorCode.share_session_limit_reached,
                 reason=f"{session_limit} share sessions are open",
             )
-        session = ShareSession(key, connection, topic_by_partition)
+        session = ShareSession(connection, topic_by_partition)
         self._sessions[key] = session
         self._members[key.group_id] += 1
         self._connections[connection] = _Connection(key)

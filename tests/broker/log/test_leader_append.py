@@ -431,14 +431,27 @@ def test_a_batch_that_unpacks_to_too_much_is_too_large(
     assert answer.log_start_offset == start
 
 
+PLAIN_BYTES = len(plain())
+
+
 @pytest.mark.parametrize(
     ("config", "error"),
-    [(config_of(max_message_bytes=60), 10), (config_of(segment_bytes=60), 18)],
+    [
+        (config_of(max_message_bytes=PLAIN_BYTES - 1), 10),
+        (config_of(segment_bytes=PLAIN_BYTES - 1), 18),
+    ],
 )
 def test_a_coordinators_batch_has_the_same_limits(config: LogConfig, error: int) -> None:
     answer = append_coordinator(make_log(config), plain(), now_ms=NOW)
     assert isinstance(answer, AppendRejection)
     assert (answer.error, answer.log_start_offset) == (error, -1)
+
+
+@pytest.mark.parametrize(
+    "config", [config_of(max_message_bytes=PLAIN_BYTES), config_of(segment_bytes=PLAIN_BYTES)]
+)
+def test_a_coordinators_batch_may_be_as_large_as_the_limit(config: LogConfig) -> None:
+    assert isinstance(append_coordinator(make_log(config), plain(), now_ms=NOW), Appended)
 
 
 def test_the_header_may_be_handed_in(driver: LogDriver) -> None:

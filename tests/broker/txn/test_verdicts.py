@@ -281,6 +281,27 @@ def test_every_filter_must_pass(query: ListTransactions, expected: list[str]) ->
     assert listed_ids(query) == expected
 
 
+@pytest.mark.parametrize(
+    ("duration_ms", "started_ago_ms", "is_listed"),
+    [
+        (-(2**63), 0, True),
+        (-1, 0, True),
+        (0, 0, False),
+        (1, 0, False),
+        (0, 1, True),
+        (-1, -1, True),  # the clock was set back: below 0 nothing is filtered all the same
+    ],
+)
+def test_a_duration_filters_from_0_on_what_has_not_run_for_longer(
+    duration_ms: int, started_ago_ms: int, is_listed: bool
+) -> None:
+    start_ms = NOW_MS - started_ago_ms
+    txn = named_entry("orders", TransactionState.ONGOING, start_ms=start_ms)
+    listing = list_transactions([txn], ListTransactions(duration_ms=duration_ms), now_ms=NOW_MS)
+    assert isinstance(listing, FilteredListing)
+    assert listing.has(txn) is is_listed
+
+
 def test_unknown_states_are_returned_once_and_match_nothing() -> None:
     query = ListTransactions(states=("Open", "PrepareEpochFence", "Open"))
     listing = list_transactions(TXNS, query, now_ms=NOW_MS)

@@ -42,10 +42,10 @@ async def handle(request: Request) -> Reply:
     if 10 <= request.api_version < BY_TOPIC_ID_FROM and (topic_ids or None in topic_names):
         return refuse(request, ErrorCode.invalid_request)
     if topic_ids:
-        # If any id is given, names are ignored.
-        return await _answer(
-            request, await request.map_each(partial(_topic_by_id, request), topic_ids)
-        )
+        # If any id is given, names are ignored. Unknown ids come first.
+        topics_or_rows = await request.map_each(partial(_topic_by_id, request), topic_ids)
+        topics_or_rows.sort(key=lambda topic_or_row: isinstance(topic_or_row, TopicImage))
+        return await _answer(request, topics_or_rows)
     if None in topic_names:
         # Neither id nor name: Kafka trips over the null.
         return refuse(request, ErrorCode.unknown_server_error)

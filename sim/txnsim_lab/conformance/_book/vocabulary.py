@@ -7,7 +7,14 @@ from collections.abc import Mapping
 from functools import cache
 from typing import Any, Final
 
-from txnsim_lab.conformance._book import group_verbs, log_verbs, member_verbs, share_verbs, verbs
+from txnsim_lab.conformance._book import (
+    group_verbs,
+    log_verbs,
+    member_verbs,
+    share_verbs,
+    streams_verbs,
+    verbs,
+)
 from txnsim_lab.conformance._book.values import CaseError, Variables
 from txnsim_lab.conformance._book.verbs import Verb, VerbRequest
 
@@ -17,6 +24,7 @@ VERB_FUNCTIONS: Final[Mapping[str, Verb]] = {
     **group_verbs.VERBS,
     **member_verbs.VERBS,
     **share_verbs.VERBS,
+    **streams_verbs.VERBS,
 }
 
 

@@ -190,6 +190,22 @@ async def test_errors_of_a_wait_reach_the_fetch_of_stable_positions(
 
 
 @within(run_groups)
+async def test_a_refused_fetch_of_stable_positions_does_not_wait_for_the_log(
+    group_bench: GroupBench,
+) -> None:
+    await group_bench.consume("a")
+    group_bench.log.is_held = True
+    group_bench.later(group_bench.consume("b"))
+    await group_bench.pass_ms(1)
+    reads = group_bench.later(
+        group_bench.fetch(require_stable=True, member_id="nobody", member_epoch=1)
+    )
+    await group_bench.pass_ms(1)
+    assert reads.done()
+    assert (await reads).error is E.unknown_member_id
+
+
+@within(run_groups)
 async def test_who_commits_while_the_partition_moves_is_sent_away(group_bench: GroupBench) -> None:
     group_bench.log.is_held = True
     commits = group_bench.later(group_bench.commit(5))
