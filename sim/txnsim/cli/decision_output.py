@@ -13,8 +13,8 @@ if TYPE_CHECKING:
 FINDING_STATUS: Final = 3
 INCOMPLETE_STATUS: Final = 4
 DECISION_STATUSES: Final = (
-    "Exit status 0: everything was judged, and agrees; 3: there are findings; 4: none was found, but"
-    " something could not be judged; 2: a misuse."
+    "Exit status 0: everything was judged, and agrees; 3: there are findings; 4: none was found,"
+    " but something could not be judged; 2: a misuse."
 )
 
 

@@ -133,14 +133,8 @@ def audit_epoch(
     judge = _EpochJudge(partition_reach, coordinator_reach)
     if len(decisions) == 1 and decisions[0].by_epoch:
         return [judge.verdict_on(decisions[0], tuple(markers), 0)]
-    pairing = _Pairing(decisions, markers, partition_reach, coordinator_reach, SKEW_MS)
-    pairs = pairing.best()
-    if pairing.needs_unlikely_clocks(pairs):
-        pairing = _Pairing(
-            decisions, markers, partition_reach, coordinator_reach, CLOCK_TOLERANCE_MS
-        )
-        pairs = pairing.best()
-    return list(judge.verdicts_of(pairing, pairs))
+    pairing = _Pairing(decisions, markers, partition_reach, coordinator_reach)
+    return list(judge.verdicts_of(pairing, pairing.best()))
 
 
 class _EpochJudge:
@@ -165,6 +159,7 @@ class _EpochJudge:
                     lone_markers.append(marker_index)
                 else:
                     markers_of_decision[owner].append(marker_index)
+        tolerance_ms = 0 if pairing.needs_unlikely_clocks(pairs) else CLOCK_TOLERANCE_MS
         for decision_index, marker_indexes in markers_of_decision.items():
             clock_ms = max(
                 (pairing.clock_ms(decision_index, index) for index in marker_indexes), default=0
@@ -172,7 +167,7 @@ class _EpochJudge:
             yield self.verdict_on(
                 pairing.decisions[decision_index],
                 tuple(pairing.markers[index] for index in sorted(marker_indexes)),
-                clock_ms,
+                clock_ms if clock_ms > tolerance_ms else 0,
             )
         for marker_index in lone_markers:
             yield self._verdict_on_lone(pairing.markers[marker_index])
@@ -185,6 +180,7 @@ class _EpochJudge:
         marker_index: int,
     ) -> int | None:
         """The decision that an unpaired marker repeats; None if it belongs to none."""
+        candidates: list[tuple[int, int]] = []
         for direction in (-1, 1):
             neighbour = position + direction
             while 0 <= neighbour < len(pairs) and pairs[neighbour][0] is None:
@@ -192,15 +188,22 @@ class _EpochJudge:
             if not 0 <= neighbour < len(pairs):
                 continue
             decision_index, paired_marker = pairs[neighbour]
-            if decision_index is None or paired_marker is None:
-                continue
-            if pairing.clock_ms(decision_index, marker_index) <= CLOCK_TOLERANCE_MS:
-                return decision_index
-        return None
+            if decision_index is not None and paired_marker is not None:
+                clock_ms = pairing.clock_ms(decision_index, marker_index)
+                candidates.append((clock_ms, decision_index))
+        clock_ms, owner = min(candidates, default=(_FORBIDDEN, -1))
+        return owner if clock_ms <= CLOCK_TOLERANCE_MS else None
 
     def verdict_on(
         self, decision: AuditedDecision, markers: tuple[AuditedMarker, ...], clock_ms: int
     ) -> AuditVerdict:
+        """The verdict on a decision.
+
+        Args:
+            decision: The decision.
+            markers: Its markers, in order.
+            clock_ms: Difference of clocks that leaves a doubt about them; 0 without a doubt.
+        """
         if not markers:
             return self._verdict_on_unmarked(decision)
         state, why = AuditState.AGREES, ""
@@ -208,7 +211,7 @@ class _EpochJudge:
             state = AuditState.CONTRADICTS
         elif len(markers) > 1:
             state = AuditState.TWICE
-        elif clock_ms > CLOCK_TOLERANCE_MS:
+        elif clock_ms:
             state = AuditState.UNKNOWN
             why = (
                 f"the clocks of coordinator and leader would have to differ by {clock_ms} ms for"
@@ -253,11 +256,9 @@ class _Pairing:
         markers: Sequence[AuditedMarker],
         partition_reach: LogReach,
         coordinator_reach: LogReach,
-        skew_ms: int,
     ) -> None:
         self.decisions = decisions
         self.markers = markers
-        self._skew_ms = skew_ms
         self._ends_ms = [decision.at_ms for decision in decisions[1:]] + [AFTER_ALL_MARKERS_MS]
         self._missing_costs = [
             SKEW_MS
@@ -319,7 +320,7 @@ class _Pairing:
 
     def _pair_cost(self, decision_index: int, marker_index: int) -> int:
         clock_ms = self.clock_ms(decision_index, marker_index)
-        if clock_ms > self._skew_ms:
+        if clock_ms > SKEW_MS:
             return _FORBIDDEN
         is_equal = self.decisions[decision_index].is_commit == self.markers[marker_index].is_commit
         return clock_ms if is_equal else clock_ms + _FINDING_COST
@@ -362,25 +363,15 @@ class _Pairing:
         return pairs[::-1]
 
     def needs_unlikely_clocks(self, pairs: Sequence[tuple[int | None, int | None]]) -> bool:
-        """Whether pairs need a leader's clock that is ahead of the coordinator's, while other pairs
-        of the same logs show that it is not: a marker that comes sooner after its decision.
+        """Whether pairs need a leader's clock that is ahead of the coordinator's, while another
+        marker came sooner after its decision than such a clock allows. Another leader may have
+        written that one; or a marker is lost, and a later one is there twice.
         """
-        full_pairs = [
-            (decision_index, marker_index)
-            for decision_index, marker_index in pairs
-            if decision_index is not None and marker_index is not None
-        ]
-        ahead_ms = max(
-            (
-                self.markers[marker_index].at_ms - self._ends_ms[decision_index]
-                for decision_index, marker_index in full_pairs
-            ),
-            default=0,
-        )
-        if ahead_ms <= CLOCK_TOLERANCE_MS:
-            return False
-        least_lag_ms = min(
-            self.markers[marker_index].at_ms - self.decisions[decision_index].at_ms
-            for decision_index, marker_index in full_pairs
-        )
-        return least_lag_ms < ahead_ms - CLOCK_TOLERANCE_MS
+        lags_ms: list[int] = []
+        ahead_ms = 0
+        for decision_index, marker_index in pairs:
+            if decision_index is not None and marker_index is not None:
+                marker_ms = self.markers[marker_index].at_ms
+                ahead_ms = max(ahead_ms, marker_ms - self._ends_ms[decision_index])
+                lags_ms.append(marker_ms - self.decisions[decision_index].at_ms)
+        return ahead_ms > 0 and min(lags_ms) < ahead_ms

@@ -1,5 +1,5 @@
-"""The report of ``logs decisions`` and ``txns decisions``: findings in words, with what is lost, which
-known defect explains it, and what to do. Pure.
+"""The report of ``logs decisions`` and ``txns decisions``: findings in words, with what is lost,
+which known defect explains it, and what to do. Pure.
 
 A finding is explained only by what the logs show. The defects: docs/found.md.
 """

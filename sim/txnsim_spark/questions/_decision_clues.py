@@ -1,11 +1,12 @@
-"""What the logs show around a finding: its records, by the batches of its producer alone; a new leader
-of its partition; the coordinator's epoch at that time.
+"""What the logs show around a finding: its records, by the batches of its producer alone; a new
+leader of its partition; the coordinator's epoch at that time.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -119,7 +120,7 @@ class ClueReader:
         epochs = self._epochs_of(coordinator)
         return any(
             later_start - start_offset <= 1
-            for (_, start_offset), (_, later_start) in zip(epochs[1:], epochs[2:], strict=False)
+            for (_, start_offset), (_, later_start) in pairwise(epochs[1:])
         )
 
     def _epochs_of(self, coordinator: int | None) -> tuple[tuple[int, int], ...]:

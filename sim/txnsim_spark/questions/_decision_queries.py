@@ -1,5 +1,6 @@
-"""The queries of ``logs decisions``, for Spark and for DuckDB: they divide decisions and markers into
-those that plainly agree, which are only counted, and the rest, which ``txn.decision_audit`` judges.
+"""The queries of ``logs decisions``, for Spark and for DuckDB: they divide decisions and markers
+into those that plainly agree, which are only counted, and the rest, which ``txn.decision_audit``
+judges.
 
 A window holds a decision of a producer id and epoch on a partition, and the markers until the next
 decision. Windows are numbered by running sums, not by a join on times: an epoch of a million

@@ -1,5 +1,5 @@
-"""The tables that ``logs decisions`` asks, in DuckDB or in Spark. Only the replica of each partition
-whose word counts is read.
+"""The tables that ``logs decisions`` asks, in DuckDB or in Spark. Only the replica of each
+partition whose word counts is read.
 """
 
 from __future__ import annotations

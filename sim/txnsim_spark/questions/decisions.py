@@ -1,5 +1,5 @@
-"""``logs decisions``: every decision of the coordinators' logs against the markers of every partition
-that it lists, on the directories of stopped brokers.
+"""``logs decisions``: every decision of the coordinators' logs against the markers of every
+partition that it lists, on the directories of stopped brokers.
 
 1. The driver reads small files: which replica of each partition counts, and how far its log reaches
    (``_log_reach``).
@@ -26,12 +26,7 @@ from txnsim.txn.decision_audit import (
     LogReach,
     audit_epoch,
 )
-from txnsim.txn.decision_report import (
-    DecisionReport,
-    FindingClues,
-    ReportBuilder,
-    finding_of,
-)
+from txnsim.txn.decision_report import DecisionReport, FindingClues, ReportBuilder, finding_of
 from txnsim.txn.marker_payment import AFTER_ALL_MARKERS_MS, BEFORE_ALL_MARKERS_MS, SKEW_MS
 from txnsim.txn.open_txn_verdict import OpenTxnStatus
 from txnsim.types import TRANSACTION_STATE_TOPIC, TopicPartition
