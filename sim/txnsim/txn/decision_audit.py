@@ -20,7 +20,8 @@ counterparts: TransactionMetadata.prepareAbortOrCommit, ProducerStateManager.com
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from bisect import bisect_right
+from collections.abc import Iterator, Mapping, Sequence
 from enum import StrEnum
 from typing import Final
 
@@ -132,7 +133,7 @@ def audit_epoch(
         ]
     judge = _EpochJudge(partition_reach, coordinator_reach)
     if len(decisions) == 1 and decisions[0].by_epoch:
-        return [judge.verdict_on(decisions[0], tuple(markers), 0)]
+        return list(judge.verdicts_by_epoch(decisions[0], markers))
     pairing = _Pairing(decisions, markers, partition_reach, coordinator_reach)
     return list(judge.verdicts_of(pairing, pairing.best()))
 
@@ -144,6 +145,18 @@ class _EpochJudge:
         self._partition_reach = partition_reach
         self._coordinator_reach = coordinator_reach
 
+    def verdicts_by_epoch(
+        self, decision: AuditedDecision, markers: Sequence[AuditedMarker]
+    ) -> Iterator[AuditVerdict]:
+        """The verdicts on the only decision of an epoch, and on markers that came too late."""
+        own_markers = tuple(
+            marker for marker in markers if is_repetition(decision, markers[0], marker)
+        )
+        yield self.verdict_on(decision, own_markers, 0)
+        for marker in markers:
+            if marker not in own_markers:
+                yield self._verdict_on_lone(marker)
+
     def verdicts_of(
         self, pairing: _Pairing, pairs: Sequence[tuple[int | None, int | None]]
     ) -> Iterator[AuditVerdict]:
@@ -152,9 +165,9 @@ class _EpochJudge:
         for decision_index, marker_index in pairs:
             if decision_index is not None:
                 markers_of_decision[decision_index] = [] if marker_index is None else [marker_index]
-        for position, (decision_index, marker_index) in enumerate(pairs):
+        for decision_index, marker_index in pairs:
             if decision_index is None and marker_index is not None:
-                owner = self._owner_of_extra(pairing, pairs, position, marker_index)
+                owner = pairing.owner_of_repetition(marker_index, markers_of_decision)
                 if owner is None:
                     lone_markers.append(marker_index)
                 else:
@@ -171,28 +184,6 @@ class _EpochJudge:
             )
         for marker_index in lone_markers:
             yield self._verdict_on_lone(pairing.markers[marker_index])
-
-    @staticmethod
-    def _owner_of_extra(
-        pairing: _Pairing,
-        pairs: Sequence[tuple[int | None, int | None]],
-        position: int,
-        marker_index: int,
-    ) -> int | None:
-        """The decision that an unpaired marker repeats; None if it belongs to none."""
-        candidates: list[tuple[int, int]] = []
-        for direction in (-1, 1):
-            neighbour = position + direction
-            while 0 <= neighbour < len(pairs) and pairs[neighbour][0] is None:
-                neighbour += direction
-            if not 0 <= neighbour < len(pairs):
-                continue
-            decision_index, paired_marker = pairs[neighbour]
-            if decision_index is not None and paired_marker is not None:
-                clock_ms = pairing.clock_ms(decision_index, marker_index)
-                candidates.append((clock_ms, decision_index))
-        clock_ms, owner = min(candidates, default=(_FORBIDDEN, -1))
-        return owner if clock_ms <= CLOCK_TOLERANCE_MS else None
 
     def verdict_on(
         self, decision: AuditedDecision, markers: tuple[AuditedMarker, ...], clock_ms: int
@@ -243,6 +234,16 @@ def is_before_reach(at_ms: int, reach: LogReach) -> bool:
     return is_early or at_ms > reach.until_ms
 
 
+def is_repetition(
+    decision: AuditedDecision, first_marker: AuditedMarker, marker: AuditedMarker
+) -> bool:
+    """Whether a coordinator may have sent a marker again: until it had completed the transaction.
+    The leader's clock set both times.
+    """
+    ending_ms = (decision.completed_ms or AFTER_ALL_MARKERS_MS) - decision.at_ms
+    return abs(marker.at_ms - first_marker.at_ms) <= ending_ms + SKEW_MS
+
+
 class _Pairing:
     """Pairs decisions with markers, both in order, at the least cost.
 
@@ -278,6 +279,29 @@ class _Pairing:
         decision, marker = self.decisions[decision_index], self.markers[marker_index]
         lateness_ms = marker.at_ms - self._ends_ms[decision_index]
         return max(0, decision.at_ms - marker.at_ms, lateness_ms)
+
+    def owner_of_repetition(
+        self, marker_index: int, markers_of_decision: Mapping[int, Sequence[int]]
+    ) -> int | None:
+        """The decision that an unpaired marker repeats, by its time; None if it repeats none.
+
+        Args:
+            marker_index: The unpaired marker.
+            markers_of_decision: Decision -> its markers so far, the paired one first.
+        """
+        marker = self.markers[marker_index]
+        after = bisect_right(self.decisions, marker.at_ms, key=lambda decision: decision.at_ms)
+        for decision_index in (after - 1, after):
+            paired_indexes = markers_of_decision.get(decision_index)
+            if (
+                paired_indexes
+                and self.clock_ms(decision_index, marker_index) <= CLOCK_TOLERANCE_MS
+                and is_repetition(
+                    self.decisions[decision_index], self.markers[paired_indexes[0]], marker
+                )
+            ):
+                return decision_index
+        return None
 
     def best(self) -> list[tuple[int | None, int | None]]:
         """The pairs in order; None stands for a missing marker, or for a missing decision."""

@@ -313,7 +313,7 @@ def _missing_explanation(clues: FindingClues) -> tuple[str | None, str]:
         )
     if clues.records is None:
         return None, "no record of this transaction is there: nothing is lost with the marker"
-    return None, "the partition kept its leader, so no known defect explains it"
+    return None, "the partition kept its leader while the marker was due: were files changed?"
 
 
 def _contradiction_explanation(
@@ -334,7 +334,9 @@ def _contradiction_explanation(
             "it was written after the coordinator had completed the transaction: by an operator,"
             " as kafka-transactions.sh abort does"
         )
-    return None, "no known defect writes the other outcome"
+    return None, (
+        "a coordinator sends the outcome that it has decided, and no other one: were files changed?"
+    )
 
 
 def _is_foreign_epoch(marker: AuditedMarker, clues: FindingClues) -> bool:
@@ -381,7 +383,7 @@ def _advice(
 ) -> str:
     decision = verdict.decision
     if concerned is not None and concerned.ended_at is None:
-        return f"end it, as was decided: {repair_command(topic_partition, bootstrap)}"
+        return f"end it (with --yes): {repair_command(topic_partition, bootstrap)}"
     if decision is not None and concerned is not None and concerned.ended_by_commit is not None:
         if decision.is_commit and not concerned.ended_by_commit:
             return (
@@ -411,12 +413,12 @@ def repair_command(topic_partition: TopicPartition, bootstrap: str) -> str:
 def records_command(topic_partition: TopicPartition, concerned: RecordsConcerned) -> str:
     """The command that prints the records of a range from log directories."""
     query = (
-        "SELECT `offset`, key, value FROM leader WHERE topic = '"
-        + topic_partition.topic.replace("'", "''")
-        + f"' AND partition = {topic_partition.partition} AND NOT is_control AND `offset` BETWEEN"
-        f" {concerned.first_offset} AND {concerned.last_offset}"
+        "SELECT `offset`, key, value FROM leader WHERE NOT is_control AND partition ="
+        f" {topic_partition.partition} AND `offset` BETWEEN {concerned.first_offset} AND"
+        f" {concerned.last_offset}"
     )
-    return command_line("txnsim", "logs", "sql", query, "DIR")
+    topic_option = option("--option", f"topics={topic_partition.topic}")
+    return command_line("txnsim", "logs", "sql", query, "DIR", *topic_option)
 
 
 STATE_WORDS: Final[Mapping[AuditState, str]] = {

@@ -8,7 +8,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 import pyarrow as pa
@@ -27,9 +27,6 @@ from txnsim_spark.tables.replica_jobs import kept_rows
 
 if TYPE_CHECKING:
     from txnsim_spark.questions.decisions import DoubtfulVerdict
-
-MOVED_TWICE_MS: Final = 60_000
-"""Two moves of the coordinator that come this soon after a record may have cut its entry off."""
 
 
 class ProducerBatch(msgspec.Struct, frozen=True, kw_only=True):
@@ -65,6 +62,9 @@ class ClueReader:
         on_problem: OnProblem,
     ) -> None:
         self._logs = logs
+        self._tables = tables
+        self._times: dict[tuple[int, int], tuple[int | None, int | None]] = {}
+        """(coordinator, offset) -> the times around it."""
         self._batches = _batches_of(engine, logs, doubtful, on_problem)
         self._owners = _owners_of(tables, {item.epoch.producer_id for item in doubtful})
 
@@ -85,7 +85,8 @@ class ClueReader:
             records=concerned,
             has_new_leader=self._has_new_leader(place, concerned),
             coordinator_epoch=self._coordinator_epoch(coordinator, item.verdict),
-            has_moved_twice=self._has_moved_twice(coordinator),
+            has_moved_twice=item.verdict.state is AuditState.RECORDS_BEHIND
+            and self._has_moved_twice(coordinator, _written_ms(concerned, batches)),
         )
 
     def _has_new_leader(
@@ -102,26 +103,62 @@ class ClueReader:
         )
 
     def _coordinator_epoch(self, coordinator: int | None, verdict: AuditVerdict) -> int | None:
-        """The leader epoch of the coordinator's partition at a decision, or the newest one."""
+        """The leader epoch of the coordinator's partition at a decision, or at a marker without
+        one; None if no coordinator knows the producer.
+        """
         epochs = self._epochs_of(coordinator)
         if not epochs:
             return None
-        if verdict.decision is None:
-            return epochs[-1][0] if len(epochs) == 1 else epochs[0][0]
-        epoch_numbers = [
-            epoch for epoch, start_offset in epochs if start_offset <= verdict.decision.offset
-        ]
-        return epoch_numbers[-1] if epoch_numbers else None
+        if verdict.decision is not None:
+            decision_offset = verdict.decision.offset
+            epoch_numbers = [
+                epoch for epoch, start_offset in epochs if start_offset <= decision_offset
+            ]
+        elif coordinator is not None and verdict.markers:
+            marker_ms = verdict.markers[0].at_ms
+            epoch_numbers = [
+                epoch
+                for epoch, start_offset in epochs
+                if self._began_before(coordinator, start_offset, marker_ms)
+            ]
+        else:
+            return None
+        return epoch_numbers[-1] if epoch_numbers else epochs[0][0]
 
-    def _has_moved_twice(self, coordinator: int | None) -> bool:
-        """Whether two leaders of the coordinator's partition begin close together, so that the
-        second one may have cut off what the first had answered from.
+    def _has_moved_twice(self, coordinator: int | None, written_ms: int | None) -> bool:
+        """Whether the coordinator's partition got two leaders between two of its records, and a
+        record was written to a partition meanwhile: its entry may have been cut off.
         """
+        if coordinator is None or written_ms is None:
+            return False
         epochs = self._epochs_of(coordinator)
         return any(
-            later_start - start_offset <= 1
-            for (_, start_offset), (_, later_start) in pairwise(epochs[1:])
+            later_epoch > epoch + 1 and self._is_between(coordinator, later_start, written_ms)
+            for (epoch, _), (later_epoch, later_start) in pairwise(epochs)
         )
+
+    def _is_between(self, coordinator: int, offset: int, written_ms: int) -> bool:
+        """Whether a time lies between those of a coordinator's record and of the one before it."""
+        before_ms, after_ms = self._times_around(coordinator, offset)
+        return (before_ms is None or before_ms <= written_ms + SKEW_MS) and (
+            after_ms is None or after_ms >= written_ms - SKEW_MS
+        )
+
+    def _began_before(self, coordinator: int, start_offset: int, at_ms: int) -> bool:
+        """Whether a leader epoch of the coordinator's partition has a record before a time."""
+        _, first_ms = self._times_around(coordinator, start_offset)
+        return first_ms is not None and first_ms <= at_ms
+
+    def _times_around(self, coordinator: int, offset: int) -> tuple[int | None, int | None]:
+        """Times of the coordinator's last record below an offset, and of the first one from there
+        on; None without one.
+        """
+        place = coordinator, offset
+        if place not in self._times:
+            query = queries.NEIGHBOURS.format(coordinator=coordinator, offset=offset)
+            (row,) = self._tables.rows(query)
+            self._times[place] = row["before_ms"], row["after_ms"]
+        return self._times[place]
 
     def _epochs_of(self, coordinator: int | None) -> tuple[tuple[int, int], ...]:
         if coordinator is None:
@@ -187,6 +224,8 @@ def _records_of(
             return _unmarked_records(verdict, producer_epoch, batches)
         case AuditState.RECORDS_BEHIND:
             return _records_between(batches, _last_marker_offset(batches), None)
+        case AuditState.EPOCH_BACK:
+            return _records_of_older_epochs(batches)
         case AuditState.CONTRADICTS | AuditState.WITHOUT_DECISION:
             marker_offset = verdict.markers[0].offset
         case _:  # twice: what the repetition has ended
@@ -197,34 +236,53 @@ def _records_of(
 def _unmarked_records(
     verdict: AuditVerdict, producer_epoch: int, batches: Sequence[ProducerBatch]
 ) -> RecordsConcerned | None:
-    """The records of a decision without a marker: those of its epoch, or those that were written
-    before it, up to the next marker; None if there are none.
+    """The records of a decision without a marker; None if there are none. By transactions v2 they
+    have its epoch, less one. In the old flow they lie in front of the first marker after the
+    decision, or are open, and were written before the decision.
     """
     decision = verdict.decision
     assert decision is not None
-    start_offset = -1
-    own_batches: list[ProducerBatch] = []
+    stay: list[ProducerBatch] = []
     for batch in batches:
-        if batch.is_control:
-            if own_batches:
-                return _concerned(own_batches, batch)
-            start_offset = batch.base_offset
-        elif batch.base_offset > start_offset and _is_of_decision(
-            batch, producer_epoch, decision.at_ms, by_epoch=decision.by_epoch
-        ):
-            own_batches.append(batch)
-    return _concerned(own_batches, None) if own_batches else None
+        if not batch.is_control:
+            is_own = (
+                batch.producer_epoch == producer_epoch - 1
+                if decision.by_epoch
+                else batch.producer_epoch <= producer_epoch
+            )
+            stay += [batch] if is_own else []
+            continue
+        if stay and (decision.by_epoch or batch.max_timestamp_ms >= decision.at_ms):
+            return _concerned(_written_before(stay, decision.at_ms), batch)
+        stay = []
+    return _concerned(_written_before(stay, decision.at_ms), None) if stay else None
 
 
-def _is_of_decision(
-    batch: ProducerBatch, marker_epoch: int, decided_ms: int, *, by_epoch: bool
-) -> bool:
-    if by_epoch:
-        return batch.producer_epoch == marker_epoch - 1
-    is_near = abs(decided_ms - batch.max_timestamp_ms) <= SKEW_MS
-    return batch.producer_epoch <= marker_epoch and (
-        batch.max_timestamp_ms <= decided_ms or is_near
+def _written_before(batches: Sequence[ProducerBatch], at_ms: int) -> Sequence[ProducerBatch]:
+    """Batches that were written before a time, by their producer's clock; all of them if none was,
+    as such a clock may be wrong.
+    """
+    return [batch for batch in batches if batch.max_timestamp_ms <= at_ms] or batches
+
+
+def _records_of_older_epochs(batches: Sequence[ProducerBatch]) -> RecordsConcerned | None:
+    newest_epoch = -1
+    older_batches = []
+    for batch in batches:
+        if batch.producer_epoch < newest_epoch and not batch.is_control:
+            older_batches.append(batch)
+        newest_epoch = max(newest_epoch, batch.producer_epoch)
+    if not older_batches:
+        return None
+    marker = next(
+        (
+            batch
+            for batch in batches
+            if batch.is_control and batch.base_offset > older_batches[-1].last_offset
+        ),
+        None,
     )
+    return _concerned(older_batches, marker)
 
 
 def _concerned(batches: Sequence[ProducerBatch], marker: ProducerBatch | None) -> RecordsConcerned:
@@ -249,6 +307,15 @@ def _records_between(
     ]
     marker = next((batch for batch in batches if batch.base_offset == marker_offset), None)
     return _concerned(own_batches, marker) if own_batches else None
+
+
+def _written_ms(concerned: RecordsConcerned | None, batches: Sequence[ProducerBatch]) -> int | None:
+    """When the first of some records was written, by its producer's clock."""
+    if concerned is None:
+        return None
+    return next(
+        batch.max_timestamp_ms for batch in batches if batch.base_offset == concerned.first_offset
+    )
 
 
 def _last_marker_offset(batches: Sequence[ProducerBatch]) -> int:

@@ -156,6 +156,30 @@ WHERE log.topic IS NULL
 GROUP BY decision.topic, decision.partition
 ORDER BY decision.topic, decision.partition
 """
+EPOCHS_BACK: Final = """
+-- Producers whose records have an older epoch than they had on the partition before.
+SELECT topic, partition, producer_id, max(last_epoch) AS newest_epoch
+FROM (
+  SELECT
+    topic, partition, producer_id, first_epoch, last_epoch, epochs_back,
+    lag(last_epoch) OVER (
+      PARTITION BY topic, partition, producer_id ORDER BY first_offset
+    ) AS epoch_before
+  FROM kafka_fragments
+  WHERE producer_id IS NOT NULL
+) AS neighbours
+WHERE epochs_back > 0 OR first_epoch < epoch_before
+GROUP BY topic, partition, producer_id
+ORDER BY topic, partition, producer_id
+"""
+NEIGHBOURS: Final = """
+-- When a coordinator wrote its last record below an offset, and its first from there on.
+SELECT
+  max(timestamp_ms) FILTER (WHERE `offset` < {offset}) AS before_ms,
+  min(timestamp_ms) FILTER (WHERE `offset` >= {offset}) AS after_ms
+FROM kafka_transactions
+WHERE partition = {coordinator}
+"""
 OWNERS: Final = """
 -- Whose producer ids they are.
 SELECT DISTINCT producer_id, transactional_id, partition AS coordinator

@@ -66,7 +66,7 @@ class EmbeddedTables:
     ) -> None:
         self._database = EmbeddedDatabase()
         self.set_rows("kafka_leaders", _LEADERS_SCHEMA, _leader_rows(leaders))
-        for table in ("transactions", "endings"):
+        for table in ("transactions", "endings", "fragments"):
             paths = [
                 Path(state.replica.path)
                 for state in leaders

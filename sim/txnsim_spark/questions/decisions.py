@@ -110,8 +110,8 @@ def find_decisions(
         ):
             if builder.count_verdict(verdict):
                 doubtful.append(DoubtfulVerdict(epoch=epoch, verdict=verdict))
-    for behind in _records_behind(hanging.findings, doubtful, builder):
-        doubtful.append(behind)
+    doubtful += _records_behind(hanging.findings, doubtful, builder)
+    doubtful += map(_epoch_back, tables.rows(queries.EPOCHS_BACK))
     progress("reading the records of findings")
     clue_reader = ClueReader(engine, logs, tables, doubtful[:DETAILS_MAX], problems.setdefault)
     for number, item in enumerate(doubtful):
@@ -271,6 +271,33 @@ def _decision_of(row: Mapping[str, Any]) -> AuditedDecision:
     )
 
 
+def _epoch_back(row: Mapping[str, Any]) -> DoubtfulVerdict:
+    """A row of ``EPOCHS_BACK``."""
+    return DoubtfulVerdict(
+        epoch=_epoch_without_decision(
+            row["producer_id"],
+            row["newest_epoch"],
+            TopicPartition(row["topic"], row["partition"]),
+            None,
+        ),
+        verdict=AuditVerdict(state=AuditState.EPOCH_BACK),
+    )
+
+
+def _epoch_without_decision(
+    producer_id: int, producer_epoch: int, place: TopicPartition, transactional_id: str | None
+) -> AuditedEpoch:
+    return AuditedEpoch(
+        producer_id=producer_id,
+        producer_epoch=producer_epoch,
+        topic_partition=place,
+        coordinator=None,
+        transactional_id=transactional_id,
+        decisions=(),
+        markers=(),
+    )
+
+
 def _records_behind(
     open_transactions: Sequence[Finding],
     doubtful: Sequence[DoubtfulVerdict],
@@ -289,14 +316,8 @@ def _records_behind(
         match finding.verdict:
             case OpenTxnStatus.HANGING:
                 verdict = AuditVerdict(state=AuditState.RECORDS_BEHIND)
-                epoch = AuditedEpoch(
-                    producer_id=finding.producer_id,
-                    producer_epoch=finding.producer_epoch,
-                    topic_partition=place,
-                    coordinator=None,
-                    transactional_id=finding.transactional_id,
-                    decisions=(),
-                    markers=(),
+                epoch = _epoch_without_decision(
+                    finding.producer_id, finding.producer_epoch, place, finding.transactional_id
                 )
                 yield DoubtfulVerdict(epoch=epoch, verdict=verdict)
             case OpenTxnStatus.RECENT | OpenTxnStatus.UNKNOWN | OpenTxnStatus.REPLICAS_DISAGREE:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import NamedTuple
 
+import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -100,13 +101,13 @@ def test_a_decision_that_is_not_completed_owes_its_marker() -> None:
     assert states == {0: AuditState.AGREES, 1: AuditState.OWED}
 
 
-def test_a_marker_between_decisions_has_none() -> None:
-    decisions = [decision(0), decision(90)]
-    verdicts = audited(decisions, [marker(0), marker(60), marker(90)])
-    states = [verdict.state for verdict in verdicts]
-    assert states.count(AuditState.AGREES) == 1  # the lone one repeats the first, by time
-    (repeated,) = (verdict for verdict in verdicts if verdict.state is AuditState.TWICE)
-    assert [found.at_ms for found in repeated.markers] == [5, 6_005]
+@pytest.mark.parametrize("by_epoch", [False, True])
+def test_a_marker_long_after_the_completion_has_no_decision(by_epoch: bool) -> None:
+    decisions = [msgspec.structs.replace(decision(0), by_epoch=by_epoch)]
+    verdicts = audited(decisions, [marker(0), marker(60)])
+    states = states_by_decision(verdicts)
+    assert states == {0: AuditState.AGREES, None: AuditState.WITHOUT_DECISION}
+    assert audited(decisions, [marker(60)])[0].state is AuditState.AGREES, "a repair is late"
 
 
 def test_a_marker_in_front_of_every_decision_has_none_unless_the_log_is_cleaned() -> None:
