@@ -12,7 +12,7 @@ partition that it lists, on the directories of stopped brokers.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from itertools import groupby
 from typing import Any, Final
 
@@ -101,6 +101,7 @@ def find_decisions(
     builder = ReportBuilder()
     _count_plain(tables, builder, reaches, logs, search.topics)
     doubtful: list[DoubtfulVerdict] = []
+    unmarked_places: set[tuple[int, TopicPartition]] = set()
     for epoch in _epochs_of(tables.rows(queries.DOUBTFUL)):
         for verdict in audit_epoch(
             epoch.decisions,
@@ -108,9 +109,11 @@ def find_decisions(
             partition_reach=reaches.of_partition(epoch.topic_partition),
             coordinator_reach=reaches.of_coordinator(epoch.coordinator),
         ):
+            if verdict.decision is not None and not verdict.markers:
+                unmarked_places.add((epoch.producer_id, epoch.topic_partition))
             if builder.count_verdict(verdict):
                 doubtful.append(DoubtfulVerdict(epoch=epoch, verdict=verdict))
-    doubtful += _records_behind(hanging.findings, doubtful, builder)
+    doubtful += _records_behind(hanging.findings, unmarked_places, builder)
     doubtful += map(_epoch_back, tables.rows(queries.EPOCHS_BACK))
     progress("reading the records of findings")
     clue_reader = ClueReader(engine, logs, tables, doubtful[:DETAILS_MAX], problems.setdefault)
@@ -300,18 +303,13 @@ def _epoch_without_decision(
 
 def _records_behind(
     open_transactions: Sequence[Finding],
-    doubtful: Sequence[DoubtfulVerdict],
+    unmarked_places: Set[tuple[int, TopicPartition]],
     builder: ReportBuilder,
 ) -> Iterator[DoubtfulVerdict]:
     """What is open at the end of a log, and belongs to no decision without a marker."""
-    undecided_places = {
-        (item.epoch.producer_id, item.epoch.topic_partition)
-        for item in doubtful
-        if item.verdict.state is AuditState.NO_MARKER
-    }
     for finding in open_transactions:
         place = TopicPartition(finding.topic, finding.partition)
-        if (finding.producer_id, place) in undecided_places:
+        if (finding.producer_id, place) in unmarked_places:
             continue
         match finding.verdict:
             case OpenTxnStatus.HANGING:
