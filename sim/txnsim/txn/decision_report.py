@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from typing import Final
+from typing import Annotated, Final
 
 import msgspec
 
@@ -22,21 +22,18 @@ MARKER_WORDS: Final = {True: "commit", False: "abort"}
 class DecisionPlace(msgspec.Struct, frozen=True, kw_only=True):
     """A decision, in the report."""
 
-    offset: int
-    """In the coordinator's log."""
-    partition: int
-    """Of ``__transaction_state``."""
-    at_ms: int
-    outcome: str
-    """``commit`` or ``abort``."""
+    offset: Annotated[int, msgspec.Meta(description="In the coordinator's log.")]
+    partition: Annotated[int, msgspec.Meta(description="Of __transaction_state.")]
+    at_ms: Annotated[int, msgspec.Meta(description="By the coordinator's clock.")]
+    outcome: Annotated[str, msgspec.Meta(description="commit or abort.")]
 
 
 class MarkerPlace(msgspec.Struct, frozen=True, kw_only=True):
     """A marker, in the report."""
 
-    offset: int
-    outcome: str
-    at_ms: int
+    offset: Annotated[int, msgspec.Meta(description="In the partition's log.")]
+    outcome: Annotated[str, msgspec.Meta(description="commit or abort.")]
+    at_ms: Annotated[int, msgspec.Meta(description="By the clock of the partition's leader.")]
     coordinator_epoch: int
 
 
@@ -68,23 +65,34 @@ class DecisionFinding(msgspec.Struct, frozen=True, kw_only=True):
     """A decision that a partition does not agree with, or a marker or records without one."""
 
     state: AuditState
-    transactional_id: str | None
+    transactional_id: Annotated[
+        str | None, msgspec.Meta(description="Null where no coordinator knows the producer.")
+    ]
     producer_id: int
-    producer_epoch: int
+    producer_epoch: Annotated[int, msgspec.Meta(description="Of decision and markers.")]
     topic: str
     partition: int
-    decision: DecisionPlace | None
+    decision: Annotated[
+        DecisionPlace | None, msgspec.Meta(description="Null in findings without a decision.")
+    ]
     markers: tuple[MarkerPlace, ...]
-    first_offset: int | None
-    """First record concerned; None without any."""
+    first_offset: Annotated[
+        int | None, msgspec.Meta(description="First record concerned; null without any.")
+    ]
     last_offset: int | None
-    records: int
-    reads_as: str
-    """What ``read_committed`` readers make of these records, and what they should."""
-    explained_by: str | None
-    """A ticket, a story of the catalogue, or ``operator``; None if no known defect explains it."""
-    explanation: str
-    advice: str
+    records: Annotated[int, msgspec.Meta(description="How many are concerned.")]
+    reads_as: Annotated[
+        str, msgspec.Meta(description="What read_committed readers make of them, and should.")
+    ]
+    explained_by: Annotated[
+        str | None,
+        msgspec.Meta(
+            description="A ticket, a story, operator, sent-again, coordinator-moved or"
+            " fence-forgotten; null if no known defect explains it."
+        ),
+    ]
+    explanation: Annotated[str, msgspec.Meta(description="A sentence for people.")]
+    advice: Annotated[str, msgspec.Meta(description="What can be done.")]
 
 
 class UnknownReason(msgspec.Struct, frozen=True, kw_only=True):
@@ -95,21 +103,29 @@ class UnknownReason(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class DecisionReport(msgspec.Struct, frozen=True, kw_only=True):
-    """All decisions about all partitions: a decision counts once for each partition it lists."""
+    """All decisions about all partitions."""
 
-    decisions: int
+    decisions: Annotated[
+        int,
+        msgspec.Meta(
+            description="Pairs of decision and partition, and markers whose decision is gone."
+        ),
+    ]
     agrees: int
-    owed: int
-    unknown: int
-    findings: tuple[DecisionFinding, ...]
+    owed: Annotated[
+        int, msgspec.Meta(description="Not completed yet: the coordinator will send the marker.")
+    ]
+    unknown: Annotated[int, msgspec.Meta(description="Could not be judged.")]
+    findings: Annotated[tuple[DecisionFinding, ...], msgspec.Meta(description="Oldest first.")]
     markers_without_decision: int
     unknown_because: tuple[UnknownReason, ...] = ()
-    known_percent: float | None = None
-    """Share of the decisions that could be judged; None without decisions."""
-    known_since_ms: int | None = None
-    """Time of the oldest decision that could be judged; None without one."""
-    problems: tuple[str, ...] = ()
-    """What could not be read."""
+    known_percent: Annotated[
+        float | None, msgspec.Meta(description="Share that could be judged, rounded down.")
+    ] = None
+    known_since_ms: Annotated[
+        int | None, msgspec.Meta(description="Time of the oldest decision that could be judged.")
+    ] = None
+    problems: Annotated[tuple[str, ...], msgspec.Meta(description="What could not be read.")] = ()
 
 
 class ReportBuilder:
