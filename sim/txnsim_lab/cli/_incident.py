@@ -7,6 +7,8 @@ from pathlib import Path
 
 from txnsim.cli.output import TERMINAL
 from txnsim.cli.parsing import MISUSE_STATUS
+from txnsim.errors import ConfigError
+from txnsim.files import whole
 from txnsim.shell_text import command_line
 from txnsim.text import unknown_word_message
 from txnsim_lab.scenario.incidents import INCIDENTS, write_incident
@@ -51,10 +53,12 @@ def _write(name: str, folder: Path, *, as_json: bool) -> int:
         TERMINAL.complain(f"{folder} is there already")
         return MISUSE_STATUS
     try:
-        directories = [str(path) for path in write_incident(name).write(folder)]
-    except OSError as error:
+        with whole(folder) as unfinished_folder:
+            paths = write_incident(name).write(unfinished_folder)
+    except (ConfigError, OSError) as error:
         TERMINAL.complain(error)
         return MISUSE_STATUS
+    directories = [str(folder / path.name) for path in paths]
     command = command_line("txnsim", "logs", "decisions", *directories)
     if as_json:
         TERMINAL.json({"summary": incident.summary, "directories": directories, "command": command})

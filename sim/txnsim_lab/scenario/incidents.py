@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Final, NamedTuple
 
 from txnsim.types import TopicPartition
-from txnsim_lab.scenario.incident_disks import WrittenCluster, WrittenProducer
+from txnsim_lab.scenario._incident_disks import WrittenCluster, WrittenProducer
 
 ORDERS: Final = TopicPartition("orders", 0)
 PAYMENTS: Final = TopicPartition("payments", 0)

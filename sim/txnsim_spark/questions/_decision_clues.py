@@ -8,7 +8,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 import pyarrow as pa
@@ -20,13 +20,11 @@ from txnsim.types import TRANSACTION_STATE_TOPIC, TopicPartition
 from txnsim_spark.engine import Engine
 from txnsim_spark.log_query import RowScope
 from txnsim_spark.questions import _decision_queries as queries
+from txnsim_spark.questions._audited_epochs import DoubtfulVerdict
 from txnsim_spark.questions._decision_tables import DecisionTables
 from txnsim_spark.questions._log_reach import AuditedLogs
 from txnsim_spark.scan.log_dirs import OnProblem
 from txnsim_spark.tables.replica_jobs import kept_rows
-
-if TYPE_CHECKING:
-    from txnsim_spark.questions.decisions import DoubtfulVerdict
 
 
 class ProducerBatch(msgspec.Struct, frozen=True, kw_only=True):

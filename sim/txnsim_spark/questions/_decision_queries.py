@@ -186,3 +186,5 @@ SELECT DISTINCT producer_id, transactional_id, partition AS coordinator
 FROM kafka_transactions
 WHERE producer_id IN (:producer_ids) AND transactional_id IS NOT NULL
 """
+GROUP_COLUMNS: Final = ("producer_id", "producer_epoch", "topic", "partition")
+"""The columns of ``DOUBTFUL`` that tell one epoch on one partition from another."""

@@ -12,20 +12,10 @@ partition that it lists, on the directories of stopped brokers.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
-from itertools import groupby
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from typing import Any, Final
 
-import msgspec
-
-from txnsim.txn.decision_audit import (
-    AuditedDecision,
-    AuditedMarker,
-    AuditState,
-    AuditVerdict,
-    LogReach,
-    audit_epoch,
-)
+from txnsim.txn.decision_audit import AuditState, AuditVerdict, LogReach, audit_epoch
 from txnsim.txn.decision_report import DecisionReport, FindingClues, ReportBuilder, finding_of
 from txnsim.txn.marker_payment import AFTER_ALL_MARKERS_MS, BEFORE_ALL_MARKERS_MS, SKEW_MS
 from txnsim.txn.open_txn_verdict import OpenTxnStatus
@@ -34,6 +24,11 @@ from txnsim_spark.engine import Engine, NewSession, Progress
 from txnsim_spark.forensics.find_hanging import Reading, Search, find_hanging
 from txnsim_spark.forensics.findings import Finding
 from txnsim_spark.questions import _decision_queries as queries
+from txnsim_spark.questions._audited_epochs import (
+    DoubtfulVerdict,
+    epoch_without_decision,
+    epochs_of,
+)
 from txnsim_spark.questions._decision_clues import ClueReader
 from txnsim_spark.questions._decision_tables import (
     LOGS_SCHEMA,
@@ -47,26 +42,6 @@ from txnsim_spark.scan.log_dirs import ignore_problem
 
 DETAILS_MAX: Final = 2_000
 """Findings whose records are looked up; more are listed without them."""
-
-
-class AuditedEpoch(msgspec.Struct, frozen=True, kw_only=True):
-    """A producer id and epoch on a partition, with what has to be judged there."""
-
-    producer_id: int
-    producer_epoch: int
-    topic_partition: TopicPartition
-    coordinator: int | None
-    """Partition of ``__transaction_state``; None if no log knows the producer."""
-    transactional_id: str | None
-    decisions: tuple[AuditedDecision, ...]
-    markers: tuple[AuditedMarker, ...]
-
-
-class DoubtfulVerdict(msgspec.Struct, frozen=True, kw_only=True):
-    """A verdict that needs a finding, with its place."""
-
-    epoch: AuditedEpoch
-    verdict: AuditVerdict
 
 
 def find_decisions(
@@ -102,7 +77,7 @@ def find_decisions(
     _count_plain(tables, builder, reaches, logs, search.topics)
     doubtful: list[DoubtfulVerdict] = []
     unmarked_places: set[tuple[int, TopicPartition]] = set()
-    for epoch in _epochs_of(tables.rows(queries.DOUBTFUL)):
+    for epoch in epochs_of(tables.rows(queries.DOUBTFUL)):
         for verdict in audit_epoch(
             epoch.decisions,
             epoch.markers,
@@ -231,73 +206,16 @@ def _count_plain(
             builder.count_unknown(row["decisions"], logs.why_absent(place))
 
 
-def _epochs_of(rows: Iterator[Mapping[str, Any]]) -> Iterator[AuditedEpoch]:
-    """Rows of ``DOUBTFUL``, put together."""
-    key_of: Callable[[Mapping[str, Any]], tuple[Any, ...]] = lambda row: (  # noqa: E731
-        row["producer_id"],
-        row["producer_epoch"],
-        row["topic"],
-        row["partition"],
-    )
-    for (producer_id, producer_epoch, topic, partition), group in groupby(rows, key_of):
-        group_rows = [*group]
-        coordinators = {row["coordinator"] for row in group_rows} - {None}
-        names = {row["transactional_id"] for row in group_rows} - {None}
-        yield AuditedEpoch(
-            producer_id=producer_id,
-            producer_epoch=producer_epoch,
-            topic_partition=TopicPartition(topic, partition),
-            coordinator=min(coordinators, default=None),
-            transactional_id=min(names, default=None),
-            decisions=tuple(_decision_of(row) for row in group_rows if not row["is_marker"]),
-            markers=tuple(
-                AuditedMarker(
-                    offset=row["place"],
-                    at_ms=row["at_ms"],
-                    is_commit=row["is_commit"],
-                    coordinator_epoch=row["coordinator_epoch"],
-                )
-                for row in group_rows
-                if row["is_marker"]
-            ),
-        )
-
-
-def _decision_of(row: Mapping[str, Any]) -> AuditedDecision:
-    return AuditedDecision(
-        coordinator=row["coordinator"],
-        offset=row["place"],
-        at_ms=row["at_ms"],
-        is_commit=row["is_commit"],
-        by_epoch=bool(row["by_epoch"]),
-        completed_ms=row["completed_ms"],
-    )
-
-
 def _epoch_back(row: Mapping[str, Any]) -> DoubtfulVerdict:
     """A row of ``EPOCHS_BACK``."""
     return DoubtfulVerdict(
-        epoch=_epoch_without_decision(
+        epoch=epoch_without_decision(
             row["producer_id"],
             row["newest_epoch"],
             TopicPartition(row["topic"], row["partition"]),
             None,
         ),
         verdict=AuditVerdict(state=AuditState.EPOCH_BACK),
-    )
-
-
-def _epoch_without_decision(
-    producer_id: int, producer_epoch: int, place: TopicPartition, transactional_id: str | None
-) -> AuditedEpoch:
-    return AuditedEpoch(
-        producer_id=producer_id,
-        producer_epoch=producer_epoch,
-        topic_partition=place,
-        coordinator=None,
-        transactional_id=transactional_id,
-        decisions=(),
-        markers=(),
     )
 
 
@@ -314,7 +232,7 @@ def _records_behind(
         match finding.verdict:
             case OpenTxnStatus.HANGING:
                 verdict = AuditVerdict(state=AuditState.RECORDS_BEHIND)
-                epoch = _epoch_without_decision(
+                epoch = epoch_without_decision(
                     finding.producer_id, finding.producer_epoch, place, finding.transactional_id
                 )
                 yield DoubtfulVerdict(epoch=epoch, verdict=verdict)

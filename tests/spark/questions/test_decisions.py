@@ -1,6 +1,6 @@
 """Decisions against markers on log directories: changed segments, drawn histories with the truth
 that made them, cleaned and deleted logs, copies of running brokers. Each incident by itself:
-tests/lab/cli/test_incident.py; Spark: tests/spark/pipeline/test_decisions.py.
+tests/lab/scenario/test_incidents.py; Spark: tests/spark/pipeline/test_decisions.py.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from txnsim.storage.checkpoints import encode_offsets
 from txnsim.txn.decision_audit import AuditState
 from txnsim.txn.decision_report import DecisionReport
 from txnsim.types import TopicPartition
-from txnsim_lab.scenario.incident_disks import WrittenCluster, WrittenProducer
+from txnsim_lab.scenario._incident_disks import WrittenCluster, WrittenProducer
 from txnsim_lab.scenario.incidents import ORDERS, PAYMENTS, POSITIONS, write_incident
 from txnsim_spark.forensics.find_hanging import Search
 from txnsim_spark.questions.decisions import find_decisions

@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
+from txnsim.files import write_all
 from txnsim.interbroker.replication import ReplicatedBatch
 from txnsim.log.config import LogConfig
 from txnsim.log.partition_log import PartitionLog
@@ -147,14 +148,13 @@ class WrittenCluster:
         """Write a directory for each broker, as after a stop in order; returns their paths.
 
         Raises:
-            OSError: A directory can't be written, or is there already.
+            ConfigError: A file can't be written.
         """
         return tuple(
             self._write_broker(directory / f"broker-{broker}", broker) for broker in BROKERS
         )
 
     def _write_broker(self, path: Path, broker: int) -> Path:
-        path.mkdir(parents=True)
         replicas = [
             StoredReplica(log=log, topic_id=_topic_id(partition.topic))
             for partition, log in sorted(self._logs.items())
@@ -164,10 +164,12 @@ class WrittenCluster:
             node_id=broker,
             directory_id=uuid.uuid5(uuid.NAMESPACE_OID, f"broker-{broker}"),
         )
+        files_by_folder: dict[Path, dict[str, bytes]] = {path: {}}
         for file in log_dir_files(replicas, meta, broker_epoch=broker):
             target = path / file.path
-            target.parent.mkdir(exist_ok=True)
-            target.write_bytes(b"".join(file.parts))
+            files_by_folder.setdefault(target.parent, {})[target.name] = b"".join(file.parts)
+        for folder, files in files_by_folder.items():
+            write_all(folder, files)
         return path
 
     def _log_of(self, partition: TopicPartition) -> PartitionLog:
