@@ -27,16 +27,27 @@ def status_of(report: DecisionReport) -> int:
 
 def print_report(report: DecisionReport) -> None:
     """Print a report for people: a summary, and each finding with what can be done."""
-    TERMINAL.warn(_summary(report))
+    for line in summary_lines(report):
+        TERMINAL.warn(line)
+    for line in finding_lines(report):
+        TERMINAL.line(line)
+
+
+def summary_lines(report: DecisionReport) -> Iterator[str]:
+    """The summary, what is unknown and why, and what could not be read."""
+    yield _summary(report)
     for reason in report.unknown_because:
-        TERMINAL.warn(f"unknown: {reason.decisions}: {reason.why}")
-    for problem in report.problems:
-        TERMINAL.warn(problem)
+        yield f"unknown: {reason.decisions}: {reason.why}"
+    yield from report.problems
+
+
+def finding_lines(report: DecisionReport) -> Iterator[str]:
+    """The lines of all findings."""
     for finding in report.findings:
-        first_line, *further_lines = _finding_lines(finding)
-        TERMINAL.line(first_line)
+        first_line, *further_lines = _lines_of(finding)
+        yield first_line
         for line in further_lines:
-            TERMINAL.line(f"  {line}")
+            yield f"  {line}"
 
 
 def _summary(report: DecisionReport) -> str:
@@ -57,7 +68,7 @@ def _summary(report: DecisionReport) -> str:
     return "; ".join(parts) + "."
 
 
-def _finding_lines(finding: DecisionFinding) -> Iterator[str]:
+def _lines_of(finding: DecisionFinding) -> Iterator[str]:
     from txnsim.text import printable, time_text
     from txnsim.txn.decision_report import STATE_WORDS
 

@@ -12,7 +12,7 @@ from typing import Annotated, Final
 
 import msgspec
 
-from txnsim.shell_text import command_line, option
+from txnsim.shell_text import ShellText, command_line, continued, option
 from txnsim.txn.decision_audit import AuditedDecision, AuditedMarker, AuditState, AuditVerdict
 from txnsim.types import TopicPartition
 
@@ -214,7 +214,7 @@ def finding_of(
     producer_epoch: int,
     transactional_id: str | None,
     clues: FindingClues,
-    bootstrap: str,
+    program: ShellText,
 ) -> DecisionFinding:
     """The finding about a verdict.
 
@@ -225,7 +225,7 @@ def finding_of(
         producer_epoch: Of decision and markers.
         transactional_id: None if no coordinator knows the producer.
         clues: What the logs show.
-        bootstrap: Address for printed commands.
+        program: ``txnsim txns`` with its global options, for printed commands.
     """
     explained_by, explanation = _explanation(verdict, clues)
     concerned = clues.records
@@ -244,7 +244,7 @@ def finding_of(
         reads_as=_reads_as(verdict, concerned),
         explained_by=explained_by,
         explanation=explanation,
-        advice=_advice(verdict, concerned, topic_partition, bootstrap),
+        advice=_advice(verdict, concerned, topic_partition, program),
     )
 
 
@@ -395,11 +395,11 @@ def _advice(
     verdict: AuditVerdict,
     concerned: RecordsConcerned | None,
     topic_partition: TopicPartition,
-    bootstrap: str,
+    program: ShellText,
 ) -> str:
     decision = verdict.decision
     if concerned is not None and concerned.ended_at is None:
-        return f"end it (with --yes): {repair_command(topic_partition, bootstrap)}"
+        return f"end it (with --yes): {repair_command(topic_partition, program)}"
     if decision is not None and concerned is not None and concerned.ended_by_commit is not None:
         if decision.is_commit and not concerned.ended_by_commit:
             return (
@@ -414,19 +414,17 @@ def _advice(
     return "nothing"
 
 
-def repair_command(topic_partition: TopicPartition, bootstrap: str) -> str:
+def repair_command(topic_partition: TopicPartition, program: ShellText) -> ShellText:
     """The command that ends what is open on a partition."""
-    return command_line(
-        "txnsim",
-        "txns",
-        *option("--bootstrap-server", bootstrap),
+    return continued(
+        program,
         "repair",
         *option("--topic", topic_partition.topic),
         *option("--partition", str(topic_partition.partition)),
     )
 
 
-def records_command(topic_partition: TopicPartition, concerned: RecordsConcerned) -> str:
+def records_command(topic_partition: TopicPartition, concerned: RecordsConcerned) -> ShellText:
     """The command that prints the records of a range from log directories."""
     query = (
         "SELECT `offset`, key, value FROM leader WHERE NOT is_control AND partition ="

@@ -18,7 +18,7 @@ from typing import Any, Final
 from txnsim.txn.decision_audit import AuditState, AuditVerdict, LogReach, audit_epoch
 from txnsim.txn.decision_report import DecisionReport, FindingClues, ReportBuilder, finding_of
 from txnsim.txn.marker_payment import AFTER_ALL_MARKERS_MS, BEFORE_ALL_MARKERS_MS, SKEW_MS
-from txnsim.txn.open_txn_verdict import OpenTxnStatus
+from txnsim.txn.open_txn_verdict import OpenTxnStatus, program_at
 from txnsim.types import TRANSACTION_STATE_TOPIC, TopicPartition
 from txnsim_spark.engine import Engine, NewSession, Progress
 from txnsim_spark.forensics.find_hanging import Reading, Search, find_hanging
@@ -103,7 +103,7 @@ def find_decisions(
                 transactional_id=item.epoch.transactional_id
                 or clue_reader.transactional_id_of(item.epoch.producer_id),
                 clues=clues,
-                bootstrap=search.bootstrap,
+                program=program_at(search.bootstrap),
             )
         )
     return builder.report(problems)

@@ -15,6 +15,7 @@ from txnsim.txn.decision_report import (
     ReportBuilder,
     finding_of,
 )
+from txnsim.txn.open_txn_verdict import program_at
 from txnsim.types import TopicPartition
 
 COMMIT = AuditedDecision(
@@ -39,7 +40,7 @@ def finding(
         producer_epoch=1,
         transactional_id="shop",
         clues=clues,
-        bootstrap="kafka:9092",
+        program=program_at("kafka:9092"),
     )
 
 

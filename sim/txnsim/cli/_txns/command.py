@@ -26,6 +26,7 @@ from txnsim.cli._txns.missing_rights import missing_right
 from txnsim.cli._txns.operator_commands import (
     HANGS,
     INCOMPLETE,
+    CheckDecisions,
     Command,
     FindHangingEverywhere,
     RepairHanging,
@@ -34,6 +35,7 @@ from txnsim.cli._txns.operator_commands import (
 )
 from txnsim.cli._txns.search_scope import Scope
 from txnsim.cli.client_properties import bootstrap_of, read_client_properties
+from txnsim.cli.decision_output import DECISION_STATUSES
 from txnsim.cli.output import TERMINAL, Columns, Output, rows_of
 from txnsim.cli.parsing import MISUSE_STATUS, new_file
 from txnsim.client.admin import Admin
@@ -109,6 +111,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     force_parser.add_argument(
         "--transactionalId", required=True, dest="transactional_id", help="transactional id"
     )
+    decisions_parser = branch(
+        "decisions",
+        "were we hit? compare every decision of the coordinators with the markers of every"
+        f" partition; nothing is written. {DECISION_STATUSES.rstrip('.')}",
+    )
+    decisions_parser.add_argument("--topic", help="only this topic")
     _add_repair(
         branch("repair", "end hanging transactions, each judged again right before (--yes)")
     )
@@ -723,6 +731,8 @@ def command_from(args: argparse.Namespace, program: ShellText) -> Command:
                 audit_file=args.audit_file,
                 guess=GUESSES.get(args.guess),
             )
+        case "decisions":
+            return CheckDecisions(topic=args.topic, again=program)
         case "why":
             return Why(partition=_partition_of(args), again=program)
         case "find-hanging":
