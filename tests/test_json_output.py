@@ -124,6 +124,11 @@ FAILS: Final[dict[str, tuple[str, ...]]] = {
     "topics list": CONTROL,
     "topics move-leader": ("t-0", "1", *CONTROL),
     "txns abort": ("--topic", "t", "--partition", "0", "--start-offset", "0", *BROKER),
+    "txns commit": (
+        *("--transactional-id", "x", "--producer-id", "0", "--producer-epoch", "0"),
+        *BROKER,
+    ),
+    "txns decisions": BROKER,
     "txns describe": ("--transactional-id", "x", *BROKER),
     "txns describe-producers": ("--topic", "t", "--partition", "0", *BROKER),
     "txns find-hanging": ("--all", *BROKER),
