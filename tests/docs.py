@@ -55,6 +55,7 @@ from txnsim.metrics.table import METRICS, Metric
 from txnsim.releases._kafka import REFERENCE
 from txnsim.releases.rules import LATEST
 from txnsim.settings import DEFAULTS, Setting, documentation
+from txnsim.txn.decision_report import DecisionReport
 from txnsim.wire.apis import APIS, api_name
 from txnsim_lab.campaigns import TABLE_COLUMNS as CAMPAIGN_COLUMNS
 from txnsim_lab.check.observations import Observation, Seen
@@ -456,6 +457,7 @@ def logs_reference_page() -> str:
     """What the commands on log directories print."""
     documents: Sequence[tuple[str, str, type[msgspec.Struct]]] = (
         ("find-hanging", "One object; [as a JSON Schema](find-hanging.schema.json), too.", Report),
+        ("decisions", "One object.", DecisionReport),
         ("waiting", "One object.", WaitingGroups),
         ("timeline", "One object.", Timeline),
         (

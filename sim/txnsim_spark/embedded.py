@@ -34,6 +34,7 @@ SET TimeZone = 'UTC';
 _DDL_LITERAL: Final = re.compile(r"'struct<(.*?)>'", re.DOTALL)
 DDL_FIELD: Final = re.compile(r"`?(\w+)`? ((?:array|map)<[\w,]+>|\w+)")
 """Matches a column and its type in a schema of Spark's DDL."""
+_EXPLODE: Final = re.compile(r"\bexplode\(")
 _INTERRUPTED: Final = "Query interrupted"
 _NOT_NULL: Final = re.compile(r"\b(first|last)\(((?:[^()]|\([^()]*\))*)\) IGNORE NULLS")
 
@@ -42,6 +43,7 @@ def for_duckdb(query: str) -> str:
     """A query of Spark's, translated for DuckDB."""
     query = _DDL_LITERAL.sub(lambda match: f"'{structure(match[1])}'", query)
     query = re.sub(r"\b(max|min)_by\(", r"arg_\1_null(", query)  # FILTER is not for macros
+    query = _EXPLODE.sub("unnest(", query)
     return _NOT_NULL.sub(r"\1_value(\2 IGNORE NULLS)", query).replace("`", '"')
 
 

@@ -89,11 +89,40 @@ LEFT JOIN kafka_partition_transactions AS txn
   AND record.`offset` BETWEEN txn.first_offset AND txn.last_offset
 WHERE NOT record.is_control
 """
+DECISIONS: Final = """
+-- A row per decision of a coordinator and partition that it lists.
+WITH entries AS (
+  SELECT
+    entry.partition AS coordinator, entry.`offset` AS decision_offset,
+    entry.transactional_id, entry.producer_id, entry.producer_epoch, entry.state,
+    entry.partitions, entry.client_transaction_version,
+    entry.last_update_timestamp_ms AS decided_ms,
+    lead(entry.timestamp_ms) OVER (
+      PARTITION BY entry.partition, entry.transactional_id ORDER BY entry.`offset`
+    ) AS completed_ms
+  FROM kafka_transactions AS entry
+  JOIN kafka_leaders AS leader
+    ON leader.log_dir = entry.log_dir AND leader.topic = entry.topic
+    AND leader.partition = entry.partition
+  WHERE entry.transactional_id IS NOT NULL
+), listed AS (
+  SELECT *, explode(partitions) AS place
+  FROM entries
+  WHERE state IN ('PrepareCommit', 'PrepareAbort')
+)
+SELECT
+  coordinator, decision_offset, transactional_id, producer_id, producer_epoch, decided_ms,
+  completed_ms, state = 'PrepareCommit' AS is_commit,
+  coalesce(client_transaction_version, 0) >= 2 AS is_by_epoch,
+  place.topic AS topic, place.partition AS partition
+FROM listed
+"""
 VIEWS: Final = {
     "kafka_leaders": LEADERS,
     "kafka_partition_transactions": PARTITION_TRANSACTIONS,
     "leader": LEADER_RECORDS,
     "kafka_outcomes": OUTCOMES,
+    "kafka_decisions": DECISIONS,
 }
 """Name -> query, in the order of creation."""
 

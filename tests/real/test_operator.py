@@ -8,20 +8,23 @@ import asyncio
 import json
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from tests.real.conftest import LASTING_MS, ClusterUnderTest
 from tests.real.test_txns_tool import jvms, kafkas, ours
-from tests.support.clusters import begin_transaction, until_state
+from tests.support.clusters import begin_transaction, until_state, values
 from tests.support.hanging_transaction import make_hanging
 from txnsim.client.admin import Admin
 from txnsim.client.cluster import Cluster
+from txnsim.client.inspection.ending import EndOutcome, TxnIdentity, end, look_at
 from txnsim.client.inspection.repair import Outcome, repair
 from txnsim.client.inspection.survey import survey
 from txnsim.client.inspection.waiting_readers import explain
 from txnsim.client.offsets import LATEST
 from txnsim.client.producer import Producer
 from txnsim.txn.open_txn_verdict import Cause, OpenTxnStatus
+from txnsim.txn.past_decision import Decision
 from txnsim.types import TopicPartition
 
 __all__ = ["jvms"]  # a fixture: it ends the tools' JVMs
@@ -174,6 +177,31 @@ async def test_an_operator_heals_two_partitions_and_leaves_a_long_transaction_al
         assert (await explain(admin, TopicPartition(name, partition), now_ms=0)).cause is (
             Cause.NOTHING
         )
+
+
+@pytest.mark.parametrize("wanted", [Decision.COMMITTED, Decision.ABORTED])
+async def test_a_lingering_transaction_is_ended_by_its_identity(
+    cluster: Cluster, admin: Admin, name: str, wanted: Decision
+) -> None:
+    """Begun in the flow of the cluster's level; ended once, and refused of any other identity."""
+    await admin.create_topic(name, partitions=2)
+    producer = await begin_transaction(cluster, f"{name}-sink")
+    for partition in range(2):
+        await producer.send(name, partition, b"prepared")
+    identity = TxnIdentity(
+        transactional_id=f"{name}-sink",
+        producer_id=producer.session.identity.producer_id,
+        producer_epoch=producer.session.identity.producer_epoch,
+    )
+    other = msgspec.structs.replace(identity, producer_epoch=identity.producer_epoch + 7)
+    assert (await look_at(admin, other, wanted)).outcome is EndOutcome.REFUSED
+    prospect = await look_at(admin, identity, wanted)
+    assert prospect.outcome is EndOutcome.WOULD_END
+    assert [(part.start_offset, part.offsets) for part in prospect.parts] == [(0, 1), (0, 1)]
+    assert (await end(admin, prospect, wanted)).outcome is EndOutcome.ENDED
+    expected = [b"prepared"] * 2 if wanted is Decision.COMMITTED else []
+    assert await values(cluster, name) == expected
+    assert (await look_at(admin, identity, wanted)).outcome is EndOutcome.WAS_ENDED
 
 
 def _partitions(table: str) -> set[int]:

@@ -9,6 +9,7 @@
 - ``_txns``: transactions of any cluster; ``client_properties`` reads ``--command-config``.
 - ``control``: commands that ask the control port of a running simulator; ``control_token`` is what
   lets them in.
+- ``decision_output``: what ``logs decisions`` and ``txns decisions`` print.
 - ``event_log``: how logs look, and how they stay readable.
 - ``_completion``: a script for shells.
 

@@ -1,5 +1,6 @@
 """``txnsim practise``: starts a cluster with a hanging transaction to find and repair; or one that
-continues from copies of production's disks. ``practise upgrade`` rehearses a rolling upgrade.
+continues from copies of production's disks. ``practise upgrade`` rehearses a rolling upgrade;
+``practise incident`` writes the disks of a cluster after an incident, for ``txnsim logs``.
 
 It is ``txnsim serve`` with the right options, a situation (``practise_situation``), and prints the
 commands of the exercise with the right address.
@@ -22,9 +23,11 @@ from txnsim.releases import REFERENCE, release_named
 from txnsim.server.cluster import SimCluster
 from txnsim.shell_text import command_line, option
 from txnsim.txn.open_txn_verdict import program_at
+from txnsim_lab.cli import _incident as incident
 from txnsim_lab.scenario import practise_situation
 
 UPGRADE_WORD: Final = Path("upgrade")
+INCIDENT_WORD: Final = Path("incident")
 EPILOG: Final = (
     "What it starts is `txnsim serve`; with DIR it is `txnsim serve --load DIR --clock-at stopped`,"
     " which has more options."
@@ -40,7 +43,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         type=Path,
         metavar="DIR",
         help="a copy of a real broker's log directory, one per broker; nothing is written there;"
-        " or the word upgrade",
+        " or the word upgrade; or incident, then a name and a new folder",
     )
     upgrade_options = parser.add_argument_group("a rolling upgrade: txnsim practise upgrade")
     upgrade_options.add_argument(
@@ -72,6 +75,8 @@ def run(args: argparse.Namespace) -> int:
     """Serve until SIGINT or SIGTERM, or rehearse an upgrade; returns the exit status."""
     if args.directory == [UPGRADE_WORD]:
         return _rehearse_upgrade(args)
+    if args.directory[:1] == [INCIDENT_WORD]:
+        return incident.run([*map(str, args.directory[1:])], as_json=args.json)
     if args.old or args.new:
         TERMINAL.complain("--from and --to: only with `txnsim practise upgrade`")
         return MISUSE_STATUS

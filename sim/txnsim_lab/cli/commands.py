@@ -41,6 +41,7 @@ _EXAMPLES: Final = {
         "txnsim practise",
         "txnsim practise copies/broker-1 copies/broker-2",
         "txnsim practise upgrade --from 3.9 --to 4.4",
+        "txnsim practise incident lost-commit after",
     ),
     "lesson": ("txnsim lesson", "txnsim lesson L1"),
     "check": ("txnsim check history.jsonl", "txnsim check --json - < history.jsonl"),

@@ -15,5 +15,6 @@
   commands to it; ``repeated_inputs`` repeats a user's inputs, ``saved_story`` saves them,
   ``forked_processes`` has the processes of these runs.
 - ``teaching``: lessons. ``hanging_example``, ``practise_situation``: transactions that hang, made
-  on a running cluster.
+  on a running cluster. ``incidents``: what disks look like after an incident; ``_incident_disks``
+  writes them record by record.
 """

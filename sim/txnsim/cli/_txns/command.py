@@ -22,10 +22,12 @@ from txnsim import TXNSIM
 from txnsim.cli._txns import kip_text as txns_kip_text
 from txnsim.cli._txns.abort_confirmation import GuardedAbort, NeedsForceError
 from txnsim.cli._txns.audit import AUDIT_FILE
+from txnsim.cli._txns.ending_commands import end_command
 from txnsim.cli._txns.missing_rights import missing_right
 from txnsim.cli._txns.operator_commands import (
     HANGS,
     INCOMPLETE,
+    CheckDecisions,
     Command,
     FindHangingEverywhere,
     RepairHanging,
@@ -34,6 +36,7 @@ from txnsim.cli._txns.operator_commands import (
 )
 from txnsim.cli._txns.search_scope import Scope
 from txnsim.cli.client_properties import bootstrap_of, read_client_properties
+from txnsim.cli.decision_output import DECISION_STATUSES
 from txnsim.cli.output import TERMINAL, Columns, Output, rows_of
 from txnsim.cli.parsing import MISUSE_STATUS, new_file
 from txnsim.client.admin import Admin
@@ -59,7 +62,7 @@ from txnsim.errors import ConfigError, ErrorCode
 from txnsim.shell_text import ShellText, option
 from txnsim.text import time_text
 from txnsim.txn.open_txn_verdict import DISCARD_WARNING, is_two_phase, program_at
-from txnsim.txn.past_decision import GUESSES
+from txnsim.txn.past_decision import GUESSES, Decision
 from txnsim.types import TopicPartition
 from txnsim.wire.filters import TransactionFilters, fits_in_bits
 
@@ -98,6 +101,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         )
     )
     _add_abort(branch("abort", "abort a hanging transaction (requires administrative privileges)"))
+    _add_commit(
+        branch(
+            "commit",
+            "commit an open transaction of exactly this identity, as a checkpoint says (--yes);"
+            f" exit status {HANGS}: refused",
+        )
+    )
     find_hanging_parser = branch("find-hanging", "find hanging transactions")
     _add_find_hanging(find_hanging_parser)
     _add_watch(find_hanging_parser)
@@ -109,6 +119,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     force_parser.add_argument(
         "--transactionalId", required=True, dest="transactional_id", help="transactional id"
     )
+    decisions_parser = branch(
+        "decisions",
+        "were we hit? compare every decision of the coordinators with the markers of every"
+        f" partition; nothing is written. {DECISION_STATUSES.rstrip('.')}",
+    )
+    decisions_parser.add_argument("--topic", help="only this topic")
     _add_repair(
         branch("repair", "end hanging transactions, each judged again right before (--yes)")
     )
@@ -182,8 +198,8 @@ def _add_describe_producers(parser: argparse.ArgumentParser) -> None:
 
 
 def _add_abort(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--topic", required=True, help="topic name")
-    parser.add_argument("--partition", type=_integer, required=True, help="partition number")
+    parser.add_argument("--topic", help="topic name")
+    parser.add_argument("--partition", type=_integer, help="partition number")
     offset_group = parser.add_argument_group("by start offset")
     offset_group.add_argument(
         "--start-offset", type=_long, help="start offset of the transaction to abort"
@@ -196,7 +212,27 @@ def _add_abort(parser: argparse.ArgumentParser) -> None:
     own_arguments.add_argument(
         "--force", action="store_true", help="abort also what is known to be committed"
     )
+    own_arguments.add_argument(
+        "--transactional-id",
+        help="end a transaction that its coordinator still has open, on all its partitions: with"
+        " --producer-id and --producer-epoch, without --topic and --partition",
+    )
+    own_arguments.add_argument(
+        "--yes", action="store_true", help="with --transactional-id: do it, and do not only look"
+    )
     _add_audit_file(own_arguments)
+
+
+def _add_commit(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--transactional-id", required=True, help="transactional id")
+    parser.add_argument("--producer-id", type=_long, required=True, help="producer id")
+    parser.add_argument("--producer-epoch", type=_short, required=True, help="producer epoch")
+    mode_group = parser.add_mutually_exclusive_group()
+    mode_group.add_argument(
+        "--dry-run", action="store_true", help="only say what would be done (the default)"
+    )
+    mode_group.add_argument("--yes", action="store_true", help="do it")
+    _add_audit_file(parser)
 
 
 def _add_find_hanging(parser: argparse.ArgumentParser) -> None:
@@ -710,8 +746,12 @@ def command_from(args: argparse.Namespace, program: ShellText) -> Command:
             )
         case "describe-producers":
             return _describe_producers(args)
+        case "abort" if args.transactional_id is not None:
+            return end_command(args, Decision.ABORTED)
         case "abort":
             return _abort_command(args, program)
+        case "commit":
+            return end_command(args, Decision.COMMITTED)
         case "find-hanging" if args.all:
             if _broker_id(args) is not None:
                 raise ConfigError("--all asks leaders; --broker-id does not go with it")
@@ -723,6 +763,8 @@ def command_from(args: argparse.Namespace, program: ShellText) -> Command:
                 audit_file=args.audit_file,
                 guess=GUESSES.get(args.guess),
             )
+        case "decisions":
+            return CheckDecisions(topic=args.topic, again=program)
         case "why":
             return Why(partition=_partition_of(args), again=program)
         case "find-hanging":
@@ -797,6 +839,18 @@ def _describe_producers(args: argparse.Namespace) -> Command:
 
 
 def _abort_command(args: argparse.Namespace, program: ShellText) -> Command:
+    missing_options = [
+        option_name
+        for option_name, value in (("--topic", args.topic), ("--partition", args.partition))
+        if value is None
+    ]
+    if missing_options:
+        raise ConfigError(
+            f"the following arguments are required: {', '.join(missing_options)}, or"
+            " --transactional-id"
+        )
+    if args.yes:
+        raise ConfigError("--yes: only with --transactional-id")
     partition = TopicPartition(args.topic, args.partition)
     start_offset = args.start_offset if args.kip_start is None else args.kip_start
     shipped_command = AbortTransaction(

@@ -11,11 +11,13 @@ from collections.abc import Mapping
 from typing import Final
 
 from txnsim.errors import ErrorCode
+from txnsim.types import TRANSACTION_STATE_TOPIC
 
 _EVERY_ID: Final = "DESCRIBE on every transactional id (the name * or all prefixes)"
 EVERY_TOPIC: Final = "READ on every topic (the name *)"
 """The right that a search of the whole cluster needs, because Metadata omits hidden topics."""
 _READ_TOPIC: Final = "READ on the topic"
+_WRITE_ID: Final = "WRITE on the transactional id"
 _ALTER: Final = "ALTER or CLUSTER_ACTION on the cluster"
 
 RIGHTS: Final[Mapping[str, Mapping[ErrorCode, str]]] = {
@@ -26,9 +28,17 @@ RIGHTS: Final[Mapping[str, Mapping[ErrorCode, str]]] = {
     "abort": {
         ErrorCode.topic_authorization_failed: _READ_TOPIC,
         ErrorCode.cluster_authorization_failed: _ALTER,
+        ErrorCode.transactional_id_authorization_failed: _WRITE_ID,
+    },
+    "commit": {
+        ErrorCode.transactional_id_authorization_failed: _WRITE_ID,
+    },
+    "decisions": {
+        ErrorCode.topic_authorization_failed: f"READ on {TRANSACTION_STATE_TOPIC} and every topic",
+        ErrorCode.transactional_id_authorization_failed: _EVERY_ID,
     },
     "forceTerminateTransaction": {
-        ErrorCode.transactional_id_authorization_failed: "WRITE on the transactional id",
+        ErrorCode.transactional_id_authorization_failed: _WRITE_ID,
     },
     "find-hanging": {
         ErrorCode.topic_authorization_failed: _READ_TOPIC,

@@ -15,9 +15,11 @@ import msgspec
 
 from txnsim.cli._txns.audit import Audit
 from txnsim.cli._txns.search_scope import Scope, SearchResult, tell_missing, tell_rest
+from txnsim.cli.decision_output import finding_lines, status_of, summary_lines
 from txnsim.cli.output import TERMINAL, Columns, Output, rows_of
 from txnsim.client.admin import Admin
 from txnsim.client.errors import ClientError
+from txnsim.client.inspection.decisions import check_decisions
 from txnsim.client.inspection.hanging import OpenTransaction
 from txnsim.client.inspection.judgement import JudgedTransaction
 from txnsim.client.inspection.repair import Outcome, Repair, not_known, repair
@@ -89,6 +91,27 @@ class FindHangingEverywhere(msgspec.Struct, frozen=True, kw_only=True):
             "duration_min": finding.transaction.duration_min(now_ms),
             "command": finding.command(self.again),
         }
+
+
+class CheckDecisions(msgspec.Struct, frozen=True, kw_only=True):
+    """The ``decisions`` command: every decision against every marker."""
+
+    topic: str | None = None
+    again: ShellText
+    """The command line of this program, for printed commands."""
+
+    async def execute(self, admin: Admin, *, now_ms: int) -> Output:
+        """Read the coordinators' logs and the partitions, and judge."""
+        report = await check_decisions(
+            admin,
+            now_ms=now_ms,
+            topic=self.topic,
+            program=self.again,
+            progress=TERMINAL.progress,
+        )
+        for line in summary_lines(report):
+            TERMINAL.warn(line)
+        return Output(lines=tuple(finding_lines(report)), values=report, status=status_of(report))
 
 
 class RepairHanging(msgspec.Struct, frozen=True, kw_only=True):

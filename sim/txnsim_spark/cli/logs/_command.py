@@ -13,6 +13,7 @@ from typing import Final
 
 from txnsim.cli.output import TERMINAL
 from txnsim.cli.parsing import MISUSE_STATUS
+from txnsim_spark.cli.logs import _decisions as logs_decisions
 from txnsim_spark.cli.logs import _describe as logs_describe
 from txnsim_spark.cli.logs import _dumped as logs_dumped
 from txnsim_spark.cli.logs import _find_hanging as logs_find_hanging
@@ -35,6 +36,10 @@ ACTIONS: Final[dict[str, tuple[ModuleType, str]]] = {
     "find-hanging": (
         logs_find_hanging,
         "transactions that hang, in the directories of stopped brokers, with what to do",
+    ),
+    "decisions": (
+        logs_decisions,
+        "were we hit? every decision of the coordinators against every marker",
     ),
     "verify": (
         logs_verify,

@@ -515,3 +515,82 @@ def test_a_second_command_waits_for_the_first(
         "first",
         "second",
     ]
+
+
+# ``ending_commands``: ``txns commit``, and ``txns abort`` by transactional id.
+
+
+def open_transaction(server: TxnsimServer, transactional_id: str) -> tuple[str, ...]:
+    """A transaction on payments-0 that nobody ends; returns the options of its identity."""
+
+    async def make() -> tuple[str, ...]:
+        async with Cluster(server.bootstrap) as cluster:
+            producer = await begin_transaction(cluster, transactional_id)
+            await producer.send("payments", 0, b"prepared")
+            identity = producer.session.identity
+            return (
+                *("--transactional-id", transactional_id),
+                *("--producer-id", str(identity.producer_id)),
+                *("--producer-epoch", str(identity.producer_epoch)),
+            )
+
+    return asyncio.run(make())
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("command", "promise"), [("commit", "get"), ("abort", "never get")])
+def test_a_lingering_transaction_is_ended_as_its_checkpoint_says(
+    server: TxnsimServer, capsys: Captured, tmp_path: Path, command: str, promise: str
+) -> None:
+    identity = open_transaction(server, f"sink-{command}")
+    audit = tmp_path / "audit.jsonl"
+    assert run(server, command, *identity, "--audit-file", str(audit)) == 0
+    out, err = capsys.readouterr()
+    assert "would be ended" in out
+    assert f"payments-0: readers {promise} what it wrote from offset " in out
+    assert err == "Nothing was changed. To do it: the same command with --yes.\n"
+    assert not audit.exists()
+
+    assert run(server, command, *identity, "--yes", "--audit-file", str(audit), "--json") == 0
+    done = json.loads(capsys.readouterr().out)
+    assert (done["end"]["outcome"], done["dry_run"]) == ("ended", False)
+    attempt, end = map(json.loads, audit.read_text().splitlines())
+    assert attempt["attempt"]["outcome"] == "would be ended"
+    assert end["end"] == done["end"]
+    assert attempt["cluster_id"] == end["cluster_id"]
+
+    # It is not done twice, and nothing else is.
+    assert run(server, command, *identity, "--yes", "--audit-file", str(audit)) == 0
+    assert "was ended so before" in capsys.readouterr().out
+    other = "abort" if command == "commit" else "commit"
+    assert run(server, other, *identity, "--yes", "--audit-file", str(audit)) == HANGS
+    assert "it was decided otherwise" in capsys.readouterr().out
+    assert len(audit.read_text().splitlines()) == 2
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("--topic", "t"), "--topic: does not go with --transactional-id"),
+        (("--start-offset", "0"), "--start-offset: does not go with --transactional-id"),
+        (("--coordinator-epoch", "0"), "--coordinator-epoch: does not go with"),
+        (("--force",), "--force: does not go with"),
+        (("--producer-id", "1"), "--producer-epoch is missing"),
+        ((), "--producer-id is missing"),
+    ],
+)
+def test_the_two_forms_of_abort_do_not_mix(
+    capsys: Captured, words: tuple[str, ...], message: str
+) -> None:
+    server = ("--bootstrap-server", "127.0.0.1:1")
+    assert main(["txns", *server, "abort", "--transactional-id", "x", *words]) == 2
+    assert message in capsys.readouterr().err
+
+
+def test_kafkas_own_form_of_abort_needs_its_partition_and_knows_no_yes(capsys: Captured) -> None:
+    server = ("--bootstrap-server", "127.0.0.1:1")
+    assert main(["txns", *server, "abort", "--start-offset", "0"]) == 2
+    assert "arguments are required: --topic, --partition" in capsys.readouterr().err
+    where = ("--topic", "t", "--partition", "0", "--start-offset", "0")
+    assert main(["txns", *server, "abort", *where, "--yes"]) == 2
+    assert "--yes: only with --transactional-id" in capsys.readouterr().err

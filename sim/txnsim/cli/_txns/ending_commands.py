@@ -1,0 +1,126 @@
+"""``txns commit``, and ``txns abort`` by transactional id: they end the transaction of one exact
+identity.
+
+Nothing is sent without ``--yes``. Each attempt is written to the audit file before it is made, and
+its outcome after it.
+"""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from txnsim.cli._txns.audit import Audit
+from txnsim.cli._txns.operator_commands import HANGS
+from txnsim.cli.output import TERMINAL, Columns, Output, rows_of
+from txnsim.client.admin import Admin
+from txnsim.client.inspection.ending import (
+    EndedPart,
+    EndOutcome,
+    TransactionEnd,
+    TxnIdentity,
+    end,
+    look_at,
+)
+from txnsim.errors import ConfigError
+from txnsim.txn.past_decision import Decision
+
+_OLD_FORM: Final = {
+    "topic": "--topic",
+    "partition": "--partition",
+    "start_offset": "--start-offset",
+    "coordinator_epoch": "--coordinator-epoch",
+    "force": "--force",
+}
+"""Options of Kafka's own form of ``abort``, which names a partition."""
+
+
+class EndTransaction(msgspec.Struct, frozen=True, kw_only=True):
+    """The ``commit`` command, and ``abort`` by transactional id."""
+
+    identity: TxnIdentity
+    wanted: Decision
+    yes: bool = False
+    """If False, only show what would be done."""
+    audit_file: Path
+
+    async def execute(self, admin: Admin, *, now_ms: int) -> Output:
+        """Look, end it with ``--yes``, and say what readers get.
+
+        Raises:
+            ConfigError: The audit file can't be written; nothing was done.
+        """
+        attempt = await look_at(admin, self.identity, self.wanted)
+        if attempt.outcome is EndOutcome.WOULD_END and self.yes:
+            cluster_id = (await admin.describe_cluster()).cluster_id
+            with Audit(self.audit_file, cluster_id) as audit:
+                audit.write(attempt=attempt, at_ms=now_ms)
+                attempt = await end(admin, attempt, self.wanted)
+                audit.write(end=attempt)
+            TERMINAL.warn(f"What was done is written down in {self.audit_file}.")
+        elif attempt.outcome is EndOutcome.WOULD_END:
+            TERMINAL.warn("Nothing was changed. To do it: the same command with --yes.")
+        return Output(
+            headers=tuple(_COLUMNS),
+            rows=rows_of(_COLUMNS, [attempt]),
+            lines=tuple(_reader_line(attempt, part) for part in attempt.parts),
+            values={"end": attempt, "dry_run": not self.yes},
+            status=HANGS if attempt.outcome in _NOT_ENDED else 0,
+        )
+
+
+_NOT_ENDED: Final = frozenset({EndOutcome.REFUSED, EndOutcome.DECIDED})
+_COLUMNS: Final[Columns[TransactionEnd]] = {
+    "TransactionalId": lambda attempt: attempt.identity.transactional_id,
+    "ProducerId": lambda attempt: attempt.identity.producer_id,
+    "ProducerEpoch": lambda attempt: attempt.identity.producer_epoch,
+    "TransactionState": lambda attempt: attempt.state or "",
+    "Marker": lambda attempt: attempt.marker,
+    "Outcome": lambda attempt: attempt.outcome,
+    "Reason": lambda attempt: attempt.reason,
+}
+
+
+def _reader_line(attempt: TransactionEnd, part: EndedPart) -> str:
+    """What ``read_committed`` readers of a partition get."""
+    if part.start_offset is None:
+        return f"{part.partition}: nothing of it is open there"
+    get = "get" if attempt.marker == Decision.COMMITTED.marker else "never get"
+    return (
+        f"{part.partition}: readers {get} what it wrote from offset {part.start_offset} on, in"
+        f" {part.offsets} offsets (those of other producers included)"
+    )
+
+
+def end_command(args: argparse.Namespace, wanted: Decision) -> EndTransaction:
+    """The command that the arguments ask for.
+
+    Raises:
+        ConfigError: An argument is missing, or belongs to the other form of ``abort``.
+    """
+    for attribute, option_name in _OLD_FORM.items():
+        value = getattr(args, attribute, None)
+        if value is not None and value is not False:
+            raise ConfigError(
+                f"{option_name}: does not go with --transactional-id, which ends the transaction on"
+                " all its partitions"
+            )
+    for attribute, option_name in (
+        ("producer_id", "--producer-id"),
+        ("producer_epoch", "--producer-epoch"),
+    ):
+        if getattr(args, attribute) is None:
+            raise ConfigError(f"{option_name} is missing: the identity has to be whole")
+    return EndTransaction(
+        identity=TxnIdentity(
+            transactional_id=args.transactional_id,
+            producer_id=args.producer_id,
+            producer_epoch=args.producer_epoch,
+        ),
+        wanted=wanted,
+        yes=args.yes,
+        audit_file=args.audit_file,
+    )

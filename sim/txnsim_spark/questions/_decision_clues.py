@@ -1,0 +1,200 @@
+"""What the logs show around a finding: its records, by the batches of its producer alone; a new
+leader of its partition; the coordinator's epoch at that time.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from txnsim.txn.decision_audit import AuditState, AuditVerdict
+from txnsim.txn.decision_records import ProducerBatch, records_of, written_ms_of
+from txnsim.txn.decision_report import FindingClues, RecordsConcerned
+from txnsim.txn.marker_payment import SKEW_MS
+from txnsim.types import TRANSACTION_STATE_TOPIC, TopicPartition
+from txnsim_spark.engine import Engine
+from txnsim_spark.log_query import RowScope
+from txnsim_spark.questions import _decision_queries as queries
+from txnsim_spark.questions._audited_epochs import DoubtfulVerdict
+from txnsim_spark.questions._decision_tables import DecisionTables
+from txnsim_spark.questions._log_reach import AuditedLogs
+from txnsim_spark.scan.log_dirs import OnProblem
+from txnsim_spark.tables.replica_jobs import kept_rows
+
+
+class ClueReader:
+    """Reads what concerns some findings.
+
+    Args:
+        engine: Reads the batches.
+        logs: The logs that were compared.
+        tables: Answers whose a producer id is.
+        doubtful: The verdicts that become findings.
+        on_problem: Called with what can't be read.
+    """
+
+    def __init__(
+        self,
+        engine: Engine,
+        logs: AuditedLogs,
+        tables: DecisionTables,
+        doubtful: Sequence[DoubtfulVerdict],
+        on_problem: OnProblem,
+    ) -> None:
+        self._logs = logs
+        self._tables = tables
+        self._times: dict[tuple[int, int], tuple[int | None, int | None]] = {}
+        """(coordinator, offset) -> the times around it."""
+        self._batches = _batches_of(engine, logs, doubtful, on_problem)
+        self._owners = _owners_of(tables, {item.epoch.producer_id for item in doubtful})
+
+    def transactional_id_of(self, producer_id: int) -> str | None:
+        """The transactional id of a producer id; None if no coordinator's log has it."""
+        owner = self._owners.get(producer_id)
+        return None if owner is None else owner[0]
+
+    def clues_of(self, item: DoubtfulVerdict) -> FindingClues:
+        place = item.epoch.topic_partition
+        batches = self._batches.get((place, item.epoch.producer_id), [])
+        concerned = records_of(item.verdict, item.epoch.producer_epoch, batches)
+        owner = self._owners.get(item.epoch.producer_id)
+        coordinator = item.epoch.coordinator
+        if coordinator is None and owner is not None:
+            coordinator = owner[1]
+        return FindingClues(
+            records=concerned,
+            has_new_leader=self._has_new_leader(place, concerned),
+            coordinator_epoch=self._coordinator_epoch(coordinator, item.verdict),
+            has_moved_twice=item.verdict.state is AuditState.RECORDS_BEHIND
+            and self._has_moved_twice(coordinator, written_ms_of(concerned, batches)),
+        )
+
+    def _has_new_leader(
+        self, place: TopicPartition, concerned: RecordsConcerned | None
+    ) -> bool | None:
+        log = self._logs.by_partition.get(place)
+        if log is None or concerned is None or not log.state.ends.epochs:
+            return None
+        end_offset = concerned.ended_at
+        return any(
+            start_offset > concerned.first_offset
+            and (end_offset is None or start_offset <= end_offset)
+            for _, start_offset in log.state.ends.epochs
+        )
+
+    def _coordinator_epoch(self, coordinator: int | None, verdict: AuditVerdict) -> int | None:
+        """The leader epoch of the coordinator's partition at a decision, or at a marker without
+        one; None if no coordinator knows the producer.
+        """
+        epochs = self._epochs_of(coordinator)
+        if not epochs:
+            return None
+        if verdict.decision is not None:
+            decision_offset = verdict.decision.offset
+            epoch_numbers = [
+                epoch for epoch, start_offset in epochs if start_offset <= decision_offset
+            ]
+        elif coordinator is not None and verdict.markers:
+            marker_ms = verdict.markers[0].at_ms
+            epoch_numbers = [
+                epoch
+                for epoch, start_offset in epochs
+                if self._began_before(coordinator, start_offset, marker_ms)
+            ]
+        else:
+            return None
+        return epoch_numbers[-1] if epoch_numbers else epochs[0][0]
+
+    def _has_moved_twice(self, coordinator: int | None, written_ms: int | None) -> bool:
+        """Whether the coordinator's partition got two leaders between two of its records, and a
+        record was written to a partition meanwhile: its entry may have been cut off.
+        """
+        if coordinator is None or written_ms is None:
+            return False
+        epochs = self._epochs_of(coordinator)
+        return any(
+            later_epoch > epoch + 1 and self._is_between(coordinator, later_start, written_ms)
+            for (epoch, _), (later_epoch, later_start) in pairwise(epochs)
+        )
+
+    def _is_between(self, coordinator: int, offset: int, written_ms: int) -> bool:
+        """Whether a time lies between those of a coordinator's record and of the one before it."""
+        before_ms, after_ms = self._times_around(coordinator, offset)
+        return (before_ms is None or before_ms <= written_ms + SKEW_MS) and (
+            after_ms is None or after_ms >= written_ms - SKEW_MS
+        )
+
+    def _began_before(self, coordinator: int, start_offset: int, at_ms: int) -> bool:
+        """Whether a leader epoch of the coordinator's partition has a record before a time."""
+        _, first_ms = self._times_around(coordinator, start_offset)
+        return first_ms is not None and first_ms <= at_ms
+
+    def _times_around(self, coordinator: int, offset: int) -> tuple[int | None, int | None]:
+        """Times of the coordinator's last record below an offset, and of the first one from there
+        on; None without one.
+        """
+        place = coordinator, offset
+        if place not in self._times:
+            query = queries.NEIGHBOURS.format(coordinator=coordinator, offset=offset)
+            (row,) = self._tables.rows(query)
+            self._times[place] = row["before_ms"], row["after_ms"]
+        return self._times[place]
+
+    def _epochs_of(self, coordinator: int | None) -> tuple[tuple[int, int], ...]:
+        if coordinator is None:
+            return ()
+        log = self._logs.by_partition.get(TopicPartition(TRANSACTION_STATE_TOPIC, coordinator))
+        return () if log is None else log.state.ends.epochs
+
+
+def _batches_of(
+    engine: Engine,
+    logs: AuditedLogs,
+    doubtful: Sequence[DoubtfulVerdict],
+    on_problem: OnProblem,
+) -> Mapping[tuple[TopicPartition, int], list[ProducerBatch]]:
+    """(partition, producer id) -> its batches there, in order."""
+    places = {item.epoch.topic_partition for item in doubtful} & logs.by_partition.keys()
+    paths = [Path(logs.by_partition[place].state.replica.path) for place in sorted(places)]
+    batches: defaultdict[tuple[TopicPartition, int], list[ProducerBatch]] = defaultdict(list)
+    if not paths:
+        return batches
+    scope = RowScope(producer_ids=frozenset(item.epoch.producer_id for item in doubtful))
+    for rows in kept_rows(engine, "batches", paths, _keep_all, scope=scope, on_problem=on_problem):
+        for row in rows.to_pylist():
+            place = TopicPartition(row["topic"], row["partition"])
+            batches[place, row["producer_id"]].append(_batch_of(row))
+    for batches_of_producer in batches.values():
+        batches_of_producer.sort(key=lambda batch: batch.base_offset)
+    return batches
+
+
+def _keep_all(batch: pa.RecordBatch) -> pa.RecordBatch:
+    return batch
+
+
+def _batch_of(row: Mapping[str, Any]) -> ProducerBatch:
+    return ProducerBatch(
+        base_offset=row["base_offset"],
+        last_offset=row["last_offset"],
+        producer_epoch=row["producer_epoch"],
+        is_control=row["is_control"],
+        is_commit=row["control_type"] == "commit",
+        records=row["records"],
+        max_timestamp_ms=row["max_timestamp_ms"],
+        leader_epoch=row["leader_epoch"],
+    )
+
+
+def _owners_of(tables: DecisionTables, producer_ids: Iterable[int]) -> dict[int, tuple[str, int]]:
+    """Producer id -> (transactional id, partition of its coordinator)."""
+    id_list = ", ".join(map(str, sorted(producer_ids)))
+    if not id_list:
+        return {}
+    rows = tables.rows(queries.OWNERS.replace(":producer_ids", id_list))
+    return {row["producer_id"]: (row["transactional_id"], row["coordinator"]) for row in rows}

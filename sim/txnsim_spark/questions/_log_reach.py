@@ -1,0 +1,169 @@
+"""How far the log of each partition reaches, by small files: from which offset on nothing is
+missing, and until which time it was copied. Kafka's counterparts: LogCleanerManager,
+UnifiedLog.logStartOffset.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from txnsim.storage import checkpoints, names
+from txnsim.txn.marker_payment import AFTER_ALL_MARKERS_MS
+from txnsim.types import INTERNAL_TOPICS, TRANSACTION_STATE_TOPIC, TopicPartition
+from txnsim_spark.forensics.find_hanging import NOT_JUDGED, Reading
+from txnsim_spark.forensics.replica_state import ReplicaState
+from txnsim_spark.forensics.verdicts import elected_replica
+from txnsim_spark.scan.log_dirs import LogDirectory, ignore_problem, modified_ms, read_small
+
+RUNNING_COPY_MS: Final = 60_000
+"""How long the copy of a running broker's directory may take, unless its files tell more."""
+
+
+class AuditedLog(msgspec.Struct, frozen=True, kw_only=True):
+    """The log of a partition: the replica whose word counts."""
+
+    state: ReplicaState
+    complete_from: int | None
+    """Offset from which on nothing is missing; None for the whole log."""
+    why: str
+    """Why something may be missing below."""
+    until_ms: int
+    """Time until which the copy has everything, at least."""
+
+
+class AuditedLogs(msgspec.Struct, frozen=True, kw_only=True):
+    """The logs to compare."""
+
+    by_partition: Mapping[TopicPartition, AuditedLog]
+    undecided: Mapping[str, str] = {}
+    """Topic -> why nobody knows which topic of this name lives."""
+    living_topics: frozenset[str] | None = None
+    """The topics that exist, by the metadata log; None without a copy of it."""
+    missing_coordinators: str = ""
+    """Which coordinators' logs are missing, in words; empty if none are."""
+
+    @property
+    def leaders(self) -> list[ReplicaState]:
+        return [log.state for log in self.by_partition.values()]
+
+    def why_absent(self, place: TopicPartition) -> str:
+        """Why a partition has no log here."""
+        if place.topic in self.undecided:
+            return self.undecided[place.topic]
+        if self.living_topics is not None and place.topic not in self.living_topics:
+            return f"topic {place.topic} was deleted"
+        return f"no replica of {place} is among the directories"
+
+
+def audited_logs(
+    states: Sequence[ReplicaState], reading: Reading, topics: frozenset[str]
+) -> AuditedLogs:
+    """The logs to compare, of living replicas.
+
+    Args:
+        states: The living replicas (``Reading.living_states``).
+        reading: Has read them.
+        topics: Topics to compare; all where empty. The coordinators' logs are always read.
+    """
+    replicas_by_partition: defaultdict[TopicPartition, list[ReplicaState]] = defaultdict(list)
+    for state in states:
+        replicas_by_partition[state.replica.topic_partition].append(state)
+    undecided = {
+        topic: "; ".join(reading.undecided_reasons(topic))
+        for topic in {place.topic for place in replicas_by_partition}
+        if reading.undecided_reasons(topic)
+    }
+    checkpoints_by_dir: dict[str, _CleanerCheckpoint] = {}
+    logs: dict[TopicPartition, AuditedLog] = {}
+    for place, replicas in sorted(replicas_by_partition.items()):
+        is_coordinator = place.topic == TRANSACTION_STATE_TOPIC
+        if place.topic in undecided or (place.topic in NOT_JUDGED and not is_coordinator):
+            continue
+        if topics and place.topic not in topics and not is_coordinator:
+            continue
+        ends = elected_replica([state.ends for state in replicas])
+        state = next(state for state in replicas if state.ends is ends)
+        log_dir = state.replica.log_dir
+        if log_dir not in checkpoints_by_dir:
+            checkpoints_by_dir[log_dir] = _CleanerCheckpoint(Path(log_dir))
+        assignment = reading.known.assignments.get(place)
+        missing_brokers = (
+            set()
+            if assignment is None
+            else {*assignment.in_sync} - {state.replica.broker for state in replicas}
+        )
+        logs[place] = _audited_log(
+            state, checkpoints_by_dir[log_dir], is_leader_here=not missing_brokers
+        )
+    topic_ids = reading.known.topic_ids
+    return AuditedLogs(
+        by_partition=logs,
+        undecided=undecided,
+        living_topics=None if topic_ids is None else frozenset(topic_ids) | INTERNAL_TOPICS,
+        missing_coordinators=_missing_coordinators(logs, reading),
+    )
+
+
+class _CleanerCheckpoint:
+    """``cleaner-offset-checkpoint`` of a log directory, and when its broker last ran."""
+
+    def __init__(self, log_dir: Path) -> None:
+        file = log_dir / names.FileName.CLEANER_OFFSETS
+        self.offsets = read_small(file, checkpoints.decode_offsets, ignore_problem)
+        """None without such a file."""
+        directory = LogDirectory.read(log_dir)
+        self.ran_until_ms = max((time_ms for _, time_ms in directory.written_ms), default=-1)
+
+
+def _audited_log(
+    state: ReplicaState, checkpoint: _CleanerCheckpoint, *, is_leader_here: bool
+) -> AuditedLog:
+    place = state.replica.topic_partition
+    start_offset = state.ends.log_start_offset
+    complete_from, why = None, ""
+    if start_offset > 0:
+        complete_from = start_offset
+        why = f"retention has deleted {place} below offset {start_offset}"
+    cleaned_offset = _cleaned_offset(state, checkpoint)
+    if cleaned_offset > start_offset:
+        complete_from = cleaned_offset
+        why = f"the cleaner has been at {place} below offset {cleaned_offset}"
+    epochs_file = Path(state.replica.path) / names.FileName.LEADER_EPOCHS
+    until_ms = AFTER_ALL_MARKERS_MS
+    if not (state.is_clean and is_leader_here):
+        until_ms = max(checkpoint.ran_until_ms - RUNNING_COPY_MS, modified_ms(epochs_file))
+    return AuditedLog(state=state, complete_from=complete_from, why=why, until_ms=until_ms)
+
+
+def _cleaned_offset(state: ReplicaState, checkpoint: _CleanerCheckpoint) -> int:
+    """Offset below which the cleaner may have been; 0 if it has not."""
+    place = state.replica.topic_partition
+    if checkpoint.offsets is not None:
+        return checkpoint.offsets.get(place, 0)
+    # Without the file, gaps tell it of coordinators' logs, which are read whole.
+    is_compacted = place.topic in INTERNAL_TOPICS and place.topic != TRANSACTION_STATE_TOPIC
+    if not is_compacted or len(state.segments) < 2:
+        return 0
+    return state.segments[-1].base_offset  # the cleaner never touches the newest segment
+
+
+def _missing_coordinators(logs: Mapping[TopicPartition, AuditedLog], reading: Reading) -> str:
+    present = {place.partition for place in logs if place.topic == TRANSACTION_STATE_TOPIC}
+    expected = {
+        place.partition
+        for place in reading.known.assignments
+        if place.topic == TRANSACTION_STATE_TOPIC
+    }
+    missing = expected - present
+    if not missing:
+        return ""
+    return f"partitions of __transaction_state are not among the directories: {_listed(missing)}"
+
+
+def _listed(partitions: Iterable[int]) -> str:
+    return ", ".join(map(str, sorted(partitions)))

@@ -1,0 +1,244 @@
+"""``logs decisions``: every decision of the coordinators' logs against the markers of every
+partition that it lists, on the directories of stopped brokers.
+
+1. The driver reads small files: which replica of each partition counts, and how far its log reaches
+   (``_log_reach``).
+2. Queries divide decisions and markers into those that plainly agree and the rest
+   (``_decision_queries``), in DuckDB or on Spark.
+3. The rest is judged, one epoch of a producer on a partition at a time (``txn.decision_audit``).
+4. What is open at the logs' ends comes from ``find_hanging``; the records of each finding from the
+   batches of its producer alone (``_decision_clues``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
+from typing import Any, Final
+
+from txnsim.txn.decision_audit import AuditState, AuditVerdict, LogReach, audit_epoch
+from txnsim.txn.decision_report import DecisionReport, FindingClues, ReportBuilder, finding_of
+from txnsim.txn.marker_payment import AFTER_ALL_MARKERS_MS, BEFORE_ALL_MARKERS_MS, SKEW_MS
+from txnsim.txn.open_txn_verdict import OpenTxnStatus, program_at
+from txnsim.types import TRANSACTION_STATE_TOPIC, TopicPartition
+from txnsim_spark.engine import Engine, NewSession, Progress
+from txnsim_spark.forensics.find_hanging import Reading, Search, find_hanging
+from txnsim_spark.forensics.findings import Finding
+from txnsim_spark.questions import _decision_queries as queries
+from txnsim_spark.questions._audited_epochs import (
+    DoubtfulVerdict,
+    epoch_without_decision,
+    epochs_of,
+)
+from txnsim_spark.questions._decision_clues import ClueReader
+from txnsim_spark.questions._decision_tables import (
+    LOGS_SCHEMA,
+    REACH_SCHEMA,
+    DecisionTables,
+    decision_tables,
+    events_query,
+)
+from txnsim_spark.questions._log_reach import AuditedLogs, audited_logs
+from txnsim_spark.scan.log_dirs import ignore_problem
+
+DETAILS_MAX: Final = 2_000
+"""Findings whose records are looked up; more are listed without them."""
+
+
+def find_decisions(
+    search: Search,
+    *,
+    new_session: NewSession | None = None,
+    progress: Progress = ignore_problem,
+) -> DecisionReport:
+    """Judge every decision.
+
+    Args:
+        search: The directories, topics and options.
+        new_session: Called at most once, and only if there is much to read.
+        progress: Called with a line about the present activity.
+
+    Raises:
+        BadInputError: A path is wrong, or the directories are of two clusters.
+        LogFileError: Spark met a file that can't be read.
+    """
+    problems: dict[str, None] = {}
+    hanging = find_hanging(search, new_session=new_session, progress=progress)
+    problems.update(dict.fromkeys(hanging.source.problems))
+    reading = Reading(search)
+    states = reading.living_states()
+    logs = audited_logs(states, reading, search.topics)
+    engine = Engine(new_session, progress, with_spark=search.with_spark)
+    progress("reading decisions and markers")
+    tables = decision_tables(engine, logs.leaders, problems.setdefault)
+    reaches = _Reaches(logs, tables)
+    progress("comparing decisions and markers")
+    tables.keep_events(events_query(reaches.of_unknown_ids.since_ms, SKEW_MS))
+    builder = ReportBuilder()
+    _count_plain(tables, builder, reaches, logs, search.topics)
+    doubtful: list[DoubtfulVerdict] = []
+    unmarked_places: set[tuple[int, TopicPartition]] = set()
+    for epoch in epochs_of(tables.rows(queries.DOUBTFUL)):
+        for verdict in audit_epoch(
+            epoch.decisions,
+            epoch.markers,
+            partition_reach=reaches.of_partition(epoch.topic_partition),
+            coordinator_reach=reaches.of_coordinator(epoch.coordinator),
+        ):
+            if verdict.decision is not None and not verdict.markers:
+                unmarked_places.add((epoch.producer_id, epoch.topic_partition))
+            if builder.count_verdict(verdict):
+                doubtful.append(DoubtfulVerdict(epoch=epoch, verdict=verdict))
+    doubtful += _records_behind(hanging.findings, unmarked_places, builder)
+    doubtful += map(_epoch_back, tables.rows(queries.EPOCHS_BACK))
+    progress("reading the records of findings")
+    clue_reader = ClueReader(engine, logs, tables, doubtful[:DETAILS_MAX], problems.setdefault)
+    for number, item in enumerate(doubtful):
+        clues = clue_reader.clues_of(item) if number < DETAILS_MAX else FindingClues()
+        builder.add(
+            finding_of(
+                item.verdict,
+                topic_partition=item.epoch.topic_partition,
+                producer_id=item.epoch.producer_id,
+                producer_epoch=item.epoch.producer_epoch,
+                transactional_id=item.epoch.transactional_id
+                or clue_reader.transactional_id_of(item.epoch.producer_id),
+                clues=clues,
+                program=program_at(search.bootstrap),
+            )
+        )
+    return builder.report(problems)
+
+
+class _Reaches:
+    """How far each log reaches back, and forth."""
+
+    def __init__(self, logs: AuditedLogs, tables: DecisionTables) -> None:
+        self._logs = logs
+        complete_from = {place: log.complete_from for place, log in logs.by_partition.items()}
+        for row in tables.rows(queries.GAPS):
+            place = TopicPartition(TRANSACTION_STATE_TOPIC, row["partition"])
+            if row["complete_from"] is not None:
+                complete_from[place] = max(complete_from[place] or 0, row["complete_from"])
+        self._complete_from = complete_from
+        tables.set_rows(
+            "audited_logs",
+            LOGS_SCHEMA,
+            [
+                (place.topic, place.partition, offset)
+                for place, offset in sorted(complete_from.items())
+            ],
+        )
+        self._times_ms: dict[TopicPartition, tuple[int | None, int | None]] = {
+            TopicPartition(row["topic"], row["partition"]): (row["since_ms"], row["newest_ms"])
+            for row in tables.rows(queries.REACH)
+        }
+        coordinators = [
+            place.partition for place in complete_from if place.topic == TRANSACTION_STATE_TOPIC
+        ]
+        reach_by_coordinator = {number: self.of_coordinator(number) for number in coordinators}
+        tables.set_rows(
+            "coordinator_reach",
+            REACH_SCHEMA,
+            [
+                (number, reach.since_ms)
+                for number, reach in sorted(reach_by_coordinator.items())
+                if reach.why
+            ],
+        )
+        self.of_unknown_ids = _common_reach(
+            reach_by_coordinator.values(), logs.missing_coordinators
+        )
+
+    def of_coordinator(self, coordinator: int | None) -> LogReach:
+        """The reach of a coordinator's log; None for a producer that no log knows."""
+        if coordinator is None:
+            return self.of_unknown_ids
+        return self.of_partition(TopicPartition(TRANSACTION_STATE_TOPIC, coordinator))
+
+    def of_partition(self, place: TopicPartition) -> LogReach:
+        log = self._logs.by_partition.get(place)
+        if log is None:
+            return LogReach.absent(self._logs.why_absent(place))
+        since_ms, newest_ms = self._times_ms.get(place, (None, None))
+        until_ms = max(log.until_ms, newest_ms or BEFORE_ALL_MARKERS_MS)
+        offset = self._complete_from[place]
+        if offset is None:
+            return LogReach(until_ms=until_ms)
+        why = log.why or f"the cleaner has been at __transaction_state below offset {offset}"
+        return LogReach(
+            since_ms=AFTER_ALL_MARKERS_MS if since_ms is None else since_ms,
+            why=why,
+            until_ms=until_ms,
+        )
+
+
+def _common_reach(reaches: Iterable[LogReach], missing_coordinators: str) -> LogReach:
+    """The reach of all coordinators' logs together."""
+    if missing_coordinators:
+        return LogReach.absent(missing_coordinators)
+    reach_list = [*reaches]
+    if not reach_list:
+        return LogReach.absent("no replica of __transaction_state is among the directories")
+    latest = max(reach_list, key=lambda reach: reach.since_ms)
+    return LogReach(
+        since_ms=latest.since_ms,
+        why=latest.why,
+        until_ms=min(reach.until_ms for reach in reach_list),
+    )
+
+
+def _count_plain(
+    tables: DecisionTables,
+    builder: ReportBuilder,
+    reaches: _Reaches,
+    logs: AuditedLogs,
+    topics: frozenset[str],
+) -> None:
+    """Count what needs no judgement: decisions that agree, and what is out of reach."""
+    for row in tables.rows(queries.COUNTED):
+        if row["kind"] == "agrees":
+            builder.count_agreeing(row["decisions"], row["first_ms"])
+        else:
+            builder.count_unknown(row["markers"], reaches.of_coordinator(row["coordinator"]).why)
+    for row in tables.rows(queries.ABSENT):
+        if not topics or row["topic"] in topics:
+            place = TopicPartition(row["topic"], row["partition"])
+            builder.count_unknown(row["decisions"], logs.why_absent(place))
+
+
+def _epoch_back(row: Mapping[str, Any]) -> DoubtfulVerdict:
+    """A row of ``EPOCHS_BACK``."""
+    return DoubtfulVerdict(
+        epoch=epoch_without_decision(
+            row["producer_id"],
+            row["newest_epoch"],
+            TopicPartition(row["topic"], row["partition"]),
+            None,
+        ),
+        verdict=AuditVerdict(state=AuditState.EPOCH_BACK),
+    )
+
+
+def _records_behind(
+    open_transactions: Sequence[Finding],
+    unmarked_places: Set[tuple[int, TopicPartition]],
+    builder: ReportBuilder,
+) -> Iterator[DoubtfulVerdict]:
+    """What is open at the end of a log, and belongs to no decision without a marker."""
+    for finding in open_transactions:
+        place = TopicPartition(finding.topic, finding.partition)
+        if (finding.producer_id, place) in unmarked_places:
+            continue
+        match finding.verdict:
+            case OpenTxnStatus.HANGING:
+                verdict = AuditVerdict(state=AuditState.RECORDS_BEHIND)
+                epoch = epoch_without_decision(
+                    finding.producer_id, finding.producer_epoch, place, finding.transactional_id
+                )
+                yield DoubtfulVerdict(epoch=epoch, verdict=verdict)
+            case OpenTxnStatus.RECENT | OpenTxnStatus.UNKNOWN | OpenTxnStatus.REPLICAS_DISAGREE:
+                builder.count_unknown(
+                    1, f"open on {place}, and {finding.verdict}: {finding.reason}"
+                )
+            case _:
+                pass

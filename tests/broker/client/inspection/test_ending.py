@@ -1,0 +1,150 @@
+"""The end of a transaction by its exact identity, as a checkpoint has it."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+
+from tests.support.clusters import VirtualCluster, begin_transaction, run_cluster, values
+from txnsim.client.admin import Admin
+from txnsim.client.cluster import Cluster
+from txnsim.client.errors import ClientError
+from txnsim.client.inspection.ending import EndOutcome, TransactionEnd, TxnIdentity, end, look_at
+from txnsim.client.producer import Producer
+from txnsim.errors import ErrorCode
+from txnsim.faults.actions import Hold
+from txnsim.faults.points import FaultPoint
+from txnsim.txn.past_decision import Decision
+from txnsim.types import TopicPartition
+
+COMMIT, ABORT = Decision.COMMITTED, Decision.ABORTED
+LEVELS = (0, 1, 2)
+
+
+async def left_open(cluster: Cluster) -> tuple[Producer, TxnIdentity]:
+    """A transaction whose program does not come back, and its identity."""
+    producer = await begin_transaction(cluster, "sink")
+    await producer.send("orders", 0, b"prepared")
+    identity = producer.session.identity
+    return producer, TxnIdentity(
+        transactional_id="sink",
+        producer_id=identity.producer_id,
+        producer_epoch=identity.producer_epoch,
+    )
+
+
+@pytest.mark.parametrize("level", LEVELS)
+@pytest.mark.parametrize("wanted", [COMMIT, ABORT])
+def test_exactly_this_transaction_is_ended_so(level: int, wanted: Decision) -> None:
+    async def story(virtual_cluster: VirtualCluster) -> None:
+        async with virtual_cluster.client() as cluster:
+            admin = Admin(cluster)
+            _, identity = await left_open(cluster)
+            prospect = await look_at(admin, identity, wanted)
+            assert (prospect.outcome, prospect.state) == (EndOutcome.WOULD_END, "Ongoing")
+            (part,) = prospect.parts
+            assert (part.partition, part.start_offset) == (TopicPartition("orders", 0), 0)
+            assert part.offsets == 1
+            assert (await admin.describe_transaction("sink")).state == "Ongoing"
+            ended = await end(admin, prospect, wanted)
+            assert ended.outcome is EndOutcome.ENDED
+            assert await values(cluster, "orders") == ([b"prepared"] if wanted is COMMIT else [])
+            again = await look_at(admin, identity, wanted)
+            assert again.outcome is EndOutcome.WAS_ENDED
+            other = await look_at(admin, identity, ABORT if wanted is COMMIT else COMMIT)
+            assert (other.outcome, other.reason.rpartition(": ")[2]) == (
+                EndOutcome.REFUSED,
+                "it was decided otherwise",
+            )
+
+    run_cluster(story, level=level)
+
+
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        ({"producer_id": 77}, "this is another producer"),
+        ({"producer_epoch": 9}, "this is another epoch"),
+        ({"transactional_id": "other"}, "it was never used, or is forgotten"),
+    ],
+)
+def test_another_identity_is_refused_and_nothing_ends(
+    change: dict[str, object], reason: str
+) -> None:
+    async def story(virtual_cluster: VirtualCluster) -> TransactionEnd:
+        async with virtual_cluster.client() as cluster:
+            admin = Admin(cluster)
+            _, identity = await left_open(cluster)
+            attempt = await look_at(admin, msgspec.structs.replace(identity, **change), COMMIT)
+            assert (await admin.describe_transaction("sink")).state == "Ongoing"
+            return attempt
+
+    attempt = run_cluster(story)
+    assert (attempt.outcome, attempt.parts) == (EndOutcome.REFUSED, ())
+    assert attempt.reason.endswith(reason)
+
+
+def test_an_id_without_an_open_transaction_is_refused() -> None:
+    async def story(virtual_cluster: VirtualCluster) -> TransactionEnd:
+        async with (
+            virtual_cluster.client() as cluster,
+            Producer(cluster, transactional_id="sink") as producer,
+        ):
+            identity = await producer.init_transactions()
+            return await look_at(
+                Admin(cluster),
+                TxnIdentity(
+                    transactional_id="sink",
+                    producer_id=identity.producer_id,
+                    producer_epoch=identity.producer_epoch,
+                ),
+                COMMIT,
+            )
+
+    attempt = run_cluster(story)
+    assert attempt.outcome is EndOutcome.REFUSED
+    assert attempt.reason.endswith("Empty: no transaction is open")
+
+
+def test_the_coordinator_refuses_what_has_changed_since_the_look() -> None:
+    async def story(virtual_cluster: VirtualCluster) -> TransactionEnd:
+        async with virtual_cluster.client() as cluster:
+            admin = Admin(cluster)
+            _, identity = await left_open(cluster)
+            prospect = await look_at(admin, identity, COMMIT)
+            await admin.force_terminate_transaction("sink")  # its job has come back
+            return await end(admin, prospect, COMMIT)
+
+    attempt = run_cluster(story)
+    assert attempt.outcome is EndOutcome.REFUSED
+    assert attempt.reason.startswith("EndTxn of sink: ")
+
+
+def test_a_decision_whose_marker_is_late_is_told_from_an_end() -> None:
+    async def story(virtual_cluster: VirtualCluster) -> TransactionEnd:
+        async with virtual_cluster.client() as cluster:
+            admin = Admin(cluster)
+            _, identity = await left_open(cluster)
+            prospect = await look_at(admin, identity, COMMIT)
+            virtual_cluster.arm(Hold(), FaultPoint.PEER_REQUEST, api="WriteTxnMarkers")
+            return await end(admin, prospect, COMMIT)
+
+    attempt = run_cluster(story)
+    assert attempt.outcome is EndOutcome.DECIDED
+    assert "PrepareCommit" in attempt.reason
+
+
+def test_an_answer_that_fails_is_raised() -> None:
+    class Hidden(Admin):
+        async def describe_transactions(self, *_: object, **__: object) -> object:  # type: ignore[override]
+            return {
+                "sink": ClientError("hidden", error=ErrorCode.transactional_id_authorization_failed)
+            }
+
+    async def story(virtual_cluster: VirtualCluster) -> None:
+        async with virtual_cluster.client() as cluster:
+            identity = TxnIdentity(transactional_id="sink", producer_id=0, producer_epoch=0)
+            with pytest.raises(ClientError, match="hidden"):
+                await look_at(Hidden(cluster), identity, COMMIT)
+
+    run_cluster(story)

@@ -1,0 +1,243 @@
+"""Decisions against markers: each state, and drawn histories with the truth that made them."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import NamedTuple
+
+import msgspec
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from txnsim.txn.decision_audit import (
+    CLOCK_TOLERANCE_MS,
+    AuditedDecision,
+    AuditedMarker,
+    AuditState,
+    AuditVerdict,
+    LogReach,
+    audit_epoch,
+)
+from txnsim.txn.marker_payment import SKEW_MS
+
+WHOLE = LogReach()
+STEP_MS = 100
+
+
+def decision(number: int, *, commit: bool = True, completed: bool = True) -> AuditedDecision:
+    at_ms = number * STEP_MS
+    return AuditedDecision(
+        coordinator=3,
+        offset=10 * number,
+        at_ms=at_ms,
+        is_commit=commit,
+        completed_ms=at_ms + 10 if completed else None,
+    )
+
+
+def marker(number: int, *, commit: bool = True, lag_ms: int = 5, offset: int = 0) -> AuditedMarker:
+    return AuditedMarker(
+        offset=offset or 2 * number + 1, at_ms=number * STEP_MS + lag_ms, is_commit=commit
+    )
+
+
+def audited(
+    decisions: list[AuditedDecision],
+    markers: list[AuditedMarker],
+    *,
+    partition_reach: LogReach = WHOLE,
+    coordinator_reach: LogReach = WHOLE,
+) -> list[AuditVerdict]:
+    return audit_epoch(
+        decisions, markers, partition_reach=partition_reach, coordinator_reach=coordinator_reach
+    )
+
+
+def states_by_decision(verdicts: list[AuditVerdict]) -> dict[int | None, AuditState]:
+    """Time of the decision, in steps, or None -> its state."""
+    return {
+        None if verdict.decision is None else verdict.decision.at_ms // STEP_MS: verdict.state
+        for verdict in verdicts
+    }
+
+
+def test_equal_histories_agree() -> None:
+    verdicts = audited([decision(n) for n in range(9)], [marker(n) for n in range(9)])
+    assert {verdict.state for verdict in verdicts} == {AuditState.AGREES}
+    assert len(verdicts) == 9
+
+
+@pytest.mark.parametrize("missing", range(6))
+def test_the_decision_whose_marker_is_missing_is_named(missing: int) -> None:
+    markers = [marker(n) for n in range(6) if n != missing]
+    states = states_by_decision(audited([decision(n) for n in range(6)], markers))
+    assert states.pop(missing) is AuditState.NO_MARKER
+    assert set(states.values()) == {AuditState.AGREES}
+
+
+@pytest.mark.parametrize("commit", [True, False])
+@pytest.mark.parametrize("place", range(4))
+def test_the_other_outcome_contradicts(place: int, commit: bool) -> None:
+    decisions = [decision(n, commit=commit) for n in range(4)]
+    markers = [marker(n, commit=commit is (n != place)) for n in range(4)]
+    states = states_by_decision(audited(decisions, markers))
+    assert states.pop(place) is AuditState.CONTRADICTS
+    assert set(states.values()) == {AuditState.AGREES}
+
+
+@pytest.mark.parametrize("place", range(4))
+def test_a_marker_twice_is_named_with_both(place: int) -> None:
+    markers = [marker(n) for n in range(4)]
+    markers.insert(place + 1, marker(place, lag_ms=30, offset=2 * place + 2))
+    verdicts = audited([decision(n) for n in range(4)], markers)
+    (twice,) = (verdict for verdict in verdicts if verdict.state is AuditState.TWICE)
+    assert [found.at_ms - place * STEP_MS for found in twice.markers] == [5, 30]
+    assert Counter(verdict.state for verdict in verdicts)[AuditState.AGREES] == 3
+
+
+def test_a_decision_that_is_not_completed_owes_its_marker() -> None:
+    states = states_by_decision(audited([decision(0), decision(1, completed=False)], [marker(0)]))
+    assert states == {0: AuditState.AGREES, 1: AuditState.OWED}
+
+
+@pytest.mark.parametrize("by_epoch", [False, True])
+def test_a_marker_long_after_the_completion_has_no_decision(by_epoch: bool) -> None:
+    decisions = [msgspec.structs.replace(decision(0), by_epoch=by_epoch)]
+    verdicts = audited(decisions, [marker(0), marker(60)])
+    states = states_by_decision(verdicts)
+    assert states == {0: AuditState.AGREES, None: AuditState.WITHOUT_DECISION}
+    assert audited(decisions, [marker(60)])[0].state is AuditState.AGREES, "a repair is late"
+
+
+def test_a_marker_in_front_of_every_decision_has_none_unless_the_log_is_cleaned() -> None:
+    arguments = ([decision(50)], [marker(0), marker(50)])
+    states = states_by_decision(audited(*arguments))
+    assert states == {50: AuditState.AGREES, None: AuditState.WITHOUT_DECISION}
+    cleaned = LogReach(since_ms=4_000, why="cleaned")
+    verdicts = audited(*arguments, coordinator_reach=cleaned)
+    (unknown,) = (verdict for verdict in verdicts if verdict.state is AuditState.UNKNOWN)
+    assert (unknown.decision, unknown.why) == (None, "cleaned")
+
+
+def test_what_retention_took_is_unknown() -> None:
+    reach = LogReach(since_ms=5_000, why="retention")
+    decisions = [decision(0), decision(80), decision(90)]
+    verdicts = audited(decisions, [marker(90)], partition_reach=reach)
+    assert states_by_decision(verdicts) == {
+        0: AuditState.UNKNOWN,
+        80: AuditState.NO_MARKER,
+        90: AuditState.AGREES,
+    }
+
+
+def test_a_partition_without_a_log_is_unknown() -> None:
+    (verdict,) = audited([decision(0)], [], partition_reach=LogReach.absent("no replica"))
+    assert (verdict.state, verdict.why) == (AuditState.UNKNOWN, "no replica")
+
+
+def test_a_copy_that_ends_before_the_completion_is_recent() -> None:
+    (verdict,) = audited([decision(9)], [], partition_reach=LogReach(until_ms=905))
+    assert verdict.state is AuditState.UNKNOWN
+    assert verdict.why.startswith("recent")
+
+
+@pytest.mark.parametrize("lag_ms", [-90_000, 0, 90_000])
+def test_transactions_v2_are_paired_by_epoch_whatever_the_clocks_say(lag_ms: int) -> None:
+    by_epoch = AuditedDecision(
+        coordinator=0, offset=1, at_ms=100_000, is_commit=True, by_epoch=True, completed_ms=100_001
+    )
+    (verdict,) = audited([by_epoch], [marker(1_000, lag_ms=lag_ms)])
+    assert verdict.state is AuditState.AGREES
+    (verdict,) = audited([by_epoch], [marker(1_000, lag_ms=lag_ms, commit=False)])
+    assert verdict.state is AuditState.CONTRADICTS
+    (verdict,) = audited([by_epoch], [])
+    assert verdict.state is AuditState.NO_MARKER
+
+
+def test_a_lost_and_a_repeated_marker_leave_a_doubt() -> None:
+    """Clocks of two leaders could explain it, too, so it is neither an alarm nor agreement."""
+    markers = [marker(0, lag_ms=1), *(marker(n) for n in (1, 3, 4, 5))]
+    markers.insert(4, marker(4, lag_ms=30, offset=10))
+    states = states_by_decision(audited([decision(n) for n in range(6)], markers))
+    assert [number for number, state in states.items() if state is AuditState.UNKNOWN] == [2, 3]
+    assert {states[number] for number in (0, 1, 4, 5)} == {AuditState.AGREES}
+
+
+class History(NamedTuple):
+    """Decisions and markers as brokers wrote them."""
+
+    decisions: list[AuditedDecision]
+    markers: list[AuditedMarker]
+
+
+@st.composite
+def healthy_histories(draw: st.DrawFn, max_skew_ms: int) -> History:
+    """Decisions and their markers, each marker between its decision and the completion, by the
+    clocks of two brokers. The leader's clock differs by a constant.
+    """
+    skew_ms = draw(st.integers(-max_skew_ms, max_skew_ms))
+    now_ms = 10_000_000
+    decisions: list[AuditedDecision] = []
+    markers: list[AuditedMarker] = []
+    for number in range(draw(st.integers(1, 25))):
+        now_ms += draw(st.sampled_from([0, 1, 3, 40, 2_500]))
+        decided_ms, is_commit = now_ms, draw(st.booleans())
+        now_ms += draw(st.integers(0, 20))
+        markers.append(
+            AuditedMarker(offset=2 * number + 1, at_ms=now_ms + skew_ms, is_commit=is_commit)
+        )
+        now_ms += draw(st.integers(0, 5))
+        decisions.append(
+            AuditedDecision(
+                coordinator=0,
+                offset=3 * number,
+                at_ms=decided_ms,
+                is_commit=is_commit,
+                completed_ms=now_ms,
+            )
+        )
+    return History(decisions, markers)
+
+
+@settings(max_examples=300)
+@given(healthy_histories(SKEW_MS))
+def test_no_alarm_without_a_fault(history: History) -> None:
+    """Whatever the clocks do within a second: at most they make it unknown."""
+    states = {verdict.state for verdict in audited(*history)}
+    assert states <= {AuditState.AGREES, AuditState.UNKNOWN}
+
+
+@settings(max_examples=200)
+@given(healthy_histories(CLOCK_TOLERANCE_MS // 2))
+def test_nothing_is_unknown_where_clocks_agree(history: History) -> None:
+    verdicts = audited(*history)
+    assert [verdict.state for verdict in verdicts] == [AuditState.AGREES] * len(history.decisions)
+
+
+@settings(max_examples=300)
+@given(healthy_histories(0), st.data())
+def test_one_lost_marker_is_one_finding(history: History, data: st.DataObject) -> None:
+    lost = data.draw(st.integers(0, len(history.markers) - 1))
+    markers = [found for number, found in enumerate(history.markers) if number != lost]
+    counts = Counter(verdict.state for verdict in audited(history.decisions, markers))
+    del counts[AuditState.AGREES]
+    assert sum(counts.values()) >= 1
+    # Of two in the same millisecond nobody can say which; but one is missing.
+    assert counts[AuditState.NO_MARKER] + counts[AuditState.CONTRADICTS] >= 1
+
+
+@settings(max_examples=300)
+@given(healthy_histories(0), st.data())
+def test_one_wrong_marker_is_a_finding(history: History, data: st.DataObject) -> None:
+    wrong = data.draw(st.integers(0, len(history.markers) - 1))
+    markers = [
+        AuditedMarker(
+            offset=found.offset,
+            at_ms=found.at_ms,
+            is_commit=found.is_commit is (number != wrong),
+        )
+        for number, found in enumerate(history.markers)
+    ]
+    states = {verdict.state for verdict in audited(history.decisions, markers)}
+    assert states & {AuditState.CONTRADICTS, AuditState.NO_MARKER}
