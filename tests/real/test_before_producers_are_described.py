@@ -22,7 +22,7 @@ from txnsim.client.fetching import fetch
 from txnsim.client.inspection.waiting_readers import explain
 from txnsim.client.producer import Producer
 from txnsim.client.versions import ClientApi
-from txnsim.txn.open_txn_verdict import Cause
+from txnsim.verdict.reader_standing import Cause
 from txnsim.types import ProducerIdAndEpoch, TopicPartition
 
 VERSION: Final = "2.7.2"

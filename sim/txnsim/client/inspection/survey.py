@@ -25,7 +25,7 @@ from txnsim.client.inspection.hanging import (
     producer_ids,
 )
 from txnsim.client.inspection.judgement import JudgedTransaction, judge
-from txnsim.client.inspection.txn_views import ProducerState
+from txnsim.client.inspection.txn_views import ProducerState, TransactionDescription
 from txnsim.client.offsets import EARLIEST, offset_of
 from txnsim.errors import CorruptLogRecordError, ErrorCode
 from txnsim.releases.rules import LATEST
@@ -41,6 +41,7 @@ from txnsim.types import (
     TransactionalId,
     partition_for,
 )
+from txnsim.verdict.facts import TransactionFacts
 
 ANY_AGE: Final = -(1 << 62)
 """In ms. Matches transactions of any age, even those with timestamps in the future."""
@@ -64,6 +65,8 @@ class Survey(msgspec.Struct, frozen=True, kw_only=True):
     findings: tuple[JudgedTransaction, ...]
     """The open transactions without a write for ``older_than_ms``, oldest write first."""
     unread: Mapping[TopicPartition, ClientError]
+    transactions: tuple[TransactionFacts, ...] = ()
+    """The transactions of their producer ids, as coordinators describe them."""
 
     @property
     def hanging(self) -> tuple[JudgedTransaction, ...]:
@@ -109,13 +112,14 @@ async def survey(
         searched += len(batch)
         progress(searched, len(searched_partitions))
     findings: tuple[JudgedTransaction, ...] = ()
+    descriptions: Mapping[str, TransactionDescription | None] = {}
     if candidates:
-        judged = judge(candidates, *await admin.known_to_coordinators(producer_ids(candidates)))
+        known_ids, descriptions = await admin.known_to_coordinators(producer_ids(candidates))
+        judged = judge(candidates, known_ids, descriptions)
         if any(finding.verdict is OpenTxnStatus.HANGING for finding in judged):
             await check_sight(admin.cluster)
-            judged = judge(
-                candidates, *await asked_while_all_serve(admin, producer_ids(candidates))
-            )
+            known_ids, descriptions = await asked_while_all_serve(admin, producer_ids(candidates))
+            judged = judge(candidates, known_ids, descriptions)
         ended = await _ended_meanwhile(admin, judged)
         findings = tuple(
             [
@@ -128,6 +132,9 @@ async def survey(
         partitions=len(searched_partitions),
         findings=tuple(sorted(findings, key=_age)),
         unread=unread_partitions,
+        transactions=tuple(
+            description.facts() for description in descriptions.values() if description is not None
+        ),
     )
 
 
