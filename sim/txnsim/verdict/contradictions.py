@@ -23,13 +23,15 @@ from txnsim.verdict.facts import WrongData
 
 
 class EndingMarker(msgspec.Struct, frozen=True, kw_only=True):
-    """A marker that has ended records of its producer on a partition."""
+    """A marker of a producer on a partition."""
 
     offset: int
     producer_epoch: int
     is_commit: bool
     written_at: int
     """Time of the marker, in the unit of the decisions' times."""
+    has_ended_records: bool = True
+    """Whether records of its producer stand between the marker before and this one."""
 
 
 def contradictions(
@@ -46,13 +48,18 @@ def contradictions(
         producer_id: The producer.
         transactional_id: Its transactional id.
         decisions: The coordinator's decisions about it, oldest first.
-        markers: Its markers on the partition that have ended records, in the order of offsets.
+        markers: Its markers on the partition, in the order of offsets.
     """
     due_decisions = [
         decision
         for decision in decisions
-        if decision.producer_id == producer_id and partition in decision.partitions
+        if decision.is_decision
+        and decision.producer_id == producer_id
+        and partition in decision.partitions
     ]
+    outcomes = [decision.is_commit for decision in due_decisions]
+    if [marker.is_commit for marker in markers] == outcomes[: len(markers)]:
+        return  # each decision has its marker, or the newest ones have none yet
     unended: list[CoordinatorRecord] = []
     """Decisions whose records have no end yet."""
     decision_index = 0
@@ -62,6 +69,8 @@ def contradictions(
         ):
             unended.append(due_decisions[decision_index])
             decision_index += 1
+        if not marker.has_ended_records:
+            continue
         if unended:
             ended_decisions = _ended_by(marker, unended)
             del unended[: len(ended_decisions)]
@@ -79,8 +88,8 @@ def contradictions(
 
 
 def _is_before(decision: CoordinatorRecord, marker: EndingMarker) -> bool:
-    if decision.producer_epoch != marker.producer_epoch:
-        return decision.producer_epoch < marker.producer_epoch
+    if decision.producer_epoch != marker.producer_epoch or decision.is_v2:
+        return decision.producer_epoch <= marker.producer_epoch
     return decision.timestamp_ms <= marker.written_at
 
 
@@ -102,14 +111,14 @@ def _begun_before(
     later_decisions: Sequence[CoordinatorRecord],
 ) -> Sequence[CoordinatorRecord]:
     """The next decision, if its transaction had surely begun before a marker, which has then ended
-    records of it too early. With another epoch it is another transaction.
+    records of it too early. An operator's marker has the epoch of the records, which transactions
+    v2 raise with the decision.
     """
     if not later_decisions:
         return ()
     next_decision = later_decisions[0]
     has_begun = (
-        next_decision.producer_epoch == marker.producer_epoch
-        and next_decision.start_timestamp_ms < marker.written_at
-        and next_decision.start_timestamp_ms < next_decision.timestamp_ms
-    )
+        next_decision.may_end(marker.producer_epoch)
+        or next_decision.producer_epoch == marker.producer_epoch
+    ) and next_decision.start_timestamp_ms < marker.written_at
     return (next_decision,) if has_begun else ()

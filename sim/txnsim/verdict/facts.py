@@ -1,40 +1,23 @@
 """What is known of a cluster at a moment, as plain values. The judge knows nothing else.
 
-An adapter makes them: ``server.views.cluster_facts`` from brokers in memory,
-``txnsim_lab.trace.traced_facts`` from a trace at an event, ``client.inspection.waiting_readers``
-from answers over the wire. What an adapter can't know is None, never a guess.
+An adapter makes them: ``server.views.cluster_facts`` from brokers in memory, the lab from a trace
+at an event, ``client.inspection.waiting_readers`` from answers over the wire. What an adapter can't
+know is None, never a guess.
 """
 
 from __future__ import annotations
 
-from enum import StrEnum
 from typing import Final
 
 import msgspec
 
+from txnsim.txn.markers import MarkerSending as MarkerSending
 from txnsim.txn.open_txn_verdict import CoordinatedTxn
 from txnsim.txn.past_decision import Decided
 from txnsim.types import TopicPartition
 
 NO_LEADER: Final = -1
 """Leader of a partition that has none."""
-
-
-class MarkerSending(StrEnum):
-    """What becomes of a marker that a coordinator owes."""
-
-    UNDER_WAY = "under way"
-    """It is queued, or its request has no answer yet."""
-    RETRIED = "retried"
-    """It was refused or lost; its coordinator sends it again."""
-    LEADERLESS = "leaderless"
-    """Its partition has no leader that is known; it is sent once there is one."""
-    HELD = "held"
-    """A fault rule holds it until it is released."""
-    ABANDONED = "abandoned"
-    """Nobody sends it again, until another broker loads the coordinator's partition."""
-    UNTOLD = "untold"
-    """Brokers don't tell clients whether a coordinator goes on sending."""
 
 
 class OwedMarker(msgspec.Struct, frozen=True, kw_only=True):

@@ -14,16 +14,11 @@ from txnsim.runtime.trace import Event, TraceLevel
 from txnsim.shell_text import ShellText
 from txnsim.trace.story import node_label
 from txnsim.trace.trace_file import Recording
-from txnsim.txn.open_txn_verdict import (
-    PROGRAM,
-    BlockingTxn,
-    Cause,
-    CoordinatedTxn,
-    OpenTxnStatus,
-    ReaderStanding,
-)
+from txnsim.txn.open_txn_verdict import PROGRAM, CoordinatedTxn, OpenTxnStatus
 from txnsim.txn.past_decision import Decided
 from txnsim.types import TopicPartition
+from txnsim.verdict.reader_standing import BlockingTxn, Cause, ReaderStanding
+from txnsim.verdict.words import standing_sentences
 from txnsim_lab.trace.cause_chains import by_position, causes_of_event
 from txnsim_lab.trace.faults_and_decisions import FaultsAndDecisions
 from txnsim_lab.trace.state import TraceState, owed_by, state_at
@@ -158,7 +153,7 @@ def lso_of(
         share_groups=sorted(_share_groups(state, partition)),
         program=program,
     )
-    sentences = reader_standing.sentences()
+    sentences = standing_sentences(reader_standing)
     if is_brief and log["replicas"] != 1:
         sentences = (*sentences, BRIEF_REMARK)
     blocking_transaction = holder if end_offset > stable_offset else None

@@ -82,10 +82,22 @@ def marker(outcome: str, at: int, *, offset: int = 0, epoch: int = 0) -> EndingM
             id="epochs-order-them",
         ),
         pytest.param(
-            [decision("A", 20, begun=1, epoch=2)],
+            [decision("A", 20, begun=11, epoch=2)],
             [marker("C", 10, epoch=1)],
             [],
-            id="of-another-epoch",
+            id="of-a-forgotten-decision",
+        ),
+        pytest.param(
+            [decision("C", 20, begun=1, epoch=3)],
+            [marker("A", 10, epoch=1)],
+            [],
+            id="of-an-older-epoch",
+        ),
+        pytest.param(
+            [decision("C", 20, begun=1, epoch=2)],
+            [marker("A", 21, epoch=1), marker("C", 22, epoch=2)],
+            [21],
+            id="an-operators-with-the-epoch-of-records",
         ),
         pytest.param(
             [decision("C", 10, where=THERE)], [marker("A", 11)], [], id="another-decision"

@@ -99,7 +99,8 @@ def test_nothing_open_is_healthy() -> None:
         "No transaction holds readers back",
     )
     assert (partition.stands_at, partition.records_behind, partition.ends) == (3, 0, None)
-    assert partition.readers == partition.share_groups == (), "a reader at the end waits for nobody"
+    assert partition.readers == (), "a reader at the end waits for nobody"
+    assert partition.share_groups == ()
     assert verdict.of(TopicPartition("gone", 0)) is None
     assert judge_cluster(ClusterFacts(now_ms=0)).state is VerdictState.HEALTHY
 

@@ -293,7 +293,7 @@ async def _read_coordinator_log(
             if log_record.key == record_key:
                 transition = decode_record(record_key, log_record.value, release_rules=LATEST)
                 if isinstance(transition, TxnTransition):
-                    notes.append(_note_of(transition))
+                    notes.append(CoordinatorRecord.of_transition(transition))
         records_read += len(fetch_result.records)
         if fetch_result.next_offset == offset:
             break
@@ -301,17 +301,3 @@ async def _read_coordinator_log(
             return ()
         offset = fetch_result.next_offset
     return tuple(notes)
-
-
-def _note_of(transition: TxnTransition) -> CoordinatorRecord:
-    return CoordinatorRecord(
-        state=transition.state.wire_name,
-        producer_id=transition.producer_id,
-        producer_epoch=transition.producer_epoch,
-        partitions=transition.partitions,
-        is_v2=transition.client_version >= 2,
-        timestamp_ms=transition.last_update_timestamp_ms,
-        start_timestamp_ms=transition.start_timestamp_ms
-        if transition.start_timestamp_ms >= 0
-        else transition.last_update_timestamp_ms,
-    )

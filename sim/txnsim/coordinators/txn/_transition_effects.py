@@ -36,7 +36,15 @@ from txnsim.runtime.tasks import Pending, coroutine_of, ignore_end
 from txnsim.runtime.trace import Tracer
 from txnsim.txn.kip_text import record_to_log
 from txnsim.txn.log_format import encode_batch, refuse_record
-from txnsim.txn.markers import Debt, LeaderOf, MarkerBatch, MarkerOutcome, MarkerQueue, debt_of
+from txnsim.txn.markers import (
+    Debt,
+    LeaderOf,
+    MarkerBatch,
+    MarkerOutcome,
+    MarkerQueue,
+    MarkerSending,
+    debt_of,
+)
 from txnsim.txn.state import Tombstone, TransactionState, TxnMetadata, TxnRecord, TxnTransition
 from txnsim.txn.transitions import acknowledge_markers, apply, begin, to_complete, withdraw
 from txnsim.types import BrokerId, Decision, TopicPartition, TransactionalId, TransactionVersion
@@ -315,6 +323,22 @@ class MarkerSender(msgspec.Struct, kw_only=True, eq=False):
     def completions_waiting(self) -> int:
         """Kafka's LogAppendRetryQueueSize."""
         return len(self._completions)
+
+    def sending_of(
+        self, transactional_id: TransactionalId
+    ) -> dict[TopicPartition, tuple[MarkerSending, BrokerId | None]]:
+        """How each marker of a transaction is sent, and to which broker; without those that are not
+        sent again.
+        """
+        sending = self.queue.sending_of(transactional_id)
+        if not self._retry_counts.get(transactional_id):
+            return sending
+        return {
+            partition: (MarkerSending.RETRIED, broker_id)
+            if state is MarkerSending.UNDER_WAY
+            else (state, broker_id)
+            for partition, (state, broker_id) in sending.items()
+        }
 
     def owe(
         self,

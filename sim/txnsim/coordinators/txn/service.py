@@ -21,7 +21,8 @@ from typing import Final, TypeVar
 import msgspec
 
 from txnsim.coordinators._coordinator_log import TransactionLog
-from txnsim.coordinators._ownership import OwnedPartition, Ownership
+from txnsim.coordinators._ownership import OwnedPartition as OwnedPartition
+from txnsim.coordinators._ownership import Ownership
 from txnsim.coordinators.txn import tracing
 from txnsim.coordinators.txn._transition_effects import (
     MarkerSender,
@@ -62,7 +63,7 @@ from txnsim.txn.machine import (
 )
 from txnsim.txn.machine_end import decide_end_txn, decide_fence
 from txnsim.txn.machine_init import check_init_producer_id, decide_init_producer_id
-from txnsim.txn.markers import LeaderOf, MarkerQueue
+from txnsim.txn.markers import LeaderOf, MarkerQueue, MarkerSending
 from txnsim.txn.producer_ids import ProducerIdPool
 from txnsim.txn.refusals import empty_id_rejection, no_id_block_rejection
 from txnsim.txn.state import (
@@ -83,6 +84,7 @@ from txnsim.types import (
     ProducerEpoch,
     ProducerId,
     ProducerIdAndEpoch,
+    TopicPartition,
     TransactionalId,
     TransactionVersion,
 )
@@ -421,6 +423,14 @@ class TransactionCoordinator:
                 owned_partition.entries.values() for owned_partition in self._ownership
             )
         )
+
+    def sending_of(
+        self, transactional_id: TransactionalId
+    ) -> dict[TopicPartition, tuple[MarkerSending, BrokerId | None]]:
+        """How each marker that a transaction owes is sent, and to which broker; without those that
+        are not sent again.
+        """
+        return self._markers.sending_of(transactional_id)
 
     def withdrawn_transitions(self) -> dict[TransactionalId, TxnTransition]:
         """Transitions whose records are in the log although they did not take effect."""
