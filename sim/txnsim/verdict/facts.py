@@ -96,6 +96,8 @@ class PartitionFacts(msgspec.Struct, frozen=True, kw_only=True):
     log_start: int = 0
     last_stable_offset: int = 0
     high_watermark: int = 0
+    is_watermark_known: bool = True
+    """Whether that is the high watermark; else it is the end of the log, which may be higher."""
     open_txns: tuple[OpenTxnFacts, ...] = ()
     readers: tuple[str, ...] | None = None
     """Clients with a read_committed Fetch that waits at the last stable offset; None if unknown."""

@@ -332,11 +332,6 @@ class _ClusterView:
                 *words.standing_sentences(
                     self._standing(partition, cause, blocking_txn, holder, len(open_txns))
                 ),
-                *(
-                    (words.waiters_sentence(partition.readers, partition.share_groups),)
-                    if is_held and partition.readers is not None
-                    else ()
-                ),
             ),
         )
 
@@ -431,9 +426,12 @@ class _ClusterView:
             not_in_sync=[
                 broker_id for broker_id in partition.replicas if broker_id not in partition.isr
             ],
-            share_groups=[
-                (group.group_id, group.start_offset) for group in partition.share_groups or ()
-            ],
+            share_groups=(
+                None
+                if partition.share_groups is None
+                else [(group.group_id, group.start_offset) for group in partition.share_groups]
+            ),
+            readers=partition.readers,
             program=self._program,
         )
 

@@ -81,8 +81,10 @@ class ReaderStanding(msgspec.Struct, frozen=True, kw_only=True):
     """Number of open transactions after the blocking one."""
     not_in_sync: Sequence[int] = ()
     """Ids of replicas that are not in sync."""
-    share_groups: Sequence[tuple[str, int | None]] = ()
-    """(name, start offset) of the share groups with read_committed."""
+    share_groups: Sequence[tuple[str, int | None]] | None = ()
+    """(name, start offset) of the share groups with read_committed; None if unknown."""
+    readers: Sequence[str] | None = None
+    """Client ids of the consumers that wait there; None if unknown."""
     program: ShellText = PROGRAM
     """The command line of ``txnsim txns`` for this cluster."""
 
@@ -114,4 +116,4 @@ def cause_of_standing(facts: PartitionFacts, status: OpenTxnStatus | None) -> Ca
         return Cause.of_status(status)
     if facts.last_stable_offset >= facts.high_watermark:
         return Cause.NOTHING
-    return Cause.UNREPLICATED
+    return Cause.UNREPLICATED if facts.is_watermark_known else Cause.WRITTEN

@@ -14,13 +14,7 @@ from txnsim.shell_text import ShellText, continued, option
 from txnsim.txn.open_txn_verdict import DISCARD_WARNING, OpenTxnStatus
 from txnsim.txn.past_decision import Decided
 from txnsim.types import TRANSACTION_STATE_TOPIC, TopicPartition
-from txnsim.verdict.facts import (
-    MarkerSending,
-    OwedMarker,
-    PartitionFacts,
-    ShareGroupFacts,
-    WrongData,
-)
+from txnsim.verdict.facts import MarkerSending, OwedMarker, PartitionFacts, WrongData
 from txnsim.verdict.reader_standing import BlockingTxn, Cause, ReaderStanding
 
 NAMED_GROUPS_MAX: Final = 10
@@ -141,6 +135,21 @@ def unfinished_headline(
     return f"{transactional_id} is {state}: its coordinator has yet to write down its end"
 
 
+def application_sentence(asked: str, answer: str | None) -> str:
+    """What an application knows of the end that it has asked for.
+
+    Args:
+        asked: ``commit`` or ``abort``.
+        answer: Error of the answer, ``NONE`` for success; None without an answer.
+    """
+    if answer is None:
+        return f"The application asked to {asked}, and has no answer."
+    if answer == "NONE":
+        outcome = "committed" if asked == "commit" else "aborted"
+        return f"The application asked to {asked}, and knows that it is {outcome}."
+    return f"The application asked to {asked}, and got {answer}."
+
+
 # What ends it
 
 
@@ -212,24 +221,16 @@ def unserved_reason(producer_id: int, unserved_coordinators: Sequence[int]) -> s
 # Who waits
 
 
-def waiters_sentence(
-    readers: Sequence[str] | None, share_groups: Sequence[ShareGroupFacts] | None
-) -> str:
-    """Which readers wait; none is said, and so is ignorance."""
-    if readers is None and share_groups is None:
-        return "Whether a reader waits is not known."
-    reader_text = (
-        "Whether a consumer waits is not known"
-        if readers is None
-        else f"Consumers that wait: {', '.join(readers) or 'none'}"
-    )
-    group_names = ", ".join(group.group_id for group in share_groups or ())
-    group_text = (
-        "whether a share group waits is not known"
-        if share_groups is None
-        else f"share groups that wait: {group_names or 'none'}"
-    )
-    return f"{reader_text}; {group_text}."
+def waiters_sentence(readers: Sequence[str], share_groups: Sequence[object] | None) -> str:
+    """Which consumers wait; none is said. Share groups that wait have a sentence of their own, so
+    here stands only that none does.
+
+    Args:
+        readers: Client ids of the consumers.
+        share_groups: The share groups; None if they are unknown.
+    """
+    no_group_text = "" if share_groups is None or share_groups else " No share group waits."
+    return f"Consumers that wait: {', '.join(readers) or 'none'}.{no_group_text}"
 
 
 # Where readers of a partition stand, in full
@@ -267,11 +268,17 @@ def standing_sentences(standing: ReaderStanding) -> tuple[str, ...]:
         else ()
     )
     share_groups = (_share_groups_sentence(standing.share_groups),) if standing.share_groups else ()
+    waiters = (
+        ()
+        if standing.readers is None
+        else (waiters_sentence(standing.readers, standing.share_groups),)
+    )
     return (
         withheld_text,
         _open_txn_sentence(holder),
         _advice(standing, holder),
         *later_txns,
+        *waiters,
         *share_groups,
     )
 

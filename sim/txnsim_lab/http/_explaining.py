@@ -23,15 +23,18 @@ from txnsim.runtime.trace import Event, Tracer
 from txnsim.shell_text import ShellText
 from txnsim.trace.trace_file import Recording
 from txnsim.txn.open_txn_verdict import program_at
+from txnsim.verdict.judge import Verdict, judge_cluster
+from txnsim_lab.trace.applications import ApplicationView
 from txnsim_lab.trace.explain import (
     LsoExplanation,
     Mismatch,
     explained_partitions,
+    lso_explanation,
     lso_of,
     mismatches,
 )
-from txnsim_lab.trace.faults_and_decisions import FaultsAndDecisions
-from txnsim_lab.trace.state import TraceState, state_at
+from txnsim_lab.trace.followed_trace import FollowedTrace
+from txnsim_lab.trace.state import TraceState
 
 _encode_state: Final = msgspec.json.encode
 _decode_state: Final = msgspec.json.Decoder(TraceState).decode
@@ -51,6 +54,10 @@ class Explained(msgspec.Struct, frozen=True, kw_only=True):
     open: tuple[Mismatch, ...]
     """Open transactions as leader and coordinator see them."""
     state: TraceState
+    verdict: Verdict
+    """What the judge says of the whole cluster."""
+    applications: dict[str, ApplicationView]
+    """Transactional id -> what its application asked and was answered, for its newest end."""
 
 
 class ExplainRoutes(Noun):
@@ -123,8 +130,7 @@ class _LiveTraceReader:
 
     def __init__(self, program: ShellText) -> None:
         self._program = program
-        self._state = TraceState()
-        self._faults_and_decisions = FaultsAndDecisions()
+        self._followed = FollowedTrace()
         self._next_position = 0
         """The position of the event that is read next."""
         self._level = ""
@@ -162,10 +168,7 @@ class _LiveTraceReader:
             return _explain_pieces(whole_trace, asked_position, partition_name, self._program)
         if first_kept_position > self._next_position or level != self._level:
             recording = Recording.from_lines("the trace", b"".join(whole_trace).splitlines())
-            self._state, self._faults_and_decisions = (
-                TraceState(level=recording.level),
-                FaultsAndDecisions(),
-            )
+            self._followed = FollowedTrace(state=TraceState(level=recording.level))
             self._next_position, self._level = 0, level
             self._read_events(recording.events, node_names, asked_position)
         else:
@@ -173,16 +176,11 @@ class _LiveTraceReader:
                 event_line for newer_text in newer_texts for event_line in newer_text.splitlines()
             )
             self._read_events(map(Recording.decode_event, event_lines), node_names, asked_position)
-        self._faults_and_decisions.forget(first_kept_position)
+        self._followed.forget(first_kept_position)
         position = self._next_position - 1
         if asked_position is not None and position != asked_position:
             raise Recording.missing_event_error(asked_position, first_kept_position, position)
-        state = _decode_state(
-            _encode_state(self._state)
-        )  # the state changes while the answer is sent
-        return _explanation(
-            state, self._faults_and_decisions, position, partition_name, self._program
-        )
+        return _explanation(self._followed, partition_name, self._program)
 
     def _read_events(
         self, events: Iterable[Event], node_names: Sequence[str], last_position: int | None
@@ -191,8 +189,7 @@ class _LiveTraceReader:
             if last_position is not None and event.i > last_position:
                 return
             if event.i >= self._next_position:
-                self._state.follow(event, node_names)
-                self._faults_and_decisions.follow(event)
+                self._followed.follow(event, node_names)
                 self._next_position = event.i + 1
 
 
@@ -203,39 +200,43 @@ def _explain_pieces(
     repair_program: ShellText,
 ) -> Explained:
     recording = Recording.from_lines("the trace", b"".join(trace_pieces).splitlines())
-    events = recording.events_through(asked_position)
-    state = state_at(events, recording.nodes, level=recording.level)
-    position = events[-1].i if events else -1
-    return _explanation(
-        state, FaultsAndDecisions.from_events(events), position, partition_name, repair_program
-    )
+    followed = FollowedTrace.of_recording(recording, at=asked_position)
+    return _explanation(followed, partition_name, repair_program)
 
 
 def _explanation(
-    state: TraceState,
-    faults_and_decisions: FaultsAndDecisions,
-    position: int,
-    partition_name: str | None,
-    repair_program: ShellText,
+    followed: FollowedTrace, partition_name: str | None, repair_program: ShellText
 ) -> Explained:
-    open_mismatches = tuple(mismatches(state, faults_and_decisions, partition_name))
-    partition_names = (
-        [partition_name]
-        if partition_name is not None
-        else explained_partitions(state, open_mismatches)[:PARTITIONS_MAX]
+    facts = followed.facts()
+    verdict = judge_cluster(facts, program=repair_program)
+    judged_partitions = judge_cluster(
+        msgspec.structs.replace(facts, ignorance=None), program=repair_program
     )
+    by_name = {partition.partition: partition for partition in judged_partitions.partitions}
+    open_mismatches = tuple(
+        mismatch
+        for mismatch in mismatches(judged_partitions, followed)
+        if partition_name in (None, mismatch.partition)
+    )
+    if partition_name is None:
+        partition_names = explained_partitions(followed.state, open_mismatches)[:PARTITIONS_MAX]
+    else:
+        partition_names = [partition_name]
     return Explained(
-        at=position,
+        at=followed.position,
         partitions=tuple(
-            lso_of(
-                state,
-                explained_name,
-                at=position,
-                faults_and_decisions=faults_and_decisions,
-                program=repair_program,
-            )
+            lso_explanation(followed, by_name[explained_name], facts.ignorance)
+            if explained_name in by_name
+            else lso_of(followed, explained_name, program=repair_program)
             for explained_name in partition_names
         ),
         open=open_mismatches,
-        state=state,
+        # The state changes while the answer is sent.
+        state=_decode_state(_encode_state(followed.state)),
+        verdict=verdict,
+        applications={
+            transactional_id: application
+            for transactional_id in followed.state.transactions
+            if (application := followed.applications.view_of(transactional_id)) is not None
+        },
     )

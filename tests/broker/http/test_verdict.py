@@ -99,7 +99,7 @@ async def test_a_reader_that_waits_is_named(
         described = await verdict(client)
         assert partition(described)["readers"] == ["reader"]
         assert partition(described)["sentences"][-1] == (
-            "Consumers that wait: reader; share groups that wait: none."
+            "Consumers that wait: reader. No share group waits."
         )
         await asyncio.gather(waiting_fetch, hasty_fetch)
         assert partition(await verdict(client))["readers"] == []

@@ -28,7 +28,7 @@ from txnsim.verdict.judge import (
     untold_verdict,
 )
 from txnsim.verdict.reader_standing import Cause
-from txnsim.verdict.words import untold_sentences, waiters_sentence
+from txnsim.verdict.words import application_sentence, untold_sentences
 
 HERE, THERE = TopicPartition("t", 0), TopicPartition("t", 1)
 OPENED = OpenTxnFacts(
@@ -115,7 +115,7 @@ def test_an_open_transaction_ends_with_its_producer_or_at_its_timeout() -> None:
     assert (partition.readers, partition.cause) == (("reader",), Cause.ALIVE)
     assert partition.holder is not None
     assert (partition.holder.since_ms, partition.holder.coordinator_state) == (900, "Ongoing")
-    assert partition.sentences[-1] == ("Consumers that wait: reader; share groups that wait: g.")
+    assert partition.sentences[3] == "Consumers that wait: reader."
 
 
 def test_two_phase_commit_has_no_timeout() -> None:
@@ -229,6 +229,8 @@ def test_a_marker_above_the_high_watermark_waits_for_replicas() -> None:
     verdict, partition = verdict_on(cluster(msgspec.structs.replace(LOG, open_txns=())))
     assert verdict.state is VerdictState.WAITS
     assert partition.cause is Cause.UNREPLICATED
+    unknown = msgspec.structs.replace(LOG, open_txns=(), is_watermark_known=False)
+    assert judge_partition(unknown, cluster(unknown)).cause is Cause.WRITTEN
     assert partition.ends is not None
     assert partition.ends.by is EndsBy.REPLICATION
 
@@ -334,23 +336,40 @@ def test_ignorance_is_a_verdict_of_its_own() -> None:
 
 
 @pytest.mark.parametrize(
-    ("readers", "share_groups", "sentence"),
+    ("readers", "share_groups", "sentences"),
     [
-        ((), (), "Consumers that wait: none; share groups that wait: none."),
-        (None, (), "Whether a consumer waits is not known; share groups that wait: none."),
-        (None, None, "Whether a reader waits is not known."),
-        (("a", "b"), None, "Consumers that wait: a, b; whether a share group waits is not known."),
+        ((), (), ["Consumers that wait: none. No share group waits."]),
+        (("a", "b"), None, ["Consumers that wait: a, b."]),
+        (None, None, []),
+        (
+            ("a",),
+            (ShareGroupFacts(group_id="g", start_offset=None),),
+            [
+                "Consumers that wait: a.",
+                "Share groups with read_committed get nothing from there on either: g.",
+            ],
+        ),
     ],
 )
-def test_who_waits_is_said_and_so_is_nobody(
+def test_who_waits_is_said_and_so_is_none(
     readers: tuple[str, ...] | None,
     share_groups: tuple[ShareGroupFacts, ...] | None,
-    sentence: str,
+    sentences: list[str],
 ) -> None:
-    assert waiters_sentence(readers, share_groups) == sentence
     log = msgspec.structs.replace(LOG, readers=readers, share_groups=share_groups)
-    last_sentence = verdict_on(cluster(log))[1].sentences[-1]
-    assert (last_sentence == sentence) == (readers is not None)
+    assert list(verdict_on(cluster(log))[1].sentences[3:]) == sentences
+
+
+@pytest.mark.parametrize(
+    ("answer", "sentence"),
+    [
+        (None, "The application asked to commit, and has no answer."),
+        ("NONE", "The application asked to commit, and knows that it is committed."),
+        ("INVALID_TXN_STATE", "The application asked to commit, and got INVALID_TXN_STATE."),
+    ],
+)
+def test_an_application_knows_what_it_was_answered(answer: str | None, sentence: str) -> None:
+    assert application_sentence("commit", answer) == sentence
 
 
 def test_old_brokers_tell_no_verdict() -> None:

@@ -326,7 +326,12 @@ class TransactionCoordinator:
         )
         if self._tracer.on:
             tracing.trace_decision(
-                self._tracer, owned_partition, transactional_id, "EndTxn", outcome
+                self._tracer,
+                owned_partition,
+                transactional_id,
+                "EndTxn",
+                outcome,
+                asked="commit" if command.committed else "abort",
             )
         if isinstance(outcome, Rejection):
             return outcome
@@ -463,7 +468,9 @@ class TransactionCoordinator:
         COORDINATOR_LOAD_IN_PROGRESS (14).
         """
         self._markers.drop(partition)
-        self._ownership.begin_load(partition, coordinator_epoch)
+        owned_partition = self._ownership.begin_load(partition, coordinator_epoch)
+        if owned_partition is not None and self._tracer.on:
+            tracing.trace_unload(self._tracer, owned_partition.node, partition, coordinator_epoch)
 
     def read(
         self, partition: int, coordinator_epoch: CoordinatorEpoch, batches: Iterable[bytes]
