@@ -142,7 +142,11 @@ class ControlApi:
             LogDirRoutes(cluster),
             TopicRoutes(cluster),
             TransactionRoutes(cluster, facts_reader),
-            VerdictRoutes(cluster, facts_reader),
+            VerdictRoutes(
+                cluster,
+                facts_reader,
+                *(lab_routes.traced for lab_routes in self._lab_routes),
+            ),
             RepairRoutes(cluster),
             self._events,
             RoundRoutes(cluster),

@@ -7,8 +7,7 @@ reader of its trace adds where that contradicts the data.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
-from typing import Final
+from typing import Final, Protocol
 
 import msgspec
 from starlette.requests import Request
@@ -21,14 +20,19 @@ from txnsim.txn.open_txn_verdict import program_at
 from txnsim.verdict.facts import ClusterFacts, WrongData
 from txnsim.verdict.judge import Verdict, judge_cluster
 
-FactsAt = Callable[[int], Awaitable[ClusterFacts]]
-"""The facts that a trace tells after the event at a position.
 
-Raises:
-    RefusedError: There is no such event.
-"""
-TracedWrongData = Callable[[], Awaitable[tuple[WrongData, ...]]]
-"""Where what applications were answered contradicts the data, as the trace tells."""
+class TracedCluster(Protocol):
+    """What the lab's reader of the cluster's trace adds."""
+
+    async def facts_at(self, position: int) -> ClusterFacts:
+        """The facts after the event at a position.
+
+        Raises:
+            RefusedError: There is no such event.
+        """
+
+    async def wrong_data(self) -> tuple[WrongData, ...]:
+        """Where records have another end than was decided or answered."""
 
 
 class VerdictView(Verdict, frozen=True, kw_only=True):
@@ -49,19 +53,16 @@ class VerdictRoutes(ClusterNoun):
         self,
         cluster: SimCluster,
         facts_reader: ClusterFactsReader | None = None,
-        traced_wrong_data: TracedWrongData | None = None,
-        facts_at: FactsAt | None = None,
+        traced: TracedCluster | None = None,
     ) -> None:
         """Args:
         cluster: The cluster.
         facts_reader: Reads its facts; another one unless given.
-        traced_wrong_data: Adds what only a trace knows; None without the lab.
-        facts_at: Reads the trace for verdicts on past moments; None without the lab.
+        traced: Reads its trace; None without the lab.
         """
         super().__init__(cluster)
         self._facts_reader: Final = facts_reader or ClusterFactsReader(cluster)
-        self._traced_wrong_data = traced_wrong_data
-        self._facts_at = facts_at
+        self._traced = traced
 
     @Operation(
         "get",
@@ -76,16 +77,27 @@ class VerdictRoutes(ClusterNoun):
         position = number_of(request, "at", default=-1, least=0)
         tracer = self._cluster.environment.tracer
         if position >= 0:
-            if self._facts_at is None:
+            if self._traced is None:
                 raise RefusedError(404, "verdicts on past events need txnsim's lab; leave out at=")
-            facts = await self._facts_at(position)
+            facts = await self._traced.facts_at(position)
             age_ms = max(0, self._cluster.environment.clock.now_ms() - facts.now_ms)
         else:
             wrong_data: tuple[WrongData, ...] = ()
-            if self._traced_wrong_data is not None and tracer.on:
-                wrong_data = await self._traced_wrong_data()
+            if self._traced is not None and tracer.on:
+                wrong_data = await self._traced.wrong_data()
             facts = await self._facts_reader.read(self._pace())
-            facts = msgspec.structs.replace(facts, wrong_data=(*facts.wrong_data, *wrong_data))
+            known_places = {(wrong.partition, wrong.offset) for wrong in facts.wrong_data}
+            facts = msgspec.structs.replace(
+                facts,
+                wrong_data=(
+                    *facts.wrong_data,
+                    *(
+                        wrong
+                        for wrong in wrong_data
+                        if (wrong.partition, wrong.offset) not in known_places
+                    ),
+                ),
+            )
             position, age_ms = len(tracer) - 1, 0
         verdict = judge_cluster(facts, program=program_at(self._cluster.bootstrap))
         return VerdictView(

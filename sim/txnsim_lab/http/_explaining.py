@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
-from typing import Final
+from typing import Final, TypeVar
 
 import msgspec
 from starlette.requests import Request
@@ -23,6 +23,7 @@ from txnsim.runtime.trace import Event, Tracer
 from txnsim.shell_text import ShellText
 from txnsim.trace.trace_file import Recording
 from txnsim.txn.open_txn_verdict import program_at
+from txnsim.verdict.facts import ClusterFacts, WrongData
 from txnsim.verdict.judge import Verdict, judge_cluster
 from txnsim_lab.trace.applications import ApplicationView
 from txnsim_lab.trace.explain import (
@@ -35,6 +36,8 @@ from txnsim_lab.trace.explain import (
 )
 from txnsim_lab.trace.followed_trace import FollowedTrace
 from txnsim_lab.trace.state import TraceState
+
+T = TypeVar("T")
 
 _encode_state: Final = msgspec.json.encode
 _decode_state: Final = msgspec.json.Decoder(TraceState).decode
@@ -108,15 +111,43 @@ class ExplainRoutes(Noun):
             )
         asked_position = None if position < 0 else position
         if run_trace is None:
-            explanation_task = self._live_trace.make_task(tracer, asked_position, partition)
-        else:
-            explanation_task = partial(
-                _explain_pieces, iter([run_trace]), asked_position, partition, program_at(None)
+            read = partial(
+                _explanation, partition_name=partition, repair_program=self._live_trace.program
             )
+            return await self._read_live(asked_position, read)
+        return await self._do(
+            partial(
+                _read_pieces,
+                iter([run_trace]),
+                asked_position,
+                partial(_explanation, partition_name=partition, repair_program=program_at(None)),
+            )
+        )
+
+    async def facts_at(self, position: int) -> ClusterFacts:
+        """What the cluster's own trace tells after an event, for the judge.
+
+        Raises:
+            RefusedError: There is no such event.
+        """
+        if len(self._tracer) == 0:
+            raise RefusedError(409, "nothing is recorded")
+        return await self._read_live(position, FollowedTrace.facts)
+
+    async def wrong_data(self) -> tuple[WrongData, ...]:
+        """Where the trace so far tells that records have another end than their application was
+        answered, or their coordinator has decided.
+        """
+        return await self._read_live(None, lambda followed: tuple(followed.wrong_data()))
+
+    async def _read_live(self, asked_position: int | None, read: Callable[[FollowedTrace], T]) -> T:
+        return await self._do(self._live_trace.make_task(self._tracer, asked_position, read))
+
+    async def _do(self, task: Callable[[], T]) -> T:
         if self._is_closed:
             raise RefusedError(503, "the control port is closing")
         try:
-            return await self._thread.do(explanation_task)
+            return await self._thread.do(task)
         except BadInputError as error:
             raise RefusedError(404, str(error)) from error
 
@@ -129,7 +160,7 @@ class _LiveTraceReader:
     """
 
     def __init__(self, program: ShellText) -> None:
-        self._program = program
+        self.program = program
         self._followed = FollowedTrace()
         self._next_position = 0
         """The position of the event that is read next."""
@@ -139,13 +170,13 @@ class _LiveTraceReader:
         """
 
     def make_task(
-        self, tracer: Tracer, asked_position: int | None, partition_name: str | None
-    ) -> Callable[[], Explained]:
-        """Work for the thread: it returns the answer for the trace as it is now."""
+        self, tracer: Tracer, asked_position: int | None, read: Callable[[FollowedTrace], T]
+    ) -> Callable[[], T]:
+        """Work for the thread: it returns what ``read`` finds in the trace as it is now."""
         return partial(
             self._answer,
             asked_position,
-            partition_name,
+            read,
             newer_texts=tracer.texts(self._next_position),
             whole_trace=tracer.pieces(),
             node_names=tracer.nodes,
@@ -156,16 +187,16 @@ class _LiveTraceReader:
     def _answer(
         self,
         asked_position: int | None,
-        partition_name: str | None,
+        read: Callable[[FollowedTrace], T],
         *,
         newer_texts: Iterator[bytes],
         whole_trace: Iterator[bytes],
         node_names: Sequence[str],
         first_kept_position: int,
         level: str,
-    ) -> Explained:
+    ) -> T:
         if asked_position is not None and asked_position < self._next_position - 1:
-            return _explain_pieces(whole_trace, asked_position, partition_name, self._program)
+            return _read_pieces(whole_trace, asked_position, read)
         if first_kept_position > self._next_position or level != self._level:
             recording = Recording.from_lines("the trace", b"".join(whole_trace).splitlines())
             self._followed = FollowedTrace(state=TraceState(level=recording.level))
@@ -180,7 +211,7 @@ class _LiveTraceReader:
         position = self._next_position - 1
         if asked_position is not None and position != asked_position:
             raise Recording.missing_event_error(asked_position, first_kept_position, position)
-        return _explanation(self._followed, partition_name, self._program)
+        return read(self._followed)
 
     def _read_events(
         self, events: Iterable[Event], node_names: Sequence[str], last_position: int | None
@@ -193,19 +224,17 @@ class _LiveTraceReader:
                 self._next_position = event.i + 1
 
 
-def _explain_pieces(
+def _read_pieces(
     trace_pieces: Iterator[bytes],
     asked_position: int | None,
-    partition_name: str | None,
-    repair_program: ShellText,
-) -> Explained:
+    read: Callable[[FollowedTrace], T],
+) -> T:
     recording = Recording.from_lines("the trace", b"".join(trace_pieces).splitlines())
-    followed = FollowedTrace.of_recording(recording, at=asked_position)
-    return _explanation(followed, partition_name, repair_program)
+    return read(FollowedTrace.of_recording(recording, at=asked_position))
 
 
 def _explanation(
-    followed: FollowedTrace, partition_name: str | None, repair_program: ShellText
+    followed: FollowedTrace, *, partition_name: str | None, repair_program: ShellText
 ) -> Explained:
     facts = followed.facts()
     verdict = judge_cluster(facts, program=repair_program)

@@ -23,6 +23,8 @@ from txnsim_lab.trace.faults_and_decisions import partition_of
 
 ORIGINS_MAX: Final = 200_000
 """Events whose request is remembered."""
+ENDS_MAX: Final = 50
+"""Ends of an application that are remembered, for records that come late."""
 _NO_ERROR: Final = "NONE"
 
 
@@ -62,6 +64,18 @@ class _Application(msgspec.Struct, kw_only=True, eq=False):
     """Position of the newest request whose answer was success."""
     open_request: int = -1
     """Position of a newer request without a successful answer; -1 for none."""
+    aborts: list[int] = []
+    """Positions of the newest requests that were answered with an abort, oldest first."""
+    commits: list[int] = []
+    """Positions of the newest requests that were answered with a commit, oldest first."""
+
+    def was_aborted(self, sent_at: int) -> bool:
+        """Whether records that were sent at a position belong to a transaction that the
+        application knows to be aborted.
+        """
+        next_abort = next((abort for abort in self.aborts if abort > sent_at), None)
+        next_commit = next((commit for commit in self.commits if commit > sent_at), None)
+        return next_abort is not None and (next_commit is None or next_abort < next_commit)
 
 
 class Applications(msgspec.Struct, kw_only=True):
@@ -188,6 +202,9 @@ class Applications(msgspec.Struct, kw_only=True):
             return
         application = self._application(client, transactional_id)
         application.answered_request = max(application.answered_request, request)
+        ends = application.commits if asked == "commit" else application.aborts
+        ends.append(request)
+        del ends[:-ENDS_MAX]
         if application.open_request <= request:
             application.open_request = -1
         later_records = []
@@ -225,6 +242,8 @@ class Applications(msgspec.Struct, kw_only=True):
         )
         if sent_at > application.answered_request:
             application.records.append(records)
+        elif application.was_aborted(sent_at):
+            records.expected = False  # it comes late, and its transaction is over
         self.unended.setdefault((payload["tp"], payload["pid"]), []).append(records)
 
     def _marked(self, payload: Mapping[str, Any]) -> None:

@@ -11,8 +11,8 @@ import httpx
 import msgspec
 import pytest
 
-from tests.support.clusters import VirtualCluster, begin_transaction, run_cluster, until_state
-from tests.support.control_port import run_story
+from tests.support.clusters import VirtualCluster, begin_transaction, until_state
+from tests.support.control_port import port, run_story
 from tests.support.hanging_transaction import make_hanging
 from tests.support.within_environment import within
 from txnsim.client.admin import Admin
@@ -22,8 +22,6 @@ from txnsim.client.inspection.txn_views import OpenSince
 from txnsim.client.producer import Producer
 from txnsim.faults.actions import Fail, Hold
 from txnsim.faults.points import FaultPoint
-from txnsim.http._app import ControlApi
-from txnsim.runtime.trace import TraceLevel
 from txnsim.types import IsolationLevel, TopicPartition
 
 WHERE = TopicPartition("orders", 0)
@@ -273,17 +271,22 @@ def test_a_marker_against_the_decision_is_wrong_data(level: int, decided: str) -
     run_story(story, level=level)
 
 
-def test_a_recording_has_a_position() -> None:
-    async def main(cluster: VirtualCluster) -> None:
-        transport = httpx.ASGITransport(app=ControlApi(cluster.sim).app())
-        async with httpx.AsyncClient(transport=transport, base_url="http://localhost") as client:
-            described = await verdict(client)
-            tracer = cluster.env.tracer
-            assert (described["position"], described["is_recording"]) == (len(tracer) - 1, True)
-            tracer.level = TraceLevel.OFF
-            assert (await verdict(client))["is_recording"] is False
-
-    run_cluster(main, trace_level=TraceLevel.BRIEF)
+async def test_a_recording_has_a_position() -> None:
+    async with port() as client:
+        assert (await verdict(client))["position"] is None
+        await client.post("/api/v1/trace", json={"level": "brief"})
+        described = await verdict(client)
+        assert (described["position"] >= 0, described["is_recording"]) == (True, True)
+        at = await client.get("/api/v1/verdict", params={"at": described["position"]})
+        assert (at.json()["state"], at.json()["position"]) == ("healthy", described["position"])
+        assert (await client.get("/api/v1/verdict?at=1000000")).status_code == 404
+        await client.post("/api/v1/trace", json={"level": "off"})
+        stopped = await verdict(client)
+        assert (stopped["state"], stopped["is_recording"]) == ("healthy", False)
+        at = await client.get("/api/v1/verdict", params={"at": stopped["position"]})
+        assert at.json()["headline"] == (
+            f"What is so now is not known: recording stopped at #{stopped['position']}"
+        )
 
 
 def test_every_state_is_json_that_decodes() -> None:
