@@ -22,8 +22,8 @@ from txnsim.client.fetching import fetch
 from txnsim.client.inspection.waiting_readers import explain
 from txnsim.client.producer import Producer
 from txnsim.client.versions import ClientApi
-from txnsim.txn.open_txn_verdict import Cause
 from txnsim.types import ProducerIdAndEpoch, TopicPartition
+from txnsim.verdict.reader_standing import Cause
 
 VERSION: Final = "2.7.2"
 

@@ -23,9 +23,10 @@ from txnsim.client.inspection.survey import survey
 from txnsim.client.inspection.waiting_readers import explain
 from txnsim.client.offsets import LATEST
 from txnsim.client.producer import Producer
-from txnsim.txn.open_txn_verdict import Cause, OpenTxnStatus
+from txnsim.txn.open_txn_verdict import OpenTxnStatus
 from txnsim.txn.past_decision import Decision
 from txnsim.types import TopicPartition
+from txnsim.verdict.reader_standing import Cause
 
 __all__ = ["jvms"]  # a fixture: it ends the tools' JVMs
 

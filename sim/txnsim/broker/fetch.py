@@ -47,6 +47,8 @@ class FetchCommand(msgspec.Struct, frozen=True, kw_only=True):
     leader_only: bool
     """Whether only the leader may answer: consumers before Fetch v11 (KIP-392), and followers."""
     replica_id: int = CONSUMER_REPLICA_ID
+    client_id: str | None = None
+    """Of a consumer, for display."""
 
     @property
     def is_follower(self) -> bool:
@@ -99,6 +101,25 @@ class _EnoughBytes(msgspec.Struct, eq=False):
     _is_wrong: bool = False
     _total: int = 0
     _touched: dict[TopicPartition, None] = {}
+
+    @property
+    def client_id(self) -> str:
+        return self._command.client_id or ""
+
+    def is_held_at(self, topic_partition: TopicPartition, stable_offset: int) -> bool:
+        """Whether its reader gets nothing of a partition because of the last stable offset."""
+        command = self._command
+        if command.isolation != IsolationLevel.READ_COMMITTED or command.is_to_log_end:
+            return False
+        fetched_partitions = self.by_partition.get(topic_partition, [])
+        return any(
+            partition.fetch_offset >= stable_offset
+            for partition in (
+                fetched_partitions
+                if isinstance(fetched_partitions, list)
+                else (fetched_partitions,)
+            )
+        )
 
     def add(self, partitions: Sequence[FetchPartition]) -> None:
         for partition in partitions:
@@ -182,6 +203,22 @@ class Fetching(msgspec.Struct, kw_only=True, eq=False):
         for index, outcome in zip(existing_indexes, await self._read(command, pace), strict=True):
             outcomes[index] = outcome
         return outcomes
+
+    def held_readers(self, log: PartitionLog) -> tuple[str, ...]:
+        """Client ids of the consumers with read_committed whose Fetch waits at the last stable
+        offset of a log that has more, sorted.
+        """
+        topic_partition, stands_at = log.topic_partition, log.last_stable_offset
+        if stands_at >= log.high_watermark:
+            return ()
+        client_ids = set()
+        for operation in (*self.purgatory.parked.get(topic_partition, ()), *self.purgatory.wide):
+            enough_check = operation.check
+            if isinstance(enough_check, _EnoughBytes) and enough_check.is_held_at(
+                topic_partition, stands_at
+            ):
+                client_ids.add(enough_check.client_id)
+        return tuple(sorted(client_ids))
 
     # Parts
 

@@ -29,11 +29,13 @@ from txnsim.http._repairs import RepairRoutes
 from txnsim.http._reset import RoundRoutes
 from txnsim.http._topics import TopicRoutes
 from txnsim.http._transactions import TransactionRoutes
+from txnsim.http._verdict import VerdictRoutes
 from txnsim.http.messages import Problem
 from txnsim.http.operation import JSON, Noun
 from txnsim.http.replies import RefusedError, as_json, refusal_response
 from txnsim.on_demand_imports import offered
 from txnsim.server.cluster import SimCluster
+from txnsim.server.views.cluster_facts import ClusterFactsReader
 
 _CLUSTER_NOUNS: Final[tuple[type[Noun], ...]] = (
     LookRoutes,
@@ -43,6 +45,7 @@ _CLUSTER_NOUNS: Final[tuple[type[Noun], ...]] = (
     LogDirRoutes,
     TopicRoutes,
     TransactionRoutes,
+    VerdictRoutes,
     RepairRoutes,
     ReportedRoutes,
     RoundRoutes,
@@ -130,6 +133,7 @@ class ControlApi:
         """
         cluster = self._cluster
         access_rules = access_rules or AccessRules()
+        facts_reader = ClusterFactsReader(cluster)
         all_nouns = (
             LookRoutes(cluster),
             ClockRoutes(cluster),
@@ -137,7 +141,12 @@ class ControlApi:
             LifeRoutes(cluster),
             LogDirRoutes(cluster),
             TopicRoutes(cluster),
-            TransactionRoutes(cluster),
+            TransactionRoutes(cluster, facts_reader),
+            VerdictRoutes(
+                cluster,
+                facts_reader,
+                *(lab_routes.traced for lab_routes in self._lab_routes),
+            ),
             RepairRoutes(cluster),
             self._events,
             RoundRoutes(cluster),

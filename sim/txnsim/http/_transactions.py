@@ -14,9 +14,6 @@ from typing import Final
 import msgspec
 from starlette.requests import Request
 
-from txnsim.client.inspection.hanging import OpenTransaction
-from txnsim.client.inspection.judgement import JudgedTransaction, judging
-from txnsim.client.inspection.txn_views import ProducerState, TransactionDescription
 from txnsim.errors import ConfigError
 from txnsim.http._topics import replica_log
 from txnsim.http.operation import PREFIX, ClusterNoun, Operation, Query
@@ -24,8 +21,9 @@ from txnsim.http.replies import Listing, RefusedError, number_of, word_of
 from txnsim.log.partition_log import PartitionLog
 from txnsim.log.producer_state import ProducerEntry
 from txnsim.runtime.loop_turns import Pace, rest_where_due
+from txnsim.server.cluster import SimCluster
+from txnsim.server.views.cluster_facts import ClusterFactsReader
 from txnsim.server.views.waiting_transactions import WAIT_MS, coordinated_transaction, until_state
-from txnsim.shell_text import ShellText
 from txnsim.txn.open_txn_verdict import OpenTxnStatus, program_at
 from txnsim.txn.state import (
     NO_TIMESTAMP,
@@ -35,6 +33,7 @@ from txnsim.txn.state import (
     TxnMetadata,
 )
 from txnsim.types import BrokerId, TopicPartition
+from txnsim.verdict.judge import OpenTxnVerdict, PartitionVerdict, judge_cluster
 
 PARTITION_MAX: Final = 2**31 - 1
 WAIT_MS_MAX: Final = 300_000
@@ -109,6 +108,10 @@ class OpenView(msgspec.Struct, frozen=True, kw_only=True):
 
 class TransactionRoutes(ClusterNoun):
     """Routes that show transactions and producers of one cluster."""
+
+    def __init__(self, cluster: SimCluster, facts_reader: ClusterFactsReader | None = None) -> None:
+        super().__init__(cluster)
+        self._facts_reader = facts_reader or ClusterFactsReader(cluster)
 
     @Operation(
         "get",
@@ -217,29 +220,14 @@ class TransactionRoutes(ClusterNoun):
         verdict = word_of(request, "verdict", sorted(OpenTxnStatus))
         program = program_at(self._cluster.bootstrap)
         pace = self._pace()
-        candidates = []
-        for topic_partition, _, leader_log in self._leader_logs():
-            for producer in leader_log.producers.open_producers():
-                candidates.append(
-                    OpenTransaction(partition=topic_partition, producer=_producer_state(producer))
-                )
-            await rest_where_due(pace, 1)
-        open_producer_ids = {candidate.producer.producer_id for candidate in candidates}
-        transactional_ids: dict[int, str] = {}
-        descriptions: dict[str, TransactionDescription] = {}
-        for broker_id, broker in tuple(self._cluster.brokers.items()):
-            for owned_partition in broker.coordinator.owned_partitions():
-                for txn in tuple(owned_partition.entries.values()):
-                    if txn.producer_id in open_producer_ids:
-                        transactional_ids[txn.producer_id] = txn.transactional_id
-                        descriptions[txn.transactional_id] = _description(broker_id, txn)
-                await rest_where_due(pace, 1 + len(owned_partition.entries) // 10)
-        findings = judging(candidates, transactional_ids, descriptions)
+        judged = judge_cluster(await self._facts_reader.read(pace), program=program)
         return self._listing(
             (
-                _open_view(finding, program)
-                for finding in findings
-                if verdict in (None, finding.verdict.value)
+                open_view
+                for partition in sorted(judged.partitions, key=lambda judged: judged.partition)
+                for open_txn in partition.open_txns
+                if (open_view := _open_view(partition, open_txn)).verdict
+                == (verdict or open_view.verdict)
             ),
             pace,
         )
@@ -310,42 +298,26 @@ def _txn_start_offset(producer: ProducerEntry) -> int | None:
     return producer.txn_first_offset if producer.txn_first_offset >= 0 else None
 
 
-def _producer_state(producer: ProducerEntry) -> ProducerState:
-    return ProducerState(
-        producer_id=producer.producer_id,
-        producer_epoch=producer.producer_epoch,
-        last_sequence=producer.last_sequence,
-        last_timestamp_ms=producer.last_timestamp,
-        coordinator_epoch=producer.coordinator_epoch,
-        txn_start_offset=_txn_start_offset(producer),
-    )
+def _verdict_word(open_txn: OpenTxnVerdict) -> OpenTxnStatus:
+    """One of the three words of this route. While no coordinator serves it, it counts as alive: it
+    may end yet.
+    """
+    if open_txn.status is OpenTxnStatus.UNKNOWN:
+        return OpenTxnStatus.ALIVE
+    return open_txn.status
 
 
-def _description(broker_id: BrokerId, txn: TxnMetadata) -> TransactionDescription:
-    return TransactionDescription(
-        transactional_id=txn.transactional_id,
-        coordinator_id=broker_id,
-        state=txn.state.wire_name,
-        timeout_ms=txn.txn_timeout_ms,
-        start_time_ms=None if txn.start_timestamp_ms == NO_TIMESTAMP else txn.start_timestamp_ms,
-        producer_id=txn.producer_id,
-        producer_epoch=txn.producer_epoch,
-        partitions=tuple(sorted(txn.partitions)),
-    )
-
-
-def _open_view(open_finding: JudgedTransaction, program: ShellText) -> OpenView:
-    producer = open_finding.transaction.producer
-    assert producer.txn_start_offset is not None
+def _open_view(partition: PartitionVerdict, open_txn: OpenTxnVerdict) -> OpenView:
+    topic, _, index = partition.partition.rpartition("-")
     return OpenView(
-        topic=open_finding.transaction.partition.topic,
-        partition=open_finding.transaction.partition.partition,
-        producer_id=producer.producer_id,
-        producer_epoch=producer.producer_epoch,
-        start_offset=producer.txn_start_offset,
-        verdict=open_finding.verdict.value,
-        reason=open_finding.reason,
-        transactional_id=open_finding.transactional_id,
-        state=open_finding.state,
-        command=open_finding.command(program),
+        topic=topic,
+        partition=int(index),
+        producer_id=open_txn.producer_id,
+        producer_epoch=open_txn.producer_epoch,
+        start_offset=open_txn.first_offset,
+        verdict=_verdict_word(open_txn).value,
+        reason=open_txn.reason,
+        transactional_id=open_txn.transactional_id,
+        state=open_txn.coordinator_state,
+        command=open_txn.ends.command,
     )

@@ -244,6 +244,16 @@ class PartitionLog:
         """Stored batches from the one that contains ``start_offset`` on, committed or not."""
         return self.local.segments.batches(start_offset)
 
+    def batch_timestamp_at(self, offset: int) -> int | None:
+        """Largest timestamp of the batch that contains an offset; None if it is deleted."""
+        if not self.log_start_offset <= offset < self.local.end_offset:
+            return None
+        batch = next(self.batches(offset), None)
+        if batch is None:
+            return None
+        header = read_batch_header(batch)
+        return header.max_timestamp_ms if header.base_offset <= offset else None
+
     def snapshot(self) -> LogState:
         """The complete state besides the bytes, as a value."""
         self.producers.finish_reload()

@@ -115,6 +115,7 @@ class AppendEvents(LogEvents):
                     "first": producer.txn_first_offset,
                     "seq": producer.last_sequence,
                     "timestamp": producer.last_timestamp,
+                    "since": log.batch_timestamp_at(producer.txn_first_offset),
                     "coordinator_epoch": producer.coordinator_epoch,
                 }
                 for producer in log.producers.open_producers()

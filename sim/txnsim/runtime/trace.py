@@ -168,6 +168,10 @@ class Tracer:
 
     @level.setter
     def level(self, level: TraceLevel) -> None:
+        if level is TraceLevel.OFF and self.on:
+            data = {"level": self._level.value}
+            self.emit("trace.off", "cluster", parents=(NO_CAUSE,), data=data)
+            self._encode_pending()
         self._level = level
         old_floor, self._floor = self._floor, _IMPORTANCE_FLOORS[level]
         self.on = level is not TraceLevel.OFF

@@ -73,6 +73,15 @@ _TABLE: Final = (
         "leadership or another role moved; a leader tells of its log as it finds it",
     ),
     _kind("node.state", 1, "state", "the controller made something else of a broker: fenced, …"),
+    _kind(
+        "leader.changed",
+        1,
+        "tp leader epoch isr replicas",
+        "the controller made another broker the leader, or none (-1)",
+    ),
+    _kind("topic.deleted", 2, "topic partitions", "a topic is gone, with all that was open there"),
+    _kind("cluster.reset", 2, "brokers", "the cluster is made anew: nothing of before is left"),
+    _kind("trace.off", 2, "level", "recording stops; what follows is not in the trace"),
     _kind("conn.open", 0, "peer id", "a client's connection was accepted"),
     _kind("conn.close", 0, "peer id reason", "a client's connection ended"),
     _kind("conn.refuse", 1, "peer reason", "a broker ends a connection for what came over it"),
@@ -97,7 +106,10 @@ _TABLE: Final = (
     _kind("client.result", 1, "call result error", "what the call came to"),
     _kind("client.deliver", 1, "tp offset key value", "a consumer got a record"),
     _kind(
-        "txn.decide", 1, _TXN + " command error reason rule", "the coordinator decided a command"
+        "txn.decide",
+        1,
+        _TXN + " command asked error reason rule",
+        "the coordinator decided a command",
     ),
     _kind("txn.prepare", 0, _TXN + " command", "a move is pending: its record is being appended"),
     _kind(
@@ -121,6 +133,9 @@ _TABLE: Final = (
     _kind("marker.written", 2, _MARKER + " offset", "the marker is in the partition's log"),
     _kind("marker.acked", 1, _MARKER, "the coordinator knows that it is written"),
     _kind("marker.refused", 2, _MARKER, "the leader refused it"),
+    _kind(
+        "marker.abandoned", 2, _MARKER, "its coordinator does not send it again until it is loaded"
+    ),
     _kind("marker.cancelled", 1, _MARKER + " reason", "it is owed no longer"),
     _kind("log.append", 1, _RECORDS, "a batch is in the log"),
     _kind("log.reject", 2, _RECORDS + " reason", "a batch was refused"),
@@ -213,7 +228,8 @@ _TABLE: Final = (
     _kind(
         "snapshot",
         2,
-        "trace features brokers faults partitions transactions positions shares streams part last",
+        "trace features brokers coordinators faults partitions transactions owed positions shares"
+        " streams part last",
         "what a reader needs to begin here; it comes in parts",
     ),
     _kind("note", 1, "text", "a remark for the reader"),

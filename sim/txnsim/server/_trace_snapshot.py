@@ -24,7 +24,8 @@ from txnsim.node.metadata_publisher import Metadata
 from txnsim.runtime.environment import Environment
 from txnsim.runtime.trace import name_of
 from txnsim.server.member import ClusterMember
-from txnsim.types import BrokerId, TopicPartition
+from txnsim.txn.state import PREPARED_STATES, TransactionState
+from txnsim.types import TRANSACTION_STATE_TOPIC, BrokerId, TopicPartition
 
 ITEMS_PER_PART: Final = 250
 """Partitions, transactions and other items in one part: a millisecond or two of work."""
@@ -67,6 +68,8 @@ class ProducerNow(msgspec.Struct, frozen=True, kw_only=True):
     coordinator_epoch: int
     timestamp: int
     """Time of its last write, ms of the wall clock."""
+    since: int | None
+    """Timestamp of the first batch of its open transaction; None if that is deleted."""
 
 
 class PartitionNow(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -79,6 +82,8 @@ class PartitionNow(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
     isr: tuple[int, ...]
     replicas: int
     """Number of replicas."""
+    led: bool = False
+    """Whether the leader runs and has taken the leadership."""
     start: int = 0
     end: int = 0
     hw: int = 0
@@ -130,10 +135,12 @@ def snapshot_parts(cluster: TracedCluster) -> Iterator[dict[str, object]]:
             for broker_id, member in cluster.members.items()
         ],
         "faults": [_fault_state(rule) for rule in cluster.injector.rules()],
+        "coordinators": _coordinators(cluster),
     }
     items_by_list: dict[str, Iterator[object]] = {
         "partitions": _partition_states(cluster),
         "transactions": _transactions(cluster),
+        "owed": _owed_markers(cluster),
         "positions": (
             group_position
             for broker in cluster.brokers.values()
@@ -190,6 +197,7 @@ def _partition_states(cluster: TracedCluster) -> Iterator[PartitionNow]:
 def _with_log_state(partition_state: PartitionNow, log: PartitionLog) -> PartitionNow:
     return msgspec.structs.replace(
         partition_state,
+        led=True,
         start=log.log_start_offset,
         end=log.log_end_offset,
         hw=log.high_watermark,
@@ -202,6 +210,7 @@ def _with_log_state(partition_state: PartitionNow, log: PartitionLog) -> Partiti
                 seq=producer.last_sequence,
                 coordinator_epoch=producer.coordinator_epoch,
                 timestamp=producer.last_timestamp,
+                since=log.batch_timestamp_at(producer.txn_first_offset),
             )
             for producer in log.producers.open_producers()
         ),
@@ -220,6 +229,36 @@ def _transactions(cluster: TracedCluster) -> Iterator[TransactionNow]:
                         tx=name_of(tx_of(txn)),
                         d=fields(txn),
                     )
+
+
+def _coordinators(cluster: TracedCluster) -> list[str]:
+    """Each partition of the transaction log, as the node of the coordinator that serves it, or as
+    ``/N`` if none does.
+    """
+    topic = cluster.metadata.image.topics.get(TRANSACTION_STATE_TOPIC)
+    nodes = {} if topic is None else {index: f"/{index}" for index in range(len(topic.partitions))}
+    for broker in cluster.brokers.values():
+        for owned_partition in broker.coordinator.owned_partitions():
+            nodes[owned_partition.partition] = owned_partition.node
+    return list(nodes.values())
+
+
+def _owed_markers(cluster: TracedCluster) -> Iterator[dict[str, object]]:
+    """Markers that prepared transactions still owe."""
+    for broker in cluster.brokers.values():
+        for owned_partition in broker.coordinator.owned_partitions():
+            for txn in tuple(owned_partition.entries.values()):
+                if txn.state not in PREPARED_STATES:
+                    continue
+                sending = broker.coordinator.sending_of(txn.transactional_id)
+                for partition in sorted(txn.partitions):
+                    is_abandoned = partition not in sending
+                    yield {
+                        "tx": name_of(tx_of(txn)),
+                        "tp": str(partition),
+                        "committed": txn.state is TransactionState.PREPARE_COMMIT,
+                        "how": "abandoned" if is_abandoned else "owed",
+                    }
 
 
 def _share_partitions(cluster: TracedCluster) -> Iterator[dict[str, object]]:

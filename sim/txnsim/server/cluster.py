@@ -39,6 +39,7 @@ from txnsim.server._channel_builder import ChannelBuilder, authorizer_of, first_
 from txnsim.server._cluster_control import SimClusterControl
 from txnsim.server._connection import RequestConnection
 from txnsim.server._listener import BrokerListener, Endpoint
+from txnsim.server._metadata_trace import MetadataTrace
 from txnsim.server._trace_snapshot import open_with_snapshot
 from txnsim.server.member import ClusterMember, MemberLifeState
 from txnsim.server.options import KIP_TEXT_PORT_DISTANCE, ClusterOptions, port_step
@@ -596,6 +597,9 @@ class SimCluster:
             loaded=loaded,
         )
         network = self.environment.network
+        if self._metadata is not None and self.environment.tracer.on:
+            data = {"brokers": self.options.brokers}
+            self.environment.tracer.emit("cluster.reset", "cluster", data=data)
         metadata = self._metadata = Metadata(
             image=image,
             settings=options.settings,
@@ -603,6 +607,7 @@ class SimCluster:
             fleet=self.fleet,
             reaches=lambda broker_id: network.reaches(CONTROLLER_ID, broker_id),
         )
+        MetadataTrace.follow(self.environment.tracer, metadata)
         self._controller = ControllerNode(
             metadata=metadata,
             environment=self.environment,

@@ -23,11 +23,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from enum import StrEnum
-from typing import Final
+from typing import Final, Self
 
 import msgspec
 
-from txnsim.types import TopicPartition
+from txnsim.txn.state import TxnTransition
+from txnsim.types import TopicPartition, TransactionVersion
 
 SKEW_MS: Final = 1_000
 """Assumed limit for the difference between the clocks of two brokers, in milliseconds."""
@@ -50,6 +51,23 @@ class CoordinatorRecord(msgspec.Struct, frozen=True, kw_only=True):
     """Time of the record by the coordinator's clock."""
     start_timestamp_ms: int
     """Start of the transaction by the same clock; ``timestamp_ms`` if unknown."""
+
+    @classmethod
+    def of_transition(cls, transition: TxnTransition) -> Self:
+        """The record of a transition, as the coordinator's log has it."""
+        updated_ms, started_ms = (
+            transition.last_update_timestamp_ms,
+            transition.start_timestamp_ms,
+        )
+        return cls(
+            state=transition.state.wire_name,
+            producer_id=transition.producer_id,
+            producer_epoch=transition.producer_epoch,
+            partitions=transition.partitions,
+            is_v2=transition.client_version >= TransactionVersion.TV_2,
+            timestamp_ms=updated_ms,
+            start_timestamp_ms=started_ms if started_ms >= 0 else updated_ms,
+        )
 
     @property
     def is_decision(self) -> bool:

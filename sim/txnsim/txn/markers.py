@@ -14,7 +14,7 @@ Counterpart in Kafka: TransactionMarkerChannelManager, TransactionMarkerRequestC
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from enum import Enum
+from enum import Enum, StrEnum
 from operator import attrgetter
 from typing import Final
 
@@ -44,6 +44,23 @@ class NoLeader(Enum):
 
     NO_SUCH_PARTITION = "no such partition"
     """The partition or its topic is gone: no marker is needed."""
+
+
+class MarkerSending(StrEnum):
+    """What becomes of a marker that a coordinator owes."""
+
+    UNDER_WAY = "under way"
+    """It is queued, or its request has no answer yet."""
+    RETRIED = "retried"
+    """It was refused or lost; its coordinator sends it again."""
+    LEADERLESS = "leaderless"
+    """Its partition has no leader that is known; it is sent once there is one."""
+    HELD = "held"
+    """A fault rule holds it until it is released."""
+    ABANDONED = "abandoned"
+    """Nobody sends it again, until another broker loads the coordinator's partition."""
+    UNTOLD = "untold"
+    """Brokers don't tell clients whether a coordinator goes on sending."""
 
 
 LeaderLookup = BrokerId | NoLeader
@@ -401,6 +418,33 @@ class MarkerQueue(msgspec.Struct, kw_only=True, eq=False):
     def has_markers_to_send(self) -> bool:
         """Whether a broker could be sent a request now."""
         return not self._markers_to_send.keys() <= self._in_flight.keys()
+
+    def sending_of(
+        self, transactional_id: TransactionalId
+    ) -> dict[TopicPartition, tuple[MarkerSending, BrokerId | None]]:
+        """What becomes of the markers of a transaction: how each is sent, and to which broker.
+        What is in none of the queues is not sent again.
+        """
+        debt = self._debts.get(transactional_id)
+        if debt is None:
+            return {}
+        sending: dict[TopicPartition, tuple[MarkerSending, BrokerId | None]] = {}
+        for unrouted_markers, state in (
+            (self._markers_to_route, MarkerSending.UNDER_WAY),
+            (self.leader_unknown, MarkerSending.LEADERLESS),
+        ):
+            for waiting_debt, partitions in unrouted_markers:
+                if waiting_debt is debt:
+                    sending.update(dict.fromkeys(partitions, (state, None)))
+        for broker_id, owed_markers in (
+            *self._markers_to_send.items(),
+            *((broker_id, batch.owed_markers) for broker_id, batch in self._in_flight.items()),
+        ):
+            for owed_marker in owed_markers:
+                if owed_marker.debt is debt:
+                    under_way = MarkerSending.UNDER_WAY, broker_id
+                    sending.update(dict.fromkeys(owed_marker.marker.partitions, under_way))
+        return sending
 
     def end_flight(self, batch: MarkerBatch) -> None:
         """Notes that a request is no longer in flight: its broker may get the next one."""

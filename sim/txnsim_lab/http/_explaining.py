@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
-from typing import Final
+from typing import Final, TypeVar
 
 import msgspec
 from starlette.requests import Request
@@ -23,15 +23,21 @@ from txnsim.runtime.trace import Event, Tracer
 from txnsim.shell_text import ShellText
 from txnsim.trace.trace_file import Recording
 from txnsim.txn.open_txn_verdict import program_at
+from txnsim.verdict.facts import ClusterFacts, WrongData
+from txnsim.verdict.judge import Verdict, judge_cluster
+from txnsim_lab.trace.applications import ApplicationView
 from txnsim_lab.trace.explain import (
     LsoExplanation,
     Mismatch,
     explained_partitions,
+    lso_explanation,
     lso_of,
     mismatches,
 )
-from txnsim_lab.trace.faults_and_decisions import FaultsAndDecisions
-from txnsim_lab.trace.state import TraceState, state_at
+from txnsim_lab.trace.followed_trace import FollowedTrace
+from txnsim_lab.trace.state import TraceState
+
+T = TypeVar("T")
 
 _encode_state: Final = msgspec.json.encode
 _decode_state: Final = msgspec.json.Decoder(TraceState).decode
@@ -51,6 +57,10 @@ class Explained(msgspec.Struct, frozen=True, kw_only=True):
     open: tuple[Mismatch, ...]
     """Open transactions as leader and coordinator see them."""
     state: TraceState
+    verdict: Verdict
+    """What the judge says of the whole cluster."""
+    applications: dict[str, ApplicationView]
+    """Transactional id -> what its application asked and was answered, for its newest end."""
 
 
 class ExplainRoutes(Noun):
@@ -101,15 +111,43 @@ class ExplainRoutes(Noun):
             )
         asked_position = None if position < 0 else position
         if run_trace is None:
-            explanation_task = self._live_trace.make_task(tracer, asked_position, partition)
-        else:
-            explanation_task = partial(
-                _explain_pieces, iter([run_trace]), asked_position, partition, program_at(None)
+            read = partial(
+                _explanation, partition_name=partition, repair_program=self._live_trace.program
             )
+            return await self._read_live(asked_position, read)
+        return await self._do(
+            partial(
+                _read_pieces,
+                iter([run_trace]),
+                asked_position,
+                partial(_explanation, partition_name=partition, repair_program=program_at(None)),
+            )
+        )
+
+    async def facts_at(self, position: int) -> ClusterFacts:
+        """What the cluster's own trace tells after an event, for the judge.
+
+        Raises:
+            RefusedError: There is no such event.
+        """
+        if len(self._tracer) == 0:
+            raise RefusedError(409, "nothing is recorded")
+        return await self._read_live(position, FollowedTrace.facts)
+
+    async def wrong_data(self) -> tuple[WrongData, ...]:
+        """Where the trace so far tells that records have another end than their application was
+        answered, or their coordinator has decided.
+        """
+        return await self._read_live(None, lambda followed: tuple(followed.wrong_data()))
+
+    async def _read_live(self, asked_position: int | None, read: Callable[[FollowedTrace], T]) -> T:
+        return await self._do(self._live_trace.make_task(self._tracer, asked_position, read))
+
+    async def _do(self, task: Callable[[], T]) -> T:
         if self._is_closed:
             raise RefusedError(503, "the control port is closing")
         try:
-            return await self._thread.do(explanation_task)
+            return await self._thread.do(task)
         except BadInputError as error:
             raise RefusedError(404, str(error)) from error
 
@@ -122,9 +160,8 @@ class _LiveTraceReader:
     """
 
     def __init__(self, program: ShellText) -> None:
-        self._program = program
-        self._state = TraceState()
-        self._faults_and_decisions = FaultsAndDecisions()
+        self.program = program
+        self._followed = FollowedTrace()
         self._next_position = 0
         """The position of the event that is read next."""
         self._level = ""
@@ -133,13 +170,13 @@ class _LiveTraceReader:
         """
 
     def make_task(
-        self, tracer: Tracer, asked_position: int | None, partition_name: str | None
-    ) -> Callable[[], Explained]:
-        """Work for the thread: it returns the answer for the trace as it is now."""
+        self, tracer: Tracer, asked_position: int | None, read: Callable[[FollowedTrace], T]
+    ) -> Callable[[], T]:
+        """Work for the thread: it returns what ``read`` finds in the trace as it is now."""
         return partial(
             self._answer,
             asked_position,
-            partition_name,
+            read,
             newer_texts=tracer.texts(self._next_position),
             whole_trace=tracer.pieces(),
             node_names=tracer.nodes,
@@ -150,22 +187,19 @@ class _LiveTraceReader:
     def _answer(
         self,
         asked_position: int | None,
-        partition_name: str | None,
+        read: Callable[[FollowedTrace], T],
         *,
         newer_texts: Iterator[bytes],
         whole_trace: Iterator[bytes],
         node_names: Sequence[str],
         first_kept_position: int,
         level: str,
-    ) -> Explained:
+    ) -> T:
         if asked_position is not None and asked_position < self._next_position - 1:
-            return _explain_pieces(whole_trace, asked_position, partition_name, self._program)
+            return _read_pieces(whole_trace, asked_position, read)
         if first_kept_position > self._next_position or level != self._level:
             recording = Recording.from_lines("the trace", b"".join(whole_trace).splitlines())
-            self._state, self._faults_and_decisions = (
-                TraceState(level=recording.level),
-                FaultsAndDecisions(),
-            )
+            self._followed = FollowedTrace(state=TraceState(level=recording.level))
             self._next_position, self._level = 0, level
             self._read_events(recording.events, node_names, asked_position)
         else:
@@ -173,16 +207,11 @@ class _LiveTraceReader:
                 event_line for newer_text in newer_texts for event_line in newer_text.splitlines()
             )
             self._read_events(map(Recording.decode_event, event_lines), node_names, asked_position)
-        self._faults_and_decisions.forget(first_kept_position)
+        self._followed.forget(first_kept_position)
         position = self._next_position - 1
         if asked_position is not None and position != asked_position:
             raise Recording.missing_event_error(asked_position, first_kept_position, position)
-        state = _decode_state(
-            _encode_state(self._state)
-        )  # the state changes while the answer is sent
-        return _explanation(
-            state, self._faults_and_decisions, position, partition_name, self._program
-        )
+        return read(self._followed)
 
     def _read_events(
         self, events: Iterable[Event], node_names: Sequence[str], last_position: int | None
@@ -191,51 +220,52 @@ class _LiveTraceReader:
             if last_position is not None and event.i > last_position:
                 return
             if event.i >= self._next_position:
-                self._state.follow(event, node_names)
-                self._faults_and_decisions.follow(event)
+                self._followed.follow(event, node_names)
                 self._next_position = event.i + 1
 
 
-def _explain_pieces(
+def _read_pieces(
     trace_pieces: Iterator[bytes],
     asked_position: int | None,
-    partition_name: str | None,
-    repair_program: ShellText,
-) -> Explained:
+    read: Callable[[FollowedTrace], T],
+) -> T:
     recording = Recording.from_lines("the trace", b"".join(trace_pieces).splitlines())
-    events = recording.events_through(asked_position)
-    state = state_at(events, recording.nodes, level=recording.level)
-    position = events[-1].i if events else -1
-    return _explanation(
-        state, FaultsAndDecisions.from_events(events), position, partition_name, repair_program
-    )
+    return read(FollowedTrace.of_recording(recording, at=asked_position))
 
 
 def _explanation(
-    state: TraceState,
-    faults_and_decisions: FaultsAndDecisions,
-    position: int,
-    partition_name: str | None,
-    repair_program: ShellText,
+    followed: FollowedTrace, *, partition_name: str | None, repair_program: ShellText
 ) -> Explained:
-    open_mismatches = tuple(mismatches(state, faults_and_decisions, partition_name))
-    partition_names = (
-        [partition_name]
-        if partition_name is not None
-        else explained_partitions(state, open_mismatches)[:PARTITIONS_MAX]
+    facts = followed.facts()
+    verdict = judge_cluster(facts, program=repair_program)
+    judged_partitions = judge_cluster(
+        msgspec.structs.replace(facts, ignorance=None), program=repair_program
     )
+    by_name = {partition.partition: partition for partition in judged_partitions.partitions}
+    open_mismatches = tuple(
+        mismatch
+        for mismatch in mismatches(judged_partitions, followed)
+        if partition_name in (None, mismatch.partition)
+    )
+    if partition_name is None:
+        partition_names = explained_partitions(followed.state, open_mismatches)[:PARTITIONS_MAX]
+    else:
+        partition_names = [partition_name]
     return Explained(
-        at=position,
+        at=followed.position,
         partitions=tuple(
-            lso_of(
-                state,
-                explained_name,
-                at=position,
-                faults_and_decisions=faults_and_decisions,
-                program=repair_program,
-            )
+            lso_explanation(followed, by_name[explained_name], facts.ignorance)
+            if explained_name in by_name
+            else lso_of(followed, explained_name, program=repair_program)
             for explained_name in partition_names
         ),
         open=open_mismatches,
-        state=state,
+        # The state changes while the answer is sent.
+        state=_decode_state(_encode_state(followed.state)),
+        verdict=verdict,
+        applications={
+            transactional_id: application
+            for transactional_id in followed.state.transactions
+            if (application := followed.applications.view_of(transactional_id)) is not None
+        },
     )

@@ -55,6 +55,11 @@ class LabRoutes:
             StaticRoutes(self._scenarios.warm_up),
         )
 
+    @property
+    def traced(self) -> ExplainRoutes:
+        """What the cluster's own trace tells, for the verdict on it."""
+        return self._explain
+
     def warm_up(self) -> None:
         served_files()
         self._scenarios.warm_up()

@@ -49,7 +49,7 @@ def run_scenario(
             {"release": "late"}}``; in virtual time.
 
     Returns:
-        The result: ``verdict.observed`` and ``verdict.expected``, ``as_declared``, ``story``.
+        The result: the observed and the expected verdict, ``as_declared``, ``story``.
 
     Raises:
         ConfigError: There is no such scenario or run, or no client that can play it.

@@ -1,5 +1,5 @@
 """Why the last stable offset of a partition is where it is, and what happened to a transaction.
-Everything comes from a trace, in the words of ``txn.open_txn_verdict``.
+Everything comes from a trace, in the words of the judge (``txnsim.verdict``).
 """
 
 from __future__ import annotations
@@ -14,19 +14,20 @@ from txnsim.runtime.trace import Event, TraceLevel
 from txnsim.shell_text import ShellText
 from txnsim.trace.story import node_label
 from txnsim.trace.trace_file import Recording
-from txnsim.txn.open_txn_verdict import (
-    PROGRAM,
-    BlockingTxn,
-    Cause,
-    CoordinatedTxn,
-    OpenTxnStatus,
-    ReaderStanding,
-)
+from txnsim.txn.open_txn_verdict import PROGRAM, OpenTxnStatus
 from txnsim.txn.past_decision import Decided
-from txnsim.types import TopicPartition
+from txnsim.verdict.judge import (
+    OpenTxnVerdict,
+    PartitionVerdict,
+    Verdict,
+    judge_cluster,
+    judge_partition,
+)
+from txnsim.verdict.reader_standing import Cause
+from txnsim.verdict.words import ignorance_headline
 from txnsim_lab.trace.cause_chains import by_position, causes_of_event
-from txnsim_lab.trace.faults_and_decisions import FaultsAndDecisions
-from txnsim_lab.trace.state import TraceState, owed_by, state_at
+from txnsim_lab.trace.followed_trace import FollowedTrace
+from txnsim_lab.trace.state import TraceState, owed_by
 
 COPYING_KINDS: Final = frozenset({"msg.send", "msg.recv", "log.hw", "txn.decide", "txn.prepare"})
 """Kinds of events that only pass a value on. A walk along causes skips them, except for a root."""
@@ -57,6 +58,8 @@ class LsoExplanation(msgspec.Struct, frozen=True, kw_only=True):
     """The marker that the command writes, ``COMMIT`` or ``ABORT``; None if it is unknown, or if
     nothing hangs.
     """
+    verdict: PartitionVerdict
+    """What the judge says; the fields above are kept for programs that read them."""
 
 
 class TxnExplanation(msgspec.Struct, frozen=True, kw_only=True):
@@ -98,157 +101,83 @@ def explain_lso(run: Recording, partition: str, *, at: int | None = None) -> Lso
     Raises:
         BadInputError: The trace has nothing about that partition, or has no such event.
     """
-    events = run.events_through(at)
-    state = state_at(events, run.nodes, level=run.level)
-    return lso_of(
-        state,
-        partition,
-        at=_last_position(events),
-        faults_and_decisions=FaultsAndDecisions.from_events(events),
-    )
-
-
-def _last_position(events: Sequence[Event]) -> int:
-    return events[-1].i if events else -1
+    return lso_of(FollowedTrace.of_recording(run, at=at), partition)
 
 
 def lso_of(
-    state: TraceState,
-    partition: str,
-    *,
-    at: int,
-    faults_and_decisions: FaultsAndDecisions,
-    program: ShellText = PROGRAM,
+    followed: FollowedTrace, partition: str, *, program: ShellText = PROGRAM
 ) -> LsoExplanation:
-    """Explain the last stable offset of a partition in a given state.
+    """Explain the last stable offset of a partition after the last followed event.
 
     Raises:
-        BadInputError: The state has no such partition.
+        BadInputError: The trace tells nothing of such a partition.
     """
-    log = _log_of(state, partition, at=at)
-    topic_partition = _parse_partition(partition)
-    stable_offset = log["lso"]
-    is_brief = state.level != TraceLevel.FULL
-    end_offset = max(log["end"], stable_offset) if is_brief else log["hw"]
-    open_transactions = sorted(
-        mismatches(state, faults_and_decisions, partition), key=lambda mismatch: mismatch.first
+    facts = followed.facts(partition)
+    if partition not in followed.state.logs or not facts.partitions:
+        known_partitions = ", ".join(sorted(followed.state.logs)) or "none"
+        raise BadInputError(
+            f"the trace tells nothing of {partition} up to #{followed.position}; it has"
+            f" {known_partitions}"
+        )
+    return lso_explanation(
+        followed, judge_partition(facts.partitions[0], facts, program=program), facts.ignorance
     )
-    holder = next(
-        (
-            mismatch
-            for mismatch in open_transactions
-            if max(mismatch.first, log["start"]) == stable_offset
-        ),
-        None,
-    )
-    if log["leader"] < 0:
-        cause = Cause.OFFLINE
-    elif holder is not None and end_offset > stable_offset:
-        cause = Cause.of_status(holder.verdict)
-    else:
-        cause_behind = Cause.WRITTEN if is_brief else Cause.UNREPLICATED
-        cause = Cause.NOTHING if stable_offset >= end_offset else cause_behind
-    reader_standing = ReaderStanding(
-        partition=topic_partition,
-        cause=cause,
-        last_stable_offset=stable_offset,
-        high_watermark=end_offset,
-        blocking_txn=None if holder is None else _blocking_transaction(state, log, holder),
-        later_open_count=len(open_transactions) - 1,
-        share_groups=sorted(_share_groups(state, partition)),
-        program=program,
-    )
-    sentences = reader_standing.sentences()
-    if is_brief and log["replicas"] != 1:
+
+
+def lso_explanation(
+    followed: FollowedTrace, verdict: PartitionVerdict, ignorance: str | None = None
+) -> LsoExplanation:
+    """The judge's verdict on a partition, with its evidence in the trace."""
+    log = followed.state.logs[verdict.partition]
+    is_brief = followed.state.level != TraceLevel.FULL
+    sentences = verdict.sentences
+    if is_brief and log["replicas"] != 1 and verdict.cause is not Cause.OFFLINE:
         sentences = (*sentences, BRIEF_REMARK)
-    blocking_transaction = holder if end_offset > stable_offset else None
-    evidence = set(_evidence_positions(state, log, blocking_transaction, faults_and_decisions))
-    hanging = holder if cause is Cause.HANGING else None
+    if ignorance is not None:
+        sentences = (f"{ignorance_headline(ignorance)}.", *sentences)
+    holder = verdict.holder
+    is_hanging = holder is not None and holder.status is OpenTxnStatus.HANGING
+    evidence = set(_evidence_positions(followed, verdict.partition, log, holder))
     return LsoExplanation(
-        partition=partition,
-        at=at,
-        cause=str(cause),
-        last_stable_offset=stable_offset,
-        high_watermark=end_offset,
+        partition=verdict.partition,
+        at=followed.position,
+        cause=str(verdict.cause),
+        last_stable_offset=log["lso"],
+        high_watermark=max(log["end"], log["lso"]) if is_brief else log["hw"],
         sentences=sentences,
         evidence=tuple(sorted(evidence)),
-        repair=None
-        if hanging is None
-        else hanging.verdict.repair_command(topic_partition, program=program),
-        marker=None
-        if hanging is None or hanging.decided is None
-        else hanging.decided.decision.marker or None,
+        repair=holder.ends.command if holder is not None and is_hanging else None,
+        marker=(
+            holder.decided.decision.marker or None
+            if holder is not None and is_hanging and holder.decided is not None
+            else None
+        ),
+        verdict=verdict,
     )
 
 
-def _log_of(state: TraceState, partition: str, *, at: int) -> Mapping[str, Any]:
-    log = state.logs.get(partition)
-    if log is None:
-        known_partitions = ", ".join(sorted(state.logs)) or "none"
-        raise BadInputError(
-            f"the trace tells nothing of {partition} up to #{at}; it has {known_partitions}"
-        )
-    return log
-
-
-def _share_groups(state: TraceState, partition: str) -> Iterator[tuple[str, int]]:
-    """Share groups that skip open transactions, with their start offsets on the partition."""
-    for share_key, share in state.shares.items():
-        group, _, share_partition = share_key.rpartition(" ")
-        if share_partition == partition and share["isolation"] == "read_committed":
-            yield group, share["start"]
-
-
-def mismatches(
-    state: TraceState, faults_and_decisions: FaultsAndDecisions, partition: str | None = None
-) -> Iterator[Mismatch]:
-    """Every open transaction, of one partition or of all, with its verdict."""
-    ids_by_producer = {
-        transaction["pid"]: transactional_id
-        for transactional_id, transaction in state.transactions.items()
-        if transaction["pid"] >= 0
-    }
-    for partition_name, log in state.logs.items():
-        if partition not in (None, partition_name):
-            continue
-        for pid, producer in log["producers"].items():
-            if producer["first"] < 0:
-                continue
-            transactional_id = ids_by_producer.get(int(pid))
-            transaction = None if transactional_id is None else state.transactions[transactional_id]
-            coordinated = (
+def mismatches(verdict: Verdict, followed: FollowedTrace) -> Iterator[Mismatch]:
+    """Every open transaction of a verdict, as leader and coordinator see it."""
+    for partition in verdict.partitions:
+        for open_txn in partition.open_txns:
+            transaction = (
                 None
-                if transactional_id is None or transaction is None
-                else _as_coordinated(transactional_id, transaction, partition_name)
-            )
-            verdict, reason = OpenTxnStatus.judge(
-                int(pid), producer["epoch"], transactional_id, coordinated
+                if open_txn.transactional_id is None
+                else followed.state.transactions.get(open_txn.transactional_id)
             )
             yield Mismatch(
-                partition=partition_name,
-                producer_id=int(pid),
-                epoch=producer["epoch"],
-                first=producer["first"],
-                verdict=verdict,
-                reason=reason,
-                transactional_id=transactional_id,
+                partition=partition.partition,
+                producer_id=open_txn.producer_id,
+                epoch=open_txn.producer_epoch,
+                first=open_txn.first_offset,
+                verdict=open_txn.status,
+                reason=open_txn.reason,
+                transactional_id=open_txn.transactional_id,
                 coordinator=None if transaction is None else transaction["node"],
-                state=None if transaction is None else transaction["state"],
+                state=open_txn.coordinator_state,
                 coordinator_epoch=None if transaction is None else transaction["epoch"],
-                is_two_phase=verdict is OpenTxnStatus.ALIVE
-                and coordinated is not None
-                and coordinated.is_two_phase,
-                decided=faults_and_decisions.decision_of(
-                    _parse_partition(partition_name),
-                    producer_id=int(pid),
-                    producer_epoch=producer["epoch"],
-                    first_offset=producer["first"],
-                    opened_by=producer["i"],
-                    last_timestamp_ms=producer["timestamp"],
-                    transaction=transaction,
-                )
-                if verdict is OpenTxnStatus.HANGING
-                else None,
+                is_two_phase=open_txn.is_two_phase,
+                decided=open_txn.decided,
             )
 
 
@@ -281,7 +210,8 @@ def explain_txn(run: Recording, transactional_id: str, *, at: int | None = None)
         BadInputError: The trace has nothing about the id, or has no such event.
     """
     events = run.events_through(at)
-    state = state_at(events, run.nodes, level=run.level)
+    followed = FollowedTrace.of(events, run.nodes, level=run.level)
+    state = followed.state
     transaction = state.transactions.get(transactional_id)
     if transaction is None:
         known_ids = ", ".join(sorted(state.transactions)) or "none"
@@ -300,7 +230,7 @@ def explain_txn(run: Recording, transactional_id: str, *, at: int | None = None)
         if owner_id == transactional_id:
             sentences.append(_owed_line(partition, owed_marker))
             evidence.append(owed_marker["i"])
-    for mismatch in mismatches(state, FaultsAndDecisions.from_events(events)):
+    for mismatch in mismatches(judge_cluster(followed.facts()), followed):
         if mismatch.transactional_id == transactional_id:
             decided = "" if mismatch.decided is None else f" {mismatch.decided}."
             sentences.append(
@@ -311,6 +241,9 @@ def explain_txn(run: Recording, transactional_id: str, *, at: int | None = None)
             evidence.append(
                 state.logs[mismatch.partition]["producers"][str(mismatch.producer_id)]["i"]
             )
+    application = followed.applications.view_of(transactional_id)
+    if application is not None:
+        sentences.append(application.sentence)
     return TxnExplanation(
         transactional_id=transactional_id,
         at=events[-1].i,
@@ -333,71 +266,26 @@ def cause_path(events: dict[int, Event], event: Event) -> list[Event]:
 # Parts
 
 
-def _parse_partition(partition_name: str) -> TopicPartition:
-    topic, dash, number = partition_name.rpartition("-")
-    if not dash or not number.isdigit():
-        raise BadInputError(
-            f"{partition_name!r} is no partition: expected TOPIC-PARTITION, as orders-0"
-        )
-    return TopicPartition(topic, int(number))
-
-
-def _as_coordinated(
-    transactional_id: str, transaction: Mapping[str, Any], partition: str
-) -> CoordinatedTxn:
-    return CoordinatedTxn(
-        transactional_id=transactional_id,
-        coordinator_id=_broker_id(transaction["node"]),
-        state=transaction["state"],
-        producer_id=transaction["pid"],
-        producer_epoch=transaction["epoch"],
-        lists_partition=partition in transaction["partitions"],
-        timeout_ms=transaction.get("timeout_ms", -1),
-    )
-
-
-def _broker_id(node: str) -> int:
-    """Id of the broker in a node's name; -1 if no broker has the coordinator's partition."""
-    name_parts = node.split("/")
-    return int(name_parts[1]) if name_parts[0] == "broker" else -1
-
-
-def _blocking_transaction(
-    state: TraceState, log: Mapping[str, Any], mismatch: Mismatch
-) -> BlockingTxn:
-    producer = log["producers"][str(mismatch.producer_id)]
-    return BlockingTxn(
-        producer_id=mismatch.producer_id,
-        producer_epoch=mismatch.epoch,
-        quiet_ms=state.now_ms - producer["timestamp"],
-        verdict=mismatch.verdict,
-        reason=mismatch.reason,
-        transactional_id=mismatch.transactional_id,
-        coordinator_id=None if mismatch.coordinator is None else _broker_id(mismatch.coordinator),
-        is_two_phase=mismatch.is_two_phase,
-        decided=mismatch.decided,
-    )
-
-
 def _evidence_positions(
-    state: TraceState,
+    followed: FollowedTrace,
+    partition: str,
     log: Mapping[str, Any],
-    mismatch: Mismatch | None,
-    faults_and_decisions: FaultsAndDecisions,
+    open_txn: OpenTxnVerdict | None,
 ) -> Iterator[int]:
-    if mismatch is None:
+    if open_txn is None:
         return
-    opening_position = log["producers"][str(mismatch.producer_id)]["i"]
+    state = followed.state
+    opening_position = log["producers"][str(open_txn.producer_id)]["i"]
     yield from (opening_position,) if opening_position >= 0 else ()
-    if mismatch.transactional_id is not None:
-        yield state.transactions[mismatch.transactional_id]["i"]
+    if open_txn.transactional_id is not None:
+        yield state.transactions[open_txn.transactional_id]["i"]
         for owed_key, owed_marker in state.owed.items():
-            if owed_by(owed_key) == (mismatch.transactional_id, mismatch.partition):
+            if owed_by(owed_key) == (open_txn.transactional_id, partition):
                 yield owed_marker["i"]
-    if mismatch.verdict is OpenTxnStatus.HANGING:
+    if open_txn.status is OpenTxnStatus.HANGING:
         return  # whatever is held now, no marker of this one is on its way
-    held_messages = faults_and_decisions.held_strikes(
-        mismatch.transactional_id, mismatch.producer_id, mismatch.partition
+    held_messages = followed.faults_and_decisions.held_strikes(
+        open_txn.transactional_id, open_txn.producer_id, partition
     )
     yield from (
         position

@@ -11,6 +11,7 @@ from typing import Final
 import msgspec
 
 from txnsim.trace.trace_file import Recording
+from txnsim.verdict.judge import judge_cluster
 from txnsim_lab.trace.explain import (
     LsoExplanation,
     Mismatch,
@@ -18,7 +19,7 @@ from txnsim_lab.trace.explain import (
     lso_of,
     mismatches,
 )
-from txnsim_lab.trace.faults_and_decisions import FaultsAndDecisions
+from txnsim_lab.trace.followed_trace import FollowedTrace
 from txnsim_lab.trace.state import ASSIGNED_KINDS, TraceState
 
 ANSWERS_MAX: Final = 100_000
@@ -52,21 +53,20 @@ def moments(
         if (topic_partition := _named_partition(event.d)) is not None
     }
     first_index = len(run.events) - ANSWERS_MAX // max(1, len(named_partitions))
-    state = TraceState(level=run.level)
-    faults_and_decisions = FaultsAndDecisions()
+    followed = FollowedTrace(state=TraceState(level=run.level))
     last_findings: tuple[tuple[LsoExplanation, ...], tuple[Mismatch, ...]] | None = None
     for index, event in enumerate(run.events):
         if index % EVENTS_PER_REPORT == 0 and index:
             report_progress(index, len(run.events))
-        state.follow(event, nodes)
-        faults_and_decisions.follow(event)
+        followed.follow(event, nodes)
         if index < first_index or event.k not in ASSIGNED_KINDS:
             continue
-        open_transactions = tuple(mismatches(state, faults_and_decisions))
+        verdict = judge_cluster(followed.facts())
+        open_transactions = tuple(mismatches(verdict, followed))
         findings = (
             tuple(
-                lso_of(state, partition, at=event.i, faults_and_decisions=faults_and_decisions)
-                for partition in explained_partitions(state, open_transactions)
+                lso_of(followed, partition)
+                for partition in explained_partitions(followed.state, open_transactions)
             ),
             open_transactions,
         )

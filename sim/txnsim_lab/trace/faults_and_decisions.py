@@ -10,6 +10,7 @@ from typing import Any, Final
 
 import msgspec
 
+from txnsim.faults.points import FaultPoint
 from txnsim.runtime.trace import Event
 from txnsim.trace.story import transactional_id_of
 from txnsim.txn.marker_payment import (
@@ -27,6 +28,8 @@ _PREPARED_PREFIX: Final = "Prepare"
 _ONGOING_STATE: Final = "Ongoing"
 _HOLDING_ACTIONS: Final = ("hold", "reorder", "stall")
 """Actions that hold a message until it is released."""
+_UNLIMITED_ACTIONS: Final = frozenset({"hold", "stall"})
+_MARKERS_API: Final = "WriteTxnMarkers"
 _VERSION_2: Final = 2
 
 
@@ -36,6 +39,12 @@ class HeldMessage(msgspec.Struct, frozen=True, kw_only=True):
     rule: str
     about: tuple[Mapping[str, Any], ...]
     """The transactions that it concerns, as in ``fault.hit``; empty if there are none."""
+    point: str = ""
+    api: str = ""
+    source: str = ""
+    target: str = ""
+    is_unlimited: bool = True
+    """Whether it waits until the rule is released, however long that takes."""
 
 
 class FaultsAndDecisions(msgspec.Struct, kw_only=True):
@@ -51,6 +60,14 @@ class FaultsAndDecisions(msgspec.Struct, kw_only=True):
     """Position and producer id of all decisions, in order."""
     markers: dict[tuple[TopicPartition, int], list[PartitionMarker]] = {}
     """(partition, producer id) -> the markers written there; each has its position as time."""
+    ending_markers: set[int] = msgspec.field(default_factory=set)
+    """Positions of the markers that have ended records."""
+    began: dict[str, int] = {}
+    """Transactional id -> position at which its present transaction began."""
+    producer_ids: dict[int, str] = {}
+    """Producer id -> its transactional id, of all that were decided."""
+    changed: set[tuple[TopicPartition, int]] = msgspec.field(default_factory=set)
+    """(partition, producer id) with new markers; a reader takes them away."""
     forgotten_before: int = BEFORE_ALL_MARKERS_MS
     """Events before this position are forgotten."""
 
@@ -69,7 +86,16 @@ class FaultsAndDecisions(msgspec.Struct, kw_only=True):
         if event.k == "fault.hit":
             if event.d.get("held") and str(event.d.get("action")).startswith(_HOLDING_ACTIONS):
                 about = tuple(event.d.get("about", ()))
-                self.strikes[event.i] = HeldMessage(rule=event.d["rule"], about=about)
+                action = str(event.d.get("action"))
+                self.strikes[event.i] = HeldMessage(
+                    rule=event.d["rule"],
+                    about=about,
+                    point=event.d.get("point", ""),
+                    api=event.d.get("api", ""),
+                    source=event.d.get("source", ""),
+                    target=event.d.get("target", ""),
+                    is_unlimited=action in _UNLIMITED_ACTIONS or action.startswith("reorder"),
+                )
         elif event.k == "fault.release":
             if event.p:
                 self.strikes.pop(event.p[0], None)
@@ -77,6 +103,53 @@ class FaultsAndDecisions(msgspec.Struct, kw_only=True):
             self._follow_transition(event, event.d)
         elif event.k == "marker.written":
             self._write_marker(event, event.d)
+        elif event.k == "pid.close":
+            written_markers = self.markers.get((partition_of(event.d["tp"]), event.d["pid"]))
+            if written_markers:
+                self.ending_markers.add(written_markers[-1].timestamp_ms)
+        elif event.k == "node.role" and event.d.get("role") == "leader":
+            self._cut_markers(partition_of(event.d["tp"]), event.d.get("end", 0))
+        elif event.k == "cluster.reset":
+            self._forget_cluster()
+
+    def _cut_markers(self, partition: TopicPartition, end_offset: int) -> None:
+        """Forget markers that a new leader's log does not have."""
+        for marker_key, written_markers in self.markers.items():
+            if marker_key[0] == partition and written_markers[-1].offset >= end_offset:
+                written_markers[:] = [
+                    marker for marker in written_markers if marker.offset < end_offset
+                ]
+        self.markers = {key: markers for key, markers in self.markers.items() if markers}
+
+    def _forget_cluster(self) -> None:
+        for table in (self.strikes, self.ended, self.decisions, self.markers, self.began):
+            table.clear()
+        self.producer_ids.clear()
+        self.decision_order.clear()
+        self.ending_markers.clear()
+
+    def forget_partition(self, partition: TopicPartition) -> None:
+        """Forget the markers of a partition that was deleted."""
+        for marker_key in [key for key in self.markers if key[0] == partition]:
+            del self.markers[marker_key]
+
+    def marker_hold(
+        self, producer_id: int, partition: str, *, source: str, target: str | None
+    ) -> str | None:
+        """The rule that holds a marker without a limit, or the request before it to the same
+        broker; None if none does.
+        """
+        for strike in self.strikes.values():
+            if not strike.is_unlimited:
+                continue
+            if strike.api == _MARKERS_API and (strike.source, strike.target) == (source, target):
+                return strike.rule
+            if strike.point == FaultPoint.LOG_APPEND and any(
+                held.get("pid") == producer_id and partition in held["partitions"]
+                for held in strike.about
+            ):
+                return strike.rule
+        return None
 
     def _write_marker(self, event: Event, payload: Mapping[str, Any]) -> None:
         marker = PartitionMarker(
@@ -85,18 +158,25 @@ class FaultsAndDecisions(msgspec.Struct, kw_only=True):
             is_commit=bool(payload["committed"]),
             timestamp_ms=event.i,
         )
-        marker_key = _partition_of(payload["tp"]), payload["pid"]
+        marker_key = partition_of(payload["tp"]), payload["pid"]
         self.markers.setdefault(marker_key, []).append(marker)
+        self.changed.add(marker_key)
 
     def _follow_transition(self, event: Event, payload: Mapping[str, Any]) -> None:
+        transactional_id = transactional_id_of(event.tx)
+        if payload["state"] == _ONGOING_STATE:
+            self.began.setdefault(transactional_id, event.i)
+        elif not payload["state"].startswith(_PREPARED_PREFIX):
+            self.began.pop(transactional_id, None)
         if payload["state"] in GONE_STATES:
-            self.ended.pop(transactional_id_of(event.tx), None)
+            self.ended.pop(transactional_id, None)
         elif payload["state"].startswith(_PREPARED_PREFIX):
-            decision = _decision_of(event.i, payload)
+            decision = _decision_of(event.i, payload, self.began.get(transactional_id, event.i))
+            self.producer_ids[decision.producer_id] = transactional_id
             self.decisions.setdefault(decision.producer_id, []).append(decision)
             self.decision_order.append((event.i, decision.producer_id))
         elif payload["state"] != _ONGOING_STATE:
-            self.ended[transactional_id_of(event.tx)] = event.i
+            self.ended[transactional_id] = event.i
 
     def held_strikes(
         self, transactional_id: str | None, producer_id: int, partition: str
@@ -195,15 +275,15 @@ def _concerns(
     )
 
 
-def _decision_of(position: int, payload: Mapping[str, Any]) -> CoordinatorRecord:
+def _decision_of(position: int, payload: Mapping[str, Any], began_at: int) -> CoordinatorRecord:
     return CoordinatorRecord(
         state=payload["state"],
         producer_id=payload["pid"],
         producer_epoch=payload["epoch"],
-        partitions=frozenset(map(_partition_of, payload["partitions"])),
+        partitions=frozenset(map(partition_of, payload["partitions"])),
         is_v2=payload.get("version", 0) >= _VERSION_2,
         timestamp_ms=position,
-        start_timestamp_ms=position,
+        start_timestamp_ms=began_at,
     )
 
 
@@ -217,6 +297,7 @@ def _newest_record(transaction: Mapping[str, Any]) -> NewestTxn:
     )
 
 
-def _partition_of(partition_name: str) -> TopicPartition:
+def partition_of(partition_name: str) -> TopicPartition:
+    """The partition of a name such as ``orders-0``, as events have it."""
     topic, _, partition_index = partition_name.rpartition("-")
     return TopicPartition(topic, int(partition_index))

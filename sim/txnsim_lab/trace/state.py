@@ -138,6 +138,33 @@ def _role_taken(state: TraceState, _event: Event, node: str, payload: Payload) -
             log["replicas"] = payload["replicas"]
 
 
+def _leader_changed(state: TraceState, _event: Event, _node: str, payload: Payload) -> None:
+    log = state.logs.get(payload["tp"])
+    if log is not None:
+        log["leader"] = payload["leader"]
+
+
+def _topic_deleted(state: TraceState, _event: Event, _node: str, payload: Payload) -> None:
+    for index in range(payload["partitions"]):
+        name = f"{payload['topic']}-{index}"
+        state.logs.pop(name, None)
+        for table in (state.shares, state.offsets):
+            for key in [key for key in table if key.rpartition(" ")[2] == name]:
+                del table[key]
+
+
+def _cluster_reset(state: TraceState, _event: Event, _node: str, _payload: Payload) -> None:
+    _clear(state)
+
+
+def _clear(state: TraceState) -> None:
+    for table in (state.logs, state.transactions, state.owed, state.faults, state.brokers):
+        table.clear()
+    state.offsets.clear()
+    state.shares.clear()
+    state.streams.clear()
+
+
 def _log(leader: int, payload: Payload) -> dict[str, Any]:
     """A log as its leader's snapshot shows it; omitted offsets are 0."""
     return {
@@ -421,17 +448,7 @@ def _fault_released(state: TraceState, event: Event, node: str, payload: Payload
 
 def _snapshot(state: TraceState, event: Event, _node: str, payload: Payload) -> None:
     if payload["part"] == 0:
-        for mapping in (
-            state.logs,
-            state.transactions,
-            state.owed,
-            state.faults,
-            state.brokers,
-        ):
-            mapping.clear()
-        state.offsets.clear()
-        state.shares.clear()
-        state.streams.clear()
+        _clear(state)
         for broker in payload["brokers"]:
             state.brokers[broker["node"]] = broker["state"]
         for fault in payload["faults"]:
@@ -444,6 +461,13 @@ def _snapshot(state: TraceState, event: Event, _node: str, payload: Payload) -> 
     for transaction in payload["transactions"]:
         last_move = {**transaction["d"], "node": transaction["node"], "i": event.i}
         state.transactions[transactional_id_of(transaction["tx"])] = last_move
+    for owed in payload.get("owed", ()):
+        state.owed[f"{owed['tx']} {owed['tp']}"] = {
+            "committed": owed["committed"],
+            "error": None,
+            "how": owed["how"],
+            "i": event.i,
+        }
     for position in payload.get("positions", ()):
         if "pid" in position:  # a transaction has added it
             state.offsets[f"{position['group']} {position['tp']}"] = position["offset"]
@@ -458,6 +482,9 @@ _ASSIGNERS: Final[Mapping[str, Callable[[TraceState, Event, str, Payload], None]
     "node.up": _broker_up,
     "node.down": _broker_down,
     "node.role": _role_taken,
+    "leader.changed": _leader_changed,
+    "topic.deleted": _topic_deleted,
+    "cluster.reset": _cluster_reset,
     "log.append": _on_append,
     "marker.written": _on_marker_written,
     "pid.open": _on_open,
@@ -476,6 +503,7 @@ _ASSIGNERS: Final[Mapping[str, Callable[[TraceState, Event, str, Payload], None]
     "marker.sent": _on_marker_event,
     "marker.acked": _on_marker_event,
     "marker.refused": _on_marker_event,
+    "marker.abandoned": _on_marker_event,
     "marker.cancelled": _on_marker_event,
     "group.offset_pending": _offset_added,
     "group.offset_commit": _offset_ended,

@@ -156,7 +156,7 @@ def test_the_level_may_change_while_running() -> None:
     tracer.emit("check.pass", "a")
     tracer.level = TraceLevel.OFF
     tracer.emit("note", "a")
-    assert [event.k for event in tracer.events()] == ["check.pass"]
+    assert [event.k for event in tracer.events()] == ["check.pass", "trace.off"]
 
 
 # Causes

@@ -9,7 +9,15 @@ from tests.support.txn_entries import FOO_0, FOO_1, NOW_MS, entry
 from txnsim.errors import ErrorCode, InvariantViolation
 from txnsim.interbroker.transactions import WriteTxnMarkersReply
 from txnsim.releases.rules import LATEST
-from txnsim.txn.markers import Debt, MarkerBatch, MarkerQueue, NoLeader, debt_of, marker_outcome
+from txnsim.txn.markers import (
+    Debt,
+    MarkerBatch,
+    MarkerQueue,
+    MarkerSending,
+    NoLeader,
+    debt_of,
+    marker_outcome,
+)
 from txnsim.txn.state import TransactionState
 from txnsim.txn.transitions import to_complete
 from txnsim.types import BrokerId, CoordinatorEpoch, TopicPartition, TransactionVersion
@@ -284,3 +292,29 @@ def test_dropping_leaves_no_empty_queue_behind() -> None:
     owe_and_route(queue, debt(), frozenset({FOO_0}))
     queue.drop_partition(10)
     assert (queue.has_markers_to_send, queue.take_batches()) == (False, [])
+
+
+def test_what_is_in_no_queue_is_not_sent_again() -> None:
+    queue = MarkerQueue(release_rules=LATEST)
+    owed, other = debt(), debt_of_other()
+    assert queue.sending_of(owed.transactional_id) == {}
+    queue.add_debt(owed, ALL)
+    queue.route_later(other, ALL)
+    under_way = MarkerSending.UNDER_WAY
+    assert queue.sending_of(owed.transactional_id) == dict.fromkeys(ALL, (under_way, None))
+    for marker_debt, waiting in queue.take_waiting():
+        queue.route(marker_debt, waiting, {**LEADERS, BAR_0: NoLeader.UNKNOWN}.__getitem__)
+    queue.take_batches()
+    assert queue.sending_of(owed.transactional_id) == {
+        FOO_0: (under_way, B1),
+        FOO_1: (under_way, B2),
+        BAR_0: (MarkerSending.LEADERLESS, None),
+    }
+    (batch, _) = list(queue._in_flight.values())
+    queue.on_reply(batch, WriteTxnMarkersReply(results=()))  # Kafka 2.4: neither done nor repeated
+    assert FOO_0 not in queue.sending_of(owed.transactional_id)
+
+
+def debt_of_other() -> Debt:
+    """Of an older life of the same id: its markers count for nothing."""
+    return debt(epoch=2)

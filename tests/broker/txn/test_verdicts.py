@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import msgspec
 import pytest
 
 from tests.support.txn_entries import FOO_0, FRESH, NOW_MS, TID, entry
@@ -16,17 +15,7 @@ from txnsim.txn.marker_payment import (
     DueDecisions,
     PartitionMarkers,
 )
-from txnsim.txn.open_txn_verdict import (
-    DISCARD_WARNING,
-    NAMED_GROUPS_MAX,
-    BlockingTxn,
-    Cause,
-    CoordinatedTxn,
-    OpenTxnStatus,
-    ReaderStanding,
-    program_at,
-    withheld_sentence,
-)
+from txnsim.txn.open_txn_verdict import CoordinatedTxn, OpenTxnStatus, program_at
 from txnsim.txn.past_decision import Decided, Decision, NewestTxn
 from txnsim.txn.refusals import (
     concurrent_rejection,
@@ -58,31 +47,6 @@ def coordinator_answer(
     )
 
 
-def standing(
-    cause: Cause, holder: BlockingTxn | None = None, *, other_holders: int = 0
-) -> ReaderStanding:
-    return ReaderStanding(
-        partition=PARTITION,
-        cause=cause,
-        last_stable_offset=1,
-        high_watermark=4,
-        blocking_txn=holder,
-        later_open_count=other_holders,
-    )
-
-
-def holder(verdict: OpenTxnStatus) -> BlockingTxn:
-    return BlockingTxn(
-        producer_id=7,
-        producer_epoch=0,
-        quiet_ms=2_500,
-        verdict=verdict,
-        reason="so it is",
-        transactional_id="app",
-        coordinator_id=2,
-    )
-
-
 @pytest.mark.parametrize(
     ("transactional_id", "coordinated", "verdict", "words"),
     [
@@ -111,27 +75,6 @@ def test_an_open_transaction_is_judged_by_what_its_coordinator_says(
     assert words in reason
 
 
-@pytest.mark.parametrize(
-    ("verdict", "advice"),
-    [
-        (OpenTxnStatus.HANGING, "txnsim txns repair --topic t --partition 0 --yes"),
-        (OpenTxnStatus.DECIDED, "Look at broker 2"),
-        (OpenTxnStatus.ALIVE, "--transactionalId app"),
-    ],
-)
-def test_the_words_say_what_holds_readers_and_what_to_do(
-    verdict: OpenTxnStatus, advice: str
-) -> None:
-    first_sentence, second, third, last_sentence = standing(
-        Cause.HANGING, holder(verdict), other_holders=2
-    ).sentences()
-    assert first_sentence == withheld_sentence(1, 4)
-    assert "producer id 7, epoch 0" in second
-    assert "2 s ago; so it is." in second
-    assert advice in third
-    assert last_sentence == "Transactions that are open behind it: 2."
-
-
 @pytest.mark.parametrize("verdict", OpenTxnStatus)
 def test_only_what_hangs_has_a_command(verdict: OpenTxnStatus) -> None:
     command = verdict.repair_command(PARTITION, program=program_at("b:1", "--command-config", "f"))
@@ -142,45 +85,11 @@ def test_only_what_hangs_has_a_command(verdict: OpenTxnStatus) -> None:
     )
 
 
-@pytest.mark.parametrize("is_two_phase", [False, True])
-def test_who_is_told_to_fence_a_producer_is_told_what_that_discards(*, is_two_phase: bool) -> None:
-    """Its owner is gone, and a checkpoint of Flink may count its records as committed."""
-    lingering = msgspec.structs.replace(holder(OpenTxnStatus.ALIVE), is_two_phase=is_two_phase)
-    advice = standing(Cause.ALIVE, lingering).sentences()[2]
-    words_before_command, _, command = advice.partition(DISCARD_WARNING)
-    assert "first" in words_before_command, "what to look at comes before the command"
-    assert "checkpoint" in DISCARD_WARNING
-    assert "forceTerminateTransaction --transactionalId app" in command
-
-
 def test_advice_to_abort_says_that_it_discards_records() -> None:
     for decision in (Decision.ABORTED, Decision.UNKNOWN):
         decided = Decided(decision=decision, because="a log says so")
         advice = f"{decided}. {Decided.with_guess('repair', decided)}"
         assert "discards its records" in advice
-
-
-def test_a_command_is_that_of_the_cluster() -> None:
-    assert program_at(None) == "txnsim txns"
-    standing_there = msgspec.structs.replace(
-        standing(Cause.ALIVE, holder(OpenTxnStatus.ALIVE)), program=program_at("b:1")
-    )
-    assert "txnsim txns --bootstrap-server b:1 forceTerminate" in standing_there.sentences()[2]
-
-
-@pytest.mark.parametrize(
-    ("decision", "guess"),
-    [
-        (Decision.UNKNOWN, "--guess abort, which discards its records, or --guess commit"),
-        (Decision.ABORTED, ""),
-    ],
-)
-def test_what_was_decided_is_said_and_a_guess_is_asked_for(decision: Decision, guess: str) -> None:
-    decided = Decided(decision=decision, because="a log says so")
-    hanging = msgspec.structs.replace(holder(OpenTxnStatus.HANGING), decided=decided)
-    advice = standing(Cause.HANGING, hanging).sentences()[2]
-    assert f"It hangs. {decided}. To end it: " in advice
-    assert advice.endswith(f"{guess}." if guess else "--yes.")
 
 
 def test_a_decision_names_the_marker_that_is_owed() -> None:
@@ -189,46 +98,6 @@ def test_a_decision_names_the_marker_that_is_owed() -> None:
         Decision.ABORTED: "ABORT",
         Decision.UNKNOWN: "",
     }
-
-
-def test_where_nothing_is_open_replication_may_hold_the_end() -> None:
-    nothing = standing(Cause.NOTHING)
-    assert "No transaction holds readers back" in nothing.sentences()[0]
-    assert len(nothing.sentences()) == 2
-    late = ReaderStanding(
-        partition=PARTITION,
-        cause=Cause.UNREPLICATED,
-        last_stable_offset=1,
-        high_watermark=4,
-        not_in_sync=[3],
-    )
-    assert "matter of replication" in late.sentences()[1]
-    assert "Replicas [3]" in late.sentences()[2]
-
-
-def test_a_transaction_that_is_alone_has_none_behind_it() -> None:
-    assert len(standing(Cause.ALIVE, holder(OpenTxnStatus.ALIVE)).sentences()) == 3
-
-
-def test_share_groups_that_wait_there_are_named_up_to_ten() -> None:
-    alive = standing(Cause.ALIVE, holder(OpenTxnStatus.ALIVE))
-    share_groups = [
-        ("g", None),
-        *((f"g{offset}", offset) for offset in range(NAMED_GROUPS_MAX + 1)),
-    ]
-    named = msgspec.structs.replace(alive, share_groups=share_groups)
-    assert named.sentences()[:-1] == alive.sentences()
-    assert named.sentences()[-1] == (
-        "Share groups with read_committed get nothing from there on either: g, g0 (start offset 0),"
-        f" {', '.join(f'g{at} (start offset {at})' for at in range(1, NAMED_GROUPS_MAX - 1))}"
-        " and 2 more."
-    )
-
-
-def test_what_is_not_on_all_replicas_is_no_transaction() -> None:
-    written = standing(Cause.WRITTEN).sentences()
-    assert len(written) == 2
-    assert "No transaction is open there" in written[1]
 
 
 # The filters of ListTransactions.

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, Final
 from unittest.mock import patch
 
+import msgspec
 import pytest
 import yaml
 
@@ -18,6 +19,8 @@ from txnsim.cli.main import main
 from txnsim.client.inspection.waiting_readers import explain
 from txnsim.runtime.trace import TraceLevel
 from txnsim.trace.trace_file import Recording
+from txnsim.verdict.facts import ClusterFacts, MarkerSending
+from txnsim.verdict.judge import judge_partition
 from txnsim_lab.scenario import catalog, final_observation, runner
 from txnsim_lab.scenario.catalog import scenarios
 from txnsim_lab.scenario.model import Scenario
@@ -33,9 +36,7 @@ from txnsim_lab.scenario.steps_model import (
     Expectation,
     Step,
 )
-from txnsim_lab.trace.explain import lso_of
-from txnsim_lab.trace.faults_and_decisions import FaultsAndDecisions
-from txnsim_lab.trace.state import state_at
+from txnsim_lab.trace.followed_trace import FollowedTrace
 
 # The zoo of documented anomalies: in which generation of the protocol each one happens, written
 # down here apart from the files, so that a file that declares something else is found out. ``Y``
@@ -298,6 +299,21 @@ def test_the_example_is_read() -> None:
 # was decided about a transaction that hangs.
 
 
+def as_an_operator_sees(facts: ClusterFacts) -> ClusterFacts:
+    """Without what no broker tells clients: who waits, what is sent again, what contradicts."""
+    return msgspec.structs.replace(
+        facts,
+        partitions=tuple(
+            msgspec.structs.replace(partition, readers=None) for partition in facts.partitions
+        ),
+        owed_markers=tuple(
+            msgspec.structs.replace(owed, sending=MarkerSending.UNTOLD, held_by=None)
+            for owed in facts.owed_markers
+        ),
+        wrong_data=(),
+    )
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "run"), [("z01", "V-"), ("z11", "V-/before"), ("z21", "TV2"), ("z27", "TV2/4.3")]
@@ -314,13 +330,11 @@ def test_an_operator_and_a_reader_of_the_trace_hear_the_same(name: str, run: str
             operator_explanation = await explain(
                 await running_story.operator.admin(), partition, now_ms=now_ms
             )
-            state = state_at(tracer.events(0), tracer.nodes)
-            state.at_us = (now_ms - state.wall_ms) * 1000
-            faults_and_decisions = FaultsAndDecisions.from_events(tracer.events(0))
-            trace_explanation = lso_of(
-                state, str(partition), at=0, faults_and_decisions=faults_and_decisions
-            )
-            sentence_pairs.append((operator_explanation.sentences, trace_explanation.sentences))
+            followed = FollowedTrace.of(tracer.events(0), tracer.nodes)
+            followed.state.at_us = (now_ms - followed.state.wall_ms) * 1000
+            facts = as_an_operator_sees(followed.facts(str(partition)))
+            traced_verdict = judge_partition(facts.partitions[0], facts)
+            sentence_pairs.append((operator_explanation.sentences, traced_verdict.sentences))
 
     scenario_run = ScenarioRun(scenario=catalog.find(name)[1], run=run, take="armed")
     with patch.object(runner, "observe_twice", look):

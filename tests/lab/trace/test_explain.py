@@ -7,6 +7,7 @@ from tests.support.traces import hung_at, recording_of_run
 from txnsim.errors import BadInputError
 from txnsim.runtime.trace import TraceLevel
 from txnsim.txn.open_txn_verdict import OpenTxnStatus
+from txnsim.verdict.judge import judge_cluster
 from txnsim_lab.trace.cause_chains import by_position
 from txnsim_lab.trace.explain import (
     BRIEF_REMARK,
@@ -16,8 +17,7 @@ from txnsim_lab.trace.explain import (
     explained_partitions,
     mismatches,
 )
-from txnsim_lab.trace.faults_and_decisions import FaultsAndDecisions
-from txnsim_lab.trace.state import state_at
+from txnsim_lab.trace.followed_trace import FollowedTrace
 
 NODES = ("broker/1", "broker/1/log/t-0", "broker/2/txn/0", "fault", "client/app")
 TX = "app/7:0"
@@ -145,8 +145,9 @@ def test_what_hangs_in_a_topic_of_kafka_comes_first() -> None:
     data = {"tp": where, "pid": 9, "epoch": 0, "first": 3}
     hangs = (nodes[-1], "pid.open", (), "", data)
     run = small(nodes, other_leads, LEADS, leads, completed_move("Ongoing", "t-0"), OPENED, hangs)
-    state = state_at(run.events, run.nodes)
-    assert explained_partitions(state, mismatches(state, FaultsAndDecisions())) == [
+    followed = FollowedTrace.of_recording(run)
+    open_transactions = mismatches(judge_cluster(followed.facts()), followed)
+    assert explained_partitions(followed.state, open_transactions) == [
         where,
         "t-0",
         "a-0",
@@ -238,6 +239,7 @@ def test_a_walk_skips_copies_but_not_the_root() -> None:
 
 def test_both_views_of_an_open_transaction_stand_side_by_side() -> None:
     run = small(NODES, LEADS, completed_move("Ongoing", "t-0"), APPENDED, OPENED)
-    (mismatch,) = mismatches(state_at(run.events, run.nodes), FaultsAndDecisions())
+    followed = FollowedTrace.of_recording(run)
+    (mismatch,) = mismatches(judge_cluster(followed.facts()), followed)
     assert (mismatch.partition, mismatch.first, mismatch.state) == ("t-0", 0, "Ongoing")
     assert mismatch.verdict is OpenTxnStatus.ALIVE

@@ -286,6 +286,7 @@ def _command(request: Request, fetch_plan: FetchPlan) -> FetchCommand:
         partitions=fetch_plan.partitions,
         leader_only=request.api_version < ANY_REPLICA_FROM or replica_id >= 0,
         replica_id=replica_id,
+        client_id=request.client_id,
     )
 
 

@@ -25,9 +25,9 @@ from txnsim.client.inspection.judgement import JudgedTransaction
 from txnsim.client.inspection.repair import Outcome, Repair, not_known, repair
 from txnsim.client.inspection.waiting_readers import explain
 from txnsim.shell_text import ShellText
-from txnsim.txn.open_txn_verdict import Cause
 from txnsim.txn.past_decision import READ_LOG_HINT, Decided, Decision
 from txnsim.types import TopicPartition
+from txnsim.verdict.reader_standing import Cause
 
 HANGS: Final = 3
 """Exit status: a transaction hangs, or still hangs after the repair."""

@@ -13,20 +13,13 @@ from txnsim.client.errors import ClientError, NotSupportedError
 from txnsim.client.inspection.groups import SHARE, list_groups, reads_committed, share_positions
 from txnsim.errors import ErrorCode
 from txnsim.types import TopicPartition
-
-
-class WaitingShareGroup(msgspec.Struct, frozen=True, kw_only=True):
-    """A share group with read_committed; it gets no records from the last stable offset on."""
-
-    group_id: str
-    start_offset: int | None
-    """None if no state was written for the share partition yet."""
+from txnsim.verdict.facts import ShareGroupFacts
 
 
 class WaitingShareGroups(msgspec.Struct, frozen=True, kw_only=True):
     """Waiting share groups by name, and the errors of groups that did not answer."""
 
-    groups: tuple[WaitingShareGroup, ...] = ()
+    groups: tuple[ShareGroupFacts, ...] = ()
     untold: tuple[str, ...] = ()
 
     def sentences(self) -> tuple[str, ...]:
@@ -53,7 +46,7 @@ async def waiting_share_groups(admin: Admin, partition: TopicPartition) -> Waiti
             ]
             if partition_positions and await reads_committed(admin, group_id):
                 waiting_groups.append(
-                    WaitingShareGroup(group_id=group_id, start_offset=partition_positions[0].offset)
+                    ShareGroupFacts(group_id=group_id, start_offset=partition_positions[0].offset)
                 )
         except ClientError as failure:
             if failure.error != ErrorCode.group_id_not_found:  # else it has gone meanwhile

@@ -25,7 +25,7 @@ from txnsim.client.inspection.hanging import (
     producer_ids,
 )
 from txnsim.client.inspection.judgement import JudgedTransaction, judge
-from txnsim.client.inspection.txn_views import ProducerState
+from txnsim.client.inspection.txn_views import ProducerState, TransactionDescription
 from txnsim.client.offsets import EARLIEST, offset_of
 from txnsim.errors import CorruptLogRecordError, ErrorCode
 from txnsim.releases.rules import LATEST
@@ -41,6 +41,7 @@ from txnsim.types import (
     TransactionalId,
     partition_for,
 )
+from txnsim.verdict.facts import TransactionFacts
 
 ANY_AGE: Final = -(1 << 64)
 """In ms. Matches transactions of any age, even one whose record is stamped 2^63 - 1."""
@@ -66,6 +67,8 @@ class Survey(msgspec.Struct, frozen=True, kw_only=True):
     unread: Mapping[TopicPartition, ClientError]
     unread_topics: Mapping[str, ClientError] = {}
     """Topics whose partitions are not known, as Metadata has an error for them."""
+    transactions: tuple[TransactionFacts, ...] = ()
+    """The transactions of their producer ids, as coordinators describe them."""
 
     @property
     def hanging(self) -> tuple[JudgedTransaction, ...]:
@@ -115,13 +118,14 @@ async def survey(
         searched += len(batch)
         progress(searched, len(searched_partitions))
     findings: tuple[JudgedTransaction, ...] = ()
+    descriptions: Mapping[str, TransactionDescription | None] = {}
     if candidates:
-        judged = judge(candidates, *await admin.known_to_coordinators(producer_ids(candidates)))
+        known_ids, descriptions = await admin.known_to_coordinators(producer_ids(candidates))
+        judged = judge(candidates, known_ids, descriptions)
         if any(finding.verdict is OpenTxnStatus.HANGING for finding in judged):
             await check_sight(admin.cluster)
-            judged = judge(
-                candidates, *await asked_while_all_serve(admin, producer_ids(candidates))
-            )
+            known_ids, descriptions = await asked_while_all_serve(admin, producer_ids(candidates))
+            judged = judge(candidates, known_ids, descriptions)
         ended = await _ended_meanwhile(admin, judged)
         findings = tuple(
             [
@@ -135,6 +139,9 @@ async def survey(
         findings=tuple(sorted(findings, key=_age)),
         unread=unread_partitions,
         unread_topics=targets.unread_topics,
+        transactions=tuple(
+            description.facts() for description in descriptions.values() if description is not None
+        ),
     )
 
 
@@ -294,7 +301,7 @@ async def _read_coordinator_log(
             if log_record.key == record_key:
                 transition = decode_record(record_key, log_record.value, release_rules=LATEST)
                 if isinstance(transition, TxnTransition):
-                    notes.append(_note_of(transition))
+                    notes.append(CoordinatorRecord.of_transition(transition))
         records_read += len(fetch_result.records)
         if fetch_result.next_offset == offset:
             break
@@ -302,17 +309,3 @@ async def _read_coordinator_log(
             return ()
         offset = fetch_result.next_offset
     return tuple(notes)
-
-
-def _note_of(transition: TxnTransition) -> CoordinatorRecord:
-    return CoordinatorRecord(
-        state=transition.state.wire_name,
-        producer_id=transition.producer_id,
-        producer_epoch=transition.producer_epoch,
-        partitions=transition.partitions,
-        is_v2=transition.client_version >= 2,
-        timestamp_ms=transition.last_update_timestamp_ms,
-        start_timestamp_ms=transition.start_timestamp_ms
-        if transition.start_timestamp_ms >= 0
-        else transition.last_update_timestamp_ms,
-    )

@@ -14,6 +14,7 @@ import msgspec
 from txnsim.client.requests import Marker
 from txnsim.txn.state import WIRE_NAMES, TransactionState
 from txnsim.types import TopicPartition
+from txnsim.verdict.facts import TransactionFacts
 from txnsim.wire.values import duration_ms, time_ms
 
 STATES: Final = frozenset(WIRE_NAMES.values()) - {TransactionState.DEAD.wire_name}
@@ -48,6 +49,19 @@ class TransactionDescription(msgspec.Struct, frozen=True, kw_only=True):
     """As in the text of KIP-994; None if the broker does not send it, which Apache Kafka never
     does.
     """
+
+    def facts(self) -> TransactionFacts:
+        """The transaction, for the judge."""
+        return TransactionFacts(
+            transactional_id=self.transactional_id,
+            coordinator_id=self.coordinator_id,
+            state=self.state,
+            producer_id=self.producer_id,
+            producer_epoch=self.producer_epoch,
+            partitions=frozenset(self.partitions),
+            timeout_ms=self.timeout_ms,
+            started_ms=self.start_time_ms,
+        )
 
 
 class ProducerState(msgspec.Struct, frozen=True, kw_only=True):

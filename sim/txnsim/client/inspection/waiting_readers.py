@@ -9,33 +9,34 @@ the producer.
 
 from __future__ import annotations
 
-from typing import Final
+from collections.abc import Iterator
 
 import msgspec
 
 from txnsim.client.admin import Admin
 from txnsim.client.errors import ClientTooOldError, NotSupportedError
 from txnsim.client.fetching import fetch
-from txnsim.client.inspection._waiting_share_groups import (
-    WaitingShareGroup,
-    WaitingShareGroups,
-    waiting_share_groups,
-)
+from txnsim.client.inspection._waiting_share_groups import WaitingShareGroups, waiting_share_groups
 from txnsim.client.inspection.judgement import JudgedTransaction
 from txnsim.client.inspection.survey import ANY_AGE, survey
 from txnsim.client.isolation import ConsumedRecord
 from txnsim.client.metadata import PartitionMetadata
 from txnsim.client.offsets import EARLIEST, LATEST
 from txnsim.shell_text import ShellText, continued, option
-from txnsim.txn.open_txn_verdict import (
-    PROGRAM,
-    BlockingTxn,
-    Cause,
-    ReaderStanding,
-    partition_options,
-    withheld_sentence,
-)
+from txnsim.txn.open_txn_verdict import DECIDED_STATES, PROGRAM, partition_options
 from txnsim.types import IsolationLevel, TopicPartition
+from txnsim.verdict import words
+from txnsim.verdict.facts import (
+    ClusterFacts,
+    MarkerSending,
+    OpenTxnFacts,
+    OwedMarker,
+    PartitionFacts,
+    ShareGroupFacts,
+    TransactionFacts,
+)
+from txnsim.verdict.judge import PartitionVerdict, judge_partition, untold_verdict
+from txnsim.verdict.reader_standing import Cause, blocking_txn_of
 
 
 class Explanation(msgspec.Struct, frozen=True, kw_only=True):
@@ -53,9 +54,11 @@ class Explanation(msgspec.Struct, frozen=True, kw_only=True):
     """Every open transaction, the one that holds readers back first."""
     command: str | None = None
     """The repair command for the first open transaction; None unless it hangs."""
-    share_groups: tuple[WaitingShareGroup, ...] = ()
+    share_groups: tuple[ShareGroupFacts, ...] = ()
     """Share groups that an open transaction holds back."""
     sentences: tuple[str, ...] = ()
+    verdict: PartitionVerdict
+    """What the judge says; the fields above are kept for programs that read them."""
 
 
 async def explain(
@@ -75,7 +78,8 @@ async def explain(
     """
     view = await admin.describe_partition(partition)
     if view.leader_id < 0:
-        return _explanation(partition, view, Cause.OFFLINE, sentences=(_offline(view),))
+        leaderless = PartitionFacts(partition=partition, replicas=view.replicas, isr=view.isr)
+        return _explained(leaderless, _judge(leaderless, (), now_ms, program))
     # This order avoids false causes. A transaction that ends meanwhile moves the stable offset away
     # from its start; one that begins meanwhile can't start below the first watermark.
     watermark_before = await admin.offset_of(partition, LATEST)
@@ -91,33 +95,34 @@ async def explain(
     stable_offset = await admin.offset_of(partition, LATEST, IsolationLevel.READ_COMMITTED)
     watermark = await admin.offset_of(partition, LATEST)
     findings = tuple(sorted(surveyed.findings, key=_start))
-    # A transaction whose first records are deleted holds readers back at the log's start.
-    holder = next(
-        (finding for finding in findings if max(_start(finding), log_start) == stable_offset), None
+    facts = PartitionFacts(
+        partition=partition,
+        leader_id=view.leader_id,
+        replicas=view.replicas,
+        isr=view.isr,
+        log_start=log_start,
+        last_stable_offset=stable_offset,
+        high_watermark=watermark,
+        open_txns=tuple(map(_open_txn_facts, findings)),
     )
-    if holder is not None and watermark > stable_offset:
-        cause = Cause.of_status(holder.verdict)
-    elif stable_offset >= watermark_before:
-        cause = Cause.NOTHING
-    else:
-        cause = Cause.UNREPLICATED
+    if blocking_txn_of(facts) is None and stable_offset >= watermark_before:
+        # What was written meanwhile is not held back, and what was open has ended.
+        facts = msgspec.structs.replace(facts, high_watermark=stable_offset)
     waiting_groups = WaitingShareGroups()
-    if cause in _OPEN:
+    if blocking_txn_of(facts) is not None:
         waiting_groups = await waiting_share_groups(admin, partition)
-    explanation = msgspec.structs.replace(
-        _explanation(partition, view, cause),
+        facts = msgspec.structs.replace(facts, share_groups=waiting_groups.groups)
+    verdict = _judge(facts, surveyed.transactions, now_ms, program)
+    return msgspec.structs.replace(
+        _explained(facts, verdict),
         log_start_offset=log_start,
         last_stable_offset=stable_offset,
         high_watermark=watermark,
         findings=findings,
-        command=None if holder is None else holder.command(program),
+        command=None if verdict.holder is None else verdict.holder.ends.command,
         share_groups=waiting_groups.groups,
+        sentences=(*verdict.sentences, *waiting_groups.sentences()),
     )
-    sentences = (*_sentences(explanation, holder, now_ms, program), *waiting_groups.sentences())
-    return msgspec.structs.replace(explanation, sentences=sentences)
-
-
-_OPEN: Final = frozenset({Cause.HANGING, Cause.DECIDED, Cause.ALIVE})
 
 
 async def _explain_by_the_log(
@@ -127,50 +132,47 @@ async def _explain_by_the_log(
     log_start = await admin.offset_of(partition, EARLIEST)
     stable_offset = await admin.offset_of(partition, LATEST, IsolationLevel.READ_COMMITTED)
     watermark = await admin.offset_of(partition, LATEST)
-    cause = Cause.NOTHING if stable_offset >= watermark else Cause.UNTOLD
-    explanation = msgspec.structs.replace(
-        _explanation(partition, view, cause),
+    facts = PartitionFacts(
+        partition=partition,
+        leader_id=view.leader_id,
+        replicas=view.replicas,
+        isr=view.isr,
+        log_start=log_start,
+        last_stable_offset=stable_offset,
+        high_watermark=max(stable_offset, watermark),
+    )
+    verdict = _judge(facts, (), 0, program)
+    if verdict.cause is not Cause.NOTHING:
+        fetch_result = await fetch(
+            admin.cluster,
+            partition.topic,
+            partition.partition,
+            stable_offset,
+            isolation=IsolationLevel.READ_UNCOMMITTED,
+            max_wait_ms=0,
+            max_bytes=1,  # the first batch comes whole (KIP-74)
+        )
+        first_record = next(
+            (record for record in fetch_result.records if record.transactional), None
+        )
+        verdict = untold_verdict(facts, _whose(partition, first_record, program))
+    return msgspec.structs.replace(
+        _explained(facts, verdict),
         log_start_offset=log_start,
         last_stable_offset=stable_offset,
         high_watermark=watermark,
     )
-    if cause is Cause.NOTHING:
-        return msgspec.structs.replace(
-            explanation, sentences=_sentences(explanation, None, 0, program)
-        )
-    fetch_result = await fetch(
-        admin.cluster,
-        partition.topic,
-        partition.partition,
-        stable_offset,
-        isolation=IsolationLevel.READ_UNCOMMITTED,
-        max_wait_ms=0,
-        max_bytes=1,  # the first batch comes whole (KIP-74)
-    )
-    first_record = next((record for record in fetch_result.records if record.transactional), None)
-    return msgspec.structs.replace(
-        explanation,
-        sentences=(
-            withheld_sentence(stable_offset, watermark),
-            *_untold(explanation, first_record, program),
-        ),
-    )
 
 
-def _explanation(
-    partition: TopicPartition,
-    view: PartitionMetadata,
-    cause: Cause,
-    *,
-    sentences: tuple[str, ...] = (),
-) -> Explanation:
+def _explained(facts: PartitionFacts, verdict: PartitionVerdict) -> Explanation:
     return Explanation(
-        partition=partition,
-        cause=cause,
-        leader_id=view.leader_id,
-        replicas=view.replicas,
-        isr=view.isr,
-        sentences=sentences,
+        partition=facts.partition,
+        cause=verdict.cause,
+        leader_id=facts.leader_id,
+        replicas=facts.replicas,
+        isr=facts.isr,
+        sentences=verdict.sentences,
+        verdict=verdict,
     )
 
 
@@ -180,79 +182,63 @@ def _start(finding: JudgedTransaction) -> int:
     return start_offset
 
 
-# Words
-
-
-def _offline(view: PartitionMetadata) -> str:
-    return (
-        f"The partition has no leader: none of its replicas {list(view.replicas)} that may lead"
-        " is alive, so clients can't read or write. Start one of the brokers"
-        f" {list(view.isr or view.replicas)}."
+def _judge(
+    facts: PartitionFacts,
+    transactions: tuple[TransactionFacts, ...],
+    now_ms: int,
+    program: ShellText,
+) -> PartitionVerdict:
+    """The judge's verdict on the partition, with what its coordinators have answered."""
+    cluster_facts = ClusterFacts(
+        now_ms=now_ms,
+        partitions=(facts,),
+        transactions=transactions,
+        owed_markers=tuple(_owed_markers(facts.partition, transactions)),
     )
+    return judge_partition(facts, cluster_facts, program=program)
 
 
-def _sentences(
-    explanation: Explanation, holder: JudgedTransaction | None, now_ms: int, program: ShellText
-) -> tuple[str, ...]:
-    leader_text = ReaderStanding(
-        partition=explanation.partition,
-        cause=explanation.cause,
-        last_stable_offset=explanation.last_stable_offset,
-        high_watermark=explanation.high_watermark,
-        blocking_txn=None if holder is None else _held_by(holder, now_ms),
-        later_open_count=len(explanation.findings) - 1,
-        not_in_sync=[
-            broker_id for broker_id in explanation.replicas if broker_id not in explanation.isr
-        ],
-        share_groups=[
-            (share_group.group_id, share_group.start_offset)
-            for share_group in explanation.share_groups
-        ],
-        program=program,
-    )
-    return leader_text.sentences()
-
-
-def _held_by(holder: JudgedTransaction, now_ms: int) -> BlockingTxn:
-    producer = holder.transaction.producer
-    return BlockingTxn(
+def _open_txn_facts(finding: JudgedTransaction) -> OpenTxnFacts:
+    producer = finding.transaction.producer
+    return OpenTxnFacts(
         producer_id=producer.producer_id,
         producer_epoch=producer.producer_epoch,
-        quiet_ms=now_ms - producer.last_timestamp_ms,
-        verdict=holder.verdict,
-        reason=holder.reason,
-        transactional_id=holder.transactional_id,
-        coordinator_id=holder.coordinator_id,
-        is_two_phase=holder.is_two_phase,
-        decided=holder.decided,
+        first_offset=_start(finding),
+        last_write_ms=producer.last_timestamp_ms,
+        decided=finding.decided,
     )
 
 
-def _untold(
-    explanation: Explanation, first_record: ConsumedRecord | None, program: ShellText
+def _owed_markers(
+    partition: TopicPartition, transactions: tuple[TransactionFacts, ...]
+) -> Iterator[OwedMarker]:
+    """The markers of decided transactions. Brokers don't tell whether they go on sending them."""
+    for transaction in transactions:
+        if transaction.state in DECIDED_STATES and partition in transaction.partitions:
+            yield OwedMarker(
+                transactional_id=transaction.transactional_id,
+                partition=partition,
+                is_commit=transaction.state == "PrepareCommit",
+                sending=MarkerSending.UNTOLD,
+            )
+
+
+def _whose(
+    partition: TopicPartition, first_record: ConsumedRecord | None, program: ShellText
 ) -> tuple[str, ...]:
     """Sentences about the transaction's producer, from the first batch; for brokers older than
     3.0.
     """
-    untold = (
-        "These brokers are too old to tell whether it hangs (Kafka 3.0 is needed): ask its"
-        " application, and wait for longer than any transaction.timeout.ms."
-    )
     if first_record is None:
-        return ("The log does not tell whose transaction begins there.", untold)
+        return words.untold_sentences(None, None, "")
     abort_command = continued(
         program,
         "abort",
-        *partition_options(explanation.partition),
+        *partition_options(partition),
         *option("--producer-id", first_record.producer_id),
         *option("--producer-epoch", first_record.producer_epoch),
         *option("--coordinator-epoch", 0),
     )
-    return (
-        f"That is where the transaction of producer id {first_record.producer_id}, epoch"
-        f" {first_record.producer_epoch}, begins, as the record says that lies there.",
-        untold,
-        f"Where it hangs and was not committed, to end it and discard its records:"
-        f" {abort_command}; if that is fenced, the partition has seen a marker of a later"
-        " coordinator epoch, and a higher one is needed.",
+    return words.untold_sentences(
+        first_record.producer_id, first_record.producer_epoch, abort_command
     )

@@ -36,7 +36,15 @@ from txnsim.runtime.tasks import Pending, coroutine_of, ignore_end
 from txnsim.runtime.trace import Tracer
 from txnsim.txn.kip_text import record_to_log
 from txnsim.txn.log_format import encode_batch, refuse_record
-from txnsim.txn.markers import Debt, LeaderOf, MarkerBatch, MarkerOutcome, MarkerQueue, debt_of
+from txnsim.txn.markers import (
+    Debt,
+    LeaderOf,
+    MarkerBatch,
+    MarkerOutcome,
+    MarkerQueue,
+    MarkerSending,
+    debt_of,
+)
 from txnsim.txn.state import Tombstone, TransactionState, TxnMetadata, TxnRecord, TxnTransition
 from txnsim.txn.transitions import acknowledge_markers, apply, begin, to_complete, withdraw
 from txnsim.types import BrokerId, Decision, TopicPartition, TransactionalId, TransactionVersion
@@ -316,6 +324,22 @@ class MarkerSender(msgspec.Struct, kw_only=True, eq=False):
         """Kafka's LogAppendRetryQueueSize."""
         return len(self._completions)
 
+    def sending_of(
+        self, transactional_id: TransactionalId
+    ) -> dict[TopicPartition, tuple[MarkerSending, BrokerId | None]]:
+        """How each marker of a transaction is sent, and to which broker; without those that are not
+        sent again.
+        """
+        sending = self.queue.sending_of(transactional_id)
+        if not self._retry_counts.get(transactional_id):
+            return sending
+        return {
+            partition: (MarkerSending.RETRIED, broker_id)
+            if state is MarkerSending.UNDER_WAY
+            else (state, broker_id)
+            for partition, (state, broker_id) in sending.items()
+        }
+
     def owe(
         self,
         owned_partition: OwnedPartition,
@@ -519,7 +543,7 @@ class MarkerSender(msgspec.Struct, kw_only=True, eq=False):
         else:
             outcomes = self.queue.on_reply(batch, reply)
             if len(outcomes) < len(batch.owed_markers):
-                self._log_broken_answer(batch, reply)
+                self._abandon(batch, reply, sent_events, len(outcomes))
         now_ms = self.clock.now_ms()
         for outcome in outcomes:
             # One answer is about several transactions: each has its own sending for its main cause.
@@ -545,12 +569,34 @@ class MarkerSender(msgspec.Struct, kw_only=True, eq=False):
                 if self._stopped:
                     return
         if outcome_count < len(batch.owed_markers):
-            self._log_broken_answer(batch, reply)
+            self._abandon(batch, reply, sent_events, outcome_count)
         if self.queue.has_markers_to_send:
             self.flush_soon()
 
-    def _log_broken_answer(self, batch: MarkerBatch, reply: WriteTxnMarkersReply) -> None:
+    def _abandon(
+        self,
+        batch: MarkerBatch,
+        reply: WriteTxnMarkersReply,
+        sent_events: SentEvents,
+        followed_count: int,
+    ) -> None:
+        """Leave the markers of an answer that tells what no leader tells: they are neither done nor
+        sent again.
+        """
         _log.error("txn.markers.broken_answer", broker=batch.broker_id, reply=reply)
+        if not self.tracer.on:
+            return
+        for owed_marker in batch.owed_markers[followed_count:]:
+            tracing.marker(
+                self.tracer,
+                "marker.abandoned",
+                self.ownership.node(owed_marker.debt.txn_partition),
+                owed_marker.debt,
+                owed_marker.marker.partitions,
+                broker_id=batch.broker_id,
+                parents=(sent_events.get(owed_marker.debt, -1), self.tracer.cause),
+                rule="result.unexpected",
+            )
 
     def _follow_outcome(
         self, outcome: MarkerOutcome, broker_id: BrokerId, sent_event: int, now_ms: int

@@ -21,7 +21,8 @@ from typing import Final, TypeVar
 import msgspec
 
 from txnsim.coordinators._coordinator_log import TransactionLog
-from txnsim.coordinators._ownership import OwnedPartition, Ownership
+from txnsim.coordinators._ownership import OwnedPartition as OwnedPartition
+from txnsim.coordinators._ownership import Ownership
 from txnsim.coordinators.txn import tracing
 from txnsim.coordinators.txn._transition_effects import (
     MarkerSender,
@@ -62,7 +63,7 @@ from txnsim.txn.machine import (
 )
 from txnsim.txn.machine_end import decide_end_txn, decide_fence
 from txnsim.txn.machine_init import check_init_producer_id, decide_init_producer_id
-from txnsim.txn.markers import LeaderOf, MarkerQueue
+from txnsim.txn.markers import LeaderOf, MarkerQueue, MarkerSending
 from txnsim.txn.producer_ids import ProducerIdPool
 from txnsim.txn.refusals import empty_id_rejection, no_id_block_rejection
 from txnsim.txn.state import (
@@ -83,6 +84,7 @@ from txnsim.types import (
     ProducerEpoch,
     ProducerId,
     ProducerIdAndEpoch,
+    TopicPartition,
     TransactionalId,
     TransactionVersion,
 )
@@ -324,7 +326,12 @@ class TransactionCoordinator:
         )
         if self._tracer.on:
             tracing.trace_decision(
-                self._tracer, owned_partition, transactional_id, "EndTxn", outcome
+                self._tracer,
+                owned_partition,
+                transactional_id,
+                "EndTxn",
+                outcome,
+                asked="commit" if command.committed else "abort",
             )
         if isinstance(outcome, Rejection):
             return outcome
@@ -422,6 +429,14 @@ class TransactionCoordinator:
             )
         )
 
+    def sending_of(
+        self, transactional_id: TransactionalId
+    ) -> dict[TopicPartition, tuple[MarkerSending, BrokerId | None]]:
+        """How each marker that a transaction owes is sent, and to which broker; without those that
+        are not sent again.
+        """
+        return self._markers.sending_of(transactional_id)
+
     def withdrawn_transitions(self) -> dict[TransactionalId, TxnTransition]:
         """Transitions whose records are in the log although they did not take effect."""
         return {
@@ -453,7 +468,9 @@ class TransactionCoordinator:
         COORDINATOR_LOAD_IN_PROGRESS (14).
         """
         self._markers.drop(partition)
-        self._ownership.begin_load(partition, coordinator_epoch)
+        owned_partition = self._ownership.begin_load(partition, coordinator_epoch)
+        if owned_partition is not None and self._tracer.on:
+            tracing.trace_unload(self._tracer, owned_partition.node, partition, coordinator_epoch)
 
     def read(
         self, partition: int, coordinator_epoch: CoordinatorEpoch, batches: Iterable[bytes]

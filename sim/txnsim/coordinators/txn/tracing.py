@@ -50,11 +50,15 @@ def trace_decision(
     transactional_id: TransactionalId,
     command: str,
     outcome: Decision[TxnTransition, Any, MarkersOwed] | Rejection,
+    *,
+    asked: str = "",
 ) -> None:
-    """Trace the decision on a command; a transition is pending from now on."""
+    """Trace the decision on a command; a transition is pending from now on. ``asked`` is the end
+    that EndTxn asks for, whatever becomes of it: ``commit`` or ``abort``.
+    """
     txn = owned_partition.entries.get(transactional_id)
     txn_label = transactional_id if txn is None else tx_of(txn)
-    event_data = (_decision, txn, command, outcome)
+    event_data = (_decision, txn, command, outcome, asked)
     tracer.caused_by(tracer.emit("txn.decide", owned_partition.node, tx=txn_label, data=event_data))
 
 
@@ -62,8 +66,11 @@ def _decision(
     txn: TxnMetadata | None,
     command: str,
     outcome: Decision[TxnTransition, Any, MarkersOwed] | Rejection,
+    asked: str,
 ) -> dict[str, object]:
     event_data: dict[str, object] = {"command": command, "rule": outcome.rule}
+    if asked:
+        event_data["asked"] = asked
     if txn is not None:
         event_data["state"] = txn.state.wire_name
         event_data["pending"] = None if txn.pending_state is None else txn.pending_state.wire_name

@@ -9,7 +9,7 @@ from txnsim.errors import BadInputError, ConfigError
 from txnsim.trace.trace_file import Recording
 from txnsim_lab.scenario.teaching.outside_facts import OUTSIDE_FACTS
 from txnsim_lab.trace.explain import lso_of
-from txnsim_lab.trace.faults_and_decisions import FaultsAndDecisions
+from txnsim_lab.trace.followed_trace import FollowedTrace
 from txnsim_lab.trace.state import TraceState, state_at
 
 NOTHING_TEXT: Final = "nothing"
@@ -53,23 +53,17 @@ def _trace_state(run: Recording) -> TraceState:
 
 
 def _lso(run: Recording, partition: str) -> str:
-    lso_answer = lso_of(
-        _trace_state(run), partition, at=-1, faults_and_decisions=FaultsAndDecisions()
-    )
+    lso_answer = lso_of(FollowedTrace.of_recording(run), partition)
     return str(lso_answer.last_stable_offset)
 
 
 def _withheld_records(run: Recording, partition: str) -> str:
-    lso_answer = lso_of(
-        _trace_state(run), partition, at=-1, faults_and_decisions=FaultsAndDecisions()
-    )
+    lso_answer = lso_of(FollowedTrace.of_recording(run), partition)
     return str(lso_answer.high_watermark - lso_answer.last_stable_offset)
 
 
 def _lso_cause(run: Recording, partition: str) -> str:
-    return lso_of(
-        _trace_state(run), partition, at=-1, faults_and_decisions=FaultsAndDecisions()
-    ).cause
+    return lso_of(FollowedTrace.of_recording(run), partition).cause
 
 
 def _at_coordinator(run: Recording, transactional_id: str) -> EventPayload:

@@ -39,9 +39,10 @@ from txnsim.errors import ErrorCode
 from txnsim.faults.actions import Delay, Fail, Hold
 from txnsim.faults.points import FaultPoint
 from txnsim.txn.marker_payment import BEFORE_ALL_MARKERS_MS, NO_MARKERS
-from txnsim.txn.open_txn_verdict import Cause, OpenTxnStatus
+from txnsim.txn.open_txn_verdict import OpenTxnStatus
 from txnsim.txn.past_decision import Decision
 from txnsim.types import BrokerId, TopicPartition
+from txnsim.verdict.reader_standing import Cause
 from txnsim.wire.batch import Record, build_batch
 from txnsim.wire.plain_values import message_from
 

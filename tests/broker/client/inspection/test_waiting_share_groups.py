@@ -20,8 +20,8 @@ from txnsim.client.members.share import ShareMember
 from txnsim.client.producer import Producer
 from txnsim.client.versions import ClientApi
 from txnsim.errors import ErrorCode
-from txnsim.txn.open_txn_verdict import Cause
 from txnsim.types import TopicPartition
+from txnsim.verdict.reader_standing import Cause
 
 WHERE = TopicPartition("orders", 0)
 ISOLATIONS = {"careful": "read_committed", "hasty": "read_uncommitted", "silent": None}

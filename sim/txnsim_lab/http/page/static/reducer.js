@@ -53,6 +53,25 @@ function role(state, event, node, data) {
   }
 }
 
+function leaderChanged(state, event, node, data) {
+  const log = state.logs[data.tp];
+  if (log) log.leader = data.leader;
+}
+
+function topicDeleted(state, event, node, data) {
+  for (let index = 0; index < data.partitions; index += 1) {
+    const name = `${data.topic}-${index}`;
+    delete state.logs[name];
+    for (const some of [state.shares, state.offsets]) {
+      for (const key of Object.keys(some)) if (key.slice(key.lastIndexOf(" ") + 1) === name) delete some[key];
+    }
+  }
+}
+
+function clear(state) {
+  for (const name of ["logs", "transactions", "owed", "faults", "brokers", "offsets", "shares", "streams"]) state[name] = table();
+}
+
 /** Where a log ends that a new leader tells of; 0 is left out. */
 export const endOfLed = (data) => data.end ?? 0;
 
@@ -316,7 +335,7 @@ function released(state, event, node, data) {
 
 function snapshot(state, event, node, data) {
   if (data.part === 0) {
-    for (const name of ["logs", "transactions", "owed", "faults", "brokers", "offsets", "shares", "streams"]) state[name] = table();
+    clear(state);
     for (const broker of data.brokers) state.brokers[broker.node] = broker.state;
     for (const fault of data.faults) state.faults[fault.rule] = faultOf(fault);
     state.level = data.trace;
@@ -325,6 +344,7 @@ function snapshot(state, event, node, data) {
   for (const one of data.transactions) {
     state.transactions[idOf(one.tx)] = { ...one.d, node: one.node, i: event.i };
   }
+  for (const { tx, tp, committed, how } of data.owed ?? []) state.owed[`${tx} ${tp}`] = { committed, error: null, how, i: event.i };
   for (const { pid, group, tp, offset } of data.positions ?? []) {
     if (pid !== undefined) state.offsets[`${group} ${tp}`] = offset; // a transaction has added it
   }
@@ -338,6 +358,9 @@ const ASSIGN = {
   "node.up": up,
   "node.down": down,
   "node.role": role,
+  "leader.changed": leaderChanged,
+  "topic.deleted": topicDeleted,
+  "cluster.reset": clear,
   "log.append": appended,
   "marker.written": marked,
   "pid.open": opened,
@@ -356,6 +379,7 @@ const ASSIGN = {
   "marker.sent": marker,
   "marker.acked": marker,
   "marker.refused": marker,
+  "marker.abandoned": marker,
   "marker.cancelled": marker,
   "group.offset_pending": offsetAdded,
   "group.offset_commit": offsetEnded,

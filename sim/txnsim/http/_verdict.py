@@ -1,0 +1,112 @@
+"""The verdict on the cluster through the control port (``txnsim.verdict``).
+
+It is what brokers have in memory at this moment, so no fault delays it, and it needs no recording.
+What an application was answered stands in no broker: while the cluster is recorded, the lab's
+reader of its trace adds where that contradicts the data.
+"""
+
+from __future__ import annotations
+
+from typing import Final, Protocol
+
+import msgspec
+from starlette.requests import Request
+
+from txnsim.http.operation import PREFIX, ClusterNoun, Operation, Query
+from txnsim.http.replies import RefusedError, number_of
+from txnsim.server.cluster import SimCluster
+from txnsim.server.views.cluster_facts import ClusterFactsReader
+from txnsim.txn.open_txn_verdict import program_at
+from txnsim.verdict.facts import ClusterFacts, WrongData
+from txnsim.verdict.judge import Verdict, judge_cluster
+
+
+class TracedCluster(Protocol):
+    """What the lab's reader of the cluster's trace adds."""
+
+    async def facts_at(self, position: int) -> ClusterFacts:
+        """The facts after the event at a position.
+
+        Raises:
+            RefusedError: There is no such event.
+        """
+
+    async def wrong_data(self) -> tuple[WrongData, ...]:
+        """Where records have another end than was decided or answered."""
+
+
+class VerdictView(Verdict, frozen=True, kw_only=True):
+    """The verdict on the cluster, and how it stands to the trace."""
+
+    position: int | None
+    """Position of the trace's last event that it considers; null if nothing is recorded."""
+    age_ms: int
+    """Time since that moment; 0 for the present one."""
+    is_recording: bool
+    """Whether the trace goes on."""
+
+
+class VerdictRoutes(ClusterNoun):
+    """The route of the verdict on one cluster."""
+
+    def __init__(
+        self,
+        cluster: SimCluster,
+        facts_reader: ClusterFactsReader | None = None,
+        traced: TracedCluster | None = None,
+    ) -> None:
+        """Args:
+        cluster: The cluster.
+        facts_reader: Reads its facts; another one unless given.
+        traced: Reads its trace; None without the lab.
+        """
+        super().__init__(cluster)
+        self._facts_reader: Final = facts_reader or ClusterFactsReader(cluster)
+        self._traced = traced
+
+    @Operation(
+        "get",
+        f"{PREFIX}/verdict",
+        query=(Query("at", "After this event of the trace; the present moment unless given"),),
+        refusals=("404", "409", "422", "503"),
+    )
+    async def verdict(self, request: Request) -> VerdictView:
+        """The verdict on the cluster: its state in a word, and for each partition where readers
+        stand, who holds them, who waits, and what will end it.
+        """
+        position = number_of(request, "at", default=-1, least=0)
+        tracer = self._cluster.environment.tracer
+        if position >= 0:
+            if self._traced is None:
+                raise RefusedError(404, "verdicts on past events need txnsim's lab; leave out at=")
+            facts = await self._traced.facts_at(position)
+            age_ms = max(0, self._cluster.environment.clock.now_ms() - facts.now_ms)
+        else:
+            wrong_data: tuple[WrongData, ...] = ()
+            if self._traced is not None and tracer.on:
+                wrong_data = await self._traced.wrong_data()
+            facts = await self._facts_reader.read(self._pace())
+            known_places = {(wrong.partition, wrong.offset) for wrong in facts.wrong_data}
+            facts = msgspec.structs.replace(
+                facts,
+                wrong_data=(
+                    *facts.wrong_data,
+                    *(
+                        wrong
+                        for wrong in wrong_data
+                        if (wrong.partition, wrong.offset) not in known_places
+                    ),
+                ),
+            )
+            position, age_ms = len(tracer) - 1, 0
+        verdict = judge_cluster(facts, program=program_at(self._cluster.bootstrap))
+        return VerdictView(
+            state=verdict.state,
+            headline=verdict.headline,
+            at_ms=verdict.at_ms,
+            partitions=verdict.partitions,
+            unfinished=verdict.unfinished,
+            position=None if position < 0 else position,
+            age_ms=age_ms,
+            is_recording=tracer.on,
+        )

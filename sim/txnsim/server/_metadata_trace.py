@@ -1,0 +1,64 @@
+"""Traces what changes in the cluster's metadata and no broker tells: a topic is deleted, or a
+partition has another leader or none.
+
+A leader tells of itself when it begins (``node.role``). A deleted topic and a partition without a
+leader have nobody who does, so a reader of the trace would show their last state for ever.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from txnsim.metadata.image import ClusterImage, TopicImage
+from txnsim.node.metadata_publisher import Metadata
+from txnsim.runtime.trace import Tracer
+from txnsim.types import INTERNAL_TOPICS, TopicPartition
+
+CONTROLLER_NODE = "controller"
+
+
+class MetadataTrace:
+    """Compares each image with the one before."""
+
+    def __init__(self, tracer: Tracer, image: ClusterImage) -> None:
+        self._tracer = tracer
+        self._image = image
+
+    @classmethod
+    def follow(cls, tracer: Tracer, metadata: Metadata) -> Callable[[], None]:
+        """Follow the metadata from now on; returns a function that ends it."""
+        return metadata.subscribe(cls(tracer, metadata.image).trace_changes)
+
+    def trace_changes(self, image: ClusterImage) -> None:
+        """Trace what a new image changes."""
+        old_image, self._image = self._image, image
+        if not self._tracer.on:
+            return
+        for topic_name in image.changed_topics(old_image):
+            if topic_name in INTERNAL_TOPICS:
+                continue
+            old_topic, new_topic = old_image.topics.get(topic_name), image.topics.get(topic_name)
+            if old_topic is None:
+                continue
+            if new_topic is None or new_topic.topic_id != old_topic.topic_id:
+                event_data = {"topic": topic_name, "partitions": len(old_topic.partitions)}
+                self._tracer.emit("topic.deleted", CONTROLLER_NODE, data=event_data)
+            else:
+                self._trace_leaders(old_topic, new_topic)
+
+    def _trace_leaders(self, old_topic: TopicImage, new_topic: TopicImage) -> None:
+        for index, (old_partition, partition) in enumerate(
+            zip(old_topic.partitions, new_topic.partitions, strict=False)
+        ):
+            if (partition.leader, partition.leader_epoch) != (
+                old_partition.leader,
+                old_partition.leader_epoch,
+            ):
+                event_data = {
+                    "tp": str(TopicPartition(new_topic.name, index)),
+                    "leader": partition.leader,
+                    "epoch": partition.leader_epoch,
+                    "isr": list(partition.isr),
+                    "replicas": list(partition.replicas),
+                }
+                self._tracer.emit("leader.changed", CONTROLLER_NODE, data=event_data)

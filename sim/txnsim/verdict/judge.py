@@ -1,0 +1,532 @@
+"""The judge: what is known of a cluster, to a verdict on each partition and on the whole. Pure.
+
+The verdict on a single open transaction is ``OpenTxnStatus.judge``: leader against coordinator, as
+in KIP-664. Here stands what it means for readers, who waits, and what will end it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from enum import StrEnum
+from typing import Final
+
+import msgspec
+
+from txnsim.shell_text import ShellText
+from txnsim.txn.open_txn_verdict import DECIDED_STATES, PROGRAM, OpenTxnStatus
+from txnsim.txn.past_decision import Decided
+from txnsim.txn.state import TIMEOUT_NEVER_MS
+from txnsim.types import TopicPartition
+from txnsim.verdict import words
+from txnsim.verdict.facts import (
+    ClusterFacts,
+    MarkerSending,
+    OpenTxnFacts,
+    OwedMarker,
+    PartitionFacts,
+    ShareGroupFacts,
+    TransactionFacts,
+    WrongData,
+)
+from txnsim.verdict.reader_standing import (
+    BlockingTxn,
+    Cause,
+    ReaderStanding,
+    blocking_txn_of,
+    cause_of_standing,
+)
+
+
+class VerdictState(StrEnum):
+    """The verdict in a word, the least grave first."""
+
+    HEALTHY = "healthy"
+    """Nothing is open."""
+    OPEN = "open"
+    """A transaction is open, and its producer or its timeout ends it."""
+    WAITS = "waits"
+    """Something has to happen first: a marker, a coordinator, replication."""
+    UNKNOWN = "unknown"
+    """What is so now is not known."""
+    WRONG_DATA = "wrong-data"
+    """Readers get records of a transaction that was aborted, or lack those of a committed one."""
+    NO_LEADER = "no-leader"
+    """Clients can't read or write, and nothing can be ended."""
+    HANGS = "hangs"
+    """A transaction is open that no marker will end."""
+
+    @property
+    def gravity(self) -> int:
+        """Rank among the states; the gravest has the highest."""
+        return _GRAVITIES[self]
+
+
+_GRAVITIES: Final = {state: rank for rank, state in enumerate(VerdictState)}
+
+
+class EndsBy(StrEnum):
+    """What will end a transaction, or the wait of readers."""
+
+    PRODUCER = "producer"
+    """Its producer, or its coordinator at the moment of its timeout."""
+    EXTERNAL_COORDINATOR = "external coordinator"
+    """Of two-phase commit (KIP-939)."""
+    MARKER = "marker"
+    COORDINATOR = "coordinator"
+    """Its coordinator, once it serves."""
+    LEADER = "leader"
+    REPLICATION = "replication"
+    OPERATOR = "operator"
+    """It does not heal by itself."""
+    NOTHING = "nothing"
+
+
+class Ending(msgspec.Struct, frozen=True, kw_only=True):
+    """What will end it."""
+
+    by: EndsBy
+    sentence: str
+    at_ms: int | None = None
+    """Wall clock time of the timeout, or of the marker's next attempt; None if there is none, or it
+    is unknown.
+    """
+    command: ShellText | None = None
+    """The command of an operator."""
+
+
+class OpenTxnVerdict(msgspec.Struct, frozen=True, kw_only=True):
+    """The verdict on an open transaction of a partition."""
+
+    state: VerdictState
+    headline: str
+    status: OpenTxnStatus
+    """Its state in KIP-664's comparison; ``unknown`` while its coordinator does not serve."""
+    reason: str
+    """The reason of the status, as a sentence without its full stop."""
+    producer_id: int
+    producer_epoch: int
+    transactional_id: str | None
+    first_offset: int
+    since_ms: int | None
+    """Timestamp of its first batch; None if that is deleted or unknown."""
+    coordinator_id: int | None
+    coordinator_state: str | None
+    ends: Ending
+    decided: Decided | None = None
+    """The decision whose marker a hanging transaction lacks."""
+    is_two_phase: bool = False
+
+
+class PartitionVerdict(msgspec.Struct, frozen=True, kw_only=True):
+    """The verdict on a partition."""
+
+    partition: str
+    state: VerdictState
+    headline: str
+    cause: Cause
+    """What holds readers back."""
+    leader_id: int
+    """-1 for none."""
+    is_leader_up: bool
+    stands_at: int | None
+    """The offset at which read_committed readers stand or to which they get; None without a
+    leader.
+    """
+    log_start: int | None
+    high_watermark: int | None
+    records_behind: int
+    """Offsets that are written and that readers don't get."""
+    holder: OpenTxnVerdict | None = None
+    """The open transaction at which readers stand."""
+    open_txns: tuple[OpenTxnVerdict, ...] = ()
+    """All that are open, by their first offset."""
+    readers: tuple[str, ...] | None = None
+    """Clients that wait behind it; None if unknown."""
+    share_groups: tuple[ShareGroupFacts, ...] | None = None
+    """Share groups that wait behind it; None if unknown."""
+    wrong_data: tuple[WrongData, ...] = ()
+    ends: Ending | None = None
+    """What will end the gravest trouble; None if there is none."""
+    sentences: tuple[str, ...] = ()
+    """The whole explanation."""
+
+
+class UnfinishedTxn(msgspec.Struct, frozen=True, kw_only=True):
+    """A transaction that its coordinator has not finished, and that no partition has open."""
+
+    transactional_id: str
+    state: VerdictState
+    headline: str
+    coordinator_state: str
+
+
+class Verdict(msgspec.Struct, frozen=True, kw_only=True):
+    """The verdict on a cluster."""
+
+    state: VerdictState
+    headline: str
+    at_ms: int
+    """Wall clock time."""
+    partitions: tuple[PartitionVerdict, ...] = ()
+    """The gravest first, then by name."""
+    unfinished: tuple[UnfinishedTxn, ...] = ()
+
+    def of(self, partition: TopicPartition) -> PartitionVerdict | None:
+        """The verdict on one partition; None if nothing is known of it."""
+        name = str(partition)
+        return next((verdict for verdict in self.partitions if verdict.partition == name), None)
+
+
+def judge_cluster(facts: ClusterFacts, *, program: ShellText = PROGRAM) -> Verdict:
+    """Judge a cluster.
+
+    Args:
+        facts: What is known of it.
+        program: How ``txnsim txns`` is called for it, for commands in sentences.
+    """
+    if facts.ignorance is not None:
+        return Verdict(
+            state=VerdictState.UNKNOWN,
+            headline=words.ignorance_headline(facts.ignorance),
+            at_ms=facts.now_ms,
+        )
+    cluster_view = _ClusterView(facts, program)
+    partitions = sorted(
+        map(cluster_view.judge_partition, facts.partitions),
+        key=lambda verdict: (-verdict.state.gravity, verdict.partition),
+    )
+    unfinished = tuple(cluster_view.unfinished())
+    troubles: list[PartitionVerdict | UnfinishedTxn] = [*partitions, *unfinished]
+    gravest = max(troubles, key=lambda trouble: trouble.state.gravity, default=None)
+    is_healthy = gravest is None or gravest.state is VerdictState.HEALTHY
+    return Verdict(
+        state=VerdictState.HEALTHY if gravest is None else gravest.state,
+        headline=words.healthy_headline() if gravest is None or is_healthy else gravest.headline,
+        at_ms=facts.now_ms,
+        partitions=tuple(partitions),
+        unfinished=unfinished,
+    )
+
+
+def judge_partition(
+    partition: PartitionFacts, facts: ClusterFacts, *, program: ShellText = PROGRAM
+) -> PartitionVerdict:
+    """Judge one partition of a cluster."""
+    return _ClusterView(facts, program).judge_partition(partition)
+
+
+def untold_verdict(partition: PartitionFacts, sentences: Sequence[str]) -> PartitionVerdict:
+    """The verdict on a partition whose readers stand still, where brokers can't tell why.
+
+    Args:
+        partition: The partition.
+        sentences: What the log tells (``words.untold_sentences``).
+    """
+    stands_at, high_watermark = partition.last_stable_offset, partition.high_watermark
+    return PartitionVerdict(
+        partition=str(partition.partition),
+        state=VerdictState.UNKNOWN,
+        headline=words.untold_headline(partition.partition),
+        cause=Cause.UNTOLD,
+        leader_id=partition.leader_id,
+        is_leader_up=True,
+        stands_at=stands_at,
+        log_start=partition.log_start,
+        high_watermark=high_watermark,
+        records_behind=high_watermark - stands_at,
+        sentences=(words.withheld_sentence(stands_at, high_watermark), *sentences),
+    )
+
+
+def judge_open_txn(
+    open_txn: OpenTxnFacts,
+    partition: TopicPartition,
+    transaction: TransactionFacts | None,
+    unserved_coordinators: Sequence[int] = (),
+) -> tuple[OpenTxnStatus, str]:
+    """The verdict on one open transaction and its reason, a sentence without its full stop.
+
+    Args:
+        open_txn: The transaction, as the leader has it.
+        partition: The partition.
+        transaction: The transaction of its producer id, of all coordinators that serve; None if
+            none of them knows it.
+        unserved_coordinators: Partitions of ``__transaction_state`` whose coordinator does not
+            serve.
+    """
+    if transaction is None and unserved_coordinators:
+        return OpenTxnStatus.UNKNOWN, words.unserved_reason(
+            open_txn.producer_id, unserved_coordinators
+        )
+    return OpenTxnStatus.judge(
+        open_txn.producer_id,
+        open_txn.producer_epoch,
+        None if transaction is None else transaction.transactional_id,
+        None if transaction is None else transaction.view_of(partition),
+    )
+
+
+class _ClusterView:
+    """The facts of a cluster, by what a verdict asks for."""
+
+    def __init__(self, facts: ClusterFacts, program: ShellText) -> None:
+        self._facts = facts
+        self._program = program
+        self._transactions = {
+            transaction.producer_id: transaction
+            for transaction in facts.transactions
+            if transaction.producer_id >= 0
+        }
+        self._owed = {(owed.transactional_id, owed.partition): owed for owed in facts.owed_markers}
+        self._wrong_data: dict[TopicPartition, list[WrongData]] = {}
+        for wrong in facts.wrong_data:
+            self._wrong_data.setdefault(wrong.partition, []).append(wrong)
+
+    def judge_partition(self, partition: PartitionFacts) -> PartitionVerdict:
+        wrong_data = tuple(
+            wrong
+            for wrong in self._wrong_data.get(partition.partition, ())
+            if wrong.offset >= partition.log_start
+        )
+        if partition.leader_id < 0 or not partition.is_leader_up:
+            return _leaderless(partition, wrong_data)
+        blocking_txn = blocking_txn_of(partition)
+        open_txns = tuple(
+            self._judge_open(open_txn, partition, is_holder=open_txn is blocking_txn)
+            for open_txn in sorted(partition.open_txns, key=lambda txn: txn.first_offset)
+        )
+        holder = next(
+            (
+                verdict
+                for verdict in open_txns
+                if blocking_txn is not None and verdict.first_offset == blocking_txn.first_offset
+            ),
+            None,
+        )
+        cause = cause_of_standing(partition, None if holder is None else holder.status)
+        is_held = holder is not None
+        gravest = max(open_txns, key=lambda verdict: verdict.state.gravity, default=None)
+        state, headline, ends = _partition_state(partition, cause, gravest, wrong_data)
+        return PartitionVerdict(
+            partition=str(partition.partition),
+            state=state,
+            headline=headline,
+            cause=cause,
+            leader_id=partition.leader_id,
+            is_leader_up=True,
+            stands_at=partition.last_stable_offset,
+            log_start=partition.log_start,
+            high_watermark=partition.high_watermark,
+            records_behind=max(0, partition.high_watermark - partition.last_stable_offset),
+            holder=holder,
+            open_txns=open_txns,
+            readers=partition.readers if is_held or partition.readers is None else (),
+            share_groups=(
+                partition.share_groups if is_held or partition.share_groups is None else ()
+            ),
+            wrong_data=wrong_data,
+            ends=ends,
+            sentences=(
+                *(f"{words.wrong_data_headline(wrong)}." for wrong in wrong_data),
+                *((words.WRONG_DATA_ENDS,) if wrong_data else ()),
+                *words.standing_sentences(
+                    self._standing(partition, cause, blocking_txn, holder, len(open_txns))
+                ),
+            ),
+        )
+
+    def _judge_open(
+        self, open_txn: OpenTxnFacts, partition: PartitionFacts, *, is_holder: bool
+    ) -> OpenTxnVerdict:
+        facts = self._facts
+        transaction = self._transactions.get(open_txn.producer_id)
+        status, reason = judge_open_txn(
+            open_txn, partition.partition, transaction, facts.unserved_coordinators
+        )
+        transactional_id = None if transaction is None else transaction.transactional_id
+        is_two_phase = (
+            status is OpenTxnStatus.ALIVE
+            and transaction is not None
+            and transaction.view_of(partition.partition).is_two_phase
+        )
+        name = words.transaction_name(transactional_id, open_txn.producer_id)
+        first_offset = open_txn.first_offset
+        match status:
+            case OpenTxnStatus.HANGING:
+                state = VerdictState.HANGS
+                headline = words.hanging_headline(
+                    name,
+                    partition.partition,
+                    first_offset=first_offset,
+                    stands_at=partition.last_stable_offset if is_holder else None,
+                )
+                ends = _repair_ending(status, partition.partition, open_txn.decided, self._program)
+            case OpenTxnStatus.DECIDED:
+                state = VerdictState.WAITS
+                owed = self._owed.get((transactional_id or "", partition.partition))
+                headline = words.owed_headline(name, partition.partition, owed)
+                ends = _marker_ending(owed)
+            case OpenTxnStatus.ALIVE:
+                state = VerdictState.OPEN
+                headline = words.open_headline(name, partition.partition, first_offset=first_offset)
+                assert transaction is not None, "without a transaction it is not alive"
+                ends = _producer_ending(transaction, is_two_phase=is_two_phase)
+            case _:
+                state = VerdictState.WAITS
+                unserved = facts.unserved_coordinators
+                headline = words.unserved_headline(name, partition.partition, unserved)
+                ends = Ending(by=EndsBy.COORDINATOR, sentence=words.unserved_ends(unserved))
+        return OpenTxnVerdict(
+            state=state,
+            headline=headline,
+            status=status,
+            reason=reason,
+            producer_id=open_txn.producer_id,
+            producer_epoch=open_txn.producer_epoch,
+            transactional_id=transactional_id,
+            first_offset=first_offset,
+            since_ms=open_txn.since_ms,
+            coordinator_id=None if transaction is None else transaction.coordinator_id,
+            coordinator_state=None if transaction is None else transaction.state,
+            ends=ends,
+            decided=open_txn.decided if status is OpenTxnStatus.HANGING else None,
+            is_two_phase=is_two_phase,
+        )
+
+    def _standing(
+        self,
+        partition: PartitionFacts,
+        cause: Cause,
+        open_txn: OpenTxnFacts | None,
+        holder: OpenTxnVerdict | None,
+        open_count: int,
+    ) -> ReaderStanding:
+        blocking_txn = None
+        if open_txn is not None and holder is not None:
+            blocking_txn = BlockingTxn(
+                producer_id=open_txn.producer_id,
+                producer_epoch=open_txn.producer_epoch,
+                quiet_ms=self._facts.now_ms - open_txn.last_write_ms,
+                verdict=holder.status,
+                reason=holder.reason,
+                transactional_id=holder.transactional_id,
+                coordinator_id=holder.coordinator_id,
+                is_two_phase=holder.is_two_phase,
+                decided=holder.decided,
+                owed=self._owed.get((holder.transactional_id or "", partition.partition)),
+                is_beginning_deleted=open_txn.first_offset < partition.log_start,
+            )
+        return ReaderStanding(
+            partition=partition.partition,
+            cause=cause,
+            last_stable_offset=partition.last_stable_offset,
+            high_watermark=partition.high_watermark,
+            blocking_txn=blocking_txn,
+            later_open_count=open_count - 1,
+            not_in_sync=[
+                broker_id for broker_id in partition.replicas if broker_id not in partition.isr
+            ],
+            share_groups=(
+                None
+                if partition.share_groups is None
+                else [(group.group_id, group.start_offset) for group in partition.share_groups]
+            ),
+            readers=partition.readers,
+            program=self._program,
+        )
+
+    def unfinished(self) -> Iterable[UnfinishedTxn]:
+        """Transactions that a coordinator has open or decided, and no partition has open."""
+        open_producers = {
+            open_txn.producer_id
+            for partition in self._facts.partitions
+            if partition.leader_id >= 0 and partition.is_leader_up
+            for open_txn in partition.open_txns
+        }
+        for transaction in self._facts.transactions:
+            is_decided = transaction.state in DECIDED_STATES
+            if not is_decided and transaction.state != "Ongoing":
+                continue
+            if transaction.producer_id in open_producers:
+                continue
+            yield UnfinishedTxn(
+                transactional_id=transaction.transactional_id,
+                state=VerdictState.WAITS if is_decided else VerdictState.OPEN,
+                headline=words.unfinished_headline(
+                    transaction.transactional_id,
+                    transaction.state,
+                    is_decided=is_decided,
+                    partitions=[str(name) for name in sorted(transaction.partitions)],
+                ),
+                coordinator_state=transaction.state,
+            )
+
+
+def _partition_state(
+    partition: PartitionFacts,
+    cause: Cause,
+    gravest: OpenTxnVerdict | None,
+    wrong_data: Sequence[WrongData],
+) -> tuple[VerdictState, str, Ending | None]:
+    """State, headline and end of a partition with a leader."""
+    if wrong_data and (gravest is None or gravest.state is not VerdictState.HANGS):
+        ends = Ending(by=EndsBy.NOTHING, sentence=words.WRONG_DATA_ENDS)
+        return VerdictState.WRONG_DATA, words.wrong_data_headline(wrong_data[-1]), ends
+    if gravest is not None:
+        return gravest.state, gravest.headline, gravest.ends
+    if cause is Cause.NOTHING:
+        return VerdictState.HEALTHY, words.healthy_headline(partition.partition), None
+    ends = Ending(by=EndsBy.REPLICATION, sentence=words.REPLICATION_ENDS)
+    return VerdictState.WAITS, words.replication_headline(partition.partition), ends
+
+
+def _leaderless(partition: PartitionFacts, wrong_data: tuple[WrongData, ...]) -> PartitionVerdict:
+    return PartitionVerdict(
+        partition=str(partition.partition),
+        state=VerdictState.NO_LEADER,
+        headline=words.leaderless_headline(partition),
+        cause=Cause.OFFLINE,
+        leader_id=partition.leader_id,
+        is_leader_up=False,
+        stands_at=None,
+        log_start=None,
+        high_watermark=None,
+        records_behind=0,
+        wrong_data=wrong_data,
+        ends=Ending(by=EndsBy.LEADER, sentence=words.leader_ends(partition)),
+        sentences=(words.offline_sentence(partition),),
+    )
+
+
+def _repair_ending(
+    status: OpenTxnStatus, partition: TopicPartition, decided: Decided | None, program: ShellText
+) -> Ending:
+    command = status.repair_command(partition, program=program)
+    assert command is not None, "a hanging transaction has a command"
+    sentence = words.repair_ends(Decided.with_guess(command, decided))
+    return Ending(by=EndsBy.OPERATOR, sentence=sentence, command=command)
+
+
+_ENDS_OF_SENDING: Final[Mapping[MarkerSending, EndsBy]] = {
+    MarkerSending.LEADERLESS: EndsBy.LEADER,
+    MarkerSending.HELD: EndsBy.OPERATOR,
+    MarkerSending.ABANDONED: EndsBy.OPERATOR,
+}
+
+
+def _marker_ending(owed: OwedMarker | None) -> Ending:
+    ends_by = EndsBy.MARKER if owed is None else _ENDS_OF_SENDING.get(owed.sending, EndsBy.MARKER)
+    return Ending(
+        by=ends_by,
+        sentence=words.marker_ends(owed),
+        at_ms=None if owed is None else owed.sent_again_ms,
+    )
+
+
+def _producer_ending(transaction: TransactionFacts, *, is_two_phase: bool) -> Ending:
+    has_timeout = transaction.started_ms is not None and transaction.timeout_ms != TIMEOUT_NEVER_MS
+    return Ending(
+        by=EndsBy.EXTERNAL_COORDINATOR if is_two_phase else EndsBy.PRODUCER,
+        sentence=words.producer_ends(transaction.timeout_ms, is_two_phase=is_two_phase),
+        at_ms=(transaction.started_ms or 0) + transaction.timeout_ms if has_timeout else None,
+    )

@@ -1,0 +1,418 @@
+"""Every sentence of a verdict. Each is made once, here; commands, control port, page, lessons and
+reports print it as it is.
+
+The sentences on one open transaction (``OpenTxnStatus.judge``) and on its past decision
+(``Decided``) are made with them, and stand inside of these.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from txnsim.shell_text import ShellText, continued, option
+from txnsim.txn.open_txn_verdict import DISCARD_WARNING, OpenTxnStatus
+from txnsim.txn.past_decision import Decided
+from txnsim.types import TRANSACTION_STATE_TOPIC, TopicPartition
+from txnsim.verdict.facts import MarkerSending, OwedMarker, PartitionFacts, WrongData
+from txnsim.verdict.reader_standing import BlockingTxn, Cause, ReaderStanding
+
+NAMED_GROUPS_MAX: Final = 10
+"""Most share groups that a sentence names."""
+
+# Names
+
+
+def transaction_name(transactional_id: str | None, producer_id: int) -> str:
+    """How a sentence names a transaction."""
+    if transactional_id is None:
+        return f"a transaction of producer {producer_id}"
+    return transactional_id
+
+
+def marker_name(*, is_commit: bool) -> str:
+    return "COMMIT" if is_commit else "ABORT"
+
+
+def _sentence_start(text: str) -> str:
+    return text[:1].upper() + text[1:] if text.startswith("a ") else text
+
+
+# Headlines: without a full stop
+
+
+def healthy_headline(partition: TopicPartition | None = None) -> str:
+    if partition is None:
+        return "No transaction holds readers back"
+    return f"No transaction holds readers of {partition} back"
+
+
+def hanging_headline(
+    name: str, partition: TopicPartition, *, first_offset: int, stands_at: int | None
+) -> str:
+    """The headline of a transaction that no marker will end.
+
+    Args:
+        name: The transaction.
+        partition: The partition.
+        first_offset: First offset of the transaction.
+        stands_at: Where readers stand because of it; None if another transaction holds them.
+    """
+    effect = (
+        f"open since offset {first_offset}"
+        if stands_at is None
+        else f"readers get nothing from offset {stands_at} on"
+    )
+    return f"{_sentence_start(name)} hangs on {partition}: {effect}"
+
+
+def open_headline(name: str, partition: TopicPartition, *, first_offset: int) -> str:
+    return f"{_sentence_start(name)} is open on {partition} since offset {first_offset}"
+
+
+def owed_headline(name: str, partition: TopicPartition, owed: OwedMarker | None) -> str:
+    if owed is None:
+        return f"{partition} waits for the marker of {name}"
+    marker = marker_name(is_commit=owed.is_commit)
+    detail = {
+        MarkerSending.ABANDONED: ", which its coordinator does not send again",
+        MarkerSending.HELD: f", which the fault rule {owed.held_by!r} holds",
+        MarkerSending.RETRIED: ", which its coordinator sends again",
+    }.get(owed.sending, "")
+    return f"{partition} waits for the {marker} marker of {name}{detail}"
+
+
+def unserved_headline(
+    name: str, partition: TopicPartition, unserved_coordinators: Sequence[int]
+) -> str:
+    return (
+        f"{partition} waits for the coordinator of {name}: {_unserved_text(unserved_coordinators)}"
+    )
+
+
+def replication_headline(partition: TopicPartition) -> str:
+    return f"{partition} waits for its replicas: a marker is not on all of them yet"
+
+
+def leaderless_headline(facts: PartitionFacts) -> str:
+    if facts.leader_id < 0:
+        return f"{facts.partition} has no leader"
+    return (
+        f"{facts.partition} has no leader: broker {facts.leader_id} does not run, or not lead yet"
+    )
+
+
+def wrong_data_headline(wrong: WrongData) -> str:
+    outcome, opposite = ("committed", "ABORT") if wrong.is_commit else ("aborted", "COMMIT")
+    name = transaction_name(wrong.transactional_id, wrong.producer_id)
+    believer = f"for its application {name}" if wrong.by_application else name
+    return (
+        f"{wrong.partition} has wrong data: {believer} is {outcome}, and the {opposite} marker at"
+        f" offset {wrong.offset} has ended records of it"
+    )
+
+
+def ignorance_headline(reason: str) -> str:
+    return f"What is so now is not known: {reason}"
+
+
+def untold_headline(partition: TopicPartition) -> str:
+    return f"Readers of {partition} stand still, and its brokers are too old to tell why"
+
+
+def unfinished_headline(
+    transactional_id: str, state: str, *, is_decided: bool, partitions: Sequence[str]
+) -> str:
+    """The headline of a transaction that no partition has open, and that its coordinator has not
+    finished.
+    """
+    partitions_text = ", ".join(partitions)
+    if not is_decided:
+        with_text = f" with {partitions_text}" if partitions else ""
+        return f"{transactional_id} is open at its coordinator{with_text}, and no record of it is"
+    if partitions:
+        return f"{transactional_id} is {state}: its coordinator waits for {partitions_text}"
+    return f"{transactional_id} is {state}: its coordinator has yet to write down its end"
+
+
+def application_sentence(asked: str, answer: str | None) -> str:
+    """What an application knows of the end that it has asked for.
+
+    Args:
+        asked: ``commit`` or ``abort``.
+        answer: Error of the answer, ``NONE`` for success; None without an answer.
+    """
+    if answer is None:
+        return f"The application asked to {asked}, and has no answer."
+    if answer == "NONE":
+        outcome = "committed" if asked == "commit" else "aborted"
+        return f"The application asked to {asked}, and knows that it is {outcome}."
+    return f"The application asked to {asked}, and got {answer}."
+
+
+# What ends it
+
+
+def producer_ends(timeout_ms: int, *, is_two_phase: bool) -> str:
+    if is_two_phase:
+        return "Its external coordinator ends it; it has no timeout."
+    return f"Its producer ends it, or its coordinator after transaction.timeout.ms={timeout_ms}."
+
+
+def marker_ends(owed: OwedMarker | None) -> str:
+    """What ends a decided transaction."""
+    if owed is None or owed.sending is MarkerSending.UNTOLD:
+        return "Its marker ends it. Its coordinator has yet to get it written."
+    marker = marker_name(is_commit=owed.is_commit)
+    match owed.sending:
+        case MarkerSending.UNDER_WAY:
+            return f"Its {marker} marker ends it, and is on its way."
+        case MarkerSending.RETRIED:
+            return f"Its {marker} marker ends it. Its coordinator sends it again."
+        case MarkerSending.LEADERLESS:
+            return f"Its {marker} marker ends it, once the partition has a leader."
+        case MarkerSending.HELD:
+            return (
+                f"The fault rule {owed.held_by!r} holds its {marker} marker without a limit:"
+                " release the rule."
+            )
+    return (
+        f"Its coordinator does not send its {marker} marker again: move the leader of its partition"
+        f" of {TRANSACTION_STATE_TOPIC}. The broker that loads it sends the marker."
+    )
+
+
+def unserved_ends(unserved_coordinators: Sequence[int]) -> str:
+    return f"Its coordinator ends it, once it serves: {_unserved_text(unserved_coordinators)}."
+
+
+def leader_ends(facts: PartitionFacts) -> str:
+    candidates = ", ".join(map(str, facts.isr or facts.replicas))
+    return f"Readers and writers wait for a leader. Start one of the brokers {candidates}."
+
+
+def repair_ends(command: str) -> str:
+    return f"No timeout and no marker ends it. An operator does: {command}."
+
+
+WRONG_DATA_ENDS: Final = (
+    "Nothing mends it: readers get these records as the marker says. Compare with what the"
+    " application was answered."
+)
+REPLICATION_ENDS: Final = "Replication ends it."
+
+
+def _unserved_text(unserved_coordinators: Sequence[int]) -> str:
+    names = ", ".join(
+        f"{TRANSACTION_STATE_TOPIC}-{index}" for index in unserved_coordinators[:NAMED_GROUPS_MAX]
+    )
+    more_count = len(unserved_coordinators) - NAMED_GROUPS_MAX
+    return f"no broker serves {names}{f' and {more_count} more' if more_count > 0 else ''}"
+
+
+def unserved_reason(producer_id: int, unserved_coordinators: Sequence[int]) -> str:
+    """Why it is not known what becomes of an open transaction, without its full stop."""
+    return (
+        f"no coordinator that serves knows producer id {producer_id}, and"
+        f" {_unserved_text(unserved_coordinators)}"
+    )
+
+
+# Who waits
+
+
+def waiters_sentence(readers: Sequence[str], share_groups: Sequence[object] | None) -> str:
+    """Which consumers wait; none is said. Share groups that wait have a sentence of their own, so
+    here stands only that none does.
+
+    Args:
+        readers: Client ids of the consumers.
+        share_groups: The share groups; None if they are unknown.
+    """
+    no_group_text = "" if share_groups is None or share_groups else " No share group waits."
+    return f"Consumers that wait: {', '.join(readers) or 'none'}.{no_group_text}"
+
+
+# Where readers of a partition stand, in full
+
+
+def standing_sentences(standing: ReaderStanding) -> tuple[str, ...]:
+    """Explain why readers don't get further, and what to do."""
+    if standing.cause is Cause.NOTHING:
+        return (
+            f"{healthy_headline()}: the last stable offset is"
+            f" {standing.last_stable_offset}, the high watermark is {standing.high_watermark}.",
+            "A consumer that stands there has read everything. One that stands lower is held"
+            " back by itself, by its group, or by a broker it can't reach.",
+            *_delay_causes(standing),
+        )
+    withheld_text = withheld_sentence(standing.last_stable_offset, standing.high_watermark)
+    holder = standing.blocking_txn
+    if standing.cause is Cause.WRITTEN:
+        return (
+            withheld_text,
+            "No transaction is open there. What was written last is at the leader and not yet"
+            " on all replicas that are in sync. It is a matter of replication.",
+        )
+    if holder is None or standing.cause is Cause.UNREPLICATED:
+        return (
+            withheld_text,
+            "No transaction is open there any more: the marker that ended it is written at the"
+            " leader and not yet on all replicas that are in sync. It is a matter of"
+            " replication.",
+            *_delay_causes(standing),
+        )
+    later_txns = (
+        (f"Transactions that are open behind it: {standing.later_open_count}.",)
+        if standing.later_open_count
+        else ()
+    )
+    share_groups = (_share_groups_sentence(standing.share_groups),) if standing.share_groups else ()
+    waiters = (
+        ()
+        if standing.readers is None
+        else (waiters_sentence(standing.readers, standing.share_groups),)
+    )
+    return (
+        withheld_text,
+        _open_txn_sentence(holder),
+        _advice(standing, holder),
+        *later_txns,
+        *waiters,
+        *share_groups,
+    )
+
+
+def offline_sentence(facts: PartitionFacts) -> str:
+    """Why clients can't read or write, and which brokers would change it."""
+    if facts.leader_id >= 0:
+        return (
+            f"{leaderless_headline(facts)}. Clients can't read or write until it leads, or the"
+            " controller has made another one the leader."
+        )
+    return (
+        f"The partition has no leader: none of its replicas {list(facts.replicas)} that may lead"
+        " is alive, so clients can't read or write. Start one of the brokers"
+        f" {list(facts.isr or facts.replicas)}."
+    )
+
+
+def withheld_sentence(last_stable_offset: int, high_watermark: int) -> str:
+    """Sentence about the offsets that read_committed consumers do not get."""
+    offset_count = high_watermark - last_stable_offset
+    if offset_count <= 0:
+        return (
+            f"read_committed consumers stop at offset {last_stable_offset}, the last stable"
+            f" offset. So does the high watermark: nothing is written behind it yet."
+        )
+    last_offsets = "offset" if offset_count == 1 else f"{offset_count} offsets"
+    return (
+        f"read_committed consumers stop at offset {last_stable_offset}, the last stable"
+        f" offset; the high watermark is {high_watermark}, so they do not get the last"
+        f" {last_offsets}."
+    )
+
+
+def untold_sentences(
+    producer_id: int | None, producer_epoch: int | None, abort_command: str
+) -> tuple[str, ...]:
+    """What is known of the transaction that holds readers back where brokers are older than 3.0.
+
+    Args:
+        producer_id: Producer of the record at which readers stand; None if the log does not tell.
+        producer_epoch: Its epoch.
+        abort_command: The command that aborts it.
+    """
+    untold = (
+        "These brokers are too old to tell whether it hangs (Kafka 3.0 is needed): ask its"
+        " application, and wait for longer than any transaction.timeout.ms."
+    )
+    if producer_id is None:
+        return ("The log does not tell whose transaction begins there.", untold)
+    return (
+        f"That is where the transaction of producer id {producer_id}, epoch {producer_epoch},"
+        " begins, as the record says that lies there.",
+        untold,
+        f"Where it hangs and was not committed, to end it and discard its records:"
+        f" {abort_command}; if that is fenced, the partition has seen a marker of a later"
+        " coordinator epoch, and a higher one is needed.",
+    )
+
+
+def _share_groups_sentence(share_groups: Sequence[tuple[str, int | None]]) -> str:
+    group_names = ", ".join(
+        group_name if start_offset is None else f"{group_name} (start offset {start_offset})"
+        for group_name, start_offset in share_groups[:NAMED_GROUPS_MAX]
+    )
+    unlisted_text = (
+        f" and {len(share_groups) - NAMED_GROUPS_MAX} more"
+        if len(share_groups) > NAMED_GROUPS_MAX
+        else ""
+    )
+    return (
+        "Share groups with read_committed get nothing from there on either:"
+        f" {group_names}{unlisted_text}."
+    )
+
+
+def _open_txn_sentence(holder: BlockingTxn) -> str:
+    beginning = (
+        "began, and its first records are deleted; it is open here"
+        if holder.is_beginning_deleted
+        else "begins, which is open here"
+    )
+    return (
+        f"That is where the transaction of producer id {holder.producer_id}, epoch"
+        f" {holder.producer_epoch}, {beginning}; its newest record is stamped"
+        f" {max(0, holder.quiet_ms) // 1000} s ago; {holder.reason}."
+    )
+
+
+def _advice(standing: ReaderStanding, holder: BlockingTxn) -> str:
+    command = holder.verdict.repair_command(standing.partition, program=standing.program)
+    if command is not None:
+        decision_text = "" if holder.decided is None else f" {holder.decided}."
+        return f"It hangs.{decision_text} To end it: {Decided.with_guess(command, holder.decided)}."
+    if holder.verdict is OpenTxnStatus.DECIDED:
+        return _marker_advice(holder)
+    if holder.verdict is OpenTxnStatus.UNKNOWN:
+        return "Whether it hangs is not known until that coordinator serves."
+    if holder.is_two_phase:
+        return (
+            "It does not hang: its external coordinator ends it. Ask that one first: fencing its"
+            f" producer aborts it, even if it was decided to commit, and {DISCARD_WARNING}:"
+            f" {_terminate_command(standing.program, holder)}."
+        )
+    return (
+        "It does not hang. See first whether its application runs, or will start again with this"
+        " transactional id and end it itself, and what its last checkpoint says of it. To end it"
+        f" now, fence its producer, which aborts it; {DISCARD_WARNING}:"
+        f" {_terminate_command(standing.program, holder)}."
+    )
+
+
+def _marker_advice(holder: BlockingTxn) -> str:
+    if holder.owed is not None and holder.owed.sending in (
+        MarkerSending.ABANDONED,
+        MarkerSending.HELD,
+    ):
+        return f"It does not hang, and does not heal by itself. {marker_ends(holder.owed)}"
+    return (
+        "It does not hang: the marker comes as soon as its coordinator reaches the leader."
+        f" Look at broker {holder.coordinator_id} and at its way to the leader."
+    )
+
+
+def _terminate_command(program: ShellText, holder: BlockingTxn) -> ShellText:
+    id_option = option("--transactionalId", holder.transactional_id)
+    return continued(program, "forceTerminateTransaction", *id_option)
+
+
+def _delay_causes(standing: ReaderStanding) -> tuple[str, ...]:
+    """Other causes that may delay the end."""
+    if not standing.not_in_sync:
+        return ()
+    return (
+        f"Replicas {list(standing.not_in_sync)} are not in sync; with min.insync.replicas not met"
+        " the high watermark stands still.",
+    )

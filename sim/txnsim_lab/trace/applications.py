@@ -1,0 +1,267 @@
+"""What applications asked and were answered, as a trace tells it, and where that contradicts what
+became of their records.
+
+An application knows the end of a transaction only by the answer to its request. A request is that
+of the application's call, or of a foreign client's message; what it asked for is what it sent, not
+the state that it met. Records that it had sent before it asked belong to that end. A lost answer
+tells nothing: then, and where a producer begins anew, it is not known what it believes of the
+records before.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+import msgspec
+
+from txnsim.runtime.trace import Event
+from txnsim.trace.story import transactional_id_of
+from txnsim.verdict.facts import WrongData
+from txnsim.verdict.words import application_sentence
+from txnsim_lab.trace.faults_and_decisions import partition_of
+
+ORIGINS_MAX: Final = 200_000
+"""Events whose request is remembered."""
+ENDS_MAX: Final = 50
+"""Ends of an application that are remembered, for records that come late."""
+_NO_ERROR: Final = "NONE"
+
+
+class SentRecords(msgspec.Struct, kw_only=True, eq=False):
+    """A batch of a transaction, on a partition."""
+
+    partition: str
+    first_offset: int
+    producer_id: int
+    producer_epoch: int
+    sent_at: int
+    """Position of the request."""
+    transactional_id: str
+    expected: bool | None = None
+    """Whether its application believes it committed; None if it does not know."""
+    outcome: bool | None = None
+    """Whether the marker behind it is a COMMIT; None before there is one."""
+    marker_offset: int = -1
+
+
+class ApplicationView(msgspec.Struct, frozen=True, kw_only=True):
+    """What an application knows of its newest end."""
+
+    asked: str
+    """``commit`` or ``abort``."""
+    answer: str | None
+    """Error of the answer, ``NONE`` for success; None while there is no answer."""
+    sentence: str
+
+
+class _Application(msgspec.Struct, kw_only=True, eq=False):
+    """A client with a transactional id."""
+
+    records: list[SentRecords] = []
+    """Sent since the last end that was answered."""
+    answered_request: int = -1
+    """Position of the newest request whose answer was success."""
+    open_request: int = -1
+    """Position of a newer request without a successful answer; -1 for none."""
+    aborts: list[int] = []
+    """Positions of the newest requests that were answered with an abort, oldest first."""
+    commits: list[int] = []
+    """Positions of the newest requests that were answered with a commit, oldest first."""
+
+    def was_aborted(self, sent_at: int) -> bool:
+        """Whether records that were sent at a position belong to a transaction that the
+        application knows to be aborted.
+        """
+        next_abort = next((abort for abort in self.aborts if abort > sent_at), None)
+        next_commit = next((commit for commit in self.commits if commit > sent_at), None)
+        return next_abort is not None and (next_commit is None or next_abort < next_commit)
+
+
+class Applications(msgspec.Struct, kw_only=True):
+    """The applications of a trace; follows every event in order."""
+
+    origins: dict[int, tuple[int, str]] = {}
+    """Position of an event -> position and client of the request that caused it."""
+    applications: dict[tuple[str, str], _Application] = {}
+    """(client, transactional id) -> the application."""
+    asked: dict[int, tuple[str, str, str]] = {}
+    """Position of a request to end -> client, transactional id, ``commit`` or ``abort``."""
+    newest: dict[str, tuple[int, str, str | None]] = {}
+    """Transactional id -> position of its newest request to end, what it asked, the answer."""
+    unended: dict[tuple[str, int], list[SentRecords]] = {}
+    """(partition, producer id) -> batches without a marker behind them."""
+    wrong: dict[tuple[str, int], WrongData] = {}
+    """(partition, offset of a marker) -> the contradiction."""
+
+    def follow(self, event: Event, node: str) -> None:
+        """Take the next event."""
+        payload = event.d if isinstance(event.d, Mapping) else {}
+        self._note_origin(event, node, payload)
+        match event.k:
+            case "txn.decide":
+                self._decided(event, payload)
+            case "client.result":
+                for position in event.p:
+                    self._answered(position, str(payload.get("error") or _NO_ERROR))
+            case "msg.send" if payload.get("response"):
+                for position in event.p:
+                    if position in self.origins and self.origins[position][0] == position:
+                        self._answered(position, str(payload.get("error") or _NO_ERROR))
+            case "log.append" if payload.get("txn") and not payload.get("control"):
+                self._appended(event, payload)
+            case "marker.written":
+                self._marked(payload)
+
+    def view_of(self, transactional_id: str) -> ApplicationView | None:
+        """What the application of a transactional id knows of its newest end; None if it has asked
+        for none.
+        """
+        end = self.newest.get(transactional_id)
+        if end is None:
+            return None
+        _, asked, answer = end
+        return ApplicationView(
+            asked=asked, answer=answer, sentence=application_sentence(asked, answer)
+        )
+
+    def wrong_data(self) -> Iterator[WrongData]:
+        """Where an application believes otherwise than the data is."""
+        yield from self.wrong.values()
+
+    def forget(self, position: int) -> None:
+        """Forget requests before a position, and all that is not settled."""
+        for request in [request for request in self.asked if request < position]:
+            del self.asked[request]
+        for origin in [origin for origin in self.origins if origin < position]:
+            del self.origins[origin]
+        for application in self.applications.values():
+            application.records = [
+                records for records in application.records if records.sent_at >= position
+            ]
+
+    def forget_all(self) -> None:
+        """Forget everything: the cluster is another one."""
+        for table in (self.applications, self.asked, self.newest, self.unended, self.wrong):
+            table.clear()
+
+    def forget_partition(self, partition: str) -> None:
+        """Forget a partition that was deleted."""
+        for key in [key for key in self.unended if key[0] == partition]:
+            del self.unended[key]
+        for place in [place for place in self.wrong if place[0] == partition]:
+            del self.wrong[place]
+        for application in self.applications.values():
+            application.records = [
+                records for records in application.records if records.partition != partition
+            ]
+
+    # Requests and answers
+
+    def _note_origin(self, event: Event, node: str, payload: Mapping[str, Any]) -> None:
+        if event.k == "client.call":
+            self.origins[event.i] = event.i, node
+        elif event.p and event.p[0] in self.origins:
+            self.origins[event.i] = self.origins[event.p[0]]
+        elif event.k == "msg.recv" and not payload.get("response"):
+            peer = str(payload.get("peer", ""))
+            if peer.startswith("client/"):
+                self.origins[event.i] = event.i, peer
+        if len(self.origins) > ORIGINS_MAX:
+            del self.origins[next(iter(self.origins))]
+
+    def _application(self, client: str, transactional_id: str) -> _Application:
+        return self.applications.setdefault((client, transactional_id), _Application())
+
+    def _decided(self, event: Event, payload: Mapping[str, Any]) -> None:
+        origin = self.origins.get(event.i)
+        if origin is None:
+            return  # no client asked: a timeout did it
+        request, client = origin
+        transactional_id = transactional_id_of(event.tx)
+        application = self._application(client, transactional_id)
+        if payload.get("command") == "InitProducerId" and "error" not in payload:
+            application.records.clear()
+            return
+        asked = payload.get("asked")
+        if asked is None or request <= application.answered_request:
+            return
+        self.asked[request] = client, transactional_id, asked
+        application.open_request = max(application.open_request, request)
+        if request >= self.newest.get(transactional_id, (-1,))[0]:
+            self.newest[transactional_id] = request, asked, None
+
+    def _answered(self, request: int, error: str) -> None:
+        end = self.asked.pop(request, None)
+        if end is None:
+            return
+        client, transactional_id, asked = end
+        if self.newest.get(transactional_id, (-1,))[0] == request:
+            self.newest[transactional_id] = request, asked, error
+        if error != _NO_ERROR:
+            return
+        application = self._application(client, transactional_id)
+        application.answered_request = max(application.answered_request, request)
+        ends = application.commits if asked == "commit" else application.aborts
+        ends.append(request)
+        del ends[:-ENDS_MAX]
+        if application.open_request <= request:
+            application.open_request = -1
+        later_records = []
+        for records in application.records:
+            if records.sent_at < request:
+                records.expected = asked == "commit"
+                self._compare(records)
+            else:
+                later_records.append(records)
+        application.records = later_records
+
+    # Records
+
+    def _appended(self, event: Event, payload: Mapping[str, Any]) -> None:
+        origin = self.origins.get(event.i)
+        if origin is None or not event.tx:
+            return
+        sent_at, client = origin
+        transactional_id = transactional_id_of(event.tx)
+        application = self._application(client, transactional_id)
+        if 0 <= application.open_request < sent_at:
+            # It goes on without an answer: what it believes of the records before is not known.
+            application.records = [
+                records
+                for records in application.records
+                if records.sent_at > application.open_request
+            ]
+        records = SentRecords(
+            partition=payload["tp"],
+            first_offset=payload["base"],
+            producer_id=payload["pid"],
+            producer_epoch=payload["epoch"],
+            sent_at=sent_at,
+            transactional_id=transactional_id,
+        )
+        if sent_at > application.answered_request:
+            application.records.append(records)
+        elif application.was_aborted(sent_at):
+            records.expected = False  # it comes late, and its transaction is over
+        self.unended.setdefault((payload["tp"], payload["pid"]), []).append(records)
+
+    def _marked(self, payload: Mapping[str, Any]) -> None:
+        for records in self.unended.pop((payload["tp"], payload["pid"]), ()):
+            records.outcome = bool(payload["committed"])
+            records.marker_offset = payload["offset"]
+            self._compare(records)
+
+    def _compare(self, records: SentRecords) -> None:
+        if records.expected is None or records.outcome is None:
+            return
+        if records.expected != records.outcome:
+            self.wrong[records.partition, records.marker_offset] = WrongData(
+                partition=partition_of(records.partition),
+                offset=records.marker_offset,
+                producer_id=records.producer_id,
+                producer_epoch=records.producer_epoch,
+                transactional_id=records.transactional_id,
+                is_commit=records.expected,
+                by_application=True,
+            )

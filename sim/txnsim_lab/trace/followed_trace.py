@@ -1,0 +1,401 @@
+"""A trace, followed event by event, as facts for the judge (``txnsim.verdict``) after each of them.
+
+The state (``trace.state``) only assigns what events carry. What a verdict needs besides stands
+here: which coordinators serve, whether a leader is up, who waits, whether recording runs, what was
+decided, and what applications asked and were answered.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, Final, Self
+
+import msgspec
+
+from txnsim.runtime.trace import Event, TraceLevel
+from txnsim.trace.trace_file import Recording
+from txnsim.types import INTERNAL_TOPICS, TopicPartition
+from txnsim.verdict.contradictions import EndingMarker, contradictions
+from txnsim.verdict.facts import (
+    ClusterFacts,
+    MarkerSending,
+    OpenTxnFacts,
+    OwedMarker,
+    PartitionFacts,
+    ShareGroupFacts,
+    TransactionFacts,
+    WrongData,
+)
+from txnsim_lab.trace.applications import Applications
+from txnsim_lab.trace.faults_and_decisions import FaultsAndDecisions, partition_of
+from txnsim_lab.trace.state import TraceState, owed_by
+
+_SENDINGS: Final[Mapping[str, MarkerSending]] = {
+    "refused": MarkerSending.ABANDONED,  # given up, as the coordinator does
+    "abandoned": MarkerSending.ABANDONED,
+}
+COMPARED_MAX: Final = 100
+"""Newest markers of a producer on a partition that are compared with its decisions."""
+
+
+class FollowedTrace(msgspec.Struct, kw_only=True):
+    """What a trace tells up to an event."""
+
+    state: TraceState = msgspec.field(default_factory=TraceState)
+    faults_and_decisions: FaultsAndDecisions = msgspec.field(default_factory=FaultsAndDecisions)
+    applications: Applications = msgspec.field(default_factory=Applications)
+    position: int = -1
+    """Of the last event."""
+    coordinators: dict[int, str] = {}
+    """Partition of the transaction log -> the node that serves it; empty for none."""
+    ready_leaders: dict[str, int] = {}
+    """Partition -> the broker that has taken the leadership and runs."""
+    replicas: dict[str, tuple[tuple[int, ...], tuple[int, ...]]] = {}
+    """Partition -> replicas and those in sync, as far as events tell."""
+    opened_ms: dict[tuple[str, int], int | None] = {}
+    """(partition, producer id) -> timestamp of the first batch of its open transaction."""
+    attempts: dict[str, int] = {}
+    """Key of an owed marker -> the number of its last attempt."""
+    readers: dict[tuple[str, int], str] = {}
+    """(partition, position of the wait) -> the client that waits."""
+    stopped_at: int | None = None
+    """Position of the event with which recording stopped; None while it runs."""
+    contradicted: dict[tuple[TopicPartition, int], WrongData] = {}
+    """(partition, offset of a marker) -> what contradicts a coordinator's decision."""
+    has_ended: bool = False
+    """Whether the cluster is being stopped."""
+    is_opening: bool = False
+    """Whether a snapshot has begun and is not whole yet."""
+
+    @classmethod
+    def of(
+        cls, events: Iterable[Event], nodes: Sequence[str], *, level: str = TraceLevel.FULL
+    ) -> Self:
+        """Follow these events."""
+        followed = cls(state=TraceState(level=level))
+        for event in events:
+            followed.follow(event, nodes)
+        return followed
+
+    @classmethod
+    def of_recording(cls, run: Recording, *, at: int | None = None) -> Self:
+        """Follow a recording up to an event; to its end unless given."""
+        return cls.of(run.events_through(at), run.nodes, level=run.level)
+
+    def follow(self, event: Event, nodes: Sequence[str]) -> None:
+        """Apply the next event."""
+        payload = event.d if isinstance(event.d, Mapping) else {}
+        node = nodes[event.n]
+        self.position = event.i
+        self.state.follow(event, nodes)
+        self.faults_and_decisions.follow(event)
+        self.applications.follow(event, node)
+        self._follow_cluster(event, node, payload)
+
+    def forget(self, position: int) -> None:
+        """Forget what was decided and asked before a position, like a reader without it."""
+        self.faults_and_decisions.forget(position)
+        self.applications.forget(position)
+
+    def _follow_cluster(self, event: Event, node: str, payload: Mapping[str, Any]) -> None:
+        if self.has_ended:
+            return  # how a cluster is taken down at the end of a run is no part of its story
+        match event.k:
+            case "node.role" if payload.get("role") == "leader":
+                self.ready_leaders[payload["tp"]] = int(node.split("/")[1])
+                self._note_opened(payload["tp"], payload.get("producers", ()))
+            case "node.down" if payload.get("role") == "broker":
+                self._broker_down(node)
+            case "leader.changed":
+                self._leader_changed(payload)
+            case "topic.deleted":
+                self._topic_deleted(payload)
+            case "cluster.reset":
+                self._clear()
+                self.applications.forget_all()
+                self.contradicted.clear()
+            case "txn.load":
+                self.coordinators[_log_partition(node)] = node
+            case "txn.unload":
+                if self.coordinators.get(_log_partition(node)) == node:
+                    self.coordinators[_log_partition(node)] = ""
+            case "pid.open":
+                self.opened_ms[payload["tp"], payload["pid"]] = payload.get("timestamp")
+            case "log.start":
+                self._log_start_moved(payload)
+            case "marker.owed":
+                self.attempts.pop(f"{event.tx} {payload['tp']}", None)
+            case "marker.sent":
+                self.attempts[f"{event.tx} {payload['tp']}"] = payload.get("attempt", 1)
+            case "reader.wait":
+                self.readers[payload["tp"], event.i] = payload["client"]
+            case "reader.end":
+                for wait in [wait for wait in self.readers if wait[1] in event.p]:
+                    del self.readers[wait]
+            case "input" if payload.get("do") == "stop-cluster":
+                self.has_ended = True
+            case "trace.off":
+                self.stopped_at = event.i
+            case "snapshot":
+                self._snapshot(event, payload)
+
+    def _broker_down(self, node: str) -> None:
+        broker_id = int(node.split("/")[1])
+        for partition in [
+            partition for partition, leader in self.ready_leaders.items() if leader == broker_id
+        ]:
+            del self.ready_leaders[partition]
+        for index, coordinator in self.coordinators.items():
+            if coordinator.startswith(f"{node}/"):
+                self.coordinators[index] = ""
+
+    def _leader_changed(self, payload: Mapping[str, Any]) -> None:
+        partition = payload["tp"]
+        self.replicas[partition] = tuple(payload["replicas"]), tuple(payload["isr"])
+        self.ready_leaders.pop(partition, None)  # until that one tells of its log
+
+    def _topic_deleted(self, payload: Mapping[str, Any]) -> None:
+        for index in range(payload["partitions"]):
+            name = f"{payload['topic']}-{index}"
+            self.ready_leaders.pop(name, None)
+            self.replicas.pop(name, None)
+            self._forget_opened(name)
+            self.faults_and_decisions.forget_partition(TopicPartition(payload["topic"], index))
+            self.applications.forget_partition(name)
+            for place in [place for place in self.contradicted if str(place[0]) == name]:
+                del self.contradicted[place]
+
+    def _forget_opened(self, partition: str) -> None:
+        for key in [key for key in self.opened_ms if key[0] == partition]:
+            del self.opened_ms[key]
+
+    def _log_start_moved(self, payload: Mapping[str, Any]) -> None:
+        log = self.state.logs.get(payload["tp"])
+        if log is not None:
+            for producer_id, producer in log["producers"].items():
+                if 0 <= producer["first"] < payload["to"]:
+                    self.opened_ms[payload["tp"], int(producer_id)] = None
+
+    def _note_opened(self, partition: str, producers: Iterable[Mapping[str, Any]]) -> None:
+        self._forget_opened(partition)
+        for producer in producers:
+            self.opened_ms[partition, producer["pid"]] = producer.get("since")
+
+    def _snapshot(self, event: Event, payload: Mapping[str, Any]) -> None:
+        if payload["part"] == 0:
+            if self.stopped_at is not None:
+                self.forget(event.i)
+            self._clear()
+            self.is_opening = True
+            for node in payload.get("coordinators", ()):
+                self.coordinators[_log_partition(node)] = node if node.startswith("broker/") else ""
+        for log in payload["partitions"]:
+            if log.get("led"):
+                self.ready_leaders[log["tp"]] = log["leader"]
+            self._note_opened(log["tp"], log.get("producers", ()))
+        if payload["last"]:
+            self.is_opening = False
+
+    def _clear(self) -> None:
+        for table in (self.coordinators, self.ready_leaders, self.replicas, self.opened_ms):
+            table.clear()
+        self.attempts.clear()
+        self.readers.clear()
+        self.stopped_at = None
+
+    # Facts
+
+    def facts(self, partition: str | None = None) -> ClusterFacts:
+        """The facts after the last event, of one partition or of all."""
+        return ClusterFacts(
+            now_ms=self.state.now_ms,
+            partitions=tuple(
+                self._partition_facts(name, log)
+                for name, log in self.state.logs.items()
+                if partition in (None, name)
+                and (partition_of(name).topic not in INTERNAL_TOPICS or _has_open(log))
+            ),
+            transactions=tuple(self._transactions()),
+            owed_markers=tuple(self._owed_markers()),
+            unserved_coordinators=tuple(
+                sorted(index for index, node in self.coordinators.items() if not node)
+            ),
+            wrong_data=tuple(self.wrong_data()),
+            ignorance=self._ignorance(),
+        )
+
+    def _ignorance(self) -> str | None:
+        if self.stopped_at is not None:
+            return f"recording stopped at #{self.stopped_at}"
+        return "recording has just begun" if self.is_opening else None
+
+    def _partition_facts(self, name: str, log: Mapping[str, Any]) -> PartitionFacts:
+        partition, leader_id = partition_of(name), log["leader"]
+        replicas, isr = self.replicas.get(name, ((), ()))
+        if self.ready_leaders.get(name) != leader_id:
+            return PartitionFacts(
+                partition=partition,
+                leader_id=leader_id,
+                is_leader_up=False,
+                replicas=replicas,
+                isr=isr,
+            )
+        is_brief = self.state.level != TraceLevel.FULL
+        return PartitionFacts(
+            partition=partition,
+            leader_id=leader_id,
+            log_start=log["start"],
+            last_stable_offset=log["lso"],
+            high_watermark=max(log["end"], log["lso"]) if is_brief else log["hw"],
+            is_watermark_known=not is_brief,
+            open_txns=tuple(
+                self._open_txn_facts(name, int(producer_id), producer)
+                for producer_id, producer in log["producers"].items()
+                if producer["first"] >= 0
+            ),
+            readers=tuple(
+                sorted({client for wait, client in self.readers.items() if wait[0] == name})
+            ),
+            share_groups=tuple(sorted(self._share_groups(name), key=lambda group: group.group_id)),
+        )
+
+    def _open_txn_facts(
+        self, name: str, producer_id: int, producer: Mapping[str, Any]
+    ) -> OpenTxnFacts:
+        return OpenTxnFacts(
+            producer_id=producer_id,
+            producer_epoch=producer["epoch"],
+            first_offset=producer["first"],
+            last_write_ms=producer["timestamp"],
+            since_ms=self.opened_ms.get((name, producer_id)),
+            decided=self.faults_and_decisions.decision_of(
+                partition_of(name),
+                producer_id=producer_id,
+                producer_epoch=producer["epoch"],
+                first_offset=producer["first"],
+                opened_by=producer["i"],
+                last_timestamp_ms=producer["timestamp"],
+                transaction=self._transaction_of(producer_id),
+            ),
+        )
+
+    def _transaction_of(self, producer_id: int) -> Mapping[str, Any] | None:
+        return next(
+            (
+                transaction
+                for transaction in self.state.transactions.values()
+                if transaction["pid"] == producer_id
+            ),
+            None,
+        )
+
+    def _share_groups(self, name: str) -> Iterator[ShareGroupFacts]:
+        """Share groups that skip open transactions, with their start offsets."""
+        for share_key, share in self.state.shares.items():
+            group, _, share_partition = share_key.rpartition(" ")
+            if share_partition == name and share["isolation"] == "read_committed":
+                yield ShareGroupFacts(group_id=group, start_offset=share["start"])
+
+    def _is_served(self, node: str) -> bool:
+        return self.coordinators.get(_log_partition(node), node) == node
+
+    def _transactions(self) -> Iterator[TransactionFacts]:
+        for transactional_id, transaction in self.state.transactions.items():
+            if not self._is_served(transaction["node"]):
+                continue
+            started_ms = transaction.get("started_ms", -1)
+            yield TransactionFacts(
+                transactional_id=transactional_id,
+                coordinator_id=broker_of(transaction["node"]),
+                state=transaction["state"],
+                producer_id=transaction["pid"],
+                producer_epoch=transaction["epoch"],
+                partitions=frozenset(map(partition_of, transaction["partitions"])),
+                timeout_ms=transaction.get("timeout_ms", -1),
+                started_ms=started_ms if started_ms >= 0 else None,
+            )
+
+    def _owed_markers(self) -> Iterator[OwedMarker]:
+        for owed_key, owed in self.state.owed.items():
+            transactional_id, name = owed_by(owed_key)
+            transaction = self.state.transactions.get(transactional_id)
+            if transaction is None:
+                continue
+            sending = _SENDINGS.get(owed["how"], MarkerSending.UNDER_WAY)
+            held_by = None
+            if sending is MarkerSending.UNDER_WAY:
+                held_by = self._holding_rule(transaction, name)
+                if held_by is not None:
+                    sending = MarkerSending.HELD
+                elif self.attempts.get(owed_key, 1) > 1:
+                    sending = MarkerSending.RETRIED
+            yield OwedMarker(
+                transactional_id=transactional_id,
+                partition=partition_of(name),
+                is_commit=bool(owed["committed"]),
+                sending=sending,
+                held_by=held_by,
+            )
+
+    def _holding_rule(self, transaction: Mapping[str, Any], name: str) -> str | None:
+        """The rule that holds a marker, or the request before it to the same broker."""
+        log = self.state.logs.get(name)
+        return self.faults_and_decisions.marker_hold(
+            transaction["pid"],
+            name,
+            source=f"broker/{broker_of(transaction['node'])}",
+            target=None if log is None else f"broker/{log['leader']}",
+        )
+
+    def wrong_data(self) -> Iterator[WrongData]:
+        """Records whose end on a partition is not what was decided, or answered."""
+        self._compare_markers()
+        yield from self.contradicted.values()
+        for wrong in self.applications.wrong_data():
+            if (wrong.partition, wrong.offset) not in self.contradicted:
+                yield wrong
+
+    def _compare_markers(self) -> None:
+        """Compare new markers with the decisions."""
+        known = self.faults_and_decisions
+        for marker_key in known.changed & known.markers.keys():
+            partition, producer_id = marker_key
+            markers = known.markers[marker_key]
+            newest_markers = markers[-COMPARED_MAX:]
+            since = markers[-COMPARED_MAX - 1].timestamp_ms if len(markers) > COMPARED_MAX else 0
+            for wrong in contradictions(
+                partition,
+                producer_id,
+                known.producer_ids.get(producer_id),
+                [
+                    decision
+                    for decision in known.decisions.get(producer_id, ())
+                    if decision.start_timestamp_ms >= since
+                ],
+                [
+                    EndingMarker(
+                        offset=marker.offset,
+                        producer_epoch=marker.producer_epoch,
+                        is_commit=marker.is_commit,
+                        written_at=marker.timestamp_ms,
+                        has_ended_records=marker.timestamp_ms in known.ending_markers,
+                    )
+                    for marker in newest_markers
+                ],
+            ):
+                self.contradicted[wrong.partition, wrong.offset] = wrong
+        known.changed.clear()
+
+
+def _has_open(log: Mapping[str, Any]) -> bool:
+    return any(producer["first"] >= 0 for producer in log["producers"].values())
+
+
+def broker_of(node: str) -> int:
+    """Id of the broker in a node's name; -1 if no broker has the coordinator's partition."""
+    name_parts = node.split("/")
+    return int(name_parts[1]) if name_parts[0] == "broker" else -1
+
+
+def _log_partition(node: str) -> int:
+    return int(node.rpartition("/")[2])

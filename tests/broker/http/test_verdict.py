@@ -1,0 +1,301 @@
+"""``GET /api/v1/verdict``: what brokers in memory know, judged. Each row is a moment at which the
+page once said something else.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import httpx
+import msgspec
+import pytest
+
+from tests.support.clusters import VirtualCluster, begin_transaction, until_state
+from tests.support.control_port import port, run_story
+from tests.support.hanging_transaction import make_hanging
+from tests.support.within_environment import within
+from txnsim.client.admin import Admin
+from txnsim.client.cluster import Cluster
+from txnsim.client.fetching import fetch
+from txnsim.client.inspection.txn_views import OpenSince
+from txnsim.client.producer import Producer
+from txnsim.faults.actions import Fail, Hold
+from txnsim.faults.points import FaultPoint
+from txnsim.types import IsolationLevel, TopicPartition
+
+WHERE = TopicPartition("orders", 0)
+READ_COMMITTED, READ_UNCOMMITTED = IsolationLevel.READ_COMMITTED, IsolationLevel.READ_UNCOMMITTED
+
+
+async def verdict(client: httpx.AsyncClient) -> dict[str, Any]:
+    answer = await client.get("/api/v1/verdict")
+    assert answer.status_code == 200, answer.text
+    described: dict[str, Any] = answer.json()
+    return described
+
+
+def partition(described: dict[str, Any], name: str = "orders-0") -> dict[str, Any]:
+    return next(entry for entry in described["partitions"] if entry["partition"] == name)
+
+
+async def hang(cluster: Cluster) -> None:
+    """A transaction that no coordinator knows, and a record behind it."""
+    await make_hanging(Admin(cluster), WHERE, "ghost", age_ms=0)
+    async with Producer(cluster) as producer:
+        await producer.send("orders", 0, b"behind")
+
+
+async def held_fetch(cluster: Cluster, offset: int, isolation: IsolationLevel) -> None:
+    """A fetch that waits until something can be read, or for five seconds."""
+    await fetch(cluster, "orders", 0, offset, isolation=isolation, max_wait_ms=5_000)
+
+
+@within(run_story)
+async def test_nothing_is_open(cluster: VirtualCluster, client: httpx.AsyncClient, /) -> None:
+    described = await verdict(client)
+    assert (described["state"], described["headline"]) == (
+        "healthy",
+        "No transaction holds readers back",
+    )
+    assert (described["position"], described["is_recording"], described["age_ms"]) == (
+        None,
+        False,
+        0,
+    )
+    assert partition(described)["ends"] is None
+
+
+@within(run_story)
+async def test_an_open_transaction_ends_by_its_timeout(
+    cluster: VirtualCluster, client: httpx.AsyncClient, /
+) -> None:
+    async with cluster.client() as app:
+        producer = await begin_transaction(app, "billing", transaction_timeout_ms=9_000)
+        await producer.send("orders", 0, b"x")
+        described = await verdict(client)
+        state = partition(described)
+        assert (described["state"], state["stands_at"], state["records_behind"]) == ("open", 0, 1)
+        assert described["headline"] == "billing is open on orders-0 since offset 0"
+        (transaction,) = (await client.get("/api/v1/transactions")).json()
+        timeout_at_ms = transaction["start_ms"] + 9_000
+        assert (state["ends"]["by"], state["ends"]["at_ms"]) == ("producer", timeout_at_ms)
+        assert state["holder"]["since_ms"] is not None
+        assert (state["readers"], state["share_groups"]) == ([], []), "none is said"
+
+
+@within(run_story)
+async def test_a_reader_that_waits_is_named(
+    cluster: VirtualCluster, client: httpx.AsyncClient, /
+) -> None:
+    async with cluster.client() as app, cluster.client("reader") as reader:
+        await hang(app)
+        tasks = cluster.env.tasks
+        waiting_fetch = tasks.spawn(held_fetch(reader, 0, READ_COMMITTED), name="reader")
+        hasty_fetch = tasks.spawn(held_fetch(app, 2, READ_UNCOMMITTED), name="hasty")
+        await asyncio.sleep(0.1)
+        described = await verdict(client)
+        assert partition(described)["readers"] == ["reader"]
+        assert partition(described)["sentences"][-1] == (
+            "Consumers that wait: reader. No share group waits."
+        )
+        await asyncio.gather(waiting_fetch, hasty_fetch)
+        assert partition(await verdict(client))["readers"] == []
+
+
+@within(run_story)
+async def test_what_hangs_is_told_of_the_whole_cluster_and_is_gone_with_its_topic(
+    cluster: VirtualCluster, client: httpx.AsyncClient, /
+) -> None:
+    """Rows 01 and 04: the verdict is that of all partitions; a deleted topic has none."""
+    async with cluster.client() as app:
+        producer = await begin_transaction(app, "billing")
+        await producer.send("orders", 1, b"x")
+        await producer.commit()
+        await until_state(app, "billing", "CompleteCommit")
+        await hang(app)
+        described = await verdict(client)
+        assert (described["state"], described["partitions"][0]["partition"]) == (
+            "hangs",
+            "orders-0",
+        )
+        assert partition(described)["ends"]["by"] == "operator"
+        assert partition(described, "orders-1")["state"] == "healthy"
+        open_transactions = (await client.get("/api/v1/open-transactions")).json()
+        assert [entry["reason"] for entry in open_transactions] == [
+            partition(described)["holder"]["reason"]
+        ]
+        await Admin(app).delete_topics(["orders"])
+        described = await verdict(client)
+        assert (described["state"], described["partitions"]) == ("healthy", [])
+
+
+@within(run_story)
+async def test_a_reset_leaves_nothing(
+    cluster: VirtualCluster, client: httpx.AsyncClient, /
+) -> None:
+    """Row 02."""
+    async with cluster.client() as app:
+        await hang(app)
+        assert (await verdict(client))["state"] == "hangs"
+    await cluster.sim.reset(cluster.sim.snapshot())
+    assert (await verdict(client))["state"] == "healthy"
+
+
+@pytest.mark.parametrize("victim", ["only replica", "leader", "coordinator"])
+def test_without_leader_or_coordinator_nothing_is_said_to_end_it(victim: str) -> None:
+    """Row 05."""
+
+    async def story(cluster: VirtualCluster, client: httpx.AsyncClient) -> None:
+        async with cluster.client() as app:
+            factor = 1 if victim == "only replica" else 3
+            await Admin(app).create_topic("orders", partitions=1, replication_factor=factor)
+            producer = await begin_transaction(app, "billing")
+            await producer.send("orders", 0, b"x")
+            home = cluster.home("billing")
+            victim_id = cluster.leader(home if victim == "coordinator" else WHERE)
+            await cluster.sim.kill_broker(victim_id)
+            described = await verdict(client)
+            state = partition(described)
+            if victim == "coordinator":
+                if cluster.leader(WHERE) == victim_id:
+                    assert state["state"] == "no-leader"
+                    return
+                assert (state["state"], state["ends"]["by"]) == ("waits", "coordinator")
+                assert f"no broker serves {home}" in state["headline"]
+                (open_txn,) = (await client.get("/api/v1/open-transactions")).json()
+                assert (open_txn["verdict"], open_txn["command"]) == ("alive", None)
+            else:
+                assert (described["state"], state["ends"]["by"]) == ("no-leader", "leader")
+                assert (state["stands_at"], state["holder"]) == (None, None)
+            await asyncio.sleep(20)  # the controller has noticed
+            later = partition(await verdict(client))
+            if victim == "only replica":
+                assert (later["state"], later["leader_id"]) == ("no-leader", -1)
+            else:
+                assert later["state"] == "open"
+
+    run_story(story, topics=())
+
+
+@within(run_story)
+async def test_a_marker_that_a_rule_holds_does_not_come_by_itself(
+    cluster: VirtualCluster, client: httpx.AsyncClient, /
+) -> None:
+    """Row 06, the rule without a limit."""
+    async with cluster.client() as app:
+        producer = await begin_transaction(app, "billing")
+        await producer.send("orders", 0, b"x")
+        cluster.arm(Hold(), FaultPoint.PEER_REQUEST, "late", api="WriteTxnMarkers")
+        await producer.commit()
+        await cluster.wait_until_struck("late")
+        described = await verdict(client)
+        state = partition(described)
+        assert (described["state"], state["ends"]["by"]) == ("waits", "operator")
+        assert "the fault rule 'late' holds" in described["headline"]
+        cluster.injector.disarm("late")
+        await until_state(app, "billing", "CompleteCommit")
+        assert (await verdict(client))["state"] == "healthy"
+
+
+@pytest.mark.parametrize(("is_retried", "ends_by"), [(False, "operator"), (True, "marker")])
+def test_a_marker_that_nobody_sends_again_does_not_come_by_itself(
+    *, is_retried: bool, ends_by: str
+) -> None:
+    """Row 06, lesson L4: Kafka 2.4 does not try again after a storage error."""
+
+    async def story(cluster: VirtualCluster, client: httpx.AsyncClient) -> None:
+        async with cluster.client() as app:
+            producer = await begin_transaction(app, "billing")
+            await producer.send("orders", 0, b"x")
+            cluster.arm(
+                Fail(error="KAFKA_STORAGE_ERROR"), FaultPoint.LOG_APPEND, "disk", kind="marker"
+            )
+            await producer.commit()
+            await cluster.wait_until_struck("disk")
+            await asyncio.sleep(0.005)
+            state = partition(await verdict(client))
+            assert (state["state"], state["ends"]["by"]) == ("waits", ends_by)
+            heals = "does not heal by itself" not in " ".join(state["sentences"])
+            assert heals == is_retried
+            assert ("sends it again" in state["ends"]["sentence"]) == is_retried
+
+    run_story(story, rules={"storage_errors_are_retried": is_retried})
+
+
+@within(run_story)
+async def test_deleted_records_do_not_end_a_hang(
+    cluster: VirtualCluster, client: httpx.AsyncClient, /
+) -> None:
+    """Row 10: the log begins later, and there is one verdict."""
+    async with cluster.client() as app:
+        await hang(app)
+        await Admin(app).delete_records(WHERE, 2)
+        described = await verdict(client)
+        state = partition(described)
+        assert (described["state"], state["log_start"], state["stands_at"]) == ("hangs", 2, 2)
+        assert (state["records_behind"], state["holder"]["since_ms"]) == (0, None)
+        assert "its first records are deleted" in state["sentences"][1]
+
+
+@pytest.mark.parametrize("level", [1, 2])
+@pytest.mark.parametrize("decided", ["commit", "abort"])
+def test_a_marker_against_the_decision_is_wrong_data(level: int, decided: str) -> None:
+    """Row 07, as far as coordinator and partition contradict each other: an operator writes an
+    ABORT while the COMMIT marker is held.
+    """
+
+    async def story(cluster: VirtualCluster, client: httpx.AsyncClient) -> None:
+        async with cluster.client() as app:
+            producer = await begin_transaction(app, "billing")
+            await producer.send("orders", 0, b"x")
+            cluster.arm(Hold(), FaultPoint.PEER_REQUEST, "late", api="WriteTxnMarkers", limit=1)
+            await (producer.commit() if decided == "commit" else producer.abort())
+            await cluster.wait_until_struck("late")
+            admin = Admin(app)
+            spec = await admin.identify(OpenSince(partition=WHERE, start_offset=0))
+            await admin.abort_transaction(spec)
+            cluster.injector.disarm("late")
+            await until_state(app, "billing", f"Complete{decided.title()}")
+            described = await verdict(client)
+            expected = "wrong-data" if decided == "commit" else "healthy"
+            assert described["state"] == expected
+            if decided == "commit":
+                (wrong,) = partition(described)["wrong_data"]
+                assert (wrong["offset"], wrong["is_commit"]) == (1, True)
+                await asyncio.sleep(0.01)
+                assert (await verdict(client))["state"] == "wrong-data", "it stays so"
+                await admin.delete_records(WHERE, -1)
+                assert (await verdict(client))["state"] == "healthy", "its records are gone"
+
+    run_story(story, level=level)
+
+
+async def test_a_recording_has_a_position() -> None:
+    async with port() as client:
+        assert (await verdict(client))["position"] is None
+        await client.post("/api/v1/trace", json={"level": "brief"})
+        described = await verdict(client)
+        assert (described["position"] >= 0, described["is_recording"]) == (True, True)
+        at = await client.get("/api/v1/verdict", params={"at": described["position"]})
+        assert (at.json()["state"], at.json()["position"]) == ("healthy", described["position"])
+        assert (await client.get("/api/v1/verdict?at=1000000")).status_code == 404
+        await client.post("/api/v1/trace", json={"level": "off"})
+        stopped = await verdict(client)
+        assert (stopped["state"], stopped["is_recording"]) == ("healthy", False)
+        at = await client.get("/api/v1/verdict", params={"at": stopped["position"]})
+        assert at.json()["headline"] == (
+            f"What is so now is not known: recording stopped at #{stopped['position']}"
+        )
+
+
+def test_every_state_is_json_that_decodes() -> None:
+    from txnsim.http._verdict import VerdictView
+
+    async def story(cluster: VirtualCluster, client: httpx.AsyncClient) -> None:
+        async with cluster.client() as app:
+            await hang(app)
+            answer = await client.get("/api/v1/verdict")
+            assert msgspec.json.decode(answer.content, type=VerdictView).state == "hangs"
+
+    run_story(story)

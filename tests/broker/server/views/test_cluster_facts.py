@@ -1,0 +1,81 @@
+"""Facts for the judge, read from brokers in memory. What follows from them is in
+``tests/broker/http/test_verdict.py``.
+"""
+
+from __future__ import annotations
+
+import asyncio
+
+from tests.support.clusters import VirtualCluster, begin_transaction, run_cluster, until_state
+from txnsim.client.admin import Admin
+from txnsim.client.members.membership import MemberOptions
+from txnsim.client.members.share import ShareMember
+from txnsim.faults.actions import Drop
+from txnsim.faults.points import FaultPoint
+from txnsim.runtime.loop_turns import Pace
+from txnsim.server.views.cluster_facts import ClusterFactsReader
+from txnsim.types import TopicPartition
+from txnsim.verdict.facts import ClusterFacts, MarkerSending, PartitionFacts
+
+WHERE = TopicPartition("orders", 0)
+
+
+def partition_of(facts: ClusterFacts) -> PartitionFacts:
+    return next(partition for partition in facts.partitions if partition.partition == WHERE)
+
+
+def test_facts_are_the_same_in_slices_and_in_a_step() -> None:
+    async def story(cluster: VirtualCluster) -> None:
+        reader = ClusterFactsReader(cluster.sim)
+        async with cluster.client() as app:
+            for transactional_id in ("a", "b"):
+                producer = await begin_transaction(app, transactional_id)
+                await producer.send("orders", 0, b"x")
+            environment = cluster.env
+            pace = Pace(environment.tasks.turns, environment.clock.stopwatch_ns)
+            in_slices = await reader.read(pace)
+            assert in_slices == await reader.read() == await ClusterFactsReader(cluster.sim).read()
+            assert sorted(txn.transactional_id for txn in in_slices.transactions) == ["a", "b"]
+            assert [txn.first_offset for txn in partition_of(in_slices).open_txns] == [0, 1]
+
+    run_cluster(story)
+
+
+def test_a_lost_marker_is_sent_again_when_its_request_times_out() -> None:
+    async def story(cluster: VirtualCluster) -> None:
+        reader = ClusterFactsReader(cluster.sim)
+        async with cluster.client() as app:
+            producer = await begin_transaction(app, "a")
+            await producer.send("orders", 0, b"x")
+            cluster.arm(Drop(), FaultPoint.PEER_REQUEST, api="WriteTxnMarkers", limit=1)
+            await producer.commit()
+            await cluster.wait_until_struck()
+            facts = await reader.read()
+            (owed,) = facts.owed_markers
+            assert (owed.sending, owed.is_commit) == (MarkerSending.RETRIED, True)
+            assert owed.sent_again_ms is not None
+            await asyncio.sleep((owed.sent_again_ms - facts.now_ms) / 1_000 + 1)
+            await until_state(app, "a", "CompleteCommit")
+            assert (await reader.read()).owed_markers == ()
+
+    run_cluster(story)
+
+
+def test_share_groups_stand_where_their_leader_has_them() -> None:
+    async def story(cluster: VirtualCluster) -> None:
+        async with cluster.client() as app:
+            producer = await begin_transaction(app, "a")
+            await producer.send("orders", 0, b"x")
+            admin = Admin(app)
+            for group, isolation in (("careful", "read_committed"), ("hasty", "read_uncommitted")):
+                await admin.set_group_config(group, "share.auto.offset.reset", "earliest")
+                await admin.set_group_config(group, "share.isolation.level", isolation)
+                member = ShareMember(app, MemberOptions(group_id=group, member_id=group))
+                await member.subscribe(["orders"], until=frozenset({WHERE}))
+                await member.poll(max_wait_ms=100)
+            groups = partition_of(await ClusterFactsReader(cluster.sim).read()).share_groups
+            assert groups is not None
+            (group_facts,) = groups
+            assert (group_facts.group_id, group_facts.start_offset) == ("careful", 0)
+
+    run_cluster(story, topics=(("orders", 1),))

@@ -1,0 +1,115 @@
+"""Decisions of a coordinator against the markers of a partition: what contradicts, and what does
+not.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from txnsim.txn.marker_payment import CoordinatorRecord
+from txnsim.types import TopicPartition
+from txnsim.verdict.contradictions import EndingMarker, contradictions
+
+HERE, THERE = TopicPartition("t", 0), TopicPartition("t", 1)
+
+
+def decision(
+    outcome: str, at: int, *, begun: int | None = None, epoch: int = 0, where: TopicPartition = HERE
+) -> CoordinatorRecord:
+    """A decision, written as ``C`` or ``A``, at a time."""
+    return CoordinatorRecord(
+        state={"C": "PrepareCommit", "A": "PrepareAbort"}[outcome],
+        producer_id=7,
+        producer_epoch=epoch,
+        partitions=frozenset({where}),
+        is_v2=epoch > 0,
+        timestamp_ms=at,
+        start_timestamp_ms=at - 5 if begun is None else begun,
+    )
+
+
+def marker(outcome: str, at: int, *, offset: int = 0, epoch: int = 0) -> EndingMarker:
+    return EndingMarker(
+        offset=offset or at, producer_epoch=epoch, is_commit=outcome == "C", written_at=at
+    )
+
+
+@pytest.mark.parametrize(
+    ("decisions", "markers", "wrong_offsets"),
+    [
+        pytest.param([], [], [], id="nothing"),
+        pytest.param([decision("C", 10)], [marker("C", 11)], [], id="as-decided"),
+        pytest.param([decision("C", 10)], [], [], id="no-end-yet"),
+        pytest.param([decision("C", 10)], [marker("A", 11)], [11], id="operator-wrote-the-other"),
+        pytest.param([], [marker("A", 11)], [], id="repaired-without-a-decision"),
+        pytest.param(
+            [decision("C", 10), decision("A", 20)], [marker("A", 21)], [21], id="lost-and-went-on"
+        ),
+        pytest.param(
+            [decision("C", 10), decision("C", 20)],
+            [marker("C", 21)],
+            [],
+            id="lost-with-the-same-outcome",
+        ),
+        pytest.param(
+            [decision("C", 10), decision("A", 30, begun=12)],
+            [marker("C", 11), marker("C", 20), marker("A", 31)],
+            [20],
+            id="late-marker-tears-the-next",
+        ),
+        pytest.param(
+            [decision("C", 10), decision("A", 30, begun=25)],
+            [marker("C", 11), marker("C", 20), marker("A", 31)],
+            [],
+            id="a-late-record-repaired-before-the-next",
+        ),
+        pytest.param(
+            [decision("C", 10), decision("A", 11)],
+            [marker("C", 11), marker("A", 12)],
+            [],
+            id="two-in-a-millisecond",
+        ),
+        pytest.param(
+            [decision("C", 10), decision("A", 10, begun=10)],
+            [marker("C", 10), marker("A", 10, offset=12)],
+            [],
+            id="all-in-a-millisecond",
+        ),
+        pytest.param(
+            [decision("C", 10, epoch=1), decision("A", 10, epoch=2)],
+            [marker("C", 10, epoch=1), marker("C", 10, offset=12, epoch=2)],
+            [12],
+            id="epochs-order-them",
+        ),
+        pytest.param(
+            [decision("A", 20, begun=11, epoch=2)],
+            [marker("C", 10, epoch=1)],
+            [],
+            id="of-a-forgotten-decision",
+        ),
+        pytest.param(
+            [decision("C", 20, begun=1, epoch=3)],
+            [marker("A", 10, epoch=1)],
+            [],
+            id="of-an-older-epoch",
+        ),
+        pytest.param(
+            [decision("C", 20, begun=1, epoch=2)],
+            [marker("A", 21, epoch=1), marker("C", 22, epoch=2)],
+            [21],
+            id="an-operators-with-the-epoch-of-records",
+        ),
+        pytest.param(
+            [decision("C", 10, where=THERE)], [marker("A", 11)], [], id="another-decision"
+        ),
+    ],
+)
+def test_a_marker_contradicts_a_decision_whose_records_it_has_ended(
+    decisions: list[CoordinatorRecord], markers: list[EndingMarker], wrong_offsets: list[int]
+) -> None:
+    wrong_data = list(contradictions(HERE, 7, "app", decisions, markers))
+    assert [wrong.offset for wrong in wrong_data] == wrong_offsets
+    for wrong in wrong_data:
+        ended_by = next(ending for ending in markers if ending.offset == wrong.offset)
+        assert wrong.is_commit != ended_by.is_commit
+    assert not list(contradictions(HERE, 8, "app", decisions, markers)), "another producer"

@@ -1,0 +1,136 @@
+"""Where readers stand, and the sentences for it."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+
+from txnsim.txn.open_txn_verdict import DISCARD_WARNING, OpenTxnStatus, program_at
+from txnsim.txn.past_decision import Decided, Decision
+from txnsim.types import TopicPartition
+from txnsim.verdict.reader_standing import BlockingTxn, Cause, ReaderStanding
+from txnsim.verdict.words import NAMED_GROUPS_MAX, standing_sentences, withheld_sentence
+
+PARTITION = TopicPartition("t", 0)
+
+
+def standing(
+    cause: Cause, holder: BlockingTxn | None = None, *, other_holders: int = 0
+) -> ReaderStanding:
+    return ReaderStanding(
+        partition=PARTITION,
+        cause=cause,
+        last_stable_offset=1,
+        high_watermark=4,
+        blocking_txn=holder,
+        later_open_count=other_holders,
+    )
+
+
+def holder(verdict: OpenTxnStatus) -> BlockingTxn:
+    return BlockingTxn(
+        producer_id=7,
+        producer_epoch=0,
+        quiet_ms=2_500,
+        verdict=verdict,
+        reason="so it is",
+        transactional_id="app",
+        coordinator_id=2,
+    )
+
+
+@pytest.mark.parametrize(
+    ("verdict", "advice"),
+    [
+        (OpenTxnStatus.HANGING, "txnsim txns repair --topic t --partition 0 --yes"),
+        (OpenTxnStatus.DECIDED, "Look at broker 2"),
+        (OpenTxnStatus.ALIVE, "--transactionalId app"),
+    ],
+)
+def test_the_words_say_what_holds_readers_and_what_to_do(
+    verdict: OpenTxnStatus, advice: str
+) -> None:
+    first_sentence, second, third, last_sentence = standing_sentences(
+        standing(Cause.HANGING, holder(verdict), other_holders=2)
+    )
+    assert first_sentence == withheld_sentence(1, 4)
+    assert "producer id 7, epoch 0" in second
+    assert "2 s ago; so it is." in second
+    assert advice in third
+    assert last_sentence == "Transactions that are open behind it: 2."
+
+
+@pytest.mark.parametrize("is_two_phase", [False, True])
+def test_who_is_told_to_fence_a_producer_is_told_what_that_discards(*, is_two_phase: bool) -> None:
+    """Its owner is gone, and a checkpoint of Flink may count its records as committed."""
+    lingering = msgspec.structs.replace(holder(OpenTxnStatus.ALIVE), is_two_phase=is_two_phase)
+    advice = standing_sentences(standing(Cause.ALIVE, lingering))[2]
+    words_before_command, _, command = advice.partition(DISCARD_WARNING)
+    assert "first" in words_before_command, "what to look at comes before the command"
+    assert "checkpoint" in DISCARD_WARNING
+    assert "forceTerminateTransaction --transactionalId app" in command
+
+
+def test_a_command_is_that_of_the_cluster() -> None:
+    assert program_at(None) == "txnsim txns"
+    standing_there = msgspec.structs.replace(
+        standing(Cause.ALIVE, holder(OpenTxnStatus.ALIVE)), program=program_at("b:1")
+    )
+    assert (
+        "txnsim txns --bootstrap-server b:1 forceTerminate" in standing_sentences(standing_there)[2]
+    )
+
+
+@pytest.mark.parametrize(
+    ("decision", "guess"),
+    [
+        (Decision.UNKNOWN, "--guess abort, which discards its records, or --guess commit"),
+        (Decision.ABORTED, ""),
+    ],
+)
+def test_what_was_decided_is_said_and_a_guess_is_asked_for(decision: Decision, guess: str) -> None:
+    decided = Decided(decision=decision, because="a log says so")
+    hanging = msgspec.structs.replace(holder(OpenTxnStatus.HANGING), decided=decided)
+    advice = standing_sentences(standing(Cause.HANGING, hanging))[2]
+    assert f"It hangs. {decided}. To end it: " in advice
+    assert advice.endswith(f"{guess}." if guess else "--yes.")
+
+
+def test_where_nothing_is_open_replication_may_hold_the_end() -> None:
+    nothing = standing(Cause.NOTHING)
+    assert "No transaction holds readers back" in standing_sentences(nothing)[0]
+    assert len(standing_sentences(nothing)) == 2
+    late = ReaderStanding(
+        partition=PARTITION,
+        cause=Cause.UNREPLICATED,
+        last_stable_offset=1,
+        high_watermark=4,
+        not_in_sync=[3],
+    )
+    assert "matter of replication" in standing_sentences(late)[1]
+    assert "Replicas [3]" in standing_sentences(late)[2]
+
+
+def test_a_transaction_that_is_alone_has_none_behind_it() -> None:
+    assert len(standing_sentences(standing(Cause.ALIVE, holder(OpenTxnStatus.ALIVE)))) == 3
+
+
+def test_share_groups_that_wait_there_are_named_up_to_ten() -> None:
+    alive = standing(Cause.ALIVE, holder(OpenTxnStatus.ALIVE))
+    share_groups = [
+        ("g", None),
+        *((f"g{offset}", offset) for offset in range(NAMED_GROUPS_MAX + 1)),
+    ]
+    named = msgspec.structs.replace(alive, share_groups=share_groups)
+    assert standing_sentences(named)[:-1] == standing_sentences(alive)
+    assert standing_sentences(named)[-1] == (
+        "Share groups with read_committed get nothing from there on either: g, g0 (start offset 0),"
+        f" {', '.join(f'g{at} (start offset {at})' for at in range(1, NAMED_GROUPS_MAX - 1))}"
+        " and 2 more."
+    )
+
+
+def test_what_is_not_on_all_replicas_is_no_transaction() -> None:
+    written = standing_sentences(standing(Cause.WRITTEN))
+    assert len(written) == 2
+    assert "No transaction is open there" in written[1]

@@ -1,0 +1,173 @@
+"""What applications believe, against what became of their records."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.support.small_trace import small
+from tests.support.traces import recording_of_run
+from txnsim.types import TopicPartition
+from txnsim.verdict.judge import VerdictState, judge_cluster
+from txnsim_lab.trace.applications import Applications
+from txnsim_lab.trace.followed_trace import FollowedTrace
+
+T_0 = TopicPartition("t", 0)
+NODES = ("client/app", "broker/1", "broker/1/txn/0", "broker/1/log/t-0")
+TX = "app/7:0"
+
+
+@pytest.mark.parametrize(
+    ("name", "run", "take", "by_application"),
+    [
+        ("z05", "V+", "armed", True),  # lesson L3: a late commit ends the next transaction
+        ("z06", "V+", "armed", True),  # lesson L3: a late abort
+        ("z21", "TV2", "armed", False),  # a late marker: coordinator and partition contradict
+        ("late-produce-joins-next-transaction", "V-", "armed", True),
+        ("z05", "V+", "disarmed", None),
+        ("z06", "TV2", "armed", None),
+        ("z01", "V-", "armed", None),
+    ],
+)
+def test_wrong_data_is_told_of_stories_whose_data_is_wrong(
+    name: str, run: str, take: str, *, by_application: bool | None
+) -> None:
+    """Row 07."""
+    facts = FollowedTrace.of_recording(recording_of_run(name, run, take)).facts()
+    assert {wrong.by_application for wrong in facts.wrong_data} == (
+        set() if by_application is None else {by_application}
+    )
+    is_wrong = judge_cluster(facts).state is VerdictState.WRONG_DATA
+    assert is_wrong == (by_application is not None)
+
+
+def asked(position: int, end: str, *, error: str = "") -> tuple[object, ...]:
+    payload = {"command": "EndTxn", "asked": end, **({"error": error} if error else {})}
+    return (NODES[2], "txn.decide", (position,), TX, payload)
+
+
+def call(name: str) -> tuple[object, ...]:
+    return (NODES[0], "client.call", (), "", {"call": name})
+
+
+def result(position: int, error: str = "NONE") -> tuple[object, ...]:
+    return (NODES[0], "client.result", (position,), "", {"call": "x", "error": error})
+
+
+def appended(position: int, base: int) -> tuple[object, ...]:
+    data = {"tp": "t-0", "pid": 7, "epoch": 0, "seq": 0, "base": base, "last": base, "txn": True}
+    return (NODES[3], "log.append", (position,), TX, data)
+
+
+def marked(offset: int, *, committed: bool) -> tuple[object, ...]:
+    data = {"tp": "t-0", "pid": 7, "epoch": 0, "offset": offset, "committed": committed}
+    return (NODES[3], "marker.written", (), TX, data)
+
+
+def applications(*events: tuple[object, ...]) -> Applications:
+    run = small(NODES, *events)
+    followed = Applications()
+    for event in run.events:
+        followed.follow(event, run.nodes[event.n])
+    return followed
+
+
+PRODUCED = (call("produce"), appended(0, 0), call("end"))
+
+
+def test_what_was_asked_is_what_was_sent_and_not_the_state_that_it_met() -> None:
+    """Row 08: a commit that met CompleteAbort was told as "it asked to abort"."""
+    refused = applications(
+        *PRODUCED,
+        asked(2, "commit", error="INVALID_PRODUCER_EPOCH"),
+        result(2, "INVALID_TXN_STATE"),
+    )
+    view = refused.view_of("app")
+    assert view is not None
+    assert view.sentence == "The application asked to commit, and got INVALID_TXN_STATE."
+    unanswered = applications(*PRODUCED, asked(2, "commit")).view_of("app")
+    assert unanswered is not None
+    assert unanswered.sentence == "The application asked to commit, and has no answer."
+    assert applications(*PRODUCED).view_of("app") is None
+
+
+def test_an_answer_that_contradicts_the_marker_is_wrong_data() -> None:
+    told = applications(*PRODUCED, asked(2, "commit"), result(2), marked(1, committed=False))
+    (wrong,) = told.wrong_data()
+    assert (wrong.partition, wrong.offset, wrong.is_commit) == (T_0, 1, True)
+    told.forget_partition("t-0")
+    assert list(told.wrong_data()) == []
+
+
+@pytest.mark.parametrize(
+    "events",
+    [
+        pytest.param((asked(2, "commit"), marked(1, committed=False)), id="no-answer"),
+        pytest.param(
+            (asked(2, "commit"), result(2, "ERROR"), marked(1, committed=False)), id="an-error"
+        ),
+        pytest.param(
+            (asked(2, "abort"), result(2), marked(1, committed=False)), id="as-it-was-answered"
+        ),
+        pytest.param(
+            (
+                asked(2, "commit"),
+                call("init"),
+                (NODES[2], "txn.decide", (4,), TX, {"command": "InitProducerId"}),
+                call("end"),
+                asked(6, "abort"),
+                result(6),
+                marked(1, committed=True),
+            ),
+            id="it-began-anew",
+        ),
+        pytest.param(
+            (
+                asked(2, "commit"),
+                call("produce"),
+                appended(4, 1),
+                call("end"),
+                asked(6, "abort"),
+                result(6),
+                marked(2, committed=False),
+            ),
+            id="it-went-on-without-an-answer",
+        ),
+    ],
+)
+def test_what_it_does_not_know_is_no_contradiction(events: tuple[tuple[object, ...], ...]) -> None:
+    assert list(applications(*PRODUCED, *events).wrong_data()) == []
+
+
+def test_a_record_that_comes_late_belongs_to_the_transaction_that_sent_it() -> None:
+    late = (
+        *PRODUCED,
+        call("late"),
+        call("end"),
+        asked(4, "abort"),
+        result(4),
+        marked(1, committed=False),
+        appended(3, 2),
+        marked(3, committed=True),
+    )
+    (wrong,) = applications(*late).wrong_data()
+    assert (wrong.offset, wrong.is_commit) == (3, False)
+
+
+def test_a_foreign_client_is_known_by_its_requests() -> None:
+    request = (NODES[1], "msg.recv", (), "", {"api": "EndTxn", "peer": "client/x"})
+    answer = (NODES[1], "msg.send", (2,), "", {"api": "EndTxn", "response": True})
+    sent = (NODES[1], "msg.recv", (), "", {"api": "Produce", "peer": "client/x"})
+    told = applications(
+        sent, appended(0, 0), request, asked(2, "commit"), answer, marked(1, committed=False)
+    )
+    (wrong,) = told.wrong_data()
+    assert wrong.is_commit
+    told.forget_all()
+    assert told.view_of("app") is None
+
+
+def test_what_is_forgotten_is_not_settled() -> None:
+    told = applications(*PRODUCED, asked(2, "commit"))
+    told.forget(3)
+    assert told.asked == {}
+    assert all(not application.records for application in told.applications.values())
