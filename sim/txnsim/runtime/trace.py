@@ -148,6 +148,7 @@ class Tracer:
         self.scope_waker = NO_CAUSE
         """``waker`` in that scope."""
         self._floor = 0
+        self._level = TraceLevel.OFF
         self._snapshot: Snapshot = tuple
         self._defer: Defer = _call_now
         self._parts: Iterator[Payload] = iter(())

@@ -19,7 +19,7 @@ from txnsim.interbroker.replication import ReplicatedBatch
 from txnsim.log.config import LogConfig
 from txnsim.log.partition_log import PartitionLog
 from txnsim.releases.rules import LATEST
-from txnsim.storage.log_dir import StoredReplica, log_dir_files
+from txnsim.storage.log_dir import ReplicaCut, log_dir_files_in_steps
 from txnsim.storage.metadata_files import MetaProperties
 from txnsim.txn.log_format import encode_batch
 from txnsim.txn.state import TransactionState, TxnTransition
@@ -33,6 +33,7 @@ from txnsim.types import (
     TransactionVersion,
 )
 from txnsim.wire.batch import Record, assign, build_batch, control_batch, read_batch_header
+from txnsim.wire.codec import run_to_end
 
 BEGIN_MS: Final = 1_795_197_566_000
 """When the first record is written: 2026-11-20T18:39:26Z."""
@@ -156,7 +157,7 @@ class WrittenCluster:
 
     def _write_broker(self, path: Path, broker: int) -> Path:
         replicas = [
-            StoredReplica(log=log, topic_id=_topic_id(partition.topic))
+            ReplicaCut.of_log(log, topic_id=_topic_id(partition.topic))
             for partition, log in sorted(self._logs.items())
         ]
         meta = MetaProperties(
@@ -165,7 +166,7 @@ class WrittenCluster:
             directory_id=uuid.uuid5(uuid.NAMESPACE_OID, f"broker-{broker}"),
         )
         files_by_folder: dict[Path, dict[str, bytes]] = {path: {}}
-        for file in log_dir_files(replicas, meta, broker_epoch=broker):
+        for file in run_to_end(log_dir_files_in_steps(replicas, meta, broker_epoch=broker)):
             target = path / file.path
             files_by_folder.setdefault(target.parent, {})[target.name] = b"".join(file.parts)
         for folder, files in files_by_folder.items():

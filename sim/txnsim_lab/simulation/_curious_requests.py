@@ -396,7 +396,7 @@ def _values_of(config: str) -> list[str]:
         return ["INFO", "1000"]
     bounds = [int(bound) for bound in (config_key.minimum, config_key.maximum) if bound is not None]
     return [
-        config_key.default,
+        *([] if config_key.default is None else [config_key.default]),
         *config_key.choices,
         *(str(bound + difference) for bound in bounds for difference in (-1, 0, 1)),
     ]

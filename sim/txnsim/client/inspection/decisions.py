@@ -152,15 +152,12 @@ async def check_decisions(
         ClientError: This user may not read ``__transaction_state``, or topics can't be listed.
     """
     cluster = admin.cluster
-    places = [
-        place
-        for place in await admin.partitions_to_search(topic)
-        if place.topic != TRANSACTION_STATE_TOPIC
-    ]
-    coordinators = {
-        place.partition: _CoordinatorLog()
-        for place in await admin.partitions_to_search(TRANSACTION_STATE_TOPIC)
-    }
+    targets = await admin.search_targets(topic)
+    if targets.unread_topics:  # a decision may list its partitions
+        raise next(iter(targets.unread_topics.values()))
+    places = [place for place in targets.partitions if place.topic != TRANSACTION_STATE_TOPIC]
+    coordinator_targets = await admin.search_targets(TRANSACTION_STATE_TOPIC)
+    coordinators = {place.partition: _CoordinatorLog() for place in coordinator_targets.partitions}
     await _read_coordinators(cluster, coordinators, progress)
     for log in coordinators.values():
         log.first_read_end = log.next_offset
