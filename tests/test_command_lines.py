@@ -38,6 +38,7 @@ STRERROR: Final = {
     "sim/txnsim/runtime/real_world.py": "raised again as OSError",
     "sim/txnsim/storage/regular_file.py": "damage of a disk that is loaded",
     "sim/txnsim_spark/describe.py": "passed by, and said in a list",
+    "sim/txnsim_spark/embedded.py": "raised again as OSError",
     "sim/txnsim_spark/empty_reads.py": "a row of errors",
     "sim/txnsim_spark/file_faults.py": "a row of errors, or an error of its own class",
     "sim/txnsim_spark/forensics/_coordinator_log.py": "passed by, and said in a list",
