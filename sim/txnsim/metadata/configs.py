@@ -502,21 +502,24 @@ def broker_synonyms(
     """
     key = keys.get(config_name)
     family_names = (config_name,) if key is None else key.synonyms or (config_name,)
-    synonyms: list[Synonym] = [
-        (synonym, config_value, source_of(scope))
-        for scope in scopes
-        if (scope_configs := image.broker_configs.get(scope))
-        for synonym in family_names
-        if (config_value := scope_configs.get(synonym)) is not None
-    ]
+    synonyms: list[Synonym] = []
+    for scope in scopes:
+        if scope_configs := image.broker_configs.get(scope):
+            synonyms += [
+                (synonym, scope_configs[synonym], source_of(scope))
+                for synonym in family_names
+                if synonym in scope_configs
+            ]
     for synonym in family_names:
         static_value = own_values.get(synonym) or _static_value(synonym, settings)
         if static_value is not None:
             synonyms.append((synonym, static_value, ConfigSource.STATIC_BROKER))
     for synonym in family_names:
-        synonym_key = keys.get(synonym)
+        synonym_key = key if synonym == config_name else keys.get(synonym)
         if synonym_key is not None and synonym_key.default is not None:
             synonyms.append((synonym, synonym_key.default, ConfigSource.DEFAULT))
+    if len(family_names) == 1:
+        return synonyms
     # ConfigHelper.configSynonyms: drop the entries before the first value of the config itself.
     return list(dropwhile(lambda synonym_entry: synonym_entry[0] != config_name, synonyms))
 

@@ -523,7 +523,7 @@ def group_values(
                 image=image,
                 settings=settings,
             )
-        elif key.default is not None:
+        else:
             synonyms.append((config_name, key.default, ConfigSource.DEFAULT))
         if not release_rules.groups_have_limits:
             # The nearest value alone; a broker's is told as the group's default.

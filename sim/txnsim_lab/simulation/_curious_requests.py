@@ -16,9 +16,9 @@ from typing import Any, Final, NotRequired, TypedDict, get_args, get_origin, get
 import msgspec
 
 from txnsim.api.registry import shipped_apis
-from txnsim.metadata.config_keys import TOPIC_CONFIGS
+from txnsim.metadata.config_keys import TOPIC_CONFIGS, config_keys
 from txnsim.metadata.group_configs import GROUP_CONFIGS
-from txnsim.releases import REFERENCE, release_named
+from txnsim.releases import LATEST, REFERENCE, release_named
 from txnsim.types import PRODUCER_EPOCH_MAX
 from txnsim.wire.apis import APIS, api_name
 from txnsim.wire.codec import request_class
@@ -394,9 +394,12 @@ def _values_of(config: str) -> list[str]:
     config_key = TOPIC_CONFIGS.get(config) or GROUP_CONFIGS.get(config)
     if config_key is None:
         return ["INFO", "1000"]
+    default = config_key.default
+    if default is None and config_key.broker_name is not None:
+        default = config_keys("broker", LATEST)[config_key.broker_name].default
     bounds = [int(bound) for bound in (config_key.minimum, config_key.maximum) if bound is not None]
     return [
-        *([] if config_key.default is None else [config_key.default]),
+        default or "",
         *config_key.choices,
         *(str(bound + difference) for bound in bounds for difference in (-1, 0, 1)),
     ]
