@@ -369,8 +369,6 @@ def _aborted_batches(
     )
     aborted_producer_ids: set[int] = set()
     for batch in batches:
-        if batch.producer_id < 0:
-            continue
         while upcoming_ranges and upcoming_ranges[0].first_offset <= batch.last_offset:
             aborted_producer_ids.add(upcoming_ranges.popleft().producer_id)
         if batch.is_abort_marker:

@@ -463,6 +463,10 @@ def test_replicas_that_were_eligible_are_not_any_more() -> None:
         partition.elr for topic in everywhere.topics.values() for partition in topic.partitions
     )
     assert without_elr(everywhere) is everywhere
+    last_known = everywhere.with_topic(
+        topic("two", partition(2, isr=(2,), last_known=(3,)), topic_id=uuid.UUID(int=8))
+    )
+    assert without_elr(last_known).topics["two"].partitions[0].last_known_elr == ()
     off = two.with_feature(ELIGIBLE_LEADER_REPLICAS, 0)
     assert without_elr(off) is off
 

@@ -217,6 +217,10 @@ def test_positions_of_a_deleted_topic_are_hidden_and_those_of_its_successor_are_
     assert not list(offsets.committed_offsets("g"))
     assert offsets.is_of_deleted_topic("g", P0)
     assert offsets.is_of_deleted_topic("g", P1)
+    other_partition = TopicPartition("other", 0)
+    commit(offsets, 7, record_offset=2, topic_partition=other_partition)
+    (visible,) = offsets.committed_offsets("g")
+    assert visible.topic_partition == other_partition
     commit(offsets, 1, record_offset=2)
     commit(offsets, 2, record_offset=3, topic_partition=P1, pid=PID)
     assert position(offsets) == 1

@@ -419,6 +419,19 @@ def test_the_marker_that_a_producer_is_known_by_stays() -> None:
     assert compacted_log.shape()[0][0] > 1, "nobody is known by it any more"
 
 
+def test_of_a_producers_markers_only_the_newest_epochs_stays() -> None:
+    compacted_log = Compacted()
+    compacted_log.send(0, ("a", "1"))
+    for epoch in (1, 2):
+        compacted_log.end(committed=True, epoch=epoch)
+    for generation in range(2, 5):
+        compacted_log.put(("a", str(generation)))
+        compacted_log.roll()
+        compacted_log.clean(NOW + LAG if generation == 4 else NOW)
+    headers = map(read_batch_header, compacted_log.log.batches())
+    assert [header.producer_epoch for header in headers if header.is_control] == [2]
+
+
 def epoch_of_copy(compacted_log: Compacted) -> int:
     """The producer's epoch as a replica knows it that has copied the log."""
     copy = replayed_log(

@@ -719,6 +719,10 @@ def test_truncation_drops_markers_at_or_above(
     txn_index.truncate_to(offset)
     assert txn_index.entries() == expected_txns
     assert txn_index.lookup(0, 100) == expected_txns
+    later_txn = aborted_txn_of(4, offset, offset)
+    txn_index.append(later_txn)
+    assert txn_index.entries() == (*expected_txns, later_txn)
+    assert txn_index.lookup(offset, offset + 1)[-1:] == (later_txn,)
 
 
 @pytest.mark.parametrize(

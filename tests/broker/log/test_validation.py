@@ -309,6 +309,13 @@ def test_keys_are_required_on_a_compacted_topic() -> None:
     append_and_store(plain(), COMPACTED)
 
 
+def test_a_refusal_shows_three_of_its_record_errors() -> None:
+    records = [Record(key=None, value=b"v")] * 4
+    answer = refuse(build_batch(records, timestamp_ms=NOW), COMPACTED)
+    assert "4 record errors in total" in answer.reason
+    assert [f"batchIndex={index}," in answer.reason for index in range(4)] == [True] * 3 + [False]
+
+
 @pytest.mark.parametrize(
     ("row", "times", "config", "refused"),
     [

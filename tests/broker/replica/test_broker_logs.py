@@ -398,6 +398,17 @@ def test_where_closed_segments_are_too_few_the_largest_active_ones_are_ended(dis
     assert disks.look(held_bytes)[0].freed_bytes > 0
 
 
+def test_fifteen_of_sixteen_parts_may_be_full(disks: Disks) -> None:
+    driver = disks.log()
+    fill(driver, 60)
+    held_bytes = disks.look(OFF)[0].held_bytes
+    budget = next(
+        size for size in range(held_bytes, 2 * held_bytes) if size - size // 16 == held_bytes
+    )
+    assert disks.look(budget)[0].freed_bytes == 0
+    assert disks.look(budget - 2)[0].freed_bytes > 0
+
+
 def test_a_look_at_many_logs_takes_breaks(disks: Disks) -> None:
     for _ in range(2 * LOGS_PER_STEP):
         disks.log()

@@ -69,6 +69,9 @@ def release_records(
             *("0-9 10-19 20-24", 15, 10, BATCHES, "0-9:1 10-19:1"),
             "0-9 acquired a 1, 10-19 acquired a 1",
         ),
+        # One record too many is enough, and as many as the batch size are not.
+        ("0-1 2-2", 500, 2, BATCHES, "0-1:1 2-2:1", "0-1 acquired a 1, 2-2 acquired a 1"),
+        ("0-0 1-1", 500, 2, BATCHES, "0-1:1", "0-1 acquired a 1"),
         # Below a batch size of 1, the answer begins with a range of nothing.
         (
             "0-9 10-19",

@@ -370,6 +370,8 @@ def test_a_pause_is_a_place_to_count_from() -> None:
     assert (
         both.payment(markers_after(3, whole_since_ms=both.markers_needed_since_ms)) is Payment.PAID
     )
+    cut_off = markers_after(3, whole_since_ms=both.markers_needed_since_ms + 1)
+    assert both.payment(cut_off) is Payment.UNKNOWN, "a marker before these may be gone"
 
 
 @pytest.mark.parametrize(("after_ms", "payment"), [(1, Payment.PAID), (-1, Payment.UNPAID)])

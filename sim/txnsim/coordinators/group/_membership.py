@@ -521,14 +521,13 @@ class ClassicGroups(msgspec.Struct, kw_only=True, eq=False):
             pending_answer.resolve(reply)
 
     def _refuse_waiting(self, group: ClassicGroup, error: ErrorCode) -> None:
+        """Answer all members of a group that is not used any more."""
         for member in group.members.values():
             if member.awaiting_join is not None:
                 reply = JoinReply(error=error, member_id=member.member_id)
                 self._answer(member.awaiting_join, reply)
-                group.await_join(member, None)
             if member.awaiting_sync is not None:
                 self._answer(member.awaiting_sync, SyncReply(error=error))
-                member.awaiting_sync = None
 
     # Timers
 

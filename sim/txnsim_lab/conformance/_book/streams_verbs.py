@@ -31,6 +31,7 @@ def streams_group_heartbeat(
     copartitioned: bool = False,
     active: Sequence[str] | None = None,
     standby: Sequence[str] | None = None,
+    tasks: bool | None = None,
     instance: str | None = None,
     rebalance: int | None = None,
     endpoint: str | None = None,
@@ -45,10 +46,14 @@ def streams_group_heartbeat(
         copartitioned: Whether all ``topics`` must have the same number of partitions.
         endpoint: Where the member is asked from outside, as ``host:port``.
         endpoints: Epoch of the endpoints that the member knows.
+        tasks: Whether the heartbeat says which tasks the member has; by default if it joins, or
+            if some are given.
         rebalance: Milliseconds; by default a minute of a member that joins, else unchanged.
     """
     is_joining = epoch == 0
     is_whole = is_joining or active is not None or standby is not None
+    if tasks is not None:
+        is_whole = tasks
     timeout_ms = (REBALANCE_TIMEOUT_MS if is_joining else -1) if rebalance is None else rebalance
     sources = [topic_named(variables, topic) for topic in topics]
     fields: RequestFields = {

@@ -479,6 +479,29 @@ async def test_a_write_that_ends_after_the_partition_has_moved_changes_nothing(
 
 
 @within(run_groups)
+async def test_a_write_that_ends_after_the_partition_was_loaded_again_moves_no_timer(
+    group_bench: GroupBench,
+) -> None:
+    """Timers belong to a partition: one of the shard before would take the place of one that is
+    needed, and do nothing when it is due.
+    """
+    member = (
+        await group_bench.join(rebalance_timeout_ms=20_000, session_timeout_ms=60_000)
+    ).member_id
+    group_bench.log.is_held = True
+    syncs = group_bench.later(group_bench.sync(member, assignments={member: b"mine"}))
+    await group_bench.pass_ms(1)
+    group_bench.unload()
+    assert (await syncs).error is E.not_coordinator
+    group_bench.load()
+    joins = group_bench.later(group_bench.join(rebalance_timeout_ms=20_000))
+    await group_bench.pass_ms(1)
+    group_bench.log.release()
+    await group_bench.pass_ms(20_000)
+    assert joins.done(), "the rebalance has ended without the silent member"
+
+
+@within(run_groups)
 async def test_a_static_member_whose_new_id_can_not_be_written_keeps_the_old_one(
     group_bench: GroupBench,
 ) -> None:

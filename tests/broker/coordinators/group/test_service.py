@@ -16,6 +16,7 @@ from tests.support.within_environment import within
 from txnsim.coordinators.group import service
 from txnsim.coordinators.group.service import SLICE_POSITIONS
 from txnsim.errors import ErrorCode, Rejection
+from txnsim.group.commands import SyncGroup
 from txnsim.group.offset_commands import (
     CommitOffsets,
     CommittingProducer,
@@ -123,6 +124,14 @@ async def test_a_coordinator_that_is_stopped_is_not_available(group_bench: Group
     listed = group_bench.groups.list()
     assert isinstance(listed, Rejection)
     assert listed.error is E.coordinator_not_available
+
+
+@within(run_groups)
+async def test_a_group_without_a_name_syncs_nothing(group_bench: GroupBench) -> None:
+    command = SyncGroup(group_id="", generation=1, member_id="m")
+    reply = await group_bench.groups.sync(command)
+    assert reply is not None
+    assert reply.error is E.invalid_group_id
 
 
 @within(run_groups)

@@ -412,6 +412,21 @@ def log_rows(lines: list[MutableMapping[str, Any]]) -> list[tuple[str, str, str]
 
 
 @pytest.mark.usefixtures("all_levels")
+async def test_of_several_partitions_that_are_refused_the_first_is_named() -> None:
+    coordinator_bench, _ = await bench_after_end(FOO_1, FOO_0)
+    await coordinator_bench.settle()
+    with capture_logs() as lines:
+        for _ in range(PATIENCE + 100):
+            coordinator_bench.sent[-1].reply(ErrorCode.not_enough_replicas)
+            await coordinator_bench.settle()
+            coordinator_bench.clock.pass_ms(RETRY_PAUSE_MS)
+            await coordinator_bench.settle()
+    assert [line["reason"] for line in lines if "reason" in line] == [
+        "broker 1 has not taken that of foo-0"
+    ]
+
+
+@pytest.mark.usefixtures("all_levels")
 async def test_a_marker_that_is_refused_without_end_is_told_once() -> None:
     coordinator_bench, _ = await bench_after_end(FOO_0)
     await coordinator_bench.settle()
