@@ -457,7 +457,7 @@ def logs_reference_page() -> str:
     """What the commands on log directories print."""
     documents: Sequence[tuple[str, str, type[msgspec.Struct]]] = (
         ("find-hanging", "One object; [as a JSON Schema](find-hanging.schema.json), too.", Report),
-        ("decisions", "One object.", DecisionReport),
+        ("decisions", "One object; of `txnsim txns decisions`, too.", DecisionReport),
         ("waiting", "One object.", WaitingGroups),
         ("timeline", "One object.", Timeline),
         (

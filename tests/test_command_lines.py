@@ -170,10 +170,10 @@ def test_a_folder_that_is_not_there_is_named_before_anything_is_done(
 @pytest.mark.parametrize(
     ("words", "says"),
     [
-        ("txns --bootstrap-server a:1 commit --transactional-id x", "no command 'commit'; there"),
+        ("txns --bootstrap-server a:1 finish --transactional-id x", "no command 'finish'; there"),
         ("txns --bootstrap-server a:1 descibe --transactional-id x", "did you mean describe?"),
         ("txns --bootstrap-server=a:1 descibe --transactional-id x", "did you mean describe?"),
-        ("txns --bootstrap-server a:1 commit", "no command 'commit'; there are: list"),
+        ("txns --bootstrap-server a:1 finish", "no command 'finish'; there are: list"),
         ("logs find-hangin --topic x dir", "did you mean find-hanging?"),
         ("scenario shw z01 --run V-", "did you mean show?"),
         ("servee --topic x", "did you mean serve?"),

@@ -32,6 +32,7 @@ FILE_ARGUMENTS: Final[dict[str, tuple[str, ...]]] = {
 }
 """Commands that are given a file."""
 DIRECTORY_ARGUMENTS: Final[dict[str, tuple[str, ...]]] = {
+    "logs decisions": ("logs", "decisions", "{}"),
     "logs find-hanging": ("logs", "find-hanging", "{}"),
     "logs timeline": ("logs", "timeline", "shop", "{}"),
     "logs verify": ("logs", "verify", "{}"),
@@ -47,6 +48,8 @@ ELSEWHERE: Final = {
     "simulate": "makes its own runs",
     "stream": "has no end of its own; it needs Spark",
     "trace export": "copies, and judges nothing; it needs Spark",
+    "txns commit": "asks brokers: tests/broker/cli/txns",
+    "txns decisions": "asks brokers: tests/broker/client/inspection/test_decisions.py",
     "txns find-hanging": "asks brokers: tests/broker/cli/txns",
 }
 

@@ -26,7 +26,7 @@ AUDIT: Final = "txnsim-repairs.jsonl"
 BLOCK: Final = re.compile(r"^```(\w*)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 TYPED: Final = "$ txnsim txns "
 
-STATUSES: Final = (3, 3, 3, 0, 0, 0, 0, 0)
+STATUSES: Final = (3, 3, 3, 0, 0, 0, 0, 0, 0, 0, 3)
 """Of the commands, in order; the page says what each of them means."""
 
 MASKS: Final = (

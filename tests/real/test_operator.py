@@ -201,7 +201,7 @@ async def test_a_lingering_transaction_is_ended_by_its_identity(
     assert [(part.start_offset, part.offsets) for part in prospect.parts] == [(0, 1), (0, 1)]
     assert (await end(admin, prospect, wanted)).outcome is EndOutcome.ENDED
     expected = [b"prepared"] * 2 if wanted is Decision.COMMITTED else []
-    assert await values(cluster, name) == expected
+    assert await values(cluster, name, partitions=2) == expected
     assert (await look_at(admin, identity, wanted)).outcome is EndOutcome.WAS_ENDED
 
 

@@ -36,6 +36,10 @@ _BAND: Final = 48
 _FINDING_COST: Final = 1 << 40
 """Cost of a finding in pairing: more than all differences of clocks together."""
 _FORBIDDEN: Final = 1 << 62
+_NEVER: Final = 1 << 80
+"""Cost of a place that no way leads to."""
+_PAIR, _MISSING, _EXTRA = range(3)
+"""Steps of the cheapest way: a pair, a decision without a marker, a marker without a decision."""
 
 
 class AuditState(StrEnum):
@@ -353,32 +357,51 @@ class _Pairing:
         """The cheapest pairs of two ranges: an edit distance near the diagonal."""
         rows, columns = len(decisions), len(markers)
         band = abs(rows - columns) + _BAND
-        costs: list[dict[int, int]] = [{} for _ in range(rows + 1)]
-        steps: list[dict[int, str]] = [{} for _ in range(rows + 1)]
-        costs[0][0] = 0
+        starts: list[int] = []
+        """Row -> the first column that is tried."""
+        steps: list[bytearray] = []
+        costs: list[int] = []
         for row in range(rows + 1):
             centre = row * columns // rows if rows else 0
-            for column in range(max(0, centre - band), min(columns, centre + band) + 1):
-                choices = []
-                if row and column and column - 1 in costs[row - 1]:
-                    pair_cost = self._pair_cost(decisions[row - 1], markers[column - 1])
-                    choices.append((costs[row - 1][column - 1] + pair_cost, "pair"))
-                if row and column in costs[row - 1]:
-                    missing_cost = self._missing_costs[decisions[row - 1]]
-                    choices.append((costs[row - 1][column] + missing_cost, "missing"))
-                if column and column - 1 in costs[row]:
-                    extra_cost = self._extra_costs[markers[column - 1]]
-                    choices.append((costs[row][column - 1] + extra_cost, "without"))
-                if choices:
-                    costs[row][column], steps[row][column] = min(choices)
+            start, end = max(0, centre - band), min(columns, centre + band)
+            costs_before, start_before = costs, starts[-1] if starts else 0
+            costs, row_steps = [], bytearray()
+            for column in range(start, end + 1):
+                best_cost, best_step = (0, _PAIR) if row == column == 0 else (_NEVER, _PAIR)
+                above = column - start_before
+                if row and column and 0 < above <= len(costs_before):
+                    cost = costs_before[above - 1] + self._pair_cost(
+                        decisions[row - 1], markers[column - 1]
+                    )
+                    if cost < best_cost:
+                        best_cost, best_step = cost, _PAIR
+                if row and 0 <= above < len(costs_before):
+                    cost = costs_before[above] + self._missing_costs[decisions[row - 1]]
+                    if cost < best_cost:
+                        best_cost, best_step = cost, _MISSING
+                if column > start:
+                    cost = costs[-1] + self._extra_costs[markers[column - 1]]
+                    if cost < best_cost:
+                        best_cost, best_step = cost, _EXTRA
+                costs.append(best_cost)
+                row_steps.append(best_step)
+            starts.append(start)
+            steps.append(row_steps)
+        return self._walk_back(decisions, markers, starts, steps)
+
+    @staticmethod
+    def _walk_back(
+        decisions: range, markers: range, starts: Sequence[int], steps: Sequence[bytearray]
+    ) -> list[tuple[int | None, int | None]]:
+        """The pairs of the cheapest way, from the step that led to each place."""
         pairs: list[tuple[int | None, int | None]] = []
-        row, column = rows, columns
+        row, column = len(decisions), len(markers)
         while row or column:
-            match steps[row][column]:
-                case "pair":
+            match steps[row][column - starts[row]]:
+                case step if step == _PAIR:
                     row, column = row - 1, column - 1
                     pairs.append((decisions[row], markers[column]))
-                case "missing":
+                case step if step == _MISSING:
                     row -= 1
                     pairs.append((decisions[row], None))
                 case _:

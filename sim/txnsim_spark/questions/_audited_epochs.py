@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import groupby
 from operator import itemgetter
 from typing import Any
@@ -35,31 +35,54 @@ class DoubtfulVerdict(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def epochs_of(rows: Iterator[Mapping[str, Any]]) -> Iterator[AuditedEpoch]:
-    """Rows of ``DOUBTFUL``, put together."""
+    """Rows of ``DOUBTFUL``, put together: each epoch on a partition, or each part of it whose
+    windows follow one another.
+    """
     for (producer_id, producer_epoch, topic, partition), group in groupby(
         rows, itemgetter(*queries.GROUP_COLUMNS)
     ):
-        group_rows = [*group]
-        coordinators = {row["coordinator"] for row in group_rows} - {None}
-        names = {row["transactional_id"] for row in group_rows} - {None}
-        yield AuditedEpoch(
-            producer_id=producer_id,
-            producer_epoch=producer_epoch,
-            topic_partition=TopicPartition(topic, partition),
-            coordinator=min(coordinators, default=None),
-            transactional_id=min(names, default=None),
-            decisions=tuple(_decision_of(row) for row in group_rows if not row["is_marker"]),
-            markers=tuple(
-                AuditedMarker(
-                    offset=row["place"],
-                    at_ms=row["at_ms"],
-                    is_commit=row["is_commit"],
-                    coordinator_epoch=row["coordinator_epoch"],
-                )
-                for row in group_rows
-                if row["is_marker"]
-            ),
-        )
+        for part_rows in _adjacent_windows(group):
+            coordinators = {row["coordinator"] for row in part_rows} - {None}
+            names = {row["transactional_id"] for row in part_rows} - {None}
+            yield AuditedEpoch(
+                producer_id=producer_id,
+                producer_epoch=producer_epoch,
+                topic_partition=TopicPartition(topic, partition),
+                coordinator=min(coordinators, default=None),
+                transactional_id=min(names, default=None),
+                decisions=tuple(
+                    _decision_of(row)
+                    for row in sorted(part_rows, key=itemgetter("place"))
+                    if not row["is_marker"]
+                ),
+                markers=tuple(
+                    _marker_of(row)
+                    for row in sorted(part_rows, key=itemgetter("place"))
+                    if row["is_marker"]
+                ),
+            )
+
+
+def _adjacent_windows(
+    rows: Iterable[Mapping[str, Any]],
+) -> Iterator[list[Mapping[str, Any]]]:
+    """Rows in order of their windows, divided where windows are left out."""
+    part_rows: list[Mapping[str, Any]] = []
+    for row in rows:
+        if part_rows and row["number"] > part_rows[-1]["number"] + 1:
+            yield part_rows
+            part_rows = []
+        part_rows.append(row)
+    yield part_rows
+
+
+def _marker_of(row: Mapping[str, Any]) -> AuditedMarker:
+    return AuditedMarker(
+        offset=row["place"],
+        at_ms=row["at_ms"],
+        is_commit=row["is_commit"],
+        coordinator_epoch=row["coordinator_epoch"],
+    )
 
 
 def _decision_of(row: Mapping[str, Any]) -> AuditedDecision:

@@ -92,7 +92,9 @@ WITH owners AS (
 ), windowed AS (
   SELECT
     *,
-    CASE WHEN is_by_epoch = 1 AND epoch_decisions = 1 THEN 1 ELSE running_number END AS number,
+    CAST(
+      CASE WHEN is_by_epoch = 1 AND epoch_decisions = 1 THEN 1 ELSE running_number END AS bigint
+    ) AS number,
     -- Its decision is gone, as the coordinator's log no longer reaches so far.
     CASE
       WHEN running_number = 0 AND is_beyond_reach = 1
@@ -118,8 +120,10 @@ WITH owners AS (
     *,
     CASE
       WHEN is_gone = 1 THEN 'gone'
+      -- What lies far from everything doubtful needs no thought.
       WHEN min(is_plain_window) OVER (
         PARTITION BY producer_id, producer_epoch, topic, partition, is_gone
+        ORDER BY number RANGE BETWEEN :neighbours PRECEDING AND :neighbours FOLLOWING
       ) = 1 THEN 'agrees'
       ELSE 'doubtful'
     END AS kind
@@ -127,7 +131,7 @@ WITH owners AS (
 )
 SELECT
   kind, producer_id, producer_epoch, topic, partition, at_ms, is_marker, place, is_commit,
-  coordinator, transactional_id, completed_ms, by_epoch, coordinator_epoch
+  coordinator, transactional_id, completed_ms, by_epoch, coordinator_epoch, number
 FROM sorted_out
 """
 COUNTED: Final = """
@@ -144,7 +148,7 @@ DOUBTFUL: Final = """
 SELECT *
 FROM audited_events
 WHERE kind = 'doubtful'
-ORDER BY producer_id, producer_epoch, topic, partition, is_marker, place
+ORDER BY producer_id, producer_epoch, topic, partition, number, is_marker, place
 """
 ABSENT: Final = """
 -- The decisions about partitions without a log here.

@@ -4,7 +4,7 @@ partition whose word counts is read.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
@@ -26,8 +26,13 @@ if TYPE_CHECKING:
 Rows = Iterator[dict[str, Any]]
 LOGS_SCHEMA: Final = "topic string, partition int, complete_from bigint"
 REACH_SCHEMA: Final = "coordinator int, since_ms bigint"
-_LEADERS_SCHEMA: Final = "topic string, partition int, log_dir string, broker int"
 _EVENTS: Final = "audited_events"
+NEIGHBOURS: Final = 100
+"""How many windows on either side of a doubtful one are judged with it."""
+_LEADERS: Final = """
+-- Only leading replicas are read.
+SELECT DISTINCT topic, partition, log_dir, broker FROM kafka_transactions
+"""
 
 
 class DecisionTables(Protocol):
@@ -65,7 +70,6 @@ class EmbeddedTables:
         self, engine: Engine, leaders: Sequence[ReplicaState], on_problem: OnProblem
     ) -> None:
         self._database = EmbeddedDatabase()
-        self.set_rows("kafka_leaders", _LEADERS_SCHEMA, _leader_rows(leaders))
         for table in ("transactions", "endings", "fragments"):
             paths = [
                 Path(state.replica.path)
@@ -76,6 +80,7 @@ class EmbeddedTables:
                 kept_rows(engine, table, paths, _keep_all, on_problem=on_problem) if paths else ()
             )
             self._database.keep(f"kafka_{table}", TABLES[table].arrow(), batches)
+        self._database.create("kafka_leaders", _LEADERS)
         self._database.create("kafka_decisions", DECISIONS)
 
     def set_rows(self, table: str, schema: str, rows: Sequence[tuple[object, ...]]) -> None:
@@ -99,7 +104,7 @@ class SparkTables:
     def __init__(self, spark: SparkSession, leaders: Sequence[ReplicaState]) -> None:
         self._spark = spark
         register_log_views(spark, *(state.replica.path for state in leaders))
-        self.set_rows("kafka_leaders", _LEADERS_SCHEMA, _leader_rows(leaders))
+        spark.sql(_LEADERS).createOrReplaceTempView("kafka_leaders")
         # The view goes by the leaders of its time, so it is made anew.
         spark.sql(DECISIONS).createOrReplaceTempView("kafka_decisions")
 
@@ -121,18 +126,6 @@ def _keep_all(batch: pa.RecordBatch) -> pa.RecordBatch:
     return batch
 
 
-def _leader_rows(leaders: Iterable[ReplicaState]) -> list[tuple[object, ...]]:
-    return [
-        (
-            state.replica.topic,
-            state.replica.partition,
-            state.replica.log_dir,
-            state.replica.broker,
-        )
-        for state in leaders
-    ]
-
-
 def events_query(reach_of_unknown_ids_ms: int, skew_ms: int) -> str:
     """The query of all decisions and markers, sorted out.
 
@@ -144,6 +137,7 @@ def events_query(reach_of_unknown_ids_ms: int, skew_ms: int) -> str:
     values: Mapping[str, int] = {
         "unknown_since_ms": reach_of_unknown_ids_ms,
         "skew_ms": skew_ms,
+        "neighbours": NEIGHBOURS,
     }
     query = queries.AUDIT
     for name, value in values.items():

@@ -129,7 +129,7 @@ def test_share_groups_that_wait_there_are_named_up_to_ten() -> None:
         " and 2 more."
     )
     ten = msgspec.structs.replace(alive, share_groups=[("g", None)] * NAMED_GROUPS_MAX)
-    assert ten.sentences()[-1].endswith("g, g.")
+    assert standing_sentences(ten)[-1].endswith("g, g.")
 
 
 def test_what_is_not_on_all_replicas_is_no_transaction() -> None:

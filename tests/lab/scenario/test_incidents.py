@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.txnsim_server import TxnsimServer
 from txnsim.cli.main import main
-from txnsim_lab.scenario.incidents import INCIDENTS
+from txnsim_lab.scenario.incidents import INCIDENTS, write_incident
 
 
 @pytest.mark.parametrize("name", INCIDENTS)
@@ -23,6 +24,28 @@ def test_each_incident_is_found_and_nothing_else(
     report = json.loads(capsys.readouterr().out)
     assert tuple(finding["state"] for finding in report["findings"]) == incident.states
     assert {finding["transactional_id"] for finding in report["findings"]} <= {"shop"}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["healthy", "lost-commit", "wrong-commit", "operators-marker"])
+def test_running_brokers_say_the_same(
+    name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A cluster that goes on with these disks, asked by ``txns decisions``."""
+    incident = INCIDENTS[name]
+    directories = [str(path) for path in write_incident(name).write(tmp_path / "after")]
+    arguments = ("--clock-at", "stopped", "--load", *directories)
+    with TxnsimServer(brokers=len(directories), arguments=arguments) as server:
+        command = ("txns", "--bootstrap-server", server.bootstrap, "decisions", "--json")
+        assert main([*command]) == incident.status
+    living = json.loads(capsys.readouterr().out)
+    assert tuple(finding["state"] for finding in living["findings"]) == incident.states
+    main(["logs", "decisions", *directories, "--json"])
+    on_disk = json.loads(capsys.readouterr().out)
+    for report in (living, on_disk):
+        for finding in report["findings"]:
+            del finding["advice"]  # it has the brokers' address
+    assert living == on_disk
 
 
 def test_incidents_are_listed_and_unknown_ones_refused(

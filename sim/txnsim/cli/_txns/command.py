@@ -101,13 +101,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         )
     )
     _add_abort(branch("abort", "abort a hanging transaction (requires administrative privileges)"))
-    _add_commit(
-        branch(
-            "commit",
-            "commit an open transaction of exactly this identity, as a checkpoint says (--yes);"
-            f" exit status {HANGS}: refused",
-        )
+    commit_parser = branch(
+        "commit", "commit an open transaction of exactly this identity, as a checkpoint says"
     )
+    commit_parser.description = (
+        f"{commit_parser.description} Without --yes nothing is changed. Exit status {HANGS}:"
+        " refused, or some marker is not written yet."
+    )
+    _add_commit(commit_parser)
     find_hanging_parser = branch("find-hanging", "find hanging transactions")
     _add_find_hanging(find_hanging_parser)
     _add_watch(find_hanging_parser)
@@ -120,9 +121,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--transactionalId", required=True, dest="transactional_id", help="transactional id"
     )
     decisions_parser = branch(
-        "decisions",
-        "were we hit? compare every decision of the coordinators with the markers of every"
-        f" partition; nothing is written. {DECISION_STATUSES.rstrip('.')}",
+        "decisions", "were we hit? compare every decision with the markers of every partition"
+    )
+    decisions_parser.description = (
+        f"{decisions_parser.description} Nothing is written. {DECISION_STATUSES}"
     )
     decisions_parser.add_argument("--topic", help="only this topic")
     _add_repair(

@@ -3,7 +3,9 @@
 - ``hanging`` decides as Kafka's tool does, ``judgement`` by the whole text of KIP-664, both purely;
   ``survey`` judges a whole cluster and finds past decisions, ``_partition_markers`` fetches the
   markers that were written, ``coordinators_asked`` checks whether enough coordinators answered.
-- ``repair`` ends hanging transactions, with checks before and after.
+- ``repair`` ends hanging transactions, with checks before and after; ``ending`` ends an open one of
+  a given identity.
+- ``decisions`` compares all past decisions with the markers; ``_batch_headers`` reads both.
 - ``waiting_readers`` explains why readers wait.
 - ``exactly_once``: was each input processed exactly once? ``topic_reading`` reads a topic as
   readers of both isolation levels see it, ``complaints`` puts differences into words.

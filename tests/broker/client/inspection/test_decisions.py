@@ -1,0 +1,157 @@
+"""Decisions against markers on a running cluster. Every incident, loaded into a cluster:
+tests/lab/scenario/test_incidents.py; a real Kafka: tests/real/test_decisions.py.
+"""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from tests.support.clusters import VirtualCluster, begin_transaction, run_cluster
+from txnsim.client.admin import Admin
+from txnsim.client.cluster import Cluster
+from txnsim.client.errors import ClientError
+from txnsim.client.inspection._batch_headers import fetch_batches
+from txnsim.client.inspection.decisions import check_decisions
+from txnsim.client.inspection.txn_views import AbortSpec
+from txnsim.client.producer import Producer
+from txnsim.errors import ErrorCode
+from txnsim.faults.actions import Hold
+from txnsim.faults.points import FaultPoint
+from txnsim.txn.decision_audit import AuditState
+from txnsim.txn.decision_report import DecisionReport
+from txnsim.txn.open_txn_verdict import program_at
+from txnsim.types import TRANSACTION_STATE_TOPIC, TopicPartition
+
+ORDERS = TopicPartition("orders", 0)
+
+
+async def asked(cluster: Cluster, topic: str | None = None) -> DecisionReport:
+    return await check_decisions(
+        Admin(cluster), now_ms=cluster.clock.now_ms(), topic=topic, program=program_at("b:1")
+    )
+
+
+async def write(cluster: Cluster, transactional_id: str, transactions: int) -> None:
+    """End some transactions, every third one by an abort."""
+    async with Producer(cluster, transactional_id=transactional_id) as producer:
+        await producer.init_transactions()
+        for number in range(transactions):
+            producer.begin()
+            for partition in range(1 + number % 3):
+                await producer.send("orders", partition, b"%d" % number)
+            await (producer.abort() if number % 3 == 2 else producer.commit())
+
+
+@pytest.mark.parametrize("level", [0, 2])
+def test_there_is_no_alarm_while_producers_write(level: int) -> None:
+    async def story(virtual_cluster: VirtualCluster) -> list[DecisionReport]:
+        async with virtual_cluster.client() as cluster:
+            await write(cluster, "first", 3)
+
+            async def ask_often() -> list[DecisionReport]:
+                return [await asked(cluster) for _ in range(6)]
+
+            reports, *_ = await asyncio.gather(
+                ask_often(), *(write(cluster, f"app-{number}", 40) for number in range(3))
+            )
+            return [*reports, await asked(cluster)]
+
+    *during, after = run_cluster(story, level=level)
+    assert {(report.findings, report.unknown) for report in during} == {((), 0)}
+    assert len({report.decisions for report in during}) > 1
+    assert after.agrees == after.decisions == 3 * 79 + 6
+    assert (after.owed, after.known_percent) == (0, 100)
+
+
+@pytest.mark.parametrize("level", [0, 2])
+def test_an_operators_abort_of_what_is_committed_contradicts(level: int) -> None:
+    """The commit's own marker is held, and comes too late."""
+
+    async def story(virtual_cluster: VirtualCluster) -> tuple[DecisionReport, DecisionReport]:
+        async with virtual_cluster.client() as cluster:
+            admin = Admin(cluster)
+            await write(cluster, "other", 4)
+            producer = await begin_transaction(cluster, "shop")
+            await producer.send("orders", 0, b"paid")
+            virtual_cluster.arm(Hold(), FaultPoint.PEER_REQUEST, api="WriteTxnMarkers")
+            await producer.commit()
+            await virtual_cluster.wait_until_struck()
+            before = await asked(cluster, "orders")
+            description = await admin.describe_transaction("shop")
+            (open_producer,) = (
+                state
+                for state in await admin.producers_of(ORDERS)
+                if state.txn_start_offset is not None
+            )
+            spec = AbortSpec(
+                partition=ORDERS,
+                producer_id=open_producer.producer_id,
+                producer_epoch=description.producer_epoch,
+                coordinator_epoch=0,
+            )
+            await admin.abort_transaction(spec)
+            virtual_cluster.injector.release("f")
+            while (await admin.describe_transaction("shop")).state != "CompleteCommit":
+                virtual_cluster.advance(100)
+            return before, await asked(cluster, "orders")
+
+    before, after = run_cluster(story, level=level)
+    assert (before.findings, before.owed) == ((), 1)
+    (finding,) = after.findings
+    assert finding.state is AuditState.CONTRADICTS
+    assert (finding.transactional_id, finding.topic, finding.records) == ("shop", "orders", 1)
+    assert [marker.outcome for marker in finding.markers] == ["abort", "commit"]
+    assert finding.reads_as == "aborted, though their commit was acknowledged"
+
+
+def test_one_topic_counts_alone() -> None:
+    async def story(virtual_cluster: VirtualCluster) -> tuple[DecisionReport, DecisionReport]:
+        async with virtual_cluster.client() as cluster:
+            await Admin(cluster).create_topic("payments", partitions=1)
+            await write(cluster, "app", 3)
+            producer = await begin_transaction(cluster, "shop")
+            await producer.send("payments", 0, b"paid")
+            await producer.commit()
+            return await asked(cluster, "payments"), await asked(cluster)
+
+    payments, everything = run_cluster(story)
+    assert (payments.decisions, everything.decisions) == (1, 7)
+
+
+def test_who_may_not_read_the_coordinators_log_is_refused() -> None:
+    class Blind(Admin):
+        async def partitions_to_search(self, *_: object, **__: object) -> list[TopicPartition]:
+            raise ClientError("hidden", error=ErrorCode.topic_authorization_failed)
+
+    async def story(virtual_cluster: VirtualCluster) -> None:
+        async with virtual_cluster.client() as cluster:
+            with pytest.raises(ClientError, match="hidden"):
+                await check_decisions(Blind(cluster), now_ms=0, program=program_at("b:1"))
+
+    run_cluster(story)
+
+
+# ``batch_headers``: headers of a partition's batches
+
+
+def test_batches_are_read_between_two_offsets() -> None:
+    async def story(virtual_cluster: VirtualCluster) -> list[tuple[int, bool]]:
+        async with virtual_cluster.client() as cluster:
+            await write(cluster, "app", 4)
+            assert [batch async for batch in fetch_batches(cluster, ORDERS, 0, 0)] == [], (
+                "nothing lies between"
+            )
+            assert [
+                batch.header.base_offset
+                async for batch in fetch_batches(
+                    cluster, TopicPartition(TRANSACTION_STATE_TOPIC, 0), 0, 0
+                )
+            ] == []
+            return [
+                (batch.header.base_offset, batch.header.is_control)
+                async for batch in fetch_batches(cluster, ORDERS, 2, 6)
+            ]
+
+    assert run_cluster(story) == [(2, False), (3, True), (4, False), (5, True)]
