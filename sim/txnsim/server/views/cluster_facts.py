@@ -333,7 +333,7 @@ def _holding_rule(
             and (crossing.source, crossing.target) == link
         ):
             return rule_id
-        if crossing.kind == MARKER and any(
+        if any(
             subject.producer_id == producer_id and topic_partition in subject.partitions
             for subject in (crossing.subject, *crossing.subject.other_subjects)
         ):
