@@ -5,9 +5,10 @@ independent look into the brokers say the same.
 from __future__ import annotations
 
 import asyncio
-from random import Random
+from collections.abc import Iterable
 from typing import Final
 
+import msgspec
 import pytest
 
 from tests.support.clusters import VirtualCluster, run_cluster
@@ -15,9 +16,11 @@ from tests.support.hanging_transaction import make_hanging
 from txnsim.client.admin import Admin
 from txnsim.client.cluster import Cluster
 from txnsim.client.errors import ClientError
+from txnsim.client.inspection.txn_views import OpenSince
 from txnsim.client.inspection.waiting_readers import explain
 from txnsim.client.members.membership import MemberOptions
 from txnsim.client.members.share import ShareMember
+from txnsim.client.offsets import LATEST
 from txnsim.client.producer import Producer
 from txnsim.errors import ConfigError
 from txnsim.faults.actions import Delay, Drop, Hold
@@ -25,7 +28,7 @@ from txnsim.faults.points import FaultPoint
 from txnsim.runtime.trace import Event, TraceLevel
 from txnsim.server.member import MemberLifeState
 from txnsim.server.views.cluster_facts import ClusterFactsReader
-from txnsim.types import INTERNAL_TOPICS, BrokerId, TopicPartition
+from txnsim.types import INTERNAL_TOPICS, BrokerId, IsolationLevel, TopicPartition
 from txnsim.verdict.judge import PartitionVerdict, Verdict, VerdictState, judge_cluster
 from txnsim_lab.trace.followed_trace import FollowedTrace
 
@@ -38,9 +41,9 @@ CLIENT_PATIENCE_S: Final = 2
 class DrawnRun:
     """A cluster, what was drawn to be done to it, and the trace of it, followed."""
 
-    def __init__(self, cluster: VirtualCluster, seed: int) -> None:
+    def __init__(self, cluster: VirtualCluster) -> None:
         self.cluster = cluster
-        self.random = Random(seed)
+        self.random = cluster.env.rng.stream("drawn steps")
         self.producers: dict[str, Producer] = {}
         self.followed = FollowedTrace()
         self.position = 0
@@ -48,6 +51,8 @@ class DrawnRun:
         self.steps: list[str] = []
         self.states: set[VerdictState] = set()
         self.rule_count = 0
+        self.has_gap = False
+        """Whether a part of this cluster's life is not in the trace."""
 
     # Steps
 
@@ -58,6 +63,7 @@ class DrawnRun:
                 *[("send", self.send)] * 5,
                 *[("end", self.end)] * 3,
                 ("hang", self.hang),
+                ("an operator aborts", self.abort),
                 ("delete a topic", self.delete_topic),
                 ("make a topic", self.make_topic),
                 ("delete records", self.delete_records),
@@ -107,6 +113,13 @@ class DrawnRun:
 
     async def hang(self, app: Cluster) -> None:
         await make_hanging(Admin(app), self.partition(), "ghost", age_ms=0)
+
+    async def abort(self, app: Cluster) -> None:
+        """Write an ABORT where a transaction is open, whatever its coordinator will decide."""
+        admin, partition = Admin(app), self.partition()
+        stable_offset = await admin.offset_of(partition, LATEST, IsolationLevel.READ_COMMITTED)
+        spec = await admin.identify(OpenSince(partition=partition, start_offset=stable_offset))
+        await admin.abort_transaction(spec)
 
     async def delete_topic(self, app: Cluster) -> None:
         await Admin(app).delete_topics([self.random.choice(TOPICS)])
@@ -169,6 +182,7 @@ class DrawnRun:
 
     async def switch_recording(self, _app: Cluster) -> None:
         tracer = self.cluster.env.tracer
+        self.has_gap = True
         tracer.level = TraceLevel.OFF if tracer.on else TraceLevel.FULL
 
     async def share(self, app: Cluster) -> None:
@@ -180,13 +194,15 @@ class DrawnRun:
 
     async def reset(self, _app: Cluster) -> None:
         self.producers.clear()
+        self.has_gap = not self.cluster.env.tracer.on
         await self.cluster.sim.reset(self.cluster.sim.snapshot())
 
     # Verdicts
 
     async def compare(self, app: Cluster) -> list[str]:
         """The differences between the verdicts, one line each."""
-        in_memory = judge_cluster(await self.reader.read())
+        facts = await self.reader.read()
+        in_memory = judge_cluster(facts)
         self.follow()
         self.states.add(in_memory.state)
         differences = list(self.look_inside(in_memory))
@@ -195,8 +211,11 @@ class DrawnRun:
             if traced.state is not VerdictState.UNKNOWN:
                 differences.append(f"nothing is recorded, and the trace says {traced.state}")
         else:
-            traced = judge_cluster(self.followed.facts())
-            differences += _differences(in_memory, traced)
+            traced_facts = self.followed.facts()
+            if self.has_gap:  # what contradicts may stand in the gap
+                facts = msgspec.structs.replace(facts, wrong_data=())
+                traced_facts = msgspec.structs.replace(traced_facts, wrong_data=())
+            differences += _differences(judge_cluster(facts), judge_cluster(traced_facts))
         for partition in in_memory.partitions:
             difference = await self.ask_operator(app, partition)
             if difference:
@@ -273,7 +292,10 @@ class DrawnRun:
                 )
         except (ClientError, TimeoutError):
             return None
-        again = judge_cluster(await self.reader.read()).of(topic_partition)
+        facts = await self.reader.read()
+        if any(transaction.is_ending for transaction in facts.transactions):
+            return None  # brokers don't tell clients that a fence is being written
+        again = judge_cluster(facts).of(topic_partition)
         if again is None or _told(again) != _told(judged):
             return None  # it has changed meanwhile
         if explanation.verdict.state is not judged.state and judged.ends is not None:
@@ -328,7 +350,7 @@ def play(seed: int, steps: int = STEPS) -> tuple[set[VerdictState], list[str]]:
     """Play a drawn run; the states that were seen, and the first differences with their steps."""
 
     async def story(cluster: VirtualCluster) -> tuple[set[VerdictState], list[str]]:
-        drawn = DrawnRun(cluster, seed)
+        drawn = DrawnRun(cluster)
         async with cluster.client() as app:
             for _ in range(steps):
                 await drawn.step(app)
@@ -347,7 +369,12 @@ def play(seed: int, steps: int = STEPS) -> tuple[set[VerdictState], list[str]]:
     )
 
 
-@pytest.mark.parametrize("seed", range(1, 7))
-def test_all_faces_say_the_same_after_each_step(seed: int) -> None:
-    _, differences = play(seed)
-    assert differences == []
+@pytest.mark.parametrize("seeds", [range(1, 5), pytest.param(range(5, 40), marks=pytest.mark.slow)])
+def test_all_faces_say_the_same_after_each_step(seeds: Iterable[int]) -> None:
+    seen_states: set[VerdictState] = set()
+    for seed in seeds:
+        states, differences = play(seed)
+        assert differences == []
+        seen_states |= states
+    expected_states = {VerdictState.HEALTHY, VerdictState.OPEN, VerdictState.HANGS}
+    assert expected_states <= seen_states, "nothing is shown where nothing happens"

@@ -312,6 +312,8 @@ def _transaction_facts(owned_partition: OwnedPartition, txn: TxnMetadata) -> Tra
         partitions=txn.partitions,
         timeout_ms=txn.txn_timeout_ms,
         started_ms=None if started_ms == NO_TIMESTAMP else started_ms,
+        is_ending=txn.state is TransactionState.ONGOING
+        and (txn.pending_state in PREPARED_STATES or txn.has_failed_epoch_fence),
     )
 
 
