@@ -115,6 +115,8 @@ class LeaderBench:
             replicas=self.replicas,
             purgatory=self.purgatory,
             fault_points=self.gates.fault_points,
+            tracer=self.tracer,
+            node="broker/1",
         )
 
     def apply(self, image: ClusterImage) -> None:

@@ -313,6 +313,8 @@ class Broker:
             replicas=self.replicas,
             purgatory=self.purgatory,
             fault_points=self.fault_points,
+            tracer=environment.tracer,
+            node=self.node,
         )
         self.peer_requests = PeerRequests(
             node=self.node,

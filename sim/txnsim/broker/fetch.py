@@ -22,12 +22,16 @@ from txnsim.node.purgatory import Purgatory
 from txnsim.replica.fetch_values import FetchOutcome, FetchPartition, Naming
 from txnsim.replica.replicas import Replicas
 from txnsim.runtime.loop_turns import LOOK_ELEMENTS, Pace, rest_where_due
+from txnsim.runtime.trace import NO_CAUSE, Tracer
 from txnsim.settings import Settings
 from txnsim.types import IsolationLevel, TopicPartition
 
 CONSUMER_REPLICA_ID: Final = -1
 FUTURE_REPLICA_ID: Final = -3
 """Replica id of a replica that moves to another directory of its broker (FetchRequest)."""
+
+TRACED_PARTITIONS_MAX: Final = 100
+"""A wait for more partitions is not traced."""
 
 DEVIATIONS: Final = (
     "A client whose Fetch names a follower as its replica reads what that one would, but does not"
@@ -177,6 +181,9 @@ class Fetching(msgspec.Struct, kw_only=True, eq=False):
     settings: Callable[[], Settings]
     replicas: Replicas
     purgatory: Purgatory[TopicPartition]
+    tracer: Tracer
+    node: str
+    """The broker's name in the trace."""
 
     async def fetch(self, command: FetchCommand, pace: Pace | None = None) -> Outcomes:
         """Read; if there is less than ``min_bytes``, wait up to ``max_wait_ms`` and read again.
@@ -244,12 +251,43 @@ class Fetching(msgspec.Struct, kw_only=True, eq=False):
             for start in range(0, len(partitions), LOOK_ELEMENTS):
                 enough_check.add(partitions[start : start + LOOK_ELEMENTS])
                 await rest_where_due(pace, LOOK_ELEMENTS)
-        await self.purgatory.wait(
-            enough_check.by_partition,
-            timeout_ms=command.max_wait_ms,
-            check=enough_check,
-            prepare=partial(enough_check.prepare, pace),
-        )
+        wait_event = self._trace_wait(command) if self.tracer.on else NO_CAUSE
+        try:
+            await self.purgatory.wait(
+                enough_check.by_partition,
+                timeout_ms=command.max_wait_ms,
+                check=enough_check,
+                prepare=partial(enough_check.prepare, pace),
+            )
+        finally:
+            if wait_event != NO_CAUSE:
+                self.tracer.emit(
+                    "reader.end",
+                    self.node,
+                    parents=(wait_event,),
+                    data={"client": command.client_id or ""},
+                )
+
+    def _trace_wait(self, command: FetchCommand) -> int:
+        """Trace that a consumer waits behind open transactions; returns the event, -1 if it does
+        not, or waits for too many partitions to look at.
+        """
+        if (
+            command.isolation != IsolationLevel.READ_COMMITTED
+            or command.is_to_log_end
+            or len(command.partitions) > TRACED_PARTITIONS_MAX
+        ):
+            return NO_CAUSE
+        held_partitions = [
+            str(log.topic_partition)
+            for partition in command.partitions
+            if not isinstance(log := self._log(command, partition), Rejection)
+            and partition.fetch_offset >= log.last_stable_offset < log.high_watermark
+        ]
+        if not held_partitions:
+            return NO_CAUSE
+        event_data = {"partitions": held_partitions, "client": command.client_id or ""}
+        return self.tracer.emit("reader.wait", self.node, data=event_data)
 
     def _available(self, command: FetchCommand, partition: FetchPartition) -> int | None:
         """Available bytes of one partition; None for an error, which completes the fetch."""

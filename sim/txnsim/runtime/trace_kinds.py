@@ -102,6 +102,13 @@ _TABLE: Final = (
     _kind("msg.drop", 2, _MESSAGE + " reason", "it was lost; the parent is its sending"),
     _kind("msg.dup", 2, _MESSAGE, "it was delivered once more"),
     _kind("msg.hold", 2, _MESSAGE, "it waits at a fault point"),
+    _kind(
+        "reader.wait",
+        1,
+        "partitions client",
+        "a consumer with read_committed waits at the last stable offset, and there is more",
+    ),
+    _kind("reader.end", 1, "client", "its wait has ended; the parent is its beginning"),
     _kind("client.call", 1, "call args", "a client of ours was asked to do something"),
     _kind("client.result", 1, "call result error", "what the call came to"),
     _kind("client.deliver", 1, "tp offset key value", "a consumer got a record"),

@@ -7,27 +7,39 @@ leader have nobody who does, so a reader of the trace would show their last stat
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from typing import Final
 
-from txnsim.metadata.image import ClusterImage, TopicImage
+from txnsim.metadata.image import ClusterImage, PartitionImage, TopicImage
 from txnsim.node.metadata_publisher import Metadata
 from txnsim.runtime.trace import Tracer
-from txnsim.types import INTERNAL_TOPICS, TopicPartition
+from txnsim.types import INTERNAL_TOPICS, BrokerId, TopicPartition
 
-CONTROLLER_NODE = "controller"
+CONTROLLER_NODE: Final = "controller"
 
 
 class MetadataTrace:
     """Compares each image with the one before."""
 
-    def __init__(self, tracer: Tracer, image: ClusterImage) -> None:
+    def __init__(
+        self, tracer: Tracer, image: ClusterImage, runs: Callable[[BrokerId], bool]
+    ) -> None:
         self._tracer = tracer
         self._image = image
+        self._runs = runs
 
     @classmethod
-    def follow(cls, tracer: Tracer, metadata: Metadata) -> Callable[[], None]:
-        """Follow the metadata from now on; returns a function that ends it."""
-        return metadata.subscribe(cls(tracer, metadata.image).trace_changes)
+    def follow(
+        cls, tracer: Tracer, metadata: Metadata, runs: Callable[[BrokerId], bool]
+    ) -> Callable[[], None]:
+        """Follow the metadata from now on; returns a function that ends it.
+
+        Args:
+            tracer: Gets the events.
+            metadata: The metadata of the cluster.
+            runs: Whether a broker runs: then it tells itself that it leads a new partition.
+        """
+        return metadata.subscribe(cls(tracer, metadata.image, runs).trace_changes)
 
     def trace_changes(self, image: ClusterImage) -> None:
         """Trace what a new image changes."""
@@ -38,24 +50,28 @@ class MetadataTrace:
             if topic_name in INTERNAL_TOPICS:
                 continue
             old_topic, new_topic = old_image.topics.get(topic_name), image.topics.get(topic_name)
-            if old_topic is None:
-                continue
-            if new_topic is None or new_topic.topic_id != old_topic.topic_id:
+            if old_topic is not None and (
+                new_topic is None or new_topic.topic_id != old_topic.topic_id
+            ):
                 event_data = {"topic": topic_name, "partitions": len(old_topic.partitions)}
                 self._tracer.emit("topic.deleted", CONTROLLER_NODE, data=event_data)
-            else:
-                self._trace_leaders(old_topic, new_topic)
+                old_topic = None
+            if new_topic is not None:
+                self._trace_leaders(() if old_topic is None else old_topic.partitions, new_topic)
 
-    def _trace_leaders(self, old_topic: TopicImage, new_topic: TopicImage) -> None:
-        for index, (old_partition, partition) in enumerate(
-            zip(old_topic.partitions, new_topic.partitions, strict=False)
-        ):
-            if (partition.leader, partition.leader_epoch) != (
-                old_partition.leader,
-                old_partition.leader_epoch,
-            ):
+    def _trace_leaders(self, old_partitions: Sequence[PartitionImage], topic: TopicImage) -> None:
+        for index, partition in enumerate(topic.partitions):
+            if index >= len(old_partitions):
+                is_told = not self._runs(partition.leader)
+            else:
+                old_partition = old_partitions[index]
+                is_told = (partition.leader, partition.leader_epoch) != (
+                    old_partition.leader,
+                    old_partition.leader_epoch,
+                )
+            if is_told:
                 event_data = {
-                    "tp": str(TopicPartition(new_topic.name, index)),
+                    "tp": str(TopicPartition(topic.name, index)),
                     "leader": partition.leader,
                     "epoch": partition.leader_epoch,
                     "isr": list(partition.isr),

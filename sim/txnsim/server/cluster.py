@@ -607,7 +607,9 @@ class SimCluster:
             fleet=self.fleet,
             reaches=lambda broker_id: network.reaches(CONTROLLER_ID, broker_id),
         )
-        MetadataTrace.follow(self.environment.tracer, metadata)
+        MetadataTrace.follow(
+            self.environment.tracer, metadata, lambda broker_id: broker_id in self.brokers
+        )
         self._controller = ControllerNode(
             metadata=metadata,
             environment=self.environment,

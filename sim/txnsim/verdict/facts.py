@@ -46,15 +46,20 @@ class TransactionFacts(msgspec.Struct, frozen=True, kw_only=True):
     timeout_ms: int
     started_ms: int | None
     """Start of the transaction by the coordinator's clock; None without one."""
+    is_ending: bool = False
+    """Whether its coordinator is writing its end, or has failed to: a fence raises the epoch before
+    that is written. Brokers don't tell clients.
+    """
 
-    def view_of(self, partition: TopicPartition) -> CoordinatedTxn:
-        """The transaction with regard to one partition."""
+    def view_of(self, partition: TopicPartition, open_epoch: int) -> CoordinatedTxn:
+        """The transaction with regard to one partition, where ``open_epoch`` is open."""
+        is_being_fenced = self.is_ending and self.producer_epoch == open_epoch + 1
         return CoordinatedTxn(
             transactional_id=self.transactional_id,
             coordinator_id=self.coordinator_id,
             state=self.state,
             producer_id=self.producer_id,
-            producer_epoch=self.producer_epoch,
+            producer_epoch=open_epoch if is_being_fenced else self.producer_epoch,
             lists_partition=partition in self.partitions,
             timeout_ms=self.timeout_ms,
         )

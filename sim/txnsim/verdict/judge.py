@@ -262,7 +262,7 @@ def judge_open_txn(
         open_txn.producer_id,
         open_txn.producer_epoch,
         None if transaction is None else transaction.transactional_id,
-        None if transaction is None else transaction.view_of(partition),
+        None if transaction is None else transaction.view_of(partition, open_txn.producer_epoch),
     )
 
 
@@ -347,7 +347,7 @@ class _ClusterView:
         is_two_phase = (
             status is OpenTxnStatus.ALIVE
             and transaction is not None
-            and transaction.view_of(partition.partition).is_two_phase
+            and transaction.view_of(partition.partition, open_txn.producer_epoch).is_two_phase
         )
         name = words.transaction_name(transactional_id, open_txn.producer_id)
         first_offset = open_txn.first_offset

@@ -142,9 +142,10 @@ class FaultsAndDecisions(msgspec.Struct, kw_only=True):
         for strike in self.strikes.values():
             if not strike.is_unlimited:
                 continue
-            if strike.api == _MARKERS_API and (strike.source, strike.target) == (source, target):
+            is_request = strike.api == _MARKERS_API
+            if is_request and (strike.source, strike.target) == (source, target):
                 return strike.rule
-            if strike.point == FaultPoint.LOG_APPEND and any(
+            if (is_request or strike.point == FaultPoint.LOG_APPEND) and any(
                 held.get("pid") == producer_id and partition in held["partitions"]
                 for held in strike.about
             ):

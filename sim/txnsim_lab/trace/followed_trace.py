@@ -56,8 +56,8 @@ class FollowedTrace(msgspec.Struct, kw_only=True):
     """(partition, producer id) -> timestamp of the first batch of its open transaction."""
     attempts: dict[str, int] = {}
     """Key of an owed marker -> the number of its last attempt."""
-    readers: dict[tuple[str, int], str] = {}
-    """(partition, position of the wait) -> the client that waits."""
+    readers: dict[int, tuple[str, str, frozenset[str]]] = {}
+    """Position of a wait -> broker, client, and the partitions that it waits for."""
     stopped_at: int | None = None
     """Position of the event with which recording stopped; None while it runs."""
     contradicted: dict[tuple[TopicPartition, int], WrongData] = {}
@@ -128,10 +128,10 @@ class FollowedTrace(msgspec.Struct, kw_only=True):
             case "marker.sent":
                 self.attempts[f"{event.tx} {payload['tp']}"] = payload.get("attempt", 1)
             case "reader.wait":
-                self.readers[payload["tp"], event.i] = payload["client"]
+                self.readers[event.i] = node, payload["client"], frozenset(payload["partitions"])
             case "reader.end":
-                for wait in [wait for wait in self.readers if wait[1] in event.p]:
-                    del self.readers[wait]
+                for wait in event.p:
+                    self.readers.pop(wait, None)
             case "input" if payload.get("do") == "stop-cluster":
                 self.has_ended = True
             case "trace.off":
@@ -141,6 +141,8 @@ class FollowedTrace(msgspec.Struct, kw_only=True):
 
     def _broker_down(self, node: str) -> None:
         broker_id = int(node.split("/")[1])
+        for wait in [wait for wait, reader in self.readers.items() if reader[0] == node]:
+            del self.readers[wait]
         for partition in [
             partition for partition, leader in self.ready_leaders.items() if leader == broker_id
         ]:
@@ -254,7 +256,7 @@ class FollowedTrace(msgspec.Struct, kw_only=True):
                 if producer["first"] >= 0
             ),
             readers=tuple(
-                sorted({client for wait, client in self.readers.items() if wait[0] == name})
+                sorted({client for _, client, waited in self.readers.values() if name in waited})
             ),
             share_groups=tuple(sorted(self._share_groups(name), key=lambda group: group.group_id)),
         )

@@ -140,7 +140,9 @@ def _role_taken(state: TraceState, _event: Event, node: str, payload: Payload) -
 
 def _leader_changed(state: TraceState, _event: Event, _node: str, payload: Payload) -> None:
     log = state.logs.get(payload["tp"])
-    if log is not None:
+    if log is None:  # nobody has led it yet
+        state.logs[payload["tp"]] = _log(payload["leader"], {"epoch": payload["epoch"]})
+    else:
         log["leader"] = payload["leader"]
 
 

@@ -271,7 +271,11 @@ def test_a_marker_against_the_decision_is_wrong_data(level: int, decided: str) -
     run_story(story, level=level)
 
 
-async def test_a_recording_has_a_position() -> None:
+def test_a_recording_has_a_position() -> None:
+    asyncio.run(ask_of_a_recording())
+
+
+async def ask_of_a_recording() -> None:
     async with port() as client:
         assert (await verdict(client))["position"] is None
         await client.post("/api/v1/trace", json={"level": "brief"})

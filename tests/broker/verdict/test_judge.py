@@ -118,6 +118,13 @@ def test_an_open_transaction_ends_with_its_producer_or_at_its_timeout() -> None:
     assert partition.sentences[3] == "Consumers that wait: reader."
 
 
+def test_a_fence_that_is_being_written_ends_the_transaction_before() -> None:
+    fenced = msgspec.structs.replace(ONGOING, producer_epoch=1)
+    assert judge_cluster(cluster(transactions=(fenced,))).state is VerdictState.HANGS
+    ending = msgspec.structs.replace(fenced, is_ending=True)
+    assert judge_cluster(cluster(transactions=(ending,))).state is VerdictState.OPEN
+
+
 def test_two_phase_commit_has_no_timeout() -> None:
     endless = transaction("Ongoing", HERE, timeout_ms=2**31 - 1)
     ends = verdict_on(cluster(transactions=(endless,)))[1].ends

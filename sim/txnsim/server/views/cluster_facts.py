@@ -312,6 +312,8 @@ def _transaction_facts(owned_partition: OwnedPartition, txn: TxnMetadata) -> Tra
         partitions=txn.partitions,
         timeout_ms=txn.txn_timeout_ms,
         started_ms=None if started_ms == NO_TIMESTAMP else started_ms,
+        is_ending=txn.state is TransactionState.ONGOING
+        and (txn.pending_state in PREPARED_STATES or txn.has_failed_epoch_fence),
     )
 
 
@@ -333,7 +335,7 @@ def _holding_rule(
             and (crossing.source, crossing.target) == link
         ):
             return rule_id
-        if crossing.kind == MARKER and any(
+        if any(
             subject.producer_id == producer_id and topic_partition in subject.partitions
             for subject in (crossing.subject, *crossing.subject.other_subjects)
         ):

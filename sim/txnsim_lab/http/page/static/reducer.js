@@ -56,6 +56,7 @@ function role(state, event, node, data) {
 function leaderChanged(state, event, node, data) {
   const log = state.logs[data.tp];
   if (log) log.leader = data.leader;
+  else state.logs[data.tp] = logOf(data.leader, { epoch: data.epoch });
 }
 
 function topicDeleted(state, event, node, data) {

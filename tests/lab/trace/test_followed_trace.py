@@ -1,0 +1,205 @@
+"""The verdict that a trace tells, at moments at which the page once said something else."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import pytest
+
+from tests.support.clusters import VirtualCluster, begin_transaction, run_cluster, until_state
+from tests.support.hanging_transaction import make_hanging
+from txnsim.client.admin import Admin
+from txnsim.client.cluster import Cluster
+from txnsim.client.fetching import fetch
+from txnsim.client.producer import Producer
+from txnsim.faults.actions import Fail, Hold
+from txnsim.faults.points import FaultPoint
+from txnsim.runtime.trace import TraceLevel
+from txnsim.types import IsolationLevel, TopicPartition
+from txnsim.verdict.judge import EndsBy, PartitionVerdict, Verdict, VerdictState, judge_cluster
+from txnsim_lab.trace.followed_trace import FollowedTrace
+
+WHERE = TopicPartition("orders", 0)
+Story = Callable[[VirtualCluster, Cluster], Awaitable[None]]
+
+
+def judged(cluster: VirtualCluster) -> Verdict:
+    tracer = cluster.env.tracer
+    return judge_cluster(FollowedTrace.of(tracer.events(0), tracer.nodes).facts())
+
+
+def partition(cluster: VirtualCluster) -> PartitionVerdict:
+    verdict = judged(cluster).of(WHERE)
+    assert verdict is not None
+    return verdict
+
+
+def run(story: Story, level: TraceLevel = TraceLevel.FULL, **changes: Any) -> None:
+    async def main(cluster: VirtualCluster) -> None:
+        async with cluster.client() as app:
+            await story(cluster, app)
+
+    run_cluster(main, trace_level=level, **changes)
+
+
+async def hang(app: Cluster) -> None:
+    await make_hanging(Admin(app), WHERE, "ghost", age_ms=0)
+    async with Producer(app) as producer:
+        await producer.send("orders", 0, b"behind")
+
+
+@pytest.mark.parametrize("level", [TraceLevel.BRIEF, TraceLevel.FULL])
+def test_a_deleted_topic_takes_its_open_transactions_along(level: TraceLevel) -> None:
+    """Row 01."""
+
+    async def story(cluster: VirtualCluster, app: Cluster) -> None:
+        await hang(app)
+        assert judged(cluster).state is VerdictState.HANGS
+        await Admin(app).delete_topics(["orders"])
+        verdict = judged(cluster)
+        assert (verdict.state, verdict.partitions) == (VerdictState.HEALTHY, ())
+
+    run(story, level)
+
+
+def test_a_reset_leaves_nothing_of_before() -> None:
+    """Row 02."""
+
+    async def story(cluster: VirtualCluster, app: Cluster) -> None:
+        await hang(app)
+        await begin_transaction(app, "open")
+        await cluster.sim.reset(cluster.sim.snapshot())
+        verdict = judged(cluster)
+        assert (verdict.state, verdict.unfinished) == (VerdictState.HEALTHY, ())
+        assert verdict.of(WHERE) is not None
+
+    run(story)
+
+
+def test_where_recording_stops_nothing_is_known_until_it_goes_on() -> None:
+    """Row 03."""
+
+    async def story(cluster: VirtualCluster, app: Cluster) -> None:
+        tracer = cluster.env.tracer
+        producer = await begin_transaction(app, "billing")
+        await producer.send("orders", 0, b"x")
+        tracer.level = TraceLevel.OFF
+        verdict = judged(cluster)
+        assert verdict.state is VerdictState.UNKNOWN
+        assert verdict.headline == (
+            f"What is so now is not known: recording stopped at #{len(tracer) - 1}"
+        )
+        await producer.commit()
+        await until_state(app, "billing", "CompleteCommit")
+        tracer.level = TraceLevel.FULL
+        await asyncio.sleep(0.1)
+        assert judged(cluster).state is VerdictState.HEALTHY
+
+    run(story)
+
+
+@pytest.mark.parametrize("victim", ["leader", "coordinator"])
+def test_what_is_dead_is_told_at_once_and_after_the_election(victim: str) -> None:
+    """Row 05."""
+
+    async def story(cluster: VirtualCluster, app: Cluster) -> None:
+        home = cluster.home("billing")
+        if cluster.leader(home) == cluster.leader(WHERE):
+            cluster.move(WHERE)
+        producer = await begin_transaction(app, "billing")
+        await producer.send("orders", 0, b"x")
+        await cluster.sim.kill_broker(cluster.leader(WHERE if victim == "leader" else home))
+        ends = partition(cluster).ends
+        assert ends is not None
+        assert ends.by is (EndsBy.LEADER if victim == "leader" else EndsBy.COORDINATOR)
+        await asyncio.sleep(20)
+        assert partition(cluster).state is VerdictState.OPEN
+
+    async def prepared(cluster: VirtualCluster, app: Cluster) -> None:
+        await (await begin_transaction(app, "first")).close()
+        await story(cluster, app)
+
+    run(prepared)
+
+
+def test_the_only_replica_is_dead() -> None:
+    """Row 05."""
+
+    async def story(cluster: VirtualCluster, app: Cluster) -> None:
+        await Admin(app).create_topic("orders", partitions=1, replication_factor=1)
+        producer = await begin_transaction(app, "billing")
+        await producer.send("orders", 0, b"x")
+        await cluster.sim.kill_broker(cluster.leader(WHERE))
+        await asyncio.sleep(20)
+        verdict = partition(cluster)
+        assert (verdict.state, verdict.leader_id) == (VerdictState.NO_LEADER, -1)
+        assert verdict.ends is not None
+        assert "Start one of the brokers" in verdict.ends.sentence
+
+    run(story, topics=())
+
+
+@pytest.mark.parametrize("level", [TraceLevel.BRIEF, TraceLevel.FULL])
+def test_a_marker_that_does_not_come_by_itself(level: TraceLevel) -> None:
+    """Row 06."""
+
+    async def held(cluster: VirtualCluster, app: Cluster) -> None:
+        producer = await begin_transaction(app, "billing")
+        await producer.send("orders", 0, b"x")
+        cluster.arm(Hold(), FaultPoint.PEER_REQUEST, "late", api="WriteTxnMarkers")
+        await producer.commit()
+        await cluster.wait_until_struck("late")
+        assert "which the fault rule 'late' holds" in partition(cluster).headline
+
+    async def abandoned(cluster: VirtualCluster, app: Cluster) -> None:
+        producer = await begin_transaction(app, "billing")
+        await producer.send("orders", 0, b"x")
+        disk = Fail(error="KAFKA_STORAGE_ERROR")
+        cluster.arm(disk, FaultPoint.LOG_APPEND, "disk", kind="marker", limit=1)
+        await producer.commit()
+        await cluster.wait_until_struck("disk")
+        await asyncio.sleep(0.01)
+        assert "which its coordinator does not send again" in partition(cluster).headline
+        cluster.env.tracer.level = TraceLevel.OFF
+        cluster.env.tracer.level = level
+        await asyncio.sleep(0.1)
+        assert "which its coordinator does not send again" in partition(cluster).headline
+
+    run(held, level)
+    run(abandoned, level, rules={"storage_errors_are_retried": False})
+
+
+def test_readers_that_wait_are_told_and_so_is_none() -> None:
+    """Row 09."""
+
+    async def story(cluster: VirtualCluster, app: Cluster) -> None:
+        await hang(app)
+        assert partition(cluster).readers == ()
+        committed = IsolationLevel.READ_COMMITTED
+        async with cluster.client("reader") as reader:
+            waiting_fetch = cluster.env.tasks.spawn(
+                fetch(reader, "orders", 0, 0, isolation=committed, max_wait_ms=5_000),
+                name="reader",
+            )
+            await asyncio.sleep(0.1)
+            assert partition(cluster).readers == ("reader",)
+            await waiting_fetch
+        assert partition(cluster).readers == ()
+
+    run(story)
+
+
+def test_deleted_records_do_not_end_a_hang() -> None:
+    """Row 10."""
+
+    async def story(cluster: VirtualCluster, app: Cluster) -> None:
+        await hang(app)
+        await Admin(app).delete_records(WHERE, 2)
+        verdict = partition(cluster)
+        assert (verdict.state, verdict.log_start, verdict.stands_at) == (VerdictState.HANGS, 2, 2)
+        assert verdict.holder is not None
+        assert verdict.holder.since_ms is None
+
+    run(story)

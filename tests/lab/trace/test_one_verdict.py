@@ -1,0 +1,380 @@
+"""One judge: after each step of a drawn run, brokers in memory, the trace, ``txns why`` and an
+independent look into the brokers say the same.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable
+from typing import Final
+
+import msgspec
+import pytest
+
+from tests.support.clusters import VirtualCluster, run_cluster
+from tests.support.hanging_transaction import make_hanging
+from txnsim.client.admin import Admin
+from txnsim.client.cluster import Cluster
+from txnsim.client.errors import ClientError
+from txnsim.client.inspection.txn_views import OpenSince
+from txnsim.client.inspection.waiting_readers import explain
+from txnsim.client.members.membership import MemberOptions
+from txnsim.client.members.share import ShareMember
+from txnsim.client.offsets import LATEST
+from txnsim.client.producer import Producer
+from txnsim.errors import ConfigError
+from txnsim.faults.actions import Delay, Drop, Hold
+from txnsim.faults.points import FaultPoint
+from txnsim.runtime.trace import Event, TraceLevel
+from txnsim.server.member import MemberLifeState
+from txnsim.server.views.cluster_facts import ClusterFactsReader
+from txnsim.types import INTERNAL_TOPICS, BrokerId, IsolationLevel, TopicPartition
+from txnsim.verdict.judge import PartitionVerdict, Verdict, VerdictState, judge_cluster
+from txnsim_lab.trace.followed_trace import FollowedTrace
+
+TOPICS: Final = ("orders", "pay")
+IDS: Final = ("a", "b", "c")
+STEPS: Final = 30
+CLIENT_PATIENCE_S: Final = 2
+
+
+class DrawnRun:
+    """A cluster, what was drawn to be done to it, and the trace of it, followed."""
+
+    def __init__(self, cluster: VirtualCluster) -> None:
+        self.cluster = cluster
+        self.random = cluster.env.rng.stream("drawn steps")
+        self.producers: dict[str, Producer] = {}
+        self.followed = FollowedTrace()
+        self.position = 0
+        self.reader = ClusterFactsReader(cluster.sim)
+        self.steps: list[str] = []
+        self.states: set[VerdictState] = set()
+        self.rule_count = 0
+        self.has_gap = False
+        """Whether a part of this cluster's life is not in the trace."""
+
+    # Steps
+
+    async def step(self, app: Cluster) -> None:
+        """Do one thing; what the cluster refuses is no failure of the test."""
+        name, act = self.random.choice(
+            [
+                *[("send", self.send)] * 5,
+                *[("end", self.end)] * 3,
+                ("hang", self.hang),
+                ("an operator aborts", self.abort),
+                ("delete a topic", self.delete_topic),
+                ("make a topic", self.make_topic),
+                ("delete records", self.delete_records),
+                ("kill", self.kill),
+                ("start", self.start),
+                ("start", self.start),
+                ("move a leader", self.move),
+                ("arm", self.arm),
+                ("disarm", self.disarm),
+                ("advance", self.advance),
+                ("recording", self.switch_recording),
+                ("share", self.share),
+                ("reset", self.reset),
+            ]
+        )
+        self.steps.append(name)
+        try:
+            async with asyncio.timeout(CLIENT_PATIENCE_S):
+                await act(app)
+        except (ClientError, ConfigError, TimeoutError, AssertionError):
+            self.producers.clear()
+        await asyncio.sleep(self.random.choice((0.01, 1, 12)))
+
+    def partition(self) -> TopicPartition:
+        return TopicPartition(self.random.choice(TOPICS), self.random.randrange(2))
+
+    async def send(self, app: Cluster) -> None:
+        transactional_id = self.random.choice(IDS)
+        producer = self.producers.get(transactional_id)
+        if producer is None:
+            producer = Producer(
+                app,
+                transactional_id=transactional_id,
+                transaction_timeout_ms=self.random.choice((15_000, 600_000)),
+            )
+            await producer.init_transactions()
+            producer.begin()
+            self.producers[transactional_id] = producer
+        partition = self.partition()
+        await producer.send(partition.topic, partition.partition, b"x")
+
+    async def end(self, app: Cluster) -> None:
+        if self.producers:
+            transactional_id = self.random.choice(sorted(self.producers))
+            producer = self.producers.pop(transactional_id)
+            await (producer.commit() if self.random.random() < 0.5 else producer.abort())
+
+    async def hang(self, app: Cluster) -> None:
+        await make_hanging(Admin(app), self.partition(), "ghost", age_ms=0)
+
+    async def abort(self, app: Cluster) -> None:
+        """Write an ABORT where a transaction is open, whatever its coordinator will decide."""
+        admin, partition = Admin(app), self.partition()
+        stable_offset = await admin.offset_of(partition, LATEST, IsolationLevel.READ_COMMITTED)
+        spec = await admin.identify(OpenSince(partition=partition, start_offset=stable_offset))
+        await admin.abort_transaction(spec)
+
+    async def delete_topic(self, app: Cluster) -> None:
+        await Admin(app).delete_topics([self.random.choice(TOPICS)])
+
+    async def make_topic(self, app: Cluster) -> None:
+        await Admin(app).create_topic(
+            self.random.choice(TOPICS),
+            partitions=2,
+            replication_factor=self.random.choice((1, 3)),
+        )
+
+    async def delete_records(self, app: Cluster) -> None:
+        await Admin(app).delete_records(self.partition(), -1)
+
+    async def kill(self, _app: Cluster) -> None:
+        running = [
+            broker_id for broker_id, member in self.cluster.sim.members.items() if member.is_running
+        ]
+        if len(running) > 1:
+            await self.cluster.sim.kill_broker(self.random.choice(running))
+
+    async def start(self, _app: Cluster) -> None:
+        down = [
+            broker_id
+            for broker_id, member in self.cluster.sim.members.items()
+            if member.state is MemberLifeState.DOWN
+        ]
+        if down:
+            self.cluster.env.tasks.spawn(self._start(self.random.choice(down)), name="start")
+
+    async def _start(self, broker_id: BrokerId) -> None:
+        try:
+            await self.cluster.sim.start_broker(broker_id)
+        except ConfigError:
+            self.steps.append("killed while it started")
+
+    async def move(self, _app: Cluster) -> None:
+        self.cluster.sim.move_leader(self.partition())
+
+    async def arm(self, _app: Cluster) -> None:
+        self.rule_count += 1
+        self.cluster.arm(
+            self.random.choice((Hold(), Drop(), Delay(delay_ms=3_000))),
+            self.random.choice((FaultPoint.PEER_REQUEST, FaultPoint.PEER_RESPONSE)),
+            f"rule-{self.rule_count}",
+            api="WriteTxnMarkers",
+            limit=1,
+        )
+
+    async def disarm(self, _app: Cluster) -> None:
+        self.cluster.injector.disarm_all()
+
+    async def advance(self, _app: Cluster) -> None:
+        self.cluster.sim.environment.clock.advance(self.random.choice((1_000, 20_000)))
+        if self.cluster.env.tracer.on:
+            now_ms = self.cluster.env.clock.now_ms()
+            self.cluster.env.tracer.emit(
+                "input", "user", data={"do": "look", "args": {}, "at": now_ms}
+            )
+
+    async def switch_recording(self, _app: Cluster) -> None:
+        tracer = self.cluster.env.tracer
+        self.has_gap = True
+        tracer.level = TraceLevel.OFF if tracer.on else TraceLevel.FULL
+
+    async def share(self, app: Cluster) -> None:
+        partition = self.partition()
+        await Admin(app).set_group_config("shared", "share.isolation.level", "read_committed")
+        member = ShareMember(app, MemberOptions(group_id="shared", member_id="m"))
+        await member.subscribe([partition.topic])
+        await member.poll(max_wait_ms=100)
+
+    async def reset(self, _app: Cluster) -> None:
+        self.producers.clear()
+        self.has_gap = not self.cluster.env.tracer.on
+        await self.cluster.sim.reset(self.cluster.sim.snapshot())
+
+    # Verdicts
+
+    async def compare(self, app: Cluster) -> list[str]:
+        """The differences between the verdicts, one line each."""
+        facts = await self.reader.read()
+        in_memory = judge_cluster(facts)
+        self.follow()
+        self.states.add(in_memory.state)
+        differences = list(self.look_inside(in_memory))
+        if not self.cluster.env.tracer.on:
+            traced = judge_cluster(self.followed.facts())
+            if traced.state is not VerdictState.UNKNOWN:
+                differences.append(f"nothing is recorded, and the trace says {traced.state}")
+        else:
+            traced_facts = self.followed.facts()
+            if self.has_gap:  # what contradicts may stand in the gap
+                facts = msgspec.structs.replace(facts, wrong_data=())
+                traced_facts = msgspec.structs.replace(traced_facts, wrong_data=())
+            differences += _differences(judge_cluster(facts), judge_cluster(traced_facts))
+        for partition in in_memory.partitions:
+            difference = await self.ask_operator(app, partition)
+            if difference:
+                differences.append(difference)
+        return differences
+
+    def follow(self) -> None:
+        """Read the trace on."""
+        tracer = self.cluster.env.tracer
+        events: list[Event] = list(tracer.events(self.position))
+        for event in events:
+            self.followed.follow(event, tracer.nodes)
+            self.position = event.i + 1
+
+    def look_inside(self, verdict: Verdict) -> list[str]:
+        """What a look into the brokers says otherwise, without the judge."""
+        image = self.cluster.sim.metadata.image
+        differences = []
+        expected_names = {
+            f"{name}-{index}"
+            for name, topic in image.topics.items()
+            if name not in INTERNAL_TOPICS
+            for index in range(len(topic.partitions))
+        }
+        judged = {partition.partition: partition for partition in verdict.partitions}
+        if {name for name in judged if not name.startswith("__")} != expected_names:
+            differences.append(f"partitions {sorted(judged)}, there are {sorted(expected_names)}")
+        listing = {
+            (str(partition), txn.producer_id)
+            for broker in self.cluster.sim.brokers.values()
+            for owned in broker.coordinator.owned_partitions()
+            for txn in owned.entries.values()
+            for partition in txn.partitions
+        }
+        served = {
+            owned.partition
+            for broker in self.cluster.sim.brokers.values()
+            for owned in broker.coordinator.owned_partitions()
+        }
+        coordinator_topic = image.topics.get("__transaction_state")
+        all_served = coordinator_topic is None or len(served) == len(coordinator_topic.partitions)
+        for name in expected_names & judged.keys():
+            topic_name, _, index = name.rpartition("-")
+            topic_partition = TopicPartition(topic_name, int(index))
+            partition_image = image.partition(topic_partition)
+            assert partition_image is not None
+            broker = self.cluster.sim.brokers.get(partition_image.leader)
+            log = None if broker is None else broker.replicas.led.get(topic_partition)
+            if log is None:
+                if judged[name].state is not VerdictState.NO_LEADER:
+                    differences.append(f"{name} has no leader, and is {judged[name].state}")
+                continue
+            has_unlisted = any(
+                (name, producer.producer_id) not in listing
+                for producer in log.producers.open_producers()
+            )
+            hangs = judged[name].state is VerdictState.HANGS
+            if all_served and has_unlisted != hangs:
+                differences.append(f"{name}: unlisted {has_unlisted}, {judged[name].state}")
+            if judged[name].stands_at != log.last_stable_offset:
+                differences.append(f"{name} stands at {log.last_stable_offset}")
+        return differences
+
+    async def ask_operator(self, app: Cluster, judged: PartitionVerdict) -> str | None:
+        """What ``txns why`` says otherwise; None while it can't ask."""
+        topic_name, _, index = judged.partition.rpartition("-")
+        topic_partition = TopicPartition(topic_name, int(index))
+        if judged.state is VerdictState.NO_LEADER or judged.wrong_data:
+            return None
+        try:
+            async with asyncio.timeout(CLIENT_PATIENCE_S):
+                explanation = await explain(
+                    Admin(app), topic_partition, now_ms=self.cluster.env.clock.now_ms()
+                )
+        except (ClientError, TimeoutError):
+            return None
+        facts = await self.reader.read()
+        if any(transaction.is_ending for transaction in facts.transactions):
+            return None  # brokers don't tell clients that a fence is being written
+        again = judge_cluster(facts).of(topic_partition)
+        if again is None or _told(again) != _told(judged):
+            return None  # it has changed meanwhile
+        if explanation.verdict.state is not judged.state and judged.ends is not None:
+            return f"why says {explanation.verdict.state}, memory {judged.state}: {judged.headline}"
+        return None
+
+
+def _told(partition: PartitionVerdict) -> tuple[object, ...]:
+    return (
+        partition.partition,
+        partition.state,
+        partition.stands_at,
+        partition.high_watermark,
+        partition.log_start,
+        partition.leader_id,
+        None if partition.ends is None else partition.ends.by,
+        tuple(
+            (open_txn.first_offset, open_txn.status, open_txn.transactional_id, open_txn.since_ms)
+            for open_txn in partition.open_txns
+        ),
+        tuple((wrong.offset, wrong.is_commit) for wrong in partition.wrong_data),
+        partition.share_groups,
+    )
+
+
+def _differences(in_memory: Verdict, traced: Verdict) -> list[str]:
+    memory_sides, trace_sides = (
+        {
+            partition.partition: _told(partition)
+            for partition in verdict.partitions
+            if not partition.partition.startswith("__")
+        }
+        for verdict in (in_memory, traced)
+    )
+    return [
+        f"brokers {memory_sides.get(name)}, the trace {trace_sides.get(name)}"
+        for name in sorted(memory_sides.keys() | trace_sides.keys())
+        if memory_sides.get(name) != trace_sides.get(name)
+    ] + [
+        f"unfinished: brokers {ours}, the trace {theirs}"
+        for ours, theirs in [
+            (
+                sorted((txn.transactional_id, txn.state) for txn in in_memory.unfinished),
+                sorted((txn.transactional_id, txn.state) for txn in traced.unfinished),
+            )
+        ]
+        if ours != theirs
+    ]
+
+
+def play(seed: int, steps: int = STEPS) -> tuple[set[VerdictState], list[str]]:
+    """Play a drawn run; the states that were seen, and the first differences with their steps."""
+
+    async def story(cluster: VirtualCluster) -> tuple[set[VerdictState], list[str]]:
+        drawn = DrawnRun(cluster)
+        async with cluster.client() as app:
+            for _ in range(steps):
+                await drawn.step(app)
+                differences = await drawn.compare(app)
+                if differences:
+                    return drawn.states, [*drawn.steps, *differences]
+        cluster.injector.disarm_all()
+        return drawn.states, []
+
+    return run_cluster(
+        story,
+        seed=seed,
+        trace_level=TraceLevel.FULL,
+        topics=(("orders", 2), ("pay", 2)),
+        level=seed % 3,
+    )
+
+
+@pytest.mark.parametrize("seeds", [range(1, 5), pytest.param(range(5, 40), marks=pytest.mark.slow)])
+def test_all_faces_say_the_same_after_each_step(seeds: Iterable[int]) -> None:
+    seen_states: set[VerdictState] = set()
+    for seed in seeds:
+        states, differences = play(seed)
+        assert differences == []
+        seen_states |= states
+    expected_states = {VerdictState.HEALTHY, VerdictState.OPEN, VerdictState.HANGS}
+    assert expected_states <= seen_states, "nothing is shown where nothing happens"
