@@ -72,15 +72,13 @@ _LEVEL_0_RULE_IDS: Final = {
 # Writing
 
 
-def refuse_record(record: TxnRecord, finalized_version: TransactionVersion) -> Rejection | None:
-    """The error for a record with a protocol version, which does not fit into value version 0 and
-    must not be dropped; None if it fits.
+def refuse_record(record: TxnTransition) -> Rejection | None:
+    """The error at level 0 for a record with a protocol version, which does not fit into value
+    version 0 and must not be dropped; None if it fits.
 
     It occurs when ``transaction.version`` was lowered to 0 while transactions of version 2 were
     open.
     """
-    if finalized_version >= TransactionVersion.TV_1 or isinstance(record, Tombstone):
-        return None
     if record.client_version == TransactionVersion.TV_0:
         return None
     return Rejection(

@@ -150,7 +150,7 @@ class TransactionLogWriter(msgspec.Struct, kw_only=True, eq=False):
             # left out.
             records, refusal = (record_to_log(record),), None
         else:
-            refusal = None if level >= _TV_1 else refuse_record(record, level)
+            refusal = None if level >= _TV_1 else refuse_record(record)
         if refusal is not None:
             # TransactionLog.valueToBytes throws when the move is pending already: the entry stays
             # so until the coordinator moves. A real broker wedges the same way.
