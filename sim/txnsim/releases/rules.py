@@ -581,9 +581,9 @@ class Rules(msgspec.Struct, frozen=True, kw_only=True, cache_hash=True):
         "seen on a real 4.2.2",
         "4.3",
         after="groups have configs of assignment intervals, and share groups of delivery counts, "
-        "locks and renewals; DescribeConfigs tells the broker config behind a group's default",
-        before="the brokers' configs alone say these, and share groups may always renew; a group's "
-        "default is told as its own",
+        "locks and renewals; DescribeConfigs names the broker config behind a group's default",
+        before="the brokers' configs alone say these, and share groups may always renew; "
+        "DescribeConfigs gives a group's default as its own",
     )
     groups_without_configs_go: bool = _switch(
         "seen on a real 4.2.2",
