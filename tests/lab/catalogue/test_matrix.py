@@ -30,6 +30,13 @@ SCENARIOS = tuple(catalog.scenarios().values())
 SOME = ("z01", "z05", "z12", "z16", "z21", "z26")
 """Applications, requests by hand, a reload, a cleaner, markers, positions."""
 
+WRONG_DATA: Final = frozenset({"lost-write", "torn-transaction", "aborted-read"})
+"""Anomalies of histories that leave records with another end than their transaction."""
+NOT_OF_MARKERS: Final = frozenset(
+    {"fetch-above-the-stable-offset", "half-cleaned-segment", "marker-lost-to-the-cleaner"}
+)
+"""Stories in which a reader or the cleaner goes wrong, and no marker contradicts."""
+
 
 def complaint(result: RunResult) -> str:
     """What differs from the file; empty if nothing does."""
@@ -59,15 +66,6 @@ def test_every_telling_comes_to_what_is_declared(scenario: Scenario, chosen: Cho
     assert [complaint(result) for result in results if not result.as_declared] == []
 
 
-@pytest.mark.costly
-WRONG_DATA: Final = frozenset({"lost-write", "torn-transaction", "aborted-read"})
-"""Anomalies of histories that leave records with another end than their transaction."""
-NOT_OF_MARKERS: Final = frozenset(
-    {"fetch-above-the-stable-offset", "half-cleaned-segment", "marker-lost-to-the-cleaner"}
-)
-"""Stories in which a reader or the cleaner goes wrong, and no marker contradicts."""
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda scenario: scenario.name)
 def test_the_trace_tells_wrong_data_where_histories_do(scenario: Scenario) -> None:
@@ -83,6 +81,7 @@ def test_the_trace_tells_wrong_data_where_histories_do(scenario: Scenario) -> No
         assert bool(wrong_data) == is_expected, (str(scenario_run), wrong_data)
 
 
+@pytest.mark.costly
 @pytest.mark.slow
 @pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda scenario: scenario.name)
 def test_told_again_it_has_the_same_trace(scenario: Scenario) -> None:
