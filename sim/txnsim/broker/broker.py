@@ -403,6 +403,7 @@ class Broker:
             self.purgatory.release(topic_partition)
         for topic_partition in changes.deleted_partitions:
             self.purgatory.release(topic_partition)
+            self.log_events.forget(topic_partition)
             yield 1
         for host in (self.transaction_host, self.group_host, self.share_host):
             host.apply(changes, image)

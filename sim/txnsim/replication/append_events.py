@@ -139,6 +139,10 @@ class AppendEvents(LogEvents):
         event_data = {"tp": log_state.name, "role": "replicas", "replicas": replica_count}
         self.tracer.emit("node.role", log_state.node, data=event_data)
 
+    def forget(self, topic_partition: TopicPartition) -> None:
+        """Forget a log that the broker no longer hosts."""
+        self._logs.pop(topic_partition, None)
+
     def trace_start(self, log: PartitionLog, reason: str) -> None:
         super().trace_start(log, reason)
         self._log_state(log.topic_partition).stable = log.last_stable_offset

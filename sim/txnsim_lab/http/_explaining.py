@@ -263,9 +263,5 @@ def _explanation(
         # The state changes while the answer is sent.
         state=_decode_state(_encode_state(followed.state)),
         verdict=verdict,
-        applications={
-            transactional_id: application
-            for transactional_id in followed.state.transactions
-            if (application := followed.applications.view_of(transactional_id)) is not None
-        },
+        applications=followed.applications.views(),
     )

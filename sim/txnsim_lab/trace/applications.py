@@ -125,6 +125,14 @@ class Applications(msgspec.Struct, kw_only=True):
             asked=asked, answer=answer, sentence=application_sentence(asked, answer)
         )
 
+    def views(self) -> dict[str, ApplicationView]:
+        """Transactional id -> what its application knows, of all that have asked for an end."""
+        return {
+            transactional_id: view
+            for transactional_id in self.newest
+            if (view := self.view_of(transactional_id)) is not None
+        }
+
     def wrong_data(self) -> Iterator[WrongData]:
         """Where an application believes otherwise than the data is."""
         yield from self.wrong.values()

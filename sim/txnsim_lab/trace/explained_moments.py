@@ -11,12 +11,13 @@ from typing import Final
 import msgspec
 
 from txnsim.trace.trace_file import Recording
-from txnsim.verdict.judge import judge_cluster
+from txnsim.verdict.judge import VerdictState, judge_cluster
+from txnsim_lab.trace.applications import ApplicationView
 from txnsim_lab.trace.explain import (
     LsoExplanation,
     Mismatch,
     explained_partitions,
-    lso_of,
+    lso_explanation,
     mismatches,
 )
 from txnsim_lab.trace.followed_trace import FollowedTrace
@@ -26,6 +27,15 @@ ANSWERS_MAX: Final = 100_000
 """Limit of partitions times events that are explained, which takes some seconds; the last events
 are taken.
 """
+
+JUDGED_KINDS: Final = ASSIGNED_KINDS | {
+    "client.result",
+    "msg.send",
+    "reader.end",
+    "reader.wait",
+    "trace.off",
+}
+"""Kinds of events after which a verdict may be another one."""
 
 EVENTS_PER_REPORT: Final = 10_000
 """Number of events between reports of progress, which take about a tenth of a second."""
@@ -38,6 +48,11 @@ class Moment(msgspec.Struct, frozen=True, kw_only=True):
     """Position of the event."""
     partitions: tuple[LsoExplanation, ...]
     open: tuple[Mismatch, ...]
+    state: VerdictState
+    """The judge's verdict on the whole cluster in a word."""
+    headline: str
+    applications: dict[str, ApplicationView]
+    """Transactional id -> what its application asked and was answered."""
 
 
 def moments(
@@ -54,33 +69,51 @@ def moments(
     }
     first_index = len(run.events) - ANSWERS_MAX // max(1, len(named_partitions))
     followed = FollowedTrace(state=TraceState(level=run.level))
-    last_findings: tuple[tuple[LsoExplanation, ...], tuple[Mismatch, ...]] | None = None
+    last_moment: Moment | None = None
     for index, event in enumerate(run.events):
         if index % EVENTS_PER_REPORT == 0 and index:
             report_progress(index, len(run.events))
         followed.follow(event, nodes)
-        if index < first_index or event.k not in ASSIGNED_KINDS:
+        if index < first_index or event.k not in JUDGED_KINDS:
             continue
-        verdict = judge_cluster(followed.facts())
-        open_transactions = tuple(mismatches(verdict, followed))
-        findings = (
-            tuple(
-                lso_of(followed, partition)
-                for partition in explained_partitions(followed.state, open_transactions)
-            ),
-            open_transactions,
-        )
-        if last_findings is None or _without_position(findings) != _without_position(last_findings):
-            yield Moment(at=event.i, partitions=findings[0], open=findings[1])
-            last_findings = findings
+        moment = _moment(followed)
+        if last_moment is None or _without_position(moment) != _without_position(last_moment):
+            yield moment
+            last_moment = moment
 
 
-def _without_position(
-    findings: tuple[tuple[LsoExplanation, ...], tuple[Mismatch, ...]],
-) -> tuple[object, ...]:
-    return tuple(
-        msgspec.structs.replace(explanation, at=0) for explanation in findings[0]
-    ), findings[1]
+def _moment(followed: FollowedTrace) -> Moment:
+    facts = followed.facts()
+    verdict = judge_cluster(facts)
+    if facts.ignorance is not None:
+        # What was known last is kept; the headline says that it is not known any more.
+        known = judge_cluster(msgspec.structs.replace(facts, ignorance=None))
+    else:
+        known = verdict
+    by_name = {partition.partition: partition for partition in known.partitions}
+    open_transactions = tuple(mismatches(known, followed))
+    return Moment(
+        at=followed.position,
+        partitions=tuple(
+            lso_explanation(followed, by_name[name], facts.ignorance)
+            for name in explained_partitions(followed.state, open_transactions)
+            if name in by_name
+        ),
+        open=open_transactions,
+        state=verdict.state,
+        headline=verdict.headline,
+        applications=followed.applications.views(),
+    )
+
+
+def _without_position(moment: Moment) -> Moment:
+    return msgspec.structs.replace(
+        moment,
+        at=0,
+        partitions=tuple(
+            msgspec.structs.replace(explanation, at=0) for explanation in moment.partitions
+        ),
+    )
 
 
 def _named_partition(payload: object) -> str | None:

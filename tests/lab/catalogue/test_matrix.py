@@ -11,21 +11,31 @@ import sys
 from collections.abc import Callable, Iterable, Iterator
 from hashlib import sha256
 from pathlib import Path
+from typing import Final
 
 import pytest
 
 from tests.support.shared_results import OTHER_SEED, tell_once
 from tests.support.trace_survey import first_runs, main_runs, scenario_runs
 from txnsim.runtime.trace import TraceLevel
+from txnsim.trace.trace_file import Recording
 from txnsim_lab.scenario import catalog
 from txnsim_lab.scenario.model import Scenario
 from txnsim_lab.scenario.runner import RunResult, ScenarioRun, run_in_virtual_time
+from txnsim_lab.trace.followed_trace import FollowedTrace
 
 ROOT = Path(__file__).parents[3]
 Choice = Callable[[Iterable[Scenario]], Iterator[ScenarioRun]]
 SCENARIOS = tuple(catalog.scenarios().values())
 SOME = ("z01", "z05", "z12", "z16", "z21", "z26")
 """Applications, requests by hand, a reload, a cleaner, markers, positions."""
+
+WRONG_DATA: Final = frozenset({"lost-write", "torn-transaction", "aborted-read"})
+"""Anomalies of histories that leave records with another end than their transaction."""
+NOT_OF_MARKERS: Final = frozenset(
+    {"fetch-above-the-stable-offset", "half-cleaned-segment", "marker-lost-to-the-cleaner"}
+)
+"""Stories in which a reader or the cleaner goes wrong, and no marker contradicts."""
 
 
 def complaint(result: RunResult) -> str:
@@ -54,6 +64,21 @@ def test_every_telling_comes_to_what_is_declared(scenario: Scenario, chosen: Cho
         for scenario_run in chosen([scenario])
     ]
     assert [complaint(result) for result in results if not result.as_declared] == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda scenario: scenario.name)
+def test_the_trace_tells_wrong_data_where_histories_do(scenario: Scenario) -> None:
+    if scenario.name in NOT_OF_MARKERS:
+        expected_anomalies: frozenset[str] = frozenset()
+    else:
+        expected_anomalies = WRONG_DATA
+    for scenario_run in main_runs([scenario]):
+        result = tell_once(scenario_run, trace_level=TraceLevel.BRIEF).result
+        recording = Recording.from_lines(str(scenario_run), result.trace.splitlines())
+        wrong_data = FollowedTrace.of_recording(recording).facts().wrong_data
+        is_expected = bool(expected_anomalies & set(result.verdict.observed))
+        assert bool(wrong_data) == is_expected, (str(scenario_run), wrong_data)
 
 
 @pytest.mark.costly

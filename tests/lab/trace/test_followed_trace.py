@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 from collections.abc import Awaitable, Callable
 from typing import Any
 
@@ -16,6 +17,7 @@ from txnsim.client.fetching import fetch
 from txnsim.client.producer import Producer
 from txnsim.faults.actions import Fail, Hold
 from txnsim.faults.points import FaultPoint
+from txnsim.log.partition_log import PartitionLog
 from txnsim.runtime.trace import TraceLevel
 from txnsim.types import IsolationLevel, TopicPartition
 from txnsim.verdict.judge import EndsBy, PartitionVerdict, Verdict, VerdictState, judge_cluster
@@ -60,6 +62,16 @@ def test_a_deleted_topic_takes_its_open_transactions_along(level: TraceLevel) ->
         await Admin(app).delete_topics(["orders"])
         verdict = judged(cluster)
         assert (verdict.state, verdict.partitions) == (VerdictState.HEALTHY, ())
+        gc.collect()
+        assert [
+            log
+            for log in gc.get_objects()
+            if isinstance(log, PartitionLog) and log.topic_partition.topic == "orders"
+        ] == [], "no broker keeps it in memory"
+        assert (
+            FollowedTrace.of(cluster.env.tracer.events(0), cluster.env.tracer.nodes).state.logs
+            == {}
+        )
 
     run(story, level)
 
