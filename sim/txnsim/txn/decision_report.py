@@ -163,6 +163,16 @@ class ReportBuilder:
     def add(self, finding: DecisionFinding) -> None:
         self._findings.append(finding)
 
+    def add_of_other_replicas(self, builder: ReportBuilder) -> None:
+        """Add the findings of replicas that differ from those that count, where they are new."""
+        known = {_finding_key(finding) for finding in self._findings}
+        for finding in builder._findings:
+            if _finding_key(finding) in known:
+                continue
+            known.add(_finding_key(finding))
+            explanation = f"on a replica that differs from the leading one: {finding.explanation}"
+            self._findings.append(msgspec.structs.replace(finding, explanation=explanation))
+
     def report(self, problems: Iterable[str] = ()) -> DecisionReport:
         decided_states = (
             AuditState.AGREES,
@@ -197,6 +207,16 @@ class ReportBuilder:
 def _percent(known: int, total: int) -> float | None:
     """Share in per cent with two digits, rounded down, so that 100 means all."""
     return known * 10_000 // total / 100 if total else None
+
+
+def _finding_key(finding: DecisionFinding) -> tuple[object, ...]:
+    """What tells findings of two replicas apart."""
+    return (
+        *(finding.state, finding.topic, finding.partition),
+        *(finding.producer_id, finding.producer_epoch),
+        None if finding.decision is None else finding.decision.offset,
+        finding.first_offset if finding.decision is None else None,
+    )
 
 
 def _finding_order(finding: DecisionFinding) -> tuple[object, ...]:

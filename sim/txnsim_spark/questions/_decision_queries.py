@@ -6,9 +6,10 @@ A window holds a decision of a producer id and epoch on a partition, and the mar
 decision. Windows are numbered by running sums, not by a join on times: an epoch of a million
 transactions is sorted once.
 
-Beside the tables of ``kafka_log`` there are two small ones. ``audited_logs`` has the logs that are
+Beside the tables of ``kafka_log`` there are small ones. ``audited_logs`` has the logs that are
 read, and the offset from which each is complete, null for the whole log. ``coordinator_reach`` has
-the time since which a coordinator's log is complete, for those that lack their beginning.
+the time since which a coordinator's log is complete, for those that lack their beginning. A third
+one, ``compared_logs``, has the partitions whose replicas are compared, and how many they are.
 """
 
 from __future__ import annotations
@@ -167,7 +168,7 @@ FROM (
   SELECT
     topic, partition, producer_id, first_epoch, last_epoch, epochs_back,
     lag(last_epoch) OVER (
-      PARTITION BY topic, partition, producer_id ORDER BY first_offset
+      PARTITION BY log_dir, topic, partition, producer_id ORDER BY first_offset
     ) AS epoch_before
   FROM kafka_fragments
   WHERE producer_id IS NOT NULL
@@ -175,6 +176,27 @@ FROM (
 WHERE epochs_back > 0 OR first_epoch < epoch_before
 GROUP BY topic, partition, producer_id
 ORDER BY topic, partition, producer_id
+"""
+DISAGREEMENTS: Final = """
+-- Partitions whose replicas are equally long and hold different markers, by their number.
+SELECT DISTINCT log.topic, log.partition
+FROM (
+  SELECT
+    topic, partition, producer_id, count(*) AS replicas,
+    max(commits) > min(commits) OR max(aborts) > min(aborts) AS is_different
+  FROM (
+    SELECT
+      log_dir, topic, partition, producer_id, sum(commits) AS commits, sum(aborts) AS aborts
+    FROM kafka_fragments
+    WHERE producer_id IS NOT NULL
+    GROUP BY log_dir, topic, partition, producer_id
+  ) AS of_replica
+  GROUP BY topic, partition, producer_id
+) AS producer
+JOIN compared_logs AS log
+  ON log.topic = producer.topic AND log.partition = producer.partition
+WHERE producer.is_different OR producer.replicas < log.replicas
+ORDER BY log.topic, log.partition
 """
 NEIGHBOURS: Final = """
 -- When a coordinator wrote its last record below an offset, and its first from there on.

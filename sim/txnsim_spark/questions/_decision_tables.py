@@ -5,26 +5,28 @@ partition whose word counts is read.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from operator import itemgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Protocol
+
+import pyarrow as pa
 
 from txnsim.types import TRANSACTION_STATE_TOPIC
 from txnsim_spark.embedded import EmbeddedDatabase
 from txnsim_spark.engine import Engine, EngineKind, cost_of
-from txnsim_spark.forensics.replica_state import ReplicaState
 from txnsim_spark.questions import _decision_queries as queries
+from txnsim_spark.questions._log_reach import AuditedLogs
 from txnsim_spark.scan.log_dirs import OnProblem
-from txnsim_spark.schemas import TABLES
+from txnsim_spark.schemas import TABLES, arrow_types
 from txnsim_spark.tables.replica_jobs import kept_rows
-from txnsim_spark.views import DECISIONS, register_log_views
+from txnsim_spark.views import DECISIONS
 
 if TYPE_CHECKING:
-    import pyarrow as pa
-
     from txnsim_spark.session import SparkSession
 
 Rows = Iterator[dict[str, Any]]
 LOGS_SCHEMA: Final = "topic string, partition int, complete_from bigint"
+COMPARED_SCHEMA: Final = "topic string, partition int, replicas int"
 REACH_SCHEMA: Final = "coordinator int, since_ms bigint"
 _EVENTS: Final = "audited_events"
 NEIGHBOURS: Final = 100
@@ -48,34 +50,54 @@ class DecisionTables(Protocol):
         """The rows of a query, in order."""
 
 
-def decision_tables(
-    engine: Engine, leaders: Sequence[ReplicaState], on_problem: OnProblem
-) -> DecisionTables:
+def decision_tables(engine: Engine, logs: AuditedLogs, on_problem: OnProblem) -> DecisionTables:
     """Open the tables over the leading replicas: in this process, or in Spark where there is much
-    to read.
+    to read. What producers did is read on the other replicas, too.
     """
+    leaders = logs.leaders
     state_logs = [state for state in leaders if state.replica.topic == TRANSACTION_STATE_TOPIC]
     cost = cost_of(segment.size for state in leaders for segment in state.segments) + cost_of(
         (segment.size for state in state_logs for segment in state.segments), is_decoded=True
     )
+    tables: DecisionTables
     if engine.kind_for(cost) is EngineKind.SPARK:
-        return SparkTables(engine.spark(), leaders)
-    return EmbeddedTables(engine, leaders, on_problem)
+        tables = SparkTables(engine.spark(), logs)
+    else:
+        tables = EmbeddedTables(engine, logs, on_problem)
+    tables.set_rows(
+        "compared_logs",
+        COMPARED_SCHEMA,
+        [
+            (place.topic, place.partition, len(log.others) + 1)
+            for place, log in sorted(logs.by_partition.items(), key=itemgetter(0))
+            if log.others
+        ],
+    )
+    return tables
+
+
+def _paths_of(logs: AuditedLogs, table: str) -> list[Path]:
+    """Folders of the replicas that a table is read from."""
+    is_of_coordinators = table == "transactions"
+    replicas = [
+        state
+        for place, log in logs.by_partition.items()
+        if (place.topic == TRANSACTION_STATE_TOPIC) is is_of_coordinators
+        for state in (log.state, *(log.others if table == "fragments" else ()))
+    ]
+    return [Path(state.replica.path) for state in replicas]
+
+
+_TABLES: Final = ("transactions", "endings", "fragments")
 
 
 class EmbeddedTables:
     """The tables in DuckDB."""
 
-    def __init__(
-        self, engine: Engine, leaders: Sequence[ReplicaState], on_problem: OnProblem
-    ) -> None:
+    def __init__(self, engine: Engine, logs: AuditedLogs, on_problem: OnProblem) -> None:
         self._database = EmbeddedDatabase()
-        for table in ("transactions", "endings", "fragments"):
-            paths = [
-                Path(state.replica.path)
-                for state in leaders
-                if (state.replica.topic == TRANSACTION_STATE_TOPIC) == (table == "transactions")
-            ]
+        for table in _TABLES:
+            paths = _paths_of(logs, table)
             batches = (
                 kept_rows(engine, table, paths, _keep_all, on_problem=on_problem) if paths else ()
             )
@@ -84,12 +106,19 @@ class EmbeddedTables:
         self._database.create("kafka_decisions", DECISIONS)
 
     def set_rows(self, table: str, schema: str, rows: Sequence[tuple[object, ...]]) -> None:
-        connection = self._database.connection
-        columns = schema.replace("string", "VARCHAR")
-        connection.execute(f"CREATE OR REPLACE TABLE {table} ({columns})")
-        if rows:
-            marks = ", ".join("?" for _ in rows[0])
-            connection.executemany(f"INSERT INTO {table} VALUES ({marks})", [*map(list, rows)])
+        fields = [column.split() for column in schema.split(", ")]
+        types = arrow_types()
+        arrow_schema = pa.schema([(name, types[spark_type]) for name, spark_type in fields])
+        columns = [*zip(*rows, strict=True)] or [()] * len(fields)
+        arrow_rows = pa.table(
+            [
+                pa.array(column, types[spark_type])
+                for column, (_, spark_type) in zip(columns, fields, strict=True)
+            ],
+            schema=arrow_schema,
+        )
+        self._database.connection.execute(f"DROP TABLE IF EXISTS {table}")
+        self._database.keep(table, arrow_schema, arrow_rows.to_batches())
 
     def keep_events(self, query: str) -> None:
         self._database.create(_EVENTS, query, is_kept=True)
@@ -101,11 +130,17 @@ class EmbeddedTables:
 class SparkTables:
     """The tables in Spark. Rows come to the driver partition by partition, never all at once."""
 
-    def __init__(self, spark: SparkSession, leaders: Sequence[ReplicaState]) -> None:
+    def __init__(self, spark: SparkSession, logs: AuditedLogs) -> None:
         self._spark = spark
-        register_log_views(spark, *(state.replica.path for state in leaders))
+        for table in _TABLES:
+            paths = [str(path) for path in _paths_of(logs, table)]
+            rows = (
+                spark.read.format("kafka_log").options(table=table).load(paths)
+                if paths
+                else spark.createDataFrame([], TABLES[table].ddl)
+            )
+            rows.createOrReplaceTempView(f"kafka_{table}")
         spark.sql(_LEADERS).createOrReplaceTempView("kafka_leaders")
-        # The view goes by the leaders of its time, so it is made anew.
         spark.sql(DECISIONS).createOrReplaceTempView("kafka_decisions")
 
     def set_rows(self, table: str, schema: str, rows: Sequence[tuple[object, ...]]) -> None:

@@ -6,7 +6,7 @@ UnifiedLog.logStartOffset.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -34,6 +34,8 @@ class AuditedLog(msgspec.Struct, frozen=True, kw_only=True):
     """Why something may be missing below."""
     until_ms: int
     """Time until which the copy has everything, at least."""
+    others: tuple[ReplicaState, ...] = ()
+    """The other replicas, if all of them begin and end where this one does."""
 
 
 class AuditedLogs(msgspec.Struct, frozen=True, kw_only=True):
@@ -97,9 +99,8 @@ def audited_logs(
             if assignment is None
             else {*assignment.in_sync} - {state.replica.broker for state in replicas}
         )
-        logs[place] = _audited_log(
-            state, checkpoints_by_dir[log_dir], is_leader_here=not missing_brokers
-        )
+        log = _audited_log(state, checkpoints_by_dir[log_dir], is_leader_here=not missing_brokers)
+        logs[place] = msgspec.structs.replace(log, others=_equally_long(state, replicas))
     topic_ids = reading.known.topic_ids
     return AuditedLogs(
         by_partition=logs,
@@ -107,6 +108,37 @@ def audited_logs(
         living_topics=None if topic_ids is None else frozenset(topic_ids) | INTERNAL_TOPICS,
         missing_coordinators=_missing_coordinators(logs, reading),
     )
+
+
+def _equally_long(
+    leader: ReplicaState, replicas: Sequence[ReplicaState]
+) -> tuple[ReplicaState, ...]:
+    """The other replicas of a partition, if their logs span what the leader's does."""
+    span = (leader.ends.log_start_offset, leader.ends.end_offset)
+    others = tuple(state for state in replicas if state is not leader)
+    is_comparable = leader.replica.topic != TRANSACTION_STATE_TOPIC and all(
+        (state.ends.log_start_offset, state.ends.end_offset) == span for state in others
+    )
+    return others if is_comparable else ()
+
+
+def other_replicas_of(logs: AuditedLogs, places: Sequence[TopicPartition]) -> Iterator[AuditedLogs]:
+    """The logs of some partitions on their other replicas, one after the other, each time with the
+    coordinators' logs.
+    """
+    coordinators = {
+        place: log
+        for place, log in logs.by_partition.items()
+        if place.topic == TRANSACTION_STATE_TOPIC
+    }
+    most = max((len(logs.by_partition[place].others) for place in places), default=0)
+    for rank in range(most):
+        others = {
+            place: msgspec.structs.replace(log, state=log.others[rank], others=())
+            for place in places
+            if rank < len((log := logs.by_partition[place]).others)
+        }
+        yield msgspec.structs.replace(logs, by_partition={**coordinators, **others})
 
 
 class _CleanerCheckpoint:

@@ -37,8 +37,8 @@ from txnsim_spark.questions._decision_tables import (
     decision_tables,
     events_query,
 )
-from txnsim_spark.questions._log_reach import AuditedLogs, audited_logs
-from txnsim_spark.scan.log_dirs import ignore_problem
+from txnsim_spark.questions._log_reach import AuditedLogs, audited_logs, other_replicas_of
+from txnsim_spark.scan.log_dirs import OnProblem, ignore_problem
 
 DETAILS_MAX: Final = 2_000
 """Findings whose records are looked up; more are listed without them."""
@@ -65,48 +65,89 @@ def find_decisions(
     hanging = find_hanging(search, new_session=new_session, progress=progress)
     problems.update(dict.fromkeys(hanging.source.problems))
     reading = Reading(search)
-    states = reading.living_states()
-    logs = audited_logs(states, reading, search.topics)
+    logs = audited_logs(reading.living_states(), reading, search.topics)
     engine = Engine(new_session, progress, with_spark=search.with_spark)
-    progress("reading decisions and markers")
-    tables = decision_tables(engine, logs.leaders, problems.setdefault)
-    reaches = _Reaches(logs, tables)
-    progress("comparing decisions and markers")
-    tables.keep_events(events_query(reaches.of_unknown_ids.since_ms, SKEW_MS))
+    audit = _Audit(search, engine, progress, problems.setdefault)
     builder = ReportBuilder()
-    _count_plain(tables, builder, reaches, logs, search.topics)
-    doubtful: list[DoubtfulVerdict] = []
-    unmarked_places: set[tuple[int, TopicPartition]] = set()
-    for epoch in epochs_of(tables.rows(queries.DOUBTFUL)):
-        for verdict in audit_epoch(
-            epoch.decisions,
-            epoch.markers,
-            partition_reach=reaches.of_partition(epoch.topic_partition),
-            coordinator_reach=reaches.of_coordinator(epoch.coordinator),
-        ):
-            if verdict.decision is not None and not verdict.markers:
-                unmarked_places.add((epoch.producer_id, epoch.topic_partition))
-            if builder.count_verdict(verdict):
-                doubtful.append(DoubtfulVerdict(epoch=epoch, verdict=verdict))
-    doubtful += _records_behind(hanging.findings, unmarked_places, builder)
-    doubtful += map(_epoch_back, tables.rows(queries.EPOCHS_BACK))
-    progress("reading the records of findings")
-    clue_reader = ClueReader(engine, logs, tables, doubtful[:DETAILS_MAX], problems.setdefault)
-    for number, item in enumerate(doubtful):
-        clues = clue_reader.clues_of(item) if number < DETAILS_MAX else FindingClues()
-        builder.add(
-            finding_of(
-                item.verdict,
-                topic_partition=item.epoch.topic_partition,
-                producer_id=item.epoch.producer_id,
-                producer_epoch=item.epoch.producer_epoch,
-                transactional_id=item.epoch.transactional_id
-                or clue_reader.transactional_id_of(item.epoch.producer_id),
-                clues=clues,
-                program=program_at(search.bootstrap),
-            )
+    disagreeing = audit.run(logs, hanging.findings, builder)
+    for other_logs in other_replicas_of(logs, disagreeing):
+        of_others = ReportBuilder()
+        audit.run(other_logs, (), of_others)
+        builder.add_of_other_replicas(of_others)
+    for place in disagreeing:
+        problems.setdefault(
+            f"{place}: replicas hold different markers; txnsim logs verify says where"
         )
     return builder.report(problems)
+
+
+class _Audit:
+    """Compares the decisions with one replica of each partition."""
+
+    def __init__(
+        self, search: Search, engine: Engine, progress: Progress, on_problem: OnProblem
+    ) -> None:
+        self._search = search
+        self._engine = engine
+        self._progress = progress
+        self._on_problem = on_problem
+
+    def run(
+        self, logs: AuditedLogs, open_transactions: Sequence[Finding], builder: ReportBuilder
+    ) -> list[TopicPartition]:
+        """Judge, count and find; returns the partitions whose other replicas differ."""
+        self._progress("reading decisions and markers")
+        tables = decision_tables(self._engine, logs, self._on_problem)
+        reaches = _Reaches(logs, tables)
+        self._progress("comparing decisions and markers")
+        tables.keep_events(events_query(reaches.of_unknown_ids.since_ms, SKEW_MS))
+        _count_plain(tables, builder, reaches, logs, self._search.topics)
+        doubtful: list[DoubtfulVerdict] = []
+        unmarked_places: set[tuple[int, TopicPartition]] = set()
+        for epoch in epochs_of(tables.rows(queries.DOUBTFUL)):
+            for verdict in audit_epoch(
+                epoch.decisions,
+                epoch.markers,
+                partition_reach=reaches.of_partition(epoch.topic_partition),
+                coordinator_reach=reaches.of_coordinator(epoch.coordinator),
+            ):
+                if verdict.decision is not None and not verdict.markers:
+                    unmarked_places.add((epoch.producer_id, epoch.topic_partition))
+                if builder.count_verdict(verdict):
+                    doubtful.append(DoubtfulVerdict(epoch=epoch, verdict=verdict))
+        doubtful += _records_behind(open_transactions, unmarked_places, builder)
+        doubtful += map(_epoch_back, tables.rows(queries.EPOCHS_BACK))
+        self._progress("reading the records of findings")
+        self._add_findings(doubtful, logs, tables, builder)
+        return [
+            TopicPartition(row["topic"], row["partition"])
+            for row in tables.rows(queries.DISAGREEMENTS)
+        ]
+
+    def _add_findings(
+        self,
+        doubtful: Sequence[DoubtfulVerdict],
+        logs: AuditedLogs,
+        tables: DecisionTables,
+        builder: ReportBuilder,
+    ) -> None:
+        clue_reader = ClueReader(
+            self._engine, logs, tables, doubtful[:DETAILS_MAX], self._on_problem
+        )
+        for number, item in enumerate(doubtful):
+            clues = clue_reader.clues_of(item) if number < DETAILS_MAX else FindingClues()
+            builder.add(
+                finding_of(
+                    item.verdict,
+                    topic_partition=item.epoch.topic_partition,
+                    producer_id=item.epoch.producer_id,
+                    producer_epoch=item.epoch.producer_epoch,
+                    transactional_id=item.epoch.transactional_id
+                    or clue_reader.transactional_id_of(item.epoch.producer_id),
+                    clues=clues,
+                    program=program_at(self._search.bootstrap),
+                )
+            )
 
 
 class _Reaches:

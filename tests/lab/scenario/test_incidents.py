@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import json
+import re
+import shlex
 from pathlib import Path
 
 import pytest
 
+from tests.support.alone import ROOT
 from tests.support.txnsim_server import TxnsimServer
 from txnsim.cli.main import main
 from txnsim_lab.scenario.incidents import INCIDENTS, write_incident
@@ -46,6 +49,22 @@ def test_running_brokers_say_the_same(
         for finding in report["findings"]:
             del finding["advice"]  # it has the brokers' address
     assert living == on_disk
+
+
+def test_the_page_shows_what_its_commands_print(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pytest.importorskip("duckdb", reason="the extra spark is not installed")
+    monkeypatch.chdir(tmp_path)
+    page = (ROOT / "docs" / "forensics.md").read_text("utf-8")
+    (block,) = re.findall(r"```console\n(\$ txnsim practise incident .*?)```", page, re.DOTALL)
+    printed_lines = []
+    for command in re.findall(r"^\$ (.*)$", block, re.MULTILINE):
+        main(shlex.split(command)[1:])
+        captured = capsys.readouterr()
+        summary = [line for line in captured.err.splitlines() if line.startswith("decisions: ")]
+        printed_lines += [f"$ {command}", *summary, *captured.out.splitlines()]
+    assert printed_lines == block.splitlines()
 
 
 def test_incidents_are_listed_and_unknown_ones_refused(

@@ -141,6 +141,34 @@ def test_what_the_copy_of_a_running_broker_may_lack_is_recent(tmp_path: Path) ->
     assert {reason.why.partition(":")[0] for reason in report.unknown_because} == {"recent"}
 
 
+@pytest.mark.parametrize("broker", [1, 2])
+@pytest.mark.parametrize(
+    ("change", "state"),
+    [(remove_marker, AuditState.NO_MARKER), (turn_marker, AuditState.CONTRADICTS)],
+)
+def test_a_marker_that_one_replica_lacks_is_found_whichever_leads(
+    disks: Path, broker: int, change: Change, state: AuditState
+) -> None:
+    replica = disks / f"broker-{broker}" / names.directory_name(ORDERS)
+    change(replica, markers_in(replica)[5].offset)
+    report = decided(disks)
+    (finding,) = report.findings
+    assert (finding.state, finding.topic) == (state, ORDERS.topic)
+    assert ("on a replica that differs" in finding.explanation) is (broker == 2)
+    assert report.problems == (
+        "orders-0: replicas hold different markers; txnsim logs verify says where",
+    )
+
+
+def test_a_partition_without_coordinators_logs_is_unknown(disks: Path) -> None:
+    for replica in disks.glob("broker-*/__transaction_state-0"):
+        shutil.rmtree(replica)
+    report = decided(disks)
+    assert (report.findings, report.agrees) == ((), 0)
+    (reason,) = report.unknown_because
+    assert reason.why == "no replica of __transaction_state is among the directories"
+
+
 def test_the_leaders_replica_counts(disks: Path) -> None:
     """A follower that is behind lacks markers, which is no finding."""
     follower = disks / "broker-2" / names.directory_name(ORDERS)
