@@ -611,6 +611,13 @@ def leader(batches: int = 4) -> LogDriver:
     return driver
 
 
+def test_who_becomes_a_follower_keeps_nothing_for_followers_of_its_own() -> None:
+    driver = leader()
+    assert driver.log.local.tail
+    driver.log.become_follower(5)
+    assert driver.log.local.tail is None
+
+
 def bases_for_follower(log: PartitionLog, offset: int, max_bytes: int = 1 << 20) -> list[int]:
     return [
         replicated_batch.base_offset

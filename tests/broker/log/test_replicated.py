@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from tests.support.logs import LogDriver, batch
+from tests.support.logs import NOW, LogDriver, batch, plain
 from txnsim.errors import CorruptBatchError
 from txnsim.log._replicated import describe_batch
+from txnsim.log.answers import Appended
+from txnsim.log.leader_append import append_coordinator
 from txnsim.wire.batch import assign, read_batch_header
 
 
@@ -30,6 +32,18 @@ def test_what_the_leader_knows_is_what_the_bytes_say() -> None:
     assert all(batch.batch_bytes is data for batch, data in zip(handed, stored, strict=True)), (
         "no copies"
     )
+
+
+def test_so_it_is_of_a_batch_of_a_coordinator() -> None:
+    driver = LogDriver()
+    driver.log.local.keep_tail()
+    for record_count in (1, 3):
+        answer = append_coordinator(driver.log, plain(record_count), now_ms=NOW)
+        assert isinstance(answer, Appended)
+        assert answer.last_offset == driver.log.log_end_offset - 1
+    handed = driver.log.local.batches_for_follower(0, max_bytes=1 << 20, max_batches=100)
+    assert handed == tuple(describe_batch(batch_data) for batch_data in driver.log.batches())
+    assert [batch.last_offset for batch in handed] == [0, 3]
 
 
 def test_a_header_that_was_read_is_not_read_again() -> None:

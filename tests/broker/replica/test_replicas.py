@@ -190,6 +190,26 @@ def test_a_deleted_topic_is_forgotten_with_its_log() -> None:
     assert brokers.each[B1].led[TP] is not old_replica
 
 
+@pytest.mark.parametrize(("replicas", "has_tail"), [((1, 2), True), ((1,), False)])
+def test_a_leader_keeps_new_batches_for_its_followers(
+    replicas: tuple[int, ...], has_tail: bool
+) -> None:
+    brokers = Brokers(cluster().with_topic(topic("orders", partition(1, replicas=replicas))))
+    assert (brokers.each[B1].led[TP].local.tail is not None) is has_tail
+
+
+@pytest.mark.parametrize(("min_isr", "is_watched"), [(1, False), (2, True)])
+def test_a_partition_that_wants_more_replicas_than_it_has_is_watched(
+    min_isr: int, is_watched: bool
+) -> None:
+    alone = partition(1, replicas=(1,))
+    image = cluster().with_topic(
+        topic("orders", alone, configs={"min.insync.replicas": str(min_isr)})
+    )
+    brokers = Brokers(image, Rules(min_isr_is_bounded=False))
+    assert (TP in brokers.each[B1].replicated) is is_watched
+
+
 def test_a_topic_is_forgotten_with_a_break_after_every_sixteen_replicas() -> None:
     image = cluster().with_topic(topic("orders", *[partition(1)] * (2 * REPLICAS_PER_STEP)))
     replicas = Brokers(image).each[B1]

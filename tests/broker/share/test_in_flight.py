@@ -18,7 +18,7 @@ from tests.support.share_partitions import (
 )
 from txnsim.errors import ErrorCode, Rejection
 from txnsim.releases.rules import LATEST, Rules
-from txnsim.share._in_flight import InFlight
+from txnsim.share._in_flight import Gap, InFlight
 from txnsim.share.commands import SharePartitionSettings
 
 
@@ -30,6 +30,39 @@ def test_nothing_is_in_flight() -> None:
     assert records.offset_count == 0
     assert records.batches_from_floor(0, 9) == []
     assert not records.move_start()
+
+
+@pytest.mark.parametrize(
+    ("gap", "offset", "gap_after"),
+    [
+        (Gap(3, 9), 5, Gap(5, 9)),
+        (Gap(3, 9), 9, Gap(9, 9)),
+        (Gap(3, 9), 10, None),
+        (Gap(3, 8), 5, None),  # records came behind it
+        (None, 5, None),
+    ],
+)
+def test_a_gap_is_shortened_as_far_as_it_reaches(
+    gap: Gap | None, offset: int, gap_after: Gap | None
+) -> None:
+    records = InFlight()
+    records.end_offset, records.gap = 9, gap
+    records.move_gap(offset)
+    assert records.gap == gap_after
+
+
+@pytest.mark.parametrize(
+    ("offset", "moves_gap", "start_after"),
+    [(5, True, 5), (5, False, 3), (2, True, 3), (3, True, 3)],
+)
+def test_a_log_start_moves_a_gap_that_begins_below_it(
+    offset: int, moves_gap: bool, start_after: int
+) -> None:
+    records = InFlight()
+    records.start_offset, records.end_offset, records.gap = 3, 9, Gap(3, 9)
+    records.move_log_start(offset, moves_gap=moves_gap)
+    assert records.gap is not None
+    assert records.gap.start_offset == start_after
 
 
 # The start offset

@@ -357,6 +357,13 @@ def test_epoch_and_order_tell_what_is_paid(markers: PartitionMarkers, payment: P
     assert due(decision()).payment(markers) is payment
 
 
+@pytest.mark.parametrize(("after_ms", "payment"), [(0, Payment.PAID), (-1, Payment.UNPAID)])
+def test_on_one_clock_the_order_tells_all(after_ms: int, payment: Payment) -> None:
+    one_clock = msgspec.structs.replace(due(decision()), skew_ms=0)
+    decided_after_ms = one_clock.newest_decision.timestamp_ms - START_MS
+    assert one_clock.payment(markers_after(decided_after_ms + after_ms)) is payment
+
+
 def test_markers_are_needed_from_the_pause_before_a_decision_on() -> None:
     earlier = decision(at_ms=START_MS - 60_000)
     assert due(earlier, decision()).markers_needed_since_ms == START_MS - 10 - SKEW_MS

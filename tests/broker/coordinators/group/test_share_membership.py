@@ -315,6 +315,19 @@ async def test_whose_offsets_may_not_be_changed(group_bench: GroupBench) -> None
     assert (await groups.describe_share_offsets(GROUP, None)).error is E.coordinator_not_available
 
 
+@pytest.mark.parametrize("indexes", [(-1,), (0, -1), ()])
+@within(run_groups)
+async def test_a_partition_below_0_beside_any_others_fails_the_whole_question(
+    group_bench: GroupBench, indexes: tuple[int, ...]
+) -> None:
+    group_bench.image = image(orders=3, payments=3)
+    for topics in ([("orders", (0,)), ("payments", indexes)], [("orders", indexes)]):
+        refusal = await group_bench.groups.describe_share_offsets(GROUP, topics)
+        assert isinstance(refusal, Rejection)
+        assert refusal.error is E.unknown_server_error
+    assert group_bench.shares.commands == []
+
+
 @within(run_groups)
 async def test_other_groups_have_no_share_offsets(group_bench: GroupBench) -> None:
     await group_bench.consume("a")
