@@ -75,10 +75,13 @@ class Decided(msgspec.Struct, frozen=True, kw_only=True):
 
     @staticmethod
     def with_guess(command: str, decided: Decided | None) -> str:
-        """The command to show to users, with ``--guess`` if the decision is unknown."""
+        """The command to show to users. It ends the text, without a full stop, as people paste it.
+        If the decision is unknown it ends with ``--guess``, and the words before it say what to
+        add.
+        """
         if decided is not None and decided.decision is not Decision.UNKNOWN:
             return command
-        return f"{command} --guess abort, which discards its records, or --guess commit"
+        return f"add abort, which discards its records, or commit: {command} --guess"
 
     @classmethod
     def from_log(

@@ -192,7 +192,7 @@ def leader_ends(facts: PartitionFacts) -> str:
 
 
 def repair_ends(command: str) -> str:
-    return f"No timeout and no marker ends it. An operator does: {command}."
+    return f"No timeout and no marker ends it. An operator does: {command}"
 
 
 WRONG_DATA_ENDS: Final = (
@@ -333,9 +333,9 @@ def untold_sentences(
         f"That is where the transaction of producer id {producer_id}, epoch {producer_epoch},"
         " begins, as the record says that lies there.",
         untold,
-        f"Where it hangs and was not committed, to end it and discard its records:"
-        f" {abort_command}; if that is fenced, the partition has seen a marker of a later"
-        " coordinator epoch, and a higher one is needed.",
+        "Where it hangs and was not committed, this ends it and discards its records. If it is"
+        " fenced, the partition has seen a marker of a later coordinator epoch, and a higher one is"
+        f" needed: {abort_command}",
     )
 
 
@@ -372,7 +372,7 @@ def _advice(standing: ReaderStanding, holder: BlockingTxn) -> str:
     command = holder.verdict.repair_command(standing.partition, program=standing.program)
     if command is not None:
         decision_text = "" if holder.decided is None else f" {holder.decided}."
-        return f"It hangs.{decision_text} To end it: {Decided.with_guess(command, holder.decided)}."
+        return f"It hangs.{decision_text} To end it: {Decided.with_guess(command, holder.decided)}"
     if holder.verdict is OpenTxnStatus.DECIDED:
         return _marker_advice(holder)
     if holder.verdict is OpenTxnStatus.UNKNOWN:
@@ -381,13 +381,13 @@ def _advice(standing: ReaderStanding, holder: BlockingTxn) -> str:
         return (
             "It does not hang: its external coordinator ends it. Ask that one first: fencing its"
             f" producer aborts it, even if it was decided to commit, and {DISCARD_WARNING}:"
-            f" {_terminate_command(standing.program, holder)}."
+            f" {_terminate_command(standing.program, holder)}"
         )
     return (
         "It does not hang. See first whether its application runs, or will start again with this"
         " transactional id and end it itself, and what its last checkpoint says of it. To end it"
         f" now, fence its producer, which aborts it; {DISCARD_WARNING}:"
-        f" {_terminate_command(standing.program, holder)}."
+        f" {_terminate_command(standing.program, holder)}"
     )
 
 

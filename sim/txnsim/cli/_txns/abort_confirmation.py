@@ -80,7 +80,7 @@ class GuardedAbort(msgspec.Struct, frozen=True, kw_only=True):
         commit_command = judged_txn.command(self.again)
         if commit_command is None:
             return "Its coordinator writes COMMIT as soon as it reaches the leader."
-        return f"To end it with COMMIT: {commit_command}."
+        return f"To end it with COMMIT: {commit_command}"
 
     @staticmethod
     async def _judge_transaction(

@@ -9,6 +9,7 @@ import asyncio
 import pytest
 
 from tests.support.clusters import VirtualCluster, begin_transaction, run_cluster
+from txnsim.client._txn_admin import SearchTargets
 from txnsim.client.admin import Admin
 from txnsim.client.cluster import Cluster
 from txnsim.client.errors import ClientError
@@ -122,7 +123,7 @@ def test_one_topic_counts_alone() -> None:
 
 def test_who_may_not_read_the_coordinators_log_is_refused() -> None:
     class Blind(Admin):
-        async def partitions_to_search(self, *_: object, **__: object) -> list[TopicPartition]:
+        async def search_targets(self, *_: object, **__: object) -> SearchTargets:
             raise ClientError("hidden", error=ErrorCode.topic_authorization_failed)
 
     async def story(virtual_cluster: VirtualCluster) -> None:
