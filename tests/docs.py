@@ -168,8 +168,8 @@ Properties of a Kafka {REFERENCE.name} broker that change nothing here. They are
 `server.properties` can be used as it is, and a warning names them. A number that a real broker
 refuses is refused here, too. DescribeConfigs shows them as a real broker does: what the file says,
 or the default. A broker of an older release ([releases.md](releases.md)) has the settings of that
-release; *Since* is the first release here that has it. What is *per-broker* or *cluster-wide* can be changed
-while a broker runs, for one broker or for all.
+release; *Since* is the first release here that has it. What is *per-broker* or *cluster-wide* can
+be changed while a broker runs, for one broker or for all.
 
 {text_without_effect}""",
     )

@@ -534,17 +534,17 @@ def _number_complaint(entry: Property) -> str | None:
 
 def _described_values(entries: Iterable[Property]) -> dict[str, str]:
     """What a broker tells of its file beside our settings: properties that have no effect here, or
-    that only listeners and security read. Secrets are left out, and so is what Kafka does not
-    know, as it may be one.
+    that only listeners and security read. Secrets are left out, and so is what no release knows,
+    as it may be one.
     """
-    rows, keys = setting_rows("broker"), broker_configs(LATEST)
-    return {
-        entry.name: (
-            SECRET if entry.name not in keys or keys[entry.name].is_sensitive else entry.value
-        )
-        for entry in entries
-        if entry.name not in rows or rows[entry.name].read_by != "settings"
-    }
+    rows = setting_rows("broker")
+    described_values = {}
+    for entry in entries:
+        row = rows.get(entry.name)
+        if row is None or row.read_by != "settings":
+            is_shown = row is not None and row.type != ConfigType.PASSWORD.name
+            described_values[entry.name] = entry.value if is_shown else SECRET
+    return described_values
 
 
 def _idle_warnings(entries: list[tuple[str, Property]], *, file: str) -> tuple[str, ...]:

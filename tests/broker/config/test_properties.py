@@ -289,14 +289,22 @@ def test_a_property_is_meant_by_a_slip_by_its_words_in_another_order_and_by_its_
 
 def test_what_has_no_effect_is_told_as_it_stands_in_the_file(tmp_path: Path) -> None:
     file = tmp_path / "server.properties"
-    file.write_text("num.io.threads=16\nnum.partitions=3\njmx.port=5\nssl.key.password=secret\n")
+    lines = (
+        "num.io.threads=16",
+        "num.partitions=3",
+        "jmx.port=5",
+        "ssl.key.password=secret",
+        "zookeeper.connect=a:2181",
+    )
+    file.write_text("\n".join(lines))
     settings = load(file).settings
     assert settings.num_partitions == 3
     assert values_without_effect(settings) == {
         "num.io.threads": "16",
         "jmx.port": SECRET,
         "ssl.key.password": SECRET,
-    }
+        "zookeeper.connect": "a:2181",
+    }, "what a release before 4.0 tells of its file"
     assert "secret" not in repr(settings)
     settings, _ = settings_of({"log.preallocate": True, "num.partitions": 3}, source_name="here")
     assert values_without_effect(settings) == {"log.preallocate": "true"}
