@@ -252,6 +252,9 @@ class RuleCampaign:
         if test_ids and with_others:
             all_tests = {test for tests in self._tests_by_rule.values() for test in tests}
             others = self._reaching(all_tests - set(test_ids), module.path, mutant.mutation)
+            # What lies beside a rule is shown by cases of the same files.
+            files = {_file_of(test_id) for test_id in test_ids}
+            others.sort(key=lambda test_id: _file_of(test_id) not in files)
             return (*self._by_time(test_ids), *others[:OTHER_TESTS_MAX])
         return tuple(self._by_time(test_ids))
 
@@ -327,6 +330,12 @@ class RuleCampaign:
         if module_name not in self._modules:
             self._modules[module_name] = MutableModule(module_name)
         return self._modules[module_name], function_name
+
+
+def _file_of(test_id: str) -> str:
+    """The file of cases that a play is of; of another test, its own file."""
+    path, _, parameters = test_id.partition("[")
+    return parameters.rpartition("/")[0] if path.startswith(CASES) else path.partition("::")[0]
 
 
 def _survivor_line(mutant: RuleMutant) -> str:
