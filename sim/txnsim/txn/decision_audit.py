@@ -309,13 +309,15 @@ class _Pairing:
 
     def best(self) -> list[tuple[int | None, int | None]]:
         """The pairs in order; None stands for a missing marker, or for a missing decision."""
-        first, last = self._plain_ends()
-        head: list[tuple[int | None, int | None]] = [(index, index) for index in range(first)]
+        head_count, tail_count = self._plain_ends()
+        head: list[tuple[int | None, int | None]] = [(index, index) for index in range(head_count)]
         tail: list[tuple[int | None, int | None]] = [
-            (len(self.decisions) - index, len(self.markers) - index) for index in range(last, 0, -1)
+            (len(self.decisions) - index, len(self.markers) - index)
+            for index in range(tail_count, 0, -1)
         ]
         middle = self._align(
-            range(first, len(self.decisions) - last), range(first, len(self.markers) - last)
+            range(head_count, len(self.decisions) - tail_count),
+            range(head_count, len(self.markers) - tail_count),
         )
         return [*head, *middle, *tail]
 
@@ -325,20 +327,20 @@ class _Pairing:
         """
         decision_count, marker_count = len(self.decisions), len(self.markers)
         shorter = min(decision_count, marker_count)
-        first = 0
-        while first < shorter and self._is_plain(first, first):
-            first += 1
+        head_count = 0
+        while head_count < shorter and self._is_plain(head_count, head_count):
+            head_count += 1
         # The window of the last plain pair may hold the next marker, too.
-        if first < shorter or decision_count != marker_count:
-            first = max(0, first - 1)
-        last = 0
-        while last < shorter - first and self._is_plain(
-            decision_count - 1 - last, marker_count - 1 - last
+        if head_count < shorter or decision_count != marker_count:
+            head_count = max(0, head_count - 1)
+        tail_count = 0
+        while tail_count < shorter - head_count and self._is_plain(
+            decision_count - 1 - tail_count, marker_count - 1 - tail_count
         ):
-            last += 1
-        if first + last < max(decision_count, marker_count):
-            last = max(0, last - 1)
-        return first, last
+            tail_count += 1
+        if head_count + tail_count < max(decision_count, marker_count):
+            tail_count = max(0, tail_count - 1)
+        return head_count, tail_count
 
     def _is_plain(self, decision_index: int, marker_index: int) -> bool:
         return (

@@ -63,12 +63,12 @@ def _unmarked_records(
             stay += [batch] if is_own else []
             continue
         if stay and (decision.by_epoch or batch.max_timestamp_ms >= decision.at_ms):
-            return _concerned(_written_before(stay, decision.at_ms), batch)
+            return _concern_of(_batches_before(stay, decision.at_ms), batch)
         stay = []
-    return _concerned(_written_before(stay, decision.at_ms), None) if stay else None
+    return _concern_of(_batches_before(stay, decision.at_ms), None) if stay else None
 
 
-def _written_before(batches: Sequence[ProducerBatch], at_ms: int) -> Sequence[ProducerBatch]:
+def _batches_before(batches: Sequence[ProducerBatch], at_ms: int) -> Sequence[ProducerBatch]:
     """Batches that were written before a time, by their producer's clock; all of them if none was,
     as such a clock may be wrong.
     """
@@ -92,10 +92,10 @@ def _records_of_older_epochs(batches: Sequence[ProducerBatch]) -> RecordsConcern
         ),
         None,
     )
-    return _concerned(older_batches, marker)
+    return _concern_of(older_batches, marker)
 
 
-def _concerned(batches: Sequence[ProducerBatch], marker: ProducerBatch | None) -> RecordsConcerned:
+def _concern_of(batches: Sequence[ProducerBatch], marker: ProducerBatch | None) -> RecordsConcerned:
     return RecordsConcerned(
         first_offset=batches[0].base_offset,
         last_offset=batches[-1].last_offset,
@@ -116,7 +116,7 @@ def _records_between(
         and (marker_offset is None or batch.base_offset < marker_offset)
     ]
     marker = next((batch for batch in batches if batch.base_offset == marker_offset), None)
-    return _concerned(own_batches, marker) if own_batches else None
+    return _concern_of(own_batches, marker) if own_batches else None
 
 
 def written_ms_of(

@@ -165,11 +165,11 @@ class ReportBuilder:
 
     def add_of_other_replicas(self, builder: ReportBuilder) -> None:
         """Add the findings of replicas that differ from those that count, where they are new."""
-        known = {_finding_key(finding) for finding in self._findings}
+        known_keys = {_finding_key(finding) for finding in self._findings}
         for finding in builder._findings:
-            if _finding_key(finding) in known:
+            if _finding_key(finding) in known_keys:
                 continue
-            known.add(_finding_key(finding))
+            known_keys.add(_finding_key(finding))
             explanation = f"on a replica that differs from the leading one: {finding.explanation}"
             self._findings.append(msgspec.structs.replace(finding, explanation=explanation))
 
@@ -181,20 +181,20 @@ class ReportBuilder:
             AuditState.TWICE,
             AuditState.OWED,
         )
-        known = sum(self._counts[state] for state in decided_states)
-        unknown = self._counts[AuditState.UNKNOWN]
+        known_count = sum(self._counts[state] for state in decided_states)
+        unknown_count = self._counts[AuditState.UNKNOWN]
         return DecisionReport(
-            decisions=known + unknown,
+            decisions=known_count + unknown_count,
             agrees=self._counts[AuditState.AGREES],
             owed=self._counts[AuditState.OWED],
-            unknown=unknown,
+            unknown=unknown_count,
             findings=tuple(sorted(self._findings, key=_finding_order)),
             markers_without_decision=self._counts[AuditState.WITHOUT_DECISION],
             unknown_because=tuple(
                 UnknownReason(why=why, decisions=decisions)
                 for why, decisions in sorted(self._unknown.items())
             ),
-            known_percent=_percent(known, known + unknown),
+            known_percent=_percent(known_count, known_count + unknown_count),
             known_since_ms=self._known_since_ms,
             problems=tuple(sorted(problems)),
         )
@@ -204,9 +204,9 @@ class ReportBuilder:
             self._known_since_ms = at_ms
 
 
-def _percent(known: int, total: int) -> float | None:
+def _percent(known_count: int, total_count: int) -> float | None:
     """Share in per cent with two digits, rounded down, so that 100 means all."""
-    return known * 10_000 // total / 100 if total else None
+    return known_count * 10_000 // total_count / 100 if total_count else None
 
 
 def _finding_key(finding: DecisionFinding) -> tuple[object, ...]:

@@ -52,12 +52,12 @@ def epochs_of(rows: Iterator[Mapping[str, Any]]) -> Iterator[AuditedEpoch]:
                 transactional_id=min(names, default=None),
                 decisions=tuple(
                     _decision_of(row)
-                    for row in sorted(part_rows, key=itemgetter("place"))
+                    for row in sorted(part_rows, key=itemgetter("log_offset"))
                     if not row["is_marker"]
                 ),
                 markers=tuple(
                     _marker_of(row)
-                    for row in sorted(part_rows, key=itemgetter("place"))
+                    for row in sorted(part_rows, key=itemgetter("log_offset"))
                     if row["is_marker"]
                 ),
             )
@@ -78,7 +78,7 @@ def _adjacent_windows(
 
 def _marker_of(row: Mapping[str, Any]) -> AuditedMarker:
     return AuditedMarker(
-        offset=row["place"],
+        offset=row["log_offset"],
         at_ms=row["at_ms"],
         is_commit=row["is_commit"],
         coordinator_epoch=row["coordinator_epoch"],
@@ -88,7 +88,7 @@ def _marker_of(row: Mapping[str, Any]) -> AuditedMarker:
 def _decision_of(row: Mapping[str, Any]) -> AuditedDecision:
     return AuditedDecision(
         coordinator=row["coordinator"],
-        offset=row["place"],
+        offset=row["log_offset"],
         at_ms=row["at_ms"],
         is_commit=row["is_commit"],
         by_epoch=bool(row["by_epoch"]),
@@ -97,13 +97,16 @@ def _decision_of(row: Mapping[str, Any]) -> AuditedDecision:
 
 
 def epoch_without_decision(
-    producer_id: int, producer_epoch: int, place: TopicPartition, transactional_id: str | None
+    producer_id: int,
+    producer_epoch: int,
+    topic_partition: TopicPartition,
+    transactional_id: str | None,
 ) -> AuditedEpoch:
     """An epoch of which nothing but its place is known."""
     return AuditedEpoch(
         producer_id=producer_id,
         producer_epoch=producer_epoch,
-        topic_partition=place,
+        topic_partition=topic_partition,
         coordinator=None,
         transactional_id=transactional_id,
         decisions=(),

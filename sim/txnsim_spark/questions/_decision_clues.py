@@ -59,8 +59,8 @@ class ClueReader:
         return None if owner is None else owner[0]
 
     def clues_of(self, item: DoubtfulVerdict) -> FindingClues:
-        place = item.epoch.topic_partition
-        batches = self._batches.get((place, item.epoch.producer_id), [])
+        topic_partition = item.epoch.topic_partition
+        batches = self._batches.get((topic_partition, item.epoch.producer_id), [])
         concerned = records_of(item.verdict, item.epoch.producer_epoch, batches)
         owner = self._owners.get(item.epoch.producer_id)
         coordinator = item.epoch.coordinator
@@ -68,16 +68,16 @@ class ClueReader:
             coordinator = owner[1]
         return FindingClues(
             records=concerned,
-            has_new_leader=self._has_new_leader(place, concerned),
+            has_new_leader=self._has_new_leader(topic_partition, concerned),
             coordinator_epoch=self._coordinator_epoch(coordinator, item.verdict),
             has_moved_twice=item.verdict.state is AuditState.RECORDS_BEHIND
             and self._has_moved_twice(coordinator, written_ms_of(concerned, batches)),
         )
 
     def _has_new_leader(
-        self, place: TopicPartition, concerned: RecordsConcerned | None
+        self, topic_partition: TopicPartition, concerned: RecordsConcerned | None
     ) -> bool | None:
-        log = self._logs.by_partition.get(place)
+        log = self._logs.by_partition.get(topic_partition)
         if log is None or concerned is None or not log.state.ends.epochs:
             return None
         end_offset = concerned.ended_at
@@ -138,12 +138,12 @@ class ClueReader:
         """Times of the coordinator's last record below an offset, and of the first one from there
         on; None without one.
         """
-        place = coordinator, offset
-        if place not in self._times:
+        topic_partition = coordinator, offset
+        if topic_partition not in self._times:
             query = queries.NEIGHBOURS.format(coordinator=coordinator, offset=offset)
             (row,) = self._tables.rows(query)
-            self._times[place] = row["before_ms"], row["after_ms"]
-        return self._times[place]
+            self._times[topic_partition] = row["before_ms"], row["after_ms"]
+        return self._times[topic_partition]
 
     def _epochs_of(self, coordinator: int | None) -> tuple[tuple[int, int], ...]:
         if coordinator is None:
@@ -159,16 +159,19 @@ def _batches_of(
     on_problem: OnProblem,
 ) -> Mapping[tuple[TopicPartition, int], list[ProducerBatch]]:
     """(partition, producer id) -> its batches there, in order."""
-    places = {item.epoch.topic_partition for item in doubtful} & logs.by_partition.keys()
-    paths = [Path(logs.by_partition[place].state.replica.path) for place in sorted(places)]
+    partitions = {item.epoch.topic_partition for item in doubtful} & logs.by_partition.keys()
+    paths = [
+        Path(logs.by_partition[topic_partition].state.replica.path)
+        for topic_partition in sorted(partitions)
+    ]
     batches: defaultdict[tuple[TopicPartition, int], list[ProducerBatch]] = defaultdict(list)
     if not paths:
         return batches
     scope = RowScope(producer_ids=frozenset(item.epoch.producer_id for item in doubtful))
     for rows in kept_rows(engine, "batches", paths, _keep_all, scope=scope, on_problem=on_problem):
         for row in rows.to_pylist():
-            place = TopicPartition(row["topic"], row["partition"])
-            batches[place, row["producer_id"]].append(_batch_of(row))
+            topic_partition = TopicPartition(row["topic"], row["partition"])
+            batches[topic_partition, row["producer_id"]].append(_batch_of(row))
     for batches_of_producer in batches.values():
         batches_of_producer.sort(key=lambda batch: batch.base_offset)
     return batches

@@ -21,24 +21,25 @@ REACH: Final = """
 -- time of its newest marker or entry.
 SELECT
   log.topic, log.partition,
-  min_by(entry.at_ms, entry.place) FILTER (WHERE entry.place >= log.complete_from) AS since_ms,
+  min_by(entry.at_ms, entry.log_offset)
+    FILTER (WHERE entry.log_offset >= log.complete_from) AS since_ms,
   max(entry.at_ms) AS newest_ms
 FROM audited_logs AS log
 JOIN (
-  SELECT topic, partition, `offset` AS place, timestamp_ms AS at_ms FROM kafka_transactions
+  SELECT topic, partition, `offset` AS log_offset, timestamp_ms AS at_ms FROM kafka_transactions
   UNION ALL
-  SELECT topic, partition, marker_offset AS place, timestamp_ms AS at_ms FROM kafka_endings
+  SELECT topic, partition, marker_offset AS log_offset, timestamp_ms AS at_ms FROM kafka_endings
 ) AS entry
   ON entry.topic = log.topic AND entry.partition = log.partition
 GROUP BY log.topic, log.partition
 """
 GAPS: Final = """
 -- For each coordinator's log: the first offset above every gap that the cleaner has left.
-SELECT partition, max(CASE WHEN `offset` > place_before + 1 THEN `offset` END) AS complete_from
+SELECT partition, max(CASE WHEN `offset` > offset_before + 1 THEN `offset` END) AS complete_from
 FROM (
   SELECT
     partition, `offset`,
-    coalesce(lag(`offset`) OVER (PARTITION BY partition ORDER BY `offset`), -1) AS place_before
+    coalesce(lag(`offset`) OVER (PARTITION BY partition ORDER BY `offset`), -1) AS offset_before
   FROM kafka_transactions
 ) AS neighbours
 GROUP BY partition
@@ -59,7 +60,7 @@ WITH owners AS (
 ), events AS (
   SELECT
     decision.producer_id, decision.producer_epoch, decision.topic, decision.partition,
-    decision.decided_ms AS at_ms, 0 AS is_marker, decision.decision_offset AS place,
+    decision.decided_ms AS at_ms, 0 AS is_marker, decision.decision_offset AS log_offset,
     decision.is_commit, decision.coordinator, decision.transactional_id, decision.completed_ms,
     CASE WHEN decision.is_by_epoch THEN 1 ELSE 0 END AS by_epoch,
     CAST(NULL AS int) AS coordinator_epoch, 0 AS is_beyond_reach
@@ -69,7 +70,8 @@ WITH owners AS (
   UNION ALL
   SELECT
     marker.producer_id, marker.producer_epoch, marker.topic, marker.partition,
-    marker.timestamp_ms AS at_ms, 1 AS is_marker, marker.marker_offset AS place, marker.is_commit,
+    marker.timestamp_ms AS at_ms, 1 AS is_marker, marker.marker_offset AS log_offset,
+    marker.is_commit,
     owners.coordinator, CAST(NULL AS string) AS transactional_id,
     CAST(NULL AS bigint) AS completed_ms, 0 AS by_epoch, marker.coordinator_epoch,
     CASE
@@ -86,7 +88,7 @@ WITH owners AS (
     sum(1 - is_marker) OVER whole_epoch AS epoch_decisions,
     sum(1 - is_marker) OVER (
       PARTITION BY producer_id, producer_epoch, topic, partition
-      ORDER BY at_ms, is_marker, place ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW
+      ORDER BY at_ms, is_marker, log_offset ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW
     ) AS running_number
   FROM events
   WINDOW whole_epoch AS (PARTITION BY producer_id, producer_epoch, topic, partition)
@@ -131,7 +133,7 @@ WITH owners AS (
   FROM checked
 )
 SELECT
-  kind, producer_id, producer_epoch, topic, partition, at_ms, is_marker, place, is_commit,
+  kind, producer_id, producer_epoch, topic, partition, at_ms, is_marker, log_offset, is_commit,
   coordinator, transactional_id, completed_ms, by_epoch, coordinator_epoch, number
 FROM sorted_out
 """
@@ -149,7 +151,7 @@ DOUBTFUL: Final = """
 SELECT *
 FROM audited_events
 WHERE kind = 'doubtful'
-ORDER BY producer_id, producer_epoch, topic, partition, number, is_marker, place
+ORDER BY producer_id, producer_epoch, topic, partition, number, is_marker, log_offset
 """
 ABSENT: Final = """
 -- The decisions about partitions without a log here.

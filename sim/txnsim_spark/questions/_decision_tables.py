@@ -41,7 +41,7 @@ class DecisionTables(Protocol):
     """Runs the queries of ``_decision_queries``."""
 
     def set_rows(self, table: str, schema: str, rows: Sequence[tuple[object, ...]]) -> None:
-        """Give a small table its rows, in place of those it had."""
+        """Give a small table its rows, in topic_partition of those it had."""
 
     def keep_events(self, query: str) -> None:
         """Keep the rows of a query as ``audited_events``."""
@@ -68,9 +68,9 @@ def decision_tables(engine: Engine, logs: AuditedLogs, on_problem: OnProblem) ->
         "compared_logs",
         COMPARED_SCHEMA,
         [
-            (place.topic, place.partition, len(log.others) + 1)
-            for place, log in sorted(logs.by_partition.items(), key=itemgetter(0))
-            if log.others
+            (topic_partition.topic, topic_partition.partition, len(log.other_replicas) + 1)
+            for topic_partition, log in sorted(logs.by_partition.items(), key=itemgetter(0))
+            if log.other_replicas
         ],
     )
     return tables
@@ -81,9 +81,9 @@ def _paths_of(logs: AuditedLogs, table: str) -> list[Path]:
     is_of_coordinators = table == "transactions"
     replicas = [
         state
-        for place, log in logs.by_partition.items()
-        if (place.topic == TRANSACTION_STATE_TOPIC) is is_of_coordinators
-        for state in (log.state, *(log.others if table == "fragments" else ()))
+        for topic_partition, log in logs.by_partition.items()
+        if (topic_partition.topic == TRANSACTION_STATE_TOPIC) is is_of_coordinators
+        for state in (log.state, *(log.other_replicas if table == "fragments" else ()))
     ]
     return [Path(state.replica.path) for state in replicas]
 

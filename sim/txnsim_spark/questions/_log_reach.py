@@ -34,7 +34,7 @@ class AuditedLog(msgspec.Struct, frozen=True, kw_only=True):
     """Why something may be missing below."""
     until_ms: int
     """Time until which the copy has everything, at least."""
-    others: tuple[ReplicaState, ...] = ()
+    other_replicas: tuple[ReplicaState, ...] = ()
     """The other replicas, if all of them begin and end where this one does."""
 
 
@@ -53,13 +53,13 @@ class AuditedLogs(msgspec.Struct, frozen=True, kw_only=True):
     def leaders(self) -> list[ReplicaState]:
         return [log.state for log in self.by_partition.values()]
 
-    def why_absent(self, place: TopicPartition) -> str:
+    def why_absent(self, topic_partition: TopicPartition) -> str:
         """Why a partition has no log here."""
-        if place.topic in self.undecided:
-            return self.undecided[place.topic]
-        if self.living_topics is not None and place.topic not in self.living_topics:
-            return f"topic {place.topic} was deleted"
-        return f"no replica of {place} is among the directories"
+        if topic_partition.topic in self.undecided:
+            return self.undecided[topic_partition.topic]
+        if self.living_topics is not None and topic_partition.topic not in self.living_topics:
+            return f"topic {topic_partition.topic} was deleted"
+        return f"no replica of {topic_partition} is among the directories"
 
 
 def audited_logs(
@@ -77,30 +77,34 @@ def audited_logs(
         replicas_by_partition[state.replica.topic_partition].append(state)
     undecided = {
         topic: "; ".join(reading.undecided_reasons(topic))
-        for topic in {place.topic for place in replicas_by_partition}
+        for topic in {topic_partition.topic for topic_partition in replicas_by_partition}
         if reading.undecided_reasons(topic)
     }
     checkpoints_by_dir: dict[str, _CleanerCheckpoint] = {}
     logs: dict[TopicPartition, AuditedLog] = {}
-    for place, replicas in sorted(replicas_by_partition.items()):
-        is_coordinator = place.topic == TRANSACTION_STATE_TOPIC
-        if place.topic in undecided or (place.topic in NOT_JUDGED and not is_coordinator):
+    for topic_partition, replicas in sorted(replicas_by_partition.items()):
+        is_coordinator = topic_partition.topic == TRANSACTION_STATE_TOPIC
+        if topic_partition.topic in undecided or (
+            topic_partition.topic in NOT_JUDGED and not is_coordinator
+        ):
             continue
-        if topics and place.topic not in topics and not is_coordinator:
+        if topics and topic_partition.topic not in topics and not is_coordinator:
             continue
         ends = elected_replica([state.ends for state in replicas])
         state = next(state for state in replicas if state.ends is ends)
         log_dir = state.replica.log_dir
         if log_dir not in checkpoints_by_dir:
             checkpoints_by_dir[log_dir] = _CleanerCheckpoint(Path(log_dir))
-        assignment = reading.known.assignments.get(place)
+        assignment = reading.known.assignments.get(topic_partition)
         missing_brokers = (
             set()
             if assignment is None
             else {*assignment.in_sync} - {state.replica.broker for state in replicas}
         )
         log = _audited_log(state, checkpoints_by_dir[log_dir], is_leader_here=not missing_brokers)
-        logs[place] = msgspec.structs.replace(log, others=_equally_long(state, replicas))
+        logs[topic_partition] = msgspec.structs.replace(
+            log, other_replicas=_equally_long(state, replicas)
+        )
     topic_ids = reading.known.topic_ids
     return AuditedLogs(
         by_partition=logs,
@@ -115,30 +119,37 @@ def _equally_long(
 ) -> tuple[ReplicaState, ...]:
     """The other replicas of a partition, if their logs span what the leader's does."""
     span = (leader.ends.log_start_offset, leader.ends.end_offset)
-    others = tuple(state for state in replicas if state is not leader)
+    other_replicas = tuple(state for state in replicas if state is not leader)
     is_comparable = leader.replica.topic != TRANSACTION_STATE_TOPIC and all(
-        (state.ends.log_start_offset, state.ends.end_offset) == span for state in others
+        (state.ends.log_start_offset, state.ends.end_offset) == span for state in other_replicas
     )
-    return others if is_comparable else ()
+    return other_replicas if is_comparable else ()
 
 
-def other_replicas_of(logs: AuditedLogs, places: Sequence[TopicPartition]) -> Iterator[AuditedLogs]:
+def other_replicas_of(
+    logs: AuditedLogs, partitions: Sequence[TopicPartition]
+) -> Iterator[AuditedLogs]:
     """The logs of some partitions on their other replicas, one after the other, each time with the
     coordinators' logs.
     """
     coordinators = {
-        place: log
-        for place, log in logs.by_partition.items()
-        if place.topic == TRANSACTION_STATE_TOPIC
+        topic_partition: log
+        for topic_partition, log in logs.by_partition.items()
+        if topic_partition.topic == TRANSACTION_STATE_TOPIC
     }
-    most = max((len(logs.by_partition[place].others) for place in places), default=0)
-    for rank in range(most):
-        others = {
-            place: msgspec.structs.replace(log, state=log.others[rank], others=())
-            for place in places
-            if rank < len((log := logs.by_partition[place]).others)
+    most_replicas = max(
+        (len(logs.by_partition[topic_partition].other_replicas) for topic_partition in partitions),
+        default=0,
+    )
+    for rank in range(most_replicas):
+        other_logs = {
+            topic_partition: msgspec.structs.replace(
+                log, state=log.other_replicas[rank], other_replicas=()
+            )
+            for topic_partition in partitions
+            if rank < len((log := logs.by_partition[topic_partition]).other_replicas)
         }
-        yield msgspec.structs.replace(logs, by_partition={**coordinators, **others})
+        yield msgspec.structs.replace(logs, by_partition={**coordinators, **other_logs})
 
 
 class _CleanerCheckpoint:
@@ -155,16 +166,16 @@ class _CleanerCheckpoint:
 def _audited_log(
     state: ReplicaState, checkpoint: _CleanerCheckpoint, *, is_leader_here: bool
 ) -> AuditedLog:
-    place = state.replica.topic_partition
+    topic_partition = state.replica.topic_partition
     start_offset = state.ends.log_start_offset
     complete_from, why = None, ""
     if start_offset > 0:
         complete_from = start_offset
-        why = f"retention has deleted {place} below offset {start_offset}"
+        why = f"retention has deleted {topic_partition} below offset {start_offset}"
     cleaned_offset = _cleaned_offset(state, checkpoint)
     if cleaned_offset > start_offset:
         complete_from = cleaned_offset
-        why = f"the cleaner has been at {place} below offset {cleaned_offset}"
+        why = f"the cleaner has been at {topic_partition} below offset {cleaned_offset}"
     epochs_file = Path(state.replica.path) / names.FileName.LEADER_EPOCHS
     until_ms = AFTER_ALL_MARKERS_MS
     if not (state.is_clean and is_leader_here):
@@ -174,28 +185,36 @@ def _audited_log(
 
 def _cleaned_offset(state: ReplicaState, checkpoint: _CleanerCheckpoint) -> int:
     """Offset below which the cleaner may have been; 0 if it has not."""
-    place = state.replica.topic_partition
+    topic_partition = state.replica.topic_partition
     if checkpoint.offsets is not None:
-        return checkpoint.offsets.get(place, 0)
+        return checkpoint.offsets.get(topic_partition, 0)
     # Without the file, gaps tell it of coordinators' logs, which are read whole.
-    is_compacted = place.topic in INTERNAL_TOPICS and place.topic != TRANSACTION_STATE_TOPIC
+    is_compacted = (
+        topic_partition.topic in INTERNAL_TOPICS
+        and topic_partition.topic != TRANSACTION_STATE_TOPIC
+    )
     if not is_compacted or len(state.segments) < 2:
         return 0
     return state.segments[-1].base_offset  # the cleaner never touches the newest segment
 
 
 def _missing_coordinators(logs: Mapping[TopicPartition, AuditedLog], reading: Reading) -> str:
-    present = {place.partition for place in logs if place.topic == TRANSACTION_STATE_TOPIC}
+    present = {
+        topic_partition.partition
+        for topic_partition in logs
+        if topic_partition.topic == TRANSACTION_STATE_TOPIC
+    }
     expected = {
-        place.partition
-        for place in reading.known.assignments
-        if place.topic == TRANSACTION_STATE_TOPIC
+        topic_partition.partition
+        for topic_partition in reading.known.assignments
+        if topic_partition.topic == TRANSACTION_STATE_TOPIC
     }
     missing = expected - present
     if not missing:
         return ""
-    return f"partitions of __transaction_state are not among the directories: {_listed(missing)}"
+    numbers = _partition_list(missing)
+    return f"partitions of __transaction_state are not among the directories: {numbers}"
 
 
-def _listed(partitions: Iterable[int]) -> str:
+def _partition_list(partitions: Iterable[int]) -> str:
     return ", ".join(map(str, sorted(partitions)))

@@ -74,9 +74,9 @@ def find_decisions(
         of_others = ReportBuilder()
         audit.run(other_logs, (), of_others)
         builder.add_of_other_replicas(of_others)
-    for place in disagreeing:
+    for topic_partition in disagreeing:
         problems.setdefault(
-            f"{place}: replicas hold different markers; txnsim logs verify says where"
+            f"{topic_partition}: replicas hold different markers; txnsim logs verify says where"
         )
     return builder.report(problems)
 
@@ -155,18 +155,22 @@ class _Reaches:
 
     def __init__(self, logs: AuditedLogs, tables: DecisionTables) -> None:
         self._logs = logs
-        complete_from = {place: log.complete_from for place, log in logs.by_partition.items()}
+        complete_from = {
+            topic_partition: log.complete_from for topic_partition, log in logs.by_partition.items()
+        }
         for row in tables.rows(queries.GAPS):
-            place = TopicPartition(TRANSACTION_STATE_TOPIC, row["partition"])
+            topic_partition = TopicPartition(TRANSACTION_STATE_TOPIC, row["partition"])
             if row["complete_from"] is not None:
-                complete_from[place] = max(complete_from[place] or 0, row["complete_from"])
+                complete_from[topic_partition] = max(
+                    complete_from[topic_partition] or 0, row["complete_from"]
+                )
         self._complete_from = complete_from
         tables.set_rows(
             "audited_logs",
             LOGS_SCHEMA,
             [
-                (place.topic, place.partition, offset)
-                for place, offset in sorted(complete_from.items())
+                (topic_partition.topic, topic_partition.partition, offset)
+                for topic_partition, offset in sorted(complete_from.items())
             ],
         )
         self._times_ms: dict[TopicPartition, tuple[int | None, int | None]] = {
@@ -174,7 +178,9 @@ class _Reaches:
             for row in tables.rows(queries.REACH)
         }
         coordinators = [
-            place.partition for place in complete_from if place.topic == TRANSACTION_STATE_TOPIC
+            topic_partition.partition
+            for topic_partition in complete_from
+            if topic_partition.topic == TRANSACTION_STATE_TOPIC
         ]
         reach_by_coordinator = {number: self.of_coordinator(number) for number in coordinators}
         tables.set_rows(
@@ -196,13 +202,13 @@ class _Reaches:
             return self.of_unknown_ids
         return self.of_partition(TopicPartition(TRANSACTION_STATE_TOPIC, coordinator))
 
-    def of_partition(self, place: TopicPartition) -> LogReach:
-        log = self._logs.by_partition.get(place)
+    def of_partition(self, topic_partition: TopicPartition) -> LogReach:
+        log = self._logs.by_partition.get(topic_partition)
         if log is None:
-            return LogReach.absent(self._logs.why_absent(place))
-        since_ms, newest_ms = self._times_ms.get(place, (None, None))
+            return LogReach.absent(self._logs.why_absent(topic_partition))
+        since_ms, newest_ms = self._times_ms.get(topic_partition, (None, None))
         until_ms = max(log.until_ms, newest_ms or BEFORE_ALL_MARKERS_MS)
-        offset = self._complete_from[place]
+        offset = self._complete_from[topic_partition]
         if offset is None:
             return LogReach(until_ms=until_ms)
         why = log.why or f"the cleaner has been at __transaction_state below offset {offset}"
@@ -243,8 +249,8 @@ def _count_plain(
             builder.count_unknown(row["markers"], reaches.of_coordinator(row["coordinator"]).why)
     for row in tables.rows(queries.ABSENT):
         if not topics or row["topic"] in topics:
-            place = TopicPartition(row["topic"], row["partition"])
-            builder.count_unknown(row["decisions"], logs.why_absent(place))
+            topic_partition = TopicPartition(row["topic"], row["partition"])
+            builder.count_unknown(row["decisions"], logs.why_absent(topic_partition))
 
 
 def _epoch_back(row: Mapping[str, Any]) -> DoubtfulVerdict:
@@ -267,19 +273,22 @@ def _records_behind(
 ) -> Iterator[DoubtfulVerdict]:
     """What is open at the end of a log, and belongs to no decision without a marker."""
     for finding in open_transactions:
-        place = TopicPartition(finding.topic, finding.partition)
-        if (finding.producer_id, place) in unmarked_places:
+        topic_partition = TopicPartition(finding.topic, finding.partition)
+        if (finding.producer_id, topic_partition) in unmarked_places:
             continue
         match finding.verdict:
             case OpenTxnStatus.HANGING:
                 verdict = AuditVerdict(state=AuditState.RECORDS_BEHIND)
                 epoch = epoch_without_decision(
-                    finding.producer_id, finding.producer_epoch, place, finding.transactional_id
+                    finding.producer_id,
+                    finding.producer_epoch,
+                    topic_partition,
+                    finding.transactional_id,
                 )
                 yield DoubtfulVerdict(epoch=epoch, verdict=verdict)
             case OpenTxnStatus.RECENT | OpenTxnStatus.UNKNOWN | OpenTxnStatus.REPLICAS_DISAGREE:
                 builder.count_unknown(
-                    1, f"open on {place}, and {finding.verdict}: {finding.reason}"
+                    1, f"open on {topic_partition}, and {finding.verdict}: {finding.reason}"
                 )
             case _:
                 pass

@@ -42,7 +42,7 @@ class EndTransaction(msgspec.Struct, frozen=True, kw_only=True):
     """The ``commit`` command, and ``abort`` by transactional id."""
 
     identity: TxnIdentity
-    wanted: Decision
+    decision: Decision
     yes: bool = False
     """If False, only show what would be done."""
     audit_file: Path
@@ -53,12 +53,12 @@ class EndTransaction(msgspec.Struct, frozen=True, kw_only=True):
         Raises:
             ConfigError: The audit file can't be written; nothing was done.
         """
-        attempt = await look_at(admin, self.identity, self.wanted)
+        attempt = await look_at(admin, self.identity, self.decision)
         if attempt.outcome is EndOutcome.WOULD_END and self.yes:
             cluster_id = (await admin.describe_cluster()).cluster_id
             with Audit(self.audit_file, cluster_id) as audit:
                 audit.write(attempt=attempt, at_ms=now_ms)
-                attempt = await end(admin, attempt, self.wanted)
+                attempt = await end(admin, attempt, self.decision)
                 audit.write(end=attempt)
             TERMINAL.warn(f"What was done is written down in {self.audit_file}.")
         elif attempt.outcome is EndOutcome.WOULD_END:
@@ -95,7 +95,7 @@ def _reader_line(attempt: TransactionEnd, part: EndedPart) -> str:
     )
 
 
-def end_command(args: argparse.Namespace, wanted: Decision) -> EndTransaction:
+def end_command(args: argparse.Namespace, decision: Decision) -> EndTransaction:
     """The command that the arguments ask for.
 
     Raises:
@@ -120,7 +120,7 @@ def end_command(args: argparse.Namespace, wanted: Decision) -> EndTransaction:
             producer_id=args.producer_id,
             producer_epoch=args.producer_epoch,
         ),
-        wanted=wanted,
+        decision=decision,
         yes=args.yes,
         audit_file=args.audit_file,
     )

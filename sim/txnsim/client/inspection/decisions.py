@@ -119,13 +119,13 @@ class _PartitionLog(msgspec.Struct):
     """Producer id -> its newest epoch, where a batch had an older one than one before."""
     newest_epochs: dict[int, int] = msgspec.field(default_factory=dict)
 
-    def reach(self, place: TopicPartition) -> LogReach:
+    def reach(self, partition: TopicPartition) -> LogReach:
         if not self.complete_from:
             return LogReach()
         why = (
-            f"the log of {place} begins at offset {self.start_offset}"
+            f"the log of {partition} begins at offset {self.start_offset}"
             if self.complete_from == self.start_offset
-            else f"the cleaner has been at {place} below offset {self.complete_from}"
+            else f"the cleaner has been at {partition} below offset {self.complete_from}"
         )
         since_ms = AFTER_ALL_MARKERS_MS if self.first_marker_ms is None else self.first_marker_ms
         return LogReach(since_ms=since_ms, why=why)
@@ -155,9 +155,13 @@ async def check_decisions(
     targets = await admin.search_targets(topic)
     if targets.unread_topics:  # a decision may list its partitions
         raise next(iter(targets.unread_topics.values()))
-    places = [place for place in targets.partitions if place.topic != TRANSACTION_STATE_TOPIC]
+    partitions = [
+        partition for partition in targets.partitions if partition.topic != TRANSACTION_STATE_TOPIC
+    ]
     coordinator_targets = await admin.search_targets(TRANSACTION_STATE_TOPIC)
-    coordinators = {place.partition: _CoordinatorLog() for place in coordinator_targets.partitions}
+    coordinators = {
+        partition.partition: _CoordinatorLog() for partition in coordinator_targets.partitions
+    }
     await _read_coordinators(cluster, coordinators, progress)
     for log in coordinators.values():
         log.first_read_end = log.next_offset
@@ -166,12 +170,12 @@ async def check_decisions(
     )
     logs: dict[TopicPartition, _PartitionLog] = {}
     unread: dict[TopicPartition, str] = {}
-    for number, place in enumerate(places, 1):
-        progress(f"reading {place}, partition {number} of {len(places)}")
+    for number, partition in enumerate(partitions, 1):
+        progress(f"reading {partition}, partition {number} of {len(partitions)}")
         try:
-            logs[place] = await _read_partition(cluster, place, since_ms - SKEW_MS)
+            logs[partition] = await _read_partition(cluster, partition, since_ms - SKEW_MS)
         except (ClientError, CorruptBatchError) as failure:
-            unread[place] = f"{place} could not be read: {failure}"
+            unread[partition] = f"{partition} could not be read: {failure}"
     await _read_coordinators(cluster, coordinators, progress)
     surveyed = await survey(admin, now_ms=now_ms, partitions=[*logs], older_than_ms=ANY_AGE)
     hanging = {
@@ -188,17 +192,17 @@ async def _read_coordinators(
 ) -> None:
     """Read each partition of ``__transaction_state`` to its end, from where it was left."""
     for number, log in sorted(coordinators.items()):
-        place = TopicPartition(TRANSACTION_STATE_TOPIC, number)
-        progress(f"reading {place}")
+        partition = TopicPartition(TRANSACTION_STATE_TOPIC, number)
+        progress(f"reading {partition}")
         if not log.next_offset:
-            log.next_offset = await offset_of(cluster, place, EARLIEST)
+            log.next_offset = await offset_of(cluster, partition, EARLIEST)
             log.complete_from = log.next_offset
-        end_offset = await offset_of(cluster, place, LATEST)
-        async for batch in fetch_batches(cluster, place, log.next_offset, end_offset):
+        end_offset = await offset_of(cluster, partition, LATEST)
+        async for batch in fetch_batches(cluster, partition, log.next_offset, end_offset):
             try:
                 _take_entries(log, number, batch)
             except CorruptLogRecordError as error:
-                raise ClientError(f"{place}: {error}") from error
+                raise ClientError(f"{partition}: {error}") from error
 
 
 def _take_entries(log: _CoordinatorLog, coordinator: int, batch: FetchedBatch) -> None:
@@ -232,18 +236,20 @@ def _take_entries(log: _CoordinatorLog, coordinator: int, batch: FetchedBatch) -
         log.next_offset = log.complete_from = header.last_offset + 1
 
 
-async def _read_partition(cluster: Cluster, place: TopicPartition, since_ms: int) -> _PartitionLog:
-    log_start = await offset_of(cluster, place, EARLIEST)
+async def _read_partition(
+    cluster: Cluster, partition: TopicPartition, since_ms: int
+) -> _PartitionLog:
+    log_start = await offset_of(cluster, partition, EARLIEST)
     # -1 where nothing is as late.
-    start_offset = await offset_of(cluster, place, since_ms) if since_ms > 0 else log_start
-    end_offset = await offset_of(cluster, place, LATEST)
-    leader = await cluster.leader(place)
+    start_offset = await offset_of(cluster, partition, since_ms) if since_ms > 0 else log_start
+    end_offset = await offset_of(cluster, partition, LATEST)
+    leader = await cluster.leader(partition)
     log = _PartitionLog(
         complete_from=log_start, start_offset=log_start, leader_epoch=leader.leader_epoch
     )
     next_offset = end_offset if start_offset < 0 else start_offset
     if next_offset < end_offset:
-        async for batch in fetch_batches(cluster, place, next_offset, end_offset):
+        async for batch in fetch_batches(cluster, partition, next_offset, end_offset):
             header = batch.header
             is_thinned = header.records_count <= header.last_offset - header.base_offset
             if header.base_offset > next_offset or is_thinned:
@@ -343,18 +349,18 @@ class _Check:
             hanging: (producer id, partition) of transactions that no coordinator will end.
             problems: What could not be read besides.
         """
-        places = {
-            _EpochPlace(producer_id, producer_epoch, place)
-            for place, log in self._logs.items()
+        epoch_places = {
+            _EpochPlace(producer_id, producer_epoch, partition)
+            for partition, log in self._logs.items()
             for producer_id, producer_epoch in log.markers
         }
         unmarked: set[tuple[int, TopicPartition]] = set()
-        for place in sorted({*places, *self._decisions}):
-            for verdict in self._verdicts_at(place):
+        for epoch_place in sorted({*epoch_places, *self._decisions}):
+            for verdict in self._verdicts_at(epoch_place):
                 if verdict.decision is not None and not verdict.markers:
-                    unmarked.add((place.producer_id, place.partition))
+                    unmarked.add((epoch_place.producer_id, epoch_place.partition))
                 if self._builder.count_verdict(verdict):
-                    self._add(place, verdict)
+                    self._add(epoch_place, verdict)
         for producer_id, partition in sorted(set(hanging) - unmarked):
             newest_epoch = self._logs[partition].newest_epochs.get(producer_id, -1)
             self._add(
@@ -405,20 +411,20 @@ class _Check:
                 )
                 for partition in transition.partitions
             ]
-        for place, decision in reversed(decided):
-            if self._topic in (None, place.partition.topic):
-                self._decisions[place].append(decision)
+        for epoch_place, decision in reversed(decided):
+            if self._topic in (None, epoch_place.partition.topic):
+                self._decisions[epoch_place].append(decision)
 
-    def _verdicts_at(self, place: _EpochPlace) -> list[AuditVerdict]:
-        log = self._logs.get(place.partition)
-        decisions = self._decisions.get(place, [])
-        owner = self._owners.get(place.producer_id)
+    def _verdicts_at(self, epoch_place: _EpochPlace) -> list[AuditVerdict]:
+        log = self._logs.get(epoch_place.partition)
+        decisions = self._decisions.get(epoch_place, [])
+        owner = self._owners.get(epoch_place.producer_id)
         if log is None:
-            why = self._unread.get(place.partition, f"there is no {place.partition}")
+            why = self._unread.get(epoch_place.partition, f"there is no {epoch_place.partition}")
             partition_reach, markers = LogReach.absent(why), []
         else:
-            partition_reach = log.reach(place.partition)
-            markers = log.markers.get((place.producer_id, place.producer_epoch), [])
+            partition_reach = log.reach(epoch_place.partition)
+            markers = log.markers.get((epoch_place.producer_id, epoch_place.producer_epoch), [])
         return audit_epoch(
             decisions,
             markers,
@@ -433,25 +439,25 @@ class _Check:
             return LogReach.absent("there is no __transaction_state")
         return max(self._coordinator_reaches.values(), key=lambda reach: reach.since_ms)
 
-    def _add(self, place: _EpochPlace, verdict: AuditVerdict) -> None:
-        owner = self._owners.get(place.producer_id)
+    def _add(self, epoch_place: _EpochPlace, verdict: AuditVerdict) -> None:
+        owner = self._owners.get(epoch_place.producer_id)
         self._builder.add(
             finding_of(
                 verdict,
-                topic_partition=place.partition,
-                producer_id=place.producer_id,
-                producer_epoch=place.producer_epoch,
+                topic_partition=epoch_place.partition,
+                producer_id=epoch_place.producer_id,
+                producer_epoch=epoch_place.producer_epoch,
                 transactional_id=None if owner is None else owner[0],
-                clues=self._clues(place, verdict),
+                clues=self._clues(epoch_place, verdict),
                 program=self._program,
             )
         )
 
-    def _clues(self, place: _EpochPlace, verdict: AuditVerdict) -> FindingClues:
-        log = self._logs[place.partition]
-        batches = log.batches.get(place.producer_id, [])
-        concerned = records_of(verdict, place.producer_epoch, batches)
-        owner = self._owners.get(place.producer_id)
+    def _clues(self, epoch_place: _EpochPlace, verdict: AuditVerdict) -> FindingClues:
+        log = self._logs[epoch_place.partition]
+        batches = log.batches.get(epoch_place.producer_id, [])
+        concerned = records_of(verdict, epoch_place.producer_epoch, batches)
+        owner = self._owners.get(epoch_place.producer_id)
         entries = [] if owner is None else self._coordinators[owner[1]].entries
         return FindingClues(
             records=concerned,

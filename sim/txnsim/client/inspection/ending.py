@@ -76,25 +76,25 @@ class TransactionEnd(msgspec.Struct, frozen=True, kw_only=True):
 
 
 async def look_at(
-    admin: TransactionAdmin, identity: TxnIdentity, wanted: Decision
+    admin: TransactionAdmin, identity: TxnIdentity, decision: Decision
 ) -> TransactionEnd:
     """What an attempt would do; nothing is changed.
 
     Args:
         admin: The cluster.
         identity: Of the transaction.
-        wanted: ``COMMITTED`` or ``ABORTED``.
+        decision: ``COMMITTED`` or ``ABORTED``.
 
     Raises:
         ClientError: The coordinator did not answer, or this user may not describe the id.
     """
     description = await _description_of(admin, identity.transactional_id)
-    outcome, reason = _prospect(identity, description, wanted)
+    outcome, reason = _prospect(identity, description, decision)
     is_open = outcome is EndOutcome.WOULD_END
     parts = await _parts_of(admin, identity, description) if description and is_open else ()
     return TransactionEnd(
         identity=identity,
-        marker=wanted.marker,
+        marker=decision.marker,
         state=None if description is None else description.state,
         parts=parts,
         outcome=outcome,
@@ -103,7 +103,7 @@ async def look_at(
 
 
 async def end(
-    admin: TransactionAdmin, prospect: TransactionEnd, wanted: Decision
+    admin: TransactionAdmin, prospect: TransactionEnd, decision: Decision
 ) -> TransactionEnd:
     """End the transaction that ``look_at`` has found open, and wait for its markers.
 
@@ -112,7 +112,7 @@ async def end(
     """
     identity = prospect.identity
     try:
-        await _send_end(admin.cluster, identity, wanted)
+        await _send_end(admin.cluster, identity, decision)
     except RetriableError:
         raise
     except ClientError as refusal:
@@ -146,26 +146,28 @@ async def _description_of(
 
 
 def _prospect(
-    identity: TxnIdentity, description: TransactionDescription | None, wanted: Decision
+    identity: TxnIdentity, description: TransactionDescription | None, decision: Decision
 ) -> tuple[EndOutcome, str]:
     """What would become of an attempt, and why."""
     if description is None:
         reason = "no coordinator knows this transactional id: it was never used, or is forgotten"
         return EndOutcome.REFUSED, reason
     state, epoch = description.state, description.producer_epoch
-    known = f"its coordinator has producer {description.producer_id} epoch {epoch}, {state}"
+    coordinator_view = (
+        f"its coordinator has producer {description.producer_id} epoch {epoch}, {state}"
+    )
     if description.producer_id != identity.producer_id:
-        return EndOutcome.REFUSED, f"{known}: this is another producer"
+        return EndOutcome.REFUSED, f"{coordinator_view}: this is another producer"
     decided = {**_COMPLETE, **_PREPARED}.get(state)
     if decided is not None and _is_entry_of(identity, description):
-        if decided is wanted:
-            return EndOutcome.WAS_ENDED, known
-        return EndOutcome.REFUSED, f"{known}: it was decided otherwise"
+        if decided is decision:
+            return EndOutcome.WAS_ENDED, coordinator_view
+        return EndOutcome.REFUSED, f"{coordinator_view}: it was decided otherwise"
     if epoch != identity.producer_epoch:
-        return EndOutcome.REFUSED, f"{known}: this is another epoch"
+        return EndOutcome.REFUSED, f"{coordinator_view}: this is another epoch"
     if state != "Ongoing":
-        return EndOutcome.REFUSED, f"{known}: no transaction is open"
-    return EndOutcome.WOULD_END, known
+        return EndOutcome.REFUSED, f"{coordinator_view}: no transaction is open"
+    return EndOutcome.WOULD_END, coordinator_view
 
 
 def _is_entry_of(identity: TxnIdentity, description: TransactionDescription) -> bool:
@@ -205,7 +207,7 @@ async def _parts_of(
     return tuple(parts)
 
 
-async def _send_end(cluster: Cluster, identity: TxnIdentity, wanted: Decision) -> None:
+async def _send_end(cluster: Cluster, identity: TxnIdentity, decision: Decision) -> None:
     """Send EndTxn until the coordinator decides. Where the cluster has transactions v2, the end
     raises the epoch, so a producer that still lives is fenced.
     """
@@ -216,7 +218,7 @@ async def _send_end(cluster: Cluster, identity: TxnIdentity, wanted: Decision) -
         identity.transactional_id,
         producer_id=identity.producer_id,
         producer_epoch=identity.producer_epoch,
-    ).end(committed=wanted is Decision.COMMITTED, accepted_versions=protocol.end_versions)
+    ).end(committed=decision is Decision.COMMITTED, accepted_versions=protocol.end_versions)
     deadline, backoff = cluster.deadline(), cluster.backoff()
     while True:
         try:
