@@ -127,7 +127,9 @@ _TABLE: Final = (
         lower="the record is in the log",
     ),
     _kind("txn.complete", 2, _TXN, "a move took effect"),
-    _kind("txn.load", 1, "tp coordinator_epoch transactions", "a coordinator loaded its log"),
+    _kind(
+        "txn.load", 1, "tp coordinator_epoch transactions entries", "a coordinator loaded its log"
+    ),
     _kind("txn.unload", 1, "tp coordinator_epoch", "a coordinator let its part go"),
     _kind("marker.owed", 1, _MARKER, "a coordinator owes a partition its marker"),
     _kind(

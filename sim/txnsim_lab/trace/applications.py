@@ -19,7 +19,7 @@ from txnsim.runtime.trace import Event
 from txnsim.trace.story import transactional_id_of
 from txnsim.verdict.facts import WrongData
 from txnsim.verdict.words import application_sentence
-from txnsim_lab.trace.faults_and_decisions import partition_of
+from txnsim_lab.trace._faults_and_decisions import partition_of
 
 ORIGINS_MAX: Final = 200_000
 """Events whose request is remembered."""

@@ -26,8 +26,8 @@ from txnsim.verdict.facts import (
     TransactionFacts,
     WrongData,
 )
+from txnsim_lab.trace._faults_and_decisions import FaultsAndDecisions, partition_of
 from txnsim_lab.trace.applications import Applications
-from txnsim_lab.trace.faults_and_decisions import FaultsAndDecisions, partition_of
 from txnsim_lab.trace.state import TraceState, owed_by
 
 _SENDINGS: Final[Mapping[str, MarkerSending]] = {

@@ -303,7 +303,7 @@ def _append_refused(state: TraceState, event: Event, _node: str, payload: Payloa
         transaction["pending"] = None
 
 
-def _on_load(state: TraceState, _event: Event, node: str, _payload: Payload) -> None:
+def _on_load(state: TraceState, event: Event, node: str, payload: Payload) -> None:
     """After a load, the entries of this partition of the transaction log belong to the new
     coordinator.
     """
@@ -313,6 +313,11 @@ def _on_load(state: TraceState, _event: Event, node: str, _payload: Payload) -> 
             transaction["node"] = node
             transaction["pending"] = None
             transaction["last_epoch"] = NO_PRODUCER_EPOCH  # no field of the log has it
+    for entry in payload.get("entries", ()):
+        # A recording may have begun while nobody had loaded it.
+        state.transactions.setdefault(
+            transactional_id_of(entry["tx"]), {**entry["d"], "node": node, "i": event.i}
+        )
 
 
 def _on_unload(state: TraceState, _event: Event, node: str, _payload: Payload) -> None:

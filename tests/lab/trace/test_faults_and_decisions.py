@@ -8,7 +8,7 @@ import pytest
 from tests.support.small_trace import small
 from txnsim.txn.past_decision import Decision
 from txnsim.types import TopicPartition
-from txnsim_lab.trace.faults_and_decisions import FaultsAndDecisions
+from txnsim_lab.trace._faults_and_decisions import FaultsAndDecisions
 
 NODES = ("broker/2/txn/0", "fault", "broker/1/log/t-0")
 T0 = TopicPartition("t", 0)

@@ -505,13 +505,7 @@ class TransactionCoordinator:
             self.load_problems_total += 1
             _log.error("txn.load.incomplete", partition=partition, problem=loaded_log.read_error)
         if self._tracer.on:
-            tracing.trace_load(
-                self._tracer,
-                owned_partition.node,
-                partition,
-                coordinator_epoch,
-                len(owned_partition.entries),
-            )
+            tracing.trace_load(self._tracer, owned_partition)
             if loaded_log.read_error is not None:
                 self._tracer.emit(
                     "note", owned_partition.node, data={"text": loaded_log.read_error}

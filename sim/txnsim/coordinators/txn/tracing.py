@@ -14,14 +14,13 @@ from typing import Any, Final
 
 from txnsim.coordinators._ownership import OwnedPartition
 from txnsim.errors import ErrorCode, Rejection
-from txnsim.runtime.trace import NO_CAUSE, Tracer
+from txnsim.runtime.trace import NO_CAUSE, Tracer, name_of
 from txnsim.txn.commands import MarkersOwed
 from txnsim.txn.markers import Debt
-from txnsim.txn.state import TransactionState, TxnMetadata, TxnTransition
+from txnsim.txn.state import PREPARED_STATES, TransactionState, TxnMetadata, TxnTransition
 from txnsim.types import (
     TRANSACTION_STATE_TOPIC,
     BrokerId,
-    CoordinatorEpoch,
     Decision,
     TopicPartition,
     TransactionalId,
@@ -37,6 +36,7 @@ already. PrepareCommit repeats them: the coordinator may have loaded the open tr
 log, with a transition that no event has shown because its append had failed at the previous
 coordinator.
 """
+_UNFINISHED_STATES: Final = frozenset({TransactionState.ONGOING, *PREPARED_STATES})
 
 
 def tx_of(txn: TxnMetadata | TxnTransition | Debt) -> tuple[str, int, int]:
@@ -151,19 +151,23 @@ def _completion(txn: TxnMetadata, level: int) -> dict[str, object]:
     return event_data
 
 
-def trace_load(
-    tracer: Tracer, node: str, partition: int, epoch: CoordinatorEpoch, transactions: int
-) -> None:
-    """Trace that a partition of the transaction log was loaded."""
-    tracer.emit(
-        "txn.load",
-        node,
-        data={
-            "tp": f"{TRANSACTION_STATE_TOPIC}-{partition}",
-            "coordinator_epoch": epoch,
-            "transactions": transactions,
-        },
-    )
+def trace_load(tracer: Tracer, owned_partition: OwnedPartition) -> None:
+    """Trace that a partition of the transaction log was loaded, with the transactions that are not
+    finished: a recording that began while nobody had loaded it does not have them.
+    """
+    event_data: dict[str, object] = {
+        "tp": f"{TRANSACTION_STATE_TOPIC}-{owned_partition.partition}",
+        "coordinator_epoch": owned_partition.coordinator_epoch,
+        "transactions": len(owned_partition.entries),
+    }
+    unfinished = [
+        {"tx": name_of(tx_of(txn)), "d": fields(txn)}
+        for txn in owned_partition.entries.values()
+        if txn.state in _UNFINISHED_STATES
+    ]
+    if unfinished:
+        event_data["entries"] = unfinished
+    tracer.emit("txn.load", owned_partition.node, data=event_data)
 
 
 def trace_unload(tracer: Tracer, node: str, partition: int, epoch: int | None) -> None:

@@ -237,7 +237,7 @@ function appendRefused(state, event, node, data) {
 
 const partOf = (node) => node.slice(node.lastIndexOf("/") + 1);
 
-function loaded(state, event, node) {
+function loaded(state, event, node, data) {
   for (const entry of Object.values(state.transactions)) {
     if (partOf(entry.node) === partOf(node)) {
       entry.node = node;
@@ -245,6 +245,7 @@ function loaded(state, event, node) {
       entry.last_epoch = -1;
     }
   }
+  for (const { tx, d } of data.entries ?? []) state.transactions[idOf(tx)] ??= { ...d, node, i: event.i };
 }
 
 function unloaded(state, event, node) {

@@ -1,0 +1,75 @@
+"""What the trace tells of the metadata, where no broker does."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+from tests.support.clusters import VirtualCluster, run_cluster
+from txnsim.client.admin import Admin
+from txnsim.controller.controller import TopicToCreate
+from txnsim.runtime.trace import TraceLevel
+from txnsim.types import TopicPartition
+
+KINDS = ("topic.deleted", "leader.changed", "cluster.reset", "trace.off")
+WHERE = TopicPartition("orders", 0)
+
+
+def told(cluster: VirtualCluster) -> list[tuple[str, Any]]:
+    return [(event.k, event.d) for event in cluster.env.tracer.events(0) if event.k in KINDS]
+
+
+def test_a_deleted_topic_and_one_that_is_made_again_are_told() -> None:
+    async def story(cluster: VirtualCluster) -> None:
+        async with cluster.client() as app:
+            admin = Admin(app)
+            await admin.delete_topics(["orders"])
+            assert told(cluster) == [("topic.deleted", {"topic": "orders", "partitions": 3})]
+            await admin.create_topic("orders", partitions=1)
+            assert len(told(cluster)) == 1, "its leader tells of itself"
+
+    run_cluster(story, trace_level=TraceLevel.BRIEF)
+
+
+def test_another_leader_and_none_are_told() -> None:
+    async def story(cluster: VirtualCluster) -> None:
+        async with cluster.client() as app:
+            await Admin(app).create_topic("solo", partitions=1, replication_factor=1)
+            solo = TopicPartition("solo", 0)
+            moved_to = cluster.move(WHERE)
+            ((kind, data),) = told(cluster)
+            assert (kind, data["tp"], data["leader"]) == ("leader.changed", "orders-0", moved_to)
+            assert moved_to in data["isr"]
+            assert len(data["replicas"]) == 3
+            victim = cluster.leader(solo)
+            await cluster.sim.kill_broker(victim)
+            await asyncio.sleep(20)
+            leaders = {data["tp"]: data["leader"] for kind, data in told(cluster)}
+            assert leaders["solo-0"] == -1
+            assert victim not in leaders.values()
+
+    run_cluster(story, trace_level=TraceLevel.BRIEF)
+
+
+def test_a_partition_that_begins_without_a_running_leader_is_told() -> None:
+    async def story(cluster: VirtualCluster) -> None:
+        victim = cluster.leader(WHERE)
+        await cluster.sim.kill_broker(victim)  # the controller has not noticed yet
+        late_topic = TopicToCreate(name="late", partitions=6, replication_factor=1)
+        cluster.sim.metadata.create_topic(late_topic)
+        assert {data["leader"] for _, data in told(cluster)} == {victim}
+
+    run_cluster(story, trace_level=TraceLevel.BRIEF)
+
+
+def test_a_reset_and_the_end_of_a_recording_are_told() -> None:
+    async def story(cluster: VirtualCluster) -> None:
+        await cluster.sim.reset(cluster.sim.snapshot())
+        cluster.env.tracer.level = TraceLevel.OFF
+        cluster.move(WHERE)
+        assert told(cluster) == [
+            ("cluster.reset", {"brokers": 3}),
+            ("trace.off", {"level": "brief"}),
+        ]
+
+    run_cluster(story, trace_level=TraceLevel.BRIEF)
