@@ -2,10 +2,20 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import msgspec
 import pytest
 
-from txnsim.txn.open_txn_verdict import DISCARD_WARNING, OpenTxnStatus, program_at
+from tests.broker.test_shell_text import PROGRAM, words_received
+from tests.support.hostile_names import HOSTILE_NAMES
+from txnsim.shell_text import ShellText, command_line, option
+from txnsim.txn.open_txn_verdict import (
+    DISCARD_WARNING,
+    OpenTxnStatus,
+    partition_options,
+    program_at,
+)
 from txnsim.txn.past_decision import Decided, Decision
 from txnsim.types import TopicPartition
 from txnsim.verdict.reader_standing import BlockingTxn, Cause, ReaderStanding
@@ -136,3 +146,26 @@ def test_what_is_not_on_all_replicas_is_no_transaction() -> None:
     written = standing_sentences(standing(Cause.WRITTEN))
     assert len(written) == 2
     assert "No transaction is open there" in written[1]
+
+
+@pytest.mark.parametrize("status", [OpenTxnStatus.HANGING, OpenTxnStatus.ALIVE])
+def test_a_command_ends_its_sentence_and_names_what_was_meant(
+    status: OpenTxnStatus, tmp_path: Path
+) -> None:
+    """Whoever pastes the line, with all that stands behind the command, runs the command."""
+    lines, expected = [], []
+    for name in HOSTILE_NAMES:
+        blocking_txn = msgspec.structs.replace(holder(status), transactional_id=name)
+        held = msgspec.structs.replace(
+            standing(Cause.HANGING, blocking_txn),
+            partition=TopicPartition(name, 0),
+            program=command_line(PROGRAM),
+        )
+        advice = standing_sentences(held)[2]
+        lines.append(ShellText(advice[advice.index(f" {PROGRAM} ") :]))
+        if status is OpenTxnStatus.ALIVE:
+            expected.append(["forceTerminateTransaction", *option("--transactionalId", name)])
+        else:
+            partition_words = partition_options(TopicPartition(name, 0))
+            expected.append(["repair", *partition_words, "--yes", "--guess"])
+    assert words_received("sh", lines, tmp_path / "home") == expected
