@@ -89,7 +89,8 @@ async def look_at(
         ClientError: The coordinator did not answer, or this user may not describe the id.
     """
     description = await _description_of(admin, identity.transactional_id)
-    outcome, reason = _prospect(identity, description, decision)
+    raises_epoch = _protocol_of(admin.cluster) is TxnProtocol.V2
+    outcome, reason = _prospect(identity, description, decision, raises_epoch=raises_epoch)
     is_open = outcome is EndOutcome.WOULD_END
     parts = await _parts_of(admin, identity, description) if description and is_open else ()
     return TransactionEnd(
@@ -146,9 +147,21 @@ async def _description_of(
 
 
 def _prospect(
-    identity: TxnIdentity, description: TransactionDescription | None, decision: Decision
+    identity: TxnIdentity,
+    description: TransactionDescription | None,
+    decision: Decision,
+    *,
+    raises_epoch: bool,
 ) -> tuple[EndOutcome, str]:
-    """What would become of an attempt, and why."""
+    """What would become of an attempt, and why.
+
+    Args:
+        identity: Of the transaction.
+        description: What the coordinator has of its id; None if nothing.
+        decision: What is wanted.
+        raises_epoch: Whether the end of a transaction raises the epoch. Then an entry of this very
+            epoch that is complete tells of the transaction before, and not of this one.
+    """
     if description is None:
         reason = "no coordinator knows this transactional id: it was never used, or is forgotten"
         return EndOutcome.REFUSED, reason
@@ -159,7 +172,8 @@ def _prospect(
     if description.producer_id != identity.producer_id:
         return EndOutcome.REFUSED, f"{coordinator_view}: this is another producer"
     decided = {**_COMPLETE, **_PREPARED}.get(state)
-    if decided is not None and _is_entry_of(identity, description):
+    is_older_end = raises_epoch and epoch == identity.producer_epoch
+    if decided is not None and _is_entry_of(identity, description) and not is_older_end:
         if decided is decision:
             return EndOutcome.WAS_ENDED, coordinator_view
         return EndOutcome.REFUSED, f"{coordinator_view}: it was decided otherwise"
@@ -207,18 +221,24 @@ async def _parts_of(
     return tuple(parts)
 
 
+def _protocol_of(cluster: Cluster) -> TxnProtocol:
+    """The protocol in which the cluster's newest clients end transactions."""
+    level = cluster.features.level("transaction.version")
+    return TxnProtocol.V2 if level >= 2 else TxnProtocol.V1
+
+
 async def _send_end(cluster: Cluster, identity: TxnIdentity, decision: Decision) -> None:
     """Send EndTxn until the coordinator decides. Where the cluster has transactions v2, the end
     raises the epoch, so a producer that still lives is fenced.
     """
-    protocol = (
-        TxnProtocol.V2 if cluster.features.level("transaction.version") >= 2 else TxnProtocol.V1
-    )
     request = TxnRequests(
         identity.transactional_id,
         producer_id=identity.producer_id,
         producer_epoch=identity.producer_epoch,
-    ).end(committed=decision is Decision.COMMITTED, accepted_versions=protocol.end_versions)
+    ).end(
+        committed=decision is Decision.COMMITTED,
+        accepted_versions=_protocol_of(cluster).end_versions,
+    )
     deadline, backoff = cluster.deadline(), cluster.backoff()
     while True:
         try:

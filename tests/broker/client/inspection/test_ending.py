@@ -106,6 +106,25 @@ def test_an_id_without_an_open_transaction_is_refused() -> None:
     assert attempt.reason.endswith("Empty: no transaction is open")
 
 
+@pytest.mark.parametrize("level", [0, 2])
+def test_the_end_of_an_earlier_transaction_is_not_taken_for_this_ones(level: int) -> None:
+    """By transactions v2 an entry that is complete at this epoch tells of the epoch before."""
+
+    async def story(virtual_cluster: VirtualCluster) -> tuple[TransactionEnd, TransactionEnd]:
+        async with virtual_cluster.client() as cluster:
+            producer, identity = await left_open(cluster)
+            await producer.commit()
+            newest = msgspec.structs.replace(
+                identity, producer_epoch=producer.session.identity.producer_epoch
+            )
+            admin = Admin(cluster)
+            return await look_at(admin, identity, COMMIT), await look_at(admin, newest, COMMIT)
+
+    ended, newest = run_cluster(story, level=level)
+    assert ended.outcome is EndOutcome.WAS_ENDED
+    assert newest.outcome is (EndOutcome.REFUSED if level == 2 else EndOutcome.WAS_ENDED)
+
+
 def test_the_coordinator_refuses_what_has_changed_since_the_look() -> None:
     async def story(virtual_cluster: VirtualCluster) -> TransactionEnd:
         async with virtual_cluster.client() as cluster:
