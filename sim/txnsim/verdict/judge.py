@@ -147,6 +147,10 @@ class PartitionVerdict(msgspec.Struct, frozen=True, kw_only=True):
     wrong_data: tuple[WrongData, ...] = ()
     ends: Ending | None = None
     """What will end the gravest trouble; None if there is none."""
+    summary: str = ""
+    """Since when readers stand, how much is withheld, who waits; empty if no transaction holds
+    them.
+    """
     sentences: tuple[str, ...] = ()
     """The whole explanation."""
 
@@ -326,6 +330,7 @@ class _ClusterView:
             ),
             wrong_data=wrong_data,
             ends=ends,
+            summary="" if holder is None else self._summary(partition, holder),
             sentences=(
                 *(f"{words.wrong_data_headline(wrong)}." for wrong in wrong_data),
                 *((words.WRONG_DATA_ENDS,) if wrong_data else ()),
@@ -333,6 +338,15 @@ class _ClusterView:
                     self._standing(partition, cause, blocking_txn, holder, len(open_txns))
                 ),
             ),
+        )
+
+    def _summary(self, partition: PartitionFacts, holder: OpenTxnVerdict) -> str:
+        since_ms, groups = holder.since_ms, partition.share_groups
+        return words.standing_summary(
+            age_ms=None if since_ms is None else self._facts.now_ms - since_ms,
+            records_behind=max(0, partition.high_watermark - partition.last_stable_offset),
+            readers=partition.readers,
+            share_groups=None if groups is None else [group.group_id for group in groups],
         )
 
     def _judge_open(
@@ -360,7 +374,7 @@ class _ClusterView:
                     first_offset=first_offset,
                     stands_at=partition.last_stable_offset if is_holder else None,
                 )
-                ends = _repair_ending(status, partition.partition, open_txn.decided, self._program)
+                ends = _repair_ending(status, partition.partition, self._program)
             case OpenTxnStatus.DECIDED:
                 state = VerdictState.WAITS
                 owed = self._owed.get((transactional_id or "", partition.partition))
@@ -499,12 +513,11 @@ def _leaderless(partition: PartitionFacts, wrong_data: tuple[WrongData, ...]) ->
 
 
 def _repair_ending(
-    status: OpenTxnStatus, partition: TopicPartition, decided: Decided | None, program: ShellText
+    status: OpenTxnStatus, partition: TopicPartition, program: ShellText
 ) -> Ending:
     command = status.repair_command(partition, program=program)
     assert command is not None, "a hanging transaction has a command"
-    sentence = words.repair_ends(Decided.with_guess(command, decided))
-    return Ending(by=EndsBy.OPERATOR, sentence=sentence, command=command)
+    return Ending(by=EndsBy.OPERATOR, sentence=words.REPAIR_ENDS, command=command)
 
 
 _ENDS_OF_SENDING: Final[Mapping[MarkerSending, EndsBy]] = {

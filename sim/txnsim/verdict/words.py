@@ -191,8 +191,8 @@ def leader_ends(facts: PartitionFacts) -> str:
     return f"Readers and writers wait for a leader. Start one of the brokers {candidates}."
 
 
-def repair_ends(command: str) -> str:
-    return f"No timeout and no marker ends it. An operator does: {command}"
+REPAIR_ENDS: Final = "No timeout and no marker ends it: an operator has to."
+"""What ends a hanging transaction. The command stands beside it (``Ending.command``)."""
 
 
 WRONG_DATA_ENDS: Final = (
@@ -231,6 +231,44 @@ def waiters_sentence(readers: Sequence[str], share_groups: Sequence[object] | No
     """
     no_group_text = "" if share_groups is None or share_groups else " No share group waits."
     return f"Consumers that wait: {', '.join(readers) or 'none'}.{no_group_text}"
+
+
+def age_text(age_ms: int) -> str:
+    """A time span in the largest unit that it fills: ``12 s``, ``3 min``, ``2 h``."""
+    seconds = max(0, age_ms) // 1000
+    if seconds < 60:
+        return f"{seconds} s"
+    return f"{seconds // 60} min" if seconds < 3600 else f"{seconds // 3600} h"
+
+
+def standing_summary(
+    *,
+    age_ms: int | None,
+    records_behind: int,
+    readers: Sequence[str] | None,
+    share_groups: Sequence[str] | None,
+) -> str:
+    """One line on an open transaction that holds readers back: since when, how much it withholds,
+    who waits.
+
+    Args:
+        age_ms: Time since its first batch; None if that is deleted or unknown.
+        records_behind: Offsets that read_committed readers don't get.
+        readers: Client ids of the consumers that wait; None if unknown.
+        share_groups: Share groups that wait; None if unknown.
+    """
+    offsets = "offset" if records_behind == 1 else "offsets"
+    facts = [f"{records_behind} {offsets} withheld from readers"]
+    if age_ms is not None:
+        facts.insert(0, f"for {age_text(age_ms)}")
+    if readers or share_groups:
+        waiters = [*(readers or ()), *(f"share group {name}" for name in share_groups or ())]
+        named = ", ".join(waiters[:NAMED_GROUPS_MAX])
+        unnamed_count = len(waiters) - NAMED_GROUPS_MAX
+        facts.append(f"waiting: {named}{f' and {unnamed_count} more' if unnamed_count > 0 else ''}")
+    elif readers is not None:
+        facts.append("no reader waits")
+    return " · ".join(facts)
 
 
 # Where readers of a partition stand, in full

@@ -53,6 +53,19 @@ class ApplicationView(msgspec.Struct, frozen=True, kw_only=True):
     answer: str | None
     """Error of the answer, ``NONE`` for success; None while there is no answer."""
     sentence: str
+    asked_at: int
+    """Position of the request in the trace."""
+    answered_at: int | None
+    """Position of the answer; None while there is none."""
+
+
+class _NewestEnd(msgspec.Struct, frozen=True, kw_only=True):
+    """The newest end that was asked for, of a transactional id."""
+
+    asked_at: int
+    asked: str
+    answer: str | None = None
+    answered_at: int | None = None
 
 
 class _Application(msgspec.Struct, kw_only=True, eq=False):
@@ -87,8 +100,8 @@ class Applications(msgspec.Struct, kw_only=True):
     """(client, transactional id) -> the application."""
     asked: dict[int, tuple[str, str, str]] = {}
     """Position of a request to end -> client, transactional id, ``commit`` or ``abort``."""
-    newest: dict[str, tuple[int, str, str | None]] = {}
-    """Transactional id -> position of its newest request to end, what it asked, the answer."""
+    newest: dict[str, _NewestEnd] = {}
+    """Transactional id -> the newest end that was asked for."""
     unended: dict[tuple[str, int], list[SentRecords]] = {}
     """(partition, producer id) -> batches without a marker behind them."""
     wrong: dict[tuple[str, int], WrongData] = {}
@@ -103,11 +116,11 @@ class Applications(msgspec.Struct, kw_only=True):
                 self._decided(event, payload)
             case "client.result":
                 for position in event.p:
-                    self._answered(position, str(payload.get("error") or _NO_ERROR))
+                    self._answered(event.i, position, str(payload.get("error") or _NO_ERROR))
             case "msg.send" if payload.get("response"):
                 for position in event.p:
                     if position in self.origins and self.origins[position][0] == position:
-                        self._answered(position, str(payload.get("error") or _NO_ERROR))
+                        self._answered(event.i, position, str(payload.get("error") or _NO_ERROR))
             case "log.append" if payload.get("txn") and not payload.get("control"):
                 self._appended(event, payload)
             case "marker.written":
@@ -120,9 +133,12 @@ class Applications(msgspec.Struct, kw_only=True):
         end = self.newest.get(transactional_id)
         if end is None:
             return None
-        _, asked, answer = end
         return ApplicationView(
-            asked=asked, answer=answer, sentence=application_sentence(asked, answer)
+            asked=end.asked,
+            answer=end.answer,
+            sentence=application_sentence(end.asked, end.answer),
+            asked_at=end.asked_at,
+            answered_at=end.answered_at,
         )
 
     def views(self) -> dict[str, ApplicationView]:
@@ -196,16 +212,20 @@ class Applications(msgspec.Struct, kw_only=True):
             return
         self.asked[request] = client, transactional_id, asked
         application.open_request = max(application.open_request, request)
-        if request >= self.newest.get(transactional_id, (-1,))[0]:
-            self.newest[transactional_id] = request, asked, None
+        newest = self.newest.get(transactional_id)
+        if newest is None or request >= newest.asked_at:
+            self.newest[transactional_id] = _NewestEnd(asked_at=request, asked=asked)
 
-    def _answered(self, request: int, error: str) -> None:
+    def _answered(self, answered_at: int, request: int, error: str) -> None:
         end = self.asked.pop(request, None)
         if end is None:
             return
         client, transactional_id, asked = end
-        if self.newest.get(transactional_id, (-1,))[0] == request:
-            self.newest[transactional_id] = request, asked, error
+        newest = self.newest.get(transactional_id)
+        if newest is not None and newest.asked_at == request:
+            self.newest[transactional_id] = _NewestEnd(
+                asked_at=request, asked=asked, answer=error, answered_at=answered_at
+            )
         if error != _NO_ERROR:
             return
         application = self._application(client, transactional_id)

@@ -11,7 +11,7 @@ from typing import Final
 import msgspec
 
 from txnsim.trace.trace_file import Recording
-from txnsim.verdict.judge import VerdictState, judge_cluster
+from txnsim.verdict.judge import Verdict, judge_cluster
 from txnsim_lab.trace.applications import ApplicationView
 from txnsim_lab.trace.explain import (
     LsoExplanation,
@@ -48,9 +48,8 @@ class Moment(msgspec.Struct, frozen=True, kw_only=True):
     """Position of the event."""
     partitions: tuple[LsoExplanation, ...]
     open: tuple[Mismatch, ...]
-    state: VerdictState
-    """The judge's verdict on the whole cluster in a word."""
-    headline: str
+    verdict: Verdict
+    """What the judge says of the whole cluster."""
     applications: dict[str, ApplicationView]
     """Transactional id -> what its application asked and was answered."""
 
@@ -100,8 +99,7 @@ def _moment(followed: FollowedTrace) -> Moment:
             if name in by_name
         ),
         open=open_transactions,
-        state=verdict.state,
-        headline=verdict.headline,
+        verdict=verdict,
         applications=followed.applications.views(),
     )
 
@@ -110,6 +108,7 @@ def _without_position(moment: Moment) -> Moment:
     return msgspec.structs.replace(
         moment,
         at=0,
+        verdict=msgspec.structs.replace(moment.verdict, at_ms=0),
         partitions=tuple(
             msgspec.structs.replace(explanation, at=0) for explanation in moment.partitions
         ),

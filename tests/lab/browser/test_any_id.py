@@ -158,5 +158,5 @@ def test_a_stock_client_may_have_any_id(fresh_server: TxnsimServer, new_page: An
         page.wait_for_function("() => !__sim.stateAt(__sim.at.value).faults['__proto__']")
         list(pool.map(Producer.abort_transaction, clients))
     page.keyboard.press("1")
-    page.wait_for_selector("[data-verdict=agree]")
+    page.wait_for_selector("[data-verdict=healthy]")
     assert page.evaluate(CLEAN) == [[], [], None, None, None, None]

@@ -81,8 +81,8 @@ def test_the_stage_says_where_the_application_was_told_otherwise(
     page = new_page(server.http)
     play_run(page, "z05", "V+")
     page.keyboard.press("End")
-    page.wait_for_selector("#agreement[data-verdict=agree]")
-    assert page.inner_text("#agreement").startswith(
+    page.wait_for_selector("#verdict[data-verdict=healthy]")
+    assert page.inner_text("#verdict").startswith(
         "The application believes otherwise. For it app/2 is aborted ✓. For coordinator and"
         " partitions it is committed."
     )
@@ -119,7 +119,7 @@ def test_a_stock_client_knows_nothing_of_an_answer_that_it_did_not_get(
     with pytest.raises(KafkaException):
         client.commit_transaction(1)
     is_known(page, "shop/2 does not know: it asked to commit, and has no answer")
-    page.wait_for_selector("#agreement:has-text('The application does not know.')")
+    page.wait_for_selector("#verdict:has-text('The application does not know.')")
 
 
 def one_record(client: Producer) -> None:

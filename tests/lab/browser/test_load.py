@@ -23,7 +23,7 @@ def test_under_load_there_is_a_rate_a_pause_and_only_what_hangs(
     page = new_page(fresh_server.http)
     judge_what_is_made(page)
     make_hang(page)
-    page.wait_for_selector(".cause.hanging")
+    page.wait_for_selector(".cause.hangs")
     samples_before = page.evaluate(ASKED)
     page.evaluate(FLOOD)
     page.wait_for_function(

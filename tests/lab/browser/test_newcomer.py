@@ -85,7 +85,7 @@ def test_from_the_address_to_a_hang_its_reason_and_its_repair(
     me.sees(
         "They disagree: billing/1 hangs. For the application and the coordinator it is aborted; on"
         " orders-0 it is open since offset 1. No timeout ends it.",
-        "#agreement",
+        "#verdict",
     )
     # Why verification prevents it stood in a step that never happens.
     me.sees("How to prevent it: compare", ".story")
@@ -117,12 +117,12 @@ def test_from_the_address_to_a_hang_its_reason_and_its_repair(
     me.choose("End it: write ABORT")
     me.sees("no transaction holds readers back", "#why")
     me.sees("ABORT marker", ".tape")
-    me.sees("They agree.", "#agreement")
+    me.sees("They agree.", "#verdict")
     # It was refused a second time.
     me.choose("Make another one hang")
     me.sees("step 7 of 12", "footer")
     me.choose("Now")
-    me.sees("They disagree: billing-2/1 hangs.", "#agreement")
+    me.sees("They disagree: billing-2/1 hangs.", "#verdict")
     # Lessons were found by nobody: they stood in a view called Zoo.
     me.choose("Zoo and lessons")
     me.sees("L1: A late produce makes a transaction hang")
@@ -138,7 +138,7 @@ def test_every_term_on_the_screen_is_among_the_words(
     page = new_page(fresh_server.http)
     terms = set(page.evaluate(TERMS))
     make_hang(page)
-    page.wait_for_selector(".cause.hanging")
+    page.wait_for_selector(".cause.hangs")
     for number in range(1, 9):
         page.keyboard.press(str(number))
         if number == 8:

@@ -34,7 +34,7 @@ def open_file(new_page: Any, tmp_path: Path) -> Any:
 
 def test_it_opens_where_the_transaction_hangs_and_says_why(open_file: Any) -> None:
     page = open_file("V-")
-    page.wait_for_selector(".cause.hanging")
+    page.wait_for_selector(".cause.hangs")
     assert "its coordinator will send no marker here" in page.inner_text("#why")
     assert "The judges found stuck-last-stable-offset" in page.inner_text(".notices")
     assert "This file holds record values." in page.inner_text("header")
@@ -42,7 +42,7 @@ def test_it_opens_where_the_transaction_hangs_and_says_why(open_file: Any) -> No
 
 def test_every_moment_is_explained_while_the_cursor_moves(open_file: Any) -> None:
     page = open_file("V-")
-    page.wait_for_selector(".cause.hanging")
+    page.wait_for_selector(".cause.hangs")
     page.keyboard.press("End")
     page.wait_for_selector(".cause.nothing")
     page.keyboard.press("3")
@@ -55,7 +55,7 @@ def test_every_moment_is_explained_while_the_cursor_moves(open_file: Any) -> Non
 
 def test_runs_of_one_file_are_chosen_by_name(open_file: Any) -> None:
     page = open_file("V-", "TV2")
-    page.wait_for_selector(".cause.hanging")
+    page.wait_for_selector(".cause.hangs")
     page.select_option("#run", label="z01 TV2")
     page.wait_for_selector(".cause.nothing")
     assert "The judges found" not in page.inner_text(".notices")

@@ -79,8 +79,8 @@ def test_a_link_to_a_hang_never_says_that_all_is_well(server: TxnsimServer, new_
     event_index = play_run(page, "z01", "V-")
     page.wait_for_function("(at) => location.hash.includes(`at=${at}&`)", arg=event_index)
     other_page = new_page(page.url, script=SEEN)
-    other_page.wait_for_selector("[data-verdict=hanging]")
-    other_page.wait_for_selector("#why:not(.stale) .cause.hanging")
+    other_page.wait_for_selector("[data-verdict=hangs]")
+    other_page.wait_for_selector("#why:not(.stale) .cause.hangs")
     samples = take_samples(other_page)
     are_of_one_moment(samples)
     assert {sample["verdict"] for sample in samples} == {"reading", "hanging"}
@@ -98,10 +98,10 @@ def test_a_reload_of_a_cluster_in_which_one_hangs_never_says_that_all_is_well(
 ) -> None:
     page = new_page(fresh_server.http, script=SEEN)
     make_hang(page)
-    page.wait_for_selector("[data-verdict=hanging]")
+    page.wait_for_selector("[data-verdict=hangs]")
     are_of_one_moment(take_samples(page))
     page.reload()
-    page.wait_for_selector("[data-verdict=hanging]")
+    page.wait_for_selector("[data-verdict=hangs]")
     samples = take_samples(page)
     are_of_one_moment(samples)
     assert {sample["verdict"] for sample in samples} == {"reading", "hanging"}
@@ -112,12 +112,12 @@ def test_a_page_in_a_file_has_each_verdict_at_once(new_page: Any, tmp_path: Path
     path = tmp_path / "run.html"
     path.write_text(one_file([("z01 V-", recorded("z01", "V-"))]), encoding="utf-8")
     page = new_page(path.as_uri(), offline=True, script=SEEN)
-    page.wait_for_selector(".cause.hanging")
+    page.wait_for_selector(".cause.hangs")
     take_samples(page)
     page.evaluate("__sim.go(__sim.at.value)")
     for key in (",", ",", ".", "ArrowLeft", "ArrowRight"):
         page.keyboard.press(key)
-    page.wait_for_selector("[data-verdict=hanging]")
+    page.wait_for_selector("[data-verdict=hangs]")
     samples = take_samples(page)
     are_of_one_moment(samples)
     assert {"reading", "agree"}.isdisjoint({sample["verdict"] for sample in samples[-1:]})
@@ -127,11 +127,11 @@ def test_a_page_in_a_file_has_each_verdict_at_once(new_page: Any, tmp_path: Path
 def test_two_runs_side_by_side_have_one_headline(server: TxnsimServer, new_page: Any) -> None:
     page = new_page(server.http, script=SEEN)
     page.evaluate("__page['api.js'].playRun('z01', 'V-', 'armed')")
-    page.wait_for_selector("[data-verdict=hanging]")
+    page.wait_for_selector("[data-verdict=hangs]")
     page.click("#compare")
-    page.wait_for_selector(".side [data-verdict=hanging]")
+    page.wait_for_selector(".side .verdict[data-verdict=hangs]")
     # The other run has its own moment; it says so until that is read.
-    page.locator(".side").nth(1).locator(".agreement.nothing").wait_for()
+    page.locator(".side").nth(1).locator(".verdict.healthy").wait_for()
     page.keyboard.press(",")
     page.wait_for_selector(".side [data-event]")
     are_of_one_moment(take_samples(page))

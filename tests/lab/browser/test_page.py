@@ -55,7 +55,7 @@ SAME: Final = """async (positions) => {
 
 def make_one_hang(page: Page) -> None:
     make_hang(page)
-    page.wait_for_selector(".cause.hanging")
+    page.wait_for_selector(".cause.hangs")
 
 
 def test_a_stranger_makes_a_transaction_hang_hears_why_and_ends_it(
@@ -81,7 +81,7 @@ def test_the_same_by_keyboard_alone(fresh_server: TxnsimServer, new_page: Any) -
     page.keyboard.press("Enter")
     page.wait_for_selector("#past")
     page.keyboard.press("l")
-    page.wait_for_selector(".cause.hanging")
+    page.wait_for_selector(".cause.hangs")
     page.keyboard.press("w")
     page.wait_for_function("() => document.activeElement.id === 'why'")
     press_until(page, "document.activeElement.id === 'repair'")
@@ -140,11 +140,11 @@ def test_a_run_is_played_step_by_step_driven_and_taken_back(
     page.click("#step")  # another producer writes, and is not read
     page.wait_for_selector(".drive:has-text('step 12 of')")
     page.keyboard.press("1")
-    page.wait_for_selector(".cause.hanging")
+    page.wait_for_selector(".cause.hangs")
     page.click("#repair")
     page.wait_for_selector(".cause.nothing")
     page.click("#back")
-    page.wait_for_selector(".tape:has-text('hanging'), .cause.hanging")
+    page.wait_for_selector(".tape:has-text('hanging'), .cause.hangs")
     page.click("#leave")
     page.wait_for_selector(".link-state.live")
 
@@ -269,7 +269,7 @@ def test_a_broken_connection_loses_no_event(fresh_server: TxnsimServer, new_page
     page.context.set_offline(True)
     ask(fresh_server.http, "/api/v1/practise", {})
     page.context.set_offline(False)
-    page.wait_for_selector(".cause.hanging")
+    page.wait_for_selector(".cause.hangs")
     event_indexes = [event["i"] for event in page.evaluate("__sim.events.map(({ i }) => ({ i }))")]
     assert event_indexes == list(range(len(event_indexes)))
 
@@ -462,7 +462,7 @@ def test_where_nothing_is_recorded_the_page_does_not_say_that_nothing_is_there(
         assert f"--bootstrap-server {quiet.bootstrap.split(',')[0]} find-hanging" in body_text
         page.keyboard.press("1")
         page.get_by_role("button", name="Record from now on").click()
-        page.wait_for_selector(".cause.hanging")
+        page.wait_for_selector(".cause.hangs")
         page.close()
 
 

@@ -38,7 +38,7 @@ SIZES: Final = """() => {
 }"""
 WHOLE: Final = """() => {
   const { top, bottom } = document.querySelector("svg.drawn").getBoundingClientRect();
-  const said = document.querySelector("#agreement").getBoundingClientRect();
+  const said = document.querySelector("#verdict").getBoundingClientRect();
   const foot = document.querySelector("footer").getBoundingClientRect();
   return top >= 0 && bottom <= said.top + 1 && said.bottom <= foot.top;
 }"""
@@ -92,7 +92,7 @@ def test_a_share_group_that_a_hanging_transaction_starves_is_in_picture_and_sent
     page.wait_for_selector("#why:not(.stale) .cause")
     sharer_text = "share group jobs: start offset 1, waits at 1 · no record is held"
     assert page.locator(".drawn .sharer").evaluate_all(OWN_TEXT) == [sharer_text]
-    assert page.inner_text("#agreement").endswith(
+    assert page.inner_text("#verdict").endswith(
         "No timeout ends it. Behind it share group jobs gets nothing."
     )
     assert "nothing from there on either: jobs (start offset 1)" in page.inner_text("#why")
@@ -172,7 +172,7 @@ def test_a_picture_is_saved_as_svg_and_png_and_embedded(
     assert len(image.resize((66, 40)).getcolors(2640) or ()) > 100
     page.wait_for_function("() => location.hash.includes('at=')")
     inside = new_page(page.url.replace("view=stage", "view=stage&embed=1"), unfolded=False)
-    inside.wait_for_selector(".agreement.hanging")
+    inside.wait_for_selector("#verdict.hangs")
     for hidden in ("header", "nav", "aside", ".story"):
         assert inside.locator(hidden).first.is_hidden()
     assert inside.locator("svg.drawn").is_visible()
@@ -201,7 +201,7 @@ def test_the_first_screen_shows_what_the_button_makes(
     page = new_page(fresh_server.http, unfolded=False)
     shown_events = page.evaluate("__page['hang.js'].HANG_STORY")
     make_hang(page)
-    page.wait_for_selector("[data-verdict=hanging]")
+    page.wait_for_selector("[data-verdict=hangs]")
     made_events = []
     for number in range(1, len(shown_events) + 1):
         page.evaluate("(number) => void __page['player.js'].goToStep(number)", number)
@@ -242,7 +242,7 @@ def test_where_motion_is_wanted_the_hang_begins_at_step_1_and_goes_on(
     page.click("#practise")
     for number in range(1, 7):
         page.wait_for_selector(f"footer:has-text('step {number} of 6')")
-    page.wait_for_selector("[data-verdict=hanging]")
+    page.wait_for_selector("[data-verdict=hangs]")
     page.wait_for_selector("#play[aria-pressed=false]")
     page.click("#prevent")
     page.wait_for_selector("#difference:has-text('With V+')")

@@ -325,7 +325,7 @@ def test_recording_that_is_switched_off_is_told_with_what_was_recorded_before(
 ) -> None:
     page = new_page(fresh_server.http, expects=("409 (Conflict)", "net::ERR_"))
     make_hang(page)
-    page.wait_for_selector(".cause.hanging")
+    page.wait_for_selector(".cause.hangs")
     page.evaluate(
         "(level) => fetch('/api/v1/trace', { method: 'POST', headers: { 'Content-Type':"
         " 'application/json' }, body: JSON.stringify({ level }) })",
@@ -334,7 +334,7 @@ def test_recording_that_is_switched_off_is_told_with_what_was_recorded_before(
     page.reload()
     page.wait_for_selector("#off")
     assert "What was recorded before ends at #" in page.inner_text("#off")
-    page.wait_for_selector(".cause.hanging")
+    page.wait_for_selector(".cause.hangs")
     page.get_by_role("button", name="Record from now on").click()
     page.wait_for_selector(".link-state.live")
 
@@ -347,7 +347,7 @@ def test_the_first_picture_of_the_page_shows_who_waits_for_what(
     page.keyboard.press("8")
     page.locator("tr", has_text="z01").get_by_role("button", name="✖ V-").first.click()
     page.wait_for_selector(".link-state.done")
-    page.wait_for_selector(".cause.hanging")  # it opens at the decisive event
+    page.wait_for_selector(".cause.hangs")  # it opens at the decisive event
     page.wait_for_selector(".drawn .figure")
     PICTURES.mkdir(parents=True, exist_ok=True)
     page.screenshot(path=PICTURES / "story-light.png")

@@ -32,7 +32,7 @@ def test_the_page_fits_a_telephone_and_why_is_a_sheet_from_below(
         bypass_csp=True,
     )
     page.evaluate(PLAY, ["z01", "V-"])
-    page.wait_for_selector(".agreement.hanging")
+    page.wait_for_selector("#verdict.hangs")
     assert page.locator("#why").is_hidden()
     page.click("#sheet")
     reason = page.locator("#why").bounding_box()

@@ -36,7 +36,7 @@ ONE_IN_FULL: Final = """line => {
 def play_run(page: Page, name: str, run: str) -> int:
     """Play a run of the zoo; the event that it opens at."""
     event_index: int = page.evaluate(PLAY, [name, run])
-    page.wait_for_selector("#agreement p")
+    page.wait_for_selector("#verdict p")
     page.wait_for_selector("#why:not(.stale) .cause")
     return event_index
 
@@ -47,8 +47,8 @@ def test_a_run_opens_where_coordinator_and_partition_disagree(
     page = new_page(server.http)
     event_index = play_run(page, "z01", "V-")
     assert event_index < page.evaluate("__sim.count.value") - 1
-    page.wait_for_selector(".agreement.hanging")
-    assert page.inner_text("#agreement") == (
+    page.wait_for_selector("#verdict.hangs")
+    assert page.inner_text("#verdict") == (
         "They disagree: app/1 hangs. For the application and the coordinator it is aborted; on"
         " payments-0 it is open since offset 1. No timeout ends it."
     )
@@ -68,7 +68,7 @@ def test_a_late_marker_belongs_to_the_transaction_that_it_was_for(
     whose = [cell_text.split("\n")[-1] for cell_text in cells[:5]]
     assert whose == ["app/1", "app/1", "app/2", "app/1", "app/2"]
     assert "has ended app/2: aborted. On t-0 its record at 2 is committed" in (
-        page.inner_text("#agreement")
+        page.inner_text("#verdict")
     )
 
 
@@ -225,8 +225,8 @@ def test_two_runs_are_compared_from_their_first_difference_with_one_cursor(
         " With TV2, Produce is refused with INVALID_PRODUCER_EPOCH."
     )
     own_side, other_side = page.locator(".side").all()
-    own_side.locator(".agreement.hanging").wait_for()
-    assert "No transaction is open." in other_side.locator(".agreement").first.inner_text()
+    own_side.locator(".verdict.hangs").wait_for()
+    assert "No transaction is open." in other_side.locator(".verdict").first.inner_text()
     # Both are drawn: the late record is in one log, and is refused by the other.
     assert own_side.locator(".drawn .batch.hanging").count() == 1
     assert other_side.locator(".drawn .flight.record.refused").count() == 1
@@ -290,19 +290,19 @@ def test_the_hang_of_the_button_tells_its_story_and_is_made_again(
 ) -> None:
     page = new_page(fresh_server.http)
     make_hang(page)
-    page.wait_for_selector(".agreement.hanging")
+    page.wait_for_selector("#verdict.hangs")
     page.wait_for_selector(".story li:nth-child(6)")
     page.click("#repair")
-    page.wait_for_selector(".agreement.nothing")
+    page.wait_for_selector("#verdict.healthy")
     make_hang(page)
     page.wait_for_selector(".story li:nth-child(12)")
-    page.wait_for_selector(".agreement.hanging")
+    page.wait_for_selector("#verdict.hangs")
     # The one that hangs is in full, others are a line; the tape was pushed off the screen.
     page.wait_for_function(
         ONE_IN_FULL, arg="billing Empty billing/1 It has ended billing/1: aborted."
     )
     page.click("#repair")
-    page.wait_for_selector(".agreement.nothing")
+    page.wait_for_selector("#verdict.healthy")
 
 
 def test_the_address_brings_back_what_was_shown(server: TxnsimServer, new_page: Any) -> None:
@@ -315,7 +315,7 @@ def test_the_address_brings_back_what_was_shown(server: TxnsimServer, new_page: 
     page.wait_for_selector("svg.machine")
     assert page.evaluate("__page['store.js'].events[__sim.at.value].i") == event_index
     page.go_back()
-    page.wait_for_selector(".agreement.hanging")
+    page.wait_for_selector("#verdict.hangs")
     page.go_back()
     page.wait_for_function("() => __page['store.js'].traceOrigin.value.kind === 'live'")
 
@@ -324,13 +324,13 @@ def test_another_cluster_at_the_same_address_is_noticed(new_page: Any) -> None:
     with TxnsimServer(arguments=("--ui", "--http", "0")) as first_server:
         page = new_page(first_server.http, expects=("net::ERR_", "503"))
         make_hang(page)
-        page.wait_for_selector(".agreement.hanging")
+        page.wait_for_selector("#verdict.hangs")
         assert first_server.http
         port = first_server.http.rsplit(":", 1)[1].strip("/")
     page.wait_for_selector("#gone")
     with TxnsimServer(arguments=("--ui", "--http", port)):
         page.wait_for_selector("#replaced:has-text('Another cluster answers here now')")
-        page.locator(".agreement.hanging").wait_for(state="detached")
+        page.locator("#verdict.hangs").wait_for(state="detached")
 
 
 def test_what_is_done_is_said_and_keys_without_an_aim_say_so(
@@ -413,7 +413,7 @@ def test_the_coordinator_may_have_open_what_no_partition_has_a_record_of(
     page.wait_for_selector(".belief:has-text('It has app/1 open.')")
     # It said: "They agree. No transaction is open."
     page.wait_for_selector(
-        "#agreement:has-text('They agree. The coordinator has app/1 open."
+        "#verdict:has-text('They agree. The coordinator has app/1 open."
         " Nothing of it is written on payments-0 yet.')"
     )
 
@@ -554,9 +554,9 @@ def test_the_headline_is_the_gravest_of_all_that_is_open_or_owed(
     page = new_page(server.http)
     page.wait_for_selector(".link-state.live")
     show(page, small(NODES, *events, level="brief"))
-    page.wait_for_selector(f"#agreement[data-verdict={verdict}]")
-    assert page.inner_text("#agreement").startswith(words)
-    assert verdict == "agree" or "No transaction is open." not in page.inner_text("#agreement")
+    page.wait_for_selector(f"#verdict[data-verdict={verdict}]")
+    assert page.inner_text("#verdict").startswith(words)
+    assert verdict == "agree" or "No transaction is open." not in page.inner_text("#verdict")
     page.keyboard.press("3")
     page.wait_for_selector(".producers")
     if verdict == "owed":

@@ -4,7 +4,7 @@
 import { batch } from "@preact/signals";
 import { Trace, readTrace } from "./book.js";
 import { batchesOf } from "./rows.js";
-import { getCurrentTrace, isRunBusy, chooseView, comparison, eventCount, cursorIndex, drivenRun, events, explanation, runFile, goToEvent, indexOfPosition, lesson, connectionState, goToNewest, lostEventCount, storyNotes, chosenPartition, problemText, showTrace, readEventCount, isClusterReplaced, noticeText, traceOrigin, addEvents, shownView, violations, changeWithNextDrawing } from "./store.js";
+import { getCurrentTrace, isRunBusy, chooseView, comparison, eventCount, cursorIndex, drivenRun, events, explanation, runFile, goToEvent, indexOfPosition, lesson, connectionState, goToNewest, lostEventCount, storyNotes, chosenPartition, presentAnswer, unansweredMs, problemText, showTrace, readEventCount, isClusterReplaced, noticeText, traceOrigin, addEvents, shownView, violations, changeWithNextDrawing } from "./store.js";
 import { firstDifference, alignCaptions } from "./compare.js";
 import { decisive, stepAt } from "./stage.js";
 import { isSite, askWorker } from "./site.js";
@@ -175,6 +175,47 @@ export async function followLiveTrace() {
     connectionState.value = "lost";
     await new Promise((resolve) => setTimeout(resolve, RECONNECT_MS));
   }
+}
+
+/** The live cluster's present is asked for again after so long, and after REST_FACTOR times as long as the answer took. */
+const PRESENT_INTERVAL_MS = 1000, PRESENT_REST_FACTOR = 3;
+
+/** Ask again and again, one question at a time, how far the live cluster is: so the page knows how far it is behind,
+ *  also where the stream of events is slow, and notices that recording has been switched off or on. */
+export async function followPresent() {
+  for (let tookMs = 0; ; ) {
+    await new Promise((resolve) => setTimeout(resolve, Math.max(PRESENT_INTERVAL_MS, PRESENT_REST_FACTOR * tookMs)));
+    if (traceOrigin.value.kind !== "live" || !["live", "off"].includes(connectionState.value) || document.hidden) continue;
+    const startMs = performance.now();
+    const lateTimer = setInterval(() => (unansweredMs.value = performance.now() - startMs), PRESENT_INTERVAL_MS);
+    try {
+      const answer = await askServer("/verdict");
+      tookMs = performance.now() - startMs;
+      batch(() => {
+        presentAnswer.value = { ...answer, tookMs };
+        unansweredMs.value = 0;
+      });
+      if (connectionState.value === "off" && answer.is_recording && traceOrigin.value.kind === "live") void followLiveTrace();
+    } catch {
+      unansweredMs.value = Math.max(unansweredMs.value, 2 * PRESENT_INTERVAL_MS + 1); // said until an answer comes
+    } finally {
+      clearInterval(lateTimer);
+    }
+  }
+}
+
+/** Write the marker of each hanging transaction of a partition: its coordinator's decision, or ABORT where that is
+ *  unknown (`marker` is null). `open`: the open transactions as the server judges them. */
+export function repairPartition(tp, marker, open) {
+  const hangingVerdicts = open.filter((verdict) => verdict.partition === tp && verdict.verdict === "hanging");
+  const dashIndex = tp.lastIndexOf("-");
+  return changeCluster(async () => {
+    if (traceOrigin.value.kind === "live") return postJson("/repairs", { topic: tp.slice(0, dashIndex), partition: Number(tp.slice(dashIndex + 1)), guess: marker ? null : "abort" });
+    for (const verdict of hangingVerdicts) {
+      const decision = verdict.decided?.decision === "committed" ? "commit" : "abort";
+      await sendInput({ call: { who: "operator", do: "abort", partition: tp, "start-offset": verdict.first, decision } });
+    }
+  }, `The ${marker ?? "ABORT"} marker is written on ${tp}.`);
 }
 
 /** Show a whole trace: header, events, trailer as JSON lines. False if something else was chosen meanwhile. */

@@ -14,8 +14,6 @@ const VIOLATION_KIND = "check.violation";
 /** The node whose notes are the story's own sentences (`trace.story.NARRATOR`). */
 const NARRATOR_NODE = "scenario";
 const WRITE_KINDS = new Set(["log.append", "marker.written"]);
-/** Requests by which a client ends a transaction, or abandons one. */
-const END_COMMANDS = new Set(["EndTxn", "InitProducerId"]);
 const needsPayload = (kind) => assigns(kind) || kind === VIOLATION_KIND;
 
 /** A deep copy of a state, which holds plain objects, tables and arrays. */
@@ -70,10 +68,6 @@ export class Trace {
     /** Indices of messages that were held, and of releases. */
     this.holds = [];
     this.releases = [];
-    /** Transactional id -> indices of decisions about EndTxn and InitProducerId, and of faults that hit an EndTxn. */
-    this.endings = new Map();
-    /** Indices of results of txnsim's own clients, and of messages sent (answers to clients among them). */
-    this.answers = [];
     this.newestState = newState(header.level ?? "full");
     this.step = CHECKPOINT_STEP;
     this.checkpoints = []; // the state before events[n * step]
@@ -163,11 +157,6 @@ export class Trace {
       if (event.node === NARRATOR_NODE) this.notes.push(eventIndex);
     } else if (event.k === "msg.hold") this.holds.push(eventIndex);
     else if (event.k === "fault.release") this.releases.push(eventIndex);
-    else if (event.k === "txn.decide") {
-      if (END_COMMANDS.has(event.d.command)) pushIndex(this.endings, idOf(event.tx), eventIndex);
-    } else if (event.k === "fault.hit") {
-      if (event.d.api === "EndTxn") for (const { id } of event.d.about ?? []) pushIndex(this.endings, id, eventIndex);
-    } else if (event.k === "client.result" || event.k === "msg.send") this.answers.push(eventIndex);
     this.newest = event.i;
     follow(this.newestState, event);
   }

@@ -2,7 +2,6 @@
 // Two runs of one story side by side: their steps aligned by caption, what each shows at a step, and the first
 // step at which they differ, in one sentence.
 
-import { otherwise } from "./agreement.js";
 import { PICTURE_LOGS_MAX, pictureOf } from "./picture.js";
 import { SHOWN_MAX, TXN_APIS, coordinated, idsOf, isOwnerless, messages, partitionsOf, stepAt } from "./stage.js";
 import { getCurrentTrace, events, storyNotes, stateAt, withTrace } from "./store.js";
@@ -47,17 +46,16 @@ export function indexInOtherRun({ trace: otherTrace, rows }, index) {
   return otherStepSpan.from + Math.floor(((index - ownStepSpan.from) / Math.max(1, ownStepSpan.to - ownStepSpan.from)) * (otherStepSpan.to - otherStepSpan.from));
 }
 
-/** What one side shows at an index, as plain values. `open`: the open transactions as the server judges them;
- *  `sentencesOf` makes sentences of them; `likeSide`: the side whose transactional id is drawn here, too. */
-export const comparedSide = (trace, index, open, sentencesOf, likeSide = null) => withTrace(trace, () => {
+/** What one side shows at an index, as plain values. `open`, `applications`: open transactions as the server judges them, and what applications know;
+ *  `likeSide`: the side whose transactional id is drawn here, too. */
+export const comparedSide = (trace, index, { open, applications = {} }, likeSide = null) => withTrace(trace, () => {
   const clusterState = stateAt(index);
   const transactionalIds = idsOf(clusterState, open).slice(0, SHOWN_MAX);
   const partitionNames = partitionsOf(clusterState, open).slice(0, SHOWN_MAX);
   const shownId = transactionalIds.includes(likeSide?.id) ? likeSide.id : (open.find((verdict) => transactionalIds.includes(verdict.transactional_id))?.transactional_id ?? transactionalIds[0]);
   return {
     index, now: clusterState, open, id: shownId,
-    drawn: pictureOf({ now: clusterState, index, open }, shownId, partitionNames.slice(0, PICTURE_LOGS_MAX)),
-    said: sentencesOf(clusterState, partitionNames, transactionalIds, open, index),
+    drawn: pictureOf({ now: clusterState, index, open, applications }, shownId, partitionNames.slice(0, PICTURE_LOGS_MAX)),
     ids: transactionalIds.map((id) => coordinated(clusterState, id, index)),
     logs: partitionNames.map((tp) => ({ tp, log: clusterState.logs[tp], logTape: tapeOf(tp, index, clusterState.logs[tp].lso) })),
     messages: messages(clusterState, index),
@@ -74,8 +72,6 @@ function differenceSigns(trace, stepNumber) {
     const recordTexts = [];
     for (const [tp, log] of Object.entries(clusterState.logs).sort()) {
       if (tp.startsWith("__")) continue;
-      const disagreement = otherwise(clusterState, tp, to);
-      if (disagreement) disagreements.push(disagreement.text);
       for (const { how, t, first, values, isMarker, pid } of tapeOf(tp, to, log.lso).cells) {
         if (isMarker) continue;
         recordTexts.push(`${tp} ${values ?? ""} ${how}`);

@@ -4,7 +4,7 @@
 import { render } from "preact";
 import { effect, signal } from "@preact/signals";
 import { followAddress } from "./address.js";
-import { explainEvent, leaveRun, followLiveTrace, openSession, startRecording, showRunOfFile, showPackedRuns } from "./api.js";
+import { explainEvent, leaveRun, followLiveTrace, followPresent, openSession, startRecording, showRunOfFile, showPackedRuns } from "./api.js";
 import { html } from "./html.js";
 import { KEY_BINDINGS, onKey, toggleOverlay, availableViews } from "./keys.js";
 import { PLAY_SPEEDS, goBySteps, isPlaying, playSpeed, togglePlaying } from "./player.js";
@@ -24,6 +24,7 @@ import { Lesson, Lessons } from "./views/lesson.js";
 import { Producers } from "./views/producers.js";
 import { Share } from "./views/share.js";
 import { BootstrapAddress, Stage, hasUserData, focusedPartitionOf } from "./views/stage.js";
+import { VerdictBar } from "./views/verdict.js";
 import { Why } from "./views/why.js";
 import { Write } from "./views/write.js";
 import { Zoo } from "./views/zoo.js";
@@ -35,11 +36,6 @@ const VIEW_COMPONENTS = { stage: Stage, coordinator: Coordinator, producers: Pro
 const CLUSTERLESS_VIEWS = ["zoo", "write"];
 /** What the help calls keys that print no character. */
 const KEY_LABELS = { " ": "Space", ArrowLeft: "←", ArrowRight: "→" };
-const CONNECTION_TEXTS = {
-  connecting: "connecting …", live: "● live", off: "nothing is recorded", lost: "○ the server does not answer, trying again",
-  none: "no run is open", done: "■ recorded run", paused: "❚❚ the run waits", refused: "a token is wanted: open the address that txnsim serve printed",
-};
-
 /** Whether the live cluster was never recorded: views would wrongly say that it is empty. */
 const hasNoRecording = () => traceOrigin.value.kind === "live" && connectionState.value === "off" && eventCount.value === 0;
 
@@ -47,8 +43,7 @@ function App() {
   const ShownView = hasNoRecording() && !CLUSTERLESS_VIEWS.includes(shownView.value) ? NoRecording : VIEW_COMPONENTS[shownView.value];
   const shownOrigin = traceOrigin.value;
   return html`<button class="skip" onClick=${() => document.querySelector("main > .view").focus()}>Skip to the view</button>
-    <header><h1>txnsim</h1><span class="title"><${Title} from=${shownOrigin} /></span><span class=${`link-state ${connectionState.value}`} role="status">${CONNECTION_TEXTS[connectionState.value]}</span>
-      <${ReadProgress} /><${SimulatorProgress} /><${BackToNow} />
+    <header><h1>txnsim</h1><span class="title"><${Title} from=${shownOrigin} /></span><${ReadProgress} /><${SimulatorProgress} /><${BackToNow} />
       ${runFile.value && html`<span class="remark">${runFile.value.remark}</span>`}
       ${shownView.value === "stage" && html`<button id="present" aria-pressed=${isPresenting.value} onClick=${() => (isPresenting.value = !isPresenting.value)} title="The picture as large as the screen, for a projector">Present</button>
         ${(eventCount.value > 0 || isSite) && html`<span id="save">Save picture <button onClick=${saveSvg}>SVG<span class="sr">: save the picture</span></button> <button onClick=${savePng}>PNG<span class="sr">: save the picture</span></button></span>`}`}
@@ -56,6 +51,7 @@ function App() {
       <button onClick=${() => toggleOverlay(isHelpOpen)} aria-expanded=${isHelpOpen.value} aria-label="Keys and words (?)"><span class="long">Keys and words </span>(?)</button></header>
     <nav aria-label="Views">${availableViews().map(([name, label], n) => html`
       <button aria-current=${shownView.value === name && !isHelpOpen.value && !isShareOpen.value ? "page" : undefined} onClick=${() => chooseView(name)}>${label} <kbd>${n + 1}</kbd></button>`)}</nav>
+    <${VerdictBar} />
     <section class="notices" aria-label="Notices">${lesson.value ? shownView.value !== "stage" && html`<${Lesson} />` : html`<${Drive} />`}${problemText.value && html`<p class="problem" role="alert">${problemText.value} <button onClick=${() => (problemText.value = "")}>Close</button></p>`}
     ${noticeText.value && html`<p class="gap" id="said" role="status">${noticeText.value} <button onClick=${() => (noticeText.value = "")}>Close</button></p>`}
     ${!askedFact.value && html`<${JudgesFindings} />`}
@@ -191,6 +187,8 @@ function Help() {
 /** The server is asked to explain an event once the cursor has rested for CURSOR_REST_MS. Where events keep arriving, the
  *  pause is REST_FACTOR times as long as the last answer took, so that the server is busy for a part of the time only. */
 const CURSOR_REST_MS = 120, REST_FACTOR = 3;
+/** A question that was not answered is asked again after so long. */
+const RETRY_MS = 1000;
 let explainTimer = 0, explainStartMs = 0, explainTookMs = 0;
 const lateEventCount = signal(0); // rises when the shown event has changed while the server was asked
 effect(() => {
@@ -205,6 +203,7 @@ effect(() => {
     await explainEvent(cursorIndex.value === null ? newestEventIndex() : indexToExplain);
     if (explainTimer === newTimer) explainTimer = 0;
     explainTookMs = performance.now() - explainStartMs;
+    if (explanation.value?.error && traceOrigin.value.kind === "live") setTimeout(() => (lateEventCount.value += 1), RETRY_MS);
     if (cursorIndex.value === null && shownIndex.value !== indexToExplain) lateEventCount.value += 1;
   }, waitMs);
   explainTimer = newTimer;
@@ -245,6 +244,7 @@ globalThis.__ready = performance.now();
 if (!packedRuns) {
   const showsLiveCluster = !/[#&](run|lesson)=/.test(location.hash);
   if (showsLiveCluster) void followLiveTrace();
+  if (!isSite) void followPresent();
   await followAddress();
   if (!showsLiveCluster && traceOrigin.value.kind === "live" && !lesson.value) void followLiveTrace(); // what the address names can't be shown
 }

@@ -2,7 +2,6 @@
 // The picture of the stage as plain values: what the application, the coordinator and the partitions believe of the
 // transactions of one transactional id, and the messages between them. views/picture.js draws it.
 
-import { application } from "./application.js";
 import { OUTSIDERS, coordinated, messages, readersAt, sharersAt, sharing, stepAt } from "./stage.js";
 import { events, getHoldIndices, nearestAncestor } from "./store.js";
 import { transactionBegunUntil, transactionLabel, tapeOf } from "./tape.js";
@@ -29,7 +28,7 @@ export function pictureOf(moment, id, tps, askedFact = null) {
   const { now, index } = moment;
   if (FACTS_SHOWN_BY_BATCHES.has(askedFact)) tps = [];
   const newestTransaction = transactionBegunUntil(id, index);
-  const applicationBelief = newestTransaction ? application(newestTransaction, index) : null;
+  const knowledge = newestTransaction ? applicationKnowledge(newestTransaction, moment.applications?.[id]) : null;
   const firstNewIndex = stepAt(index)?.from ?? index - NEW_EVENT_COUNT;
   const logPictures = tps.map((tp) => logPicture(moment, tp, askedFact));
   const drawnMessages = messages(now, index).filter((message) => message.isDue || message.how === "lost" || message.how === "refused" || message.how === "cancelled");
@@ -46,10 +45,20 @@ export function pictureOf(moment, id, tps, askedFact = null) {
   });
   const coordinatorEntry = now.transactions[id];
   return {
-    app: askedFact === "answer" ? { text: "?", how: "none" } : { text: applicationBelief ? `${transactionLabel(newestTransaction)} ${applicationBelief.text}` : "no transaction yet", how: applicationBelief?.how ?? "none" },
+    app: askedFact === "answer" ? { text: "?", how: "none" } : { text: knowledge ? `${transactionLabel(newestTransaction)} ${knowledge.text}` : "no transaction yet", how: knowledge?.how ?? "none" },
     coordinator: FACTS_SHOWN_BY_STATES.has(askedFact) ? { ...NO_COORDINATOR, text: "?" } : { ...(coordinatorEntry ? coordinatorPicture(coordinated(now, id, index)) : { ...NO_COORDINATOR, text: "it knows no such id" }), ...(askedFact && { text: "" }) },
     logs: logPictures, flights: messageFlights,
   };
+}
+
+/** What an application knows of its newest transaction, by its last request to end one and the answer (`view`, as the
+ *  server reads them from the trace): {how, text}. */
+export function applicationKnowledge(transaction, view) {
+  if (!view || view.asked_at < (events[transaction.index]?.i ?? 0)) return { how: "open", text: "is open" };
+  if (view.answer === null) return { how: "unknown", text: `asked to ${view.asked}, no answer` };
+  if (view.answer !== "NONE") return { how: "unknown", text: `asked to ${view.asked}, got ${view.answer}` };
+  const outcome = view.asked === "commit" ? "committed" : "aborted";
+  return { how: outcome, text: `is ${outcome} ✓` };
 }
 
 const statusText = ({ how }) => ({ owed: "on its way", cancelled: "never sent" })[how] ?? how;

@@ -47,6 +47,11 @@ export const isHelpOpen = signal(false);
 export const isShareOpen = signal(false);
 /** The server's last explanation: {at, partitions, open, state, error, isNewest}, of the event at position `at`. */
 export const explanation = signal(null);
+/** The server's last answer about the live cluster's present: the verdict, `position` of its newest event, `is_recording`,
+ *  and how long it took (`tookMs`); null before the first. */
+export const presentAnswer = signal(null);
+/** For how long such an answer is awaited by now; 0 when it is there. */
+export const unansweredMs = signal(0);
 /** The header of the trace that is shown. */
 export const traceHeader = signal({});
 /** The list of runs of a page in a file: {remark, runs}; null where a server answers. */
@@ -61,6 +66,8 @@ export const askedFact = computed(() => {
   const shownLessonPart = shownLesson?.parts[shownLesson.part];
   return shownLessonPart?.ask && !shownLesson.shown ? (shownLessonPart.fact ?? "").split(" ")[0] || "answer" : null;
 });
+/** Whether the learner has to find the repair: then nothing names it. */
+export const isLearnersTask = computed(() => Boolean(lesson.value && lesson.value.part < lesson.value.parts.length));
 /** Whether the page is presented to a class: in large type, with answers on demand. */
 export const isPresenting = signal(/[#&]present=1/.test(globalThis.location?.hash ?? ""));
 /** Whether details are unfolded: fields of events, commands, evidence. A tab remembers it. */
@@ -186,9 +193,6 @@ export const stateMovesOf = (id) => currentTrace.moves.get(id) ?? [];
 export const storyNotes = () => currentTrace.notes;
 export const getHoldIndices = () => currentTrace.holds;
 export const getReleaseIndices = () => currentTrace.releases;
-/** Indices of requests of clients that end transactions of an id; of answers and results. */
-export const endRequestsOf = (id) => currentTrace.endings.get(id) ?? [];
-export const getAnswerIndices = () => currentTrace.answers;
 /** The transactions of a transactional id, in order. */
 export const transactionsOf = (id) => currentTrace.transactions.get(id) ?? [];
 export const stateAt = (index) => currentTrace.stateAt(index);
@@ -214,7 +218,7 @@ export const judgedMoment = computed(() => {
   const momentExplanation = explanation.value?.at === eventPosition ? explanation.value : null;
   const momentJudgement = momentExplanation && !momentExplanation.error ? momentExplanation : null;
   // The trace changes its newest state with the next event; what is shown must not change.
-  return { index: eventIndex, position: eventPosition, now: eventIndex >= newestEventIndex() ? copyState(clusterState) : clusterState, said: momentJudgement, error: momentExplanation?.error ?? "", open: momentJudgement?.open ?? [] };
+  return { index: eventIndex, position: eventPosition, now: eventIndex >= newestEventIndex() ? copyState(clusterState) : clusterState, said: momentJudgement, error: momentExplanation?.error ?? "", open: momentJudgement?.open ?? [], applications: momentJudgement?.applications ?? {} };
 });
 export const shownEvent = computed(() => events[inspectedIndex.value ?? shownIndex.value]);
 

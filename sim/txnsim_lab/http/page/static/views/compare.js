@@ -6,13 +6,13 @@ import { useEffect } from "preact/hooks";
 import { runTask, compareWithRun, askExplanation } from "../api.js";
 import { indexInOtherRun, comparedSide } from "../compare.js";
 import { html } from "../html.js";
-import { getCurrentTrace, comparison, events, goToEvent, lesson, judgedMoment, storyNotes, traceOrigin, withTrace } from "../store.js";
-import { agreements, headline, unread } from "../agreement.js";
+import { askedFact, getCurrentTrace, comparison, events, goToEvent, lesson, judgedMoment, storyNotes, traceOrigin, withTrace } from "../store.js";
 import { highWatermark, stepAt } from "../stage.js";
 import { Disclosure } from "./folded.js";
 import { Picture } from "./picture.js";
 import { CoordinatorBelief, MESSAGE_STATUS_WORDS, consumerSentence } from "./strip.js";
 import { Tape } from "./tape.js";
+import { VerdictLine } from "./verdict.js";
 import { GENERATION_MEANINGS } from "../words.js";
 
 /** The server's explanation of the other run: {of, at, open, error}. */
@@ -25,31 +25,30 @@ export function Compare() {
   const otherPosition = withTrace(runPair.trace, () => events[otherIndex]?.i);
   useEffect(() => {
     const keepExplanation = (reply) => (otherExplanation.value = { of: runPair, at: otherPosition, ...reply });
-    if (otherPosition !== undefined) void askExplanation(runPair.about, otherPosition).then(({ open }) => keepExplanation({ open, error: "" }), ({ message }) => keepExplanation({ open: [], error: message }));
+    if (otherPosition !== undefined) void askExplanation(runPair.about, otherPosition).then((reply) => keepExplanation({ ...reply, error: "" }), ({ message }) => keepExplanation({ open: [], error: message }));
   }, [runPair, otherPosition]);
   const currentExplanation = otherExplanation.value?.of === runPair && otherExplanation.value.at === otherPosition ? otherExplanation.value : null;
-  const otherMoment = { position: otherPosition, said: currentExplanation && !currentExplanation.error ? currentExplanation : null, error: currentExplanation?.error ?? "", open: currentExplanation?.open ?? [] };
-  const sentencesOf = (sideMoment) => (sideMoment.said ? agreements : () => unread(sideMoment));
-  const ownSide = comparedSide(getCurrentTrace(), ownMoment.index, ownMoment.open, sentencesOf(ownMoment));
-  const otherSide = comparedSide(runPair.trace, otherIndex, otherMoment.open, sentencesOf(otherMoment), ownSide);
+  const otherMoment = { position: otherPosition, said: currentExplanation && !currentExplanation.error ? currentExplanation : null, error: currentExplanation?.error ?? "", open: currentExplanation?.open ?? [], applications: currentExplanation?.applications ?? {} };
+  const ownSide = comparedSide(getCurrentTrace(), ownMoment.index, ownMoment);
+  const otherSide = comparedSide(runPair.trace, otherIndex, otherMoment, ownSide);
   const { first } = runPair;
   const shownStep = lesson.value ? null : stepAt(ownMoment.index);
   return html`<section class="compare" aria-label="Compare">
     <p class="gap" id="difference"><b>${first ? first.text : "The stage shows no difference between the two."}</b>
       ${first && html` <button onClick=${() => goToFirstDifference(first)}>See it</button>`} <label>with <select id="compare-with" value=${runPair.about.run} onChange=${(e) => runTask(() => compareWithRun(e.target.value))}>${runPair.others.map((runName) => html`<option value=${runName}>${runName}</option>`)}</select></label> <button id="compare-end" onClick=${() => (comparison.value = null)}>End comparing</button></p>
     ${shownStep && html`<p class="says">Step ${shownStep.number} of ${storyNotes().length} · ${events[shownStep.from].d.text}</p>`}
-    <div class="two"><${RunSide} name=${traceOrigin.value.run} verdict=${traceOrigin.value.verdict} side=${ownSide} headlineAttributes=${headline(ownSide.said, ownMoment)} isShown=${true} /><${RunSide} name=${runPair.about.run} verdict=${runPair.about.verdict} side=${otherSide} /></div></section>`;
+    <div class="two"><${RunSide} name=${traceOrigin.value.run} verdict=${traceOrigin.value.verdict} side=${ownSide} moment=${ownMoment} isShown=${true} /><${RunSide} name=${runPair.about.run} verdict=${runPair.about.verdict} side=${otherSide} moment=${otherMoment} /></div></section>`;
 }
 
 /** Go to the end of the first step in which the two runs differ. */
 export const goToFirstDifference = ({ row }) => goToEvent(stepAt(storyNotes()[row.left - 1]).to);
 
-/** One of the two runs. `headlineAttributes` belong to the sentences of the run that is shown. */
-function RunSide({ name, verdict, side, headlineAttributes = {}, isShown = false }) {
+/** One of the two runs at its moment. */
+function RunSide({ name, verdict, side, moment, isShown = false }) {
   return html`<section class="side"><h2>${name}${verdict ? html` <small>${verdict.observed}</small>` : ""}</h2>
     <p class="hint">${GENERATION_MEANINGS[name.split("/")[0]]}</p>
     <${Picture} picture=${side.drawn} label=${`The picture of ${name}`} isStill=${!isShown} />
-    <div ...${headlineAttributes}>${side.said.map(({ kind, title, text }) => html`<p class=${`agreement ${kind}`}><b>${title}</b> ${text}</p>`)}</div>
+    ${!lesson.value || !askedFact.value ? html`<${VerdictLine} moment=${moment} />` : ""}
     <${Disclosure} id=${`details-${isShown ? "shown" : "other"}`} label="Details: every transaction, message and offset">
     ${side.ids.map((coordinatorBelief) => html`<${CoordinatorBelief} key=${coordinatorBelief.id} idBelief=${coordinatorBelief} />`)}
     <ul class="way">${side.messages.map((message) => html`<li class=${`message ${message.how}`}><span class="end-of">${message.from}</span> ${message.label} ${message.said} <b>${MESSAGE_STATUS_WORDS[message.how]}</b> <span class="end-of">${message.to}</span></li>`)}</ul>

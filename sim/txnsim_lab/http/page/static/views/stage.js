@@ -1,17 +1,15 @@
 // @ts-check
-// The stage: the story, the picture of what application, coordinator and partitions believe, what is on its way, and
-// one sentence about whether they agree.
+// The stage: the story, the picture of what application, coordinator and partitions believe, what is on its way,
+// what is due. The verdict stands above (views/verdict.js).
 
 import { useEffect, useRef, useState } from "preact/hooks";
 import { effect } from "@preact/signals";
 import { runTask, askServer, compareWithRun, changeCluster, sendInput, playRun, postJson } from "../api.js";
 import { prefersReducedMotion, isPlaying, readingMs, goToStep } from "../player.js";
 import { html } from "../html.js";
-import { READING, agreements, headline, unread } from "../agreement.js";
-import { application } from "../application.js";
 import { SHOWN_MAX, clientsAt, coordinated, highWatermark, idsOf, isBusy, messages, partitionsOf, readersAt, sharersAt, sharing, stepAt } from "../stage.js";
-import { askedFact, transactionsOf, canChangeCluster, chooseView, comparison, eventCount, drivenRun, events, explanation, goToEvent, showsHangingOnly, indexOfPosition, lesson, connectionState, judgedMoment, storyNotes, chosenPartition, traceOrigin, chosenTransactionalId, leaderWritesOf } from "../store.js";
-import { transactionBegunUntil, transactionLabel, transactionOutcome, tapeOf } from "../tape.js";
+import { askedFact, canChangeCluster, chooseView, comparison, eventCount, drivenRun, events, explanation, goToEvent, showsHangingOnly, indexOfPosition, lesson, connectionState, judgedMoment, storyNotes, chosenPartition, traceOrigin, chosenTransactionalId, leaderWritesOf } from "../store.js";
+import { transactionBegunUntil, transactionLabel, tapeOf } from "../tape.js";
 import { PICTURE_LOGS_MAX, pictureOf } from "../picture.js";
 import { Compare } from "./compare.js";
 import { EventLink } from "./event.js";
@@ -22,6 +20,7 @@ import { CLASS_PLAN } from "../plan.js";
 import { Picture } from "./picture.js";
 import { CoordinatorBelief, MESSAGE_STATUS_WORDS, consumerSentence } from "./strip.js";
 import { Tape } from "./tape.js";
+import { READING } from "./verdict.js";
 import { goToLastMove } from "./why.js";
 
 export function Stage() {
@@ -32,10 +31,9 @@ export function Stage() {
   return html`<div class=${`stage${isStageEmpty ? " empty" : ""}`} data-event=${shownMoment.position}>
     ${lesson.value ? html`<${Lesson} />` : html`<${Story} index=${index} />`}
     <div class="picture">
-    ${comparison.value ? html`<${Compare} />` : isStageEmpty ? html`<${EmptyStage} shownMoment=${shownMoment} />` : html`
+    ${comparison.value ? html`<${Compare} />` : isStageEmpty ? html`<${EmptyStage} />` : html`
       <${StagePicture} shownMoment=${shownMoment} order=${openVerdicts} />
-      ${askedFact.value ? html`<p class="agreement reading">What coordinator and partition come to is shown when the question is answered.</p>` : html`
-      <${AgreementSentences} sentences=${stageSentences(shownMoment, openVerdicts)} shownMoment=${shownMoment} />
+      ${!askedFact.value && html`
       <${DueMessages} now=${now} index=${index} />
       <${Disclosure} id="details" label="Details: every transaction, message and offset"><${Details} shownMoment=${shownMoment} order=${openVerdicts} /><//>`}`}
     </div></div>`;
@@ -77,8 +75,8 @@ function Details({ shownMoment, order: openVerdicts }) {
   const partitionNames = partitionsOf(now, openVerdicts, showsHangingOnly.value);
   return html`
     ${(showsHangingOnly.value || Object.keys(now.transactions).length > SHOWN_MAX) && html`<p class="hint"><label><input type="checkbox" id="hangs-only" checked=${showsHangingOnly.value} onChange=${(e) => (showsHangingOnly.value = e.target.checked)} /> only what hangs</label></p>`}
-    <section class="believes" id="application"><h2>The application believes</h2>
-      ${firstNames(transactionalIds, chosenTransactionalId.value).map((id) => html`<${ApplicationBelief} key=${id} id=${id} index=${index} />`)}</section>
+    <section class="believes" id="application"><h2>The application knows</h2>
+      ${firstNames(transactionalIds, chosenTransactionalId.value).map((id) => html`<${ApplicationBelief} key=${id} id=${id} index=${index} applications=${shownMoment.said?.applications ?? {}} />`)}</section>
     <section class="believes"><h2>The coordinator believes</h2>
       ${transactionalIds.length === 0 && html`<p class="hint">${showsHangingOnly.value ? noHangText(shownMoment) : "No transactional id yet: a client gets one with InitProducerId."}</p>`}
       ${firstNames(transactionalIds, chosenTransactionalId.value).map((id) => html`<${CoordinatorBelief} key=${id} idBelief=${coordinated(now, id, index)} isShort=${id !== chosenTransactionalId.value && !isBusy(now, openVerdicts, id) && isBusy(now, openVerdicts, transactionalIds[0])} />`)}
@@ -134,26 +132,10 @@ function Story({ index }) {
     ${traceOrigin.value.kind === "live" && html`<p><button id="prevent" onClick=${showPrevention}>How to prevent it: compare with verification</button></p><p><${PractiseButton} again=${true} /></p>`}</section>`;
 }
 
-// Where they disagree
-
-/** Sentences about a moment: whether the partitions and transactional ids in question agree. */
-function stageSentences(shownMoment, openVerdicts) {
-  const { now, said, open, index } = shownMoment;
-  if (!said) return unread(shownMoment);
-  return agreements(now, firstNames(partitionsOf(now, openVerdicts), focusedPartitionOf(now, openVerdicts)), firstNames(idsOf(now, openVerdicts), chosenTransactionalId.value), open, index);
-}
-
-/** A sentence for each partition in question; if all agree, one sentence for all of them. */
-const AgreementSentences = ({ sentences, shownMoment }) => html`<section id="agreement" aria-label="Do they agree?" aria-live="polite" ...${headline(sentences, shownMoment)}>${sentences.map(({ kind, title, text }) =>
-  html`<p class=${`agreement ${kind}`}><b>${title}</b> ${text}</p>`)}</section>`;
-
-/** What the application knows of its newest transaction, and of earlier ones where it is wrong about the outcome. */
-const BELIEVED_TRANSACTIONS_MAX = 3;
-function ApplicationBelief({ id, index }) {
+/** What the application of a transactional id knows of the end that it asked for last, in the judge's words. */
+function ApplicationBelief({ id, index, applications }) {
   const newestTransaction = transactionBegunUntil(id, index);
-  const latestTransactions = newestTransaction ? transactionsOf(id).slice(Math.max(0, newestTransaction.number - BELIEVED_TRANSACTIONS_MAX), newestTransaction.number) : [];
-  return latestTransactions.map((t) => ({ t, belief: application(t, index), outcome: transactionOutcome(t, index) })).filter(({ t, belief, outcome }) => t === newestTransaction || (outcome && belief.how !== outcome))
-    .map(({ t, belief, outcome }) => html`<p class=${`knows${outcome && belief.how !== outcome ? " other" : ""}`}><b>${transactionLabel(t)}</b> ${belief.text}</p>`);
+  return newestTransaction && html`<p class="knows"><b>${transactionLabel(newestTransaction)}</b> ${applications[id]?.sentence ?? "It has not asked to end it."}</p>`;
 }
 
 // Between
@@ -231,15 +213,14 @@ function Partition({ tp, shownMoment, isFocus }) {
 
 // Nothing yet
 
-function EmptyStage({ shownMoment }) {
+function EmptyStage() {
   const { kind } = traceOrigin.value;
   if (kind === "site") return html`<${FirstScreen} />`;
-  if (kind === "live" && connectionState.value !== "live" && !events.length) return html`<section class="why" data-verdict="reading"><h2>${READING}</h2></section>`;
-  const headlineAttributes = headline(shownMoment.said ? [] : unread(shownMoment), shownMoment);
+  if (kind === "live" && connectionState.value !== "live" && !events.length) return html`<section class="why"><h2>${READING}</h2></section>`;
   if (kind !== "live") {
-    return html`<section class="why" ...${headlineAttributes}><h2>Nothing is written yet at this event</h2><p>Go on with the key <kbd>.</kbd>, or to the end with <kbd>End</kbd>.</p></section>`;
+    return html`<section class="why"><h2>Nothing is written yet at this event</h2><p>Go on with the key <kbd>.</kbd>, or to the end with <kbd>End</kbd>.</p></section>`;
   }
-  return html`<div ...${headlineAttributes}><${FirstScreen} /></div>`;
+  return html`<${FirstScreen} />`;
 }
 
 /** The address of the cluster, for the bootstrap.servers of clients. */

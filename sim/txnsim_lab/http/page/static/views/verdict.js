@@ -1,0 +1,77 @@
+// @ts-check
+// The verdict on the whole cluster, over every view: what the judge says of the shown event (`txnsim.verdict`), the one
+// thing that ends it, and how old that is. The page adds no word about a transaction.
+
+import { repairPartition } from "../api.js";
+import { html } from "../html.js";
+import { askedFact, canChangeCluster, cursorIndex, eventCount, events, explanation, isLearnersTask, judgedMoment, connectionState, presentAnswer, traceOrigin, unansweredMs, chosenPartition } from "../store.js";
+
+export const READING = "Reading it again …";
+const CONNECTION_TEXTS = {
+  connecting: "connecting …", off: "nothing is recorded", lost: "○ the server does not answer, trying again",
+  none: "no run is open", done: "■ recorded run", paused: "❚❚ the run waits", refused: "a token is wanted: open the address that txnsim serve printed",
+};
+/** An answer that takes longer is said to be missing. */
+const LATE_ANSWER_MS = 2000;
+/** State of a verdict -> its sign, so that colour alone tells nothing. */
+export const STATE_SIGNS = { healthy: "✓", open: "◐", waits: "◔", unknown: "?", "wrong-data": "✖", "no-leader": "✖", hangs: "✖" };
+
+/** How many events the server has behind the one that is judged; null where none is judged. */
+function lagOf(position) {
+  if (position === undefined) return null;
+  const newestPosition = Math.max(events[eventCount.value - 1]?.i ?? -1, (traceOrigin.value.kind === "live" && presentAnswer.value?.position) || -1);
+  return Math.max(0, newestPosition - position);
+}
+
+/** What is told of the age of the verdict: {text, isLive}. */
+function ageOf(lag) {
+  const present = presentAnswer.value;
+  const behindText = lag ? `${lag.toLocaleString("en")} ${lag === 1 ? "event" : "events"} behind` : "";
+  if (traceOrigin.value.kind !== "live" || connectionState.value !== "live") {
+    const stoppedText = connectionState.value === "off" && present && present.position !== null ? `recording stopped at #${present.position}` : CONNECTION_TEXTS[connectionState.value];
+    return { text: [stoppedText, traceOrigin.value.kind === "live" && behindText].filter(Boolean).join(" · "), isLive: false };
+  }
+  if (unansweredMs.value > LATE_ANSWER_MS) return { text: [`○ no answer for ${Math.round(unansweredMs.value / 1000)} s`, behindText].filter(Boolean).join(", "), isLive: false };
+  if (cursorIndex.value !== null || lag) return { text: behindText || "you stand still here", isLive: false };
+  if (lag === null || !present) return { text: CONNECTION_TEXTS.connecting, isLive: false };
+  if (!present.is_recording) return { text: `recording stopped at #${present.position}`, isLive: false };
+  return { text: `● live, ${(present.tookMs / 1000).toFixed(1)} s behind`, isLive: true };
+}
+
+/** The age of what is shown. It is a component of its own: it changes with every answer. */
+function Age({ position }) {
+  const { text, isLive } = ageOf(lagOf(position));
+  return html`<span class=${`link-state ${isLive ? "live" : connectionState.value === "live" ? "behind" : connectionState.value}`}>${text}</span>`;
+}
+
+/** The verdict on the cluster in a bar, with what ends it. */
+export function VerdictBar() {
+  const { said, position, error } = judgedMoment.value;
+  void eventCount.value;
+  const unrecorded = traceOrigin.value.kind === "live" && eventCount.value === 0 ? presentAnswer.value : null;
+  const verdict = said?.verdict ?? unrecorded;
+  if (traceOrigin.value.kind === "site") return null;
+  if (askedFact.value) return html`<section id="verdict" class="verdict asked"><h2>First the question: what do you think?</h2><p>What the cluster comes to is shown when it is answered.</p></section>`;
+  const judgedPosition = said ? position : undefined;
+  if (!verdict) return html`<section id="verdict" class="verdict reading" role="status" aria-busy="true"><h2>${error || READING}</h2><p class="standing"><${Age} position=${judgedPosition} /></p></section>`;
+  const gravest = verdict.partitions.find((partition) => partition.headline === verdict.headline);
+  return html`<section id="verdict" class=${`verdict ${verdict.state}`} role="status" data-verdict=${verdict.state} data-event=${judgedPosition} data-lag=${lagOf(judgedPosition) ?? undefined}>
+    <h2><span aria-hidden="true">${STATE_SIGNS[verdict.state]}</span> ${verdict.headline}</h2>
+    <p class="standing">${gravest && html`${gravest.summary && html`<span>${gravest.summary}</span>`}${gravest.ends && !(isLearnersTask.value && gravest.ends.command) && html`<span>${gravest.ends.sentence}</span>`}`}<${Age} position=${judgedPosition} /></p>
+    ${gravest && said && !isLearnersTask.value && html`<${EndButton} partition=${gravest} open=${said.open} />`}</section>`;
+}
+
+/** The button that does what the judge names as the end of a hanging transaction. */
+function EndButton({ partition, open }) {
+  if (!partition.ends?.command) return null;
+  const decision = partition.open_txns.find(({ state }) => state === "hangs")?.decided?.decision;
+  const marker = { committed: "COMMIT", aborted: "ABORT" }[decision] ?? null;
+  return html`<button class="primary" id="repair" disabled=${!canChangeCluster.value} title=${canChangeCluster.value ? partition.ends.command : "This run has ended, so nothing can be changed here"} onClick=${() => {
+    chosenPartition.value = partition.partition; // it stays in sight after the repair, when others are in more trouble
+    void repairPartition(partition.partition, marker, open);
+  }}>${marker ? `End it: write ${marker}` : "End it: the decision is unknown, write ABORT"}</button>`;
+}
+
+/** The verdict on another run, as a line. */
+export const VerdictLine = ({ moment, attributes = {} }) => html`<p class=${`verdict line ${moment.said?.verdict.state ?? "reading"}`} ...${attributes}>
+  ${moment.said ? html`<b><span aria-hidden="true">${STATE_SIGNS[moment.said.verdict.state]}</span> ${moment.said.verdict.headline}</b>` : moment.error || READING}</p>`;
