@@ -147,6 +147,8 @@ class PartitionVerdict(msgspec.Struct, frozen=True, kw_only=True):
     wrong_data: tuple[WrongData, ...] = ()
     ends: Ending | None = None
     """What will end the gravest trouble; None if there is none."""
+    standing: str = "move"
+    """Where readers stand, in a word or two (``words.standing_word``)."""
     summary: str = ""
     """Since when readers stand, how much is withheld, who waits; empty if no transaction holds
     them.
@@ -232,6 +234,13 @@ def untold_verdict(partition: PartitionFacts, sentences: Sequence[str]) -> Parti
         state=VerdictState.UNKNOWN,
         headline=words.untold_headline(partition.partition),
         cause=Cause.UNTOLD,
+        standing=words.standing_word(
+            state=VerdictState.UNKNOWN,
+            is_led=True,
+            holder_age_ms=None,
+            is_alive=False,
+            stands_at=stands_at,
+        ),
         leader_id=partition.leader_id,
         is_leader_up=True,
         stands_at=stands_at,
@@ -330,6 +339,7 @@ class _ClusterView:
             ),
             wrong_data=wrong_data,
             ends=ends,
+            standing=self._standing_word(partition, state, cause, holder),
             summary="" if holder is None else self._summary(partition, holder),
             sentences=(
                 *(f"{words.wrong_data_headline(wrong)}." for wrong in wrong_data),
@@ -338,6 +348,22 @@ class _ClusterView:
                     self._standing(partition, cause, blocking_txn, holder, len(open_txns))
                 ),
             ),
+        )
+
+    def _standing_word(
+        self,
+        partition: PartitionFacts,
+        state: VerdictState,
+        cause: Cause,
+        holder: OpenTxnVerdict | None,
+    ) -> str:
+        since_ms = None if holder is None else holder.since_ms
+        return words.standing_word(
+            state=state,
+            is_led=True,
+            holder_age_ms=None if since_ms is None else self._facts.now_ms - since_ms,
+            is_alive=holder is not None and holder.status is OpenTxnStatus.ALIVE,
+            stands_at=None if cause is Cause.NOTHING else partition.last_stable_offset,
         )
 
     def _summary(self, partition: PartitionFacts, holder: OpenTxnVerdict) -> str:
@@ -500,6 +526,13 @@ def _leaderless(partition: PartitionFacts, wrong_data: tuple[WrongData, ...]) ->
         state=VerdictState.NO_LEADER,
         headline=words.leaderless_headline(partition),
         cause=Cause.OFFLINE,
+        standing=words.standing_word(
+            state=VerdictState.NO_LEADER,
+            is_led=False,
+            holder_age_ms=None,
+            is_alive=False,
+            stands_at=None,
+        ),
         leader_id=partition.leader_id,
         is_leader_up=False,
         stands_at=None,
@@ -512,9 +545,7 @@ def _leaderless(partition: PartitionFacts, wrong_data: tuple[WrongData, ...]) ->
     )
 
 
-def _repair_ending(
-    status: OpenTxnStatus, partition: TopicPartition, program: ShellText
-) -> Ending:
+def _repair_ending(status: OpenTxnStatus, partition: TopicPartition, program: ShellText) -> Ending:
     command = status.repair_command(partition, program=program)
     assert command is not None, "a hanging transaction has a command"
     return Ending(by=EndsBy.OPERATOR, sentence=words.REPAIR_ENDS, command=command)

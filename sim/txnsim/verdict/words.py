@@ -241,6 +241,29 @@ def age_text(age_ms: int) -> str:
     return f"{seconds // 60} min" if seconds < 3600 else f"{seconds // 3600} h"
 
 
+def standing_word(
+    *, state: str, is_led: bool, holder_age_ms: int | None, is_alive: bool, stands_at: int | None
+) -> str:
+    """Where readers of a partition stand, for a table: ``move``, ``open, 3 s``, ``stand at 1``,
+    ``no leader``, ``wrong data``.
+
+    Args:
+        state: The state's word.
+        is_led: Whether it has a leader that runs.
+        holder_age_ms: Age of the open transaction at which they stand; None if unknown.
+        is_alive: Whether that one is open at its coordinator, too.
+        stands_at: The offset at which a transaction or replication holds them; None if nothing
+            does.
+    """
+    if not is_led:
+        return "no leader"
+    if stands_at is None:
+        return "wrong data" if state == "wrong-data" else "move"
+    if is_alive:
+        return "open" if holder_age_ms is None else f"open, {age_text(holder_age_ms)}"
+    return f"stand at {stands_at}"
+
+
 def standing_summary(
     *,
     age_ms: int | None,

@@ -43,7 +43,8 @@ AS_TEXT: Final = """() => {
   return [
     `step: ${text(document.querySelector(".story .now"))}`,
     `picture: ${all(document, ".drawn text").map((one) => one.textContent.trim()).join(" | ")}`,
-    ...all(document, ".agreement").map((one) => `${one.className}: ${text(one)}`),
+    ...all(document, "#verdict h2, .standing span:not(.link-state)").map(
+      (one) => `verdict: ${text(one)}`),
     ...all(document, ".knows").map((one) => `application: ${text(one)}`),
     ...all(document, ".strip:not(.partition)").map((one) => `coordinator: ${text(one)}`),
     ...all(document, ".message").map((one) => `${one.className}: ${text(one)}`),

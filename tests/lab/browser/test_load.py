@@ -73,10 +73,10 @@ def test_what_hangs_far_back_has_its_name_and_numbers_are_whole(
     page = new_page(fresh_server.http)
     judge_what_is_made(page)
     make_hang(page)
-    page.wait_for_selector("#why:has-text('billing/1 (producer id')")
+    page.wait_for_selector("#why:has-text('the transaction of producer id')")
     page.evaluate(BEHIND)
     page.wait_for_selector(".tape .cell.more:has-text('more')")
-    assert "billing/1 (producer id" in page.inner_text("#why")
+    assert "the transaction of producer id" in page.inner_text("#why")
     page.keyboard.press("5")
     number = page.locator(".row span").first
     assert number.evaluate(

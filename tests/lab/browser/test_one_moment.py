@@ -1,7 +1,7 @@
 """Headline, picture, reason and cure are of one event, or say that it is being read.
 
-``data-verdict`` of the headline is the gravest verdict of what is shown: hanging, owed, open,
-agree, or reading. ``data-event`` is the position that ``explain?at=`` takes.
+``data-verdict`` of the bar is the state's word of ``GET /api/v1/verdict``, and ``data-event`` the
+position that its ``at=`` takes. Both are absent while it is read.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from tests.lab.browser.conftest import make_hang, recorded
 from tests.lab.browser.steady_transactions import steady_transactions
 from tests.lab.browser.test_stage import play_run
 from tests.support.txnsim_server import TxnsimServer
+from txnsim.verdict.judge import VerdictState
 from txnsim_lab.http.page.one_file import one_file
 
 if TYPE_CHECKING:
@@ -29,15 +30,14 @@ pytestmark = pytest.mark.browser
 SEEN: Final = """
 globalThis.__seen = [];
 const look = () => {
-  const headlines = document.querySelectorAll("[data-verdict]");
-  const [headline] = headlines;
-  if (!headline) return;
-  const { verdict, event } = headline.dataset;
+  const bar = document.querySelector("#verdict");
+  if (!bar) return;
+  const { verdict = "reading", event } = bar.dataset;
   const cause = document.querySelector("#why:not(.stale) .cause");
   const of = cause && /event #([0-9]+)/.exec(cause.closest("#why").innerText);
   __seen.push({
-    verdict, event, stage: document.querySelector(".stage").dataset.event, text: headline.innerText,
-    count: headlines.length, why: of ? of[1] : null,
+    verdict, event, stage: document.querySelector(".stage")?.dataset.event, text: bar.innerText,
+    count: document.querySelectorAll("[data-verdict]").length, why: of ? of[1] : null,
   });
 };
 new MutationObserver(look).observe(document, {
@@ -48,7 +48,7 @@ new MutationObserver(look).observe(document, {
 
 
 IS_OF_NOW: Final = """() => {
-  const { event } = document.querySelector("[data-verdict]").dataset;
+  const { event } = document.querySelector("#verdict").dataset;
   return event === String(__sim.events[__sim.at.value].i);
 }"""
 
@@ -63,12 +63,12 @@ def are_of_one_moment(samples: list[dict[str, Any]]) -> None:
     """The contract, but for what is judged."""
     assert samples
     for sample in samples:
-        assert sample["count"] == 1, sample
-        assert sample["verdict"] in ("hanging", "owed", "open", "agree", "reading"), sample
+        assert sample["count"] == (sample["verdict"] != "reading"), sample
+        assert sample["verdict"] in {*VerdictState, "reading"}, sample
         assert (sample["event"] is None) == (sample["verdict"] == "reading"), sample
         assert sample["event"] in (None, sample["stage"]), sample
         assert sample["why"] in (None, sample["stage"]), sample
-        assert ("No transaction is open" in sample["text"]) <= (sample["verdict"] == "agree"), (
+        assert ("No transaction holds" in sample["text"]) == (sample["verdict"] == "healthy"), (
             sample
         )
 
@@ -83,14 +83,14 @@ def test_a_link_to_a_hang_never_says_that_all_is_well(server: TxnsimServer, new_
     other_page.wait_for_selector("#why:not(.stale) .cause.hangs")
     samples = take_samples(other_page)
     are_of_one_moment(samples)
-    assert {sample["verdict"] for sample in samples} == {"reading", "hanging"}
+    assert {sample["verdict"] for sample in samples} == {"reading", "hangs"}
     # Each step is read anew, and says so meanwhile.
     for key in ("ArrowLeft", "ArrowLeft", "ArrowRight", ",", "Home", "End", "l"):
         other_page.keyboard.press(key)
         other_page.wait_for_function(IS_OF_NOW)
     samples = take_samples(other_page)
     are_of_one_moment(samples)
-    assert {"reading", "open", "agree"} <= {sample["verdict"] for sample in samples}
+    assert {"reading", "open", "healthy"} <= {sample["verdict"] for sample in samples}
 
 
 def test_a_reload_of_a_cluster_in_which_one_hangs_never_says_that_all_is_well(
@@ -104,7 +104,7 @@ def test_a_reload_of_a_cluster_in_which_one_hangs_never_says_that_all_is_well(
     page.wait_for_selector("[data-verdict=hangs]")
     samples = take_samples(page)
     are_of_one_moment(samples)
-    assert {sample["verdict"] for sample in samples} == {"reading", "hanging"}
+    assert {sample["verdict"] for sample in samples} == {"reading", "hangs"}
     assert "Nothing is written yet" not in " ".join(sample["text"] for sample in samples)
 
 
@@ -120,7 +120,7 @@ def test_a_page_in_a_file_has_each_verdict_at_once(new_page: Any, tmp_path: Path
     page.wait_for_selector("[data-verdict=hangs]")
     samples = take_samples(page)
     are_of_one_moment(samples)
-    assert {"reading", "agree"}.isdisjoint({sample["verdict"] for sample in samples[-1:]})
+    assert {"reading", "healthy"}.isdisjoint({sample["verdict"] for sample in samples[-1:]})
     assert "reading" not in {sample["verdict"] for sample in samples}
 
 
@@ -129,30 +129,23 @@ def test_two_runs_side_by_side_have_one_headline(server: TxnsimServer, new_page:
     page.evaluate("__page['api.js'].playRun('z01', 'V-', 'armed')")
     page.wait_for_selector("[data-verdict=hangs]")
     page.click("#compare")
-    page.wait_for_selector(".side .verdict[data-verdict=hangs]")
+    page.wait_for_selector(".side .verdict.line.hangs")
     # The other run has its own moment; it says so until that is read.
     page.locator(".side").nth(1).locator(".verdict.healthy").wait_for()
     page.keyboard.press(",")
-    page.wait_for_selector(".side [data-event]")
+    page.wait_for_selector("#verdict[data-event]")
     are_of_one_moment(take_samples(page))
 
 
 # Against what explain says
 
 
-def worst(explanation: Mapping[str, Any]) -> str:
-    """The gravest of all transactions, by an answer of ``explain``."""
+def judged_state(explanation: Mapping[str, Any]) -> str:
+    """The judge's word in an answer of ``explain``, which has to fit what is open there."""
+    state: str = explanation["verdict"]["state"]
     verdicts = {open_transaction["verdict"] for open_transaction in explanation["open"]}
-    states = {transaction["state"] for transaction in explanation["state"]["transactions"].values()}
-    if "hanging" in verdicts:
-        return "hanging"
-    if (
-        "decided" in verdicts
-        or explanation["state"]["owed"]
-        or any(state.startswith("Prepare") for state in states)
-    ):
-        return "owed"
-    return "open" if verdicts or "Ongoing" in states else "agree"
+    assert ("hanging" in verdicts) <= (state in ("hangs", "no-leader", "unknown")), explanation
+    return state
 
 
 def explanation_of_event(server: TxnsimServer, event_index: int) -> dict[str, Any] | None:
@@ -198,7 +191,7 @@ def test_no_headline_contradicts_what_is_explained_of_its_event_while_clients_co
         with steady_transactions(server.bootstrap, "steady", 4, rate=RATE):
             ask(server, "faults", LATE_MARKERS)
             page = new_page(server.http, script=SEEN)
-            page.wait_for_selector(".agreement:not(.reading)")
+            page.wait_for_selector("[data-verdict]")
             page.evaluate(SAMPLE)
             for so, path, body in (
                 (samples // 3, "practise", {}),
@@ -227,7 +220,7 @@ def test_no_headline_contradicts_what_is_explained_of_its_event_while_clients_co
             event: explanation_of_event(server, event) for event in verdict_by_event
         }
     compared = {
-        event: worst(explanation)
+        event: judged_state(explanation)
         for event, explanation in explanation_by_event.items()
         if explanation is not None
     }
@@ -235,7 +228,7 @@ def test_no_headline_contradicts_what_is_explained_of_its_event_while_clients_co
     # It has compared something.
     assert rate > 5 * RATE
     assert len(compared) > samples / 40
-    assert {"hanging", "owed"} <= set(compared.values())
+    assert {"hangs", "waits"} <= set(compared.values())
     assert sum(sample["event"] is not None for sample in samples_taken) > samples / 2
 
 

@@ -48,14 +48,14 @@ export function indexInOtherRun({ trace: otherTrace, rows }, index) {
 
 /** What one side shows at an index, as plain values. `open`, `applications`: open transactions as the server judges them, and what applications know;
  *  `likeSide`: the side whose transactional id is drawn here, too. */
-export const comparedSide = (trace, index, { open, applications = {} }, likeSide = null) => withTrace(trace, () => {
+export const comparedSide = (trace, index, { open, said = null, applications = {} }, likeSide = null) => withTrace(trace, () => {
   const clusterState = stateAt(index);
   const transactionalIds = idsOf(clusterState, open).slice(0, SHOWN_MAX);
   const partitionNames = partitionsOf(clusterState, open).slice(0, SHOWN_MAX);
   const shownId = transactionalIds.includes(likeSide?.id) ? likeSide.id : (open.find((verdict) => transactionalIds.includes(verdict.transactional_id))?.transactional_id ?? transactionalIds[0]);
   return {
     index, now: clusterState, open, id: shownId,
-    drawn: pictureOf({ now: clusterState, index, open, applications }, shownId, partitionNames.slice(0, PICTURE_LOGS_MAX)),
+    drawn: pictureOf({ now: clusterState, index, open, said, applications }, shownId, partitionNames.slice(0, PICTURE_LOGS_MAX)),
     ids: transactionalIds.map((id) => coordinated(clusterState, id, index)),
     logs: partitionNames.map((tp) => ({ tp, log: clusterState.logs[tp], logTape: tapeOf(tp, index, clusterState.logs[tp].lso) })),
     messages: messages(clusterState, index),

@@ -2,7 +2,7 @@
 // The picture of the stage as plain values: what the application, the coordinator and the partitions believe of the
 // transactions of one transactional id, and the messages between them. views/picture.js draws it.
 
-import { OUTSIDERS, coordinated, messages, readersAt, sharersAt, sharing, stepAt } from "./stage.js";
+import { OUTSIDERS, coordinated, messages, sharersAt, sharing, stepAt } from "./stage.js";
 import { events, getHoldIndices, nearestAncestor } from "./store.js";
 import { transactionBegunUntil, transactionLabel, tapeOf } from "./tape.js";
 
@@ -96,7 +96,8 @@ function coordinatorPicture({ entry, passed, t, outcome, owed }) {
 /** The transaction of a batch and what became of it, as text. */
 const ownerTextOf = ({ how, t }, askedFact) => (askedFact ? transactionLabel(t) : how === "open" ? `open: ${transactionLabel(t)}` : how in OUTCOME_SIGNS ? `${transactionLabel(t)} ${how} ${OUTCOME_SIGNS[how]}` : transactionLabel(t));
 
-function logPicture({ now, index, open }, tp, askedFact) {
+function logPicture({ now, index, open, said }, tp, askedFact) {
+  const judgedPartition = said?.verdict.partitions.find(({ partition }) => partition === tp);
   const partitionLog = now.logs[tp];
   const { cells, far, earlier } = tapeOf(tp, index, partitionLog.lso);
   const hangingVerdicts = open.filter((verdict) => verdict.partition === tp && verdict.verdict === "hanging");
@@ -118,7 +119,7 @@ function logPicture({ now, index, open }, tp, askedFact) {
     }),
     isOpen: !askedFact && hasOpenTransaction,
     bracket: !hasOpenTransaction || askedFact ? "" : hangingVerdicts.length ? "open from here · no marker will come" : "open from here",
-    readers: askedFact ? [] : readersAt(tp, index, partitionLog.lso).map(({ name }) => name).filter((name) => !OUTSIDERS.has(name)),
+    readers: askedFact ? [] : judgedPartition?.readers ?? [],
     ...(shareGroups.length && !askedFact && { sharers: shareGroups.slice(0, SHARE_GROUPS_MAX).map(sharing) }),
   };
 }

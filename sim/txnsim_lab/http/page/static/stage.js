@@ -241,18 +241,6 @@ export function clientsAt(index) {
   return [...found].sort(([a], [b]) => (a < b ? -1 : 1));
 }
 
-/** Consumers of ours that have read a partition lately, and the offset that each waits at. */
-export function readersAt(tp, index, lso) {
-  const found = new Map();
-  for (let n = index; n >= Math.max(0, index - LATELY); n -= 1) {
-    const { k, d, node } = events[n];
-    const name = clientOf(node);
-    if (found.has(name) || !(k === "client.deliver" ? d.tp === tp : k === "client.call" && d.call === "read" && d.args?.tp === tp)) continue;
-    found.set(name, k === "client.deliver" ? d.offset + 1 : null);
-  }
-  return [...found].map(([name, offset]) => ({ name, offset: Math.max(offset ?? 0, lso) }));
-}
-
 /** Share groups of a partition: {group, start, next, held, waitsAt}, the last one where they get nothing more of an
  *  open transaction. */
 export function sharersAt(now, tp) {

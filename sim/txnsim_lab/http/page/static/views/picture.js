@@ -117,7 +117,7 @@ function LogPicture({ log, arrows, isStill }) {
     <text class="dim" x=${log.endX + 4} y=${cellY + 20}>${log.end}${log.cells.length === 0 && ": nothing is written yet"}</text>
     ${lsoCell && html`<path class=${`open-from ${log.bracket.includes("no marker") ? "hangs" : ""}`} d=${`M${lsoCell.x},${cellY + CELL_HEIGHT + 6} v10 H${Math.min(pictureWidth(), Math.max(log.endX + 40, lsoCell.x + 270))}`} /><text class=${`bracket-of ${log.bracket.includes("no marker") ? "hangs" : ""}`} x=${Math.min(lsoCell.x + 8, pictureWidth() - textWidth(log.bracket, true))} y=${cellY + CELL_HEIGHT + 34}>${log.bracket}</text>`}
     ${(readerNames || log.isOpen) && html`<g class="figure" transform=${`translate(${readerX},${lsoCell ? cellY + CELL_HEIGHT + 18 : cellY + 10})`}><circle cx="0" cy="0" r="7" /><path d="M0,7 v20 M-11,14 h22 M0,27 l-8,15 M0,27 l8,15" /></g>
-      <text class="reader" x=${lsoCell ? lsoCell.x + 8 : readerX + 16} y=${lsoCell ? cellY + CELL_HEIGHT + 56 : cellY + 36}>${readerNames || "a reader"} ${lsoCell ? "waits" : "reads on"}</text>`}
+      <text class="reader" x=${lsoCell ? lsoCell.x + 8 : readerX + 16} y=${lsoCell ? cellY + CELL_HEIGHT + 56 : cellY + 36}>${lsoCell ? (readerNames ? `${readerNames} waits` : "readers stop here") : `${readerNames} reads on`}</text>`}
     ${log.sharers.map((sharerText, n) => html`<text class="sharer" x=${LEFT_MARGIN} y=${cellY + CELL_HEIGHT + (log.isOpen ? 80 : 24) + SHARER_HEIGHT * n}>${shortenText(sharerText, isNarrowPicture() ? 50 : 84)}<title>${sharerText}</title></text>`)}</g>`;
 }
 

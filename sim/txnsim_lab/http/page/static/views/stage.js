@@ -7,7 +7,7 @@ import { effect } from "@preact/signals";
 import { runTask, askServer, compareWithRun, changeCluster, sendInput, playRun, postJson } from "../api.js";
 import { prefersReducedMotion, isPlaying, readingMs, goToStep } from "../player.js";
 import { html } from "../html.js";
-import { SHOWN_MAX, clientsAt, coordinated, highWatermark, idsOf, isBusy, messages, partitionsOf, readersAt, sharersAt, sharing, stepAt } from "../stage.js";
+import { SHOWN_MAX, clientsAt, coordinated, highWatermark, idsOf, isBusy, messages, partitionsOf, sharersAt, sharing, stepAt } from "../stage.js";
 import { askedFact, canChangeCluster, chooseView, comparison, eventCount, drivenRun, events, explanation, goToEvent, showsHangingOnly, indexOfPosition, lesson, connectionState, judgedMoment, storyNotes, chosenPartition, traceOrigin, chosenTransactionalId, leaderWritesOf } from "../store.js";
 import { transactionBegunUntil, transactionLabel, tapeOf } from "../tape.js";
 import { PICTURE_LOGS_MAX, pictureOf } from "../picture.js";
@@ -17,6 +17,7 @@ import { Disclosure } from "./folded.js";
 import { FirstLesson, Lesson, Lessons } from "./lesson.js";
 import { HANG_STORY } from "../hang.js";
 import { CLASS_PLAN } from "../plan.js";
+import { PartitionTable } from "./partitions.js";
 import { Picture } from "./picture.js";
 import { CoordinatorBelief, MESSAGE_STATUS_WORDS, consumerSentence } from "./strip.js";
 import { Tape } from "./tape.js";
@@ -29,7 +30,9 @@ export function Stage() {
   const openVerdicts = explanation.value?.open ?? []; // until there is a new explanation, the order is by the last one
   const isStageEmpty = !hasUserData(now);
   return html`<div class=${`stage${isStageEmpty ? " empty" : ""}`} data-event=${shownMoment.position}>
-    ${lesson.value ? html`<${Lesson} />` : html`<${Story} index=${index} />`}
+    ${(lesson.value || !isStageEmpty) && html`<div class="left">
+      ${!askedFact.value && !comparison.value && !isStageEmpty && html`<${PartitionTable} partitions=${explanation.value?.verdict?.partitions ?? []} shownName=${focusedPartitionOf(now, openVerdicts)} />`}
+      ${lesson.value ? html`<${Lesson} />` : html`<${Story} index=${index} />`}</div>`}
     <div class="picture">
     ${comparison.value ? html`<${Compare} />` : isStageEmpty ? html`<${EmptyStage} />` : html`
       <${StagePicture} shownMoment=${shownMoment} order=${openVerdicts} />
@@ -39,8 +42,8 @@ export function Stage() {
     </div></div>`;
 }
 
-/** What the picture shows: {id, tps, ids, partitions}: a transactional id and partitions, as chosen or those in most
- *  trouble, and all there are to choose from. */
+/** What the picture shows: {id, tps}: a transactional id and partitions, as chosen or those in most
+ *  trouble. */
 function pictureFocus({ now, index }, openVerdicts) {
   const [ids, partitions] = [idsOf(now, openVerdicts), partitionsOf(now, openVerdicts)];
   const focusedPartition = focusedPartitionOf(now, openVerdicts);
@@ -48,19 +51,12 @@ function pictureFocus({ now, index }, openVerdicts) {
   const focusedVerdict = openVerdicts.find((verdict) => verdict.partition === focusedPartition && ids.includes(verdict.transactional_id));
   const shownId = ids.includes(chosenTransactionalId.value) ? chosenTransactionalId.value : (focusedVerdict?.transactional_id ?? (ids.length && isBusy(now, openVerdicts, ids[0]) ? ids[0] : (lastWriterOf(focusedPartition) ?? ids[0])));
   const otherPartitions = partitions.filter((partitionName) => partitionName !== focusedPartition && lastWriterOf(partitionName) === shownId);
-  return { id: shownId, tps: focusedPartition ? [focusedPartition, ...otherPartitions].slice(0, PICTURE_LOGS_MAX) : [], ids, partitions };
+  return { id: shownId, tps: focusedPartition ? [focusedPartition, ...otherPartitions].slice(0, PICTURE_LOGS_MAX) : [] };
 }
 
-const CHOICE_BUTTONS_MAX = 6;
-
 function StagePicture({ shownMoment, order: openVerdicts }) {
-  const { id, tps, ids, partitions } = pictureFocus(shownMoment, openVerdicts);
-  const choiceButtons = (label, names, chosenNames, onChoose) => names.length > 1 && html`<span class="choose" role="group" aria-label=${label}>${names.slice(0, CHOICE_BUTTONS_MAX).map((name) => html`<button aria-pressed=${chosenNames.includes(name)} title=${name} onClick=${() => onChoose(name)}>${name}</button> `)}${names.length > CHOICE_BUTTONS_MAX ? html`<small>and ${names.length - CHOICE_BUTTONS_MAX} more, in the details</small>` : ""}</span>`;
-  return html`${(ids.length > 1 || partitions.length > 1) && html`<p class="choices">${choiceButtons("Transactional id", ids, [id], (name) => {
-    chosenTransactionalId.value = name;
-    chosenPartition.value = openVerdicts.find((verdict) => verdict.transactional_id === name)?.partition ?? null;
-  })} ${choiceButtons("Partition", partitions, tps, (name) => (chosenPartition.value = name))}</p>`}
-    <${Picture} picture=${pictureOf(shownMoment, id, tps, askedFact.value)} />`;
+  const { id, tps } = pictureFocus(shownMoment, openVerdicts);
+  return html`<${Picture} picture=${pictureOf(shownMoment, id, tps, askedFact.value)} />`;
 }
 
 /** Messages that are under way now, and can be released or dropped. */
@@ -198,7 +194,7 @@ function Partitions({ shownMoment, partitions, order: openVerdicts }) {
 function Partition({ tp, shownMoment, isFocus }) {
   const { now, index, open } = shownMoment;
   const partitionLog = now.logs[tp];
-  const waitingReaders = readersAt(tp, index, partitionLog.lso);
+  const judged = shownMoment.said?.verdict.partitions.find(({ partition }) => partition === tp);
   const highWatermarkOffset = highWatermark(now, partitionLog);
   return html`<div class=${`strip partition${isFocus ? " focus" : ""}`}>
     <h3><button class="link" onClick=${() => (chosenPartition.value = tp)} aria-pressed=${isFocus} title="Why is its last stable offset here?">${tp}</button> <small>leader: broker ${partitionLog.leader}, epoch ${partitionLog.epoch}</small></h3>
@@ -208,7 +204,7 @@ function Partition({ tp, shownMoment, isFocus }) {
       ${highWatermarkOffset !== null && html`<dt>high watermark</dt><dd>${highWatermarkOffset}</dd>`}
       <dt title=${highWatermarkOffset === null ? "The high watermark is not shown: recorded at brief, the trace does not tell how far the followers are." : undefined}>log end</dt><dd>${partitionLog.end}</dd></dl>
     <${Tape} tp=${tp} log=${partitionLog} hw=${highWatermarkOffset} logTape=${tapeOf(tp, index, partitionLog.lso)} open=${open.filter((verdict) => verdict.partition === tp)} onChoose=${(cell) => goToEvent(indexOfPosition(cell.i))} />
-    <p class="readers">${waitingReaders.map(({ name, offset }) => html`<span class="end-of">▲ ${name} waits at ${offset}</span> `)}${sharersAt(now, tp).map((sharer) => html`<span class="end-of">▲ ${sharing(sharer)}</span> `)}${consumerSentence(partitionLog)}</p></div>`;
+    <p class="readers">${judged?.readers?.map((name) => html`<span class="end-of">▲ ${name} waits at ${judged.stands_at}</span> `)}${sharersAt(now, tp).map((sharer) => html`<span class="end-of">▲ ${sharing(sharer)}</span> `)}${consumerSentence(partitionLog)}</p></div>`;
 }
 
 // Nothing yet

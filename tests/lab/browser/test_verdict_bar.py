@@ -1,0 +1,226 @@
+"""The page says what the judge says: the rows in which it once said what was not so.
+
+The bar has the state's word of ``GET /api/v1/verdict`` in ``data-verdict``, the event in
+``data-event``, and how many events it is behind in ``data-lag``. "live" stands only at 0.
+"""
+
+from __future__ import annotations
+
+import json
+import urllib.request
+from typing import TYPE_CHECKING, Any, Final
+
+import pytest
+from confluent_kafka import Producer
+
+from tests.lab.browser.conftest import make_hang
+from tests.support.txnsim_server import TxnsimServer
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Page
+
+pytestmark = pytest.mark.browser
+
+IS_CURRENT: Final = """() => {
+  const bar = document.querySelector("#verdict[data-verdict]");
+  return bar?.dataset.lag === "0" && document.querySelector(".link-state.live");
+}"""
+
+
+def request(server: TxnsimServer, method: str, path: str, body: object = None) -> Any:
+    asked = urllib.request.Request(
+        f"{server.http}/api/v1/{path}",
+        data=None if body is None else json.dumps(body).encode(),
+        headers={"Content-Type": "application/json"},
+        method=method,
+    )
+    with urllib.request.urlopen(asked, timeout=60) as answer:
+        text = answer.read()
+    return json.loads(text) if text else None
+
+
+def agrees_with_the_judge(page: Page, server: TxnsimServer) -> str:
+    """The state that the bar shows, which is what the judge says at that event."""
+    page.wait_for_function(IS_CURRENT)
+    bar = page.locator("#verdict")
+    state, event = bar.get_attribute("data-verdict"), bar.get_attribute("data-event")
+    answer = request(server, "GET", f"verdict?at={event}")
+    assert (answer["state"], answer["position"]) == (state, int(event or -1))
+    assert answer["headline"] in bar.inner_text()
+    return str(state)
+
+
+def begin(server: TxnsimServer, name: str, topic: str = "orders", **settings: object) -> Producer:
+    """A client with an open transaction on partition 0 of a topic."""
+    client = Producer(
+        {
+            "bootstrap.servers": server.bootstrap,
+            "transactional.id": name,
+            "log_level": 0,
+            **settings,
+        }
+    )
+    client.init_transactions()
+    client.begin_transaction()
+    client.produce(topic, b"one", partition=0)
+    client.flush()
+    return client
+
+
+def test_a_deleted_topic_holds_nobody(fresh_server: TxnsimServer, new_page: Any) -> None:
+    page = new_page(fresh_server.http)
+    make_hang(page)
+    page.wait_for_selector("[data-verdict=hangs]")
+    assert agrees_with_the_judge(page, fresh_server) == "hangs"
+    request(fresh_server, "DELETE", "topics/orders")
+    page.wait_for_selector("[data-verdict=healthy]")
+    assert agrees_with_the_judge(page, fresh_server) == "healthy"
+    assert page.locator("#repair").count() == 0
+
+
+def test_a_reset_cluster_is_empty_also_in_a_new_browser(
+    fresh_server: TxnsimServer, new_page: Any
+) -> None:
+    page = new_page(fresh_server.http)
+    make_hang(page)
+    page.wait_for_selector("[data-verdict=hangs]")
+    request(fresh_server, "POST", "reset")
+    page.wait_for_selector("[data-verdict=healthy]")
+    assert agrees_with_the_judge(page, fresh_server) == "healthy"
+    other_page = new_page(fresh_server.http)
+    assert agrees_with_the_judge(other_page, fresh_server) == "healthy"
+
+
+def test_recording_that_is_switched_off_and_on_is_noticed(
+    fresh_server: TxnsimServer, new_page: Any
+) -> None:
+    page = new_page(fresh_server.http, expects=("409",))
+    client = begin(fresh_server, "app")
+    page.wait_for_selector("[data-verdict=open]")
+    request(fresh_server, "POST", "trace", {"level": "off"})
+    page.wait_for_selector(".link-state:has-text('recording stopped at #')")
+    assert page.locator(".link-state.live").count() == 0
+    client.commit_transaction()
+    page_of_off = new_page(fresh_server.http, expects=("409",))
+    page_of_off.wait_for_selector(".link-state:has-text('recording stopped at #')")
+    request(fresh_server, "POST", "trace", {"level": "brief"})
+    for shown_page in (page, page_of_off):
+        shown_page.wait_for_selector("[data-verdict=healthy]")
+        assert agrees_with_the_judge(shown_page, fresh_server) == "healthy"
+
+
+def test_the_verdict_is_of_the_cluster_and_not_of_the_chosen_partition(
+    fresh_server: TxnsimServer, new_page: Any
+) -> None:
+    """Green stood over one partition, beside nine that were open."""
+    page = new_page(fresh_server.http)
+    request(fresh_server, "POST", "topics", {"name": "quiet", "partitions": 1})
+    begin(fresh_server, "app")
+    page.wait_for_selector("[data-verdict=open]")
+    page.evaluate("__page['store.js'].chosenPartition.value = 'quiet-0'")
+    assert agrees_with_the_judge(page, fresh_server) == "open"
+    assert "app is open on orders-0" in page.inner_text("#verdict")
+
+
+def test_a_dead_leader_is_said(fresh_server: TxnsimServer, new_page: Any) -> None:
+    """ "They agree. Its producer can end it", of a partition without a leader."""
+    page = new_page(fresh_server.http)
+    topic = {"name": "solo", "partitions": 1, "replication_factor": 1}
+    request(fresh_server, "POST", "topics", topic)
+    begin(fresh_server, "app", "solo")
+    page.wait_for_selector("[data-verdict=open]")
+    (partition,) = request(fresh_server, "GET", "topics/solo")["partitions"]
+    request(fresh_server, "POST", f"brokers/{partition['leader']}/kill")
+    page.wait_for_selector("[data-verdict=no-leader]")
+    assert agrees_with_the_judge(page, fresh_server) == "no-leader"
+    assert "Start one of the brokers" in page.inner_text("#verdict")
+
+
+def test_what_an_application_asked_is_what_it_sent(
+    fresh_server: TxnsimServer, new_page: Any
+) -> None:
+    """It said "asked to abort" of a commit that met an aborted transaction."""
+    page = new_page(fresh_server.http)
+    client = begin(fresh_server, "app", **{"transaction.timeout.ms": 3000})
+    page.wait_for_selector("[data-verdict=open]")
+    request(fresh_server, "POST", "clock", {"advance_ms": 20_000})
+    page.wait_for_selector("[data-verdict=healthy]")
+    with pytest.raises(Exception, match=r"(?i)epoch|fenced|state"):
+        client.commit_transaction(10)
+    page.wait_for_selector(".drawn .app:has-text('asked to commit, got')")
+
+
+def test_no_reader_is_made_up(fresh_server: TxnsimServer, new_page: Any) -> None:
+    page = new_page(fresh_server.http)
+    begin(fresh_server, "app")
+    page.wait_for_selector("[data-verdict=open]")
+    assert "no reader waits" in page.inner_text("#verdict")
+    assert "a reader waits" not in page.inner_text("main")
+
+
+def test_what_is_not_answered_is_not_live(fresh_server: TxnsimServer, new_page: Any) -> None:
+    """A slow stream, and a question that failed, were "live"."""
+    page = new_page(fresh_server.http, expects=("500", "net::ERR_"))
+    page.wait_for_function(IS_CURRENT)
+    page.route("**/explain?*", lambda route: route.fulfill(status=500, json={"error": "it failed"}))
+    begin(fresh_server, "app")
+    page.wait_for_selector("#verdict:has-text('it failed')")
+    assert page.locator(".link-state.live").count() == 0
+    page.unroute("**/explain?*")  # it is asked again
+    assert agrees_with_the_judge(page, fresh_server) == "open"
+    page.route("**/api/v1/verdict", lambda _route: None)  # no answer comes
+    page.wait_for_selector(".link-state:has-text('no answer for')")
+
+
+SLOW: Final = """
+const realFetch = globalThis.fetch;
+globalThis.fetch = async (address, options) => {
+  const response = await realFetch(address, options);
+  if (!String(address).includes("/events/packed")) return response;
+  const never = new ReadableStream({ pull: () => new Promise(() => null) });
+  return new Response(never, { headers: response.headers });
+};
+"""
+"""A stream of which nothing arrives."""
+
+
+def test_a_stream_that_is_behind_says_how_far(fresh_server: TxnsimServer, new_page: Any) -> None:
+    page = new_page(fresh_server.http, script=SLOW)
+    page.wait_for_selector("[data-lag='0']")
+    begin(fresh_server, "app")
+    page.wait_for_selector(".link-state:has-text('events behind')")
+    lag = int(page.get_attribute("#verdict", "data-lag"))
+    assert lag > 5
+    assert page.locator(".link-state.live").count() == 0
+
+
+ROWS: Final = """() => Object.fromEntries(
+  [...document.querySelectorAll("[data-partition]")].map(({ dataset }) => [
+    dataset.partition, [dataset.readers.replace(/\\d+ s$/, "N s"), dataset.leader]]))"""
+
+
+def test_a_table_tells_where_readers_of_each_partition_stand(
+    fresh_server: TxnsimServer, new_page: Any
+) -> None:
+    page = new_page(fresh_server.http)
+    for name in ("quiet", "busy", "solo"):
+        topic = {"name": name, "partitions": 1, "replication_factor": 1}
+        request(fresh_server, "POST", "topics", topic)
+    begin(fresh_server, "app", "busy").commit_transaction()
+    begin(fresh_server, "app-2", "busy")
+    page.wait_for_selector("[data-partition=busy-0][data-readers^=open]")
+    leaders = {
+        name: str(request(fresh_server, "GET", f"topics/{name}")["partitions"][0]["leader"])
+        for name in ("quiet", "busy", "solo")
+    }
+    rows = page.evaluate(ROWS)
+    assert rows["busy-0"] == ["open, N s", leaders["busy"]]
+    assert rows["quiet-0"] == ["move", leaders["quiet"]]
+    # A row chooses the partition of the picture; the bar stays the cluster's.
+    page.click("[data-partition=quiet-0]")
+    page.wait_for_selector(".drawn :text('quiet-0')")
+    assert "app-2 is open on busy-0" in page.inner_text("#verdict")
+    request(fresh_server, "DELETE", "topics/quiet")
+    page.wait_for_selector("[data-partition=quiet-0][data-readers=deleted]")
+    request(fresh_server, "POST", f"brokers/{leaders['solo']}/kill")
+    page.wait_for_selector("[data-partition=solo-0][data-readers='no leader'][data-leader=none]")
