@@ -80,7 +80,7 @@ def screen_reader_text(page: Page, steps: int) -> str:
         "() => __sim.explained.value?.at === __sim.events[__sim.at.value].i"
         " && document.querySelector('#why:not(.stale)')"
     )
-    return str(page.locator("main .stage").aria_snapshot())
+    return "\n".join(page.locator(part).aria_snapshot() for part in ("#verdict", "main .stage"))
 
 
 def test_who_sees_nothing_can_answer_the_questions_of_the_first_lesson(
@@ -96,7 +96,7 @@ def test_who_sees_nothing_can_answer_the_questions_of_the_first_lesson(
     assert "It has ended app/1: aborted." in after_abort
     assert "gets everything up to the log end" in after_abort
     # What will end the transaction? Nothing.
-    assert "No timeout ends it" in after_release
+    assert "No timeout and no marker ends it" in after_release
     assert "open from here · no marker will come" in after_release
     # How many offsets are withheld?
     assert "3 offsets before the log end" in after_others

@@ -96,7 +96,6 @@ def test_a_transaction_has_a_bracket_and_readers_and_clients_are_drawn(
     assert page.inner_text(".bracket.hangs em") == "open from here · no marker will come"
     assert page.locator("li:has(.end) .bracket.hangs.in").count() == 1
     assert page.inner_text(".caret.lso") == "LSO 1"
-    assert page.inner_text(".readers .end-of") == "▲ reader waits at 1"
     clients = page.locator(".clients .end-of").all_inner_texts()
     assert clients == ["late-producer InitProducerId", "reader Fetch"]
     assert "was held, released, 2 times" in page.inner_text(".message.released")

@@ -154,7 +154,7 @@ def test_no_reader_is_made_up(fresh_server: TxnsimServer, new_page: Any) -> None
     page = new_page(fresh_server.http)
     begin(fresh_server, "app")
     page.wait_for_selector("[data-verdict=open]")
-    assert "no reader waits" in page.inner_text("#verdict")
+    page.wait_for_selector("#verdict:has-text('no reader waits')")
     assert "a reader waits" not in page.inner_text("main")
 
 

@@ -102,7 +102,7 @@ function NoRecording() {
     <p>The page shows what is recorded, and nothing was. A recording begins with what there is then: topics, brokers, rules,
       and transactions that are open or hang.</p>
     <p>Without one, ask the brokers: <code>txnsim txns --bootstrap-server <${BootstrapAddress} /> find-hanging --all</code></p>
-    <h2>Or learn how it works, in ten minutes</h2><p><${Lessons} /></p></section>`;
+    <h2>Or learn how it works</h2><p><${Lessons} /></p></section>`;
 }
 
 /** How far a long trace has been read. A component of its own, so that nothing else is redrawn for it. */

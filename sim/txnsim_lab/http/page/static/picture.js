@@ -1,9 +1,9 @@
 // @ts-check
-// The picture of the stage as plain values: what the application, the coordinator and the partitions believe of the
-// transactions of one transactional id, and the messages between them. views/picture.js draws it.
+// The picture of the stage as plain values: what the application, the coordinator and the partitions have of the
+// transactions of one transactional id, and the messages between them, on one axis of time. views/picture.js draws it.
 
 import { OUTSIDERS, coordinated, messages, sharersAt, sharing, stepAt } from "./stage.js";
-import { events, getHoldIndices, nearestAncestor } from "./store.js";
+import { events, getHoldIndices, indexOfPosition, nearestAncestor, storyNotes } from "./store.js";
 import { transactionBegunUntil, transactionLabel, tapeOf } from "./tape.js";
 
 /** How many batches of a log, logs, and share groups of a log are shown at most. */
@@ -17,7 +17,7 @@ const EXAMINED_HOLDS_MAX = 200;
 const MARKER_LABELS = { COMMIT: "✓ COMMIT", ABORT: "✕ ABORT" };
 /** Facts of questions that the coordinator's states would give away. Its sentence is hidden for every question. */
 const FACTS_SHOWN_BY_STATES = new Set(["state", "epoch", "markers"]);
-const NO_COORDINATOR = { where: "", states: [], pending: null };
+const NO_COORDINATOR = { where: "", spans: [] };
 /** Facts of questions that the batches of a log would give away. */
 const FACTS_SHOWN_BY_BATCHES = new Set(["markers", "reads", "delivered", "marker-refused"]);
 const OUTCOME_SIGNS = { committed: "✓", aborted: "✕" };
@@ -35,8 +35,8 @@ export function pictureOf(moment, id, tps, askedFact = null) {
   const messageFlights = [];
   const newestRecord = lastCellWhere(logPictures, (cell) => !cell.isMarker && cell.id === id);
   const produceRequest = drawnMessages.find((message) => message.label === "Produce" && !OUTSIDERS.has(message.from));
-  if (produceRequest) messageFlights.push({ kind: "record", label: `${produceRequest.said && produceRequest.how !== "refused" ? produceRequest.said : "a record"}, ${statusText(produceRequest)}${produceRequest.how === "held" ? durationText(produceRequest.since, events[index]) : ""}`, how: produceRequest.how, to: null, isNew: true, rule: produceRequest.how === "held" ? produceRequest.rule : null });
-  else if (newestRecord) messageFlights.push({ kind: "record", label: `${newestRecord.cell.text || "a record"}${holdDurationText(events[newestRecord.cell.n])}`, how: "delivered", to: newestRecord.to, isNew: newestRecord.cell.n >= firstNewIndex });
+  if (produceRequest) messageFlights.push({ kind: "record", label: `${produceRequest.said && produceRequest.how !== "refused" ? produceRequest.said : "a record"}, ${statusText(produceRequest)}${produceRequest.how === "held" ? durationText(produceRequest.since, events[index]) : ""}`, how: produceRequest.how, n: sendIndex(produceRequest.since), to: null, isNew: true, rule: produceRequest.how === "held" ? produceRequest.rule : null });
+  else if (newestRecord) messageFlights.push({ kind: "record", label: `${newestRecord.cell.text || "a record"}${holdDurationText(events[newestRecord.cell.n])}`, how: "delivered", n: sendIndex(events[newestRecord.cell.n]), to: newestRecord.to, isNew: newestRecord.cell.n >= firstNewIndex });
   logPictures.forEach(({ tp }, logIndex) => {
     const owedMarker = drawnMessages.find((message) => message.to === tp && message.label.endsWith(" marker") && !(askedFact && message.how === "owed"));
     const writtenMarkerCell = lastCellWhere([logPictures[logIndex]], (cell) => cell.isMarker && cell.id === id);
@@ -44,21 +44,53 @@ export function pictureOf(moment, id, tps, askedFact = null) {
     else if (writtenMarkerCell) messageFlights.push({ kind: "marker", label: `${writtenMarkerCell.cell.how} marker`, how: "delivered", to: { ...writtenMarkerCell.to, log: logIndex }, log: logIndex, isNew: writtenMarkerCell.cell.n >= firstNewIndex });
   });
   const coordinatorEntry = now.transactions[id];
-  return {
-    app: askedFact === "answer" ? { text: "?", how: "none" } : { text: knowledge ? `${transactionLabel(newestTransaction)} ${knowledge.text}` : "no transaction yet", how: knowledge?.how ?? "none" },
-    coordinator: FACTS_SHOWN_BY_STATES.has(askedFact) ? { ...NO_COORDINATOR, text: "?" } : { ...(coordinatorEntry ? coordinatorPicture(coordinated(now, id, index)) : { ...NO_COORDINATOR, text: "it knows no such id" }), ...(askedFact && { text: "" }) },
-    logs: logPictures, flights: messageFlights,
+  const name = newestTransaction && transactionLabel(newestTransaction);
+  const picture = {
+    app: askedFact === "answer" ? { text: "?", how: "none", spans: [] } : { text: knowledge ? `${name} ${knowledge.text}` : "no transaction yet", how: knowledge?.how ?? "none", spans: knowledge ? applicationSpans(newestTransaction, knowledge) : [] },
+    coordinator: FACTS_SHOWN_BY_STATES.has(askedFact) ? { ...NO_COORDINATOR, text: "?" } : { ...(coordinatorEntry ? coordinatorPicture(coordinated(now, id, index), now) : { ...NO_COORDINATOR, text: "it knows no such id" }), ...(askedFact && { text: "" }) },
+    logs: logPictures, flights: messageFlights, ticks: [],
   };
+  return onOneAxis(picture);
+}
+
+/** Give all that has happened its place on one axis: `tick` counts the events that the picture shows, in their order.
+ *  `ticks` has a label for each: the step of the story, or the time since the first. */
+function onOneAxis(picture) {
+  const { app, coordinator, logs, flights } = picture;
+  const placed = [...app.spans, ...coordinator.spans, ...logs.flatMap(({ cells }) => cells), ...flights.filter(({ n }) => n !== undefined)];
+  const indices = [...new Set(placed.map(({ n }) => n))].sort((a, b) => a - b);
+  const tickByIndex = new Map(indices.map((n, tick) => [n, tick]));
+  for (const item of placed) item.tick = tickByIndex.get(item.n);
+  for (const item of [...app.spans, ...coordinator.spans, ...flights]) delete item.n;
+  picture.ticks = indices.map((n) => (storyNotes().length ? (stepAt(n) ? `step ${stepAt(n).number}` : "") : `${((events[n].t - events[indices[0]].t) / SECOND_US).toFixed(1)} s`));
+  return picture;
+}
+
+/** The index of the event with which the record of a batch, or a message, was sent: its arrival at the broker. */
+function sendIndex(event) {
+  const received = nearestAncestor(event, ({ k, d }) => k === "msg.recv" && !d.response);
+  return received ? indexOfPosition(received.i) : undefined;
 }
 
 /** What an application knows of its newest transaction, by its last request to end one and the answer (`view`, as the
  *  server reads them from the trace): {how, text}. */
-export function applicationKnowledge(transaction, view) {
+function applicationKnowledge(transaction, view) {
   if (!view || view.asked_at < (events[transaction.index]?.i ?? 0)) return { how: "open", text: "is open" };
-  if (view.answer === null) return { how: "unknown", text: `asked to ${view.asked}, no answer` };
-  if (view.answer !== "NONE") return { how: "unknown", text: `asked to ${view.asked}, got ${view.answer}` };
+  const since = { askedAt: view.asked_at, answeredAt: view.answered_at, asked: view.asked };
+  if (view.answer === null) return { how: "unknown", text: `asked to ${view.asked}, no answer`, ...since };
+  if (view.answer !== "NONE") return { how: "unknown", text: `asked to ${view.asked}, got ${view.answer}`, ...since };
   const outcome = view.asked === "commit" ? "committed" : "aborted";
-  return { how: outcome, text: `is ${outcome} ✓` };
+  return { how: outcome, text: `is ${outcome} ✓`, ...since };
+}
+
+/** What the application knows, as spans from one event to the next: open, asked, answered. */
+function applicationSpans(transaction, { how, text, asked, askedAt, answeredAt }) {
+  const name = transactionLabel(transaction);
+  const spans = [{ n: transaction.index, text: `${name} ${how === "open" ? text : "open"}`, how: "open" }];
+  const [askedIndex, answeredIndex] = [askedAt, answeredAt ?? undefined].map((position) => (position === undefined ? undefined : indexOfPosition(position)));
+  if (askedIndex > transaction.index) spans.push({ n: askedIndex, text: answeredIndex === undefined ? text : `asks to ${asked}`, how: "unknown" });
+  if (answeredIndex > transaction.index) spans.push({ n: answeredIndex, text, how });
+  return spans;
 }
 
 const statusText = ({ how }) => ({ owed: "on its way", cancelled: "never sent" })[how] ?? how;
@@ -85,13 +117,15 @@ function holdDurationText(event) {
   return "";
 }
 
-function coordinatorPicture({ entry, passed, t, outcome, owed }) {
+function coordinatorPicture({ entry, moves, t, outcome, owed }, now) {
   const transactionName = t && transactionLabel(t);
   const markerText = owed.length ? "its marker is owed" : "no marker is owed";
   const beliefText = !t ? "no transaction yet" : entry.state === "Ongoing" ? `${transactionName} is open` : outcome ? `${transactionName} is over, ${markerText}` : `${transactionName} is decided, ${markerText}`;
-  const brokerText = entry.node.startsWith("broker/") ? `broker ${entry.node.split("/")[1]}` : "no broker has it loaded";
-  return { where: brokerText, states: passed, pending: entry.pending, text: beliefText };
+  return { where: entry.node.startsWith("broker/") ? brokerText(now, entry.node.split("/")[1]) : "no broker has it loaded", spans: moves.map((move, n) => ({ ...move, pending: n === moves.length - 1 ? entry.pending : null })), text: beliefText };
 }
+
+/** A broker, and whether it runs. */
+const brokerText = (now, id) => (Number(id) < 0 ? "no leader ✖" : `broker ${id} ${now.brokers[`broker/${id}`] === "down" ? "✖ down" : "● up"}`);
 
 /** The transaction of a batch and what became of it, as text. */
 const ownerTextOf = ({ how, t }, askedFact) => (askedFact ? transactionLabel(t) : how === "open" ? `open: ${transactionLabel(t)}` : how in OUTCOME_SIGNS ? `${transactionLabel(t)} ${how} ${OUTCOME_SIGNS[how]}` : transactionLabel(t));
@@ -107,7 +141,7 @@ function logPicture({ now, index, open, said }, tp, askedFact) {
   const hasOpenTransaction = partitionLog.lso < partitionLog.end;
   const shareGroups = sharersAt(now, tp);
   return {
-    tp, where: `broker ${partitionLog.leader}`, end: partitionLog.end, earlier: earlier + cells.length - shownCells.length,
+    tp, where: judgedPartition?.leader_id < 0 ? brokerText(now, -1) : brokerText(now, partitionLog.leader), end: partitionLog.end, earlier: earlier + cells.length - shownCells.length,
     cells: shownCells.map((cell) => {
       const isHanging = !askedFact && cell.how === "open" && hangingVerdicts.some((verdict) => verdict.producer_id === cell.pid && cell.last >= verdict.first);
       return {

@@ -75,15 +75,18 @@ export function coordinated(now, id, index) {
   const entry = now.transactions[id];
   const made = stateMovesOf(id);
   const so = countUpTo(made, index);
-  const passed = [];
-  for (let n = so - 1; n >= 0 && passed.length < STATES_MAX; n -= 1) {
+  const moves = []; // the states that it has passed, each with the index of the event that began it
+  for (let n = so - 1; n >= 0; n -= 1) {
     const { state } = events[made[n]].d;
-    if (passed[0] !== state) passed.unshift(state);
+    if (moves[0]?.name === state) moves[0].n = made[n];
+    else if (moves.length === STATES_MAX) break;
+    else moves.unshift({ name: state, n: made[n] });
   }
+  const passed = moves.map(({ name }) => name);
   const t = transactionBegunUntil(id, index);
   const outcome = t && transactionOutcome(t, index);
   const owed = owedIn(now).filter((one) => one.id === id);
-  return { id, entry, passed, t, outcome, owed: owed.map(({ tp, one }) => ({ tp, ...one })) };
+  return { id, entry, passed, moves, t, outcome, owed: owed.map(({ tp, one }) => ({ tp, ...one })) };
 }
 
 /** What it says of its newest transaction, as the end of "The coordinator …". */

@@ -8,7 +8,7 @@ import { runTask, askServer, compareWithRun, sendRunCommand, sendInput, followLi
 import { html } from "../html.js";
 import { batch } from "@preact/signals";
 import { isSite } from "../site.js";
-import { isRunBusy, chooseView, comparison, drivenRun, events, lesson, goToNewest, isPresenting, traceOrigin } from "../store.js";
+import { askedFact, isRunBusy, chooseView, comparison, drivenRun, events, lesson, goToNewest, isPresenting, traceOrigin } from "../store.js";
 
 const PROGRESS_STORAGE_KEY = "txnsim-lessons";
 /** What this browser remembers: lesson -> [predictions that came true, predictions]. */
@@ -191,7 +191,7 @@ export function Lesson() {
   const lessonPart = playedLesson.parts[playedLesson.part];
   const PartView = lessonPart?.goal && Object.keys(lessonPart.goal).length ? GoalPart : QuestionPart;
   return html`<section ref=${sectionRef} class=${isPresenting.value ? "lesson presented" : "lesson"} id="lesson" aria-label=${`Lesson ${playedLesson.id}`} aria-live="polite">
-    <h2>${playedLesson.id}: ${playedLesson.title} <small>${lessonPart ? `part ${playedLesson.part + 1} of ${playedLesson.parts.length}` : "the end"}</small></h2>
+    <h2>${playedLesson.id}${askedFact.value ? "" : `: ${playedLesson.title}`} <small>${lessonPart ? `part ${playedLesson.part + 1} of ${playedLesson.parts.length}` : "the end"}</small></h2>
     ${lessonPart ? html`<${PartView} key=${playedLesson.part} part=${lessonPart} playedLesson=${playedLesson} />` : html`<${LessonEnd} playedLesson=${playedLesson} />`}</section>`;
 }
 

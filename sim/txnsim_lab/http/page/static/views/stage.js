@@ -131,7 +131,7 @@ function Story({ index }) {
 /** What the application of a transactional id knows of the end that it asked for last, in the judge's words. */
 function ApplicationBelief({ id, index, applications }) {
   const newestTransaction = transactionBegunUntil(id, index);
-  return newestTransaction && html`<p class="knows"><b>${transactionLabel(newestTransaction)}</b> ${applications[id]?.sentence ?? "It has not asked to end it."}</p>`;
+  return newestTransaction && html`<p class="knows"><b>${transactionLabel(newestTransaction)}</b> ${applications[id]?.asked_at >= events[newestTransaction.index].i ? applications[id].sentence : "It has not asked to end it."}</p>`;
 }
 
 // Between
