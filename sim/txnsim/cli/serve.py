@@ -639,6 +639,8 @@ def announce(
         if args.ui:
             token_fragment = "" if token is None or token == running.token else f"#token={token}"
             TERMINAL.line(f"  see it            {http}/{token_fragment}")
+        else:
+            TERMINAL.line("  see it            a page shows the transactions: add --ui")
     if token is not None:
         token_text = running.shown_token(token)
         TERMINAL.line(f"    its token       {token_text}  (Authorization: Bearer TOKEN)")

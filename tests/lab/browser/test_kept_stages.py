@@ -94,9 +94,9 @@ def test_who_sees_nothing_can_answer_the_questions_of_the_first_lesson(
     # Where is the last stable offset after the abort? At 1, behind the marker.
     assert "0 ✕ ABORT marker app/1" in after_abort
     assert "It has ended app/1: aborted." in after_abort
-    assert "gets everything up to the log end" in after_abort
+    assert "No transaction holds readers back" in after_abort
     # What will end the transaction? Nothing.
     assert "No timeout and no marker ends it" in after_release
     assert "open from here · no marker will come" in after_release
     # How many offsets are withheld?
-    assert "3 offsets before the log end" in after_others
+    assert "they do not get the last 3 offsets" in after_others

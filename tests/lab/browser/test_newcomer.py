@@ -93,7 +93,7 @@ def test_from_the_address_to_a_hang_its_reason_and_its_repair(
     me.sees("The ABORT marker is written", ".story")
     # What a marker is to readers stood nowhere. That others' records wait too was not seen.
     me.sees("a record that tells readers how billing/1 has ended", ".story")
-    me.sees("Only a marker can tell it whether the transaction there counts", ".readers")
+    me.sees("read_committed consumers stop at offset 1", ".readers")
     me.sees("“paid”", ".tape .unread")
     # Who looked up a word, and then chose a view, went on seeing the words.
     me.choose("Keys and words")

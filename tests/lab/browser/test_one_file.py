@@ -44,7 +44,7 @@ def test_every_moment_is_explained_while_the_cursor_moves(open_file: Any) -> Non
     page = open_file("V-")
     page.wait_for_selector(".cause.hangs")
     page.keyboard.press("End")
-    page.wait_for_selector(".cause.nothing")
+    page.wait_for_selector(".cause.healthy")
     page.keyboard.press("3")
     page.keyboard.press("5")
     page.keyboard.press("/")
@@ -57,7 +57,7 @@ def test_runs_of_one_file_are_chosen_by_name(open_file: Any) -> None:
     page = open_file("V-", "TV2")
     page.wait_for_selector(".cause.hangs")
     page.select_option("#run", label="z01 TV2")
-    page.wait_for_selector(".cause.nothing")
+    page.wait_for_selector(".cause.healthy")
     assert "The judges found" not in page.inner_text(".notices")
 
 

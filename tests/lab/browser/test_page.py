@@ -66,11 +66,11 @@ def test_a_stranger_makes_a_transaction_hang_hears_why_and_ends_it(
     assert "its coordinator will send no marker here" in page.inner_text("#why")
     assert "hanging" in page.inner_text(".tape")
     page.keyboard.press("3")
-    page.wait_for_selector("tr.hanging")
-    assert "hanging: transactional id billing" in page.inner_text("tr.hanging")
+    page.wait_for_selector("tr.hangs")
+    assert "hanging: transactional id billing" in page.inner_text("tr.hangs")
     page.keyboard.press("1")
     page.click("#repair")
-    page.wait_for_selector(".cause.nothing")
+    page.wait_for_selector(".cause.healthy")
     assert "ABORT marker" in page.inner_text(".tape")
 
 
@@ -86,7 +86,7 @@ def test_the_same_by_keyboard_alone(fresh_server: TxnsimServer, new_page: Any) -
     page.wait_for_function("() => document.activeElement.id === 'why'")
     press_until(page, "document.activeElement.id === 'repair'")
     page.keyboard.press("Enter")
-    page.wait_for_selector(".cause.nothing")
+    page.wait_for_selector(".cause.healthy")
 
 
 def press_until(page: Page, condition: str) -> None:
@@ -142,7 +142,7 @@ def test_a_run_is_played_step_by_step_driven_and_taken_back(
     page.keyboard.press("1")
     page.wait_for_selector(".cause.hangs")
     page.click("#repair")
-    page.wait_for_selector(".cause.nothing")
+    page.wait_for_selector(".cause.healthy")
     page.click("#back")
     page.wait_for_selector(".tape:has-text('hanging'), .cause.hangs")
     page.click("#leave")
@@ -164,7 +164,7 @@ def test_what_was_committed_in_a_run_is_ended_with_commit(
         )
     page.wait_for_selector("#repair:has-text('End it: write COMMIT')")
     page.click("#repair")
-    page.wait_for_selector(".cause.nothing")
+    page.wait_for_selector(".cause.healthy")
     markers = page.evaluate("__sim.events.filter((one) => one.k === 'marker.written')")
     assert [marker["d"]["committed"] for marker in markers if marker["d"]["tp"] == "t-0"] == [True]
 
@@ -253,7 +253,7 @@ def test_events_that_are_streamed_are_those_of_the_trace(
     event_before = page.evaluate("__sim.events[__sim.count.value - 1].i")
     make_one_hang(page)
     page.click("#repair")
-    page.wait_for_selector(".cause.nothing")
+    page.wait_for_selector(".cause.healthy")
     streamed = {event["i"]: event for event in page.evaluate(STREAMED, event_before)}
     assert len(streamed) > 30
     header, *lines, _ = page.evaluate("fetch('/api/v1/trace').then((it) => it.text())").splitlines()

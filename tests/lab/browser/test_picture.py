@@ -40,7 +40,7 @@ WHOLE: Final = """() => {
   const { top, bottom } = document.querySelector("svg.drawn").getBoundingClientRect();
   const said = document.querySelector("#verdict").getBoundingClientRect();
   const foot = document.querySelector("footer").getBoundingClientRect();
-  return top >= 0 && bottom <= said.top + 1 && said.bottom <= foot.top;
+  return said.bottom <= top + 1 && bottom <= foot.top + 1;
 }"""
 
 

@@ -56,7 +56,7 @@ def test_a_run_opens_where_coordinator_and_partition_disagree(
     assert page.inner_text(".story .now").startswith("The held request is released.")
     # The record's value, what became of it, whose it is.
     assert page.inner_text(".cell.hanging").split("\n") == ["1", "“late”", "! hanging", "app/1"]
-    assert "stops at 1: it gets nothing from here on" in page.inner_text(".readers")
+    assert "read_committed consumers stop at offset 1" in page.inner_text(".readers")
     assert page.locator(".message.released").first.inner_text().startswith("late-producer")
 
 

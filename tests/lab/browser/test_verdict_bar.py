@@ -11,7 +11,8 @@ import urllib.request
 from typing import TYPE_CHECKING, Any, Final
 
 import pytest
-from confluent_kafka import Producer
+from confluent_kafka import Producer, TopicPartition
+from confluent_kafka.admin import AdminClient
 
 from tests.lab.browser.conftest import make_hang
 from tests.support.txnsim_server import TxnsimServer
@@ -134,6 +135,37 @@ def test_a_dead_leader_is_said(fresh_server: TxnsimServer, new_page: Any) -> Non
     page.wait_for_selector("[data-verdict=no-leader]")
     assert agrees_with_the_judge(page, fresh_server) == "no-leader"
     assert "Start one of the brokers" in page.inner_text("#verdict")
+
+
+def test_deleted_records_are_not_drawn(
+    fresh_server: TxnsimServer, new_page: Any
+) -> None:
+    """Red and green stood side by side."""
+    page = new_page(fresh_server.http)
+    make_hang(page)
+    page.wait_for_selector("[data-verdict=hangs]")
+    assert page.locator(".drawn .batch").count() == 3
+    admin = AdminClient({"bootstrap.servers": fresh_server.bootstrap})
+    (deletion,) = admin.delete_records([TopicPartition("orders", 0, 3)]).values()
+    assert deletion.result().low_watermark == 3
+    # The producer's state outlives its records, as in Kafka: readers stand where the log begins.
+    page.wait_for_selector("#verdict:has-text('from offset 3 on')")
+    assert agrees_with_the_judge(page, fresh_server) == "hangs"
+    assert page.locator(".drawn .batch").count() == 0
+    assert page.locator(".healthy").count() == 0
+
+
+def test_a_marker_that_a_rule_holds_does_not_come_by_itself(
+    fresh_server: TxnsimServer, new_page: Any
+) -> None:
+    """ "They will agree", of a marker that was held without a limit."""
+    page = new_page(fresh_server.http)
+    client = begin(fresh_server, "app")
+    hold = {"id": "kept", "point": "peer.request", "api": "WriteTxnMarkers"}
+    request(fresh_server, "POST", "faults", hold | {"action": {"do": "hold"}})
+    client.commit_transaction()
+    page.wait_for_selector("[data-verdict=waits]:has-text(\"The fault rule 'kept' holds\")")
+    assert agrees_with_the_judge(page, fresh_server) == "waits"
 
 
 def test_what_an_application_asked_is_what_it_sent(

@@ -142,7 +142,7 @@ export class Trace {
       if (ledLog(this.newestState, event.node, event.d)) pushIndex(this.writes, event.d.tp, eventIndex);
     } else if (event.k === "node.role") {
       // Truncation by a follower does not count: what it cuts off its own log, its leader never had.
-      if (event.d.role === "leader" && endOfLed(event.d) < (this.newestState.logs[event.d.tp]?.end ?? 0)) {
+      if (event.d.role === "leader" && endOfLed(event.d) < (this.newestState.logs[event.d.tp]?.end ?? (this.writes.has(event.d.tp) ? Infinity : 0)) /* a topic that is made again begins anew */) {
         pushIndex(this.writes, event.d.tp, eventIndex);
         pushIndex(this.cuts, event.d.tp, eventIndex);
       }

@@ -57,7 +57,7 @@ export const comparedSide = (trace, index, { open, said = null, applications = {
     index, now: clusterState, open, id: shownId,
     drawn: pictureOf({ now: clusterState, index, open, said, applications }, shownId, partitionNames.slice(0, PICTURE_LOGS_MAX)),
     ids: transactionalIds.map((id) => coordinated(clusterState, id, index)),
-    logs: partitionNames.map((tp) => ({ tp, log: clusterState.logs[tp], logTape: tapeOf(tp, index, clusterState.logs[tp].lso) })),
+    logs: partitionNames.map((tp) => ({ tp, log: clusterState.logs[tp], logTape: tapeOf(tp, index, clusterState.logs[tp]) })),
     messages: messages(clusterState, index),
   };
 });
@@ -72,7 +72,7 @@ function differenceSigns(trace, stepNumber) {
     const recordTexts = [];
     for (const [tp, log] of Object.entries(clusterState.logs).sort()) {
       if (tp.startsWith("__")) continue;
-      for (const { how, t, first, values, isMarker, pid } of tapeOf(tp, to, log.lso).cells) {
+      for (const { how, t, first, values, isMarker, pid } of tapeOf(tp, to, log).cells) {
         if (isMarker) continue;
         recordTexts.push(`${tp} ${values ?? ""} ${how}`);
         if (how === "open" && isOwnerless(clusterState, tp, t?.id)) disagreements.push(`${tp} has ${t ? transactionLabel(t) : `a transaction of producer ${pid}`} open from offset ${first} on, and no marker will come.`);

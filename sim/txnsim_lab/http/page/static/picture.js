@@ -133,13 +133,13 @@ const ownerTextOf = ({ how, t }, askedFact) => (askedFact ? transactionLabel(t) 
 function logPicture({ now, index, open, said }, tp, askedFact) {
   const judgedPartition = said?.verdict.partitions.find(({ partition }) => partition === tp);
   const partitionLog = now.logs[tp];
-  const { cells, far, earlier } = tapeOf(tp, index, partitionLog.lso);
+  const { cells, far, earlier } = tapeOf(tp, index, partitionLog);
   const hangingVerdicts = open.filter((verdict) => verdict.partition === tp && verdict.verdict === "hanging");
   const shownCells = cells.slice(-CELLS_PER_LOG_MAX);
   const lsoCell = [...(far ? [far.cell] : []), ...cells].find(({ first, last: end }) => first <= partitionLog.lso && partitionLog.lso <= end);
   if (lsoCell && !shownCells.includes(lsoCell)) shownCells.splice(0, 1, lsoCell);
   const hasOpenTransaction = partitionLog.lso < partitionLog.end;
-  const shareGroups = sharersAt(now, tp);
+  const shareGroups = sharersAt(now, tp, judgedPartition);
   return {
     tp, where: judgedPartition?.leader_id < 0 ? brokerText(now, -1) : brokerText(now, partitionLog.leader), end: partitionLog.end, earlier: earlier + cells.length - shownCells.length,
     cells: shownCells.map((cell) => {

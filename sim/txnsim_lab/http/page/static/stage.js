@@ -244,14 +244,12 @@ export function clientsAt(index) {
   return [...found].sort(([a], [b]) => (a < b ? -1 : 1));
 }
 
-/** Share groups of a partition: {group, start, next, held, waitsAt}, the last one where they get nothing more of an
- *  open transaction. */
-export function sharersAt(now, tp) {
-  const { lso, end } = now.logs[tp];
-  return Object.entries(now.shares).filter(([name]) => name.endsWith(` ${tp}`)).map(([name, { start, next, held, isolation }]) => ({
-    group: name.slice(0, -tp.length - 1), start, next, held, waitsAt: isolation === "read_committed" && lso < end && next >= lso ? lso : null,
-  }));
-}
+/** Share groups of a partition: {group, start, next, held, waitsAt}, the last one where they wait by the judge's word
+ *  (`judged`, the verdict on the partition). */
+export const sharersAt = (now, tp, judged) => Object.entries(now.shares).filter(([name]) => name.endsWith(` ${tp}`)).map(([name, { start, next, held }]) => {
+  const group = name.slice(0, -tp.length - 1);
+  return { group, start, next, held, waitsAt: judged?.share_groups?.some(({ group_id: waiting }) => waiting === group) ? judged.stands_at : null };
+});
 
 /** What a share group has of a partition, in words. */
 export function sharing({ group, start, next, held, waitsAt }) {

@@ -13,15 +13,15 @@ const lastTapes = new Map();
 
 /** The tape of a partition up to an index: {cells, far, earlier, spans}. `cells` are the newest, oldest first; `far` is
  *  the cell of the last stable offset where it lies before them; `earlier` is how many cells come before all these. */
-export function tapeOf(tp, untilIndex, lso) {
+export function tapeOf(tp, untilIndex, { lso, start = 0 }) {
   const lastTape = lastTapes.get(tp);
-  if (lastTape?.until === untilIndex && lastTape.lso === lso && lastTape.trace === getCurrentTrace()) return lastTape.tape;
-  const newTape = makeTape(tp, untilIndex, lso);
-  lastTapes.set(tp, { until: untilIndex, lso, trace: getCurrentTrace(), tape: newTape });
+  if (lastTape?.until === untilIndex && lastTape.lso === lso && lastTape.start === start && lastTape.trace === getCurrentTrace()) return lastTape.tape;
+  const newTape = makeTape(tp, untilIndex, lso, start);
+  lastTapes.set(tp, { until: untilIndex, lso, start, trace: getCurrentTrace(), tape: newTape });
   return newTape;
 }
 
-function makeTape(tp, untilIndex, lso) {
+function makeTape(tp, untilIndex, lso, startOffset) {
   const writeIndices = leaderWritesOf(tp);
   const tapeCells = [];
   const outcomeByProducer = new Map(); // producer id -> how its next marker ends the transaction: committed, aborted
@@ -41,6 +41,10 @@ function makeTape(tp, untilIndex, lso) {
     const event = events[writeIndices[writeNumber]];
     if (event.k === "node.role") cutOffset = Math.min(cutOffset, endOfLed(event.d));
     if (event.k === "node.role" || offsetsOf(event).last >= cutOffset) continue;
+    if (offsetsOf(event).last < startOffset) { // it is deleted, and all before it
+      writeNumber = -1;
+      break;
+    }
     const cell = cellOf(writeIndices[writeNumber]);
     const nextMarker = nextMarkerByProducer.get(cell.pid);
     if (cell.isMarker && nextMarker?.how === cell.how && nextMarker.epoch === cell.epoch) nextMarker.repeatReason = repeatReason(event, nextMarker.event);
@@ -57,13 +61,6 @@ function makeTape(tp, untilIndex, lso) {
 
 /** A transaction as the page calls it: app/1, the first of the transactional id app. */
 export const transactionLabel = (transaction) => `${transaction.id}/${transaction.number}`;
-
-/** The transaction of the open batch that contains an offset; null where the tape does not tell. */
-export function openTransactionAt(tp, index, lso, offset) {
-  const { cells, far } = tapeOf(tp, index, lso);
-  const isOpenAtOffset = ({ first, last, how }) => first <= offset && offset <= last && how === "open";
-  return ((far && isOpenAtOffset(far.cell) ? far.cell : null) ?? cells.find(isOpenAtOffset))?.t ?? null;
-}
 
 const offsetsOf = ({ d }) => ({ first: d.base ?? d.offset, last: d.last ?? d.offset });
 

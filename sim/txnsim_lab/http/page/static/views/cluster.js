@@ -61,7 +61,7 @@ export function Cluster() {
 }
 
 /** The members of streams groups and their tasks, as the coordinators of the groups know them. */
-const StreamsMembers = ({ members }) => Object.keys(members).length > 0 && html`
+export const StreamsMembers = ({ members }) => Object.keys(members).length > 0 && html`
   <table class="wide" id="streams"><caption>Members of streams groups</caption><thead><tr><th>group</th><th>member</th><th>epoch</th><th>state</th><th>active</th><th>standby</th><th>warm-up</th><th>to be revoked</th></tr></thead><tbody>
     ${Object.keys(members).sort().map((name) => members[name]).map(({ group, member, epoch, state: status, active, standby, warmup, revoked }) => html`
       <tr><td>${group}</td><td>${member}</td><td>${epoch}</td><td>${status.replaceAll("_", " ")}</td>

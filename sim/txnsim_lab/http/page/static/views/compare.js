@@ -10,7 +10,7 @@ import { askedFact, getCurrentTrace, comparison, events, goToEvent, lesson, judg
 import { highWatermark, stepAt } from "../stage.js";
 import { Disclosure } from "./folded.js";
 import { Picture } from "./picture.js";
-import { CoordinatorBelief, MESSAGE_STATUS_WORDS, consumerSentence } from "./strip.js";
+import { CoordinatorBelief, MESSAGE_STATUS_WORDS, readersSentence } from "./strip.js";
 import { Tape } from "./tape.js";
 import { VerdictLine } from "./verdict.js";
 import { GENERATION_MEANINGS } from "../words.js";
@@ -52,5 +52,5 @@ function RunSide({ name, verdict, side, moment, isShown = false }) {
     <${Disclosure} id=${`details-${isShown ? "shown" : "other"}`} label="Details: every transaction, message and offset">
     ${side.ids.map((coordinatorBelief) => html`<${CoordinatorBelief} key=${coordinatorBelief.id} idBelief=${coordinatorBelief} />`)}
     <ul class="way">${side.messages.map((message) => html`<li class=${`message ${message.how}`}><span class="end-of">${message.from}</span> ${message.label} ${message.said} <b>${MESSAGE_STATUS_WORDS[message.how]}</b> <span class="end-of">${message.to}</span></li>`)}</ul>
-    ${side.logs.map(({ tp, log, logTape }) => html`<div class="strip"><h3>${tp}</h3><${Tape} tp=${`${tp} in ${name}`} log=${log} hw=${highWatermark(side.now, log)} logTape=${logTape} open=${side.open.filter((openVerdict) => openVerdict.partition === tp)} /><p class="readers">${consumerSentence(log)}</p></div>`)}<//></section>`;
+    ${side.logs.map(({ tp, log, logTape }) => html`<div class="strip"><h3>${tp}</h3><${Tape} tp=${`${tp} in ${name}`} log=${log} hw=${highWatermark(side.now, log)} logTape=${logTape} open=${side.open.filter((openVerdict) => openVerdict.partition === tp)} /><p class="readers">${askedFact.value ? "" : readersSentence(moment.said, tp)}</p></div>`)}<//></section>`;
 }

@@ -11,6 +11,7 @@ import { SHOWN_MAX, clientsAt, coordinated, highWatermark, idsOf, isBusy, messag
 import { askedFact, canChangeCluster, chooseView, comparison, eventCount, drivenRun, events, explanation, goToEvent, showsHangingOnly, indexOfPosition, lesson, connectionState, judgedMoment, storyNotes, chosenPartition, traceOrigin, chosenTransactionalId, leaderWritesOf } from "../store.js";
 import { transactionBegunUntil, transactionLabel, tapeOf } from "../tape.js";
 import { PICTURE_LOGS_MAX, pictureOf } from "../picture.js";
+import { StreamsMembers } from "./cluster.js";
 import { Compare } from "./compare.js";
 import { EventLink } from "./event.js";
 import { Disclosure } from "./folded.js";
@@ -19,7 +20,7 @@ import { HANG_STORY } from "../hang.js";
 import { CLASS_PLAN } from "../plan.js";
 import { PartitionTable } from "./partitions.js";
 import { Picture } from "./picture.js";
-import { CoordinatorBelief, MESSAGE_STATUS_WORDS, consumerSentence } from "./strip.js";
+import { CoordinatorBelief, MESSAGE_STATUS_WORDS, readersSentence } from "./strip.js";
 import { Tape } from "./tape.js";
 import { READING } from "./verdict.js";
 import { goToLastMove } from "./why.js";
@@ -38,6 +39,7 @@ export function Stage() {
       <${StagePicture} shownMoment=${shownMoment} order=${openVerdicts} />
       ${!askedFact.value && html`
       <${DueMessages} now=${now} index=${index} />
+      <${StreamsMembers} members=${now.streams} />
       <${Disclosure} id="details" label="Details: every transaction, message and offset"><${Details} shownMoment=${shownMoment} order=${openVerdicts} /><//>`}`}
     </div></div>`;
 }
@@ -47,7 +49,7 @@ export function Stage() {
 function pictureFocus({ now, index }, openVerdicts) {
   const [ids, partitions] = [idsOf(now, openVerdicts), partitionsOf(now, openVerdicts)];
   const focusedPartition = focusedPartitionOf(now, openVerdicts);
-  const lastWriterOf = (partitionName) => (partitionName && leaderWritesOf(partitionName).length ? tapeOf(partitionName, index, now.logs[partitionName].lso).cells.findLast((cell) => cell.t)?.t.id : undefined);
+  const lastWriterOf = (partitionName) => (partitionName && leaderWritesOf(partitionName).length ? tapeOf(partitionName, index, now.logs[partitionName]).cells.findLast((cell) => cell.t)?.t.id : undefined);
   const focusedVerdict = openVerdicts.find((verdict) => verdict.partition === focusedPartition && ids.includes(verdict.transactional_id));
   const shownId = ids.includes(chosenTransactionalId.value) ? chosenTransactionalId.value : (focusedVerdict?.transactional_id ?? (ids.length && isBusy(now, openVerdicts, ids[0]) ? ids[0] : (lastWriterOf(focusedPartition) ?? ids[0])));
   const otherPartitions = partitions.filter((partitionName) => partitionName !== focusedPartition && lastWriterOf(partitionName) === shownId);
@@ -203,8 +205,8 @@ function Partition({ tp, shownMoment, isFocus }) {
       <dt>last stable offset</dt><dd><button class="value" onClick=${() => goToLastMove(tp, "log.lso", index)} title="Where does this value come from?">${partitionLog.lso}</button></dd>
       ${highWatermarkOffset !== null && html`<dt>high watermark</dt><dd>${highWatermarkOffset}</dd>`}
       <dt title=${highWatermarkOffset === null ? "The high watermark is not shown: recorded at brief, the trace does not tell how far the followers are." : undefined}>log end</dt><dd>${partitionLog.end}</dd></dl>
-    <${Tape} tp=${tp} log=${partitionLog} hw=${highWatermarkOffset} logTape=${tapeOf(tp, index, partitionLog.lso)} open=${open.filter((verdict) => verdict.partition === tp)} onChoose=${(cell) => goToEvent(indexOfPosition(cell.i))} />
-    <p class="readers">${judged?.readers?.map((name) => html`<span class="end-of">▲ ${name} waits at ${judged.stands_at}</span> `)}${sharersAt(now, tp).map((sharer) => html`<span class="end-of">▲ ${sharing(sharer)}</span> `)}${consumerSentence(partitionLog)}</p></div>`;
+    <${Tape} tp=${tp} log=${partitionLog} hw=${highWatermarkOffset} logTape=${tapeOf(tp, index, partitionLog)} open=${open.filter((verdict) => verdict.partition === tp)} onChoose=${(cell) => goToEvent(indexOfPosition(cell.i))} />
+    <p class="readers">${judged?.readers?.map((name) => html`<span class="end-of">▲ ${name} waits at ${judged.stands_at}</span> `)}${sharersAt(now, tp, judged).map((sharer) => html`<span class="end-of">▲ ${sharing(sharer)}</span> `)}${readersSentence(shownMoment.said, tp)}</p></div>`;
 }
 
 // Nothing yet

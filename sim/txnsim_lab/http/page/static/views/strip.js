@@ -1,5 +1,5 @@
 // @ts-check
-// What the coordinator believes of a transactional id, and what readers of a partition get.
+// What the coordinator believes of a transactional id, and how far readers of a partition get.
 
 import { html } from "../html.js";
 import { belief } from "../stage.js";
@@ -19,10 +19,7 @@ export function CoordinatorBelief({ idBelief, isShort = false }) {
     <p class="facts">producer ${entry.pid}, epoch ${entry.epoch} · partitions: ${(entry.partitions ?? []).join(", ") || "none"} · markers owed: ${owed.map((owedMarker) => owedMarker.tp).join(", ") || "none"} · <button class="link" onClick=${() => { chosenTransactionalId.value = id; chooseView("coordinator"); }}>all moves<span class="sr"> of ${id}</span></button></p></div>`;
 }
 
-/** A sentence about how far a read_committed consumer gets. */
-export const consumerSentence = ({ end, lso, producers }) => (lso < end
-  ? `A read_committed consumer stops at ${lso}: it gets nothing from here on, ${end - lso} ${end - lso === 1 ? "offset" : "offsets"} before the log end${
-    Object.values(producers).some(({ first }) => first === lso) ? ". Only a marker can tell it whether the transaction there counts" : ""}.`
-  : "A read_committed consumer gets everything up to the log end, but no aborted record.");
+/** The judge's first sentence on a partition: how far readers get. */
+export const readersSentence = (said, tp) => said?.verdict.partitions.find(({ partition }) => partition === tp)?.sentences[0] ?? "";
 
 export const MESSAGE_STATUS_WORDS = { held: "held", delayed: "delayed", released: "was held, released", owed: "on its way", delivered: "delivered", refused: "refused", lost: "lost", cancelled: "never sent", doubled: "arrives twice" };
