@@ -153,7 +153,9 @@ function curveOf(flight, logs, places, stateSpans) {
 
 const FlightCurve = ({ flight, curve: { start, bend, end, isShort } }) => {
   const ageClass = flight.isNew ? "new" : "old";
-  return html`<path class=${`flight ${flight.kind} ${ageClass} ${flight.how}`} d=${`M${start} C${[...bend, end].join(" ")}`} pathLength=${flight.isNew && !isShort && flight.how === "delivered" ? 1 : undefined} marker-end=${isShort ? undefined : `url(#tip-${ageClass})`} />`;
+  const way = `M${start} C${[...bend, end].join(" ")}`;
+  return html`<path class=${`flight ${flight.kind} ${ageClass} ${flight.how}`} d=${way} pathLength=${flight.isNew && !isShort && flight.how === "delivered" ? 1 : undefined} marker-end=${isShort ? undefined : `url(#tip-${ageClass})`} />
+    ${flight.isNew && html`<circle class="traveller" r="7" style=${{ offsetPath: `path("${way}")` }} />`}`;
 };
 
 /** The label of a flight, beside the end of its curve. */
@@ -161,6 +163,6 @@ function FlightLabel({ flight, curve, width }) {
   if (flight.log > 0 && flight.how === "delivered") return null; // the same label as at the first log
   const labelText = shortenText(flight.label, 30);
   const labelWidth = textWidth(labelText) + 20;
-  const [x, y] = [Math.max(0, Math.min(curve.end[0] + 8, width - labelWidth)), curve.end[1] - (flight.kind === "record" ? 34 : 58)];
+  const [x, y] = [Math.max(0, Math.min(curve.end[0] + 8, width - labelWidth)), curve.end[1] - (flight.kind === "record" ? 46 : 62)];
   return html`<g class=${`goes ${flight.isNew ? "new" : "old"} ${flight.how}`}>${flight.how !== "delivered" && html`<rect x=${x} y=${y} width=${labelWidth} height="26" rx="6" />`}<text x=${x + 10} y=${y + 18}>${labelText}</text></g>`;
 }
