@@ -137,9 +137,7 @@ def test_a_dead_leader_is_said(fresh_server: TxnsimServer, new_page: Any) -> Non
     assert "Start one of the brokers" in page.inner_text("#verdict")
 
 
-def test_deleted_records_are_not_drawn(
-    fresh_server: TxnsimServer, new_page: Any
-) -> None:
+def test_deleted_records_are_not_drawn(fresh_server: TxnsimServer, new_page: Any) -> None:
     """Red and green stood side by side."""
     page = new_page(fresh_server.http)
     make_hang(page)

@@ -125,7 +125,9 @@ function coordinatorPicture({ entry, moves, t, outcome, owed }, now) {
 }
 
 /** A broker, and whether it runs. */
-const brokerText = (now, id) => (Number(id) < 0 ? "no leader ✖" : `broker ${id} ${now.brokers[`broker/${id}`] === "down" ? "✖ down" : "● up"}`);
+const brokerText = (now, id, isUp = isBrokerUp(now, id)) => (Number(id) < 0 ? "no leader ✖" : `broker ${id} ${isUp ? "● up" : "✖ down"}`);
+/** Where no broker runs, the run has ended: that is no part of its story. */
+const isBrokerUp = (now, id) => now.brokers[`broker/${id}`] !== "down" || !Object.values(now.brokers).includes("running");
 
 /** The transaction of a batch and what became of it, as text. */
 const ownerTextOf = ({ how, t }, askedFact) => (askedFact ? transactionLabel(t) : how === "open" ? `open: ${transactionLabel(t)}` : how in OUTCOME_SIGNS ? `${transactionLabel(t)} ${how} ${OUTCOME_SIGNS[how]}` : transactionLabel(t));
@@ -141,7 +143,7 @@ function logPicture({ now, index, open, said }, tp, askedFact) {
   const hasOpenTransaction = partitionLog.lso < partitionLog.end;
   const shareGroups = sharersAt(now, tp, judgedPartition);
   return {
-    tp, where: judgedPartition?.leader_id < 0 ? brokerText(now, -1) : brokerText(now, partitionLog.leader), end: partitionLog.end, earlier: earlier + cells.length - shownCells.length,
+    tp, where: judgedPartition ? brokerText(now, judgedPartition.leader_id, judgedPartition.is_leader_up) : brokerText(now, partitionLog.leader), end: partitionLog.end, earlier: earlier + cells.length - shownCells.length,
     cells: shownCells.map((cell) => {
       const isHanging = !askedFact && cell.how === "open" && hangingVerdicts.some((verdict) => verdict.producer_id === cell.pid && cell.last >= verdict.first);
       return {

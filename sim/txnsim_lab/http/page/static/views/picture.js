@@ -17,6 +17,7 @@ const pictureWidth = () => (isSmallScreen.value ? 380 : hasTwoPictures() ? 470 :
 const LEFT_MARGIN = 20;
 const TOPS = { app: 14, coordinator: 84, log: 204 }, NARROW_TOPS = { app: 14, coordinator: 60, log: 112 };
 const SPAN_HEIGHT = 34, CELL_HEIGHT = 70, LOG_HEIGHT = 106, READERS_HEIGHT = 56, SHARER_HEIGHT = 22, AXIS_HEIGHT = 22;
+const WIDTH_MAX = 720;
 const CELL_GAP = 8, TICK_GAP = 12, TICK_LABEL_WIDTH = 46, TEXT_PADDING = 12;
 const PICTURE_FONT = '14px system-ui, "DejaVu Sans", sans-serif';
 const TEXT_LENGTH_MAX = 34, CELL_TEXT_LENGTH_MAX = 18;
@@ -51,6 +52,20 @@ function tickPlaces(tickCount, rows) {
   return places;
 }
 
+/** Drop what is oldest until the rows fit, so that the text stays large: states of the coordinator, then batches before
+ *  the wall. */
+function shortenRows(tickCount, appSpans, stateSpans, cellRows) {
+  for (;;) {
+    const places = tickPlaces(tickCount, [appSpans, stateSpans, ...cellRows]);
+    const endOf = (row) => (row.length ? places[row.at(-1).tick] + row.at(-1).width : 0);
+    if (Math.max(...[appSpans, stateSpans, ...cellRows].map(endOf)) <= WIDTH_MAX) return;
+    const longRow = cellRows.filter((row) => row.length > 2 && !row[0].cell.isWall).sort((a, b) => b.length - a.length)[0];
+    if (longRow && (longRow.length > 3 || stateSpans.length <= 2)) longRow.shift();
+    else if (stateSpans.length > 2) stateSpans.shift();
+    else return;
+  }
+}
+
 /** The batches of a log one behind the other, without an axis: the newest that fit, and always the wall. */
 function withoutAxis(cells) {
   const shownCells = [...cells];
@@ -71,6 +86,7 @@ export function Picture({ picture, label = "The picture", isStill = false }) {
   const appSpans = picture.app.spans.map((span) => measured(span, span.text));
   const stateSpans = picture.coordinator.spans.map((span) => measured(span, span.pending ? `${span.name} → ${span.pending}` : span.name));
   const cellRows = picture.logs.map(({ cells }) => cells.map(measuredCell));
+  if (!isNarrow) shortenRows(picture.ticks.length, appSpans, stateSpans, cellRows);
   const places = tickPlaces(picture.ticks.length, [appSpans, stateSpans, ...cellRows]);
   const placedCells = cellRows.map((cells) => (isNarrow ? withoutAxis(cells) : cells.map((cell) => ({ ...cell, x: places[cell.tick] }))));
   const ends = [...[appSpans, stateSpans].flat().map(({ tick, width }) => places[tick] + width), ...placedCells.flat().map(({ x, width }) => x + width + 30)];
@@ -144,8 +160,8 @@ function curveOf(flight, logs, places, stateSpans) {
   const targetCell = flight.to && targetLog.cells[flight.to.cell - targetLog.dropped];
   if (flight.to && !targetCell) return null;
   const isRecord = flight.kind === "record";
-  const decided = stateSpans.findLast(({ name, tick }) => name.startsWith("Prepare") && (!targetCell || tick <= targetCell.tick)) ?? stateSpans.at(-1);
-  const startX = isRecord ? (places[flight.tick] ?? LEFT_MARGIN) + 16 : (places[decided?.tick] ?? LEFT_MARGIN) + 24;
+  const decided = stateSpans.findLast(({ name, tick }) => name.startsWith("Prepare") && (!targetCell || tick <= targetCell.tick)) ?? (targetCell ? null : stateSpans.at(-1));
+  const startX = isRecord ? (places[flight.tick] ?? LEFT_MARGIN) + 16 : decided ? places[decided.tick] + 24 : (targetCell?.x ?? LEFT_MARGIN) + 24;
   const startY = isRecord ? TOPS.app + 10 + SPAN_HEIGHT : TOPS.coordinator + 8 + SPAN_HEIGHT;
   const end = targetCell ? [targetCell.x + targetCell.width / 2, targetLog.top + 14] : [startX + (isRecord ? 90 : 30), targetLog.top - 26];
   return { start: [startX, startY], end, isShort: !targetCell, bend: [[startX, startY + 46], [end[0], end[1] - 64]] };

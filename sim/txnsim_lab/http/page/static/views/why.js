@@ -23,7 +23,7 @@ export function Why({ tp }) {
     <h2>Readers of ${tp}</h2>
     ${!judgement && html`<p class="hint">${error || (said ? `The server's answer does not name ${tp}: it has too many partitions.` : READING)}</p>`}
     ${judgement && html`
-      <p class=${isStale ? "" : `cause ${judgement.verdict.state}`}><b>${isStale ? READING : judgement.cause === "nothing" ? judgement.verdict.headline : judgement.cause}</b></p>
+      <p class=${isStale ? "" : `cause ${judgement.verdict.state}${judgement.cause === "nothing" ? " plain" : ""}`}><b>${isStale ? READING : judgement.cause === "nothing" ? judgement.verdict.headline : judgement.cause}</b></p>
       ${reasons.map((sentence) => html`<p>${sentence.replace(/ To end it: .*$/, "")}</p>`)}
       <${Disclosure} id="why-more" label=${isStale ? "This was said of another event" : judgement.repair && !isLearnersTask.value ? "As a command, and the evidence" : "The evidence"}>
       ${judgement.repair && !isLearnersTask.value && !isStale && html`<p><code>${judgement.repair}</code></p>`}
