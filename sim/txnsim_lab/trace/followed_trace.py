@@ -315,6 +315,8 @@ class FollowedTrace(msgspec.Struct, kw_only=True):
                 partitions=frozenset(map(partition_of, transaction["partitions"])),
                 timeout_ms=transaction.get("timeout_ms", -1),
                 started_ms=started_ms if started_ms >= 0 else None,
+                is_ending=transaction["state"] == "Ongoing"
+                and str(transaction.get("pending")).startswith("Prepare"),
             )
 
     def _owed_markers(self) -> Iterator[OwedMarker]:
