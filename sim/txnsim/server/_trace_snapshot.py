@@ -98,6 +98,8 @@ class TransactionNow(msgspec.Struct, frozen=True, kw_only=True):
     coordinator_epoch: int
     tx: str
     d: dict[str, object]
+    is_fence_lost: bool = False
+    """Whether a fence has raised the epoch, and its record was lost."""
 
 
 class FaultNow(msgspec.Struct, frozen=True, kw_only=True):
@@ -228,6 +230,7 @@ def _transactions(cluster: TracedCluster) -> Iterator[TransactionNow]:
                         coordinator_epoch=owned_partition.coordinator_epoch,
                         tx=name_of(tx_of(txn)),
                         d=fields(txn),
+                        is_fence_lost=txn.has_failed_epoch_fence,
                     )
 
 
