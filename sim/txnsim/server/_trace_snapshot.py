@@ -249,11 +249,12 @@ def _coordinators(cluster: TracedCluster) -> list[str]:
 def _owed_markers(cluster: TracedCluster) -> Iterator[dict[str, object]]:
     """Markers that prepared transactions still owe."""
     for broker in cluster.brokers.values():
+        sendings = broker.coordinator.sendings()
         for owned_partition in broker.coordinator.owned_partitions():
             for txn in tuple(owned_partition.entries.values()):
                 if txn.state not in PREPARED_STATES:
                     continue
-                sending = broker.coordinator.sending_of(txn.transactional_id)
+                sending = sendings.get(txn.transactional_id, {})
                 for partition in sorted(txn.partitions):
                     is_abandoned = partition not in sending
                     yield {

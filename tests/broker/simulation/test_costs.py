@@ -790,6 +790,7 @@ METHODS: Final[Mapping[type, Mapping[str, str]]] = {
         "entry": _QUERY,
         "entries": _QUERY,
         "withdrawn_transitions": _QUERY,
+        "sendings": _QUERY,
         "snapshot": _QUERY,
         "begin_load": RELOAD,
         "read": RELOAD,
