@@ -40,7 +40,7 @@ def streams_group_heartbeat(
 ) -> list[VerbRequest]:
     """Make a StreamsGroupHeartbeat request.
 
-    ``topology`` is the epoch of the topology of a member that joins, None leaves it out; ``log`` has
+    ``topology`` is the epoch of a joining member's topology, None leaves it out. ``log`` has
     the fields of a changelog topic that differ from the default; ``copartitioned`` topics must have
     as many partitions. ``tasks`` says whether the heartbeat has the member's tasks: by default if
     it joins, or if some are given. ``endpoint`` is where the member is asked from outside, as
